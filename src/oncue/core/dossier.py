@@ -1,0 +1,23 @@
+"""Everything a store knows about one job, for moving it to another store."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime
+
+from oncue.core.job import History, Job
+
+
+@dataclass(frozen=True, slots=True)
+class Dossier:
+    """`job.state` is the stored one: a job inside a range claim is scheduled here. The last attempt
+    of `history` is the one in the job's hands, if it goes on or finished the job."""
+
+    job: Job
+    history: History
+    digest: bytes | None = None
+    overlong_at: datetime | None = None
+    strikes: int = 0
+    ahead: bool = False
+    hidden: bool = False
+    """Gone for everybody; only its id is still remembered."""

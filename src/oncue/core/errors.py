@@ -1,0 +1,116 @@
+"""Every error oncue raises, in one tree.
+
+OncueError
+├── InvalidInput            the request is wrong; `pointer` names the place
+│   └── TooLarge            a payload or result beyond the limit
+├── NotFound                no such job, queue, …
+├── Conflict                the request is right, but not now
+│   ├── IllegalState        the job's state forbids it (cancel a running job, …)
+│   ├── IdTaken             another job with other members has this id
+│   ├── KeyTaken            another unfinished job holds this (queue, key)
+│   └── Fenced              the claim is no longer the current one
+├── StoreError              the store refused or failed
+│   ├── StoreUnavailable    passing trouble: locked, disk full, connection lost
+│   └── StoreUnusable       lasting trouble: not a database, newer schema, read-only, …
+├── SinkError               the sink refused or failed
+│   └── SinkDown            passing trouble: nothing was taken, try the batch again later
+├── NonRetryable            raised by a handler: do not try this job again
+└── ClaimLost               raised inside a handler whose claim was taken away or cancelled
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from oncue.core.job import Diagnostic
+    from oncue.core.lifecycle import State
+
+
+class OncueError(Exception):
+    """Anything oncue raises on purpose."""
+
+
+class InvalidInput(OncueError):
+    """The request cannot be understood or is out of bounds."""
+
+    def __init__(self, detail: str, pointer: str = "") -> None:
+        super().__init__(f"{pointer}: {detail}" if pointer else detail)
+        self.detail = detail
+        self.pointer = pointer
+
+
+class TooLarge(InvalidInput):
+    """A payload or a result is larger than the limit."""
+
+
+class NotFound(OncueError):
+    """Nothing is stored under that name."""
+
+
+class Conflict(OncueError):
+    """The request is well formed but the present state forbids it."""
+
+
+class IllegalState(Conflict):
+    """The job is not in a state in which this may happen."""
+
+    def __init__(self, detail: str, state: State) -> None:
+        super().__init__(detail)
+        self.state = state
+
+
+class IdTaken(Conflict):
+    """A different job already has this id."""
+
+
+class KeyTaken(Conflict):
+    """An unfinished job of this queue already has this key."""
+
+
+class Fenced(Conflict):
+    """The claim behind this write is no longer the current one; nothing was changed."""
+
+    def __init__(
+        self, job_id: str, reason: str, state: State, diagnostic: Diagnostic | None = None
+    ) -> None:
+        super().__init__(
+            f"job {job_id} no longer belongs to this claim ({reason}); it is now {state}. "
+            "Stop working on it; whoever holds the newer claim goes on."
+        )
+        self.job_id = job_id
+        self.reason = reason
+        self.state = state
+        self.diagnostic = diagnostic
+
+
+class StoreError(OncueError):
+    """The store refused or failed."""
+
+
+class StoreUnavailable(StoreError):
+    """The store cannot answer now; the same call may succeed later."""
+
+
+class StoreUnusable(StoreError):
+    """The store cannot be used as it is; somebody has to change something."""
+
+
+class SinkError(OncueError):
+    """The sink refused or failed."""
+
+
+class SinkDown(SinkError):
+    """The sink took nothing: deliver the whole batch again later. Uses up no attempt."""
+
+    def __init__(self, detail: str, retry_after_seconds: float | None = None) -> None:
+        super().__init__(detail)
+        self.retry_after_seconds = retry_after_seconds
+
+
+class NonRetryable(OncueError):
+    """Raised by a handler: this job fails now, whatever attempts remain."""
+
+
+class ClaimLost(OncueError):
+    """Raised inside a handler by `job.step` and friends: the claim is over, stop working."""

@@ -1,0 +1,208 @@
+"""A job and the shapes in which it travels.
+
+`NewJob`, `Claimed` and `Delivery` are tuples, because a burst makes millions of them; moments in
+them are integers (see `moment`). `Job` is what people look at: moments are datetimes there.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Any, NamedTuple
+
+from oncue.core.lifecycle import State
+from oncue.core.moment import Moment
+from oncue.core.queue import DEFAULT_QUEUE
+
+DIAGNOSTICS_KEPT = 50  # at either end: the first and the last fifty; attempts likewise
+
+
+class NewJob(NamedTuple):
+    """A job on its way into the store. The order of the members is the order of the insert."""
+
+    id: str
+    queue: str
+    due_at: Moment
+    payload: bytes
+    priority: int
+    created_at: Moment
+    owner: str | None = None
+    key: str | None = None
+    expires_at: Moment | None = None
+    max_attempts: int | None = None
+    timeout_seconds: float | None = None
+    digest: bytes | None = None
+    """Of the members as sent, for client-chosen ids: tells a repetition from a clash."""
+    replace: bool = False
+    """With a key that is taken: give the existing job this time and payload."""
+
+
+class Claimed(NamedTuple):
+    """A job in the hands of a worker. `epoch` is the proof of the claim."""
+
+    id: str
+    queue: str
+    due_at: Moment
+    payload: bytes
+    priority: int
+    owner: str | None
+    key: str | None
+    attempt: int
+    attempt_base: int
+    max_attempts: int | None
+    timeout_seconds: float | None
+    epoch: int
+    claimed_at: Moment
+    lease_until: Moment
+    created_at: Moment
+    operations: tuple[Operation, ...] = ()
+
+
+class Delivery(NamedTuple):
+    """A job on its way to a sink."""
+
+    id: str
+    due_at: Moment
+    payload: bytes
+    attempt: int
+    """The number of the attempt that this delivery is."""
+    token: str | None = None
+    """Where a worker must report back, what it has to show."""
+    queue: str = DEFAULT_QUEUE
+
+
+class Lapse(NamedTuple):
+    """A claim that may be lost or overlong, as the reclaimer saw it."""
+
+    id: str
+    queue: str
+    state: State
+    epoch: int
+    attempt: int
+    attempt_base: int
+    max_attempts: int | None
+    strikes: int
+    """Reclaims since an operation last succeeded."""
+    cancel_requested: bool
+    worker: str | None
+    claimed_at: Moment
+    updated_at: Moment
+    lease_until: Moment | None
+    overlong_at: Moment | None
+
+    @property
+    def lapses_at(self) -> Moment:
+        """When it is lost or overlong, whichever comes first."""
+        return min(at for at in (self.lease_until, self.overlong_at) if at is not None)
+
+
+@dataclass(frozen=True, slots=True)
+class Operation:
+    """One named step inside a job; its result (JSON) is written once."""
+
+    name: str
+    state: str
+    updated_at: datetime
+    percent: float | None = None
+    message: str | None = None
+    result: bytes | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Diagnostic:
+    """A recorded fact about what went wrong or was decided."""
+
+    at: datetime
+    code: str
+    detail: str
+    attempt: int
+    epoch: int
+    facts: dict[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Attempt:
+    """One claim by a worker, or one hand-over to a sink. `outcome` None means it goes on."""
+
+    attempt: int
+    epoch: int
+    claimed_at: datetime
+    worker: str | None
+    outcome: str | None
+    ended_at: datetime | None
+
+
+class Job(NamedTuple):
+    """A job as the store has it now."""
+
+    id: str
+    queue: str
+    state: State
+    due_at: datetime
+    payload_json: bytes
+    priority: int
+    attempt: int
+    created_at: datetime
+    updated_at: datetime
+    owner: str | None = None
+    key: str | None = None
+    expires_at: datetime | None = None
+    max_attempts: int | None = None
+    timeout_seconds: float | None = None
+    finished_at: datetime | None = None
+    result_json: bytes | None = None
+    error: str | None = None
+    message: str | None = None
+    percent: float | None = None
+    cancel_requested: bool = False
+    epoch: int = 0
+    worker: str | None = None
+    lease_until: datetime | None = None
+    attempt_base: int = 0
+    """Attempts that earlier lives of a revived job had used; they no longer count."""
+
+    @property
+    def payload(self) -> Any:
+        """What the job is about, read from its JSON."""
+        return json.loads(self.payload_json)
+
+    @property
+    def result(self) -> Any:
+        """What the job came to, read from its JSON; None if nothing."""
+        return None if self.result_json is None else json.loads(self.result_json)
+
+
+@dataclass(frozen=True, slots=True)
+class History:
+    """What happened inside a job: its operations, diagnostics and attempts, oldest first."""
+
+    operations: tuple[Operation, ...] = ()
+    diagnostics: tuple[Diagnostic, ...] = ()
+    attempts: tuple[Attempt, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class JobFilter:
+    """Which jobs a listing shows: due_after ≤ due_at < due_before. None means any."""
+
+    queue: str | None = None
+    state: State | None = None
+    owner: str | None = None
+    key: str | None = None
+    due_after: Moment | None = None
+    due_before: Moment | None = None
+
+
+class Position(NamedTuple):
+    """Where a listing goes on: strictly after this, in the order of due time, then id. The id may
+    be empty: from the beginning of that moment."""
+
+    due_at: Moment
+    id: str
+
+
+@dataclass(frozen=True, slots=True)
+class Page:
+    items: list[Job]
+    next: Position | None

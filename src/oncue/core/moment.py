@@ -1,0 +1,75 @@
+"""Moments: whole milliseconds since 1970 in UTC, held as `int`.
+
+Text and datetimes are converted here and nowhere else. Anything finer than a millisecond is
+rounded up, so that no conversion can make a moment earlier than it was asked for.
+"""
+
+from __future__ import annotations
+
+import re
+from datetime import UTC, datetime, timedelta
+from functools import lru_cache
+
+from oncue.core.errors import InvalidInput
+
+Moment = int
+
+EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+LATEST: Moment = 253_402_300_799_999  # 9999-12-31T23:59:59.999Z, the last a datetime can hold
+HORIZON_MS = 100 * 366 * 86_400_000  # how far ahead a due time may lie: a century
+_MILLISECOND = timedelta(milliseconds=1)
+_RFC3339 = re.compile(
+    r"(\d{4}-\d\d-\d\d)[Tt ](\d\d:\d\d:\d\d)(\.\d+)?([Zz]|[+-]\d\d:\d\d)", re.ASCII
+)
+
+
+def from_datetime(when: datetime, pointer: str = "") -> Moment:
+    """The moment of an aware datetime, rounded up to the millisecond."""
+    if when.tzinfo is None or when.utcoffset() is None:
+        raise InvalidInput(
+            f"{when.isoformat()} has no time zone, so it does not name a moment. "
+            "Use datetime.now(timezone.utc), or attach the zone you mean with "
+            "when.replace(tzinfo=ZoneInfo('Europe/Paris')).",
+            pointer,
+        )
+    return -((EPOCH - when) // _MILLISECOND)
+
+
+@lru_cache(maxsize=4096)  # jobs that come together share their moments
+def to_datetime(moment: Moment) -> datetime:
+    return EPOCH + timedelta(milliseconds=moment)
+
+
+def maybe_datetime(moment: Moment | None) -> datetime | None:
+    return None if moment is None else to_datetime(moment)
+
+
+def render(moment: Moment) -> str:
+    """RFC 3339 in UTC with milliseconds: `2026-11-15T20:09:42.123Z`."""
+    return to_datetime(moment).isoformat(timespec="milliseconds")[:-6] + "Z"
+
+
+def parse(text: str, pointer: str = "") -> Moment:
+    """The moment an RFC 3339 text names; the offset is required."""
+    match = _RFC3339.fullmatch(text)
+    if match is None:
+        raise InvalidInput(
+            f"{text!r} is not an RFC 3339 time with an offset; "
+            "write it like 2026-12-01T09:30:00Z or 2026-12-01T09:30:00+01:00.",
+            pointer,
+        )
+    day, clock, fraction, offset = match.groups()
+    try:
+        whole = datetime.fromisoformat(f"{day}T{clock}{'+00:00' if offset in 'Zz' else offset}")
+        moment = from_datetime(whole, pointer)
+    except (ValueError, OverflowError) as problem:
+        raise InvalidInput(f"{text!r} is not a moment: {problem}.", pointer) from None
+    digits = (fraction or ".0")[1:]
+    return moment + int(digits[:3].ljust(3, "0")) + (1 if digits[3:].strip("0") else 0)
+
+
+def ahead(moment: Moment, now: Moment, pointer: str = "") -> Moment:
+    """`moment` as a due time: the past means now; beyond a century is refused."""
+    if moment > now + HORIZON_MS or moment > LATEST:
+        raise InvalidInput("more than 100 years ahead; choose an earlier time.", pointer)
+    return max(moment, now)

@@ -1,0 +1,98 @@
+"""A queue: a named destination and its policy."""
+
+from __future__ import annotations
+
+import math
+import re
+from dataclasses import dataclass, field
+
+from oncue.core.errors import InvalidInput
+
+DEFAULT_QUEUE = "default"
+MAX_ATTEMPTS_CAP = 20
+WEEK_SECONDS = 604_800.0
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,79}", re.ASCII)
+
+# With jobs at hand for a minute's silence, then lost; short enough to notice a dead worker,
+# long enough to outlive a pause of the machine.
+DEFAULT_LEASE_SECONDS = 60.0
+
+
+@dataclass(frozen=True, slots=True)
+class RetryPolicy:
+    """Back-off after a failure: initial × factor^(failures − 1), at most max, with jitter."""
+
+    initial_seconds: float = 1.0
+    factor: float = 2.0
+    max_seconds: float = 100.0
+
+    def __post_init__(self) -> None:
+        _bounded(self.initial_seconds, "/retry/initial_seconds", least=0.0)
+        _bounded(self.factor, "/retry/factor", least=1.0)
+        _bounded(self.max_seconds, "/retry/max_seconds", least=0.0)
+
+
+@dataclass(frozen=True, slots=True)
+class Queue:
+    """The settings of one queue. `completion` None means: as `completes_on` says."""
+
+    name: str
+    sink: str | None = None
+    completion: str | None = None
+    max_attempts: int = 3
+    retry: RetryPolicy = field(default_factory=RetryPolicy)
+    lease_seconds: float = DEFAULT_LEASE_SECONDS
+    timeout_seconds: float | None = None
+    retention_seconds: float | None = WEEK_SECONDS
+    paused: bool = False
+
+    def __post_init__(self) -> None:
+        check_queue_name(self.name)
+        if self.completion not in (None, "delivery", "worker"):
+            raise InvalidInput("must be 'delivery' or 'worker'.", "/completion")
+        if self.completion == "delivery" and self.sink is None:
+            raise InvalidInput(
+                "'delivery' needs a sink; a queue without one is completed by its workers.",
+                "/completion",
+            )
+        check_max_attempts(self.max_attempts)
+        _bounded(self.lease_seconds, "/lease_seconds", least=0.001)
+        if self.timeout_seconds is not None:
+            _bounded(self.timeout_seconds, "/timeout_seconds", least=0.001)
+        if self.retention_seconds is not None:
+            _bounded(self.retention_seconds, "/retention_seconds", least=0.0)
+
+    @property
+    def completes_on(self) -> str:
+        """What makes a job of this queue succeed: `delivery` to the sink, or a `worker`'s word."""
+        return self.completion or ("worker" if self.sink is None else "delivery")
+
+    @property
+    def keeps_history(self) -> bool:
+        """False when finished jobs are gone at once."""
+        return self.retention_seconds is None or self.retention_seconds > 0
+
+
+def check_queue_name(name: object, pointer: str = "/queue") -> str:
+    if not isinstance(name, str) or not _NAME.fullmatch(name):
+        raise InvalidInput(
+            "a queue name is 1 to 80 letters, digits, '.', '_' or '-', "
+            "and starts with a letter or digit.",
+            pointer,
+        )
+    return name
+
+
+def check_max_attempts(value: object, pointer: str = "/max_attempts") -> int:
+    if not isinstance(value, int) or isinstance(value, bool) or not 1 <= value <= MAX_ATTEMPTS_CAP:
+        raise InvalidInput(f"must be a whole number from 1 to {MAX_ATTEMPTS_CAP}.", pointer)
+    return value
+
+
+def _bounded(value: object, pointer: str, least: float) -> None:
+    if (
+        not isinstance(value, int | float)
+        or isinstance(value, bool)
+        or not least <= value < math.inf
+    ):
+        raise InvalidInput(f"must be a finite number, at least {least:g}.", pointer)

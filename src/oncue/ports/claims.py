@@ -1,0 +1,205 @@
+"""The store, as far as claims go: workers' claims, dispatchers' range claims, reclaiming.
+
+**Epochs.** A worker's claim raises the job's epoch, and so does a reclaim. Every write of a worker
+carries the epoch it was given and is applied only if that is still the job's epoch and the job is
+dispatched or executing. Repeating the very write that settled a claim is applied silently (it
+changes nothing). Any other write is refused; the refusal is recorded as one diagnostic per epoch
+and kind of write, code `fenced`.
+
+**Order.** Within a queue: reclaimed work first, then priority descending, due time, id.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple, Protocol
+
+from oncue.core.job import Claimed, Delivery, Diagnostic, Lapse, Operation, Position
+from oncue.core.lifecycle import State, Verb
+from oncue.core.moment import Moment
+from oncue.core.queue import Queue
+from oncue.core.retry import Verdict
+
+
+class Refused(NamedTuple):
+    """Why a worker's write was not applied."""
+
+    reason: str
+    """`reclaimed`, `completed`, `failed`, `cancelled`, `released`: how the claim ended;
+    `cancel requested`: the decision did not know of the request, decide again;
+    `different result`: the operation has another result already;
+    `moved on`: the lapse is not as it was seen;
+    `unknown`: no such job, or no such claim was ever made."""
+    state: State | None
+    diagnostic: Diagnostic | None = None
+
+
+class Touch(NamedTuple):
+    """A sign of life."""
+
+    id: str
+    epoch: int
+    lease_seconds: float | None = None
+    """Renews the lease to now + this; None leaves it."""
+    message: str | None = None
+    percent: float | None = None
+    start: bool = True
+    """dispatched → executing. False: only the lease is held, by a dispatcher that still delivers;
+    refused without a trace."""
+
+
+class Touched(NamedTuple):
+    lease_until: Moment | None
+    cancel_requested: bool
+
+
+class Settlement(NamedTuple):
+    """How a claim ended, decided by the caller."""
+
+    id: str
+    epoch: int
+    verb: Verb
+    """COMPLETE, FAIL, RETRY, RELEASE or DROP."""
+    result: bytes | None = None
+    error: str | None = None
+    due_at: Moment | None = None
+    """RETRY: when it is due again."""
+    code: str = ""
+    """FAIL, RETRY, DROP: of the diagnostic, whose detail is `detail`."""
+    detail: str = ""
+    cancel_seen: bool = False
+    """Whether a cancel request was known. RETRY and RELEASE are refused when one was not."""
+    keep: bool = True
+    """False: the job is gone when it ends (retention 0)."""
+
+
+class RangeClaim(NamedTuple):
+    """What a dispatcher got: jobs, covered by one fenced record."""
+
+    range: str
+    """Which range: a queue, or a shard that several queues share."""
+    fence: int
+    jobs: Sequence[Delivery]
+    queues: Sequence[Queue]
+    """The queues named in the claim, for their policy."""
+    busy_until: Moment | None = None
+    """When another dispatcher holds what is due: until when at most."""
+
+
+class ClaimStore(Protocol):
+    def claim(
+        self,
+        queues: Sequence[Queue],
+        worker: str,
+        limit: int,
+        now: Moment,
+        *,
+        lease_seconds: float | None = None,
+        reclaimed_limit: int | None = None,
+    ) -> list[Claimed]:
+        """Take up to `limit` due jobs, going through the queues in the order given.
+
+        scheduled → dispatched; epoch + 1, attempt + 1. Nothing is taken early, nor from a paused
+        queue, nor what an open range claim covers; a range whose lease has ended is closed first,
+        by raising its fence. What has expired is cancelled instead. The lease is `lease_seconds` or
+        else the queue's. If reclaimed work comes first in a queue, only such work is taken from it,
+        at most `reclaimed_limit` (default `limit`): what may have killed a worker is not taken in
+        bulk.
+        """
+        ...
+
+    def touch(self, touches: Sequence[Touch], now: Moment) -> list[Touched | Refused]:
+        """Signs of life, one answer each: dispatched → executing, message and percent stored."""
+        ...
+
+    def put_operation(
+        self, job_id: str, epoch: int, operation: Operation, now: Moment
+    ) -> Operation | Refused:
+        """Store an operation's progress. A succeeded one with a result is written once: the same
+        again is answered with it, another is refused, `different result`."""
+        ...
+
+    def hand_over(self, claims: Sequence[tuple[str, int]], now: Moment) -> Mapping[int, Refused]:
+        """(id, epoch) of claims that a sink took for a worker elsewhere: the lease ends, the
+        timeout stays; the next touch with a lease starts one. A claim that has started keeps its
+        lease: the worker was quicker than the dispatcher. Refused without a trace."""
+        ...
+
+    def settle(self, settlements: Sequence[Settlement], now: Moment) -> Mapping[int, Refused]:
+        """End claims. COMPLETE → succeeded, FAIL → failed, DROP → cancelled, RETRY → scheduled at
+        `due_at`, RELEASE → scheduled as before, the attempt given back. Every end but COMPLETE and
+        RELEASE leaves a diagnostic."""
+        ...
+
+    def lapses(self, until: Moment, limit: int, after: Position | None = None) -> list[Lapse]:
+        """Live claims whose lease or timeout has ended by `until`, in the order of that moment
+        (`Lapse.lapses_at`) then id, strictly after `after`. Claims with neither are not listed."""
+        ...
+
+    def reclaim(
+        self, verdicts: Sequence[tuple[Lapse, Verdict, bool]], now: Moment
+    ) -> Mapping[int, Refused]:
+        """Apply verdicts to lapses that are still as they were seen (epoch, state, last update);
+        the bool is `keep`, as in `Settlement`. Epoch + 1. RECLAIM → scheduled, due now, ahead of
+        waiting work, strikes + 1; GIVE_UP → failed; DROP → cancelled. One diagnostic each."""
+        ...
+
+    def expire(self, now: Moment, limit: int) -> int:
+        """Cancel scheduled jobs whose `expires_at` has come (and which no open range claim covers),
+        each with a diagnostic `expired`. How many."""
+        ...
+
+    def next_lapse(self) -> Moment | None:
+        """When the next claim will lapse or the next waiting job expire, if nothing is heard; or
+        an earlier moment, where the store can only tell when to look again."""
+        ...
+
+    def next_due(self, queues: Sequence[str]) -> Moment | None:
+        """When something can next be taken from these queues, paused ones left out: the earliest
+        due time outside open ranges, or the end of an open range's lease; or an earlier moment,
+        where the store can only tell when to look again."""
+        ...
+
+    def claim_range(
+        self,
+        queues: Sequence[Queue],
+        dispatcher: str,
+        limit: int,
+        now: Moment,
+        *,
+        lease_seconds: float,
+        due_until: Moment | None = None,
+    ) -> RangeClaim:
+        """Take the first `limit` due jobs of one range for delivery, by one record.
+
+        The store chooses the range: the first with due work that nobody holds, going through the
+        queues in the order given. Name every queue that can be delivered now: where a range spans
+        queues, due jobs of the others are set aside, which costs writes. `due_until` (default
+        `now`) takes work ahead of time for sinks that can delay it. What has expired is cancelled
+        instead.
+
+        The record (dispatcher, fence + 1, how far) stands until it is settled, or its lease ends
+        and another dispatcher takes over by raising the fence; a dispatcher of the same name takes
+        over at once. While it stands, the scheduled jobs of the range up to the last one returned,
+        in hand-over order, count as dispatched, even one that arrives there meanwhile. Their
+        attempt is the stored one + 1, and is stored when settled.
+        """
+        ...
+
+    def extend_range(self, claim: RangeClaim, lease_until: Moment) -> bool:
+        """Hold an open range longer. False: it was taken over, stop."""
+        ...
+
+    def settle_range(
+        self,
+        claim: RangeClaim,
+        delivered: Sequence[str],
+        refused: Mapping[str, str],
+        now: Moment,
+    ) -> bool:
+        """Close the range. Delivered ids → succeeded, refused ids → failed with that error and a
+        diagnostic, attempt + 1 for both, gone at once if their queue keeps no history; every other
+        job of the range is as if it had never been taken. False: taken over; jobs not settled by
+        then belong to the new holder.
+        """
+        ...

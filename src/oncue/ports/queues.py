@@ -1,0 +1,50 @@
+"""The store, as far as queues go."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import NamedTuple, Protocol
+
+from oncue.core.lifecycle import State
+from oncue.core.moment import Moment
+from oncue.core.queue import Queue
+
+
+class QueueStats(NamedTuple):
+    counts: Mapping[State, int]
+    """Lacks the states that the store cannot count."""
+    oldest_due_at: Moment | None
+    """Of the scheduled jobs; in the past means work is waiting. None also where unknown."""
+    approximate: bool = False
+    """A count stopped at its cap."""
+
+
+class QueueStore(Protocol):
+    def queues(self) -> list[Queue]:
+        """Every queue that was set or holds a job, by name."""
+        ...
+
+    def put_queue(self, queue: Queue) -> None:
+        """Replace a queue's settings; `paused` is not one of them and stays."""
+        ...
+
+    def set_paused(self, name: str, paused: bool) -> None:
+        """While paused, nothing of the queue is claimed or delivered. Other processes may take jobs
+        for one more second."""
+        ...
+
+    def stats(self, name: str) -> QueueStats: ...
+
+    def due_counts(
+        self, name: str, start: Moment, until: Moment, step_ms: int
+    ) -> Mapping[Moment, int]:
+        """How many scheduled jobs of the queue are due in each step of [start, until), by the
+        step's beginning; empty steps are left out."""
+        ...
+
+    def prune(self, name: str, finished_before: Moment, now: Moment, limit: int) -> int:
+        """Remove up to `limit` jobs of the queue that finished before that moment, oldest first,
+        with all that belongs to them. How many rows were touched. Ids chosen by clients disappear
+        from sight but stay remembered until a day after they finished. A store that forgets by
+        itself goes by the retention in force when the job finished, and answers 0."""
+        ...

@@ -1,0 +1,34 @@
+"""The seam to a queue's technology."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple, Protocol
+
+from oncue.core.job import Delivery
+
+
+class Refusal(NamedTuple):
+    """Why the sink did not take one job of a batch."""
+
+    detail: str
+    permanent: bool
+    """True: the job can never be taken, it fails. False: passing trouble, it is delivered again
+    later and no attempt is used up."""
+
+
+class Sink(Protocol):
+    """Hands jobs over. Never touches the store."""
+
+    def deliver(self, queue: str, batch: Sequence[Delivery]) -> Mapping[int, Refusal]:
+        """Hand the batch over, in order, and answer with the exceptions only: position → why.
+
+        An empty answer means that all were taken for good. Raise `SinkDown` when nothing was taken
+        (unreachable, throttled, credentials expired). A crash in here repeats the whole batch, so
+        receivers must recognise the same id and attempt.
+        """
+        ...
+
+    def close(self) -> None:
+        """Give back what the sink holds. No delivery follows."""
+        ...

@@ -1,0 +1,54 @@
+"""The store: the adapter that keeps state durably. All its nouns on one page each."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from concurrent.futures import Future
+from typing import Any, Protocol, TypeVar
+
+from oncue.core.moment import Moment
+from oncue.ports.claims import ClaimStore
+from oncue.ports.clock import Clock
+from oncue.ports.jobs import JobStore
+from oncue.ports.queues import QueueStore
+from oncue.ports.transfer import TransferStore
+
+T = TypeVar("T")
+
+Listener = Callable[[str | None, Moment], None]
+"""Called with (queue, due_at) when work was stored that is due earlier than the listener may know;
+queue None means: something changed elsewhere, look at everything."""
+
+
+class Store(JobStore, ClaimStore, QueueStore, TransferStore, Protocol):
+    """One semantics, whatever keeps it. Safe to use from many threads and, except for the memory
+    store, from many processes."""
+
+    @property
+    def clock(self) -> Clock:
+        """The clock by which leases in this store are judged."""
+        ...
+
+    @property
+    def secret(self) -> bytes:
+        """What claim tokens are signed with: made with the store, the same on every node."""
+        ...
+
+    def submit(self, call: Callable[[], T]) -> Future[T]:
+        """Run a call that uses this store off the caller's thread. Calls submitted close together
+        share a commit where the store can; each future resolves once its effects are durable."""
+        ...
+
+    def watch(self, listener: Listener) -> Callable[[], None]:
+        """Be told of new work after it is durable; the answer stops it. Listeners must be quick.
+        Work stored by other processes is noticed within `describe()["notice_seconds"]` if it is due
+        by then, else in time. A change of queues is told as (None, 0)."""
+        ...
+
+    def describe(self) -> dict[str, Any]:
+        """Facts about the store for people: kind, where, version, durability in force."""
+        ...
+
+    def close(self) -> None:
+        """Finish what was submitted and give everything back."""
+        ...

@@ -1,0 +1,32 @@
+"""Stores: the adapters that keep state durably. `open_store` finds one by its URL."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from oncue.core.errors import InvalidInput
+from oncue.ports.clock import Clock
+from oncue.ports.store import Store
+
+
+def open_store(url: str, clock: Clock | None = None) -> Store:
+    """The store that a URL names: `sqlite:///relative.db`, `sqlite:////absolute.db`, `memory:`."""
+    scheme, colon, rest = url.partition(":")
+    if scheme == "memory" and colon and not rest.strip("/"):
+        from oncue.stores.memory import MemoryStore
+
+        return MemoryStore(clock)
+    if scheme == "sqlite" and rest.startswith("///") and len(rest) > 3:
+        from oncue.stores.sqlite import SqliteStore
+
+        return SqliteStore(Path(rest[3:]), clock)
+    if scheme == "sqlite":
+        raise InvalidInput(
+            f"{url!r} names no file; write sqlite:///jobs.db for a file in this folder, "
+            "or sqlite:////var/lib/jobs.db (four slashes) for an absolute path.",
+            "/store",
+        )
+    raise InvalidInput(
+        f"there is no store for {url!r}; the ones that exist are sqlite:///FILE and memory:.",
+        "/store",
+    )

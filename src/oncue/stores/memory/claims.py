@@ -1,0 +1,172 @@
+"""Workers' claims in memory: taking jobs, and the signs of life that follow."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+
+from oncue.core.job import Claimed, Operation
+from oncue.core.lifecycle import LIVE, TRANSITIONS, State, Verb
+from oncue.core.moment import Moment, to_datetime
+from oncue.core.queue import Queue
+from oncue.ports.claims import Refused, Touch, Touched
+from oncue.stores.memory.record import Record
+from oncue.stores.memory.shelves import Shelves
+
+
+def milliseconds(seconds: float) -> int:
+    return round(seconds * 1000)
+
+
+class MemoryClaims(Shelves):
+    """Implements the workers' side of `oncue.ports.claims.ClaimStore` up to the settlement."""
+
+    def claim(
+        self,
+        queues: Sequence[Queue],
+        worker: str,
+        limit: int,
+        now: Moment,
+        *,
+        lease_seconds: float | None = None,
+        reclaimed_limit: int | None = None,
+    ) -> list[Claimed]:
+        claimed: list[Claimed] = []
+        with self._writing():
+            for queue in queues:
+                self._clear_the_way(queue, now)
+            for queue in queues:
+                room = limit - len(claimed)
+                most = room if reclaimed_limit is None else min(room, reclaimed_limit)
+                lease = queue.lease_seconds if lease_seconds is None else lease_seconds
+                lease_until = now + milliseconds(lease)
+                for record in self._choose(queue, room, most, now):
+                    self._take(record, queue, worker, lease_until, now)
+                    claimed.append(record.as_claimed(lease_until))
+        return claimed
+
+    def _choose(self, queue: Queue, room: int, reclaimed_room: int, now: Moment) -> list[Record]:
+        """Take the first due jobs out of the line; only reclaimed ones if such a one is first."""
+        chosen: list[Record] = []
+        record = self._first_due(queue, now) if room else None
+        ahead = record is not None and record.ahead
+        limit = reclaimed_room if ahead else room
+        while record is not None and len(chosen) < limit and record.ahead == ahead:
+            chosen.append(record)
+            self._lines[queue.name].remove(record.id)
+            record = self._first_due(queue, now)
+        return chosen
+
+    def _first_due(self, queue: Queue, now: Moment, until: Moment | None = None) -> Record | None:
+        """The job to hand over next, if there is one. What has expired is not handed over."""
+        if self._queue(queue.name).paused:
+            return None
+        return self._lines[queue.name].first_due(now if until is None else until)
+
+    def _clear_the_way(self, queue: Queue, now: Moment) -> None:
+        """Before jobs of a queue are taken: a range whose dispatcher is gone covers nothing any
+        more, and what has expired is cancelled."""
+        held = self._ranges.get(queue.name)
+        if held is not None and held.lease_until <= now:
+            self._close(queue.name)
+            self._fences[queue.name] += 1
+        for record in list(self._expiring.values()):
+            if record.queue == queue.name and record.due_at <= now and record.has_expired(now):
+                self._expire(record, now)
+
+    def _take(
+        self, record: Record, queue: Queue, worker: str, lease_until: Moment, now: Moment
+    ) -> None:
+        timeout = record.timeout_seconds
+        if timeout is None:
+            timeout = queue.timeout_seconds
+        record.state = TRANSITIONS[record.state, Verb.CLAIM]
+        record.epoch += 1
+        record.worker = worker
+        record.claimed_at = record.updated_at = now
+        record.lease_until = lease_until
+        record.overlong_at = None if timeout is None else now + milliseconds(timeout)
+        record.begin_attempt(worker, now)
+        self._refile(record)
+
+    def touch(self, touches: Sequence[Touch], now: Moment) -> list[Touched | Refused]:
+        with self._writing():
+            return [self._touch(touch, now) for touch in touches]
+
+    def _touch(self, touch: Touch, now: Moment) -> Touched | Refused:
+        kind = "heartbeat" if touch.start else None
+        record = self._held(touch.id, touch.epoch, kind, now)
+        if isinstance(record, Refused):
+            return record
+        if touch.start:
+            self._hear(record, now)
+        record.updated_at = now
+        if touch.lease_seconds is not None:
+            record.lease_until = now + milliseconds(touch.lease_seconds)
+        if touch.message is not None:
+            record.message = touch.message
+        if touch.percent is not None:
+            record.percent = touch.percent
+        return Touched(record.lease_until, record.cancel_requested)
+
+    def put_operation(
+        self, job_id: str, epoch: int, operation: Operation, now: Moment
+    ) -> Operation | Refused:
+        with self._writing():
+            record = self._held(job_id, epoch, "operation", now)
+            if isinstance(record, Refused):
+                return record
+            known = record.operations.get(operation.name)
+            if known is not None and known.state == "succeeded":
+                same = operation.state == "succeeded" and known.result == operation.result
+                return known if same else Refused("different result", record.state)
+            if operation.state == "succeeded":
+                record.strikes = 0
+            self._hear(record, now)
+            record.operations[operation.name] = stored = _progressed(known, operation, now)
+            return stored
+
+    def _hear(self, record: Record, now: Moment) -> None:
+        record.state = TRANSITIONS[record.state, Verb.START]
+        record.updated_at = now
+
+    def hand_over(self, claims: Sequence[tuple[str, int]], now: Moment) -> Mapping[int, Refused]:
+        refused: dict[int, Refused] = {}
+        with self._writing():
+            for position, (job_id, epoch) in enumerate(claims):
+                record = self._held(job_id, epoch, None, now)
+                if isinstance(record, Refused):
+                    refused[position] = record
+                elif record.state is State.DISPATCHED:
+                    record.lease_until = None
+                    record.updated_at = now
+        return refused
+
+    def _held(self, job_id: str, epoch: int, kind: str | None, now: Moment) -> Record | Refused:
+        """The record, if this epoch is its current claim; else the refusal, which is recorded
+        once for each epoch and kind of write (None: not at all)."""
+        record = self._visible(job_id)
+        if record is None:
+            return Refused("unknown", None)
+        if record.epoch == epoch and record.state in LIVE:
+            return record
+        ending = record.endings.get(epoch)
+        if ending is None:
+            return Refused("unknown", record.shown_state)
+        if kind is None:
+            return Refused(ending.reason, record.shown_state, ending.diagnostic)
+        fenced = record.refusals.get((epoch, kind))
+        if fenced is None:
+            detail = f"A late write ({kind}) was refused: its claim had ended ({ending.reason})."
+            fenced = record.note(now, "fenced", detail, ending.attempt, epoch, write=kind)
+            record.refusals[epoch, kind] = fenced
+        return Refused(ending.reason, record.shown_state, ending.diagnostic or fenced)
+
+
+def _progressed(known: Operation | None, told: Operation, now: Moment) -> Operation:
+    """The operation as told; a percentage or message that was not told stays the last one."""
+    percent, message = told.percent, told.message
+    if known is not None:
+        percent = known.percent if percent is None else percent
+        message = known.message if message is None else message
+    return replace(told, updated_at=to_datetime(now), percent=percent, message=message)

@@ -1,0 +1,205 @@
+"""How workers' claims end in memory: settled by the worker, or reclaimed."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from oncue.core.job import Diagnostic, Lapse, Position
+from oncue.core.lifecycle import FINAL, LIVE, TRANSITIONS, Verb
+from oncue.core.moment import Moment, render
+from oncue.core.retry import Verdict
+from oncue.ports.claims import Refused, Settlement
+from oncue.stores.memory.claims import MemoryClaims
+from oncue.stores.memory.record import Ending, Record
+
+# The worker says "fail"; whether that means FAIL or RETRY is decided anew when it repeats itself.
+_KINDS = {
+    Verb.COMPLETE: "complete",
+    Verb.FAIL: "fail",
+    Verb.RETRY: "fail",
+    Verb.RELEASE: "release",
+    Verb.DROP: "drop",
+}
+_REASONS = {
+    Verb.COMPLETE: "completed",
+    Verb.FAIL: "failed",
+    Verb.RETRY: "failed",
+    Verb.RELEASE: "released",
+    Verb.DROP: "cancelled",
+}
+_OUTCOMES = {
+    Verb.COMPLETE: "succeeded",
+    Verb.FAIL: "failed",
+    Verb.RETRY: "retried",
+    Verb.RELEASE: "released",
+    Verb.DROP: "cancelled",
+}
+
+
+class MemoryEndings(MemoryClaims):
+    """Implements the ends of claims of `oncue.ports.claims.ClaimStore`."""
+
+    def settle(self, settlements: Sequence[Settlement], now: Moment) -> Mapping[int, Refused]:
+        refused: dict[int, Refused] = {}
+        with self._writing():
+            for position, settlement in enumerate(settlements):
+                refusal = self._settle(settlement, now)
+                if refusal is not None:
+                    refused[position] = refusal
+        return refused
+
+    def _settle(self, settlement: Settlement, now: Moment) -> Refused | None:
+        verb, write = settlement.verb, _write_of(settlement)
+        if self._has_ended_by(settlement.id, settlement.epoch, write):
+            return None
+        record = self._held(settlement.id, settlement.epoch, write[0], now)
+        if isinstance(record, Refused):
+            return record
+        unseen = record.cancel_requested and not settlement.cancel_seen
+        if unseen and verb in (Verb.RETRY, Verb.RELEASE):
+            return Refused("cancel requested", record.state)
+        diagnostic = None
+        if verb not in (Verb.COMPLETE, Verb.RELEASE):
+            diagnostic = record.note(
+                now,
+                settlement.code,
+                settlement.detail,
+                record.attempt,
+                record.epoch,
+                worker=record.worker,
+                error=settlement.error,
+                decision=verb.value,
+            )
+        record.endings[record.epoch] = Ending(_REASONS[verb], write, record.attempt, diagnostic)
+        record.end_attempt(_OUTCOMES[verb], now)
+        self._apply(record, settlement, now)
+        return None
+
+    def _apply(self, record: Record, settlement: Settlement, now: Moment) -> None:
+        verb = settlement.verb
+        if verb is Verb.RELEASE:
+            record.attempt -= 1
+            self._wait_again(record, verb, now)
+            return
+        record.result = settlement.result
+        record.error = settlement.error
+        record.ahead = False
+        if verb is not Verb.RETRY:
+            self._end(record, verb, now, keep=settlement.keep)
+            return
+        if settlement.due_at is not None:
+            record.due_at = settlement.due_at
+        self._wait_again(record, verb, now)
+
+    def _wait_again(self, record: Record, verb: Verb, now: Moment) -> None:
+        record.state = TRANSITIONS[record.state, verb]
+        record.updated_at = now
+        record.worker = record.lease_until = record.overlong_at = None
+        # Whoever decided this knew of the request; a waiting job is cancelled at once instead.
+        record.cancel_requested = False
+        self._refile(record)
+
+    def _has_ended_by(self, job_id: str, epoch: int, write: tuple[str, object]) -> bool:
+        record = self._visible(job_id)
+        ending = None if record is None else record.endings.get(epoch)
+        return ending is not None and ending.write == write
+
+    def lapses(self, until: Moment, limit: int, after: Position | None = None) -> list[Lapse]:
+        with self._lock:
+            lapsed = [
+                (at, record.id, record)
+                for record in self._taken.values()
+                if (at := record.lapses_at) is not None
+                and at <= until
+                and (after is None or Position(at, record.id) > after)
+            ]
+            return [record.as_lapse() for _, _, record in sorted(lapsed)[:limit]]
+
+    def reclaim(
+        self, verdicts: Sequence[tuple[Lapse, Verdict, bool]], now: Moment
+    ) -> Mapping[int, Refused]:
+        refused: dict[int, Refused] = {}
+        with self._writing():
+            for position, (lapse, verdict, keep) in enumerate(verdicts):
+                refusal = self._reclaim(lapse, verdict, keep, now)
+                if refusal is not None:
+                    refused[position] = refusal
+        return refused
+
+    def _reclaim(self, lapse: Lapse, verdict: Verdict, keep: bool, now: Moment) -> Refused | None:
+        record = self._visible(lapse.id)
+        if record is None:
+            return Refused("unknown", None)
+        if not _is_as_seen(record, lapse):
+            return Refused("moved on", record.shown_state)
+        diagnostic = _note_lapse(record, verdict, now)
+        record.endings[record.epoch] = Ending("reclaimed", None, record.attempt, diagnostic)
+        record.end_attempt("reclaimed", now)
+        record.epoch += 1
+        record.worker = None
+        if TRANSITIONS[record.state, verdict.verb] in FINAL:
+            record.error = verdict.detail
+            self._end(record, verdict.verb, now, keep=keep)
+        else:
+            record.ahead = True
+            record.strikes += 1
+            self._wait_again(record, verdict.verb, now)
+        return None
+
+    def expire(self, now: Moment, limit: int) -> int:
+        with self._writing():
+            expired = [record for record in self._expiring.values() if record.has_expired(now)]
+            expired.sort(key=lambda record: (record.expires_at, record.id))
+            for record in expired[:limit]:
+                self._expire(record, now)
+            return len(expired[:limit])
+
+    def next_lapse(self) -> Moment | None:
+        with self._lock:
+            lapses = (record.lapses_at for record in self._taken.values())
+            expiries = (record.expires_at for record in self._expiring.values())
+            moments = [at for source in (lapses, expiries) for at in source if at is not None]
+            return min(moments, default=None)
+
+    def next_due(self, queues: Sequence[str]) -> Moment | None:
+        with self._lock:
+            open_queues = [name for name in queues if not self._queue(name).paused]
+            moments = [self._lines[name].next_due() for name in open_queues]
+            moments += [self._ranges[n].lease_until for n in open_queues if n in self._ranges]
+            return min((moment for moment in moments if moment is not None), default=None)
+
+
+def _write_of(settlement: Settlement) -> tuple[str, object]:
+    """The kind of write that a settlement is, and what makes it the very same one."""
+    kind = _KINDS[settlement.verb]
+    content = {"complete": settlement.result, "fail": settlement.error}.get(kind)
+    return kind, content
+
+
+def _is_as_seen(record: Record, lapse: Lapse) -> bool:
+    """Whether nothing has happened to the claim since the reclaimer looked."""
+    return (
+        record.state in LIVE
+        and record.state is lapse.state
+        and record.epoch == lapse.epoch
+        and record.updated_at == lapse.updated_at
+        and record.cancel_requested == lapse.cancel_requested
+    )
+
+
+def _note_lapse(record: Record, verdict: Verdict, now: Moment) -> Diagnostic:
+    overlong = record.overlong_at is not None and record.overlong_at <= now
+    since = record.claimed_at if overlong else record.updated_at
+    bound = record.overlong_at if overlong else record.lease_until
+    return record.note(
+        now,
+        verdict.code,
+        verdict.detail,
+        record.attempt,
+        record.epoch,
+        worker=record.worker,
+        updated_at=render(record.updated_at),
+        age_seconds=(now - since) / 1000,
+        threshold_seconds=None if bound is None else (bound - since) / 1000,
+        decision=verdict.verb.value,
+    )

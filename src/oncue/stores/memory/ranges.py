@@ -1,0 +1,125 @@
+"""Dispatchers' range claims in memory."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from oncue.core.job import Delivery
+from oncue.core.lifecycle import Verb
+from oncue.core.moment import Moment
+from oncue.core.queue import Queue
+from oncue.ports.claims import RangeClaim
+from oncue.stores.memory.claims import MemoryClaims, milliseconds
+from oncue.stores.memory.line import hand_over_key
+from oncue.stores.memory.record import Record
+from oncue.stores.memory.shelves import Range
+
+
+class MemoryRanges(MemoryClaims):
+    """Implements the dispatchers' side of `oncue.ports.claims.ClaimStore`. A range is a queue here.
+    What is settled is named: a job that comes in behind the dispatcher's back counts as dispatched
+    until the range is closed, and then waits like any other."""
+
+    def claim_range(
+        self,
+        queues: Sequence[Queue],
+        dispatcher: str,
+        limit: int,
+        now: Moment,
+        *,
+        lease_seconds: float,
+        due_until: Moment | None = None,
+    ) -> RangeClaim:
+        cutoff = now if due_until is None else due_until
+        lease_until = now + milliseconds(lease_seconds)
+        busy: list[Moment] = []
+        with self._writing():
+            for queue in queues:
+                current = self._ranges.get(queue.name)
+                if current is not None and current.dispatcher == dispatcher:
+                    # The same name is the same dispatcher restarted: its former self is gone.
+                    self._close(queue.name)
+                    self._fences[queue.name] += 1
+                self._clear_the_way(queue, now)
+            for queue in queues:
+                current = self._ranges.get(queue.name)
+                if current is not None:
+                    busy.append(current.lease_until)
+                    continue
+                records = self._first_ones(queue, limit, cutoff, now)
+                if records:
+                    through = hand_over_key(records[-1])
+                    self._ranges[queue.name] = Range(dispatcher, now, lease_until, cutoff, through)
+                    self._fences[queue.name] += 1
+                    for record in records:
+                        self._refile(record)
+                    jobs = [
+                        Delivery(r.id, r.due_at, r.payload, r.attempt + 1, None, r.queue)
+                        for r in records
+                    ]
+                    return RangeClaim(queue.name, self._fences[queue.name], jobs, queues)
+        return RangeClaim("", 0, (), queues, min(busy, default=None))
+
+    def _first_ones(self, queue: Queue, limit: int, cutoff: Moment, now: Moment) -> list[Record]:
+        records: list[Record] = []
+        while len(records) < limit and (record := self._first_due(queue, now, cutoff)):
+            self._lines[queue.name].remove(record.id)
+            records.append(record)
+        return records
+
+    def extend_range(self, claim: RangeClaim, lease_until: Moment) -> bool:
+        with self._writing():
+            held = self._range(claim)
+            if held is None:
+                return False
+            held.lease_until = lease_until
+            return True
+
+    def settle_range(
+        self,
+        claim: RangeClaim,
+        delivered: Sequence[str],
+        refused: Mapping[str, str],
+        now: Moment,
+    ) -> bool:
+        queue = next((queue for queue in claim.queues if queue.name == claim.range), None)
+        if queue is None:  # an empty claim
+            return False
+        with self._writing():
+            held = self._range(claim)
+            if held is None:
+                return False
+            named = [(job_id, None) for job_id in delivered] + list(refused.items())
+            for job_id, error in named:
+                record = held.records.get(job_id)
+                if record is not None:
+                    record.error = error
+                    verb = Verb.COMPLETE if error is None else Verb.FAIL
+                    self._deliver(record, held, verb, queue, now)
+            self._close(claim.range)
+            return True
+
+    def _range(self, claim: RangeClaim) -> Range | None:
+        """The open range, if this fence is still the current one."""
+        current = self._fences[claim.range] == claim.fence
+        return self._ranges.get(claim.range) if current else None
+
+    def _deliver(self, record: Record, held: Range, verb: Verb, queue: Queue, now: Moment) -> None:
+        record.begin_attempt(held.dispatcher, held.claimed_at)
+        record.worker = held.dispatcher
+        if verb is Verb.COMPLETE:
+            record.error = None
+            record.end_attempt("succeeded", now)
+        else:
+            record.end_attempt("failed", now)
+            record.note(
+                now,
+                "failure",
+                f"The sink refused it for good: {record.error}",
+                record.attempt,
+                record.epoch,
+                worker=held.dispatcher,
+                error=record.error,
+                decision=verb.value,
+            )
+        self._end(record, verb, now, keep=queue.keeps_history)

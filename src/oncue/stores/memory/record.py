@@ -1,0 +1,258 @@
+"""One job as the memory store holds it, and the shapes in which it leaves."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from datetime import datetime
+from typing import Any, NamedTuple
+
+from oncue.core.dossier import Dossier
+from oncue.core.job import (
+    DIAGNOSTICS_KEPT,
+    Attempt,
+    Claimed,
+    Diagnostic,
+    History,
+    Job,
+    Lapse,
+    NewJob,
+    Operation,
+)
+from oncue.core.lifecycle import LIVE, State
+from oncue.core.moment import Moment, from_datetime, maybe_datetime, to_datetime
+
+
+class Ending(NamedTuple):
+    """How a worker's claim ended: what a late write is told, and what a repetition looks like."""
+
+    reason: str
+    write: tuple[str, object] | None
+    """Kind and content of the worker's write that did it; None: it was reclaimed."""
+    attempt: int
+    diagnostic: Diagnostic | None
+
+
+@dataclass(slots=True)
+class Record:
+    """Everything the store knows about one job."""
+
+    id: str
+    queue: str
+    due_at: Moment
+    payload: bytes
+    priority: int
+    created_at: Moment
+    owner: str | None
+    key: str | None
+    expires_at: Moment | None
+    max_attempts: int | None
+    timeout_seconds: float | None
+    digest: bytes | None
+    updated_at: Moment
+    state: State = State.SCHEDULED
+    attempt: int = 0
+    attempt_base: int = 0
+    epoch: int = 0
+    strikes: int = 0
+    ahead: bool = False
+    """Reclaimed, so it goes before waiting work."""
+    covered: bool = False
+    """Inside an open range claim, so it counts as dispatched."""
+    hidden: bool = False
+    """Gone for everybody; only its id is still remembered."""
+    cancel_requested: bool = False
+    worker: str | None = None
+    claimed_at: Moment = 0
+    lease_until: Moment | None = None
+    overlong_at: Moment | None = None
+    finished_at: Moment | None = None
+    result: bytes | None = None
+    error: str | None = None
+    message: str | None = None
+    percent: float | None = None
+    operations: dict[str, Operation] = field(default_factory=dict)
+    diagnostics: list[Diagnostic] = field(default_factory=list)
+    attempts: list[Attempt] = field(default_factory=list)
+    endings: dict[int, Ending] = field(default_factory=dict)
+    """By epoch: every worker's claim that is over."""
+    refusals: dict[tuple[int, str], Diagnostic] = field(default_factory=dict)
+    """By epoch and kind of write: what was recorded about it, once."""
+
+    @classmethod
+    def of(cls, new: NewJob, now: Moment) -> Record:
+        return cls(*new[:12], updated_at=now)
+
+    @property
+    def shown_state(self) -> State:
+        return State.DISPATCHED if self.covered else self.state
+
+    @property
+    def lapses_at(self) -> Moment | None:
+        """When the claim is lost or overlong if nothing more is heard."""
+        if self.state not in LIVE:
+            return None
+        bounds = [at for at in (self.lease_until, self.overlong_at) if at is not None]
+        return min(bounds, default=None)
+
+    def has_expired(self, now: Moment) -> bool:
+        return self.expires_at is not None and self.expires_at <= now
+
+    def begin_attempt(self, worker: str, at: Moment) -> None:
+        self.attempt += 1
+        if len(self.attempts) > 2 * DIAGNOSTICS_KEPT:
+            del self.attempts[DIAGNOSTICS_KEPT]
+        self.attempts.append(Attempt(self.attempt, self.epoch, to_datetime(at), worker, None, None))
+
+    def end_attempt(self, outcome: str, now: Moment) -> None:
+        self.attempts[-1] = replace(self.attempts[-1], outcome=outcome, ended_at=to_datetime(now))
+
+    def note(
+        self, now: Moment, code: str, detail: str, attempt: int, epoch: int, **facts: Any
+    ) -> Diagnostic:
+        """Record a diagnostic, keeping the first and the last ones."""
+        diagnostic = Diagnostic(to_datetime(now), code, detail, attempt, epoch, facts)
+        self.diagnostics.append(diagnostic)
+        if len(self.diagnostics) > 2 * DIAGNOSTICS_KEPT:
+            del self.diagnostics[DIAGNOSTICS_KEPT]
+        return diagnostic
+
+    def as_job(self) -> Job:
+        return Job(
+            id=self.id,
+            queue=self.queue,
+            state=self.shown_state,
+            due_at=to_datetime(self.due_at),
+            payload_json=self.payload,
+            priority=self.priority,
+            attempt=self.attempt,
+            created_at=to_datetime(self.created_at),
+            updated_at=to_datetime(self.updated_at),
+            owner=self.owner,
+            key=self.key,
+            expires_at=maybe_datetime(self.expires_at),
+            max_attempts=self.max_attempts,
+            timeout_seconds=self.timeout_seconds,
+            finished_at=maybe_datetime(self.finished_at),
+            result_json=self.result,
+            error=self.error,
+            message=self.message,
+            percent=self.percent,
+            cancel_requested=self.cancel_requested,
+            epoch=self.epoch,
+            worker=self.worker,
+            lease_until=maybe_datetime(self.lease_until),
+            attempt_base=self.attempt_base,
+        )
+
+    def as_claimed(self, lease_until: Moment) -> Claimed:
+        return Claimed(
+            id=self.id,
+            queue=self.queue,
+            due_at=self.due_at,
+            payload=self.payload,
+            priority=self.priority,
+            owner=self.owner,
+            key=self.key,
+            attempt=self.attempt,
+            attempt_base=self.attempt_base,
+            max_attempts=self.max_attempts,
+            timeout_seconds=self.timeout_seconds,
+            epoch=self.epoch,
+            claimed_at=self.claimed_at,
+            lease_until=lease_until,
+            created_at=self.created_at,
+            operations=tuple(self.operations.values()),
+        )
+
+    def as_lapse(self) -> Lapse:
+        return Lapse(
+            id=self.id,
+            queue=self.queue,
+            state=self.state,
+            epoch=self.epoch,
+            attempt=self.attempt,
+            attempt_base=self.attempt_base,
+            max_attempts=self.max_attempts,
+            strikes=self.strikes,
+            cancel_requested=self.cancel_requested,
+            worker=self.worker,
+            claimed_at=self.claimed_at,
+            updated_at=self.updated_at,
+            lease_until=self.lease_until,
+            overlong_at=self.overlong_at,
+        )
+
+    def as_history(self) -> History:
+        return History(
+            tuple(self.operations.values()), tuple(self.diagnostics), tuple(self.attempts)
+        )
+
+    def as_dossier(self) -> Dossier:
+        return Dossier(
+            self.as_job()._replace(state=self.state),
+            self.as_history(),
+            self.digest,
+            maybe_datetime(self.overlong_at),
+            self.strikes,
+            self.ahead,
+            self.hidden,
+        )
+
+    @classmethod
+    def from_dossier(cls, dossier: Dossier) -> Record:
+        job, history = dossier.job, dossier.history
+        claimed = history.attempts[-1].claimed_at if history.attempts else None
+        return cls(
+            id=job.id,
+            queue=job.queue,
+            due_at=from_datetime(job.due_at),
+            payload=job.payload_json,
+            priority=job.priority,
+            created_at=from_datetime(job.created_at),
+            owner=job.owner,
+            key=job.key,
+            expires_at=_ms(job.expires_at),
+            max_attempts=job.max_attempts,
+            timeout_seconds=job.timeout_seconds,
+            digest=dossier.digest,
+            updated_at=from_datetime(job.updated_at),
+            state=job.state,
+            attempt=job.attempt,
+            attempt_base=job.attempt_base,
+            epoch=job.epoch,
+            strikes=dossier.strikes,
+            ahead=dossier.ahead,
+            hidden=dossier.hidden,
+            cancel_requested=job.cancel_requested,
+            worker=job.worker,
+            claimed_at=_ms(claimed) or 0,
+            lease_until=_ms(job.lease_until),
+            overlong_at=_ms(dossier.overlong_at),
+            finished_at=_ms(job.finished_at),
+            result=job.result_json,
+            error=job.error,
+            message=job.message,
+            percent=job.percent,
+            operations={operation.name: operation for operation in history.operations},
+            diagnostics=list(history.diagnostics),
+            attempts=list(history.attempts),
+            endings=_endings(history),
+        )
+
+
+def _ms(moment: datetime | None) -> Moment | None:
+    return None if moment is None else from_datetime(moment)
+
+
+_REASONS = {"succeeded": "completed", "retried": "failed"}
+
+
+def _endings(history: History) -> dict[int, Ending]:
+    """What the attempts tell of claims that are over: enough to refuse a late write."""
+    return {
+        attempt.epoch: Ending(
+            _REASONS.get(attempt.outcome, attempt.outcome), None, attempt.attempt, None
+        )
+        for attempt in history.attempts
+        if attempt.outcome is not None
+    }

@@ -1,0 +1,136 @@
+"""What the parts of the memory store share: the records, the indexes over them, one lock."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from threading import RLock
+
+from oncue.core.lifecycle import FINAL, LIVE, TRANSITIONS, State, Verb
+from oncue.core.moment import Moment
+from oncue.core.queue import Queue
+from oncue.ports.store import Listener
+from oncue.stores.memory.line import Line, hand_over_key
+from oncue.stores.memory.record import Record
+
+
+@dataclass(slots=True)
+class Range:
+    """A dispatcher's open claim. Gone when settled or taken over; the fence goes on."""
+
+    dispatcher: str
+    claimed_at: Moment
+    lease_until: Moment
+    cutoff: Moment
+    """It covers the scheduled jobs due by then …"""
+    through: tuple[object, ...]
+    """… up to this place in the order of hand-over."""
+    records: dict[str, Record] = field(default_factory=dict)
+    """Those it covers, also the ones that came in meanwhile."""
+
+    def covers(self, record: Record) -> bool:
+        return (
+            record.state is State.SCHEDULED
+            and record.due_at <= self.cutoff
+            and hand_over_key(record) <= self.through
+        )
+
+
+class Shelves:
+    """All state. Records are changed under the lock and then refiled: the indexes follow from the
+    records, and nothing but `refile` and `forget` writes them."""
+
+    def __init__(self) -> None:
+        self._lock = RLock()
+        self._records: dict[str, Record] = {}
+        self._lines: defaultdict[str, Line] = defaultdict(Line)
+        self._keys: dict[tuple[str, str], Record] = {}
+        self._taken: dict[str, Record] = {}
+        self._expiring: dict[str, Record] = {}
+        self._settings: dict[str, Queue] = {}
+        self._fences: defaultdict[str, int] = defaultdict(int)
+        self._ranges: dict[str, Range] = {}
+        self._listeners: list[Listener] = []
+        self._news: dict[str | None, Moment] = {}
+
+    @contextmanager
+    def _writing(self) -> Iterator[None]:
+        """Hold the lock; afterwards, without it, tell the listeners what came to wait."""
+        with self._lock:
+            yield
+            news, self._news = self._news, {}
+            listeners = list(self._listeners)
+        for queue, due_at in news.items():
+            for listener in listeners:
+                listener(queue, due_at)
+
+    def _visible(self, job_id: str) -> Record | None:
+        record = self._records.get(job_id)
+        return None if record is None or record.hidden else record
+
+    def _refile(self, record: Record) -> None:
+        """Bring every index in line with a record that is new or was changed."""
+        held = self._ranges.get(record.queue)
+        record.covered = held is not None and held.covers(record)
+        if held is not None and record.covered:
+            held.records[record.id] = record
+        waiting = record.state is State.SCHEDULED and not record.covered
+        self._unfile(record)
+        if record.state in LIVE:
+            self._taken[record.id] = record
+        if record.key is not None and record.state not in FINAL:
+            self._keys[record.queue, record.key] = record
+        if waiting and record.expires_at is not None:
+            self._expiring[record.id] = record
+        if waiting:
+            self._lines[record.queue].put(record)
+            self._announce(record.queue, record.due_at)
+
+    def _close(self, queue: str) -> None:
+        """End a range; what was not settled waits as if it had never been taken."""
+        for record in self._ranges.pop(queue).records.values():
+            if record.covered:
+                self._refile(record)
+
+    def _unfile(self, record: Record) -> None:
+        self._lines[record.queue].remove(record.id)
+        self._taken.pop(record.id, None)
+        self._expiring.pop(record.id, None)
+        if record.key is not None and self._keys.get((record.queue, record.key)) is record:
+            del self._keys[record.queue, record.key]
+
+    def _announce(self, queue: str | None, due_at: Moment) -> None:
+        self._news[queue] = min(due_at, self._news.get(queue, due_at))
+
+    def _end(self, record: Record, verb: Verb, now: Moment, *, keep: bool = True) -> None:
+        """Move a record to the final state that the verb leads to. What ends without having been
+        taken is always kept for the pruner, so that people see what became of it."""
+        record.state = TRANSITIONS[record.shown_state, verb]
+        record.covered = False
+        record.ahead = False
+        record.finished_at = record.updated_at = now
+        record.lease_until = record.overlong_at = None
+        self._refile(record)
+        if not keep:
+            self._forget(record)
+
+    def _forget(self, record: Record) -> None:
+        """Remove a finished job with all that belongs to it. An id that a client chose is
+        remembered, so that a repeated creation does not create again."""
+        if record.digest is None:
+            del self._records[record.id]
+            return
+        record.hidden = True
+        record.operations.clear()
+        record.diagnostics.clear()
+        record.attempts.clear()
+
+    def _expire(self, record: Record, now: Moment) -> None:
+        record.error = "Expired: it was not taken in time."
+        record.note(now, "expired", record.error, record.attempt, record.epoch)
+        self._end(record, Verb.EXPIRE, now)
+
+    def _queue(self, name: str) -> Queue:
+        return self._settings.get(name) or Queue(name)

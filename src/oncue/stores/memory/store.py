@@ -1,0 +1,63 @@
+"""The memory store, whole: one lock, plain dictionaries, nothing survives the process."""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Callable
+from concurrent.futures import Future
+from typing import Any, TypeVar
+
+from oncue.clock import SystemClock
+from oncue.ports.clock import Clock
+from oncue.ports.store import Listener
+from oncue.stores.memory.endings import MemoryEndings
+from oncue.stores.memory.jobs import MemoryJobs
+from oncue.stores.memory.queues import MemoryQueues
+from oncue.stores.memory.ranges import MemoryRanges
+from oncue.stores.memory.transfer import MemoryTransfer
+
+T = TypeVar("T")
+
+
+class MemoryStore(MemoryJobs, MemoryEndings, MemoryRanges, MemoryQueues, MemoryTransfer):
+    """Implements `oncue.ports.store.Store` for one process. For tests, for trying things out, and
+    as the meaning of the port: where another store answers differently, that one is wrong."""
+
+    def __init__(self, clock: Clock | None = None) -> None:
+        super().__init__()
+        self._clock = clock or SystemClock()
+        self._secret = secrets.token_bytes(32)
+
+    @property
+    def clock(self) -> Clock:
+        return self._clock
+
+    @property
+    def secret(self) -> bytes:
+        return self._secret
+
+    def submit(self, call: Callable[[], T]) -> Future[T]:
+        """Runs the call at once: there is no commit to share."""
+        future: Future[T] = Future()
+        try:
+            future.set_result(call())
+        except Exception as problem:
+            future.set_exception(problem)
+        return future
+
+    def watch(self, listener: Listener) -> Callable[[], None]:
+        with self._lock:
+            self._listeners.append(listener)
+
+        def stop() -> None:
+            with self._lock:
+                if listener in self._listeners:
+                    self._listeners.remove(listener)
+
+        return stop
+
+    def describe(self) -> dict[str, Any]:
+        return {"kind": "memory", "durability": "none: everything ends with the process"}
+
+    def close(self) -> None:
+        """Nothing to give back."""

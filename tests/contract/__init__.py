@@ -1,0 +1,1 @@
+"""The contract that every store must pass."""

@@ -1,0 +1,62 @@
+"""Every test in here runs on every store. Stores get the fake clock: nothing sleeps."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from itertools import count
+from pathlib import Path
+
+import pytest
+
+from oncue.clock import FakeClock
+from oncue.ports.clock import Clock
+from oncue.ports.store import Store
+from oncue.stores.memory import MemoryStore
+
+from .desk import Desk
+
+OpenStore = Callable[[Clock], Store]
+
+
+def _open_memory(_: Path, clock: Clock) -> Store:
+    return MemoryStore(clock)
+
+
+def _open_sqlite(path: Path, clock: Clock) -> Store:
+    from oncue.stores.sqlite import SqliteStore
+
+    return SqliteStore(path, clock=clock)
+
+
+STORES = {"memory": _open_memory, "sqlite": _open_sqlite}
+
+
+@pytest.fixture
+def clock() -> FakeClock:
+    return FakeClock()
+
+
+@pytest.fixture(params=STORES)
+def open_store(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[OpenStore]:
+    """Opens empty stores of the kind under test, and closes them at the end."""
+    opened: list[Store] = []
+    numbers = count()
+
+    def open_one(clock: Clock) -> Store:
+        store = STORES[request.param](tmp_path / f"{next(numbers)}.db", clock)
+        opened.append(store)
+        return store
+
+    yield open_one
+    for store in opened:
+        store.close()
+
+
+@pytest.fixture
+def store(open_store: OpenStore, clock: FakeClock) -> Store:
+    return open_store(clock)
+
+
+@pytest.fixture
+def desk(store: Store, clock: FakeClock) -> Desk:
+    return Desk(store, clock)

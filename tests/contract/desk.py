@@ -1,0 +1,246 @@
+"""What the tests say often, said briefly: a desk is a store, a clock, and who works with them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from itertools import count
+from threading import Barrier
+from typing import Any, TypeVar
+
+from oncue.clock import FakeClock
+from oncue.core.job import (
+    Attempt,
+    Claimed,
+    Diagnostic,
+    Job,
+    JobFilter,
+    Lapse,
+    NewJob,
+    Operation,
+    Position,
+)
+from oncue.core.lifecycle import State, Verb
+from oncue.core.moment import Moment, from_datetime, maybe_datetime, to_datetime
+from oncue.core.queue import Queue
+from oncue.core.retry import Verdict
+from oncue.ports.claims import RangeClaim, Refused, Settlement, Touch, Touched
+from oncue.ports.jobs import Amendment, Change
+from oncue.ports.store import Store
+
+T = TypeVar("T")
+Q = Queue("q")
+DELIVERY = Queue("d", sink="log:")
+FLEETING = Queue("f", retention_seconds=0)
+FLEETING_DELIVERY = Queue("fd", sink="log:", retention_seconds=0)
+LEASE = 60.0
+
+
+class Desk:
+    def __init__(self, store: Store, clock: FakeClock) -> None:
+        self.store = store
+        self.clock = clock
+        self._numbers = count(1)
+
+    @property
+    def now(self) -> Moment:
+        return self.clock.now()
+
+    def new(self, job_id: str | None = None, *, due_in: float = 0, **members: Any) -> NewJob:
+        """A job on its way in, due now unless told otherwise."""
+        due_at = self.now + round(due_in * 1000)
+        given = {"queue": "q", "payload": b"{}", "priority": 0, "created_at": self.now, **members}
+        return NewJob(id=job_id or f"job-{next(self._numbers):04}", due_at=due_at, **given)
+
+    def add(self, job_id: str | None = None, **members: Any) -> str:
+        new = self.new(job_id, **members)
+        assert self.store.insert([new], self.now) == {}
+        return new.id
+
+    def add_many(self, number: int, **members: Any) -> list[str]:
+        jobs = [self.new(**members) for _ in range(number)]
+        assert self.store.insert(jobs, self.now) == {}
+        return [job.id for job in jobs]
+
+    def job(self, job_id: str) -> Job:
+        job = self.store.get(job_id)
+        assert job is not None
+        return job
+
+    def state(self, job_id: str) -> State:
+        return self.job(job_id).state
+
+    def listed(self, limit: int = 100, **wanted: Any) -> list[str]:
+        """All ids that match, page by page."""
+        found: list[str] = []
+        after: Position | None = None
+        while True:
+            page = self.store.page(JobFilter(**wanted), after, limit)
+            assert len(page.items) <= limit
+            found += [job.id for job in page.items]
+            if page.next is None:
+                return found
+            assert after is None or page.next > after, "a cursor must move on"
+            after = page.next
+
+    def diagnostics(self, job_id: str) -> tuple[Diagnostic, ...]:
+        return self.store.history(job_id).diagnostics
+
+    def codes(self, job_id: str) -> list[str]:
+        return [diagnostic.code for diagnostic in self.diagnostics(job_id)]
+
+    def attempts(self, job_id: str) -> tuple[Attempt, ...]:
+        return self.store.history(job_id).attempts
+
+    def outcomes(self, job_id: str) -> list[tuple[int, str | None]]:
+        return [(attempt.attempt, attempt.outcome) for attempt in self.attempts(job_id)]
+
+    def claim(
+        self, *queues: Queue, limit: int = 100, worker: str = "ada", **options: Any
+    ) -> list[Claimed]:
+        return self.store.claim(queues or (Q,), worker, limit, self.now, **options)
+
+    def claimed_ids(self, *queues: Queue, **options: Any) -> list[str]:
+        return [claimed.id for claimed in self.claim(*queues, **options)]
+
+    def take(self, job_id: str | None = None, *, queue: Queue = Q, **members: Any) -> Claimed:
+        """Add a job and claim it."""
+        added = self.add(job_id, queue=queue.name, **members)
+        return self.retake(added, queue=queue)
+
+    def retake(self, job_id: str, *, queue: Queue = Q, worker: str = "ada") -> Claimed:
+        (claimed,) = self.claim(queue, worker=worker)
+        assert claimed.id == job_id
+        return claimed
+
+    def touch(self, claimed: Claimed, **told: Any) -> Touched | Refused:
+        (answer,) = self.store.touch([Touch(claimed.id, claimed.epoch, **told)], self.now)
+        return answer
+
+    def put_operation(
+        self, claimed: Claimed, name: str, state: str = "succeeded", **members: Any
+    ) -> Operation | Refused:
+        operation = Operation(name, state, to_datetime(self.now), **members)
+        return self.store.put_operation(claimed.id, claimed.epoch, operation, self.now)
+
+    def settle(self, claimed: Claimed, verb: Verb, **members: Any) -> Refused | None:
+        return self.store.settle([settlement(claimed, verb, **members)], self.now).get(0)
+
+    def complete(
+        self, claimed: Claimed, result: bytes | None = None, **more: Any
+    ) -> Refused | None:
+        return self.settle(claimed, Verb.COMPLETE, result=result, **more)
+
+    def fail(self, claimed: Claimed, error: str = "boom", **more: Any) -> Refused | None:
+        return self.settle(claimed, Verb.FAIL, error=error, **more)
+
+    def retry(self, claimed: Claimed, error: str = "boom", **more: Any) -> Refused | None:
+        return self.settle(claimed, Verb.RETRY, error=error, **{"due_at": self.now, **more})
+
+    def release(self, claimed: Claimed, **more: Any) -> Refused | None:
+        return self.settle(claimed, Verb.RELEASE, **more)
+
+    def drop(self, claimed: Claimed, **more: Any) -> Refused | None:
+        return self.settle(claimed, Verb.DROP, cancel_seen=True, **more)
+
+    def lapse(self, seconds: float = LEASE) -> Lapse:
+        """Let the only claim lapse."""
+        self.clock.advance(seconds)
+        (lapse,) = self.store.lapses(self.now, 10)
+        return lapse
+
+    def reclaim(
+        self, lapse: Lapse, verb: Verb = Verb.RECLAIM, *, keep: bool = True
+    ) -> Refused | None:
+        return self.store.reclaim([(lapse, verdict(verb, self.now), keep)], self.now).get(0)
+
+    def claim_range(
+        self,
+        queue: Queue = DELIVERY,
+        dispatcher: str = "dora",
+        *,
+        limit: int = 100,
+        lease_seconds: float = LEASE,
+    ) -> RangeClaim:
+        return self.store.claim_range(
+            [queue], dispatcher, limit, self.now, lease_seconds=lease_seconds
+        )
+
+    def settle_range(
+        self,
+        claim: RangeClaim,
+        delivered: list[str] | None = None,
+        refused: dict[str, str] | None = None,
+    ) -> bool:
+        """Settle a range; all of it was delivered unless told otherwise."""
+        if delivered is None:
+            delivered = [job.id for job in claim.jobs if job.id not in (refused or {})]
+        return self.store.settle_range(claim, delivered, refused or {}, self.now)
+
+    def amend(self, job_id: str, amendment: Amendment) -> Change:
+        (change,) = self.store.amend([job_id], amendment, self.now)
+        return change
+
+    def cancel(self, job_id: str) -> Change:
+        (change,) = self.store.cancel([job_id], self.now)
+        return change
+
+    def request_cancel(self, job_id: str) -> Change:
+        (change,) = self.store.request_cancel([job_id], self.now)
+        return change
+
+    def revive(self, job_id: str) -> Change:
+        (change,) = self.store.revive([job_id], self.now)
+        return change
+
+
+def settlement(claimed: Claimed, verb: Verb, **members: Any) -> Settlement:
+    told = {"code": "failure", "detail": "It failed."}
+    if verb in (Verb.COMPLETE, Verb.RELEASE):
+        told = {}
+    return Settlement(claimed.id, claimed.epoch, verb, **{**told, **members})
+
+
+def verdict(verb: Verb, now: Moment) -> Verdict:
+    due_at = now if verb is Verb.RECLAIM else None
+    return Verdict(verb, "timeout_dispatched", "Nothing was heard.", due_at)
+
+
+def lapse_of(job: Job) -> Lapse:
+    """What a reclaimer would have seen, had it found this job lapsed."""
+    return Lapse(
+        id=job.id,
+        queue=job.queue,
+        state=job.state,
+        epoch=job.epoch,
+        attempt=job.attempt,
+        attempt_base=0,
+        max_attempts=job.max_attempts,
+        strikes=0,
+        cancel_requested=job.cancel_requested,
+        worker=job.worker,
+        claimed_at=from_datetime(job.updated_at),
+        updated_at=from_datetime(job.updated_at),
+        lease_until=None,
+        overlong_at=None,
+    )
+
+
+def ids(jobs: Any) -> list[str]:
+    return [job.id for job in jobs]
+
+
+def at(moment: Moment | None) -> Any:
+    return maybe_datetime(moment)
+
+
+def together(number: int, call: Callable[[int], T]) -> list[T]:
+    """Run the call in that many threads at the same time; the answers, by thread."""
+    start = Barrier(number)
+
+    def run(thread: int) -> T:
+        start.wait()
+        return call(thread)
+
+    with ThreadPoolExecutor(number) as pool:
+        return list(pool.map(run, range(number)))

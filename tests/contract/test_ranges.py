@@ -1,0 +1,341 @@
+"""Dispatchers' range claims: one fenced record for a batch."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+
+from oncue.core.job import Delivery
+from oncue.core.lifecycle import State
+from oncue.core.queue import Queue
+from oncue.ports.claims import RangeClaim
+from oncue.ports.jobs import Amendment
+
+from .desk import DELIVERY, FLEETING_DELIVERY, LEASE, Desk, Q, at, ids
+
+
+def add(desk: Desk, job_id: str | None = None, **members: object) -> str:
+    return desk.add(job_id, queue="d", **members)
+
+
+def test_a_range_brings_the_first_due_jobs_in_order(desk: Desk) -> None:
+    late, early = add(desk, "b", due_in=-1, payload=b"1"), add(desk, "c", due_in=-2)
+    urgent, future = add(desk, "z", priority=1), add(desk, due_in=1)
+    claim = desk.claim_range()
+    assert list(claim.jobs) == [
+        Delivery(urgent, desk.now, b"{}", 1, None, "d"),
+        Delivery(early, desk.now - 2_000, b"{}", 1, None, "d"),
+        Delivery(late, desk.now - 1_000, b"1", 1, None, "d"),
+    ]
+    assert claim.busy_until is None
+    assert desk.state(future) is State.SCHEDULED
+
+
+def test_the_limit_is_kept_and_the_next_range_goes_on(desk: Desk) -> None:
+    added = desk.add_many(10, queue="d")
+    found = []
+    for _ in range(4):
+        claim = desk.claim_range(limit=3)
+        found.append(ids(claim.jobs))
+        assert desk.settle_range(claim)
+    assert found == [added[:3], added[3:6], added[6:9], added[9:]]
+    assert list(desk.claim_range().jobs) == []
+
+
+def test_delivered_jobs_have_succeeded_with_an_attempt_by_the_dispatcher(desk: Desk) -> None:
+    job_id = add(desk)
+    claim = desk.claim_range()
+    claimed_at = at(desk.now)
+    desk.clock.advance(2)
+    assert desk.settle_range(claim)
+    job = desk.job(job_id)
+    assert (job.state, job.attempt, job.finished_at) == (State.SUCCEEDED, 1, at(desk.now))
+    assert (job.updated_at, job.error) == (at(desk.now), None)
+    (attempt,) = desk.attempts(job_id)
+    assert (attempt.attempt, attempt.worker) == (1, "dora")
+    assert (attempt.claimed_at, attempt.ended_at) == (claimed_at, at(desk.now))
+    assert attempt.outcome == "succeeded"
+    assert desk.codes(job_id) == []
+
+
+def test_refused_jobs_have_failed_with_the_sinks_answer(desk: Desk) -> None:
+    job_id = add(desk)
+    claim = desk.claim_range()
+    assert desk.settle_range(claim, [], {job_id: "410 gone"})
+    job = desk.job(job_id)
+    assert (job.state, job.attempt, job.error) == (State.FAILED, 1, "410 gone")
+    assert job.finished_at == at(desk.now)
+    (diagnostic,) = desk.diagnostics(job_id)
+    assert diagnostic.attempt == 1
+    assert desk.outcomes(job_id) == [(1, "failed")]
+
+
+def test_what_was_neither_delivered_nor_refused_comes_again_with_the_same_attempt(
+    desk: Desk,
+) -> None:
+    delivered, refused, left = add(desk), add(desk), add(desk)
+    before = desk.job(left)
+    claim = desk.claim_range()
+    assert desk.settle_range(claim, [delivered], {refused: "no"})
+    assert desk.job(left) == before
+    assert desk.attempts(left) == ()
+    again = desk.claim_range()
+    assert [(job.id, job.attempt) for job in again.jobs] == [(left, 1)]
+    assert desk.settle_range(again)
+    assert desk.outcomes(left) == [(1, "succeeded")]
+
+
+def test_ids_from_outside_the_range_are_not_settled(desk: Desk) -> None:
+    inside = add(desk)
+    future, elsewhere, taken = add(desk, due_in=60), desk.add(), desk.take(queue=Queue("w"))
+    claim = desk.claim_range()
+    names = [inside, future, elsewhere, taken.id, "nothing"]
+    assert desk.settle_range(claim, names)
+    assert desk.state(inside) is State.SUCCEEDED
+    assert desk.state(elsewhere) is State.SCHEDULED
+    assert desk.state(taken.id) is State.DISPATCHED
+
+
+def test_nothing_due_opens_nothing(desk: Desk) -> None:
+    add(desk, due_in=1)
+    claim = desk.claim_range()
+    assert (list(claim.jobs), claim.busy_until) == ([], None)
+    desk.clock.advance(1)
+    assert len(desk.claim_range(dispatcher="other").jobs) == 1
+
+
+def test_a_paused_queue_is_not_delivered(desk: Desk) -> None:
+    job_id = add(desk)
+    desk.store.set_paused("d", True)
+    assert list(desk.claim_range().jobs) == []
+    assert desk.state(job_id) is State.SCHEDULED
+    desk.store.set_paused("d", False)
+    assert ids(desk.claim_range().jobs) == [job_id]
+
+
+def test_a_range_that_is_open_when_the_queue_is_paused_can_be_settled(desk: Desk) -> None:
+    job_id = add(desk)
+    claim = desk.claim_range()
+    desk.store.set_paused("d", True)
+    assert desk.settle_range(claim)
+    assert desk.state(job_id) is State.SUCCEEDED
+
+
+def test_a_paused_queue_lets_go_of_a_range_whose_dispatcher_is_gone(desk: Desk) -> None:
+    """Somebody who pauses a queue in distress can then cancel what is in it."""
+    job_id = add(desk)
+    old = desk.claim_range()
+    desk.store.set_paused("d", True)
+    desk.clock.advance(LEASE)
+    assert list(desk.claim_range(dispatcher="dave").jobs) == []
+    assert desk.cancel(job_id).refused is None
+    assert not desk.settle_range(old)
+    assert desk.state(job_id) is State.CANCELLED
+
+
+def test_what_has_expired_is_cancelled_instead_of_delivered(desk: Desk) -> None:
+    expired = add(desk, priority=5, expires_at=desk.now)
+    fresh = add(desk)
+    assert ids(desk.claim_range(limit=1).jobs) == [fresh]
+    assert desk.state(expired) is State.CANCELLED
+    assert desk.codes(expired) == ["expired"]
+
+
+def test_jobs_inside_an_open_range_count_as_dispatched(desk: Desk) -> None:
+    job_id = add(desk, expires_at=desk.now + 1_000)
+    claim = desk.claim_range()
+    shown = desk.job(job_id)
+    assert (shown.state, shown.attempt) == (State.DISPATCHED, 0)
+    assert desk.cancel(job_id).refused == "state"
+    assert desk.amend(job_id, Amendment(priority=9)).refused == "state"
+    assert desk.revive(job_id).refused == "state"
+    assert desk.claim(DELIVERY) == []
+    assert desk.store.next_due(["d"]) == desk.now + LEASE * 1_000
+    desk.clock.advance(1)
+    assert desk.store.expire(desk.now, 10) == 0
+    counts = desk.store.stats("d").counts
+    assert (counts.get(State.DISPATCHED, 0), counts.get(State.SCHEDULED, 0)) == (1, 0)
+    assert desk.job(job_id) == shown
+    assert desk.settle_range(claim)
+    assert desk.state(job_id) is State.SUCCEEDED
+
+
+def test_jobs_beyond_the_limit_of_a_range_are_free(desk: Desk) -> None:
+    inside, outside = add(desk, "a"), add(desk, "b")
+    claim = desk.claim_range(limit=1)
+    assert ids(claim.jobs) == [inside]
+    assert desk.store.next_due(["d"]) == desk.now
+    assert desk.cancel(outside).refused is None
+    assert desk.state(outside) is State.CANCELLED
+
+
+def test_jobs_in_a_range_of_another_queue_are_free(desk: Desk) -> None:
+    add(desk)
+    free = desk.add()
+    desk.claim_range()
+    assert desk.claimed_ids(Q) == [free]
+
+
+def test_another_dispatcher_waits_for_an_open_range(desk: Desk) -> None:
+    desk.add_many(2, queue="d")
+    desk.claim_range(limit=1)
+    busy = desk.claim_range(dispatcher="dave")
+    assert (list(busy.jobs), busy.busy_until) == ([], desk.now + 60_000)
+    desk.clock.advance(LEASE - 0.001)
+    assert desk.claim_range(dispatcher="dave").busy_until == desk.now + 1
+
+
+def test_a_settled_range_is_open_to_all(desk: Desk) -> None:
+    desk.add_many(2, queue="d")
+    desk.settle_range(desk.claim_range(limit=1))
+    assert len(desk.claim_range(dispatcher="dave").jobs) == 1
+
+
+def test_a_lease_that_ran_out_still_covers_its_jobs_until_somebody_takes_over(desk: Desk) -> None:
+    job_id = add(desk)
+    claim = desk.claim_range()
+    desk.clock.advance(LEASE * 10)
+    assert desk.state(job_id) is State.DISPATCHED
+    assert desk.cancel(job_id).refused == "state"
+    assert desk.store.extend_range(claim, desk.now + 1_000)
+    assert desk.claim_range(dispatcher="dave").busy_until == desk.now + 1_000
+    assert desk.settle_range(claim)
+    assert desk.state(job_id) is State.SUCCEEDED
+
+
+def test_an_extended_range_is_held_longer(desk: Desk) -> None:
+    add(desk)
+    claim = desk.claim_range()
+    assert desk.store.extend_range(claim, desk.now + 500_000)
+    desk.clock.advance(499.999)
+    assert desk.claim_range(dispatcher="dave").busy_until == desk.now + 1
+    desk.clock.advance(0.001)
+    assert len(desk.claim_range(dispatcher="dave").jobs) == 1
+
+
+def test_a_takeover_brings_the_same_jobs_with_the_same_attempt_and_a_higher_fence(
+    desk: Desk,
+) -> None:
+    desk.add_many(2, queue="d")
+    first = desk.claim_range()
+    desk.clock.advance(LEASE)
+    second = desk.claim_range(dispatcher="dave")
+    assert list(second.jobs) == list(first.jobs)
+    assert second.fence > first.fence
+
+
+def take_over(desk: Desk) -> RangeClaim:
+    desk.clock.advance(LEASE)
+    return desk.claim_range(dispatcher="dave")
+
+
+def restart(desk: Desk) -> RangeClaim:
+    return desk.claim_range(dispatcher="dora")
+
+
+@pytest.mark.parametrize("successor", [take_over, restart])
+def test_a_fenced_dispatcher_can_do_nothing(
+    desk: Desk, successor: Callable[[Desk], RangeClaim]
+) -> None:
+    delivered, refused = add(desk), add(desk)
+    old = desk.claim_range()
+    new = successor(desk)
+    assert ids(new.jobs) == [delivered, refused]
+    before = desk.job(delivered), desk.job(refused)
+    assert not desk.store.extend_range(old, desk.now + 999_999)
+    assert not desk.settle_range(old, [delivered], {refused: "no"})
+    assert (desk.job(delivered), desk.job(refused)) == before
+    assert desk.attempts(delivered) == ()
+    assert desk.diagnostics(refused) == ()
+    assert desk.settle_range(new)
+    assert desk.outcomes(delivered) == [(1, "succeeded")]
+    assert not desk.settle_range(old, [], {})
+    assert desk.state(delivered) is State.SUCCEEDED
+
+
+def test_a_fence_is_not_reused_after_a_range_was_settled(desk: Desk) -> None:
+    fences = []
+    for _ in range(3):
+        job_id = add(desk)
+        claim = desk.claim_range()
+        fences.append(claim.fence)
+        assert desk.settle_range(claim)
+        assert not desk.store.extend_range(claim, desk.now + 1_000)
+        assert desk.state(job_id) is State.SUCCEEDED
+    assert fences == sorted(set(fences))
+
+
+def test_fences_of_different_queues_are_independent(desk: Desk) -> None:
+    add(desk)
+    other = desk.add(queue="e")
+    here = desk.claim_range()
+    there = desk.claim_range(Queue("e", sink="log:"))
+    assert ids(there.jobs) == [other]
+    assert desk.settle_range(here)
+    assert desk.settle_range(there)
+    assert desk.state(other) is State.SUCCEEDED
+
+
+def test_a_takeover_frees_what_the_successor_did_not_take(desk: Desk) -> None:
+    first, second = add(desk, "a"), add(desk, "b")
+    desk.claim_range()
+    desk.clock.advance(LEASE)
+    assert ids(desk.claim_range(dispatcher="dave", limit=1).jobs) == [first]
+    assert desk.state(second) is State.SCHEDULED
+    assert desk.cancel(second).refused is None
+
+
+def test_a_delivered_job_was_ahead_only_once(desk: Desk) -> None:
+    """Reclaimed work of a queue whose completion changed goes first in its ranges too."""
+    claimed = desk.take("z", queue=DELIVERY)
+    desk.reclaim(desk.lapse())
+    waiting = add(desk, "a")
+    claim = desk.claim_range()
+    assert [(job.id, job.attempt) for job in claim.jobs] == [(claimed.id, 2), (waiting, 1)]
+    assert desk.settle_range(claim)
+    assert desk.outcomes(claimed.id) == [(1, "reclaimed"), (2, "succeeded")]
+
+
+def test_a_delivery_after_a_released_claim_keeps_both_attempts(desk: Desk) -> None:
+    claimed = desk.take(queue=DELIVERY)
+    desk.release(claimed)
+    claim = desk.claim_range()
+    assert desk.settle_range(claim, [], {claimed.id: "no"})
+    assert desk.outcomes(claimed.id) == [(1, "released"), (1, "failed")]
+    assert desk.revive(claimed.id).refused is None
+    assert desk.outcomes(claimed.id) == [(1, "released"), (1, "failed")]
+    again = desk.claim_range()
+    assert [job.attempt for job in again.jobs] == [2]
+
+
+def test_a_former_worker_is_fenced_by_how_its_own_claim_ended_not_by_the_delivery(
+    desk: Desk,
+) -> None:
+    claimed = desk.take(queue=DELIVERY)
+    desk.release(claimed)
+    assert desk.settle_range(desk.claim_range())
+    history = desk.store.history(claimed.id)
+    assert desk.release(claimed) is None
+    assert desk.store.history(claimed.id) == history
+    refused = desk.complete(claimed)
+    assert refused is not None
+    assert (refused.reason, refused.state) == ("released", State.SUCCEEDED)
+
+
+def test_a_queue_without_history_forgets_what_was_delivered_or_refused(desk: Desk) -> None:
+    delivered, refused, left = desk.add_many(3, queue="fd")
+    claim = desk.claim_range(FLEETING_DELIVERY)
+    assert desk.settle_range(claim, [delivered], {refused: "no"})
+    assert desk.store.get(delivered) is None
+    assert desk.store.get(refused) is None
+    assert desk.state(left) is State.SCHEDULED
+    assert desk.listed() == [left]
+
+
+def test_the_key_is_free_after_delivery(desk: Desk) -> None:
+    add(desk, key="k")
+    claim = desk.claim_range()
+    assert desk.store.insert([desk.new(queue="d", key="k")], desk.now)[0].kind == "existing"
+    desk.settle_range(claim)
+    add(desk, key="k")

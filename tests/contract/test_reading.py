@@ -1,0 +1,142 @@
+"""Reading and listing."""
+
+from __future__ import annotations
+
+from itertools import product
+
+import pytest
+
+from oncue.core.job import History, JobFilter
+from oncue.core.lifecycle import State
+from oncue.core.moment import from_datetime
+
+from .desk import DELIVERY, Desk
+
+LIMITS = (1, 2, 3, 7, 100)
+
+
+def populate(desk: Desk) -> None:
+    """Jobs of two queues in every state, with owners, keys, and many ties of due time."""
+    for number in range(12):
+        for queue in ("q", "d"):
+            desk.add(
+                f"{queue}-{number:02}",
+                queue=queue,
+                due_in=(number % 4) - 2,
+                priority=number % 3,
+                owner=("olga", "otto", None)[number % 3],
+                key=f"key-{number % 5}-{number}" if number % 2 else None,
+            )
+    desk.store.put_queue(DELIVERY)
+    claims = desk.claim(limit=6)
+    assert len(claims) == 6
+    desk.touch(claims[0])
+    desk.complete(claims[1])
+    desk.fail(claims[2])
+    desk.drop(claims[3])
+    desk.retry(claims[4], due_at=desk.now + 2_000)
+    desk.cancel("d-11")
+    desk.claim_range(limit=3)
+
+
+def test_what_is_not_there_is_none_and_has_no_history(desk: Desk) -> None:
+    assert desk.store.get("nothing") is None
+    assert desk.store.history("nothing") == History()
+    page = desk.store.page(JobFilter(), None, 10)
+    assert (page.items, page.next) == ([], None)
+
+
+def test_a_new_job_has_an_empty_history(desk: Desk) -> None:
+    assert desk.store.history(desk.add()) == History()
+
+
+@pytest.mark.parametrize("limit", LIMITS)
+def test_paging_shows_every_job_once_ordered_by_due_time_then_id(desk: Desk, limit: int) -> None:
+    populate(desk)
+    jobs = [desk.job(f"{queue}-{number:02}") for queue in "qd" for number in range(12)]
+    jobs.sort(key=lambda job: (job.due_at, job.id))
+    assert desk.listed(limit) == [job.id for job in jobs]
+
+
+def test_ties_of_due_time_are_ordered_by_id_across_queues_and_states(desk: Desk) -> None:
+    for job_id, queue in (("c", "q"), ("a", "d"), ("d", "q"), ("b", "d")):
+        desk.add(job_id, queue=queue)
+    desk.claim(limit=1)
+    for limit in LIMITS:
+        assert desk.listed(limit) == ["a", "b", "c", "d"]
+
+
+def test_every_filter_and_all_of_them_together_select_as_they_say(desk: Desk) -> None:
+    populate(desk)
+    jobs = [desk.job(job_id) for job_id in desk.listed()]
+    some_key = next(job.key for job in jobs if job.key is not None)
+    queues = (None, "q", "d", "none")
+    owners = (None, "olga", "nobody")
+    keys = (None, some_key, "no such key")
+    windows = ((None, None), (desk.now - 1_000, desk.now + 1_000), (desk.now, None))
+    for queue, state, owner, key, (after, before) in product(
+        queues, (None, *State), owners, keys, windows
+    ):
+        expected = [
+            job.id
+            for job in jobs
+            if queue in (None, job.queue)
+            and state in (None, job.state)
+            and owner in (None, job.owner)
+            and key in (None, job.key)
+            and (after is None or from_datetime(job.due_at) >= after)
+            and (before is None or from_datetime(job.due_at) < before)
+        ]
+        wanted = {
+            "queue": queue,
+            "state": state,
+            "owner": owner,
+            "key": key,
+            "due_after": after,
+            "due_before": before,
+        }
+        for limit in (2, 100):
+            assert desk.listed(limit, **wanted) == expected, wanted
+
+
+def test_neighbouring_windows_of_due_time_share_nothing_and_miss_nothing(desk: Desk) -> None:
+    added = [desk.add(due_in=second) for second in range(6)]
+    middle = desk.now + 3_000
+    before = desk.listed(due_before=middle)
+    after = desk.listed(due_after=middle)
+    assert before == added[:3]
+    assert after == added[3:]
+
+
+def test_a_job_inside_an_open_range_is_listed_as_dispatched_only(desk: Desk) -> None:
+    inside, outside = desk.add("a", queue="d"), desk.add("b", queue="d")
+    desk.claim_range(limit=1)
+    assert desk.state(inside) is State.DISPATCHED
+    for queue in (None, "d"):
+        assert desk.listed(state=State.DISPATCHED, queue=queue) == [inside]
+        assert desk.listed(state=State.SCHEDULED, queue=queue) == [outside]
+
+
+def test_a_cursor_goes_on_after_its_job_even_when_that_is_gone(desk: Desk) -> None:
+    added = desk.add_many(4)
+    page = desk.store.page(JobFilter(), None, 2)
+    assert page.next is not None
+    desk.cancel(added[1])
+    desk.clock.advance(1)
+    desk.store.prune("q", desk.now, desk.now, 10)
+    rest = desk.store.page(JobFilter(), page.next, 10)
+    assert [job.id for job in rest.items] == added[2:]
+
+
+def test_listing_survives_jobs_that_end_between_the_pages(desk: Desk) -> None:
+    added = desk.add_many(6)
+    first = desk.store.page(JobFilter(state=State.SCHEDULED), None, 2)
+    for job_id in added[:4]:
+        desk.cancel(job_id)
+    found = [job.id for job in first.items]
+    after = first.next
+    while after is not None:
+        page = desk.store.page(JobFilter(state=State.SCHEDULED), after, 2)
+        found += [job.id for job in page.items]
+        after = page.next
+    assert found == added[:2] + added[4:]

@@ -1,0 +1,363 @@
+"""The store under test and the memory store, side by side: the same calls, the same clock, the same
+answers, the same visible state after every step."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from hypothesis import HealthCheck, settings
+from hypothesis import strategies as st
+from hypothesis.stateful import (
+    RuleBasedStateMachine,
+    initialize,
+    invariant,
+    precondition,
+    rule,
+    run_state_machine_as_test,
+)
+
+from oncue.clock import FakeClock
+from oncue.core.job import Claimed, Diagnostic, JobFilter, Lapse, NewJob, Operation
+from oncue.core.lifecycle import Verb
+from oncue.core.moment import to_datetime
+from oncue.core.queue import Queue
+from oncue.core.retry import after_lapse
+from oncue.ports.claims import RangeClaim, Refused, Settlement, Touch
+from oncue.ports.jobs import Amendment
+from oncue.ports.store import Store
+from oncue.stores.memory import MemoryStore
+
+from .conftest import OpenStore
+
+WORK = Queue("work", timeout_seconds=100, lease_seconds=30)
+GONE = Queue("gone", retention_seconds=0)
+DELIVER = Queue("deliver", sink="log:")
+QUEUES = (WORK, GONE, DELIVER)
+NAMES = [f"job-{number}" for number in range(6)]
+ALL = 1_000
+
+picks = st.integers(0, 1_000)
+texts = st.sampled_from(["x", "y"])
+results = st.sampled_from([None, b"r", b"s"])
+SETTLING = (Verb.COMPLETE, Verb.FAIL, Verb.RETRY, Verb.RELEASE, Verb.DROP)
+
+
+def comparable(answer: object) -> object:
+    """An answer without what stores may word differently."""
+    match answer:
+        case Refused(reason, state, diagnostic):
+            return "refused", reason, state, comparable(diagnostic)
+        case Diagnostic():
+            return answer.at, answer.code, answer.attempt, answer.epoch
+        case RangeClaim():
+            return list(answer.jobs), answer.busy_until
+        case Mapping():
+            return {key: comparable(value) for key, value in answer.items()}
+        case list() | tuple() if not hasattr(answer, "_fields"):
+            return [comparable(item) for item in answer]
+    return answer
+
+
+class Comparison(RuleBasedStateMachine):
+    open_store: OpenStore
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.clock = FakeClock()
+        self.tested: Store = self.open_store(self.clock)
+        self.reference = MemoryStore(self.clock)
+        self.known: list[str] = []
+        self.claims: list[Claimed] = []
+        self.lapses: list[Lapse] = []
+        self.fences: list[tuple[RangeClaim, RangeClaim, list[str]]] = []
+
+    def teardown(self) -> None:
+        self.tested.close()
+
+    @property
+    def now(self) -> int:
+        return self.clock.now()
+
+    def both(self, call: Callable[..., Any], *arguments: object) -> Any:
+        """Make the call on both stores; their answers must be the same."""
+        expected = call(self.reference, *arguments)
+        assert comparable(call(self.tested, *arguments)) == comparable(expected)
+        return expected
+
+    @initialize()
+    def put_queues(self) -> None:
+        for queue in QUEUES:
+            self.both(lambda store, queue: store.put_queue(queue), queue)
+
+    @rule(
+        name=st.sampled_from(NAMES),
+        queue=st.sampled_from([WORK, WORK, GONE]),
+        due=st.sampled_from([-1_000, 0, 0, 1_000, 5_000]),
+        priority=st.sampled_from([0, 0, 5]),
+        key=st.sampled_from([None, None, "k"]),
+        replace=st.booleans(),
+        life=st.sampled_from([None, None, None, 3_000]),
+        digest=st.sampled_from([b"d", b"d", b"e"]),
+        timeout=st.sampled_from([None, 50.0]),
+    )
+    def insert(
+        self,
+        name: str,
+        queue: Queue,
+        due: int,
+        priority: int,
+        key: str | None,
+        replace: bool,
+        life: int | None,
+        digest: bytes,
+        timeout: float | None,
+    ) -> None:
+        new = NewJob(
+            id=name,
+            queue=queue.name,
+            due_at=self.now + due,
+            payload=f"{name} {self.now}".encode(),
+            priority=priority,
+            created_at=self.now,
+            key=key,
+            expires_at=None if life is None else self.now + life,
+            timeout_seconds=timeout,
+            digest=digest,
+            replace=replace,
+        )
+        self._insert([new])
+
+    @rule(number=st.integers(1, 4), due=st.sampled_from([0, 0, 1_000]), priority=st.integers(0, 1))
+    def insert_for_delivery(self, number: int, due: int, priority: int) -> None:
+        """Due no earlier than now: what arrives behind an open range may show either state."""
+        self._insert(
+            [
+                NewJob(
+                    id=f"sent-{len(self.known) + extra}",
+                    queue=DELIVER.name,
+                    due_at=self.now + due,
+                    payload=b"{}",
+                    priority=priority,
+                    created_at=self.now,
+                )
+                for extra in range(number)
+            ]
+        )
+
+    def _insert(self, jobs: Sequence[NewJob]) -> None:
+        self.both(lambda store: store.insert(jobs, self.now))
+        self.known += [job.id for job in jobs if job.id not in self.known]
+
+    @rule(seconds=st.sampled_from([0.001, 1, 5, 30, 70]))
+    def let_time_pass(self, seconds: float) -> None:
+        self.clock.advance(seconds)
+
+    @rule(days=st.sampled_from([0, 1, 1, 8]))
+    def prune(self, days: int) -> None:
+        self.clock.advance(days * 86_400)
+        for queue in QUEUES:
+            kept = round((queue.retention_seconds or 0) * 1000)
+            before = self.now - kept
+            self.both(lambda store, *of: store.prune(*of), queue.name, before, self.now, ALL)
+
+    @precondition(lambda self: self.known)
+    @rule(
+        pick=picks,
+        due=st.sampled_from([None, 0, 2_000]),
+        priority=st.sampled_from([None, 0, 5]),
+    )
+    def amend(self, pick: int, due: int | None, priority: int | None) -> None:
+        job_id = self.known[pick % len(self.known)]
+        job = self.reference.get(job_id)
+        if job is not None and job.queue == DELIVER.name:
+            due, priority = due or 0, None
+        due_at = None if due is None else self.now + due
+        amendment = Amendment(due_at, priority)
+        self.both(lambda store: store.amend([job_id], amendment, self.now))
+
+    @precondition(lambda self: self.known)
+    @rule(pick=picks, change=st.sampled_from(["cancel", "request_cancel", "revive"]))
+    def change(self, pick: int, change: str) -> None:
+        job_id = self.known[pick % len(self.known)]
+        self.both(lambda store: getattr(store, change)([job_id], self.now))
+
+    @rule(paused=st.booleans(), queue=st.sampled_from([WORK, DELIVER]))
+    def pause(self, paused: bool, queue: Queue) -> None:
+        self.both(lambda store: store.set_paused(queue.name, paused))
+
+    @rule(
+        limit=st.integers(1, 3),
+        queues=st.sampled_from([(WORK,), (WORK,), (WORK, GONE), (GONE, WORK)]),
+        reclaimed_limit=st.sampled_from([None, 1]),
+    )
+    def claim(self, limit: int, queues: tuple[Queue, ...], reclaimed_limit: int | None) -> None:
+        self.claims += self.both(
+            lambda store: store.claim(
+                queues, "ada", limit, self.now, reclaimed_limit=reclaimed_limit
+            )
+        )
+        self._expire_all()
+
+    def _expire_all(self) -> None:
+        """A claim may cancel more of what has expired than it met; level that out."""
+        for store in (self.tested, self.reference):
+            store.expire(self.now, ALL)
+
+    @precondition(lambda self: self.claims)
+    @rule(pick=picks, lease=st.sampled_from([None, 40.0]), message=st.none() | texts)
+    def touch(self, pick: int, lease: float | None, message: str | None) -> None:
+        claimed = self.claims[pick % len(self.claims)]
+        touch = Touch(claimed.id, claimed.epoch, lease, message)
+        self.both(lambda store: store.touch([touch], self.now))
+
+    @precondition(lambda self: self.claims)
+    @rule(
+        pick=picks,
+        name=texts,
+        state=st.sampled_from(["executing", "succeeded", "failed"]),
+        result=results,
+        percent=st.sampled_from([None, 50.0]),
+    )
+    def put_operation(
+        self, pick: int, name: str, state: str, result: bytes | None, percent: float | None
+    ) -> None:
+        claimed = self.claims[pick % len(self.claims)]
+        result = result or b"r" if state == "succeeded" else None
+        operation = Operation(name, state, to_datetime(self.now), percent, None, result)
+        self.both(lambda store: store.put_operation(claimed.id, claimed.epoch, operation, self.now))
+
+    @precondition(lambda self: self.claims)
+    @rule(pick=picks)
+    def hand_over(self, pick: int) -> None:
+        claimed = self.claims[pick % len(self.claims)]
+        self.both(lambda store: store.hand_over([(claimed.id, claimed.epoch)], self.now))
+
+    @precondition(lambda self: self.claims)
+    @rule(
+        wanted=st.lists(st.tuples(picks, st.sampled_from(SETTLING)), min_size=1, max_size=3),
+        result=results,
+        error=texts,
+        cancel_seen=st.booleans(),
+        pause=st.sampled_from([0, 2_000]),
+    )
+    def settle(
+        self,
+        wanted: list[tuple[int, Verb]],
+        result: bytes | None,
+        error: str,
+        cancel_seen: bool,
+        pause: int,
+    ) -> None:
+        settlements = []
+        for pick, verb in wanted:
+            claimed = self.claims[-1 - pick % len(self.claims)]
+            failed = verb in (Verb.FAIL, Verb.RETRY, Verb.DROP)
+            settlements.append(
+                Settlement(
+                    claimed.id,
+                    claimed.epoch,
+                    verb,
+                    result=result if verb is Verb.COMPLETE else None,
+                    error=error if failed else None,
+                    due_at=self.now + pause if verb is Verb.RETRY else None,
+                    code="failure" if failed else "",
+                    detail="It failed." if failed else "",
+                    cancel_seen=cancel_seen,
+                    keep=claimed.queue != GONE.name,
+                )
+            )
+        self.both(lambda store: store.settle(settlements, self.now))
+
+    @rule()
+    def scan(self) -> None:
+        found = {}
+        for store in (self.tested, self.reference):
+            found[store] = sorted(store.lapses(self.now, ALL))
+        assert found[self.tested] == found[self.reference]
+        self.lapses += found[self.reference]
+
+    @precondition(lambda self: self.lapses)
+    @rule(pick=picks)
+    def reclaim(self, pick: int) -> None:
+        lapse = self.lapses[-1 - pick % len(self.lapses)]
+        queue = WORK if lapse.queue == WORK.name else GONE
+        verdict = after_lapse(lapse, queue, self.now)
+        verdicts = [(lapse, verdict, queue.keeps_history)]
+        self.both(lambda store: store.reclaim(verdicts, self.now))
+
+    @rule()
+    def expire(self) -> None:
+        self.both(lambda store: store.expire(self.now, ALL))
+
+    @rule(dispatcher=texts, limit=st.integers(1, 3))
+    def claim_range(self, dispatcher: str, limit: int) -> None:
+        claims = [
+            store.claim_range([DELIVER], dispatcher, limit, self.now, lease_seconds=10)
+            for store in (self.tested, self.reference)
+        ]
+        assert comparable(claims[0]) == comparable(claims[1])
+        if claims[0].jobs:
+            names = [job.id for job in claims[0].jobs]
+            self.fences.append((claims[0], claims[1], names))
+        self.clock.advance(0.001)
+
+    @precondition(lambda self: self.fences)
+    @rule(pick=st.sampled_from([0, 0, 0, 1]), seconds=st.sampled_from([1, 20]))
+    def extend_range(self, pick: int, seconds: int) -> None:
+        tested, reference, _ = self.fences[-1 - pick % len(self.fences)]
+        until = self.now + seconds * 1_000
+        answers = (
+            self.tested.extend_range(tested, until),
+            self.reference.extend_range(reference, until),
+        )
+        assert answers[0] == answers[1]
+
+    @precondition(lambda self: self.fences)
+    @rule(pick=st.sampled_from([0, 0, 0, 1]), delivered=st.integers(0, 3), refused=st.booleans())
+    def settle_range(self, pick: int, delivered: int, refused: bool) -> None:
+        tested, reference, names = self.fences[-1 - pick % len(self.fences)]
+        taken = names[:delivered]
+        denied = dict.fromkeys(names[delivered : delivered + 1], "no") if refused else {}
+        assert self.tested.settle_range(
+            tested, taken, denied, self.now
+        ) == self.reference.settle_range(reference, taken, denied, self.now)
+
+    @invariant()
+    def both_look_the_same(self) -> None:
+        names = [queue.name for queue in QUEUES]
+        page = self.both(lambda store: store.page(JobFilter(), None, ALL).items)
+        assert {job.id for job in page} <= set(self.known)
+        for job_id in self.known:
+            self.both(lambda store, name: store.get(name), job_id)
+            self.both(history, job_id)
+        self.both(lambda store: store.next_due(names))
+        self.both(lambda store: store.next_lapse())
+        self.both(lambda store: [queue for queue in store.queues() if queue.name in names])
+        for name in names:
+            self.both(counts, name)
+
+
+def history(store: Store, job_id: str) -> object:
+    found = store.history(job_id)
+    return [found.operations, comparable(found.diagnostics), found.attempts]
+
+
+def counts(store: Store, name: str) -> object:
+    stats = store.stats(name)
+    return {state: n for state, n in stats.counts.items() if n}, stats.oldest_due_at
+
+
+def test_the_store_behaves_like_the_reference(open_store: OpenStore) -> None:
+    machine = type("Comparison", (Comparison,), {"open_store": staticmethod(open_store)})
+    run_state_machine_as_test(
+        machine,
+        settings=settings(
+            max_examples=40,
+            stateful_step_count=30,
+            deadline=None,
+            database=None,
+            derandomize=True,
+            suppress_health_check=list(HealthCheck),
+        ),
+    )

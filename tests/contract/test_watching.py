@@ -1,0 +1,148 @@
+"""Being told of new work, and submitting calls."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+
+from oncue.core.errors import NotFound
+from oncue.core.moment import Moment
+from oncue.ports.jobs import Amendment
+from oncue.ports.store import Store
+
+from .desk import Desk, together
+
+
+class Listening:
+    """Everything a store told, and whether it covers a piece of work."""
+
+    def __init__(self, store: Store) -> None:
+        self.told: list[tuple[str | None, Moment]] = []
+        self.stop = store.watch(lambda queue, due_at: self.told.append((queue, due_at)))
+
+    def has_heard_of(self, queue: str, due_at: Moment) -> bool:
+        return any(name is None or (name == queue and at <= due_at) for name, at in self.told)
+
+
+def retry(desk: Desk) -> None:
+    desk.retry(desk.retake("job"), due_at=desk.now + 5_000)
+
+
+def release(desk: Desk) -> None:
+    desk.release(desk.retake("job"))
+
+
+def reclaim(desk: Desk) -> None:
+    desk.retake("job")
+    desk.reclaim(desk.lapse())
+
+
+def amend(desk: Desk) -> None:
+    desk.amend("job", Amendment(due_at=desk.now - 1))
+
+
+def revive(desk: Desk) -> None:
+    desk.cancel("job")
+    desk.revive("job")
+
+
+def replace(desk: Desk) -> None:
+    desk.store.insert([desk.new("new", key="k", replace=True, due_in=-3)], desk.now)
+
+
+def resume(desk: Desk) -> None:
+    desk.store.set_paused("q", True)
+    desk.store.set_paused("q", False)
+
+
+@pytest.mark.parametrize("change", [retry, release, reclaim, amend, revive, replace, resume])
+def test_everything_that_makes_work_wait_is_told(
+    desk: Desk, change: Callable[[Desk], None]
+) -> None:
+    desk.add("job", key="k")
+    listening = Listening(desk.store)
+    change(desk)
+    due_at = desk.store.next_due(["q"])
+    assert due_at is not None
+    assert listening.has_heard_of("q", due_at)
+
+
+def test_new_work_is_told_by_queue_and_due_time(desk: Desk) -> None:
+    listening = Listening(desk.store)
+    jobs = [desk.new(due_in=30), desk.new(due_in=10), desk.new(due_in=5, queue="other")]
+    desk.store.insert(jobs, desk.now)
+    assert listening.has_heard_of("q", desk.now + 10_000)
+    assert listening.has_heard_of("other", desk.now + 5_000)
+
+
+def test_a_listener_finds_the_work_already_stored_and_may_use_the_store(desk: Desk) -> None:
+    found = []
+    desk.store.watch(lambda queue, _: found.append(desk.store.next_due([queue or "q"])))
+    desk.add()
+    assert desk.now in found
+
+
+def test_every_listener_is_told_until_it_stops(desk: Desk) -> None:
+    first, second = Listening(desk.store), Listening(desk.store)
+    desk.add()
+    assert first.has_heard_of("q", desk.now)
+    assert second.has_heard_of("q", desk.now)
+    first.stop()
+    first.stop()
+    before = len(first.told)
+    desk.add(queue="other")
+    assert len(first.told) == before
+    assert second.has_heard_of("other", desk.now)
+
+
+def test_a_submitted_call_answers_through_its_future(desk: Desk) -> None:
+    future = desk.store.submit(lambda: desk.store.insert([desk.new("job")], desk.now))
+    assert future.result(10) == {}
+    assert desk.job("job").id == "job"
+
+
+def test_a_submitted_call_may_use_the_store_several_times_and_sees_its_own_writes(
+    desk: Desk,
+) -> None:
+    def call() -> str:
+        desk.add("job")
+        desk.cancel("job")
+        return desk.state("job")
+
+    assert desk.store.submit(call).result(10) == "cancelled"
+
+
+def test_a_submitted_call_that_raises_raises_through_its_future_and_hurts_nobody(
+    desk: Desk,
+) -> None:
+    def fail() -> None:
+        raise NotFound("nothing here")
+
+    before = desk.store.submit(lambda: desk.add())
+    failing = desk.store.submit(fail)
+    after = desk.store.submit(lambda: desk.add())
+    with pytest.raises(NotFound, match="nothing here"):
+        failing.result(10)
+    assert {before.result(10), after.result(10)} == set(desk.listed())
+
+
+def test_calls_submitted_by_many_threads_are_all_done(desk: Desk) -> None:
+    def submit(thread: int) -> list[str]:
+        names = [f"job-{thread}-{number:02}" for number in range(25)]
+        futures = [desk.store.submit(lambda name=name: desk.add(name)) for name in names]  # type: ignore[misc]
+        return [future.result(30) for future in futures]
+
+    submitted = [name for names in together(8, submit) for name in names]
+    assert sorted(desk.listed()) == sorted(submitted)
+
+
+def test_a_store_tells_what_it_is(store: Store) -> None:
+    facts = store.describe()
+    assert isinstance(facts["kind"], str)
+    assert len(store.secret) >= 16
+    assert store.secret == store.secret
+
+
+def test_a_store_judges_by_the_clock_it_was_given(desk: Desk) -> None:
+    assert desk.store.clock is desk.clock

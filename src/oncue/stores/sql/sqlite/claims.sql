@@ -1,0 +1,177 @@
+-- name: due
+SELECT id, queue, due_at, payload, priority, owner, key, attempt + 1, attempt_base, max_attempts,
+  timeout_seconds, epoch + 1, :now, :lease_until, created_at, n, trail
+FROM jobs AS j
+WHERE state = 'scheduled' AND queue = :queue AND rank = :rank AND due_at <= :now
+  AND (expires_at IS NULL OR expires_at > :now)
+ORDER BY due_at, id LIMIT :limit;
+
+-- name: due_uncovered
+SELECT id, queue, due_at, payload, priority, owner, key, attempt + 1, attempt_base, max_attempts,
+  timeout_seconds, epoch + 1, :now, :lease_until, created_at, n, trail
+FROM jobs AS j
+WHERE state = 'scheduled' AND queue = :queue AND rank = :rank AND due_at <= :now
+  AND (expires_at IS NULL OR expires_at > :now)
+  AND NOT (due_at <= :cutoff AND (rank, due_at, id) <= (:through_rank, :through_due, :through_id))
+ORDER BY due_at, id LIMIT :limit;
+
+-- name: claim
+UPDATE jobs SET state = 'dispatched', epoch = epoch + 1, attempt = attempt + 1, worker = :worker,
+  claimed_at = :now, updated_at = :now, lease_until = :lease_until,
+  overlong_at = :now + CAST(coalesce(timeout_seconds, :timeout_seconds) * 1000 AS INTEGER)
+WHERE n IN carray(:ns) AND state = 'scheduled';
+
+-- name: operations_of
+SELECT n, name, state, updated_at, percent, message, result FROM operations
+WHERE n IN carray(:ns) ORDER BY n, seq;
+
+-- name: held_columns
+id, n, queue, epoch, state, attempt, worker, claimed_at, updated_at, cancel_requested, lease_until,
+result, error
+
+-- name: held
+SELECT {held_columns} FROM jobs WHERE id IN carray(:ids) AND hidden = 0;
+
+-- name: touch
+UPDATE jobs SET state = CASE WHEN :start THEN 'executing' ELSE state END, updated_at = :now,
+  lease_until = coalesce(:lease_until, lease_until),
+  message = coalesce(:message, message), percent = coalesce(:percent, percent)
+WHERE n IN carray(:ns);
+
+-- name: hand_over
+UPDATE jobs SET lease_until = NULL, updated_at = :now
+WHERE n IN carray(:ns) AND state = 'dispatched';
+
+-- name: complete_all
+UPDATE jobs SET state = 'succeeded', finished_at = :now, updated_at = :now,
+  lease_until = NULL, overlong_at = NULL, ahead = 0, error = NULL
+WHERE id IN carray(:ids) AND epoch = :epoch AND state IN ('dispatched', 'executing');
+
+-- name: complete_each
+UPDATE jobs SET state = 'succeeded', finished_at = ?1, updated_at = ?1,
+  lease_until = NULL, overlong_at = NULL, ahead = 0, error = NULL, result = ?2
+WHERE id = ?3 AND epoch = ?4 AND state IN ('dispatched', 'executing');
+
+-- name: complete_all_gone
+DELETE FROM jobs
+WHERE id IN carray(:ids) AND epoch = :epoch AND state IN ('dispatched', 'executing')
+  AND digest IS NULL;
+
+-- name: complete
+UPDATE jobs SET state = 'succeeded', finished_at = :now, updated_at = :now,
+  lease_until = NULL, overlong_at = NULL, ahead = 0, error = NULL, result = :result
+WHERE n = :n;
+
+-- name: end
+UPDATE jobs SET state = :state, finished_at = :now, updated_at = :now,
+  lease_until = NULL, overlong_at = NULL, ahead = 0, error = :error
+WHERE n = :n;
+
+-- name: reschedule
+UPDATE jobs SET state = 'scheduled', due_at = coalesce(:due_at, due_at), updated_at = :now,
+  worker = NULL, claimed_at = NULL, lease_until = NULL, overlong_at = NULL,
+  cancel_requested = 0, attempt = attempt - :given_back, ahead = CASE WHEN :given_back THEN ahead ELSE 0 END,
+  trail = 1, error = coalesce(:error, error)
+WHERE n = :n;
+
+-- name: remove
+DELETE FROM jobs WHERE n IN carray(:ns) AND digest IS NULL;
+
+-- name: hide
+UPDATE jobs SET hidden = 1 WHERE n IN carray(:ns) AND digest IS NOT NULL;
+
+-- name: attempt_ended
+SELECT outcome, error, attempt FROM attempts WHERE n = :n AND epoch = :epoch
+ORDER BY seq LIMIT 1;
+
+-- name: add_diagnostic
+INSERT INTO diagnostics (n, at, code, detail, attempt, epoch, facts)
+VALUES (:n, :at, :code, :detail, :attempt, :epoch, :facts);
+
+-- name: mark_trail
+UPDATE jobs SET trail = 1 WHERE n = :n AND trail = 0;
+
+-- name: trim_diagnostics
+DELETE FROM diagnostics WHERE seq = (
+  SELECT seq FROM diagnostics WHERE n = :n ORDER BY seq LIMIT 1 OFFSET :kept
+) AND (SELECT count(*) FROM diagnostics WHERE n = :n) > 2 * :kept;
+
+-- name: diagnostic_of_epoch
+SELECT at, code, detail, attempt, epoch, facts FROM diagnostics
+WHERE n = :n AND epoch = :epoch AND code <> 'fenced' ORDER BY seq LIMIT 1;
+
+-- name: fenced_diagnostic
+SELECT at, code, detail, attempt, epoch, facts FROM diagnostics
+WHERE n = :n AND epoch = :epoch AND code = 'fenced' AND json_extract(facts, '$.write') = :write;
+
+-- name: operation
+SELECT name, state, updated_at, percent, message, result FROM operations
+WHERE n = :n AND name = :name;
+
+-- name: put_operation
+INSERT INTO operations (n, name, seq, state, updated_at, percent, message, result)
+VALUES (:n, :name, (SELECT count(*) FROM operations WHERE n = :n), :state, :now, :percent,
+        :message, :result)
+ON CONFLICT (n, name) DO UPDATE SET state = excluded.state, updated_at = excluded.updated_at,
+  percent = coalesce(excluded.percent, percent), message = coalesce(excluded.message, message),
+  result = excluded.result;
+
+-- name: operation_touch
+UPDATE jobs SET state = 'executing', updated_at = :now, trail = 1,
+  strikes = CASE WHEN :succeeded THEN 0 ELSE strikes END
+WHERE n = :n;
+
+-- name: lapses
+SELECT id, queue, state, epoch, attempt, attempt_base, max_attempts, strikes, cancel_requested,
+  worker, claimed_at, updated_at, lease_until, overlong_at
+FROM jobs WHERE state IN ('dispatched', 'executing') AND reclaim_at <= :until
+  AND (reclaim_at, id) > (:due_at, :id)
+ORDER BY reclaim_at, id LIMIT :limit;
+
+-- name: reclaim
+UPDATE jobs SET state = 'scheduled', updated_at = :now, epoch = epoch + 1,
+  worker = NULL, claimed_at = NULL, lease_until = NULL, overlong_at = NULL, ahead = 1,
+  cancel_requested = 0,
+  strikes = strikes + 1, trail = 1
+WHERE n = :n;
+
+-- name: give_up
+UPDATE jobs SET state = :state, finished_at = :now, updated_at = :now, epoch = epoch + 1,
+  worker = NULL, claimed_at = NULL, lease_until = NULL, overlong_at = NULL, ahead = 0, trail = 1,
+  error = :error
+WHERE n = :n;
+
+-- name: expired
+SELECT n FROM jobs AS j
+WHERE state = 'scheduled' AND expires_at IS NOT NULL AND expires_at <= :now
+  AND {not_covered}
+ORDER BY expires_at, id LIMIT :limit;
+
+-- name: expired_due
+SELECT n FROM jobs AS j
+WHERE state = 'scheduled' AND expires_at IS NOT NULL AND expires_at <= :now
+  AND +queue = :queue AND +due_at <= :now AND {not_covered}
+ORDER BY expires_at, id LIMIT :limit;
+
+-- name: not_covered
+NOT EXISTS (
+  SELECT 1 FROM ranges AS r WHERE r.queue = j.queue AND j.due_at <= r.cutoff
+    AND (j.rank, j.due_at, j.id) <= (r.through_rank, r.through_due, r.through_id))
+
+-- name: expire
+UPDATE jobs SET state = 'cancelled', finished_at = :now, updated_at = :now, ahead = 0, trail = 1,
+  error = :detail
+WHERE n IN carray(:ns) AND state = 'scheduled';
+
+-- name: diagnose_expired
+INSERT INTO diagnostics (n, at, code, detail, attempt, epoch, facts)
+SELECT n, :now, 'expired', :detail, attempt, epoch, '{}' FROM jobs WHERE n IN carray(:ns);
+
+-- name: next_expiry
+SELECT expires_at FROM jobs AS j
+WHERE state = 'scheduled' AND expires_at IS NOT NULL AND {not_covered}
+ORDER BY expires_at LIMIT 1;
+
+-- name: next_lapse
+SELECT min(reclaim_at) FROM jobs
+WHERE state IN ('dispatched', 'executing') AND reclaim_at IS NOT NULL;

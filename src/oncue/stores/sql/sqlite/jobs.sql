@@ -1,0 +1,121 @@
+-- name: insert
+INSERT INTO jobs (id, queue, due_at, payload, priority, created_at, updated_at, owner, key,
+                  expires_at, max_attempts, timeout_seconds, digest)
+VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?6, ?7, ?8, ?9, ?10, ?11, ?12);
+
+-- name: columns
+j.id, j.queue,
+CASE WHEN j.state = 'scheduled' AND r.queue IS NOT NULL THEN 'dispatched' ELSE j.state END,
+j.due_at, j.payload, j.priority, j.attempt, j.created_at, j.updated_at, j.owner, j.key,
+j.expires_at, j.max_attempts, j.timeout_seconds, j.finished_at, j.result, j.error, j.message,
+j.percent, j.cancel_requested, j.epoch, j.worker, j.lease_until, j.attempt_base
+
+-- name: with_range
+jobs AS j LEFT JOIN ranges AS r ON r.queue = j.queue AND j.state = 'scheduled'
+  AND j.due_at <= r.cutoff
+  AND (j.rank, j.due_at, j.id) <= (r.through_rank, r.through_due, r.through_id)
+
+-- name: get
+SELECT {columns} FROM {with_range} WHERE j.id = :id AND j.hidden = 0;
+
+-- name: get_even_hidden
+SELECT {columns} FROM {with_range} WHERE j.id = :id;
+
+-- name: digest
+SELECT digest FROM jobs WHERE id = :id;
+
+-- name: key_holder
+SELECT id FROM jobs WHERE queue = :queue AND key = :key AND finished_at IS NULL;
+
+-- name: amend
+UPDATE jobs SET due_at = coalesce(:due_at, due_at), priority = coalesce(:priority, priority),
+  payload = coalesce(:payload, payload), updated_at = :now
+WHERE id = :id AND state = 'scheduled';
+
+-- name: cancel
+UPDATE jobs SET state = 'cancelled', finished_at = :now, updated_at = :now, ahead = 0
+WHERE id = :id AND state = 'scheduled';
+
+-- name: request_cancel
+UPDATE jobs SET cancel_requested = 1
+WHERE id = :id AND state IN ('dispatched', 'executing');
+
+-- name: ended
+SELECT n, state, queue, key, finished_at FROM jobs WHERE id = :id;
+
+-- name: revive
+UPDATE jobs SET state = 'scheduled', trail = 1, due_at = :now, updated_at = :now, attempt_base = attempt,
+  strikes = 0, ahead = 0, cancel_requested = 0, worker = NULL, claimed_at = NULL,
+  lease_until = NULL, overlong_at = NULL, message = NULL, percent = NULL, result = NULL,
+  error = NULL, finished_at = NULL, expires_at = NULL
+WHERE id = :id AND state IN ('failed', 'cancelled');
+
+-- name: attempts
+SELECT attempt, epoch, claimed_at, worker, outcome, ended_at FROM attempts
+WHERE n = :n ORDER BY seq;
+
+-- name: operations
+SELECT name, state, updated_at, percent, message, result FROM operations
+WHERE n = :n ORDER BY seq;
+
+-- name: diagnostics
+SELECT at, code, detail, attempt, epoch, facts FROM diagnostics WHERE n = :n ORDER BY seq;
+
+-- name: last_attempt
+SELECT n, attempt, epoch, claimed_at, worker, state, finished_at FROM jobs
+WHERE id = :id AND hidden = 0;
+
+-- name: keep_attempt
+INSERT INTO attempts (n, epoch, attempt, claimed_at, ended_at, worker, outcome, error)
+SELECT n, epoch, attempt, claimed_at, :now, worker, :outcome, coalesce(:error, error) FROM jobs
+WHERE n = :n AND claimed_at IS NOT NULL;
+
+-- name: trim_attempts
+DELETE FROM attempts WHERE seq = (
+  SELECT seq FROM attempts WHERE n = :n ORDER BY seq LIMIT 1 OFFSET :kept
+) AND (SELECT count(*) FROM attempts WHERE n = :n) > 2 * :kept;
+
+-- name: page_scheduled
+SELECT {columns} FROM {with_range}
+WHERE j.state = 'scheduled' AND j.queue = :queue AND j.rank = :rank
+  AND (j.due_at, j.id) > (:due_at, :id) AND j.due_at <= :until
+ORDER BY j.due_at, j.id LIMIT :limit;
+
+-- name: page_taken
+SELECT {columns} FROM {with_range}
+WHERE j.state IN ('dispatched', 'executing') AND j.queue = :queue
+  AND (j.due_at, j.id) > (:due_at, :id) AND j.due_at <= :until
+ORDER BY j.due_at, j.id LIMIT :limit;
+
+-- name: page_final
+SELECT {columns} FROM {with_range}
+WHERE j.finished_at IS NOT NULL AND j.queue = :queue AND j.state = :state AND j.hidden = 0
+  AND (j.due_at, j.id) > (:due_at, :id) AND j.due_at <= :until
+ORDER BY j.due_at, j.id LIMIT :limit;
+
+-- name: page_owner
+SELECT {columns} FROM {with_range}
+WHERE j.owner = :owner AND j.hidden = 0
+  AND (j.due_at, j.id) > (:due_at, :id) AND j.due_at <= :until
+ORDER BY j.due_at, j.id LIMIT :limit;
+
+-- name: page_key
+SELECT {columns} FROM {with_range}
+WHERE j.key = :key AND j.hidden = 0
+  AND (j.due_at, j.id) > (:due_at, :id) AND j.due_at <= :until
+ORDER BY j.due_at, j.id LIMIT :limit;
+
+-- name: ranks
+WITH RECURSIVE level (rank) AS (
+  SELECT min(rank) FROM jobs WHERE state = 'scheduled' AND queue = :queue
+  UNION ALL
+  SELECT (SELECT min(rank) FROM jobs
+          WHERE state = 'scheduled' AND queue = :queue AND rank > level.rank)
+  FROM level WHERE level.rank IS NOT NULL
+)
+SELECT rank, (SELECT min(due_at) FROM jobs
+              WHERE state = 'scheduled' AND queue = :queue AND rank = level.rank)
+FROM level WHERE rank IS NOT NULL;
+
+-- name: covered
+SELECT cutoff, through_rank FROM ranges WHERE queue = :queue AND cutoff IS NOT NULL;

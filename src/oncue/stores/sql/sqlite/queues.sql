@@ -1,0 +1,57 @@
+-- name: names
+SELECT name, settings, paused FROM queues ORDER BY name;
+
+-- name: ensure
+INSERT INTO queues (name) VALUES (?1) ON CONFLICT DO NOTHING;
+
+-- name: put
+INSERT INTO queues (name, settings) VALUES (:name, :settings)
+ON CONFLICT (name) DO UPDATE SET settings = excluded.settings;
+
+-- name: pause
+INSERT INTO queues (name, paused) VALUES (:name, :paused)
+ON CONFLICT (name) DO UPDATE SET paused = excluded.paused;
+
+-- name: paused
+SELECT paused FROM queues WHERE name = :name;
+
+-- name: count_waiting
+SELECT count(*) FROM jobs WHERE state = 'scheduled' AND queue = :queue;
+
+-- name: count_covered
+SELECT count(*) FROM ranges AS r JOIN jobs AS j ON j.queue = r.queue
+WHERE r.queue = :queue AND r.cutoff IS NOT NULL AND j.state = 'scheduled' AND j.due_at <= r.cutoff
+  AND j.rank <= r.through_rank
+  AND (j.rank, j.due_at, j.id) <= (r.through_rank, r.through_due, r.through_id);
+
+-- name: due_counts
+SELECT (due_at - :start) / :step, count(*) FROM jobs
+WHERE state = 'scheduled' AND queue = :queue AND rank = :rank
+  AND due_at >= :start AND due_at < :until
+GROUP BY 1;
+
+-- name: count_taken
+SELECT state, count(*) FROM jobs
+WHERE state IN ('dispatched', 'executing') AND queue = :queue GROUP BY state;
+
+-- name: count_final
+SELECT state, count(*) FROM jobs WHERE finished_at IS NOT NULL AND queue = :queue AND hidden = 0
+GROUP BY state;
+
+-- name: prunable
+SELECT n FROM jobs
+WHERE finished_at IS NOT NULL AND hidden = 0 AND queue = :queue AND finished_at < :before
+ORDER BY finished_at LIMIT :limit;
+
+-- name: forgettable
+SELECT n FROM jobs WHERE hidden = 1 AND queue = :queue AND finished_at < :before
+ORDER BY finished_at LIMIT :limit;
+
+-- name: prune
+DELETE FROM jobs WHERE n IN carray(:ns) AND (digest IS NULL OR finished_at < :forget_before);
+
+-- name: hide
+UPDATE jobs SET hidden = 1 WHERE n IN carray(:ns);
+
+-- name: meta
+SELECT value FROM meta WHERE name = :name;

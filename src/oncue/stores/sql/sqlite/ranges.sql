@@ -1,0 +1,61 @@
+-- name: range
+SELECT fence, dispatcher, lease_until, cutoff, through_rank, through_due, through_id, opened_at
+FROM ranges WHERE queue = :queue;
+
+-- name: due
+SELECT id, due_at, payload, attempt + 1, NULL, queue FROM jobs
+WHERE state = 'scheduled' AND queue = :queue AND rank = :rank AND due_at <= :until
+  AND (expires_at IS NULL OR expires_at > :now)
+ORDER BY due_at, id LIMIT :limit;
+
+-- name: open
+INSERT INTO ranges (queue, fence, dispatcher, lease_until, opened_at, cutoff, through_rank,
+                    through_due, through_id)
+VALUES (:queue, 1, :dispatcher, :lease_until, :now, :until, :through_rank, :through_due, :through_id)
+ON CONFLICT (queue) DO UPDATE SET fence = fence + 1, dispatcher = excluded.dispatcher,
+  lease_until = excluded.lease_until, opened_at = excluded.opened_at, cutoff = excluded.cutoff,
+  through_rank = excluded.through_rank, through_due = excluded.through_due,
+  through_id = excluded.through_id
+RETURNING fence;
+
+-- name: extend
+UPDATE ranges SET lease_until = :lease_until
+WHERE queue = :queue AND fence = :fence AND cutoff IS NOT NULL;
+
+-- name: close
+UPDATE ranges SET cutoff = NULL WHERE queue = :queue AND fence = :fence AND cutoff IS NOT NULL
+RETURNING dispatcher, opened_at;
+
+-- name: close_lapsed
+UPDATE ranges SET cutoff = NULL, fence = fence + 1
+WHERE queue = :queue AND cutoff IS NOT NULL AND lease_until <= :now;
+
+-- name: take_over
+UPDATE ranges SET cutoff = NULL, fence = fence + 1
+WHERE queue = :queue AND cutoff IS NOT NULL
+  AND (lease_until <= :now OR dispatcher = :dispatcher);
+
+-- The + keeps the planner from the index of all that waits in the queue: ids are few.
+-- name: delivered
+UPDATE jobs SET state = 'succeeded', attempt = attempt + 1, worker = :dispatcher,
+  claimed_at = :opened_at, finished_at = :now, updated_at = :now, ahead = 0
+WHERE id IN carray(:ids) AND state = 'scheduled' AND +queue = :queue;
+
+-- name: delivered_gone
+DELETE FROM jobs WHERE id IN carray(:ids) AND state = 'scheduled' AND +queue = :queue
+  AND digest IS NULL;
+
+-- name: refused
+UPDATE jobs SET state = 'failed', attempt = attempt + 1, worker = :dispatcher,
+  claimed_at = :opened_at, finished_at = :now, updated_at = :now, ahead = 0, trail = 1,
+  error = :error
+WHERE id = :id AND state = 'scheduled' AND +queue = :queue;
+
+-- name: hide_all
+UPDATE jobs SET hidden = 1 WHERE id IN carray(:ids) AND digest IS NOT NULL AND +queue = :queue
+  AND finished_at IS NOT NULL;
+
+-- name: after
+SELECT due_at FROM jobs
+WHERE state = 'scheduled' AND queue = :queue AND rank = :rank AND (due_at, id) > (:due_at, :id)
+ORDER BY due_at, id LIMIT 1;

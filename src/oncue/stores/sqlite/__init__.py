@@ -1,0 +1,67 @@
+"""The embedded default: one SQLite file, safe for many threads and many processes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from concurrent.futures import Future
+from pathlib import Path
+from typing import Any, TypeVar
+
+import apsw
+
+from oncue.clock import SystemClock
+from oncue.ports.clock import Clock
+from oncue.ports.store import Listener
+from oncue.stores.sqlite.claims import Claims
+from oncue.stores.sqlite.connection import file_system, pragma
+from oncue.stores.sqlite.database import WATCH_SECONDS, Database
+from oncue.stores.sqlite.jobs import Jobs
+from oncue.stores.sqlite.queues import Queues
+from oncue.stores.sqlite.ranges import Ranges
+from oncue.stores.sqlite.reclaims import Reclaims
+from oncue.stores.sqlite.statements import load
+from oncue.stores.sqlite.transfer import Transfer
+
+T = TypeVar("T")
+
+
+class SqliteStore(Jobs, Claims, Reclaims, Ranges, Queues, Transfer):
+    """`oncue.ports.store.Store` on one file. Its clock is the one it was given: on a single machine
+    every process reads the same."""
+
+    def __init__(self, path: str | Path, clock: Clock | None = None) -> None:
+        self.db = Database(Path(path))
+        self._clock = clock or SystemClock()
+        with self.db.reading() as tx:
+            self._secret = bytes(tx.execute(load("queues")["meta"], {"name": "secret"}).get)
+
+    @property
+    def clock(self) -> Clock:
+        return self._clock
+
+    @property
+    def secret(self) -> bytes:
+        return self._secret
+
+    def submit(self, call: Callable[[], T]) -> Future[T]:
+        return self.db.submit(call)
+
+    def watch(self, listener: Listener) -> Callable[[], None]:
+        return self.db.watch(listener)
+
+    def describe(self) -> dict[str, Any]:
+        with self.db.reading() as tx:
+            synchronous = int(str(pragma(tx, "synchronous")))
+            return {
+                "kind": "sqlite",
+                "path": str(self.db.path),
+                "sqlite": apsw.sqlite_lib_version(),
+                "schema": pragma(tx, "user_version"),
+                "journal_mode": pragma(tx, "journal_mode"),
+                "synchronous": ("OFF", "NORMAL", "FULL", "EXTRA")[synchronous],
+                "file_system": file_system(self.db.path),
+                "notice_seconds": 2 * WATCH_SECONDS,
+            }
+
+    def close(self) -> None:
+        self.db.close()

@@ -1,0 +1,317 @@
+"""Workers' claims in SQLite: taking, signs of life, settling."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from itertools import groupby
+from typing import Any, NamedTuple
+
+import apsw
+
+from oncue.core.job import Claimed, Operation
+from oncue.core.lifecycle import State, Verb
+from oncue.core.moment import Moment
+from oncue.core.queue import Queue
+from oncue.ports.claims import Refused, Settlement, Touch, Touched
+from oncue.stores.sqlite import rows
+from oncue.stores.sqlite.database import Database
+from oncue.stores.sqlite.fencing import (
+    Held,
+    diagnose,
+    held_claims,
+    keep_attempt,
+    left_behind,
+    refuse,
+)
+from oncue.stores.sqlite.reclaims import expire_due, remove
+from oncue.stores.sqlite.statements import load
+
+SQL = load("claims")
+RANKS = load("jobs")["ranks"]
+RANGE = load("ranges")["range"]
+CLOSE_LAPSED = load("ranges")["close_lapsed"]
+PAUSED = load("queues")["paused"]
+FIRST_WAITING_RANK = 10  # below it: reclaimed work
+_PAYLOAD = Claimed._fields.index("payload")
+_CLAIMED = len(Claimed._fields) - 1  # all but `operations` are columns of `due`
+
+
+class Claims:
+    db: Database
+
+    def claim(
+        self,
+        queues: Sequence[Queue],
+        worker: str,
+        limit: int,
+        now: Moment,
+        *,
+        lease_seconds: float | None = None,
+        reclaimed_limit: int | None = None,
+    ) -> list[Claimed]:
+        def claim(tx: apsw.Connection) -> list[Claimed]:
+            for queue in queues:
+                tx.execute(CLOSE_LAPSED, {"queue": queue.name, "now": now})
+                expire_due(tx, queue.name, now)
+            taken: list[Claimed] = []
+            for queue in queues:
+                if len(taken) >= limit:
+                    break
+                lease = queue.lease_seconds if lease_seconds is None else lease_seconds
+                due = _due(tx, queue.name, limit - len(taken), reclaimed_limit, now, lease)
+                taken += _take(tx, queue, worker, due, now, lease)
+            return taken
+
+        return self.db.write(claim)
+
+    def touch(self, touches: Sequence[Touch], now: Moment) -> list[Touched | Refused]:
+        def touch(tx: apsw.Connection) -> list[Touched | Refused]:
+            held = held_claims(tx, [t.id for t in touches])
+            answers: list[Touched | Refused] = []
+            groups: dict[tuple[Any, ...], list[int]] = defaultdict(list)
+            for one in touches:
+                claim = held.get(one.id)
+                if claim is None or not claim.is_current(one.epoch):
+                    if one.start:
+                        answers.append(refuse(tx, claim, one.epoch, "heartbeat", now))
+                    else:
+                        answers.append(left_behind(tx, claim, one.epoch))
+                    continue
+                until = _lease_end(now, one.lease_seconds)
+                groups[until, one.message, one.percent, one.start].append(claim.n)
+                answers.append(Touched(until or claim.lease_until, claim.cancel_requested))
+            for (until, message, percent, start), ns in groups.items():
+                told = {"lease_until": until, "message": message, "percent": percent}
+                own = {"ns": rows.numbers(ns), "now": now, "start": int(start)}
+                tx.execute(SQL["touch"], {**told, **own})
+            return answers
+
+        return self.db.write(touch)
+
+    def put_operation(
+        self, job_id: str, epoch: int, operation: Operation, now: Moment
+    ) -> Operation | Refused:
+        def put(tx: apsw.Connection) -> Operation | Refused:
+            claim = held_claims(tx, [job_id]).get(job_id)
+            if claim is None or not claim.is_current(epoch):
+                return refuse(tx, claim, epoch, "operation", now)
+            known = _operation(tx, claim.n, operation.name)
+            if known is not None and known.state == "succeeded":
+                same = operation.state == "succeeded" and known.result == operation.result
+                return known if same else Refused("different result", claim.state)
+            tx.execute(
+                SQL["put_operation"],
+                {
+                    "n": claim.n,
+                    "name": operation.name,
+                    "state": operation.state,
+                    "now": now,
+                    "percent": operation.percent,
+                    "message": operation.message,
+                    "result": operation.result,
+                },
+            )
+            succeeded = operation.state == "succeeded"
+            tx.execute(
+                SQL["operation_touch"], {"n": claim.n, "now": now, "succeeded": int(succeeded)}
+            )
+            stored = _operation(tx, claim.n, operation.name)
+            assert stored is not None
+            return stored
+
+        return self.db.write(put)
+
+    def hand_over(self, claims: Sequence[tuple[str, int]], now: Moment) -> Mapping[int, Refused]:
+        def hand_over(tx: apsw.Connection) -> Mapping[int, Refused]:
+            held = held_claims(tx, [job_id for job_id, _ in claims])
+            refused: dict[int, Refused] = {}
+            ns = []
+            for position, (job_id, epoch) in enumerate(claims):
+                claim = held.get(job_id)
+                if claim is None or not claim.is_current(epoch):
+                    refused[position] = left_behind(tx, claim, epoch)
+                else:
+                    ns.append(claim.n)
+            if ns:
+                tx.execute(SQL["hand_over"], {"ns": rows.numbers(ns), "now": now})
+            return refused
+
+        return self.db.write(hand_over)
+
+    def settle(self, settlements: Sequence[Settlement], now: Moment) -> Mapping[int, Refused]:
+        def settle(tx: apsw.Connection) -> Mapping[int, Refused]:
+            refused: dict[int, Refused] = {}
+            for kind, group in groupby(enumerate(settlements), key=_kind):
+                items = list(group)
+                if not (kind.completes and _complete_all(tx, items, kind, now)):
+                    refused.update(self._settle_each(tx, items, now))
+            return refused
+
+        return self.db.write(settle)
+
+    def _settle_each(
+        self, tx: apsw.Connection, items: Iterable[tuple[int, Settlement]], now: Moment
+    ) -> dict[int, Refused]:
+        items = list(items)
+        held = held_claims(tx, [one.id for _, one in items])
+        refused: dict[int, Refused] = {}
+        for position, one in items:
+            claim = held.get(one.id)
+            if claim is not None and claim.is_current(one.epoch):
+                again = one.verb in (Verb.RETRY, Verb.RELEASE)
+                if again and claim.cancel_requested and not one.cancel_seen:
+                    refused[position] = Refused("cancel requested", claim.state)
+                    continue
+                self._settle_one(tx, claim, one, now)
+                del held[one.id]
+                held.update(held_claims(tx, [one.id]))
+            elif claim is None or not claim.was_ended_by(tx, one):
+                refused[position] = refuse(tx, claim, one.epoch, one.verb, now)
+        return refused
+
+    def _settle_one(self, tx: apsw.Connection, claim: Held, one: Settlement, now: Moment) -> None:
+        own = {"n": claim.n, "now": now}
+        if one.verb in (Verb.FAIL, Verb.RETRY, Verb.DROP):
+            facts = {"decision": str(one.verb), "error": one.error}
+            diagnose(tx, claim, one.code or "failure", one.detail, facts, now)
+        if one.verb is Verb.COMPLETE:
+            tx.execute(SQL["complete"], {**own, "result": one.result})
+        elif one.verb in (Verb.FAIL, Verb.DROP):
+            state = State.FAILED if one.verb is Verb.FAIL else State.CANCELLED
+            tx.execute(SQL["end"], {**own, "state": state, "error": one.error})
+        else:
+            self._back_to_waiting(tx, claim, one, now)
+            return
+        if not one.keep:
+            remove(tx, [claim.n])
+
+    def _back_to_waiting(
+        self, tx: apsw.Connection, claim: Held, one: Settlement, now: Moment
+    ) -> None:
+        released = one.verb is Verb.RELEASE
+        own = {"n": claim.n, "now": now, "error": one.error}
+        outcome = "released" if released else "retried"
+        keep_attempt(tx, {**own, "outcome": outcome})
+        due_at = None if released else one.due_at
+        tx.execute(SQL["reschedule"], {**own, "due_at": due_at, "given_back": int(released)})
+        self.db.tell(claim.queue, 0 if one.due_at is None else one.due_at)
+
+
+class _NotAllAsExpected(Exception):
+    """Undoes a bulk write that met other rows than expected."""
+
+
+class _Kind(NamedTuple):
+    """Settlements that can be applied together share all of this."""
+
+    completes: bool
+    epoch: int
+    keep: bool
+
+
+def _kind(item: tuple[int, Settlement]) -> _Kind:
+    one = item[1]
+    return _Kind(one.verb is Verb.COMPLETE, one.epoch, one.keep)
+
+
+def _complete_all(
+    tx: apsw.Connection, items: list[tuple[int, Settlement]], kind: _Kind, now: Moment
+) -> bool:
+    """Complete the whole group at once. False: some were not as expected, and nothing was done;
+    each is to be settled by itself."""
+    try:
+        with tx:  # a savepoint
+            if kind.keep and any(one.result is not None for _, one in items):
+                own = [(now, one.result, one.id, one.epoch) for _, one in items]
+                before = tx.total_changes()
+                tx.executemany(SQL["complete_each"], own)
+                done = tx.total_changes() - before
+            else:
+                ids = rows.texts([one.id for _, one in items])
+                name = "complete_all" if kind.keep else "complete_all_gone"
+                moment = {"now": now} if kind.keep else {}
+                tx.execute(SQL[name], {"ids": ids, "epoch": kind.epoch, **moment})
+                done = tx.changes()  # not the total: that counts what the trigger deletes, too
+            if done != len(items):
+                raise _NotAllAsExpected
+    except _NotAllAsExpected:
+        return False
+    return True
+
+
+def _due(
+    tx: apsw.Connection,
+    queue: str,
+    limit: int,
+    reclaimed_limit: int | None,
+    now: Moment,
+    lease_seconds: float,
+) -> list[Sequence[Any]]:
+    """The first due jobs of a queue in hand-over order."""
+    paused = rows.first(tx, PAUSED, {"name": queue})
+    if paused is not None and paused[0]:
+        return []
+    ranks = [r for r, due in rows.fetch(tx, RANKS, {"queue": queue}) if due <= now]
+    if ranks and ranks[0] < FIRST_WAITING_RANK:
+        ranks = [rank for rank in ranks if rank < FIRST_WAITING_RANK]
+        limit = min(limit, limit if reclaimed_limit is None else reclaimed_limit)
+    own = {"queue": queue, "now": now, "lease_until": _lease_end(now, lease_seconds)}
+    statement = SQL["due"]
+    open_range = rows.first(tx, RANGE, {"queue": queue})
+    if open_range is not None and open_range[3] is not None:
+        statement = SQL["due_uncovered"]
+        names = ("cutoff", "through_rank", "through_due", "through_id")
+        own.update(zip(names, open_range[3:7], strict=True))
+    found: list[Sequence[Any]] = []
+    room = rows.BATCH_BYTES
+    for rank in ranks:
+        if len(found) >= limit:
+            break
+        for row in rows.stream(tx, statement, {**own, "rank": rank, "limit": limit - len(found)}):
+            found.append(row)
+            room -= len(row[_PAYLOAD])
+            if room <= 0:
+                return found
+    return found
+
+
+def _take(
+    tx: apsw.Connection,
+    queue: Queue,
+    worker: str,
+    due: list[Sequence[Any]],
+    now: Moment,
+    lease_seconds: float,
+) -> list[Claimed]:
+    if not due:
+        return []
+    ns = [row[_CLAIMED] for row in due]
+    tx.execute(
+        SQL["claim"],
+        {
+            "ns": rows.numbers(ns),
+            "worker": worker,
+            "now": now,
+            "lease_until": _lease_end(now, lease_seconds),
+            "timeout_seconds": queue.timeout_seconds,
+        },
+    )
+    if not any(row[-1] for row in due):
+        nothing = ((),)
+        return [Claimed._make(row[:_CLAIMED] + nothing) for row in due]  # type: ignore[operator]
+    operations: dict[int, list[Operation]] = defaultdict(list)
+    for n, *row in rows.fetch(tx, SQL["operations_of"], {"ns": rows.numbers(ns)}):
+        operations[n].append(rows.operation(row))
+    return [
+        Claimed._make((*row[:_CLAIMED], tuple(operations.get(row[_CLAIMED], ())))) for row in due
+    ]
+
+
+def _operation(tx: apsw.Connection, n: int, name: str) -> Operation | None:
+    row = rows.first(tx, SQL["operation"], {"n": n, "name": name})
+    return None if row is None else rows.operation(row)
+
+
+def _lease_end(now: Moment, lease_seconds: float | None) -> Moment | None:
+    return None if lease_seconds is None else now + round(lease_seconds * 1000)

@@ -1,0 +1,181 @@
+"""Opening an SQLite file so that what it acknowledges is durable, or saying why it cannot be."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import apsw
+
+from oncue.core.errors import StoreError, StoreUnavailable, StoreUnusable
+from oncue.stores.sqlite.statements import migrations
+
+APPLICATION_ID = 0x6F6E6375  # "oncu": tells our files from other people's
+PAGE_SIZE = 8192
+CACHE_KIB = 16_384
+BUSY_MS = 10_000
+# Checkpoints cost more than they save when they come often; this is 32 MiB of log.
+CHECKPOINT_PAGES = 4096
+_NETWORK = {
+    *("nfs", "nfs4", "cifs", "smb3", "smbfs", "afs", "ceph", "lustre", "beegfs", "ncpfs"),
+    *("fuse.sshfs", "fuse.glusterfs", "fuse.s3fs", "fuse.rclone"),
+}
+
+
+def connect(path: Path) -> apsw.Connection:
+    """A connection with every durability setting in force and read back."""
+    with translated(path):
+        connection = apsw.Connection(str(path))
+        connection.set_busy_timeout(BUSY_MS)
+        pragma(connection, "page_size", PAGE_SIZE)
+        if _switch_to_wal(connection) != "wal":
+            raise StoreUnusable(
+                f"{path}: this place does not allow SQLite's write-ahead log, which oncue needs. "
+                "Put the file on a local disk."
+            )
+        pragma(connection, "synchronous", "FULL")
+        if pragma(connection, "synchronous") != 2:
+            raise StoreUnusable(f"{path}: synchronous=FULL could not be set.")
+        pragma(connection, "cache_size", -CACHE_KIB)
+        pragma(connection, "wal_autocheckpoint", CHECKPOINT_PAGES)
+        return connection
+
+
+def _switch_to_wal(connection: apsw.Connection) -> object:
+    try:
+        return pragma(connection, "journal_mode", "wal")
+    except apsw.BusyError:  # this one switch does not wait by itself, but a transaction does
+        connection.execute("BEGIN IMMEDIATE")
+        connection.execute("COMMIT")
+        return pragma(connection, "journal_mode", "wal")
+
+
+def prepare(path: Path) -> None:
+    """Create the file or bring its schema up to date; refuse what is not ours to touch."""
+    _refuse_network(path)
+    if not path.parent.is_dir():
+        raise StoreUnusable(f"{path}: the folder {path.parent} does not exist. Create it first.")
+    with translated(path):
+        _refuse_foreign(path)  # before anything is written into it
+    connection = connect(path)
+    try:
+        with translated(path):
+            _migrate(connection, path)
+    finally:
+        connection.close()
+
+
+def pragma(connection: apsw.Connection, name: str, value: object = None) -> object:
+    """Set a pragma if a value is given, and read what is in force."""
+    if value is None:
+        row = connection.execute(f"PRAGMA {name}").fetchone()
+    else:
+        row = connection.execute(f"PRAGMA {name} = {value}").fetchone()
+    return row[0] if row else None
+
+
+@contextmanager
+def translated(path: Path) -> Iterator[None]:
+    """Foreign errors become ours, with the next step in the text."""
+    try:
+        yield
+    except apsw.Error as error:
+        raise translate(error, path) from error
+
+
+def translate(error: apsw.Error, path: Path) -> StoreError:
+    match error:
+        case apsw.NotADBError() | apsw.CorruptError():
+            return StoreUnusable(
+                f"{path}: not an SQLite database, or a damaged one ({error}). "
+                "Check the path; restore the file from a backup if it used to work."
+            )
+        case apsw.ReadOnlyError() | apsw.PermissionsError():
+            return StoreUnusable(
+                f"{path}: the file or its folder is read-only. Give this user write permission "
+                "to both; SQLite keeps its log beside the file."
+            )
+        case apsw.CantOpenError():
+            return StoreUnusable(
+                f"{path}: cannot be opened ({error}). Check that the path names a file, "
+                "that its folder exists and that this user may write there."
+            )
+        case apsw.FullError():
+            return StoreUnavailable(
+                f"{path}: the disk is full. Nothing of this call was stored; "
+                "free some space and call again."
+            )
+        case apsw.BusyError() | apsw.LockedError():
+            return StoreUnavailable(
+                f"{path}: locked by another process for {BUSY_MS // 1000} s. "
+                "Find the program that holds a long transaction on it, or call again."
+            )
+        case apsw.IOError():
+            return StoreUnavailable(f"{path}: the disk reported an error ({error}). Call again.")
+    return StoreError(f"{path}: {error}")
+
+
+def _migrate(connection: apsw.Connection, path: Path) -> None:
+    wanted = migrations()
+    connection.execute("BEGIN IMMEDIATE")  # whoever comes second finds it done
+    try:
+        version = int(str(pragma(connection, "user_version")))
+        if version > len(wanted):
+            raise StoreUnusable(
+                f"{path}: its schema is version {version}, but this oncue knows only up to "
+                f"{len(wanted)}. Upgrade oncue, or use the version that wrote the file."
+            )
+        for script in wanted[version:]:
+            connection.execute(script).fetchall()
+        if version < len(wanted):
+            pragma(connection, "application_id", APPLICATION_ID)
+            pragma(connection, "user_version", len(wanted))
+        connection.execute("COMMIT")
+    except BaseException:
+        if connection.in_transaction:
+            connection.execute("ROLLBACK")
+        raise
+
+
+def _refuse_foreign(path: Path) -> None:
+    connection = apsw.Connection(str(path))
+    try:
+        connection.set_busy_timeout(BUSY_MS)
+        connection.execute("BEGIN")  # one look: somebody else may just be creating it
+        application = int(str(pragma(connection, "application_id")))
+        version = int(str(pragma(connection, "user_version")))
+        tables = connection.execute("SELECT count(*) FROM sqlite_schema").get
+    finally:
+        connection.close()
+    if application != APPLICATION_ID and (tables or version or application):
+        raise StoreUnusable(
+            f"{path}: this database belongs to another program. Give oncue a file of its own."
+        )
+
+
+def file_system(path: Path) -> str:
+    """The type of the file system that holds `path`, or "" where the system does not say."""
+    try:
+        mounts = Path("/proc/self/mounts").read_text("utf-8", "replace")
+    except OSError:
+        return ""
+    place = os.path.realpath(path.parent)
+    best, kind = "", ""
+    for line in mounts.splitlines():
+        _, mount, fs, *_ = line.split(" ")
+        mount = mount.replace("\\040", " ")
+        inside = place == mount or place.startswith(mount.rstrip("/") + "/")
+        if inside and len(mount) >= len(best):
+            best, kind = mount, fs
+    return kind
+
+
+def _refuse_network(path: Path) -> None:
+    kind = file_system(path)
+    if kind in _NETWORK:
+        raise StoreUnusable(
+            f"{path}: lies on a network file system ({kind}), where SQLite's write-ahead log "
+            "cannot be shared safely. Use a local disk, or the PostgreSQL store."
+        )

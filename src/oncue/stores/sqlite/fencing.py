@@ -1,0 +1,161 @@
+"""Who holds a job now, and what a writer that no longer does is told."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import apsw
+
+from oncue.core.job import DIAGNOSTICS_KEPT, Diagnostic
+from oncue.core.lifecycle import LIVE, State, Verb
+from oncue.core.moment import Moment, to_datetime
+from oncue.ports.claims import Refused, Settlement
+from oncue.stores.sqlite import rows
+from oncue.stores.sqlite.statements import load
+
+SQL = load("claims")
+JOBS = load("jobs")
+_REASONS = {
+    "succeeded": "completed",
+    "failed": "failed",
+    "retried": "failed",
+    "cancelled": "cancelled",
+    "released": "released",
+    "reclaimed": "reclaimed",
+}
+# The worker says "fail"; whether that means FAIL or RETRY is decided anew when it repeats itself.
+_ENDS = {
+    Verb.COMPLETE: ("succeeded",),
+    Verb.FAIL: ("failed", "retried"),
+    Verb.RETRY: ("failed", "retried"),
+    Verb.DROP: ("cancelled",),
+    Verb.RELEASE: ("released",),
+}
+
+
+class End(NamedTuple):
+    """How a claim ended, in the order of `claims.sql: attempt_ended`."""
+
+    outcome: str
+    error: str | None
+    attempt: int
+
+
+class Held(NamedTuple):
+    """A job's row as far as claims are concerned, in the order of `claims.sql: held_columns`."""
+
+    id: str
+    n: int
+    queue: str
+    epoch: int
+    state: State
+    attempt: int
+    worker: str | None
+    claimed_at: Moment | None
+    updated_at: Moment
+    cancel_requested: bool
+    lease_until: Moment | None
+    result: bytes | None
+    error: str | None
+
+    def is_current(self, epoch: int) -> bool:
+        return self.epoch == epoch and self.state in LIVE
+
+    def end_of(self, tx: apsw.Connection, epoch: int) -> End | None:
+        """How the claim of `epoch` ended; None if there was no such claim."""
+        row = rows.first(tx, SQL["attempt_ended"], {"n": self.n, "epoch": epoch})
+        if row is not None:
+            return End._make(row)
+        if epoch == self.epoch and epoch and self.claimed_at is not None:
+            return End(str(self.state), self.error, self.attempt)
+        return None
+
+    def was_ended_by(self, tx: apsw.Connection, one: Settlement) -> bool:
+        """Whether this very settlement ended its claim, so that it is a repetition."""
+        end = self.end_of(tx, one.epoch)
+        if end is None or end.outcome not in _ENDS[one.verb]:
+            return False
+        if one.verb is Verb.COMPLETE:
+            return self.result == one.result
+        return one.verb in (Verb.RELEASE, Verb.DROP) or end.error == one.error
+
+
+def held_claims(tx: apsw.Connection, ids: Sequence[str]) -> dict[str, Held]:
+    """The rows of these jobs, by id; what is not there is missing."""
+    if not ids:
+        return {}
+    found = rows.fetch(tx, SQL["held"], {"ids": rows.texts(ids)})
+    return {row[0]: held(row) for row in found}
+
+
+def held(row: Sequence[Any]) -> Held:
+    return Held._make((*row[:4], State(row[4]), *row[5:9], bool(row[9]), *row[10:]))
+
+
+def refuse(tx: apsw.Connection, claim: Held | None, epoch: int, write: str, now: Moment) -> Refused:
+    """Tell a writer that its claim is over, and record once per epoch and kind that it tried."""
+    write = "fail" if write == Verb.RETRY else str(write)
+    if claim is None:
+        return Refused("unknown", None)
+    end = claim.end_of(tx, epoch)
+    if end is None:
+        return Refused("unknown", claim.state)
+    reason = _REASONS[end.outcome]
+    recorded = rows.first(
+        tx, SQL["fenced_diagnostic"], {"n": claim.n, "epoch": epoch, "write": write}
+    )
+    if recorded is None:
+        detail = f"Refused a late {write}: this claim had ended ({reason})."
+        facts = {"write": write, "reason": reason}
+        then = claim._replace(epoch=epoch, attempt=end.attempt)
+        fenced = diagnose(tx, then, "fenced", detail, facts, now)
+    else:
+        fenced = rows.diagnostic(recorded)
+    return Refused(reason, claim.state, _explanation(tx, claim, epoch, end) or fenced)
+
+
+def left_behind(tx: apsw.Connection, claim: Held | None, epoch: int) -> Refused:
+    """Why a claim is not the current one, leaving no trace."""
+    if claim is None:
+        return Refused("unknown", None)
+    end = claim.end_of(tx, epoch)
+    if end is None:
+        return Refused("unknown", claim.state)
+    return Refused(_REASONS[end.outcome], claim.state, _explanation(tx, claim, epoch, end))
+
+
+def _explanation(tx: apsw.Connection, claim: Held, epoch: int, end: End) -> Diagnostic | None:
+    """The diagnostic that the end of the claim left, if it was of a kind that leaves one."""
+    if end.outcome in ("succeeded", "released"):
+        return None
+    row = rows.first(tx, SQL["diagnostic_of_epoch"], {"n": claim.n, "epoch": epoch})
+    return None if row is None else rows.diagnostic(row)
+
+
+def keep_attempt(tx: apsw.Connection, ending: dict[str, Any]) -> None:
+    """Move the attempt in a job's own row to the earlier ones; the first and the last fifty of
+    these are kept. `ending` is n, now, outcome, error."""
+    tx.execute(JOBS["keep_attempt"], ending)
+    tx.execute(JOBS["trim_attempts"], {"n": ending["n"], "kept": DIAGNOSTICS_KEPT})
+
+
+def diagnose(
+    tx: apsw.Connection,
+    claim: Held,
+    code: str,
+    detail: str,
+    facts: dict[str, Any],
+    now: Moment,
+) -> Diagnostic:
+    """Record a fact about a job; the first and the last fifty are kept."""
+    facts = {name: value for name, value in {"worker": claim.worker, **facts}.items() if value}
+    row = {"at": now, "code": code, "detail": detail, "attempt": claim.attempt}
+    tx.execute(
+        SQL["add_diagnostic"],
+        {"n": claim.n, "epoch": claim.epoch, "facts": json.dumps(facts), **row},
+    )
+    tx.execute(SQL["mark_trail"], {"n": claim.n})
+    tx.execute(SQL["trim_diagnostics"], {"n": claim.n, "kept": DIAGNOSTICS_KEPT})
+    return Diagnostic(to_datetime(now), code, detail, claim.attempt, claim.epoch, facts)

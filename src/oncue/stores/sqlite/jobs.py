@@ -1,0 +1,301 @@
+"""Jobs in SQLite: creation, reading, and what people change."""
+
+from __future__ import annotations
+
+import heapq
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from itertools import chain
+from operator import itemgetter
+from typing import Any
+
+import apsw
+
+from oncue.core.job import Attempt, History, Job, JobFilter, NewJob, Page, Position
+from oncue.core.lifecycle import FINAL, LIVE, State
+from oncue.core.moment import LATEST, Moment
+from oncue.ports.jobs import Amendment, Change, Clash
+from oncue.stores.sqlite import rows
+from oncue.stores.sqlite.database import Database
+from oncue.stores.sqlite.fencing import keep_attempt
+from oncue.stores.sqlite.statements import load
+
+SQL = load("jobs")
+ENSURE_QUEUE = load("queues")["ensure"]
+QUEUE_NAMES = load("queues")["names"]
+_INSERTED = 12  # how many members of NewJob are columns; the rest says what to do about clashes
+# Per-job work of a bulk insert, at the speed of C.
+_QUEUE_OF = itemgetter(NewJob._fields.index("queue"))
+_DUE_OF = itemgetter(NewJob._fields.index("due_at"))
+_COLUMNS_OF = itemgetter(slice(_INSERTED))
+_ROWS = 64
+
+
+def _many_rows(statement: str, count: int) -> str:
+    """An INSERT of one row, with numbered parameters, as one of so many."""
+    head, _, row = statement.rstrip(";").rpartition("VALUES ")
+    numbered = re.sub(r"\?(\d+)", r"?{\1}", row)
+    places = (
+        [""] + [str(n * _INSERTED + place) for place in range(1, _INSERTED + 1)]
+        for n in range(count)
+    )
+    return f"{head}VALUES {', '.join(numbered.format(*place) for place in places)}"
+
+
+_INSERT_ROWS = _many_rows(SQL["insert"], _ROWS)
+_BEFORE_ALL = Position(-1, "")
+MAX_RANK = 19
+
+
+class Jobs:
+    db: Database
+
+    def insert(self, jobs: Sequence[NewJob], now: Moment) -> Mapping[int, Clash]:
+        return self.db.write(lambda tx: self._insert(tx, jobs, now))
+
+    def get(self, job_id: str) -> Job | None:
+        with self.db.reading() as tx:
+            return _get(tx, job_id)
+
+    def history(self, job_id: str) -> History:
+        with self.db.reading() as tx:
+            row = rows.first(tx, SQL["last_attempt"], {"id": job_id})
+            if row is None:
+                return History()
+            own = {"n": row[0]}
+            return History(
+                tuple(rows.operation(r) for r in rows.fetch(tx, SQL["operations"], own)),
+                tuple(rows.diagnostic(r) for r in rows.fetch(tx, SQL["diagnostics"], own)),
+                (
+                    *(rows.attempt(r) for r in rows.fetch(tx, SQL["attempts"], own)),
+                    *_last_attempt(row),
+                ),
+            )
+
+    def page(self, wanted: JobFilter, after: Position | None, limit: int) -> Page:
+        start = after or _BEFORE_ALL
+        if wanted.due_after is not None and wanted.due_after > start.due_at:
+            start = Position(wanted.due_after, "")
+        with self.db.reading() as tx:
+            found = list(self._merged(tx, wanted, start, limit))
+        items = [rows.job(row) for row in found]
+        if wanted.state is not None:
+            items = [job for job in items if job.state is wanted.state]
+        if wanted.queue is not None:
+            items = [job for job in items if job.queue == wanted.queue]
+        if wanted.owner is not None and wanted.key is not None:
+            items = [job for job in items if job.key == wanted.key]
+        full = len(found) == limit
+        return Page(items, Position(found[-1][3], found[-1][0]) if full else None)
+
+    def amend(self, job_ids: Sequence[str], amendment: Amendment, now: Moment) -> list[Change]:
+        def amend(tx: apsw.Connection, job_id: str) -> Change:
+            refusal = _unless(tx, job_id, {State.SCHEDULED})
+            if refusal is not None:
+                return refusal
+            tx.execute(SQL["amend"], {"id": job_id, "now": now, **amendment._asdict()})
+            return self._changed(tx, job_id, due=True)
+
+        return self._each(amend, job_ids)
+
+    def cancel(self, job_ids: Sequence[str], now: Moment) -> list[Change]:
+        def cancel(tx: apsw.Connection, job_id: str) -> Change:
+            refusal = _unless(tx, job_id, {State.SCHEDULED})
+            if refusal is not None:
+                return refusal
+            tx.execute(SQL["cancel"], {"id": job_id, "now": now})
+            return self._changed(tx, job_id)
+
+        return self._each(cancel, job_ids)
+
+    def request_cancel(self, job_ids: Sequence[str], now: Moment) -> list[Change]:
+        def request(tx: apsw.Connection, job_id: str) -> Change:
+            refusal = _unless(tx, job_id, LIVE)
+            if refusal is not None:
+                return refusal
+            tx.execute(SQL["request_cancel"], {"id": job_id})
+            if not tx.changes():  # inside a range claim: there is nobody to ask
+                return Change(_get(tx, job_id), "state")
+            return self._changed(tx, job_id)
+
+        return self._each(request, job_ids)
+
+    def revive(self, job_ids: Sequence[str], now: Moment) -> list[Change]:
+        def revive(tx: apsw.Connection, job_id: str) -> Change:
+            refusal = _unless(tx, job_id, {State.FAILED, State.CANCELLED})
+            if refusal is not None:
+                return refusal
+            n, state, queue, key, ended = rows.first(tx, SQL["ended"], {"id": job_id})
+            if key is not None and _key_holder(tx, queue, key):
+                return Change(_get(tx, job_id), "key")
+            kept = {"n": n, "now": ended, "outcome": state, "error": None}
+            keep_attempt(tx, kept)
+            tx.execute(SQL["revive"], {"id": job_id, "now": now})
+            return self._changed(tx, job_id, due=True)
+
+        return self._each(revive, job_ids)
+
+    def _each(
+        self, change: Callable[[apsw.Connection, str], Change], job_ids: Sequence[str]
+    ) -> list[Change]:
+        return self.db.write(lambda tx: [change(tx, job_id) for job_id in job_ids])
+
+    def _insert(
+        self, tx: apsw.Connection, jobs: Sequence[NewJob], now: Moment
+    ) -> Mapping[int, Clash]:
+        if len(jobs) == 1:
+            return self._insert_single(tx, jobs[0], now)
+        queues = set(map(_QUEUE_OF, jobs))
+        for queue in queues - self.db.known_queues:
+            tx.execute(ENSURE_QUEUE, (queue,))
+        for queue in queues:
+            mine = jobs if len(queues) == 1 else [job for job in jobs if job.queue == queue]
+            self.db.tell(queue, min(map(_DUE_OF, mine)))
+        if any(job.digest is not None or job.key is not None for job in jobs):
+            return self._insert_one_by_one(tx, jobs, now)
+        try:
+            with tx:  # a savepoint: a minted id that is there tells of a repeated call
+                _insert_all(tx, jobs)
+        except apsw.ConstraintError:
+            return self._insert_one_by_one(tx, jobs, now)
+        return {}
+
+    def _insert_single(self, tx: apsw.Connection, job: NewJob, now: Moment) -> Mapping[int, Clash]:
+        if job.queue not in self.db.known_queues:
+            tx.execute(ENSURE_QUEUE, (job.queue,))
+        self.db.tell(job.queue, job.due_at)
+        if job.digest is None and job.key is None:
+            try:
+                tx.execute(SQL["insert"], _COLUMNS_OF(job))
+                return {}
+            except apsw.ConstraintError:  # a minted id that is there: a repeated call
+                return self._insert_one_by_one(tx, [job], now)
+        return self._insert_one_by_one(tx, [job], now)
+
+    def _insert_one_by_one(
+        self, tx: apsw.Connection, jobs: Sequence[NewJob], now: Moment
+    ) -> dict[int, Clash]:
+        clashes = {}
+        for position, job in enumerate(jobs):
+            clash = self._clash(tx, job, now)
+            if clash is None:
+                tx.execute(SQL["insert"], _COLUMNS_OF(job))
+            else:
+                clashes[position] = clash
+        return clashes
+
+    def _clash(self, tx: apsw.Connection, job: NewJob, now: Moment) -> Clash | None:
+        held = rows.first(tx, SQL["digest"], {"id": job.id})
+        if held is not None:
+            row = rows.first(tx, SQL["get_even_hidden"], {"id": job.id})
+            return Clash("existing" if held[0] == job.digest else "id taken", rows.job(row))
+        if job.key is None:
+            return None
+        holder = _key_holder(tx, job.queue, job.key)
+        if holder is None:
+            return None
+        existing = _must_get(tx, holder)
+        if not job.replace:
+            return Clash("existing", existing)
+        if existing.state is not State.SCHEDULED:
+            return Clash("key taken", existing)
+        change = {"due_at": job.due_at, "payload": job.payload, "priority": None}
+        tx.execute(SQL["amend"], {"id": holder, "now": now, **change})
+        return Clash("replaced", _must_get(tx, holder))
+
+    def _changed(self, tx: apsw.Connection, job_id: str, due: bool = False) -> Change:
+        job = _must_get(tx, job_id)
+        if due:
+            self.db.tell(job.queue, 0)
+        return Change(job)
+
+    def _merged(
+        self, tx: apsw.Connection, wanted: JobFilter, start: Position, limit: int
+    ) -> Iterator[Sequence[Any]]:
+        """The first `limit` rows of all the indexes that can hold what is wanted, in order."""
+        until = LATEST if wanted.due_before is None else wanted.due_before - 1
+        bounds = {"due_at": start.due_at, "id": start.id, "until": until, "limit": limit}
+        streams = [
+            tx.execute(SQL[name], {**bounds, **own, "until": min(until, own.get("until", until))})
+            for name, own in _streams(tx, wanted)
+        ]
+        merged = heapq.merge(*streams, key=lambda row: (row[3], row[0]))
+        return (row for row, _ in zip(merged, range(limit), strict=False))
+
+
+def _insert_all(tx: apsw.Connection, jobs: Sequence[NewJob]) -> None:
+    """Sixty-four rows a statement: apsw lets other threads run during each, and a busy one keeps
+    the interpreter for milliseconds before it gives it back."""
+    whole = len(jobs) - len(jobs) % _ROWS
+    for start in range(0, whole, _ROWS):
+        chunk = jobs[start : start + _ROWS]
+        tx.execute(_INSERT_ROWS, tuple(chain.from_iterable(map(_COLUMNS_OF, chunk))))
+    if whole < len(jobs):
+        tx.executemany(SQL["insert"], map(_COLUMNS_OF, jobs[whole:]))
+
+
+def _streams(tx: apsw.Connection, wanted: JobFilter) -> Iterator[tuple[str, dict[str, Any]]]:
+    if wanted.owner is not None:
+        yield "page_owner", {"owner": wanted.owner}
+        return
+    if wanted.key is not None:
+        yield "page_key", {"key": wanted.key}
+        return
+    queues = [wanted.queue] if wanted.queue else [row[0] for row in rows.fetch(tx, QUEUE_NAMES)]
+    for queue in queues:
+        yield from _waiting_streams(tx, queue, wanted.state)
+        if wanted.state is None or wanted.state in LIVE:
+            yield "page_taken", {"queue": queue}
+        for state in sorted(FINAL if wanted.state is None else FINAL & {wanted.state}):
+            yield "page_final", {"queue": queue, "state": state}
+
+
+def _waiting_streams(
+    tx: apsw.Connection, queue: str, state: State | None
+) -> Iterator[tuple[str, dict[str, Any]]]:
+    """Stored as scheduled; those inside an open range claim show as dispatched."""
+    if state not in (None, State.SCHEDULED, State.DISPATCHED):
+        return
+    bounds: dict[str, Any] = {}
+    last_rank = MAX_RANK
+    if state is State.DISPATCHED:
+        covered = rows.first(tx, SQL["covered"], {"queue": queue})
+        if covered is None:
+            return
+        bounds["until"], last_rank = covered
+    for rank, _ in rows.fetch(tx, SQL["ranks"], {"queue": queue}):
+        if rank <= last_rank:
+            yield "page_scheduled", {"queue": queue, "rank": rank, **bounds}
+
+
+def _unless(
+    tx: apsw.Connection, job_id: str, states: set[State] | frozenset[State]
+) -> Change | None:
+    """The refusal, unless the job is there and in one of these states."""
+    job = _get(tx, job_id)
+    if job is None:
+        return Change(None)
+    return None if job.state in states else Change(job, "state")
+
+
+def _get(tx: apsw.Connection, job_id: str) -> Job | None:
+    row = rows.first(tx, SQL["get"], {"id": job_id})
+    return None if row is None else rows.job(row)
+
+
+def _must_get(tx: apsw.Connection, job_id: str) -> Job:
+    return rows.job(rows.first(tx, SQL["get"], {"id": job_id}))
+
+
+def _key_holder(tx: apsw.Connection, queue: str, key: str) -> str | None:
+    row = rows.first(tx, SQL["key_holder"], {"queue": queue, "key": key})
+    return None if row is None else str(row[0])
+
+
+def _last_attempt(row: Sequence[Any]) -> tuple[Attempt, ...]:
+    """The attempt in the job's own row: under way, or the one that finished it."""
+    _, attempt, epoch, claimed_at, worker, state, finished_at = row
+    if claimed_at is None:
+        return ()
+    outcome = state if state in FINAL else None
+    return (rows.attempt((attempt, epoch, claimed_at, worker, outcome, finished_at)),)

@@ -1,0 +1,94 @@
+"""Queues in SQLite."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict
+
+import apsw
+
+from oncue.core.lifecycle import State
+from oncue.core.moment import Moment
+from oncue.core.queue import Queue, RetryPolicy
+from oncue.ports.queues import QueueStats
+from oncue.stores.sqlite import rows
+from oncue.stores.sqlite.database import Database
+from oncue.stores.sqlite.ranges import waiting_dues
+from oncue.stores.sqlite.statements import load
+
+SQL = load("queues")
+RANKS = load("jobs")["ranks"]
+REMEMBERED_MS = 86_400_000  # how long an id chosen by a client outlives its job
+
+
+class Queues:
+    db: Database
+
+    def queues(self) -> list[Queue]:
+        with self.db.reading() as tx:
+            return [_queue(*row) for row in rows.fetch(tx, SQL["names"])]
+
+    def put_queue(self, queue: Queue) -> None:
+        settings = asdict(queue)
+        del settings["name"], settings["paused"]
+        own = {"name": queue.name, "settings": json.dumps(settings)}
+
+        def put(tx: apsw.Connection) -> None:
+            tx.execute(SQL["put"], own)
+            self.db.tell(None, 0)
+
+        self.db.write(put)
+
+    def set_paused(self, name: str, paused: bool) -> None:
+        def pause(tx: apsw.Connection) -> None:
+            tx.execute(SQL["pause"], {"name": name, "paused": int(paused)})
+            self.db.tell(None, 0)
+
+        self.db.write(pause)
+
+    def stats(self, name: str) -> QueueStats:
+        own = {"queue": name}
+        with self.db.reading() as tx:
+            counts = {State.SCHEDULED: int(tx.execute(SQL["count_waiting"], own).get)}
+            for statement in ("count_taken", "count_final"):
+                counts |= {State(s): count for s, count in rows.fetch(tx, SQL[statement], own)}
+            covered = int(tx.execute(SQL["count_covered"], own).get)
+            counts[State.SCHEDULED] -= covered
+            counts[State.DISPATCHED] = counts.get(State.DISPATCHED, 0) + covered
+            oldest = min(waiting_dues(tx, name), default=None)
+        return QueueStats({state: counts.get(state, 0) for state in State}, oldest)
+
+    def due_counts(
+        self, name: str, start: Moment, until: Moment, step_ms: int
+    ) -> dict[Moment, int]:
+        bounds = {"queue": name, "start": start, "until": until, "step": step_ms}
+        counts: dict[Moment, int] = {}
+        with self.db.reading() as tx:
+            for rank, _ in rows.fetch(tx, RANKS, {"queue": name}):
+                for step, count in rows.fetch(tx, SQL["due_counts"], {**bounds, "rank": rank}):
+                    moment = start + step * step_ms
+                    counts[moment] = counts.get(moment, 0) + count
+        return dict(sorted(counts.items()))
+
+    def prune(self, name: str, finished_before: Moment, now: Moment, limit: int) -> int:
+        def prune(tx: apsw.Connection) -> int:
+            forget = now - REMEMBERED_MS
+            own = {"queue": name, "limit": limit}
+            old = rows.fetch(tx, SQL["prunable"], {**own, "before": finished_before})
+            hidden = rows.fetch(tx, SQL["forgettable"], {**own, "before": forget})
+            for found in (old, hidden):
+                if found:
+                    ns = rows.numbers([row[0] for row in found])
+                    tx.execute(SQL["prune"], {"ns": ns, "forget_before": forget})
+            if old:
+                tx.execute(SQL["hide"], {"ns": rows.numbers([row[0] for row in old])})
+            return len(old) + len(hidden)
+
+        return self.db.write(prune)
+
+
+def _queue(name: str, settings: str, paused: int) -> Queue:
+    values = json.loads(settings)
+    if "retry" in values:
+        values["retry"] = RetryPolicy(**values["retry"])
+    return Queue(name=name, paused=bool(paused), **values)

@@ -1,0 +1,192 @@
+"""Dispatchers' range claims in SQLite: one record covers a whole batch."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import apsw
+
+from oncue.core.job import Delivery
+from oncue.core.moment import Moment
+from oncue.core.queue import Queue
+from oncue.ports.claims import RangeClaim
+from oncue.stores.sqlite import rows
+from oncue.stores.sqlite.database import Database
+from oncue.stores.sqlite.fencing import diagnose, held_claims
+from oncue.stores.sqlite.reclaims import expire_due, remove
+from oncue.stores.sqlite.statements import load
+
+SQL = load("ranges")
+RANKS = load("jobs")["ranks"]
+PAUSED = load("queues")["paused"]
+
+
+class Ranges:
+    """A range is a queue here."""
+
+    db: Database
+
+    def claim_range(
+        self,
+        queues: Sequence[Queue],
+        dispatcher: str,
+        limit: int,
+        now: Moment,
+        *,
+        lease_seconds: float,
+        due_until: Moment | None = None,
+    ) -> RangeClaim:
+        def claim(tx: apsw.Connection) -> RangeClaim:
+            for queue in queues:
+                own = {"queue": queue.name, "now": now, "dispatcher": dispatcher}
+                tx.execute(SQL["take_over"], own)
+                expire_due(tx, queue.name, now)
+            until = now if due_until is None else due_until
+            busy: list[Moment] = []
+            for queue in queues:
+                held = _open_range(tx, queue.name)
+                if held is not None:
+                    busy.append(held["lease_until"])
+                    continue
+                jobs, rank = _first_due(tx, queue.name, limit, until, now)
+                if jobs:
+                    lease_until = now + round(lease_seconds * 1000)
+                    last = jobs[-1]
+                    record = {
+                        "queue": queue.name,
+                        "dispatcher": dispatcher,
+                        "now": now,
+                        "until": until,
+                        "lease_until": lease_until,
+                        "through_rank": rank,
+                        "through_due": last.due_at,
+                        "through_id": last.id,
+                    }
+                    [fence] = rows.first(tx, SQL["open"], record)
+                    return RangeClaim(queue.name, fence, jobs, queues)
+            return RangeClaim("", 0, (), queues, min(busy, default=None))
+
+        # A range that is lost with the power takes nothing along but its dispatcher, and the jobs
+        # are delivered again as they would be anyway. So the hand-over need not wait for the disk.
+        return self.db.write(claim, synced=False)
+
+    def extend_range(self, claim: RangeClaim, lease_until: Moment) -> bool:
+        def extend(tx: apsw.Connection) -> bool:
+            own = {"queue": claim.range, "fence": claim.fence, "lease_until": lease_until}
+            tx.execute(SQL["extend"], own)
+            return tx.changes() == 1
+
+        return self.db.write(extend)
+
+    def settle_range(
+        self,
+        claim: RangeClaim,
+        delivered: Sequence[str],
+        refused: Mapping[str, str],
+        now: Moment,
+    ) -> bool:
+        queue = next((queue for queue in claim.queues if queue.name == claim.range), None)
+        if queue is None:  # an empty claim
+            return False
+
+        def settle(tx: apsw.Connection) -> bool:
+            closed = rows.first(tx, SQL["close"], {"queue": claim.range, "fence": claim.fence})
+            if closed is None:
+                return False
+            own = {"queue": queue.name, "now": now, "dispatcher": closed[0], "opened_at": closed[1]}
+            if delivered:
+                _deliver(tx, queue, delivered, own)
+            for job_id, error in refused.items():
+                _fail(tx, queue, job_id, error, own)
+            if len(delivered) + len(refused) < len(claim.jobs):
+                self.db.tell(queue.name, 0)
+            return True
+
+        return self.db.write(settle)
+
+    def next_due(self, queues: Sequence[str]) -> Moment | None:
+        with self.db.reading() as tx:
+            found = [due for queue in queues for due in _next_dues(tx, queue)]
+        return min(found, default=None)
+
+
+def _open_range(tx: apsw.Connection, queue: str) -> dict[str, Any] | None:
+    row = rows.first(tx, SQL["range"], {"queue": queue})
+    if row is None or row[3] is None:
+        return None
+    names = ("fence", "dispatcher", "lease_until", "cutoff", "rank", "due_at", "id", "opened_at")
+    return dict(zip(names, row, strict=True))
+
+
+def _first_due(
+    tx: apsw.Connection, queue: str, limit: int, until: Moment, now: Moment
+) -> tuple[list[Delivery], int]:
+    """The first due jobs in hand-over order, no more than memory bears, and the rank of the last
+    of them."""
+    jobs: list[Delivery] = []
+    last = 0
+    paused = rows.first(tx, PAUSED, {"name": queue})
+    if paused is not None and paused[0]:
+        return jobs, last
+    bounds = {"queue": queue, "until": until, "now": now}
+    room = rows.BATCH_BYTES
+    for rank, due in rows.fetch(tx, RANKS, {"queue": queue}):
+        if due > until or len(jobs) >= limit:
+            continue
+        last = rank
+        for row in tx.execute(SQL["due"], {**bounds, "rank": rank, "limit": limit - len(jobs)}):
+            job = Delivery._make(row)
+            jobs.append(job)
+            room -= len(job.payload)
+            if room <= 0:
+                return jobs, last
+    return jobs, last
+
+
+def _deliver(
+    tx: apsw.Connection, queue: Queue, delivered: Sequence[str], own: dict[str, Any]
+) -> None:
+    ids = rows.texts(delivered)
+    if not queue.keeps_history:
+        tx.execute(SQL["delivered_gone"], {"queue": queue.name, "ids": ids})
+        if tx.changes() == len(delivered):
+            return
+    tx.execute(SQL["delivered"], {**own, "ids": ids})
+    if not queue.keeps_history:  # what is left has an id chosen by a client: it is remembered
+        tx.execute(SQL["hide_all"], {"queue": queue.name, "ids": ids})
+
+
+def _fail(tx: apsw.Connection, queue: Queue, job_id: str, error: str, own: dict[str, Any]) -> None:
+    tx.execute(SQL["refused"], {**own, "id": job_id, "error": error})
+    if not tx.changes():
+        return
+    claim = held_claims(tx, [job_id])[job_id]
+    detail = f"The sink refused it for good: {error}"
+    diagnose(tx, claim, "failure", detail, {"decision": "fail"}, own["now"])
+    if not queue.keeps_history:
+        remove(tx, [claim.n])
+
+
+def waiting_dues(tx: apsw.Connection, queue: str) -> list[Moment]:
+    """The first due time in each rank, outside an open range."""
+    held = _open_range(tx, queue)
+    dues: list[Moment] = []
+    for rank, due in rows.fetch(tx, RANKS, {"queue": queue}):
+        if held is None or rank > held["rank"]:
+            dues.append(due)
+            continue
+        after = (held["due_at"], held["id"]) if rank == held["rank"] else (held["cutoff"] + 1, "")
+        own = {"queue": queue, "rank": rank, "due_at": after[0], "id": after[1]}
+        dues += [row[0] for row in rows.fetch(tx, SQL["after"], own)]
+    return dues
+
+
+def _next_dues(tx: apsw.Connection, queue: str) -> list[Moment]:
+    """When something of this queue can be taken: when it is due, or, inside an open range, when
+    the lease ends and it may be taken over."""
+    paused = rows.first(tx, PAUSED, {"name": queue})
+    if paused is not None and paused[0]:
+        return []
+    held = _open_range(tx, queue)
+    return waiting_dues(tx, queue) + ([] if held is None else [held["lease_until"]])

@@ -1,0 +1,115 @@
+"""Every statement finds its rows by an index, and the hot ones in the order they want them."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from oncue.clock import FakeClock
+from oncue.core.job import NewJob
+from oncue.stores.sqlite import SqliteStore, rows
+from oncue.stores.sqlite.statements import load
+
+NOUNS = ("jobs", "claims", "ranges", "queues", "transfer")
+NOW = FakeClock().now()
+FRAGMENTS = {"columns", "with_range", "held_columns", "not_covered"}
+HOT = [
+    *(("ranges", name) for name in ("due", "after", "delivered", "delivered_gone", "range")),
+    *(("claims", name) for name in ("due", "due_uncovered", "claim", "held", "touch")),
+    *(("claims", name) for name in ("lapses", "expired", "next_lapse", "next_expiry")),
+    *(("claims", name) for name in ("complete_all", "complete_each", "complete_all_gone")),
+    *(("jobs", name) for name in ("get", "ranks", "key_holder", "digest", "amend")),
+    *(("jobs", f"page_{one}") for one in ("scheduled", "taken", "final", "owner", "key")),
+    *(("queues", name) for name in ("prunable", "forgettable", "prune", "paused")),
+]
+OF_JOBS = [
+    (noun, name)
+    for noun in ("jobs", "claims", "ranges", "queues")
+    for name, text in load(noun).items()
+    if name not in FRAGMENTS and re.search(r"\bjobs\b", text)
+]
+TEXTS = {"queue", "id", "through_id", "owner", "key", "name", "state", "error", "dispatcher"}
+
+
+@pytest.fixture(scope="module")
+def store(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SqliteStore]:
+    """A store with some of everything, so that the planner is asked what it is asked in life."""
+    store = SqliteStore(tmp_path_factory.mktemp("plans") / "jobs.db", FakeClock())
+    jobs = [
+        NewJob(
+            *(f"j{n}", f"q{n % 3}", NOW + n, b"{}", n % 10, NOW),
+            owner=f"o{n % 50}" if n % 2 else None,
+            key=f"k{n}" if n % 5 == 0 else None,
+            expires_at=NOW + 10**6 if n % 7 == 0 else None,
+        )
+        for n in range(2000)
+    ]
+    store.insert(jobs, NOW)
+    yield store
+    store.close()
+
+
+def plan_of(store: SqliteStore, statement: str) -> list[str]:
+    wanted = set(re.findall(r":(\w+)", statement))
+    own: dict[str, Any] = {name: "q1" if name in TEXTS else 5 for name in wanted}
+    own |= {"ids": rows.texts(["j1", "j2"]), "ns": rows.numbers([1, 2])}
+    given: Any = {name: own[name] for name in wanted}
+    if not wanted:
+        given = (5,) * len(set(re.findall(r"\?\d*", statement)))
+    with store.db.reading() as tx:
+        return [row[3] for row in tx.execute(f"EXPLAIN QUERY PLAN {statement}", given)]
+
+
+def scans(plan: list[str]) -> list[str]:
+    return [line for line in plan if re.match(r"SCAN (jobs|j|operations|attempts|diag)", line)]
+
+
+@pytest.mark.parametrize(("noun", "name"), OF_JOBS)
+def test_no_statement_reads_the_whole_table(store: SqliteStore, noun: str, name: str) -> None:
+    assert scans(plan_of(store, load(noun)[name])) == []
+
+
+@pytest.mark.parametrize(("noun", "name"), HOT)
+def test_no_hot_statement_sorts(store: SqliteStore, noun: str, name: str) -> None:
+    plan = plan_of(store, load(noun)[name])
+    assert plan
+    assert scans(plan) == []
+    assert [line for line in plan if "TEMP B-TREE" in line] == []
+
+
+@pytest.mark.parametrize(
+    ("noun", "name", "index"),
+    [
+        ("ranges", "due", "jobs_ready (queue=? AND rank=? AND due_at<?)"),
+        ("claims", "due", "jobs_ready (queue=? AND rank=? AND due_at<?)"),
+        ("claims", "due_uncovered", "jobs_ready (queue=? AND rank=? AND due_at<?)"),
+        ("claims", "lapses", "jobs_live ("),
+        ("claims", "expired", "jobs_expiring ("),
+        ("jobs", "page_scheduled", "jobs_ready (queue=? AND rank=?"),
+        ("jobs", "page_taken", "jobs_taken (queue=?"),
+        ("jobs", "page_final", "jobs_final (queue=? AND state=?"),
+        ("jobs", "page_owner", "jobs_owner (owner=?"),
+        ("jobs", "page_key", "jobs_keyed (key=?"),
+        ("jobs", "key_holder", "jobs_key (queue=? AND key=?)"),
+        ("jobs", "get", "jobs_id (id=?)"),
+        ("queues", "prunable", "jobs_finished (queue=? AND finished_at"),
+        ("queues", "forgettable", "jobs_hidden (queue=? AND finished_at<?)"),
+    ],
+)
+def test_a_hot_statement_uses_the_index_made_for_it(
+    store: SqliteStore, noun: str, name: str, index: str
+) -> None:
+    plan = "\n".join(plan_of(store, load(noun)[name]))
+    assert index in plan, plan
+
+
+def test_every_statement_that_the_code_names_exists() -> None:
+    folder = Path(rows.__file__).parent
+    code = "".join(file.read_text("utf-8") for file in folder.glob("*.py"))
+    known = {name for noun in NOUNS for name in load(noun)}
+    named = set(re.findall(r'SQL\["(\w+)"\]', code)) | set(re.findall(r'\)\["(\w+)"\]', code))
+    assert named <= known

@@ -1,0 +1,208 @@
+"""The one writer of an SQLite file: shared commits, and nobody who waits for ever."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from concurrent.futures import Future
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import apsw
+import pytest
+
+from oncue.clock import FakeClock
+from oncue.core.errors import Conflict, StoreError, StoreUnavailable
+from oncue.core.job import NewJob
+from oncue.core.lifecycle import State
+from oncue.stores.sqlite import SqliteStore
+from tests.contract.desk import together
+
+SOON = 20.0  # only reached if something is broken
+NOW = FakeClock().now()
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Iterator[SqliteStore]:
+    store = SqliteStore(tmp_path / "jobs.db", FakeClock())
+    yield store
+    store.close()
+
+
+def new(job_id: str) -> NewJob:
+    return NewJob(job_id, "q", NOW, b"{}", 0, NOW)
+
+
+class Statements:
+    """What the writer's connection is told, as it is told."""
+
+    def __init__(self, store: SqliteStore, *, locked: bool = False) -> None:
+        self.locked = locked
+        self.all: list[str] = []
+        store.db.writer.connection.exec_trace = self._note
+
+    def _note(self, _: object, statement: str, __: object) -> bool:
+        self.all.append(statement)
+        if self.locked and statement == "BEGIN IMMEDIATE":
+            raise apsw.BusyError("locked")
+        return True
+
+    def count(self, word: str) -> int:
+        return sum(statement.startswith(word) for statement in self.all)
+
+
+class Gate:
+    """Holds the writer in the middle of a transaction until it is opened."""
+
+    def __init__(self, store: SqliteStore) -> None:
+        self._open = threading.Event()
+        self._inside = threading.Event()
+        self.future = store.submit(self._hold)
+        assert self._inside.wait(SOON)
+
+    def _hold(self) -> None:
+        self._inside.set()
+        assert self._open.wait(SOON)
+
+    def open(self) -> None:
+        self._open.set()
+        self.future.result(SOON)
+
+
+def test_calls_that_come_together_share_a_commit(store: SqliteStore) -> None:
+    statements = Statements(store)
+    gate = Gate(store)
+    waiting = [store.submit(partial(store.insert, [new(f"j{n}")], NOW)) for n in range(50)]
+    gate.open()
+    assert [future.result(SOON) for future in waiting] == [{}] * 50
+    assert statements.count("COMMIT") == 2
+    assert store.stats("q").counts[State.SCHEDULED] == 50
+
+
+def test_threads_that_write_at_the_same_time_all_succeed(store: SqliteStore) -> None:
+    statements = Statements(store)
+
+    def write(thread: int) -> None:
+        for n in range(100):
+            assert store.insert([new(f"j{thread}-{n}")], NOW) == {}
+
+    together(8, write)
+    assert store.stats("q").counts[State.SCHEDULED] == 800
+    assert statements.count("COMMIT") < 800
+
+
+def test_threads_and_submitted_calls_mix(store: SqliteStore) -> None:
+    def write(thread: int) -> list[Future[Any]]:
+        waiting: list[Future[Any]] = []
+        for n in range(100):
+            if thread % 2:
+                store.insert([new(f"j{thread}-{n}")], NOW)
+            else:
+                waiting.append(store.submit(partial(store.insert, [new(f"j{thread}-{n}")], NOW)))
+        return waiting
+
+    for waiting in together(6, write):
+        for future in waiting:
+            future.result(SOON)
+    assert store.stats("q").counts[State.SCHEDULED] == 600
+
+
+def test_one_bad_call_does_not_spoil_the_others(store: SqliteStore) -> None:
+    def bad() -> None:
+        store.insert([new("half")], NOW)
+        raise ZeroDivisionError
+
+    gate = Gate(store)
+    good = [store.submit(partial(store.insert, [new(f"j{n}")], NOW)) for n in range(5)]
+    spoilt = store.submit(bad)
+    more = [store.submit(partial(store.insert, [new(f"k{n}")], NOW)) for n in range(5)]
+    gate.open()
+    assert [future.result(SOON) for future in [*good, *more]] == [{}] * 10
+    with pytest.raises(ZeroDivisionError):
+        spoilt.result(SOON)
+    assert store.get("half") is None
+    assert store.stats("q").counts[State.SCHEDULED] == 10
+
+
+def test_a_refusal_is_an_answer_and_what_it_recorded_stays(store: SqliteStore) -> None:
+    def refuse() -> None:
+        store.insert([new("recorded")], NOW)
+        raise Conflict("not now")
+
+    with pytest.raises(Conflict):
+        store.submit(refuse).result(SOON)
+    assert store.get("recorded") is not None
+
+
+def test_an_interrupted_call_leaves_nothing_half_done_and_the_writer_free(
+    store: SqliteStore,
+) -> None:
+    def interrupted() -> None:
+        store.insert([new("half")], NOW)
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        store.db.writer.run(interrupted)
+    assert store.get("half") is None
+    assert store.insert([new("after")], NOW) == {}
+    assert store.submit(lambda: store.get("after")).result(SOON) is not None
+
+
+def test_reads_inside_a_write_see_it(store: SqliteStore) -> None:
+    def call() -> bool:
+        store.insert([new("a")], NOW)
+        return store.get("a") is not None
+
+    assert store.submit(call).result(SOON)
+
+
+def test_a_closed_store_says_so(store: SqliteStore) -> None:
+    store.close()
+    store.close()
+    for call in (lambda: store.insert([new("a")], NOW), lambda: store.get("a"), store.queues):
+        with pytest.raises(StoreError, match="the store is closed"):
+            call()
+    with pytest.raises(StoreError, match="the store is closed"):
+        store.submit(lambda: None)
+
+
+def test_closing_finishes_what_was_submitted(tmp_path: Path) -> None:
+    store = SqliteStore(tmp_path / "jobs.db", FakeClock())
+    gate = Gate(store)
+    waiting = [store.submit(partial(store.insert, [new(f"j{n}")], NOW)) for n in range(20)]
+    closing = threading.Thread(target=store.close)
+    closing.start()
+    gate.open()
+    closing.join(SOON)
+    assert [future.result(SOON) for future in waiting] == [{}] * 20
+
+
+def test_a_write_that_comes_while_the_watcher_looks_is_not_left_waiting(store: SqliteStore) -> None:
+    thread = threading.Thread(target=lambda: store.insert([new("a")], NOW), daemon=True)
+
+    def look(_: apsw.Connection) -> None:
+        thread.start()
+        while not store.db.writer._queue:
+            pass
+        thread.join(0.2)  # it has tried the lock and gone to sleep
+
+    store.db.writer.probe(look)
+    thread.join(2)
+    left_waiting = thread.is_alive()
+    store.insert([new("b")], NOW)  # takes it along, whatever happened
+    thread.join(SOON)
+    assert not left_waiting
+
+
+def test_a_locked_file_is_waited_for_once_and_not_by_each_in_turn(store: SqliteStore) -> None:
+    gate = Gate(store)
+    waiting = [store.submit(partial(store.insert, [new(f"j{n}")], NOW)) for n in range(50)]
+    statements = Statements(store, locked=True)
+    gate.open()
+    for future in waiting:
+        with pytest.raises(StoreUnavailable, match="locked by another process"):
+            future.result(SOON)
+    assert statements.count("BEGIN IMMEDIATE") < 10
+    statements.locked = False
+    assert store.insert([new("after")], NOW) == {}

@@ -1,0 +1,77 @@
+"""Waiting: until a moment, exactly, unless something comes earlier. All of it happens here."""
+
+from __future__ import annotations
+
+import math
+import threading
+
+from oncue.core.moment import LATEST, Moment
+from oncue.ports.clock import Clock
+
+LONGEST_REST_SECONDS = 30.0  # the polling floor: wake-ups get lost and wall clocks jump
+
+# `Clock.now` rounds down, so the last millisecond before a moment may be almost over already:
+# it is slept through in naps of this many milliseconds, which keeps the lateness below 0.3 ms.
+_NAP_MS = 0.2
+
+
+class Alarm:
+    """For one sleeper and any number of wakers. Call `arm` before looking for work and `rest` after
+    finding none: a wake-up in between shortens the rest, so none is lost."""
+
+    def __init__(self, clock: Clock) -> None:
+        self._clock = clock
+        self._changed = threading.Condition(threading.Lock())
+        self._planned: Moment = LATEST
+        self._stopped = False
+
+    @property
+    def stopped(self) -> bool:
+        return self._stopped
+
+    def arm(self) -> None:
+        """Forget the wake-ups so far: what they told of is about to be looked for."""
+        with self._changed:
+            self._planned = LATEST
+
+    def wake(self) -> None:
+        """End the rest now."""
+        with self._changed:
+            self._planned = 0
+            self._changed.notify_all()
+
+    def wake_for(self, due_at: Moment) -> None:
+        """End the rest at `due_at`, unless it ends by then."""
+        with self._changed:
+            if due_at < self._planned:
+                self._planned = due_at
+                self._changed.notify_all()
+
+    def stop(self) -> None:
+        """End this rest and every later one at once."""
+        with self._changed:
+            self._stopped = True
+            self._changed.notify_all()
+
+    def rest(self, seconds: float | None) -> None:
+        """Wait so long (None: until woken), at most half a minute."""
+        if seconds is not None and seconds <= 0:
+            return
+        seconds = min(seconds or LONGEST_REST_SECONDS, LONGEST_REST_SECONDS)
+        now, monotonic = self._clock.now, self._clock.monotonic
+        ends = monotonic() + seconds  # bounds the rest when the wall clock is set back
+        with self._changed:
+            self._planned = min(self._planned, now() + math.ceil(seconds * 1000 - 1e-6))
+            while not self._stopped:
+                ahead_ms = self._planned - now()
+                left = ends - monotonic()
+                if ahead_ms <= 0 or left <= 0:
+                    return
+                self._changed.wait(min(left, max(ahead_ms - 1, _NAP_MS) / 1000))
+
+    def pause(self, seconds: float) -> None:
+        """Wait so long whatever comes; only `stop` cuts it short."""
+        ends = self._clock.monotonic() + seconds
+        with self._changed:
+            while not self._stopped and (left := ends - self._clock.monotonic()) > 0:
+                self._changed.wait(left)

@@ -1,0 +1,136 @@
+"""A dispatcher's batch: claimed together, delivered together, settled together.
+
+Two kinds, by what completes a job of the queue: delivery itself (`RangeBatch`: one fenced record
+for all of it) or a worker that the sink reaches (`ClaimBatch`: each job with its own token).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Protocol
+
+from oncue.core.job import Claimed, Delivery
+from oncue.core.lifecycle import Verb
+from oncue.core.moment import Moment
+from oncue.core.queue import Queue
+from oncue.core.token import sign
+from oncue.ports.claims import Settlement, Touch, Touched
+from oncue.ports.sink import Refusal
+from oncue.ports.store import Store
+
+DETAIL_KEPT = 1000  # characters of a sink's answer
+
+
+class Batch(Protocol):
+    @property
+    def deliveries(self) -> Sequence[Delivery]: ...
+
+    @property
+    def busy_until(self) -> Moment | None:
+        """When another dispatcher holds the queue: until when at most."""
+        ...
+
+    def renew(self, now: Moment) -> bool:
+        """Hold the claim longer. False: it was taken over."""
+        ...
+
+    def settle(self, refusals: Mapping[int, Refusal], now: Moment) -> bool:
+        """Record how the delivery ended, by position: not refused → taken, refused for good →
+        failed, else → due as before with no attempt used. False: some of it was taken over."""
+        ...
+
+
+class RangeBatch:
+    def __init__(
+        self, store: Store, queue: Queue, dispatcher: str, limit: int, now: Moment
+    ) -> None:
+        self._store = store
+        self._lease_ms = round(queue.lease_seconds * 1000)
+        self._claim = store.claim_range(
+            [queue], dispatcher, limit, now, lease_seconds=queue.lease_seconds
+        )
+        self.busy_until = self._claim.busy_until
+        self.deliveries = self._claim.jobs
+
+    def renew(self, now: Moment) -> bool:
+        return self._store.extend_range(self._claim, now + self._lease_ms)
+
+    def settle(self, refusals: Mapping[int, Refusal], now: Moment) -> bool:
+        if refusals:
+            pairs = enumerate(self.deliveries)
+            delivered = [job.id for position, job in pairs if position not in refusals]
+        else:
+            delivered = [job.id for job in self.deliveries]
+        failed = {
+            self.deliveries[position].id: refusal.detail[:DETAIL_KEPT]
+            for position, refusal in refusals.items()
+            if refusal.permanent
+        }
+        return self._store.settle_range(self._claim, delivered, failed, now)
+
+
+class ClaimBatch:
+    busy_until: Moment | None = None
+
+    def __init__(
+        self, store: Store, queue: Queue, dispatcher: str, limit: int, now: Moment
+    ) -> None:
+        self._store = store
+        self._queue = queue
+        self._claims = store.claim([queue], dispatcher, limit, now)
+        self.deliveries: Sequence[Delivery] = [
+            Delivery(
+                job.id,
+                job.due_at,
+                job.payload,
+                job.attempt,
+                sign(store.secret, job.id, job.epoch),
+                job.queue,
+            )
+            for job in self._claims
+        ]
+
+    def renew(self, now: Moment) -> bool:
+        lease_seconds = self._queue.lease_seconds
+        touches = [Touch(job.id, job.epoch, lease_seconds, start=False) for job in self._claims]
+        return any(isinstance(answer, Touched) for answer in self._store.touch(touches, now))
+
+    def settle(self, refusals: Mapping[int, Refusal], now: Moment) -> bool:
+        taken = [
+            (job.id, job.epoch)
+            for position, job in enumerate(self._claims)
+            if position not in refusals
+        ]
+        # A worker may well have begun or even ended the job by now: only a reclaim is trouble.
+        answers = list(self._store.hand_over(taken, now).values()) if taken else []
+        endings = [
+            self._ending(self._claims[position], refusal) for position, refusal in refusals.items()
+        ]
+        refused = self._store.settle(endings, now) if endings else {}
+        answers.extend(refused.values())
+        cancelled = [
+            endings[position]._replace(
+                verb=Verb.DROP,
+                code="failure",
+                detail="A cancel was requested before the sink took it.",
+                cancel_seen=True,
+            )
+            for position, answer in refused.items()
+            if answer.reason == "cancel requested"
+        ]
+        if cancelled:
+            self._store.settle(cancelled, now)
+        return not any(answer.reason == "reclaimed" for answer in answers)
+
+    def _ending(self, job: Claimed, refusal: Refusal) -> Settlement:
+        if not refusal.permanent:
+            return Settlement(job.id, job.epoch, Verb.RELEASE)
+        return Settlement(
+            job.id,
+            job.epoch,
+            Verb.FAIL,
+            error=refusal.detail[:DETAIL_KEPT],
+            code="failure",
+            detail="The sink refused it for good.",
+            keep=self._queue.keeps_history,
+        )

@@ -1,0 +1,130 @@
+"""The dispatcher: claims due jobs of one queue with a sink, delivers them, settles.
+
+A batch is delivered before it is settled, so a crash in between repeats it and never loses it.
+"""
+
+from __future__ import annotations
+
+import logging
+import traceback
+from collections.abc import Callable, Mapping
+
+from oncue.core.errors import SinkDown, SinkError
+from oncue.core.moment import Moment
+from oncue.core.queue import Queue
+from oncue.engine.batch import Batch, ClaimBatch, RangeBatch
+from oncue.engine.circuit import Circuit
+from oncue.engine.keeper import Keeper
+from oncue.ports.clock import Clock
+from oncue.ports.sink import Refusal, Sink
+from oncue.ports.store import Store
+
+RANGE_LIMIT = 5000
+CLAIM_LIMIT = 1000
+FIRST_LIMIT = 500  # until the size of the queue's payloads is known
+BATCH_BYTES = 16 * 1024 * 1024
+BUSY_REST_SECONDS = 1.0  # the holder's settling wakes nobody
+EMPTY_HANDED_REST_SECONDS = 0.05
+
+logger = logging.getLogger("oncue.engine")
+
+
+class Dispatcher:
+    """`name` must be of this dispatcher alone: claims are held under it."""
+
+    def __init__(
+        self,
+        store: Store,
+        clock: Clock,
+        queue_of: Callable[[], Queue],
+        sink: Sink,
+        name: str,
+        keeper: Keeper,
+    ) -> None:
+        self._store = store
+        self._clock = clock
+        self._queue_of = queue_of
+        self._sink = sink
+        self._name = name
+        self._keeper = keeper
+        self._circuit = Circuit(clock)
+        self._limit = FIRST_LIMIT
+        self._unsettled: tuple[Queue, Batch, Mapping[int, Refusal]] | None = None
+
+    def step(self) -> float | None:
+        """Claim → deliver → settle → go again; nothing due → rest until the next due time."""
+        self._settle()  # what the store could not take last time
+        if pause := self._circuit.pause_seconds():
+            return pause
+        queue, now = self._queue_of(), self._clock.now()
+        if queue.sink is None:
+            return None
+        batch = self._claim(queue, now)
+        if not batch.deliveries:
+            return self._rest(queue, batch, now)
+        with self._keeper.keeping(lambda: batch.renew(self._clock.now()), queue.lease_seconds / 3):
+            refusals = self._deliver(queue, batch)
+        self._unsettled = (queue, batch, refusals)
+        self._settle()
+        return self._circuit.pause_seconds()
+
+    def _claim(self, queue: Queue, now: Moment) -> Batch:
+        if queue.completes_on == "delivery":
+            return RangeBatch(self._store, queue, self._name, min(self._limit, RANGE_LIMIT), now)
+        return ClaimBatch(self._store, queue, self._name, min(self._limit, CLAIM_LIMIT), now)
+
+    def _rest(self, queue: Queue, batch: Batch, now: Moment) -> float | None:
+        if batch.busy_until is not None:
+            busy = (batch.busy_until - self._clock.now()) / 1000
+            return min(max(busy, EMPTY_HANDED_REST_SECONDS), BUSY_REST_SECONDS)
+        due_at = self._store.next_due([queue.name])
+        if due_at is None:
+            return None
+        if due_at <= now:  # somebody else is about to take it, or it has just arrived and wakes us
+            return EMPTY_HANDED_REST_SECONDS
+        return max(0.0, (due_at - self._clock.now()) / 1000)
+
+    def _deliver(self, queue: Queue, batch: Batch) -> Mapping[int, Refusal]:
+        """What the sink did not take. Trouble of the sink refuses all of it for now."""
+        try:
+            refusals = self._sink.deliver(queue.name, batch.deliveries)
+        except SinkError as error:
+            asked = error.retry_after_seconds if isinstance(error, SinkDown) else None
+            self._trouble(queue, str(error), asked)
+        except Exception as error:
+            # Foreign messages may quote payloads, so only the place is logged.
+            place = "".join(traceback.format_tb(error.__traceback__))
+            self._trouble(queue, f"{type(error).__name__} in the sink at\n{place}")
+        else:
+            self._judge(queue, batch, refusals)
+            return refusals
+        return dict.fromkeys(range(len(batch.deliveries)), Refusal("the sink is down", False))
+
+    def _judge(self, queue: Queue, batch: Batch, refusals: Mapping[int, Refusal]) -> None:
+        all_refused = len(refusals) == len(batch.deliveries)
+        if all_refused and not any(refusal.permanent for refusal in refusals.values()):
+            self._trouble(queue, "the whole batch was refused for now")
+            return
+        if not self._circuit.closed:
+            logger.info("queue %s: the sink works again", queue.name)
+        self._circuit.success()
+        size = sum([len(job.payload) for job in batch.deliveries]) // len(batch.deliveries)
+        self._limit = max(1, BATCH_BYTES // max(size, 1))
+
+    def _trouble(self, queue: Queue, what: str, asked: float | None = None) -> None:
+        first = self._circuit.closed
+        pause = self._circuit.trouble(asked)
+        level = logging.WARNING if first else logging.DEBUG
+        logger.log(level, "queue %s: %s; trying again in %.3g s", queue.name, what, pause)
+
+    def _settle(self) -> None:
+        if self._unsettled is None:
+            return
+        queue, batch, refusals = self._unsettled
+        if not batch.settle(refusals, self._clock.now()):
+            logger.warning(
+                "queue %s: the lease ended during delivery and the jobs were taken over; "
+                "they will be delivered once more",
+                queue.name,
+            )
+        self._unsettled = None

@@ -1,0 +1,173 @@
+"""The engine: a dispatcher for every queue with a sink, the reclaimer and the pruner."""
+
+from __future__ import annotations
+
+import logging
+import os
+import secrets
+import socket
+from collections.abc import Callable
+from functools import partial
+from typing import NamedTuple
+
+from oncue.core.moment import Moment
+from oncue.core.queue import Queue
+from oncue.engine.dispatcher import Dispatcher
+from oncue.engine.keeper import Keeper
+from oncue.engine.loop import Loop
+from oncue.engine.policies import Policies
+from oncue.engine.pruner import Pruner
+from oncue.engine.reclaimer import Reclaimer
+from oncue.ports.clock import Clock
+from oncue.ports.sink import Sink
+from oncue.ports.store import Store
+
+SUPERVISE_SECONDS = 2.0
+
+logger = logging.getLogger("oncue.engine")
+
+
+class Route(NamedTuple):
+    """A queue on its way to its sink."""
+
+    queue: Queue
+    sink: Sink
+    dispatcher: Dispatcher
+    loop: Loop
+
+
+class Engine:
+    """Runs in threads between `start` and `stop`; or by hand, one `step_all` at a time."""
+
+    def __init__(
+        self,
+        store: Store,
+        clock: Clock,
+        open_sink: Callable[[str], Sink],
+        name: str | None = None,
+    ) -> None:
+        self.name = name or f"{socket.gethostname()}:{os.getpid()}:{secrets.token_hex(4)}"
+        self.policies = Policies(store, clock)
+        self.keeper = Keeper(clock)
+        self.reclaimer = Reclaimer(store, clock, self.policies)
+        self.pruner = Pruner(store, clock)
+        self._store = store
+        self._clock = clock
+        self._open_sink = open_sink
+        self._routes: dict[str, Route] = {}  # replaced, never changed: listeners read it
+        self._retiring: list[Route] = []
+        self._unopened: dict[str, str] = {}
+        self._supervisor = Loop("oncue-supervisor", self._supervise, clock)
+        self._upkeep = (
+            Loop("oncue-reclaimer", self.reclaimer.step, clock),
+            Loop("oncue-pruner", self.pruner.step, clock),
+        )
+        self._started = False
+        self._unwatch: Callable[[], None] | None = None
+
+    def start(self) -> None:
+        self._started = True
+        self._unwatch = self._store.watch(self._woken)
+        self.keeper.start()
+        for route in self._routes.values():
+            route.loop.start()
+        for loop in (self._supervisor, *self._upkeep):
+            loop.start()
+
+    def stop(self, timeout: float | None = None) -> bool:
+        """Finish the deliveries under way, settle them, and end. Whether all ended in time."""
+        ends = None if timeout is None else self._clock.monotonic() + timeout
+        if self._unwatch is not None:
+            self._unwatch()
+        ended = [self._supervisor.stop(self._left(ends))]
+        routes = [*self._routes.values(), *self._retiring]
+        loops = [*(route.loop for route in routes), *self._upkeep]
+        for loop in loops:
+            loop.stop(0)  # all of them end at the same time, not one after the other
+        ended += [loop.stop(self._left(ends)) for loop in loops]
+        for route in routes:
+            if route.loop.stop(0):
+                route.sink.close()
+        self._routes, self._retiring = {}, []
+        ended.append(self.keeper.stop(self._left(ends)))
+        return all(ended)
+
+    def step_all(self) -> float:
+        """One step of everything, in the caller's thread. The shortest rest."""
+        steps = (self._supervise, self.reclaimer.step, self.pruner.step)
+        rests = [step() for step in steps]
+        rests.extend(
+            rest for route in self._routes.values() if (rest := route.dispatcher.step()) is not None
+        )
+        return min(rests)
+
+    def _left(self, ends: float | None) -> float | None:
+        return None if ends is None else max(0.0, ends - self._clock.monotonic())
+
+    def _woken(self, queue: str | None, due_at: Moment) -> None:
+        if queue is None:
+            self.policies.forget()
+            self._supervisor.wake()
+            for route in self._routes.values():
+                route.loop.wake()
+        elif (found := self._routes.get(queue)) is not None:
+            found.loop.wake_for(due_at)
+
+    def _supervise(self) -> float:
+        """Make the routes follow the queues' settings."""
+        routes = {}
+        queues = [queue for queue in self._store.queues() if queue.sink is not None]
+        for queue in queues:
+            route = self._follow(queue, self._routes.get(queue.name))
+            if route is not None:
+                routes[queue.name] = route
+        kept = {id(route.loop) for route in routes.values()}
+        self._retiring += [r for r in self._routes.values() if id(r.loop) not in kept]
+        # Known before they run: news that comes in between must find its route.
+        known, self._routes = self._routes, routes
+        if self._started:
+            for name, route in routes.items():
+                if name not in known or known[name].loop is not route.loop:
+                    route.loop.start()
+        self._retire()
+        return SUPERVISE_SECONDS
+
+    def _follow(self, queue: Queue, route: Route | None) -> Route | None:
+        if route is None or route.queue.sink != queue.sink:
+            return self._open(queue)
+        if route.queue != queue:
+            self.policies.forget()
+            route.loop.wake()
+        return route._replace(queue=queue)
+
+    def _open(self, queue: Queue) -> Route | None:
+        assert queue.sink is not None
+        try:
+            sink = self._open_sink(queue.sink)
+        except Exception as error:
+            if self._unopened.get(queue.name) != str(error):
+                logger.error("queue %s: its sink cannot be opened: %s", queue.name, error)
+            self._unopened[queue.name] = str(error)
+            return None
+        self._unopened.pop(queue.name, None)
+        self.policies.forget()
+        dispatcher = Dispatcher(
+            self._store,
+            self._clock,
+            partial(self.policies, queue.name),
+            sink,
+            f"{self.name}:{secrets.token_hex(2)}",
+            self.keeper,
+        )
+        loop = Loop(f"oncue-dispatcher-{queue.name}", dispatcher.step, self._clock)
+        return Route(queue, sink, dispatcher, loop)
+
+    def _retire(self) -> None:
+        """Close the sinks of former routes whose last delivery has ended."""
+        waiting = []
+        for route in self._retiring:
+            if route.loop.stop(0):
+                route.sink.close()
+            else:
+                waiting.append(route)
+        self._retiring = waiting

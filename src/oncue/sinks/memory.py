@@ -1,0 +1,71 @@
+"""A sink that keeps what it was given, for tests and benchmarks."""
+
+from __future__ import annotations
+
+import threading
+from collections import Counter, deque
+from collections.abc import Mapping, Sequence
+
+from oncue.core.job import Delivery
+from oncue.ports.sink import Refusal
+
+KEPT = 100_000
+
+_lock = threading.Lock()
+_by_name: dict[str, MemorySink] = {}
+
+
+class MemorySink:
+    """Takes everything, unless told otherwise.
+
+    `deliveries` holds the last `kept` jobs taken, oldest first; `counts` how many were taken per
+    queue. With `counting` nothing is kept but the counts.
+    """
+
+    def __init__(self, *, counting: bool = False, kept: int = KEPT) -> None:
+        self.deliveries: deque[Delivery] = deque(maxlen=kept)
+        self.counts: Counter[str] = Counter()
+        self.closed = False
+        self._counting = counting
+        self._failures: deque[Exception] = deque()
+        self._refusals: dict[str, Refusal] = {}
+        self._lock = threading.Lock()
+
+    def fail_next(self, error: Exception) -> None:
+        """The next delivery raises this and takes nothing; call again for the one after it."""
+        self._failures.append(error)
+
+    def refuse(self, job_id: str, refusal: Refusal) -> None:
+        """Refuse this job, every time, until `accept`."""
+        self._refusals[job_id] = refusal
+
+    def accept(self, job_id: str) -> None:
+        self._refusals.pop(job_id, None)
+
+    def deliver(self, queue: str, batch: Sequence[Delivery]) -> Mapping[int, Refusal]:
+        with self._lock:
+            if self._failures:
+                raise self._failures.popleft()
+            refusals = self._refused(batch) if self._refusals else {}
+            self.counts[queue] += len(batch) - len(refusals)
+            if not self._counting:
+                self.deliveries.extend(
+                    job for position, job in enumerate(batch) if position not in refusals
+                )
+            return refusals
+
+    def close(self) -> None:
+        self.closed = True
+
+    def _refused(self, batch: Sequence[Delivery]) -> dict[int, Refusal]:
+        return {
+            position: self._refusals[job.id]
+            for position, job in enumerate(batch)
+            if job.id in self._refusals
+        }
+
+
+def named(name: str) -> MemorySink:
+    """The memory sink of that name: the same one each time."""
+    with _lock:
+        return _by_name.setdefault(name, MemorySink())

@@ -1,0 +1,411 @@
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping, Sequence
+
+import pytest
+
+from oncue.clock import FakeClock
+from oncue.core.errors import SinkDown, StoreUnavailable
+from oncue.core.job import Delivery, Job, NewJob
+from oncue.core.lifecycle import State
+from oncue.core.moment import Moment
+from oncue.core.queue import Queue
+from oncue.core.token import epoch_of
+from oncue.engine.dispatcher import FIRST_LIMIT, Dispatcher
+from oncue.engine.keeper import Keeper
+from oncue.ports.claims import RangeClaim, Touch
+from oncue.ports.sink import Refusal
+from oncue.sinks.memory import MemorySink
+from oncue.stores.memory import MemoryStore
+
+PASSING = Refusal("busy", permanent=False)
+PERMANENT = Refusal("gone", permanent=True)
+
+
+class Bench:
+    """One dispatcher over a memory store and a memory sink, driven by hand."""
+
+    def __init__(self, completion: str = "delivery", store: MemoryStore | None = None) -> None:
+        self.clock = FakeClock(1_000_000)
+        self.store = store or MemoryStore(self.clock)
+        self.sink = MemorySink()
+        self.keeper = Keeper(self.clock)
+        self.queue = Queue("mail", sink="memory:mail", completion=completion)
+        self.store.put_queue(self.queue)
+        self.dispatcher = self.another("one")
+
+    def another(self, name: str, sink: MemorySink | None = None) -> Dispatcher:
+        return Dispatcher(
+            self.store, self.clock, lambda: self.queue, sink or self.sink, name, self.keeper
+        )
+
+    def add(self, *ids: str, after: float = 0.0) -> None:
+        now = self.clock.now()
+        due_at = now + round(after * 1000)
+        self.store.insert([NewJob(i, "mail", due_at, b"{}", 0, now) for i in ids], now)
+
+    def job(self, job_id: str) -> Job:
+        job = self.store.get(job_id)
+        assert job is not None
+        return job
+
+    @property
+    def taken(self) -> list[str]:
+        return [delivery.id for delivery in self.sink.deliveries]
+
+
+@pytest.fixture
+def bench() -> Bench:
+    return Bench()
+
+
+@pytest.fixture
+def worker_bench() -> Bench:
+    return Bench(completion="worker")
+
+
+def test_due_jobs_are_delivered_and_succeed(bench: Bench) -> None:
+    bench.add("a", "b")
+    assert bench.dispatcher.step() == 0.0
+    assert bench.taken == ["a", "b"]
+    assert bench.job("a").state is State.SUCCEEDED
+    assert bench.job("a").attempt == 1
+
+
+def test_a_delivery_carries_the_members_of_the_job(bench: Bench) -> None:
+    bench.add("a")
+    bench.dispatcher.step()
+    assert list(bench.sink.deliveries) == [Delivery("a", 1_000_000, b"{}", 1, None, "mail")]
+
+
+def test_nothing_waiting_rests_until_woken(bench: Bench) -> None:
+    assert bench.dispatcher.step() is None
+
+
+def test_nothing_is_delivered_early_and_the_rest_lasts_until_the_next_due_time(
+    bench: Bench,
+) -> None:
+    bench.add("a", after=12.345)
+    assert bench.dispatcher.step() == 12.345
+    bench.clock.advance(12.344)
+    assert bench.dispatcher.step() == 0.001
+    assert bench.taken == []
+    bench.clock.advance(0.001)
+    bench.dispatcher.step()
+    assert bench.taken == ["a"]
+
+
+def test_a_paused_queue_rests_until_woken(bench: Bench) -> None:
+    bench.add("a")
+    bench.store.set_paused("mail", True)
+    assert bench.dispatcher.step() is None
+    assert bench.taken == []
+
+
+def test_a_queue_whose_sink_was_removed_is_left_alone(bench: Bench) -> None:
+    bench.add("a")
+    bench.queue = Queue("mail")
+    assert bench.dispatcher.step() is None
+    assert bench.job("a").state is State.SCHEDULED
+
+
+def test_a_burst_is_delivered_in_batches_without_rest(bench: Bench) -> None:
+    ids = [f"job-{number:05}" for number in range(FIRST_LIMIT + 5000)]
+    bench.add(*ids)
+    assert [bench.dispatcher.step() for _ in range(3)] == [0.0, 0.0, None]
+    assert bench.taken == ids
+
+
+def test_large_payloads_make_small_batches(bench: Bench) -> None:
+    now = bench.clock.now()
+    payload = b"x" * (8 * 1024 * 1024)
+    bench.store.insert([NewJob(i, "mail", now, payload, 0, now) for i in "ab"], now)
+    bench.dispatcher.step()
+    bench.store.insert([NewJob(i, "mail", now, payload, 0, now) for i in "cdef"], now)
+    bench.dispatcher.step()
+    assert bench.taken == ["a", "b", "c", "d"]
+
+
+def test_a_sink_that_is_down_uses_up_no_attempt_and_is_left_in_peace_for_longer_each_time(
+    bench: Bench,
+) -> None:
+    bench.add("a")
+    pauses = []
+    for _ in range(8):
+        bench.sink.fail_next(SinkDown("unreachable"))
+        pause = bench.dispatcher.step()
+        assert pause is not None
+        pauses.append(pause)
+        assert bench.job("a").state is State.SCHEDULED
+        assert bench.job("a").attempt == 0
+        bench.clock.advance(pause)
+    assert pauses == [1, 2, 4, 8, 16, 32, 60, 60]
+    assert bench.dispatcher.step() == 0.0
+    assert bench.job("a").attempt == 1
+
+
+def test_the_first_success_closes_the_circuit(bench: Bench) -> None:
+    for job_id in ("a", "b"):
+        bench.add(job_id)
+        bench.sink.fail_next(SinkDown("unreachable"))
+        assert bench.dispatcher.step() == 1.0
+        bench.clock.advance(1)
+        assert bench.dispatcher.step() == 0.0
+
+
+def test_a_wake_up_does_not_disturb_a_sink_that_is_down(bench: Bench) -> None:
+    bench.add("a")
+    bench.sink.fail_next(SinkDown("unreachable"))
+    bench.dispatcher.step()
+    bench.clock.advance(0.25)
+    assert bench.dispatcher.step() == 0.75
+    assert bench.taken == []
+
+
+def test_the_pause_that_a_sink_asks_for_is_kept_to(bench: Bench) -> None:
+    bench.add("a")
+    bench.sink.fail_next(SinkDown("throttled", retry_after_seconds=300))
+    assert bench.dispatcher.step() == 300
+
+
+def test_an_unexpected_error_of_the_sink_counts_as_down_and_its_message_stays_out_of_the_log(
+    bench: Bench, caplog: pytest.LogCaptureFixture
+) -> None:
+    bench.add("a")
+    bench.sink.fail_next(ValueError("payload was: secret"))
+    assert bench.dispatcher.step() == 1.0
+    assert bench.job("a").attempt == 0
+    assert "ValueError" in caplog.text
+    assert "secret" not in caplog.text
+
+
+def test_a_long_outage_is_logged_once(bench: Bench, caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.INFO, "oncue.engine")
+    bench.add("a")
+    for _ in range(5):
+        bench.sink.fail_next(SinkDown("unreachable"))
+        bench.dispatcher.step()
+        bench.clock.advance(60)
+    bench.dispatcher.step()
+    assert [record.getMessage() for record in caplog.records] == [
+        "queue mail: unreachable; trying again in 1 s",
+        "queue mail: the sink works again",
+    ]
+
+
+def test_of_a_partly_refused_batch_only_the_rest_is_delivered_again(bench: Bench) -> None:
+    bench.add("a", "b", "c")
+    bench.sink.refuse("b", PASSING)
+    assert bench.dispatcher.step() == 0.0
+    assert bench.taken == ["a", "c"]
+    assert bench.job("b").attempt == 0
+    bench.sink.accept("b")
+    bench.dispatcher.step()
+    assert bench.taken == ["a", "c", "b"]
+
+
+def test_a_batch_that_is_only_refused_for_now_backs_off(bench: Bench) -> None:
+    bench.add("a", "b")
+    bench.sink.refuse("a", PASSING)
+    bench.sink.refuse("b", PASSING)
+    assert bench.dispatcher.step() == 1.0
+    bench.clock.advance(1)
+    assert bench.dispatcher.step() == 2.0
+
+
+def test_a_permanent_refusal_fails_the_job_and_no_other(bench: Bench) -> None:
+    bench.add("a", "b")
+    bench.sink.refuse("a", PERMANENT)
+    assert bench.dispatcher.step() == 0.0
+    assert bench.job("a").state is State.FAILED
+    assert bench.job("a").error == "gone"
+    assert bench.job("b").state is State.SUCCEEDED
+
+
+def test_a_batch_refused_for_good_is_no_trouble_of_the_sink(bench: Bench) -> None:
+    bench.add("a")
+    bench.sink.refuse("a", PERMANENT)
+    assert bench.dispatcher.step() == 0.0
+
+
+class Crash(BaseException):
+    pass
+
+
+class CrashingSink(MemorySink):
+    """Takes the batch, and the process dies before it can say so."""
+
+    def deliver(self, queue: str, batch: Sequence[Delivery]) -> Mapping[int, Refusal]:
+        super().deliver(queue, batch)
+        raise Crash
+
+
+def test_a_crash_after_delivery_repeats_the_batch_with_the_same_attempt(bench: Bench) -> None:
+    bench.add("a")
+    crashing = CrashingSink()
+    with pytest.raises(Crash):
+        bench.another("crashed", crashing).step()
+    assert bench.dispatcher.step() == 1.0
+    bench.clock.advance(60)
+    assert bench.dispatcher.step() == 0.0
+    assert [job.attempt for job in (*crashing.deliveries, *bench.sink.deliveries)] == [1, 1]
+
+
+def test_a_queue_that_another_dispatcher_holds_is_looked_at_again_within_a_second(
+    bench: Bench,
+) -> None:
+    bench.add("a")
+    bench.store.claim_range([bench.queue], "other", 10, bench.clock.now(), lease_seconds=0.4)
+    assert bench.dispatcher.step() == 0.4
+    bench.store.claim_range([bench.queue], "other", 10, bench.clock.now(), lease_seconds=60)
+    assert bench.dispatcher.step() == 1.0
+
+
+class SlowSink(MemorySink):
+    """Takes its time; the keeper's thread is driven from in here."""
+
+    def __init__(self, bench: Bench, seconds: int) -> None:
+        super().__init__()
+        self._bench = bench
+        self._seconds = seconds
+
+    def deliver(self, queue: str, batch: Sequence[Delivery]) -> Mapping[int, Refusal]:
+        for _ in range(self._seconds):
+            self._bench.clock.advance(1)
+            self._bench.keeper.step()
+        return super().deliver(queue, batch)
+
+
+@pytest.mark.parametrize("completion", ["delivery", "worker"])
+def test_a_lease_is_kept_while_a_slow_delivery_is_under_way(completion: str) -> None:
+    bench = Bench(completion)
+    bench.add("a")
+    sink = SlowSink(bench, seconds=200)
+    assert bench.another("slow", sink).step() == 0.0
+    assert bench.store.lapses(bench.clock.now(), 10) == []
+    assert bench.job("a").state is not State.SCHEDULED
+
+
+class StalledSink(MemorySink):
+    """The process is stopped during delivery, beyond its lease; another dispatcher takes over."""
+
+    def __init__(self, bench: Bench) -> None:
+        super().__init__()
+        self._bench = bench
+
+    def deliver(self, queue: str, batch: Sequence[Delivery]) -> Mapping[int, Refusal]:
+        self._bench.clock.advance(61)
+        self._bench.dispatcher.step()
+        return super().deliver(queue, batch)
+
+
+def test_a_dispatcher_whose_range_was_taken_over_settles_nothing_and_says_so(
+    bench: Bench, caplog: pytest.LogCaptureFixture
+) -> None:
+    bench.add("a")
+    assert bench.another("stalled", StalledSink(bench)).step() == 0.0
+    assert bench.job("a").attempt == 1
+    assert "taken over" in caplog.text
+
+
+class ForgetfulStore(MemoryStore):
+    """Cannot settle ranges while `away`."""
+
+    away = False
+
+    def settle_range(
+        self,
+        claim: RangeClaim,
+        delivered: Sequence[str],
+        refused: Mapping[str, str],
+        now: Moment,
+    ) -> bool:
+        if self.away:
+            raise StoreUnavailable("disk full")
+        return super().settle_range(claim, delivered, refused, now)
+
+
+def test_what_the_store_could_not_settle_is_settled_later_and_not_delivered_again() -> None:
+    store = ForgetfulStore(FakeClock())
+    bench = Bench(store=store)
+    bench.add("a")
+    store.away = True
+    for _ in range(2):
+        with pytest.raises(StoreUnavailable):
+            bench.dispatcher.step()
+    store.away = False
+    assert bench.dispatcher.step() is None
+    assert bench.taken == ["a"]
+    assert bench.job("a").state is State.SUCCEEDED
+
+
+def test_a_job_for_a_worker_is_handed_over_with_its_token(worker_bench: Bench) -> None:
+    worker_bench.add("a")
+    assert worker_bench.dispatcher.step() == 0.0
+    job, delivery = worker_bench.job("a"), worker_bench.sink.deliveries[0]
+    assert job.state is State.DISPATCHED
+    assert job.lease_until is None
+    assert delivery.token is not None
+    assert epoch_of(worker_bench.store.secret, "a", delivery.token) == job.epoch
+
+
+def test_a_job_for_a_worker_refused_for_good_fails(worker_bench: Bench) -> None:
+    worker_bench.add("a", "b")
+    worker_bench.sink.refuse("a", PERMANENT)
+    worker_bench.dispatcher.step()
+    assert worker_bench.job("a").state is State.FAILED
+    assert worker_bench.job("a").error == "gone"
+    assert worker_bench.job("b").state is State.DISPATCHED
+
+
+def test_jobs_for_a_worker_are_released_unharmed_when_the_sink_is_down(
+    worker_bench: Bench,
+) -> None:
+    worker_bench.add("a", "b")
+    worker_bench.sink.fail_next(SinkDown("unreachable"))
+    assert worker_bench.dispatcher.step() == 1.0
+    for job_id in ("a", "b"):
+        assert worker_bench.job(job_id).state is State.SCHEDULED
+        assert worker_bench.job(job_id).attempt == 0
+    worker_bench.clock.advance(1)
+    worker_bench.dispatcher.step()
+    assert worker_bench.taken == ["a", "b"]
+
+
+class CancellingSink(MemorySink):
+    def __init__(self, bench: Bench) -> None:
+        super().__init__()
+        self._bench = bench
+
+    def deliver(self, queue: str, batch: Sequence[Delivery]) -> Mapping[int, Refusal]:
+        self._bench.store.request_cancel(["a"], self._bench.clock.now())
+        raise SinkDown("unreachable")
+
+
+def test_a_job_cancelled_while_its_delivery_fails_ends_cancelled(worker_bench: Bench) -> None:
+    worker_bench.add("a")
+    worker_bench.another("other", CancellingSink(worker_bench)).step()
+    assert worker_bench.job("a").state is State.CANCELLED
+
+
+class QuickWorkerSink(MemorySink):
+    """Its worker has begun before the dispatcher hears that the job was taken."""
+
+    def __init__(self, bench: Bench) -> None:
+        super().__init__()
+        self._bench = bench
+
+    def deliver(self, queue: str, batch: Sequence[Delivery]) -> Mapping[int, Refusal]:
+        epoch = self._bench.job("a").epoch
+        self._bench.store.touch([Touch("a", epoch)], self._bench.clock.now())
+        return super().deliver(queue, batch)
+
+
+def test_a_worker_that_is_quicker_than_the_dispatcher_is_no_trouble(
+    worker_bench: Bench, caplog: pytest.LogCaptureFixture
+) -> None:
+    worker_bench.add("a")
+    assert worker_bench.another("other", QuickWorkerSink(worker_bench)).step() == 0.0
+    assert worker_bench.job("a").state is State.EXECUTING
+    assert caplog.records == []

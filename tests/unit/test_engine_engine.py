@@ -1,0 +1,179 @@
+from __future__ import annotations
+
+import threading
+from collections.abc import Mapping, Sequence
+
+import pytest
+
+from oncue.clock import FakeClock
+from oncue.core.errors import InvalidInput
+from oncue.core.job import Delivery, NewJob
+from oncue.core.lifecycle import State
+from oncue.core.queue import Queue
+from oncue.engine.engine import Engine
+from oncue.ports.sink import Refusal, Sink
+from oncue.sinks.memory import MemorySink
+from oncue.stores.memory import MemoryStore
+
+SOON = 20.0
+
+
+class SignallingSink(MemorySink):
+    """Lets a test wait for deliveries, and hold one up."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.delivered = threading.Semaphore(0)
+        self.begun = threading.Event()
+        self.may_end = threading.Event()
+        self.may_end.set()
+
+    def deliver(self, queue: str, batch: Sequence[Delivery]) -> Mapping[int, Refusal]:
+        self.begun.set()
+        assert self.may_end.wait(SOON)
+        answer = super().deliver(queue, batch)
+        self.delivered.release()
+        return answer
+
+
+class Bench:
+    def __init__(self) -> None:
+        self.clock = FakeClock(1_000_000)
+        self.store = MemoryStore(self.clock)
+        self.sinks: dict[str, SignallingSink] = {}
+        self.engine = Engine(self.store, self.clock, self.open_sink)
+
+    def open_sink(self, url: str) -> Sink:
+        if url.startswith("bad:"):
+            raise InvalidInput("no such sink", "/sink")
+        self.sinks[url] = SignallingSink()
+        return self.sinks[url]
+
+    def add(self, queue: str, *ids: str, after: float = 0.0) -> None:
+        now = self.clock.now()
+        due_at = now + round(after * 1000)
+        self.store.insert([NewJob(i, queue, due_at, b"{}", 0, now) for i in ids], now)
+
+    def taken(self, url: str) -> list[str]:
+        return [delivery.id for delivery in self.sinks[url].deliveries]
+
+
+@pytest.fixture
+def bench() -> Bench:
+    return Bench()
+
+
+def test_each_queue_with_a_sink_is_dispatched_and_pulled_ones_are_left_alone(
+    bench: Bench,
+) -> None:
+    bench.store.put_queue(Queue("mail", sink="memory:mail"))
+    bench.store.put_queue(Queue("sms", sink="memory:sms"))
+    bench.add("mail", "a")
+    bench.add("sms", "b")
+    bench.add("pulled", "c")
+    assert bench.engine.step_all() == 0.0
+    assert bench.taken("memory:mail") == ["a"]
+    assert bench.taken("memory:sms") == ["b"]
+    job = bench.store.get("c")
+    assert job is not None
+    assert job.state is State.SCHEDULED
+
+
+def test_step_all_answers_with_the_shortest_rest(bench: Bench) -> None:
+    bench.store.put_queue(Queue("mail", sink="memory:mail"))
+    bench.add("mail", "a", after=0.5)
+    assert bench.engine.step_all() == 0.5
+    bench.clock.advance(0.5)
+    bench.engine.step_all()
+    assert bench.taken("memory:mail") == ["a"]
+
+
+def test_a_queue_that_gets_a_sink_later_is_dispatched(bench: Bench) -> None:
+    bench.add("mail", "a")
+    bench.engine.step_all()
+    bench.store.put_queue(Queue("mail", sink="memory:mail"))
+    bench.engine.step_all()
+    assert bench.taken("memory:mail") == ["a"]
+
+
+def test_a_queue_whose_sink_changes_goes_on_with_the_new_one_and_the_old_is_closed(
+    bench: Bench,
+) -> None:
+    bench.store.put_queue(Queue("mail", sink="memory:old"))
+    bench.engine.step_all()
+    bench.store.put_queue(Queue("mail", sink="memory:new"))
+    bench.add("mail", "a")
+    bench.engine.step_all()
+    assert bench.taken("memory:new") == ["a"]
+    assert bench.sinks["memory:old"].closed
+
+
+def test_a_queue_whose_sink_is_removed_is_not_dispatched(bench: Bench) -> None:
+    bench.store.put_queue(Queue("mail", sink="memory:mail"))
+    bench.engine.step_all()
+    bench.store.put_queue(Queue("mail"))
+    bench.add("mail", "a")
+    bench.engine.step_all()
+    assert bench.taken("memory:mail") == []
+    assert bench.sinks["memory:mail"].closed
+
+
+def test_a_sink_that_cannot_be_opened_is_logged_once_and_disturbs_no_other_queue(
+    bench: Bench, caplog: pytest.LogCaptureFixture
+) -> None:
+    bench.store.put_queue(Queue("bad", sink="bad:sink"))
+    bench.store.put_queue(Queue("mail", sink="memory:mail"))
+    bench.add("mail", "a")
+    bench.engine.step_all()
+    bench.engine.step_all()
+    assert bench.taken("memory:mail") == ["a"]
+    assert caplog.text.count("cannot be opened") == 1
+
+
+def test_lost_claims_are_reclaimed(bench: Bench) -> None:
+    queue = Queue("pulled", lease_seconds=10)
+    bench.add("pulled", "a")
+    bench.store.claim([queue], "worker", 1, bench.clock.now())
+    bench.clock.advance(11)
+    bench.engine.step_all()
+    job = bench.store.get("a")
+    assert job is not None
+    assert job.state is State.SCHEDULED
+
+
+def test_a_running_engine_delivers_what_is_inserted(bench: Bench) -> None:
+    bench.store.put_queue(Queue("mail", sink="memory:mail"))
+    bench.engine.step_all()
+    bench.engine.start()
+    bench.add("mail", "a")
+    assert bench.sinks["memory:mail"].delivered.acquire(timeout=SOON)
+    assert bench.engine.stop(SOON)
+    assert bench.taken("memory:mail") == ["a"]
+    assert bench.sinks["memory:mail"].closed
+
+
+def test_stopping_finishes_and_settles_the_delivery_under_way(bench: Bench) -> None:
+    bench.store.put_queue(Queue("mail", sink="memory:mail"))
+    bench.engine.step_all()
+    sink = bench.sinks["memory:mail"]
+    sink.may_end.clear()
+    bench.engine.start()
+    bench.add("mail", "a")
+    assert sink.begun.wait(SOON)
+    stopping = threading.Thread(target=bench.engine.stop, args=(SOON,))
+    stopping.start()
+    sink.may_end.set()
+    stopping.join(SOON)
+    job = bench.store.get("a")
+    assert job is not None
+    assert job.state is State.SUCCEEDED
+    assert sink.closed
+
+
+def test_a_stopped_engine_listens_no_longer(bench: Bench) -> None:
+    bench.store.put_queue(Queue("mail", sink="memory:mail"))
+    bench.engine.step_all()
+    bench.engine.start()
+    assert bench.engine.stop(SOON)
+    bench.add("mail", "a")
+    assert bench.taken("memory:mail") == []

@@ -1,0 +1,170 @@
+"""What a handler is given: the job, its steps, and the news that it should stop."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from datetime import datetime
+from typing import Any, TypeVar
+
+from oncue import payload as payloads
+from oncue.core.errors import ClaimLost, Conflict, StoreUnavailable
+from oncue.core.job import Claimed, Operation
+from oncue.core.moment import to_datetime
+from oncue.core.queue import check_queue_name
+from oncue.intake import check_message, check_percent
+from oncue.ports.claims import Refused, Touch
+from oncue.ports.clock import Clock
+from oncue.ports.store import Store
+from oncue.settling import Settling
+
+logger = logging.getLogger("oncue.worker")
+T = TypeVar("T")
+_UNREAD = object()
+
+
+class HandledJob:
+    """A job in the hands of a handler."""
+
+    __slots__ = (
+        *("_clock", "_operations", "_payload", "_settling", "_store"),
+        *("cancel_requested", "claim", "lost"),
+    )
+
+    def __init__(self, claim: Claimed, store: Store, clock: Clock, settling: Settling) -> None:
+        self.claim = claim
+        self.cancel_requested = False
+        """Somebody asked for this job to end; learnt by heartbeat."""
+        self.lost = False
+        """The claim is over: another worker may have the job. Nothing more will be accepted."""
+        self._payload: Any = _UNREAD
+        self._operations: dict[str, Operation] | None = None
+        self._settling = settling
+        self._store = store
+        self._clock = clock
+
+    @property
+    def id(self) -> str:
+        return self.claim.id
+
+    @property
+    def queue(self) -> str:
+        return self.claim.queue
+
+    @property
+    def payload(self) -> Any:
+        if self._payload is _UNREAD:
+            self._payload = payloads.decode(self.claim.payload)
+        return self._payload
+
+    @property
+    def attempt(self) -> int:
+        """1 for the first; the same job id with a higher attempt is the same work again."""
+        return self.claim.attempt
+
+    @property
+    def due_at(self) -> datetime:
+        return to_datetime(self.claim.due_at)
+
+    @property
+    def lateness_seconds(self) -> float:
+        """How long after its due time the job was taken."""
+        return (self.claim.claimed_at - self.claim.due_at) / 1000
+
+    @property
+    def owner(self) -> str | None:
+        return self.claim.owner
+
+    @property
+    def key(self) -> str | None:
+        return self.claim.key
+
+    @property
+    def priority(self) -> int:
+        return self.claim.priority
+
+    def operation(self, name: str) -> Operation | None:
+        """What is known of a step, also from earlier attempts: state, percent, message, result."""
+        return self._known().get(name)
+
+    def step(self, name: str, function: Callable[[], T]) -> T:
+        """Run `function` once in the life of the job: its result is stored, and a later attempt
+        gets the stored one instead of running it again."""
+        self.check()
+        known = self.operation(check_queue_name(name, "/name"))
+        if known is not None and known.state == "succeeded":
+            return payloads.decode(known.result)  # type: ignore[no-any-return]
+        self._report(name, "executing")
+        try:
+            result = function()
+        except Exception as error:
+            self._report(name, "failed", message=type(error).__name__)
+            raise
+        self._report(name, "succeeded", result=payloads.encode(result, f"/{name}"))
+        return result
+
+    def progress(
+        self, percent: float | None = None, message: str | None = None, *, step: str | None = None
+    ) -> None:
+        """Report how far the job, or one of its steps, has come; also a sign of life. If the store
+        is away it is not stored, and the work goes on."""
+        self.check()
+        check_percent(percent)
+        check_message(message)
+        try:
+            if step is not None:
+                self._tell(check_queue_name(step, "/step"), "executing", percent, message)
+                return
+            lease_seconds = (self.claim.lease_until - self.claim.claimed_at) / 1000
+            touch = Touch(self.id, self.claim.epoch, lease_seconds, message, percent)
+            [answer] = self._store.touch([touch], self._clock.now())
+        except StoreUnavailable as trouble:
+            logger.warning("job %s: its progress was not stored: %s", self.id, trouble)
+            return
+        if isinstance(answer, Refused):
+            self._lose(answer)
+        else:
+            self.cancel_requested = answer.cancel_requested
+
+    def check(self) -> None:
+        """Raise `ClaimLost` if there is no point in going on. Long handlers call it now and then;
+        `step` and `progress` do so by themselves."""
+        if self.lost:
+            raise ClaimLost(f"job {self.id}: the claim was lost; another worker goes on with it.")
+        if self.cancel_requested:
+            raise ClaimLost(f"job {self.id}: a cancel was requested.")
+
+    def _known(self) -> dict[str, Operation]:
+        if self._operations is None:
+            self._operations = {known.name: known for known in self.claim.operations}
+        return self._operations
+
+    def _report(
+        self, name: str, state: str, *, message: str | None = None, result: bytes | None = None
+    ) -> None:
+        """Trouble of the store is no failure of the job: it waits, as long as it has the claim."""
+        self._settling.insist(
+            lambda: self._tell(name, state, None, message, result), in_vain=lambda: self.lost
+        )
+
+    def _tell(
+        self,
+        name: str,
+        state: str,
+        percent: float | None,
+        message: str | None,
+        result: bytes | None = None,
+    ) -> None:
+        now = self._clock.now()
+        operation = Operation(name, state, to_datetime(now), percent, message, result)
+        answer = self._store.put_operation(self.id, self.claim.epoch, operation, now)
+        if isinstance(answer, Operation):
+            self._known()[name] = answer
+        elif answer.reason == "different result":
+            raise Conflict(f"job {self.id}: step {name!r} has another result already.")
+        else:
+            self._lose(answer)
+
+    def _lose(self, answer: Refused) -> None:
+        self.lost = True
+        raise ClaimLost(f"job {self.id}: the claim was lost ({answer.reason}).")

@@ -1,0 +1,267 @@
+"""From what people ask for to a job that can be stored, or a sentence saying what is wrong."""
+
+from __future__ import annotations
+
+import hashlib
+import math
+from collections.abc import Mapping
+from dataclasses import fields
+from datetime import datetime
+from typing import Any
+
+import msgspec
+
+from oncue import payload as payloads
+from oncue.core import duration, ids, moment
+from oncue.core.errors import InvalidInput
+from oncue.core.job import Job, NewJob
+from oncue.core.lifecycle import State
+from oncue.core.moment import Moment
+from oncue.core.queue import (
+    DEFAULT_QUEUE,
+    Queue,
+    RetryPolicy,
+    check_max_attempts,
+    check_queue_name,
+)
+
+MEMBERS = [
+    *("payload", "queue", "at", "delay", "expires_at", "owner", "priority", "key", "if_exists"),
+    *("max_attempts", "timeout_seconds", "id"),
+]
+_ALLOWED = frozenset(MEMBERS)
+# Members most jobs do without: a job that has none of them takes the short way.
+_RARE = _ALLOWED - {"payload", "queue", "at", "delay", "priority"}
+_DEFAULTS = {"queue": DEFAULT_QUEUE, "priority": 0, "if_exists": "keep"}
+_RARE_FROM, _RARE_TO = NewJob._fields.index("owner"), NewJob._fields.index("digest")
+_NO_RARE = (None,) * (_RARE_TO - _RARE_FROM)
+_LABEL_LIMIT = 200
+_LARGEST_FACTOR = 1000
+TEXT_LIMIT = 2000  # characters of a message or an error
+LONGEST_SECONDS = moment.HORIZON_MS / 1000
+_PLAIN_DELAY = 10**9  # seconds; below the horizon whatever the time is
+
+
+def new_job(members: Mapping[str, Any], now: Moment) -> NewJob:
+    """The job that these members describe; `at` and `delay` count from `now`."""
+    given = members.keys()
+    if not given <= _ALLOWED:
+        _refuse_unknown(given - _ALLOWED)
+    queue = members.get("queue", DEFAULT_QUEUE)
+    if queue.__class__ is not str or queue not in _checked_queues:
+        _remember_queue(check_queue_name(queue))
+    priority = check_priority(members["priority"]) if "priority" in members else 0
+    delay = members.get("delay")
+    if delay.__class__ is int and 0 <= delay <= _PLAIN_DELAY and "at" not in members:
+        due_at = now + 1000 * delay  # by far the most common: no need to look closer
+    else:
+        due_at = due(members, now)
+    body = payloads.encode(members.get("payload"))
+    if given.isdisjoint(_RARE):
+        return NewJob(ids.mint(now, due_at), queue, due_at, body, priority, now)
+    job_id = members.get("id")
+    return NewJob(
+        ids.mint(now, due_at) if job_id is None else ids.check_id(job_id),
+        queue,
+        due_at,
+        body,
+        priority,
+        now,
+        owner=label(members.get("owner"), "/owner"),
+        key=label(members.get("key"), "/key"),
+        expires_at=_expiry(members.get("expires_at"), now),
+        max_attempts=_maybe_attempts(members.get("max_attempts")),
+        timeout_seconds=_timeout(members.get("timeout_seconds")),
+        digest=None if job_id is None else digest(members),
+        replace=_replace(members.get("if_exists", "keep")),
+    )
+
+
+def due(members: Mapping[str, Any], now: Moment) -> Moment:
+    """The due time that `at` or `delay` gives; without either, now."""
+    at = members.get("at")
+    delay = members.get("delay")
+    if delay is None:
+        return now if at is None else moment.ahead(_moment(at, "/at"), now, "/at")
+    if at is not None:
+        raise InvalidInput("give either 'at' or 'delay', not both.", "/delay")
+    return after(duration.seconds(delay, "/delay"), now, "/delay")
+
+
+def after(seconds: float, now: Moment, pointer: str) -> Moment:
+    """The moment so long after `now`, rounded up; beyond a century is refused."""
+    if seconds > LONGEST_SECONDS:
+        raise InvalidInput("more than 100 years ahead; choose an earlier time.", pointer)
+    return moment.ahead(now + math.ceil(seconds * 1000), now, pointer)
+
+
+def check_priority(value: Any) -> int:
+    if value.__class__ is not int or not 0 <= value <= 9:
+        raise InvalidInput("must be a whole number from 0 to 9.", "/priority")
+    return int(value)
+
+
+def queue(name: str, settings: Mapping[str, Any]) -> Queue:
+    """The queue that these settings describe; `retry` may be a mapping."""
+    allowed = {f.name for f in fields(Queue)} - {"name", "paused"}
+    for unknown in sorted(settings.keys() - allowed):
+        raise InvalidInput(
+            f"there is no such setting; the settings of a queue are {', '.join(sorted(allowed))}.",
+            f"/{unknown}",
+        )
+    values = dict(settings)
+    if not isinstance(values.get("sink"), str | None):
+        raise InvalidInput("must be text such as 'log:', or None for a pulled queue.", "/sink")
+    if "retry" in values:
+        values["retry"] = _retry(values["retry"])
+    for setting in ("lease_seconds", "timeout_seconds", "retention_seconds"):
+        _refuse_endless(values.get(setting), f"/{setting}")
+    return Queue(name, **values)
+
+
+def check_lease(value: object, pointer: str = "/lease_seconds") -> float | None:
+    """A lease: more than 0 seconds, at most a century; None means as the queue says."""
+    if value is None:
+        return None
+    length = duration.seconds(value, pointer)
+    if length < 0.001:
+        raise InvalidInput("must be at least 0.001.", pointer)
+    _refuse_endless(length, pointer)
+    return length
+
+
+def check_percent(value: object) -> float | None:
+    """How much is done: a number from 0 to 100, or None for unknown."""
+    if value is None:
+        return None
+    if not isinstance(value, int | float) or isinstance(value, bool) or not 0 <= value <= 100:
+        raise InvalidInput("must be a number from 0 to 100.", "/percent")
+    return value
+
+
+def check_message(value: object, pointer: str = "/message") -> str | None:
+    """A line for people, or None."""
+    if value is None:
+        return None
+    if not isinstance(value, str) or len(value) > TEXT_LIMIT:
+        raise InvalidInput(f"must be text of at most {TEXT_LIMIT} characters.", pointer)
+    if value != legible(value):
+        raise InvalidInput("contains NUL or half a character; send plain text.", pointer)
+    return value
+
+
+def legible(text: str) -> str:
+    """As much of a text as is kept, without what not every store can keep."""
+    text = text[:TEXT_LIMIT].replace("\0", "\\0")
+    return text.encode("utf-8", "backslashreplace").decode()[:TEXT_LIMIT]
+
+
+def label(value: object, pointer: str) -> str | None:
+    """An owner or a key: printable text of 1 to 200 characters."""
+    if value is None:
+        return None
+    if not isinstance(value, str) or not value or len(value) > _LABEL_LIMIT:
+        raise InvalidInput(f"must be text of 1 to {_LABEL_LIMIT} characters.", pointer)
+    if not value.isprintable():
+        raise InvalidInput("must be printable: no control characters.", pointer)
+    return value
+
+
+def digest(members: Mapping[str, Any]) -> bytes:
+    """Of the members as they were sent, whatever their order. What says the default says nothing,
+    so that it does not matter whether it was said."""
+    told = {
+        name: value
+        for name, value in members.items()
+        if value is not None and (name not in _DEFAULTS or value != _DEFAULTS[name])
+    }
+    text = msgspec.json.encode(told, order="deterministic")
+    return hashlib.blake2b(text, digest_size=16).digest()
+
+
+def as_stored(new: NewJob) -> Job:
+    """The job as the store has it right after creation."""
+    created = moment.to_datetime(new.created_at)
+    due_at = moment.to_datetime(new.due_at)
+    stored = Job(
+        new.id, new.queue, State.SCHEDULED, due_at, new.payload, new.priority, 0, created, created
+    )
+    if new[_RARE_FROM:_RARE_TO] == _NO_RARE:
+        return stored
+    return stored._replace(
+        owner=new.owner,
+        key=new.key,
+        expires_at=moment.maybe_datetime(new.expires_at),
+        max_attempts=new.max_attempts,
+        timeout_seconds=new.timeout_seconds,
+    )
+
+
+_checked_queues: set[str] = {DEFAULT_QUEUE}
+
+
+def _remember_queue(name: str) -> None:
+    if len(_checked_queues) < 10_000:
+        _checked_queues.add(name)
+
+
+def _moment(value: object, pointer: str) -> Moment:
+    if isinstance(value, datetime):
+        return moment.from_datetime(value, pointer)
+    if isinstance(value, str):
+        return moment.parse(value, pointer)
+    raise InvalidInput("give an aware datetime or an RFC 3339 text.", pointer)
+
+
+def _expiry(value: object, now: Moment) -> Moment | None:
+    if value is None:
+        return None
+    return moment.ahead(_moment(value, "/expires_at"), now, "/expires_at")
+
+
+def _timeout(value: object) -> float | None:
+    if value is None:
+        return None
+    length = duration.seconds(value, "/timeout_seconds")
+    if length <= 0:
+        raise InvalidInput("must be more than 0.", "/timeout_seconds")
+    _refuse_endless(length, "/timeout_seconds")
+    return length
+
+
+def _refuse_endless(length: object, pointer: str) -> None:
+    """Ends of leases and timeouts are moments, and there is no moment after the last."""
+    if isinstance(length, int | float) and length > LONGEST_SECONDS:
+        raise InvalidInput("more than 100 years; choose a shorter time.", pointer)
+
+
+def _retry(value: object) -> RetryPolicy:
+    if isinstance(value, Mapping):
+        try:
+            value = RetryPolicy(**value)
+        except TypeError:
+            value = None
+    if not isinstance(value, RetryPolicy):
+        raise InvalidInput("takes initial_seconds, factor and max_seconds.", "/retry")
+    if value.factor > _LARGEST_FACTOR:
+        raise InvalidInput(f"must be at most {_LARGEST_FACTOR}.", "/retry/factor")
+    _refuse_endless(value.initial_seconds, "/retry/initial_seconds")
+    _refuse_endless(value.max_seconds, "/retry/max_seconds")
+    return value
+
+
+def _maybe_attempts(value: object) -> int | None:
+    return None if value is None else check_max_attempts(value)
+
+
+def _replace(value: object) -> bool:
+    if value not in ("keep", "replace"):
+        raise InvalidInput("must be 'keep' or 'replace'.", "/if_exists")
+    return value == "replace"
+
+
+def _refuse_unknown(names: set[str]) -> None:
+    name = sorted(map(str, names))[0]
+    raise InvalidInput(
+        f"there is no such member; the members of a job are {', '.join(MEMBERS)}.", f"/{name}"
+    )

@@ -1,0 +1,259 @@
+"""Working by hand: claim jobs, then report on them with the claim's token.
+
+Whatever speaks for a worker outside this process comes through here. The Python worker settles in
+bulk and shares the decisions at the end of this file.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Sequence
+from typing import Any, Protocol
+
+from oncue import intake
+from oncue import payload as payloads
+from oncue.core import moment, retry, token
+from oncue.core.duration import Duration
+from oncue.core.duration import seconds as length
+from oncue.core.errors import Conflict, Fenced, InvalidInput, NotFound, OncueError
+from oncue.core.job import Claimed, Job, Operation
+from oncue.core.lifecycle import Verb
+from oncue.core.queue import Queue, check_queue_name
+from oncue.core.retry import Verdict
+from oncue.engine.policies import Policies
+from oncue.ports.claims import Refused, Settlement, Touch, Touched
+from oncue.ports.clock import Clock
+from oncue.ports.store import Store
+
+CLAIM_LIMIT = 5000  # jobs that one claim takes at most
+
+
+class Reporting:
+    store: Store
+    clock: Clock
+    policies: Policies
+    spread: Callable[[], float] = staticmethod(random.random)
+    """Where in its range the next back-off lies, from 0 to 1."""
+
+    def claim(
+        self,
+        queues: str | Sequence[str],
+        worker: str,
+        *,
+        limit: int = 1,
+        lease_seconds: float | None = None,
+    ) -> list[Claimed]:
+        """Take due jobs of pulled queues. `token(claimed)` is what reports must carry."""
+        names = [queues] if isinstance(queues, str) else list(queues)
+        wanted = [self.policies(check_queue_name(name)) for name in names]
+        if intake.label(worker, "/worker") is None:
+            raise InvalidInput("say who claims: any name that tells workers apart.", "/worker")
+        if not isinstance(limit, int) or isinstance(limit, bool) or not 1 <= limit <= CLAIM_LIMIT:
+            raise InvalidInput(f"must be a whole number from 1 to {CLAIM_LIMIT}.", "/limit")
+        lease = intake.check_lease(lease_seconds)
+        return self.store.claim(wanted, worker, limit, self.clock.now(), lease_seconds=lease)
+
+    def token(self, claimed: Claimed) -> str:
+        """The proof of a claim, for those outside this process."""
+        return token.sign(self.store.secret, claimed.id, claimed.epoch)
+
+    def start(self, job_id: str, token: str) -> Touched:
+        """Report that work on a claimed job has begun."""
+        return self._touch(Touch(job_id, self._epoch(job_id, token)))
+
+    def heartbeat(
+        self,
+        job_id: str,
+        token: str,
+        *,
+        message: str | None = None,
+        percent: float | None = None,
+        lease_seconds: float | None = None,
+    ) -> Touched:
+        """Report that work goes on; renews the lease, and tells whether a cancel was requested."""
+        epoch = self._epoch(job_id, token)
+        intake.check_message(message)
+        intake.check_percent(percent)
+        lease_seconds = intake.check_lease(lease_seconds)
+        if lease_seconds is None:
+            lease_seconds = self.policies(self._known(job_id).queue).lease_seconds
+        return self._touch(Touch(job_id, epoch, lease_seconds, message, percent))
+
+    def operation(
+        self,
+        job_id: str,
+        token: str,
+        name: str,
+        state: str,
+        *,
+        result: Any = None,
+        percent: float | None = None,
+        message: str | None = None,
+    ) -> Operation:
+        """Report on one named step; the result of a succeeded one is written once."""
+        if state not in ("executing", "succeeded", "failed"):
+            raise InvalidInput("must be executing, succeeded or failed.", "/state")
+        intake.check_message(message)
+        intake.check_percent(percent)
+        epoch = self._epoch(job_id, token)
+        now = self.clock.now()
+        body = payloads.encode(result, "/result") if state == "succeeded" else None
+        operation = Operation(
+            check_queue_name(name, "/name"), state, moment.to_datetime(now), percent, message, body
+        )
+        answer = self.store.put_operation(job_id, epoch, operation, now)
+        if isinstance(answer, Refused):
+            raise refusal(job_id, answer)
+        return answer
+
+    def complete(self, job_id: str, token: str, result: Any = None) -> None:
+        """Report success."""
+        epoch = self._epoch(job_id, token)
+        body = None if result is None else payloads.encode(result, "/result")
+        self._settle(Settlement(job_id, epoch, Verb.COMPLETE, result=body), job_id)
+
+    def fail(
+        self,
+        job_id: str,
+        token: str,
+        error: str,
+        *,
+        retryable: bool = True,
+        retry_after: Duration | None = None,
+    ) -> None:
+        """Report failure: due again after a pause if attempts remain, else failed."""
+        epoch = self._epoch(job_id, token)
+        if not isinstance(error, str):
+            raise InvalidInput("must be text that says what went wrong.", "/error")
+        pause = None if retry_after is None else length(retry_after, "/retry_after")
+        now = self.clock.now()
+        if pause is not None:
+            intake.after(pause, now, "/retry_after")
+        job = self._known(job_id)
+        verdict = failure_verdict(
+            job,
+            self.policies(job.queue),
+            now,
+            cancelled=job.cancel_requested,
+            retryable=retryable,
+            spread=self.spread(),
+            retry_after_seconds=pause,
+        )
+        text = intake.legible(error)
+        settlement = failure(job_id, epoch, verdict, text, cancel_seen=job.cancel_requested)
+        self._settle(settlement, job_id)
+
+    def release(self, job_id: str, token: str) -> None:
+        """Hand a job back unharmed; the attempt does not count."""
+        epoch = self._epoch(job_id, token)
+        self._settle(Settlement(job_id, epoch, Verb.RELEASE), job_id)
+
+    def _epoch(self, job_id: str, proof: str) -> int:
+        proof = proof if isinstance(proof, str) and proof.isascii() else ""
+        return token.epoch_of(self.store.secret, plain_id(job_id), proof)
+
+    def _known(self, job_id: str) -> Job:
+        found = self.store.get(plain_id(job_id))
+        if found is None:
+            raise unknown(job_id)
+        return found
+
+    def _touch(self, touch: Touch) -> Touched:
+        [answer] = self.store.touch([touch], self.clock.now())
+        if isinstance(answer, Refused):
+            raise refusal(touch.id, answer)
+        return answer
+
+    def _settle(self, settlement: Settlement, job_id: str) -> None:
+        found = self.store.get(job_id)
+        keep = found is None or self.policies(found.queue).keeps_history
+        settlement = settlement._replace(keep=keep)
+        refused = self.store.settle([settlement], self.clock.now()).get(0)
+        if refused is not None and refused.reason == "cancel requested":
+            settlement = dropped(settlement)
+            refused = self.store.settle([settlement], self.clock.now()).get(0)
+        if refused is not None:
+            raise refusal(job_id, refused)
+
+
+def unknown(job_id: str) -> NotFound:
+    return NotFound(f"there is no job {job_id!r}; it may be finished and past retention.")
+
+
+def plain_id(job_id: str) -> str:
+    """The id, if any job can have it."""
+    try:
+        job_id.encode()
+    except (AttributeError, UnicodeEncodeError):
+        raise unknown(job_id) from None
+    return job_id
+
+
+class Tried(Protocol):
+    """What a verdict needs to know of a job: `Job` and `Claimed` both have it."""
+
+    @property
+    def attempt(self) -> int: ...
+    @property
+    def attempt_base(self) -> int: ...
+    @property
+    def max_attempts(self) -> int | None: ...
+
+
+def failure_verdict(
+    job: Tried,
+    queue: Queue,
+    now: moment.Moment,
+    *,
+    cancelled: bool,
+    retryable: bool,
+    spread: float,
+    retry_after_seconds: float | None = None,
+) -> Verdict:
+    """What becomes of a job whose attempt failed now."""
+    return retry.after_failure(
+        left=retry.attempts_left(job.attempt, job.attempt_base, job.max_attempts, queue),
+        failures=job.attempt - job.attempt_base,
+        retryable=retryable,
+        cancelled=cancelled,
+        policy=queue.retry,
+        now=now,
+        spread=spread,
+        retry_after_seconds=retry_after_seconds,
+    )
+
+
+def failure(
+    job_id: str, epoch: int, verdict: Verdict, error: str, *, cancel_seen: bool, keep: bool = True
+) -> Settlement:
+    """The settlement that applies a verdict."""
+    return Settlement(
+        job_id,
+        epoch,
+        verdict.verb,
+        error=error,
+        due_at=verdict.due_at,
+        code=verdict.code,
+        detail=verdict.detail,
+        cancel_seen=cancel_seen,
+        keep=keep,
+    )
+
+
+def dropped(settlement: Settlement) -> Settlement:
+    """The same end for a job whose cancel was requested meanwhile."""
+    return settlement._replace(
+        verb=Verb.DROP,
+        code="cancelled",
+        detail="A cancel was requested while it was taken.",
+        cancel_seen=True,
+    )
+
+
+def refusal(job_id: str, refused: Refused) -> OncueError:
+    """The error that tells a writer why its write was not applied."""
+    if refused.reason == "unknown" or refused.state is None:
+        return NotFound(f"there is no such claim on job {job_id!r}; it may be past retention.")
+    if refused.reason == "different result":
+        return Conflict(f"job {job_id}: this operation has another result already; it is kept.")
+    return Fenced(job_id, refused.reason, refused.state, refused.diagnostic)

@@ -1,0 +1,385 @@
+"""The scheduler: what users hold. Every use case is one method."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from itertools import islice
+from types import TracebackType
+from typing import Any, Self, TypeVar
+
+from oncue import intake
+from oncue import payload as payloads
+from oncue.core import moment
+from oncue.core.duration import Duration
+from oncue.core.errors import Conflict, IdTaken, IllegalState, InvalidInput, KeyTaken
+from oncue.core.explain import Explanation, Line, explain
+from oncue.core.job import History, Job, JobFilter, NewJob, Page, Position
+from oncue.core.lifecycle import LIVE, State
+from oncue.core.queue import DEFAULT_QUEUE, Queue, check_queue_name
+from oncue.engine.engine import Engine
+from oncue.engine.policies import Policies
+from oncue.handlers import Handler, Handlers
+from oncue.ports.clock import Clock
+from oncue.ports.jobs import Amendment, Change, Clash
+from oncue.ports.queues import QueueStats
+from oncue.ports.store import Store
+from oncue.reporting import Reporting, plain_id, unknown
+from oncue.sinks import open_sink
+from oncue.stores import open_store
+
+CHUNK = 5000  # jobs that schedule_many stores at once,
+CHUNK_BYTES = 16 * 1024 * 1024  # unless their payloads are large
+IDS_KEPT = 10_000
+F = TypeVar("F", bound=Callable[..., Any])
+
+
+@dataclass(slots=True)
+class Tally:
+    """What became of many jobs."""
+
+    accepted: int = 0
+    """Stored now or there already."""
+    existing: int = 0
+    ids: list[str] = field(default_factory=list)
+    """In order, as long as there are no more than 10,000."""
+
+
+class Scheduler(Reporting):
+    """Schedules work in a store, and does it or hands it over.
+
+    `store` is a URL (`sqlite:///jobs.db`, `sqlite:////var/lib/jobs.db`, `memory:`) or a store.
+    """
+
+    def __init__(
+        self, store: str | Store = "sqlite:///oncue.db", *, clock: Clock | None = None
+    ) -> None:
+        self.store = open_store(store, clock) if isinstance(store, str) else store
+        self.clock = clock or self.store.clock
+        self.policies = Policies(self.store, self.clock)
+        self.handlers = Handlers()
+        self.engine = Engine(self.store, self.clock, lambda url: open_sink(url, self.clock))
+        self._running = False
+
+    # -- creating ------------------------------------------------------------------------------
+
+    def schedule(
+        self,
+        payload: Any = None,
+        *,
+        queue: str = DEFAULT_QUEUE,
+        at: datetime | str | None = None,
+        delay: Duration | None = None,
+        owner: str | None = None,
+        key: str | None = None,
+        if_exists: str = "keep",
+        priority: int = 0,
+        expires_at: datetime | str | None = None,
+        max_attempts: int | None = None,
+        timeout_seconds: float | None = None,
+        id: str | None = None,
+    ) -> Job:
+        """Store a job, due at a moment, after a delay, or now. It is durable when this returns.
+
+        With a `key` that an unfinished job of the queue has: `if_exists` keep answers that job,
+        replace gives it the new time and payload. A repeated `id` answers the first job.
+        """
+        members = {
+            "payload": payload,
+            "queue": queue,
+            "at": at,
+            "delay": delay,
+            "owner": owner,
+            "key": key,
+            "if_exists": if_exists,
+            "priority": priority,
+            "expires_at": expires_at,
+            "max_attempts": max_attempts,
+            "timeout_seconds": timeout_seconds,
+            "id": id,
+        }
+        now = self.clock.now()
+        job = intake.new_job(given(members), now)
+        clashes = self.store.insert([job], now)
+        return answer(job, clashes.get(0))
+
+    def schedule_many(self, items: Iterable[Mapping[str, Any]], **defaults: Any) -> Tally:
+        """Store many jobs, each a mapping of `schedule`'s arguments; `defaults` fill the gaps.
+
+        Memory does not grow with their number. A bad item raises, naming its position; what came
+        in full chunks before it is stored, and the error says how many.
+        """
+        tally = Tally()
+        source = iter(items)
+        while chunk := self._chunk(source, defaults, tally):
+            clashes = self.store.insert(chunk, self.clock.now())
+            for position, clash in clashes.items():
+                if clash.kind in ("id taken", "key taken"):
+                    place = f"item {tally.accepted + position + 1}"
+                    stored = f"The others among the first {tally.accepted + len(chunk)} are stored."
+                    raise Conflict(f"{place}: {_clash_text(clash)} {stored}")
+                chunk[position] = chunk[position]._replace(id=clash.job.id)
+            tally.accepted += len(chunk)
+            tally.existing += len(clashes)
+            if tally.accepted <= IDS_KEPT:
+                tally.ids += [job.id for job in chunk]
+            else:
+                tally.ids.clear()
+        return tally
+
+    def _chunk(
+        self, source: Iterator[Mapping[str, Any]], defaults: dict[str, Any], tally: Tally
+    ) -> list[NewJob]:
+        now = self.clock.now()
+        chunk: list[NewJob] = []
+        room = CHUNK_BYTES
+        try:
+            for item in islice(source, CHUNK):
+                if item.__class__ is not dict and not isinstance(item, Mapping):
+                    raise InvalidInput("must be a mapping of the members of a job.")
+                job = intake.new_job({**defaults, **item} if defaults else item, now)
+                chunk.append(job)
+                room -= len(job.payload)
+                if room <= 0:
+                    break
+        except InvalidInput as problem:
+            place = f"item {tally.accepted + len(chunk) + 1}{problem.pointer}"
+            stored = f" The {tally.accepted} before this chunk are stored."
+            raise InvalidInput(problem.detail + stored, place) from None
+        return chunk
+
+    # -- reading -------------------------------------------------------------------------------
+
+    def job(self, job_id: str) -> Job:
+        """The job as it is now."""
+        return self._known(job_id)
+
+    def history(self, job_id: str) -> History:
+        """The job's operations, diagnostics and attempts."""
+        return self.store.history(plain_id(job_id))
+
+    def page(self, wanted: JobFilter, after: Position | None = None, limit: int = 50) -> Page:
+        """One page of jobs in the order of due time; may be short and still have a next."""
+        return self.store.page(wanted, after, limit)
+
+    def jobs(
+        self,
+        *,
+        queue: str | None = None,
+        state: State | str | None = None,
+        owner: str | None = None,
+        key: str | None = None,
+        due_after: datetime | None = None,
+        due_before: datetime | None = None,
+    ) -> Iterator[Job]:
+        """All jobs that fit, in the order of due time, fetched page by page."""
+        wanted = JobFilter(
+            None if queue is None else check_queue_name(queue),
+            None if state is None else _state(state),
+            intake.label(owner, "/owner"),
+            intake.label(key, "/key"),
+            None if due_after is None else moment.from_datetime(due_after, "/due_after"),
+            None if due_before is None else moment.from_datetime(due_before, "/due_before"),
+        )
+        after: Position | None = None
+        while True:
+            page = self.store.page(wanted, after, 500)
+            yield from page.items
+            if page.next is None:
+                return
+            after = page.next
+
+    def explain(self, job_id: str) -> Explanation:
+        """Why the job has not run, or is where it is."""
+        job, now = self._known(job_id), self.clock.now()
+        line = Line()
+        if job.state is State.SCHEDULED and (due_at := moment.from_datetime(job.due_at)) <= now:
+            longer = sum(self.store.due_counts(job.queue, 0, due_at, now + 1).values())
+            also = sum(self.store.due_counts(job.queue, due_at, now + 1, now + 1).values())
+            counts = self.store.stats(job.queue).counts
+            taken = [counts[state] for state in LIVE if state in counts]
+            line = Line(longer + also, longer, sum(taken) if taken else None)
+        return explain(job, self.queue(job.queue), self.history(job_id), now, line)
+
+    # -- changing ------------------------------------------------------------------------------
+
+    def reschedule(
+        self,
+        job_id: str,
+        *,
+        at: datetime | str | None = None,
+        delay: Duration | None = None,
+        priority: int | None = None,
+        payload: Any = ...,
+    ) -> Job:
+        """Give a scheduled job another time, priority or payload."""
+        now, job_id = self.clock.now(), plain_id(job_id)
+        new = given({"at": at, "delay": delay})
+        if priority is not None:
+            intake.check_priority(priority)
+        amendment = Amendment(
+            intake.due(new, now) if new else None,
+            priority,
+            None if payload is ... else payloads.encode(payload),
+        )
+        return self._changed("reschedule", job_id, self.store.amend([job_id], amendment, now))
+
+    def cancel(self, job_id: str, *, running: bool = False) -> Job:
+        """End a scheduled job: it will not be delivered. With `running`, a taken job is asked to
+        stop; it ends cancelled once its worker notices."""
+        now, job_id = self.clock.now(), plain_id(job_id)
+        [change] = self.store.cancel([job_id], now)
+        if running and change.refused == "state":
+            [change] = self.store.request_cancel([job_id], now)
+        return self._changed("cancel", job_id, [change])
+
+    def run(self, job_id: str) -> Job:
+        """Make a scheduled job due now. One that is due already keeps its place in the line."""
+        now = self.clock.now()
+        job = self._known(job_id)
+        if job.state is State.SCHEDULED and moment.from_datetime(job.due_at) <= now:
+            return job
+        return self._changed("run", job_id, self.store.amend([job_id], Amendment(now), now))
+
+    def retry(self, job_id: str) -> Job:
+        """Make a failed or cancelled job due again, now, with its attempts anew."""
+        changes = self.store.revive([plain_id(job_id)], self.clock.now())
+        return self._changed("retry", job_id, changes)
+
+    def _changed(self, verb: str, job_id: str, changes: Sequence[Change]) -> Job:
+        [change] = changes
+        if change.job is None:
+            raise unknown(job_id)
+        if change.refused == "key":
+            raise KeyTaken(
+                f"cannot {verb} job {job_id}: another unfinished job of queue {change.job.queue} "
+                f"has its key {change.job.key!r}. Cancel that one first."
+            )
+        if change.refused is not None:
+            raise IllegalState(
+                f"cannot {verb} job {job_id}: it is {change.job.state}.", change.job.state
+            )
+        return change.job
+
+    # -- queues ----------------------------------------------------------------------------------
+
+    def queue(self, name: str) -> Queue:
+        """The settings of a queue; one never set has the defaults."""
+        return next((q for q in self.store.queues() if q.name == name), None) or Queue(name)
+
+    def queues(self) -> list[Queue]:
+        return self.store.queues()
+
+    def set_queue(self, name: str, **settings: Any) -> Queue:
+        """Replace all settings of a queue: `sink`, `completion`, `max_attempts`, `retry`,
+        `lease_seconds`, `timeout_seconds`, `retention_seconds`. What is not given is default."""
+        queue = intake.queue(name, settings)
+        if queue.sink is not None:
+            open_sink(queue.sink, self.clock).close()
+        self.store.put_queue(queue)
+        self.policies.forget()
+        self.engine.policies.forget()
+        return queue
+
+    def pause(self, name: str) -> None:
+        """Take and deliver nothing of this queue until it is resumed; due work waits."""
+        self.store.set_paused(check_queue_name(name), True)
+
+    def resume(self, name: str) -> None:
+        self.store.set_paused(check_queue_name(name), False)
+
+    def stats(self, name: str) -> QueueStats:
+        """How many jobs of the queue are in each state, and the oldest due one."""
+        return self.store.stats(check_queue_name(name))
+
+    # -- doing -----------------------------------------------------------------------------------
+
+    def handler(
+        self, queue: str, *, batch: int | None = None, fatal: Sequence[type[Exception]] = ()
+    ) -> Callable[[F], F]:
+        """Register the function that does a queue's jobs: plain, `async def`, or, with `batch`,
+        one that takes a list of up to so many. Exceptions in `fatal` are not retried."""
+
+        def register(function: F) -> F:
+            self.handlers.add(Handler(check_queue_name(queue), function, batch, tuple(fatal)))
+            return function
+
+        return register
+
+    def work(
+        self,
+        *,
+        concurrency: int = 1,
+        name: str | None = None,
+        until_empty: bool = False,
+        grace_seconds: float = 30.0,
+    ) -> None:
+        """Do the jobs of all registered queues until SIGTERM or Ctrl-C, and run the loops.
+
+        With `until_empty`, return once nothing is scheduled or running in those queues.
+        """
+        from oncue.worker import Worker
+
+        worker = Worker(self, concurrency=concurrency, name=name, grace_seconds=grace_seconds)
+        self.run_loops()
+        worker.run(until_empty=until_empty)
+
+    def run_loops(self) -> None:
+        """Start the loops in the background: dispatchers, reclaimer, pruner."""
+        if not self._running:
+            self._running = True
+            self.engine.start()
+
+    def close(self) -> None:
+        """Stop the loops, finish deliveries under way, give the store back."""
+        if self._running:
+            self._running = False
+            self.engine.stop(30.0)
+        self.store.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close()
+
+
+def answer(new: NewJob, clash: Clash | None) -> Job:
+    """The job that a request to create one leads to."""
+    if clash is None:
+        return intake.as_stored(new)
+    if clash.kind == "id taken":
+        raise IdTaken(_clash_text(clash))
+    if clash.kind == "key taken":
+        raise KeyTaken(_clash_text(clash))
+    return clash.job
+
+
+def _clash_text(clash: Clash) -> str:
+    if clash.kind == "id taken":
+        return (
+            f"a job with the id {clash.job.id!r} exists and was created with other members. "
+            "Choose another id, or send the same members to get that job."
+        )
+    return (
+        f"the key {clash.job.key!r} belongs to job {clash.job.id}, which is {clash.job.state} "
+        "and can no longer be replaced. Wait until it ends, or use another key."
+    )
+
+
+def given(members: dict[str, Any]) -> dict[str, Any]:
+    """The members that were given; None means not given."""
+    return {name: value for name, value in members.items() if value is not None}
+
+
+def _state(value: State | str) -> State:
+    try:
+        return State(value)
+    except ValueError:
+        raise InvalidInput(f"must be one of {', '.join(State)}.", "/state") from None

@@ -1,0 +1,289 @@
+"""Heartbeats, looked at by hand from inside a handler that takes its time."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from oncue import HandledJob, Scheduler, State
+from oncue.clock import FakeClock
+from oncue.ports.store import Store
+from oncue.stores.memory import MemoryStore
+from oncue.stores.sqlite import SqliteStore
+from oncue.worker import Worker
+from tests.proof.faults import FaultyStore
+from tests.proof.plan import Fault, Plan
+
+
+@pytest.fixture
+def clock() -> FakeClock:
+    return FakeClock()
+
+
+@pytest.fixture(params=["memory", "sqlite"])
+def store(request: pytest.FixtureRequest, tmp_path: Path, clock: FakeClock) -> Iterator[Store]:
+    memory = request.param == "memory"
+    store: Store = MemoryStore(clock) if memory else SqliteStore(tmp_path / "jobs.db", clock)
+    yield store
+    store.close()
+
+
+class Slow:
+    """A worker whose handler takes its time. Quick jobs first, so that it takes several at once."""
+
+    def __init__(self, store: Store, clock: FakeClock, lease_seconds: float = 60) -> None:
+        self.clock = clock
+        self.cue = Scheduler(store, clock=clock)
+        self.cue.set_queue("q", lease_seconds=lease_seconds)
+        self.done: list[object] = []
+        self.during: Callable[[HandledJob], None] = lambda job: None
+        self.cue.handler("q")(self.handle)
+        self.worker = Worker(self.cue, name="wanda")
+
+    def handle(self, job: HandledJob) -> None:
+        if job.payload == "slow":
+            self.during(job)
+        self.done.append(job.payload)
+
+    def look(self, seconds: float = 0.0) -> float:
+        """Let time pass, then let the heartbeats look at it."""
+        self.clock.advance(seconds)
+        return self.worker._heartbeats.step()
+
+    def warm_up(self) -> None:
+        self.cue.schedule_many(({"payload": "warm"} for _ in range(5)), queue="q")
+        while self.worker.step():
+            pass
+        self.done.clear()
+
+    def run(self, *payloads: object) -> list[str]:
+        """Have one batch of these jobs done."""
+        ids = self.cue.schedule_many(({"payload": p} for p in payloads), queue="q").ids
+        assert self.worker.step()
+        return ids
+
+    def states(self, ids: list[str]) -> list[State]:
+        return [self.cue.job(one).state for one in ids]
+
+
+@pytest.fixture
+def slow(store: Store, clock: FakeClock) -> Slow:
+    return Slow(store, clock)
+
+
+def test_what_runs_for_a_second_shows_as_executing(slow: Slow) -> None:
+    seen: list[State] = []
+
+    def during(job: HandledJob) -> None:
+        for _ in range(2):
+            slow.look(0.5)
+            seen.append(slow.cue.job(job.id).state)
+
+    slow.during = during
+    slow.run("slow")
+    assert seen == [State.DISPATCHED, State.EXECUTING]
+
+
+def test_a_long_job_keeps_its_lease_by_a_heartbeat_every_third(slow: Slow) -> None:
+    renewed: list[float] = []
+
+    def during(job: HandledJob) -> None:
+        for _ in range(200):
+            slow.look(1)
+            until = slow.cue.job(job.id).lease_until
+            assert until is not None
+            renewed.append(until.timestamp())
+            slow.cue.engine.reclaimer.step()
+
+    slow.during = during
+    [job] = slow.run("slow")
+    assert slow.states([job]) == [State.SUCCEEDED]
+    assert slow.cue.job(job).attempt == 1
+    assert 9 <= len(set(renewed)) <= 12
+
+
+def test_a_short_lease_is_looked_at_more_often(store: Store, clock: FakeClock) -> None:
+    slow = Slow(store, clock, lease_seconds=0.6)
+    rests: list[float] = []
+    slow.during = lambda job: rests.append(slow.look(0.2))
+    slow.run("slow")
+    assert rests == [pytest.approx(0.1)]
+
+
+def test_what_waits_behind_a_slow_job_is_handed_back_unharmed(slow: Slow) -> None:
+    slow.warm_up()
+    shown: list[list[State]] = []
+    ids: list[str] = []
+
+    def during(job: HandledJob) -> None:
+        slow.look(1)
+        ids.extend(one.id for one in slow.cue.jobs(queue="q", state=State.SCHEDULED))
+        shown.append(slow.states(ids))
+
+    slow.during = during
+    all_ids = slow.run("slow", 1, 2, 3)
+    assert ids == all_ids[1:]
+    assert [slow.cue.job(one).attempt for one in ids] == [0, 0, 0]
+    assert slow.done == ["slow"]
+    assert shown == [[State.SCHEDULED] * 3]
+    assert [attempt.outcome for attempt in slow.cue.history(ids[0]).attempts] == ["released"]
+
+
+def test_what_was_asked_to_end_while_it_waited_is_cancelled_at_once(slow: Slow) -> None:
+    slow.warm_up()
+
+    def during(job: HandledJob) -> None:
+        for other in list(slow.cue.jobs(queue="q", state=State.DISPATCHED)):
+            if other.id != job.id:
+                slow.cue.cancel(other.id, running=True)
+        slow.look(1)
+
+    slow.during = during
+    ids = slow.run("slow", 1, 2)
+    assert slow.states(ids) == [State.SUCCEEDED, State.CANCELLED, State.CANCELLED]
+
+
+def test_what_is_done_before_a_slow_job_is_settled_while_it_runs(slow: Slow) -> None:
+    slow.warm_up()
+    shown: list[State] = []
+
+    def during(job: HandledJob) -> None:
+        slow.look(1)
+        shown.extend(one.state for one in slow.cue.jobs(queue="q") if one.payload == "quick")
+        slow.look(600)  # far beyond the lease of the quick one
+
+    slow.during = during
+    ids = slow.run("quick", "slow")
+    assert shown == [State.SUCCEEDED]
+    assert slow.states(ids)[0] is State.SUCCEEDED
+    assert slow.cue.history(ids[0]).diagnostics == ()
+
+
+def test_a_heartbeat_brings_the_request_to_end(slow: Slow) -> None:
+    def during(job: HandledJob) -> None:
+        slow.cue.cancel(job.id, running=True)
+        job.check()
+        slow.look(1)
+        job.check()
+
+    slow.during = during
+    ids = slow.run("slow")
+    assert (slow.states(ids), slow.done) == ([State.CANCELLED], [])
+
+
+def test_a_claim_that_was_taken_away_is_lost_and_its_result_not_used(slow: Slow) -> None:
+    def during(job: HandledJob) -> None:
+        slow.clock.advance(60)
+        slow.cue.engine.reclaimer.step()
+        slow.look()
+        assert job.lost
+
+    slow.during = during
+    [job] = slow.run("slow")
+    assert slow.states([job]) == [State.SCHEDULED]
+
+
+def test_a_late_result_is_refused_even_if_nobody_noticed_the_loss(slow: Slow) -> None:
+    def during(job: HandledJob) -> None:
+        slow.clock.advance(60)
+        slow.cue.engine.reclaimer.step()
+
+    slow.during = during
+    [job] = slow.run("slow")
+    assert slow.states([job]) == [State.SCHEDULED]
+    codes = [one.code for one in slow.cue.history(job).diagnostics]
+    assert codes == ["timeout_dispatched", "fenced"]
+
+
+class Troubled(Slow):
+    """One whose store does not answer some of its calls."""
+
+    def __init__(self, store: Store, clock: FakeClock, fault: Fault, **which: object) -> None:
+        self.plan = Plan(1, {fault: 1.0}, **which)  # type: ignore[arg-type]
+        super().__init__(FaultyStore(store, self.plan), clock)
+
+
+def test_after_two_thirds_of_the_lease_without_an_answer_the_worker_stops_by_itself(
+    store: Store, clock: FakeClock
+) -> None:
+    slow = Troubled(store, clock, Fault.FAIL, only={"touch"})
+    lost: list[bool] = []
+
+    def during(job: HandledJob) -> None:
+        for seconds in (39, 0.9, 0.2):
+            slow.look(seconds)
+            lost.append(job.lost)
+        slow.plan.heal()
+
+    slow.during = during
+    [job] = slow.run("slow")
+    assert lost == [False, False, True]
+    assert slow.states([job]) == [State.DISPATCHED]  # its lease will end
+
+
+def test_an_answer_just_in_time_keeps_the_claim(store: Store, clock: FakeClock) -> None:
+    slow = Troubled(store, clock, Fault.FAIL, only={"touch"}, first_n=20)
+
+    def during(job: HandledJob) -> None:
+        for _ in range(60):
+            slow.look(1)
+            assert not job.lost
+
+    slow.during = during
+    ids = slow.run("slow")
+    assert slow.states(ids) == [State.SUCCEEDED]
+
+
+def test_a_store_that_is_away_does_not_keep_the_worker_from_stopping_by_itself(
+    store: Store, clock: FakeClock
+) -> None:
+    """Handing back what waits is tried again at the next look, never insisted on."""
+    slow = Troubled(store, clock, Fault.FAIL, only={"touch", "settle"})
+    slow.plan.heal()
+    slow.warm_up()
+    lost: list[bool] = []
+
+    def during(job: HandledJob) -> None:
+        slow.plan._healed = False
+        for _ in range(45):
+            slow.look(1)
+        lost.append(job.lost)
+        slow.plan.heal()
+
+    slow.during = during
+    ids = slow.run("slow", 1)
+    assert (lost, slow.done) == ([True], ["slow"])
+    assert slow.states(ids) == [State.DISPATCHED] * 2
+
+
+def test_what_could_not_be_handed_back_is_done_after_all(store: Store, clock: FakeClock) -> None:
+    slow = Troubled(store, clock, Fault.FAIL, only={"settle"})
+    slow.plan.heal()
+    slow.warm_up()
+
+    def during(job: HandledJob) -> None:
+        slow.plan._healed = False
+        for _ in range(5):
+            slow.look(1)
+        slow.plan.heal()
+
+    slow.during = during
+    ids = slow.run("slow", 1, 2)
+    assert slow.done == ["slow", 1, 2]
+    assert slow.states(ids) == [State.SUCCEEDED] * 3
+
+
+def test_no_heartbeat_follows_a_settlement(slow: Slow) -> None:
+    """A job that is done is not written about any more, so nothing is refused."""
+    slow.warm_up()
+
+    def during(job: HandledJob) -> None:
+        slow.look(1)
+
+    slow.during = during
+    ids = slow.run("slow", "slow")
+    slow.look(30)
+    for one in ids:
+        assert slow.cue.history(one).diagnostics == ()

@@ -1,0 +1,262 @@
+"""Intake: what people may ask for, and how they are told that they may not."""
+
+from __future__ import annotations
+
+import random
+from contextlib import suppress
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pytest
+
+from oncue import intake
+from oncue.core.errors import InvalidInput, TooLarge
+from oncue.core.ids import due_in
+from oncue.core.job import NewJob
+from oncue.core.moment import HORIZON_MS, to_datetime
+from oncue.core.queue import RetryPolicy
+
+NOW = 1_800_000_000_000
+
+
+def job(**members: Any) -> NewJob:
+    return intake.new_job(members, NOW)
+
+
+def refusal(**members: Any) -> InvalidInput:
+    with pytest.raises(InvalidInput) as caught:
+        job(**members)
+    return caught.value
+
+
+def test_a_job_of_which_nothing_is_said_is_due_now_in_the_default_queue() -> None:
+    new = job()
+    assert new == NewJob(new.id, "default", NOW, b"null", 0, NOW)
+    assert due_in(new.id) == NOW
+
+
+def test_every_member_finds_its_place() -> None:
+    new = job(
+        payload={"to": "ada"},
+        queue="mail",
+        at="2027-01-15T08:00:01Z",
+        expires_at="2027-01-15T09:00:00Z",
+        owner="Ada Lovelace",
+        priority=9,
+        key="welcome/ada",
+        if_exists="replace",
+        max_attempts=20,
+        timeout_seconds="PT1M",
+        id="order-7",
+    )
+    assert new[:6] == ("order-7", "mail", NOW + 1000, b'{"to":"ada"}', 9, NOW)
+    assert new[6:11] == ("Ada Lovelace", "welcome/ada", NOW + 3_600_000, 20, 60.0)
+    assert new.digest is not None
+    assert new.replace
+
+
+@pytest.mark.parametrize(
+    ("delay", "milliseconds"),
+    [
+        *((0, 0), (60, 60_000), (0.25, 250), (1e-9, 1), (0.0001, 1), (1.0001, 1001)),
+        *((timedelta(microseconds=1), 1), ("PT15M", 900_000), ("PT0.0001S", 1)),
+        (HORIZON_MS // 1000, HORIZON_MS),
+    ],
+)
+def test_a_delay_counts_from_now_and_is_rounded_up(delay: object, milliseconds: int) -> None:
+    assert job(delay=delay).due_at == NOW + milliseconds
+
+
+def test_what_is_due_in_the_past_is_due_now() -> None:
+    assert job(at="1970-01-01T00:00:00Z").due_at == NOW
+    assert job(at=datetime(1, 1, 1, tzinfo=UTC)).due_at == NOW
+    assert job(expires_at="1970-01-01T00:00:00Z").expires_at == NOW
+
+
+MEMBERS: list[tuple[str, list[Any]]] = [
+    ("queue", [None, 5, "", "a b", "x" * 81, "\ud800", [], {}]),
+    ("at", [5, 1.8e9, "", "tomorrow", datetime(2027, 1, 1), [], "9999-12-31T23:59:59Z", b""]),
+    ("delay", [-1, True, "", "1h", float("nan"), float("inf"), 1e307, 10**400, [], timedelta.max]),
+    ("expires_at", [5, "", "tomorrow", datetime(2027, 1, 1), "9999-12-31T23:59:59Z", []]),
+    ("owner", ["", 5, "x" * 201, "a\0", "a\n", "\ud800", [], b"a"]),
+    ("key", ["", 5, "x" * 201, "a\0", "a\tb", "\udfff", {}, b"a"]),
+    ("priority", [True, False, -1, 10, 1.0, "1", None, []]),
+    ("if_exists", ["", "Keep", 1, True, None, []]),
+    ("max_attempts", [0, 21, 50, -1, True, 1.5, "3", []]),
+    ("timeout_seconds", [0, -1, True, "soon", float("nan"), 1e16, timedelta.max, []]),
+    ("id", ["", 5, "a b", "x" * 81, "batch", "a\0", "é", []]),
+]
+
+
+@pytest.mark.parametrize(
+    ("member", "value"),
+    [(member, value) for member, values in MEMBERS for value in values],
+    ids=lambda value: ascii(value)[:30],
+)
+def test_a_wrong_member_is_refused_by_its_name_in_a_sentence(member: str, value: object) -> None:
+    problem = refusal(**{member: value})
+    assert problem.pointer == f"/{member}"
+    assert problem.detail.endswith(".")
+    assert len(problem.detail) < 400
+
+
+def test_at_and_delay_together_are_refused() -> None:
+    problem = refusal(at="2027-02-01T00:00:00Z", delay=5)
+    assert "either 'at' or 'delay'" in problem.detail
+    assert refusal(at="2027-02-01T00:00:00Z", delay=0).pointer == "/delay"
+
+
+def test_an_unknown_member_is_refused_with_the_list_of_known_ones() -> None:
+    problem = refusal(eta=5, payload=1)
+    assert problem.pointer == "/eta"
+    assert "payload, queue, at, delay, expires_at, owner, priority, key" in problem.detail
+    with pytest.raises(InvalidInput, match="^/5: there is no such member"):
+        intake.new_job({5: 1}, NOW)  # type: ignore[dict-item]
+
+
+@pytest.mark.parametrize(
+    ("payload", "pointer", "words"),
+    [
+        ({"a": {"b": "x\0y"}}, "/payload/a/b", "NUL"),
+        ({"a\0": 1}, "/payload", "NUL"),
+        ([1, [float("nan")]], "/payload/1/0", "not a JSON number"),
+        ({"a": float("inf")}, "/payload/a", "not a JSON number"),
+        ("\ud800", "/payload", "cannot be written as JSON"),
+        ({"a": "\udfff"}, "/payload", "cannot be written as JSON"),
+        (object(), "/payload", "Use dicts with text keys"),
+        (10**5000, "/payload", "cannot be written as JSON"),
+    ],
+    ids=lambda value: type(value).__name__,
+)
+def test_a_payload_that_not_every_store_can_keep_is_refused(
+    payload: object, pointer: str, words: str
+) -> None:
+    problem = refusal(payload=payload)
+    assert problem.pointer == pointer
+    assert words in problem.detail
+
+
+def test_the_text_of_nothing_is_not_mistaken_for_nothing() -> None:
+    assert job(payload="null and \\u0000").payload == b'"null and \\\\u0000"'
+    assert job(payload=[None, "null"]).payload == b'[null,"null"]'
+
+
+def test_a_payload_may_have_256_kib_and_not_a_byte_more() -> None:
+    full = "x" * (256 * 1024 - 2)
+    assert len(job(payload=full).payload) == 256 * 1024
+    with pytest.raises(TooLarge, match="^/payload: 262,145 bytes as JSON; at most 262,144"):
+        job(payload=full + "x")
+    with pytest.raises(TooLarge):
+        job(payload=[full])
+
+
+@pytest.mark.parametrize("inner", [1, None, "\0"])
+@pytest.mark.parametrize("depth", [*range(900, 1100, 5), 100_000])
+def test_nesting_ends_in_a_refusal_and_never_in_a_crash(depth: int, inner: object) -> None:
+    value = inner
+    for _ in range(depth):
+        value = [value]
+    with suppress(InvalidInput):
+        job(payload=value)
+
+
+def test_the_digest_is_the_same_whatever_the_order() -> None:
+    members = {
+        "id": "a",
+        "queue": "mail",
+        "payload": {"x": 1, "y": {"b": [1, 2], "a": None}},
+        "delay": 5,
+        "owner": "ada",
+    }
+    shuffled = list(members.items())
+    random.Random(1).shuffle(shuffled)
+    turned = {**dict(shuffled), "payload": {"y": {"a": None, "b": [1, 2]}, "x": 1}}
+    assert intake.digest(members) == intake.digest(turned)
+
+
+def test_the_digest_tells_every_member_apart() -> None:
+    asked: list[dict[str, Any]] = [
+        {"id": "a"},
+        {"id": "a", "payload": 1},
+        {"id": "a", "payload": "1"},
+    ]
+    asked += [{"id": "a", "queue": "q"}, {"id": "a", "delay": 1}, {"id": "a", "priority": 1}]
+    asked += [{"id": "a", "owner": "x"}, {"id": "a", "key": "x"}, {"id": "a", "payload": [1, 2]}]
+    asked += [{"id": "a", "payload": [2, 1]}, {"id": "a", "payload": {"a": None}}]
+    asked += [{"id": "a", "payload": {}}, {"id": "a", "if_exists": "replace"}]
+    assert len({intake.digest(members) for members in asked}) == len(asked)
+
+
+def test_it_does_not_matter_whether_a_default_was_said() -> None:
+    said = {"id": "a", "payload": None, "queue": "default", "priority": 0, "if_exists": "keep"}
+    assert intake.digest(said) == intake.digest({"id": "a"})
+
+
+def test_only_an_id_chosen_by_a_client_needs_a_digest() -> None:
+    assert job(owner="ada").digest is None
+    assert job(id="a").digest == job(id="a").digest != None  # noqa: E711
+
+
+def test_what_comes_out_is_what_the_store_has() -> None:
+    new = job(payload=1, owner="ada", expires_at="2027-02-01T00:00:00Z", timeout_seconds=5)
+    stored = intake.as_stored(new)
+    assert (stored.state, stored.attempt, stored.epoch) == ("scheduled", 0, 0)
+    assert (stored.id, stored.owner, stored.timeout_seconds) == (new.id, "ada", 5.0)
+    assert stored.due_at == stored.created_at == stored.updated_at == to_datetime(NOW)
+    assert stored.payload == 1
+
+
+@pytest.mark.parametrize(
+    ("settings", "pointer"),
+    [
+        ({"colour": "red"}, "/colour"),
+        ({"paused": True}, "/paused"),
+        ({"name": "other"}, "/name"),
+        *(({"sink": sink}, "/sink") for sink in (5, ["log:"], b"log:")),
+        *(({"retry": retry}, "/retry") for retry in ("x", 5, None, {"pause": 1}, ["x"])),
+        ({"retry": {"factor": 1e300}}, "/retry/factor"),
+        ({"retry": {"max_seconds": 1e300}}, "/retry/max_seconds"),
+        ({"retry": {"initial_seconds": "1"}}, "/retry/initial_seconds"),
+        ({"lease_seconds": 1e12}, "/lease_seconds"),
+        ({"timeout_seconds": 1e17}, "/timeout_seconds"),
+        ({"retention_seconds": 1e17}, "/retention_seconds"),
+    ],
+)
+def test_a_wrong_setting_of_a_queue_is_refused_by_its_name(
+    settings: dict[str, Any], pointer: str
+) -> None:
+    with pytest.raises(InvalidInput) as caught:
+        intake.queue("q", settings)
+    assert caught.value.pointer == pointer
+    assert caught.value.detail.endswith(".")
+
+
+def test_a_retry_policy_may_be_a_mapping() -> None:
+    policy = RetryPolicy(5, 3, 60)
+    told = {"initial_seconds": 5, "factor": 3, "max_seconds": 60}
+    assert intake.queue("q", {"retry": told}).retry == policy
+    assert intake.queue("q", {"retry": policy}).retry == policy
+    assert intake.queue("q", {"retry": {}}).retry == RetryPolicy()
+
+
+@pytest.mark.parametrize("percent", [-1, 101, float("nan"), True, "50", []])
+def test_a_percentage_is_a_number_from_0_to_100(percent: object) -> None:
+    assert (intake.check_percent(0), intake.check_percent(100), intake.check_percent(None)) == (
+        *(0, 100),
+        None,
+    )
+    with pytest.raises(InvalidInput, match="^/percent: must be a number from 0 to 100"):
+        intake.check_percent(percent)
+
+
+@pytest.mark.parametrize("message", [5, b"x", "x" * 2001, "a\0b", "\ud800"])
+def test_a_message_is_text_that_every_store_can_keep(message: object) -> None:
+    assert intake.check_message("x" * 2000) == "x" * 2000
+    with pytest.raises(InvalidInput, match="^/message: "):
+        intake.check_message(message)
+
+
+def test_an_error_is_made_legible_rather_than_refused() -> None:
+    assert intake.legible("boom\n  at line 5") == "boom\n  at line 5"
+    assert intake.legible("a\0b\ud800c") == "a\\0b\\ud800c"
+    assert len(intake.legible("\ud800" * 5000)) == 2000

@@ -1,0 +1,80 @@
+"""What `from oncue import …` offers is a promise: it changes on purpose or not at all."""
+
+from __future__ import annotations
+
+import inspect
+from types import ModuleType
+
+import pytest
+
+import oncue
+import oncue.testing
+
+NAMES = [
+    *("Attempt", "ClaimLost", "Claimed", "Conflict", "Diagnostic", "Fenced", "HandledJob"),
+    *("History", "IdTaken", "IllegalState", "InvalidInput", "Job", "KeyTaken", "NonRetryable"),
+    *("NotFound", "OncueError", "Operation", "Queue", "RetryPolicy", "Scheduler", "SinkDown"),
+    *("SinkError", "State", "StoreError", "StoreUnavailable", "StoreUnusable", "Tally"),
+    "TooLarge",
+]
+
+METHODS = [
+    *(
+        "cancel",
+        "claim",
+        "close",
+        "complete",
+        "explain",
+        "fail",
+        "handler",
+        "heartbeat",
+        "history",
+        "job",
+    ),
+    *("jobs", "operation", "page", "pause", "queue", "queues", "release", "reschedule", "resume"),
+    *("retry", "run", "run_loops", "schedule", "schedule_many", "set_queue", "spread", "start"),
+    *("stats", "token", "work"),
+]
+
+
+def test_the_public_names_are_these() -> None:
+    assert sorted(oncue.__all__) == NAMES
+    assert oncue.testing.__all__ == ["FakeClock", "HandDriven"]
+
+
+def test_the_methods_of_the_scheduler_are_these() -> None:
+    public = [name for name, _ in inspect.getmembers(oncue.Scheduler, callable) if name[0] != "_"]
+    assert public == METHODS
+
+
+@pytest.mark.parametrize("module", [oncue, oncue.testing], ids=lambda module: module.__name__)
+def test_every_public_name_is_there_and_documented(module: ModuleType) -> None:
+    for name in module.__all__:
+        found = getattr(module, name)
+        inherited = next((base.__doc__ for base in found.__mro__[1:] if base.__doc__), "")
+        assert found.__doc__, name
+        assert found.__doc__ != inherited, name
+        assert not found.__doc__.startswith(f"{name}("), name
+
+
+def test_every_method_of_the_scheduler_is_documented_or_says_it_by_its_name() -> None:
+    plain = {"queues", "resume", "spread"}
+    for name in set(METHODS) - plain:
+        assert getattr(oncue.Scheduler, name).__doc__, name
+
+
+def test_every_error_is_one_of_ours_and_can_be_caught_as_such() -> None:
+    for name in NAMES:
+        found = getattr(oncue, name)
+        if isinstance(found, type) and issubclass(found, BaseException):
+            assert issubclass(found, oncue.OncueError)
+
+
+def test_importing_oncue_brings_in_no_store_and_no_event_loop() -> None:
+    import subprocess
+    import sys
+
+    code = "import sys, oncue; print(*sorted(sys.modules))"
+    run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    loaded = set(run.stdout.split())
+    assert not loaded & {"apsw", "asyncio", "oncue.worker", "oncue.stores.sqlite", "oncue.testing"}

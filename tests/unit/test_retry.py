@@ -1,0 +1,137 @@
+"""What becomes of an attempt that failed, fell silent or went on too long."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from oncue.core.job import Lapse
+from oncue.core.lifecycle import State, Verb
+from oncue.core.queue import Queue, RetryPolicy
+from oncue.core.retry import Verdict, after_failure, after_lapse, attempts_left, backoff_seconds
+
+NOW = 1_800_000_000_000
+Q = Queue("q")
+
+
+def failed(**facts: Any) -> Verdict:
+    defaults = {"left": 1, "failures": 1, "retryable": True, "cancelled": False}
+    policy = RetryPolicy(initial_seconds=2, factor=3, max_seconds=50)
+    return after_failure(**{**defaults, "policy": policy, "now": NOW, "spread": 1.0, **facts})
+
+
+def lapse(**facts: Any) -> Lapse:
+    usual = Lapse(
+        id="a",
+        queue="q",
+        state=State.EXECUTING,
+        epoch=1,
+        attempt=1,
+        attempt_base=0,
+        max_attempts=None,
+        strikes=0,
+        cancel_requested=False,
+        worker="ada",
+        claimed_at=NOW - 90_000,
+        updated_at=NOW - 60_500,
+        lease_until=NOW - 500,
+        overlong_at=None,
+    )
+    return usual._replace(**facts)
+
+
+def test_a_failure_with_attempts_left_is_due_again_after_its_back_off() -> None:
+    assert failed() == Verdict(Verb.RETRY, "failure", "Failed; due again in 2 s.", NOW + 2000)
+    assert failed(failures=2).due_at == NOW + 6000
+    assert failed(failures=3).due_at == NOW + 18_000
+    assert failed(failures=4).due_at == NOW + 50_000
+
+
+def test_a_pause_that_the_worker_asks_for_replaces_the_back_off() -> None:
+    assert failed(retry_after_seconds=0.5).due_at == NOW + 500
+    assert failed(retry_after_seconds=0).due_at == NOW
+    assert failed(failures=9, retry_after_seconds=3600).due_at == NOW + 3_600_000
+
+
+@pytest.mark.parametrize(
+    ("facts", "verb"),
+    [
+        ({"left": 0}, Verb.FAIL),
+        ({"left": -1}, Verb.FAIL),
+        ({"retryable": False}, Verb.FAIL),
+        ({"cancelled": True}, Verb.DROP),
+        ({"cancelled": True, "left": 0, "retryable": False}, Verb.DROP),
+    ],
+)
+def test_a_failure_that_is_not_tried_again_says_why(facts: dict[str, Any], verb: Verb) -> None:
+    verdict = failed(**facts)
+    assert (verdict.verb, verdict.due_at) == (verb, None)
+    assert verdict.detail.startswith("Failed")
+
+
+@given(
+    failures=st.integers(1, 1000),
+    spread=st.floats(0, 1, exclude_max=True),
+    initial=st.floats(0, 1e6),
+    factor=st.floats(1, 1000),
+    most=st.floats(0, 1e6),
+)
+def test_back_off_lies_in_the_upper_half_of_its_range(
+    failures: int, spread: float, initial: float, factor: float, most: float
+) -> None:
+    policy = RetryPolicy(initial, factor, most)
+    pause = backoff_seconds(policy, failures, spread)
+    full = backoff_seconds(policy, failures, 1.0)
+    assert full / 2 <= pause <= full <= most
+
+
+def test_jobs_that_failed_together_do_not_come_back_together() -> None:
+    pauses = {backoff_seconds(RetryPolicy(), 3, spread / 10) for spread in range(10)}
+    assert len(pauses) == 10
+
+
+def test_a_revived_job_has_its_whole_allowance_again() -> None:
+    assert attempts_left(attempt=3, base=0, own_max=None, queue=Q) == 0
+    assert attempts_left(attempt=4, base=3, own_max=None, queue=Q) == 2
+    assert attempts_left(attempt=4, base=3, own_max=1, queue=Q) == 0
+    assert attempts_left(attempt=1, base=0, own_max=20, queue=Q) == 19
+
+
+def test_a_silent_claim_is_due_again_at_once_and_without_back_off() -> None:
+    verdict = after_lapse(lapse(), Q, NOW)
+    assert (verdict.verb, verdict.code, verdict.due_at) == (Verb.RECLAIM, "timeout_executing", NOW)
+    assert verdict.detail == "Nothing was heard from the worker for 60.5 s. Due again at once."
+
+
+def test_a_claim_that_never_started_is_told_apart() -> None:
+    assert after_lapse(lapse(state=State.DISPATCHED), Q, NOW).code == "timeout_dispatched"
+
+
+def test_an_overlong_attempt_is_told_as_such_even_if_it_is_silent_too() -> None:
+    verdict = after_lapse(lapse(overlong_at=NOW), Q, NOW)
+    assert verdict.detail.startswith("The attempt ran longer than its timeout (90 s).")
+    assert after_lapse(lapse(overlong_at=NOW + 1), Q, NOW).detail.startswith("Nothing was heard")
+
+
+def test_the_last_attempt_is_given_up() -> None:
+    verdict = after_lapse(lapse(attempt=3), Q, NOW)
+    assert (verdict.verb, verdict.code) == (Verb.GIVE_UP, "timeout_executing")
+    assert verdict.detail.endswith("No attempt is left.")
+    assert after_lapse(lapse(attempt=3, max_attempts=4), Q, NOW).verb is Verb.RECLAIM
+    assert after_lapse(lapse(attempt=3, attempt_base=1), Q, NOW).verb is Verb.RECLAIM
+
+
+def test_three_reclaims_without_a_finished_operation_are_poison() -> None:
+    many = Queue("q", max_attempts=20)
+    assert after_lapse(lapse(attempt=9, strikes=1), many, NOW).verb is Verb.RECLAIM
+    verdict = after_lapse(lapse(attempt=9, strikes=2), many, NOW)
+    assert (verdict.verb, verdict.code) == (Verb.GIVE_UP, "poison")
+
+
+def test_what_was_asked_to_end_ends_cancelled_and_is_never_tried_again() -> None:
+    for facts in ({}, {"attempt": 3}, {"strikes": 2}):
+        verdict = after_lapse(lapse(cancel_requested=True, **facts), Q, NOW)
+        assert verdict.verb is Verb.DROP

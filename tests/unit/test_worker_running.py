@@ -1,0 +1,207 @@
+"""The worker with its threads: it ends when it should, and not before."""
+
+from __future__ import annotations
+
+import os
+import signal
+import threading
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from oncue import HandledJob, Scheduler, State, StoreUnavailable
+from oncue.clock import FakeClock, SystemClock
+from oncue.ports.store import Store
+from oncue.stores.memory import MemoryStore
+from oncue.worker import Worker
+from tests.proof.faults import FaultyStore
+from tests.proof.plan import Fault, Plan
+
+SOON = 30.0  # only reached if something is broken
+
+
+def troubled(plan: Plan, store: Store | None = None) -> Scheduler:
+    store = store or MemoryStore(SystemClock())
+    return Scheduler(FaultyStore(store, plan))
+
+
+def in_background(call: Callable[[], object]) -> threading.Thread:
+    thread = threading.Thread(target=call, daemon=True)
+    thread.start()
+    return thread
+
+
+@pytest.mark.parametrize("concurrency", [1, 4])
+def test_until_empty_does_everything_and_returns(concurrency: int) -> None:
+    cue = Scheduler("memory:")
+    cue.handler("q")(lambda job: job.payload)
+    cue.schedule_many(({"payload": n, "delay": n / 10_000} for n in range(500)), queue="q")
+    Worker(cue, concurrency=concurrency).run(until_empty=True)
+    assert cue.stats("q").counts[State.SUCCEEDED] == 500
+
+
+def test_until_empty_does_what_the_jobs_themselves_schedule() -> None:
+    cue = Scheduler("memory:")
+
+    @cue.handler("q")
+    def handle(job: HandledJob) -> None:
+        if job.payload:
+            cue.schedule(job.payload - 1, queue="q", delay=0.001)
+
+    cue.schedule(5, queue="q")
+    Worker(cue, concurrency=2).run(until_empty=True)
+    assert cue.stats("q").counts[State.SUCCEEDED] == 6
+
+
+def test_until_empty_waits_for_retries() -> None:
+    cue = Scheduler("memory:")
+    cue.set_queue("q", retry={"initial_seconds": 0.01})
+
+    @cue.handler("q")
+    def handle(job: HandledJob) -> None:
+        if job.attempt < 3:
+            raise ValueError("boom")
+
+    job = cue.schedule(queue="q")
+    Worker(cue).run(until_empty=True)
+    assert (cue.job(job.id).state, cue.job(job.id).attempt) == (State.SUCCEEDED, 3)
+
+
+def test_until_empty_waits_for_what_others_have() -> None:
+    """A job in the hands of somebody else may come back."""
+    cue = Scheduler("memory:")
+    cue.handler("q")(lambda job: None)
+    job = cue.schedule(queue="q")
+    [claimed] = cue.claim("q", "somebody else")
+    thread = in_background(lambda: Worker(cue).run(until_empty=True))
+    assert thread.is_alive()
+    cue.release(claimed.id, cue.token(claimed))
+    thread.join(SOON)
+    assert not thread.is_alive()
+    assert cue.job(job.id).state is State.SUCCEEDED
+
+
+def test_a_paused_queue_does_not_keep_it_from_ending() -> None:
+    cue = Scheduler("memory:")
+    cue.handler("q")(lambda job: None)
+    cue.schedule(queue="q")
+    cue.pause("q")
+    Worker(cue).run(until_empty=True)
+    assert cue.stats("q").counts[State.SCHEDULED] == 1
+
+
+def test_stop_lets_the_running_job_finish_and_hands_back_the_rest() -> None:
+    cue = Scheduler("memory:")
+    worker: list[Worker] = []
+
+    @cue.handler("q")
+    def handle(job: HandledJob) -> str:
+        if job.payload == "stop":
+            worker[0].stop()
+        return "finished"
+
+    cue.schedule_many(({"payload": n} for n in range(21)), queue="q")
+    worker.append(Worker(cue))
+    for _ in range(3):
+        worker[0].step()  # 1, 4, 16: the next claim takes up to 64
+    ids = cue.schedule_many([{"payload": p} for p in ("stop", 1, 2, 3)], queue="q").ids
+    worker[0].run()
+    assert cue.job(ids[0]).result == "finished"
+    assert [(cue.job(one).state, cue.job(one).attempt) for one in ids[1:]] == [
+        (State.SCHEDULED, 0)
+    ] * 3
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_a_signal_stops_it_and_the_handlers_of_before_are_back(number: signal.Signals) -> None:
+    cue = Scheduler("memory:")
+    cue.handler("q")(lambda job: os.kill(os.getpid(), number))
+    job = cue.schedule(queue="q")
+    before = signal.getsignal(number)
+    Worker(cue).run()
+    assert signal.getsignal(number) is before
+    assert cue.job(job.id).state is State.SUCCEEDED
+
+
+def test_many_signals_at_once_are_no_trouble() -> None:
+    cue = Scheduler("memory:")
+
+    @cue.handler("q")
+    def handle(job: HandledJob) -> str:
+        for _ in range(50):
+            os.kill(os.getpid(), signal.SIGTERM)
+        return "finished"
+
+    job = cue.schedule(queue="q")
+    Worker(cue).run()
+    assert cue.job(job.id).result == "finished"
+
+
+@pytest.mark.parametrize("error", [SystemExit(1), ValueError("boom")])
+def test_whatever_a_handler_raises_its_thread_goes_on(error: BaseException) -> None:
+    cue = Scheduler("memory:")
+
+    @cue.handler("q")
+    def handle(job: HandledJob) -> None:
+        if job.payload == "bad":
+            raise error
+
+    cue.schedule("bad", queue="q", max_attempts=1)
+    job = cue.schedule("good", queue="q")
+    Worker(cue).run(until_empty=True)
+    assert cue.job(job.id).state is State.SUCCEEDED
+
+
+class Ticking(FakeClock):
+    """Every look at it takes a second, so that nobody waits."""
+
+    def monotonic(self) -> float:
+        self.advance(1)
+        return super().monotonic()
+
+
+def test_results_are_insisted_on_while_the_store_is_away() -> None:
+    clock = Ticking()
+    for fault in (Fault.FAIL, Fault.TIMEOUT):
+        plan = Plan(1, {fault: 1.0}, only={"settle"}, first_n=3)
+        cue = Scheduler(FaultyStore(MemoryStore(clock), plan), clock=clock)
+        runs: list[Any] = []
+        cue.handler("q")(lambda job, runs=runs: runs.append(job.payload))
+        tally = cue.schedule_many(({"payload": n} for n in range(3)), queue="q")
+        worker = Worker(cue)
+        while worker.step():
+            pass
+        assert runs == [0, 1, 2]
+        assert [cue.job(one).state for one in tally.ids] == [State.SUCCEEDED] * 3
+        assert plan.fired[fault] == 3
+
+
+def test_results_are_not_insisted_on_for_ever() -> None:
+    clock = Ticking()
+    plan = Plan(1, {Fault.FAIL: 1.0}, only={"settle"})
+    cue = Scheduler(FaultyStore(MemoryStore(clock), plan), clock=clock)
+    cue.handler("q")(lambda job: None)
+    cue.schedule(queue="q")
+    with pytest.raises(StoreUnavailable):
+        Worker(cue).step()
+
+
+@pytest.mark.parametrize("method", ["claim", "next_due"])
+def test_after_trouble_with_the_store_the_queue_is_looked_at_again(method: str) -> None:
+    clock = FakeClock()
+    plan = Plan(1, {Fault.FAIL: 1.0}, only={method}, first_n=1)
+    cue = Scheduler(FaultyStore(MemoryStore(clock), plan), clock=clock)
+    done: list[str] = []
+    cue.handler("q")(lambda job: done.append(job.id))
+    worker = Worker(cue)
+    if method == "claim":
+        cue.schedule(queue="q")
+    with pytest.raises(StoreUnavailable):
+        worker._claim()
+    if method == "next_due":
+        cue.schedule(queue="q")
+    batch = worker._claim()  # what the thread on watch does next
+    assert batch is not None
+    worker._run(batch, None)
+    assert len(done) == 1

@@ -1,0 +1,1 @@
+"""Real processes on one store, killed at named points while they ask, claim, deliver and settle."""

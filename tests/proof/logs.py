@@ -1,0 +1,100 @@
+"""Logs that survive the death of whoever writes them: append-only files, one JSON array per line.
+
+Every record is one `write` to a file opened with O_APPEND, so many processes may share one log and
+`kill -9` can tear the last line at most. Whoever opens a log next strikes a torn line out.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+from oncue.core.moment import Moment
+from tests.proof.history import Ask, Asking, History, Received, Said, StaleWrite
+
+_STRUCK = b"\x18\n"  # CAN: the line before it was never finished
+
+
+class Log:
+    """Lines of JSON arrays."""
+
+    def __init__(self, path: str | os.PathLike[str]) -> None:
+        self.path = Path(path)
+        self._file: int | None = None
+
+    def append(self, *rows: Sequence[object]) -> None:
+        """Append the rows in one write."""
+        lines = "".join(json.dumps(row, separators=(",", ":")) + "\n" for row in rows).encode()
+        if lines and os.write(self._opened(), lines) != len(lines):
+            raise OSError(f"{self.path} took only a part of the record; is the disk full?")
+
+    def rows(self) -> Iterator[list[object]]:
+        """Every whole line. A torn one may only be the last, or struck out."""
+        if not self.path.exists():
+            return
+        *whole, _torn = self.path.read_bytes().split(b"\n")
+        for line in whole:
+            if not line.endswith(_STRUCK[:1]):
+                yield json.loads(line)
+
+    def close(self) -> None:
+        if self._file is not None:
+            os.close(self._file)
+            self._file = None
+
+    def _opened(self) -> int:
+        if self._file is None:
+            self._file = os.open(self.path, os.O_CREAT | os.O_RDWR | os.O_APPEND | os.O_CLOEXEC)
+            size = os.fstat(self._file).st_size
+            if size and os.pread(self._file, 1, size - 1) != b"\n":
+                os.write(self._file, _STRUCK)
+        return self._file
+
+
+class AskLog(Asking):
+    """The asking side of a process that may die: read it back as a `History`."""
+
+    def __init__(self, path: str | os.PathLike[str]) -> None:
+        self.log = Log(path)
+
+    def record(self, *asks: Ask) -> None:
+        self.log.append(*asks)
+
+    def read(self) -> History:
+        return History(_ask(row) for row in self.log.rows())
+
+
+class ReceiverLog:
+    """What receivers saw, in the order in which they wrote it down. All may share one file."""
+
+    def __init__(self, path: str | os.PathLike[str]) -> None:
+        self.log = Log(path)
+
+    def record(self, *received: Received) -> None:
+        self.log.append(*(("received", *one) for one in received))
+
+    def record_stale(self, stale: StaleWrite) -> None:
+        self.log.append(("stale", *stale))
+
+    def read(self) -> list[Received | StaleWrite]:
+        return [_entry(row) for row in self.log.rows()]
+
+
+def _ask(row: list[object]) -> Ask:
+    what, job_id, at, due_at = row
+    return Ask(Said(str(what)), str(job_id), _maybe(at), _maybe(due_at))
+
+
+def _entry(row: list[object]) -> Received | StaleWrite:
+    match row:
+        case ["received", str(job_id), int(attempt), int(at), str(receiver)]:
+            return Received(job_id, attempt, at, receiver)
+        case ["stale", str(job_id), int(epoch), int(current), str(what), int(at)]:
+            return StaleWrite(job_id, epoch, current, what, at)
+    raise ValueError(f"no receiver writes such a line: {row!r}")
+
+
+def _maybe(value: object) -> Moment | None:
+    return value if isinstance(value, int) else None

@@ -1,0 +1,113 @@
+"""A store seen through a wrapper: every call of the port passes `during`, which may interfere.
+
+The methods are attributes, so that each keeps the exact type it has in the port; a method that the
+port gains and that is missing here fails the type check.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from concurrent.futures import Future
+from functools import partial, wraps
+from typing import Any, NamedTuple, ParamSpec, TypeVar
+
+from oncue.ports.clock import Clock
+from oncue.ports.store import Listener, Store
+
+P = ParamSpec("P")
+T = TypeVar("T")
+
+
+class Call(NamedTuple):
+    """One call of a port's method, about to be made."""
+
+    method: str
+    args: tuple[Any, ...]
+    kwargs: Mapping[str, Any]
+
+
+class WrappedStore:
+    def __init__(self, store: Store) -> None:
+        self.store = store
+        # jobs
+        self.insert = self._around(store.insert)
+        self.get = self._around(store.get)
+        self.history = self._around(store.history)
+        self.page = self._around(store.page)
+        self.amend = self._around(store.amend)
+        self.cancel = self._around(store.cancel)
+        self.request_cancel = self._around(store.request_cancel)
+        self.revive = self._around(store.revive)
+        # claims
+        self.claim = self._around(store.claim)
+        self.touch = self._around(store.touch)
+        self.put_operation = self._around(store.put_operation)
+        self.hand_over = self._around(store.hand_over)
+        self.settle = self._around(store.settle)
+        self.lapses = self._around(store.lapses)
+        self.reclaim = self._around(store.reclaim)
+        self.expire = self._around(store.expire)
+        self.next_lapse = self._around(store.next_lapse)
+        self.next_due = self._around(store.next_due)
+        self.claim_range = self._around(store.claim_range)
+        self.extend_range = self._around(store.extend_range)
+        self.settle_range = self._around(store.settle_range)
+        # queues
+        self.queues = self._around(store.queues)
+        self.put_queue = self._around(store.put_queue)
+        self.set_paused = self._around(store.set_paused)
+        self.stats = self._around(store.stats)
+        self.due_counts = self._around(store.due_counts)
+        self.prune = self._around(store.prune)
+        # transfer
+        self.export = self._around(store.export)
+        self.admit = self._around(store.admit)
+
+    def during(self, call: Call, go: Callable[[], T]) -> T:
+        """Make the call by `go()`, or not."""
+        return go()
+
+    def submit(self, call: Callable[[], T]) -> Future[T]:
+        return self.store.submit(call)
+
+    def watch(self, listener: Listener) -> Callable[[], None]:
+        return self.store.watch(listener)
+
+    @property
+    def clock(self) -> Clock:
+        return self.store.clock
+
+    @property
+    def secret(self) -> bytes:
+        return self.store.secret
+
+    def describe(self) -> dict[str, Any]:
+        return self.store.describe()
+
+    def close(self) -> None:
+        self.store.close()
+
+    def _around(self, method: Callable[P, T]) -> Callable[P, T]:
+        name = method.__name__
+
+        @wraps(method)
+        def around(*args: P.args, **kwargs: P.kwargs) -> T:
+            return self.during(Call(name, args, kwargs), partial(method, *args, **kwargs))
+
+        return around
+
+
+def followed(inner: Future[T], then: Callable[[], Exception | None]) -> Future[T]:
+    """A future that runs `then` once `inner` has succeeded, and only then resolves: with `inner`'s
+    result, or with the exception that `then` returns."""
+    outer: Future[T] = Future()
+
+    def answer(done: Future[T]) -> None:
+        problem = done.exception() or then()
+        if problem is None:
+            outer.set_result(done.result())
+        else:
+            outer.set_exception(problem)
+
+    inner.add_done_callback(answer)
+    return outer

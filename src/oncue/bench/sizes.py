@@ -1,0 +1,53 @@
+"""How much is measured: the whole thing, the quick look, or whatever a test asks for."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class Sizes:
+    rounds: int = 4
+    """Raw and product take turns so many times; medians are reported."""
+    single: int = 200
+    """W1: jobs scheduled one by one, in many short rounds: the disk's mood lasts for seconds."""
+    single_rounds: int = 30
+    crowds: tuple[int, ...] = (64, 512)
+    """W1: concurrent asynchronous callers."""
+    crowd_jobs: int = 25_000
+    bulk: int = 200_000
+    burst: int = 100_000
+    """W2: jobs due at one instant."""
+    large: int | None = 1_000_000
+    """W2 again, with so many; None: not."""
+    large_rounds: int = 2
+    pending: tuple[int, ...] = (100_000, 1_000_000)
+    """W3: jobs waiting far ahead."""
+    timed: int = 500
+    """W3: jobs due at distinct moments, over `timed_seconds`."""
+    timed_seconds: float = 5.0
+    lead_seconds: float = 1.7
+    """W3: how far ahead the first of them is scheduled."""
+    idle_seconds: float = 10.0
+    few: int = 10_000
+    """W4: jobs in the file at first."""
+    many: int = 1_000_000
+    """W4: jobs pending, and as many finished, in the end."""
+
+
+DEFAULT = Sizes()
+QUICK = Sizes(
+    rounds=2,
+    single=100,
+    single_rounds=10,
+    crowd_jobs=8000,
+    bulk=50_000,
+    burst=50_000,
+    large=None,
+    pending=(50_000,),
+    timed=150,
+    timed_seconds=1.5,
+    idle_seconds=2.5,
+    few=5_000,
+    many=50_000,
+)

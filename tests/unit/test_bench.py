@@ -1,0 +1,138 @@
+"""The benchmark, in a tiny form: that it measures everything it says and can say it. What it finds
+is of no interest here."""
+
+import json
+
+import pytest
+
+from oncue.bench import __main__ as command
+from oncue.bench import machine, processes, rendering
+from oncue.bench.report import Report, Row
+from oncue.bench.run import WORKS, run
+from oncue.bench.sizes import DEFAULT, QUICK, Sizes
+
+TINY = Sizes(
+    rounds=1,
+    single=20,
+    single_rounds=1,
+    crowds=(4,),
+    crowd_jobs=40,
+    bulk=200,
+    burst=200,
+    large=300,
+    large_rounds=1,
+    pending=(200,),
+    timed=5,
+    timed_seconds=0.1,
+    lead_seconds=0.3,
+    idle_seconds=0.1,
+    few=100,
+    many=200,
+)
+ROWS = {"W1": 5, "W2": 16, "W3": 8, "W4": 5}
+
+
+@pytest.mark.parametrize("work", WORKS)
+def test_a_work_is_measured_and_compared(work, tmp_path, monkeypatch):
+    monkeypatch.setattr(machine, "disk_folder", lambda: tmp_path)
+
+    report = run(TINY, [work])
+
+    assert len(report.rows) == ROWS[work]
+    for row in report.rows:
+        assert row.work == work
+        assert row.product > 0
+        assert (row.ratio is None) or row.ratio > 0
+        assert row.reached is None or row.goal
+    assert not tmp_path.exists()  # nothing is left behind
+
+
+def test_every_work_of_the_benchmark_has_a_goal_that_is_judged():
+    assert set(WORKS) == set(ROWS)
+
+
+def _report():
+    return Report(
+        machine={
+            "processor": "abacus",
+            "cores": 2,
+            "memory_gib": 1.0,
+            "system": "Linux",
+            "python": "3.11",
+            "sqlite": "3.54",
+            "msgspec": "0.19",
+            "file_system": "ext4",
+            "load": 0.0,
+        },
+        settings={"rounds": 1},
+        rows=[
+            Row("W1", "in bulk", "jobs/s", 100_000, 200_000, ratio=0.5, spread=(0.4, 0.6),
+                goal="≥ 0.4 × raw", reached=True, peak_mib=12.3, peak_goal_mib=80),
+            Row("W2", "a greedy burst", "jobs/s", 9.0, 10.0, ratio=0.9, goal="≥ 0.4 × raw",
+                reached=True, peak_mib=99, peak_goal_mib=80),
+            Row("W3", "p50", "ms", 1.5, goal="≤ 1 ms", reached=False),
+            Row("W4", "only a figure", "jobs/s", 1.0),
+        ],
+        seconds=90.0,
+    )  # fmt: skip
+
+
+def test_a_goal_is_met_only_with_its_memory_goal():
+    assert [row.met for row in _report().rows] == [True, False, False, None]
+
+
+def test_the_table_shows_every_row_and_counts_the_goals():
+    text = rendering.as_table(_report())
+    assert "100,000/s" in text
+    assert "200,000/s raw" in text
+    assert "12 (≤ 80)" in text
+    assert "1 of 3 goals met" in text
+
+
+def test_the_page_tells_the_misses_and_how_to_repeat_it():
+    page = rendering.as_markdown(_report())
+    missed = page.partition("## Missed")[2]
+    assert "a greedy burst" in missed
+    assert "p50" in missed
+    assert "in bulk" not in missed
+    assert "python -m oncue.bench --quick" in page
+    assert "abacus" in page
+
+
+def test_the_json_is_one_document(monkeypatch, capsys, tmp_path):
+    monkeypatch.setattr(command, "run", lambda sizes, only, progress: _report())
+    page = tmp_path / "benchmarks.md"
+
+    assert command.main(["--json", "--only", "W2", "--write", str(page)]) == 0
+
+    document = json.loads(capsys.readouterr().out)
+    assert document["missed"] == 2
+    assert document["rows"][0]["met"] is True
+    assert document["machine"]["cores"] == 2
+    assert page.read_text("utf-8").startswith("# Benchmarks")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "large", "rounds"),
+    [
+        ([], 1_000_000, DEFAULT.rounds),
+        (["--n", "7"], 7, DEFAULT.rounds),
+        (["--quick"], None, QUICK.rounds),
+    ],
+)
+def test_the_arguments_choose_the_sizes(arguments, large, rounds, monkeypatch, capsys):
+    seen = []
+
+    def run(sizes, only, progress):
+        seen.append(sizes)
+        return _report()
+
+    monkeypatch.setattr(command, "run", run)
+    command.main(arguments)
+    assert (seen[0].large, seen[0].rounds) == (large, rounds)
+    assert "goals met" in capsys.readouterr().out
+
+
+def test_a_measurement_that_fails_says_why():
+    with pytest.raises(processes.MeasurementFailed, match="KeyError"):
+        processes.measure("nonsense")

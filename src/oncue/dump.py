@@ -1,0 +1,371 @@
+"""The dump: a whole store as JSON lines that any store can take in.
+
+    {"header": {"format": "oncue-dump", "version": 1, …}}
+    {"queue": {"name": "mail", "sink": null, …}}        one for each queue
+    {"job": {"id": …, "payload": {…}, …}}               one for each job, with its history
+    {"mark": {"after": …, "jobs": 1000, "queues": 1}}   after each page: a dump can go on from here
+    {"end": {"jobs": 1234, "queues": 1}}                without it the dump is torn
+
+Payloads and results stand in the line as they are stored, byte for byte; what is not JSON on one
+line travels as base64 instead. Moments are RFC 3339 in UTC, to the millisecond. Members at their
+default are left out.
+"""
+
+from __future__ import annotations
+
+import json
+from datetime import UTC, datetime
+from typing import Annotated, Any, TypeVar
+
+import msgspec
+from msgspec import UNSET, Meta, Raw, Struct, UnsetType
+
+from oncue import intake
+from oncue.core import ids
+from oncue.core.dossier import Dossier
+from oncue.core.errors import InvalidInput
+from oncue.core.job import Attempt, Diagnostic, History, Job, Operation
+from oncue.core.lifecycle import FINAL, LIVE, State
+from oncue.core.queue import Queue, check_queue_name
+
+FORMAT = "oncue-dump"
+VERSION = 1
+
+Natural = Annotated[int, Meta(ge=0)]
+Name = Annotated[str, Meta(min_length=1)]
+T = TypeVar("T")
+
+
+class Strict(Struct, omit_defaults=True, forbid_unknown_fields=True):
+    """A part of a line: nothing in it that this version does not know."""
+
+
+class Header(Strict):
+    format: str
+    version: int
+    oncue: str
+    created_at: str
+    store: dict[str, str]
+    queue: str | None = None
+    """The only queue in it; None: all of them."""
+
+
+class Counts(Strict):
+    jobs: Natural
+    queues: Natural
+
+
+class Mark(Counts):
+    after: str
+
+
+class OperationLine(Strict):
+    name: str
+    state: str
+    updated_at: str
+    percent: float | None = None
+    message: str | None = None
+    result: Raw | UnsetType = UNSET
+    result_base64: bytes | None = None
+
+
+class DiagnosticLine(Strict):
+    at: str
+    code: str
+    detail: str
+    attempt: int
+    epoch: int
+    facts: dict[str, Any] = {}
+
+
+class AttemptLine(Strict):
+    attempt: int
+    epoch: int
+    claimed_at: str
+    worker: str | None = None
+    outcome: str | None = None
+    ended_at: str | None = None
+
+
+class JobLine(Strict):
+    id: Name
+    queue: str
+    state: State
+    due_at: str
+    created_at: str
+    updated_at: str
+    payload: Raw | UnsetType = UNSET
+    payload_base64: bytes | None = None
+    priority: Annotated[int, Meta(ge=0, le=9)] = 0
+    attempt: Natural = 0
+    owner: str | None = None
+    key: str | None = None
+    expires_at: str | None = None
+    max_attempts: Annotated[int, Meta(ge=1, le=20)] | None = None
+    timeout_seconds: float | None = None
+    finished_at: str | None = None
+    result: Raw | UnsetType = UNSET
+    result_base64: bytes | None = None
+    error: str | None = None
+    message: str | None = None
+    percent: float | None = None
+    cancel_requested: bool = False
+    epoch: Natural = 0
+    worker: str | None = None
+    lease_until: str | None = None
+    attempt_base: Natural = 0
+    operations: list[OperationLine] = []
+    diagnostics: list[DiagnosticLine] = []
+    attempts: list[AttemptLine] = []
+    digest: bytes | None = None
+    overlong_at: str | None = None
+    strikes: Natural = 0
+    ahead: bool = False
+    hidden: bool = False
+
+
+class Line(Strict):
+    """Exactly one of these."""
+
+    header: Header | None = None
+    queue: Queue | None = None
+    job: JobLine | None = None
+    mark: Mark | None = None
+    end: Counts | None = None
+
+
+_encoder = msgspec.json.Encoder()
+_decoder = msgspec.json.Decoder(Line)
+_valid = msgspec.json.Decoder(Raw).decode
+
+
+def encode(line: Line) -> bytes:
+    return _encoder.encode(line) + b"\n"
+
+
+def decode(line_text: bytes) -> Line:
+    """What a line says; `InvalidInput` if it is none."""
+    try:
+        line = _decoder.decode(line_text)
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        text = str(error)  # may quote the line, and a terminal obeys what is not printable
+        why = text if text.isprintable() else ascii(text)
+        raise InvalidInput(f"is not a line of a dump: {why}.") from None
+    members = (line.header, line.queue, line.job, line.mark, line.end)
+    if sum(member is not None for member in members) != 1:
+        raise InvalidInput("must be one of header, queue, job, mark and end.")
+    return line
+
+
+def check_header(text: bytes) -> Header:
+    """The first line, if this version of oncue can read what follows it."""
+    try:
+        header = msgspec.json.decode(text)["header"]
+        known = header["format"] == FORMAT
+        version = int(header["version"])
+    except (msgspec.DecodeError, UnicodeDecodeError, LookupError, TypeError, ValueError):
+        known, version = False, 0
+    if not known:
+        raise InvalidInput("is not a dump of oncue; those begin with a header.")
+    if version > VERSION:
+        raise InvalidInput(
+            f"the dump is of format {version}, but this oncue reads only up to {VERSION}. "
+            f"Upgrade oncue to at least {header.get('oncue', 'the version that wrote it')}."
+        )
+    line = decode(text)
+    assert line.header is not None
+    return line.header
+
+
+def job_line(dossier: Dossier) -> Line:
+    """A job with everything that belongs to it."""
+    job, history = dossier.job, dossier.history
+    payload, payload_base64 = _embedded(job.payload_json)
+    result, result_base64 = _embedded(job.result_json)
+    line = JobLine(
+        id=job.id,
+        queue=job.queue,
+        state=job.state,
+        due_at=_text(job.due_at),
+        created_at=_text(job.created_at),
+        updated_at=_text(job.updated_at),
+        payload=payload,
+        payload_base64=payload_base64,
+        priority=job.priority,
+        attempt=job.attempt,
+        owner=job.owner,
+        key=job.key,
+        expires_at=_maybe_text(job.expires_at),
+        max_attempts=job.max_attempts,
+        timeout_seconds=job.timeout_seconds,
+        finished_at=_maybe_text(job.finished_at),
+        result=result,
+        result_base64=result_base64,
+        error=job.error,
+        message=job.message,
+        percent=job.percent,
+        cancel_requested=job.cancel_requested,
+        epoch=job.epoch,
+        worker=job.worker,
+        lease_until=_maybe_text(job.lease_until),
+        attempt_base=job.attempt_base,
+        operations=[_operation_line(one) for one in history.operations],
+        diagnostics=[_diagnostic_line(one) for one in history.diagnostics],
+        attempts=[_attempt_line(one) for one in history.attempts],
+        digest=dossier.digest,
+        overlong_at=_maybe_text(dossier.overlong_at),
+        strikes=dossier.strikes,
+        ahead=dossier.ahead,
+        hidden=dossier.hidden,
+    )
+    return Line(job=line)
+
+
+def dossier(line: JobLine) -> Dossier:
+    """The job as it was; `InvalidInput` if it cannot have been so."""
+    payload = _body(line.payload, line.payload_base64)
+    if payload is None:
+        raise InvalidInput(f"job {line.id!r} has no payload.")
+    job = Job(
+        id=line.id,
+        queue=check_queue_name(line.queue, f"job {line.id!r}"),
+        state=line.state,
+        due_at=_moment(line.due_at),
+        payload_json=payload,
+        priority=line.priority,
+        attempt=line.attempt,
+        created_at=_moment(line.created_at),
+        updated_at=_moment(line.updated_at),
+        owner=line.owner,
+        key=line.key,
+        expires_at=_maybe_moment(line.expires_at),
+        max_attempts=line.max_attempts,
+        timeout_seconds=line.timeout_seconds,
+        finished_at=_maybe_moment(line.finished_at),
+        result_json=_body(line.result, line.result_base64),
+        error=line.error,
+        message=line.message,
+        percent=line.percent,
+        cancel_requested=line.cancel_requested,
+        epoch=line.epoch,
+        worker=line.worker,
+        lease_until=_maybe_moment(line.lease_until),
+        attempt_base=line.attempt_base,
+    )
+    found = Dossier(
+        job,
+        History(
+            tuple(_operation(one) for one in line.operations),
+            tuple(_diagnostic(one) for one in line.diagnostics),
+            tuple(_attempt(one) for one in line.attempts),
+        ),
+        line.digest,
+        _maybe_moment(line.overlong_at),
+        line.strikes,
+        line.ahead,
+        line.hidden,
+    )
+    _check(found)
+    return found
+
+
+def _check(found: Dossier) -> None:
+    """Refuse what no store would have let happen."""
+    job, attempts = found.job, found.history.attempts
+    held = bool(attempts) and attempts[-1].outcome is None
+    wrong = None
+    if (job.state in FINAL) != (job.finished_at is not None):
+        wrong = f"is {job.state} " + ("with" if job.finished_at else "without") + " finished_at"
+    elif (job.state in LIVE) != held:
+        wrong = f"is {job.state}, but its last attempt " + ("goes on" if held else "is over")
+    elif job.state is State.SCHEDULED and job.cancel_requested:
+        wrong = "is scheduled, but a cancel was requested"
+    elif job.attempt < job.attempt_base:
+        wrong = "has an attempt below its attempt_base"
+    elif not _readable(job.payload_json) or not _readable(job.result_json):
+        wrong = "has a payload or a result that is not JSON"
+    if wrong is not None:
+        raise InvalidInput(f"job {job.id!r} {wrong}.")
+    ids.check_id(job.id, f"job {job.id!r}")
+    intake.label(job.owner, f"job {job.id!r}: owner")
+    intake.label(job.key, f"job {job.id!r}: key")
+
+
+def _readable(body: bytes | None) -> bool:
+    try:
+        return body is None or json.loads(body) is not Ellipsis
+    except ValueError:
+        return False
+
+
+def _embedded(body: bytes | None) -> tuple[Raw | UnsetType, bytes | None]:
+    """JSON as a part of the line, or base64 where it would not come out as it went in."""
+    if body is None:
+        return UNSET, None
+    try:
+        body.decode()
+        alike = b"\n" not in body and b"\r" not in body and bytes(_valid(body)) == body
+    except (msgspec.DecodeError, UnicodeDecodeError):
+        alike = False
+    return (Raw(body), None) if alike else (UNSET, body)
+
+
+def _body(embedded: Raw | UnsetType, base64: bytes | None) -> bytes | None:
+    if base64 is not None:
+        return base64
+    return bytes(embedded) if isinstance(embedded, Raw) else None
+
+
+def _operation_line(one: Operation) -> OperationLine:
+    result, base64 = _embedded(one.result)
+    told = (one.percent, one.message)
+    return OperationLine(one.name, one.state, _text(one.updated_at), *told, result, base64)
+
+
+def _operation(line: OperationLine) -> Operation:
+    result = _body(line.result, line.result_base64)
+    told = (line.percent, line.message)
+    return Operation(line.name, line.state, _moment(line.updated_at), *told, result)
+
+
+def _diagnostic_line(one: Diagnostic) -> DiagnosticLine:
+    return DiagnosticLine(
+        _text(one.at), one.code, one.detail, one.attempt, one.epoch, dict(one.facts)
+    )
+
+
+def _diagnostic(line: DiagnosticLine) -> Diagnostic:
+    at = _moment(line.at)
+    return Diagnostic(at, line.code, line.detail, line.attempt, line.epoch, line.facts)
+
+
+def _attempt_line(one: Attempt) -> AttemptLine:
+    claimed_at, ended_at = _text(one.claimed_at), _maybe_text(one.ended_at)
+    return AttemptLine(one.attempt, one.epoch, claimed_at, one.worker, one.outcome, ended_at)
+
+
+def _attempt(line: AttemptLine) -> Attempt:
+    claimed_at, ended_at = _moment(line.claimed_at), _maybe_moment(line.ended_at)
+    return Attempt(line.attempt, line.epoch, claimed_at, line.worker, line.outcome, ended_at)
+
+
+def _text(moment: datetime) -> str:
+    return moment.isoformat(timespec="milliseconds")[:-6] + "Z"
+
+
+def _maybe_text(moment: datetime | None) -> str | None:
+    return None if moment is None else _text(moment)
+
+
+def _moment(text: str) -> datetime:
+    try:
+        moment = datetime.fromisoformat(text)
+    except ValueError:
+        moment = datetime.min
+    if moment.tzinfo is None:
+        raise InvalidInput(f"{text!r} is not an RFC 3339 time with an offset.")
+    return moment.astimezone(UTC)
+
+
+def _maybe_moment(text: str | None) -> datetime | None:
+    return None if text is None else _moment(text)

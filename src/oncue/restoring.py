@@ -1,0 +1,171 @@
+"""From a dump into a store, page by page. What is there already is left alone, so a restore that
+was interrupted is simply repeated."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import BinaryIO
+
+from oncue import dump
+from oncue.core.dossier import Dossier
+from oncue.core.errors import InvalidInput, KeyTaken, StoreError
+from oncue.core.lifecycle import FINAL
+from oncue.core.queue import Queue
+from oncue.dump import Counts, Line
+from oncue.dumping import PAGE, PAGE_BYTES, Progress
+from oncue.ports.store import Store
+
+
+@dataclass(slots=True)
+class Restored:
+    """What became of a dump."""
+
+    stored: int = 0
+    existing: int = 0
+    """Jobs whose ids were there already; they were left alone."""
+    queues: int = 0
+    kept_queues: list[str] = field(default_factory=list)
+    """Queues that had other settings, which they keep."""
+    paused: list[str] = field(default_factory=list)
+    released: list[str] = field(default_factory=list)
+
+
+class Restore:
+    """One dump on its way into a store.
+
+    Every queue in it is paused before its first job comes, so that nothing is delivered before
+    somebody has had a look. `release` lets those go that were not paused when they were dumped.
+    """
+
+    def __init__(self, store: Store | None, *, dry_run: bool = False) -> None:
+        """A `store` of None is one that does not exist yet; only a dry run can do with it."""
+        self.result = Restored()
+        self._store = store
+        self._dry_run = dry_run
+        self._known = {} if store is None else {queue.name: queue for queue in store.queues()}
+        self._seen: dict[str, bool] = {}  # the queues of the dump, and whether they were paused
+        self._counts = Counts(0, 0)
+        self._page: list[Dossier] = []
+        self._page_bytes = 0
+        self._first_line = 0
+
+    def read(
+        self, source: BinaryIO, told: Callable[[Progress], None] = lambda progress: None
+    ) -> Restored:
+        """Take everything in. A page of jobs is stored when all of it has been understood."""
+        size, end = 0, None
+        for number, text in enumerate(source, 1):
+            try:
+                line = _understood(text, number, end)
+                if line is None:
+                    break
+                self._take(line, number)
+            except InvalidInput as problem:
+                raise InvalidInput(f"line {number}: {problem}{self._so_far()}") from None
+            size, end = size + len(text), line.end
+            full = len(self._page) >= PAGE or self._page_bytes >= PAGE_BYTES
+            if full or line.mark is not None or end is not None:
+                self._store_page(number)
+                told(Progress(self._counts, size))
+        if end is None:
+            raise InvalidInput(
+                f"the dump is torn: it stops without an end.{self._so_far()} Finish the dump with "
+                "'oncue dump FILE --resume' and restore it again."
+            )
+        if end != self._counts:
+            raise InvalidInput(
+                f"the dump should have {end.jobs:,} jobs and {end.queues:,} queues, but has "
+                f"{self._counts.jobs:,} and {self._counts.queues:,}: lines are missing."
+                f"{self._so_far()}"
+            )
+        return self.result
+
+    def release(self) -> None:
+        """Let the queues go that were going when they were dumped."""
+        going = [name for name, was_paused in self._seen.items() if not was_paused]
+        if self._store is not None and not self._dry_run:
+            for name in going:
+                self._store.set_paused(name, False)
+        self.result.released = going
+        self.result.paused = [name for name in self.result.paused if name not in going]
+
+    def _take(self, line: Line, number: int) -> None:
+        if line.queue is not None:
+            self._counts.queues += 1
+            self._take_queue(line.queue)
+        elif line.job is not None:
+            self._counts.jobs += 1
+            dossier = dump.dossier(line.job)
+            if not self._page:
+                self._first_line = number
+            self._page.append(dossier)
+            self._page_bytes += len(dossier.job.payload_json) + len(dossier.job.result_json or b"")
+
+    def _take_queue(self, queue: Queue) -> None:
+        known = self._known.get(queue.name)
+        if known is None:
+            self.result.queues += 1
+            if self._store is not None and not self._dry_run:
+                self._store.put_queue(queue)
+        elif not _alike(known, queue):
+            self.result.kept_queues.append(queue.name)
+        self._pause(queue.name, queue.paused)
+
+    def _pause(self, name: str, was_paused: bool = False) -> None:
+        if name in self._seen:
+            return
+        self._seen[name] = was_paused
+        self.result.paused.append(name)
+        if self._store is not None and not self._dry_run:
+            self._store.set_paused(name, True)
+
+    def _store_page(self, number: int) -> None:
+        page, self._page, self._page_bytes = self._page, [], 0
+        for dossier in page:
+            if dossier.job.state not in FINAL:
+                self._pause(dossier.job.queue)
+        try:
+            stored = self._admit(page) if page else 0
+        except (KeyTaken, StoreError) as problem:
+            where = f"lines {self._first_line} to {number}: "
+            raise type(problem)(f"{where}{problem}{self._so_far()}") from problem
+        self.result.stored += stored
+        self.result.existing += len(page) - stored
+
+    def _admit(self, page: list[Dossier]) -> int:
+        store = self._store
+        if store is None:
+            return len(page)
+        if self._dry_run:
+            return sum(store.get(dossier.job.id) is None for dossier in page)
+        return store.admit(page)
+
+    def _so_far(self) -> str:
+        if self._dry_run:
+            return ""
+        done = self.result.stored + self.result.existing
+        return f" The first {done:,} jobs are stored; a repeated restore skips them."
+
+
+def _alike(known: Queue, queue: Queue) -> bool:
+    """Whether two queues have the same settings, paused or not."""
+    return all(
+        getattr(known, name) == getattr(queue, name)
+        for name in Queue.__dataclass_fields__
+        if name != "paused"
+    )
+
+
+def _understood(text: bytes, number: int, end: Counts | None) -> Line | None:
+    """What a line says; None: it is the torn end of the file."""
+    if number == 1:
+        dump.check_header(text)
+    if not text.endswith(b"\n"):
+        return None
+    if end is not None:
+        raise InvalidInput("something follows the end of the dump.")
+    line = dump.decode(text)
+    if line.header is not None and number > 1:
+        raise InvalidInput("a second header; are these two dumps in one file?")
+    return line

@@ -1,0 +1,297 @@
+"""The dump: what goes out of one store comes into another, or is refused by its line."""
+
+from __future__ import annotations
+
+import io
+from dataclasses import replace
+from typing import Any
+
+import msgspec
+import pytest
+
+from oncue import dump, dumping
+from oncue.clock import FakeClock
+from oncue.core.dossier import Dossier
+from oncue.core.errors import InvalidInput, KeyTaken
+from oncue.core.queue import Queue
+from oncue.dump import Counts
+from oncue.restoring import Restore, Restored
+from oncue.stores.memory import MemoryStore
+from tests.contract.desk import Desk
+from tests.contract.test_transfer import all_of, lived_in
+
+
+@pytest.fixture
+def clock() -> FakeClock:
+    return FakeClock()
+
+
+@pytest.fixture
+def house(clock: FakeClock) -> Desk:
+    """A store with one job of every kind."""
+    desk = Desk(MemoryStore(clock), clock)
+    lived_in(desk)
+    desk.store.put_queue(Queue("mail", sink="log:", retention_seconds=None, max_attempts=7))
+    desk.store.set_paused("mail", True)
+    return desk
+
+
+def dumped(desk: Desk, queue: str | None = None) -> bytes:
+    out = io.BytesIO()
+    dumping.write(desk.store, out, queue)
+    return out.getvalue()
+
+
+def restored(text: bytes, store: MemoryStore, *, dry_run: bool = False) -> Restored:
+    return Restore(store, dry_run=dry_run).read(io.BytesIO(text))
+
+
+def crowded(clock: FakeClock, count: int = 120) -> Desk:
+    desk = Desk(MemoryStore(clock), clock)
+    for n in range(count):
+        desk.add(f"job-{n:04}", due_in=n)
+    return desk
+
+
+def lines_of(text: bytes) -> list[bytes]:
+    return text.splitlines(keepends=True)
+
+
+def jobs_in(text: bytes) -> list[bytes]:
+    return [line for line in lines_of(text) if line.startswith(b'{"job":')]
+
+
+# -- lines -----------------------------------------------------------------------------------------
+
+
+def again(dossier: Dossier) -> Dossier:
+    text = dump.encode(dump.job_line(dossier))
+    assert text.count(b"\n") == 1
+    line = dump.decode(text).job
+    assert line is not None
+    return dump.dossier(line)
+
+
+def test_every_kind_of_job_comes_out_as_it_went_in(house: Desk) -> None:
+    for dossier in all_of(house.store):
+        assert again(dossier) == dossier
+
+
+@pytest.mark.parametrize(
+    "payload",
+    [
+        b'{"a":1}',
+        b'{"a": 1, "b": [ 2 ]}',
+        b'{"a":\n1}',
+        b" 1 ",
+        b"null",
+        "\u2028é".join('""').encode(),
+        b'"\\ud800"',
+        b"1e400",
+    ],
+)
+def test_payloads_and_results_keep_every_byte(house: Desk, payload: bytes) -> None:
+    (dossier,) = [d for d in all_of(house.store) if d.job.id == "succeeded"]
+    job = dossier.job._replace(payload_json=payload, result_json=payload)
+    assert again(replace(dossier, job=job)).job == job
+
+
+@pytest.mark.parametrize("body", [b"not json", b"\xff\xfe", b""])
+def test_what_is_not_json_is_refused(house: Desk, body: bytes) -> None:
+    (dossier,) = [d for d in all_of(house.store) if d.job.id == "succeeded"]
+    wrong: list[dict[str, Any]] = [{"payload_json": body}, {"result_json": body}]
+    for members in wrong:
+        with pytest.raises(InvalidInput, match="is not JSON"):
+            again(replace(dossier, job=dossier.job._replace(**members)))
+
+
+def test_an_id_or_a_label_that_nobody_could_have_chosen_is_refused(house: Desk) -> None:
+    (dossier,) = [d for d in all_of(house.store) if d.job.id == "waiting"]
+    wrong: list[dict[str, Any]] = [{"id": "a\nb"}, {"owner": "\x1b[2J"}, {"key": ""}]
+    for members in wrong:
+        with pytest.raises(InvalidInput):
+            again(replace(dossier, job=dossier.job._replace(**members)))
+
+
+def test_a_payload_stands_in_its_line_as_json(house: Desk) -> None:
+    (dossier,) = [d for d in all_of(house.store) if d.job.id == "waiting"]
+    job = dossier.job._replace(payload_json=b'{"to":"ada"}')
+    line = msgspec.json.decode(dump.encode(dump.job_line(replace(dossier, job=job))))
+    assert line["job"]["payload"] == {"to": "ada"}
+    assert line["job"]["due_at"].endswith("Z")
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        ({"state": "done"}, "state"),
+        ({"state": "succeeded"}, "without finished_at"),
+        ({"state": "executing"}, "its last attempt is over"),
+        ({"cancel_requested": True}, "a cancel was requested"),
+        ({"attempt_base": 5}, "attempt_base"),
+        ({"due_at": "tomorrow"}, "'tomorrow' is not an RFC 3339 time"),
+        ({"due_at": "2026-01-01T00:00:00"}, "with an offset"),
+        ({"queue": "no/queue"}, "a queue name"),
+        ({"priority": 10}, "priority"),
+        ({"surprise": 1}, "surprise"),
+        ({"id": ""}, "id"),
+        ({"payload": ...}, "no payload"),
+    ],
+)
+def test_a_job_that_cannot_have_been_is_refused_by_its_line(
+    clock: FakeClock, change: dict[str, object], said: str
+) -> None:
+    lines = lines_of(dumped(crowded(clock, 2)))
+    job = msgspec.json.decode(lines[2])
+    job["job"] |= change
+    job["job"] = {name: value for name, value in job["job"].items() if value is not ...}
+    lines[2] = msgspec.json.encode(job) + b"\n"
+    store = MemoryStore(clock)
+    with pytest.raises(InvalidInput, match=f"(?s)line 3: .*{said}"):
+        restored(b"".join(lines), store)
+    assert all_of(store) == []
+
+
+# -- there and back --------------------------------------------------------------------------------
+
+
+def test_a_whole_store_moves(house: Desk, clock: FakeClock) -> None:
+    store = MemoryStore(clock)
+    result = restored(dumped(house), store)
+    assert all_of(store) == all_of(house.store)
+    assert result.stored == len(all_of(store))
+    settings = {queue.name: replace(queue, paused=False) for queue in store.queues()}
+    assert settings == {queue.name: replace(queue, paused=False) for queue in house.store.queues()}
+
+
+def test_restored_queues_stay_paused_until_they_are_released(house: Desk, clock: FakeClock) -> None:
+    store = MemoryStore(clock)
+    restore = Restore(store)
+    restore.read(io.BytesIO(dumped(house)))
+    assert all(queue.paused for queue in store.queues())
+    restore.release()
+    assert [queue.name for queue in store.queues() if queue.paused] == ["mail"]
+    assert restore.result.paused == ["mail"]
+
+
+def test_a_queue_known_only_by_its_jobs_is_paused_too(clock: FakeClock) -> None:
+    lines = lines_of(dumped(crowded(clock, 1)))
+    text = b"".join([lines[0], lines[2], dump.encode(dump.Line(end=Counts(1, 0)))])
+    store = MemoryStore(clock)
+    assert restored(text, store).paused == ["q"]
+    assert store.queues()[0].paused
+
+
+def test_what_is_there_already_is_left_alone(house: Desk, clock: FakeClock) -> None:
+    store = MemoryStore(clock)
+    store.put_queue(Queue("mail", max_attempts=2))
+    text = dumped(house)
+    first, second = restored(text, store), restored(text, store)
+    assert (second.stored, second.existing) == (0, first.stored)
+    assert first.kept_queues == second.kept_queues == ["mail"]
+    assert {queue.name: queue.max_attempts for queue in store.queues()}["mail"] == 2
+
+
+def test_a_dry_run_counts_and_stores_nothing(house: Desk, clock: FakeClock) -> None:
+    store = MemoryStore(clock)
+    result = restored(dumped(house), store, dry_run=True)
+    assert result.stored == len(all_of(house.store))
+    assert all_of(store) == []
+    assert store.queues() == []
+
+
+def test_one_queue_can_be_dumped_alone(house: Desk, clock: FakeClock) -> None:
+    store = MemoryStore(clock)
+    restored(dumped(house, "d"), store)
+    assert {d.job.id for d in all_of(store)} == {"covered"}
+    assert [queue.name for queue in store.queues()] == ["d"]
+
+
+def test_a_key_that_is_taken_is_told_with_the_lines(house: Desk, clock: FakeClock) -> None:
+    store = MemoryStore(clock)
+    Desk(store, clock).add("mine", key="k")
+    with pytest.raises(KeyTaken, match=r"lines .* job waiting"):
+        restored(dumped(house), store)
+
+
+# -- torn ------------------------------------------------------------------------------------------
+
+
+def test_a_dump_has_marks_to_go_on_from(clock: FakeClock) -> None:
+    marks = [line for line in lines_of(dumped(crowded(clock))) if line.startswith(b'{"mark":')]
+    assert [msgspec.json.decode(mark)["mark"]["jobs"] for mark in marks] == [50]
+
+
+def test_wherever_it_was_torn_a_dump_goes_on_to_the_same_end(clock: FakeClock) -> None:
+    desk = crowded(clock)
+    whole = dumped(desk)
+    for cut in [*range(0, len(whole), 997), *range(len(whole) - 200, len(whole))]:
+        file = io.BytesIO(whole[:cut])
+        since = dumping.interrupted(file)
+        assert since.complete is None
+        file.truncate(since.size)
+        file.seek(since.size)
+        counts = dumping.write(desk.store, file, since=since)
+        assert jobs_in(file.getvalue()) == jobs_in(whole)
+        assert counts == Counts(120, 1)
+        restored(file.getvalue(), MemoryStore(clock))
+
+
+def test_a_whole_dump_is_known_to_be_complete(clock: FakeClock) -> None:
+    found = dumping.interrupted(io.BytesIO(dumped(crowded(clock))))
+    assert found.complete == Counts(120, 1)
+
+
+def test_other_files_are_not_taken_for_an_interrupted_dump() -> None:
+    for text in (b"a letter to my mother", b'{"header":{"format":"tar"}}\n', b"[]\n"):
+        with pytest.raises(InvalidInput, match="not a dump"):
+            dumping.interrupted(io.BytesIO(text))
+
+
+def test_a_torn_dump_is_noticed_wherever_it_was_torn(clock: FakeClock) -> None:
+    whole = dumped(crowded(clock))
+    header = len(lines_of(whole)[0])
+    for cut in [*range(header, len(whole), 997), *range(len(whole) - 50, len(whole))]:
+        with pytest.raises(InvalidInput, match="torn"):
+            restored(whole[:cut], MemoryStore(clock))
+
+
+def test_a_missing_line_is_noticed(clock: FakeClock) -> None:
+    lines = lines_of(dumped(crowded(clock)))
+    del lines[17]
+    with pytest.raises(InvalidInput, match=r"should have 120 jobs .* has 119"):
+        restored(b"".join(lines), MemoryStore(clock))
+
+
+def test_what_follows_the_end_is_refused(clock: FakeClock) -> None:
+    whole = dumped(crowded(clock, 3))
+    with pytest.raises(InvalidInput, match="line 7: something follows the end"):
+        restored(whole + whole, MemoryStore(clock))
+
+
+def test_of_a_page_with_a_bad_line_nothing_is_stored(clock: FakeClock) -> None:
+    lines = lines_of(dumped(crowded(clock)))
+    lines[100] = b'{"job":{"id":"half"\n'
+    store = MemoryStore(clock)
+    with pytest.raises(InvalidInput, match=r"line 101: .* The first 50 jobs are stored"):
+        restored(b"".join(lines), store)
+    assert len(all_of(store)) == 50
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        (b"hello\n", "line 1: is not a dump of oncue"),
+        (b"{}\n", "line 1: is not a dump of oncue"),
+        (b'{"header":{"format":"oncue-dump","version":"x"}}\n', "is not a dump"),
+        (b"\xff\xfe\n", "is not a dump"),
+        (b"", "torn"),
+        (
+            b'{"header":{"format":"oncue-dump","version":99,"oncue":"7.0","new":1}}\n',
+            "format 99, but this oncue reads only up to 1. Upgrade oncue to at least 7.0",
+        ),
+    ],
+)
+def test_what_is_no_dump_or_too_new_is_refused(clock: FakeClock, text: bytes, said: str) -> None:
+    with pytest.raises(InvalidInput, match=said):
+        restored(text, MemoryStore(clock))

@@ -1,0 +1,5 @@
+"""oncue on the terminal."""
+
+from oncue.cli.app import main
+
+__all__ = ["main"]

@@ -1,0 +1,3 @@
+from oncue.cli.app import main
+
+main()

@@ -1,0 +1,61 @@
+"""`oncue config`: the settings in force, and where they come from."""
+
+from __future__ import annotations
+
+import click
+
+from oncue import config
+from oncue.cli.app import App, Group, common, examples
+
+
+@click.group(
+    "config",
+    cls=Group,
+    help=examples("oncue config show", "oncue config show --json")
+    + "\n\nLook at the settings. They come from options, from ONCUE_ variables, or from oncue.toml"
+    " in the current folder; the first that has one wins. Whatever is not a setting is refused.",
+)
+def config_group() -> None:
+    pass
+
+
+@config_group.command(
+    help=examples(
+        "oncue config show",
+        "ONCUE_STORE=sqlite:////var/lib/oncue/jobs.db oncue config show",
+    )
+    + "\n\nShow every setting, its value, and where it comes from."
+)
+@common
+@click.pass_obj
+def show(app: App) -> None:
+    from oncue.cli import output
+
+    if app.as_json:
+        output.document({"settings": [_members(app, setting) for setting in config.SETTINGS]})
+        return
+    output.table(
+        ("setting", "value", "from", "variable", "meaning"),
+        [
+            (
+                setting.name,
+                str(app.settings[setting.name].value),
+                app.settings[setting.name].origin,
+                setting.variable,
+                setting.help,
+            )
+            for setting in config.SETTINGS
+        ],
+    )
+
+
+def _members(app: App, setting: config.Setting) -> dict[str, object]:
+    value, origin = app.settings[setting.name]
+    return {
+        "name": setting.name,
+        "value": value,
+        "origin": origin,
+        "default": setting.default,
+        "variable": setting.variable,
+        "help": setting.help,
+    }

@@ -1,0 +1,107 @@
+"""`oncue doctor`: is everything as it should be, and if not, what to do."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from oncue.cli.app import EXIT_FAILED, App, common, examples
+from oncue.core.errors import OncueError
+
+if TYPE_CHECKING:
+    from oncue.cli.findings import Finding
+    from oncue.scheduler import Scheduler
+
+MARKS = {"ok": ("✓", "green"), "warn": ("!", "yellow"), "bad": ("✗", "red")}
+
+
+@click.command(
+    help=examples("oncue doctor", "oncue doctor --json")
+    + "\n\nTell whether all is well, and what to do if not. Looks at the store, its disk and its "
+    "durability, at the clock, and at work that waits for somebody. The exit code is 1 if "
+    "anything is bad; warnings leave it 0."
+)
+@common
+@click.pass_obj
+def doctor(app: App) -> None:
+    facts, findings = examine(app)
+    bad = sum(one.level == "bad" for one in findings)
+    if app.as_json:
+        from oncue.cli import output
+
+        output.document(
+            {
+                "ok": bad == 0,
+                "store": {"url": app.settings["store"].value, **facts},
+                "findings": [one.members() for one in findings],
+            }
+        )
+    else:
+        _show(findings)
+    if bad:
+        raise click.exceptions.Exit(EXIT_FAILED)
+
+
+def examine(app: App) -> tuple[dict[str, Any], list[Finding]]:
+    """The facts about the store, and everything that was looked at."""
+    from oncue.cli import findings
+    from oncue.cli.place import file_of, missing
+
+    path = file_of(app.settings["store"].value)
+    if path is not None and not path.exists():
+        return {}, [findings.bad("store", missing(app, path), "")]
+    try:
+        cue = app.cue
+        facts = cue.store.describe()
+    except OncueError as error:
+        # Its text has the next step in it.
+        found = [findings.bad("store", str(error), "")]
+        return {}, [*found, *(findings.disk(path) if path is not None else [])]
+    looked = list(_all(cue, facts))
+    if path is not None:
+        facts["path"] = str(path.absolute())
+    return facts, looked
+
+
+def _all(cue: Scheduler, facts: dict[str, Any]) -> Iterator[Finding]:
+    from oncue.cli import findings
+
+    yield findings.store(facts)
+    for name, look in _looks(cue, facts).items():
+        try:
+            yield from look()
+        except OncueError as error:
+            yield findings.bad(name, str(error), "")
+
+
+def _looks(cue: Scheduler, facts: dict[str, Any]) -> dict[str, Callable[[], Iterator[Finding]]]:
+    from oncue.cli import findings
+
+    looks: dict[str, Callable[[], Iterator[Finding]]] = {}
+    if facts["kind"] == "sqlite":
+        from oncue.cli.sqlite_findings import sqlite
+
+        looks["file"] = partial(sqlite, cue, facts)
+    return looks | {
+        "clock": partial(findings.clock, cue.clock),
+        "lateness": partial(findings.lateness, cue),
+        "claims": partial(findings.claims, cue),
+        "paused queues": partial(findings.paused, cue),
+        "sinks": partial(findings.sinks, cue),
+    }
+
+
+def _show(found: list[Finding]) -> None:
+    from oncue.cli import output
+
+    for one in found:
+        mark, colour = MARKS[one.level]
+        click.echo(f"{output.paint(mark, colour)} {output.paint(one.name, bold=True)}: {one.text}")
+        if one.todo:
+            click.echo(f"    → {one.todo}")
+    levels = [one.level for one in found]
+    bad, warned = levels.count("bad"), levels.count("warn")
+    click.echo(f"\n{len(found)} looked at: {bad} bad, {warned} to think about.")

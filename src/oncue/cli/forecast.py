@@ -1,0 +1,222 @@
+"""`oncue forecast`: what is due ahead, and how late the last of it will be."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from oncue.cli.app import App, Finite, common, examples
+
+if TYPE_CHECKING:
+    from oncue.core.forecast import Step
+    from oncue.core.moment import Moment
+    from oncue.core.queue import Queue
+    from oncue.ports.store import Store
+
+SECOND_MS = 1000
+STEPS_MS = {"minute": 60_000, "hour": 3_600_000}
+FINEST = 100_000  # moments that are told apart over the whole time ahead
+NOTICEABLE_SECONDS = 1.0
+SENTENCES = 3
+MOST_HOURS = 24 * 366
+
+
+@dataclass(slots=True)
+class Ahead:
+    """What the store knows of the time ahead."""
+
+    now: Moment
+    until: Moment
+    begins: list[Moment]
+    dues: Counter[Moment] = field(default_factory=Counter)
+    """How many are due at each moment; what is overdue counts as due now."""
+    overdue: int = 0
+    overdue_since: Moment | None = None
+    paused: dict[str, int] = field(default_factory=dict)
+    """Jobs that are due by then in queues that are paused; not in `dues`."""
+
+
+@click.command(
+    help=examples(
+        "oncue forecast",
+        "oncue forecast --hours 2 --step minute",
+        "oncue forecast --rate 5000",
+    )
+    + "\n\nTell what is due ahead and how late it will be. Every line is one step and the lateness"
+    " of its last job. Without --rate, the rate is what oncue hands over on this machine, "
+    "measured for about a second in a file beside the store; handlers and sinks may be slower "
+    "than that."
+)
+@click.option(
+    "--hours",
+    type=Finite(0, MOST_HOURS, min_open=True),
+    default=24.0,
+    show_default=True,
+    help="How far to look ahead.",
+)
+@click.option(
+    "--step",
+    type=click.Choice(list(STEPS_MS)),
+    help="How long each line is.  [default: minute up to 2 hours, else hour]",
+)
+@click.option(
+    "--rate",
+    type=Finite(0.001),
+    metavar="N",
+    help="Jobs per second that are handed over, instead of measuring.",
+)
+@common
+@click.pass_obj
+def forecast(app: App, hours: float, step: str | None, rate: float | None) -> None:
+    from oncue.cli.place import file_of, require_file
+    from oncue.core import forecast as core
+
+    require_file(app)
+    step = step or ("minute" if hours <= 2 else "hour")
+    ahead = look_ahead(app, round(hours * 3_600_000), STEPS_MS[step])
+    measured = rate is None
+    if rate is None:
+        from oncue.cli.drain import measured_rate
+
+        file = file_of(app.settings["store"].value)
+        rate = measured_rate(None if file is None else file.absolute().parent)
+    steps = core.forecast(ahead.dues, ahead.begins, ahead.until, rate)
+    if app.as_json:
+        _document(ahead, steps, rate, measured)
+    else:
+        _show(ahead, steps, rate, measured, step)
+
+
+def look_ahead(app: App, length_ms: int, step_ms: int) -> Ahead:
+    from oncue.core.moment import to_datetime
+
+    now = -(-app.cue.clock.now() // SECOND_MS) * SECOND_MS  # so that 09:00 is a moment of its own
+    until = now + length_ms
+    offset = to_datetime(now).astimezone().utcoffset()
+    shift = 0 if offset is None else round(offset.total_seconds() * 1000)
+    first = (now + shift) // step_ms * step_ms - shift  # steps begin on the full local hour
+    ahead = Ahead(now, until, [now, *range(first + step_ms, until, step_ms)])
+    for queue in app.cue.queues():
+        _add(ahead, app.cue.store, queue, max(1, length_ms // FINEST // SECOND_MS) * SECOND_MS)
+    return ahead
+
+
+def _add(ahead: Ahead, store: Store, queue: Queue, fine_ms: int) -> None:
+    dues = Counter(store.due_counts(queue.name, ahead.now, ahead.until, fine_ms))
+    oldest = store.stats(queue.name).oldest_due_at
+    overdue = 0
+    if oldest is not None and oldest < ahead.now:
+        length = ahead.now - oldest
+        overdue = sum(store.due_counts(queue.name, oldest, ahead.now, length).values())
+    if queue.paused:
+        if waiting := dues.total() + overdue:
+            ahead.paused[queue.name] = waiting
+        return
+    ahead.dues.update(dues)
+    if overdue and oldest is not None:
+        ahead.dues[ahead.now] += overdue
+        ahead.overdue += overdue
+        ahead.overdue_since = min(oldest, ahead.overdue_since or oldest)
+
+
+def sentences(ahead: Ahead, steps: list[Step], rate: float) -> list[str]:
+    """What is worth saying: the steps whose last job comes noticeably late, the worst first."""
+    from oncue.cli import output
+
+    said = []
+    if ahead.overdue and ahead.overdue_since is not None:
+        since = output.length((ahead.now - ahead.overdue_since) / 1000)
+        gone = output.length(ahead.overdue / rate)
+        said.append(
+            f"{ahead.overdue:,} are overdue, the oldest by {since}; "
+            f"at {rate:,.0f}/s they are gone in {gone}."
+        )
+    late = [one for one in steps if one.late_seconds >= NOTICEABLE_SECONDS]
+    for one in sorted(late, key=lambda one: -one.late_seconds)[:SENTENCES]:
+        said.append(
+            f"{_what_is_due(one, ahead)} are due; "
+            f"at {rate:,.0f}/s the last is {output.length(one.late_seconds)} late."
+        )
+    if not said:
+        said.append(f"At {rate:,.0f}/s nothing is noticeably late.")
+    for queue, count in ahead.paused.items():
+        said.append(f"Queue {queue} is paused: its {count:,} jobs are left out.")
+    return said
+
+
+def _what_is_due(step: Step, ahead: Ahead) -> str:
+    """When, and how many: at the peak itself, or up to it where no moment stands out."""
+    assert step.peak_at is not None
+    at_peak = ahead.dues[step.peak_at]
+    by_then = sum(n for at, n in ahead.dues.items() if step.begins_at <= at <= step.peak_at)
+    peak = _clock(step.peak_at, ahead.now)
+    if 2 * at_peak >= by_then:
+        return f"At {peak} {at_peak:,}"
+    return f"From {_clock(step.begins_at, ahead.now)} to {peak} {by_then:,}"
+
+
+def _clock(moment: Moment, now: Moment) -> str:
+    from oncue.core.moment import to_datetime
+
+    when, today = to_datetime(moment).astimezone(), to_datetime(now).astimezone()
+    seconds = "%H:%M:%S" if when.second else "%H:%M"
+    return when.strftime(seconds if when.date() == today.date() else f"%Y-%m-%d {seconds}")
+
+
+def _show(ahead: Ahead, steps: list[Step], rate: float, measured: bool, step: str) -> None:
+    from oncue.cli import output
+
+    for text in sentences(ahead, steps, rate):
+        click.echo(text)
+    shown = [one for one in steps if one.due or one.backlog]
+    if shown:
+        most = max(one.due for one in shown)
+        lines = [
+            (
+                _clock(one.begins_at, ahead.now),
+                f"{one.due:,}",
+                output.bar(one.due / most if most else 0),
+                f"{one.backlog:,}",
+                output.length(one.late_seconds) if one.due else "–",
+            )
+            for one in shown
+        ]
+        click.echo()
+        output.table((step, "due", "", "left over", "last is late"), lines, right=(1, 3, 4))
+    elif not ahead.overdue:
+        click.echo(f"Nothing is due until {_clock(ahead.until, ahead.now)}.")
+    if measured:
+        click.echo(
+            f"The rate, {rate:,.0f}/s, was measured just now on this machine, into a sink that "
+            "takes everything; if yours or your handlers are slower, say so with --rate.",
+            err=True,
+        )
+
+
+def _document(ahead: Ahead, steps: list[Step], rate: float, measured: bool) -> None:
+    from oncue.cli import output
+    from oncue.core.moment import render
+
+    def one(step: Step) -> dict[str, Any]:
+        return {
+            "begins_at": render(step.begins_at),
+            "due": step.due,
+            "backlog": step.backlog,
+            "late_seconds": round(step.late_seconds, 3),
+        }
+
+    output.document(
+        {
+            "begins_at": render(ahead.now),
+            "ends_at": render(ahead.until),
+            "rate_per_second": round(rate, 1),
+            "rate_origin": "measured" if measured else "option",
+            "overdue": ahead.overdue,
+            "paused": ahead.paused,
+            "steps": [one(step) for step in steps],
+            "sentences": sentences(ahead, steps, rate),
+        }
+    )

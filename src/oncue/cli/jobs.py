@@ -1,0 +1,180 @@
+"""`oncue jobs`: add, list, show, explain here; cancel, run, retry in `changes`, load in `load`."""
+
+from __future__ import annotations
+
+import sys
+from typing import Any
+
+import click
+import msgspec
+
+from oncue import payload as payloads
+from oncue.cli import output
+from oncue.cli.app import App, Group, common, examples
+from oncue.cli.place import require_file
+from oncue.cli.times import read_length, read_moment
+from oncue.core.errors import InvalidInput, TooLarge
+from oncue.core.job import Job
+from oncue.core.moment import from_datetime
+
+READ_LIMIT = 2 * payloads.LIMIT_BYTES  # spaces and escapes do not count
+
+
+@click.group(
+    cls=Group,
+    places={
+        "list": "oncue.cli.listing:list_",
+        "cancel": "oncue.cli.changes:cancel",
+        "run": "oncue.cli.changes:run",
+        "retry": "oncue.cli.changes:retry",
+        "load": "oncue.cli.load:load",
+    },
+    help="Look at jobs and change them.\n\n"
+    + examples(
+        'oncue jobs add --queue mail --delay 2h \'{"to": "ada"}\'',
+        "oncue jobs list --queue mail --state failed",
+        "oncue jobs explain ID",
+    ),
+)
+def jobs() -> None:
+    pass
+
+
+@jobs.command(
+    help=examples(
+        'oncue jobs add --queue mail --delay 2h30m \'{"to": "ada"}\'',
+        "oncue jobs add --at '2026-12-24 18:00' --key tree '{}'",
+        "cat order.json | oncue jobs add --queue orders --max-attempts 5",
+    )
+    + "\n\nStore a job. PAYLOAD is JSON; '-', or none with something piped in, reads it from "
+    "standard input. Without --at or --delay the job is due at once."
+)
+@click.argument("payload", required=False)
+@click.option("--queue", default="default", show_default=True, help="Where it goes.")
+@click.option("--at", metavar="TIME", help="Due then: RFC 3339, or 'YYYY-MM-DD HH:MM' local.")
+@click.option("--delay", metavar="LENGTH", help="Due after this: 90, 90s, 15m, 2h30m, 3d, PT15M.")
+@click.option("--owner", metavar="TEXT", help="Whose job it is.")
+@click.option("--key", metavar="TEXT", help="At most one unfinished job per queue and key.")
+@click.option(
+    "--if-exists",
+    type=click.Choice(["keep", "replace"]),
+    default="keep",
+    show_default=True,
+    help="When the key is taken: keep that job, or give it the new time and payload.",
+)
+@click.option("--priority", type=int, metavar="0-9", help="Higher goes first among due jobs.")
+@click.option("--expires-at", metavar="TIME", help="Cancel it if it was not taken by then.")
+@click.option("--max-attempts", type=int, metavar="1-20", help="Instead of the queue's.")
+@click.option("--timeout", metavar="LENGTH", help="Longest attempt, instead of the queue's.")
+@click.option("--id", metavar="ID", help="Choose the id: repeating the command stores it once.")
+@common
+@click.pass_obj
+def add(app: App, /, payload: str | None, **given: str | int | None) -> None:
+    members: dict[str, Any] = {name: value for name, value in given.items() if value is not None}
+    for name, read in (
+        ("at", read_moment),
+        ("expires_at", read_moment),
+        ("delay", read_length),
+        ("timeout", read_length),
+    ):
+        if name in members:
+            members[name] = read(members[name], f"/{name}")
+    if "timeout" in members:
+        members["timeout_seconds"] = members.pop("timeout")
+    body = _payload(payload)
+    cue = app.cue
+    asked_at = cue.clock.now()
+    job = cue.schedule(body, **members)
+    if app.as_json:
+        output.document(output.job_members(job))
+    else:
+        _tell_added(app, job)
+    if from_datetime(job.created_at) < asked_at:
+        output.note(_existed(job, given))
+
+
+def _tell_added(app: App, job: Job) -> None:
+    output.pairs(
+        (
+            ("id", job.id),
+            ("queue", job.queue),
+            ("due", f"{output.moment(job.due_at)} ({_due(app, job)})"),
+        )
+    )
+
+
+def _due(app: App, job: Job) -> str:
+    now = app.cue.clock.now()
+    return "now" if from_datetime(job.due_at) <= now else output.relative(job.due_at, now)
+
+
+def _existed(job: Job, given: dict[str, Any]) -> str:
+    if job.id == given["id"]:
+        return "This job was there already; nothing was stored."
+    if given["if_exists"] == "replace":
+        return f"The job that holds the key {job.key!r} got the new time and payload."
+    return f"The key {job.key!r} is held by this unfinished job; nothing was stored."
+
+
+def _payload(argument: str | None) -> Any:
+    """The payload from the argument, or from what is piped in; nothing piped in is null."""
+    text: str | bytes = argument or ""
+    if argument == "-" or (argument is None and not _stdin_is_terminal()):
+        text = sys.stdin.buffer.read(READ_LIMIT + 1)
+        if len(text) > READ_LIMIT:
+            raise TooLarge("standard input holds too much; at most 256 KiB are allowed.", "PAYLOAD")
+    if argument is None and not text.strip():
+        return None
+    try:
+        return msgspec.json.decode(text)
+    except (msgspec.DecodeError, UnicodeError, RecursionError) as problem:
+        quotes = " Text needs its own quotes: '\"like this\"'." if isinstance(text, str) else ""
+        raise InvalidInput(f"is not JSON: {problem}.{quotes}", "PAYLOAD") from None
+
+
+def _stdin_is_terminal() -> bool:
+    return sys.stdin is None or sys.stdin.isatty()
+
+
+@jobs.command(
+    help=examples("oncue jobs show ID", "oncue jobs show ID --json | jq .attempts")
+    + "\n\nEverything about one job, and what happened to it when."
+)
+@click.argument("job_id", metavar="ID")
+@common
+@click.pass_obj
+def show(app: App, job_id: str) -> None:
+    require_file(app)
+    job = app.cue.job(job_id)
+    history = app.cue.history(job_id)
+    if app.as_json:
+        output.document(output.job_members(job) | output.history_members(history))
+    else:
+        from oncue.cli import timeline
+
+        timeline.draw(job, app.cue.policies(job.queue), history, app.cue.clock.now())
+
+
+@jobs.command(
+    help=examples("oncue jobs explain ID", "oncue jobs explain ID --json | jq -r .reason")
+    + "\n\nWhy a job has not run, or is where it is."
+)
+@click.argument("job_id", metavar="ID")
+@common
+@click.pass_obj
+def explain(app: App, job_id: str) -> None:
+    require_file(app)
+    told = app.cue.explain(job_id)
+    if app.as_json:
+        output.document({"reason": told.reason, "sentence": told.sentence, "facts": told.facts})
+        return
+    click.echo(output.localised(output.clean(told.sentence)))
+    click.echo()
+    known = ((name, value) for name, value in told.facts.items() if value is not None)
+    output.pairs([("reason", told.reason), *((name, _fact(value)) for name, value in known)])
+
+
+def _fact(value: Any) -> str:
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    return output.localised(output.clean(str(value)))

@@ -1,0 +1,180 @@
+"""`oncue jobs list`: one page of jobs, or a view that stays up to date."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import click
+
+from oncue.cli import live, output
+from oncue.cli.app import App, common, examples
+from oncue.cli.place import require_file
+from oncue.cli.times import read_point
+from oncue.core.errors import InvalidInput
+from oncue.core.job import Job, JobFilter, Page, Position
+from oncue.core.lifecycle import LIVE, State
+from oncue.core.moment import Moment
+
+if TYPE_CHECKING:
+    from oncue.scheduler import Scheduler
+
+WATCH_SECONDS = 1.0
+LIMIT = 50
+MOST = 10_000
+
+
+@click.command(
+    "list",
+    help=examples(
+        "oncue jobs list --queue mail --state scheduled",
+        "oncue jobs list --owner ada --json | jq -r '.items[].id'",
+        "oncue jobs list --due-before '2026-12-01 00:00' --watch",
+    )
+    + "\n\nJobs in the order of their due time.",
+)
+@click.option("--queue", help="Only of this queue.")
+@click.option("--state", type=click.Choice([str(s) for s in State]), help="Only in this state.")
+@click.option("--owner", metavar="TEXT", help="Only of this owner.")
+@click.option("--key", metavar="TEXT", help="Only with this key.")
+@click.option("--due-after", metavar="TIME", help="Due then or later: RFC 3339, or local.")
+@click.option("--due-before", metavar="TIME", help="Due before then.")
+@click.option("--limit", type=click.IntRange(1, MOST), default=LIMIT, show_default=True)
+@click.option("--cursor", help="Go on where the last list ended.")
+@click.option("--watch", is_flag=True, help="Redraw every second until q or Ctrl-C.")
+@common
+@click.pass_obj
+def list_(
+    app: App,
+    queue: str | None,
+    state: str | None,
+    owner: str | None,
+    key: str | None,
+    due_after: str | None,
+    due_before: str | None,
+    limit: int,
+    cursor: str | None,
+    watch: bool,
+) -> None:
+    view = View(
+        JobFilter(
+            queue,
+            None if state is None else State(state),
+            owner,
+            key,
+            read_point(due_after, "--due-after"),
+            read_point(due_before, "--due-before"),
+        ),
+        None if cursor is None else _position(cursor),
+        limit,
+    )
+    require_file(app)
+    if watch:
+        _watch(app, view)
+    elif app.as_json:
+        page = view.read(app.cue)
+        items = [output.job_members(job) for job in page.items]
+        output.document({"items": items, "next_cursor": _cursor(page.next)})
+    else:
+        _print(app, view)
+
+
+@dataclass(frozen=True, slots=True)
+class View:
+    wanted: JobFilter
+    after: Position | None
+    limit: int
+
+    def read(self, cue: Scheduler, limit: int | None = None) -> Page:
+        """As many jobs as wanted, however short the store's pages are."""
+        most = limit or self.limit
+        items: list[Job] = []
+        after = self.after
+        while True:
+            page = cue.page(self.wanted, after, most - len(items))
+            items += page.items
+            if page.next is None or len(items) >= most:
+                return Page(items, page.next)
+            after = page.next
+
+
+def _print(app: App, view: View) -> None:
+    page = view.read(app.cue)
+    if not page.items:
+        output.note("There are no such jobs." if view != _EVERYTHING else "There are no jobs.")
+    else:
+        output.table(*_table(app.cue, page.items, app.cue.clock.now(), output.table_width()))
+    if page.next is not None:
+        output.note(f"There are more; go on with --cursor {_cursor(page.next)}")
+
+
+_EVERYTHING = View(JobFilter(), None, LIMIT)
+
+
+def _watch(app: App, view: View) -> None:
+    if app.as_json:
+        raise click.UsageError("--watch draws on a terminal; leave out --json, or --watch.")
+    if not live.possible():
+        raise click.UsageError("--watch needs a terminal; without one, leave it out.")
+
+    def frame(columns: int, lines: int) -> list[str]:
+        room = max(1, lines - 5)  # title, gap, heads, the line below, the cursor's own
+        page = view.read(app.cue, min(view.limit, room))
+        now = app.cue.clock.now()
+        shown = output.columned(*_table(app.cue, page.items, now, columns), width=columns)
+        more = ["more below"] if page.next is not None else []
+        title = f"{output.clock_time(now)}   {len(page.items)} jobs   q quits"
+        return [title, "", *(shown if page.items else ["There are no such jobs."]), *more]
+
+    live.show(frame, WATCH_SECONDS)
+
+
+def _table(
+    cue: Scheduler, items: list[Job], now: Moment, width: int | None
+) -> tuple[list[str], list[list[str]]]:
+    """Heads and lines. Columns that would be empty are left out, and on a narrow terminal the
+    absolute time, which the relative one stands for."""
+    head = ["id", "queue", "state", "due", "at", "attempt", "owner", "key", "note"]
+    lines = [_line(cue, job, now) for job in items]
+    kept = [place for place in range(len(head)) if place < 6 or any(line[place] for line in lines)]
+    at = head.index("at")
+    if width is not None:
+        widths = [max(output.breadth(line[p]) for line in [head, *lines]) + 2 for p in kept]
+        if sum(widths) - (widths[-1] if kept[-1] == 8 else 0) > width:
+            kept.remove(at)
+    return [head[place] for place in kept], [[line[place] for place in kept] for line in lines]
+
+
+def _line(cue: Scheduler, job: Job, now: Moment) -> list[str]:
+    most = job.max_attempts or cue.policies(job.queue).max_attempts
+    return [
+        job.id,
+        job.queue,
+        output.state(job.state) + (" (cancelling)" if job.cancel_requested else ""),
+        output.relative(job.due_at, now),
+        output.moment(job.due_at)[:19],
+        f"{job.attempt - job.attempt_base}/{most}",
+        job.owner or "",
+        job.key or "",
+        _note(job),
+    ]
+
+
+def _note(job: Job) -> str:
+    """What the job last said: how far it is and its message, or the error of what failed."""
+    percent = "" if job.percent is None else f"{job.percent:.0f} %"
+    said = output.clean(job.message if job.state in LIVE else job.error or job.message)
+    return " ".join(part for part in (percent, said) if part)
+
+
+def _cursor(position: Position | None) -> str | None:
+    return None if position is None else f"{position.due_at}.{position.id}"
+
+
+def _position(cursor: str) -> Position:
+    due_at, dot, job_id = cursor.partition(".")
+    if not (dot and due_at.isascii() and due_at.isdigit() and len(due_at) <= 15):
+        raise InvalidInput(
+            f"{cursor!r} is not a cursor; take the one that the last list ended with.", "--cursor"
+        )
+    return Position(int(due_at), job_id)

@@ -1,0 +1,199 @@
+"""`oncue jobs load`: many jobs from a file, in bounded memory, as often as it takes."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import secrets
+import shlex
+import sys
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, BinaryIO
+
+import click
+import msgspec
+
+from oncue import intake
+from oncue.cli import output
+from oncue.cli.app import EXIT_FAILED, App, common, examples
+from oncue.cli.progress import ProgressBar
+from oncue.core.errors import InvalidInput, StoreError
+from oncue.core.job import NewJob
+from oncue.ports.jobs import Clash
+
+if TYPE_CHECKING:
+    from oncue.scheduler import Scheduler
+
+CHUNK_JOBS = 2000
+CHUNK_BYTES = 8 * 1024 * 1024
+LINE_BYTES = 2 * 1024 * 1024  # a payload of 256 KiB, every character escaped, and the rest
+REJECTED_KEPT = 1000
+REJECTED_SHOWN = 20
+BYTE_ORDER_MARK = b"\xef\xbb\xbf"
+
+
+@click.command(
+    help=examples(
+        "oncue jobs load jobs.ndjson",
+        "zcat big.ndjson.gz | oncue jobs load - --batch 2026-12-01",
+        'echo \'{"queue": "mail", "delay": 60, "payload": {"to": "ada"}}\' | oncue jobs load -',
+    )
+    + f"""
+
+Store one job per line, a JSON object with the members {", ".join(intake.MEMBERS)}; due_at is
+another word for at.
+
+Bad lines are reported by number and do not stop the others; if there are any, the program ends
+with 1. A line that names no id gets one made of the batch and its number. So after an interruption,
+or when bad lines have been corrected in their place, repeat the command: it stores only what is
+missing. This holds until a day after the jobs have finished."""
+)
+@click.argument("file", type=click.File("rb"))
+@click.option(
+    "--batch", metavar="NAME", help="What makes the ids. Default: the file's name without folders."
+)
+@common
+@click.pass_obj
+def load(app: App, file: BinaryIO, batch: str | None) -> None:
+    # What a shell substitutes for a file has a name that means nothing: it is a pipe.
+    piped = file is sys.stdin.buffer or not Path(file.name).is_file()
+    batch = batch or (secrets.token_hex(4) if piped else Path(file.name).name)
+    again = shlex.join(["oncue", "jobs", "load", "-" if piped else file.name, "--batch", batch])
+    size = None if piped else Path(file.name).stat().st_size
+    loading = Loading(app.cue, batch, ProgressBar("Loading", size))
+    try:
+        loading.read(file)
+    except (KeyboardInterrupt, StoreError):
+        loading.progress.clear()
+        output.note(f"Stopped; {loading.report.accepted:,} jobs are stored. Go on with: {again}")
+        raise
+    _tell(app, loading.report, batch)
+
+
+@dataclass(slots=True)
+class Report:
+    accepted: int = 0
+    """Stored now or there already."""
+    existing: int = 0
+    key_held: int = 0
+    """Of the existing: another job has the line's key, so the line itself is not stored."""
+    rejected_count: int = 0
+    rejected: list[dict[str, Any]] = field(default_factory=list)
+    """The first thousand."""
+
+    def reject(self, line: int, detail: str) -> None:
+        self.rejected_count += 1
+        if len(self.rejected) < REJECTED_KEPT:
+            self.rejected.append({"line": line, "detail": detail})
+
+
+class Loading:
+    """Lines in, chunks of jobs out."""
+
+    def __init__(self, cue: Scheduler, batch: str, progress: ProgressBar) -> None:
+        self.report = Report()
+        self.progress = progress
+        self._cue = cue
+        self._prefix = hashlib.blake2b(os.fsencode(batch), digest_size=10).hexdigest()
+        self._jobs: list[NewJob] = []
+        self._lines: list[int] = []
+        self._bytes = 0
+        self._read = 0
+
+    def read(self, file: BinaryIO) -> None:
+        for number, text in _numbered(file):
+            self._read += len(text)
+            self._take(number, text)
+            if len(self._jobs) >= CHUNK_JOBS or self._bytes >= CHUNK_BYTES:
+                self._store()
+        self._store()
+        self.progress.clear()
+        self.report.rejected.sort(key=lambda bad: int(bad["line"]))
+
+    def _take(self, number: int, text: bytes) -> None:
+        if not text.strip():
+            return
+        try:
+            members = _members(text)
+            members.setdefault("id", f"{self._prefix}-{number}")
+            job = intake.new_job(members, self._cue.clock.now())
+        except InvalidInput as problem:
+            self.report.reject(number, str(problem))
+            return
+        self._jobs.append(job)
+        self._lines.append(number)
+        self._bytes += len(text)
+
+    def _store(self) -> None:
+        if self._jobs:
+            clashes = self._cue.store.insert(self._jobs, self._cue.clock.now())
+            refused = {p: c for p, c in clashes.items() if c.kind.endswith("taken")}
+            for position, clash in refused.items():
+                self.report.reject(self._lines[position], _refusal(clash))
+            self.report.accepted += len(self._jobs) - len(refused)
+            self.report.existing += len(clashes) - len(refused)
+            for position, clash in clashes.items():
+                if clash.kind == "existing" and clash.job.id != self._jobs[position].id:
+                    self.report.key_held += 1
+            self._jobs, self._lines, self._bytes = [], [], 0
+        self.progress.update(self._read, f"{self.report.accepted:,} jobs")
+
+
+def _refusal(clash: Clash) -> str:
+    if clash.kind == "id taken":
+        return (
+            f"the id {clash.job.id} belongs to a job with other members: this line was another one "
+            "when it was loaded before. Use another --batch for another file."
+        )
+    return f"the key {clash.job.key!r} belongs to job {clash.job.id}, which is {clash.job.state}."
+
+
+def _members(text: bytes) -> dict[str, Any]:
+    if len(text) > LINE_BYTES:
+        raise InvalidInput(f"is longer than {LINE_BYTES:,} bytes.")
+    try:
+        members = msgspec.json.decode(text)
+    except (msgspec.DecodeError, UnicodeError, RecursionError) as problem:
+        raise InvalidInput(f"is not JSON: {problem}.") from None
+    if not isinstance(members, dict):
+        raise InvalidInput("is not a JSON object.")
+    if "due_at" in members:
+        if "at" in members:
+            raise InvalidInput("give either 'at' or 'due_at', not both.", "/due_at")
+        members["at"] = members.pop("due_at")
+    return {name: value for name, value in members.items() if value is not None}
+
+
+def _numbered(file: BinaryIO) -> Iterator[tuple[int, bytes]]:
+    """Lines from 1. Of one that is too long only as much is kept as shows that."""
+    number = 0
+    while text := file.readline(LINE_BYTES + 1):
+        number += 1
+        rest = text
+        while len(rest) > LINE_BYTES and not rest.endswith(b"\n"):
+            rest = file.readline(LINE_BYTES + 1)
+        yield number, text.removeprefix(BYTE_ORDER_MARK) if number == 1 else text
+
+
+def _tell(app: App, report: Report, batch: str) -> None:
+    if app.as_json:
+        output.document({"batch": batch, **asdict(report)})
+    else:
+        new = report.accepted - report.existing
+        click.echo(
+            f"{new:,} stored, {report.existing:,} there already, "
+            f"{report.rejected_count:,} rejected (batch {batch})"
+        )
+    if report.key_held:
+        output.note(
+            f"{report.key_held:,} of those there already are other jobs that have a line's key; "
+            "those lines are not stored."
+        )
+    for bad in report.rejected[:REJECTED_SHOWN]:
+        output.note(f"line {bad['line']}: {output.clean(bad['detail'])}")
+    if report.rejected_count > REJECTED_SHOWN:
+        output.note(f"… and {report.rejected_count - REJECTED_SHOWN:,} more bad lines")
+    if report.rejected_count:
+        raise click.exceptions.Exit(EXIT_FAILED)

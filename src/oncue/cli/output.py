@@ -1,0 +1,276 @@
+"""What a person sees: tables, bars, colours on a terminal; plain text elsewhere; or JSON.
+
+Text that comes out of jobs (messages, errors, names of workers) goes through `clean`: it may hold
+escape sequences, and a terminal obeys them.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import sys
+import unicodedata
+from collections.abc import Iterable, Sequence
+from datetime import datetime
+from typing import Any
+
+import click
+import msgspec
+
+from oncue.core import moment as moments
+from oncue.core.duration import spoken
+from oncue.core.job import Attempt, Diagnostic, History, Job, Operation
+from oncue.core.lifecycle import State
+
+BARS = " ▏▎▍▌▋▊▉█"
+SPARKS = " ▁▂▃▄▅▆▇█"
+COLOURS = {
+    State.SCHEDULED: "cyan",
+    State.DISPATCHED: "yellow",
+    State.EXECUTING: "yellow",
+    State.SUCCEEDED: "green",
+    State.FAILED: "red",
+    State.CANCELLED: "bright_black",
+}
+
+
+def colourful() -> bool:
+    """Whether standard output is a terminal whose user has not declined colours."""
+    return (
+        sys.stdout.isatty() and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
+    )
+
+
+def paint(text: str, colour: str | None = None, *, bold: bool = False) -> str:
+    if not colourful():
+        return text
+    return click.style(text, fg=colour, bold=bold or None)
+
+
+def state(value: State) -> str:
+    return paint(str(value), COLOURS[value])
+
+
+def document(value: Any) -> None:
+    """The one JSON document of `--json`: UTF-8 whatever the locale."""
+    click.echo(msgspec.json.format(msgspec.json.encode(value), indent=2))
+
+
+def note(text: str) -> None:
+    """Something beside the answer."""
+    click.echo(text, err=True)
+
+
+def table(
+    head: Sequence[str], lines: Iterable[Sequence[str]], *, right: Iterable[int] = ()
+) -> None:
+    """Print columns; on a terminal the last one is cut where the line ends."""
+    for line in columned(head, lines, right=right, width=table_width()):
+        click.echo(line)
+
+
+def columned(
+    head: Sequence[str],
+    lines: Iterable[Sequence[str]],
+    *,
+    right: Iterable[int] = (),
+    width: int | None = None,
+) -> list[str]:
+    """Columns as wide as their widest cell, under bold heads. With a `width`, the last column takes
+    what the others leave, though never less than its head."""
+    body = [list(line) for line in lines]
+    widths = [max(breadth(cell) for cell in column) for column in zip(head, *body, strict=True)]
+    if width is not None:
+        others = sum(widths[:-1]) + 2 * len(widths[:-1])
+        widths[-1] = min(widths[-1], max(breadth(head[-1]), width - others))
+        body = [[*cells[:-1], fit(cells[-1], widths[-1])] for cells in body]
+    flush_right = set(right)
+
+    def line(cells: Sequence[str]) -> str:
+        padded = []
+        for place, (cell, wide) in enumerate(zip(cells, widths, strict=True)):
+            gap = " " * (wide - breadth(cell))
+            padded.append(gap + cell if place in flush_right else cell + gap)
+        return "  ".join(padded).rstrip()
+
+    return [paint(line(head), bold=True), *map(line, body)]
+
+
+def has_room(
+    head: Sequence[str],
+    lines: Sequence[Sequence[str]],
+    *,
+    least: int = 20,
+    width: int | None = None,
+) -> bool:
+    """Whether the terminal leaves the last column at least so much."""
+    width = width or table_width()
+    if width is None:
+        return True
+    others = columned(head[:-1], [line[:-1] for line in lines])
+    return max(breadth(line) for line in others) + 2 + least <= width
+
+
+def pairs(lines: Iterable[tuple[str, str]]) -> None:
+    """Names and values, one pair a line."""
+    body = list(lines)
+    width = max(breadth(name) for name, _ in body)
+    for name, value in body:
+        click.echo(f"{paint(name.ljust(width), bold=True)}  {value}".rstrip())
+
+
+def table_width() -> int | None:
+    """How wide a line may be; None: there is no terminal, and nothing is cut."""
+    return shutil.get_terminal_size().columns if sys.stdout.isatty() else None
+
+
+def clean(text: str | None) -> str:
+    """Text that moves no cursor: what cannot be printed is escaped, line ends too."""
+    return "".join(c if c.isprintable() else repr(c)[1:-1] for c in text or "")
+
+
+def breadth(text: str) -> int:
+    """How many columns it takes on a terminal."""
+    plain = click.unstyle(text)
+    if plain.isascii():
+        return len(plain)
+    return sum(_character_breadth(character) for character in plain)
+
+
+def _character_breadth(character: str) -> int:
+    if unicodedata.combining(character):
+        return 0
+    return 2 if unicodedata.east_asian_width(character) in "WF" else 1
+
+
+_STYLE = re.compile(r"(\x1b\[[\d;]*m)")
+
+
+def fit(text: str, width: int) -> str:
+    """The text, cut to so many columns; colours do not count and are closed."""
+    if breadth(text) <= width:
+        return text
+    room, kept = width - 1, ""
+    for piece in _STYLE.split(text):
+        if piece.startswith("\x1b"):
+            kept += piece
+            continue
+        for character in piece:
+            room -= _character_breadth(character)
+            if room < 0:
+                return kept + "…" + ("\x1b[0m" if "\x1b" in kept else "")
+            kept += character
+    return kept
+
+
+def bar(share: float, width: int = 20) -> str:
+    """A horizontal bar for a share between 0 and 1."""
+    eighths = round(max(0.0, min(1.0, share)) * width * 8)
+    full, part = divmod(eighths, 8)
+    return ("█" * full + (BARS[part] if part else "")).ljust(width)
+
+
+def spark(values: Sequence[float]) -> str:
+    """A small histogram, one character each."""
+    top = max(values, default=0)
+    if not top:
+        return " " * len(values)
+    return "".join(SPARKS[0 if not v else max(1, round(v / top * 8))] for v in values)
+
+
+def moment(value: datetime | None) -> str:
+    """Local time, with the zone."""
+    if value is None:
+        return "–"
+    local = value.astimezone()
+    return f"{local.isoformat(' ', 'milliseconds')[:23]} {local.tzname() or local.strftime('%z')}"
+
+
+_RFC3339 = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z", re.ASCII)
+
+
+def localised(text: str) -> str:
+    """The text with our own UTC moments in it told in local time."""
+
+    def local(match: re.Match[str]) -> str:
+        return moment(moments.to_datetime(moments.parse(match[0])))
+
+    return _RFC3339.sub(local, text)
+
+
+def clock_time(now: moments.Moment) -> str:
+    return f"{moments.to_datetime(now).astimezone():%H:%M:%S}"
+
+
+def relative(value: datetime, now: moments.Moment) -> str:
+    """How far away a moment is: in 2 h, 3 min ago."""
+    ahead = moments.from_datetime(value) - now
+    return f"in {spoken(ahead / 1000)}" if ahead > 0 else f"{spoken(-ahead / 1000)} ago"
+
+
+def rfc3339(value: datetime | None) -> str | None:
+    return None if value is None else value.isoformat(timespec="milliseconds")[:-6] + "Z"
+
+
+length = spoken
+
+
+def job_members(job: Job) -> dict[str, Any]:
+    """A job as JSON, with the members and names of the HTTP contract."""
+    return {
+        "id": job.id,
+        "queue": job.queue,
+        "state": str(job.state),
+        "due_at": rfc3339(job.due_at),
+        "expires_at": rfc3339(job.expires_at),
+        "payload": msgspec.Raw(job.payload_json),
+        "owner": job.owner,
+        "priority": job.priority,
+        "key": job.key,
+        "attempt": job.attempt,
+        "max_attempts": job.max_attempts,
+        "timeout_seconds": job.timeout_seconds,
+        "created_at": rfc3339(job.created_at),
+        "updated_at": rfc3339(job.updated_at),
+        "finished_at": rfc3339(job.finished_at),
+        "result": None if job.result_json is None else msgspec.Raw(job.result_json),
+        "error": job.error,
+        "message": job.message,
+        "percent": job.percent,
+        "cancel_requested": job.cancel_requested,
+    }
+
+
+def history_members(history: History) -> dict[str, Any]:
+    return {
+        "operations": [_operation(o) for o in history.operations],
+        "diagnostics": [_diagnostic(d) for d in history.diagnostics],
+        "attempts": [_attempt(a) for a in history.attempts],
+    }
+
+
+def _operation(o: Operation) -> dict[str, Any]:
+    return {
+        "name": o.name,
+        "state": o.state,
+        "percent": o.percent,
+        "message": o.message,
+        "result": None if o.result is None else msgspec.Raw(o.result),
+        "updated_at": rfc3339(o.updated_at),
+    }
+
+
+def _diagnostic(d: Diagnostic) -> dict[str, Any]:
+    told = {"code": d.code, "detail": d.detail, "attempt": d.attempt, "epoch": d.epoch}
+    return {"at": rfc3339(d.at), **told, "facts": d.facts}
+
+
+def _attempt(a: Attempt) -> dict[str, Any]:
+    return {
+        "attempt": a.attempt,
+        "claimed_at": rfc3339(a.claimed_at),
+        "worker": a.worker,
+        "outcome": a.outcome,
+        "ended_at": rfc3339(a.ended_at),
+    }

@@ -1,0 +1,30 @@
+"""The store's place on this machine: looked at before the store is opened, because opening a file
+that is not there would make one."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from oncue.cli.app import App
+from oncue.core.errors import StoreUnusable
+
+
+def file_of(url: str) -> Path | None:
+    """The file that a URL names; None for stores that have none."""
+    scheme, _, rest = url.partition(":///")
+    return Path(rest) if scheme == "sqlite" and rest else None
+
+
+def require_file(app: App) -> None:
+    """Refuse a store that does not exist yet: whoever reads from it has mistyped its name."""
+    path = file_of(app.settings["store"].value)
+    if path is not None and not path.exists():
+        raise StoreUnusable(missing(app, path))
+
+
+def missing(app: App, path: Path) -> str:
+    origin = app.settings["store"].origin
+    return (
+        f"{path.absolute()}: there is no such file (the store comes from: {origin}). "
+        "Name the right one with --store or ONCUE_STORE; adding a first job creates it."
+    )

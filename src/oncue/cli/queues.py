@@ -1,0 +1,273 @@
+"""`oncue queues`: list, show, set, pause, resume."""
+
+from __future__ import annotations
+
+import difflib
+from dataclasses import asdict
+from typing import Any
+
+import click
+
+from oncue import intake
+from oncue.cli import output
+from oncue.cli.app import App, Finite, Group, common, examples
+from oncue.cli.place import require_file
+from oncue.cli.times import maybe_length, read_length
+from oncue.core.errors import NotFound
+from oncue.core.lifecycle import State
+from oncue.core.moment import Moment, render
+from oncue.core.queue import Queue, check_queue_name
+from oncue.ports.queues import QueueStats
+from oncue.sinks import open_sink
+
+
+@click.group(
+    cls=Group,
+    help="Look at queues and change them.\n\n"
+    + examples(
+        "oncue queues list",
+        "oncue queues set mail --max-attempts 5 --lease 30s",
+        "oncue queues pause mail",
+    ),
+)
+def queues() -> None:
+    pass
+
+
+@queues.command(
+    "list",
+    help=examples("oncue queues list", "oncue queues list --json | jq -r '.items[].name'")
+    + "\n\nEvery queue that was set or holds a job: how many jobs are in each state, and how late "
+    "the oldest due one is.",
+)
+@common
+@click.pass_obj
+def list_(app: App) -> None:
+    require_file(app)
+    found = [(queue, app.cue.stats(queue.name)) for queue in app.cue.queues()]
+    now = app.cue.clock.now()
+    if app.as_json:
+        items = [queue_members(queue, stats, now) for queue, stats in found]
+        output.document({"items": items, "next_cursor": None})
+        return
+    if not found:
+        output.note("There are no queues yet; the first job of a queue makes it.")
+        return
+    head = ["queue", *(str(state) for state in State), "late", "settings"]
+    lines = [
+        [queue.name, *counts(stats), late(stats, now), _settings_line(queue)]
+        for queue, stats in found
+    ]
+    if not output.has_room(head, lines):  # `show` tells the settings
+        head, lines = head[:-1], [line[:-1] for line in lines]
+    output.table(head, lines, right=range(1, 8))
+
+
+@queues.command(
+    help=examples("oncue queues show mail") + "\n\nOne queue: its settings and its jobs."
+)
+@click.argument("name")
+@common
+@click.pass_obj
+def show(app: App, name: str) -> None:
+    require_file(app)
+    queue = _known(app, name)
+    stats, now = app.cue.stats(name), app.cue.clock.now()
+    if app.as_json:
+        output.document(queue_members(queue, stats, now))
+        return
+    told = [(str(state), count) for state, count in zip(State, counts(stats), strict=True)]
+    output.pairs([("queue", queue.name), *_settings(queue).items()])
+    click.echo()
+    output.pairs([*told, ("late", late(stats, now) or "–")])
+
+
+@queues.command(
+    "set",
+    help=examples(
+        "oncue queues set mail --max-attempts 5 --lease 30s",
+        "oncue queues set audit --sink log: --retention none --dry-run",
+    )
+    + "\n\nReplace all settings of a queue: what is not given goes back to its default. Prints "
+    "what changes. Lengths are seconds, or 90s, 15m, 2h30m, 3d, PT15M.",
+)
+@click.argument("name")
+@click.option("--sink", metavar="URL", help="Who is handed the jobs. Default: pulled by workers.")
+@click.option(
+    "--completion",
+    type=click.Choice(["delivery", "worker"]),
+    help="What makes a job succeed. Default: delivery if there is a sink, else worker.",
+)
+@click.option("--max-attempts", type=int, metavar="1-20", help="Default: 3.")
+@click.option("--retry-initial", metavar="LENGTH", help="First pause after a failure: 1s.")
+@click.option("--retry-factor", type=Finite(), help="What each further pause is multiplied by: 2.")
+@click.option("--retry-max", metavar="LENGTH", help="Longest pause after a failure: 100s.")
+@click.option("--lease", metavar="LENGTH", help="Silence after which a claim is lost: 60s.")
+@click.option("--timeout", metavar="LENGTH|none", help="Longest attempt: none.")
+@click.option("--retention", metavar="LENGTH|none", help="How long finished jobs stay: 7d.")
+@click.option("--dry-run", "-n", is_flag=True, help="Say what would change, change nothing.")
+@common
+@click.pass_obj
+def set_(app: App, /, name: str, dry_run: bool, **given: str | int | float | None) -> None:
+    check_queue_name(name, "NAME")
+    settings = _given_settings({k: v for k, v in given.items() if v is not None})
+    new = intake.queue(name, settings)
+    before = app.cue.queue(name)
+    if new.sink is not None:
+        open_sink(new.sink).close()
+    if not dry_run:
+        app.cue.set_queue(name, **settings)
+    changes = _changes(before, new)
+    if app.as_json:
+        changed = {setting: {"from": old, "to": now} for setting, old, now in changes}
+        output.document({"name": name, "dry_run": dry_run, "changed": changed, **_members(new)})
+    elif not changes:
+        output.note(f"Queue {name} has these settings already; nothing changes.")
+    else:
+        if dry_run:
+            output.note("Nothing was changed; this is what would be:")
+        output.table(["setting", "from", "to"], _change_lines(before, new))
+
+
+@queues.command(
+    help=examples("oncue queues pause mail")
+    + "\n\nNothing of the queue is taken or delivered until it is resumed; due work waits."
+)
+@click.argument("name")
+@common
+@click.pass_obj
+def pause(app: App, name: str) -> None:
+    _set_paused(app, name, True)
+
+
+@queues.command(help=examples("oncue queues resume mail") + "\n\nTake and deliver again.")
+@click.argument("name")
+@common
+@click.pass_obj
+def resume(app: App, name: str) -> None:
+    _set_paused(app, name, False)
+
+
+def _set_paused(app: App, name: str, paused: bool) -> None:
+    check_queue_name(name, "NAME")
+    names = [queue.name for queue in app.cue.queues()]
+    (app.cue.pause if paused else app.cue.resume)(name)
+    if app.as_json:
+        output.document({"name": name, "paused": paused})
+    else:
+        waiting = app.cue.stats(name).counts.get(State.SCHEDULED)
+        told = "" if waiting is None else f"; {waiting:,} jobs are scheduled"
+        click.echo(f"Queue {name} is {'paused' if paused else 'open'}{told}.")
+    if name not in names:
+        output.note(f"It was not there before and holds no job.{_near(name, names)}")
+
+
+def _known(app: App, name: str) -> Queue:
+    check_queue_name(name, "NAME")
+    found = {queue.name: queue for queue in app.cue.queues()}
+    if name not in found:
+        raise NotFound(
+            f"there is no queue {name!r}: none was set and no job is in it.{_near(name, found)}"
+        )
+    return found[name]
+
+
+def _near(name: str, names: Any) -> str:
+    near = difflib.get_close_matches(name, list(names), n=1)
+    return f" Did you mean {near[0]!r}?" if near else ""
+
+
+def counts(stats: QueueStats) -> list[str]:
+    """One text per state; what the store cannot count is a dash."""
+    more = "+" if stats.approximate else ""
+    return [f"{stats.counts[s]:,}{more}" if s in stats.counts else "–" for s in State]
+
+
+def late(stats: QueueStats, now: Moment) -> str:
+    """How long the oldest due job has waited."""
+    seconds = lateness(stats, now)
+    return "" if not seconds else output.length(seconds)
+
+
+def lateness(stats: QueueStats, now: Moment) -> float | None:
+    return None if stats.oldest_due_at is None else max(0, now - stats.oldest_due_at) / 1000
+
+
+def queue_members(queue: Queue, stats: QueueStats, now: Moment) -> dict[str, Any]:
+    """A queue as JSON: settings, counts, the oldest due."""
+    oldest = stats.oldest_due_at
+    return {
+        "name": queue.name,
+        "paused": queue.paused,
+        **_members(queue),
+        "counts": {str(state): stats.counts.get(state) for state in State},
+        "approximate": stats.approximate,
+        "oldest_due_at": None if oldest is None else render(oldest),
+        "lateness_seconds": lateness(stats, now),
+    }
+
+
+def _members(queue: Queue) -> dict[str, Any]:
+    members = asdict(queue) | {"completion": queue.completes_on}
+    del members["name"], members["paused"]
+    return members
+
+
+def _settings(queue: Queue) -> dict[str, str]:
+    """The settings as people read them."""
+    retry = queue.retry
+    return {
+        "paused": "yes" if queue.paused else "no",
+        "sink": output.clean(queue.sink) or "none: pulled by workers",
+        "completion": queue.completes_on,
+        "max attempts": str(queue.max_attempts),
+        "retry": f"after {output.length(retry.initial_seconds)}, then × {retry.factor:g}, "
+        f"at most {output.length(retry.max_seconds)}",
+        "lease": output.length(queue.lease_seconds),
+        "timeout": _maybe(queue.timeout_seconds),
+        "retention": _maybe(queue.retention_seconds),
+    }
+
+
+def _settings_line(queue: Queue) -> str:
+    paused = output.paint("paused, ", "yellow") if queue.paused else ""
+    sink = output.clean(queue.sink) or "pulled"
+    attempts = f"{queue.max_attempts} attempts, lease {output.length(queue.lease_seconds)}"
+    return f"{paused}{sink}, {attempts}, kept {_maybe(queue.retention_seconds)}"
+
+
+def _maybe(seconds: float | None) -> str:
+    return "none" if seconds is None else output.length(seconds)
+
+
+def _given_settings(options: dict[str, Any]) -> dict[str, Any]:
+    """The options as `set_queue` takes them."""
+    settings: dict[str, Any] = {
+        n: options[n] for n in ("sink", "completion", "max_attempts") if n in options
+    }
+    retry = {}
+    if "retry_initial" in options:
+        retry["initial_seconds"] = read_length(options["retry_initial"], "--retry-initial")
+    if "retry_factor" in options:
+        retry["factor"] = options["retry_factor"]
+    if "retry_max" in options:
+        retry["max_seconds"] = read_length(options["retry_max"], "--retry-max")
+    if retry:
+        settings["retry"] = retry
+    if "lease" in options:
+        settings["lease_seconds"] = read_length(options["lease"], "--lease")
+    for name in ("timeout", "retention"):
+        if name in options:
+            settings[f"{name}_seconds"] = maybe_length(options[name], f"--{name}")
+    return settings
+
+
+def _changes(before: Queue, new: Queue) -> list[tuple[str, Any, Any]]:
+    old, now = _members(before), _members(new)
+    return [(name, old[name], now[name]) for name in now if old[name] != now[name]]
+
+
+def _change_lines(before: Queue, new: Queue) -> list[list[str]]:
+    old, now = _settings(before), _settings(new)
+    names = [name for name in now if name != "paused" and old[name] != now[name]]
+    return [[name, old[name], now[name]] for name in names]

@@ -1,0 +1,116 @@
+"""What the doctor looks at in an SQLite file."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from oncue.cli.findings import Finding, bad, disk, ok, size, warn
+from oncue.core.errors import OncueError
+from oncue.scheduler import Scheduler
+from oncue.stores.sqlite import SqliteStore
+from oncue.stores.sqlite.statements import migrations
+
+SAFE_SQLITE = (3, 51, 3)
+LARGE_LOG = 256 * 1024**2
+SHARED = {"9p", "virtiofs", "vboxsf", "drvfs"}  # the store itself refuses real network ones
+VOLATILE = {"tmpfs", "ramfs", "devtmpfs"}
+LAYERED = {"overlay", "aufs"}
+
+
+def sqlite(cue: Scheduler, facts: dict[str, Any]) -> Iterator[Finding]:
+    assert isinstance(cue.store, SqliteStore)
+    path = Path(facts["path"])
+    yield _durability(facts)
+    yield _version(facts)
+    yield _schema(facts)
+    yield _file_system(facts["file_system"])
+    yield from disk(path)
+    yield _log(path)
+    yield _integrity(cue.store)
+
+
+def _durability(facts: dict[str, Any]) -> Finding:
+    told = f"journal_mode {facts['journal_mode']}, synchronous {facts['synchronous']}"
+    if facts["journal_mode"] == "wal" and facts["synchronous"] in ("FULL", "EXTRA"):
+        return ok("durability", f"{told}: what is acknowledged survives a power cut.")
+    return bad(
+        "durability",
+        f"{told}: what is acknowledged may be lost in a power cut.",
+        "Put the file on a local disk that allows SQLite's write-ahead log.",
+    )
+
+
+def _version(facts: dict[str, Any]) -> Finding:
+    version = tuple(int(part) for part in facts["sqlite"].split(".")[:3])
+    if version >= SAFE_SQLITE:
+        return ok("SQLite", f"{facts['sqlite']}.")
+    safe = ".".join(map(str, SAFE_SQLITE))
+    return bad(
+        "SQLite",
+        f"{facts['sqlite']} has a fault that can damage the file when its log starts anew.",
+        f"Upgrade: pip install 'apsw>={safe}'",
+    )
+
+
+def _schema(facts: dict[str, Any]) -> Finding:
+    known = len(migrations())
+    if facts["schema"] == known:
+        return ok("schema", f"version {known}, the current one.")
+    return bad(
+        "schema",
+        f"version {facts['schema']}, but this oncue works with {known}.",
+        "Upgrade oncue on every machine that uses the file.",
+    )
+
+
+def _file_system(kind: str) -> Finding:
+    if kind in SHARED or kind.startswith("fuse"):
+        return warn(
+            "file system",
+            f"{kind}: a disk behind another program, whose locks and syncs may not hold.",
+            "Put the file on a local disk.",
+        )
+    if kind in VOLATILE:
+        return warn(
+            "file system",
+            f"{kind}: kept in memory, so a restart of the machine loses everything.",
+            "Put the file on a disk.",
+        )
+    if kind in LAYERED:
+        return warn(
+            "file system",
+            f"{kind}: the layer of a container, which goes when the container goes.",
+            "Put the file on a volume.",
+        )
+    return ok("file system", f"{kind or 'of a kind that this system does not tell'}.")
+
+
+def _log(path: Path) -> Finding:
+    try:
+        length = Path(f"{path}-wal").stat().st_size
+    except OSError:
+        length = 0
+    if length <= LARGE_LOG:
+        return ok("write-ahead log", f"{size(length)}.")
+    return warn(
+        "write-ahead log",
+        f"{size(length)}: something has been reading for long and keeps it from being emptied.",
+        "End long transactions on the file, such as a forgotten sqlite3 shell or a backup.",
+    )
+
+
+def _integrity(store: SqliteStore) -> Finding:
+    try:
+        with store.db.reading() as tx:
+            answers = [str(row[0]) for row in tx.execute("PRAGMA quick_check(5)")]
+    except OncueError as error:
+        answers = [str(error)]
+    if answers == ["ok"]:
+        return ok("integrity", "the file is sound.")
+    return bad(
+        "integrity",
+        "; ".join(answers),
+        "Stop everything that uses the file, copy it, and restore it from a backup or a dump.",
+    )

@@ -1,0 +1,83 @@
+"""Ending in two stages: SIGTERM or Ctrl-C asks for an end in good order, a second one ends at once.
+
+Nothing is lost by the second: what was acknowledged is durable, and what was under way is taken
+back when its lease ends.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+from contextlib import suppress
+from queue import Empty, SimpleQueue
+from types import FrameType, TracebackType
+
+from oncue.clock import SystemClock
+
+SIGNALS = (signal.SIGTERM, signal.SIGINT)
+# Some supervisors signal a process and then its whole group: the same wish, twice.
+SAME_WISH_SECONDS = 0.3
+
+
+class Stopping:
+    """`with` it, the main thread waits here."""
+
+    def __init__(self, meanwhile: str) -> None:
+        """`meanwhile` is what goes on after the first signal: 'finishing …'."""
+        self._meanwhile = meanwhile
+        self._clock = SystemClock()
+        self._asked_at: float | None = None
+        # An Event would not do: its lock may be held by the very code that a signal interrupts.
+        self._told: SimpleQueue[None] = SimpleQueue()
+        self._before: dict[signal.Signals, object] = {}
+
+    def __enter__(self) -> Stopping:
+        self._before = {number: signal.signal(number, self._signalled) for number in SIGNALS}
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        for number, handler in self._before.items():
+            signal.signal(number, handler)  # type: ignore[arg-type]
+
+    @property
+    def asked(self) -> bool:
+        """Whether somebody wanted it to end."""
+        return self._asked_at is not None
+
+    def wait(self, seconds: float | None = None) -> bool:
+        """Wait so long, or until it is to end. Whether it is to end."""
+        try:
+            self._told.get(timeout=seconds)
+        except Empty:
+            return False
+        return True
+
+    def end(self) -> None:
+        """It came to its end by itself."""
+        self._told.put(None)
+
+    def _signalled(self, number: int, frame: FrameType | None) -> None:
+        now = self._clock.monotonic()
+        if self._asked_at is not None:
+            if now - self._asked_at < SAME_WISH_SECONDS:
+                return
+            _say("Stopped at once; what was under way is taken back when its lease ends.")
+            with suppress(Exception):
+                sys.stdout.flush()
+            os._exit(128 + number)
+        self._asked_at = now
+        _say(f"Stopping: {self._meanwhile}. Ctrl-C again stops at once.")
+        self._told.put(None)
+
+
+def _say(text: str) -> None:
+    """Without the buffers of `sys.stderr`, which the signal may have interrupted."""
+    with suppress(OSError):
+        clear = b"\r\x1b[K" if os.isatty(2) else b""
+        os.write(2, clear + text.encode() + b"\n")

@@ -1,0 +1,82 @@
+"""Moments and lengths as people type them."""
+
+from __future__ import annotations
+
+import re
+from datetime import datetime
+
+from oncue.core import duration, moment
+from oncue.core.errors import InvalidInput
+from oncue.core.moment import Moment
+
+_LOCAL = re.compile(r"\d{4}-\d\d-\d\d[ Tt]\d\d:\d\d(:\d\d(\.\d{1,6})?)?", re.ASCII)
+_NUMBER = r"\d+(?:\.\d+)?"
+_SHORT = re.compile(rf"(?:{_NUMBER}(?:ms|[smhdw]))+", re.ASCII)
+_PART = re.compile(rf"({_NUMBER})(ms|[smhdw])", re.ASCII)
+_UNITS = {"ms": 0.001, "s": 1, "m": 60, "h": 3_600, "d": 86_400, "w": 604_800}
+
+
+def read_moment(text: str | None, option: str) -> datetime | None:
+    """The moment that a text names: RFC 3339, or without an offset, in local time."""
+    if text is None:
+        return None
+    if _LOCAL.fullmatch(text):
+        return _local(text, option)
+    try:
+        return moment.to_datetime(moment.parse(text))
+    except InvalidInput:
+        raise InvalidInput(
+            f"{text!r} is not a time; write it like 2026-12-01T09:30:00Z, "
+            "or in local time like '2026-12-01 09:30'.",
+            option,
+        ) from None
+
+
+def read_point(text: str | None, option: str) -> Moment | None:
+    """The same in milliseconds."""
+    when = read_moment(text, option)
+    return None if when is None else moment.from_datetime(when, option)
+
+
+def read_length(text: str, option: str) -> float:
+    """Seconds: from a number of them, short forms such as 90s, 15m, 2h30m, 3d, or ISO 8601."""
+    if re.fullmatch(_NUMBER, text, re.ASCII):
+        return duration.seconds(float(text), option)
+    if _SHORT.fullmatch(text):
+        parts = _PART.findall(text)
+        return duration.seconds(sum(float(n) * _UNITS[unit] for n, unit in parts), option)
+    try:
+        return duration.seconds(text.upper(), option)
+    except InvalidInput:
+        raise InvalidInput(
+            f"{text!r} is not a length of time; write seconds, or 90s, 15m, 2h30m, 3d, or ISO 8601 "
+            "such as PT15M.",
+            option,
+        ) from None
+
+
+def maybe_length(text: str, option: str) -> float | None:
+    """The same, where `none` means without end."""
+    return None if text.lower() == "none" else read_length(text, option)
+
+
+def _local(text: str, option: str) -> datetime:
+    try:
+        naive = datetime.fromisoformat(text)
+        local = naive.astimezone()
+        again = naive.replace(fold=1).astimezone()
+    except (ValueError, OverflowError, OSError) as problem:
+        raise InvalidInput(f"{text!r} is not a moment: {problem}.", option) from None
+    if local.replace(tzinfo=None) != naive:
+        raise InvalidInput(
+            f"{text!r} does not exist in local time: clocks go forward over it. "
+            f"Did you mean '{max(local, again):%Y-%m-%d %H:%M}'?",
+            option,
+        )
+    if local.utcoffset() != again.utcoffset():
+        raise InvalidInput(
+            f"{text!r} happens twice in local time: clocks go back over it. "
+            f"Write {local.isoformat()} or {again.isoformat()}.",
+            option,
+        )
+    return local

@@ -1,0 +1,263 @@
+"""`oncue dump` and `oncue restore`: a whole store out, a whole store in."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, BinaryIO
+
+import click
+
+from oncue.cli.app import App, common, discard_output, examples
+from oncue.core.errors import InvalidInput
+from oncue.core.queue import check_queue_name
+
+if TYPE_CHECKING:
+    from oncue.dump import Counts
+    from oncue.dumping import Interrupted
+    from oncue.restoring import Restore, Restored
+
+
+@click.command(
+    help=examples(
+        "oncue dump jobs.ndjson",
+        "oncue dump jobs.ndjson --resume",
+        "oncue dump | gzip > jobs.ndjson.gz",
+    )
+    + "\n\nWrite the whole store as JSON lines: queues, jobs of every state, their history. "
+    "Without FILE, or with -, to standard output. Jobs that change meanwhile are in it once, as "
+    "they were or as they are."
+)
+@click.argument("file", type=click.Path(dir_okay=False, allow_dash=True), default="-")
+@click.option("--queue", metavar="NAME", help="Only this queue and its jobs.")
+@click.option("--resume", is_flag=True, help="Go on with a FILE whose dump was interrupted.")
+@common
+@click.pass_obj
+def dump(app: App, file: str, queue: str | None, resume: bool) -> None:
+    from oncue.cli.place import require_file
+
+    if file == "-" and (resume or app.as_json):
+        option = "--resume" if resume else "--json"
+        raise click.UsageError(f"{option} needs a FILE; standard output gets the dump itself.")
+    if queue is not None:
+        check_queue_name(queue)
+    require_file(app)
+    with _explained(file):
+        if file == "-":
+            counts = _dump(app, sys.stdout.buffer, queue, None)
+        else:
+            counts = _dump_to_file(app, Path(file), queue, resume)
+    _tell_dumped(app, file, counts)
+
+
+def _dump_to_file(app: App, path: Path, queue: str | None, resume: bool) -> Counts:
+    from oncue import dumping
+
+    if not resume:
+        with _created(path) as out:
+            return _dump(app, out, queue, None)
+    with path.open("r+b") as out:
+        try:
+            since = dumping.interrupted(out)
+        except InvalidInput as problem:
+            raise InvalidInput(f"{path}: {problem}") from None
+        _refuse_others(app, path, queue, since)
+        if since.complete is not None:
+            return since.complete
+        out.truncate(since.size)
+        out.seek(since.size)
+        counts = _dump(app, out, queue, since)
+        os.fsync(out.fileno())
+        return counts
+
+
+@contextmanager
+def _created(path: Path) -> Iterator[BinaryIO]:
+    device = path.exists() and not path.is_file()
+    try:
+        with path.open("wb" if device else "xb") as out:
+            yield out
+            out.flush()
+            if not device:
+                os.fsync(out.fileno())
+    except FileExistsError:
+        raise InvalidInput(
+            f"{path}: the file exists. Choose another name; or, if a dump to it was interrupted, "
+            f"go on with: oncue dump {path} --resume"
+        ) from None
+
+
+def _refuse_others(app: App, path: Path, queue: str | None, since: Interrupted) -> None:
+    """A dump goes on only from where it came."""
+    from oncue import dumping
+
+    header = since.header
+    if header is None:
+        return
+    if header.queue != queue:
+        what = f"--queue {header.queue}" if header.queue else "no --queue"
+        raise InvalidInput(f"{path}: this dump was begun with {what}; go on with the same.")
+    here = dumping.origin(app.cue.store)
+    if header.store.get("path") != here.get("path"):
+        raise InvalidInput(
+            f"{path}: this dump was begun from {header.store.get('path', header.store)}, not from "
+            f"{here.get('path', here)}; go on from the same store, or dump to another file."
+        )
+
+
+def _dump(app: App, out: BinaryIO, queue: str | None, since: Interrupted | None) -> Counts:
+    from oncue import dumping
+    from oncue.cli.progress import ProgressBar
+
+    bar = ProgressBar("dump", None)
+    if bar.shown:
+        bar = ProgressBar("dump", _expected(app, queue))
+    try:
+        return dumping.write(
+            app.cue.store,
+            out,
+            queue,
+            since,
+            lambda now: bar.update(now.counts.jobs, f"{now.counts.jobs:,} jobs"),
+        )
+    finally:
+        bar.clear()
+
+
+def _expected(app: App, queue: str | None) -> int:
+    names = [one.name for one in app.cue.queues() if queue is None or one.name == queue]
+    return sum(sum(app.cue.stats(name).counts.values()) for name in names)
+
+
+@contextmanager
+def _explained(file: str) -> Iterator[None]:
+    """Whatever ends a dump early: what to do next."""
+    try:
+        yield
+    except BrokenPipeError:
+        # Not the usual shrug: a dump that ends early is no dump.
+        discard_output()
+        raise click.ClickException("standard output was closed; the dump is incomplete.") from None
+    except FileNotFoundError:
+        raise InvalidInput(f"{file}: there is no such file to resume, or no such folder.") from None
+    except OSError as error:
+        name = "standard output" if file == "-" else file
+        if file == "-":
+            discard_output()
+        raise click.ClickException(
+            f"{name}: {error.strerror}; the dump is incomplete. Make room, or choose another "
+            f"place.{_go_on(file)}"
+        ) from None
+    except KeyboardInterrupt:
+        click.echo(f"\nThe dump is incomplete.{_go_on(file)}", err=True)
+        raise
+
+
+def _go_on(file: str) -> str:
+    return f" Go on with: oncue dump {file} --resume" if Path(file).is_file() else ""
+
+
+def _tell_dumped(app: App, file: str, counts: Counts) -> None:
+    from oncue.cli import output
+    from oncue.cli.progress import counted
+
+    size = None if file == "-" else Path(file).stat().st_size
+    if app.as_json:
+        told = {"file": file, "bytes": size, "jobs": counts.jobs, "queues": counts.queues}
+        output.document(told)
+        return
+    where = "to standard output" if size is None else f"to {file} ({size:,} bytes)"
+    what = f"{counted(counts.jobs, 'job')} and {counted(counts.queues, 'queue')}"
+    click.echo(f"Dumped {what} {where}.", err=True)
+
+
+@click.command(
+    help=examples(
+        "oncue restore jobs.ndjson --dry-run",
+        "oncue --store sqlite:///new.db restore jobs.ndjson",
+        "zcat jobs.ndjson.gz | oncue restore - --release",
+    )
+    + "\n\nTake a dump into the store. It comes from FILE or, with -, from standard input. Jobs "
+    "whose ids are there are left alone, so an interrupted restore is simply repeated. The "
+    "queues of the dump are paused; let them go with --release or 'oncue queues resume', once "
+    "nothing else works on the old store."
+)
+@click.argument("file", type=click.Path(exists=True, dir_okay=False, allow_dash=True))
+@click.option("--release", is_flag=True, help="At the end, resume the queues that were going.")
+@click.option("--dry-run", is_flag=True, help="Check the dump and count; store nothing.")
+@common
+@click.pass_obj
+def restore(app: App, file: str, release: bool, dry_run: bool) -> None:
+    from oncue.restoring import Restore
+
+    restoring = Restore(None if dry_run and _absent(app) else app.cue.store, dry_run=dry_run)
+    with _opened(file) as source:
+        try:
+            restored = _restore(restoring, source, file)
+        except InvalidInput as problem:
+            name = "standard input" if file == "-" else file
+            raise InvalidInput(f"{name}: {problem}") from None
+    if release:
+        restoring.release()
+    _tell_restored(app, restored, dry_run)
+
+
+def _absent(app: App) -> bool:
+    from oncue.cli.place import file_of
+
+    path = file_of(app.settings["store"].value)
+    return path is not None and not path.exists()
+
+
+@contextmanager
+def _opened(file: str) -> Iterator[BinaryIO]:
+    if file == "-":
+        yield sys.stdin.buffer
+        return
+    with Path(file).open("rb") as source:
+        yield source
+
+
+def _restore(restoring: Restore, source: BinaryIO, file: str) -> Restored:
+    from oncue.cli.progress import ProgressBar
+
+    bar = ProgressBar("restore", None if file == "-" else os.stat(file).st_size)
+    try:
+        return restoring.read(source, lambda now: bar.update(now.size, f"{now.counts.jobs:,} jobs"))
+    finally:
+        bar.clear()
+
+
+def _tell_restored(app: App, restored: Restored, dry_run: bool) -> None:
+    from oncue.cli import output
+    from oncue.cli.progress import counted
+
+    if app.as_json:
+        output.document({"dry_run": dry_run, **_members(restored)})
+        return
+    would = "Would store" if dry_run else "Stored"
+    what = f"{counted(restored.stored, 'job')} and {counted(restored.queues, 'queue')}"
+    click.echo(f"{would} {what}.")
+    if restored.existing:
+        there = counted(restored.existing, "job")
+        click.echo(f"There already, and left alone: {there}.")
+    if restored.kept_queues:
+        names = ", ".join(restored.kept_queues)
+        click.echo(f"These queues have other settings here, and keep them: {names}.")
+    if restored.paused and not dry_run:
+        names = ", ".join(restored.paused)
+        click.echo(f"Paused: {names}. Let them go with: oncue queues resume NAME")
+
+
+def _members(restored: Restored) -> dict[str, object]:
+    return {
+        "stored": restored.stored,
+        "existing": restored.existing,
+        "queues": restored.queues,
+        "kept_queues": restored.kept_queues,
+        "paused": restored.paused,
+        "released": restored.released,
+    }

@@ -1,0 +1,149 @@
+"""`oncue worker`: runs the handlers that a module registers."""
+
+from __future__ import annotations
+
+import importlib
+import os
+import sys
+import threading
+from concurrent.futures import Future
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from oncue.cli.app import App, examples, refuse_json
+
+if TYPE_CHECKING:
+    from oncue.scheduler import Scheduler
+    from oncue.worker import Worker
+
+
+@click.command(
+    help=examples(
+        "oncue worker tasks:cue",
+        "oncue worker shop.tasks:cue --concurrency 4",
+        "oncue worker tasks:cue --until-empty",
+    )
+    + "\n\nDo the jobs of the queues that a module has handlers for. MODULE is imported, also from"
+    " the current folder; SCHEDULER is its name for the Scheduler that the handlers are "
+    "registered with, and whose store is used. SIGTERM or Ctrl-C ends it: the first lets running"
+    " handlers finish, the second does not."
+)
+@click.argument("place", metavar="MODULE:SCHEDULER")
+@click.option("--concurrency", type=click.IntRange(min=1), help="Handlers that run side by side.")
+@click.option("--name", help="The name that claims are held under; of this worker alone.")
+@click.option("--until-empty", is_flag=True, help="End when nothing is left to do.")
+@click.option("--no-engine", is_flag=True, help="Run no loops; somebody else does ('oncue serve').")
+@click.pass_obj
+def worker(
+    app: App,
+    place: str,
+    concurrency: int | None,
+    name: str | None,
+    until_empty: bool,
+    no_engine: bool,
+) -> None:
+    from oncue.cli.serve import place as store_of
+    from oncue.worker import Worker
+
+    refuse_json(app)
+    if app.settings["store"].origin == "option":
+        raise click.UsageError("--store does not apply here: the module's Scheduler names its own.")
+    if concurrency is not None:
+        app.give("concurrency", concurrency)
+    cue = scheduler_at(place)
+    working = Worker(cue, concurrency=app.settings["concurrency"].value, name=name)
+    queues = ", ".join(cue.handlers.queues)
+    click.echo(f"oncue worker {working.name}: queues {queues}; {store_of(cue)}.", err=True)
+    if not no_engine:
+        cue.run_loops()
+    _work(cue, working, until_empty)
+
+
+def _work(cue: Scheduler, working: Worker, until_empty: bool) -> None:
+    """In a thread of its own, so that the signals come here."""
+    from oncue.cli.stopping import Stopping
+
+    ended: Future[None] = Future()
+    with Stopping("letting running handlers finish") as stopping:
+
+        def run() -> None:
+            try:
+                working.run(until_empty=until_empty)
+            except BaseException as error:
+                ended.set_exception(error)
+            else:
+                ended.set_result(None)
+            stopping.end()
+
+        threading.Thread(target=run, name="oncue-worker", daemon=True).start()
+        stopping.wait()
+        working.stop()
+        ended.result()
+        cue.close()
+    click.echo("Stopped." if stopping.asked else "Nothing is left to do.", err=True)
+
+
+def scheduler_at(place: str) -> Scheduler:
+    """The Scheduler that a module has under a name."""
+    from oncue.scheduler import Scheduler
+
+    module_name, colon, attribute = place.partition(":")
+    if not colon or not module_name or not attribute or "/" in place:
+        raise _wrong(f"{place!r} is not MODULE:SCHEDULER; write it like tasks:cue.")
+    if module_name.endswith(".py"):
+        better = f"{module_name.removesuffix('.py')}:{attribute}"
+        raise _wrong(f"give the module, not its file: {better}")
+    module = _imported(module_name)
+    found: Any = module
+    for name in attribute.split("."):
+        if not hasattr(found, name):
+            raise _wrong(f"module {module_name!r} has no {attribute!r}.{_hint(module)}")
+        found = getattr(found, name)
+    if not isinstance(found, Scheduler):
+        kind = type(found).__name__
+        raise _wrong(f"{place} is not a Scheduler but of type {kind}.{_hint(module)}")
+    if not found.handlers.queues:
+        raise _wrong(
+            f"{place} has no handlers; decorate a function in {module_name} with "
+            f"@{attribute}.handler('queue')."
+        )
+    return found
+
+
+def _imported(name: str) -> object:
+    sys.path.insert(0, os.getcwd())
+    try:
+        return importlib.import_module(name)
+    except ModuleNotFoundError as error:
+        if error.name is None or not (name == error.name or name.startswith(f"{error.name}.")):
+            raise _wrong(f"importing {name!r} failed: {error}. Install what is missing.") from error
+        raise _wrong(
+            f"there is no module {name!r} in {os.getcwd()} or among the installed ones. "
+            "Change to the folder that has it, or install it."
+        ) from None
+    except Exception as error:
+        raise _wrong(
+            f"importing {name!r} failed: {type(error).__name__}: {error} ({_line(error)})."
+        ) from error
+
+
+def _line(error: Exception) -> str:
+    """Where in the user's code it happened."""
+    import traceback
+
+    if isinstance(error, SyntaxError):
+        return f"{error.filename}, line {error.lineno}"
+    frame = traceback.extract_tb(error.__traceback__)[-1]
+    return f"{frame.filename}, line {frame.lineno}"
+
+
+def _hint(module: object) -> str:
+    from oncue.scheduler import Scheduler
+
+    names = [name for name, value in vars(module).items() if isinstance(value, Scheduler)]
+    return f" Its Schedulers: {', '.join(names)}." if names else " It has no Scheduler at all."
+
+
+def _wrong(text: str) -> click.BadParameter:
+    return click.BadParameter(text, param_hint="MODULE:SCHEDULER")

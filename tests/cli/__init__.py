@@ -1,0 +1,1 @@
+"""The program as people and scripts meet it: started for real, with and without a terminal."""

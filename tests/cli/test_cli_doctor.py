@@ -1,0 +1,178 @@
+"""`oncue doctor`: what is well, what is not, and what to do about it."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Any
+
+import apsw
+import pytest
+
+from oncue import Queue, Scheduler
+from oncue.clock import FakeClock, SystemClock
+
+from .terminal import run, see
+
+MINUTE = 60.0
+
+
+def scheduler(folder: Path, *, ago_seconds: float = 0.0) -> Scheduler:
+    """On the store of the folder; `ago_seconds`: as if it were so long ago."""
+    clock = FakeClock(SystemClock().now() - round(ago_seconds * 1000))
+    return Scheduler(f"sqlite:///{folder}/oncue.db", clock=clock)
+
+
+def levels(told: dict[str, Any]) -> dict[str, str]:
+    worst = {"ok": 0, "warn": 1, "bad": 2}
+    found: dict[str, str] = {}
+    for finding in told["findings"]:
+        known = found.get(finding["name"], "ok")
+        found[finding["name"]] = max(known, finding["level"], key=lambda level: worst[level])
+    return found
+
+
+def todo(told: dict[str, Any], name: str) -> str:
+    found = [f for f in told["findings"] if f["name"] == name and f["level"] != "ok"]
+    return str(found[0]["todo"])
+
+
+@pytest.fixture
+def place(tmp_path: Path) -> Path:
+    with scheduler(tmp_path) as cue:
+        cue.set_queue("mail", sink="log:")
+    return tmp_path
+
+
+def test_a_sound_store_is_told_to_be_sound(place: Path) -> None:
+    ended = run("doctor", "--json", cwd=place)
+    assert ended.code == 0
+    told = ended.json
+    assert told["ok"] is True
+    assert told["store"]["synchronous"] == "FULL"
+    assert told["store"]["journal_mode"] == "wal"
+    assert told["store"]["path"] == f"{place}/oncue.db"
+    expected = {
+        *("store", "durability", "SQLite", "schema", "file system", "disk space"),
+        *("write-ahead log", "integrity", "clock", "lateness", "claims", "paused queues", "sinks"),
+    }
+    found = levels(told)
+    assert set(found) == expected
+    assert {name for name, level in found.items() if level == "bad"} == set()
+
+
+def test_people_get_lines_with_marks(place: Path) -> None:
+    shown = see("doctor", cwd=place)
+    assert shown.code == 0
+    assert "✓ durability: journal_mode wal, synchronous FULL" in shown.out
+    assert "0 bad" in shown.out
+
+
+def test_work_that_waits_for_somebody_is_a_warning(place: Path) -> None:
+    with scheduler(place, ago_seconds=10 * MINUTE) as cue:
+        cue.schedule(queue="mail")
+        cue.schedule(queue="pulled")
+        cue.schedule(queue="held")
+        cue.pause("held")
+        held = Queue("claimed", lease_seconds=1.0)
+        cue.schedule(queue="claimed")
+        cue.store.claim([held], "somebody", 1, cue.clock.now())
+    ended = run("doctor", "--json", cwd=place)
+    assert ended.code == 0
+    found = levels(ended.json)
+    assert found["lateness"] == found["claims"] == found["paused queues"] == "warn"
+    assert "oncue serve" in todo(ended.json, "lateness")
+    assert todo(ended.json, "paused queues") == "Let it go: oncue queues resume held"
+    assert "reclaimer" in todo(ended.json, "claims")
+
+
+def test_a_sink_that_cannot_be_opened_is_bad(place: Path) -> None:
+    with scheduler(place) as cue:
+        cue.store.put_queue(Queue("lost", sink="pigeon:roof"))
+    ended = run("doctor", cwd=place)
+    assert ended.code == 1
+    assert "✗ sinks: the sink of queue lost cannot be opened" in ended.out
+    assert "→ Give it another one: oncue queues set lost --sink URL" in ended.out
+
+
+def test_a_missing_file_is_bad_and_stays_missing(tmp_path: Path) -> None:
+    ended = run("doctor", "--json", cwd=tmp_path)
+    assert ended.code == 1
+    assert ended.json["ok"] is False
+    assert "there is no such file" in ended.json["findings"][0]["text"]
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_locked_file_is_told_with_the_next_step(place: Path) -> None:
+    connection = apsw.Connection(str(place / "oncue.db"))
+    connection.execute("BEGIN IMMEDIATE")
+    try:
+        ended = run("doctor", cwd=place)
+    finally:
+        connection.execute("ROLLBACK")
+        connection.close()
+    assert ended.code == 1
+    assert "locked by another process" in ended.out
+    assert "Find the program that holds a long transaction" in ended.out
+
+
+def test_something_else_in_the_place_of_the_file_is_told(tmp_path: Path) -> None:
+    (tmp_path / "oncue.db").write_text("a letter")
+    assert "not an SQLite database" in run("doctor", cwd=tmp_path).out
+    (tmp_path / "oncue.db").unlink()
+    (tmp_path / "oncue.db").mkdir()
+    assert "cannot be opened" in run("doctor", cwd=tmp_path).out
+
+
+def test_a_newer_schema_is_told(place: Path) -> None:
+    connection = apsw.Connection(str(place / "oncue.db"))
+    connection.execute("PRAGMA user_version = 99")
+    connection.close()
+    ended = run("doctor", cwd=place)
+    assert ended.code == 1
+    assert "its schema is version 99" in ended.out
+
+
+def test_a_damaged_file_is_bad(place: Path) -> None:
+    with scheduler(place) as cue:
+        cue.schedule_many({"payload": "x" * 400, "queue": "mail"} for _ in range(2000))
+    path = place / "oncue.db"
+    content = bytearray(path.read_bytes())
+    for page in range(60, len(content) // 8192, 3):
+        content[page * 8192 : page * 8192 + 4096] = b"\x55" * 4096
+    path.write_bytes(content)
+    ended = run("doctor", "--json", cwd=place)
+    assert ended.code == 1
+    assert levels(ended.json)["integrity"] == "bad"
+
+
+def test_memory_is_no_place_for_jobs(tmp_path: Path) -> None:
+    ended = run("doctor", "--store=memory:", "--json", cwd=tmp_path)
+    assert ended.code == 0
+    assert levels(ended.json)["store"] == "warn"
+
+
+def test_a_large_log_is_a_warning(place: Path) -> None:
+    reader = apsw.Connection(str(place / "oncue.db"))
+    reader.execute("BEGIN; SELECT * FROM jobs").fetchall()
+    try:
+        with scheduler(place) as cue:
+            cue.schedule(queue="mail")
+        os.truncate(place / "oncue.db-wal", 300 * 1024**2)  # what follows the last commit is noise
+        ended = run("doctor", "--json", cwd=place)
+    finally:
+        reader.execute("ROLLBACK")
+        reader.close()
+    assert ended.code == 0
+    assert levels(ended.json)["write-ahead log"] == "warn"
+
+
+@pytest.mark.skipif(not Path("/dev/shm").is_dir(), reason="there is no file system in memory here")
+def test_a_file_system_in_memory_is_a_warning(tmp_path: Path) -> None:
+    from tempfile import TemporaryDirectory
+
+    with TemporaryDirectory(dir="/dev/shm") as folder:
+        with scheduler(Path(folder)):
+            pass
+        ended = run("doctor", "--json", cwd=Path(folder))
+    assert levels(ended.json)["file system"] == "warn"

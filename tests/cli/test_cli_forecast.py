@@ -1,0 +1,103 @@
+"""`oncue forecast`: what is due ahead and how late it will be."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+from oncue import Scheduler
+from oncue.clock import SystemClock
+from oncue.core.moment import to_datetime
+
+from .terminal import run, see
+
+HOUR = timedelta(hours=1)
+
+
+def scheduler(folder: Path) -> Scheduler:
+    return Scheduler(f"sqlite:///{folder}/oncue.db")
+
+
+def full_hour(ahead: int) -> datetime:
+    """So many full hours from now; the first of them is at least one hour away."""
+    now = to_datetime(SystemClock().now()).astimezone(UTC)
+    return now.replace(minute=0, second=0, microsecond=0) + (ahead + 1) * HOUR
+
+
+def add(folder: Path, count: int, at: datetime, queue: str = "default") -> None:
+    with scheduler(folder) as cue:
+        cue.schedule_many({"queue": queue, "at": at} for _ in range(count))
+
+
+def test_a_burst_is_told_with_its_lateness(tmp_path: Path) -> None:
+    at = full_hour(1)
+    add(tmp_path, 4000, at)
+    ended = run("forecast", "--rate", "120", cwd=tmp_path)
+    assert (ended.code, ended.err) == (0, "")
+    first = ended.out.splitlines()[0]
+    assert first.endswith(f"{at:%H:%M} 4,000 are due; at 120/s the last is 33.3 s late.")
+    (line,) = [line for line in ended.out.splitlines() if "█" in line]
+    assert line.split()[-5:] == ["4,000", "█" * 20, "0", "33.3", "s"]
+
+
+def test_as_json_every_step_is_there(tmp_path: Path) -> None:
+    at = full_hour(2)
+    add(tmp_path, 72_000, at)
+    add(tmp_path, 10, at + HOUR)
+    told = run("forecast", "--rate=10", "--hours=6", "--step=hour", "--json", cwd=tmp_path).json
+    assert told["rate_per_second"] == 10
+    assert told["rate_origin"] == "option"
+    steps = {step["begins_at"]: step for step in told["steps"]}
+    burst, after = (
+        steps[f"{at:%Y-%m-%dT%H:00:00.000Z}"],
+        steps[f"{at + HOUR:%Y-%m-%dT%H:00:00.000Z}"],
+    )
+    assert burst["due"] == 72_000
+    assert burst["late_seconds"] == 7200
+    assert burst["backlog"] == 36_000
+    assert after["late_seconds"] == 3601
+    assert sum(step["due"] for step in told["steps"]) == 72_010
+
+
+def test_what_is_overdue_and_what_is_paused_is_told(tmp_path: Path) -> None:
+    with scheduler(tmp_path) as cue:
+        for _ in range(30):
+            cue.schedule(queue="late")
+        for _ in range(5):
+            cue.schedule(queue="held")
+        cue.pause("held")
+    ended = run("forecast", "--rate", "10", cwd=tmp_path)
+    assert "30 are overdue" in ended.out
+    assert "at 10/s they are gone in 3 s." in ended.out
+    assert "Queue held is paused: its 5 jobs are left out." in ended.out
+
+
+def test_without_work_it_says_so(tmp_path: Path) -> None:
+    with scheduler(tmp_path):
+        pass
+    ended = run("forecast", "--rate", "10", cwd=tmp_path)
+    assert "nothing is noticeably late" in ended.out
+    assert "Nothing is due until" in ended.out
+
+
+def test_without_a_rate_it_is_measured_and_leaves_nothing_behind(tmp_path: Path) -> None:
+    add(tmp_path, 10, full_hour(1))
+    ended = run("forecast", cwd=tmp_path)
+    assert ended.code == 0
+    assert "was measured just now on this machine" in ended.err
+    assert [path.name for path in tmp_path.iterdir()] == ["oncue.db"]
+    assert run("forecast", "--json", cwd=tmp_path).json["rate_origin"] == "measured"
+
+
+def test_on_a_terminal_it_is_a_table_with_bars(tmp_path: Path) -> None:
+    add(tmp_path, 500, full_hour(1))
+    shown = see("forecast", "--rate=100", cwd=tmp_path)
+    assert shown.code == 0
+    assert "last is late" in shown.out
+
+
+def test_a_missing_store_is_told(tmp_path: Path) -> None:
+    ended = run("forecast", cwd=tmp_path)
+    assert ended.code == 5
+    assert "there is no such file" in ended.err
+    assert list(tmp_path.iterdir()) == []

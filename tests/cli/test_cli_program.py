@@ -1,0 +1,145 @@
+"""The program as a whole: help, wrong arguments, closed pipes, full disks, how fast it starts."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import click
+import pytest
+
+import oncue
+from oncue.cli import docs
+from oncue.cli.app import COMMANDS
+
+from .terminal import environment, run, see, shell
+
+IMPORTED = """
+import sys
+sys.argv = ["oncue", *{arguments!r}]
+from oncue.cli import main
+try:
+    main()
+except SystemExit as ended:
+    assert not ended.code, ended.code
+print(*sorted({{"apsw", "msgspec", "asyncio", "oncue.scheduler"}} & set(sys.modules)))
+"""
+
+
+ALL = {
+    ctx.command_path: ctx.command
+    for ctx in docs.contexts()
+    if not isinstance(ctx.command, click.Group)
+}
+
+
+def test_the_version_is_the_packages(tmp_path: Path) -> None:
+    ended = run("--version", cwd=tmp_path)
+    assert (ended.code, ended.out) == (0, f"oncue, version {oncue.__version__}\n")
+
+
+@pytest.mark.parametrize("path", ALL)
+def test_help_starts_with_examples_of_the_command(path: str) -> None:
+    help_text = ALL[path].help or ""
+    examples = [line for line in help_text.splitlines() if "$ " in line]
+    assert examples
+    assert any(path in line for line in examples)
+    assert help_text.index("$ ") < 80
+
+
+@pytest.mark.parametrize("path", ALL)
+def test_the_list_of_commands_says_what_each_is_for(path: str) -> None:
+    told = ALL[path].short_help or ""
+    assert 0 < len(told) <= 80
+    assert "$" not in told
+
+
+def test_every_command_shows_its_help(tmp_path: Path) -> None:
+    for name in COMMANDS:
+        ended = run(name, "--help", cwd=tmp_path)
+        assert ended.code == 0, ended.err
+        assert ended.out.startswith(f"Usage: oncue {name}")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_an_unknown_command_is_answered_with_the_nearest(tmp_path: Path) -> None:
+    ended = run("doktor", cwd=tmp_path)
+    assert (ended.code, ended.out) == (2, "")
+    assert "there is no command 'doktor'. Did you mean 'doctor'?" in ended.err
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (("--nonsense",), "No such option"),
+        (("forecast", "--hourz", "3"), "--hours"),
+        (("forecast", "--hours", "0"), "--hours"),
+        (("forecast", "--hours", "-1"), "--hours"),
+        (("forecast", "--rate", "0"), "--rate"),
+        (("forecast", "--step", "day"), "'minute', 'hour'"),
+        (("bench", "--n", "0"), "--n"),
+        (("bench", "--only", "W9"), "--only"),
+        (("bench", "--store", "memory:"), "only SQLite"),
+        (("worker",), "MODULE:SCHEDULER"),
+        (("worker", "x:y", "--concurrency", "0"), "--concurrency"),
+        (("restore",), "FILE"),
+        (("restore", "nothing.ndjson"), "does not exist"),
+        (("dump", "--resume"), "--resume needs a FILE"),
+        (("dump", "--json"), "--json needs a FILE"),
+        (("dump", "x", "--queue", "no/queue"), "a queue name"),
+        (("--json", "serve"), "--json does not apply"),
+        (("completion", "tcsh"), "tcsh"),
+        (("config", "shew"), "Did you mean 'show'"),
+        (("--store", "redis://x", "doctor"), "there is no store for 'redis://x'"),
+        (("--store", "sqlite:jobs.db", "dump"), "sqlite:///jobs.db"),
+    ],
+)
+def test_wrong_arguments_are_named(tmp_path: Path, arguments: tuple[str, ...], said: str) -> None:
+    ended = run(*arguments, cwd=tmp_path)
+    assert ended.code == (1 if "doctor" in arguments else 2)
+    assert said in ended.err + ended.out
+    assert "Traceback" not in ended.err
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("line", ["oncue --help", "oncue config show", "oncue doctor"])
+def test_whoever_reads_may_stop_reading(tmp_path: Path, line: str) -> None:
+    ended = shell(f"({line}; echo $? >&2) | true", cwd=tmp_path)
+    assert "Traceback" not in ended.err
+    assert "Exception" not in ended.err
+
+
+@pytest.mark.parametrize("line", ["oncue --help", "oncue config show", "oncue --json config show"])
+def test_a_full_disk_behind_standard_output_is_told(tmp_path: Path, line: str) -> None:
+    ended = shell(f"{line} > /dev/full", cwd=tmp_path)
+    assert (ended.code, ended.err) == (1, "Error: No space left on device.\n")
+
+
+def test_on_a_terminal_errors_and_help_are_the_same(tmp_path: Path) -> None:
+    assert "Did you mean 'dump'?" in see("dumb", cwd=tmp_path).out
+    assert "Durable scheduling of deferred work." in see("-h", cwd=tmp_path).out
+
+
+@pytest.mark.parametrize("arguments", [["--version"], ["jobs", "list", "--help"]])
+def test_the_program_starts_without_what_it_does_not_need(
+    tmp_path: Path, arguments: list[str]
+) -> None:
+    """What makes it start at once: neither the store nor the engine is imported."""
+    ended = subprocess.run(
+        [sys.executable, "-c", IMPORTED.format(arguments=arguments)],
+        cwd=tmp_path,
+        env=environment(),
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert ended.stdout.splitlines()[-1].split() in ([], ["msgspec"])
+
+
+def test_every_public_name_can_be_imported() -> None:
+    for name in oncue.__all__:
+        assert getattr(oncue, name).__name__ == name
+        assert name in dir(oncue)
+    with pytest.raises(AttributeError, match="Skeduler"):
+        oncue.Skeduler  # noqa: B018

@@ -1,0 +1,156 @@
+"""`oncue queues`: what people see of queues, and how they change them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.cli.terminal import run, scheduler, see, shell
+
+
+@pytest.fixture
+def place(tmp_path: Path) -> Path:
+    with scheduler(tmp_path) as cue:
+        cue.set_queue("audit", sink="log:")
+        cue.schedule_many([{"queue": "mail"}, {"queue": "mail", "delay": 60}])
+        cue.schedule(queue="video", id="v")
+        cue.claim("video", "w")
+    return tmp_path
+
+
+def test_list_counts_the_jobs_of_every_queue(place: Path) -> None:
+    ended = run("queues", "list", cwd=place)
+    head, audit, mail, video = ended.out.splitlines()
+    assert head.split()[:4] == ["queue", "scheduled", "dispatched", "executing"]
+    assert audit.split()[:2] == ["audit", "0"]
+    assert "log:, 3 attempts" in audit
+    assert mail.split()[:3] == ["mail", "2", "0"]
+    assert video.split()[:3] == ["video", "0", "1"]
+    assert "pulled, 3 attempts, lease 60 s, kept 7 d" in video
+
+
+def test_list_as_json(place: Path) -> None:
+    items = {
+        item["name"]: item for item in run("queues", "list", "--json", cwd=place).json["items"]
+    }
+    assert items["mail"]["counts"]["scheduled"] == 2
+    assert items["mail"]["lateness_seconds"] >= 0
+    assert items["audit"]["oldest_due_at"] is None
+    assert items["audit"]["completion"] == "delivery"
+    assert items["video"]["counts"]["dispatched"] == 1
+
+
+def test_a_narrow_terminal_gets_counts_without_settings(place: Path) -> None:
+    shown = see("queues", "list", cwd=place, columns=80).out
+    assert len(shown.splitlines()) == 4
+    assert "settings" not in shown
+
+
+def test_show_tells_settings_and_counts(place: Path) -> None:
+    ended = run("queues", "show", "audit", cwd=place)
+    assert "sink          log:" in ended.out
+    assert "retry         after 1 s, then × 2, at most 100 s" in ended.out
+    assert run("queues", "show", "audit", "--json", cwd=place).json["sink"] == "log:"
+
+
+def test_an_unknown_queue_is_answered_with_the_nearest(place: Path) -> None:
+    ended = run("queues", "show", "mial", cwd=place)
+    assert ended.code == 3
+    assert "there is no queue 'mial'" in ended.err
+    assert "Did you mean 'mail'?" in ended.err
+
+
+def test_set_tells_what_changes_and_replaces_everything(place: Path) -> None:
+    ended = run("queues", "set", "mail", "--max-attempts", "5", "--lease", "2m", cwd=place)
+    lines = [line.split() for line in ended.out.splitlines()]
+    assert lines == [
+        ["setting", "from", "to"],
+        ["max", "attempts", "3", "5"],
+        ["lease", "60", "s", "2", "min"],
+    ]
+    run("queues", "set", "mail", "--retention", "none", "--timeout", "1h", cwd=place)
+    queue = run("queues", "show", "mail", "--json", cwd=place).json
+    assert (queue["max_attempts"], queue["lease_seconds"]) == (3, 60)
+    assert (queue["retention_seconds"], queue["timeout_seconds"]) == (None, 3600)
+    again = run("queues", "set", "mail", "--retention", "none", "--timeout", "1h", cwd=place)
+    assert (again.code, again.out) == (0, "")
+    assert "nothing changes" in again.err
+
+
+def test_set_takes_every_setting(place: Path) -> None:
+    options = ["--sink", "log:", "--completion", "worker", "--max-attempts", "7"]
+    options += ["--retry-initial", "5s", "--retry-factor", "3", "--retry-max", "10m"]
+    options += ["--lease", "30", "--timeout", "1h", "--retention", "PT1H"]
+    changed = run("queues", "set", "new", *options, "--json", cwd=place).json
+    assert changed["retry"] == {"initial_seconds": 5, "factor": 3, "max_seconds": 600}
+    assert changed["changed"]["sink"] == {"from": None, "to": "log:"}
+    queue = run("queues", "show", "new", "--json", cwd=place).json
+    assert (queue["sink"], queue["completion"], queue["max_attempts"]) == ("log:", "worker", 7)
+    assert (queue["lease_seconds"], queue["retention_seconds"]) == (30, 3600)
+
+
+def test_a_dry_run_changes_nothing(place: Path) -> None:
+    ended = run("queues", "set", "audit", "--max-attempts", "5", "--dry-run", cwd=place)
+    assert "log:" in ended.out
+    assert "Nothing was changed" in ended.err
+    assert run("queues", "show", "audit", "--json", cwd=place).json["sink"] == "log:"
+
+
+@pytest.mark.parametrize("dry_run", [[], ["--dry-run"]])
+@pytest.mark.parametrize(
+    ("options", "told"),
+    [
+        (["--sink", "redis:x"], "--sink: there is no sink for 'redis:x'"),
+        (["--completion", "delivery"], "--completion: 'delivery' needs a sink"),
+        (["--retry-max", "-1"], "--retry-max"),
+        (["--retry-factor", "0.5"], "--retry-factor: must be a finite number, at least 1"),
+        (["--lease", "0"], "--lease: must be a finite number"),
+        (["--lease", "none"], "--lease: 'none' is not a length of time"),
+    ],
+)
+def test_wrong_settings_are_refused(
+    place: Path, options: list[str], told: str, dry_run: list[str]
+) -> None:
+    ended = run("queues", "set", "mail", *options, *dry_run, cwd=place)
+    assert ended.code == 2
+    assert told in ended.err
+
+
+def test_a_wrong_name_is_refused(place: Path) -> None:
+    for command in ("show", "set", "pause", "resume"):
+        ended = run("queues", command, "a b", cwd=place)
+        assert ended.code == 2
+        assert "NAME: a queue name is" in ended.err
+
+
+def test_pause_and_resume(place: Path) -> None:
+    assert run("queues", "pause", "mail", cwd=place).out == (
+        "Queue mail is paused; 2 jobs are scheduled.\n"
+    )
+    assert "paused, pulled" in run("queues", "list", cwd=place).out
+    assert run("queues", "show", "mail", "--json", cwd=place).json["paused"] is True
+    assert run("queues", "resume", "mail", "--json", cwd=place).json == {
+        "name": "mail",
+        "paused": False,
+    }
+
+
+def test_pausing_a_queue_that_nobody_knows_is_told(place: Path) -> None:
+    ended = run("queues", "pause", "mial", cwd=place)
+    assert ended.code == 0
+    assert "was not there before" in ended.err
+    assert "Did you mean 'mail'?" in ended.err
+
+
+def test_a_closed_pipe_is_no_failure(place: Path) -> None:
+    ended = shell("oncue queues list | head -1", cwd=place)
+    assert (ended.code, ended.err) == (0, "")
+
+
+def test_no_queues_yet(tmp_path: Path) -> None:
+    with scheduler(tmp_path):
+        pass
+    ended = run("queues", "list", cwd=tmp_path)
+    assert (ended.code, ended.out) == (0, "")
+    assert "There are no queues yet" in ended.err

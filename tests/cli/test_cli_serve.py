@@ -1,0 +1,224 @@
+"""`oncue serve` and `oncue worker`: alive, at work, and stopped in good order."""
+
+from __future__ import annotations
+
+import signal
+import subprocess
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from oncue import Scheduler, State
+
+from .terminal import PATIENCE_SECONDS, PROGRAM, Terminal, environment, run
+
+NEVER = threading.Event()
+TASKS = """
+import os, time
+from oncue import Scheduler
+
+cue = Scheduler("sqlite:///oncue.db")
+number = 3
+
+@cue.handler("quick")
+def quick(job):
+    return job.payload
+
+@cue.handler("slow")
+def slow(job):
+    print("running", flush=True)
+    while not os.path.exists("go"):
+        time.sleep(0.01)
+"""
+
+
+def scheduler(folder: Path) -> Scheduler:
+    return Scheduler(f"sqlite:///{folder}/oncue.db")
+
+
+def await_state(cue: Scheduler, job_id: str, state: State) -> None:
+    give_up = cue.clock.monotonic() + PATIENCE_SECONDS
+    while cue.job(job_id).state is not state:
+        assert cue.clock.monotonic() < give_up, f"it is still {cue.job(job_id).state}"
+        NEVER.wait(0.02)
+
+
+@contextmanager
+def started(*arguments: str, cwd: Path) -> Iterator[subprocess.Popen[str]]:
+    """The program without a terminal, while it runs."""
+    process = subprocess.Popen(
+        [*PROGRAM, *arguments],
+        cwd=cwd,
+        env=environment({"ONCUE_LOG_LEVEL": "INFO"}),
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    try:
+        yield process
+    finally:
+        if process.poll() is None:
+            process.kill()
+            process.wait()
+        for pipe in (process.stdout, process.stderr):
+            assert pipe is not None
+            pipe.close()
+
+
+def ended(process: subprocess.Popen[str]) -> tuple[int, str, str]:
+    out, err = process.communicate(timeout=PATIENCE_SECONDS)
+    return process.returncode, out, err
+
+
+# -- serve -----------------------------------------------------------------------------------------
+
+
+def test_due_jobs_are_delivered_until_it_is_told_to_stop(tmp_path: Path) -> None:
+    with scheduler(tmp_path) as cue:
+        cue.set_queue("mail", sink="log:")
+        first = cue.schedule(1, queue="mail").id
+        with started("serve", cwd=tmp_path) as process:
+            await_state(cue, first, State.SUCCEEDED)
+            second = cue.schedule(2, queue="mail").id  # from another process, while it runs
+            await_state(cue, second, State.SUCCEEDED)
+            process.send_signal(signal.SIGTERM)
+            code, out, err = ended(process)
+    assert (code, out) == (0, "")
+    begin, *rest = err.splitlines()
+    assert begin.startswith(f"oncue serve: pid {process.pid}, store sqlite {tmp_path}/oncue.db")
+    assert "schema 1, journal_mode wal, synchronous FULL; delivering mail → log:." in begin
+    assert any("1 queue ·" in line and "INFO" in line for line in rest)
+    assert rest[-2:] == [
+        "Stopping: finishing deliveries under way. Ctrl-C again stops at once.",
+        "Stopped.",
+    ]
+
+
+def test_on_a_terminal_it_shows_that_it_is_alive(tmp_path: Path) -> None:
+    with scheduler(tmp_path) as cue:
+        cue.schedule(1, delay=3600)
+    with Terminal("serve", cwd=tmp_path, columns=250) as terminal:
+        terminal.expect("1 queue · 1 scheduled · 0 taken · nothing late")
+        assert "no queue has a sink yet" in terminal.screen
+        terminal.interrupt()
+        assert terminal.end() == 0
+    assert "scheduled ·" not in terminal.screen
+    assert terminal.screen.endswith("Stopped.")
+
+
+def test_a_store_in_memory_is_not_served(tmp_path: Path) -> None:
+    ended = run("serve", "--store", "memory:", cwd=tmp_path)
+    assert ended.code == 2
+    assert "there is nothing to serve" in ended.err
+
+
+def test_a_store_that_cannot_be_opened_ends_it_at_once(tmp_path: Path) -> None:
+    (tmp_path / "oncue.db").write_text("hello, I am no database, but I am long enough to be read")
+    ended = run("serve", cwd=tmp_path)
+    assert ended.code == 5
+    assert "not an SQLite database" in ended.err
+
+
+# -- worker ----------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def tasks(tmp_path: Path) -> Path:
+    (tmp_path / "tasks.py").write_text(TASKS)
+    return tmp_path
+
+
+def test_a_worker_does_what_there_is_and_ends(tasks: Path) -> None:
+    with scheduler(tasks) as cue:
+        ids = [cue.schedule(n, queue="quick").id for n in range(20)]
+        ended = run(
+            "worker", "tasks:cue", "--until-empty", "--concurrency=2", "--name=w", cwd=tasks
+        )
+        assert (ended.code, ended.out) == (0, "")
+        assert [cue.job(one).result for one in ids] == list(range(20))
+        assert cue.history(ids[0]).attempts[0].worker == "w"
+    assert ended.err.startswith("oncue worker w: queues quick, slow; store sqlite ")
+    assert ended.err.endswith("Nothing is left to do.\n")
+
+
+def test_the_first_interrupt_lets_a_running_handler_finish(tasks: Path) -> None:
+    with scheduler(tasks) as cue:
+        job_id = cue.schedule(None, queue="slow").id
+        with Terminal("worker", "tasks:cue", cwd=tasks, columns=200) as terminal:
+            terminal.expect("running")
+            terminal.interrupt()
+            terminal.expect("Stopping: letting running handlers finish.")
+            (tasks / "go").touch()
+            assert terminal.end() == 0
+        assert terminal.screen.endswith("Stopped.")
+        assert cue.job(job_id).state is State.SUCCEEDED
+
+
+def test_the_second_interrupt_does_not(tasks: Path) -> None:
+    with scheduler(tasks) as cue:
+        job_id = cue.schedule(None, queue="slow").id
+        with Terminal("worker", "tasks:cue", "--no-engine", cwd=tasks, columns=200) as terminal:
+            terminal.expect("running")
+            terminal.interrupt()
+            terminal.expect("Stopping")
+            NEVER.wait(0.5)  # sooner, it would be the same wish, sent twice
+            terminal.interrupt()
+            assert terminal.end() == 130
+        assert "Stopped at once" in terminal.screen
+        assert cue.job(job_id).state is State.DISPATCHED
+
+
+def test_sigterm_stops_a_worker_in_good_order(tasks: Path) -> None:
+    with scheduler(tasks) as cue:
+        job_id = cue.schedule(7, queue="quick").id
+        with started("worker", "tasks:cue", cwd=tasks) as process:
+            await_state(cue, job_id, State.SUCCEEDED)
+            process.send_signal(signal.SIGTERM)
+            code, _, err = ended(process)
+    assert code == 0
+    assert err.endswith("Stopped.\n")
+
+
+@pytest.mark.parametrize(
+    ("place", "said"),
+    [
+        ("tasks", "'tasks' is not MODULE:SCHEDULER; write it like tasks:cue"),
+        ("tasks.py:cue", "give the module, not its file: tasks:cue"),
+        ("./tasks:cue", "is not MODULE:SCHEDULER"),
+        ("taks:cue", "there is no module 'taks' in"),
+        ("tasks:que", "module 'tasks' has no 'que'. Its Schedulers: cue."),
+        ("tasks:number", "tasks:number is not a Scheduler but of type int."),
+        ("empty:cue", "module 'empty' has no 'cue'. It has no Scheduler at all."),
+        ("bare:cue", "bare:cue has no handlers; decorate a function in bare with @cue.handler"),
+        ("broken:cue", "importing 'broken' failed: ZeroDivisionError"),
+        ("broken:cue", "broken.py, line 1)"),
+        ("needy:cue", "importing 'needy' failed: No module named 'nonexistent'"),
+        ("wrong:cue", "wrong.py, line 1)"),
+    ],
+)
+def test_a_worker_without_handlers_is_told_why(tasks: Path, place: str, said: str) -> None:
+    (tasks / "empty.py").touch()
+    (tasks / "bare.py").write_text("from oncue import Scheduler\ncue = Scheduler('memory:')\n")
+    (tasks / "broken.py").write_text("1 / 0\n")
+    (tasks / "needy.py").write_text("import nonexistent\n")
+    (tasks / "wrong.py").write_text("def\n")
+    ended = run("worker", place, cwd=tasks)
+    assert (ended.code, ended.out) == (2, "")
+    assert said in " ".join(ended.err.split())
+    assert "Traceback" not in ended.err
+
+
+def test_the_store_of_a_worker_is_its_schedulers(tasks: Path) -> None:
+    ended = run("--store", "memory:", "worker", "tasks:cue", cwd=tasks)
+    assert ended.code == 2
+    assert "--store does not apply here" in ended.err
+
+
+def test_the_number_of_handlers_may_come_from_the_settings(tasks: Path) -> None:
+    (tasks / "oncue.toml").write_text("concurrency = 3\n")
+    assert run("worker", "tasks:cue", "--until-empty", cwd=tasks).code == 0
+    ended = run("worker", "tasks:cue", cwd=tasks, env={"ONCUE_CONCURRENCY": "none"})
+    assert (ended.code, "not a whole number" in ended.err) == (2, True)

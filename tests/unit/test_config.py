@@ -1,0 +1,90 @@
+"""Settings: where they come from, and what is refused."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from oncue import config
+from oncue.core.errors import InvalidInput
+
+
+def read(
+    folder: Path, toml: str | None = None, given: dict[str, object] | None = None, **variables: str
+) -> dict[str, config.Value]:
+    if toml is not None:
+        (folder / "oncue.toml").write_text(toml, "utf-8")
+    return config.read(given, variables, folder)
+
+
+def test_without_anything_every_setting_has_its_default(tmp_path: Path) -> None:
+    found = read(tmp_path)
+    assert found["store"] == ("sqlite:///oncue.db", "default")
+    assert set(found) == {setting.name for setting in config.SETTINGS}
+
+
+def test_an_option_beats_the_environment_and_that_beats_the_file(tmp_path: Path) -> None:
+    toml = 'store = "sqlite:///file.db"\nconcurrency = 2\nlog_level = "INFO"\n'
+    found = read(
+        tmp_path, toml, {"store": "memory:"}, ONCUE_STORE="sqlite:///env.db", ONCUE_CONCURRENCY="3"
+    )
+    assert found["store"] == ("memory:", "option")
+    assert found["concurrency"] == (3, "ONCUE_CONCURRENCY")
+    assert found["log_level"] == ("INFO", "oncue.toml")
+
+
+def test_an_option_that_was_not_given_changes_nothing(tmp_path: Path) -> None:
+    assert read(tmp_path, given={"store": None})["store"].origin == "default"
+
+
+def test_a_level_may_be_written_small(tmp_path: Path) -> None:
+    assert read(tmp_path, ONCUE_LOG_LEVEL="debug")["log_level"].value == "DEBUG"
+
+
+@pytest.mark.parametrize(
+    ("variables", "said"),
+    [
+        ({"ONCUE_STOR": "x"}, "did you mean ONCUE_STORE"),
+        ({"ONCUE_TEST_KILL": "after-claim:1"}, "there is no such variable"),
+        ({"ONCUE_CONCURRENCY": "many"}, "ONCUE_CONCURRENCY: 'many' is not a whole number"),
+        ({"ONCUE_CONCURRENCY": "0"}, "at least 1"),
+        ({"ONCUE_LOG_LEVEL": "LOUD"}, "none of DEBUG, INFO, WARNING, ERROR"),
+        ({"ONCUE_STORE": ""}, "not empty"),
+    ],
+)
+def test_wrong_variables_are_refused(tmp_path: Path, variables: dict[str, str], said: str) -> None:
+    with pytest.raises(InvalidInput, match=said):
+        config.read(None, variables, tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("toml", "said"),
+    [
+        ("stroe = 'x'", "oncue.toml: stroe: there is no such setting; did you mean store"),
+        ("[server]\nport = 1", "oncue.toml: server: there is no such setting"),
+        ("store = 3", "oncue.toml: store: must be text"),
+        ("concurrency = true", "not a whole number"),
+        ("concurrency = 1.5", "not a whole number"),
+        ("store = ", "oncue.toml: is not TOML"),
+    ],
+)
+def test_wrong_files_are_refused(tmp_path: Path, toml: str, said: str) -> None:
+    with pytest.raises(InvalidInput, match=said):
+        read(tmp_path, toml)
+
+
+def test_a_file_that_is_no_text_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "oncue.toml").write_bytes(b"store = '\xff'")
+    with pytest.raises(InvalidInput, match="not UTF-8"):
+        read(tmp_path)
+
+
+def test_a_folder_in_the_place_of_the_file_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "oncue.toml").mkdir()
+    with pytest.raises(InvalidInput, match="cannot be read"):
+        read(tmp_path)
+
+
+def test_other_peoples_variables_are_none_of_our_business(tmp_path: Path) -> None:
+    assert read(tmp_path, PATH="/bin", _ONCUE_COMPLETE="x")["store"].origin == "default"

@@ -1,0 +1,55 @@
+# Needs Python 3.11 with pip and venv; everything else is set up in .venv on first use.
+
+PYTHON ?= $(shell command -v python3.11 || command -v python3 || command -v python)
+STORE ?= sqlite
+VENV := .venv
+BIN := $(VENV)/bin
+PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
+TYPED := src tests examples
+
+.DEFAULT_GOAL := help
+.PHONY: help run test check bench chaos clean
+
+help:
+	@echo 'make run                    see jobs arrive: a demonstration of ten seconds'
+	@echo 'make test                   all tests'
+	@echo 'make check                  formatting, lint, types, import directions'
+	@echo 'make bench [STORE=sqlite]   the benchmark, as ratios to the raw store'
+	@echo 'make chaos                  100,000 jobs under kill -9'
+	@echo 'make clean                  back to a fresh clone'
+
+run: $(VENV)/installed
+	@$(BIN)/python -m oncue.demo
+
+test: $(VENV)/installed-dev
+	@$(BIN)/python -m pytest -n auto
+
+check: $(VENV)/installed-dev
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy --strict $(TYPED)
+	$(BIN)/lint-imports
+
+bench: $(VENV)/installed
+	@$(BIN)/python -m oncue.bench --store $(STORE)
+
+chaos: $(VENV)/installed-dev
+	@$(BIN)/python -m tests.chaos
+
+clean:
+	rm -rf $(VENV) build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
+	find src tests examples '(' -name __pycache__ -o -name .ruff_cache ')' -prune -exec rm -rf {} +
+
+# The stamps are as old as the last installation, so an unchanged pyproject.toml costs nothing.
+
+$(VENV)/installed: pyproject.toml
+	@echo 'Setting up $(VENV) …'
+	@$(PYTHON) -m venv $(VENV)
+	@$(PIP) install --editable .
+	@touch $@
+
+$(VENV)/installed-dev: pyproject.toml
+	@echo 'Setting up $(VENV) for development …'
+	@$(PYTHON) -m venv $(VENV)
+	@$(PIP) install --editable '.[dev]'
+	@touch $(VENV)/installed $@

@@ -1,0 +1,68 @@
+"""Every block of code in the README and the guide does what stands behind it."""
+
+from __future__ import annotations
+
+import importlib.util
+import re
+from pathlib import Path
+
+import pytest
+
+from oncue.cli.app import COMMANDS
+
+from .documents import DOCUMENTS, ROOT, Block, blocks, read, run_python, without_measures
+
+README = blocks("README.md", "python")
+PRELUDE, *GUIDE = blocks("docs/python.md", "python")
+TARGETS = set(re.findall(r"^(\w+):", read("Makefile"), re.MULTILINE))
+
+
+def place(block: Block) -> str:
+    return block.place
+
+
+def prints_what_it_says(block: Block, program: str, folder: Path) -> None:
+    printed = run_python(folder, "-c", program)
+    if block.output is not None:
+        assert without_measures(printed) == without_measures(block.output)
+
+
+@pytest.mark.parametrize("block", README, ids=place)
+def test_a_snippet_of_the_readme_prints_what_it_says(block: Block, tmp_path: Path) -> None:
+    prints_what_it_says(block, block.text, tmp_path)
+
+
+@pytest.mark.parametrize("block", GUIDE, ids=place)
+def test_a_snippet_of_the_guide_prints_what_it_says(block: Block, tmp_path: Path) -> None:
+    prints_what_it_says(block, PRELUDE.text + block.text, tmp_path)
+
+
+def test_the_six_lines_are_six() -> None:
+    assert len([line for line in README[0].text.splitlines() if line]) == 6
+
+
+def test_the_longer_example_of_the_readme_is_the_reminder_of_at_most_fifteen_lines() -> None:
+    assert README[1].text == read("examples/reminder.py")
+    assert len(README[1].text.splitlines()) <= 15
+
+
+@pytest.mark.parametrize("document", [path.relative_to(ROOT).as_posix() for path in DOCUMENTS])
+def test_a_command_in_the_documents_exists(document: str) -> None:
+    for block in blocks(document, "sh"):
+        for command in block.text.splitlines():
+            assert exists(command), f"{block.place}: {command}"
+
+
+def exists(command: str) -> bool:
+    match command.split("#")[0].split():
+        case ["make", target, *_]:
+            return target in TARGETS
+        case [("python" | ".venv/bin/python"), "-m", module, *_]:
+            return importlib.util.find_spec(module) is not None
+        case [("python" | ".venv/bin/python"), program, *_]:
+            return (ROOT / program).is_file()
+        case ["oncue", command, *_]:
+            return command in COMMANDS
+        case [program, *_]:
+            return program == "pip" or (ROOT / program).is_file()
+    return False

@@ -277,3 +277,23 @@ def test_on_a_terminal_a_restore_shows_its_progress(dumped: Path) -> None:
         assert terminal.end() == 0
     assert "restore █" in terminal.output
     assert "restore" not in terminal.screen
+
+
+def test_a_dump_torn_before_its_first_mark_is_not_resumed_from_another_store(
+    tmp_path: Path,
+) -> None:
+    filled(tmp_path, count=1, name="one.db")
+    filled(tmp_path, count=1, name="two.db")
+    assert run("--store", "sqlite:///one.db", "dump", "d.ndjson", cwd=tmp_path).code == 0
+    file = tmp_path / "d.ndjson"
+    lines = file.read_bytes().splitlines(keepends=True)
+    file.write_bytes(b"".join(line for line in lines if not line.startswith((b'{"mark', b'{"end'))))
+    before = file.read_bytes()
+    ended = run("--store", "sqlite:///two.db", "dump", "d.ndjson", "--resume", cwd=tmp_path)
+    assert ended.code == 2
+    assert file.read_bytes() == before
+
+
+def test_an_output_that_was_closed_before_the_start_is_no_failure(folder: Path) -> None:
+    ended = shell("oncue jobs list >&-", cwd=folder)
+    assert (ended.code, "Traceback" in ended.err) == (0, False)

@@ -16,7 +16,8 @@ from oncue.clock import FakeClock
 from oncue.core.errors import Conflict, StoreError, StoreUnavailable
 from oncue.core.job import NewJob
 from oncue.core.lifecycle import State
-from oncue.stores.sqlite import SqliteStore
+from oncue.core.queue import Queue
+from oncue.stores.sqlite import SqliteStore, rows
 from tests.contract.desk import together
 
 SOON = 20.0  # only reached if something is broken
@@ -206,3 +207,34 @@ def test_a_locked_file_is_waited_for_once_and_not_by_each_in_turn(store: SqliteS
     assert statements.count("BEGIN IMMEDIATE") < 10
     statements.locked = False
     assert store.insert([new("after")], NOW) == {}
+
+
+def test_a_range_claim_leaves_every_other_write_synced(store: SqliteStore) -> None:
+    queue = Queue("q", sink="log:")
+    store.insert([new("a")], NOW)
+    said = Statements(store)
+    claim = store.claim_range([queue], "d", 10, NOW, lease_seconds=60)
+    assert [job.id for job in claim.jobs] == ["a"]
+    switched = [statement for statement in said.all if "synchronous" in statement]
+    assert switched == ["PRAGMA synchronous = NORMAL", "PRAGMA synchronous = FULL"]
+    assert said.all.index(switched[0]) < said.all.index("BEGIN IMMEDIATE")
+    assert said.all.index("COMMIT") < said.all.index(switched[1])
+    assert store.db.writer.connection.execute("PRAGMA synchronous").get == 2
+
+
+def test_durability_is_back_after_a_range_claim_that_failed(store: SqliteStore) -> None:
+    Statements(store, locked=True)
+    with pytest.raises(StoreUnavailable):
+        store.claim_range([Queue("q", sink="log:")], "d", 10, NOW, lease_seconds=60)
+    store.db.writer.connection.exec_trace = None
+    assert store.db.writer.connection.execute("PRAGMA synchronous").get == 2
+
+
+def test_what_is_read_at_once_is_bounded_by_its_size(
+    store: SqliteStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(rows, "BATCH_BYTES", 5)
+    store.insert([new(f"job-{n}") for n in range(9)], NOW)  # payloads of two bytes
+    assert len(store.claim([Queue("q")], "w", 9, NOW)) == 3
+    taken = store.claim_range([Queue("q", sink="log:")], "d", 9, NOW, lease_seconds=60)
+    assert len(taken.jobs) == 3

@@ -187,6 +187,8 @@ class Writer:
         return value  # type: ignore[no-any-return]
 
     def _unsynced(self, call: Callable[[], T]) -> T:
+        if self._closed:
+            raise self._is_closed()
         self.connection.execute("PRAGMA synchronous = NORMAL")
         try:
             return self._alone(call)

@@ -8,7 +8,7 @@ PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
 TYPED := src tests examples
 
 .DEFAULT_GOAL := help
-.PHONY: help run test check bench chaos clean
+.PHONY: help run test check bench chaos dst clean
 
 help:
 	@echo 'make run                    see jobs arrive: a demonstration of ten seconds'
@@ -16,6 +16,7 @@ help:
 	@echo 'make check                  formatting, lint, types, import directions'
 	@echo 'make bench [STORE=sqlite]   the benchmark, as ratios to the raw store'
 	@echo 'make chaos                  100,000 jobs under kill -9'
+	@echo 'make dst                    cron in all time zones, around every change of the clocks'
 	@echo 'make clean                  back to a fresh clone'
 
 run: $(VENV)/installed
@@ -35,6 +36,9 @@ bench: $(VENV)/installed
 
 chaos: $(VENV)/installed-dev
 	@$(BIN)/python -m tests.chaos
+
+dst: $(VENV)/installed-dev
+	@$(BIN)/python -m tests.dst
 
 clean:
 	rm -rf $(VENV) build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache

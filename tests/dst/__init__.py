@@ -1,0 +1,1 @@
+"""Cron against a second, slow implementation, around every change of the clocks."""

@@ -57,9 +57,6 @@ def _field(text: str, whole: range) -> set[int]:
     for part in text.split(","):
         span, _, step = part.partition("/")
         first, _, last = span.partition("-")
-        if span == "*":
-            values = whole
-        else:
-            values = range(int(first), int(last or first) + 1)
+        values = whole if span == "*" else range(int(first), int(last or first) + 1)
         found.update(values[:: int(step or 1)])
     return found

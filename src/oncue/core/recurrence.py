@@ -1,0 +1,222 @@
+"""What becomes of the occurrences of a schedule: which are made, which are left out, and why.
+
+Pure decisions on a schedule as the store has it, and the moment. The recurrer applies them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime
+from enum import StrEnum
+from typing import NamedTuple
+
+from oncue.core.moment import Moment, from_datetime, to_datetime
+from oncue.core.schedule import CatchUp, Overlap, Progress, Schedule, Timing, timing
+
+AHEAD_MS = 30_000  # jobs are made so long before they are due,
+REFILL_MS = 15_000  # once what is made lasts no longer than this
+LATE_MS = 60_000  # less is not missed: a restart is not an outage
+HOLD_MS = (1_000, 30_000)  # the shortest and the longest rest while the job before goes on
+PAGE = 100  # occurrences that are made at once
+COUNTED = 100  # of those left out; beyond it there were "many"
+OUTCOMES_KEPT = 100
+
+
+class Fate(StrEnum):
+    CREATED = "created"
+    EMITTED = "emitted"
+    MISSED = "missed"
+    OVERLAPPED = "overlapped"
+    PAUSED = "paused"
+    WITHDRAWN = "withdrawn"
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What became of an occurrence, or of several in a row that were left out together."""
+
+    fate: Fate
+    at: datetime
+    until: datetime
+    """The last of them."""
+    decided_at: datetime
+    count: int | None = 1
+    """None: more than a hundred."""
+    job_id: str | None = None
+
+
+class Plan(NamedTuple):
+    """What to do about a schedule now."""
+
+    made: Sequence[Moment]
+    """Occurrences that become jobs or events …"""
+    left_out: Sequence[Outcome]
+    """… and those that do not."""
+    next_at: Moment | None
+    wake_at: Moment | None
+
+
+class Revision(NamedTuple):
+    """A schedule after its settings were changed, and what the change does to occurrences."""
+
+    schedule: Schedule
+    withdrawn: Sequence[Outcome]
+    """Made ahead of time and not due yet: their jobs go."""
+    left_out: Sequence[Outcome]
+
+
+def plan(schedule: Schedule, now: Moment) -> Plan:
+    """What becomes of the occurrences that are due, and of those to be made ahead of time."""
+    when, upcoming = timing(schedule), schedule.progress.next_at
+    made: list[Moment] = []
+    left_out: list[Outcome] = []
+    if upcoming is not None and upcoming <= now:
+        if schedule.unfinished and schedule.overlap is Overlap.QUEUE:
+            return Plan((), (), upcoming, now + _hold_ms(now - upcoming))
+        made, left_out, upcoming = _overdue(schedule, when, upcoming, now)
+    if schedule.is_ahead_of_time:
+        while upcoming is not None and upcoming <= now + AHEAD_MS and len(made) < PAGE:
+            made.append(upcoming)
+            upcoming = _after(when, upcoming)
+    return Plan(made, left_out, upcoming, wake_for(schedule, upcoming))
+
+
+def wake_for(schedule: Schedule, next_at: Moment | None) -> Moment | None:
+    """When the recurrer must look at a schedule whose next occurrence this is."""
+    if next_at is None or not schedule.is_ahead_of_time:
+        return next_at
+    return next_at - REFILL_MS
+
+
+def begun(wanted: Schedule, now: Moment) -> Schedule:
+    """A new schedule: what lies in the past does not concern it."""
+    at = to_datetime(now)
+    schedule = replace(wanted, anchor_at=at, created_at=at, updated_at=at)
+    next_at = _after(timing(schedule), now)
+    return replace(schedule, progress=Progress(next_at, wake_for(schedule, next_at)))
+
+
+def revised(
+    seen: Schedule,
+    wanted: Schedule,
+    outcomes: Sequence[Outcome],
+    now: Moment,
+    taken: Collection[str | None] = (),
+) -> Revision:
+    """`seen` with the settings of `wanted`. What is due stays as it is. What was made ahead of time
+    is withdrawn and decided anew, except for the jobs that were `taken` or moved by somebody."""
+    retimed = seen.rhythm != wanted.rhythm
+    schedule = replace(
+        wanted,
+        anchor_at=anchor(seen, wanted, now),
+        created_at=seen.created_at,
+        updated_at=to_datetime(now),
+    )
+    withdrawn = [one for one in made_ahead(outcomes, now) if one.job_id not in taken]
+    kept = _without(seen, withdrawn, outcomes)
+    upcoming = min([from_datetime(one.at) for one in withdrawn], default=seen.progress.next_at)
+    resumed = seen.paused and not wanted.paused
+    left_out: list[Outcome] = []
+    if upcoming is not None and upcoming <= now and (resumed or retimed or wanted.paused):
+        fate = Fate.PAUSED if seen.paused else Fate.OVERLAPPED
+        left_out.append(_span(fate, timing(seen), upcoming, now, now))
+    if retimed or resumed:
+        upcoming = _after(timing(schedule), max(now, kept.last_at or 0))
+    progress = kept._replace(next_at=upcoming, wake_at=wake_for(schedule, upcoming))
+    gone = [replace(one, fate=Fate.WITHDRAWN, decided_at=to_datetime(now)) for one in withdrawn]
+    return Revision(replace(schedule, progress=progress), gone, left_out)
+
+
+def anchor(seen: Schedule | None, wanted: Schedule, now: Moment) -> datetime:
+    """From when the interval of `wanted` counts: it goes on if it is the same as before."""
+    if seen is None or seen.every_seconds != wanted.every_seconds:
+        return to_datetime(now)
+    return seen.anchor_at
+
+
+def made_ahead(outcomes: Sequence[Outcome], now: Moment) -> list[Outcome]:
+    """Those whose jobs are made and not due yet."""
+    return [one for one in outcomes if one.fate is Fate.CREATED and one.at > to_datetime(now)]
+
+
+def latest(when: Timing, first: Moment, until: Moment) -> Moment:
+    """The last occurrence up to a moment; `first` is one of them."""
+    none, some = 0, until - first + 1  # so long before `until` nothing, or something, happens
+    found = first
+    while some - none > 1:
+        middle = (none + some) // 2
+        at = _after(when, until - middle)
+        if at is not None and at <= until:
+            found, some = at, min(middle, until - at + 1)
+        else:
+            none = middle
+    return found
+
+
+def _overdue(
+    schedule: Schedule, when: Timing, first: Moment, now: Moment
+) -> tuple[list[Moment], list[Outcome], Moment | None]:
+    last = latest(when, first, now)
+    if schedule.unfinished and schedule.overlap is Overlap.SKIP:
+        return [], [_span(Fate.OVERLAPPED, when, first, last, now)], _after(when, last)
+    if schedule.catch_up is CatchUp.ALL:
+        return _each(schedule, when, first, now)
+    if schedule.catch_up is CatchUp.SKIP and now - last > LATE_MS:
+        return [], [_span(Fate.MISSED, when, first, last, now)], _after(when, last)
+    missed = [] if first == last else [_span(Fate.MISSED, when, first, last - 1, now)]
+    return [last], missed, _after(when, last)
+
+
+def _each(
+    schedule: Schedule, when: Timing, first: Moment, now: Moment
+) -> tuple[list[Moment], list[Outcome], Moment | None]:
+    """One by one; a single one where the next has to wait for its end."""
+    limit = PAGE if schedule.overlap is Overlap.ALLOW else 1
+    made: list[Moment] = []
+    upcoming: Moment | None = first
+    while upcoming is not None and upcoming <= now and len(made) < limit:
+        made.append(upcoming)
+        upcoming = _after(when, upcoming)
+    return made, [], upcoming
+
+
+def _span(fate: Fate, when: Timing, first: Moment, until: Moment, now: Moment) -> Outcome:
+    """Those from `first` up to a moment, counted as far as that is quick."""
+    count, last, at = 0, first, _after(when, first - 1)
+    while at is not None and at <= until and count <= COUNTED:
+        count, last = count + 1, at
+        at = _after(when, at)
+    if count > COUNTED:
+        last = latest(when, first, until)
+    return Outcome(
+        fate,
+        to_datetime(first),
+        to_datetime(last),
+        to_datetime(now),
+        None if count > COUNTED else max(count, 1),
+    )
+
+
+def _without(seen: Schedule, withdrawn: list[Outcome], outcomes: Sequence[Outcome]) -> Progress:
+    """The progress as if these, and what came behind them, had not been made."""
+    if not withdrawn:
+        return seen.progress
+    first = min(one.at for one in withdrawn)
+    made = [
+        (from_datetime(one.at), one.job_id)
+        for one in outcomes
+        if one.fate is Fate.CREATED and one.at < first
+    ]
+    last_at, last_job_id = max(made, default=(None, None))
+    return seen.progress._replace(last_at=last_at, last_job_id=last_job_id)
+
+
+def _after(when: Timing, moment: Moment) -> Moment | None:
+    found = when.after(moment)
+    return None if found is None else found.at
+
+
+def _hold_ms(late_ms: int) -> int:
+    shortest, longest = HOLD_MS
+    return min(max(late_ms // 10, shortest), longest)

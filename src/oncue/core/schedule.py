@@ -1,0 +1,223 @@
+"""A schedule: a recurring rule that makes a job, or an event, at every occurrence."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from datetime import datetime
+from enum import StrEnum
+from typing import Any, NamedTuple, TypeVar
+
+from oncue.core import duration, zone
+from oncue.core.cron import Cron, Occurrence, cron
+from oncue.core.errors import InvalidInput
+from oncue.core.job import NewJob
+from oncue.core.moment import EPOCH, HORIZON_MS, LATEST, Moment, from_datetime, maybe_datetime
+from oncue.core.queue import DEFAULT_QUEUE, check_queue_name
+
+EVENT_TYPES = ("FILE", "TABLE", "TIME_BASED")
+_RESOURCE_LIMIT = 1000
+_SHORTEST_SECONDS = 1.0
+Choice = TypeVar("Choice", bound=StrEnum)
+
+
+class CatchUp(StrEnum):
+    """What becomes of occurrences that could not be made in time, after an outage say."""
+
+    ONCE = "once"
+    ALL = "all"
+    SKIP = "skip"
+
+
+class Overlap(StrEnum):
+    """What happens at an occurrence while the job of the one before is unfinished."""
+
+    ALLOW = "allow"
+    SKIP = "skip"
+    QUEUE = "queue"
+
+
+@dataclass(frozen=True, slots=True)
+class Emission:
+    """The event that a schedule publishes instead of making a job."""
+
+    event_type: str
+    resource_id: str
+
+    def __post_init__(self) -> None:
+        if self.event_type not in EVENT_TYPES:
+            allowed = ", ".join(EVENT_TYPES)
+            raise InvalidInput(f"must be one of {allowed}.", "/emits/eventType")
+        named = self.resource_id
+        if not isinstance(named, str) or not 0 < len(named) <= _RESOURCE_LIMIT:
+            raise InvalidInput(
+                f"must be text of 1 to {_RESOURCE_LIMIT} characters.", "/emits/eventResourceId"
+            )
+        if not named.isprintable():
+            raise InvalidInput("must be printable.", "/emits/eventResourceId")
+
+
+class Progress(NamedTuple):
+    """How far a schedule has come. It changes with every occurrence, the settings do not."""
+
+    next_at: Moment | None = None
+    """The first occurrence of which nothing has been decided; None: there is none."""
+    wake_at: Moment | None = None
+    """When the recurrer looks at it."""
+    last_at: Moment | None = None
+    """The last occurrence that became a job or an event."""
+    last_job_id: str | None = None
+
+
+_NOWHERE = Progress()
+
+
+@dataclass(frozen=True, slots=True)
+class Schedule:
+    """A schedule as people set it, and how far it has come."""
+
+    name: str
+    cron: str | None = None
+    every_seconds: float | None = None
+    timezone: str = "UTC"
+    queue: str = DEFAULT_QUEUE
+    payload_json: bytes = b"null"
+    owner: str | None = None
+    emits: Emission | None = None
+    catch_up: CatchUp = CatchUp.ONCE
+    overlap: Overlap = Overlap.ALLOW
+    paused: bool = False
+    anchor_at: datetime = EPOCH
+    """From when an interval counts."""
+    zone_digest: str = ""
+    """Of the rules of the time zone by which `next_at` was found."""
+    created_at: datetime = EPOCH
+    updated_at: datetime = EPOCH
+    revision: int = 0
+    """Given by the store, another after every change of the settings, never used again."""
+    progress: Progress = _NOWHERE
+    unfinished: bool = False
+    """Whether the job of the last occurrence is unfinished; told by the store."""
+
+    @property
+    def payload(self) -> Any:
+        """What its jobs are about, read from the JSON."""
+        return json.loads(self.payload_json)
+
+    @property
+    def next_at(self) -> datetime | None:
+        """The next occurrence that is not a job yet; of a paused one, the first left out."""
+        return maybe_datetime(self.progress.next_at)
+
+    @property
+    def last_at(self) -> datetime | None:
+        """The last occurrence that became a job or an event."""
+        return maybe_datetime(self.progress.last_at)
+
+    @property
+    def settings(self) -> tuple[object, ...]:
+        """What people chose. Of two schedules with the same, one can stand for the other."""
+        timing = (self.cron, self.every_seconds, self.timezone)
+        job = (self.queue, self.payload_json, self.owner, self.emits)
+        return (self.name, *timing, *job, self.catch_up, self.overlap, self.paused)
+
+    @property
+    def rhythm(self) -> tuple[object, ...]:
+        """What decides when it happens, the anchor aside."""
+        if self.every_seconds is not None:
+            return (self.every_seconds,)
+        return self.cron, self.timezone, self.zone_digest
+
+    @property
+    def is_ahead_of_time(self) -> bool:
+        """Whether its jobs are made before they are due. What depends on the state of things at
+        the occurrence itself, an event or the end of the job before, is decided then."""
+        return self.overlap is Overlap.ALLOW and self.emits is None
+
+
+class Every(NamedTuple):
+    """A fixed interval, counted from an anchor."""
+
+    anchor_at: Moment
+    every_ms: int
+
+    def after(self, moment: Moment) -> Occurrence | None:
+        """The first occurrence strictly after a moment; the anchor itself is none."""
+        count = max(1, (moment - self.anchor_at) // self.every_ms + 1)
+        at = self.anchor_at + count * self.every_ms
+        return Occurrence(at) if at <= LATEST else None
+
+
+Timing = Cron | Every
+
+
+def timing(schedule: Schedule) -> Timing:
+    """When it happens. `InvalidInput` if its time zone has gone from the database."""
+    if schedule.every_seconds is not None:
+        return Every(from_datetime(schedule.anchor_at), round(schedule.every_seconds * 1000))
+    return cron(schedule.cron, schedule.timezone)
+
+
+def check_schedule(wanted: Schedule) -> Schedule:
+    """The schedule with its settings in their usual form, or what is wrong with them."""
+    check_queue_name(wanted.name, "/name")
+    check_queue_name(wanted.queue)
+    if (wanted.cron is None) == (wanted.every_seconds is None):
+        raise InvalidInput("give either 'cron' or 'every_seconds'.", "/cron")
+    if not isinstance(wanted.paused, bool):
+        raise InvalidInput("must be true or false.", "/paused")
+    checked = replace(
+        wanted,
+        catch_up=_chosen(CatchUp, wanted.catch_up, "/catch_up"),
+        overlap=_chosen(Overlap, wanted.overlap, "/overlap"),
+    )
+    if checked.emits is not None and checked.overlap is not Overlap.ALLOW:
+        raise InvalidInput("an event is never unfinished; leave it out with 'emits'.", "/overlap")
+    rules = zone.zone(checked.timezone)
+    if checked.every_seconds is not None:
+        return replace(checked, every_seconds=_interval(checked.every_seconds), zone_digest="")
+    expression = cron(checked.cron, rules.key)
+    return replace(checked, cron=expression.expression, zone_digest=rules.digest)
+
+
+def read_emission(value: object) -> Emission | None:
+    """From `{"eventType": …, "eventResourceId": …}`."""
+    if value is None or isinstance(value, Emission):
+        return value
+    if not isinstance(value, Mapping) or value.keys() != {"eventType", "eventResourceId"}:
+        raise InvalidInput("takes eventType and eventResourceId, and nothing else.", "/emits")
+    return Emission(value["eventType"], value["eventResourceId"])
+
+
+def occurrence_id(name: str, at: Moment) -> str:
+    """The id of the job of an occurrence: the same whoever makes it. Later ones sort behind."""
+    return f"s{at:012x}{hashlib.blake2b(name.encode(), digest_size=10).hexdigest()}"
+
+
+def occurrence_job(schedule: Schedule, at: Moment, now: Moment) -> NewJob:
+    return NewJob(
+        occurrence_id(schedule.name, at),
+        schedule.queue,
+        at,
+        schedule.payload_json,
+        0,
+        now,
+        owner=schedule.owner,
+    )
+
+
+def _chosen(kind: type[Choice], value: object, pointer: str) -> Choice:
+    try:
+        return kind(str(value))
+    except ValueError:
+        raise InvalidInput(f"must be one of {', '.join(kind)}.", pointer) from None
+
+
+def _interval(value: object) -> float:
+    length = duration.seconds(value, "/every_seconds")
+    if not _SHORTEST_SECONDS <= length <= HORIZON_MS / 1000:
+        raise InvalidInput("must be at least 1 second and at most 100 years.", "/every_seconds")
+    return math.ceil(length * 1000 - 1e-6) / 1000

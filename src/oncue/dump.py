@@ -122,6 +122,7 @@ class JobLine(Strict):
     strikes: Natural = 0
     ahead: bool = False
     hidden: bool = False
+    schedule: str | None = None
 
 
 class Line(Strict):
@@ -217,6 +218,7 @@ def job_line(dossier: Dossier) -> Line:
         strikes=dossier.strikes,
         ahead=dossier.ahead,
         hidden=dossier.hidden,
+        schedule=job.schedule,
     )
     return Line(job=line)
 
@@ -251,6 +253,7 @@ def dossier(line: JobLine) -> Dossier:
         worker=line.worker,
         lease_until=_maybe_moment(line.lease_until),
         attempt_base=line.attempt_base,
+        schedule=line.schedule,
     )
     found = Dossier(
         job,

@@ -161,6 +161,8 @@ class Job(NamedTuple):
     lease_until: datetime | None = None
     attempt_base: int = 0
     """Attempts that earlier lives of a revived job had used; they no longer count."""
+    schedule: str | None = None
+    """The schedule whose occurrence it is, if it is one."""
 
     @property
     def payload(self) -> Any:

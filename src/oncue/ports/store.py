@@ -11,6 +11,7 @@ from oncue.ports.claims import ClaimStore
 from oncue.ports.clock import Clock
 from oncue.ports.jobs import JobStore
 from oncue.ports.queues import QueueStore
+from oncue.ports.schedules import ScheduleStore
 from oncue.ports.transfer import TransferStore
 
 T = TypeVar("T")
@@ -20,7 +21,7 @@ Listener = Callable[[str | None, Moment], None]
 queue None means: something changed elsewhere, look at everything."""
 
 
-class Store(JobStore, ClaimStore, QueueStore, TransferStore, Protocol):
+class Store(JobStore, ClaimStore, QueueStore, ScheduleStore, TransferStore, Protocol):
     """One semantics, whatever keeps it. Safe to use from many threads and, except for the memory
     store, from many processes."""
 
@@ -42,7 +43,7 @@ class Store(JobStore, ClaimStore, QueueStore, TransferStore, Protocol):
     def watch(self, listener: Listener) -> Callable[[], None]:
         """Be told of new work after it is durable; the answer stops it. Listeners must be quick.
         Work stored by other processes is noticed within `describe()["notice_seconds"]` if it is due
-        by then, else in time. A change of queues is told as (None, 0)."""
+        by then, else in time. A change of queues or schedules is told as (None, 0)."""
         ...
 
     def describe(self) -> dict[str, Any]:

@@ -70,6 +70,7 @@ class Record:
     error: str | None = None
     message: str | None = None
     percent: float | None = None
+    schedule: str | None = None
     operations: dict[str, Operation] = field(default_factory=dict)
     diagnostics: list[Diagnostic] = field(default_factory=list)
     attempts: list[Attempt] = field(default_factory=list)
@@ -142,6 +143,7 @@ class Record:
             worker=self.worker,
             lease_until=maybe_datetime(self.lease_until),
             attempt_base=self.attempt_base,
+            schedule=self.schedule,
         )
 
     def as_claimed(self, lease_until: Moment) -> Claimed:
@@ -233,6 +235,7 @@ class Record:
             error=job.error,
             message=job.message,
             percent=job.percent,
+            schedule=job.schedule,
             operations={operation.name: operation for operation in history.operations},
             diagnostics=list(history.diagnostics),
             attempts=list(history.attempts),

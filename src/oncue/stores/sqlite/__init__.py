@@ -19,13 +19,14 @@ from oncue.stores.sqlite.jobs import Jobs
 from oncue.stores.sqlite.queues import Queues
 from oncue.stores.sqlite.ranges import Ranges
 from oncue.stores.sqlite.reclaims import Reclaims
+from oncue.stores.sqlite.schedules import Schedules
 from oncue.stores.sqlite.statements import load
 from oncue.stores.sqlite.transfer import Transfer
 
 T = TypeVar("T")
 
 
-class SqliteStore(Jobs, Claims, Reclaims, Ranges, Queues, Transfer):
+class SqliteStore(Jobs, Claims, Reclaims, Ranges, Queues, Schedules, Transfer):
     """`oncue.ports.store.Store` on one file. Its clock is the one it was given: on a single machine
     every process reads the same."""
 

@@ -58,6 +58,7 @@ def job(row: Sequence[Any]) -> Job:
         worker=row[21],
         lease_until=maybe_datetime(row[22]),
         attempt_base=row[23],
+        schedule=row[24],
     )
 
 

@@ -23,7 +23,7 @@ from oncue.stores.sqlite.statements import load
 SQL = load("transfer")
 OPERATIONS_OF = load("claims")["operations_of"]
 ENSURE_QUEUE = load("queues")["ensure"]
-_JOB = 24  # columns of `export` that make a Job; what follows is the rest of the dossier
+_JOB = 25  # columns of `export` that make a Job; what follows is the rest of the dossier
 
 
 class Transfer:
@@ -95,7 +95,7 @@ def _admit(tx: apsw.Connection, dossier: Dossier) -> int:
         *(job.result_json, job.error, job.message, job.percent, int(job.cancel_requested)),
         *(job.epoch, job.worker, _ms(job.lease_until), job.attempt_base, claimed_at),
         *(dossier.digest, _ms(dossier.overlong_at), dossier.strikes, int(dossier.ahead)),
-        *(int(dossier.hidden), int(trail)),
+        *(int(dossier.hidden), int(trail), job.schedule),
     )
     try:
         tx.execute(SQL["admit"], row)

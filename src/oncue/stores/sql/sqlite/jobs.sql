@@ -8,7 +8,7 @@ j.id, j.queue,
 CASE WHEN j.state = 'scheduled' AND r.queue IS NOT NULL THEN 'dispatched' ELSE j.state END,
 j.due_at, j.payload, j.priority, j.attempt, j.created_at, j.updated_at, j.owner, j.key,
 j.expires_at, j.max_attempts, j.timeout_seconds, j.finished_at, j.result, j.error, j.message,
-j.percent, j.cancel_requested, j.epoch, j.worker, j.lease_until, j.attempt_base
+j.percent, j.cancel_requested, j.epoch, j.worker, j.lease_until, j.attempt_base, j.schedule
 
 -- name: with_range
 jobs AS j LEFT JOIN ranges AS r ON r.queue = j.queue AND j.state = 'scheduled'

@@ -1,0 +1,68 @@
+-- name: schedule_columns
+s.revision, s.name, s.cron, s.every_ms, s.timezone, s.queue, s.payload, s.owner, s.event_type,
+s.resource_id, s.catch_up, s.overlap, s.paused, s.anchor_at, s.zone_digest, s.created_at,
+s.updated_at, s.next_at, s.wake_at, s.last_at, s.last_job_id,
+EXISTS (SELECT 1 FROM jobs WHERE id = s.last_job_id AND finished_at IS NULL)
+
+-- name: schedule
+SELECT {schedule_columns} FROM schedules AS s WHERE s.name = :name;
+
+-- name: schedules
+SELECT {schedule_columns} FROM schedules AS s WHERE s.name > :after ORDER BY s.name LIMIT :limit;
+
+-- name: due_schedules
+SELECT {schedule_columns} FROM schedules AS s
+WHERE s.paused = 0 AND s.wake_at IS NOT NULL AND s.wake_at <= :now ORDER BY s.wake_at LIMIT :limit;
+
+-- name: next_wake
+SELECT min(wake_at) FROM schedules WHERE paused = 0 AND wake_at IS NOT NULL;
+
+-- name: as_seen
+SELECT recorded FROM schedules
+WHERE revision = :revision AND next_at IS :next_at AND wake_at IS :wake_at;
+
+-- name: remove_schedule
+DELETE FROM schedules WHERE revision = :revision;
+
+-- name: put_schedule
+INSERT INTO schedules (name, cron, every_ms, timezone, queue, payload, owner, event_type,
+  resource_id, catch_up, overlap, paused, anchor_at, zone_digest, created_at, updated_at, next_at,
+  wake_at, last_at, last_job_id, recorded)
+VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+ON CONFLICT (name) DO NOTHING;
+
+-- name: advance
+UPDATE schedules SET next_at = ?4, wake_at = ?5, last_at = ?6, last_job_id = ?7,
+  recorded = recorded + ?8
+WHERE revision = ?1 AND next_at IS ?2 AND wake_at IS ?3
+RETURNING recorded;
+
+-- name: insert_occurrence
+INSERT INTO jobs (id, queue, due_at, payload, priority, created_at, updated_at, owner, schedule)
+VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?6, ?7, ?8)
+ON CONFLICT (id) DO NOTHING;
+
+-- name: withdraw
+DELETE FROM jobs WHERE id = :id AND state = 'scheduled' AND attempt = 0 AND due_at = :due_at;
+
+-- name: record_outcome
+INSERT OR REPLACE INTO outcomes (schedule, place, number, fate, at, until, decided_at, count, job_id)
+VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?);
+
+-- name: redecide
+UPDATE outcomes SET fate = :fate, decided_at = :decided_at
+WHERE schedule = :name AND job_id = :job_id;
+
+-- name: forget_outcomes
+DELETE FROM outcomes WHERE schedule = :name;
+
+-- name: outcomes
+SELECT fate, at, until, decided_at, count, job_id FROM outcomes
+WHERE schedule = :name ORDER BY number;
+
+-- name: zone_digests
+SELECT DISTINCT timezone, zone_digest FROM schedules WHERE cron IS NOT NULL;
+
+-- name: schedules_by_zone
+SELECT {schedule_columns} FROM schedules AS s
+WHERE s.cron IS NOT NULL AND s.timezone = :timezone AND s.zone_digest = :digest LIMIT :limit;

@@ -1,0 +1,286 @@
+"""Schedules: every change is applied to what was seen, or not at all."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from oncue.core.lifecycle import State
+from oncue.core.moment import Moment, to_datetime
+from oncue.core.queue import Queue
+from oncue.core.recurrence import OUTCOMES_KEPT, Fate, Outcome, begun
+from oncue.core.schedule import (
+    CatchUp,
+    Emission,
+    Overlap,
+    Progress,
+    Schedule,
+    check_schedule,
+    occurrence_id,
+    occurrence_job,
+)
+from oncue.ports.jobs import Amendment
+from oncue.ports.schedules import Advance
+
+from .desk import DELIVERY, Desk
+
+HOUR = 3_600_000
+
+
+def wanted(desk: Desk, name: str = "s", **members: Any) -> Schedule:
+    given = {"queue": "q", **({} if "cron" in members else {"every_seconds": 3600}), **members}
+    return begun(check_schedule(Schedule(name, **given)), desk.now)
+
+
+def put(desk: Desk, name: str = "s", **members: Any) -> Schedule:
+    stored = desk.store.put_schedule(None, wanted(desk, name, **members), desk.now)
+    assert stored is not None
+    return stored
+
+
+def seen(desk: Desk, name: str = "s") -> Schedule:
+    found = desk.store.schedule(name)
+    assert found is not None
+    return found
+
+
+def created(name: str, at: Moment, now: Moment) -> Outcome:
+    when = to_datetime(at)
+    return Outcome(Fate.CREATED, when, when, to_datetime(now), job_id=occurrence_id(name, at))
+
+
+def onward(desk: Desk, schedule: Schedule, at: Moment) -> Advance:
+    """One job at this moment, and on to two hours later."""
+    job = occurrence_job(schedule, at, desk.now)
+    progress = Progress(at + 2 * HOUR, at + 2 * HOUR - 15_000, at, job.id)
+    return Advance(schedule, progress, [job], [created(schedule.name, at, desk.now)])
+
+
+def test_a_schedule_comes_back_as_it_was_put(desk: Desk) -> None:
+    stored = put(
+        desk,
+        cron="30 9 * * MON-FRI",
+        timezone="Europe/Paris",
+        payload_json=b'{"a":1}',
+        owner="ada",
+        catch_up="all",
+        overlap="queue",
+        paused=True,
+    )
+    assert desk.store.schedule("s") == stored
+    assert (stored.catch_up, stored.overlap) == (CatchUp.ALL, Overlap.QUEUE)
+    assert stored.created_at == to_datetime(desk.now)
+    emitting = put(desk, "e", emits=Emission("FILE", "/in/a"), every_seconds=1.5)
+    assert desk.store.schedule("e") == emitting
+    assert desk.store.schedule("none") is None
+
+
+def test_a_name_is_created_once(desk: Desk) -> None:
+    first = put(desk)
+    assert desk.store.put_schedule(None, wanted(desk, owner="bob"), desk.now) is None
+    assert desk.store.schedule("s") == first
+
+
+def test_a_change_applies_to_the_schedule_that_was_seen(desk: Desk) -> None:
+    first = put(desk)
+    second = desk.store.put_schedule(first, replace(first, owner="bob"), desk.now)
+    assert second is not None
+    assert second.revision != first.revision
+    assert desk.store.put_schedule(first, replace(first, owner="eve"), desk.now) is None
+    assert seen(desk).owner == "bob"
+
+
+def test_a_name_that_was_deleted_and_created_again_is_another_schedule(desk: Desk) -> None:
+    first = put(desk)
+    assert desk.store.delete_schedule(first, desk.now)
+    assert desk.store.schedule("s") is None
+    again = put(desk)
+    assert again.revision != first.revision
+    assert not desk.store.delete_schedule(first, desk.now)
+    assert list(desk.store.advance([onward(desk, first, desk.now)], desk.now)) == [0]
+    assert desk.listed() == []
+
+
+def test_advancing_creates_the_job_and_moves_on_in_one(desk: Desk) -> None:
+    schedule = put(desk, owner="ada", payload_json=b"[1]")
+    assert list(desk.store.advance([onward(desk, schedule, desk.now)], desk.now)) == []
+    job = desk.job(occurrence_id("s", desk.now))
+    assert (job.schedule, job.owner, job.payload_json, job.queue) == ("s", "ada", b"[1]", "q")
+    assert (job.state, job.due_at) == (State.SCHEDULED, to_datetime(desk.now))
+    after = seen(desk)
+    assert after.progress.next_at == desk.now + 2 * HOUR
+    assert after.progress.last_job_id == job.id
+    assert after.revision == schedule.revision
+    assert list(desk.store.outcomes("s")) == [created("s", desk.now, desk.now)]
+    assert "q" in {queue.name for queue in desk.store.queues()}
+
+
+def test_what_was_decided_twice_is_applied_once(desk: Desk) -> None:
+    schedule = put(desk)
+    one = onward(desk, schedule, desk.now)
+    other = onward(desk, schedule, desk.now + 1000)
+    assert list(desk.store.advance([one, other], desk.now)) == [1]
+    assert list(desk.store.advance([other], desk.now)) == [0]
+    assert desk.listed() == [occurrence_id("s", desk.now)]
+    assert len(desk.store.outcomes("s")) == 1
+
+
+def test_one_refusal_does_not_keep_the_others_back(desk: Desk) -> None:
+    stale = put(desk, "a")
+    fresh = [put(desk, name) for name in ("b", "c")]
+    desk.store.put_schedule(stale, replace(stale, owner="x"), desk.now)
+    advances = [onward(desk, one, desk.now) for one in (fresh[0], stale, fresh[1])]
+    assert list(desk.store.advance(advances, desk.now)) == [1]
+    assert {job.schedule for job in map(desk.job, desk.listed())} == {"b", "c"}
+
+
+def test_an_occurrence_whose_job_is_there_already_is_not_made_again(desk: Desk) -> None:
+    schedule = put(desk)
+    desk.add(occurrence_id("s", desk.now), payload=b'"mine"')
+    assert list(desk.store.advance([onward(desk, schedule, desk.now)], desk.now)) == []
+    assert desk.job(occurrence_id("s", desk.now)).payload_json == b'"mine"'
+    assert seen(desk).progress.next_at == desk.now + 2 * HOUR
+
+
+def test_a_schedule_is_due_when_it_wakes_unless_it_is_paused(desk: Desk) -> None:
+    late = put(desk, "late")
+    desk.clock.advance(1)
+    put(desk, "later")
+    put(desk, "paused", paused=True)
+    assert late.progress.wake_at is not None
+    assert desk.store.next_wake() == late.progress.wake_at
+    assert list(desk.store.due_schedules(late.progress.wake_at - 1, 10)) == []
+    assert [one.name for one in desk.store.due_schedules(late.progress.wake_at, 10)] == ["late"]
+    far = late.progress.wake_at + 10**9
+    assert [one.name for one in desk.store.due_schedules(far, 10)] == ["late", "later"]
+    assert [one.name for one in desk.store.due_schedules(far, 1)] == ["late"]
+
+
+def test_without_schedules_nothing_wakes(desk: Desk) -> None:
+    assert desk.store.next_wake() is None
+    schedule = put(desk)
+    over = Advance(schedule, Progress(None, None))
+    assert list(desk.store.advance([over], desk.now)) == []
+    assert desk.store.next_wake() is None
+
+
+@pytest.mark.parametrize("end", ["complete", "fail", "cancel", "gone"])
+def test_a_schedule_knows_whether_its_last_job_is_unfinished(desk: Desk, end: str) -> None:
+    schedule = put(desk)
+    assert not schedule.unfinished
+    desk.store.advance([onward(desk, schedule, desk.now)], desk.now)
+    assert seen(desk).unfinished
+    if end == "cancel":
+        desk.cancel(occurrence_id("s", desk.now))
+    else:
+        [claimed] = desk.claim()
+        assert seen(desk).unfinished
+        desk.fail(claimed) if end == "fail" else desk.complete(claimed, keep=end != "gone")
+    assert not seen(desk).unfinished
+    assert not next(iter(desk.store.due_schedules(desk.now + 10**9, 1))).unfinished
+
+
+def test_a_withdrawn_job_is_gone_and_recorded_as_such(desk: Desk) -> None:
+    schedule = put(desk)
+    desk.store.advance([onward(desk, schedule, desk.now + 10_000)], desk.now)
+    [ahead] = desk.store.outcomes("s")
+    gone = replace(ahead, fate=Fate.WITHDRAWN)
+    missed = replace(gone, fate=Fate.MISSED, job_id=None)
+    now = seen(desk)
+    stored = desk.store.put_schedule(now, now, desk.now, withdrawn=[gone], outcomes=[missed])
+    assert stored is not None
+    assert desk.listed() == []
+    assert list(desk.store.outcomes("s")) == [gone, missed]
+    assert desk.claimed_ids() == []
+
+
+@pytest.mark.parametrize("touch", ["claim", "amend", "cancel", "range"])
+def test_a_job_that_somebody_touched_is_not_withdrawn_and_nothing_changes(
+    desk: Desk, touch: str
+) -> None:
+    queue = DELIVERY if touch == "range" else Queue("q")
+    schedule = put(desk, queue=queue.name)
+    due = desk.now + 10_000
+    desk.store.advance([onward(desk, schedule, due)], desk.now)
+    [ahead] = desk.store.outcomes("s")
+    if touch == "cancel":
+        desk.cancel(occurrence_id("s", due))
+    elif touch == "amend":
+        desk.amend(occurrence_id("s", due), Amendment(due + 1))
+    else:
+        desk.clock.advance(10)
+        assert desk.claim(queue) if touch == "claim" else desk.claim_range(queue).jobs
+    before = seen(desk)
+    gone = replace(ahead, fate=Fate.WITHDRAWN)
+    other = replace(before, owner="x")
+    assert desk.store.put_schedule(before, other, desk.now, withdrawn=[gone]) is None
+    assert not desk.store.delete_schedule(before, desk.now, withdrawn=[gone])
+    assert seen(desk) == before
+    assert list(desk.store.outcomes("s")) == [ahead]
+    assert desk.listed() == [occurrence_id("s", due)]
+
+
+def test_deleting_leaves_the_jobs_and_forgets_the_record(desk: Desk) -> None:
+    schedule = put(desk)
+    desk.store.advance([onward(desk, schedule, desk.now)], desk.now)
+    assert desk.store.delete_schedule(seen(desk), desk.now)
+    assert desk.listed() == [occurrence_id("s", desk.now)]
+    assert list(desk.store.outcomes("s")) == []
+
+
+def test_the_record_keeps_the_last_hundred(desk: Desk) -> None:
+    schedule = put(desk)
+    several = [created("s", desk.now + n, desk.now) for n in range(OUTCOMES_KEPT + 30)]
+    for n in range(0, len(several), 10):
+        now = seen(desk)
+        step = Progress(desk.now + n + HOUR, desk.now + n)
+        assert list(desk.store.advance([Advance(now, step, [], several[n : n + 10])], 0)) == []
+    assert list(desk.store.outcomes("s")) == several[-OUTCOMES_KEPT:]
+    changed = desk.store.put_schedule(seen(desk), seen(desk), desk.now, outcomes=several[:1])
+    assert changed is not None
+    assert list(desk.store.outcomes("s")) == [*several[1 - OUTCOMES_KEPT :], several[0]]
+    assert schedule.revision != changed.revision
+
+
+def test_schedules_are_listed_by_name_page_by_page(desk: Desk) -> None:
+    for name in ("b", "a", "c.d"):
+        put(desk, name)
+    assert [one.name for one in desk.store.schedules(None, 2)] == ["a", "b"]
+    assert [one.name for one in desk.store.schedules("b", 2)] == ["c.d"]
+    assert list(desk.store.schedules("c.d", 2)) == []
+
+
+def test_schedules_are_found_by_the_rules_of_their_time_zone(desk: Desk) -> None:
+    paris = [put(desk, name, cron="0 9 * * *", timezone="Europe/Paris") for name in ("a", "b")]
+    london = put(desk, "c", cron="0 9 * * *", timezone="Europe/London")
+    put(desk, "d")
+    assert set(desk.store.zone_digests()) == {
+        ("Europe/Paris", paris[0].zone_digest),
+        ("Europe/London", london.zone_digest),
+    }
+    found = desk.store.schedules_by_zone("Europe/Paris", paris[0].zone_digest, 10)
+    assert {one.name for one in found} == {"a", "b"}
+    assert len(desk.store.schedules_by_zone("Europe/Paris", paris[0].zone_digest, 1)) == 1
+    assert list(desk.store.schedules_by_zone("Europe/Paris", "other", 10)) == []
+
+
+def test_whoever_listens_is_told_of_schedules_and_of_their_jobs(desk: Desk) -> None:
+    told: list[tuple[str | None, Moment]] = []
+    stop = desk.store.watch(lambda queue, due_at: told.append((queue, due_at)))
+    schedule = put(desk)
+    assert told == [(None, 0)]
+    desk.store.advance([onward(desk, schedule, desk.now + 5)], desk.now)
+    assert told[1:] == [("q", desk.now + 5)]
+    desk.store.delete_schedule(seen(desk), desk.now)
+    assert told[2:] == [(None, 0)]
+    stop()
+
+
+def test_the_schedule_of_a_job_moves_house_with_it(desk: Desk, open_store: Any) -> None:
+    schedule = put(desk)
+    desk.store.advance([onward(desk, schedule, desk.now)], desk.now)
+    other = open_store(desk.clock)
+    assert other.admit(desk.store.export(None, 10).dossiers) == 1
+    assert other.get(occurrence_id("s", desk.now)) == desk.job(occurrence_id("s", desk.now))

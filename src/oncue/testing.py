@@ -84,7 +84,7 @@ class HandDriven(Scheduler):
         now = self.clock.now()
         sinks = [queue.name for queue in self.queues() if queue.sink is not None]
         due_at = self.store.next_due(sorted({*self.handlers.queues, *sinks}))
-        stops = [due_at, self.store.next_lapse()]
+        stops = [due_at, self.store.next_lapse(), self.store.next_wake()]
         if any(stop is not None and stop <= now for stop in stops):
             stops.append(now + max(1, round(self.engine.step_all() * 1000)))
         return min([target, *(stop for stop in stops if stop is not None and stop > now)])

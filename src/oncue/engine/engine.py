@@ -1,4 +1,4 @@
-"""The engine: a dispatcher for every queue with a sink, the reclaimer and the pruner."""
+"""The engine: a dispatcher for every queue with a sink, recurrer, reclaimer and pruner."""
 
 from __future__ import annotations
 
@@ -18,6 +18,7 @@ from oncue.engine.loop import Loop
 from oncue.engine.policies import Policies
 from oncue.engine.pruner import Pruner
 from oncue.engine.reclaimer import Reclaimer
+from oncue.engine.recurrer import Recurrer
 from oncue.ports.clock import Clock
 from oncue.ports.sink import Sink
 from oncue.ports.store import Store
@@ -51,6 +52,7 @@ class Engine:
         self.keeper = Keeper(clock)
         self.reclaimer = Reclaimer(store, clock, self.policies)
         self.pruner = Pruner(store, clock)
+        self.recurrer = Recurrer(store, clock)
         self._store = store
         self._clock = clock
         self._open_sink = open_sink
@@ -58,7 +60,9 @@ class Engine:
         self._retiring: list[Route] = []
         self._unopened: dict[str, str] = {}
         self._supervisor = Loop("oncue-supervisor", self._supervise, clock)
+        self._recurring = Loop("oncue-recurrer", self.recurrer.step, clock)
         self._upkeep = (
+            self._recurring,
             Loop("oncue-reclaimer", self.reclaimer.step, clock),
             Loop("oncue-pruner", self.pruner.step, clock),
         )
@@ -94,7 +98,7 @@ class Engine:
 
     def step_all(self) -> float:
         """One step of everything, in the caller's thread. The shortest rest."""
-        steps = (self._supervise, self.reclaimer.step, self.pruner.step)
+        steps = (self._supervise, self.recurrer.step, self.reclaimer.step, self.pruner.step)
         rests = [step() for step in steps]
         rests.extend(
             rest for route in self._routes.values() if (rest := route.dispatcher.step()) is not None
@@ -108,6 +112,7 @@ class Engine:
         if queue is None:
             self.policies.forget()
             self._supervisor.wake()
+            self._recurring.wake()
             for route in self._routes.values():
                 route.loop.wake()
         elif (found := self._routes.get(queue)) is not None:

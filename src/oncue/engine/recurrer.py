@@ -1,0 +1,205 @@
+"""The recurrer: schedules → their next jobs, a little ahead of time.
+
+It needs no leader and remembers nothing: the store applies what was decided only to a schedule that
+is still as it was seen, together with its jobs.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+
+from oncue.core.errors import Conflict, InvalidInput
+from oncue.core.lifecycle import State
+from oncue.core.moment import Moment, to_datetime
+from oncue.core.recurrence import Fate, Outcome, Plan, begun, made_ahead, plan, revised
+from oncue.core.schedule import Progress, Schedule, occurrence_id, occurrence_job
+from oncue.core.zone import zone
+from oncue.ports.clock import Clock
+from oncue.ports.schedules import Advance
+from oncue.ports.store import Store
+
+PAGE = 500
+LONGEST_REST_SECONDS = 30.0
+PUT_OFF_MS = 60_000  # for what cannot be decided now: a time zone that has gone, nobody to publish
+TRIES = 50
+
+logger = logging.getLogger("oncue.engine")
+
+Publish = Callable[[Schedule, Sequence[Moment]], None]
+"""Publishes the events of these occurrences of a schedule that `emits`. It may be called again for
+the same ones, and must take them for the same."""
+
+
+class Recurrer:
+    def __init__(self, store: Store, clock: Clock, publish: Publish | None = None) -> None:
+        self.publish = publish
+        self._store = store
+        self._clock = clock
+        self._zones_compared = False
+        self._troubles: dict[str, str] = {}
+
+    def step(self) -> float:
+        """Make the jobs of one page of schedules; go again until nothing is to be made."""
+        now = self._clock.now()
+        if not self._zones_compared:
+            self.compare_zones()
+            self._zones_compared = True
+        due = self._store.due_schedules(now, PAGE)
+        if due:
+            self.make(due, now)
+            return 0.0
+        wake_at = self._store.next_wake()
+        if wake_at is None:
+            return LONGEST_REST_SECONDS
+        return min(max((wake_at - self._clock.now()) / 1000, 0.0), LONGEST_REST_SECONDS)
+
+    def make(self, due: Sequence[Schedule], now: Moment) -> None:
+        """Decide on these schedules. What others decided on meanwhile is left to them."""
+        advances = [self._decided(schedule, now) for schedule in due]
+        refused = self._store.advance(advances, now)
+        if refused:
+            logger.debug("%d schedules were advanced by others", len(refused))
+
+    def change(self, name: str, choose: Callable[[Schedule | None], Schedule]) -> Schedule:
+        """Give the schedule of that name the settings that `choose` makes of its present ones.
+        What is due is made first, by the old ones. The same settings change nothing."""
+        for _ in range(TRIES):
+            now = self._clock.now()
+            seen = self._store.schedule(name)
+            wanted = choose(seen)
+            if seen is None:
+                changed = self._store.put_schedule(None, begun(wanted, now), now)
+            elif (seen.settings, seen.zone_digest) == (wanted.settings, wanted.zone_digest):
+                return seen
+            else:
+                changed = self._revise(seen, wanted, now)
+            if changed is not None:
+                return changed
+        raise _contended(name)
+
+    def delete(self, name: str) -> bool:
+        """Forget the schedule, with its jobs that are not due. False if there is none."""
+        for _ in range(TRIES):
+            now = self._clock.now()
+            seen = self._store.schedule(name)
+            if seen is None:
+                return False
+            outcomes = self._store.outcomes(name)
+            gone = revised(seen, seen, outcomes, now, self._taken(outcomes, now)).withdrawn
+            if self._store.delete_schedule(seen, now, withdrawn=gone):
+                return True
+        raise _contended(name)
+
+    def compare_zones(self) -> int:
+        """Find schedules that were timed by other rules of their time zone than are in force now,
+        because the database was updated, and time them anew. How many there were."""
+        retimed = 0
+        for timezone, digest in self._store.zone_digests():
+            try:
+                current = zone(timezone).digest
+            except InvalidInput as gone:
+                logger.error("schedules in %s wait: %s", timezone, gone)
+                continue
+            if current != digest:
+                retimed += self._retime(timezone, digest, current)
+        if retimed:
+            logger.warning("%d schedules: the rules of their time zones have changed", retimed)
+        return retimed
+
+    def _retime(self, timezone: str, digest: str, current: str) -> int:
+        retimed = 0
+        while page := self._store.schedules_by_zone(timezone, digest, PAGE):
+            now = self._clock.now()
+            answers = [self._revise(one, replace(one, zone_digest=current), now) for one in page]
+            retimed += sum(answer is not None for answer in answers)
+        return retimed
+
+    def _revise(self, seen: Schedule, wanted: Schedule, now: Moment) -> Schedule | None:
+        next_at = seen.progress.next_at
+        is_due = next_at is not None and next_at <= now and not seen.paused
+        if is_due and (seen.rhythm != wanted.rhythm or wanted.paused):
+            self.make([seen], now)
+            again = self._store.schedule(seen.name)
+            if again is None or again.progress.next_at != next_at:
+                return None
+            seen = again  # held by the job before: the change leaves it out
+        outcomes = self._store.outcomes(seen.name)
+        revision = revised(seen, wanted, outcomes, now, self._taken(outcomes, now))
+        return self._store.put_schedule(
+            seen,
+            revision.schedule,
+            now,
+            withdrawn=revision.withdrawn,
+            outcomes=revision.left_out,
+        )
+
+    def _taken(self, outcomes: Sequence[Outcome], now: Moment) -> set[str | None]:
+        """The jobs made ahead of time that are no longer as they were made."""
+        ahead = made_ahead(outcomes, now)
+        found = {one.job_id: self._store.get(one.job_id or "") for one in ahead}
+        return {
+            one.job_id
+            for one in ahead
+            if (job := found[one.job_id]) is None
+            or job.state is not State.SCHEDULED
+            or job.attempt
+            or job.due_at != one.at
+        }
+
+    def _decided(self, schedule: Schedule, now: Moment) -> Advance:
+        try:
+            decided = plan(schedule, now)
+            if schedule.emits is not None and decided.made:
+                self._emit(schedule, decided.made)
+        except Exception as problem:  # of this schedule; the others go on
+            self._complain(schedule, problem)
+            later = schedule.progress._replace(wake_at=now + PUT_OFF_MS)
+            return Advance(schedule, later)
+        self._troubles.pop(schedule.name, None)
+        return _advance(schedule, decided, now)
+
+    def _emit(self, schedule: Schedule, made: Sequence[Moment]) -> None:
+        if self.publish is None:
+            raise Conflict("it emits events, and nobody here publishes them.")
+        # Before it goes on, not after: an event that is published again is the same event.
+        self.publish(schedule, made)
+
+    def _complain(self, schedule: Schedule, problem: Exception) -> None:
+        """Once, as long as it is the same trouble. What was raised may quote what is secret."""
+        known = isinstance(problem, InvalidInput | Conflict)
+        trouble = str(problem) if known else type(problem).__name__
+        if self._troubles.get(schedule.name) != trouble:
+            self._troubles[schedule.name] = trouble
+            logger.error("schedule %s waits: %s", schedule.name, trouble)
+
+
+def _advance(schedule: Schedule, decided: Plan, now: Moment) -> Advance:
+    emits = schedule.emits is not None
+    progress = Progress(
+        decided.next_at,
+        decided.wake_at,
+        schedule.progress.last_at,
+        schedule.progress.last_job_id,
+    )
+    if decided.made:
+        last = decided.made[-1]
+        last_id = None if emits else occurrence_id(schedule.name, last)
+        progress = progress._replace(last_at=last, last_job_id=last_id)
+    jobs = [] if emits else [occurrence_job(schedule, at, now) for at in decided.made]
+    made = [
+        Outcome(
+            Fate.EMITTED if emits else Fate.CREATED,
+            to_datetime(at),
+            to_datetime(at),
+            to_datetime(now),
+            job_id=None if emits else occurrence_id(schedule.name, at),
+        )
+        for at in decided.made
+    ]
+    return Advance(schedule, progress, jobs, [*decided.left_out, *made])
+
+
+def _contended(name: str) -> Conflict:
+    return Conflict(f"schedule {name!r} is being changed by others all the time. Call again.")

@@ -1,0 +1,172 @@
+"""Schedules: say what comes again and again, look at what is coming, change it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from datetime import timedelta
+from typing import Any
+
+from oncue import intake
+from oncue import payload as payloads
+from oncue.core.duration import Duration
+from oncue.core.errors import InvalidInput, NotFound
+from oncue.core.queue import DEFAULT_QUEUE, check_queue_name
+from oncue.core.recurrence import Outcome, anchor
+from oncue.core.runs import Difference, Run, coming, difference
+from oncue.core.schedule import Emission, Schedule, check_schedule, read_emission
+from oncue.engine.engine import Engine
+from oncue.ports.clock import Clock
+from oncue.ports.store import Store
+
+RUNS_LIMIT = 1000
+_PAGE = 500
+
+
+class Schedules:
+    store: Store
+    clock: Clock
+    engine: Engine
+
+    def every(self, rhythm: str | float | timedelta, *, name: str, **members: Any) -> Schedule:
+        """Make a job again and again: at the times of a cron expression, or after every so many
+        seconds (a number, a timedelta, or ISO 8601 such as "PT15M").
+
+            cue.every("30 9 * * MON-FRI", name="stand-up", timezone="Europe/Paris", queue="mail")
+
+        The other members are those of `put_schedule`. May be called at every start of a program:
+        the same call again changes nothing.
+        """
+        if isinstance(rhythm, str) and not rhythm.startswith("P"):
+            return self.put_schedule(name, cron=rhythm, **members)
+        return self.put_schedule(name, every_seconds=rhythm, **members)
+
+    def put_schedule(
+        self,
+        name: str,
+        *,
+        cron: str | None = None,
+        every_seconds: Duration | None = None,
+        timezone: str = "UTC",
+        queue: str = DEFAULT_QUEUE,
+        payload: Any = None,
+        owner: str | None = None,
+        emits: Emission | Mapping[str, Any] | None = None,
+        catch_up: str = "once",
+        overlap: str = "allow",
+        paused: bool | None = None,
+    ) -> Schedule:
+        """Create a schedule, or replace all of the one of that name; `paused` stays unless given.
+
+        Occurrences become jobs of `queue`, or an event if it `emits` one. `catch_up` says what
+        becomes of those missed in an outage: `once` makes the last of them, `all` each, `skip`
+        none. `overlap` says what happens while the job before is unfinished: `allow`, `skip` the
+        occurrence, or `queue` it until that job has ended. What is due already stays.
+        """
+        members = {
+            "cron": cron,
+            "every_seconds": every_seconds,
+            "timezone": timezone,
+            "queue": queue,
+            "payload": payload,
+            "owner": owner,
+            "emits": emits,
+            "catch_up": catch_up,
+            "overlap": overlap,
+        }
+        wanted = _schedule(name, members, paused=bool(paused))
+        if not isinstance(paused, bool | None):
+            raise InvalidInput("must be true or false.", "/paused")
+
+        def choose(seen: Schedule | None) -> Schedule:
+            kept = seen.paused if seen is not None and paused is None else bool(paused)
+            return replace(wanted, paused=kept)
+
+        return self.engine.recurrer.change(wanted.name, choose)
+
+    def schedule_named(self, name: str) -> Schedule:
+        """The schedule as it is now."""
+        found = self.store.schedule(_plain(name))
+        if found is None:
+            raise _unknown(name)
+        return found
+
+    def schedules(self) -> Iterator[Schedule]:
+        """All schedules by name, fetched page by page."""
+        after: str | None = None
+        while page := self.store.schedules(after, _PAGE):
+            yield from page
+            after = page[-1].name
+
+    def delete_schedule(self, name: str) -> None:
+        """Forget a schedule. Its jobs that are due stay."""
+        if not self.engine.recurrer.delete(_plain(name)):
+            raise _unknown(name)
+
+    def pause_schedule(self, name: str) -> Schedule:
+        """Let nothing of this schedule happen until it is resumed; jobs that are due stay."""
+        return self._set_paused(name, True)
+
+    def resume_schedule(self, name: str) -> Schedule:
+        """Go on with the next occurrence; those during the pause are recorded as left out."""
+        return self._set_paused(name, False)
+
+    def schedule_outcomes(self, name: str) -> Sequence[Outcome]:
+        """What became of the last hundred occurrences, oldest first: made, missed, overlapped,
+        paused or withdrawn."""
+        return self.store.outcomes(self.schedule_named(name).name)
+
+    def next_runs(self, name: str, count: int = 20) -> list[Run]:
+        """The coming runs in UTC and local time, with what gaps and overlaps do to them. Of a
+        paused schedule, as if it were resumed."""
+        return coming(self.schedule_named(name), self.clock.now(), _check_count(count))
+
+    def preview_schedule(self, name: str, *, count: int = 20, **members: Any) -> Difference:
+        """What `put_schedule` with these members would change about the coming runs."""
+        _check_count(count)
+        now = self.clock.now()
+        seen = self.store.schedule(_plain(name))
+        wanted = _schedule(name, members, paused=False)
+        anchored = replace(wanted, anchor_at=anchor(seen, wanted, now))
+        before = [] if seen is None else coming(seen, now, count)
+        return difference(before, coming(anchored, now, count))
+
+    def _set_paused(self, name: str, paused: bool) -> Schedule:
+        def choose(seen: Schedule | None) -> Schedule:
+            if seen is None:
+                raise _unknown(name)
+            return replace(seen, paused=paused)
+
+        return self.engine.recurrer.change(_plain(name), choose)
+
+
+def _schedule(name: str, members: Mapping[str, Any], *, paused: bool) -> Schedule:
+    values = dict(members)
+    body = payloads.encode(values.pop("payload", None))
+    emits = read_emission(values.pop("emits", None))
+    owner = intake.label(values.pop("owner", None), "/owner")
+    try:
+        wanted = Schedule(
+            name, payload_json=body, emits=emits, owner=owner, paused=paused, **values
+        )
+    except TypeError:
+        raise InvalidInput("takes the members of put_schedule, and no others.") from None
+    return check_schedule(wanted)
+
+
+def _check_count(count: object) -> int:
+    if not isinstance(count, int) or isinstance(count, bool) or not 1 <= count <= RUNS_LIMIT:
+        raise InvalidInput(f"must be a whole number from 1 to {RUNS_LIMIT}.", "/count")
+    return count
+
+
+def _plain(name: str) -> str:
+    """The name, if any schedule can have it."""
+    try:
+        return check_queue_name(name, "/name")
+    except InvalidInput:
+        raise _unknown(name) from None
+
+
+def _unknown(name: object) -> NotFound:
+    return NotFound(f"there is no schedule {name!r}; `schedules` lists those that there are.")

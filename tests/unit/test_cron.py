@@ -84,8 +84,9 @@ def test_a_day_that_a_zone_left_out_is_made_up_for_at_the_beginning_of_the_next(
     ]
 
 
-def test_what_never_comes_is_none_and_so_is_what_comes_after_the_end_of_time() -> None:
-    assert cron("0 0 */31 * 1#2", "UTC").after(0) is None
+def test_what_never_comes_is_refused_and_nothing_comes_after_the_end_of_time() -> None:
+    with pytest.raises(InvalidInput, match="never happens"):
+        cron("0 0 */31 * 1#2", "UTC")
     assert cron("0 0 1 1 *", "Europe/Paris").after(LATEST) is None
 
 

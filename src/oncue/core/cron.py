@@ -60,6 +60,7 @@ class Cron:
         self.expression = expression
         self.zone = timezone
         self._parsed = CronSim(expression, _EPOCH)
+        self.ever_comes = next(self._locals(0), None) is not None
         *_, minute, hour, _, _, _ = expression.split()
         self.is_time_of_day = not minute.startswith("*") and not hour.startswith("*")
 
@@ -132,7 +133,10 @@ def cron(expression: object, timezone: object, pointer: str = "/cron") -> Cron:
         CronSim(written, _EPOCH)
     except (CronSimError, AssertionError, ValueError) as problem:
         raise InvalidInput(_unreadable(written, problem), pointer) from None
-    return _known(written, known_zone.key)
+    known = _known(written, known_zone.key)
+    if not known.ever_comes:
+        raise InvalidInput("never happens: no day is all that it names.", pointer)
+    return known
 
 
 def _unreadable(written: str, problem: Exception) -> str:

@@ -30,6 +30,9 @@ if TYPE_CHECKING:
     from oncue.core.job import Attempt, Claimed, Diagnostic, History, Job, Operation
     from oncue.core.lifecycle import State
     from oncue.core.queue import Queue, RetryPolicy
+    from oncue.core.recurrence import Outcome
+    from oncue.core.runs import Run
+    from oncue.core.schedule import Schedule
     from oncue.handled import HandledJob
     from oncue.scheduler import Scheduler, Tally
 
@@ -53,8 +56,11 @@ __all__ = [
     "NotFound",
     "OncueError",
     "Operation",
+    "Outcome",
     "Queue",
     "RetryPolicy",
+    "Run",
+    "Schedule",
     "Scheduler",
     "SinkDown",
     "SinkError",
@@ -73,6 +79,9 @@ _ELSEWHERE = {
     "HandledJob": "handled",
     "Queue": "core.queue",
     "RetryPolicy": "core.queue",
+    "Outcome": "core.recurrence",
+    "Run": "core.runs",
+    "Schedule": "core.schedule",
     "State": "core.lifecycle",
     **dict.fromkeys(
         ("Attempt", "Claimed", "Diagnostic", "History", "Job", "Operation"), "core.job"

@@ -13,7 +13,8 @@ import oncue.testing
 NAMES = [
     *("Attempt", "ClaimLost", "Claimed", "Conflict", "Diagnostic", "Fenced", "HandledJob"),
     *("History", "IdTaken", "IllegalState", "InvalidInput", "Job", "KeyTaken", "NonRetryable"),
-    *("NotFound", "OncueError", "Operation", "Queue", "RetryPolicy", "Scheduler", "SinkDown"),
+    *("NotFound", "OncueError", "Operation", "Outcome", "Queue", "RetryPolicy", "Run", "Schedule"),
+    *("Scheduler", "SinkDown"),
     *("SinkError", "State", "StoreError", "StoreUnavailable", "StoreUnusable", "Tally"),
     "TooLarge",
 ]
@@ -24,6 +25,8 @@ METHODS = [
         "claim",
         "close",
         "complete",
+        "delete_schedule",
+        "every",
         "explain",
         "fail",
         "handler",
@@ -31,8 +34,10 @@ METHODS = [
         "history",
         "job",
     ),
-    *("jobs", "operation", "page", "pause", "queue", "queues", "release", "reschedule", "resume"),
-    *("retry", "run", "run_loops", "schedule", "schedule_many", "set_queue", "spread", "start"),
+    *("jobs", "next_runs", "operation", "page", "pause", "pause_schedule", "preview_schedule"),
+    *("put_schedule", "queue", "queues", "release", "reschedule", "resume", "resume_schedule"),
+    *("retry", "run", "run_loops", "schedule", "schedule_many", "schedule_named"),
+    *("schedule_outcomes", "schedules", "set_queue", "spread", "start"),
     *("stats", "token", "work"),
 ]
 

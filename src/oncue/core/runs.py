@@ -13,6 +13,8 @@ from oncue.core.schedule import Schedule, timing
 
 
 class Run(NamedTuple):
+    """An occurrence to come."""
+
     at: datetime
     local: datetime
     """The same in the schedule's time zone."""

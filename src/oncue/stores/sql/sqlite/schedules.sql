@@ -61,8 +61,8 @@ SELECT fate, at, until, decided_at, count, job_id FROM outcomes
 WHERE schedule = :name ORDER BY number;
 
 -- name: zone_digests
-SELECT DISTINCT timezone, zone_digest FROM schedules WHERE cron IS NOT NULL;
+SELECT DISTINCT timezone, zone_digest FROM schedules WHERE zone_digest <> '';
 
 -- name: schedules_by_zone
 SELECT {schedule_columns} FROM schedules AS s
-WHERE s.cron IS NOT NULL AND s.timezone = :timezone AND s.zone_digest = :digest LIMIT :limit;
+WHERE s.zone_digest <> '' AND s.timezone = :timezone AND s.zone_digest = :digest LIMIT :limit;

@@ -30,13 +30,14 @@ CREATE TABLE schedules (
   -- How many outcomes were recorded: the place of the next one in the ring below.
   recorded INTEGER NOT NULL DEFAULT 0 CHECK (recorded >= 0),
   CHECK ((cron IS NULL) <> (every_ms IS NULL)),
+  CHECK ((cron IS NULL) = (zone_digest = '')),
   CHECK ((event_type IS NULL) = (resource_id IS NULL)),
   CHECK ((next_at IS NULL) = (wake_at IS NULL)),
   CHECK (next_at > last_at OR next_at IS NULL OR last_at IS NULL)
 ) STRICT;
 CREATE UNIQUE INDEX schedules_name ON schedules (name);
 CREATE INDEX schedules_waking ON schedules (wake_at) WHERE paused = 0 AND wake_at IS NOT NULL;
-CREATE INDEX schedules_zone ON schedules (timezone, zone_digest) WHERE cron IS NOT NULL;
+CREATE INDEX schedules_zone ON schedules (timezone, zone_digest) WHERE zone_digest <> '';
 
 -- A ring: the newest outcome of a schedule takes the place of the oldest.
 CREATE TABLE outcomes (

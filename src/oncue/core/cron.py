@@ -54,12 +54,13 @@ class Occurrence(NamedTuple):
 
 
 class Cron:
-    """An expression in a time zone. Of the same two it is the same object: see `cron`."""
+    """An expression in a time zone. Of the same two it is the same object: see `cron`, which also
+    says what is wrong with an expression; here cronsim raises."""
 
     def __init__(self, expression: str, timezone: Zone) -> None:
+        self._parsed = CronSim(expression, _EPOCH)
         self.expression = expression
         self.zone = timezone
-        self._parsed = CronSim(expression, _EPOCH)
         self.ever_comes = next(self._locals(0), None) is not None
         *_, minute, hour, _, _, _ = expression.split()
         self.is_time_of_day = not minute.startswith("*") and not hour.startswith("*")
@@ -130,10 +131,9 @@ def cron(expression: object, timezone: object, pointer: str = "/cron") -> Cron:
     if written.lower() in _SPELLED_OUT:
         raise InvalidInput(f"write it as {_SPELLED_OUT[written.lower()]!r}.", pointer)
     try:
-        CronSim(written, _EPOCH)
+        known = _known(written, known_zone.key)
     except (CronSimError, AssertionError, ValueError) as problem:
         raise InvalidInput(_unreadable(written, problem), pointer) from None
-    known = _known(written, known_zone.key)
     if not known.ever_comes:
         raise InvalidInput("never happens: no day is all that it names.", pointer)
     return known

@@ -18,7 +18,7 @@ AHEAD_MS = 30_000  # jobs are made so long before they are due,
 REFILL_MS = 15_000  # once what is made lasts no longer than this
 LATE_MS = 60_000  # less is not missed: a restart is not an outage
 HOLD_MS = (1_000, 30_000)  # the shortest and the longest rest while the job before goes on
-PAGE = 100  # occurrences that are made at once
+PAGE = 90  # occurrences made at once: with all that goes with them, a hundred writes at most
 COUNTED = 100  # of those left out; beyond it there were "many"
 OUTCOMES_KEPT = 100
 

@@ -71,7 +71,7 @@ def test_a_node_that_dies_between_deciding_and_storing_loses_nothing(
     desk.clock.advance(60)
     dying, living = Recurrer(nodes[0], desk.clock), Recurrer(nodes[1], desk.clock)
     [seen] = nodes[0].due_schedules(desk.now, 10)
-    left_in_hand = dying._decided(seen, desk.now)
+    left_in_hand = dying.decide(seen, desk.now)
     work_off(living)
     assert list(nodes[0].advance([left_in_hand], desk.now)) == [0]
     assert len(desk.listed()) == 1

@@ -182,6 +182,16 @@ def test_a_schedule_knows_whether_its_last_job_is_unfinished(desk: Desk, end: st
     assert not next(iter(desk.store.due_schedules(desk.now + 10**9, 1))).unfinished
 
 
+def test_a_change_answers_with_the_schedule_as_it_is_then(desk: Desk) -> None:
+    schedule = put(desk)
+    desk.store.advance([onward(desk, schedule, desk.now)], desk.now)
+    changed = desk.store.put_schedule(
+        seen(desk), replace(seen(desk), owner="x", unfinished=False), desk.now
+    )
+    assert changed == seen(desk)
+    assert changed.unfinished
+
+
 def test_a_withdrawn_job_is_gone_and_recorded_as_such(desk: Desk) -> None:
     schedule = put(desk)
     desk.store.advance([onward(desk, schedule, desk.now + 10_000)], desk.now)

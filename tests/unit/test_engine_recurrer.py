@@ -97,6 +97,15 @@ def test_what_is_due_is_made_by_the_old_settings_before_a_change(desk: Desk) -> 
     assert desk.dues() == ["15:00:00", "15:30:00"]
 
 
+def test_a_change_makes_all_that_is_due_however_much_it_is(desk: Desk) -> None:
+    desk.put(every_seconds=1, catch_up="all")
+    desk.clock.advance(6000)
+    desk.put(every_seconds=86_400)
+    assert desk.store.stats("default").counts["scheduled"] == 6000
+    last = [one.at for one in desk.store.outcomes("s") if one.fate is Fate.CREATED][-1]
+    assert last == to_datetime(desk.clock.now())
+
+
 def test_a_change_replaces_what_was_made_ahead_of_time(desk: Desk) -> None:
     desk.put(payload_json=b'"old"')
     desk.go(3595)

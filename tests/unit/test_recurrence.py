@@ -197,6 +197,24 @@ def test_resuming_records_what_the_pause_left_out() -> None:
     assert revision.schedule.progress.next_at == START + 4 * HOUR
 
 
+def test_what_a_pause_left_out_is_recorded_once_whatever_changes_meanwhile() -> None:
+    paused = replace(hourly(), paused=True)
+    during = revised(paused, replace(paused, payload_json=b"1"), [], START + 2 * HOUR)
+    assert during.left_out == []
+    resumed = revised(
+        during.schedule, replace(during.schedule, paused=False), [], START + 3 * HOUR + MINUTE
+    )
+    assert left_out(resumed.left_out) == [("paused", 3)]
+
+
+def test_another_rhythm_during_a_pause_ends_the_count_of_the_old_one() -> None:
+    paused = replace(hourly(), paused=True)
+    other = check_schedule(Schedule("s", cron="30 * * * *", paused=True))
+    during = revised(paused, other, [], START + 2 * HOUR + MINUTE)
+    assert left_out(during.left_out) == [("paused", 2)]
+    assert during.schedule.progress.next_at == START + 2 * HOUR + 30 * MINUTE
+
+
 def test_an_interval_counts_on_when_other_members_change_and_anew_when_it_changes() -> None:
     seen = begun(check_schedule(Schedule("s", every_seconds=600)), START)
     now = START + 15 * MINUTE

@@ -118,7 +118,7 @@ def revised(
     upcoming = min([from_datetime(one.at) for one in withdrawn], default=seen.progress.next_at)
     resumed = seen.paused and not wanted.paused
     left_out: list[Outcome] = []
-    if upcoming is not None and upcoming <= now and (resumed or retimed or wanted.paused):
+    if upcoming is not None and upcoming <= now and (resumed or retimed):
         fate = Fate.PAUSED if seen.paused else Fate.OVERLAPPED
         left_out.append(_span(fate, timing(seen), upcoming, now, now))
     if retimed or resumed:

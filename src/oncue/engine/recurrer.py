@@ -57,10 +57,23 @@ class Recurrer:
 
     def make(self, due: Sequence[Schedule], now: Moment) -> None:
         """Decide on these schedules. What others decided on meanwhile is left to them."""
-        advances = [self._decided(schedule, now) for schedule in due]
+        advances = [self.decide(schedule, now) for schedule in due]
         refused = self._store.advance(advances, now)
         if refused:
             logger.debug("%d schedules were advanced by others", len(refused))
+
+    def decide(self, schedule: Schedule, now: Moment) -> Advance:
+        """What to do about one schedule; its events are published when this returns."""
+        try:
+            decided = plan(schedule, now)
+            if schedule.emits is not None and decided.made:
+                self._emit(schedule, decided.made)
+        except Exception as problem:  # of this schedule; the others go on
+            self._complain(schedule, problem)
+            later = schedule.progress._replace(wake_at=now + PUT_OFF_MS)
+            return Advance(schedule, later)
+        self._troubles.pop(schedule.name, None)
+        return _advance(schedule, decided, now)
 
     def change(self, name: str, choose: Callable[[Schedule | None], Schedule]) -> Schedule:
         """Give the schedule of that name the settings that `choose` makes of its present ones.
@@ -117,14 +130,11 @@ class Recurrer:
         return retimed
 
     def _revise(self, seen: Schedule, wanted: Schedule, now: Moment) -> Schedule | None:
-        next_at = seen.progress.next_at
-        is_due = next_at is not None and next_at <= now and not seen.paused
-        if is_due and (seen.rhythm != wanted.rhythm or wanted.paused):
-            self.make([seen], now)
-            again = self._store.schedule(seen.name)
-            if again is None or again.progress.next_at != next_at:
+        if seen.rhythm != wanted.rhythm or wanted.paused:
+            caught_up = self._caught_up(seen, now)
+            if caught_up is None:
                 return None
-            seen = again  # held by the job before: the change leaves it out
+            seen = caught_up
         outcomes = self._store.outcomes(seen.name)
         revision = revised(seen, wanted, outcomes, now, self._taken(outcomes, now))
         return self._store.put_schedule(
@@ -134,6 +144,19 @@ class Recurrer:
             withdrawn=revision.withdrawn,
             outcomes=revision.left_out,
         )
+
+    def _caught_up(self, seen: Schedule, now: Moment) -> Schedule | None:
+        """The schedule when all that is due is made, except for what waits behind the job before.
+        None if somebody has changed it meanwhile."""
+        while not seen.paused and (next_at := seen.progress.next_at) and next_at <= now:
+            self.make([seen], now)
+            again = self._store.schedule(seen.name)
+            if again is None or again.revision != seen.revision:
+                return None
+            if again.progress.next_at == next_at:
+                return again
+            seen = again
+        return seen
 
     def _taken(self, outcomes: Sequence[Outcome], now: Moment) -> set[str | None]:
         """The jobs made ahead of time that are no longer as they were made."""
@@ -147,18 +170,6 @@ class Recurrer:
             or job.attempt
             or job.due_at != one.at
         }
-
-    def _decided(self, schedule: Schedule, now: Moment) -> Advance:
-        try:
-            decided = plan(schedule, now)
-            if schedule.emits is not None and decided.made:
-                self._emit(schedule, decided.made)
-        except Exception as problem:  # of this schedule; the others go on
-            self._complain(schedule, problem)
-            later = schedule.progress._replace(wake_at=now + PUT_OFF_MS)
-            return Advance(schedule, later)
-        self._troubles.pop(schedule.name, None)
-        return _advance(schedule, decided, now)
 
     def _emit(self, schedule: Schedule, made: Sequence[Moment]) -> None:
         if self.publish is None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Sequence
-from dataclasses import replace
 from typing import Any
 
 import apsw
@@ -43,12 +42,11 @@ class Schedules:
                 with tx:
                     recorded = 0 if seen is None else _remove(tx, seen, withdrawn)
                     _insert(tx, schedule, recorded + len(outcomes))
-                    revision = tx.last_insert_rowid()
                     _record(tx, schedule.name, recorded, outcomes)
             except _Refused:
                 return None
             self.db.tell(None, 0)
-            return replace(schedule, revision=revision)
+            return _schedule(rows.first(tx, SQL["schedule"], {"name": schedule.name}))
 
         return self.db.write(put)
 

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime
 from functools import cache
+from typing import NamedTuple
 from zoneinfo import available_timezones
 
 from oncue.core.cron import cron
@@ -42,10 +43,23 @@ def distinct_zones() -> tuple[str, ...]:
     return tuple({zone(key).digest: key for key in reversed(ours)}.values())
 
 
-def disagreements(key: str, change: Change) -> Iterator[str]:
+class Look(NamedTuple):
+    """How closely a change is looked at."""
+
+    expressions: Sequence[str]
+    step: int
+    around: int
+    """So many seconds to either side, and the shift of the clocks."""
+
+
+CLOSE = (Look(FIVE, 60, 6 * HOUR), Look(SIX, 20, 2 * HOUR))
+QUICK = (Look(FIVE[:3], 60, 2 * HOUR), Look(SIX[:1], 20, HOUR))
+
+
+def disagreements(key: str, change: Change, looks: Sequence[Look] = CLOSE) -> Iterator[str]:
     """What the two implementations see differently around a change."""
     shift = abs(change.after - change.before)
-    for expressions, step, around in ((FIVE, 60, 6 * HOUR), (SIX, 20, 2 * HOUR)):
+    for expressions, step, around in looks:
         start = (change.at - around - shift) // 60 * 60
         end = change.at + around + shift
         seen = walls(key, start, end, step)

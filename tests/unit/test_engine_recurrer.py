@@ -12,6 +12,7 @@ import pytest
 from oncue.clock import FakeClock
 from oncue.core.errors import OncueError
 from oncue.core.job import Job, JobFilter
+from oncue.core.lifecycle import State
 from oncue.core.moment import Moment, parse, render, to_datetime
 from oncue.core.recurrence import AHEAD_MS, Fate
 from oncue.core.schedule import Emission, Schedule, check_schedule
@@ -101,7 +102,7 @@ def test_a_change_makes_all_that_is_due_however_much_it_is(desk: Desk) -> None:
     desk.put(every_seconds=1, catch_up="all")
     desk.clock.advance(6000)
     desk.put(every_seconds=86_400)
-    assert desk.store.stats("default").counts["scheduled"] == 6000
+    assert desk.store.stats("default").counts[State.SCHEDULED] == 6000
     last = [one.at for one in desk.store.outcomes("s") if one.fate is Fate.CREATED][-1]
     assert last == to_datetime(desk.clock.now())
 

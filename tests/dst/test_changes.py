@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
-from itertools import pairwise
+from datetime import datetime
+from itertools import pairwise, takewhile
+from zoneinfo import ZoneInfo
 
 import pytest
+from cronsim import CronSim
 from hypothesis import given
 from hypothesis import strategies as st
 
 from oncue.core.cron import Mark, cron
 from oncue.core.zone import zone
 from tests.dst.comparison import FIVE, QUICK, SIX, changes, disagreements, occurrences
+from tests.dst.slow import SlowCron, walls
 
 # Hours and half hours, at midnight, both hemispheres, a whole day, twice in a year, and never.
 SAMPLE = [
@@ -32,6 +36,19 @@ def test_cron_agrees_with_a_walk_for_many_expressions(key: str) -> None:
     every = changes(key)
     some = every[:: max(1, len(every) // 3)] + [c for c in every if abs(c.after - c.before) > 7200]
     assert [line for change in some for line in disagreements(key, change)] == []
+
+
+@pytest.mark.parametrize(("which", "alone"), [(0, 0), (1, 2)], ids=["gap", "overlap"])
+def test_cronsim_alone_skips_and_doubles_with_six_fields_and_the_walk_does_not(
+    which: int, alone: int
+) -> None:
+    change = changes("Europe/Paris")[which]
+    start, end = change.at - 6 * 3600, change.at + 6 * 3600
+    local = datetime.fromtimestamp(start, ZoneInfo("Europe/Paris"))
+    found = (at.timestamp() for at in CronSim(SIX[0], local))
+    assert len(list(takewhile(lambda at: at < end, found))) == alone
+    slow = SlowCron(SIX[0]).walk(walls("Europe/Paris", start, end, 20))
+    assert len(list(slow)) == 1
 
 
 def test_a_zone_without_changes_is_the_same_all_year() -> None:

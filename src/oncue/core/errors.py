@@ -8,6 +8,7 @@ OncueError
 │   ├── IllegalState        the job's state forbids it (cancel a running job, …)
 │   ├── IdTaken             another job with other members has this id
 │   ├── KeyTaken            another unfinished job holds this (queue, key)
+│   ├── EventIdTaken        another event has this id
 │   └── Fenced              the claim is no longer the current one
 ├── StoreError              the store refused or failed
 │   ├── StoreUnavailable    passing trouble: locked, disk full, connection lost
@@ -66,6 +67,10 @@ class IdTaken(Conflict):
 
 class KeyTaken(Conflict):
     """An unfinished job of this queue already has this key."""
+
+
+class EventIdTaken(Conflict):
+    """Another event, with another type, resource or timestamp, already has this id."""
 
 
 class Fenced(Conflict):

@@ -161,6 +161,10 @@ class Job(NamedTuple):
     lease_until: datetime | None = None
     attempt_base: int = 0
     """Attempts that earlier lives of a revived job had used; they no longer count."""
+    rule: str | None = None
+    """The rule that created it, if one did …"""
+    instant: datetime | None = None
+    """… and the instant, in event time, at which that rule was met."""
 
     @property
     def payload(self) -> Any:

@@ -9,8 +9,10 @@ from typing import Any, Protocol, TypeVar
 from oncue.core.moment import Moment
 from oncue.ports.claims import ClaimStore
 from oncue.ports.clock import Clock
+from oncue.ports.events import EventStore
 from oncue.ports.jobs import JobStore
 from oncue.ports.queues import QueueStore
+from oncue.ports.rules import RuleStore
 from oncue.ports.transfer import TransferStore
 
 T = TypeVar("T")
@@ -20,7 +22,7 @@ Listener = Callable[[str | None, Moment], None]
 queue None means: something changed elsewhere, look at everything."""
 
 
-class Store(JobStore, ClaimStore, QueueStore, TransferStore, Protocol):
+class Store(JobStore, ClaimStore, QueueStore, RuleStore, EventStore, TransferStore, Protocol):
     """One semantics, whatever keeps it. Safe to use from many threads and, except for the memory
     store, from many processes."""
 

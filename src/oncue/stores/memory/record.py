@@ -75,6 +75,8 @@ class Record:
     attempts: list[Attempt] = field(default_factory=list)
     endings: dict[int, Ending] = field(default_factory=dict)
     """By epoch: every worker's claim that is over."""
+    rule: str | None = None
+    instant: datetime | None = None
     refusals: dict[tuple[int, str], Diagnostic] = field(default_factory=dict)
     """By epoch and kind of write: what was recorded about it, once."""
 
@@ -142,6 +144,8 @@ class Record:
             worker=self.worker,
             lease_until=maybe_datetime(self.lease_until),
             attempt_base=self.attempt_base,
+            rule=self.rule,
+            instant=self.instant,
         )
 
     def as_claimed(self, lease_until: Moment) -> Claimed:
@@ -237,6 +241,8 @@ class Record:
             diagnostics=list(history.diagnostics),
             attempts=list(history.attempts),
             endings=_endings(history),
+            rule=job.rule,
+            instant=job.instant,
         )
 
 

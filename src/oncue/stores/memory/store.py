@@ -11,15 +11,25 @@ from oncue.clock import SystemClock
 from oncue.ports.clock import Clock
 from oncue.ports.store import Listener
 from oncue.stores.memory.endings import MemoryEndings
+from oncue.stores.memory.events import MemoryEvents
 from oncue.stores.memory.jobs import MemoryJobs
 from oncue.stores.memory.queues import MemoryQueues
 from oncue.stores.memory.ranges import MemoryRanges
+from oncue.stores.memory.rules import MemoryRules
 from oncue.stores.memory.transfer import MemoryTransfer
 
 T = TypeVar("T")
 
 
-class MemoryStore(MemoryJobs, MemoryEndings, MemoryRanges, MemoryQueues, MemoryTransfer):
+class MemoryStore(
+    MemoryJobs,
+    MemoryEndings,
+    MemoryRanges,
+    MemoryQueues,
+    MemoryRules,
+    MemoryEvents,
+    MemoryTransfer,
+):
     """Implements `oncue.ports.store.Store` for one process. For tests, for trying things out, and
     as the meaning of the port: where another store answers differently, that one is wrong."""
 

@@ -15,17 +15,19 @@ from oncue.ports.store import Listener
 from oncue.stores.sqlite.claims import Claims
 from oncue.stores.sqlite.connection import file_system, pragma
 from oncue.stores.sqlite.database import WATCH_SECONDS, Database
+from oncue.stores.sqlite.events import Events
 from oncue.stores.sqlite.jobs import Jobs
 from oncue.stores.sqlite.queues import Queues
 from oncue.stores.sqlite.ranges import Ranges
 from oncue.stores.sqlite.reclaims import Reclaims
+from oncue.stores.sqlite.rules import Rules
 from oncue.stores.sqlite.statements import load
 from oncue.stores.sqlite.transfer import Transfer
 
 T = TypeVar("T")
 
 
-class SqliteStore(Jobs, Claims, Reclaims, Ranges, Queues, Transfer):
+class SqliteStore(Jobs, Claims, Reclaims, Ranges, Queues, Rules, Events, Transfer):
     """`oncue.ports.store.Store` on one file. Its clock is the one it was given: on a single machine
     every process reads the same."""
 

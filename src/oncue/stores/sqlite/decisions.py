@@ -1,0 +1,142 @@
+"""What one rule decides on one event, with all that follows from it, inside a write."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import apsw
+
+from oncue.core.event import Bounds, Event, EventType
+from oncue.core.firing import DISABLED, Decision, Firing, decide, fire, fired_job
+from oncue.core.moment import Moment, to_datetime
+from oncue.core.publication import Decided, Fired
+from oncue.core.rule import Dependency
+from oncue.core.stamp import Stamp
+from oncue.stores.sqlite import rows
+from oncue.stores.sqlite.database import Database
+from oncue.stores.sqlite.rules import StoredRule, validating
+from oncue.stores.sqlite.statements import load
+
+SQL = load("events")
+INSERT_FIRED = load("jobs")["insert_fired"]
+ENSURE_QUEUE = load("queues")["ensure"]
+
+
+class Logged(NamedTuple):
+    """An event and the number of its row."""
+
+    n: int
+    event: Event
+
+
+class Verdict(NamedTuple):
+    decisions: list[Decided]
+    fresh: bool
+    """The rule had not decided on this event before."""
+    job: Fired | None = None
+
+
+def repeated(tx: apsw.Connection, rule: tuple[str, int], n: int, now: Moment) -> Verdict | None:
+    """What a rule that has decided on the event before says to a repetition; None: it has not."""
+    name, rule_n = rule
+    own = {"rule_n": rule_n, "event_n": n, "now": now}
+    found = rows.fetch(tx, SQL["repeat"], own)
+    return Verdict([decided(name, row) for row in found], False) if found else None
+
+
+def verdict(
+    db: Database,
+    tx: apsw.Connection,
+    mine: StoredRule,
+    logged: Logged,
+    matched: Sequence[int],
+    now: Moment,
+    bounds: Bounds,
+) -> Verdict:
+    """Let the rule decide, and apply it. `matched` are the numbers of its dependencies that the
+    event matches."""
+    rule, event = mine.rule, logged.event
+    validated = [place for place, wait in enumerate(mine.waits) if wait.n in matched]
+    decision = decide(event.stamp, rule.last_instant, mine.newest, rule.lives, bounds.late_seconds)
+    firing = _accept(tx, mine, logged, validated, decision)
+    job = None
+    if firing is not None and rule.enabled:
+        job = _fire(db, tx, mine, firing, event, now)
+    told = {
+        "rule_n": mine.n,
+        "event_n": logged.n,
+        "decision": str(decision),
+        "now": now,
+        "job_id": None if job is None else job.job_id,
+        "suppressed": DISABLED if firing is not None and job is None else None,
+    }
+    decisions = []
+    for place in validated:
+        its = rule.dependencies[place]
+        part = {"type": str(its.type), "resource": its.resource, "life_seconds": its.life_seconds}
+        tx.execute(SQL["decide"], {**told, **part, "dependency_n": mine.waits[place].n})
+        decisions.append(
+            Decided(
+                *(rule.name, its, decision, to_datetime(now)),
+                job_id=None if job is None else job.job_id,
+                suppressed=DISABLED if firing is not None and job is None else None,
+            )
+        )
+    return Verdict(decisions, True, job)
+
+
+def decided(rule: str, row: Sequence[object]) -> Decided:
+    """From the columns that `repeat` returns and `decisions_of` ends with."""
+    kind, resource, life_seconds, decision, decided_at, job_id, suppressed, times = row
+    return Decided(
+        rule,
+        Dependency(EventType(str(kind)), str(resource), int(str(life_seconds))),
+        Decision(str(decision)),
+        to_datetime(int(str(decided_at))),
+        None if job_id is None else str(job_id),
+        None if suppressed is None else str(suppressed),
+        int(str(times)),
+    )
+
+
+def _accept(
+    tx: apsw.Connection,
+    mine: StoredRule,
+    logged: Logged,
+    validated: Sequence[int],
+    decision: Decision,
+) -> Firing | None:
+    stamp = logged.event.stamp
+    for place in validated:
+        n = mine.waits[place].n
+        if decision is Decision.ACCEPTED:
+            tx.execute(SQL["accept"], (n, stamp, logged.n))
+            tx.execute(SQL["note_newest"], (n, stamp))
+        elif decision is Decision.STALE:
+            tx.execute(SQL["note_stale"], (n,))
+    tx.execute(SQL["touch"], (mine.n,))
+    if decision is not Decision.ACCEPTED:
+        return None
+
+    def newest(position: int, t: Stamp) -> Stamp | None:
+        row = tx.execute(SQL["newest"], (mine.waits[position].n, t)).fetchone()
+        return None if row is None else int(str(row[0]))
+
+    return fire(mine.rule.lives, validated, stamp, newest)
+
+
+def _fire(
+    db: Database, tx: apsw.Connection, mine: StoredRule, firing: Firing, event: Event, now: Moment
+) -> Fired:
+    included = [
+        validating(tx, wait.n, stamp)
+        for wait, stamp in zip(mine.waits, firing.validated_by, strict=True)
+    ]
+    fired = fired_job(mine.rule, firing, event, included, now)
+    job = fired.job
+    tx.execute(ENSURE_QUEUE, (job.queue,))
+    tx.execute(INSERT_FIRED, (*job[:6], fired.rule, fired.instant))
+    tx.execute(SQL["fired"], {"n": mine.n, "instant": firing.instant, "job_id": job.id})
+    db.tell(job.queue, job.due_at)
+    return Fired(fired.rule, job.id, fired.instant)

@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from oncue.core.errors import (
         ClaimLost,
         Conflict,
+        EventIdTaken,
         Fenced,
         IdTaken,
         IllegalState,
@@ -27,9 +28,14 @@ if TYPE_CHECKING:
         StoreUnusable,
         TooLarge,
     )
+    from oncue.core.event import Bounds, Event
+    from oncue.core.firing import Decision
     from oncue.core.job import Attempt, Claimed, Diagnostic, History, Job, Operation
     from oncue.core.lifecycle import State
+    from oncue.core.publication import LoggedEvent, Published
     from oncue.core.queue import Queue, RetryPolicy
+    from oncue.core.rule import Dependency, Rule
+    from oncue.core.standing import Standing
     from oncue.handled import HandledJob
     from oncue.scheduler import Scheduler, Tally
 
@@ -37,10 +43,15 @@ __version__ = "0.1.0"
 
 __all__ = [
     "Attempt",
+    "Bounds",
     "ClaimLost",
     "Claimed",
     "Conflict",
+    "Decision",
+    "Dependency",
     "Diagnostic",
+    "Event",
+    "EventIdTaken",
     "Fenced",
     "HandledJob",
     "History",
@@ -49,15 +60,19 @@ __all__ = [
     "InvalidInput",
     "Job",
     "KeyTaken",
+    "LoggedEvent",
     "NonRetryable",
     "NotFound",
     "OncueError",
     "Operation",
+    "Published",
     "Queue",
     "RetryPolicy",
+    "Rule",
     "Scheduler",
     "SinkDown",
     "SinkError",
+    "Standing",
     "State",
     "StoreError",
     "StoreUnavailable",
@@ -74,6 +89,14 @@ _ELSEWHERE = {
     "Queue": "core.queue",
     "RetryPolicy": "core.queue",
     "State": "core.lifecycle",
+    "Bounds": "core.event",
+    "Event": "core.event",
+    "Decision": "core.firing",
+    "Dependency": "core.rule",
+    "Rule": "core.rule",
+    "LoggedEvent": "core.publication",
+    "Published": "core.publication",
+    "Standing": "core.standing",
     **dict.fromkeys(
         ("Attempt", "Claimed", "Diagnostic", "History", "Job", "Operation"), "core.job"
     ),

@@ -26,6 +26,7 @@ from oncue.ports.jobs import Amendment, Change, Clash
 from oncue.ports.queues import QueueStats
 from oncue.ports.store import Store
 from oncue.reporting import Reporting, plain_id, unknown
+from oncue.rules import Rules
 from oncue.sinks import open_sink
 from oncue.stores import open_store
 
@@ -46,7 +47,7 @@ class Tally:
     """In order, as long as there are no more than 10,000."""
 
 
-class Scheduler(Reporting):
+class Scheduler(Reporting, Rules):
     """Schedules work in a store, and does it or hands it over.
 
     `store` is a URL (`sqlite:///jobs.db`, `sqlite:////var/lib/jobs.db`, `memory:`) or a store.

@@ -59,6 +59,15 @@ class WrappedStore:
         self.stats = self._around(store.stats)
         self.due_counts = self._around(store.due_counts)
         self.prune = self._around(store.prune)
+        # rules and events
+        self.put_rule = self._around(store.put_rule)
+        self.rule = self._around(store.rule)
+        self.rules = self._around(store.rules)
+        self.delete_rule = self._around(store.delete_rule)
+        self.sightings = self._around(store.sightings)
+        self.publish = self._around(store.publish)
+        self.events = self._around(store.events)
+        self.prune_events = self._around(store.prune_events)
         # transfer
         self.export = self._around(store.export)
         self.admit = self._around(store.admit)

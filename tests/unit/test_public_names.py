@@ -11,10 +11,12 @@ import oncue
 import oncue.testing
 
 NAMES = [
-    *("Attempt", "ClaimLost", "Claimed", "Conflict", "Diagnostic", "Fenced", "HandledJob"),
-    *("History", "IdTaken", "IllegalState", "InvalidInput", "Job", "KeyTaken", "NonRetryable"),
-    *("NotFound", "OncueError", "Operation", "Queue", "RetryPolicy", "Scheduler", "SinkDown"),
-    *("SinkError", "State", "StoreError", "StoreUnavailable", "StoreUnusable", "Tally"),
+    *("Attempt", "Bounds", "ClaimLost", "Claimed", "Conflict", "Decision", "Dependency"),
+    *("Diagnostic", "Event", "EventIdTaken", "Fenced", "HandledJob"),
+    *("History", "IdTaken", "IllegalState", "InvalidInput", "Job", "KeyTaken", "LoggedEvent"),
+    *("NonRetryable", "NotFound", "OncueError", "Operation", "Published", "Queue", "RetryPolicy"),
+    *("Rule", "Scheduler", "SinkDown", "SinkError", "Standing"),
+    *("State", "StoreError", "StoreUnavailable", "StoreUnusable", "Tally"),
     "TooLarge",
 ]
 
@@ -24,15 +26,31 @@ METHODS = [
         "claim",
         "close",
         "complete",
+        "delete_rule",
+        "event_page",
+        "events",
         "explain",
+        "explain_rule",
         "fail",
         "handler",
         "heartbeat",
         "history",
         "job",
     ),
-    *("jobs", "operation", "page", "pause", "queue", "queues", "release", "reschedule", "resume"),
-    *("retry", "run", "run_loops", "schedule", "schedule_many", "set_queue", "spread", "start"),
+    *("jobs", "operation", "page", "pause", "publish", "put_rule", "queue", "queues", "release"),
+    *("reschedule", "resume"),
+    *(
+        "retry",
+        "rule",
+        "rules",
+        "run",
+        "run_loops",
+        "schedule",
+        "schedule_many",
+        "set_queue",
+        "spread",
+        "start",
+    ),
     *("stats", "token", "work"),
 ]
 

@@ -14,7 +14,7 @@ from oncue.core.job import NewJob
 from oncue.stores.sqlite import SqliteStore, rows
 from oncue.stores.sqlite.statements import load
 
-NOUNS = ("jobs", "claims", "ranges", "queues", "transfer")
+NOUNS = ("jobs", "claims", "ranges", "queues", "rules", "events", "transfer")
 NOW = FakeClock().now()
 FRAGMENTS = {"columns", "with_range", "held_columns", "not_covered"}
 HOT = [

@@ -17,7 +17,7 @@ def test_a_rule_is_stored_with_all_its_members(board: Board) -> None:
     assert (stored.dependencies, stored.enabled) == (given.dependencies, False)
     assert (stored.queue, stored.payload) == ("out", {"a": [1, None, "é"]})
     assert stored.created_at == stored.updated_at == to_datetime(board.now)
-    assert stored.last_instant is stored.last_job_id is None
+    assert (stored.last_instant, stored.last_job_id) == (None, None)
 
 
 def test_a_rule_that_is_not_there_is_none(board: Board) -> None:

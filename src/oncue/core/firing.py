@@ -87,7 +87,7 @@ def prunable_before(
 
 
 def fire(
-    lives: Sequence[Stamp], validated: Iterable[int], event_stamp: Stamp, newest: Newest
+    lives: Sequence[Stamp], validated: Sequence[int], event_stamp: Stamp, newest: Newest
 ) -> Firing | None:
     """The greatest instant at which accepting an event makes the rule met, or None.
 
@@ -99,7 +99,8 @@ def fire(
     """
     t = event_stamp + max(lives[position] for position in validated)
     starts = [event_stamp] * len(lives)
-    position = agreed = 0
+    agreed = 0
+    position = (validated[0] + 1) % len(lives)  # the others first: one of them may be missing
     while agreed < len(lives):
         start = newest(position, t)
         if start is None or start + lives[position] < event_stamp:

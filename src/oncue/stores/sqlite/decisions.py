@@ -63,26 +63,17 @@ def verdict(
     job = None
     if firing is not None and rule.enabled:
         job = _fire(db, tx, mine, firing, event, now)
-    told = {
-        "rule_n": mine.n,
-        "event_n": logged.n,
-        "decision": str(decision),
-        "now": now,
-        "job_id": None if job is None else job.job_id,
-        "suppressed": DISABLED if firing is not None and job is None else None,
-    }
-    decisions = []
+    job_id = None if job is None else job.job_id
+    suppressed = DISABLED if firing is not None and job is None else None
     for place in validated:
-        its = rule.dependencies[place]
-        part = {"type": str(its.type), "resource": its.resource, "life_seconds": its.life_seconds}
-        tx.execute(SQL["decide"], {**told, **part, "dependency_n": mine.waits[place].n})
-        decisions.append(
-            Decided(
-                *(rule.name, its, decision, to_datetime(now)),
-                job_id=None if job is None else job.job_id,
-                suppressed=DISABLED if firing is not None and job is None else None,
-            )
-        )
+        n, its, *_ = mine.waits[place]
+        dependency = (str(its.type), its.resource, its.life_seconds)
+        own = (mine.n, logged.n, n, str(decision), *dependency, now, job_id, suppressed)
+        tx.execute(SQL["decide"], own)
+    decisions = [
+        Decided(rule.name, rule.dependencies[place], decision, to_datetime(now), job_id, suppressed)
+        for place in validated
+    ]
     return Verdict(decisions, True, job)
 
 
@@ -109,13 +100,15 @@ def _accept(
 ) -> Firing | None:
     stamp = logged.event.stamp
     for place in validated:
-        n = mine.waits[place].n
+        n, _, newest_known, stale = mine.waits[place]
         if decision is Decision.ACCEPTED:
             tx.execute(SQL["accept"], (n, stamp, logged.n))
-            tx.execute(SQL["note_newest"], (n, stamp))
-        elif decision is Decision.STALE:
+            if newest_known is None or newest_known < stamp:
+                tx.execute(SQL["note_newest"], (n, stamp))
+        elif decision is Decision.STALE and not stale:
             tx.execute(SQL["note_stale"], (n,))
-    tx.execute(SQL["touch"], (mine.n,))
+    if not mine.touched:
+        tx.execute(SQL["touch"], (mine.n,))
     if decision is not Decision.ACCEPTED:
         return None
 

@@ -91,12 +91,13 @@ class Events:
         bounds: Bounds,
     ) -> tuple[Part, str | None]:
         """Let rules decide on one event; also the last of them, if there was not room for all."""
-        logged, fresh = _log(tx, event, now)
-        part = Part(position, logged.event, fresh, [], [])
-        matching = _matching(tx, logged.event)
+        matching = _matching(tx, event)
         names = sorted(name for name in matching if after is None or name > after)
+        chosen = names[: max(1, room)]
+        logged, fresh = _log(tx, event, now, decided=len(chosen))
+        part = Part(position, logged.event, fresh, [], [])
         new = 0
-        for name in names[: max(1, room)]:
+        for name in chosen:
             rule_n, matched = matching[name]
             said = None if fresh else repeated(tx, (name, rule_n), logged.n, now)
             if said is None:
@@ -105,10 +106,10 @@ class Events:
             new += said.fresh
             part.decisions.extend(said.decisions)
             part.jobs.extend([] if said.job is None else [said.job])
-        if new:
+        if new and not fresh:
             tx.execute(SQL["count_decided"], {"n": logged.n, "rules": new})
-        left = len(names) > max(1, room)
-        return part._replace(fresh=fresh or new > 0), names[max(1, room) - 1] if left else None
+        last = chosen[-1] if len(chosen) < len(names) else None
+        return part._replace(fresh=fresh or new > 0), last
 
     def events(self, wanted: EventFilter, after: int | None, limit: int) -> EventPage:
         own: dict[str, Any] = {"before": _LAST if after is None else after, "limit": limit}
@@ -146,29 +147,27 @@ def _refuse_taken(tx: apsw.Connection, events: Sequence[Event]) -> None:
             raise id_taken(event)
 
 
-def _log(tx: apsw.Connection, event: Event, now: Moment) -> tuple[Logged, bool]:
-    """The event as it is stored, and whether it was stored just now."""
-    fact = {"type": str(event.type), "resource": event.resource, "stamp": event.stamp}
-    row = rows.first(tx, SQL["by_fact"], fact)
+def _log(tx: apsw.Connection, event: Event, now: Moment, decided: int) -> tuple[Logged, bool]:
+    """The event as it is stored, and whether it was stored just now, to be decided on by so many
+    rules."""
+    fact = (str(event.type), event.resource, event.stamp)
+    row: Any = tx.execute(SQL["store"], (event.id, *fact, now, decided)).fetchone()
     if row is not None:
-        return Logged(row[0], event_of(row)), False
-    if rows.first(tx, SQL["by_id"], {"id": event.id}) is not None:  # since the call began
+        return Logged(row[0], event), True
+    known: Any = tx.execute(SQL["by_fact"], fact).fetchone()
+    if known is None:  # its id went to another event since the call began
         raise id_taken(event)
-    return Logged(int(tx.execute(SQL["store"], {**fact, "id": event.id, "now": now}).get), event), (
-        True
-    )
+    return Logged(known[0], event_of(known)), False
 
 
 def _matching(tx: apsw.Connection, event: Event) -> dict[str, tuple[int, list[int]]]:
     """By name the rules that the event matches: their numbers, and those of the dependencies."""
     keys = match_keys(event)
-    own = {
-        "type": str(event.type),
-        "own": keys.own,
-        "keys": rows.texts([keys.own, *keys.above]),
-    }
+    own = (str(event.type), rows.texts([keys.own, *keys.above]), keys.own)
     found: dict[str, tuple[int, list[int]]] = {}
-    for name, rule_n, dependency_n in rows.fetch(tx, SQL["matching"], own):
+    row: Any
+    for row in tx.execute(SQL["matching"], own):
+        name, rule_n, dependency_n = row
         found.setdefault(name, (rule_n, []))[1].append(dependency_n)
     return found
 

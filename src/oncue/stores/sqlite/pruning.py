@@ -23,8 +23,8 @@ def prune_events(tx: apsw.Connection, now: Moment, bounds: Bounds, limit: int) -
     were last pruned are not looked at."""
     room = limit
     touched = rows.fetch(tx, RULES["touched"], {"limit": RULES_AT_ONCE})
-    for *row, deleted in touched:
-        room -= _prune_rule(tx, stored(tx, row), bool(deleted), bounds, room)
+    for row in touched:
+        room -= _prune_rule(tx, stored(tx, row), bounds, room)
         if room <= 0:
             return True
     before = now - bounds.loose_seconds * 1000
@@ -32,9 +32,7 @@ def prune_events(tx: apsw.Connection, now: Moment, bounds: Bounds, limit: int) -
     return tx.changes() == room or len(touched) == RULES_AT_ONCE
 
 
-def _prune_rule(
-    tx: apsw.Connection, mine: StoredRule, deleted: bool, bounds: Bounds, room: int
-) -> int:
+def _prune_rule(tx: apsw.Connection, mine: StoredRule, bounds: Bounds, room: int) -> int:
     """How many rows were removed; fewer than `room` means that the rule is done with."""
     newest, lives = mine.newest, mine.rule.lives
     kept_from = None if newest is None else floor(newest, lives, bounds.late_seconds)
@@ -43,11 +41,11 @@ def _prune_rule(
         before = prunable_before(wait.dependency.life, mine.rule.last_instant, kept_from)
         if before is not None:
             removed += _unaccept(tx, wait.n, before, room - removed)
-    undecided_before = _NEVER if deleted else kept_from
+    undecided_before = _NEVER if mine.deleted else kept_from
     if undecided_before is not None:
         removed += _undecide(tx, mine.n, undecided_before, room - removed)
     if removed < room:
-        tx.execute(RULES["forget" if deleted else "settle"], {"n": mine.n})
+        tx.execute(RULES["forget" if mine.deleted else "settle"], {"n": mine.n})
     return removed
 
 

@@ -34,6 +34,9 @@ class StoredRule(NamedTuple):
     n: int
     rule: Rule
     waits: list[Wait]
+    touched: bool
+    """Something happened to it since it was last pruned."""
+    deleted: bool
 
     @property
     def newest(self) -> Stamp | None:
@@ -107,7 +110,8 @@ def stored(tx: apsw.Connection, row: Sequence[Any]) -> StoredRule:
             tx, SQL["dependencies"], {"n": row[0]}
         )
     ]
-    return StoredRule(row[0], _rule(row, [wait.dependency for wait in waits]), waits)
+    rule = _rule(row, [wait.dependency for wait in waits])
+    return StoredRule(row[0], rule, waits, bool(row[9]), bool(row[10]))
 
 
 def dependency(row: Sequence[Any]) -> Dependency:

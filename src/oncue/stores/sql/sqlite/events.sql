@@ -4,24 +4,19 @@ e.n, e.id, e.type, e.resource, e.stamp, e.received_at
 -- name: by_ids
 SELECT id, type, resource, stamp FROM events WHERE id IN carray(:ids);
 
--- name: by_id
-SELECT {event_columns} FROM events AS e WHERE e.id = :id;
-
 -- name: by_fact
-SELECT {event_columns} FROM events AS e
-WHERE e.type = :type AND e.resource = :resource AND e.stamp = :stamp;
+SELECT {event_columns} FROM events AS e WHERE e.type = ?1 AND e.resource = ?2 AND e.stamp = ?3;
 
 -- name: store
-INSERT INTO events (id, type, resource, stamp, received_at)
-VALUES (:id, :type, :resource, :stamp, :now) RETURNING n;
+INSERT INTO events (id, type, resource, stamp, received_at, decided)
+VALUES (?1, ?2, ?3, ?4, ?5, ?6) ON CONFLICT DO NOTHING RETURNING n;
 
 -- name: count_decided
 UPDATE events SET decided = decided + :rules WHERE n = :n;
 
 -- name: matching
 SELECT r.name, r.n, d.n FROM dependencies AS d CROSS JOIN rules AS r ON r.n = d.rule_n
-WHERE d.retired = 0 AND d.type = :type AND d.key IN carray(:keys)
-  AND (d.below = 0 OR d.key <> :own);
+WHERE d.retired = 0 AND d.type = ?1 AND d.key IN carray(?2) AND (d.below = 0 OR d.key <> ?3);
 
 -- name: repeat
 INSERT INTO decisions (rule_n, event_n, dependency_n, decision, type, resource, life_seconds,
@@ -35,20 +30,19 @@ RETURNING type, resource, life_seconds, decision, decided_at, job_id, suppressed
 -- name: decide
 INSERT INTO decisions (rule_n, event_n, dependency_n, decision, type, resource, life_seconds,
   decided_at, job_id, suppressed)
-VALUES (:rule_n, :event_n, :dependency_n, :decision, :type, :resource, :life_seconds, :now, :job_id,
-  :suppressed);
+VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10);
 
 -- name: accept
 INSERT INTO accepted (dependency_n, stamp, event_n) VALUES (?1, ?2, ?3);
 
 -- name: note_newest
-UPDATE dependencies SET newest = ?2 WHERE n = ?1 AND (newest IS NULL OR newest < ?2);
+UPDATE dependencies SET newest = ?2 WHERE n = ?1;
 
 -- name: note_stale
-UPDATE dependencies SET stale = 1 WHERE n = ?1 AND stale = 0;
+UPDATE dependencies SET stale = 1 WHERE n = ?1;
 
 -- name: touch
-UPDATE rules SET touched = 1 WHERE n = ?1 AND touched = 0;
+UPDATE rules SET touched = 1 WHERE n = ?1;
 
 -- name: newest
 SELECT stamp FROM accepted WHERE dependency_n = ?1 AND stamp <= ?2 ORDER BY stamp DESC LIMIT 1;

@@ -1,5 +1,6 @@
 -- name: rule_columns
-r.n, r.name, r.enabled, r.queue, r.payload, r.created_at, r.updated_at, r.last_instant, r.last_job_id
+r.n, r.name, r.enabled, r.queue, r.payload, r.created_at, r.updated_at, r.last_instant,
+r.last_job_id, r.touched, r.deleted
 
 -- name: rule
 SELECT {rule_columns} FROM rules AS r WHERE r.name = :name AND r.deleted = 0;
@@ -45,7 +46,7 @@ UPDATE rules SET deleted = 1, touched = 1 WHERE n = :n;
 UPDATE dependencies SET retired = 1 WHERE rule_n = :n AND retired = 0;
 
 -- name: touched
-SELECT {rule_columns}, r.deleted FROM rules AS r WHERE r.touched = 1 ORDER BY r.n LIMIT :limit;
+SELECT {rule_columns} FROM rules AS r WHERE r.touched = 1 ORDER BY r.n LIMIT :limit;
 
 -- name: settle
 UPDATE rules SET touched = 0 WHERE n = :n;

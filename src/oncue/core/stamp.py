@@ -7,7 +7,7 @@ to the millisecond. The two are never compared without `of_moment`.
 from __future__ import annotations
 
 import re
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 
 from oncue.core.errors import InvalidInput
 from oncue.core.moment import EPOCH, Moment
@@ -16,6 +16,7 @@ Stamp = int
 
 SECOND: Stamp = 1_000_000
 _MICROSECOND = timedelta(microseconds=1)
+EARLIEST: Stamp = (datetime.min.replace(tzinfo=UTC) - EPOCH) // _MICROSECOND
 _FORM = re.compile(
     r"(\d{4}-\d\d-\d\d)(?:[Tt ](\d\d:\d\d:\d\d)(\.\d+)?([Zz]|[+-]\d\d:\d\d)"
     r"| (\d\d:\d\d:\d\d)(\.\d+)?)",
@@ -41,6 +42,8 @@ def parse(text: object, pointer: str = "") -> Stamp:
         whole = from_datetime(datetime.fromisoformat(f"{day}T{clock or plain_clock}{zone}"))
     except (ValueError, OverflowError) as problem:
         raise InvalidInput(f"{text!r} is not a moment: {problem}.", pointer) from None
+    if whole < EARLIEST:
+        raise InvalidInput(f"{text!r} lies before the year 1.", pointer)
     digits = (fraction or plain_fraction or ".0")[1:7]
     return whole + int(digits.ljust(6, "0"))
 

@@ -195,7 +195,7 @@ def _window(
     if not others or None in others:
         return None
     seen = [one for one in others if one is not None]
-    earliest = max(one.start for one in seen) - dependency.life
+    earliest = max(stamps.EARLIEST, max(one.start for one in seen) - dependency.life)
     if rule.last_instant is not None:
         earliest = max(earliest, rule.last_instant + 1)
     latest = min(one.end for one in seen)
@@ -209,11 +209,13 @@ def _sentence(
     window: Interval | None,
     missed: float | None,
 ) -> str:
+    gap = "" if missed is None else f"the intervals miss each other by {spoken(missed)}"
     if waits_for is not None and window is not None:
         would = "would fire it" if rule.enabled else "would fire it if it were enabled"
         return (
             f"A {waits_for.type} event `{waits_for.resource}` stamped between "
-            f"{stamps.render(window.start)} and {stamps.render(window.end)} {would}."
+            f"{stamps.render(window.start)} and {stamps.render(window.end)} {would}"
+            f"{gap and f'; {gap}'}."
         )
     if len(standings) == 1:
         [only] = rule.dependencies
@@ -221,9 +223,4 @@ def _sentence(
         return f"Any {only.type} event `{only.resource}` stamped{after or ' at any time'} fires it."
     wanting = [one for one in standings if one.validity is not Validity.MET] or standings
     names = ", ".join(f"{one.dependency.type} `{one.dependency.resource}`" for one in wanting)
-    if missed is not None:
-        return (
-            f"The intervals of its dependencies miss each other by {spoken(missed)}, so no single "
-            f"event would fire it: it waits for {names}."
-        )
-    return f"No single event would fire it: it waits for {names}."
+    return f"No single event would fire it: it waits for {names}{gap and f'; {gap}'}."

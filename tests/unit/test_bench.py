@@ -28,8 +28,11 @@ TINY = Sizes(
     idle_seconds=0.1,
     few=100,
     many=200,
+    rules=(10, 50),
+    events_single=20,
+    events_listed=40,
 )
-ROWS = {"W1": 5, "W2": 16, "W3": 8, "W4": 5}
+ROWS = {"W1": 5, "W2": 16, "W3": 8, "W4": 5, "W5": 4}
 
 
 @pytest.mark.parametrize("work", WORKS)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 from dataclasses import replace
+from datetime import UTC, datetime
 from typing import Any
 
 import msgspec
@@ -75,6 +76,13 @@ def again(dossier: Dossier) -> Dossier:
 def test_every_kind_of_job_comes_out_as_it_went_in(house: Desk) -> None:
     for dossier in all_of(house.store):
         assert again(dossier) == dossier
+
+
+def test_a_rule_and_an_instant_come_out_to_the_microsecond(house: Desk) -> None:
+    instant = datetime(2021, 1, 1, 12, 30, 0, 123_456, tzinfo=UTC)
+    (some,) = house.store.export(None, 1).dossiers
+    fired = replace(some, job=some.job._replace(rule="hourly", instant=instant))
+    assert again(fired) == fired
 
 
 @pytest.mark.parametrize(

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import oncue.aio  # noqa: F401
-from oncue.bench import product, raw, receiving, seeds
+from oncue.bench import product, publishing, raw, receiving, seeds
 
 Figures = dict[str, Any]
 
@@ -37,6 +37,7 @@ MEASUREMENTS: dict[str, Callable[..., Figures]] = {
         ),
         receiving: (receiving.on_time, receiving.schedule_ahead),
         seeds: (seeds.seed,),
+        publishing: (publishing.in_lists, publishing.one_by_one, publishing.seed_rules),
     }.items()
     for function in functions
 } | {"idle": idle}

@@ -25,7 +25,13 @@ def _padded(line: tuple[str, ...], widths: list[int]) -> list[str]:
 
 def as_markdown(report: Report) -> str:
     """The page docs/benchmarks.md."""
-    works = {"W1": "scheduling", "W2": "a burst", "W3": "precision", "W4": "growth"}
+    works = {
+        "W1": "scheduling",
+        "W2": "a burst",
+        "W3": "precision",
+        "W4": "growth",
+        "W5": "events",
+    }
     parts = [_INTRODUCTION.format(machine=_machine(report), verdict=_verdict(report))]
     for work, name in works.items():
         rows = [row for row in report.rows if row.work == work]
@@ -108,6 +114,9 @@ everything waiting.""",
     "W4": """The same with few jobs in the file, and with many waiting and many finished.
 Inserting may slow down as the raw store does; burst and lateness may not (20 %, and 0.1 ms of
 noise).""",
+    "W5": """Events are published to a store with few rules and to one with many, of which one
+matches; nine of ten are files, the tenth is the cron that fires a job. One by one: a commit per
+event. In lists: 500 events a call. What it costs must not grow with the number of rules.""",
 }
 
 _REPEATING = """## Repeat it

@@ -33,6 +33,11 @@ class Sizes:
     """W4: jobs in the file at first."""
     many: int = 1_000_000
     """W4: jobs pending, and as many finished, in the end."""
+    rules: tuple[int, ...] = (10, 1_000, 100_000)
+    """W5: rules in the store, of which one matches."""
+    events_single: int = 50
+    """W5: events published one by one, in `single_rounds` turns."""
+    events_listed: int = 10_000
 
 
 DEFAULT = Sizes()
@@ -50,4 +55,5 @@ QUICK = Sizes(
     idle_seconds=2.5,
     few=5_000,
     many=50_000,
+    events_listed=5_000,
 )

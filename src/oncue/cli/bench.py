@@ -19,6 +19,7 @@ WORKS = {
     "W2": "a burst, due at one instant",
     "W3": "precision",
     "W4": "growth",
+    "W5": "events",
 }
 BAR_WIDTH = 16
 
@@ -26,9 +27,9 @@ BAR_WIDTH = 16
 @click.command(
     help=examples("oncue bench --quick", "oncue bench", "oncue bench --only W2 --n 5000000")
     + "\n\nMeasure oncue on this machine. Scheduling (W1), a burst (W2), precision (W3) and growth"
-    " (W4), each beside the raw store in the same run, in temporary files on a real disk; your "
-    "store is not touched. All of it takes many minutes and about 3 GB, --quick less than one. "
-    "Let the machine do nothing else meanwhile."
+    " (W4), each beside the raw store in the same run, and events (W5) with few rules and many, in "
+    "temporary files on a real disk; your store is not touched. All of it takes many minutes and "
+    "about 3 GB, --quick little more than one. Let the machine do nothing else meanwhile."
 )
 @click.option("--n", type=click.IntRange(min=1), help="Jobs in the large burst.")
 @click.option("--quick", is_flag=True, help="Smaller, so sooner and noisier.")

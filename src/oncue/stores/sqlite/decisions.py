@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import apsw
 
@@ -77,17 +77,17 @@ def verdict(
     return Verdict(decisions, True, job)
 
 
-def decided(rule: str, row: Sequence[object]) -> Decided:
+def decided(rule: str, row: Sequence[Any]) -> Decided:
     """From the columns that `repeat` returns and `decisions_of` ends with."""
     kind, resource, life_seconds, decision, decided_at, job_id, suppressed, times = row
     return Decided(
         rule,
-        Dependency(EventType(str(kind)), str(resource), int(str(life_seconds))),
-        Decision(str(decision)),
-        to_datetime(int(str(decided_at))),
-        None if job_id is None else str(job_id),
-        None if suppressed is None else str(suppressed),
-        int(str(times)),
+        Dependency(EventType(kind), resource, life_seconds),
+        Decision(decision),
+        to_datetime(decided_at),
+        job_id,
+        suppressed,
+        times,
     )
 
 
@@ -113,8 +113,8 @@ def _accept(
         return None
 
     def newest(position: int, t: Stamp) -> Stamp | None:
-        row = tx.execute(SQL["newest"], (mine.waits[position].n, t)).fetchone()
-        return None if row is None else int(str(row[0]))
+        row: Any = tx.execute(SQL["newest"], (mine.waits[position].n, t)).fetchone()
+        return None if row is None else row[0]
 
     return fire(mine.rule.lives, validated, stamp, newest)
 

@@ -19,6 +19,7 @@ import click
 import msgspec
 
 from oncue.core import moment as moments
+from oncue.core import stamp
 from oncue.core.duration import spoken
 from oncue.core.job import Attempt, Diagnostic, History, Job, Operation
 from oncue.core.lifecycle import State
@@ -239,6 +240,8 @@ def job_members(job: Job) -> dict[str, Any]:
         "message": job.message,
         "percent": job.percent,
         "cancel_requested": job.cancel_requested,
+        "rule": job.rule,
+        "instant": None if job.instant is None else stamp.render(stamp.from_datetime(job.instant)),
     }
 
 

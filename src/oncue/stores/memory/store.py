@@ -10,6 +10,7 @@ from typing import Any, TypeVar
 from oncue.clock import SystemClock
 from oncue.ports.clock import Clock
 from oncue.ports.store import Listener
+from oncue.stores.memory.access import MemoryAccess
 from oncue.stores.memory.endings import MemoryEndings
 from oncue.stores.memory.jobs import MemoryJobs
 from oncue.stores.memory.queues import MemoryQueues
@@ -19,7 +20,9 @@ from oncue.stores.memory.transfer import MemoryTransfer
 T = TypeVar("T")
 
 
-class MemoryStore(MemoryJobs, MemoryEndings, MemoryRanges, MemoryQueues, MemoryTransfer):
+class MemoryStore(
+    MemoryJobs, MemoryEndings, MemoryRanges, MemoryQueues, MemoryTransfer, MemoryAccess
+):
     """Implements `oncue.ports.store.Store` for one process. For tests, for trying things out, and
     as the meaning of the port: where another store answers differently, that one is wrong."""
 

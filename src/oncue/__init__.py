@@ -9,7 +9,9 @@ cue.schedule({"to": "ada"}, queue="mail", delay=60)
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from oncue.client import Client
     from oncue.core.errors import (
+        AccessDenied,
         ClaimLost,
         Conflict,
         Fenced,
@@ -20,6 +22,9 @@ if TYPE_CHECKING:
         NonRetryable,
         NotFound,
         OncueError,
+        ServerError,
+        ServerUnavailable,
+        ServerUnusable,
         SinkDown,
         SinkError,
         StoreError,
@@ -36,9 +41,11 @@ if TYPE_CHECKING:
 __version__ = "0.1.0"
 
 __all__ = [
+    "AccessDenied",
     "Attempt",
     "ClaimLost",
     "Claimed",
+    "Client",
     "Conflict",
     "Diagnostic",
     "Fenced",
@@ -56,6 +63,9 @@ __all__ = [
     "Queue",
     "RetryPolicy",
     "Scheduler",
+    "ServerError",
+    "ServerUnavailable",
+    "ServerUnusable",
     "SinkDown",
     "SinkError",
     "State",
@@ -68,6 +78,7 @@ __all__ = [
 
 # Names are imported when they are first used, so that the program on the terminal starts at once.
 _ELSEWHERE = {
+    "Client": "client",
     "Scheduler": "scheduler",
     "Tally": "scheduler",
     "HandledJob": "handled",

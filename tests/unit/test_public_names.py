@@ -11,11 +11,11 @@ import oncue
 import oncue.testing
 
 NAMES = [
-    *("Attempt", "ClaimLost", "Claimed", "Conflict", "Diagnostic", "Fenced", "HandledJob"),
-    *("History", "IdTaken", "IllegalState", "InvalidInput", "Job", "KeyTaken", "NonRetryable"),
-    *("NotFound", "OncueError", "Operation", "Queue", "RetryPolicy", "Scheduler", "SinkDown"),
-    *("SinkError", "State", "StoreError", "StoreUnavailable", "StoreUnusable", "Tally"),
-    "TooLarge",
+    *("AccessDenied", "Attempt", "ClaimLost", "Claimed", "Client", "Conflict", "Diagnostic"),
+    *("Fenced", "HandledJob", "History", "IdTaken", "IllegalState", "InvalidInput", "Job"),
+    *("KeyTaken", "NonRetryable", "NotFound", "OncueError", "Operation", "Queue", "RetryPolicy"),
+    *("Scheduler", "ServerError", "ServerUnavailable", "ServerUnusable", "SinkDown", "SinkError"),
+    *("State", "StoreError", "StoreUnavailable", "StoreUnusable", "Tally", "TooLarge"),
 ]
 
 METHODS = [
@@ -24,6 +24,9 @@ METHODS = [
         "claim",
         "close",
         "complete",
+        "complete_all",
+        "complete_by_hand",
+        "due_counts",
         "explain",
         "fail",
         "handler",
@@ -33,7 +36,7 @@ METHODS = [
     ),
     *("jobs", "operation", "page", "pause", "queue", "queues", "release", "reschedule", "resume"),
     *("retry", "run", "run_loops", "schedule", "schedule_many", "set_queue", "spread", "start"),
-    *("stats", "token", "work"),
+    *("stats", "token", "work", "workplace"),
 ]
 
 

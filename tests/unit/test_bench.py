@@ -28,8 +28,15 @@ TINY = Sizes(
     idle_seconds=0.1,
     few=100,
     many=200,
+    posts=20,
+    connections=4,
+    batch=200,
+    worked=20,
+    waiters=(2,),
+    waited=5,
+    waited_seconds=0.1,
 )
-ROWS = {"W1": 5, "W2": 16, "W3": 8, "W4": 5}
+ROWS = {"W1": 5, "W2": 16, "W3": 8, "W4": 5, "W5": 10}
 
 
 @pytest.mark.parametrize("work", WORKS)

@@ -13,10 +13,10 @@ class Row:
     """One goal and what came of it."""
 
     work: str
-    """W1 … W4."""
+    """W1 … W5."""
     title: str
     unit: str
-    """Of `product` and `beside`: `jobs/s`, `ms` or `%`."""
+    """Of `product` and `beside`: `jobs/s`, `calls/s`, `ms`, `MiB` or `%`."""
     product: float
     beside: float | None = None
     """What `product` is compared with: the raw store, or the same work under less load."""
@@ -81,7 +81,7 @@ def cells(row: Row) -> tuple[str, ...]:
 
 
 def amount(value: float, unit: str) -> str:
-    if unit == "jobs/s":
+    if unit.endswith("/s"):
         return f"{value:,.0f}/s"
     return f"{value:.2f} {unit}"
 

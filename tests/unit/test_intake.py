@@ -102,7 +102,7 @@ def test_a_wrong_member_is_refused_by_its_name_in_a_sentence(member: str, value:
 
 def test_at_and_delay_together_are_refused() -> None:
     problem = refusal(at="2027-02-01T00:00:00Z", delay=5)
-    assert "either 'at' or 'delay'" in problem.detail
+    assert "either a moment or a delay" in problem.detail
     assert refusal(at="2027-02-01T00:00:00Z", delay=0).pointer == "/delay"
 
 

@@ -9,7 +9,9 @@ cue.schedule({"to": "ada"}, queue="mail", delay=60)
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from oncue.client import Client
     from oncue.core.errors import (
+        AccessDenied,
         ClaimLost,
         Conflict,
         EventIdTaken,
@@ -21,6 +23,9 @@ if TYPE_CHECKING:
         NonRetryable,
         NotFound,
         OncueError,
+        ServerError,
+        ServerUnavailable,
+        ServerUnusable,
         SinkDown,
         SinkError,
         StoreError,
@@ -42,10 +47,12 @@ if TYPE_CHECKING:
 __version__ = "0.1.0"
 
 __all__ = [
+    "AccessDenied",
     "Attempt",
     "Bounds",
     "ClaimLost",
     "Claimed",
+    "Client",
     "Conflict",
     "Decision",
     "Dependency",
@@ -70,6 +77,9 @@ __all__ = [
     "RetryPolicy",
     "Rule",
     "Scheduler",
+    "ServerError",
+    "ServerUnavailable",
+    "ServerUnusable",
     "SinkDown",
     "SinkError",
     "Standing",
@@ -83,6 +93,7 @@ __all__ = [
 
 # Names are imported when they are first used, so that the program on the terminal starts at once.
 _ELSEWHERE = {
+    "Client": "client",
     "Scheduler": "scheduler",
     "Tally": "scheduler",
     "HandledJob": "handled",

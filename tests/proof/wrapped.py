@@ -71,6 +71,10 @@ class WrappedStore:
         # transfer
         self.export = self._around(store.export)
         self.admit = self._around(store.admit)
+        # access
+        self.tokens = self._around(store.tokens)
+        self.put_token = self._around(store.put_token)
+        self.remove_token = self._around(store.remove_token)
 
     def during(self, call: Call, go: Callable[[], T]) -> T:
         """Make the call by `go()`, or not."""

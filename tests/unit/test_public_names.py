@@ -11,47 +11,22 @@ import oncue
 import oncue.testing
 
 NAMES = [
-    *("Attempt", "Bounds", "ClaimLost", "Claimed", "Conflict", "Decision", "Dependency"),
-    *("Diagnostic", "Event", "EventIdTaken", "Fenced", "HandledJob"),
+    *("AccessDenied", "Attempt", "Bounds", "ClaimLost", "Claimed", "Client", "Conflict"),
+    *("Decision", "Dependency", "Diagnostic", "Event", "EventIdTaken", "Fenced", "HandledJob"),
     *("History", "IdTaken", "IllegalState", "InvalidInput", "Job", "KeyTaken", "LoggedEvent"),
     *("NonRetryable", "NotFound", "OncueError", "Operation", "Published", "Queue", "RetryPolicy"),
-    *("Rule", "Scheduler", "SinkDown", "SinkError", "Standing"),
-    *("State", "StoreError", "StoreUnavailable", "StoreUnusable", "Tally"),
-    "TooLarge",
+    *("Rule", "Scheduler", "ServerError", "ServerUnavailable", "ServerUnusable", "SinkDown"),
+    *("SinkError", "Standing", "State", "StoreError", "StoreUnavailable", "StoreUnusable"),
+    *("Tally", "TooLarge"),
 ]
 
 METHODS = [
-    *(
-        "cancel",
-        "claim",
-        "close",
-        "complete",
-        "delete_rule",
-        "event_page",
-        "events",
-        "explain",
-        "explain_rule",
-        "fail",
-        "handler",
-        "heartbeat",
-        "history",
-        "job",
-    ),
-    *("jobs", "operation", "page", "pause", "publish", "put_rule", "queue", "queues", "release"),
-    *("reschedule", "resume"),
-    *(
-        "retry",
-        "rule",
-        "rules",
-        "run",
-        "run_loops",
-        "schedule",
-        "schedule_many",
-        "set_queue",
-        "spread",
-        "start",
-    ),
-    *("stats", "token", "work"),
+    *("cancel", "claim", "close", "complete", "complete_all", "complete_by_hand", "delete_rule"),
+    *("due_counts", "event_page", "events", "explain", "explain_rule", "fail", "handler"),
+    *("heartbeat", "history", "job", "jobs", "operation", "page", "pause", "publish", "put_rule"),
+    *("queue", "queues", "release", "reschedule", "resume", "retry", "rule", "rules", "run"),
+    *("run_loops", "schedule", "schedule_many", "set_queue", "spread", "start", "stats", "token"),
+    *("work", "workplace"),
 ]
 
 

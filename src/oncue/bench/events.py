@@ -1,4 +1,4 @@
-"""W5: publishing events, one by one and in lists, to a store with few rules and with many."""
+"""W6: publishing events, one by one and in lists, to a store with few rules and with many."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def rows(ground: Ground) -> Iterator[Row]:
 
 
 def _one_by_one(ground: Ground, files: Mapping[int, Path]) -> dict[int, float]:
-    ground.progress("W5 one by one")
+    ground.progress("W6 one by one")
     count = ground.sizes.events_single
     taken = measure(
         "publishing.one_by_one",
@@ -37,7 +37,7 @@ def _one_by_one(ground: Ground, files: Mapping[int, Path]) -> dict[int, float]:
 
 
 def _in_lists(ground: Ground, files: Mapping[int, Path]) -> dict[int, float]:
-    ground.progress("W5 in lists")
+    ground.progress("W6 in lists")
     own = {"count": ground.sizes.events_listed, "size": LIST}
     measurements: dict[str, Callable[[], Measured]] = {
         str(rules): partial(ground.fresh, "publishing.in_lists", source, **own)
@@ -53,10 +53,10 @@ def _compared(title: str, rates: Mapping[int, float]) -> Iterator[Row]:
     least = rates[fewest]
     for rules, now in rates.items():
         if rules == fewest:
-            yield Row("W5", f"{title}, {rules:,} rules", "events/s", now)
+            yield Row("W6", f"{title}, {rules:,} rules", "events/s", now)
             continue
         yield Row(
-            "W5",
+            "W6",
             f"{title}, {rules:,} rules",
             "events/s",
             now,

@@ -13,6 +13,10 @@ OncueError
 ├── StoreError              the store refused or failed
 │   ├── StoreUnavailable    passing trouble: locked, disk full, connection lost
 │   └── StoreUnusable       lasting trouble: not a database, newer schema, read-only, …
+├── ServerError             a server, asked by a client, did not do it
+│   ├── ServerUnavailable   passing trouble: not reached, no answer, too busy
+│   ├── ServerUnusable      lasting trouble: what answers there is not oncue
+│   └── AccessDenied        the API token is missing, unknown, or lacks a scope
 ├── SinkError               the sink refused or failed
 │   └── SinkDown            passing trouble: nothing was taken, try the batch again later
 ├── NonRetryable            raised by a handler: do not try this job again
@@ -99,6 +103,22 @@ class StoreUnavailable(StoreError):
 
 class StoreUnusable(StoreError):
     """The store cannot be used as it is; somebody has to change something."""
+
+
+class ServerError(OncueError):
+    """The server refused or failed."""
+
+
+class ServerUnavailable(ServerError):
+    """The server cannot be reached or cannot answer now; the same call may succeed later."""
+
+
+class ServerUnusable(ServerError):
+    """What answers at this URL does not speak as oncue does; somebody has to change something."""
+
+
+class AccessDenied(ServerError):
+    """The server does not let this client do that: its token is missing, unknown or too narrow."""
 
 
 class SinkError(OncueError):

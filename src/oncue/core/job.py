@@ -57,6 +57,11 @@ class Claimed(NamedTuple):
     lease_until: Moment
     created_at: Moment
     operations: tuple[Operation, ...] = ()
+    expires_at: Moment | None = None
+    error: str | None = None
+    """Of the attempt before, like `message` and `percent`."""
+    message: str | None = None
+    percent: float | None = None
 
 
 class Delivery(NamedTuple):

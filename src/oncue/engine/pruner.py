@@ -9,6 +9,7 @@ from oncue.core.event import Bounds
 from oncue.ports.clock import Clock
 from oncue.ports.events import EventStore
 from oncue.ports.queues import QueueStore
+from oncue.telemetry import Telemetry
 
 CHUNK = 2000
 REST_BETWEEN_CHUNKS_SECONDS = 0.05  # bulk work never starves dispatch
@@ -20,10 +21,17 @@ class PrunedStore(QueueStore, EventStore, Protocol):
 
 
 class Pruner:
-    def __init__(self, store: PrunedStore, clock: Clock, bounds: Bounds | None = None) -> None:
+    def __init__(
+        self,
+        store: PrunedStore,
+        clock: Clock,
+        telemetry: Telemetry | None = None,
+        bounds: Bounds | None = None,
+    ) -> None:
         self.bounds = bounds or Bounds()
         self._store = store
         self._clock = clock
+        self._telemetry = telemetry or Telemetry(clock)
 
     def step(self) -> float:
         """Remove one chunk from each queue, and one of events; rest briefly while any was full."""
@@ -34,6 +42,7 @@ class Pruner:
             # Also where history is kept for ever: what is only remembered is forgotten in time.
             finished_before = 0 if kept is None else now - round(kept * 1000)
             touched = self._store.prune(queue.name, finished_before, now, CHUNK)
+            self._telemetry.pruned(touched)
             full = full or touched >= CHUNK
         full = self._store.prune_events(self._clock.now(), self.bounds, CHUNK) or full
         return REST_BETWEEN_CHUNKS_SECONDS if full else REST_SECONDS

@@ -7,6 +7,7 @@ from concurrent.futures import Future
 from typing import Any, Protocol, TypeVar
 
 from oncue.core.moment import Moment
+from oncue.ports.access import TokenStore
 from oncue.ports.claims import ClaimStore
 from oncue.ports.clock import Clock
 from oncue.ports.events import EventStore
@@ -18,11 +19,21 @@ from oncue.ports.transfer import TransferStore
 T = TypeVar("T")
 
 Listener = Callable[[str | None, Moment], None]
-"""Called with (queue, due_at) when work was stored that is due earlier than the listener may know;
+"""Called with (queue, due_at) when work was stored that is due earlier than the listener may know,
+and with (queue, 0) when a claim ended in a queue that has a concurrency, which makes room;
 queue None means: something changed elsewhere, look at everything."""
 
 
-class Store(JobStore, ClaimStore, QueueStore, RuleStore, EventStore, TransferStore, Protocol):
+class Store(
+    JobStore,
+    ClaimStore,
+    QueueStore,
+    RuleStore,
+    EventStore,
+    TransferStore,
+    TokenStore,
+    Protocol,
+):
     """One semantics, whatever keeps it. Safe to use from many threads and, except for the memory
     store, from many processes."""
 
@@ -44,7 +55,7 @@ class Store(JobStore, ClaimStore, QueueStore, RuleStore, EventStore, TransferSto
     def watch(self, listener: Listener) -> Callable[[], None]:
         """Be told of new work after it is durable; the answer stops it. Listeners must be quick.
         Work stored by other processes is noticed within `describe()["notice_seconds"]` if it is due
-        by then, else in time. A change of queues is told as (None, 0)."""
+        by then, else in time. A change of queues or access tokens is told as (None, 0)."""
         ...
 
     def describe(self) -> dict[str, Any]:

@@ -166,6 +166,10 @@ class Record:
             lease_until=lease_until,
             created_at=self.created_at,
             operations=tuple(self.operations.values()),
+            expires_at=self.expires_at,
+            error=self.error,
+            message=self.message,
+            percent=self.percent,
         )
 
     def as_lapse(self) -> Lapse:

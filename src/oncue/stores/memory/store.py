@@ -10,6 +10,7 @@ from typing import Any, TypeVar
 from oncue.clock import SystemClock
 from oncue.ports.clock import Clock
 from oncue.ports.store import Listener
+from oncue.stores.memory.access import MemoryAccess
 from oncue.stores.memory.endings import MemoryEndings
 from oncue.stores.memory.events import MemoryEvents
 from oncue.stores.memory.jobs import MemoryJobs
@@ -29,6 +30,7 @@ class MemoryStore(
     MemoryRules,
     MemoryEvents,
     MemoryTransfer,
+    MemoryAccess,
 ):
     """Implements `oncue.ports.store.Store` for one process. For tests, for trying things out, and
     as the meaning of the port: where another store answers differently, that one is wrong."""

@@ -12,6 +12,7 @@ import apsw
 from oncue.clock import SystemClock
 from oncue.ports.clock import Clock
 from oncue.ports.store import Listener
+from oncue.stores.sqlite.access import AccessTokens
 from oncue.stores.sqlite.claims import Claims
 from oncue.stores.sqlite.connection import file_system, pragma
 from oncue.stores.sqlite.database import WATCH_SECONDS, Database
@@ -27,7 +28,7 @@ from oncue.stores.sqlite.transfer import Transfer
 T = TypeVar("T")
 
 
-class SqliteStore(Jobs, Claims, Reclaims, Ranges, Queues, Rules, Events, Transfer):
+class SqliteStore(Jobs, Claims, Reclaims, Ranges, Queues, Rules, Events, Transfer, AccessTokens):
     """`oncue.ports.store.Store` on one file. Its clock is the one it was given: on a single machine
     every process reads the same."""
 

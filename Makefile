@@ -8,10 +8,11 @@ PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
 TYPED := src tests examples
 
 .DEFAULT_GOAL := help
-.PHONY: help run test check bench chaos dst clean
+.PHONY: help run demo test check bench chaos dst clean
 
 help:
-	@echo 'make run                    see jobs arrive: a demonstration of ten seconds'
+	@echo 'make run                    the service on 127.0.0.1:8420, with a few jobs and what to try'
+	@echo 'make demo                   a job fails, a worker is killed: a demonstration of ten seconds'
 	@echo 'make test                   all tests'
 	@echo 'make check                  formatting, lint, types, import directions'
 	@echo 'make bench [STORE=sqlite]   the benchmark, as ratios to the raw store'
@@ -20,6 +21,9 @@ help:
 	@echo 'make clean                  back to a fresh clone'
 
 run: $(VENV)/installed
+	@$(BIN)/python -m oncue.tour
+
+demo: $(VENV)/installed
 	@$(BIN)/python -m oncue.demo
 
 test: $(VENV)/installed-dev

@@ -9,9 +9,12 @@ cue.schedule({"to": "ada"}, queue="mail", delay=60)
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from oncue.client import Client
     from oncue.core.errors import (
+        AccessDenied,
         ClaimLost,
         Conflict,
+        EventIdTaken,
         Fenced,
         IdTaken,
         IllegalState,
@@ -20,6 +23,9 @@ if TYPE_CHECKING:
         NonRetryable,
         NotFound,
         OncueError,
+        ServerError,
+        ServerUnavailable,
+        ServerUnusable,
         SinkDown,
         SinkError,
         StoreError,
@@ -27,23 +33,35 @@ if TYPE_CHECKING:
         StoreUnusable,
         TooLarge,
     )
+    from oncue.core.event import Bounds, Event
+    from oncue.core.firing import Decision
     from oncue.core.job import Attempt, Claimed, Diagnostic, History, Job, Operation
     from oncue.core.lifecycle import State
+    from oncue.core.publication import LoggedEvent, Published
     from oncue.core.queue import Queue, RetryPolicy
     from oncue.core.recurrence import Outcome
+    from oncue.core.rule import Dependency, Rule
     from oncue.core.runs import Run
     from oncue.core.schedule import Schedule
+    from oncue.core.standing import Standing
     from oncue.handled import HandledJob
     from oncue.scheduler import Scheduler, Tally
 
 __version__ = "0.1.0"
 
 __all__ = [
+    "AccessDenied",
     "Attempt",
+    "Bounds",
     "ClaimLost",
     "Claimed",
+    "Client",
     "Conflict",
+    "Decision",
+    "Dependency",
     "Diagnostic",
+    "Event",
+    "EventIdTaken",
     "Fenced",
     "HandledJob",
     "History",
@@ -52,18 +70,25 @@ __all__ = [
     "InvalidInput",
     "Job",
     "KeyTaken",
+    "LoggedEvent",
     "NonRetryable",
     "NotFound",
     "OncueError",
     "Operation",
     "Outcome",
+    "Published",
     "Queue",
     "RetryPolicy",
+    "Rule",
     "Run",
     "Schedule",
     "Scheduler",
+    "ServerError",
+    "ServerUnavailable",
+    "ServerUnusable",
     "SinkDown",
     "SinkError",
+    "Standing",
     "State",
     "StoreError",
     "StoreUnavailable",
@@ -74,6 +99,7 @@ __all__ = [
 
 # Names are imported when they are first used, so that the program on the terminal starts at once.
 _ELSEWHERE = {
+    "Client": "client",
     "Scheduler": "scheduler",
     "Tally": "scheduler",
     "HandledJob": "handled",
@@ -83,6 +109,14 @@ _ELSEWHERE = {
     "Run": "core.runs",
     "Schedule": "core.schedule",
     "State": "core.lifecycle",
+    "Bounds": "core.event",
+    "Event": "core.event",
+    "Decision": "core.firing",
+    "Dependency": "core.rule",
+    "Rule": "core.rule",
+    "LoggedEvent": "core.publication",
+    "Published": "core.publication",
+    "Standing": "core.standing",
     **dict.fromkeys(
         ("Attempt", "Claimed", "Diagnostic", "History", "Job", "Operation"), "core.job"
     ),

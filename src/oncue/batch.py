@@ -10,15 +10,15 @@ from typing import TypeVar
 from oncue.core.queue import Queue
 from oncue.handled import HandledJob
 from oncue.handlers import Handler
-from oncue.ports.claims import Settlement
+from oncue.workplace import Ending
 
 T = TypeVar("T")
 
 
 class Batch:
-    """The runner takes from the left of `pending` and puts how
-    it ended into `done`; the heartbeats may take both away, to hand back and to settle. Whoever
-    writes about the batch holds `settling`, so that no heartbeat follows a settlement."""
+    """The runner takes from the left of `pending` and puts how it ended into `done`; the heartbeats
+    may take both away, to hand back and to settle. Whoever writes about the batch holds `settling`,
+    so that no heartbeat follows a settlement."""
 
     __slots__ = (
         *("acknowledged", "began", "done", "handler", "largest", "pending", "queue", "running"),
@@ -33,16 +33,16 @@ class Batch:
         self.pending = deque(jobs)
         self.largest = max(len(job.claim.payload) for job in jobs)
         self.running: list[HandledJob] = []
-        self.done: deque[Settlement] = deque()
+        self.done: deque[Ending] = deque()
         self.settling = threading.Lock()
         self.began = now
         self.acknowledged = now
-        """When the store last confirmed the claims, by the monotonic clock."""
+        """When the claims were last confirmed, by the monotonic clock."""
 
     def take_pending(self) -> list[HandledJob]:
         return _take_all(self.pending)
 
-    def take_done(self) -> list[Settlement]:
+    def take_done(self) -> list[Ending]:
         return _take_all(self.done)
 
 

@@ -15,10 +15,14 @@ FILE = "oncue.toml"
 
 class Setting(NamedTuple):
     name: str
-    default: str | int
+    default: str | int | None
     help: str
     choices: tuple[str, ...] = ()
-    """The values that are allowed, in capitals; empty: any."""
+    """The values that are allowed, in whatever case they are given; empty: any."""
+    least: int = 1
+    """The smallest that is allowed, of a number."""
+    secret: bool = False
+    """Never shown: what can be seen of it is that it is set."""
 
     @property
     def variable(self) -> str:
@@ -27,6 +31,10 @@ class Setting(NamedTuple):
 
 SETTINGS = (
     Setting("store", "sqlite:///oncue.db", "where jobs are kept: sqlite:///FILE or memory:"),
+    Setting("url", None, "the server to ask instead of a store: http://HOST:PORT"),
+    Setting("token", None, "the API token that the server wants to see", secret=True),
+    Setting("host", "127.0.0.1", "the address that `oncue serve` listens on"),
+    Setting("port", 8420, "and its port; 0 chooses a free one", least=0),
     Setting("concurrency", 1, "handlers that `oncue worker` runs side by side"),
     Setting(
         "log_level",
@@ -34,13 +42,21 @@ SETTINGS = (
         "the least that is logged: DEBUG, INFO, WARNING or ERROR",
         ("DEBUG", "INFO", "WARNING", "ERROR"),
     ),
+    Setting("log_format", "text", "how it is logged: text, or json for machines", ("text", "json")),
 )
 _BY_NAME = {setting.name: setting for setting in SETTINGS}
+
+
+HIDDEN = "(hidden)"
 
 
 class Value(NamedTuple):
     value: Any
     origin: str
+
+    def shown(self, setting: Setting) -> Any:
+        """The value as anybody may see it."""
+        return HIDDEN if setting.secret and self.value is not None else self.value
 
 
 def read(
@@ -50,15 +66,35 @@ def read(
 ) -> dict[str, Value]:
     """Every setting with its value and origin. Later wins: default, file, environment, option.
 
-    Whatever is not a setting is refused: a misspelt one would be ignored silently."""
+    `store` and `url` are two answers to one question, so a later store also undoes an earlier
+    URL; where both have the same origin, the URL is asked. Whatever is not a setting is refused: a
+    misspelt one would be ignored silently."""
     values = {s.name: Value(s.default, "default") for s in SETTINGS}
-    values |= _from_file((folder or Path.cwd()) / FILE)
-    values |= _from_environment(environment)
-    for name, value in (given or {}).items():
+    for found in (
+        _from_file((folder or Path.cwd()) / FILE),
+        _from_environment(environment),
+        _from_options(given or {}),
+    ):
+        if "store" in found:
+            values["url"] = Value(None, "default")
+        values |= found
+    return values
+
+
+def _from_options(given: Mapping[str, Any]) -> dict[str, Value]:
+    found = {}
+    for name, value in given.items():
         if value is not None:
             option = "--" + name.replace("_", "-")
-            values[name] = Value(_checked(_BY_NAME[name], value, option), "option")
-    return values
+            found[name] = Value(_checked(_BY_NAME[name], value, option), "option")
+    return found
+
+
+def written(value: Value, name: str) -> str:
+    """Where a setting was written, in the words of whoever wrote it."""
+    if value.origin == "option":
+        return "--" + name.replace("_", "-")
+    return f"{FILE}: {name}" if value.origin == FILE else value.origin
 
 
 def _from_file(path: Path) -> dict[str, Value]:
@@ -100,23 +136,24 @@ def _from_environment(environment: Mapping[str, str]) -> dict[str, Value]:
 
 def _checked(setting: Setting, value: Any, place: str) -> Any:
     if isinstance(setting.default, int):
-        return _number(value, place)
+        return _number(value, place, setting.least)
     if not isinstance(value, str) or not value:
         raise InvalidInput("must be text, and not empty.", place)
     if not setting.choices:
         return value
-    if value.upper() not in setting.choices:
-        raise InvalidInput(f"{value!r} is none of {', '.join(setting.choices)}.", place)
-    return value.upper()
+    for choice in setting.choices:
+        if value.upper() == choice.upper():
+            return choice
+    raise InvalidInput(f"{value!r} is none of {', '.join(setting.choices)}.", place)
 
 
-def _number(value: Any, place: str) -> int:
+def _number(value: Any, place: str, least: int) -> int:
     try:
         number = int(str(value))
     except ValueError:
         raise InvalidInput(f"{value!r} is not a whole number.", place) from None
-    if number < 1:
-        raise InvalidInput("must be at least 1.", place)
+    if number < least:
+        raise InvalidInput(f"must be at least {least}.", place)
     return number
 
 

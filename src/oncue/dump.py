@@ -7,8 +7,8 @@
     {"end": {"jobs": 1234, "queues": 1}}                without it the dump is torn
 
 Payloads and results stand in the line as they are stored, byte for byte; what is not JSON on one
-line travels as base64 instead. Moments are RFC 3339 in UTC, to the millisecond. Members at their
-default are left out.
+line travels as base64 instead. Moments are RFC 3339 in UTC, to the millisecond; instants to the
+microsecond. Members at their default are left out.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ import msgspec
 from msgspec import UNSET, Meta, Raw, Struct, UnsetType
 
 from oncue import intake
-from oncue.core import ids
+from oncue.core import ids, stamp
 from oncue.core.dossier import Dossier
 from oncue.core.errors import InvalidInput
 from oncue.core.job import Attempt, Diagnostic, History, Job, Operation
@@ -122,6 +122,8 @@ class JobLine(Strict):
     strikes: Natural = 0
     ahead: bool = False
     hidden: bool = False
+    rule: str | None = None
+    instant: str | None = None
     schedule: str | None = None
 
 
@@ -218,6 +220,8 @@ def job_line(dossier: Dossier) -> Line:
         strikes=dossier.strikes,
         ahead=dossier.ahead,
         hidden=dossier.hidden,
+        rule=job.rule,
+        instant=None if job.instant is None else stamp.render(stamp.from_datetime(job.instant)),
         schedule=job.schedule,
     )
     return Line(job=line)
@@ -253,6 +257,8 @@ def dossier(line: JobLine) -> Dossier:
         worker=line.worker,
         lease_until=_maybe_moment(line.lease_until),
         attempt_base=line.attempt_base,
+        rule=line.rule,
+        instant=_maybe_moment(line.instant),
         schedule=line.schedule,
     )
     found = Dossier(

@@ -8,15 +8,14 @@ from datetime import datetime
 from typing import Any, TypeVar
 
 from oncue import payload as payloads
-from oncue.core.errors import ClaimLost, Conflict, StoreUnavailable
+from oncue.core.errors import ClaimLost, Conflict
 from oncue.core.job import Claimed, Operation
 from oncue.core.moment import to_datetime
 from oncue.core.queue import check_queue_name
 from oncue.intake import check_message, check_percent
-from oncue.ports.claims import Refused, Touch
-from oncue.ports.clock import Clock
-from oncue.ports.store import Store
+from oncue.ports.claims import Refused
 from oncue.settling import Settling
+from oncue.workplace import AWAY, Workplace
 
 logger = logging.getLogger("oncue.worker")
 T = TypeVar("T")
@@ -27,11 +26,11 @@ class HandledJob:
     """A job in the hands of a handler."""
 
     __slots__ = (
-        *("_clock", "_operations", "_payload", "_settling", "_store"),
+        *("_operations", "_payload", "_place", "_settling"),
         *("cancel_requested", "claim", "lost"),
     )
 
-    def __init__(self, claim: Claimed, store: Store, clock: Clock, settling: Settling) -> None:
+    def __init__(self, claim: Claimed, place: Workplace, settling: Settling) -> None:
         self.claim = claim
         self.cancel_requested = False
         """Somebody asked for this job to end; learnt by heartbeat."""
@@ -40,8 +39,7 @@ class HandledJob:
         self._payload: Any = _UNREAD
         self._operations: dict[str, Operation] | None = None
         self._settling = settling
-        self._store = store
-        self._clock = clock
+        self._place = place
 
     @property
     def id(self) -> str:
@@ -50,6 +48,11 @@ class HandledJob:
     @property
     def queue(self) -> str:
         return self.claim.queue
+
+    @property
+    def facts(self) -> dict[str, str | int]:
+        """What a line in the log says of the job; `extra=job.facts` puts it there."""
+        return {"job_id": self.id, "queue": self.queue, "attempt": self.attempt}
 
     @property
     def payload(self) -> Any:
@@ -106,8 +109,8 @@ class HandledJob:
     def progress(
         self, percent: float | None = None, message: str | None = None, *, step: str | None = None
     ) -> None:
-        """Report how far the job, or one of its steps, has come; also a sign of life. If the store
-        is away it is not stored, and the work goes on."""
+        """Report how far the job, or one of its steps, has come; also a sign of life. If it
+        cannot be stored now it is not, and the work goes on."""
         self.check()
         check_percent(percent)
         check_message(message)
@@ -116,10 +119,10 @@ class HandledJob:
                 self._tell(check_queue_name(step, "/step"), "executing", percent, message)
                 return
             lease_seconds = (self.claim.lease_until - self.claim.claimed_at) / 1000
-            touch = Touch(self.id, self.claim.epoch, lease_seconds, message, percent)
-            [answer] = self._store.touch([touch], self._clock.now())
-        except StoreUnavailable as trouble:
-            logger.warning("job %s: its progress was not stored: %s", self.id, trouble)
+            [answer] = self._place.touch([self.claim], lease_seconds, message, percent)
+        except AWAY as trouble:
+            text = "job %s: its progress was not stored: %s"
+            logger.warning(text, self.id, trouble, extra=self.facts)
             return
         if isinstance(answer, Refused):
             self._lose(answer)
@@ -142,7 +145,7 @@ class HandledJob:
     def _report(
         self, name: str, state: str, *, message: str | None = None, result: bytes | None = None
     ) -> None:
-        """Trouble of the store is no failure of the job: it waits, as long as it has the claim."""
+        """Trouble of the workplace is no failure of the job: it waits, while it has the claim."""
         self._settling.insist(
             lambda: self._tell(name, state, None, message, result), in_vain=lambda: self.lost
         )
@@ -155,9 +158,7 @@ class HandledJob:
         message: str | None,
         result: bytes | None = None,
     ) -> None:
-        now = self._clock.now()
-        operation = Operation(name, state, to_datetime(now), percent, message, result)
-        answer = self._store.put_operation(self.id, self.claim.epoch, operation, now)
+        answer = self._place.put_operation(self.claim, name, state, percent, message, result)
         if isinstance(answer, Operation):
             self._known()[name] = answer
         elif answer.reason == "different result":

@@ -6,12 +6,11 @@ import logging
 from collections.abc import Callable, Sequence
 
 from oncue.batch import Batch
-from oncue.core.errors import StoreError
+from oncue.core.errors import OncueError, ServerUnavailable
 from oncue.engine.loop import Loop
-from oncue.ports.claims import Refused, Touch
+from oncue.ports.claims import Refused
 from oncue.ports.clock import Clock
-from oncue.ports.store import Store
-from oncue.settling import Settling, release
+from oncue.workplace import Workplace
 
 LOOK_SECONDS = 1.0  # how soon a job that takes its time shows as executing
 
@@ -26,14 +25,12 @@ class Heartbeats:
 
     def __init__(
         self,
-        store: Store,
+        place: Workplace,
         clock: Clock,
-        settling: Settling,
         batches: Callable[[], Sequence[Batch]],
     ) -> None:
-        self._store = store
+        self._place = place
         self._clock = clock
-        self._settling = settling
         self._batches = batches
         self._loop = Loop("oncue-heartbeats", self.step, clock)
 
@@ -59,8 +56,10 @@ class Heartbeats:
             if slow and batch.settling.acquire(blocking=False):  # else the runner is at it
                 try:
                     self._speak_for(batch)
-                except StoreError as trouble:
+                except OncueError as trouble:
                     logger.warning("heartbeat: %s (trying again)", trouble)
+                    if isinstance(trouble, ServerUnavailable):
+                        break  # waiting for it again for each of the others would take too long
                 finally:
                     batch.settling.release()
         for batch in batches:
@@ -80,24 +79,24 @@ class Heartbeats:
             return
         sent = self._clock.monotonic()
         lease = batch.queue.lease_seconds
-        touches = [Touch(job.claim.id, job.claim.epoch, lease) for job in jobs]
-        answers = self._store.touch(touches, self._clock.now())
+        answers = self._place.touch([job.claim for job in jobs], lease)
         batch.acknowledged = sent
         for job, answer in zip(jobs, answers, strict=True):
             if isinstance(answer, Refused):
                 job.lost = True
-                logger.warning("job %s: the claim was lost (%s)", job.claim.id, answer.reason)
+                text = "job %s: the claim was lost (%s)"
+                logger.warning(text, job.id, answer.reason, extra=job.facts)
             else:
                 job.cancel_requested = answer.cancel_requested
 
     def _relieve(self, batch: Batch) -> None:
         """Settle what is done and hand back what has not begun; if that fails, as it was."""
         done, waiting = batch.take_done(), batch.take_pending()
-        keep = batch.queue.keeps_history
+        released, queue = self._place.released, batch.queue
         try:
-            back = [release(job.claim, keep=keep) for job in waiting if not job.lost]
-            self._settling.settle([*done, *back])
-        except StoreError:
+            back = [released(job.claim, queue) for job in waiting if not job.lost]
+            self._place.settle([*done, *back])
+        except OncueError:
             batch.done.extendleft(reversed(done))
             batch.pending.extendleft(reversed(waiting))
             raise
@@ -106,4 +105,5 @@ class Heartbeats:
         for job in [*batch.running, *batch.pending]:
             if not job.lost:
                 job.lost = True
-                logger.warning("job %s: no heartbeat was confirmed; giving it up", job.claim.id)
+                text = "job %s: no heartbeat was confirmed; giving it up"
+                logger.warning(text, job.id, extra=job.facts)

@@ -14,7 +14,7 @@ import msgspec
 from oncue import payload as payloads
 from oncue.core import duration, ids, moment
 from oncue.core.errors import InvalidInput
-from oncue.core.job import Job, NewJob
+from oncue.core.job import Job, JobFilter, NewJob
 from oncue.core.lifecycle import State
 from oncue.core.moment import Moment
 from oncue.core.queue import (
@@ -84,7 +84,7 @@ def due(members: Mapping[str, Any], now: Moment) -> Moment:
     if delay is None:
         return now if at is None else moment.ahead(_moment(at, "/at"), now, "/at")
     if at is not None:
-        raise InvalidInput("give either 'at' or 'delay', not both.", "/delay")
+        raise InvalidInput("give either a moment or a delay, not both.", "/delay")
     return after(duration.seconds(delay, "/delay"), now, "/delay")
 
 
@@ -165,6 +165,25 @@ def label(value: object, pointer: str) -> str | None:
     if not value.isprintable():
         raise InvalidInput("must be printable: no control characters.", pointer)
     return value
+
+
+def job_filter(
+    queue: str | None,
+    state: State | str | None,
+    owner: str | None,
+    key: str | None,
+    due_after: datetime | None,
+    due_before: datetime | None,
+) -> JobFilter:
+    """Which jobs a listing shows; None means any."""
+    return JobFilter(
+        None if queue is None else check_queue_name(queue),
+        None if state is None else _state(state),
+        label(owner, "/owner"),
+        label(key, "/key"),
+        None if due_after is None else moment.from_datetime(due_after, "/due_after"),
+        None if due_before is None else moment.from_datetime(due_before, "/due_before"),
+    )
 
 
 def digest(members: Mapping[str, Any]) -> bytes:
@@ -248,6 +267,13 @@ def _retry(value: object) -> RetryPolicy:
     _refuse_endless(value.initial_seconds, "/retry/initial_seconds")
     _refuse_endless(value.max_seconds, "/retry/max_seconds")
     return value
+
+
+def _state(value: State | str) -> State:
+    try:
+        return State(value)
+    except ValueError:
+        raise InvalidInput(f"must be one of {', '.join(State)}.", "/state") from None
 
 
 def _maybe_attempts(value: object) -> int | None:

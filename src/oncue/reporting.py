@@ -8,30 +8,47 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable, Sequence
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 from oncue import intake
 from oncue import payload as payloads
 from oncue.core import moment, retry, token
 from oncue.core.duration import Duration
 from oncue.core.duration import seconds as length
-from oncue.core.errors import Conflict, Fenced, InvalidInput, NotFound, OncueError
+from oncue.core.errors import (
+    Conflict,
+    Fenced,
+    IllegalState,
+    InvalidInput,
+    NotFound,
+    OncueError,
+)
 from oncue.core.job import Claimed, Job, Operation
-from oncue.core.lifecycle import Verb
+from oncue.core.lifecycle import State, Verb
 from oncue.core.queue import Queue, check_queue_name
 from oncue.core.retry import Verdict
 from oncue.engine.policies import Policies
 from oncue.ports.claims import Refused, Settlement, Touch, Touched
 from oncue.ports.clock import Clock
 from oncue.ports.store import Store
+from oncue.telemetry import Telemetry
 
 CLAIM_LIMIT = 5000  # jobs that one claim takes at most
+
+
+class Completion(NamedTuple):
+    """A success as a worker reports it: the job, the token of the claim, the result."""
+
+    job_id: str
+    token: str
+    result: Any = None
 
 
 class Reporting:
     store: Store
     clock: Clock
     policies: Policies
+    telemetry: Telemetry
     spread: Callable[[], float] = staticmethod(random.random)
     """Where in its range the next back-off lies, from 0 to 1."""
 
@@ -51,7 +68,9 @@ class Reporting:
         if not isinstance(limit, int) or isinstance(limit, bool) or not 1 <= limit <= CLAIM_LIMIT:
             raise InvalidInput(f"must be a whole number from 1 to {CLAIM_LIMIT}.", "/limit")
         lease = intake.check_lease(lease_seconds)
-        return self.store.claim(wanted, worker, limit, self.clock.now(), lease_seconds=lease)
+        claims = self.store.claim(wanted, worker, limit, self.clock.now(), lease_seconds=lease)
+        self.telemetry.claimed(claims, self.clock.now())
+        return claims
 
     def token(self, claimed: Claimed) -> str:
         """The proof of a claim, for those outside this process."""
@@ -103,14 +122,38 @@ class Reporting:
         )
         answer = self.store.put_operation(job_id, epoch, operation, now)
         if isinstance(answer, Refused):
-            raise refusal(job_id, answer)
+            raise self._refusal(job_id, answer)
         return answer
 
     def complete(self, job_id: str, token: str, result: Any = None) -> None:
         """Report success."""
-        epoch = self._epoch(job_id, token)
-        body = None if result is None else payloads.encode(result, "/result")
-        self._settle(Settlement(job_id, epoch, Verb.COMPLETE, result=body), job_id)
+        self._complete(job_id, self._epoch(job_id, token), result)
+
+    def complete_all(self, reports: Sequence[Completion]) -> list[OncueError | None]:
+        """Report many successes at once. For each, in order, why it was refused, if it was."""
+        answers: list[OncueError | None] = [None] * len(reports)
+        settlements: list[Settlement] = []
+        places: list[int] = []
+        for place, (job_id, proof, result) in enumerate(reports):
+            try:
+                settlements.append(self._completion(job_id, self._epoch(job_id, proof), result))
+                places.append(place)
+            except (InvalidInput, NotFound) as problem:
+                answers[place] = problem
+        refusals = self.store.settle(settlements, self.clock.now()) if settlements else {}
+        for position, refused in refusals.items():
+            answers[places[position]] = self._refusal(settlements[position].id, refused)
+        return answers
+
+    def complete_by_hand(self, job_id: str, result: Any = None) -> None:
+        """Record success on somebody's word: for people, where no worker reports by itself. Ends
+        the present claim, whoever holds it."""
+        job = self._known(job_id)
+        if job.state is State.SCHEDULED:
+            raise IllegalState(
+                f"cannot complete job {job_id}: it is {job.state}, nobody has taken it.", job.state
+            )
+        self._complete(job_id, job.epoch, result)
 
     def fail(
         self,
@@ -140,17 +183,35 @@ class Reporting:
             retry_after_seconds=pause,
         )
         text = intake.legible(error)
-        settlement = failure(job_id, epoch, verdict, text, cancel_seen=job.cancel_requested)
-        self._settle(settlement, job_id)
+        keep = self.policies(job.queue).keeps_history
+        seen = job.cancel_requested
+        self._settle(failure(job_id, epoch, verdict, text, cancel_seen=seen, keep=keep), job_id)
 
     def release(self, job_id: str, token: str) -> None:
         """Hand a job back unharmed; the attempt does not count."""
         epoch = self._epoch(job_id, token)
-        self._settle(Settlement(job_id, epoch, Verb.RELEASE), job_id)
+        keep = self._keeps_history(job_id)  # it may turn out that a cancel was requested
+        self._settle(Settlement(job_id, epoch, Verb.RELEASE, keep=keep), job_id)
 
     def _epoch(self, job_id: str, proof: str) -> int:
         proof = proof if isinstance(proof, str) and proof.isascii() else ""
         return token.epoch_of(self.store.secret, plain_id(job_id), proof)
+
+    def _complete(self, job_id: str, epoch: int, result: Any) -> None:
+        self._settle(self._completion(job_id, epoch, result), job_id)
+
+    def _completion(self, job_id: str, epoch: int, result: Any) -> Settlement:
+        body = None if result is None else payloads.encode(result, "/result")
+        keep = self._keeps_history(job_id)
+        return Settlement(job_id, epoch, Verb.COMPLETE, result=body, keep=keep)
+
+    def _keeps_history(self, job_id: str) -> bool:
+        """Whether the job is kept when it ends. It is looked up only where that may make a
+        difference."""
+        if self.policies.all_keep_history:
+            return True
+        found = self.store.get(job_id)
+        return found is None or self.policies(found.queue).keeps_history
 
     def _known(self, job_id: str) -> Job:
         found = self.store.get(plain_id(job_id))
@@ -161,19 +222,21 @@ class Reporting:
     def _touch(self, touch: Touch) -> Touched:
         [answer] = self.store.touch([touch], self.clock.now())
         if isinstance(answer, Refused):
-            raise refusal(touch.id, answer)
+            raise self._refusal(touch.id, answer)
         return answer
 
     def _settle(self, settlement: Settlement, job_id: str) -> None:
-        found = self.store.get(job_id)
-        keep = found is None or self.policies(found.queue).keeps_history
-        settlement = settlement._replace(keep=keep)
         refused = self.store.settle([settlement], self.clock.now()).get(0)
         if refused is not None and refused.reason == "cancel requested":
             settlement = dropped(settlement)
             refused = self.store.settle([settlement], self.clock.now()).get(0)
         if refused is not None:
-            raise refusal(job_id, refused)
+            raise self._refusal(job_id, refused)
+
+    def _refusal(self, job_id: str, refused: Refused) -> OncueError:
+        if refused.reason != "different result":
+            self.telemetry.fenced()
+        return refusal(job_id, refused)
 
 
 def unknown(job_id: str) -> NotFound:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from itertools import islice
 from types import TracebackType
-from typing import Any, Self, TypeVar
+from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 from oncue import intake
 from oncue import payload as payloads
@@ -17,7 +17,8 @@ from oncue.core.errors import Conflict, IdTaken, IllegalState, InvalidInput, Key
 from oncue.core.explain import Explanation, Line, explain
 from oncue.core.job import History, Job, JobFilter, NewJob, Page, Position
 from oncue.core.lifecycle import LIVE, State
-from oncue.core.queue import DEFAULT_QUEUE, Queue, check_queue_name
+from oncue.core.moment import Moment
+from oncue.core.queue import DEFAULT_QUEUE, Queue, check_queue_name, default_queue
 from oncue.engine.engine import Engine
 from oncue.engine.policies import Policies
 from oncue.handlers import Handler, Handlers
@@ -26,9 +27,14 @@ from oncue.ports.jobs import Amendment, Change, Clash
 from oncue.ports.queues import QueueStats
 from oncue.ports.store import Store
 from oncue.reporting import Reporting, plain_id, unknown
+from oncue.rules import Rules
 from oncue.schedules import Schedules
 from oncue.sinks import open_sink
 from oncue.stores import open_store
+from oncue.telemetry import Telemetry
+
+if TYPE_CHECKING:
+    from oncue.workplace import Workplace
 
 CHUNK = 5000  # jobs that schedule_many stores at once,
 CHUNK_BYTES = 16 * 1024 * 1024  # unless their payloads are large
@@ -47,7 +53,7 @@ class Tally:
     """In order, as long as there are no more than 10,000."""
 
 
-class Scheduler(Reporting, Schedules):
+class Scheduler(Reporting, Rules, Schedules):
     """Schedules work in a store, and does it or hands it over.
 
     `store` is a URL (`sqlite:///jobs.db`, `sqlite:////var/lib/jobs.db`, `memory:`) or a store.
@@ -60,7 +66,13 @@ class Scheduler(Reporting, Schedules):
         self.clock = clock or self.store.clock
         self.policies = Policies(self.store, self.clock)
         self.handlers = Handlers()
-        self.engine = Engine(self.store, self.clock, lambda url: open_sink(url, self.clock))
+        self.telemetry = Telemetry(self.clock)
+        self.engine = Engine(
+            self.store,
+            self.clock,
+            lambda url: open_sink(url, self.clock),
+            telemetry=self.telemetry,
+        )
         self._running = False
 
     # -- creating ------------------------------------------------------------------------------
@@ -103,6 +115,7 @@ class Scheduler(Reporting, Schedules):
         now = self.clock.now()
         job = intake.new_job(given(members), now)
         clashes = self.store.insert([job], now)
+        self.telemetry.created(1 - len(clashes))
         return answer(job, clashes.get(0))
 
     def schedule_many(self, items: Iterable[Mapping[str, Any]], **defaults: Any) -> Tally:
@@ -115,6 +128,7 @@ class Scheduler(Reporting, Schedules):
         source = iter(items)
         while chunk := self._chunk(source, defaults, tally):
             clashes = self.store.insert(chunk, self.clock.now())
+            self.telemetry.created(len(chunk) - len(clashes))
             for position, clash in clashes.items():
                 if clash.kind in ("id taken", "key taken"):
                     place = f"item {tally.accepted + position + 1}"
@@ -175,14 +189,7 @@ class Scheduler(Reporting, Schedules):
         due_before: datetime | None = None,
     ) -> Iterator[Job]:
         """All jobs that fit, in the order of due time, fetched page by page."""
-        wanted = JobFilter(
-            None if queue is None else check_queue_name(queue),
-            None if state is None else _state(state),
-            intake.label(owner, "/owner"),
-            intake.label(key, "/key"),
-            None if due_after is None else moment.from_datetime(due_after, "/due_after"),
-            None if due_before is None else moment.from_datetime(due_before, "/due_before"),
-        )
+        wanted = intake.job_filter(queue, state, owner, key, due_after, due_before)
         after: Position | None = None
         while True:
             page = self.store.page(wanted, after, 500)
@@ -267,14 +274,16 @@ class Scheduler(Reporting, Schedules):
 
     def queue(self, name: str) -> Queue:
         """The settings of a queue; one never set has the defaults."""
-        return next((q for q in self.store.queues() if q.name == name), None) or Queue(name)
+        known = {queue.name: queue for queue in self.store.queues()}
+        return known.get(name) or default_queue(name)
 
     def queues(self) -> list[Queue]:
         return self.store.queues()
 
     def set_queue(self, name: str, **settings: Any) -> Queue:
         """Replace all settings of a queue: `sink`, `completion`, `max_attempts`, `retry`,
-        `lease_seconds`, `timeout_seconds`, `retention_seconds`. What is not given is default."""
+        `lease_seconds`, `timeout_seconds`, `rate_per_second`, `concurrency`, `retention_seconds`.
+        What is not given is default."""
         queue = intake.queue(name, settings)
         if queue.sink is not None:
             open_sink(queue.sink, self.clock).close()
@@ -293,6 +302,12 @@ class Scheduler(Reporting, Schedules):
     def stats(self, name: str) -> QueueStats:
         """How many jobs of the queue are in each state, and the oldest due one."""
         return self.store.stats(check_queue_name(name))
+
+    def due_counts(
+        self, name: str, since: Moment, until: Moment, step_ms: int
+    ) -> Mapping[Moment, int]:
+        """How many scheduled jobs are due in each step of [since, until), by its beginning."""
+        return self.store.due_counts(check_queue_name(name), since, until, step_ms)
 
     # -- doing -----------------------------------------------------------------------------------
 
@@ -325,6 +340,14 @@ class Scheduler(Reporting, Schedules):
         worker = Worker(self, concurrency=concurrency, name=name, grace_seconds=grace_seconds)
         self.run_loops()
         worker.run(until_empty=until_empty)
+
+    def workplace(self, worker: str) -> Workplace:
+        """Where a worker of this name claims jobs and reports on them: the store."""
+        from oncue.workplace import LocalWorkplace
+
+        return LocalWorkplace(
+            self.store, self.clock, self.policies, self.telemetry, self.spread, worker
+        )
 
     def run_loops(self) -> None:
         """Start the loops in the background: dispatchers, recurrer, reclaimer, pruner."""
@@ -377,10 +400,3 @@ def _clash_text(clash: Clash) -> str:
 def given(members: dict[str, Any]) -> dict[str, Any]:
     """The members that were given; None means not given."""
     return {name: value for name, value in members.items() if value is not None}
-
-
-def _state(value: State | str) -> State:
-    try:
-        return State(value)
-    except ValueError:
-        raise InvalidInput(f"must be one of {', '.join(State)}.", "/state") from None

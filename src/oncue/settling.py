@@ -1,20 +1,16 @@
-"""How a worker ends its claims: many at a time, and again while the store is away."""
+"""Results on their way: written down as JSON, and again while the store or the server is away."""
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any, TypeVar
 
 from oncue import payload as payloads
-from oncue.core.errors import InvalidInput, NonRetryable, StoreUnavailable
-from oncue.core.job import Claimed
-from oncue.core.lifecycle import Verb
+from oncue.core.errors import InvalidInput, NonRetryable
 from oncue.engine.alarm import Alarm
-from oncue.ports.claims import Settlement
 from oncue.ports.clock import Clock
-from oncue.ports.store import Store
-from oncue.reporting import dropped
+from oncue.workplace import AWAY
 
 T = TypeVar("T")
 INSIST_SECONDS = 300.0
@@ -24,46 +20,31 @@ logger = logging.getLogger("oncue.worker")
 
 
 class Settling:
-    def __init__(self, store: Store, clock: Clock) -> None:
-        self._store = store
+    def __init__(self, clock: Clock) -> None:
         self._clock = clock
-        self._alarm = Alarm(clock)  # never stopped: the last results are written while stopping
+        self._alarm = Alarm(clock)  # not stopped with the worker: the last results are written then
+        self._hurried = False
 
-    def settle(self, settlements: Sequence[Settlement]) -> None:
-        """End claims. What came too late is logged; what is asked to end, ends cancelled."""
-        if not settlements:
-            return
-        refused = self._store.settle(settlements, self._clock.now())
-        late = []
-        for position, answer in refused.items():
-            if answer.reason == "cancel requested":
-                late.append(dropped(settlements[position]))
-            else:
-                logger.warning(
-                    "job %s: the result came too late (%s)", settlements[position].id, answer.reason
-                )
-        self.settle(late)
+    def hurry(self) -> None:
+        """From now on nothing is tried again: there is no time left."""
+        self._hurried = True
+        self._alarm.stop()
 
     def insist(self, write: Callable[[], T], in_vain: Callable[[], bool] = lambda: False) -> T:
-        """Write, and again while the store is away: the work is done and should not be lost. Not
-        for ever, nor once it is `in_vain`."""
+        """Write, and again while that is not possible: the work is done and should not be lost.
+        Not for ever, nor once it is `in_vain`."""
         ends = self._clock.monotonic() + INSIST_SECONDS
         troubled = False
         while True:
             try:
                 return write()
-            except StoreUnavailable as trouble:
-                if self._clock.monotonic() >= ends or in_vain():
+            except AWAY as trouble:
+                if self._hurried or self._clock.monotonic() >= ends or in_vain():
                     raise
                 if not troubled:
                     logger.warning("writing results: %s (trying again)", trouble)
                 troubled = True
                 self._alarm.pause(PAUSE_SECONDS)
-
-
-def release(claim: Claimed, *, keep: bool) -> Settlement:
-    """What was claimed but not begun goes back; the attempt does not count."""
-    return Settlement(claim.id, claim.epoch, Verb.RELEASE, keep=keep)
 
 
 def bodies(results: Any, count: int) -> list[bytes | None]:

@@ -14,6 +14,7 @@ from .documents import DOCUMENTS, ROOT, Block, blocks, read, run_python, without
 
 README = blocks("README.md", "python")
 PRELUDE, *GUIDE = blocks("docs/python.md", "python")
+RULES_PRELUDE, *RULES = blocks("docs/rules.md", "python")
 SCHEDULES_PRELUDE, *SCHEDULES = blocks("docs/schedules.md", "python")
 TARGETS = set(re.findall(r"^(\w+):", read("Makefile"), re.MULTILINE))
 
@@ -36,6 +37,11 @@ def test_a_snippet_of_the_readme_prints_what_it_says(block: Block, tmp_path: Pat
 @pytest.mark.parametrize("block", GUIDE, ids=place)
 def test_a_snippet_of_the_guide_prints_what_it_says(block: Block, tmp_path: Path) -> None:
     prints_what_it_says(block, PRELUDE.text + block.text, tmp_path)
+
+
+@pytest.mark.parametrize("block", RULES, ids=place)
+def test_a_snippet_about_rules_prints_what_it_says(block: Block, tmp_path: Path) -> None:
+    prints_what_it_says(block, RULES_PRELUDE.text + block.text, tmp_path)
 
 
 @pytest.mark.parametrize("block", SCHEDULES, ids=place)

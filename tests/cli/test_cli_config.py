@@ -16,8 +16,13 @@ def test_every_setting_is_shown_with_its_origin(tmp_path: Path) -> None:
     lines = [line.split()[:3] for line in ended.out.splitlines()]
     assert lines[1:] == [
         ["store", "sqlite:///oncue.db", "default"],
+        ["url", "–", "default"],
+        ["token", "–", "default"],
+        ["host", "127.0.0.1", "default"],
+        ["port", "8420", "default"],
         ["concurrency", "3", "oncue.toml"],
         ["log_level", "INFO", "ONCUE_LOG_LEVEL"],
+        ["log_format", "text", "default"],
     ]
 
 
@@ -30,6 +35,15 @@ def test_an_option_is_an_origin_too(tmp_path: Path) -> None:
         assert settings[0]["value"] == "memory:"
         assert settings[0]["origin"] == "option"
         assert settings[0]["variable"] == "ONCUE_STORE"
+
+
+def test_a_token_is_never_shown(tmp_path: Path) -> None:
+    for arguments in (("config", "show"), ("config", "show", "--json")):
+        for more, env in (((), {"ONCUE_TOKEN": "oncue_secret"}), (("--token", "oncue_secret"), {})):
+            ended = run(*arguments, *more, cwd=tmp_path, env=env)
+            assert ended.code == 0
+            assert "(hidden)" in ended.out
+            assert "secret" not in ended.out + ended.err
 
 
 def test_on_a_terminal_it_is_a_table(tmp_path: Path) -> None:

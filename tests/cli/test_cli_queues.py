@@ -82,12 +82,27 @@ def test_set_takes_every_setting(place: Path) -> None:
     options = ["--sink", "log:", "--completion", "worker", "--max-attempts", "7"]
     options += ["--retry-initial", "5s", "--retry-factor", "3", "--retry-max", "10m"]
     options += ["--lease", "30", "--timeout", "1h", "--retention", "PT1H"]
+    options += ["--rate", "2.5", "--concurrency", "4"]
     changed = run("queues", "set", "new", *options, "--json", cwd=place).json
     assert changed["retry"] == {"initial_seconds": 5, "factor": 3, "max_seconds": 600}
     assert changed["changed"]["sink"] == {"from": None, "to": "log:"}
     queue = run("queues", "show", "new", "--json", cwd=place).json
     assert (queue["sink"], queue["completion"], queue["max_attempts"]) == ("log:", "worker", 7)
     assert (queue["lease_seconds"], queue["retention_seconds"]) == (30, 3600)
+    assert (queue["rate_per_second"], queue["concurrency"]) == (2.5, 4)
+
+
+def test_limits_are_shown_where_settings_are(place: Path) -> None:
+    ended = run("queues", "set", "mail", "--rate", "1500", "--concurrency", "20", cwd=place)
+    lines = [line.split(maxsplit=2) for line in ended.out.splitlines()]
+    assert lines[1:] == [
+        ["rate", "any", "1,500 a second"],
+        ["concurrency", "any", "20 at once"],
+    ]
+    assert "rate          1,500 a second" in run("queues", "show", "mail", cwd=place).out
+    listed = run("queues", "list", cwd=place).out
+    assert "lease 60 s, 1,500 a second, 20 at once, kept 7 d" in listed
+    assert "concurrency   any" in run("queues", "show", "audit", cwd=place).out
 
 
 def test_a_dry_run_changes_nothing(place: Path) -> None:
@@ -106,6 +121,8 @@ def test_a_dry_run_changes_nothing(place: Path) -> None:
         (["--retry-max", "-1"], "--retry-max"),
         (["--retry-factor", "0.5"], "--retry-factor: must be a finite number, at least 1"),
         (["--lease", "0"], "--lease: must be a finite number"),
+        (["--rate", "0"], "--rate: must be a number above 0, at most 1,000,000"),
+        (["--concurrency", "0"], "--concurrency: must be a whole number from 1 to 100,000"),
         (["--lease", "none"], "--lease: 'none' is not a length of time"),
     ],
 )

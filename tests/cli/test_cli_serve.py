@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import signal
+import socket
 import subprocess
 import threading
 from collections.abc import Iterator
@@ -81,7 +82,7 @@ def test_due_jobs_are_delivered_until_it_is_told_to_stop(tmp_path: Path) -> None
     with scheduler(tmp_path) as cue:
         cue.set_queue("mail", sink="log:")
         first = cue.schedule(1, queue="mail").id
-        with started("serve", cwd=tmp_path) as process:
+        with started("serve", "--port", "0", cwd=tmp_path) as process:
             await_state(cue, first, State.SUCCEEDED)
             second = cue.schedule(2, queue="mail").id  # from another process, while it runs
             await_state(cue, second, State.SUCCEEDED)
@@ -94,7 +95,7 @@ def test_due_jobs_are_delivered_until_it_is_told_to_stop(tmp_path: Path) -> None
     assert f"{durability}; delivering mail → log:." in begin
     assert any("1 queue ·" in line and "INFO" in line for line in rest)
     assert rest[-2:] == [
-        "Stopping: finishing deliveries under way. Ctrl-C again stops at once.",
+        "Stopping: finishing what is under way. Ctrl-C again stops at once.",
         "Stopped.",
     ]
 
@@ -102,7 +103,7 @@ def test_due_jobs_are_delivered_until_it_is_told_to_stop(tmp_path: Path) -> None
 def test_on_a_terminal_it_shows_that_it_is_alive(tmp_path: Path) -> None:
     with scheduler(tmp_path) as cue:
         cue.schedule(1, delay=3600)
-    with Terminal("serve", cwd=tmp_path, columns=250) as terminal:
+    with Terminal("serve", "--port", "0", cwd=tmp_path, columns=250) as terminal:
         terminal.expect("1 queue · 1 scheduled · 0 taken · nothing late")
         assert "no queue has a sink yet" in terminal.screen
         terminal.interrupt()
@@ -111,10 +112,26 @@ def test_on_a_terminal_it_shows_that_it_is_alive(tmp_path: Path) -> None:
     assert terminal.screen.endswith("Stopped.")
 
 
-def test_a_store_in_memory_is_not_served(tmp_path: Path) -> None:
-    ended = run("serve", "--store", "memory:", cwd=tmp_path)
+def test_a_store_in_memory_has_nothing_to_do_without_http(tmp_path: Path) -> None:
+    ended = run("serve", "--store", "memory:", "--engine-only", cwd=tmp_path)
     assert ended.code == 2
-    assert "there is nothing to serve" in ended.err
+    assert "there is nothing to do" in ended.err
+
+
+def test_neither_http_nor_loops_is_refused(tmp_path: Path) -> None:
+    ended = run("serve", "--engine-only", "--no-engine", cwd=tmp_path)
+    assert ended.code == 2
+    assert "leave nothing to do" in ended.err
+
+
+def test_a_port_that_is_taken_is_named(tmp_path: Path) -> None:
+    with socket.socket() as other:
+        other.bind(("127.0.0.1", 0))
+        other.listen()
+        port = other.getsockname()[1]
+        ended = run("serve", "--port", str(port), cwd=tmp_path)
+    assert ended.code == 2
+    assert f"cannot listen on 127.0.0.1:{port}" in ended.err
 
 
 def test_a_store_that_cannot_be_opened_ends_it_at_once(tmp_path: Path) -> None:

@@ -13,6 +13,7 @@ from oncue.ports.clock import Clock
 from oncue.ports.store import Store
 from oncue.stores.memory import MemoryStore
 
+from .board import Board
 from .desk import Desk
 
 OpenStore = Callable[[Clock], Store]
@@ -60,3 +61,21 @@ def store(open_store: OpenStore, clock: FakeClock) -> Store:
 @pytest.fixture
 def desk(store: Store, clock: FakeClock) -> Desk:
     return Desk(store, clock)
+
+
+@pytest.fixture
+def twin(store: Store, clock: FakeClock) -> Iterator[Store]:
+    """Another node on the same data: a second connection, or the same memory."""
+    from oncue.stores.sqlite import SqliteStore
+
+    if not isinstance(store, SqliteStore):
+        yield store
+        return
+    other = SqliteStore(store.db.path, clock=clock)
+    yield other
+    other.close()
+
+
+@pytest.fixture
+def board(store: Store, clock: FakeClock) -> Board:
+    return Board(store, clock)

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 
 from oncue.core.lifecycle import State
-from oncue.core.queue import Queue, RetryPolicy
+from oncue.core.queue import Queue, RetryPolicy, default_queue
 
 from .desk import DELIVERY, Desk
 
@@ -27,6 +28,8 @@ def test_a_queue_comes_back_as_it_was_put(desk: Desk) -> None:
         retry=RetryPolicy(0.5, 3.0, 10.0),
         lease_seconds=12.5,
         timeout_seconds=99.5,
+        rate_per_second=0.1,
+        concurrency=100_000,
         retention_seconds=None,
     )
     plain = Queue("plain")
@@ -43,6 +46,17 @@ def test_a_queue_that_holds_a_job_is_there_with_the_usual_settings(desk: Desk) -
     desk.add(queue="a")
     desk.store.put_queue(Queue("c"))
     assert desk.store.queues() == [Queue("a"), Queue("b"), Queue("c")]
+
+
+def test_a_built_in_queue_has_settings_of_its_own_until_it_is_set(desk: Desk) -> None:
+    desk.add(queue="tasks")
+    desk.store.set_paused("rules", True)
+    rules, tasks = desk.store.queues()
+    assert tasks == default_queue("tasks") != Queue("tasks")
+    assert rules == replace(default_queue("rules"), paused=True)
+    for queue in (Queue("tasks"), Queue("rules")):
+        desk.store.put_queue(queue)
+    assert desk.store.queues() == [Queue("rules", paused=True), Queue("tasks")]
 
 
 def test_pausing_is_not_a_setting(desk: Desk) -> None:

@@ -33,7 +33,11 @@ from .conftest import OpenStore
 WORK = Queue("work", timeout_seconds=100, lease_seconds=30)
 GONE = Queue("gone", retention_seconds=0)
 DELIVER = Queue("deliver", sink="log:")
-QUEUES = (WORK, GONE, DELIVER)
+FEW = Queue("few", concurrency=2)
+SLOW = Queue("slow", rate_per_second=0.7)
+TRICKLE = Queue("trickle", sink="log:", concurrency=2, rate_per_second=30)
+QUEUES = (WORK, GONE, DELIVER, FEW, SLOW, TRICKLE)
+BY_NAME = {queue.name: queue for queue in QUEUES}
 NAMES = [f"job-{number}" for number in range(6)]
 ALL = 1_000
 
@@ -92,7 +96,7 @@ class Comparison(RuleBasedStateMachine):
 
     @rule(
         name=st.sampled_from(NAMES),
-        queue=st.sampled_from([WORK, WORK, GONE]),
+        queue=st.sampled_from([WORK, WORK, GONE, FEW, SLOW]),
         due=st.sampled_from([-1_000, 0, 0, 1_000, 5_000]),
         priority=st.sampled_from([0, 0, 5]),
         key=st.sampled_from([None, None, "k"]),
@@ -128,14 +132,19 @@ class Comparison(RuleBasedStateMachine):
         )
         self._insert([new])
 
-    @rule(number=st.integers(1, 4), due=st.sampled_from([0, 0, 1_000]), priority=st.integers(0, 1))
-    def insert_for_delivery(self, number: int, due: int, priority: int) -> None:
+    @rule(
+        queue=st.sampled_from([DELIVER, DELIVER, TRICKLE]),
+        number=st.integers(1, 4),
+        due=st.sampled_from([0, 0, 1_000]),
+        priority=st.integers(0, 1),
+    )
+    def insert_for_delivery(self, queue: Queue, number: int, due: int, priority: int) -> None:
         """Due no earlier than now: what arrives behind an open range may show either state."""
         self._insert(
             [
                 NewJob(
                     id=f"sent-{len(self.known) + extra}",
-                    queue=DELIVER.name,
+                    queue=queue.name,
                     due_at=self.now + due,
                     payload=b"{}",
                     priority=priority,
@@ -170,7 +179,7 @@ class Comparison(RuleBasedStateMachine):
     def amend(self, pick: int, due: int | None, priority: int | None) -> None:
         job_id = self.known[pick % len(self.known)]
         job = self.reference.get(job_id)
-        if job is not None and job.queue == DELIVER.name:
+        if job is not None and BY_NAME[job.queue].sink is not None:
             due, priority = due or 0, None
         due_at = None if due is None else self.now + due
         amendment = Amendment(due_at, priority)
@@ -182,13 +191,13 @@ class Comparison(RuleBasedStateMachine):
         job_id = self.known[pick % len(self.known)]
         self.both(lambda store: getattr(store, change)([job_id], self.now))
 
-    @rule(paused=st.booleans(), queue=st.sampled_from([WORK, DELIVER]))
+    @rule(paused=st.booleans(), queue=st.sampled_from([WORK, DELIVER, FEW]))
     def pause(self, paused: bool, queue: Queue) -> None:
         self.both(lambda store: store.set_paused(queue.name, paused))
 
     @rule(
         limit=st.integers(1, 3),
-        queues=st.sampled_from([(WORK,), (WORK,), (WORK, GONE), (GONE, WORK)]),
+        queues=st.sampled_from([(WORK,), (WORK, GONE), (GONE, WORK), (FEW, SLOW), (SLOW, WORK)]),
         reclaimed_limit=st.sampled_from([None, 1]),
     )
     def claim(self, limit: int, queues: tuple[Queue, ...], reclaimed_limit: int | None) -> None:
@@ -281,7 +290,7 @@ class Comparison(RuleBasedStateMachine):
     @rule(pick=picks)
     def reclaim(self, pick: int) -> None:
         lapse = self.lapses[-1 - pick % len(self.lapses)]
-        queue = WORK if lapse.queue == WORK.name else GONE
+        queue = BY_NAME[lapse.queue]
         verdict = after_lapse(lapse, queue, self.now)
         verdicts = [(lapse, verdict, queue.keeps_history)]
         self.both(lambda store: store.reclaim(verdicts, self.now))
@@ -290,10 +299,14 @@ class Comparison(RuleBasedStateMachine):
     def expire(self) -> None:
         self.both(lambda store: store.expire(self.now, ALL))
 
-    @rule(dispatcher=texts, limit=st.integers(1, 3))
-    def claim_range(self, dispatcher: str, limit: int) -> None:
+    @rule(
+        queue=st.sampled_from([DELIVER, DELIVER, TRICKLE]),
+        dispatcher=texts,
+        limit=st.integers(1, 3),
+    )
+    def claim_range(self, queue: Queue, dispatcher: str, limit: int) -> None:
         claims = [
-            store.claim_range([DELIVER], dispatcher, limit, self.now, lease_seconds=10)
+            store.claim_range([queue], dispatcher, limit, self.now, lease_seconds=10)
             for store in (self.tested, self.reference)
         ]
         assert comparable(claims[0]) == comparable(claims[1])
@@ -332,6 +345,8 @@ class Comparison(RuleBasedStateMachine):
             self.both(lambda store, name: store.get(name), job_id)
             self.both(history, job_id)
         self.both(lambda store: store.next_due(names))
+        for name in names:
+            self.both(lambda store, name: store.next_due([name]), name)
         self.both(lambda store: store.next_lapse())
         self.both(lambda store: [queue for queue in store.queues() if queue.name in names])
         for name in names:

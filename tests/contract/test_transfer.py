@@ -5,12 +5,14 @@ from __future__ import annotations
 import pytest
 
 from oncue.clock import FakeClock
+from oncue.core import stamp
 from oncue.core.dossier import Dossier
 from oncue.core.errors import KeyTaken
 from oncue.core.lifecycle import State, Verb
 from oncue.ports.store import Store
 from oncue.stores.memory import MemoryStore
 
+from .board import Board, cron, cron_at, seconds
 from .conftest import OpenStore
 from .desk import DELIVERY, FLEETING, Desk, Q
 
@@ -120,3 +122,17 @@ def test_due_work_is_counted_by_step(desk: Desk) -> None:
     counts = desk.store.due_counts("q", start, start + 3_600_000, 60_000)
     assert counts == {start: 3, start + 60_000: 2, start + 180_000: 1}
     assert desk.store.due_counts("nothing", start, start + 1_000, 10) == {}
+
+
+def test_a_job_that_a_rule_fired_keeps_its_rule_and_its_instant(
+    board: Board, open_store: OpenStore, clock: FakeClock
+) -> None:
+    board.rule(cron(), name="hourly")
+    board.post(cron_at(1800.000001))
+    [fired] = all_of(board.store)
+    for other in (open_store(clock), MemoryStore(clock)):
+        other.admit([fired])
+        moved = other.get(fired.job.id)
+        assert moved is not None
+        assert (moved.rule, moved.instant) == ("hourly", stamp.to_datetime(seconds(1800.000001)))
+        assert all_of(other) == [fired]

@@ -26,7 +26,7 @@ T = TypeVar("T")
 VARIABLE = "ONCUE_TEST_KILL"
 MID_BATCH = "mid-batch"
 AFTER_DELIVER = "after-deliver-before-settle"
-BEFORE = {"insert": "before-insert-commit"}
+BEFORE = {"insert": "before-insert-commit", "publish": "before-publish-commit"}
 AFTER = {
     "insert": "after-insert-commit",
     "claim": "after-claim",
@@ -35,8 +35,11 @@ AFTER = {
     "settle_range": "after-settle",
     "touch": "after-touch",
     "reclaim": "after-reclaim",
+    "publish": "after-publish-commit",
 }
 POINTS = frozenset({*BEFORE.values(), *AFTER.values(), MID_BATCH, AFTER_DELIVER})
+OF_EVENTS = frozenset({BEFORE["publish"], AFTER["publish"]})
+"""Only whoever publishes events comes by these."""
 
 Strike = Callable[[signal.Signals], None]
 

@@ -59,6 +59,15 @@ class WrappedStore:
         self.stats = self._around(store.stats)
         self.due_counts = self._around(store.due_counts)
         self.prune = self._around(store.prune)
+        # rules and events
+        self.put_rule = self._around(store.put_rule)
+        self.rule = self._around(store.rule)
+        self.rules = self._around(store.rules)
+        self.delete_rule = self._around(store.delete_rule)
+        self.sightings = self._around(store.sightings)
+        self.publish = self._around(store.publish)
+        self.events = self._around(store.events)
+        self.prune_events = self._around(store.prune_events)
         # schedules
         self.put_schedule = self._around(store.put_schedule)
         self.delete_schedule = self._around(store.delete_schedule)
@@ -73,6 +82,10 @@ class WrappedStore:
         # transfer
         self.export = self._around(store.export)
         self.admit = self._around(store.admit)
+        # access
+        self.tokens = self._around(store.tokens)
+        self.put_token = self._around(store.put_token)
+        self.remove_token = self._around(store.remove_token)
 
     def during(self, call: Call, go: Callable[[], T]) -> T:
         """Make the call by `go()`, or not."""

@@ -28,8 +28,18 @@ TINY = Sizes(
     idle_seconds=0.1,
     few=100,
     many=200,
+    rules=(10, 50),
+    events_single=20,
+    events_listed=40,
+    posts=20,
+    connections=4,
+    batch=200,
+    worked=20,
+    waiters=(2,),
+    waited=5,
+    waited_seconds=0.1,
 )
-ROWS = {"W1": 5, "W2": 16, "W3": 8, "W4": 5}
+ROWS = {"W1": 5, "W2": 16, "W3": 8, "W4": 5, "W5": 10, "W6": 4}
 
 
 @pytest.mark.parametrize("work", WORKS)

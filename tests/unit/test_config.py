@@ -34,12 +34,40 @@ def test_an_option_beats_the_environment_and_that_beats_the_file(tmp_path: Path)
     assert found["log_level"] == ("INFO", "oncue.toml")
 
 
+def where(values: dict[str, config.Value]) -> object:
+    """The place that the settings decide for."""
+    return values["url"].value or values["store"].value
+
+
+@pytest.mark.parametrize(
+    ("toml", "given", "variables", "place"),
+    [
+        ("", {}, {"ONCUE_URL": "http://env"}, "http://env"),
+        ("url = 'http://file'", {}, {"ONCUE_STORE": "env:"}, "env:"),
+        ("store = 'file:'", {}, {"ONCUE_URL": "http://env"}, "http://env"),
+        ("", {"store": "option:"}, {"ONCUE_URL": "http://env"}, "option:"),
+        ("url = 'http://file'", {"store": "option:"}, {}, "option:"),
+        ("", {"url": "http://option"}, {"ONCUE_STORE": "env:"}, "http://option"),
+        ("", {}, {"ONCUE_URL": "http://env", "ONCUE_STORE": "env:"}, "http://env"),
+        ("store = 'file:'\nurl = 'http://file'", {}, {}, "http://file"),
+    ],
+)
+def test_a_store_and_a_url_are_two_answers_to_one_question_and_the_later_wins(
+    tmp_path: Path, toml: str, given: dict[str, object], variables: dict[str, str], place: str
+) -> None:
+    assert where(read(tmp_path, toml, given, **variables)) == place
+
+
 def test_an_option_that_was_not_given_changes_nothing(tmp_path: Path) -> None:
     assert read(tmp_path, given={"store": None})["store"].origin == "default"
 
 
 def test_a_level_may_be_written_small(tmp_path: Path) -> None:
     assert read(tmp_path, ONCUE_LOG_LEVEL="debug")["log_level"].value == "DEBUG"
+
+
+def test_a_format_may_be_written_large(tmp_path: Path) -> None:
+    assert read(tmp_path, ONCUE_LOG_FORMAT="JSON")["log_format"].value == "json"
 
 
 @pytest.mark.parametrize(
@@ -50,6 +78,7 @@ def test_a_level_may_be_written_small(tmp_path: Path) -> None:
         ({"ONCUE_CONCURRENCY": "many"}, "ONCUE_CONCURRENCY: 'many' is not a whole number"),
         ({"ONCUE_CONCURRENCY": "0"}, "at least 1"),
         ({"ONCUE_LOG_LEVEL": "LOUD"}, "none of DEBUG, INFO, WARNING, ERROR"),
+        ({"ONCUE_LOG_FORMAT": "xml"}, "ONCUE_LOG_FORMAT: 'xml' is none of text, json"),
         ({"ONCUE_STORE": ""}, "not empty"),
     ],
 )

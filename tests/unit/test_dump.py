@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 from dataclasses import replace
+from datetime import UTC, datetime
 from typing import Any
 
 import msgspec
@@ -31,7 +32,8 @@ def house(clock: FakeClock) -> Desk:
     """A store with one job of every kind."""
     desk = Desk(MemoryStore(clock), clock)
     lived_in(desk)
-    desk.store.put_queue(Queue("mail", sink="log:", retention_seconds=None, max_attempts=7))
+    mail = Queue("mail", "log:", max_attempts=7, rate_per_second=2.5, concurrency=4)
+    desk.store.put_queue(replace(mail, retention_seconds=None))
     desk.store.set_paused("mail", True)
     return desk
 
@@ -75,6 +77,13 @@ def again(dossier: Dossier) -> Dossier:
 def test_every_kind_of_job_comes_out_as_it_went_in(house: Desk) -> None:
     for dossier in all_of(house.store):
         assert again(dossier) == dossier
+
+
+def test_a_rule_and_an_instant_come_out_to_the_microsecond(house: Desk) -> None:
+    instant = datetime(2021, 1, 1, 12, 30, 0, 123_456, tzinfo=UTC)
+    (some,) = house.store.export(None, 1).dossiers
+    fired = replace(some, job=some.job._replace(rule="hourly", instant=instant))
+    assert again(fired) == fired
 
 
 @pytest.mark.parametrize(

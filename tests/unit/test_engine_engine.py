@@ -41,12 +41,14 @@ class Bench:
         self.clock = FakeClock(1_000_000)
         self.store = MemoryStore(self.clock)
         self.sinks: dict[str, SignallingSink] = {}
+        self.opened = threading.Semaphore(0)
         self.engine = Engine(self.store, self.clock, self.open_sink)
 
     def open_sink(self, url: str) -> Sink:
         if url.startswith("bad:"):
             raise InvalidInput("no such sink", "/sink")
         self.sinks[url] = SignallingSink()
+        self.opened.release()
         return self.sinks[url]
 
     def add(self, queue: str, *ids: str, after: float = 0.0) -> None:
@@ -177,3 +179,17 @@ def test_a_stopped_engine_listens_no_longer(bench: Bench) -> None:
     assert bench.engine.stop(SOON)
     bench.add("mail", "a")
     assert bench.taken("memory:mail") == []
+
+
+def test_the_first_job_of_a_queue_that_has_a_sink_by_default_is_delivered_at_once(
+    bench: Bench,
+) -> None:
+    bench.engine.start()
+    try:
+        bench.add("pulled", "a")  # seen, so that the next look is not the first one
+        bench.add("tasks", "b")
+        assert bench.opened.acquire(timeout=SOON)
+        assert bench.sinks["log:"].delivered.acquire(timeout=SOON)
+    finally:
+        assert bench.engine.stop(SOON)
+    assert bench.taken("log:") == ["b"]

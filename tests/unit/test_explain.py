@@ -92,6 +92,30 @@ def test_a_job_nobody_delivers_says_so(cue: Scheduler, clock: FakeClock) -> None
     check(cue.explain(job.id), "no_dispatcher", "no dispatcher seems to run", "log:")
 
 
+def test_a_job_of_a_full_queue_says_how_many_are_under_way(
+    cue: Scheduler, clock: FakeClock
+) -> None:
+    cue.set_queue("mail", concurrency=1)
+    cue.schedule(queue="mail")
+    take(cue)
+    job = cue.schedule(queue="mail")
+    clock.advance(NOBODY_SECONDS)
+    check(cue.explain(job.id), "full", "1 under way, and no more than 1 at once")
+
+
+def test_a_job_that_waits_for_the_rate_is_not_called_neglected(
+    cue: Scheduler, clock: FakeClock
+) -> None:
+    cue.set_queue("mail", rate_per_second=0.1)
+    cue.schedule(queue="mail")
+    clock.advance(0.001)
+    job = cue.schedule(queue="mail")
+    clock.advance(20)
+    check(cue.explain(job.id), "waiting", "its queue hands over at most 0.1 a second")
+    clock.advance(NOBODY_SECONDS)
+    check(cue.explain(job.id), "no_worker", "no worker seems to take from it")
+
+
 def test_a_store_that_cannot_count_claims_nothing_about_workers() -> None:
     job = _job(State.SCHEDULED)
     check(explain(job, Queue("mail"), History(), NOON + 60_000, Line()), "waiting", "due for 60 s")

@@ -102,7 +102,7 @@ def test_a_wrong_member_is_refused_by_its_name_in_a_sentence(member: str, value:
 
 def test_at_and_delay_together_are_refused() -> None:
     problem = refusal(at="2027-02-01T00:00:00Z", delay=5)
-    assert "either 'at' or 'delay'" in problem.detail
+    assert "either a moment or a delay" in problem.detail
     assert refusal(at="2027-02-01T00:00:00Z", delay=0).pointer == "/delay"
 
 
@@ -220,6 +220,8 @@ def test_what_comes_out_is_what_the_store_has() -> None:
         ({"lease_seconds": 1e12}, "/lease_seconds"),
         ({"timeout_seconds": 1e17}, "/timeout_seconds"),
         ({"retention_seconds": 1e17}, "/retention_seconds"),
+        ({"rate_per_second": 0}, "/rate_per_second"),
+        ({"concurrency": 0}, "/concurrency"),
     ],
 )
 def test_a_wrong_setting_of_a_queue_is_refused_by_its_name(

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from oncue.core.errors import InvalidInput
-from oncue.core.queue import Queue, RetryPolicy, check_queue_name
+from oncue.core.queue import Queue, RetryPolicy, check_queue_name, default_queue
 
 
 def test_a_queue_without_a_sink_is_completed_by_its_workers() -> None:
@@ -46,6 +46,9 @@ def test_any_other_name_is_refused_in_a_sentence(name: object) -> None:
         *(({"lease_seconds": one}, "/lease_seconds") for one in (0, -1, float("inf"), "60", True)),
         ({"lease_seconds": float("nan")}, "/lease_seconds"),
         *(({"timeout_seconds": one}, "/timeout_seconds") for one in (0, -1, float("nan"), "60")),
+        *(({"rate_per_second": one}, "/rate_per_second") for one in (0, -1, 1e6 + 1, "1", True)),
+        *(({"rate_per_second": float(one)}, "/rate_per_second") for one in ("nan", "inf")),
+        *(({"concurrency": one}, "/concurrency") for one in (0, -1, 100_001, 2.0, "1", True)),
         *(({"retention_seconds": one}, "/retention_seconds") for one in (-1, float("inf"), "1")),
     ],
 )
@@ -73,3 +76,19 @@ def test_a_retry_policy_that_makes_no_sense_is_refused(
     with pytest.raises(InvalidInput) as caught:
         RetryPolicy(**settings)
     assert caught.value.pointer == pointer
+
+
+def test_limits_may_be_as_low_and_as_high_as_they_say() -> None:
+    assert Queue("q").rate_per_second is None
+    assert Queue("q").concurrency is None
+    for rate in (5e-324, 1, 1_000_000):
+        assert Queue("q", rate_per_second=rate).rate_per_second == rate
+    for concurrency in (1, 100_000):
+        assert Queue("q", concurrency=concurrency).concurrency == concurrency
+
+
+def test_the_queues_of_tasks_and_rules_are_there_without_being_set() -> None:
+    tasks = Queue("tasks", "log:", "worker", timeout_seconds=None, retention_seconds=None)
+    assert default_queue("tasks") == tasks
+    assert default_queue("rules") == Queue("rules", sink="log:")
+    assert default_queue("mail") == Queue("mail")

@@ -9,7 +9,16 @@ from typing import Any
 
 import pytest
 
-from oncue import Claimed, Conflict, Fenced, InvalidInput, NotFound, Scheduler, State
+from oncue import (
+    Claimed,
+    Conflict,
+    Fenced,
+    IllegalState,
+    InvalidInput,
+    NotFound,
+    Scheduler,
+    State,
+)
 from oncue.clock import FakeClock
 
 
@@ -290,3 +299,23 @@ class TestFencing:
         cue.complete(claimed.id, token)
         with pytest.raises(NotFound):
             report(cue, claimed.id, token)
+
+
+class TestByHand:
+    def test_success_is_recorded_on_somebodys_word(self, cue: Scheduler) -> None:
+        claimed, token = take(cue)
+        cue.complete_by_hand(claimed.id, {"seen": True})
+        job = cue.job(claimed.id)
+        assert (job.state, job.result) == (State.SUCCEEDED, {"seen": True})
+        with pytest.raises(Fenced):
+            cue.fail(claimed.id, token, "late")
+
+    def test_what_nobody_has_taken_cannot_be_complete(self, cue: Scheduler) -> None:
+        job = cue.schedule({}, queue="q", delay=60)
+        with pytest.raises(IllegalState, match="nobody has taken it"):
+            cue.complete_by_hand(job.id)
+        assert cue.job(job.id).state is State.SCHEDULED
+
+    def test_a_job_that_does_not_exist_is_not_found(self, cue: Scheduler) -> None:
+        with pytest.raises(NotFound):
+            cue.complete_by_hand("nobody")

@@ -8,6 +8,7 @@ import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import closing
+from dataclasses import replace
 from pathlib import Path
 
 import apsw
@@ -17,6 +18,7 @@ from oncue.clock import FakeClock
 from oncue.core.errors import StoreError, StoreUnavailable, StoreUnusable
 from oncue.core.job import NewJob
 from oncue.core.lifecycle import State
+from oncue.core.queue import Queue, RetryPolicy, default_queue
 from oncue.stores import open_store
 from oncue.stores.sqlite import SqliteStore, connection
 from oncue.stores.sqlite.statements import migrations
@@ -122,6 +124,28 @@ def test_a_newer_schema_is_refused_by_both_versions(path: Path) -> None:
     assert "version 99" in said
     assert f"only up to {len(migrations())}" in said
     assert "Upgrade oncue" in said
+
+
+def test_a_file_of_the_first_schema_is_brought_up_to_date_with_all_that_is_in_it(
+    path: Path,
+) -> None:
+    with closing(sqlite3.connect(path)) as old:
+        old.executescript(migrations()[0])
+        old.executescript(f"PRAGMA application_id = {connection.APPLICATION_ID}")
+        old.executescript("PRAGMA user_version = 1")
+        settings = '{"max_attempts": 7, "retry": {"initial_seconds": 5}}'
+        old.execute("INSERT INTO queues (name, settings) VALUES ('q', ?)", (settings,))
+        old.execute("INSERT INTO queues (name, paused) VALUES ('tasks', 1)")
+        row = ("a", "q", NOW, b"{}", NOW, NOW)
+        columns = "id, queue, due_at, payload, created_at, updated_at"
+        old.execute(f"INSERT INTO jobs ({columns}) VALUES (?, ?, ?, ?, ?, ?)", row)
+        old.commit()
+    with closing(SqliteStore(path, FakeClock())) as store:
+        assert store.describe()["schema"] == len(migrations())
+        kept = Queue("q", max_attempts=7, retry=RetryPolicy(initial_seconds=5))
+        assert store.queues() == [kept, replace(default_queue("tasks"), paused=True)]
+        store.put_queue(replace(kept, rate_per_second=10, concurrency=1))
+        assert [claimed.id for claimed in store.claim([kept], "w", 9, NOW)] == ["a"]
 
 
 def test_a_missing_folder_is_named(tmp_path: Path) -> None:

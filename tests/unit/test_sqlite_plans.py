@@ -14,7 +14,10 @@ from oncue.core.job import NewJob
 from oncue.stores.sqlite import SqliteStore, rows
 from oncue.stores.sqlite.statements import load
 
-NOUNS = ("jobs", "claims", "ranges", "queues", "schedules", "transfer")
+NOUNS = (
+    *("jobs", "claims", "ranges", "queues", "rules", "events", "schedules", "access"),
+    "transfer",
+)
 NOW = FakeClock().now()
 FRAGMENTS = {"columns", "with_range", "held_columns", "not_covered"}
 HOT = [
@@ -24,7 +27,7 @@ HOT = [
     *(("claims", name) for name in ("complete_all", "complete_each", "complete_all_gone")),
     *(("jobs", name) for name in ("get", "ranks", "key_holder", "digest", "amend")),
     *(("jobs", f"page_{one}") for one in ("scheduled", "taken", "final", "owner", "key")),
-    *(("queues", name) for name in ("prunable", "forgettable", "prune", "paused")),
+    *(("queues", name) for name in ("prunable", "forgettable", "prune", "limits")),
 ]
 OF_JOBS = [
     (noun, name)
@@ -97,6 +100,11 @@ def test_no_hot_statement_sorts(store: SqliteStore, noun: str, name: str) -> Non
         ("jobs", "key_holder", "jobs_key (queue=? AND key=?)"),
         ("jobs", "get", "jobs_id (id=?)"),
         ("queues", "prunable", "jobs_finished (queue=? AND finished_at"),
+        ("queues", "count_live", "jobs_taken (queue=?)"),
+        (
+            *("queues", "count_covered_in_rank"),
+            "jobs_ready (queue=? AND rank=? AND (due_at,id)<(?,?))",
+        ),
         ("queues", "forgettable", "jobs_hidden (queue=? AND finished_at<?)"),
     ],
 )

@@ -187,6 +187,19 @@ def test_results_are_not_insisted_on_for_ever() -> None:
         Worker(cue).step()
 
 
+def test_a_worker_that_has_to_end_does_not_insist_beyond_its_grace() -> None:
+    plan = Plan(1, {Fault.FAIL: 1.0}, only={"settle"})
+    cue = troubled(plan)
+    worker: list[Worker] = []
+    cue.handler("q")(lambda job: worker[0].stop())
+    worker.append(Worker(cue, grace_seconds=0))
+    job = cue.schedule(queue="q")
+    thread = in_background(worker[0].run)
+    thread.join(SOON)
+    assert not thread.is_alive()
+    assert cue.job(job.id).state is State.DISPATCHED  # its lease will end
+
+
 @pytest.mark.parametrize("method", ["claim", "next_due"])
 def test_after_trouble_with_the_store_the_queue_is_looked_at_again(method: str) -> None:
     clock = FakeClock()

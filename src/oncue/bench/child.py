@@ -7,14 +7,13 @@ from __future__ import annotations
 
 import asyncio  # noqa: F401  (so that every child has imported the same)
 import json
-import resource
 import sys
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import oncue.aio  # noqa: F401
-from oncue.bench import product, raw, receiving, seeds
+from oncue.bench import http_load, product, publishing, raw, receiving, seeds
+from oncue.bench.machine import peak_kib
 
 Figures = dict[str, Any]
 
@@ -36,23 +35,18 @@ MEASUREMENTS: dict[str, Callable[..., Figures]] = {
             product.to_handler,
         ),
         receiving: (receiving.on_time, receiving.schedule_ahead),
+        http_load: (
+            http_load.posts,
+            http_load.batch,
+            http_load.work,
+            http_load.work_in_batches,
+            http_load.waiting,
+        ),
         seeds: (seeds.seed,),
+        publishing: (publishing.in_lists, publishing.one_by_one, publishing.seed_rules),
     }.items()
     for function in functions
 } | {"idle": idle}
-
-
-def peak_kib() -> int:
-    """The most memory this process ever held. The kernel's own figure where it gives one:
-    `ru_maxrss` also counts the parent's memory at the moment of the fork."""
-    try:
-        status = Path("/proc/self/status").read_text("ascii", "replace")
-    except OSError:
-        status = ""
-    for line in status.splitlines():
-        if line.startswith("VmHWM:"):
-            return int(line.split()[1])
-    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
 
 
 def main(name: str, arguments: str) -> None:

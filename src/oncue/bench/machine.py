@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import platform
+import resource
 import tempfile
 from pathlib import Path
 from typing import Any
@@ -35,6 +36,19 @@ def disk_folder() -> Path:
     places = [tempfile.gettempdir(), "/var/tmp", os.getcwd()]
     on_disk = [place for place in places if file_system(Path(place) / "any") not in _IN_MEMORY]
     return Path(tempfile.mkdtemp(prefix="oncue-bench-", dir=(on_disk or places)[0]))
+
+
+def peak_kib() -> int:
+    """The most memory this process ever held. The kernel's own figure where it gives one:
+    `ru_maxrss` also counts the parent's memory at the moment of the fork."""
+    try:
+        status = Path("/proc/self/status").read_text("ascii", "replace")
+    except OSError:
+        status = ""
+    for line in status.splitlines():
+        if line.startswith("VmHWM:"):
+            return int(line.split()[1])
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
 
 
 def _processor() -> str:

@@ -13,10 +13,10 @@ class Row:
     """One goal and what came of it."""
 
     work: str
-    """W1 … W4."""
+    """W1 … W6."""
     title: str
     unit: str
-    """Of `product` and `beside`: `jobs/s`, `ms` or `%`."""
+    """Of `product` and `beside`: `jobs/s`, `calls/s`, `events/s`, `ms`, `MiB` or `%`."""
     product: float
     beside: float | None = None
     """What `product` is compared with: the raw store, or the same work under less load."""
@@ -81,7 +81,7 @@ def cells(row: Row) -> tuple[str, ...]:
 
 
 def amount(value: float, unit: str) -> str:
-    if unit == "jobs/s":
+    if unit.endswith("/s"):
         return f"{value:,.0f}/s"
     return f"{value:.2f} {unit}"
 
@@ -90,7 +90,7 @@ def _spread(row: Row) -> str:
     if row.spread is None:
         return ""
     low, high = row.spread
-    if row.ratio is None and row.unit == "jobs/s":
+    if row.ratio is None and row.unit.endswith("/s"):
         return f"{low:,.0f} – {high:,.0f}"
     return f"{low:.2f} – {high:.2f}"
 

@@ -7,7 +7,7 @@ from collections.abc import Callable, Collection, Iterator
 from dataclasses import asdict
 from time import perf_counter
 
-from oncue.bench import bursts, creating, growth, machine, precision
+from oncue.bench import bursts, creating, events, growth, http, machine, precision
 from oncue.bench.processes import measure
 from oncue.bench.report import Report, Row
 from oncue.bench.rounds import Ground
@@ -18,6 +18,8 @@ WORKS: dict[str, Callable[[Ground], Iterator[Row]]] = {
     "W2": bursts.rows,
     "W3": precision.rows,
     "W4": growth.rows,
+    "W5": http.rows,
+    "W6": events.rows,
 }
 
 

@@ -33,6 +33,22 @@ class Sizes:
     """W4: jobs in the file at first."""
     many: int = 1_000_000
     """W4: jobs pending, and as many finished, in the end."""
+    posts: int = 8_000
+    """W5: jobs created by a request each, over so many connections."""
+    connections: int = 64
+    batch: int = 150_000
+    """W5: jobs created by one request."""
+    worked: int = 8_000
+    """W5: jobs claimed and completed."""
+    waiters: tuple[int, ...] = (1, 1_000)
+    """W5: connections that wait for work, and how many jobs they get over `waited_seconds`."""
+    waited: int = 100
+    waited_seconds: float = 4.0
+    rules: tuple[int, ...] = (10, 1_000, 100_000)
+    """W6: rules in the store, of which one matches."""
+    events_single: int = 50
+    """W6: events published one by one, in `single_rounds` turns."""
+    events_listed: int = 10_000
 
 
 DEFAULT = Sizes()
@@ -50,4 +66,10 @@ QUICK = Sizes(
     idle_seconds=2.5,
     few=5_000,
     many=50_000,
+    posts=4_000,
+    batch=50_000,
+    worked=4_000,
+    waited=50,
+    waited_seconds=2.0,
+    events_listed=5_000,
 )

@@ -6,20 +6,29 @@ to say goes to standard output, everything else to standard error.
 
 from __future__ import annotations
 
-import importlib
 import io
 import math
 import os
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
 
 import click
 
 from oncue import __version__, config
-from oncue.core.errors import Conflict, InvalidInput, NotFound, OncueError, StoreError
+from oncue.cli.group import Group as Group
+from oncue.core.errors import (
+    AccessDenied,
+    Conflict,
+    InvalidInput,
+    NotFound,
+    OncueError,
+    ServerError,
+    StoreError,
+)
 
 if TYPE_CHECKING:
+    from oncue.client import Client
     from oncue.scheduler import Scheduler
 
 EXIT_FAILED = 1  # the command ran and the answer is no
@@ -27,6 +36,7 @@ EXIT_USAGE = 2
 EXIT_NOT_FOUND = 3
 EXIT_CONFLICT = 4
 EXIT_STORE = 5
+EXIT_ACCESS = 6
 EXIT_INTERRUPTED = 130
 
 COMMANDS = {
@@ -38,6 +48,7 @@ COMMANDS = {
     "serve": "oncue.cli.serve:serve",
     "dump": "oncue.cli.transfer:dump",
     "restore": "oncue.cli.transfer:restore",
+    "token": "oncue.cli.token:token",
     "doctor": "oncue.cli.doctor:doctor",
     "bench": "oncue.cli.bench:bench",
     "config": "oncue.cli.config:config_group",
@@ -46,26 +57,58 @@ COMMANDS = {
 
 JSON_HELP = "One JSON document on standard output."
 STORE_HELP = "Where jobs are kept (ONCUE_STORE)."
-SHORT = 70  # characters that describe a command in a list
+URL_HELP = "Ask this server instead of a store (ONCUE_URL)."
+TOKEN_HELP = "The API token for it; better in ONCUE_TOKEN, where no process list shows it."
 C = TypeVar("C", bound=Callable[..., Any] | click.Command)
 
 
 class App:
-    """What the commands share: the settings, and the scheduler once somebody asks for it."""
+    """What the commands share: the settings, and whom to ask, once somebody wants to."""
 
     def __init__(self, given: dict[str, Any], as_json: bool) -> None:
         self._given = given
         self.settings = config.read(given)
         self.as_json = as_json
         self._scheduler: Scheduler | None = None
+        self._client: Client | None = None
+        self._check()
 
     def give(self, name: str, value: Any) -> None:
         """Take a setting that was given behind the command."""
         self._given[name] = value
         self.settings = config.read(self._given)
+        self._check()
+
+    def _check(self) -> None:
+        if self._given.get("store") is not None and self._given.get("url") is not None:
+            raise click.UsageError("--store and --url name two places; give one of them.")
 
     @property
-    def cue(self) -> Scheduler:
+    def url(self) -> str | None:
+        """The server to ask; None: the store is opened here."""
+        url = self.settings["url"].value
+        return None if url is None else str(url)
+
+    @property
+    def place(self) -> str:
+        """Where the jobs are: a server or a store."""
+        return self.url or str(self.settings["store"].value)
+
+    @property
+    def place_options(self) -> list[str]:
+        """What has to be said to come to this place again; nothing if the settings say it."""
+        name = "store" if self.url is None else "url"
+        return [f"--{name}", self.place] if self.settings[name].origin == "option" else []
+
+    @property
+    def cue(self) -> Scheduler | Client:
+        """Whom to ask, wherever the jobs are."""
+        return self.scheduler if self.url is None else self.client
+
+    @property
+    def scheduler(self) -> Scheduler:
+        """On the store itself. Refused where the settings name a server."""
+        self.require_store()
         if self._scheduler is None:
             from oncue.scheduler import Scheduler
 
@@ -78,56 +121,33 @@ class App:
                 click.echo(f"Created {url[10:]}, a new and empty store.", err=True)
         return self._scheduler
 
+    @property
+    def client(self) -> Client:
+        """Of the server, which has answered."""
+        if self._client is None:
+            from oncue.cli import remote
+
+            self._client = remote.client(self.settings)
+            remote.warn_of_skew(remote.greet(self._client), self.place)
+        return self._client
+
+    def require_store(self) -> None:
+        """For what cannot be done over HTTP."""
+        if self.url is not None:
+            context = click.get_current_context(silent=True)
+            name = "this command" if context is None else f"'{context.command_path}'"
+            said = config.written(self.settings["url"], "url")
+            raise click.UsageError(
+                f"{name} needs the store itself, and {said} names a server. Run it where the store "
+                "is, with --store instead."
+            )
+        if self._given.get("token") is not None:
+            raise click.UsageError("--token goes with --url: a store does not ask for one.")
+
     def close(self) -> None:
-        if self._scheduler is not None:
-            self._scheduler.close()
-
-
-class Group(click.Group):
-    """A group whose unknown commands are answered with the nearest known one, and whose list tells
-    what each command does rather than its examples. Commands in `places` are imported when they are
-    called."""
-
-    def __init__(self, *args: Any, places: Mapping[str, str] | None = None, **kwargs: Any) -> None:
-        super().__init__(*args, **kwargs)
-        self._places = places or {}
-
-    def list_commands(self, ctx: click.Context) -> list[str]:
-        return sorted([*self.commands, *self._places])
-
-    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        command = self.find(ctx, cmd_name)
-        if command is not None and command.short_help is None:
-            told = [part for part in (command.help or "").split("\n\n") if part[:1] != "\b"]
-            command.short_help = _in_short(told[0]) if told else ""
-        return command
-
-    def find(self, ctx: click.Context, name: str) -> click.Command | None:
-        place = self._places.get(name)
-        if place is None:
-            return super().get_command(ctx, name)
-        module, _, attribute = place.partition(":")
-        command = getattr(importlib.import_module(module), attribute)
-        assert isinstance(command, click.Command)
-        return command
-
-    def resolve_command(
-        self, ctx: click.Context, args: list[str]
-    ) -> tuple[str | None, click.Command | None, list[str]]:
-        name = args[0] if args else ""
-        if self.get_command(ctx, name) is None and not name.startswith("-"):
-            import difflib
-
-            near = difflib.get_close_matches(name, self.list_commands(ctx), n=1)
-            hint = f" Did you mean '{near[0]}'?" if near else ""
-            ctx.fail(f"there is no command '{name}'.{hint}")
-        return super().resolve_command(ctx, args)
-
-
-def _in_short(text: str) -> str:
-    """The first sentence, or as much of it as makes sense alone."""
-    sentence = text.split(". ")[0].split(": ")[0].rstrip(".")
-    return sentence if len(sentence) <= SHORT else sentence.split(", ")[0]
+        for opened in (self._scheduler, self._client):
+            if opened is not None:
+                opened.close()
 
 
 class Program(Group):
@@ -138,14 +158,32 @@ class Program(Group):
             # Whoever read our output has seen enough. Caught here: click would call it a failure.
             discard_output()
             return 0
+        except AccessDenied as refusal:
+            raise _explained(refusal, _app(ctx)) from None
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         return list(COMMANDS)
 
 
 def common(command: C) -> C:
-    """`--store` and `--json` after the command as well as before it."""
+    """`--store`, `--url`, `--token` and `--json` after the command as well as before it."""
+    command = _setting("token", "TEXT", TOKEN_HELP)(_with_json(command))
+    return _setting("store", "URL", STORE_HELP)(_setting("url", "URL", URL_HELP)(command))
 
+
+def store_only(command: C) -> C:
+    """`--store` and `--json`, for commands that need the store itself."""
+    return with_store(_with_json(command))
+
+
+def with_store(command: C) -> C:
+    """`--store` after the command as well as before it. `--url` is taken too, to be refused with
+    the reason."""
+    command = _setting("url", "URL", URL_HELP, hidden=True)(command)
+    return _setting("store", "URL", STORE_HELP)(command)
+
+
+def _with_json(command: C) -> C:
     def as_json(ctx: click.Context, _: click.Parameter, wanted: bool) -> None:
         if wanted:
             _app(ctx).as_json = True
@@ -153,20 +191,22 @@ def common(command: C) -> C:
     option = click.option(
         "--json", is_flag=True, expose_value=False, callback=as_json, help=JSON_HELP
     )
-    return with_store(option(command))
-
-
-def with_store(command: C) -> C:
-    """`--store` after the command as well as before it."""
-
-    def store(ctx: click.Context, _: click.Parameter, url: str | None) -> None:
-        if url is not None:
-            _app(ctx).give("store", url)
-
-    option = click.option(
-        "--store", metavar="URL", expose_value=False, callback=store, help=STORE_HELP
-    )
     return option(command)
+
+
+def _setting(name: str, metavar: str, told: str, *, hidden: bool = False) -> Callable[[C], C]:
+    def give(ctx: click.Context, _: click.Parameter, value: str | None) -> None:
+        if value is not None:
+            _app(ctx).give(name, value)
+
+    return click.option(
+        f"--{name}",
+        metavar=metavar,
+        expose_value=False,
+        callback=give,
+        help=told,
+        hidden=hidden,
+    )
 
 
 def refuse_json(app: App) -> None:
@@ -210,14 +250,16 @@ def examples(*lines: str) -> str:
     ),
 )
 @click.option("--store", metavar="URL", help=STORE_HELP)
+@click.option("--url", metavar="URL", help=URL_HELP)
+@click.option("--token", metavar="TEXT", help=TOKEN_HELP)
 @click.option("--json", "as_json", is_flag=True, help=JSON_HELP)
 @click.version_option(__version__, prog_name="oncue")
 @click.pass_context
-def cli(ctx: click.Context, store: str | None, as_json: bool) -> None:
-    app = App({"store": store}, as_json)
+def cli(ctx: click.Context, /, as_json: bool, **given: str | None) -> None:
+    app = App(given, as_json)
     ctx.obj = app
     ctx.call_on_close(app.close)
-    _log(app.settings["log_level"].value)
+    _log(app)
 
 
 def main() -> NoReturn:
@@ -254,6 +296,15 @@ def main() -> NoReturn:
     sys.exit(code or 0)
 
 
+def _explained(refusal: AccessDenied, app: App) -> AccessDenied:
+    """Who refuses, and how people at a terminal show a token."""
+    token = app.settings["token"]
+    if token.value is None:
+        return AccessDenied(f"{app.place} refuses: {refusal} Show a token with ONCUE_TOKEN=…")
+    shown = config.written(token, "token")
+    return AccessDenied(f"{app.place} refuses the token of {shown}: {refusal}")
+
+
 def discard_output() -> None:
     """What is still buffered would fail once more at the very end."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
@@ -261,14 +312,15 @@ def discard_output() -> None:
 
 def sentence(error: OncueError) -> str:
     """What went wrong, the place named as on the command line: /retry/max_seconds is --retry-max
-    there."""
-    if not isinstance(error, InvalidInput) or not error.pointer.startswith("/"):
+    there, /rate_per_second is --rate."""
+    if not isinstance(error, InvalidInput) or not error.pointer.startswith(("/", "?")):
         return str(error)
     member, _, rest = error.pointer[1:].partition("/")
     if member == "payload":
         place = "PAYLOAD" + (f" /{rest}" if rest else "")
     else:
-        place = "--" + error.pointer[1:].removesuffix("_seconds").translate(_DASHES)
+        option = error.pointer[1:].removesuffix("_per_second").removesuffix("_seconds")
+        place = "--" + option.translate(_DASHES)
     return f"{place}: {error.detail}"
 
 
@@ -283,7 +335,9 @@ def exit_code(error: OncueError) -> int:
             return EXIT_NOT_FOUND
         case Conflict():
             return EXIT_CONFLICT
-        case StoreError():
+        case AccessDenied():
+            return EXIT_ACCESS
+        case StoreError() | ServerError():
             return EXIT_STORE
     return EXIT_FAILED
 
@@ -293,9 +347,7 @@ def _say(text: str, code: int) -> int:
     return code
 
 
-def _log(level: str) -> None:
-    import logging
+def _log(app: App) -> None:
+    from oncue import logs
 
-    logging.basicConfig(
-        level=level, stream=sys.stderr, format="%(asctime)s %(levelname)s %(message)s"
-    )
+    logs.configure(app.settings["log_level"].value, app.settings["log_format"].value)

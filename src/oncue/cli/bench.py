@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from oncue.cli.app import App, common, examples
+from oncue.cli.app import App, examples, store_only
 
 if TYPE_CHECKING:
     from oncue.bench.report import Report, Row
@@ -19,23 +19,27 @@ WORKS = {
     "W2": "a burst, due at one instant",
     "W3": "precision",
     "W4": "growth",
+    "W5": "HTTP",
+    "W6": "events",
 }
 BAR_WIDTH = 16
 
 
 @click.command(
     help=examples("oncue bench --quick", "oncue bench", "oncue bench --only W2 --n 5000000")
-    + "\n\nMeasure oncue on this machine. Scheduling (W1), a burst (W2), precision (W3) and growth"
-    " (W4), each beside the raw store in the same run, in temporary files on a real disk; your "
-    "store is not touched. All of it takes many minutes and about 3 GB, --quick less than one. "
-    "Let the machine do nothing else meanwhile."
+    + "\n\nMeasure oncue on this machine. Scheduling (W1), a burst (W2), precision (W3), growth"
+    " (W4) and HTTP (W5), each beside the raw thing in the same run, and events (W6) with few "
+    "rules and many, in temporary files on a real disk; your store is not touched. All of it takes "
+    "many minutes and about 3 GB, --quick less than three. Let the machine do nothing else "
+    "meanwhile."
 )
 @click.option("--n", type=click.IntRange(min=1), help="Jobs in the large burst.")
 @click.option("--quick", is_flag=True, help="Smaller, so sooner and noisier.")
 @click.option("--only", type=click.Choice(list(WORKS)), multiple=True, help="One part; repeatable.")
-@common
+@store_only
 @click.pass_obj
 def bench(app: App, n: int | None, quick: bool, only: tuple[str, ...]) -> None:
+    app.require_store()
     if not str(app.settings["store"].value).startswith("sqlite:"):
         raise click.UsageError("only SQLite stores can be measured: --store sqlite:///any.db")
     from oncue.bench.run import run

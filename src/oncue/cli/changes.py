@@ -9,18 +9,27 @@ from typing import TYPE_CHECKING
 
 import click
 
+from oncue import wire
 from oncue.cli import output
 from oncue.cli.app import EXIT_FAILED, App, common, examples, exit_code
 from oncue.cli.place import require_file
-from oncue.core.errors import Conflict, IllegalState, NotFound, OncueError, StoreError
+from oncue.core.errors import (
+    Conflict,
+    IllegalState,
+    NotFound,
+    OncueError,
+    ServerError,
+    StoreError,
+)
 from oncue.core.job import Job, JobFilter
 from oncue.core.lifecycle import FINAL, LIVE, Verb, allows
 
 if TYPE_CHECKING:
+    from oncue.client import Client
     from oncue.scheduler import Scheduler
 
-Apply = Callable[["Scheduler", str], Job]
-Foresee = Callable[["Scheduler", Job], str]
+Apply = Callable[["Scheduler | Client", str], Job]
+Foresee = Callable[["Scheduler | Client", Job], str]
 """What would happen to the job, after `would`; or it raises what the change would raise."""
 
 
@@ -51,13 +60,13 @@ def _ids_and_consent(command: Callable[..., None]) -> Callable[..., None]:
 @click.option("--running", is_flag=True, help="Ask jobs that are taken to stop.")
 @_ids_and_consent
 def cancel(app: App, job_ids: Sequence[str], running: bool, dry_run: bool, yes: bool) -> None:
-    def apply(cue: Scheduler, job_id: str) -> Job:
+    def apply(cue: Scheduler | Client, job_id: str) -> Job:
         try:
             return cue.cancel(job_id, running=running)
         except IllegalState as error:
             raise _with_hint(error, running) from None
 
-    def foresee(_: Scheduler, job: Job) -> str:
+    def foresee(_: Scheduler | Client, job: Job) -> str:
         if running and job.state in LIVE and job.worker is not None:
             return f"ask worker {output.clean(job.worker)} to stop"
         if not allows(job.state, Verb.CANCEL):
@@ -81,7 +90,7 @@ def _with_hint(error: IllegalState, running: bool) -> IllegalState:
 )
 @_ids_and_consent
 def run(app: App, job_ids: Sequence[str], dry_run: bool, yes: bool) -> None:
-    def foresee(_: Scheduler, job: Job) -> str:
+    def foresee(_: Scheduler | Client, job: Job) -> str:
         if not allows(job.state, Verb.AMEND):
             raise IllegalState(f"cannot run job {job.id}: it is {job.state}.", job.state)
         return "be due now"
@@ -96,7 +105,7 @@ def run(app: App, job_ids: Sequence[str], dry_run: bool, yes: bool) -> None:
 )
 @_ids_and_consent
 def retry(app: App, job_ids: Sequence[str], dry_run: bool, yes: bool) -> None:
-    def foresee(cue: Scheduler, job: Job) -> str:
+    def foresee(cue: Scheduler | Client, job: Job) -> str:
         if not allows(job.state, Verb.REVIVE):
             raise IllegalState(f"cannot retry job {job.id}: it is {job.state}.", job.state)
         holder = _holder_of_key(cue, job)
@@ -107,7 +116,7 @@ def retry(app: App, job_ids: Sequence[str], dry_run: bool, yes: bool) -> None:
     _carry_out(app, "retry", job_ids, dry_run, yes, lambda cue, job_id: cue.retry(job_id), foresee)
 
 
-def _holder_of_key(cue: Scheduler, job: Job) -> str | None:
+def _holder_of_key(cue: Scheduler | Client, job: Job) -> str | None:
     if job.key is None:
         return None
     page = cue.page(JobFilter(queue=job.queue, key=job.key), None, 500)
@@ -147,17 +156,17 @@ def _ask(verb: str, number: int) -> None:
         raise click.exceptions.Exit(EXIT_FAILED)
 
 
-def _applied(cue: Scheduler, job_id: str, apply: Apply) -> Verdict:
+def _applied(cue: Scheduler | Client, job_id: str, apply: Apply) -> Verdict:
     try:
         job = apply(cue, job_id)
-    except StoreError:
+    except (StoreError, ServerError):
         raise
     except OncueError as error:
         return Verdict(job_id, None, "", error)
     return Verdict(job_id, job, "asked to stop" if job.cancel_requested else "")
 
 
-def _foreseen(cue: Scheduler, job_id: str, foresee: Foresee) -> Verdict:
+def _foreseen(cue: Scheduler | Client, job_id: str, foresee: Foresee) -> Verdict:
     try:
         job = cue.job(job_id)
         return Verdict(job_id, job, f"would {foresee(cue, job)}")
@@ -171,7 +180,7 @@ def _tell(app: App, verdicts: Sequence[Verdict], dry_run: bool) -> None:
         output.document(
             {
                 "dry_run": dry_run,
-                "items": [output.job_members(v.job) for v in verdicts if v.job is not None],
+                "items": [wire.job_members(v.job) for v in verdicts if v.job is not None],
                 "refused": [{"id": v.id, "detail": str(v.error)} for v in refused],
             }
         )

@@ -13,7 +13,8 @@ from oncue.cli.app import App, Group, common, examples
     cls=Group,
     help=examples("oncue config show", "oncue config show --json")
     + "\n\nLook at the settings. They come from options, from ONCUE_ variables, or from oncue.toml"
-    " in the current folder; the first that has one wins. Whatever is not a setting is refused.",
+    " in the current folder; the first that has one wins. `store` and `url` say the same thing in "
+    "two ways, so the first that has either decides. Whatever is not a setting is refused.",
 )
 def config_group() -> None:
     pass
@@ -39,7 +40,7 @@ def show(app: App) -> None:
         [
             (
                 setting.name,
-                str(app.settings[setting.name].value),
+                _text(app.settings[setting.name].shown(setting)),
                 app.settings[setting.name].origin,
                 setting.variable,
                 setting.help,
@@ -49,12 +50,16 @@ def show(app: App) -> None:
     )
 
 
+def _text(value: object) -> str:
+    return "–" if value is None else str(value)
+
+
 def _members(app: App, setting: config.Setting) -> dict[str, object]:
-    value, origin = app.settings[setting.name]
+    value = app.settings[setting.name]
     return {
         "name": setting.name,
-        "value": value,
-        "origin": origin,
+        "value": value.shown(setting),
+        "origin": value.origin,
         "default": setting.default,
         "variable": setting.variable,
         "help": setting.help,

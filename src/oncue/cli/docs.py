@@ -25,15 +25,36 @@ only on a terminal; `NO_COLOR=1` declines colours.
 | 0 | done |
 | 1 | the command ran, and the answer is no |
 | 2 | wrong arguments, settings or input |
-| 3 | there is no such job or queue |
+| 3 | there is no such job, queue or token |
 | 4 | not now: the state of the job or a key forbids it |
-| 5 | the store refused or failed |
+| 5 | the store or the server refused or failed |
+| 6 | the server does not allow it: the API token is missing, unknown, or lacks a scope |
 | 130 | interrupted |
+
+## From another machine
+
+Every command that looks at jobs and queues or changes them works as well against a server
+(`oncue serve`) as against a store, with the same answers and exit codes:
+
+```
+export ONCUE_URL=https://jobs.example.com ONCUE_TOKEN=oncue_…
+oncue jobs list --queue mail
+oncue top
+```
+
+`dump`, `restore`, `token`, `serve` and `bench` need the store itself and say so. `oncue doctor`
+looks at the server instead: whether it can be reached and is ready, which version it has, what the
+token allows, how its clock goes. Whether a job is due is judged by the server's clock, while
+"in 5 min" is told by the clock here; if they are more than a few seconds apart, a line on standard
+error says so. The token is never shown, not by `oncue config show` either. As an option it would be
+seen in the list of processes, so keep it in `ONCUE_TOKEN`.
 
 ## Settings
 
 From an option, from the environment, or from `oncue.toml` in the current folder; the first that has
-one wins. Whatever is not a setting is refused.
+one wins. `store` and `url` are two answers to one question, so the first of the three that has
+either decides: an explicit `--store` undoes an `ONCUE_URL`, and the other way round. Where the same
+of the three has both, the server is asked. Whatever is not a setting is refused.
 
 | setting | variable | default | meaning |
 |---|---|---|---|
@@ -43,7 +64,8 @@ one wins. Whatever is not a setting is refused.
 def page() -> str:
     lines = [INTRODUCTION.rstrip("\n")]
     for s in config.SETTINGS:
-        lines.append(f"| `{s.name}` | `{s.variable}` | `{s.default}` | {s.help} |")
+        default = "" if s.default is None else f"`{s.default}`"
+        lines.append(f"| `{s.name}` | `{s.variable}` | {default} | {s.help} |")
     for ctx in contexts():
         ctx.terminal_width = WIDTH
         text = inspect.cleandoc(ctx.command.get_help(ctx)).rstrip()

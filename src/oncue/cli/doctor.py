@@ -13,21 +13,24 @@ from oncue.core.errors import OncueError
 
 if TYPE_CHECKING:
     from oncue.cli.findings import Finding
+    from oncue.client import Client
     from oncue.scheduler import Scheduler
 
+Looks = dict[str, Callable[[], Iterator["Finding"]]]
 MARKS = {"ok": ("✓", "green"), "warn": ("!", "yellow"), "bad": ("✗", "red")}
 
 
 @click.command(
     help=examples("oncue doctor", "oncue doctor --json")
     + "\n\nTell whether all is well, and what to do if not. Looks at the store, its disk and its "
-    "durability, at the clock, and at work that waits for somebody. The exit code is 1 if "
-    "anything is bad; warnings leave it 0."
+    "durability, at the clock, and at work that waits for somebody. With --url it looks at the "
+    "server instead: whether it can be reached and is ready, what the token allows, how its clock "
+    "goes. The exit code is 1 if anything is bad; warnings leave it 0."
 )
 @common
 @click.pass_obj
 def doctor(app: App) -> None:
-    facts, findings = examine(app)
+    facts, findings = examine(app) if app.url is None else examine_server(app)
     bad = sum(one.level == "bad" for one in findings)
     if app.as_json:
         from oncue.cli import output
@@ -35,7 +38,7 @@ def doctor(app: App) -> None:
         output.document(
             {
                 "ok": bad == 0,
-                "store": {"url": app.settings["store"].value, **facts},
+                "store" if app.url is None else "server": {"url": app.place, **facts},
                 "findings": [one.members() for one in findings],
             }
         )
@@ -54,7 +57,7 @@ def examine(app: App) -> tuple[dict[str, Any], list[Finding]]:
     if path is not None and not path.exists():
         return {}, [findings.bad("store", missing(app, path), "")]
     try:
-        cue = app.cue
+        cue = app.scheduler
         facts = cue.store.describe()
     except OncueError as error:
         # Its text has the next step in it.
@@ -66,31 +69,61 @@ def examine(app: App) -> tuple[dict[str, Any], list[Finding]]:
     return facts, looked
 
 
+def examine_server(app: App) -> tuple[dict[str, Any], list[Finding]]:
+    """The same, from another machine."""
+    from oncue.cli import findings, remote, server_findings
+
+    client = remote.client(app.settings)
+    try:
+        facts, found = server_findings.server(client)
+        if any(one.level == "bad" for one in found):
+            return facts, found
+        looks = {"clock": partial(findings.clock, client.clock)} | _waiting(client)
+        return facts, [*found, *_each(looks)]
+    finally:
+        client.close()
+
+
 def _all(cue: Scheduler, facts: dict[str, Any]) -> Iterator[Finding]:
     from oncue.cli import findings
 
     yield findings.store(facts)
-    for name, look in _looks(cue, facts).items():
+    yield from _each(_looks(cue, facts))
+
+
+def _each(looks: Looks) -> Iterator[Finding]:
+    from oncue.cli import findings
+
+    for name, look in looks.items():
         try:
             yield from look()
         except OncueError as error:
             yield findings.bad(name, str(error), "")
 
 
-def _looks(cue: Scheduler, facts: dict[str, Any]) -> dict[str, Callable[[], Iterator[Finding]]]:
+def _looks(cue: Scheduler, facts: dict[str, Any]) -> Looks:
     from oncue.cli import findings
 
-    looks: dict[str, Callable[[], Iterator[Finding]]] = {}
+    looks: Looks = {}
     if facts["kind"] == "sqlite":
         from oncue.cli.sqlite_findings import sqlite
 
         looks["file"] = partial(sqlite, cue, facts)
     return looks | {
         "clock": partial(findings.clock, cue.clock),
-        "lateness": partial(findings.lateness, cue),
         "claims": partial(findings.claims, cue),
-        "paused queues": partial(findings.paused, cue),
+        **_waiting(cue),
         "sinks": partial(findings.sinks, cue),
+    }
+
+
+def _waiting(cue: Scheduler | Client) -> Looks:
+    """At work that waits for somebody, wherever it is."""
+    from oncue.cli import findings
+
+    return {
+        "lateness": partial(findings.lateness, cue),
+        "paused queues": partial(findings.paused, cue),
     }
 
 

@@ -10,9 +10,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from oncue.cli import output
+from oncue.cli.queues import with_stats
 from oncue.core.moment import to_datetime
 
 if TYPE_CHECKING:
+    from oncue.client import Client
     from oncue.ports.clock import Clock
     from oncue.scheduler import Scheduler
 
@@ -96,10 +98,10 @@ def clock(clock: Clock) -> Iterator[Finding]:
         yield ok("clock", f"{now:%Y-%m-%d %H:%M:%S} UTC, and running evenly.")
 
 
-def lateness(cue: Scheduler) -> Iterator[Finding]:
+def lateness(cue: Scheduler | Client) -> Iterator[Finding]:
     now, late = cue.clock.now(), 0
-    for queue in cue.queues():
-        oldest = cue.stats(queue.name).oldest_due_at
+    for queue, stats in with_stats(cue):
+        oldest = stats.oldest_due_at
         if queue.paused or oldest is None or now - oldest <= LATE_MS:
             continue
         late += 1
@@ -128,10 +130,10 @@ def claims(cue: Scheduler) -> Iterator[Finding]:
     )
 
 
-def paused(cue: Scheduler) -> Iterator[Finding]:
+def paused(cue: Scheduler | Client) -> Iterator[Finding]:
     now, waiting = cue.clock.now(), 0
-    for queue in cue.queues():
-        oldest = cue.stats(queue.name).oldest_due_at
+    for queue, stats in with_stats(cue):
+        oldest = stats.oldest_due_at
         if queue.paused and oldest is not None and oldest <= now:
             waiting += 1
             since = output.length((now - oldest) / 1000)

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import tempfile
 from collections import Counter
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -11,10 +13,11 @@ import click
 from oncue.cli.app import App, Finite, common, examples
 
 if TYPE_CHECKING:
+    from oncue.client import Client
     from oncue.core.forecast import Step
     from oncue.core.moment import Moment
     from oncue.core.queue import Queue
-    from oncue.ports.store import Store
+    from oncue.scheduler import Scheduler
 
 SECOND_MS = 1000
 STEPS_MS = {"minute": 60_000, "hour": 3_600_000}
@@ -47,8 +50,8 @@ class Ahead:
     )
     + "\n\nTell what is due ahead and how late it will be. Every line is one step and the lateness"
     " of its last job. Without --rate, the rate is what oncue hands over on this machine, "
-    "measured for about a second in a file beside the store; handlers and sinks may be slower "
-    "than that."
+    "measured for about a second in a file beside the store (of a server, in one here); handlers "
+    "and sinks may be slower than that."
 )
 @click.option(
     "--hours",
@@ -71,7 +74,7 @@ class Ahead:
 @common
 @click.pass_obj
 def forecast(app: App, hours: float, step: str | None, rate: float | None) -> None:
-    from oncue.cli.place import file_of, require_file
+    from oncue.cli.place import require_file
     from oncue.core import forecast as core
 
     require_file(app)
@@ -81,16 +84,28 @@ def forecast(app: App, hours: float, step: str | None, rate: float | None) -> No
     if rate is None:
         from oncue.cli.drain import measured_rate
 
-        file = file_of(app.settings["store"].value)
-        rate = measured_rate(None if file is None else file.absolute().parent)
+        rate = measured_rate(_folder(app))
     steps = core.forecast(ahead.dues, ahead.begins, ahead.until, rate)
     if app.as_json:
         _document(ahead, steps, rate, measured)
     else:
-        _show(ahead, steps, rate, measured, step)
+        _show(ahead, steps, rate, step)
+        if measured:
+            _tell_measured(app, rate)
+
+
+def _folder(app: App) -> Path | None:
+    """Where to measure: beside the store, if it is a file; for a server, on any disk here."""
+    from oncue.cli.place import file_of
+
+    if app.url is not None:
+        return Path(tempfile.gettempdir())
+    file = file_of(app.settings["store"].value)
+    return None if file is None else file.absolute().parent
 
 
 def look_ahead(app: App, length_ms: int, step_ms: int) -> Ahead:
+    from oncue.cli.queues import with_stats
     from oncue.core.moment import to_datetime
 
     now = -(-app.cue.clock.now() // SECOND_MS) * SECOND_MS  # so that 09:00 is a moment of its own
@@ -99,18 +114,20 @@ def look_ahead(app: App, length_ms: int, step_ms: int) -> Ahead:
     shift = 0 if offset is None else round(offset.total_seconds() * 1000)
     first = (now + shift) // step_ms * step_ms - shift  # steps begin on the full local hour
     ahead = Ahead(now, until, [now, *range(first + step_ms, until, step_ms)])
-    for queue in app.cue.queues():
-        _add(ahead, app.cue.store, queue, max(1, length_ms // FINEST // SECOND_MS) * SECOND_MS)
+    fine_ms = -(-length_ms // (FINEST * SECOND_MS)) * SECOND_MS
+    for queue, stats in with_stats(app.cue):
+        _add(ahead, app.cue, queue, stats.oldest_due_at, fine_ms)
     return ahead
 
 
-def _add(ahead: Ahead, store: Store, queue: Queue, fine_ms: int) -> None:
-    dues = Counter(store.due_counts(queue.name, ahead.now, ahead.until, fine_ms))
-    oldest = store.stats(queue.name).oldest_due_at
+def _add(
+    ahead: Ahead, cue: Scheduler | Client, queue: Queue, oldest: Moment | None, fine_ms: int
+) -> None:
+    dues = Counter(cue.due_counts(queue.name, ahead.now, ahead.until, fine_ms))
     overdue = 0
     if oldest is not None and oldest < ahead.now:
         length = ahead.now - oldest
-        overdue = sum(store.due_counts(queue.name, oldest, ahead.now, length).values())
+        overdue = sum(cue.due_counts(queue.name, oldest, ahead.now, length).values())
     if queue.paused:
         if waiting := dues.total() + overdue:
             ahead.paused[queue.name] = waiting
@@ -166,7 +183,7 @@ def _clock(moment: Moment, now: Moment) -> str:
     return when.strftime(seconds if when.date() == today.date() else f"%Y-%m-%d {seconds}")
 
 
-def _show(ahead: Ahead, steps: list[Step], rate: float, measured: bool, step: str) -> None:
+def _show(ahead: Ahead, steps: list[Step], rate: float, step: str) -> None:
     from oncue.cli import output
 
     for text in sentences(ahead, steps, rate):
@@ -188,12 +205,15 @@ def _show(ahead: Ahead, steps: list[Step], rate: float, measured: bool, step: st
         output.table((step, "due", "", "left over", "last is late"), lines, right=(1, 3, 4))
     elif not ahead.overdue:
         click.echo(f"Nothing is due until {_clock(ahead.until, ahead.now)}.")
-    if measured:
-        click.echo(
-            f"The rate, {rate:,.0f}/s, was measured just now on this machine, into a sink that "
-            "takes everything; if yours or your handlers are slower, say so with --rate.",
-            err=True,
-        )
+
+
+def _tell_measured(app: App, rate: float) -> None:
+    where = "this machine" if app.url is None else "this machine, not on the server's"
+    click.echo(
+        f"The rate, {rate:,.0f}/s, was measured just now on {where}, into a sink that takes "
+        "everything; if yours or your handlers are slower, say so with --rate.",
+        err=True,
+    )
 
 
 def _document(ahead: Ahead, steps: list[Step], rate: float, measured: bool) -> None:

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import sys
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 import msgspec
 
 from oncue import payload as payloads
+from oncue import wire
 from oncue.cli import output
 from oncue.cli.app import App, Group, common, examples
 from oncue.cli.place import require_file
@@ -16,6 +17,10 @@ from oncue.cli.times import read_length, read_moment
 from oncue.core.errors import InvalidInput, TooLarge
 from oncue.core.job import Job
 from oncue.core.moment import from_datetime
+
+if TYPE_CHECKING:
+    from oncue.client import Client
+    from oncue.scheduler import Scheduler
 
 READ_LIMIT = 2 * payloads.LIMIT_BYTES  # spaces and escapes do not count
 
@@ -81,16 +86,25 @@ def add(app: App, /, payload: str | None, **given: str | int | None) -> None:
             members[name] = read(members[name], f"/{name}")
     if "timeout" in members:
         members["timeout_seconds"] = members.pop("timeout")
-    body = _payload(payload)
-    cue = app.cue
-    asked_at = cue.clock.now()
-    job = cue.schedule(body, **members)
+    members["payload"] = _payload(payload)
+    job, existed = _store(app.cue, members)
     if app.as_json:
-        output.document(output.job_members(job))
+        output.document(wire.job_members(job))
     else:
         _tell_added(app, job)
-    if from_datetime(job.created_at) < asked_at:
+    if existed:
         output.note(_existed(job, given))
+
+
+def _store(cue: Scheduler | Client, members: dict[str, Any]) -> tuple[Job, bool]:
+    """The job, and whether it was there before: a server says so, whatever its clock."""
+    from oncue.scheduler import Scheduler
+
+    if not isinstance(cue, Scheduler):
+        return cue.store_job(members)
+    asked_at = cue.clock.now()
+    job = cue.schedule(**members)
+    return job, from_datetime(job.created_at) < asked_at
 
 
 def _tell_added(app: App, job: Job) -> None:
@@ -148,11 +162,11 @@ def show(app: App, job_id: str) -> None:
     job = app.cue.job(job_id)
     history = app.cue.history(job_id)
     if app.as_json:
-        output.document(output.job_members(job) | output.history_members(history))
+        output.document(wire.job_members(job) | wire.history_members(history))
     else:
         from oncue.cli import timeline
 
-        timeline.draw(job, app.cue.policies(job.queue), history, app.cue.clock.now())
+        timeline.draw(job, app.cue.queue(job.queue), history, app.cue.clock.now())
 
 
 @jobs.command(

@@ -2,26 +2,31 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import click
 
+from oncue import wire
 from oncue.cli import live, output
 from oncue.cli.app import App, common, examples
 from oncue.cli.place import require_file
 from oncue.cli.times import read_point
 from oncue.core.errors import InvalidInput
-from oncue.core.job import Job, JobFilter, Page, Position
+from oncue.core.job import Job, JobFilter, Position
 from oncue.core.lifecycle import LIVE, State
 from oncue.core.moment import Moment
+from oncue.core.queue import default_queue
 
 if TYPE_CHECKING:
+    from oncue.client import Client
     from oncue.scheduler import Scheduler
 
 WATCH_SECONDS = 1.0
 LIMIT = 50
 MOST = 10_000
+LONGEST_PAGE = 500  # of a server
 
 
 @click.command(
@@ -65,7 +70,7 @@ def list_(
             read_point(due_after, "--due-after"),
             read_point(due_before, "--due-before"),
         ),
-        None if cursor is None else _position(cursor),
+        cursor,
         limit,
     )
     require_file(app)
@@ -73,8 +78,8 @@ def list_(
         _watch(app, view)
     elif app.as_json:
         page = view.read(app.cue)
-        items = [output.job_members(job) for job in page.items]
-        output.document({"items": items, "next_cursor": _cursor(page.next)})
+        items = [wire.job_members(job) for job in page.items]
+        output.document({"items": items, "next_cursor": page.next})
     else:
         _print(app, view)
 
@@ -82,20 +87,37 @@ def list_(
 @dataclass(frozen=True, slots=True)
 class View:
     wanted: JobFilter
-    after: Position | None
+    after: str | None
     limit: int
 
-    def read(self, cue: Scheduler, limit: int | None = None) -> Page:
-        """As many jobs as wanted, however short the store's pages are."""
+    def read(self, cue: Scheduler | Client, limit: int | None = None) -> Listed:
+        """As many jobs as wanted, however short the pages are."""
         most = limit or self.limit
         items: list[Job] = []
         after = self.after
         while True:
-            page = cue.page(self.wanted, after, most - len(items))
+            page = _page(cue, self.wanted, after, most - len(items))
             items += page.items
             if page.next is None or len(items) >= most:
-                return Page(items, page.next)
+                return Listed(items, page.next)
             after = page.next
+
+
+class Listed(NamedTuple):
+    items: list[Job]
+    next: str | None
+    """The cursor of the next page."""
+
+
+def _page(cue: Scheduler | Client, wanted: JobFilter, after: str | None, limit: int) -> Listed:
+    """One page; a server's cursors are its own, and it has a longest page."""
+    from oncue.scheduler import Scheduler
+
+    if isinstance(cue, Scheduler):
+        page = cue.page(wanted, None if after is None else _position(after), limit)
+        return Listed(page.items, _cursor(page.next))
+    remote = cue.page(wanted, after, min(limit, LONGEST_PAGE))
+    return Listed(remote.items, remote.next)
 
 
 def _print(app: App, view: View) -> None:
@@ -103,9 +125,10 @@ def _print(app: App, view: View) -> None:
     if not page.items:
         output.note("There are no such jobs." if view != _EVERYTHING else "There are no jobs.")
     else:
-        output.table(*_table(app.cue, page.items, app.cue.clock.now(), output.table_width()))
+        now = app.cue.clock.now()
+        output.table(*_table(_attempts(app.cue), page.items, now, output.table_width()))
     if page.next is not None:
-        output.note(f"There are more; go on with --cursor {_cursor(page.next)}")
+        output.note(f"There are more; go on with --cursor {page.next}")
 
 
 _EVERYTHING = View(JobFilter(), None, LIMIT)
@@ -121,7 +144,8 @@ def _watch(app: App, view: View) -> None:
         room = max(1, lines - 5)  # title, gap, heads, the line below, the cursor's own
         page = view.read(app.cue, min(view.limit, room))
         now = app.cue.clock.now()
-        shown = output.columned(*_table(app.cue, page.items, now, columns), width=columns)
+        table = _table(_attempts(app.cue), page.items, now, columns)
+        shown = output.columned(*table, width=columns)
         more = ["more below"] if page.next is not None else []
         title = f"{output.clock_time(now)}   {len(page.items)} jobs   q quits"
         return [title, "", *(shown if page.items else ["There are no such jobs."]), *more]
@@ -129,13 +153,18 @@ def _watch(app: App, view: View) -> None:
     live.show(frame, WATCH_SECONDS)
 
 
+def _attempts(cue: Scheduler | Client) -> Mapping[str, int]:
+    """How many attempts each queue allows."""
+    return {queue.name: queue.max_attempts for queue in cue.queues()}
+
+
 def _table(
-    cue: Scheduler, items: list[Job], now: Moment, width: int | None
+    allowed: Mapping[str, int], items: list[Job], now: Moment, width: int | None
 ) -> tuple[list[str], list[list[str]]]:
     """Heads and lines. Columns that would be empty are left out, and on a narrow terminal the
     absolute time, which the relative one stands for."""
     head = ["id", "queue", "state", "due", "at", "attempt", "owner", "key", "note"]
-    lines = [_line(cue, job, now) for job in items]
+    lines = [_line(allowed, job, now) for job in items]
     kept = [place for place in range(len(head)) if place < 6 or any(line[place] for line in lines)]
     at = head.index("at")
     if width is not None:
@@ -145,8 +174,8 @@ def _table(
     return [head[place] for place in kept], [[line[place] for place in kept] for line in lines]
 
 
-def _line(cue: Scheduler, job: Job, now: Moment) -> list[str]:
-    most = job.max_attempts or cue.policies(job.queue).max_attempts
+def _line(allowed: Mapping[str, int], job: Job, now: Moment) -> list[str]:
+    most = job.max_attempts or allowed.get(job.queue) or default_queue(job.queue).max_attempts
     return [
         job.id,
         job.queue,

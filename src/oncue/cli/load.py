@@ -18,12 +18,13 @@ import msgspec
 from oncue import intake
 from oncue.cli import output
 from oncue.cli.app import EXIT_FAILED, App, common, examples
+from oncue.cli.inserting import Line, inserter
 from oncue.cli.progress import ProgressBar
-from oncue.core.errors import InvalidInput, StoreError
+from oncue.core.errors import InvalidInput, ServerError, StoreError
 from oncue.core.job import NewJob
-from oncue.ports.jobs import Clash
 
 if TYPE_CHECKING:
+    from oncue.client import Client
     from oncue.scheduler import Scheduler
 
 CHUNK_JOBS = 2000
@@ -60,12 +61,13 @@ def load(app: App, file: BinaryIO, batch: str | None) -> None:
     # What a shell substitutes for a file has a name that means nothing: it is a pipe.
     piped = file is sys.stdin.buffer or not Path(file.name).is_file()
     batch = batch or (secrets.token_hex(4) if piped else Path(file.name).name)
-    again = shlex.join(["oncue", "jobs", "load", "-" if piped else file.name, "--batch", batch])
+    name = "-" if piped else file.name
+    again = shlex.join(["oncue", *app.place_options, "jobs", "load", name, "--batch", batch])
     size = None if piped else Path(file.name).stat().st_size
     loading = Loading(app.cue, batch, ProgressBar("Loading", size))
     try:
         loading.read(file)
-    except (KeyboardInterrupt, StoreError):
+    except (KeyboardInterrupt, StoreError, ServerError):
         loading.progress.clear()
         output.note(f"Stopped; {loading.report.accepted:,} jobs are stored. Go on with: {again}")
         raise
@@ -92,13 +94,13 @@ class Report:
 class Loading:
     """Lines in, chunks of jobs out."""
 
-    def __init__(self, cue: Scheduler, batch: str, progress: ProgressBar) -> None:
+    def __init__(self, cue: Scheduler | Client, batch: str, progress: ProgressBar) -> None:
         self.report = Report()
         self.progress = progress
-        self._cue = cue
+        self._clock = cue.clock
+        self._insert = inserter(cue)
         self._prefix = hashlib.blake2b(os.fsencode(batch), digest_size=10).hexdigest()
-        self._jobs: list[NewJob] = []
-        self._lines: list[int] = []
+        self._lines: list[Line] = []
         self._bytes = 0
         self._read = 0
 
@@ -106,7 +108,7 @@ class Loading:
         for number, text in _numbered(file):
             self._read += len(text)
             self._take(number, text)
-            if len(self._jobs) >= CHUNK_JOBS or self._bytes >= CHUNK_BYTES:
+            if len(self._lines) >= CHUNK_JOBS or self._bytes >= CHUNK_BYTES:
                 self._store()
         self._store()
         self.progress.clear()
@@ -118,36 +120,33 @@ class Loading:
         try:
             members = _members(text)
             members.setdefault("id", f"{self._prefix}-{number}")
-            job = intake.new_job(members, self._cue.clock.now())
+            job = intake.new_job(members, self._clock.now())
         except InvalidInput as problem:
             self.report.reject(number, str(problem))
             return
-        self._jobs.append(job)
-        self._lines.append(number)
+        self._lines.append(Line(number, members, job))
         self._bytes += len(text)
 
     def _store(self) -> None:
-        if self._jobs:
-            clashes = self._cue.store.insert(self._jobs, self._cue.clock.now())
-            refused = {p: c for p, c in clashes.items() if c.kind.endswith("taken")}
-            for position, clash in refused.items():
-                self.report.reject(self._lines[position], _refusal(clash))
-            self.report.accepted += len(self._jobs) - len(refused)
-            self.report.existing += len(clashes) - len(refused)
-            for position, clash in clashes.items():
-                if clash.kind == "existing" and clash.job.id != self._jobs[position].id:
-                    self.report.key_held += 1
-            self._jobs, self._lines, self._bytes = [], [], 0
+        if self._lines:
+            inserted = self._insert(self._lines)
+            for position, detail in inserted.refused.items():
+                line = self._lines[position]
+                self.report.reject(line.number, _refusal(line.job, detail))
+            self.report.accepted += len(self._lines) - len(inserted.refused)
+            self.report.existing += inserted.existing
+            self.report.key_held += inserted.key_held
+            self._lines, self._bytes = [], 0
         self.progress.update(self._read, f"{self.report.accepted:,} jobs")
 
 
-def _refusal(clash: Clash) -> str:
-    if clash.kind == "id taken":
-        return (
-            f"the id {clash.job.id} belongs to a job with other members: this line was another one "
-            "when it was loaded before. Use another --batch for another file."
-        )
-    return f"the key {clash.job.key!r} belongs to job {clash.job.id}, which is {clash.job.state}."
+def _refusal(job: NewJob, detail: str) -> str:
+    if repr(job.id) not in detail:
+        return detail
+    return (
+        f"the id {job.id} belongs to a job with other members: this line was another one "
+        "when it was loaded before. Use another --batch for another file."
+    )
 
 
 def _members(text: bytes) -> dict[str, Any]:

@@ -20,7 +20,6 @@ import msgspec
 
 from oncue.core import moment as moments
 from oncue.core.duration import spoken
-from oncue.core.job import Attempt, Diagnostic, History, Job, Operation
 from oncue.core.lifecycle import State
 
 BARS = " ▏▎▍▌▋▊▉█"
@@ -209,68 +208,4 @@ def relative(value: datetime, now: moments.Moment) -> str:
     return f"in {spoken(ahead / 1000)}" if ahead > 0 else f"{spoken(-ahead / 1000)} ago"
 
 
-def rfc3339(value: datetime | None) -> str | None:
-    return None if value is None else value.isoformat(timespec="milliseconds")[:-6] + "Z"
-
-
 length = spoken
-
-
-def job_members(job: Job) -> dict[str, Any]:
-    """A job as JSON, with the members and names of the HTTP contract."""
-    return {
-        "id": job.id,
-        "queue": job.queue,
-        "state": str(job.state),
-        "due_at": rfc3339(job.due_at),
-        "expires_at": rfc3339(job.expires_at),
-        "payload": msgspec.Raw(job.payload_json),
-        "owner": job.owner,
-        "priority": job.priority,
-        "key": job.key,
-        "attempt": job.attempt,
-        "max_attempts": job.max_attempts,
-        "timeout_seconds": job.timeout_seconds,
-        "created_at": rfc3339(job.created_at),
-        "updated_at": rfc3339(job.updated_at),
-        "finished_at": rfc3339(job.finished_at),
-        "result": None if job.result_json is None else msgspec.Raw(job.result_json),
-        "error": job.error,
-        "message": job.message,
-        "percent": job.percent,
-        "cancel_requested": job.cancel_requested,
-    }
-
-
-def history_members(history: History) -> dict[str, Any]:
-    return {
-        "operations": [_operation(o) for o in history.operations],
-        "diagnostics": [_diagnostic(d) for d in history.diagnostics],
-        "attempts": [_attempt(a) for a in history.attempts],
-    }
-
-
-def _operation(o: Operation) -> dict[str, Any]:
-    return {
-        "name": o.name,
-        "state": o.state,
-        "percent": o.percent,
-        "message": o.message,
-        "result": None if o.result is None else msgspec.Raw(o.result),
-        "updated_at": rfc3339(o.updated_at),
-    }
-
-
-def _diagnostic(d: Diagnostic) -> dict[str, Any]:
-    told = {"code": d.code, "detail": d.detail, "attempt": d.attempt, "epoch": d.epoch}
-    return {"at": rfc3339(d.at), **told, "facts": d.facts}
-
-
-def _attempt(a: Attempt) -> dict[str, Any]:
-    return {
-        "attempt": a.attempt,
-        "claimed_at": rfc3339(a.claimed_at),
-        "worker": a.worker,
-        "outcome": a.outcome,
-        "ended_at": rfc3339(a.ended_at),
-    }

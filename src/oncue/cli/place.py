@@ -16,7 +16,10 @@ def file_of(url: str) -> Path | None:
 
 
 def require_file(app: App) -> None:
-    """Refuse a store that does not exist yet: whoever reads from it has mistyped its name."""
+    """Refuse a store that does not exist yet: whoever reads from it has mistyped its name. A
+    server has its own."""
+    if app.url is not None:
+        return
     path = file_of(app.settings["store"].value)
     if path is not None and not path.exists():
         raise StoreUnusable(missing(app, path))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import difflib
 from dataclasses import asdict
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -19,6 +19,10 @@ from oncue.core.moment import Moment, render
 from oncue.core.queue import Queue, check_queue_name
 from oncue.ports.queues import QueueStats
 from oncue.sinks import open_sink
+
+if TYPE_CHECKING:
+    from oncue.client import Client
+    from oncue.scheduler import Scheduler
 
 
 @click.group(
@@ -44,7 +48,7 @@ def queues() -> None:
 @click.pass_obj
 def list_(app: App) -> None:
     require_file(app)
-    found = [(queue, app.cue.stats(queue.name)) for queue in app.cue.queues()]
+    found = with_stats(app.cue)
     now = app.cue.clock.now()
     if app.as_json:
         items = [queue_members(queue, stats, now) for queue, stats in found]
@@ -86,6 +90,7 @@ def show(app: App, name: str) -> None:
     "set",
     help=examples(
         "oncue queues set mail --max-attempts 5 --lease 30s",
+        "oncue queues set sms --rate 20 --concurrency 4",
         "oncue queues set audit --sink log: --retention none --dry-run",
     )
     + "\n\nReplace all settings of a queue: what is not given goes back to its default. Prints "
@@ -104,6 +109,10 @@ def show(app: App, name: str) -> None:
 @click.option("--retry-max", metavar="LENGTH", help="Longest pause after a failure: 100s.")
 @click.option("--lease", metavar="LENGTH", help="Silence after which a claim is lost: 60s.")
 @click.option("--timeout", metavar="LENGTH|none", help="Longest attempt: none.")
+@click.option(
+    "--rate", type=Finite(), metavar="NUMBER", help="Most jobs handed over a second: any."
+)
+@click.option("--concurrency", type=int, metavar="NUMBER", help="Most jobs under way at once: any.")
 @click.option("--retention", metavar="LENGTH|none", help="How long finished jobs stay: 7d.")
 @click.option("--dry-run", "-n", is_flag=True, help="Say what would change, change nothing.")
 @common
@@ -113,7 +122,7 @@ def set_(app: App, /, name: str, dry_run: bool, **given: str | int | float | Non
     settings = _given_settings({k: v for k, v in given.items() if v is not None})
     new = intake.queue(name, settings)
     before = app.cue.queue(name)
-    if new.sink is not None:
+    if new.sink is not None and app.url is None:  # a server tries its sinks itself
         open_sink(new.sink).close()
     if not dry_run:
         app.cue.set_queue(name, **settings)
@@ -127,6 +136,8 @@ def set_(app: App, /, name: str, dry_run: bool, **given: str | int | float | Non
         if dry_run:
             output.note("Nothing was changed; this is what would be:")
         output.table(["setting", "from", "to"], _change_lines(before, new))
+    if dry_run and new.sink is not None and app.url is not None:
+        output.note("The sink was not tried: the server does that when it is set.")
 
 
 @queues.command(
@@ -177,6 +188,15 @@ def _near(name: str, names: Any) -> str:
     return f" Did you mean {near[0]!r}?" if near else ""
 
 
+def with_stats(cue: Scheduler | Client) -> list[tuple[Queue, QueueStats]]:
+    """Every queue and how it stands; of a server, without asking for each."""
+    from oncue.scheduler import Scheduler
+
+    if isinstance(cue, Scheduler):
+        return [(queue, cue.stats(queue.name)) for queue in cue.queues()]
+    return cue.queues_with_stats()
+
+
 def counts(stats: QueueStats) -> list[str]:
     """One text per state; what the store cannot count is a dash."""
     more = "+" if stats.approximate else ""
@@ -225,6 +245,8 @@ def _settings(queue: Queue) -> dict[str, str]:
         f"at most {output.length(retry.max_seconds)}",
         "lease": output.length(queue.lease_seconds),
         "timeout": _maybe(queue.timeout_seconds),
+        "rate": _rate(queue) or "any",
+        "concurrency": _concurrency(queue) or "any",
         "retention": _maybe(queue.retention_seconds),
     }
 
@@ -233,7 +255,17 @@ def _settings_line(queue: Queue) -> str:
     paused = output.paint("paused, ", "yellow") if queue.paused else ""
     sink = output.clean(queue.sink) or "pulled"
     attempts = f"{queue.max_attempts} attempts, lease {output.length(queue.lease_seconds)}"
-    return f"{paused}{sink}, {attempts}, kept {_maybe(queue.retention_seconds)}"
+    limits = "".join(f", {bound}" for bound in (_rate(queue), _concurrency(queue)) if bound)
+    return f"{paused}{sink}, {attempts}{limits}, kept {_maybe(queue.retention_seconds)}"
+
+
+def _rate(queue: Queue) -> str:
+    bound = queue.rate_per_second
+    return "" if bound is None else f"{bound:,.12g} a second"
+
+
+def _concurrency(queue: Queue) -> str:
+    return "" if queue.concurrency is None else f"{queue.concurrency:,} at once"
 
 
 def _maybe(seconds: float | None) -> str:
@@ -243,8 +275,10 @@ def _maybe(seconds: float | None) -> str:
 def _given_settings(options: dict[str, Any]) -> dict[str, Any]:
     """The options as `set_queue` takes them."""
     settings: dict[str, Any] = {
-        n: options[n] for n in ("sink", "completion", "max_attempts") if n in options
+        n: options[n] for n in ("sink", "completion", "max_attempts", "concurrency") if n in options
     }
+    if "rate" in options:
+        settings["rate_per_second"] = options["rate"]
     retry = {}
     if "retry_initial" in options:
         retry["initial_seconds"] = read_length(options["retry_initial"], "--retry-initial")

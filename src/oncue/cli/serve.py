@@ -1,4 +1,4 @@
-"""`oncue serve`: the loops of a store, until told to stop."""
+"""`oncue serve`: the HTTP interface and the loops of a store, until told to stop."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from oncue.cli.app import EXIT_FAILED, App, examples, refuse_json, with_store
 from oncue.core.errors import InvalidInput, OncueError
 
 if TYPE_CHECKING:
+    from oncue.api.server import HttpServer
     from oncue.cli.progress import StatusLine
     from oncue.scheduler import Scheduler
 
@@ -25,47 +26,78 @@ logger = logging.getLogger("oncue.serve")
 @click.command(
     help=examples(
         "oncue serve",
-        "oncue serve --store sqlite:////var/lib/oncue/jobs.db",
-        "ONCUE_LOG_LEVEL=INFO oncue serve",
+        "oncue serve --store sqlite:////var/lib/oncue/jobs.db --port 9000",
+        "oncue serve --host 0.0.0.0    # after 'oncue token create'",
+        "ONCUE_LOG_LEVEL=INFO ONCUE_LOG_FORMAT=json oncue serve",
     )
-    + "\n\nDeliver due jobs to their queues' sinks. Also takes back lost claims and removes "
-    "finished jobs past retention. Goes on until SIGTERM or Ctrl-C; deliveries under way are "
-    "finished then. Run as many as you like on one store. Queues without a sink want 'oncue "
-    "worker'."
+    + "\n\nAnswer HTTP and make jobs happen. Delivers due jobs to their queues' sinks, takes back "
+    "lost claims, removes finished jobs past retention, and serves the HTTP interface; /docs tells "
+    "what it can do. Goes on until SIGTERM or Ctrl-C; requests and deliveries under way are "
+    "finished then. Run as many as you like on one store."
 )
+@click.option("--host", metavar="ADDRESS", help="Listen here (127.0.0.1).")
+@click.option("--port", type=click.IntRange(0, 65535), help="At this port (8420); 0: a free one.")
+@click.option("--no-engine", is_flag=True, help="Only HTTP; another process runs the loops.")
+@click.option("--engine-only", is_flag=True, help="Only the loops, no HTTP.")
 @with_store
 @click.pass_obj
-def serve(app: App) -> None:
+def serve(app: App, host: str | None, port: int | None, no_engine: bool, engine_only: bool) -> None:
     from oncue.cli.progress import StatusLine
     from oncue.cli.stopping import Stopping
 
     refuse_json(app)
-    cue = app.cue
-    if cue.store.describe()["kind"] == "memory":
+    if no_engine and engine_only:
+        raise click.UsageError("--no-engine and --engine-only leave nothing to do; give one.")
+    for name, value in (("host", host), ("port", port)):
+        if value is not None:
+            app.give(name, value)
+    cue = app.scheduler
+    if engine_only and cue.store.describe()["kind"] == "memory":
         raise InvalidInput(
-            "a memory store has no jobs but those of this process, so there is nothing to serve. "
+            "a memory store has no jobs but those of this process, so there is nothing to do. "
             "Name a file: --store sqlite:///jobs.db"
         )
+    _show_deliveries(app)
+    server = None if engine_only else _server(app)
     line = StatusLine()
     for handler in logging.getLogger().handlers:
         handler.addFilter(line.make_room)
-    with Stopping("finishing deliveries under way") as stopping:
+    with Stopping("finishing what is under way") as stopping:
         began = cue.clock.monotonic()
         click.echo(f"oncue serve: pid {os.getpid()}, {place(cue)}; {_routes(cue)}.", err=True)
-        cue.run_loops()
+        if not no_engine:
+            cue.run_loops()
+        if server is not None:
+            server.start()
+            click.echo(f"Listening on {server.url}; {server.url}/docs tells what to ask.", err=True)
         _show(line, _status(cue, 0.0))
         while not stopping.wait(STATUS_SECONDS):
             _show(line, _status(cue, cue.clock.monotonic() - began))
         line.clear()
-        finished = cue.engine.stop(GRACE_SECONDS)
-    if not finished:
+        answered = server is None or server.stop(GRACE_SECONDS)
+        finished = no_engine or cue.engine.stop(GRACE_SECONDS)
+    if not (answered and finished):
+        what = "deliveries" if answered else "requests"
         click.echo(
-            f"Some deliveries did not end within {GRACE_SECONDS:.0f} s; "
-            "they will be repeated when their lease has ended.",
+            f"Some {what} did not end within {GRACE_SECONDS:.0f} s; "
+            "what was claimed is taken back when its lease has ended.",
             err=True,
         )
         raise click.exceptions.Exit(EXIT_FAILED)
     click.echo("Stopped.", err=True)
+
+
+def _server(app: App) -> HttpServer:
+    from oncue.api.server import HttpServer
+
+    host, port = str(app.settings["host"].value), int(app.settings["port"].value)
+    return HttpServer(app.scheduler, host, port)
+
+
+def _show_deliveries(app: App) -> None:
+    """What goes to a queue's log is wanted there, also when the rest of the log is quiet."""
+    if app.settings["log_level"].origin == "default":
+        logging.getLogger("oncue.sink.log").setLevel(logging.INFO)
 
 
 def place(cue: Scheduler) -> str:

@@ -11,13 +11,14 @@ import click
 from oncue.cli import live, output
 from oncue.cli.app import App, Finite, common, examples
 from oncue.cli.place import require_file
-from oncue.cli.queues import counts, late, lateness, queue_members
+from oncue.cli.queues import counts, late, lateness, queue_members, with_stats
 from oncue.core.lifecycle import FINAL, LIVE, State
 from oncue.core.moment import Moment, render, to_datetime
 from oncue.core.queue import Queue
 from oncue.ports.queues import QueueStats
 
 if TYPE_CHECKING:
+    from oncue.client import Client
     from oncue.scheduler import Scheduler
 
 MINUTE_MS = 60_000
@@ -48,11 +49,10 @@ LAYOUTS = (  # from wide to narrow: where states lack room, taken and ended stan
 @click.pass_obj
 def top(app: App, interval: float) -> None:
     require_file(app)
-    store = str(app.settings["store"].value)
     if app.as_json:
-        _document(look(app.cue), store)
+        _document(look(app.cue), app)
     elif not live.possible():
-        for line in _lines(look(app.cue), Rates(), store, output.table_width()):
+        for line in _lines(look(app.cue), Rates(), app.place, output.table_width()):
             click.echo(line)
     else:
         rates = Rates()
@@ -60,7 +60,7 @@ def top(app: App, interval: float) -> None:
         def frame(columns: int, lines: int) -> list[str]:
             seen = look(app.cue)
             rates.update(seen)
-            return _lines(seen, rates, f"q quits   {store}", columns, most=lines - 7)
+            return _lines(seen, rates, f"q quits   {app.place}", columns, most=lines - 7)
 
         live.show(frame, interval)
 
@@ -89,19 +89,17 @@ class Look:
         return [sum(minute) for minute in zip(*(seen.load for seen in self.queues), strict=True)]
 
 
-def look(cue: Scheduler) -> Look:
+def look(cue: Scheduler | Client) -> Look:
     """Every queue as it is now, the late and busy ones first."""
     now, monotonic = cue.clock.now(), cue.clock.monotonic()
-    seen = [
-        Seen(queue, cue.stats(queue.name), _load(cue, queue.name, now)) for queue in cue.queues()
-    ]
+    seen = [Seen(queue, stats, _load(cue, queue.name, now)) for queue, stats in with_stats(cue)]
     seen.sort(key=lambda s: (-(lateness(s.stats, now) or 0), -s.number(LIVE), s.queue.name))
     return Look(now, monotonic, seen)
 
 
-def _load(cue: Scheduler, name: str, now: Moment) -> list[int]:
+def _load(cue: Scheduler | Client, name: str, now: Moment) -> list[int]:
     until = now + MINUTES * MINUTE_MS
-    due = cue.store.due_counts(name, now, until, MINUTE_MS)
+    due = cue.due_counts(name, now, until, MINUTE_MS)
     return [due.get(start, 0) for start in range(now, until, MINUTE_MS)]
 
 
@@ -200,11 +198,12 @@ def _peak(seen: Look) -> str:
     )
 
 
-def _document(seen: Look, store: str) -> None:
+def _document(seen: Look, app: App) -> None:
     output.document(
         {
             "at": render(seen.now),
-            "store": store,
+            "store": app.place if app.url is None else None,
+            "url": app.url,
             "queues": [_queue_document(s, seen.now) for s in seen.queues],
         }
     )

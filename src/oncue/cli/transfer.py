@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, BinaryIO
 
 import click
 
-from oncue.cli.app import App, common, discard_output, examples
+from oncue.cli.app import App, discard_output, examples, store_only
 from oncue.core.errors import InvalidInput
 from oncue.core.queue import check_queue_name
 
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 @click.argument("file", type=click.Path(dir_okay=False, allow_dash=True), default="-")
 @click.option("--queue", metavar="NAME", help="Only this queue and its jobs.")
 @click.option("--resume", is_flag=True, help="Go on with a FILE whose dump was interrupted.")
-@common
+@store_only
 @click.pass_obj
 def dump(app: App, file: str, queue: str | None, resume: bool) -> None:
     from oncue.cli.place import require_file
@@ -42,6 +42,7 @@ def dump(app: App, file: str, queue: str | None, resume: bool) -> None:
     if file == "-" and (resume or app.as_json):
         option = "--resume" if resume else "--json"
         raise click.UsageError(f"{option} needs a FILE; standard output gets the dump itself.")
+    app.require_store()
     if queue is not None:
         check_queue_name(queue)
     require_file(app)
@@ -100,7 +101,7 @@ def _refuse_others(app: App, path: Path, queue: str | None, since: Interrupted) 
     if header.queue != queue:
         what = f"--queue {header.queue}" if header.queue else "no --queue"
         raise InvalidInput(f"{path}: this dump was begun with {what}; go on with the same.")
-    here = dumping.origin(app.cue.store)
+    here = dumping.origin(app.scheduler.store)
     if header.store.get("path") != here.get("path"):
         raise InvalidInput(
             f"{path}: this dump was begun from {header.store.get('path', header.store)}, not from "
@@ -117,7 +118,7 @@ def _dump(app: App, out: BinaryIO, queue: str | None, since: Interrupted | None)
         bar = ProgressBar("dump", _expected(app, queue))
     try:
         return dumping.write(
-            app.cue.store,
+            app.scheduler.store,
             out,
             queue,
             since,
@@ -128,8 +129,8 @@ def _dump(app: App, out: BinaryIO, queue: str | None, since: Interrupted | None)
 
 
 def _expected(app: App, queue: str | None) -> int:
-    names = [one.name for one in app.cue.queues() if queue is None or one.name == queue]
-    return sum(sum(app.cue.stats(name).counts.values()) for name in names)
+    names = [one.name for one in app.scheduler.queues() if queue is None or one.name == queue]
+    return sum(sum(app.scheduler.stats(name).counts.values()) for name in names)
 
 
 @contextmanager
@@ -188,12 +189,13 @@ def _tell_dumped(app: App, file: str, counts: Counts) -> None:
 @click.argument("file", type=click.Path(exists=True, dir_okay=False, allow_dash=True))
 @click.option("--release", is_flag=True, help="At the end, resume the queues that were going.")
 @click.option("--dry-run", is_flag=True, help="Check the dump and count; store nothing.")
-@common
+@store_only
 @click.pass_obj
 def restore(app: App, file: str, release: bool, dry_run: bool) -> None:
     from oncue.restoring import Restore
 
-    restoring = Restore(None if dry_run and _absent(app) else app.cue.store, dry_run=dry_run)
+    app.require_store()
+    restoring = Restore(None if dry_run and _absent(app) else app.scheduler.store, dry_run=dry_run)
     with _opened(file) as source:
         try:
             restored = _restore(restoring, source, file)

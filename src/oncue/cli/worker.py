@@ -14,6 +14,7 @@ import click
 from oncue.cli.app import App, examples, refuse_json
 
 if TYPE_CHECKING:
+    from oncue.client import Client
     from oncue.scheduler import Scheduler
     from oncue.worker import Worker
 
@@ -23,17 +24,20 @@ if TYPE_CHECKING:
         "oncue worker tasks:cue",
         "oncue worker shop.tasks:cue --concurrency 4",
         "oncue worker tasks:cue --until-empty",
+        "oncue worker tasks:cue --url https://jobs.example.com",
     )
     + "\n\nDo the jobs of the queues that a module has handlers for. MODULE is imported, also from"
-    " the current folder; SCHEDULER is its name for the Scheduler that the handlers are "
-    "registered with, and whose store is used. SIGTERM or Ctrl-C ends it: the first lets running"
-    " handlers finish, the second does not."
+    " the current folder; SCHEDULER is its name for the Scheduler (or Client) that the handlers "
+    "are registered with, and whose store (or server) is used, unless --url names another server. "
+    "SIGTERM or Ctrl-C ends it: the first lets running handlers finish, the second does not."
 )
 @click.argument("place", metavar="MODULE:SCHEDULER")
 @click.option("--concurrency", type=click.IntRange(min=1), help="Handlers that run side by side.")
 @click.option("--name", help="The name that claims are held under; of this worker alone.")
 @click.option("--until-empty", is_flag=True, help="End when nothing is left to do.")
 @click.option("--no-engine", is_flag=True, help="Run no loops; somebody else does ('oncue serve').")
+@click.option("--url", help="Work for the server at this address, not for a store.")
+@click.option("--token", help="The API token for it; ONCUE_TOKEN keeps it out of process lists.")
 @click.pass_obj
 def worker(
     app: App,
@@ -42,25 +46,53 @@ def worker(
     name: str | None,
     until_empty: bool,
     no_engine: bool,
+    url: str | None,
+    token: str | None,
 ) -> None:
-    from oncue.cli.serve import place as store_of
+    from oncue.scheduler import Scheduler
     from oncue.worker import Worker
 
     refuse_json(app)
     if app.settings["store"].origin == "option":
         raise click.UsageError("--store does not apply here: the module's Scheduler names its own.")
-    if concurrency is not None:
-        app.give("concurrency", concurrency)
-    cue = scheduler_at(place)
+    for setting, value in (("concurrency", concurrency), ("url", url), ("token", token)):
+        if value is not None:
+            app.give(setting, value)
+    cue = _employer(place, app)
+    if no_engine and not isinstance(cue, Scheduler):
+        raise click.UsageError("--no-engine does not apply here: the server runs the loops.")
     working = Worker(cue, concurrency=app.settings["concurrency"].value, name=name)
     queues = ", ".join(cue.handlers.queues)
-    click.echo(f"oncue worker {working.name}: queues {queues}; {store_of(cue)}.", err=True)
-    if not no_engine:
+    click.echo(f"oncue worker {working.name}: queues {queues}; {_where(cue)}.", err=True)
+    if isinstance(cue, Scheduler) and not no_engine:
         cue.run_loops()
     _work(cue, working, until_empty)
 
 
-def _work(cue: Scheduler, working: Worker, until_empty: bool) -> None:
+def _employer(place: str, app: App) -> Scheduler | Client:
+    """Whose handlers are run, and where: as the module says, or at the server that was named here.
+    One that the environment names is for those who look, as a store is: the module knows better."""
+    from oncue.cli.remote import client
+
+    if app.settings["url"].origin != "option":
+        if app.settings["token"].origin == "option":
+            raise click.UsageError("--token goes with --url.")
+        return employer_at(place)
+    cue = client(app.settings)
+    found = employer_at(place)
+    cue.handlers = found.handlers
+    found.close()
+    return cue
+
+
+def _where(cue: Scheduler | Client) -> str:
+    from oncue.cli.serve import place as store_of
+    from oncue.scheduler import Scheduler
+
+    return store_of(cue) if isinstance(cue, Scheduler) else f"server {cue.connection.address.url}"
+
+
+def _work(cue: Scheduler | Client, working: Worker, until_empty: bool) -> None:
     """In a thread of its own, so that the signals come here."""
     from oncue.cli.stopping import Stopping
 
@@ -84,8 +116,9 @@ def _work(cue: Scheduler, working: Worker, until_empty: bool) -> None:
     click.echo("Stopped." if stopping.asked else "Nothing is left to do.", err=True)
 
 
-def scheduler_at(place: str) -> Scheduler:
-    """The Scheduler that a module has under a name."""
+def employer_at(place: str) -> Scheduler | Client:
+    """The Scheduler or Client that a module has under a name."""
+    from oncue.client import Client
     from oncue.scheduler import Scheduler
 
     module_name, colon, attribute = place.partition(":")
@@ -100,7 +133,7 @@ def scheduler_at(place: str) -> Scheduler:
         if not hasattr(found, name):
             raise _wrong(f"module {module_name!r} has no {attribute!r}.{_hint(module)}")
         found = getattr(found, name)
-    if not isinstance(found, Scheduler):
+    if not isinstance(found, Scheduler | Client):
         kind = type(found).__name__
         raise _wrong(f"{place} is not a Scheduler but of type {kind}.{_hint(module)}")
     if not found.handlers.queues:
@@ -139,9 +172,11 @@ def _line(error: Exception) -> str:
 
 
 def _hint(module: object) -> str:
+    from oncue.client import Client
     from oncue.scheduler import Scheduler
 
-    names = [name for name, value in vars(module).items() if isinstance(value, Scheduler)]
+    kinds = (Scheduler, Client)
+    names = [name for name, value in vars(module).items() if isinstance(value, kinds)]
     return f" Its Schedulers: {', '.join(names)}." if names else " It has no Scheduler at all."
 
 

@@ -8,10 +8,15 @@ OncueError
 │   ├── IllegalState        the job's state forbids it (cancel a running job, …)
 │   ├── IdTaken             another job with other members has this id
 │   ├── KeyTaken            another unfinished job holds this (queue, key)
+│   ├── EventIdTaken        another event has this id
 │   └── Fenced              the claim is no longer the current one
 ├── StoreError              the store refused or failed
 │   ├── StoreUnavailable    passing trouble: locked, disk full, connection lost
 │   └── StoreUnusable       lasting trouble: not a database, newer schema, read-only, …
+├── ServerError             a server, asked by a client, did not do it
+│   ├── ServerUnavailable   passing trouble: not reached, no answer, too busy
+│   ├── ServerUnusable      lasting trouble: what answers there is not oncue
+│   └── AccessDenied        the API token is missing, unknown, or lacks a scope
 ├── SinkError               the sink refused or failed
 │   └── SinkDown            passing trouble: nothing was taken, try the batch again later
 ├── NonRetryable            raised by a handler: do not try this job again
@@ -68,6 +73,10 @@ class KeyTaken(Conflict):
     """An unfinished job of this queue already has this key."""
 
 
+class EventIdTaken(Conflict):
+    """Another event, with another type, resource or timestamp, already has this id."""
+
+
 class Fenced(Conflict):
     """The claim behind this write is no longer the current one; nothing was changed."""
 
@@ -94,6 +103,22 @@ class StoreUnavailable(StoreError):
 
 class StoreUnusable(StoreError):
     """The store cannot be used as it is; somebody has to change something."""
+
+
+class ServerError(OncueError):
+    """The server refused or failed."""
+
+
+class ServerUnavailable(ServerError):
+    """The server cannot be reached or cannot answer now; the same call may succeed later."""
+
+
+class ServerUnusable(ServerError):
+    """What answers at this URL does not speak as oncue does; somebody has to change something."""
+
+
+class AccessDenied(ServerError):
+    """The server does not let this client do that: its token is missing, unknown or too narrow."""
 
 
 class SinkError(OncueError):

@@ -13,7 +13,7 @@ from oncue.core.moment import Moment, from_datetime, render
 from oncue.core.queue import Queue
 
 REASONS = (
-    *("not_due", "backoff", "expiring", "paused", "waiting", "no_worker", "no_dispatcher"),
+    *("not_due", "backoff", "expiring", "paused", "full", "waiting", "no_worker", "no_dispatcher"),
     *("delivering", "handed_over", "taken", "executing", "silent", "cancel_requested"),
     *("succeeded", "failed", "cancelled", "expired"),
 )
@@ -97,7 +97,10 @@ def _due(job: Job, queue: Queue, history: History, now: Moment, line: Line) -> E
     since = f"It has been due for {spoken(waiting)}"
     if queue.paused:
         return Explanation("paused", f"{since}, but queue {queue.name} is paused.", facts)
-    if line.taken == 0 and waiting >= NOBODY_SECONDS:
+    if queue.concurrency is not None and (line.taken or 0) >= queue.concurrency:
+        under_way = f"{line.taken:,} under way, and no more than {queue.concurrency:,} at once"
+        return Explanation("full", f"{since}, but queue {queue.name} is full: {under_way}.", facts)
+    if line.taken == 0 and waiting >= NOBODY_SECONDS + _turn_seconds(queue, line):
         return _neglected(queue, since, facts)
     where = []
     if facts["reclaimed"]:
@@ -106,8 +109,16 @@ def _due(job: Job, queue: Queue, history: History, now: Moment, line: Line) -> E
         where.append(f"{line.due_longer:,} of its queue have been due longer")
     if line.taken:
         where.append(f"{line.taken:,} are under way")
+    if queue.rate_per_second is not None:
+        where.append(f"its queue hands over at most {queue.rate_per_second:,.12g} a second")
     among = f": {', '.join(where)}" if where else ""
     return Explanation("waiting", f"{since} and waits to be taken{among}.", facts)
+
+
+def _turn_seconds(queue: Queue, line: Line) -> float:
+    """How long the queue's rate alone may keep a job waiting behind those due longer."""
+    rate = queue.rate_per_second
+    return 0.0 if rate is None else ((line.due_longer or 0) + 1) / rate
 
 
 def _neglected(queue: Queue, since: str, facts: dict[str, Any]) -> Explanation:

@@ -48,6 +48,11 @@ def due_in(job_id: str) -> Moment | None:
     return int(match[1], 16) + int(match[2], 16) if match else None
 
 
+def is_id(value: str) -> bool:
+    """Whether any job can have this id."""
+    return _ID.fullmatch(value) is not None and value not in RESERVED
+
+
 def check_id(value: object, pointer: str = "/id") -> str:
     if not isinstance(value, str) or not _ID.fullmatch(value):
         raise InvalidInput(

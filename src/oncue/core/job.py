@@ -57,6 +57,11 @@ class Claimed(NamedTuple):
     lease_until: Moment
     created_at: Moment
     operations: tuple[Operation, ...] = ()
+    expires_at: Moment | None = None
+    error: str | None = None
+    """Of the attempt before, like `message` and `percent`."""
+    message: str | None = None
+    percent: float | None = None
 
 
 class Delivery(NamedTuple):
@@ -161,6 +166,10 @@ class Job(NamedTuple):
     lease_until: datetime | None = None
     attempt_base: int = 0
     """Attempts that earlier lives of a revived job had used; they no longer count."""
+    rule: str | None = None
+    """The rule that created it, if one did …"""
+    instant: datetime | None = None
+    """… and the instant, in event time, at which that rule was met."""
     schedule: str | None = None
     """The schedule whose occurrence it is, if it is one."""
 

@@ -44,6 +44,7 @@ def maybe_datetime(moment: Moment | None) -> datetime | None:
     return None if moment is None else to_datetime(moment)
 
 
+@lru_cache(maxsize=4096)
 def render(moment: Moment) -> str:
     """RFC 3339 in UTC with milliseconds: `2026-11-15T20:09:42.123Z`."""
     return to_datetime(moment).isoformat(timespec="milliseconds")[:-6] + "Z"

@@ -5,11 +5,14 @@ from __future__ import annotations
 import math
 import re
 from dataclasses import dataclass, field
+from typing import Any
 
 from oncue.core.errors import InvalidInput
 
 DEFAULT_QUEUE = "default"
 MAX_ATTEMPTS_CAP = 20
+RATE_CAP = 1_000_000
+CONCURRENCY_CAP = 100_000
 WEEK_SECONDS = 604_800.0
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,79}", re.ASCII)
 
@@ -34,7 +37,12 @@ class RetryPolicy:
 
 @dataclass(frozen=True, slots=True)
 class Queue:
-    """The settings of one queue. `completion` None means: as `completes_on` says."""
+    """The settings of one queue. `completion` None means: as `completes_on` says.
+
+    `rate_per_second` bounds how many jobs are handed over (see `core/rate.py`), `concurrency` how
+    many are dispatched or executing at once, however many workers and dispatchers there are. None
+    means: no bound.
+    """
 
     name: str
     sink: str | None = None
@@ -43,6 +51,8 @@ class Queue:
     retry: RetryPolicy = field(default_factory=RetryPolicy)
     lease_seconds: float = DEFAULT_LEASE_SECONDS
     timeout_seconds: float | None = None
+    rate_per_second: float | None = None
+    concurrency: int | None = None
     retention_seconds: float | None = WEEK_SECONDS
     paused: bool = False
 
@@ -59,6 +69,10 @@ class Queue:
         _bounded(self.lease_seconds, "/lease_seconds", least=0.001)
         if self.timeout_seconds is not None:
             _bounded(self.timeout_seconds, "/timeout_seconds", least=0.001)
+        if self.rate_per_second is not None:
+            _check_rate(self.rate_per_second)
+        if self.concurrency is not None:
+            _check_concurrency(self.concurrency)
         if self.retention_seconds is not None:
             _bounded(self.retention_seconds, "/retention_seconds", least=0.0)
 
@@ -71,6 +85,23 @@ class Queue:
     def keeps_history(self) -> bool:
         """False when finished jobs are gone at once."""
         return self.retention_seconds is None or self.retention_seconds > 0
+
+
+# Settings of the queues that are there without anybody having set them.
+_BUILT_IN: dict[str, dict[str, Any]] = {
+    "tasks": {
+        "sink": "log:",
+        "completion": "worker",
+        "timeout_seconds": None,
+        "retention_seconds": None,
+    },
+    "rules": {"sink": "log:"},
+}
+
+
+def default_queue(name: str) -> Queue:
+    """The queue of that name as it is while nobody has set it."""
+    return Queue(name, **_BUILT_IN.get(name, {}))
 
 
 def check_queue_name(name: object, pointer: str = "/queue") -> str:
@@ -87,6 +118,22 @@ def check_max_attempts(value: object, pointer: str = "/max_attempts") -> int:
     if not isinstance(value, int) or isinstance(value, bool) or not 1 <= value <= MAX_ATTEMPTS_CAP:
         raise InvalidInput(f"must be a whole number from 1 to {MAX_ATTEMPTS_CAP}.", pointer)
     return value
+
+
+def _check_rate(value: object) -> None:
+    if not isinstance(value, int | float) or isinstance(value, bool) or not 0 < value <= RATE_CAP:
+        raise InvalidInput(
+            f"must be a number above 0, at most {RATE_CAP:,}; leave it out for no bound.",
+            "/rate_per_second",
+        )
+
+
+def _check_concurrency(value: object) -> None:
+    if not isinstance(value, int) or isinstance(value, bool) or not 1 <= value <= CONCURRENCY_CAP:
+        raise InvalidInput(
+            f"must be a whole number from 1 to {CONCURRENCY_CAP:,}; leave it out for no bound.",
+            "/concurrency",
+        )
 
 
 def _bounded(value: object, pointer: str, least: float) -> None:

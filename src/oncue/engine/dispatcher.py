@@ -18,6 +18,7 @@ from oncue.engine.keeper import Keeper
 from oncue.ports.clock import Clock
 from oncue.ports.sink import Refusal, Sink
 from oncue.ports.store import Store
+from oncue.telemetry import Telemetry
 
 RANGE_LIMIT = 5000
 CLAIM_LIMIT = 1000
@@ -40,6 +41,7 @@ class Dispatcher:
         sink: Sink,
         name: str,
         keeper: Keeper,
+        telemetry: Telemetry | None = None,
     ) -> None:
         self._store = store
         self._clock = clock
@@ -47,6 +49,7 @@ class Dispatcher:
         self._sink = sink
         self._name = name
         self._keeper = keeper
+        self._telemetry = telemetry or Telemetry(clock)
         self._circuit = Circuit(clock)
         self._limit = FIRST_LIMIT
         self._unsettled: tuple[Queue, Batch, Mapping[int, Refusal]] | None = None
@@ -96,8 +99,10 @@ class Dispatcher:
             place = "".join(traceback.format_tb(error.__traceback__))
             self._trouble(queue, f"{type(error).__name__} in the sink at\n{place}")
         else:
+            self._telemetry.delivered(queue.name, batch.deliveries, refusals, self._clock.now())
             self._judge(queue, batch, refusals)
             return refusals
+        self._telemetry.down(queue.name, len(batch.deliveries))
         return dict.fromkeys(range(len(batch.deliveries)), Refusal("the sink is down", False))
 
     def _judge(self, queue: Queue, batch: Batch, refusals: Mapping[int, Refusal]) -> None:
@@ -106,7 +111,8 @@ class Dispatcher:
             self._trouble(queue, "the whole batch was refused for now")
             return
         if not self._circuit.closed:
-            logger.info("queue %s: the sink works again", queue.name)
+            logger.info("queue %s: the sink works again", queue.name, extra={"queue": queue.name})
+            self._telemetry.circuit(queue.name, is_open=False)
         self._circuit.success()
         size = sum([len(job.payload) for job in batch.deliveries]) // len(batch.deliveries)
         self._limit = max(1, BATCH_BYTES // max(size, 1))
@@ -114,17 +120,21 @@ class Dispatcher:
     def _trouble(self, queue: Queue, what: str, asked: float | None = None) -> None:
         first = self._circuit.closed
         pause = self._circuit.trouble(asked)
+        self._telemetry.circuit(queue.name, is_open=True)
         level = logging.WARNING if first else logging.DEBUG
-        logger.log(level, "queue %s: %s; trying again in %.3g s", queue.name, what, pause)
+        text = "queue %s: %s; trying again in %.3g s"
+        logger.log(level, text, queue.name, what, pause, extra={"queue": queue.name})
 
     def _settle(self) -> None:
         if self._unsettled is None:
             return
         queue, batch, refusals = self._unsettled
         if not batch.settle(refusals, self._clock.now()):
+            self._telemetry.fenced()
             logger.warning(
                 "queue %s: the lease ended during delivery and the jobs were taken over; "
                 "they will be delivered once more",
                 queue.name,
+                extra={"queue": queue.name},
             )
         self._unsettled = None

@@ -22,6 +22,7 @@ from oncue.engine.recurrer import Recurrer
 from oncue.ports.clock import Clock
 from oncue.ports.sink import Sink
 from oncue.ports.store import Store
+from oncue.telemetry import Telemetry
 
 SUPERVISE_SECONDS = 2.0
 
@@ -46,18 +47,21 @@ class Engine:
         clock: Clock,
         open_sink: Callable[[str], Sink],
         name: str | None = None,
+        telemetry: Telemetry | None = None,
     ) -> None:
         self.name = name or f"{socket.gethostname()}:{os.getpid()}:{secrets.token_hex(4)}"
         self.policies = Policies(store, clock)
         self.keeper = Keeper(clock)
-        self.reclaimer = Reclaimer(store, clock, self.policies)
-        self.pruner = Pruner(store, clock)
+        self._telemetry = telemetry or Telemetry(clock)
+        self.reclaimer = Reclaimer(store, clock, self.policies, self._telemetry)
+        self.pruner = Pruner(store, clock, self._telemetry)
         self.recurrer = Recurrer(store, clock)
         self._store = store
         self._clock = clock
         self._open_sink = open_sink
         self._routes: dict[str, Route] = {}  # replaced, never changed: listeners read it
         self._retiring: list[Route] = []
+        self._seen: set[str] = set()  # queues that the last look found; replaced, never changed
         self._unopened: dict[str, str] = {}
         self._supervisor = Loop("oncue-supervisor", self._supervise, clock)
         self._recurring = Loop("oncue-recurrer", self.recurrer.step, clock)
@@ -117,12 +121,17 @@ class Engine:
                 route.loop.wake()
         elif (found := self._routes.get(queue)) is not None:
             found.loop.wake_for(due_at)
+        elif queue not in self._seen:  # it may have a sink by default
+            self._supervisor.wake()
 
     def _supervise(self) -> float:
         """Make the routes follow the queues' settings."""
         routes = {}
-        queues = [queue for queue in self._store.queues() if queue.sink is not None]
+        queues = self._store.queues()
+        self._seen = {queue.name for queue in queues}
         for queue in queues:
+            if queue.sink is None:
+                continue
             route = self._follow(queue, self._routes.get(queue.name))
             if route is not None:
                 routes[queue.name] = route
@@ -130,6 +139,8 @@ class Engine:
         self._retiring += [r for r in self._routes.values() if id(r.loop) not in kept]
         # Known before they run: news that comes in between must find its route.
         known, self._routes = self._routes, routes
+        for name in known.keys() - routes.keys():
+            self._telemetry.circuit(name, is_open=None)
         if self._started:
             for name, route in routes.items():
                 if name not in known or known[name].loop is not route.loop:
@@ -151,7 +162,8 @@ class Engine:
             sink = self._open_sink(queue.sink)
         except Exception as error:
             if self._unopened.get(queue.name) != str(error):
-                logger.error("queue %s: its sink cannot be opened: %s", queue.name, error)
+                text, facts = "queue %s: its sink cannot be opened: %s", {"queue": queue.name}
+                logger.error(text, queue.name, error, extra=facts)
             self._unopened[queue.name] = str(error)
             return None
         self._unopened.pop(queue.name, None)
@@ -163,7 +175,9 @@ class Engine:
             sink,
             f"{self.name}:{secrets.token_hex(2)}",
             self.keeper,
+            self._telemetry,
         )
+        self._telemetry.circuit(queue.name, is_open=False)
         loop = Loop(f"oncue-dispatcher-{queue.name}", dispatcher.step, self._clock)
         return Route(queue, sink, dispatcher, loop)
 

@@ -2,33 +2,52 @@
 
 from __future__ import annotations
 
-from oncue.core.queue import Queue
+from typing import NamedTuple
+
+from oncue.core.queue import Queue, default_queue
 from oncue.ports.clock import Clock
 from oncue.ports.queues import QueueStore
 
 FRESH_SECONDS = 1.0
 
 
+class _Read(NamedTuple):
+    at: float
+    queues: dict[str, Queue]
+    all_keep_history: bool
+
+
 class Policies:
-    """`policies(name)` is the queue of that name, at most a second old; an unknown one has the
-    default settings. Safe to use from many threads."""
+    """`policies(name)` is the queue of that name, at most a second old; an unknown one is
+    as `default_queue` says. Safe to use from many threads."""
 
     def __init__(self, store: QueueStore, clock: Clock) -> None:
         self._store = store
         self._clock = clock
-        self._read: tuple[float, dict[str, Queue]] | None = None
+        self._read: _Read | None = None
 
     def __call__(self, name: str) -> Queue:
-        read = self._read
-        if read is None or self._clock.monotonic() - read[0] >= FRESH_SECONDS:
-            # The time is taken before reading, so that what is read is never older than it claims.
-            read = (self._clock.monotonic(), {queue.name: queue for queue in self._store.queues()})
-            self._read = read
-        queue = read[1].get(name)
+        queues = self._fresh().queues
+        queue = queues.get(name)
         if queue is None:
-            queue = read[1][name] = Queue(name)
+            queue = queues[name] = default_queue(name)
         return queue
+
+    @property
+    def all_keep_history(self) -> bool:
+        """Whether there is no queue whose jobs are gone when they end."""
+        return self._fresh().all_keep_history
 
     def forget(self) -> None:
         """Read again at the next look-up: settings have changed."""
         self._read = None
+
+    def _fresh(self) -> _Read:
+        read = self._read
+        if read is None or self._clock.monotonic() - read.at >= FRESH_SECONDS:
+            # The time is taken before reading, so that what is read is never older than it claims.
+            at = self._clock.monotonic()
+            queues = {queue.name: queue for queue in self._store.queues()}
+            read = _Read(at, queues, all(queue.keeps_history for queue in queues.values()))
+            self._read = read
+        return read

@@ -1,22 +1,40 @@
-"""The pruner: finished jobs past their queue's retention → gone."""
+"""The pruner: finished jobs past their queue's retention, and events that can never matter again,
+→ gone."""
 
 from __future__ import annotations
 
+from typing import Protocol
+
+from oncue.core.event import Bounds
 from oncue.ports.clock import Clock
+from oncue.ports.events import EventStore
 from oncue.ports.queues import QueueStore
+from oncue.telemetry import Telemetry
 
 CHUNK = 2000
 REST_BETWEEN_CHUNKS_SECONDS = 0.05  # bulk work never starves dispatch
 REST_SECONDS = 60.0
 
 
+class PrunedStore(QueueStore, EventStore, Protocol):
+    """What of a store grows old."""
+
+
 class Pruner:
-    def __init__(self, store: QueueStore, clock: Clock) -> None:
+    def __init__(
+        self,
+        store: PrunedStore,
+        clock: Clock,
+        telemetry: Telemetry | None = None,
+        bounds: Bounds | None = None,
+    ) -> None:
+        self.bounds = bounds or Bounds()
         self._store = store
         self._clock = clock
+        self._telemetry = telemetry or Telemetry(clock)
 
     def step(self) -> float:
-        """Remove one chunk from each queue; rest briefly while any chunk was full."""
+        """Remove one chunk from each queue, and one of events; rest briefly while any was full."""
         full = False
         for queue in self._store.queues():
             now = self._clock.now()
@@ -24,5 +42,7 @@ class Pruner:
             # Also where history is kept for ever: what is only remembered is forgotten in time.
             finished_before = 0 if kept is None else now - round(kept * 1000)
             touched = self._store.prune(queue.name, finished_before, now, CHUNK)
+            self._telemetry.pruned(touched)
             full = full or touched >= CHUNK
+        full = self._store.prune_events(self._clock.now(), self.bounds, CHUNK) or full
         return REST_BETWEEN_CHUNKS_SECONDS if full else REST_SECONDS

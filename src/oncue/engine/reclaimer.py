@@ -6,21 +6,29 @@ It needs no leader: the store applies a verdict only to a claim that is still as
 from __future__ import annotations
 
 import logging
+from collections import Counter
 from collections.abc import Callable, Sequence
 
 from oncue.core.errors import StoreUnavailable
 from oncue.core.job import Lapse
+from oncue.core.lifecycle import Verb
 from oncue.core.moment import Moment
 from oncue.core.queue import Queue
 from oncue.core.retry import Verdict, after_lapse
 from oncue.ports.claims import ClaimStore
 from oncue.ports.clock import Clock
+from oncue.telemetry import Reclaimed, Telemetry
 
 PAGE = 500
 LONGEST_REST_SECONDS = 2.0  # bounds the takeover: leases shorter than the rest begin during it
 SHORTEST_REST_SECONDS = 0.05
 LONGEST_GRACE_SECONDS = 300.0
 JUMP_MS = 1000  # less is drift and the delays of a busy machine
+OUTCOMES: dict[Verb, Reclaimed] = {
+    Verb.RECLAIM: "retried",
+    Verb.GIVE_UP: "failed",
+    Verb.DROP: "cancelled",
+}
 
 logger = logging.getLogger("oncue.engine")
 
@@ -30,10 +38,17 @@ class Reclaimer:
     the machine was asleep nobody could have sent one: leases are judged as if that time had not
     passed, for as long as it lasted."""
 
-    def __init__(self, store: ClaimStore, clock: Clock, policy: Callable[[str], Queue]) -> None:
+    def __init__(
+        self,
+        store: ClaimStore,
+        clock: Clock,
+        policy: Callable[[str], Queue],
+        telemetry: Telemetry | None = None,
+    ) -> None:
         self._store = store
         self._clock = clock
         self._policy = policy
+        self._telemetry = telemetry or Telemetry(clock)
         self._away_since: Moment | None = None
         self._answered_at: Moment | None = None
         self._looked: tuple[Moment, float] | None = None
@@ -53,6 +68,7 @@ class Reclaimer:
         now = self._clock.now()
         expired = self._store.expire(now, PAGE)
         if expired:
+            self._telemetry.expired(expired)
             logger.info("%d jobs expired before they were taken", expired)
         grace_ms = self._grace(now)
         lapses = self._store.lapses(now - grace_ms, PAGE)
@@ -75,14 +91,17 @@ class Reclaimer:
             queue = self._policy(lapse.queue)
             verdicts.append((lapse, after_lapse(lapse, queue, now), queue.keeps_history))
         refused = self._store.reclaim(verdicts, now)
+        applied = [v.verb for position, (_, v, _) in enumerate(verdicts) if position not in refused]
+        self._telemetry.reclaimed(Counter(OUTCOMES[verb] for verb in applied))
         for position, (lapse, verdict, _) in enumerate(verdicts):
+            facts = {"job_id": lapse.id, "queue": lapse.queue, "attempt": lapse.attempt}
             if position in refused:
-                logger.info("job %s: not reclaimed, it moved on meanwhile", lapse.id)
+                logger.info("job %s: not reclaimed, it moved on meanwhile", lapse.id, extra=facts)
             else:
                 logger.warning(
                     "job %s (queue %s, attempt %d, worker %s): %s, %s: %s",
                     lapse.id, lapse.queue, lapse.attempt, lapse.worker,
-                    verdict.code, verdict.verb, verdict.detail,
+                    verdict.code, verdict.verb, verdict.detail, extra=facts,
                 )  # fmt: skip
 
     def _grace(self, now: Moment) -> int:

@@ -7,6 +7,12 @@ changes nothing). Any other write is refused; the refusal is recorded as one dia
 and kind of write, code `fenced`.
 
 **Order.** Within a queue: reclaimed work first, then priority descending, due time, id.
+
+**Limits.** A queue's `concurrency` bounds how many of its jobs are dispatched or executing, those
+that an open range claim covers included; its `rate_per_second` bounds how many are handed over, by
+the bucket of `core/rate.py`, and what comes back gives nothing back to it. Both hold for `claim`
+and `claim_range` together, over all processes, by the settings in the store and not by those of the
+`Queue` that was passed; a store without transactions over a queue holds them per dispatcher.
 """
 
 from __future__ import annotations
@@ -100,11 +106,11 @@ class ClaimStore(Protocol):
         """Take up to `limit` due jobs, going through the queues in the order given.
 
         scheduled → dispatched; epoch + 1, attempt + 1. Nothing is taken early, nor from a paused
-        queue, nor what an open range claim covers; a range whose lease has ended is closed first,
-        by raising its fence. What has expired is cancelled instead. The lease is `lease_seconds` or
-        else the queue's. If reclaimed work comes first in a queue, only such work is taken from it,
-        at most `reclaimed_limit` (default `limit`): what may have killed a worker is not taken in
-        bulk.
+        queue, nor beyond a queue's limits, nor what an open range claim covers; a range whose lease
+        has ended is closed first, by raising its fence. What has expired is cancelled instead. The
+        lease is `lease_seconds` or else the queue's. If reclaimed work comes first in a queue, only
+        such work is taken from it, at most `reclaimed_limit` (default `limit`): what may have
+        killed a worker is not taken in bulk.
         """
         ...
 
@@ -157,7 +163,9 @@ class ClaimStore(Protocol):
     def next_due(self, queues: Sequence[str]) -> Moment | None:
         """When something can next be taken from these queues, paused ones left out: the earliest
         due time outside open ranges, or the end of an open range's lease; or an earlier moment,
-        where the store can only tell when to look again."""
+        where the store can only tell when to look again. Never before the queue's rate allows one
+        more. A queue at its concurrency has no next due time but the end of an open range's lease:
+        the end of a claim is told to listeners, as (queue, 0)."""
         ...
 
     def claim_range(
@@ -170,7 +178,8 @@ class ClaimStore(Protocol):
         lease_seconds: float,
         due_until: Moment | None = None,
     ) -> RangeClaim:
-        """Take the first `limit` due jobs of one range for delivery, by one record.
+        """Take the first `limit` due jobs of one range for delivery, by one record, no more than
+        the limits of their queue leave.
 
         The store chooses the range: the first with due work that nobody holds, going through the
         queues in the order given. Name every queue that can be delivered now: where a range spans

@@ -21,11 +21,13 @@ class QueueStats(NamedTuple):
 
 class QueueStore(Protocol):
     def queues(self) -> list[Queue]:
-        """Every queue that was set or holds a job, by name."""
+        """Every queue that was set or holds a job, by name. One that was never set is as
+        `default_queue` says."""
         ...
 
     def put_queue(self, queue: Queue) -> None:
-        """Replace a queue's settings; `paused` is not one of them and stays."""
+        """Replace a queue's settings; `paused` is not one of them and stays. New limits hold from
+        the next claim on; what was taken under the old ones is left alone, and counts."""
         ...
 
     def set_paused(self, name: str, paused: bool) -> None:

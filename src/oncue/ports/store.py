@@ -7,21 +7,35 @@ from concurrent.futures import Future
 from typing import Any, Protocol, TypeVar
 
 from oncue.core.moment import Moment
+from oncue.ports.access import TokenStore
 from oncue.ports.claims import ClaimStore
 from oncue.ports.clock import Clock
+from oncue.ports.events import EventStore
 from oncue.ports.jobs import JobStore
 from oncue.ports.queues import QueueStore
+from oncue.ports.rules import RuleStore
 from oncue.ports.schedules import ScheduleStore
 from oncue.ports.transfer import TransferStore
 
 T = TypeVar("T")
 
 Listener = Callable[[str | None, Moment], None]
-"""Called with (queue, due_at) when work was stored that is due earlier than the listener may know;
+"""Called with (queue, due_at) when work was stored that is due earlier than the listener may know,
+and with (queue, 0) when a claim ended in a queue that has a concurrency, which makes room;
 queue None means: something changed elsewhere, look at everything."""
 
 
-class Store(JobStore, ClaimStore, QueueStore, ScheduleStore, TransferStore, Protocol):
+class Store(
+    JobStore,
+    ClaimStore,
+    QueueStore,
+    RuleStore,
+    EventStore,
+    ScheduleStore,
+    TransferStore,
+    TokenStore,
+    Protocol,
+):
     """One semantics, whatever keeps it. Safe to use from many threads and, except for the memory
     store, from many processes."""
 
@@ -43,7 +57,8 @@ class Store(JobStore, ClaimStore, QueueStore, ScheduleStore, TransferStore, Prot
     def watch(self, listener: Listener) -> Callable[[], None]:
         """Be told of new work after it is durable; the answer stops it. Listeners must be quick.
         Work stored by other processes is noticed within `describe()["notice_seconds"]` if it is due
-        by then, else in time. A change of queues or schedules is told as (None, 0)."""
+        by then, else in time. A change of queues, schedules or access tokens is told as (None, 0).
+        """
         ...
 
     def describe(self) -> dict[str, Any]:

@@ -25,6 +25,7 @@ class LogSink:
                 logger.info(
                     "delivered queue=%s job=%s attempt=%d late_ms=%d",
                     queue, job.id, job.attempt, now - job.due_at,
+                    extra={"job_id": job.id, "queue": queue, "attempt": job.attempt},
                 )  # fmt: skip
         return {}
 

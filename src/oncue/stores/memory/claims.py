@@ -10,15 +10,15 @@ from oncue.core.lifecycle import LIVE, TRANSITIONS, State, Verb
 from oncue.core.moment import Moment, to_datetime
 from oncue.core.queue import Queue
 from oncue.ports.claims import Refused, Touch, Touched
+from oncue.stores.memory.limits import MemoryLimits
 from oncue.stores.memory.record import Record
-from oncue.stores.memory.shelves import Shelves
 
 
 def milliseconds(seconds: float) -> int:
     return round(seconds * 1000)
 
 
-class MemoryClaims(Shelves):
+class MemoryClaims(MemoryLimits):
     """Implements the workers' side of `oncue.ports.claims.ClaimStore` up to the settlement."""
 
     def claim(
@@ -36,11 +36,13 @@ class MemoryClaims(Shelves):
             for queue in queues:
                 self._clear_the_way(queue, now)
             for queue in queues:
-                room = limit - len(claimed)
+                room = self._room(queue.name, limit - len(claimed), now)
                 most = room if reclaimed_limit is None else min(room, reclaimed_limit)
                 lease = queue.lease_seconds if lease_seconds is None else lease_seconds
                 lease_until = now + milliseconds(lease)
-                for record in self._choose(queue, room, most, now):
+                chosen = self._choose(queue, room, most, now)
+                self._spend(queue.name, len(chosen), now)
+                for record in chosen:
                     self._take(record, queue, worker, lease_until, now)
                     claimed.append(record.as_claimed(lease_until))
         return claimed

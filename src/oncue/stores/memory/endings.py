@@ -163,10 +163,7 @@ class MemoryEndings(MemoryClaims):
 
     def next_due(self, queues: Sequence[str]) -> Moment | None:
         with self._lock:
-            open_queues = [name for name in queues if not self._queue(name).paused]
-            moments = [self._lines[name].next_due() for name in open_queues]
-            moments += [self._ranges[n].lease_until for n in open_queues if n in self._ranges]
-            return min((moment for moment in moments if moment is not None), default=None)
+            return min((at for name in queues for at in self._next_dues(name)), default=None)
 
 
 def _write_of(settlement: Settlement) -> tuple[str, object]:

@@ -46,8 +46,10 @@ class MemoryRanges(MemoryClaims):
                 if current is not None:
                     busy.append(current.lease_until)
                     continue
-                records = self._first_ones(queue, limit, cutoff, now)
+                room = self._room(queue.name, limit, now)
+                records = self._first_ones(queue, room, cutoff, now)
                 if records:
+                    self._spend(queue.name, len(records), now)
                     through = hand_over_key(records[-1])
                     self._ranges[queue.name] = Range(dispatcher, now, lease_until, cutoff, through)
                     self._fences[queue.name] += 1

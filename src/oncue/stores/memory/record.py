@@ -76,6 +76,8 @@ class Record:
     attempts: list[Attempt] = field(default_factory=list)
     endings: dict[int, Ending] = field(default_factory=dict)
     """By epoch: every worker's claim that is over."""
+    rule: str | None = None
+    instant: datetime | None = None
     refusals: dict[tuple[int, str], Diagnostic] = field(default_factory=dict)
     """By epoch and kind of write: what was recorded about it, once."""
 
@@ -143,6 +145,8 @@ class Record:
             worker=self.worker,
             lease_until=maybe_datetime(self.lease_until),
             attempt_base=self.attempt_base,
+            rule=self.rule,
+            instant=self.instant,
             schedule=self.schedule,
         )
 
@@ -164,6 +168,10 @@ class Record:
             lease_until=lease_until,
             created_at=self.created_at,
             operations=tuple(self.operations.values()),
+            expires_at=self.expires_at,
+            error=self.error,
+            message=self.message,
+            percent=self.percent,
         )
 
     def as_lapse(self) -> Lapse:
@@ -240,6 +248,8 @@ class Record:
             diagnostics=list(history.diagnostics),
             attempts=list(history.attempts),
             endings=_endings(history),
+            rule=job.rule,
+            instant=job.instant,
         )
 
 

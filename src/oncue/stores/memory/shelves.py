@@ -10,7 +10,8 @@ from threading import RLock
 
 from oncue.core.lifecycle import FINAL, LIVE, TRANSITIONS, State, Verb
 from oncue.core.moment import Moment
-from oncue.core.queue import Queue
+from oncue.core.queue import Queue, default_queue
+from oncue.core.rate import Bucket
 from oncue.ports.store import Listener
 from oncue.stores.memory.line import Line, hand_over_key
 from oncue.stores.memory.record import Record
@@ -50,6 +51,7 @@ class Shelves:
         self._taken: dict[str, Record] = {}
         self._expiring: dict[str, Record] = {}
         self._settings: dict[str, Queue] = {}
+        self._buckets: dict[str, Bucket] = {}
         self._fences: defaultdict[str, int] = defaultdict(int)
         self._ranges: dict[str, Range] = {}
         self._listeners: list[Listener] = []
@@ -93,16 +95,23 @@ class Shelves:
         for record in self._ranges.pop(queue).records.values():
             if record.covered:
                 self._refile(record)
+        self._announce_room(queue)
 
     def _unfile(self, record: Record) -> None:
         self._lines[record.queue].remove(record.id)
-        self._taken.pop(record.id, None)
+        if self._taken.pop(record.id, None) is not None and record.state not in LIVE:
+            self._announce_room(record.queue)
         self._expiring.pop(record.id, None)
         if record.key is not None and self._keys.get((record.queue, record.key)) is record:
             del self._keys[record.queue, record.key]
 
     def _announce(self, queue: str | None, due_at: Moment) -> None:
         self._news[queue] = min(due_at, self._news.get(queue, due_at))
+
+    def _announce_room(self, queue: str) -> None:
+        """At its concurrency, a queue waits for one of its jobs to be no longer under way."""
+        if self._queue(queue).concurrency is not None:
+            self._announce(queue, 0)
 
     def _end(self, record: Record, verb: Verb, now: Moment, *, keep: bool = True) -> None:
         """Move a record to the final state that the verb leads to. What ends without having been
@@ -133,4 +142,4 @@ class Shelves:
         self._end(record, Verb.EXPIRE, now)
 
     def _queue(self, name: str) -> Queue:
-        return self._settings.get(name) or Queue(name)
+        return self._settings.get(name) or default_queue(name)

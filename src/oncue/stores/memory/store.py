@@ -10,10 +10,13 @@ from typing import Any, TypeVar
 from oncue.clock import SystemClock
 from oncue.ports.clock import Clock
 from oncue.ports.store import Listener
+from oncue.stores.memory.access import MemoryAccess
 from oncue.stores.memory.endings import MemoryEndings
+from oncue.stores.memory.events import MemoryEvents
 from oncue.stores.memory.jobs import MemoryJobs
 from oncue.stores.memory.queues import MemoryQueues
 from oncue.stores.memory.ranges import MemoryRanges
+from oncue.stores.memory.rules import MemoryRules
 from oncue.stores.memory.schedules import MemorySchedules
 from oncue.stores.memory.transfer import MemoryTransfer
 
@@ -21,7 +24,15 @@ T = TypeVar("T")
 
 
 class MemoryStore(
-    MemoryJobs, MemoryEndings, MemoryRanges, MemoryQueues, MemorySchedules, MemoryTransfer
+    MemoryJobs,
+    MemoryEndings,
+    MemoryRanges,
+    MemoryQueues,
+    MemoryRules,
+    MemoryEvents,
+    MemorySchedules,
+    MemoryTransfer,
+    MemoryAccess,
 ):
     """Implements `oncue.ports.store.Store` for one process. For tests, for trying things out, and
     as the meaning of the port: where another store answers differently, that one is wrong."""

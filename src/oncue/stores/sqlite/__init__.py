@@ -12,13 +12,16 @@ import apsw
 from oncue.clock import SystemClock
 from oncue.ports.clock import Clock
 from oncue.ports.store import Listener
+from oncue.stores.sqlite.access import AccessTokens
 from oncue.stores.sqlite.claims import Claims
 from oncue.stores.sqlite.connection import file_system, pragma
 from oncue.stores.sqlite.database import WATCH_SECONDS, Database
+from oncue.stores.sqlite.events import Events
 from oncue.stores.sqlite.jobs import Jobs
 from oncue.stores.sqlite.queues import Queues
 from oncue.stores.sqlite.ranges import Ranges
 from oncue.stores.sqlite.reclaims import Reclaims
+from oncue.stores.sqlite.rules import Rules
 from oncue.stores.sqlite.schedules import Schedules
 from oncue.stores.sqlite.statements import load
 from oncue.stores.sqlite.transfer import Transfer
@@ -26,7 +29,9 @@ from oncue.stores.sqlite.transfer import Transfer
 T = TypeVar("T")
 
 
-class SqliteStore(Jobs, Claims, Reclaims, Ranges, Queues, Schedules, Transfer):
+class SqliteStore(
+    Jobs, Claims, Reclaims, Ranges, Queues, Rules, Events, Schedules, Transfer, AccessTokens
+):
     """`oncue.ports.store.Store` on one file. Its clock is the one it was given: on a single machine
     every process reads the same."""
 

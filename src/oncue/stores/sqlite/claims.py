@@ -24,6 +24,7 @@ from oncue.stores.sqlite.fencing import (
     left_behind,
     refuse,
 )
+from oncue.stores.sqlite.limits import room_for
 from oncue.stores.sqlite.reclaims import expire_due, remove
 from oncue.stores.sqlite.statements import load
 
@@ -31,10 +32,11 @@ SQL = load("claims")
 RANKS = load("jobs")["ranks"]
 RANGE = load("ranges")["range"]
 CLOSE_LAPSED = load("ranges")["close_lapsed"]
-PAUSED = load("queues")["paused"]
 FIRST_WAITING_RANK = 10  # below it: reclaimed work
 _PAYLOAD = Claimed._fields.index("payload")
-_CLAIMED = len(Claimed._fields) - 1  # all but `operations` are columns of `due`
+# `due` has n and trail in the place of the operations.
+_N = Claimed._fields.index("operations")
+_TRAIL, _REST = _N + 1, _N + 2
 
 
 class Claims:
@@ -59,8 +61,11 @@ class Claims:
                 if len(taken) >= limit:
                     break
                 lease = queue.lease_seconds if lease_seconds is None else lease_seconds
-                due = _due(tx, queue.name, limit - len(taken), reclaimed_limit, now, lease)
-                taken += _take(tx, queue, worker, due, now, lease)
+                free = room_for(self.db, tx, queue.name, limit - len(taken), now)
+                if free.most:
+                    due = _due(tx, queue.name, free.most, reclaimed_limit, now, lease)
+                    taken += _take(tx, queue, worker, due, now, lease)
+                    free.spend(tx, queue.name, len(due))
             return taken
 
         return self.db.write(claim)
@@ -144,11 +149,22 @@ class Claims:
             refused: dict[int, Refused] = {}
             for kind, group in groupby(enumerate(settlements), key=_kind):
                 items = list(group)
-                if not (kind.completes and _complete_all(tx, items, kind, now)):
+                if not (kind.completes and self._complete_all(tx, items, kind, now)):
                     refused.update(self._settle_each(tx, items, now))
             return refused
 
         return self.db.write(settle)
+
+    def _complete_all(
+        self, tx: apsw.Connection, items: list[tuple[int, Settlement]], kind: _Kind, now: Moment
+    ) -> bool:
+        bounded: list[Any] = []
+        if self.db.bounded_queues:  # asked before: afterwards they may be gone
+            bounded = rows.fetch(tx, SQL["queues_of"], {"ids": rows.texts(o.id for _, o in items)})
+        done = _complete_all(tx, items, kind, now)
+        for [queue] in bounded:
+            self.db.tell_room(queue)
+        return done
 
     def _settle_each(
         self, tx: apsw.Connection, items: Iterable[tuple[int, Settlement]], now: Moment
@@ -172,6 +188,7 @@ class Claims:
 
     def _settle_one(self, tx: apsw.Connection, claim: Held, one: Settlement, now: Moment) -> None:
         own = {"n": claim.n, "now": now}
+        self.db.tell_room(claim.queue)
         if one.verb in (Verb.FAIL, Verb.RETRY, Verb.DROP):
             facts = {"decision": str(one.verb), "error": one.error}
             diagnose(tx, claim, one.code or "failure", one.detail, facts, now)
@@ -249,9 +266,6 @@ def _due(
     lease_seconds: float,
 ) -> list[Sequence[Any]]:
     """The first due jobs of a queue in hand-over order."""
-    paused = rows.first(tx, PAUSED, {"name": queue})
-    if paused is not None and paused[0]:
-        return []
     ranks = [r for r, due in rows.fetch(tx, RANKS, {"queue": queue}) if due <= now]
     if ranks and ranks[0] < FIRST_WAITING_RANK:
         ranks = [rank for rank in ranks if rank < FIRST_WAITING_RANK]
@@ -286,7 +300,7 @@ def _take(
 ) -> list[Claimed]:
     if not due:
         return []
-    ns = [row[_CLAIMED] for row in due]
+    ns = [row[_N] for row in due]
     tx.execute(
         SQL["claim"],
         {
@@ -297,14 +311,13 @@ def _take(
             "timeout_seconds": queue.timeout_seconds,
         },
     )
-    if not any(row[-1] for row in due):
-        nothing = ((),)
-        return [Claimed._make(row[:_CLAIMED] + nothing) for row in due]  # type: ignore[operator]
+    if not any(row[_TRAIL] for row in due):
+        return [Claimed._make((*row[:_N], (), *row[_REST:])) for row in due]
     operations: dict[int, list[Operation]] = defaultdict(list)
     for n, *row in rows.fetch(tx, SQL["operations_of"], {"ns": rows.numbers(ns)}):
         operations[n].append(rows.operation(row))
     return [
-        Claimed._make((*row[:_CLAIMED], tuple(operations.get(row[_CLAIMED], ())))) for row in due
+        Claimed._make((*row[:_N], tuple(operations.get(row[_N], ())), *row[_REST:])) for row in due
     ]
 
 

@@ -34,6 +34,8 @@ class Database:
         prepare(path)
         self.known_queues: set[str] = set()
         """Queues whose rows are certainly there."""
+        self.bounded_queues: set[str] = set()
+        """Queues with a concurrency that this process takes from, as its last claim found them."""
         self._told: dict[str | None, Moment] = {}
         self.writer = Writer(connect(path), path, self._told.clear, self._after_commit)
         self._readers: deque[apsw.Connection] = deque()
@@ -75,6 +77,12 @@ class Database:
         known = self._told.get(queue)
         if known is None or due_at < known:
             self._told[queue] = due_at
+
+    def tell_room(self, queue: str) -> None:
+        """Note, inside a write, that a job of the queue is no longer under way: at its concurrency,
+        that is what everybody here waits for. Other processes notice the commit."""
+        if queue in self.bounded_queues:
+            self.tell(queue, 0)
 
     def watch(self, listener: Listener) -> Callable[[], None]:
         self._listeners = [*self._listeners, listener]

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import json
-from dataclasses import asdict
+from dataclasses import asdict, replace
 
 import apsw
 
 from oncue.core.lifecycle import State
 from oncue.core.moment import Moment
-from oncue.core.queue import Queue, RetryPolicy
+from oncue.core.queue import Queue, RetryPolicy, default_queue
 from oncue.ports.queues import QueueStats
 from oncue.stores.sqlite import rows
 from oncue.stores.sqlite.database import Database
@@ -89,6 +89,8 @@ class Queues:
 
 def _queue(name: str, settings: str, paused: int) -> Queue:
     values = json.loads(settings)
+    if not values:  # never set
+        return replace(default_queue(name), paused=bool(paused))
     if "retry" in values:
         values["retry"] = RetryPolicy(**values["retry"])
     return Queue(name=name, paused=bool(paused), **values)

@@ -14,12 +14,12 @@ from oncue.ports.claims import RangeClaim
 from oncue.stores.sqlite import rows
 from oncue.stores.sqlite.database import Database
 from oncue.stores.sqlite.fencing import diagnose, held_claims
+from oncue.stores.sqlite.limits import limits, room_for
 from oncue.stores.sqlite.reclaims import expire_due, remove
 from oncue.stores.sqlite.statements import load
 
 SQL = load("ranges")
 RANKS = load("jobs")["ranks"]
-PAUSED = load("queues")["paused"]
 
 
 class Ranges:
@@ -49,8 +49,10 @@ class Ranges:
                 if held is not None:
                     busy.append(held["lease_until"])
                     continue
-                jobs, rank = _first_due(tx, queue.name, limit, until, now)
+                free = room_for(self.db, tx, queue.name, limit, now)
+                jobs, rank = _first_due(tx, queue.name, free.most, until, now)
                 if jobs:
+                    free.spend(tx, queue.name, len(jobs))
                     lease_until = now + round(lease_seconds * 1000)
                     last = jobs[-1]
                     record = {
@@ -101,6 +103,7 @@ class Ranges:
                 _fail(tx, queue, job_id, error, own)
             if len(delivered) + len(refused) < len(claim.jobs):
                 self.db.tell(queue.name, 0)
+            self.db.tell_room(queue.name)
             return True
 
         return self.db.write(settle)
@@ -126,8 +129,7 @@ def _first_due(
     of them."""
     jobs: list[Delivery] = []
     last = 0
-    paused = rows.first(tx, PAUSED, {"name": queue})
-    if paused is not None and paused[0]:
+    if not limit:
         return jobs, last
     bounds = {"queue": queue, "until": until, "now": now}
     room = rows.BATCH_BYTES
@@ -184,9 +186,13 @@ def waiting_dues(tx: apsw.Connection, queue: str) -> list[Moment]:
 
 def _next_dues(tx: apsw.Connection, queue: str) -> list[Moment]:
     """When something of this queue can be taken: when it is due, or, inside an open range, when
-    the lease ends and it may be taken over."""
-    paused = rows.first(tx, PAUSED, {"name": queue})
-    if paused is not None and paused[0]:
+    the lease ends and it may be taken over; never before its rate allows it."""
+    own = limits(tx, queue)
+    if own.paused:
         return []
     held = _open_range(tx, queue)
-    return waiting_dues(tx, queue) + ([] if held is None else [held["lease_until"]])
+    dues = [] if own.is_full(tx, queue) else waiting_dues(tx, queue)
+    if held is not None:
+        dues.append(held["lease_until"])
+    turn_at = own.next_turn_at()
+    return [max(due, turn_at) for due in dues]

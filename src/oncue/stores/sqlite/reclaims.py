@@ -70,6 +70,7 @@ class Reclaims:
         now: Moment,
     ) -> None:
         own = {"n": claim.n, "now": now}
+        self.db.tell_room(claim.queue)
         diagnose(tx, claim, verdict.code, verdict.detail, facts_of(lapse, verdict, now), now)
         error = None if verdict.verb is Verb.RECLAIM else verdict.detail
         keep_attempt(tx, {**own, "outcome": "reclaimed", "error": error})

@@ -9,6 +9,7 @@ from typing import Any
 
 import apsw
 
+from oncue.core import stamp
 from oncue.core.job import Attempt, Diagnostic, Job, Operation
 from oncue.core.lifecycle import State
 from oncue.core.moment import maybe_datetime, to_datetime
@@ -58,7 +59,9 @@ def job(row: Sequence[Any]) -> Job:
         worker=row[21],
         lease_until=maybe_datetime(row[22]),
         attempt_base=row[23],
-        schedule=row[24],
+        rule=row[24],
+        instant=None if row[25] is None else stamp.to_datetime(row[25]),
+        schedule=row[26],
     )
 
 

@@ -10,6 +10,7 @@ from typing import Any
 
 import apsw
 
+from oncue.core import stamp
 from oncue.core.dossier import Dossier
 from oncue.core.errors import KeyTaken
 from oncue.core.job import Attempt, History
@@ -23,7 +24,7 @@ from oncue.stores.sqlite.statements import load
 SQL = load("transfer")
 OPERATIONS_OF = load("claims")["operations_of"]
 ENSURE_QUEUE = load("queues")["ensure"]
-_JOB = 25  # columns of `export` that make a Job; what follows is the rest of the dossier
+_JOB = 27  # columns of `export` that make a Job; what follows is the rest of the dossier
 
 
 class Transfer:
@@ -95,7 +96,8 @@ def _admit(tx: apsw.Connection, dossier: Dossier) -> int:
         *(job.result_json, job.error, job.message, job.percent, int(job.cancel_requested)),
         *(job.epoch, job.worker, _ms(job.lease_until), job.attempt_base, claimed_at),
         *(dossier.digest, _ms(dossier.overlong_at), dossier.strikes, int(dossier.ahead)),
-        *(int(dossier.hidden), int(trail), job.schedule),
+        *(int(dossier.hidden), int(trail), job.rule),
+        *(None if job.instant is None else stamp.from_datetime(job.instant), job.schedule),
     )
     try:
         tx.execute(SQL["admit"], row)

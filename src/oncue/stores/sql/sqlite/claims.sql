@@ -1,6 +1,6 @@
 -- name: due
 SELECT id, queue, due_at, payload, priority, owner, key, attempt + 1, attempt_base, max_attempts,
-  timeout_seconds, epoch + 1, :now, :lease_until, created_at, n, trail
+  timeout_seconds, epoch + 1, :now, :lease_until, created_at, n, trail, expires_at, error, message, percent
 FROM jobs AS j
 WHERE state = 'scheduled' AND queue = :queue AND rank = :rank AND due_at <= :now
   AND (expires_at IS NULL OR expires_at > :now)
@@ -8,7 +8,7 @@ ORDER BY due_at, id LIMIT :limit;
 
 -- name: due_uncovered
 SELECT id, queue, due_at, payload, priority, owner, key, attempt + 1, attempt_base, max_attempts,
-  timeout_seconds, epoch + 1, :now, :lease_until, created_at, n, trail
+  timeout_seconds, epoch + 1, :now, :lease_until, created_at, n, trail, expires_at, error, message, percent
 FROM jobs AS j
 WHERE state = 'scheduled' AND queue = :queue AND rank = :rank AND due_at <= :now
   AND (expires_at IS NULL OR expires_at > :now)
@@ -41,6 +41,9 @@ WHERE n IN carray(:ns);
 -- name: hand_over
 UPDATE jobs SET lease_until = NULL, updated_at = :now
 WHERE n IN carray(:ns) AND state = 'dispatched';
+
+-- name: queues_of
+SELECT DISTINCT queue FROM jobs WHERE id IN carray(:ids);
 
 -- name: complete_all
 UPDATE jobs SET state = 'succeeded', finished_at = :now, updated_at = :now,

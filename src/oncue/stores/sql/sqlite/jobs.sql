@@ -3,12 +3,17 @@ INSERT INTO jobs (id, queue, due_at, payload, priority, created_at, updated_at, 
                   expires_at, max_attempts, timeout_seconds, digest)
 VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?6, ?7, ?8, ?9, ?10, ?11, ?12);
 
+-- name: insert_fired
+INSERT INTO jobs (id, queue, due_at, payload, priority, created_at, updated_at, rule, instant)
+VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?6, ?7, ?8);
+
 -- name: columns
 j.id, j.queue,
 CASE WHEN j.state = 'scheduled' AND r.queue IS NOT NULL THEN 'dispatched' ELSE j.state END,
 j.due_at, j.payload, j.priority, j.attempt, j.created_at, j.updated_at, j.owner, j.key,
 j.expires_at, j.max_attempts, j.timeout_seconds, j.finished_at, j.result, j.error, j.message,
-j.percent, j.cancel_requested, j.epoch, j.worker, j.lease_until, j.attempt_base, j.schedule
+j.percent, j.cancel_requested, j.epoch, j.worker, j.lease_until, j.attempt_base, j.rule, j.instant,
+j.schedule
 
 -- name: with_range
 jobs AS j LEFT JOIN ranges AS r ON r.queue = j.queue AND j.state = 'scheduled'

@@ -12,8 +12,21 @@ ON CONFLICT (name) DO UPDATE SET settings = excluded.settings;
 INSERT INTO queues (name, paused) VALUES (:name, :paused)
 ON CONFLICT (name) DO UPDATE SET paused = excluded.paused;
 
--- name: paused
-SELECT paused FROM queues WHERE name = :name;
+-- name: limits
+SELECT paused, rate_per_second, concurrency, turns, filled_at FROM queues WHERE name = :name;
+
+-- name: put_bucket
+UPDATE queues SET turns = :turns, filled_at = :at WHERE name = :name;
+
+-- name: count_live
+SELECT count(*) FROM (
+  SELECT 1 FROM jobs WHERE state IN ('dispatched', 'executing') AND queue = :queue LIMIT :limit);
+
+-- name: count_covered_in_rank
+SELECT count(*) FROM (
+  SELECT 1 FROM jobs
+  WHERE state = 'scheduled' AND queue = :queue AND rank = :rank AND (due_at, id) <= (:due_at, :id)
+  LIMIT :limit);
 
 -- name: count_waiting
 SELECT count(*) FROM jobs WHERE state = 'scheduled' AND queue = :queue;

@@ -1,0 +1,1 @@
+"""The HTTP edge: parse, ask the scheduler, render."""

@@ -1,0 +1,224 @@
+"""`POST /jobs/batch`: many jobs in one request, as a stream.
+
+The body is read block by block and never as a whole: a block is split, taken in and stored before
+the next is asked for, so memory does not grow with the body and a client that is too fast waits. A
+thread of its own does that; the loop goes on answering others.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import AsyncIterator, Iterator
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from oncue.api import problem as problems
+from oncue.api.elements import BYTE_ORDER_MARK, LIMIT, Elements, Lines, Splitter
+from oncue.api.jobs import derived_id, idempotency_key, key_reused, new_job
+from oncue.api.problem import Problem
+from oncue.api.request import JSON_TYPE, Answer, Gone, Request, json_answer
+from oncue.api.routing import Operation
+from oncue.api.unreadable import unreadable
+from oncue.core.access import Scope
+from oncue.core.errors import InvalidInput, OncueError, StoreError, TooLarge
+from oncue.core.job import NewJob
+from oncue.ports.jobs import Clash
+from oncue.scheduler import IDS_KEPT, Scheduler, answer
+
+if TYPE_CHECKING:
+    from oncue.api.service import Service
+
+LINE_TYPES = ("application/x-ndjson", "application/jsonl", "application/jsonlines")
+BLOCK = 512 * 1024  # bytes that are taken in at once,
+CHUNK = 5000  # and lines that are stored at once
+REJECTED_KEPT = 1000
+
+_read = msgspec.json.Decoder().decode
+logger = logging.getLogger("oncue.http")
+
+
+async def batch(service: Service, request: Request) -> Answer:
+    request.query()
+    key = idempotency_key(request)
+    _refuse_encoded(request)
+    arriving: Arriving | None = None
+    try:
+        async for block in _blocks(request):
+            if arriving is None:
+                arriving = Arriving(service.cue, _splitter(request), key)
+                block = block.removeprefix(BYTE_ORDER_MARK)
+            await service.take_in(arriving.take, block)
+        arriving = arriving or Arriving(service.cue, Lines(), key)
+        await service.take_in(arriving.end)
+    except StoreError as error:
+        logger.error("%s: %s", request.id, error, extra={"request_id": request.id})
+        raise _interrupted(arriving) from None
+    return json_answer(arriving.members())
+
+
+async def _blocks(request: Request) -> AsyncIterator[bytes]:
+    """The body in large blocks. When the client leaves, what had arrived comes first."""
+    parts: list[bytes] = []
+    size = 0
+    try:
+        async for part in request.parts():
+            parts.append(part)
+            size += len(part)
+            if size >= BLOCK:
+                yield b"".join(parts)
+                parts, size = [], 0
+    except Gone:
+        if parts:
+            yield b"".join(parts)
+        raise
+    if parts:
+        yield b"".join(parts)
+
+
+def _splitter(request: Request) -> Splitter:
+    given = request.require_media_type((*LINE_TYPES, JSON_TYPE))
+    return Elements() if given == JSON_TYPE else Lines()
+
+
+def _refuse_encoded(request: Request) -> None:
+    encoding = (request.header(b"content-encoding") or "identity").strip().lower()
+    if encoding != "identity":
+        raise Problem(
+            415,
+            "unsupported-media-type",
+            f"The body's Content-Encoding is {encoding!r}; send it as it is.",
+            headers={"accept-encoding": "identity"},
+        )
+
+
+def _interrupted(arriving: Arriving | None) -> Problem:
+    accepted = 0 if arriving is None else arriving.accepted
+    return Problem(
+        503,
+        "store-unavailable",
+        f"The store cannot answer now. {accepted:,} jobs of this batch are stored for certain. "
+        "With an Idempotency-Key, send the whole batch again: it stores only what is missing.",
+        headers={"retry-after": "1"},
+        accepted=accepted,
+    )
+
+
+class Arriving:
+    """A batch under way, and what has become of its lines so far."""
+
+    def __init__(self, cue: Scheduler, splitter: Splitter, key: str | None) -> None:
+        """`key`: the idempotency key, if there is one."""
+        self.accepted = 0
+        self.existing = 0
+        self.rejected_count = 0
+        self.rejected: list[dict[str, Any]] = []
+        self._ids: dict[int, str | None] = {}  # by line; None for rejected
+        self._jobs_seen = 0
+        self._cue = cue
+        self._splitter = splitter
+        self._key = key
+        self._line = 0
+
+    def take(self, block: bytes) -> None:
+        """Store the jobs that this block completes."""
+        self._store_all(self._splitter.feed(block))
+
+    def end(self) -> None:
+        """The body is complete."""
+        self._store_all(self._splitter.end())
+        if self._splitter.trouble is not None:
+            self._line += 1
+            self._count({self._line: _malformed(self._splitter.trouble)}, {})
+
+    def members(self) -> dict[str, Any]:
+        return {
+            "accepted": self.accepted,
+            "existing": self.existing,
+            "rejected_count": self.rejected_count,
+            "rejected": self.rejected,
+            "ids": [self._ids[line] for line in sorted(self._ids)],
+        }
+
+    def _store_all(self, texts: list[bytes | None]) -> None:
+        for start in range(0, len(texts), CHUNK):
+            refused: dict[int, Problem] = {}
+            jobs = dict(self._taken_in(texts[start : start + CHUNK], refused))
+            stored = self._store(jobs, refused)
+            self._count(refused, stored)
+
+    def _taken_in(
+        self, texts: list[bytes | None], refused: dict[int, Problem]
+    ) -> Iterator[tuple[int, NewJob]]:
+        """The jobs by their lines; those that are none go to `refused`."""
+        now, key = self._cue.clock.now(), self._key
+        line = self._line
+        self._line += len(texts)
+        for text in texts:
+            line += 1
+            try:
+                if text is None:
+                    raise TooLarge(f"longer than {LIMIT:,} bytes.")
+                yield line, new_job(_read(text), now, key and derived_id(key, line))
+            except InvalidInput as problem:
+                refused[line] = problems.of(problem)
+            except (msgspec.DecodeError, UnicodeError, RecursionError) as problem:
+                assert text is not None
+                if text.strip() or not self._splitter.ignores_blank:
+                    refused[line] = _unreadable(text, problem)
+
+    def _store(self, jobs: dict[int, NewJob], refused: dict[int, Problem]) -> dict[int, str]:
+        """The ids by lines; clashes with what is there go to `refused`."""
+        if not jobs:
+            return {}
+        new = list(jobs.values())
+        clashes = self._cue.store.insert(new, self._cue.clock.now())
+        self._cue.telemetry.created(len(new) - len(clashes))
+        stored = {line: job.id for line, job in jobs.items()}
+        lines = list(jobs) if clashes else []
+        for position, clash in clashes.items():
+            line = lines[position]
+            try:
+                stored[line] = self._answered(new[position], clash)
+                self.existing += 1
+            except OncueError as problem:
+                refused[line] = problems.of(problem)
+                del stored[line]
+            except Problem as problem:
+                refused[line] = problem
+                del stored[line]
+        return stored
+
+    def _answered(self, new: NewJob, clash: Clash) -> str:
+        if clash.kind == "id taken" and self._key is not None:
+            raise key_reused()
+        return answer(new, clash).id
+
+    def _count(self, refused: dict[int, Problem], stored: dict[int, str]) -> None:
+        self.accepted += len(stored)
+        self.rejected_count += len(refused)
+        for line in sorted(refused)[: REJECTED_KEPT - len(self.rejected)]:
+            problem = refused[line]
+            told = {"line": line, "status": problem.status, "detail": problem.detail}
+            self.rejected.append(told)
+        if self.accepted + self.rejected_count <= IDS_KEPT:
+            self._ids |= stored
+            self._ids |= dict.fromkeys(refused)
+        else:
+            self._ids.clear()
+
+
+def _unreadable(text: bytes, problem: Exception) -> Problem:
+    told = unreadable(text, problem)
+    if told.status != 400 or isinstance(problem, RecursionError):
+        return told
+    return _malformed(f"not JSON in UTF-8: {str(problem).rstrip('.')}.")
+
+
+def _malformed(detail: str) -> Problem:
+    return Problem(400, "malformed", detail)
+
+
+OPERATIONS = [
+    Operation("POST", "/jobs/batch", batch, Scope.WRITE, "Create many jobs, streamed"),
+]

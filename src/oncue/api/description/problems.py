@@ -1,0 +1,156 @@
+"""Every status that tells of a problem, with an example of each kind it comes in."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+from oncue.api.description.about import About
+from oncue.api.description.samples import FENCED, ID
+from oncue.api.problem import Problem, invalid
+from oncue.api.routing import Operation
+
+
+class Refusal(NamedTuple):
+    """`name` is that of the component in OpenAPI."""
+
+    name: str
+    text: str
+    examples: tuple[Problem, ...]
+    headers: tuple[str, ...] = ()
+
+    def members(self) -> dict[str, dict[str, Any]]:
+        """The bodies, by kind."""
+        told = {problem.kind: problem.members() for problem in self.examples}
+        return told | ({"fenced": FENCED} if self.name == "Conflict" else {})
+
+
+REFUSALS = {
+    400: Refusal(
+        "Malformed",
+        "The request cannot be read: broken JSON, not UTF-8.",
+        (Problem(400, "malformed", "The body is not JSON in UTF-8: JSON is malformed."),),
+    ),
+    401: Refusal(
+        "Unauthenticated",
+        "An access token is needed.",
+        (
+            Problem(
+                401,
+                "unauthenticated",
+                "Send Authorization: Bearer TOKEN with a token made by 'oncue token create'.",
+            ),
+        ),
+        ("WWW-Authenticate",),
+    ),
+    403: Refusal(
+        "Forbidden",
+        "The access token lacks the scope; or, where no token is configured, the request comes "
+        "from somewhere else than this machine.",
+        (
+            Problem(
+                403,
+                "forbidden",
+                "This token lacks the scope 'write'. Make one that has it: "
+                "oncue token create --scope write",
+            ),
+            Problem(403, "refused-origin", "A page of another site may not change anything here."),
+        ),
+    ),
+    404: Refusal(
+        "NotFound",
+        "There is no such thing.",
+        (
+            Problem(
+                404,
+                "not-found",
+                f"there is no job '{ID}'; it may be finished and past retention.",
+            ),
+        ),
+    ),
+    408: Refusal(
+        "RequestTimeout",
+        "The body did not arrive in time.",
+        (Problem(408, "request-timeout", "The body did not arrive in time."),),
+    ),
+    409: Refusal(
+        "Conflict",
+        "The request is right, but not now. Nothing was changed.",
+        (
+            Problem(
+                409,
+                "illegal-state",
+                f"cannot cancel job {ID}: it is succeeded.",
+                state="succeeded",
+            ),
+            Problem(409, "id-taken", "another job with other members has this id."),
+            Problem(409, "key-taken", "an unfinished job of this queue has this key."),
+            Problem(409, "conflict", "this operation has another result already; it is kept."),
+        ),
+    ),
+    413: Refusal(
+        "TooLarge",
+        "A payload or a result beyond 256 KiB, or a body beyond what is read.",
+        (
+            Problem(
+                413, "too-large", "The body is too large; at most 2,097,152 bytes are read here."
+            ),
+        ),
+    ),
+    415: Refusal(
+        "UnsupportedMediaType",
+        "The body is not of a media type that is read here.",
+        (
+            Problem(
+                415,
+                "unsupported-media-type",
+                "The body's media type is 'text/plain'; send Content-Type: application/json.",
+            ),
+        ),
+    ),
+    422: Refusal(
+        "Invalid",
+        "Well formed but not valid: `errors` names the places. Unknown members and unknown query "
+        "parameters are refused, too.",
+        (
+            invalid("must be a whole number from 0 to 9.", "/priority"),
+            Problem(
+                422,
+                "idempotency-key-reused",
+                "This Idempotency-Key was sent before with other members. Use a new key for a new "
+                "job.",
+                errors=[
+                    {
+                        "pointer": "",
+                        "detail": "not the members that this key was first sent with.",
+                    }
+                ],
+            ),
+        ),
+    ),
+    503: Refusal(
+        "StoreUnavailable",
+        "The store cannot answer now. Try again in a moment.",
+        (
+            Problem(
+                503,
+                "store-unavailable",
+                "The store cannot answer now; nothing was lost. Try again in a moment.",
+            ),
+        ),
+        ("Retry-After",),
+    ),
+}
+
+
+def statuses(operation: Operation, about: About) -> list[int]:
+    """The problems that an operation can be answered with."""
+    found = {403, 422, *about.problems}
+    if "{" in operation.path or about.sent or about.parameters:
+        found.add(400)
+    if operation.scope is not None or about.claim:
+        found.add(401)
+    if about.sent is not None:
+        found |= {408, 413, 415}
+    if not about.static:
+        found.add(503)
+    return sorted(found)

@@ -1,0 +1,154 @@
+"""Workers of pulled queues: claim, report, settle."""
+
+from __future__ import annotations
+
+from oncue.api import answers, shapes
+from oncue.api.description.about import About, Answered, json
+from oncue.api.description.samples import FENCED, ID, OPERATION, TAKEN, TOKEN
+
+TAG = "Workers"
+_LEASE = "2026-12-01T12:01:00.004Z"
+_CLAIMS = {"items": [{**TAKEN, "token": TOKEN, "lease_until": _LEASE, "operations": []}]}
+_PROVED = "Authorised by the token of the claim. Repeating it with the same token is harmless."
+
+ABOUT = {
+    ("POST", "/queues/{queue}/claim"): About(
+        "claimJobs",
+        TAG,
+        "Takes due jobs under a lease, for work on them to be reported with their tokens. With "
+        "`wait_seconds` the answer waits for the first due job, at most so long. Nothing to do is "
+        "an empty list.",
+        {200: Answered("What was taken.", answers.Claims, _CLAIMS)},
+        json(shapes.Claim, {"limit": 10, "wait_seconds": 20, "worker": "mailer-1"}),
+    ),
+    ("POST", "/claim"): About(
+        "claimJobsOfQueues",
+        TAG,
+        "As for one queue; the queues take turns.",
+        {200: Answered("What was taken.", answers.Claims, _CLAIMS)},
+        json(
+            shapes.ClaimAny,
+            {"queues": ["mail", "letters"], "limit": 10, "wait_seconds": 20, "worker": "mailer-1"},
+            required=True,
+        ),
+    ),
+    ("POST", "/jobs/{id}/start"): About(
+        "startJob",
+        TAG,
+        f"Optional: any other report implies it. {_PROVED}",
+        {200: Answered("Begun.", answers.JobState, {"id": ID, "state": "executing"})},
+        json(shapes.Start, {"token": TOKEN}, required=True),
+        problems=(404, 409),
+        claim=True,
+    ),
+    ("POST", "/jobs/{id}/heartbeat"): About(
+        "heartbeatJob",
+        TAG,
+        "Renews the lease. Send one every third of a lease, and stop working when "
+        f"`cancel_requested` is true or the answer is a problem. {_PROVED}",
+        {
+            200: Answered(
+                "The claim holds.",
+                answers.Touched,
+                {"lease_until": _LEASE, "cancel_requested": False},
+            )
+        },
+        json(
+            shapes.Heartbeat,
+            {"token": TOKEN, "message": "3 of 10 letters", "percent": 30},
+            required=True,
+        ),
+        problems=(404, 409),
+        claim=True,
+    ),
+    ("PUT", "/jobs/{id}/operations/{name}"): About(
+        "reportOperation",
+        TAG,
+        "A step that has succeeded is not done again by the next attempt, which is given its "
+        f"result with the claim. Another result than the first is refused. {_PROVED}",
+        {200: Answered("The step.", answers.JobOperation, OPERATION)},
+        json(
+            shapes.OperationReport,
+            {"token": TOKEN, "state": "succeeded", "result": {"receipt": 1001}, "percent": 100},
+            required=True,
+        ),
+        problems=(404, 409),
+        claim=True,
+    ),
+    ("POST", "/jobs/{id}/complete"): About(
+        "completeJob",
+        TAG,
+        "With the token of the claim; without one, with an access token of scope `admin`, which "
+        f"vouches for the present claim. {_PROVED}",
+        {200: Answered("Done.", answers.JobState, {"id": ID, "state": "succeeded"})},
+        json(shapes.Complete, {"token": TOKEN, "result": {"message_id": "a1"}}),
+        problems=(404, 409),
+        claim=True,
+    ),
+    ("POST", "/jobs/{id}/fail"): About(
+        "failJob",
+        TAG,
+        "Due again after a pause while attempts remain, else failed. `retry_after` replaces the "
+        f"queue's back-off. {_PROVED}",
+        {
+            200: Answered(
+                "What became of the job.", answers.JobState, {"id": ID, "state": "scheduled"}
+            )
+        },
+        json(
+            shapes.Fail,
+            {"token": TOKEN, "error": "the mail server did not answer", "retry_after": 30},
+            required=True,
+        ),
+        problems=(404, 409),
+        claim=True,
+    ),
+    ("POST", "/jobs/{id}/release"): About(
+        "releaseJob",
+        TAG,
+        f"For a clean shutdown: due again at once, the attempt does not count. {_PROVED}",
+        {
+            200: Answered(
+                "What became of the job.", answers.JobState, {"id": ID, "state": "scheduled"}
+            )
+        },
+        json(shapes.Release, {"token": TOKEN}, required=True),
+        problems=(404, 409),
+        claim=True,
+    ),
+    ("POST", "/settle"): About(
+        "settleJobs",
+        TAG,
+        "Up to 1,000 ends in one request. Each is applied or refused by itself.",
+        {
+            200: Answered(
+                "An answer for each, in order.",
+                answers.SettledItems,
+                {
+                    "items": [
+                        {"id": ID, "state": "succeeded"},
+                        {"id": "order-7", "problem": FENCED},
+                    ]
+                },
+            )
+        },
+        json(
+            shapes.Settle,
+            {"items": [{"id": ID, "token": TOKEN, "outcome": "complete", "result": 42}]},
+            required=True,
+        ),
+    ),
+    ("POST", "/heartbeat"): About(
+        "heartbeatJobs",
+        TAG,
+        "Up to 1,000 signs of life in one request. Each is applied or refused by itself.",
+        {
+            200: Answered(
+                "An answer for each, in order.",
+                answers.BeatenItems,
+                {"items": [{"id": ID, "lease_until": _LEASE, "cancel_requested": False}]},
+            )
+        },
+        json(shapes.Heartbeats, {"items": [{"id": ID, "token": TOKEN}]}, required=True),
+    ),
+}

@@ -1,0 +1,70 @@
+"""Who may ask what: API tokens where there are any, else this machine only."""
+
+from __future__ import annotations
+
+import re
+
+from oncue.access import Access
+from oncue.api.problem import Problem
+from oncue.api.request import Request
+from oncue.core.access import Scope, allows
+
+EVERYTHING = frozenset(Scope)
+SAFE = ("GET", "HEAD", "OPTIONS")
+_LOCAL = re.compile(r"(localhost|127\.0\.0\.1|\[::1\])(:\d{1,5})?", re.ASCII | re.IGNORECASE)
+
+
+class Guard:
+    """`open_to_all`: without any token configured, whoever reaches the server may do everything.
+    Only for a server that listens on loopback alone."""
+
+    def __init__(self, access: Access, *, open_to_all: bool) -> None:
+        self._access = access
+        self._open_to_all = open_to_all
+
+    def scopes(self, request: Request) -> frozenset[Scope] | None:
+        """What the caller may do; None: nobody knows who it is. Refuses what a browser was tricked
+        into sending."""
+        if self._open_to_all and not self._access.configured:
+            _require_local(request)
+            return EVERYTHING
+        kind, _, bearer = (request.header(b"authorization") or "").partition(" ")
+        if kind.lower() != "bearer":
+            return None
+        return self._access.scopes_of(bearer.strip())
+
+
+def identified(scopes: frozenset[Scope] | None) -> frozenset[Scope]:
+    """The scopes of somebody who is known."""
+    if scopes is None:
+        raise Problem(
+            401,
+            "unauthenticated",
+            "Send Authorization: Bearer TOKEN with a token made by 'oncue token create'.",
+            headers={"www-authenticate": 'Bearer realm="oncue"'},
+        )
+    return scopes
+
+
+def require(scopes: frozenset[Scope] | None, wanted: Scope) -> None:
+    if not allows(identified(scopes), wanted):
+        raise Problem(
+            403,
+            "forbidden",
+            f"This token lacks the scope '{wanted.value}'. Make one that has it: "
+            f"oncue token create --scope {wanted.value}",
+        )
+
+
+def _require_local(request: Request) -> None:
+    """A page from elsewhere can make a browser ask this server, by a name that resolves here or
+    by a form; neither looks like this machine asking."""
+    if not _LOCAL.fullmatch(request.header(b"host") or ""):
+        raise Problem(
+            403,
+            "refused-origin",
+            "Without API tokens only localhost, 127.0.0.1 and [::1] are answered as Host. "
+            "Make a token with 'oncue token create' to be reachable by other names.",
+        )
+    if request.method not in SAFE and request.header(b"sec-fetch-site") == "cross-site":
+        raise Problem(403, "refused-origin", "A page of another site may not change anything here.")

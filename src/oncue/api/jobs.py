@@ -1,0 +1,272 @@
+"""Jobs over HTTP: create, look, change."""
+
+from __future__ import annotations
+
+import hashlib
+from base64 import urlsafe_b64decode, urlsafe_b64encode
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from oncue import intake, wire
+from oncue.api import shapes
+from oncue.api.problem import Problem, invalid
+from oncue.api.request import Answer, Request, decoded, json_answer
+from oncue.api.routing import Operation
+from oncue.api.unreadable import escaped, unreadable
+from oncue.core import ids, moment
+from oncue.core.access import Scope
+from oncue.core.errors import InvalidInput
+from oncue.core.job import JobFilter, NewJob, Position
+from oncue.core.lifecycle import State
+from oncue.core.queue import check_queue_name
+from oncue.scheduler import answer as answer_to
+from oncue.scheduler import given
+
+if TYPE_CHECKING:
+    from oncue.api.service import Service
+
+MEMBERS = ["due_at" if name == "at" else name for name in intake.MEMBERS]
+_ALLOWED = frozenset(MEMBERS)
+LIMIT, MOST = 50, 500
+KEY_LENGTH = 255
+FILTERS = ("queue", "state", "owner", "key", "due_after", "due_before")
+
+_read_any = msgspec.json.Decoder().decode
+_write = msgspec.json.Encoder().encode
+_patch = msgspec.json.Decoder(shapes.Patch)
+_nothing = msgspec.json.Decoder(shapes.Nothing)
+
+
+# -- creating --------------------------------------------------------------------------------------
+
+
+async def create(service: Service, request: Request) -> Answer:
+    request.query()
+    body = await request.body()
+    key = idempotency_key(request)
+    try:
+        members = _read_any(body) if body else {}
+    except (msgspec.DecodeError, UnicodeError, RecursionError) as problem:
+        raise unreadable(body, problem) from None
+    new = new_job(members, service.clock.now(), key and derived_id(key))
+    return await store(service, request, new, key)
+
+
+async def store(service: Service, request: Request, new: NewJob, key: str | None) -> Answer:
+    """Store a job and tell what became of it."""
+    clash = await service.acue.insert(new)
+    if clash is None:
+        return _created(request, 201, wire.created_members(new))
+    if clash.kind == "id taken" and key is not None:
+        raise key_reused()
+    job = answer_to(new, clash)
+    repeated = key is not None and job.id == new.id
+    return _created(request, 201 if repeated else 200, wire.job_members(job))
+
+
+def _created(request: Request, status: int, members: dict[str, Any]) -> Answer:
+    request.job_id = members["id"]
+    return Answer(status, _write(members), headers={"location": f"/jobs/{request.job_id}"})
+
+
+def new_job(members: Any, now: moment.Moment, derived: str | None = None) -> NewJob:
+    """The job that a body describes; `derived` is the id that its idempotency key gives it."""
+    if members.__class__ is not dict:
+        raise InvalidInput("a job is a JSON object.")
+    if not members.keys() <= _ALLOWED:
+        raise _unknown_member(members.keys() - _ALLOWED)
+    if None in members.values():
+        members = given(members)
+    if derived is not None:
+        if "id" in members:
+            raise InvalidInput("give either an id or an Idempotency-Key, not both.", "/id")
+        members["id"] = derived
+    if "due_at" not in members:
+        return intake.new_job(members, now)
+    members["at"] = members.pop("due_at")
+    try:
+        return intake.new_job(members, now)
+    except InvalidInput as problem:
+        raise _at_due_at(problem) from None
+
+
+def _at_due_at(problem: InvalidInput) -> InvalidInput:
+    """The same problem, its place named as it is over HTTP."""
+    return InvalidInput(problem.detail, "/due_at") if problem.pointer == "/at" else problem
+
+
+def idempotency_key(request: Request) -> str | None:
+    """What makes repeating a request harmless, if the client sent it."""
+    key = request.header(b"idempotency-key")
+    if key is None:
+        return None
+    if not 1 <= len(key) <= KEY_LENGTH or not key.isascii() or not key.isprintable():
+        raise Problem(
+            400, "malformed", f"An Idempotency-Key is 1 to {KEY_LENGTH} printable ASCII characters."
+        )
+    return key
+
+
+def derived_id(key: str, line: int = 0) -> str:
+    """The id of the job that this key (and line of a batch) stands for."""
+    return "i" + hashlib.blake2b(f"{line}\n{key}".encode(), digest_size=20).hexdigest()
+
+
+def key_reused() -> Problem:
+    return Problem(
+        422,
+        "idempotency-key-reused",
+        "This Idempotency-Key was sent before with other members. Use a new key for a new job.",
+        errors=[{"pointer": "", "detail": "not the members that this key was first sent with."}],
+    )
+
+
+def _unknown_member(names: set[str]) -> InvalidInput:
+    known = ", ".join(MEMBERS)
+    return InvalidInput(
+        f"there is no such member; the members of a job are {known}.", f"/{escaped(min(names))}"
+    )
+
+
+# -- looking ---------------------------------------------------------------------------------------
+
+
+async def show(service: Service, request: Request) -> Answer:
+    request.query()
+    [request.job_id] = [job_id] = request.parameters
+    cue = service.cue
+
+    def read() -> dict[str, Any]:
+        job = cue.job(job_id)
+        told = wire.job_members(job) | wire.standing_members(job)
+        return told | wire.history_members(cue.history(job_id))
+
+    return json_answer(await service.read(read))
+
+
+async def listing(service: Service, request: Request) -> Answer:
+    query = request.query((*FILTERS, "limit", "cursor"))
+    limit, after = paging(query)
+    page = await service.read(service.cue.page, job_filter(query), after, limit)
+    items = [wire.job_members(job) | wire.standing_members(job) for job in page.items]
+    return json_answer({"items": items, "next_cursor": cursor(page.next)})
+
+
+def job_filter(query: dict[str, str]) -> JobFilter:
+    """Which jobs a query asks for."""
+    try:
+        state = State(query["state"]) if "state" in query else None
+    except ValueError:
+        raise invalid(f"must be one of {', '.join(State)}.", "?state") from None
+    queue = query.get("queue")
+    return JobFilter(
+        None if queue is None else check_queue_name(queue, "?queue"),
+        state,
+        intake.label(query.get("owner"), "?owner"),
+        intake.label(query.get("key"), "?key"),
+        moment_of(query, "due_after"),
+        moment_of(query, "due_before"),
+    )
+
+
+def moment_of(query: dict[str, str], name: str) -> moment.Moment | None:
+    """The moment that a query parameter names, if it was sent."""
+    # A plus sign in a query means a space, and everybody forgets to encode it.
+    return moment.parse(query[name].replace(" ", "+"), f"?{name}") if name in query else None
+
+
+def paging(query: dict[str, str]) -> tuple[int, Position | None]:
+    """How many, and after what."""
+    return limit_of(query), _position(query.get("cursor"))
+
+
+def limit_of(query: dict[str, str]) -> int:
+    text = query.get("limit", str(LIMIT))
+    if not (text.isascii() and text.isdecimal() and len(text) <= 9 and 1 <= int(text) <= MOST):
+        raise invalid(f"must be a whole number from 1 to {MOST}.", "?limit")
+    return int(text)
+
+
+def cursor(position: Position | None) -> str | None:
+    """Where a listing goes on, as clients send it back."""
+    if position is None:
+        return None
+    return urlsafe_b64encode(f"{position.due_at}.{position.id}".encode()).decode().rstrip("=")
+
+
+def _position(text: str | None) -> Position | None:
+    if text is None:
+        return None
+    try:
+        due_at, _, job_id = urlsafe_b64decode(text + "=" * (-len(text) % 4)).decode().partition(".")
+        if due_at.isascii() and due_at.isdecimal() and len(due_at) <= 15:
+            return Position(int(due_at), ids.check_id(job_id))
+    except (ValueError, InvalidInput):
+        pass
+    raise invalid("this is not a cursor; send back the next_cursor of the page before.", "?cursor")
+
+
+async def explain(service: Service, request: Request) -> Answer:
+    request.query()
+    [request.job_id] = request.parameters
+    told = await service.read(service.cue.explain, request.job_id)
+    return json_answer({"reason": told.reason, "sentence": told.sentence, "facts": told.facts})
+
+
+# -- changing --------------------------------------------------------------------------------------
+
+
+async def patch(service: Service, request: Request) -> Answer:
+    request.query()
+    body = decoded(await request.body(), _patch)
+    [request.job_id] = request.parameters
+    changes: dict[str, Any] = {"at": body.due_at, "delay": body.delay, "priority": body.priority}
+    if body.payload is not shapes.UNSET:
+        changes["payload"] = body.payload
+    try:
+        job = await service.acue.write(service.cue.reschedule, request.job_id, **changes)
+    except InvalidInput as problem:
+        raise _at_due_at(problem) from None
+    return json_answer(wire.job_members(job))
+
+
+async def cancel(service: Service, request: Request) -> Answer:
+    query = request.query(("running",))
+    running = query.get("running", "false")
+    if running not in ("true", "false"):
+        raise invalid("must be true or false.", "?running")
+    [request.job_id] = request.parameters
+    job = await service.acue.write(service.cue.cancel, request.job_id, running=running == "true")
+    return json_answer(wire.job_members(job), 200 if job.state is State.CANCELLED else 202)
+
+
+async def run(service: Service, request: Request) -> Answer:
+    await no_body(request)
+    [request.job_id] = request.parameters
+    return json_answer(wire.job_members(await service.acue.write(service.cue.run, request.job_id)))
+
+
+async def retry(service: Service, request: Request) -> Answer:
+    await no_body(request)
+    [request.job_id] = request.parameters
+    job = await service.acue.write(service.cue.retry, request.job_id)
+    return json_answer(wire.job_members(job))
+
+
+async def no_body(request: Request) -> None:
+    """For requests that say everything by their path; an empty object is fine."""
+    request.query()
+    decoded(await request.body(), _nothing)
+
+
+OPERATIONS = [
+    Operation("POST", "/jobs", create, Scope.WRITE, "Create a job"),
+    Operation("GET", "/jobs", listing, Scope.READ, "List jobs by due time"),
+    Operation("GET", "/jobs/{id}", show, Scope.READ, "Look at a job and what happened to it"),
+    Operation("PATCH", "/jobs/{id}", patch, Scope.WRITE, "Give a job another time or payload"),
+    Operation("DELETE", "/jobs/{id}", cancel, Scope.WRITE, "Cancel a job"),
+    Operation("POST", "/jobs/{id}/run", run, Scope.WRITE, "Make a job due now"),
+    Operation("POST", "/jobs/{id}/retry", retry, Scope.WRITE, "Make a finished job due again"),
+    Operation("GET", "/jobs/{id}/explain", explain, Scope.READ, "Why a job is where it is"),
+]

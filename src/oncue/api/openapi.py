@@ -1,0 +1,189 @@
+"""The description of the HTTP interface in OpenAPI 3.1, made from the table of operations, the
+shapes, and what `description` says of each."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from typing import Any
+
+import msgspec
+
+from oncue import __version__
+from oncue.api import answers, formats, shapes
+from oncue.api.description import ABOUT
+from oncue.api.description.about import NONE, About, Answered, Parameter, Sent
+from oncue.api.description.problems import REFUSALS, statuses
+from oncue.api.description.samples import ID
+from oncue.api.problem import MEDIA_TYPE, TITLES
+from oncue.api.routing import Operation
+
+TAGS = {
+    "Jobs": "Work for later: create, look, change.",
+    "Workers": "Pulled queues: claim due jobs, show signs of life, report how they ended.",
+    "Queues": "Where jobs wait, and by which rules they are handed over.",
+    "Tasks": "Work for a user on a date.",
+    "Server": "For those who run it.",
+}
+INFO = """A durable scheduler for deferred work.
+
+Answers are JSON in UTF-8; errors are RFC 9457 problems. Every answer carries `X-Request-Id`: \
+yours, if you sent one, else a new one; the server's log has it too. Methods that do not apply \
+are answered with 405 and `Allow`; every GET can be asked with HEAD.
+
+Send an access token (`oncue token create`) as `Authorization: Bearer …`. A server without any \
+token listens on this machine only and needs none."""
+PATH = {
+    "id": Parameter("id", "The id of the job.", formats.AnyJobId, ID, "path"),
+    "queue": Parameter("queue", "The name of the queue.", formats.QueueName, "mail", "path"),
+    "name": Parameter("name", "The name of the step.", formats.QueueName, "charge", "path"),
+    "userId": Parameter("userId", "Whose tasks.", formats.Label, "ada", "path"),
+    "requestId": Parameter("requestId", "The id of the task.", formats.AnyJobId, ID, "path"),
+    "kind": Parameter(
+        "kind", "The last part of a problem's `type`.", formats.AnyJobId, "fenced", "path"
+    ),
+}
+HEADERS = {
+    "X-Request-Id": ("Names the request, in the log too.", {"type": "string"}),
+    "Location": ("Where it is.", {"type": "string", "format": "uri-reference"}),
+    "ETag": ("Changes when the content does.", {"type": "string"}),
+    "Retry-After": ("Seconds.", {"type": "string"}),
+    "WWW-Authenticate": ("How to authenticate.", {"type": "string"}),
+}
+
+
+def document(operations: Iterable[Operation]) -> dict[str, Any]:
+    """All of it, as JSON has it. Every operation must be described."""
+    schemas = _Schemas()
+    paths: dict[str, dict[str, Any]] = {}
+    for operation in operations:
+        about = ABOUT[operation.method, operation.path]
+        told = _operation(operation, about, schemas)
+        paths.setdefault(operation.path, {})[operation.method.lower()] = told
+    responses = {refusal.name: _refusal(status, schemas) for status, refusal in REFUSALS.items()}
+    return {
+        "openapi": "3.1.0",
+        "info": {"title": "oncue", "version": __version__, "description": INFO},
+        "servers": [{"url": "/"}],
+        "tags": [{"name": name, "description": text} for name, text in TAGS.items()],
+        "paths": paths,
+        "components": {
+            "schemas": schemas.components(),
+            "responses": responses,
+            "headers": {
+                name: {"description": text, "schema": schema}
+                for name, (text, schema) in HEADERS.items()
+            },
+            "securitySchemes": {
+                "bearer": {
+                    "type": "http",
+                    "scheme": "bearer",
+                    "description": "An access token. It carries scopes: `read`, `write`, `work`; "
+                    "`admin` includes them.",
+                }
+            },
+        },
+        "x-oncue-problems": TITLES,
+    }
+
+
+class _Schemas:
+    """JSON Schema for shapes; those with a name are gathered as components."""
+
+    def __init__(self) -> None:
+        self._named: dict[str, Any] = {}
+
+    def of(self, shape: Any) -> dict[str, Any]:
+        [schema], named = msgspec.json.schema_components(
+            [shape], ref_template="#/components/schemas/{name}"
+        )
+        self._named |= named
+        return schema
+
+    def components(self) -> dict[str, Any]:
+        named = {**self._named, "Json": formats.PLAIN_JSON, "IsoDuration": formats.ISO_DURATION}
+        for shape, rules in shapes.RULES.items():
+            if (schema := named.get(shape.__name__)) is not None:
+                both = {**schema["properties"], **rules.get("properties", {})}
+                named[shape.__name__] = {**schema, **rules, "properties": both}
+        return dict(sorted(named.items()))
+
+
+def _operation(operation: Operation, about: About, schemas: _Schemas) -> dict[str, Any]:
+    in_path = [PATH[name] for name in re.findall(r"\{(\w+)\}", operation.path)]
+    told: dict[str, Any] = {
+        "operationId": about.id,
+        "summary": operation.summary,
+        "description": about.text,
+        "tags": [about.tag],
+        "x-oncue-scope": "claim" if about.claim else operation.scope,
+        "security": _security(operation, about),
+    }
+    if in_path or about.parameters:
+        every = [*in_path, *about.parameters]
+        told["parameters"] = [_parameter(one, schemas) for one in every]
+    if about.sent is not None:
+        told["requestBody"] = _body(about.sent, schemas)
+    told["responses"] = {
+        str(status): _answer(one, schemas) for status, one in about.answers.items()
+    } | {
+        str(status): {"$ref": f"#/components/responses/{REFUSALS[status].name}"}
+        for status in statuses(operation, about)
+    }
+    return told
+
+
+def _security(operation: Operation, about: About) -> list[dict[str, list[str]]]:
+    if about.claim:
+        return [{}, {"bearer": []}]
+    return [] if operation.scope is None else [{"bearer": []}]
+
+
+def _parameter(parameter: Parameter, schemas: _Schemas) -> dict[str, Any]:
+    told = {
+        "name": parameter.name,
+        "in": parameter.place,
+        "description": parameter.text,
+        "schema": schemas.of(parameter.shape),
+        "example": parameter.example,
+    }
+    return told | ({"required": True} if parameter.place == "path" else {})
+
+
+def _body(sent: Sent, schemas: _Schemas) -> dict[str, Any]:
+    content = {
+        media_type: {"schema": schemas.of(one.shape), "example": one.example}
+        for media_type, one in sent.contents.items()
+    }
+    return {"required": sent.required, "content": content}
+
+
+def _answer(answered: Answered, schemas: _Schemas) -> dict[str, Any]:
+    told: dict[str, Any] = {
+        "description": answered.text,
+        "headers": _headers("X-Request-Id", *answered.headers),
+    }
+    content: dict[str, Any] = {}
+    if answered.shape is not None:
+        content["schema"] = schemas.of(answered.shape)
+    elif answered.media_type.startswith("text/"):
+        content["schema"] = {"type": "string"}
+    if answered.example is not NONE:
+        content["example"] = answered.example
+    return told | ({"content": {answered.media_type: content}} if content else {})
+
+
+def _refusal(status: int, schemas: _Schemas) -> dict[str, Any]:
+    refusal = REFUSALS[status]
+    examples = {kind: {"value": members} for kind, members in refusal.members().items()}
+    return {
+        "description": refusal.text,
+        "headers": _headers("X-Request-Id", *refusal.headers),
+        "content": {
+            MEDIA_TYPE: {"schema": schemas.of(answers.Problem), "examples": examples},
+        },
+    }
+
+
+def _headers(*names: str) -> dict[str, Any]:
+    return {name: {"$ref": f"#/components/headers/{name}"} for name in names}

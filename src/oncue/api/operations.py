@@ -1,0 +1,15 @@
+"""Everything that can be asked over HTTP, in the order in which it is described."""
+
+from __future__ import annotations
+
+from oncue.api import batch, jobs, manual, queues, tasks, upkeep, work
+
+OPERATIONS = [
+    *jobs.OPERATIONS,
+    *batch.OPERATIONS,
+    *work.OPERATIONS,
+    *queues.OPERATIONS,
+    *tasks.OPERATIONS,
+    *upkeep.OPERATIONS,
+    *manual.OPERATIONS,
+]

@@ -1,0 +1,1 @@
+"""The page at `/docs`: made from the description, with a style sheet and a script beside it."""

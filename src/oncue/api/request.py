@@ -1,0 +1,210 @@
+"""A request as the routes see it, and what they answer with."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Awaitable, Callable, Collection, Mapping, MutableMapping
+from typing import Any, NamedTuple, TypeVar
+from urllib.parse import parse_qsl
+
+import msgspec
+
+from oncue.api.arrival import in_time
+from oncue.api.problem import MEDIA_TYPE as PROBLEM_TYPE
+from oncue.api.problem import Problem, invalid
+from oncue.api.unreadable import escaped, unreadable
+from oncue.core.access import Scope
+
+JSON_TYPE = "application/json"
+BODY_LIMIT = 2 * 1024 * 1024  # a payload of 256 KiB may be written with many escapes and spaces
+QUERY_LIMIT = 100  # parameters
+BODY_SECONDS = 60.0  # how long a body may take to arrive, or its next part where it is streamed
+
+Receive = Callable[[], Awaitable[MutableMapping[str, Any]]]
+S = TypeVar("S", bound=msgspec.Struct)
+
+
+class Answer(NamedTuple):
+    status: int
+    body: bytes
+    media_type: str = JSON_TYPE
+    headers: Mapping[str, str] = {}
+
+
+def json_answer(members: Any, status: int = 200, **headers: str) -> Answer:
+    return Answer(status, msgspec.json.encode(members), JSON_TYPE, headers)
+
+
+def problem_answer(problem: Problem) -> Answer:
+    return Answer(problem.status, problem.body(), PROBLEM_TYPE, problem.headers)
+
+
+class Request:
+    """`parameters` are the parts of the path that the route leaves open, decoded."""
+
+    __slots__ = (
+        *("_headers", "_receive", "id", "job_id", "method", "parameters", "path", "scope"),
+        "scopes",
+    )
+
+    def __init__(self, scope: MutableMapping[str, Any], receive: Receive, request_id: str) -> None:
+        self.scope = scope
+        self.method: str = scope["method"]
+        self.path: str = scope["path"]
+        self.parameters: tuple[str, ...] = ()
+        self.id = request_id
+        self.job_id: str | None = None
+        """The job it is about, once known; for the log."""
+        self.scopes: frozenset[Scope] | None = None
+        """What the caller may do; None: nobody knows who it is."""
+        self._receive = receive
+        self._headers: dict[bytes, bytes] | None = None
+
+    def header(self, name: bytes) -> str | None:
+        """The header of this (lower-case) name."""
+        if self._headers is None:
+            self._headers = dict(self.scope["headers"])
+        value = self._headers.get(name)
+        return None if value is None else value.decode("latin-1")
+
+    def query(self, allowed: Collection[str] = ()) -> dict[str, str]:
+        """The query parameters; unknown and repeated ones are refused."""
+        text: bytes = self.scope["query_string"]
+        if not text:
+            return {}
+        try:
+            pairs = parse_qsl(
+                text.decode("ascii"),
+                keep_blank_values=True,
+                errors="strict",
+                max_num_fields=QUERY_LIMIT,
+            )
+        except ValueError:
+            raise invalid(
+                f"must be percent-encoded UTF-8, at most {QUERY_LIMIT} parameters.", "?"
+            ) from None
+        found: dict[str, str] = {}
+        for name, value in pairs:
+            if name not in allowed:
+                known = f"known are {', '.join(allowed)}" if allowed else "none is known here"
+                raise invalid(f"there is no such query parameter; {known}.", f"?{name}")
+            if name in found:
+                raise invalid("give it once.", f"?{name}")
+            found[name] = value
+        return found
+
+    async def body(self, limit: int = BODY_LIMIT) -> bytes:
+        """The whole body, which must be JSON if there is any."""
+        message = await self._next()
+        text: bytes = message.get("body", b"")
+        if message.get("more_body"):
+            text = await self._rest(text, limit)
+        if len(text) > limit:
+            raise too_large(limit)
+        if text:
+            self.require_media_type((JSON_TYPE,))
+        return text
+
+    async def _rest(self, first: bytes, limit: int) -> bytes:
+        announced = self.header(b"content-length") or ""
+        if announced.isdecimal() and int(announced) > limit:
+            raise too_large(limit)
+        parts, size, more = [first], len(first), True
+        while more:
+            message = await self._next()
+            parts.append(message.get("body", b""))
+            size += len(parts[-1])
+            if size > limit:
+                raise too_large(limit)
+            more = message.get("more_body", False)
+        return b"".join(parts)
+
+    async def _next(self) -> MutableMapping[str, Any]:
+        try:
+            message = await in_time(self._receive(), BODY_SECONDS)
+        except TimeoutError:
+            raise Problem(408, "request-timeout", "The body did not arrive in time.") from None
+        if message["type"] == "http.disconnect":
+            raise Gone
+        return message
+
+    async def parts(self) -> Any:
+        """The body as it arrives, part by part."""
+        more = True
+        while more:
+            message = await self._next()
+            if part := message.get("body", b""):
+                yield part
+            more = message.get("more_body", False)
+
+    async def gone(self) -> None:
+        """Return when the client has left. Only after the body has been read."""
+        while (await self._receive())["type"] != "http.disconnect":
+            continue
+
+    def require_media_type(self, allowed: Collection[str]) -> str:
+        """The media type of the body, one of these."""
+        given = (self.header(b"content-type") or "").partition(";")[0].strip().lower()
+        if given not in allowed:
+            told = f"is {given!r}" if given else "is not said"
+            raise Problem(
+                415,
+                "unsupported-media-type",
+                f"The body's media type {told}; send Content-Type: {' or '.join(allowed)}.",
+                headers={"accept": ", ".join(allowed)},
+            )
+        return given
+
+
+class Gone(Exception):
+    """The client left before the request was complete: there is nobody to answer."""
+
+
+def too_large(limit: int) -> Problem:
+    return Problem(
+        413, "too-large", f"The body is too large; at most {limit:,} bytes are read here."
+    )
+
+
+def decoded(text: bytes, decoder: msgspec.json.Decoder[S]) -> S:
+    """The body as the shape it must have; nothing at all is an empty object."""
+    try:
+        return decoder.decode(text or b"{}")
+    except msgspec.ValidationError as problem:
+        raise _misshapen(text, problem) from None
+    except (msgspec.DecodeError, UnicodeError, RecursionError) as problem:
+        raise unreadable(text, problem) from None
+
+
+_read_any = msgspec.json.Decoder().decode
+_PLACE = re.compile(r"^(?P<text>.*?)(?: - at `(?P<key>key )?(?P<place>[^`]*)`)?$", re.DOTALL)
+_UNKNOWN = re.compile(r"^Object contains unknown field `(.*)`$", re.DOTALL)
+_MISSING = re.compile(r"^Object missing required field `(.*)`$", re.DOTALL)
+_GOT = re.compile(r"^Expected `(.*)`, got `(.*)`$", re.DOTALL)
+
+
+def _misshapen(text: bytes, problem: msgspec.ValidationError) -> Problem:
+    """The shape is read as far as it is right; whether the rest is JSON at all comes first."""
+    try:
+        _read_any(text or b"{}")
+    except (msgspec.DecodeError, UnicodeError, RecursionError) as malformed:
+        return unreadable(text, malformed)
+    return _invalid_shape(problem)
+
+
+def _invalid_shape(problem: msgspec.ValidationError) -> Problem:
+    match = _PLACE.match(str(problem))
+    assert match is not None  # it matches anything
+    text, pointer = match["text"], _pointer(match["place"] or "")
+    if unknown := _UNKNOWN.match(text):
+        return invalid("there is no such member here.", f"{pointer}/{escaped(unknown[1])}")
+    if missing := _MISSING.match(text):
+        return invalid("this member is required.", f"{pointer}/{missing[1]}")
+    if got := _GOT.match(text):
+        return invalid(f"must be {got[1].replace(' | ', ' or ')}, not {got[2]}.", pointer)
+    return invalid(f"{text[:1].lower()}{text[1:].replace('`', '')}.", pointer)
+
+
+def _pointer(place: str) -> str:
+    """A JSON pointer for msgspec's `$.items[0].id`."""
+    return re.sub(r"\[(\d+)\]", r"/\1", place.removeprefix("$")).replace(".", "/")

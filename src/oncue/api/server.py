@@ -1,0 +1,117 @@
+"""The HTTP server: uvicorn in a thread of its own, started and stopped in good order."""
+
+from __future__ import annotations
+
+import ipaddress
+import socket
+import threading
+
+import uvicorn
+
+from oncue.access import Access
+from oncue.api.protocol import Protocol
+from oncue.api.service import Service
+from oncue.core.errors import InvalidInput
+from oncue.scheduler import Scheduler
+
+BACKLOG = 2048
+KEEP_ALIVE_SECONDS = 75
+
+
+class _Uvicorn(uvicorn.Server):
+    """Lets those go who wait for work, before it waits for everybody to be answered; and what
+    nobody was there to receive goes back before the loop ends."""
+
+    service: Service
+
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        self.service.drain()
+        await super().shutdown(sockets)
+        await self.service.waiting.idle()
+
+
+class HttpServer:
+    """Listens as soon as it is made; answers between `start` and `stop`."""
+
+    def __init__(self, cue: Scheduler, host: str, port: int) -> None:
+        local = is_loopback(host)
+        if not local and not Access(cue.store, cue.clock).configured:
+            raise InvalidInput(
+                f"{host} can be reached from other machines, and nobody would be asked who they "
+                "are. Make a token first ('oncue token create'), or listen on 127.0.0.1.",
+                "/host",
+            )
+        self._socket = _listen(host, port)
+        self.host, self.port = host, int(self._socket.getsockname()[1])
+        self._service = Service(cue, open_to_all=local)
+        self._server = _Uvicorn(
+            uvicorn.Config(
+                self._service,
+                loop="auto",
+                http=Protocol,
+                ws="none",
+                lifespan="off",
+                interface="asgi3",
+                access_log=False,
+                log_config=None,
+                log_level="warning",
+                server_header=False,
+                proxy_headers=False,
+                backlog=BACKLOG,
+                timeout_keep_alive=KEEP_ALIVE_SECONDS,
+            )
+        )
+        self._server.service = self._service
+        self._thread = threading.Thread(target=self._run, name="oncue-http", daemon=True)
+
+    @property
+    def url(self) -> str:
+        host = f"[{self.host}]" if ":" in self.host else self.host
+        return f"http://{host}:{self.port}"
+
+    def start(self) -> None:
+        self._thread.start()
+
+    def stop(self, timeout: float) -> bool:
+        """Take no more requests, answer those that were begun, end. Whether all ended in time."""
+        self._server.config.timeout_graceful_shutdown = max(1, int(timeout))
+        self._server.should_exit = True
+        self._thread.join(timeout + 1)
+        return not self._thread.is_alive() and not self._server.force_exit
+
+    def _run(self) -> None:
+        try:
+            self._server.run(sockets=[self._socket])
+        finally:
+            self._service.close()
+
+
+def is_loopback(host: str) -> bool:
+    if host.lower() == "localhost":
+        return True
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return False
+
+
+def _listen(host: str, port: int) -> socket.socket:
+    try:
+        family, kind, protocol, _, address = socket.getaddrinfo(
+            host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
+        )[0]
+        listening = socket.socket(family, kind, protocol)
+        try:
+            listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            listening.bind(address)
+            listening.listen(BACKLOG)
+        except OSError:
+            listening.close()
+            raise
+    except OSError as error:
+        raise InvalidInput(
+            f"cannot listen on {host}:{port}: {error.strerror}. "
+            "Is another server running? Choose another port with --port.",
+            "/port",
+        ) from None
+    return listening

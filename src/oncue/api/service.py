@@ -1,0 +1,168 @@
+"""The ASGI application: finds the operation, checks who asks, runs it, tells how it went."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import re
+import secrets
+import traceback
+from collections.abc import Awaitable, Callable, MutableMapping
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
+from itertools import count
+from typing import Any, ParamSpec, TypeVar
+
+from oncue.access import Access
+from oncue.aio import AsyncScheduler
+from oncue.api import problem as problems
+from oncue.api.guard import Guard, require
+from oncue.api.operations import OPERATIONS
+from oncue.api.problem import Problem
+from oncue.api.request import Answer, Gone, Receive, Request, problem_answer
+from oncue.api.routing import Operation, Router
+from oncue.api.waiting import Waiting
+from oncue.core.access import Scope
+from oncue.core.errors import OncueError, StoreError
+from oncue.scheduler import Scheduler
+
+READERS = 4  # threads that read the store; as many as it keeps connections for
+Send = Callable[[MutableMapping[str, Any]], Awaitable[None]]
+P = ParamSpec("P")
+T = TypeVar("T")
+WITHOUT_CONTENT = (204, 304)  # statuses of answers that have no body by definition
+_REQUEST_ID = re.compile(r"[A-Za-z0-9._-]{1,64}", re.ASCII)
+_PROCESS = secrets.token_hex(4)  # with a number it makes an id: chance for each costs a system call
+_numbers = count(1)
+
+logger = logging.getLogger("oncue.http")
+
+
+class Service:
+    """One for each event loop. `open_to_all`: see `Guard`."""
+
+    def __init__(self, cue: Scheduler, *, open_to_all: bool) -> None:
+        self.cue = cue
+        self.clock = cue.clock
+        self.acue = AsyncScheduler(cue)
+        self.waiting = Waiting(self.acue)
+        self.router = Router(OPERATIONS)
+        self.guard = Guard(Access(cue.store, cue.clock), open_to_all=open_to_all)
+        self._readers = ThreadPoolExecutor(READERS, "oncue-http-reader")
+        # One thread: batches take turns block by block, and leave the interpreter to the loop.
+        self._intake = ThreadPoolExecutor(1, "oncue-http-intake")
+
+    async def read(self, method: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
+        """Run what only reads, off the loop's thread."""
+        call = partial(method, *args, **kwargs)
+        return await asyncio.get_running_loop().run_in_executor(self._readers, call)
+
+    async def take_in(self, method: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
+        """Run what takes in a block of many jobs, off the loop's thread, in turn with others."""
+        call = partial(method, *args, **kwargs)
+        return await asyncio.get_running_loop().run_in_executor(self._intake, call)
+
+    def drain(self) -> None:
+        """Answer everybody who waits for work: the server is about to end."""
+        self.waiting.close()
+
+    def close(self) -> None:
+        self.waiting.close()
+        self._readers.shutdown()
+        self._intake.shutdown()
+
+    async def __call__(self, scope: MutableMapping[str, Any], receive: Receive, send: Send) -> None:
+        if scope["type"] != "http":
+            raise RuntimeError(f"oncue speaks HTTP only, not {scope['type']}")
+        request = Request(scope, receive, _request_id(scope))
+        began = self.clock.monotonic()
+        route = "-"
+        try:
+            operation = self.router.find(request)
+            route = operation.path
+            answer = await self._run(operation, request)
+        except Gone:
+            return
+        except Problem as problem:
+            answer = problem_answer(problem)
+        except OncueError as error:
+            answer = problem_answer(self._told(error, request))
+        except Exception as error:
+            answer = problem_answer(_crashed(error, request))
+        await _send(send, request, answer)
+        seconds = self.clock.monotonic() - began
+        self.cue.telemetry.request(route, request.method, answer.status, seconds)
+        if logger.isEnabledFor(logging.INFO):
+            _log(request, answer.status, seconds)
+
+    async def _run(self, operation: Operation, request: Request) -> Answer:
+        try:
+            request.scopes = self.guard.scopes(request)
+        except StoreError:
+            if operation.scope is not None:
+                raise
+        if operation.scope is not None:
+            require(request.scopes, operation.scope)
+        return await operation.run(self, request)
+
+    def _told(self, error: OncueError, request: Request) -> Problem:
+        if isinstance(error, StoreError):
+            logger.error("%s: %s", request.id, error, extra={"request_id": request.id})
+        return problems.of(error)
+
+
+def may(request: Request, wanted: Scope) -> None:
+    """Refuse unless the caller is allowed to."""
+    require(request.scopes, wanted)
+
+
+def _request_id(scope: MutableMapping[str, Any]) -> str:
+    """The caller's own, if it sent a plain one; else a new one."""
+    for name, value in scope["headers"]:
+        if name == b"x-request-id":
+            text = value.decode("latin-1")
+            if _REQUEST_ID.fullmatch(text):
+                return str(text)
+    return f"{_PROCESS}{next(_numbers):08x}"
+
+
+def _crashed(error: Exception, request: Request) -> Problem:
+    """A defect of ours: the place goes to the log, without the text, which may quote a payload."""
+    place = "".join(traceback.format_tb(error.__traceback__))
+    logger.error(
+        "request %s: %s at\n%s",
+        request.id,
+        type(error).__name__,
+        place,
+        extra={"request_id": request.id},
+    )
+    return Problem(
+        500,
+        "internal",
+        f"Something went wrong here; the log tells more about request {request.id}.",
+        request_id=request.id,
+    )
+
+
+async def _send(send: Send, request: Request, answer: Answer) -> None:
+    headers = [(b"x-request-id", request.id.encode())]
+    if answer.status not in WITHOUT_CONTENT:
+        headers += [
+            (b"content-type", answer.media_type.encode()),
+            (b"content-length", b"%d" % len(answer.body)),
+        ]
+    headers += [
+        (name.replace("_", "-").encode(), value.encode("latin-1", "replace"))
+        for name, value in answer.headers.items()
+    ]
+    await send({"type": "http.response.start", "status": answer.status, "headers": headers})
+    body = b"" if request.method == "HEAD" else answer.body
+    await send({"type": "http.response.body", "body": body})
+
+
+def _log(request: Request, status: int, seconds: float) -> None:
+    told = {"request_id": request.id, "method": request.method, "path": request.path}
+    extra = {**told, "status": status, "ms": round(seconds * 1000, 2), "job_id": request.job_id}
+    logger.info(
+        "%s %s %d in %.1f ms", request.method, request.path, status, seconds * 1000, extra=extra
+    )

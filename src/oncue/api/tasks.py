@@ -1,0 +1,178 @@
+"""Tasks: jobs of the built-in queue `tasks`, due on a date, seen by the user they are for."""
+
+from __future__ import annotations
+
+from datetime import UTC, date, datetime, time, timedelta
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from oncue import intake
+from oncue.api import jobs
+from oncue.api.problem import Problem
+from oncue.api.request import Answer, Request, json_answer
+from oncue.api.routing import Operation
+from oncue.api.unreadable import unreadable
+from oncue.core import ids, moment
+from oncue.core.access import Scope
+from oncue.core.errors import InvalidInput
+from oncue.core.job import Job, JobFilter, NewJob
+from oncue.core.lifecycle import State
+from oncue.scheduler import answer as answer_to
+
+if TYPE_CHECKING:
+    from oncue.api.service import Service
+
+QUEUE = "tasks"
+STATUSES = {
+    State.SCHEDULED: "SCHEDULED",
+    State.DISPATCHED: "STARTED",
+    State.EXECUTING: "STARTED",
+    State.SUCCEEDED: "COMPLETED",
+    State.FAILED: "FAILED",
+}
+"""A cancelled task was removed: it is not there."""
+SERVERS_OWN = ("requestId", "status", "error")
+LONGEST_DAYS = 36_500
+MIDNIGHT = time(tzinfo=UTC)
+
+_read_any = msgspec.json.Decoder().decode
+
+
+async def create(service: Service, request: Request) -> Answer:
+    request.query()
+    body = await request.body()
+    key = jobs.idempotency_key(request)
+    try:
+        members = _read_any(body) if body else {}
+    except (msgspec.DecodeError, UnicodeError, RecursionError) as problem:
+        raise unreadable(body, problem) from None
+    now = service.clock.now()
+    if key is None:
+        new = _taken_in(as_job(members, now), now)
+    else:
+        # Of what was sent: `afterDays` means another date tomorrow.
+        digest = intake.digest(members) if isinstance(members, dict) else None
+        job = as_job(members, now) | {"id": jobs.derived_id(key)}
+        new = _taken_in(job, now)._replace(digest=digest)
+    clash = await service.acue.insert(new)
+    if clash is not None and clash.kind == "id taken":
+        raise jobs.key_reused()
+    stored = answer_to(new, clash)
+    request.job_id = stored.id
+    if stored.state not in STATUSES:
+        raise Problem(409, "conflict", "The task that this Idempotency-Key stands for was removed.")
+    place = f"/tasks/{_quoted(members['userId'])}/{stored.id}"
+    return json_answer(_members(stored), 201, location=place)
+
+
+async def of_user(service: Service, request: Request) -> Answer:
+    limit, after = jobs.paging(request.query(("limit", "cursor")))
+    wanted = JobFilter(QUEUE, owner=intake.label(request.parameters[0], "/userId"))
+    page = await service.read(service.cue.page, wanted, after, limit)
+    items = [_members(job) for job in page.items if job.state in STATUSES]
+    return json_answer({"items": items, "next_cursor": jobs.cursor(page.next)})
+
+
+async def show(service: Service, request: Request) -> Answer:
+    request.query()
+    return json_answer(_members(await service.read(_task, service, request)))
+
+
+async def remove(service: Service, request: Request) -> Answer:
+    request.query()
+
+    def removed() -> None:
+        _task(service, request)
+        service.cue.cancel(request.parameters[1])
+
+    await service.acue.write(removed)
+    return Answer(204, b"")
+
+
+def _task(service: Service, request: Request) -> Job:
+    """The task, if it is this user's."""
+    user, request_id = request.parameters
+    request.job_id = request_id
+    job = service.cue.store.get(request_id) if ids.is_id(request_id) else None
+    if job is None or job.queue != QUEUE or job.owner != user or job.state not in STATUSES:
+        raise Problem(404, "not-found", "There is no such task of this user.")
+    return job
+
+
+def as_job(members: Any, now: moment.Moment) -> dict[str, Any]:
+    """The job that a task is."""
+    if not isinstance(members, dict):
+        raise InvalidInput("a task is a JSON object.")
+    for name in SERVERS_OWN:
+        if name in members:
+            raise InvalidInput("this member is the server's to say; leave it out.", f"/{name}")
+    user = members.get("userId")
+    if isinstance(user, int) and not isinstance(user, bool):
+        user = members["userId"] = str(user)
+    if user is None:
+        raise InvalidInput("say whose task it is.", "/userId")
+    owner = intake.label(user, "/userId")
+    due = _due_date(members, now)
+    members.pop("afterDays", None)
+    members["dueDate"] = due.isoformat()
+    due_at = datetime(due.year, due.month, due.day, tzinfo=UTC)
+    return {"queue": QUEUE, "owner": owner, "at": due_at, "payload": members}
+
+
+def _taken_in(job: dict[str, Any], now: moment.Moment) -> NewJob:
+    """The job to store; what is wrong with it is told in the words of the task."""
+    try:
+        return intake.new_job(job, now)
+    except InvalidInput as problem:
+        place = "/dueDate" if problem.pointer == "/at" else problem.pointer.removeprefix("/payload")
+        raise type(problem)(problem.detail, place) from None
+
+
+def _due_date(members: dict[str, Any], now: moment.Moment) -> date:
+    due, days = members.get("dueDate"), members.get("afterDays")
+    if (due is None) == (days is None):
+        raise InvalidInput("give either a dueDate (YYYY-MM-DD) or afterDays.", "/dueDate")
+    if due is not None:
+        return _date(due)
+    if not isinstance(days, int) or isinstance(days, bool) or not 0 <= days <= LONGEST_DAYS:
+        raise InvalidInput(f"must be a whole number from 0 to {LONGEST_DAYS}.", "/afterDays")
+    return moment.to_datetime(now).date() + timedelta(days=days)
+
+
+def _date(text: Any) -> date:
+    found: date | None
+    try:
+        found = date.fromisoformat(text)
+    except (TypeError, ValueError):
+        found = None
+    if found is None or found.isoformat() != text:
+        raise InvalidInput("must be a date such as 2026-12-01.", "/dueDate")
+    return found
+
+
+def _members(job: Job) -> dict[str, Any]:
+    """The task as its users know it: what they sent, and how far it is."""
+    payload = job.payload
+    content = payload if isinstance(payload, dict) else {"content": payload}
+    due = job.due_at.date().isoformat()
+    if job.due_at.timetz() != MIDNIGHT:  # its date had passed when it came, or it is tried again
+        due = content.get("dueDate", due)
+    told: dict[str, Any] = {"requestId": job.id, "dueDate": due, "status": STATUSES[job.state]}
+    if job.state is State.FAILED:
+        told["error"] = job.error
+    return {**content, "userId": job.owner, **told}
+
+
+def _quoted(text: str) -> str:
+    from urllib.parse import quote
+
+    return quote(text, safe="")
+
+
+OPERATIONS = [
+    Operation("POST", "/tasks", create, Scope.WRITE, "Schedule a task for a user"),
+    Operation("GET", "/tasks/{userId}", of_user, Scope.READ, "All tasks of a user"),
+    Operation("GET", "/tasks/{userId}/{requestId}", show, Scope.READ, "Look at a task"),
+    Operation("DELETE", "/tasks/{userId}/{requestId}", remove, Scope.WRITE, "Remove a task"),
+]

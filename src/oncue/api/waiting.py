@@ -1,0 +1,269 @@
+"""Long polling: workers that wait for a job to fall due, any number of them at next to no cost.
+
+Whoever waits is only noted down. The store tells of news (`watch`), one timer runs for the next due
+time, and when something is due it is claimed for those who have waited longest, as many of them in
+one transaction as the last ones got something.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import traceback
+from collections import Counter
+from collections.abc import Callable, Coroutine, Sequence
+from typing import Any, NamedTuple
+
+from oncue.aio import AsyncScheduler
+from oncue.core.errors import OncueError
+from oncue.core.job import Claimed
+from oncue.core.moment import LATEST, Moment
+
+FLOOR_SECONDS = 30.0  # news gets lost and clocks jump: look again at least so often
+SHORTEST_SECONDS = 0.0005  # uvloop's timers may be early by half as much
+BUSY_MS = 15  # something is due but cannot be had: somebody else is about to take it
+TROUBLE_MS = 1000  # the store is away
+MOST_TOGETHER = 64
+
+logger = logging.getLogger("oncue.http")
+
+
+class Wish(NamedTuple):
+    """What one request to claim asks for."""
+
+    queues: tuple[str, ...]
+    worker: str
+    limit: int
+    lease_seconds: float | None
+
+
+class _Waiter:
+    __slots__ = ("answer", "wish")
+
+    def __init__(self, wish: Wish, answer: asyncio.Future[list[Claimed]]) -> None:
+        self.wish = wish
+        self.answer = answer
+
+
+class Waiting:
+    """For one event loop."""
+
+    def __init__(self, acue: AsyncScheduler) -> None:
+        self._acue = acue
+        self._cue = acue.scheduler
+        self._clock = self._cue.clock
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._unwatch: Callable[[], None] | None = None
+        self._waiters: dict[_Waiter, None] = {}  # in the order of their arrival
+        self._wanted: Counter[str] = Counter()  # how many wait for each queue
+        self._next_at: dict[str, Moment] = {}  # when each of them may have work
+        self._timer: asyncio.TimerHandle | None = None
+        self._sweeping = False
+        self._together = 1
+        self._turn = 0
+        self._closed = False
+        self._under_way: set[asyncio.Task[None]] = set()  # a loop itself holds them only weakly
+
+    async def claim(
+        self, wish: Wish, wait_seconds: float, gone: Callable[[], Coroutine[Any, Any, None]]
+    ) -> list[Claimed]:
+        """Due jobs, as soon as there are any, for at most so long. `gone` ends when the client has
+        left; what it was about to be given goes back unharmed."""
+        wish = self._turned(wish)
+        if wait_seconds <= 0 or self._closed:
+            return await self._acue.write(self._take, wish)
+        waiter = self._note(wish)
+        leaving = asyncio.create_task(gone())
+        try:
+            await asyncio.wait(
+                (waiter.answer, leaving),
+                timeout=wait_seconds,
+                return_when=asyncio.FIRST_COMPLETED,
+            )
+            if leaving.done():
+                return []  # nobody will read it; `finally` gives back what came
+            return waiter.answer.result() if waiter.answer.done() else []
+        finally:
+            left = leaving.done()
+            leaving.cancel()
+            self._forget(waiter, left)
+
+    def close(self) -> None:
+        """Let everybody go, empty-handed."""
+        self._closed = True
+        if self._unwatch is not None:
+            self._unwatch()
+            self._unwatch = None
+        for waiter in list(self._waiters):
+            if not waiter.answer.done():
+                waiter.answer.set_result([])
+            self._remove(waiter)
+        if self._timer is not None:
+            self._timer.cancel()
+
+    async def idle(self) -> None:
+        """Wait until nothing is being taken or given back any more. After `close`."""
+        while self._under_way:
+            await asyncio.wait(self._under_way)
+
+    # -- who waits ---------------------------------------------------------------------------------
+
+    def _turned(self, wish: Wish) -> Wish:
+        """Queues take turns at being first."""
+        if len(wish.queues) < 2:
+            return wish
+        self._turn += 1
+        first = self._turn % len(wish.queues)
+        return wish._replace(queues=wish.queues[first:] + wish.queues[:first])
+
+    def _note(self, wish: Wish) -> _Waiter:
+        if self._loop is None:
+            self._loop = asyncio.get_running_loop()
+            self._unwatch = self._cue.store.watch(self._news)
+        waiter = _Waiter(wish, self._loop.create_future())
+        self._waiters[waiter] = None
+        for queue in wish.queues:
+            self._wanted[queue] += 1
+            self._next_at.setdefault(queue, 0)  # unknown: look
+        self._set_timer()
+        return waiter
+
+    def _remove(self, waiter: _Waiter) -> None:
+        if waiter not in self._waiters:
+            return
+        del self._waiters[waiter]
+        for queue in waiter.wish.queues:
+            self._wanted[queue] -= 1
+            if not self._wanted[queue]:
+                del self._wanted[queue], self._next_at[queue]
+
+    def _forget(self, waiter: _Waiter, left: bool) -> None:
+        self._remove(waiter)
+        if waiter.answer.done():
+            if left and not waiter.answer.cancelled() and waiter.answer.exception() is None:
+                self._give_back(waiter.answer.result())
+        else:
+            waiter.answer.cancel()
+
+    def _give_back(self, taken: Sequence[Claimed]) -> None:
+        """The attempt does not count: the worker never saw the job."""
+
+        def release() -> None:
+            for claim in taken:
+                self._cue.release(claim.id, self._cue.token(claim))
+
+        if taken:
+            self._begin(self._acue.write(release))
+
+    def _begin(self, work: Coroutine[Any, Any, None]) -> None:
+        assert self._loop is not None
+        task = self._loop.create_task(work)
+        self._under_way.add(task)
+        task.add_done_callback(self._ended)
+
+    def _ended(self, task: asyncio.Task[None]) -> None:
+        self._under_way.discard(task)
+        if not task.cancelled():
+            task.exception()  # what could not be given back comes back when its lease ends
+
+    # -- news --------------------------------------------------------------------------------------
+
+    def _news(self, queue: str | None, due_at: Moment) -> None:
+        """From the store, in the thread that has just committed."""
+        known = 0 if queue is None else self._next_at.get(queue, -1)
+        if (queue is None and self._next_at) or due_at < known:
+            assert self._loop is not None
+            self._loop.call_soon_threadsafe(self._expect, queue, due_at)
+
+    def _expect(self, queue: str | None, due_at: Moment) -> None:
+        for name in list(self._next_at) if queue is None else [queue]:
+            self._lower(name, due_at)
+        self._set_timer()
+
+    def _lower(self, queue: str, due_at: Moment) -> None:
+        if queue in self._next_at:
+            self._next_at[queue] = min(self._next_at[queue], due_at)
+
+    def _set_timer(self) -> None:
+        if self._sweeping or self._closed or not self._next_at or self._loop is None:
+            return
+        ahead = (min(self._next_at.values()) - self._clock.now()) / 1000
+        if self._timer is not None:
+            self._timer.cancel()
+        if ahead <= 0:
+            self._sweeping = True
+            self._begin(self._sweep())
+        else:
+            rest = min(max(ahead, SHORTEST_SECONDS), FLOOR_SECONDS)
+            self._timer = self._loop.call_later(rest, self._look, rest >= FLOOR_SECONDS)
+
+    def _look(self, everywhere: bool) -> None:
+        if everywhere:
+            self._next_at = dict.fromkeys(self._next_at, 0)
+        self._set_timer()
+
+    # -- taking ------------------------------------------------------------------------------------
+
+    async def _sweep(self) -> None:
+        """Claim what is due for those who wait for it, and learn when there is more."""
+        now = self._clock.now()
+        due = {queue for queue, at in self._next_at.items() if at <= now}
+        first = [waiter for waiter in self._waiters if not due.isdisjoint(waiter.wish.queues)]
+        chosen = first[: self._together]
+        # Before claiming, so that news which comes meanwhile is not overwritten by older facts.
+        self._next_at.update(dict.fromkeys(due, LATEST))
+        known = dict.fromkeys(due, now + TROUBLE_MS)
+        try:
+            taken, emptied = await self._acue.write(self._take_for, chosen, due)
+            busy = now + BUSY_MS
+            known = dict.fromkeys(due, 0) | {
+                q: at if at > now else busy for q, at in emptied.items()
+            }
+            self._hand_out(chosen, taken)
+        except OncueError as trouble:  # those who wait go on waiting
+            logger.warning("work cannot be handed out: %s", trouble)
+        except Exception as error:
+            place = "".join(traceback.format_tb(error.__traceback__))
+            logger.error("handing out work: %s at\n%s", type(error).__name__, place)
+        finally:
+            self._sweeping = False
+            for queue, at in known.items():
+                self._lower(queue, at)
+            self._set_timer()
+
+    def _take_for(
+        self, waiters: list[_Waiter], due: set[str]
+    ) -> tuple[list[list[Claimed]], dict[str, Moment]]:
+        """In one transaction: jobs for each, until the queues are empty; and when those have work
+        again."""
+        taken: list[list[Claimed]] = []
+        empty: set[str] = set()
+        for waiter in waiters:
+            queues = tuple(q for q in waiter.wish.queues if q in due and q not in empty)
+            items = self._take(waiter.wish._replace(queues=queues)) if queues else []
+            taken.append(items)
+            if not items:
+                empty.update(queues)
+        store = self._cue.store
+        nexts = {queue: store.next_due([queue]) for queue in empty}
+        return taken, {queue: LATEST if at is None else at for queue, at in nexts.items()}
+
+    def _take(self, wish: Wish) -> list[Claimed]:
+        return self._cue.claim(
+            wish.queues, wish.worker, limit=wish.limit, lease_seconds=wish.lease_seconds
+        )
+
+    def _hand_out(self, waiters: list[_Waiter], taken: list[list[Claimed]]) -> None:
+        for waiter, items in zip(waiters, taken, strict=True):
+            if not items:
+                continue
+            self._remove(waiter)
+            if waiter.answer.done():  # it has left meanwhile
+                self._give_back(items)
+            else:
+                waiter.answer.set_result(items)
+        served = sum(1 for items in taken if items)
+        if served == len(waiters):
+            self._together = min(self._together * 2, MOST_TOGETHER)
+        else:
+            self._together = max(1, served)

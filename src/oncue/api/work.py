@@ -1,0 +1,281 @@
+"""Pulled queues over HTTP: claim, report, settle. A claim's token is all that its reports need."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from itertools import groupby
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import msgspec
+
+from oncue import intake, wire
+from oncue.api import problem as problems
+from oncue.api import shapes
+from oncue.api.guard import require
+from oncue.api.problem import invalid
+from oncue.api.request import Answer, Request, decoded, json_answer
+from oncue.api.routing import Operation
+from oncue.api.waiting import Wish
+from oncue.core import moment, token
+from oncue.core.access import Scope
+from oncue.core.duration import seconds
+from oncue.core.errors import InvalidInput, OncueError, StoreError
+from oncue.core.queue import check_queue_name
+from oncue.ports.claims import Touched
+from oncue.reporting import Completion
+
+if TYPE_CHECKING:
+    from oncue.api.service import Service
+
+LONGEST_WAIT_SECONDS = 300.0
+B = TypeVar("B", bound=shapes.Body)
+Item = TypeVar("Item", shapes.SettleItem, shapes.HeartbeatItem)
+
+_claim = msgspec.json.Decoder(shapes.Claim)
+_claim_any = msgspec.json.Decoder(shapes.ClaimAny)
+_start = msgspec.json.Decoder(shapes.Start)
+_heartbeat = msgspec.json.Decoder(shapes.Heartbeat)
+_heartbeats = msgspec.json.Decoder(shapes.Heartbeats)
+_operation = msgspec.json.Decoder(shapes.OperationReport)
+_complete = msgspec.json.Decoder(shapes.Complete)
+_fail = msgspec.json.Decoder(shapes.Fail)
+_release = msgspec.json.Decoder(shapes.Release)
+_settle = msgspec.json.Decoder(shapes.Settle)
+
+
+# -- claiming --------------------------------------------------------------------------------------
+
+
+async def claim(service: Service, request: Request) -> Answer:
+    request.query()
+    body = decoded(await request.body(), _claim)
+    return await _claimed(service, request, request.parameters, body)
+
+
+async def claim_any(service: Service, request: Request) -> Answer:
+    request.query()
+    body = decoded(await request.body(), _claim_any)
+    return await _claimed(service, request, tuple(dict.fromkeys(body.queues)), body)
+
+
+async def _claimed(
+    service: Service, request: Request, queues: tuple[str, ...], body: shapes.Claim
+) -> Answer:
+    for position, queue in enumerate(queues):
+        check_queue_name(queue, f"/queues/{position}")
+    wait = seconds(body.wait_seconds, "/wait_seconds")
+    if wait > LONGEST_WAIT_SECONDS:
+        raise invalid(
+            f"at most {LONGEST_WAIT_SECONDS:.0f} seconds; ask again then.", "/wait_seconds"
+        )
+    intake.label(body.worker, "/worker")
+    wish = Wish(queues, body.worker, body.limit, intake.check_lease(body.lease_seconds))
+    taken = await service.waiting.claim(wish, wait, request.gone)
+    sign = service.cue.token
+    return json_answer({"items": [wire.claimed_members(one, sign(one)) for one in taken]})
+
+
+# -- reporting -------------------------------------------------------------------------------------
+
+
+async def _report(
+    service: Service, request: Request, decoder: msgspec.json.Decoder[B]
+) -> tuple[str, B]:
+    """The job and the body of a report, whose token must be one of a claim on that job."""
+    request.query()
+    request.job_id = job_id = request.parameters[0]
+    try:
+        body = decoded(await request.body(), decoder)
+    except problems.Problem:
+        require(request.scopes, Scope.WORK)  # strangers are not told what is wrong
+        raise
+    await _prove(service, request, job_id, getattr(body, "token"))  # noqa: B009
+    return job_id, body
+
+
+async def _prove(service: Service, request: Request, job_id: str, proof: str) -> None:
+    """The token of a claim on this job stands for itself. Without one, only those who may work
+    learn more."""
+    try:
+        token.epoch_of(service.cue.store.secret, job_id, proof)
+    except InvalidInput:
+        require(request.scopes, Scope.WORK)
+        await service.read(service.cue.job, job_id)  # a job that does not exist is the first cause
+        raise
+
+
+async def start(service: Service, request: Request) -> Answer:
+    job_id, body = await _report(service, request, _start)
+    await service.acue.write(service.cue.start, job_id, body.token)
+    return json_answer({"id": job_id, "state": "executing"})
+
+
+async def heartbeat(service: Service, request: Request) -> Answer:
+    job_id, body = await _report(service, request, _heartbeat)
+    return json_answer(_touched(await service.acue.write(_beat, service, job_id, body)))
+
+
+def _beat(service: Service, job_id: str, body: shapes.Heartbeat) -> Touched:
+    return service.cue.heartbeat(
+        job_id,
+        body.token,
+        message=body.message,
+        percent=body.percent,
+        lease_seconds=intake.check_lease(body.lease_seconds),
+    )
+
+
+def _touched(touched: Touched) -> dict[str, Any]:
+    until = touched.lease_until
+    return {
+        "lease_until": None if until is None else moment.render(until),
+        "cancel_requested": touched.cancel_requested,
+    }
+
+
+async def operation(service: Service, request: Request) -> Answer:
+    job_id, body = await _report(service, request, _operation)
+    stored = await service.acue.write(
+        service.cue.operation,
+        job_id,
+        body.token,
+        request.parameters[1],
+        body.state,
+        result=body.result,
+        percent=body.percent,
+        message=body.message,
+    )
+    return json_answer(wire.operation_members(stored))
+
+
+# -- settling --------------------------------------------------------------------------------------
+
+
+async def complete(service: Service, request: Request) -> Answer:
+    """With the token of the claim; or, without one, on the word of an administrator."""
+    request.query()
+    request.job_id = job_id = request.parameters[0]
+    body = decoded(await request.body(), _complete)
+    if body.token is None:
+        require(request.scopes, Scope.ADMIN)
+        await service.acue.write(service.cue.complete_by_hand, job_id, body.result)
+    else:
+        await _prove(service, request, job_id, body.token)
+        await service.acue.complete(Completion(job_id, body.token, body.result))
+    return json_answer({"id": job_id, "state": "succeeded"})
+
+
+async def fail(service: Service, request: Request) -> Answer:
+    job_id, body = await _report(service, request, _fail)
+
+    def failed() -> str:
+        service.cue.fail(
+            job_id,
+            body.token,
+            body.error,
+            retryable=body.retryable,
+            retry_after=body.retry_after,
+        )
+        return _state(service, job_id, "failed")
+
+    return json_answer({"id": job_id, "state": await service.acue.write(failed)})
+
+
+async def release(service: Service, request: Request) -> Answer:
+    job_id, body = await _report(service, request, _release)
+
+    def released() -> str:
+        service.cue.release(job_id, body.token)
+        return _state(service, job_id, "scheduled")
+
+    return json_answer({"id": job_id, "state": await service.acue.write(released)})
+
+
+def _state(service: Service, job_id: str, gone: str) -> str:
+    """What the job is now; `gone` if its queue keeps no history."""
+    job = service.cue.store.get(job_id)
+    return gone if job is None else job.state.value
+
+
+# -- many at once ----------------------------------------------------------------------------------
+
+
+async def settle(service: Service, request: Request) -> Answer:
+    request.query()
+    body = decoded(await request.body(), _settle)
+
+    def all_of_them() -> list[dict[str, Any]]:
+        answers: list[dict[str, Any]] = []
+        for successes, run in groupby(body.items, key=_is_success):
+            items = list(run)
+            if successes:
+                answers += _complete_all(service, items)
+            else:
+                answers += [_told(service, item, _settle_one) for item in items]
+        return answers
+
+    return json_answer({"items": await service.acue.write(all_of_them)})
+
+
+async def heartbeats(service: Service, request: Request) -> Answer:
+    request.query()
+    body = decoded(await request.body(), _heartbeats)
+
+    def all_of_them() -> list[dict[str, Any]]:
+        return [_told(service, item, _beat_one) for item in body.items]
+
+    return json_answer({"items": await service.acue.write(all_of_them)})
+
+
+def _told(service: Service, item: Item, apply: Callable[[Service, Item], dict[str, Any]]) -> Any:
+    """What became of an item, or its problem."""
+    try:
+        return {"id": item.id, **apply(service, item)}
+    except StoreError:
+        raise
+    except OncueError as error:
+        return _refused(item.id, error)
+
+
+def _refused(job_id: str, error: OncueError) -> dict[str, Any]:
+    return {"id": job_id, "problem": problems.of(error).members()}
+
+
+def _is_success(item: shapes.SettleItem) -> bool:
+    return item.outcome == "complete"
+
+
+def _complete_all(service: Service, items: list[shapes.SettleItem]) -> list[dict[str, Any]]:
+    reports = [Completion(item.id, item.token, item.result) for item in items]
+    return [
+        {"id": item.id, "state": "succeeded"} if error is None else _refused(item.id, error)
+        for item, error in zip(items, service.cue.complete_all(reports), strict=True)
+    ]
+
+
+def _settle_one(service: Service, item: shapes.SettleItem) -> dict[str, Any]:
+    cue = service.cue
+    if item.outcome == "release":
+        cue.release(item.id, item.token)
+        return {"state": _state(service, item.id, "scheduled")}
+    error = "" if item.error is None else item.error
+    cue.fail(item.id, item.token, error, retryable=item.retryable, retry_after=item.retry_after)
+    return {"state": _state(service, item.id, "failed")}
+
+
+def _beat_one(service: Service, item: shapes.HeartbeatItem) -> dict[str, Any]:
+    return _touched(_beat(service, item.id, item))
+
+
+OPERATIONS = [
+    Operation("POST", "/queues/{queue}/claim", claim, Scope.WORK, "Take due jobs of a queue"),
+    Operation("POST", "/claim", claim_any, Scope.WORK, "Take due jobs of several queues"),
+    Operation("POST", "/jobs/{id}/start", start, None, "Report that work has begun"),
+    Operation("POST", "/jobs/{id}/heartbeat", heartbeat, None, "Report that work goes on"),
+    Operation("PUT", "/jobs/{id}/operations/{name}", operation, None, "Report on one step"),
+    Operation("POST", "/jobs/{id}/complete", complete, None, "Report success"),
+    Operation("POST", "/jobs/{id}/fail", fail, None, "Report failure"),
+    Operation("POST", "/jobs/{id}/release", release, None, "Hand a job back unharmed"),
+    Operation("POST", "/settle", settle, Scope.WORK, "Report how many jobs ended"),
+    Operation("POST", "/heartbeat", heartbeats, Scope.WORK, "Report that work on many goes on"),
+]

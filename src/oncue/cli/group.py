@@ -1,0 +1,58 @@
+"""Commands in groups: found by name, told in one line, imported when they are called."""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Mapping
+from typing import Any
+
+import click
+
+SHORT = 70  # characters that describe a command in a list
+
+
+class Group(click.Group):
+    """A group whose unknown commands are answered with the nearest known one, and whose list tells
+    what each command does rather than its examples. Commands in `places` are imported when they are
+    called."""
+
+    def __init__(self, *args: Any, places: Mapping[str, str] | None = None, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self._places = places or {}
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return sorted([*self.commands, *self._places])
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        command = self.find(ctx, cmd_name)
+        if command is not None and command.short_help is None:
+            told = [part for part in (command.help or "").split("\n\n") if part[:1] != "\b"]
+            command.short_help = _in_short(told[0]) if told else ""
+        return command
+
+    def find(self, ctx: click.Context, name: str) -> click.Command | None:
+        place = self._places.get(name)
+        if place is None:
+            return super().get_command(ctx, name)
+        module, _, attribute = place.partition(":")
+        command = getattr(importlib.import_module(module), attribute)
+        assert isinstance(command, click.Command)
+        return command
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        name = args[0] if args else ""
+        if self.get_command(ctx, name) is None and not name.startswith("-"):
+            import difflib
+
+            near = difflib.get_close_matches(name, self.list_commands(ctx), n=1)
+            hint = f" Did you mean '{near[0]}'?" if near else ""
+            ctx.fail(f"there is no command '{name}'.{hint}")
+        return super().resolve_command(ctx, args)
+
+
+def _in_short(text: str) -> str:
+    """The first sentence, or as much of it as makes sense alone."""
+    sentence = text.split(". ")[0].split(": ")[0].rstrip(".")
+    return sentence if len(sentence) <= SHORT else sentence.split(", ")[0]

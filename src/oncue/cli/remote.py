@@ -1,0 +1,106 @@
+"""The server behind `--url`: greeted before it is asked, so that trouble is told at once."""
+
+from __future__ import annotations
+
+from email.utils import parsedate_to_datetime
+from typing import TYPE_CHECKING, NamedTuple
+
+import click
+import msgspec
+
+from oncue import config
+from oncue.core.errors import (
+    AccessDenied,
+    InvalidInput,
+    OncueError,
+    ServerUnavailable,
+    ServerUnusable,
+)
+from oncue.core.moment import Moment, from_datetime
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from oncue.client import Client
+    from oncue.client.connection import Answer, Connection, Request
+    from oncue.config import Value
+
+GREETING_SECONDS = 10.0
+SKEW_SECONDS = 5.0  # a Date tells whole seconds, and the way takes time
+
+
+class Greeting(NamedTuple):
+    version: str
+    ahead_seconds: float | None
+    """How far the server's clock is ahead of this machine's, to a second or so, if it told."""
+
+    @property
+    def skewed(self) -> bool:
+        return abs(self.ahead_seconds or 0.0) > SKEW_SECONDS
+
+    @property
+    def skew(self) -> str:
+        """Such as `12 s ahead of`."""
+        from oncue.cli import output
+
+        ahead = self.ahead_seconds or 0.0
+        return f"{output.length(abs(ahead))} {'ahead of' if ahead > 0 else 'behind'}"
+
+
+class _Alive(msgspec.Struct):
+    status: str
+    version: str
+
+
+def client(settings: Mapping[str, Value]) -> Client:
+    """The client that the settings describe. Nothing has been asked yet."""
+    from oncue.client import Client
+
+    try:
+        return Client(settings["url"].value, settings["token"].value)
+    except InvalidInput as problem:
+        name = problem.pointer.removeprefix("/")
+        if name not in settings:
+            raise
+        raise InvalidInput(problem.detail, config.written(settings[name], name)) from None
+
+
+def greet(cue: Client) -> Greeting:
+    """Ask the server, once, what it is. Raises if nobody answers, or somebody else."""
+    from oncue.client.connection import Request
+
+    request = Request("GET", "/livez", timeout_seconds=GREETING_SECONDS)
+    here = cue.clock.now()
+    answer = cue.connection.answer_once(request)
+    version = _version(cue.connection, answer, request)
+    there = _date(answer)
+    return Greeting(version, None if there is None else (there - here) / 1000)
+
+
+def _date(answer: Answer) -> Moment | None:
+    try:
+        return from_datetime(parsedate_to_datetime(answer.headers.get("date", "")))
+    except (ValueError, InvalidInput):  # none, or none that can be read
+        return None
+
+
+def _version(connection: Connection, answer: Answer, request: Request) -> str:
+    try:
+        return msgspec.json.decode(connection.read(answer, request), type=_Alive).version
+    except (ServerUnavailable, AccessDenied):
+        raise
+    except (OncueError, msgspec.MsgspecError, UnicodeError):
+        raise ServerUnusable(
+            f"{connection.address.url} answers, but not as oncue does. Check the URL: it is the "
+            "one that 'oncue serve' prints, and whatever stands between must pass /livez on."
+        ) from None
+
+
+def warn_of_skew(greeting: Greeting, url: str) -> None:
+    """Times that are told as 'in 5m' are told by this machine's clock."""
+    if greeting.skewed:
+        click.echo(
+            f"The clock of {url} is {greeting.skew} this machine's: what is told as 'in …' or "
+            "'… ago' is off by that.",
+            err=True,
+        )

@@ -1,0 +1,125 @@
+"""`oncue token`: create, list, revoke."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import click
+
+from oncue.access import ALL_SCOPES, Access
+from oncue.cli import output
+from oncue.cli.app import App, Group, examples, store_only
+from oncue.cli.place import require_file
+from oncue.core.access import AccessToken, Scope, check_scopes, check_token_name
+from oncue.core.moment import render, to_datetime
+
+SCOPE_HELP = (
+    f"What it allows: {', '.join(Scope)} (which includes the others). "
+    "Several: repeat it, or put commas between. Default: all."
+)
+
+
+@click.group(
+    cls=Group,
+    help="Say who may use the HTTP API.\n\n"
+    + examples(
+        "TOKEN=$(oncue token create --name ci --scope read,write)",
+        "oncue token list",
+        "oncue token revoke ci",
+    ),
+)
+def token() -> None:
+    """The commands below."""
+
+
+@token.command(
+    help=examples(
+        "TOKEN=$(oncue token create)",
+        "oncue token create --name dashboard --scope read",
+        "oncue token create --name worker --scope work,read --json",
+    )
+    + "\n\nMake a token and print it. It is shown this once: the store keeps a hash of it, and "
+    "neither `oncue dump` nor a log contains it. Requests carry it as `Authorization: Bearer …`. "
+    "As soon as there is a token, servers on this store answer nobody without one."
+)
+@click.option("--name", metavar="TEXT", help="What people call it, in `oncue token list`.")
+@click.option("--scope", "scopes", metavar="SCOPE", multiple=True, help=SCOPE_HELP)
+@store_only
+@click.pass_obj
+def create(app: App, name: str | None, scopes: tuple[str, ...]) -> None:
+    if name is not None:
+        check_token_name(name)
+    wanted = check_scopes(_split(scopes), "--scope") if scopes else frozenset(ALL_SCOPES)
+    made, text = _access(app).create(name, wanted)
+    if app.as_json:
+        output.document({**_members(made), "token": text})
+    else:
+        click.echo(text)
+    told = "" if scopes else ": all, as no --scope was given"
+    output.note(f"Token {_title(made)} allows {_scopes(made)}{told}. It is shown once; keep it.")
+
+
+@token.command(
+    "list",
+    help=examples("oncue token list", "oncue token list --json | jq -r '.items[].id'")
+    + "\n\nEvery token, oldest first: its id, its name and what it allows.",
+)
+@store_only
+@click.pass_obj
+def list_(app: App) -> None:
+    require_file(app)
+    found = _access(app).tokens()
+    if app.as_json:
+        output.document({"items": [_members(one) for one in found], "next_cursor": None})
+    elif not found:
+        output.note("There are no tokens; `oncue token create` makes one.")
+    else:
+        lines = [
+            [one.id, _scopes(one), output.moment(to_datetime(one.created_at)), one.name or "–"]
+            for one in found
+        ]
+        output.table(["id", "scopes", "created", "name"], lines)
+
+
+@token.command(
+    help=examples("oncue token revoke 5f0c9a1be2d34477", "oncue token revoke ci")
+    + "\n\nEnd a token for good, by its id or its name. Every server refuses it within a second."
+)
+@click.argument("id_or_name", metavar="ID|NAME")
+@store_only
+@click.pass_obj
+def revoke(app: App, id_or_name: str) -> None:
+    require_file(app)
+    access = _access(app)
+    ended = access.revoke(id_or_name)
+    if app.as_json:
+        output.document(_members(ended))
+    else:
+        click.echo(f"Token {_title(ended)} is revoked; every server refuses it within a second.")
+    if not access.configured:
+        output.note("It was the last one: a server without tokens serves this machine alone.")
+
+
+def _access(app: App) -> Access:
+    return Access(app.scheduler.store, app.scheduler.clock)
+
+
+def _split(values: tuple[str, ...]) -> list[str]:
+    return [part.strip() for value in values for part in value.split(",")]
+
+
+def _title(of: AccessToken) -> str:
+    return of.id if of.name is None else f"{of.id} ({of.name})"
+
+
+def _scopes(of: AccessToken) -> str:
+    return ", ".join(scope for scope in Scope if scope in of.scopes)
+
+
+def _members(of: AccessToken) -> dict[str, Any]:
+    return {
+        "id": of.id,
+        "name": of.name,
+        "scopes": [str(scope) for scope in Scope if scope in of.scopes],
+        "created_at": render(of.created_at),
+    }

@@ -1,0 +1,49 @@
+"""What every part of the client needs: to ask, and to read the answer."""
+
+from __future__ import annotations
+
+from datetime import datetime, timedelta
+from typing import Any, TypeVar
+
+import msgspec
+
+from oncue.client.connection import Connection, Request
+from oncue.core.errors import InvalidInput
+from oncue.core.moment import from_datetime, render
+
+T = TypeVar("T")
+
+
+class Asking:
+    connection: Connection
+
+    def _ask(self, request: Request, kind: type[T]) -> T:
+        """The answer, read as `kind`."""
+        return read(self.connection, self.connection.ask(request), kind)
+
+
+def read(connection: Connection, body: bytes, kind: type[T]) -> T:
+    """A body as `kind`; what cannot be read was not written by oncue."""
+    try:
+        return msgspec.json.decode(body, type=kind)
+    except (msgspec.MsgspecError, UnicodeError):
+        raise connection.not_ours("answered with JSON of another shape") from None
+
+
+def encode(members: dict[str, Any]) -> bytes:
+    """Members as JSON; those that are None are not said."""
+    said = {name: value for name, value in members.items() if value is not None}
+    try:
+        return msgspec.json.encode(said)
+    except (TypeError, ValueError) as problem:
+        raise InvalidInput(f"cannot be written as JSON: {problem}.") from None
+
+
+def moment_text(value: datetime | str | None, pointer: str) -> str | None:
+    """A time as it is sent; what a text means is for the server to say."""
+    return render(from_datetime(value, pointer)) if isinstance(value, datetime) else value
+
+
+def seconds_of(value: Any) -> Any:
+    """A length as it is sent: a number, or ISO 8601."""
+    return value.total_seconds() if isinstance(value, timedelta) else value

@@ -1,0 +1,239 @@
+"""HTTP to one server: kept-alive connections, safe repetition, and errors that say what to do.
+
+What is repeated: a request that never left; one that was turned away for now (429, 503); and, where
+`repeatable` says that doing it twice is doing it once, also one whose answer was lost.
+"""
+
+from __future__ import annotations
+
+import random
+import ssl
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+from urllib.parse import quote, urlencode
+
+import urllib3
+from urllib3 import BaseHTTPResponse
+from urllib3.exceptions import (
+    ConnectTimeoutError,
+    HTTPError,
+    NewConnectionError,
+    ReadTimeoutError,
+    SSLError,
+)
+
+from oncue.client.address import Address
+from oncue.client.problems import MEDIA_TYPE as PROBLEM_TYPE
+from oncue.client.problems import error_of, problem_of
+from oncue.core.errors import (
+    AccessDenied,
+    OncueError,
+    ServerError,
+    ServerUnavailable,
+    ServerUnusable,
+)
+from oncue.engine.alarm import Alarm
+from oncue.ports.clock import Clock
+
+JSON_TYPE = "application/json"
+CONNECTIONS_KEPT = 64
+CONNECT_SECONDS = 10.0
+FIRST_PAUSE_SECONDS = 0.1
+LONGEST_PAUSE_SECONDS = 5.0
+TURNED_AWAY = (429, 503)
+BROKEN = (500, 502, 504)  # it may have been done
+
+
+class Request(NamedTuple):
+    """`path` is below the address, percent-encoded; `job_id` is the job it is about, if any."""
+
+    method: str
+    path: str
+    body: bytes | None = None
+    headers: Mapping[str, str] = {}
+    repeatable: bool = True
+    """Whether asking twice does no more than asking once."""
+    wait_seconds: float = 0.0
+    """How long the server may take on purpose."""
+    timeout_seconds: float | None = None
+    """How long to wait for the answer beyond that; None: as long as the connection says."""
+    job_id: str = ""
+
+
+class Answer(NamedTuple):
+    status: int
+    body: bytes
+    media_type: str
+    headers: Mapping[str, str]
+
+
+class AnswerLost(ServerUnavailable):
+    """The request may have been carried out: whoever sent it has to look before asking again."""
+
+
+class Connection:
+    """Safe to use from many threads. `timeout_seconds` bounds the wait for one answer, and for how
+    long a call is begun again: altogether at most twice that."""
+
+    def __init__(
+        self, address: Address, bearer: str | None, timeout_seconds: float, clock: Clock
+    ) -> None:
+        self.address = address
+        self.timeout_seconds = timeout_seconds
+        self._headers = {"accept": f"{JSON_TYPE}, {PROBLEM_TYPE}", "user-agent": "oncue"}
+        if bearer is not None:
+            self._headers["authorization"] = f"Bearer {bearer}"
+        self._clock = clock
+        self._alarm = Alarm(clock)
+        secure = address.scheme == "https"
+        pool = urllib3.HTTPSConnectionPool if secure else urllib3.HTTPConnectionPool
+        self._pool = pool(address.host, address.port, maxsize=CONNECTIONS_KEPT)
+
+    def __repr__(self) -> str:
+        return f"Connection({self.address.url!r})"
+
+    def ask(self, request: Request) -> bytes:
+        """The body of the answer, JSON; or the error that the answer tells of."""
+        return self.read(self.answer(request), request)
+
+    def answer(self, request: Request) -> Answer:
+        """The answer, once it is more than passing trouble: a success, or not."""
+        ends = self._clock.monotonic() + self.timeout_seconds
+        pause = FIRST_PAUSE_SECONDS
+        while True:
+            after: float | None = None
+            try:
+                answer = self._send(request)
+            except AnswerLost:
+                raise
+            except ServerUnavailable as lost:
+                trouble: OncueError = lost
+            else:
+                if not _passing(answer, request):
+                    return answer
+                trouble, after = self._trouble_of(answer, request), _retry_after(answer)
+            rest = pause * random.uniform(0.5, 1.0) if after is None else after
+            if self._alarm.stopped or self._clock.monotonic() + rest >= ends:
+                raise trouble
+            self._alarm.pause(rest)
+            pause = min(pause * 2, LONGEST_PAUSE_SECONDS)
+
+    def ask_once(self, request: Request) -> bytes:
+        """As `ask`, for those who repeat it themselves."""
+        return self.read(self.answer_once(request), request)
+
+    def answer_once(self, request: Request) -> Answer:
+        """As `answer`, likewise."""
+        return self._send(request)
+
+    def read(self, answer: Answer, request: Request) -> bytes:
+        """The body of a success; or the error that the answer tells of."""
+        if answer.status in (200, 201, 202, 204):
+            if answer.body and answer.media_type != JSON_TYPE:
+                raise self.not_ours(f"answered with {answer.media_type or 'no media type'}")
+            return answer.body
+        if 300 <= answer.status < 400:
+            target = answer.headers.get("location", "elsewhere")
+            raise self.not_ours(f"redirects to {target!r}")
+        raise self._trouble_of(answer, request)
+
+    def not_ours(self, what: str) -> ServerUnusable:
+        return ServerUnusable(
+            f"{self.address.url} {what}: that is not how oncue answers. "
+            "Check the URL, and what stands between."
+        )
+
+    def close(self) -> None:
+        """Give the connections back, and repeat nothing more."""
+        self._alarm.stop()
+        self._pool.close()
+
+    def headers_of(self, request: Request) -> dict[str, str]:
+        media = {} if request.body is None else {"content-type": JSON_TYPE}
+        return {**self._headers, **media, **request.headers}
+
+    def patience(self, request: Request) -> tuple[float, float]:
+        """How many seconds to wait for a connection, and for each part of the answer."""
+        limit = self.timeout_seconds if request.timeout_seconds is None else request.timeout_seconds
+        return min(CONNECT_SECONDS, limit), limit + request.wait_seconds
+
+    def lost(self, trouble: Exception, request: Request) -> ServerError:
+        """No answer came. The text of the trouble may quote the request, so it is not told."""
+        url = self.address.url
+        if isinstance(trouble, SSLError | ssl.SSLError):
+            return ServerUnusable(
+                f"{url}: there is no secure connection. Check the server's certificate, and "
+                "whether it speaks https at all."
+            )
+        if isinstance(trouble, NewConnectionError | ConnectTimeoutError):
+            return ServerUnavailable(
+                f"{url} cannot be reached. Start it with 'oncue serve', or check the URL."
+            )
+        slow = isinstance(trouble, ReadTimeoutError | TimeoutError)
+        how = "did not answer in time" if slow else "broke off before it answered"
+        if request.repeatable:
+            return ServerUnavailable(f"{url} {how}. Call again: it is safe to repeat.")
+        return AnswerLost(
+            f"{url} {how}, so it is not known what it did, and it is not asked again by itself. "
+            "What it may have claimed is taken back when the lease ends."
+        )
+
+    def _send(self, request: Request) -> Answer:
+        connect, read = self.patience(request)
+        try:
+            answer = self._pool.urlopen(
+                request.method,
+                self.address.prefix + request.path,
+                body=request.body,
+                headers=self.headers_of(request),
+                timeout=urllib3.Timeout(connect=connect, read=read),
+                retries=False,
+                redirect=False,
+            )
+            return answer_of(answer)
+        except HTTPError as trouble:
+            raise self.lost(trouble, request) from None
+
+    def _trouble_of(self, answer: Answer, request: Request) -> OncueError:
+        problem = problem_of(answer.body) if answer.media_type == PROBLEM_TYPE else None
+        if problem is not None:
+            problem.status = answer.status
+            return error_of(problem, request.job_id)
+        if answer.status in (401, 403):
+            return AccessDenied(f"{self.address.url} refuses access (status {answer.status}).")
+        if answer.status in (*TURNED_AWAY, *BROKEN):
+            return ServerUnavailable(
+                f"{self.address.url} answered with status {answer.status}; try again later."
+            )
+        return self.not_ours(f"answered with status {answer.status} and no problem document")
+
+
+def answer_of(answer: BaseHTTPResponse) -> Answer:
+    """The whole of an answer, read to its end."""
+    body = answer.data
+    media_type = answer.headers.get("content-type", "").partition(";")[0].strip().lower()
+    return Answer(answer.status, body, media_type, answer.headers)
+
+
+def path(*segments: str) -> str:
+    """A path of these names, each of them encoded."""
+    return "".join("/" + quote(segment, safe="") for segment in segments)
+
+
+def query(members: Mapping[str, Any]) -> str:
+    """The query that says these members; what is None is not said."""
+    said = {name: value for name, value in members.items() if value is not None}
+    return f"?{urlencode(said)}" if said else ""
+
+
+def _passing(answer: Answer, request: Request) -> bool:
+    """Whether the same request may fare better in a moment, and may be sent again."""
+    if answer.status in TURNED_AWAY:
+        return True
+    return answer.status in BROKEN and request.repeatable
+
+
+def _retry_after(answer: Answer) -> float | None:
+    """How long the server asks to be left alone; dates are not worth the clock they need."""
+    told = answer.headers.get("retry-after", "")
+    return float(told) if told.isdecimal() and len(told) <= 6 else None

@@ -1,0 +1,191 @@
+"""Working by hand, from another machine: claim jobs, then report on them with the claim's token."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import msgspec
+
+from oncue import payload as payloads
+from oncue.client import reading
+from oncue.client.asking import Asking, encode, seconds_of
+from oncue.client.connection import Request, path
+from oncue.client.problems import error_of
+from oncue.client.reading import RemoteClaim
+from oncue.client.reports import ItemBody, ItemsBody, Report, parts
+from oncue.core.duration import Duration
+from oncue.core.errors import InvalidInput, OncueError
+from oncue.core.job import Claimed, Operation
+from oncue.ports.claims import Touched
+from oncue.reporting import Completion
+
+
+class RemoteReporting(Asking):
+    def claim(
+        self,
+        queues: str | Sequence[str],
+        worker: str,
+        *,
+        limit: int = 1,
+        lease_seconds: float | None = None,
+        wait_seconds: float = 0.0,
+    ) -> list[RemoteClaim]:
+        """Take due jobs of pulled queues, waiting up to `wait_seconds` for the first. Each has its
+        `token`. Never asked twice: if the answer is lost, what was claimed is taken back when its
+        lease ends."""
+        request = claim_request(
+            [queues] if isinstance(queues, str) else list(queues),
+            worker,
+            limit=limit,
+            lease_seconds=lease_seconds,
+            wait_seconds=wait_seconds,
+        )
+        return [reading.claim(body) for body in self._ask(request, reading.JobsBody).items]
+
+    def token(self, claimed: Claimed) -> str:
+        """The proof of a claim that this client made."""
+        assert isinstance(claimed, RemoteClaim)
+        return claimed.token
+
+    def start(self, job_id: str, token: str) -> Touched:
+        """Report that work on a claimed job has begun."""
+        return reading.touched(self._report(job_id, "start", reading.TouchedBody, token=token))
+
+    def heartbeat(
+        self,
+        job_id: str,
+        token: str,
+        *,
+        message: str | None = None,
+        percent: float | None = None,
+        lease_seconds: float | None = None,
+    ) -> Touched:
+        """Report that work goes on; renews the lease, and tells whether a cancel was requested."""
+        body = self._report(
+            job_id,
+            "heartbeat",
+            reading.TouchedBody,
+            token=token,
+            message=message,
+            percent=percent,
+            lease_seconds=seconds_of(lease_seconds),
+        )
+        return reading.touched(body)
+
+    def operation(
+        self,
+        job_id: str,
+        token: str,
+        name: str,
+        state: str,
+        *,
+        result: Any = None,
+        percent: float | None = None,
+        message: str | None = None,
+    ) -> Operation:
+        """Report on one named step; the result of a succeeded one is written once."""
+        stored = payloads.encode(result, "/result") if state == "succeeded" else None
+        request = operation_request(job_id, token, name, state, percent, message, stored)
+        return reading.operation(self._ask(request, reading.OperationBody))
+
+    def complete(self, job_id: str, token: str, result: Any = None) -> None:
+        """Report success."""
+        body = None if result is None else msgspec.Raw(payloads.encode(result, "/result"))
+        self._report(job_id, "complete", dict[str, Any], token=token, result=body)
+
+    def complete_all(self, reports: Sequence[Completion]) -> list[OncueError | None]:
+        """Report many successes at once. For each, in order, why it was refused, if it was."""
+        answers: list[OncueError | None] = [None] * len(reports)
+        done: dict[int, Report] = {}
+        for place, (job_id, token, result) in enumerate(reports):
+            try:
+                done[place] = Report(job_id, token, "complete", _stored(result))
+            except InvalidInput as problem:
+                answers[place] = problem
+        items: list[ItemBody] = []
+        for part in parts(list(done.values())):
+            body = encode({"items": [report.members() for report in part]})
+            items += self._ask(Request("POST", "/settle", body), ItemsBody).items
+        for (place, report), item in zip(done.items(), items, strict=True):
+            if item.problem is not None:
+                answers[place] = error_of(item.problem, report.id)
+        return answers
+
+    def complete_by_hand(self, job_id: str, result: Any = None) -> None:
+        """Record success on somebody's word; takes the scope `admin`."""
+        body = None if result is None else msgspec.Raw(payloads.encode(result, "/result"))
+        self._report(job_id, "complete", dict[str, Any], token=None, result=body)
+
+    def fail(
+        self,
+        job_id: str,
+        token: str,
+        error: str,
+        *,
+        retryable: bool = True,
+        retry_after: Duration | None = None,
+    ) -> None:
+        """Report failure: due again after a pause if attempts remain, else failed."""
+        self._report(
+            job_id,
+            "fail",
+            dict[str, Any],
+            token=token,
+            error=error,
+            retryable=retryable,
+            retry_after=seconds_of(retry_after),
+        )
+
+    def release(self, job_id: str, token: str) -> None:
+        """Hand a job back unharmed; the attempt does not count."""
+        self._report(job_id, "release", dict[str, Any], token=token)
+
+    def _report(self, job_id: str, verb: str, kind: Any, **members: Any) -> Any:
+        # The very report that settled a claim may be repeated, so a lost answer is no trouble.
+        request = Request("POST", path("jobs", job_id, verb), encode(members), job_id=job_id)
+        return self._ask(request, kind)
+
+
+def _stored(result: Any) -> bytes | None:
+    return None if result is None else payloads.encode(result, "/result")
+
+
+def claim_request(
+    queues: Sequence[str],
+    worker: str,
+    *,
+    limit: int,
+    lease_seconds: float | None = None,
+    wait_seconds: float = 0.0,
+) -> Request:
+    members = {
+        "queues": queues,
+        "worker": worker,
+        "limit": limit,
+        "lease_seconds": seconds_of(lease_seconds),
+        "wait_seconds": wait_seconds,
+    }
+    return Request(
+        "POST", "/claim", encode(members), repeatable=False, wait_seconds=float(wait_seconds)
+    )
+
+
+def operation_request(
+    job_id: str,
+    token: str,
+    name: str,
+    state: str,
+    percent: float | None,
+    message: str | None,
+    result: bytes | None,
+) -> Request:
+    members = {
+        "token": token,
+        "state": state,
+        "result": None if result is None else msgspec.Raw(result),
+        "percent": percent,
+        "message": message,
+    }
+    place = path("jobs", job_id, "operations", name)
+    return Request("PUT", place, encode(members), job_id=job_id)

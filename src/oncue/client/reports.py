@@ -1,0 +1,59 @@
+"""Reports on many jobs in one request, and the answer to each."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any, NamedTuple
+
+import msgspec
+
+from oncue.client.problems import Problem
+from oncue.client.reading import TouchedBody
+
+ITEMS_LIMIT = 1000
+ITEMS_BYTES = 1024 * 1024
+_FRAME = 300  # bytes of a report beside its result and error
+
+
+class Report(NamedTuple):
+    """How a claim ended: `outcome` is complete, fail or release."""
+
+    id: str
+    token: str
+    outcome: str
+    result: bytes | None = None
+    error: str | None = None
+    retryable: bool | None = None
+
+    @property
+    def size(self) -> int:
+        return _FRAME + len(self.result or b"") + len(self.error or "")
+
+    def members(self) -> dict[str, Any]:
+        told = self._asdict()
+        told["result"] = None if self.result is None else msgspec.Raw(self.result)
+        return {name: value for name, value in told.items() if value is not None}
+
+
+class ItemBody(TouchedBody):
+    """The answer to one of many reports."""
+
+    problem: Problem | None = None
+
+
+class ItemsBody(msgspec.Struct):
+    items: list[ItemBody]
+
+
+def parts(reports: Sequence[Report]) -> Iterator[list[Report]]:
+    """As many as fit in one request at a time."""
+    part: list[Report] = []
+    size = 0
+    for report in reports:
+        if part and (len(part) == ITEMS_LIMIT or size + report.size > ITEMS_BYTES):
+            yield part
+            part, size = [], 0
+        part.append(report)
+        size += report.size
+    if part:
+        yield part

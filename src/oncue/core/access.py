@@ -1,0 +1,110 @@
+"""Access tokens: what a caller of the HTTP API shows, and what it may then do.
+
+The text `oncue_<id>_<secret>` is shown once. What is kept is the id, which says which record to
+compare with, and the SHA-256 of the whole text, from which nobody finds the text again. (The token
+of a claim is another thing: see `core/token.py`.)
+"""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+import re
+import secrets
+from collections.abc import Collection, Iterable
+from dataclasses import dataclass, field
+from enum import StrEnum
+
+from oncue.core.errors import InvalidInput
+from oncue.core.moment import Moment
+
+LONGEST_NAME = 80
+_TEXT = re.compile(r"oncue_([0-9a-f]{16})_[A-Za-z0-9_-]{43}", re.ASCII)
+
+
+class Scope(StrEnum):
+    """What a token allows."""
+
+    READ = "read"
+    """Look at jobs, queues and all the rest."""
+    WRITE = "write"
+    """Create and change jobs."""
+    WORK = "work"
+    """Claim jobs; what follows is authorised by the claim's own token."""
+    ADMIN = "admin"
+    """Change queues and other settings, and whatever the other scopes allow."""
+
+
+@dataclass(frozen=True, slots=True)
+class AccessToken:
+    """What is known of a token once it has been handed out: nothing of its text."""
+
+    id: str
+    name: str | None
+    digest: bytes = field(repr=False)
+    scopes: frozenset[Scope]
+    created_at: Moment
+
+
+NOBODY = AccessToken("", None, bytes(32), frozenset(), 0)
+"""To compare with where there is no record, so that an unknown id costs what a known one does."""
+
+
+def mint(name: str | None, scopes: frozenset[Scope], created_at: Moment) -> tuple[AccessToken, str]:
+    """A new token: the record to keep and the text to hand out, which carries 256 random bits."""
+    token_id = secrets.token_hex(8)
+    text = f"oncue_{token_id}_{secrets.token_urlsafe(32)}"
+    return AccessToken(token_id, name, digest_of(text), scopes, created_at), text
+
+
+def id_of(text: str) -> str | None:
+    """The id that a text names, or None where it is no token's."""
+    match = _TEXT.fullmatch(text)
+    return match[1] if match else None
+
+
+def digest_of(text: str) -> bytes:
+    # No text may raise here, whatever bytes a caller put into a header.
+    return hashlib.sha256(text.encode("utf-8", "surrogatepass")).digest()
+
+
+def matches(token: AccessToken, text: str) -> bool:
+    """Whether the text is this token's, in a time that tells nothing about how near it is."""
+    return hmac.compare_digest(digest_of(text), token.digest)
+
+
+def allows(scopes: Collection[Scope], wanted: Scope) -> bool:
+    return wanted in scopes or Scope.ADMIN in scopes
+
+
+def check_scopes(values: Iterable[str], pointer: str = "/scopes") -> frozenset[Scope]:
+    """The scopes of these names: at least one."""
+    known = {str(scope): scope for scope in Scope}
+    named = list(values)
+    for value in named:
+        if value not in known:
+            raise InvalidInput(
+                f"{value!r} is not a scope; choose from {', '.join(known)}.", pointer
+            )
+    if not named:
+        raise InvalidInput(f"at least one scope is needed: {', '.join(known)}.", pointer)
+    return frozenset(known[value] for value in named)
+
+
+def check_token_name(value: object, pointer: str = "/name") -> str:
+    if (
+        not isinstance(value, str)
+        or not 1 <= len(value) <= LONGEST_NAME
+        or not value.isprintable()
+        or value != value.strip()
+    ):
+        raise InvalidInput(
+            f"a token's name is 1 to {LONGEST_NAME} printable characters, "
+            "without spaces at either end.",
+            pointer,
+        )
+    if id_of(value) is not None:
+        raise InvalidInput(
+            "this is the text of a token, which is a secret; choose another name.", pointer
+        )
+    return value

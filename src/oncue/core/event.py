@@ -1,0 +1,190 @@
+"""An event: an immutable fact from outside. Something happened to a resource at a time."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from enum import StrEnum
+from typing import Any, NamedTuple
+
+from oncue.core import stamp as stamps
+from oncue.core.errors import EventIdTaken, InvalidInput
+from oncue.core.stamp import SECOND, Stamp
+
+RESOURCE_LIMIT = 1024  # bytes of a resource
+_ID_LIMIT = 200
+_DAY = 86_400
+
+
+class EventType(StrEnum):
+    FILE = "FILE"
+    TABLE = "TABLE"
+    TIME_BASED = "TIME_BASED"
+
+
+_SPELLINGS = {
+    **{str(known): known for known in EventType},
+    "TIME BASED": EventType.TIME_BASED,
+    "TIME_BASED_CRON": EventType.TIME_BASED,
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Event:
+    """A fact is its type, resource and stamp. The id is a name for it, chosen by the sender or made
+    from the fact; it is at home in one store only once."""
+
+    id: str
+    type: EventType
+    resource: str
+    """Of a FILE: the path, normalised."""
+    stamp: Stamp
+
+    @property
+    def timestamp(self) -> datetime:
+        """When it happened, to the microsecond."""
+        return stamps.to_datetime(self.stamp)
+
+    @property
+    def fact(self) -> tuple[EventType, str, Stamp]:
+        return self.type, self.resource, self.stamp
+
+    def as_dict(self) -> dict[str, str]:
+        """As the event's sender would write it."""
+        return {
+            "eventId": self.id,
+            "eventType": str(self.type),
+            "eventTimestamp": stamps.render(self.stamp),
+            "eventResourceId": self.resource,
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class Bounds:
+    """How far off an event's time may lie, and how long one that matters to no rule is kept."""
+
+    ahead_seconds: int = 7 * _DAY
+    """An event later than this after now is refused: it would block its rules until then."""
+    late_seconds: int = 30 * _DAY
+    """An event older than this, and the longest life, before the newest one is too late."""
+    loose_seconds: int = 7 * _DAY
+    """How long an event that no rule decided on is kept."""
+
+
+class Path(NamedTuple):
+    """A FILE's resource, by segments. `below` means that it ended in `/`."""
+
+    key: str
+    below: bool
+
+
+def read_event(members: object, latest: Stamp, pointer: str = "") -> Event:
+    """The event that these members describe, stamped no later than `latest`."""
+    if not isinstance(members, Mapping):
+        raise InvalidInput("must be an object with the members of an event.", pointer)
+    for name in sorted(map(str, members.keys() - _MEMBERS)):
+        raise InvalidInput(
+            f"there is no such member; the members of an event are {', '.join(_MEMBERS)}.",
+            f"{pointer}/{name}",
+        )
+    kind = check_type(_required(members, "eventType", pointer), f"{pointer}/eventType")
+    stamp = stamps.parse(_required(members, "eventTimestamp", pointer), f"{pointer}/eventTimestamp")
+    if stamp > latest:
+        raise InvalidInput(
+            f"lies after {stamps.render(latest)}, which is as far ahead as an event may lie: one "
+            "stray event would block its rules until then. Correct the sender's clock.",
+            f"{pointer}/eventTimestamp",
+        )
+    place = f"{pointer}/eventResourceId"
+    resource = check_resource(_required(members, "eventResourceId", pointer), place)
+    if kind is EventType.FILE:
+        resource = read_path(resource, place).key or "/"
+    chosen = _check_id(members.get("eventId"), f"{pointer}/eventId")
+    return Event(chosen or made_id(kind, resource, stamp), kind, resource, stamp)
+
+
+def time_based(resource: str, stamp: Stamp) -> Event:
+    """The event by which a schedule of oncue's own says that its time has come."""
+    resource = check_resource(resource, "/resource")
+    kind = EventType.TIME_BASED
+    return Event(made_id(kind, resource, stamp), kind, resource, stamp)
+
+
+def made_id(kind: EventType, resource: str, stamp: Stamp) -> str:
+    """The id of an event whose sender chose none: the same for the same fact."""
+    fact = f"{kind}\0{resource}\0{stamp}".encode()
+    return hashlib.blake2b(fact, digest_size=16).hexdigest()
+
+
+def id_taken(event: Event) -> EventIdTaken:
+    """The refusal of an event whose id belongs to another."""
+    return EventIdTaken(
+        f"the event id {event.id!r} belongs to another event, with another type, resource or "
+        "timestamp. Choose another id, or none; nothing was stored."
+    )
+
+
+def latest_stamp(now: Stamp, bounds: Bounds) -> Stamp:
+    """How late an event may be stamped."""
+    return now + bounds.ahead_seconds * SECOND
+
+
+def check_type(value: object, pointer: str) -> EventType:
+    known = _SPELLINGS.get(value) if isinstance(value, str) else None
+    if known is None:
+        raise InvalidInput(f"must be one of {', '.join(EventType)}.", pointer)
+    return known
+
+
+def check_resource(value: object, pointer: str) -> str:
+    """Text without control characters that every store can keep and index."""
+    if not isinstance(value, str) or not value:
+        raise InvalidInput("must be text that names the resource.", pointer)
+    try:
+        size = len(value.encode())
+    except UnicodeEncodeError:
+        raise InvalidInput("contains half a character; send plain text.", pointer) from None
+    if size > RESOURCE_LIMIT:
+        raise InvalidInput(f"must be at most {RESOURCE_LIMIT} bytes long.", pointer)
+    if any(ord(letter) < 32 or ord(letter) == 127 for letter in value):
+        raise InvalidInput("must not contain control characters.", pointer)
+    return value
+
+
+def read_path(text: str, pointer: str) -> Path:
+    """The path without empty segments, `.` and the last `/`. The root's key is empty."""
+    segments = [segment for segment in text.split("/") if segment not in ("", ".")]
+    if ".." in segments:
+        raise InvalidInput("must not contain '..'; send the path it leads to.", pointer)
+    rooted = text.startswith("/")
+    if not rooted and not segments:
+        raise InvalidInput("names no path.", pointer)
+    key = "/".join(["", *segments] if rooted and segments else segments)
+    return Path(key, text.endswith(("/", "/.")))
+
+
+def ancestors(path: str) -> list[str]:
+    """The keys of the folders that a path lies in, the nearest first; the root's is empty."""
+    folder, slash, rest = path.rpartition("/")
+    if not slash or not (folder or rest):
+        return []
+    return [folder, *ancestors(folder)]
+
+
+_MEMBERS = ("eventType", "eventTimestamp", "eventResourceId", "eventId")
+
+
+def _required(members: Mapping[str, Any], name: str, pointer: str) -> Any:
+    if members.get(name) is None:
+        raise InvalidInput("is missing; an event cannot do without.", f"{pointer}/{name}")
+    return members[name]
+
+
+def _check_id(value: object, pointer: str) -> str | None:
+    if value is None:
+        return None
+    if not isinstance(value, str) or not 1 <= len(value) <= _ID_LIMIT or not value.isprintable():
+        raise InvalidInput(f"must be 1 to {_ID_LIMIT} printable characters.", pointer)
+    return value

@@ -1,0 +1,75 @@
+"""How fast jobs of a queue may be handed over: the token bucket, in whole numbers. Its tokens are
+called turns, because a token is something else here.
+
+A bucket gains `rate` turns a second and holds a tenth of a second's worth, at least one. Whoever
+hands a job over takes a turn. So any window of T seconds sees at most rate × T + max(1, rate / 10)
+hand-overs. Every division rounds against the taker, so that many small steps add up to no more.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from oncue.core.moment import LATEST, Moment
+
+TURN = 1_000_000_000  # what a turn counts, so that fractions of one are whole numbers
+BURSTS_PER_SECOND = 10  # a full bucket is a tenth of a second's worth
+# Callers read the clock before they come to the store, and overtake each other. What is older than
+# this tells of a clock that was set back.
+OVERTAKING_MS = 1000
+
+
+class Bucket(NamedTuple):
+    turns: int
+    """In units of which `TURN` make one."""
+    at: Moment
+    """Up to when gains have been counted."""
+
+    @property
+    def whole(self) -> int:
+        """How many may be taken."""
+        return self.turns // TURN
+
+
+def fill(bucket: Bucket | None, rate: float, now: Moment) -> Bucket:
+    """The bucket with all that it gained by now; None: it was never used, and is full.
+
+    A `now` that was overtaken gains nothing. One that lies further back means that the clock was
+    set back: the bucket begins again there, empty.
+    """
+    room = capacity(rate)
+    if bucket is None:
+        return Bucket(room, now)
+    elapsed = now - bucket.at
+    if elapsed < -OVERTAKING_MS:
+        return Bucket(0, now)
+    if elapsed <= 0:
+        return Bucket(min(room, bucket.turns), bucket.at)
+    per_ms, divisor = _gain(rate)
+    return Bucket(min(room, bucket.turns + elapsed * per_ms // divisor), now)
+
+
+def take(bucket: Bucket, count: int) -> Bucket:
+    """The bucket after that many were taken; at most `bucket.whole`."""
+    return bucket._replace(turns=bucket.turns - count * TURN)
+
+
+def ready_at(bucket: Bucket, rate: float) -> Moment:
+    """The first moment at which one may be taken."""
+    missing = TURN - bucket.turns
+    if missing <= 0:
+        return bucket.at
+    per_ms, divisor = _gain(rate)
+    return min(LATEST, bucket.at - (-missing * divisor // per_ms))
+
+
+def capacity(rate: float) -> int:
+    """What a full bucket holds."""
+    numerator, denominator = rate.as_integer_ratio()
+    return max(TURN, TURN * numerator // (BURSTS_PER_SECOND * denominator))
+
+
+def _gain(rate: float) -> tuple[int, int]:
+    """What a bucket gains in a millisecond, as a fraction: floats would round up at times."""
+    numerator, denominator = rate.as_integer_ratio()
+    return TURN * numerator, 1000 * denominator

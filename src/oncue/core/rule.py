@@ -1,0 +1,207 @@
+"""A rule: when all its dependencies are valid at one instant, create this job."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Any
+
+from oncue.core import stamp as stamps
+from oncue.core.errors import InvalidInput
+from oncue.core.event import (
+    Event,
+    EventType,
+    ancestors,
+    check_resource,
+    check_type,
+    read_path,
+)
+from oncue.core.moment import HORIZON_MS, render
+from oncue.core.moment import from_datetime as moment_of
+from oncue.core.queue import check_queue_name
+from oncue.core.stamp import SECOND, Stamp
+
+RULES_QUEUE = "rules"
+MOST_DEPENDENCIES = 50
+LONGEST_LIFE_SECONDS = HORIZON_MS // 1000
+_NAME_LIMIT = 200
+_MEMBERS = ("type", "resourceId", "lifeDuration")
+
+
+@dataclass(frozen=True, slots=True)
+class Dependency:
+    """Valid at t if an accepted event of it has `stamp ≤ t ≤ stamp + life_seconds`."""
+
+    type: EventType
+    resource: str
+    """Of a FILE: the path, normalised; with a `/` at its end, only what lies below it."""
+    life_seconds: int
+
+    @property
+    def life(self) -> Stamp:
+        return self.life_seconds * SECOND
+
+    @property
+    def key(self) -> str:
+        """What an event's `match_keys` must contain."""
+        return self.resource.rstrip("/") if self.type is EventType.FILE else self.resource
+
+    @property
+    def below(self) -> bool:
+        """Whether the key itself is not meant, only what lies below it."""
+        return self.type is EventType.FILE and self.resource.endswith("/")
+
+    @property
+    def identity(self) -> tuple[EventType, str]:
+        """What makes it the same dependency when a rule is changed."""
+        return self.type, self.resource
+
+    def as_dict(self) -> dict[str, Any]:
+        return {
+            "type": str(self.type),
+            "resourceId": self.resource,
+            "lifeDuration": self.life_seconds,
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class Rule:
+    """`created_at` tells identities apart: a rule that was deleted and created again is another."""
+
+    name: str
+    dependencies: tuple[Dependency, ...]
+    enabled: bool = True
+    queue: str = RULES_QUEUE
+    payload_json: bytes = b"null"
+    created_at: datetime | None = None
+    updated_at: datetime | None = None
+    last_instant: Stamp | None = None
+    """Of its last job: L in the semantics."""
+    last_job_id: str | None = None
+
+    @property
+    def payload(self) -> Any:
+        """What its jobs carry, read from JSON."""
+        return json.loads(self.payload_json)
+
+    @property
+    def lives(self) -> list[Stamp]:
+        return [dependency.life for dependency in self.dependencies]
+
+    def as_dict(self) -> dict[str, Any]:
+        return {
+            "name": self.name,
+            "dependencies": [dependency.as_dict() for dependency in self.dependencies],
+            "enabled": self.enabled,
+            "queue": self.queue,
+            "payload": self.payload,
+            "createdAt": _text(self.created_at),
+            "updatedAt": _text(self.updated_at),
+            "lastInstant": None if self.last_instant is None else stamps.render(self.last_instant),
+            "lastJobId": self.last_job_id,
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class MatchKeys:
+    """The keys that a dependency must have one of to match an event."""
+
+    own: str
+    above: list[str] = field(default_factory=list)
+
+    def matches(self, dependency: Dependency) -> bool:
+        return (dependency.key == self.own and not dependency.below) or (
+            dependency.key in self.above
+        )
+
+
+def match_keys(event: Event) -> MatchKeys:
+    """TABLE and TIME_BASED match exactly; a FILE also matches the folders it lies in."""
+    if event.type is not EventType.FILE:
+        return MatchKeys(event.resource)
+    own = "" if event.resource == "/" else event.resource
+    return MatchKeys(own, ancestors(own))
+
+
+def check_rule_name(value: object, pointer: str = "/name") -> str:
+    if not isinstance(value, str) or not 1 <= len(value) <= _NAME_LIMIT or not value.isprintable():
+        raise InvalidInput(f"must be 1 to {_NAME_LIMIT} printable characters.", pointer)
+    return value
+
+
+def read_rule(
+    name: object,
+    dependencies: object,
+    enabled: object = True,
+    queue: object = None,
+    payload_json: bytes = b"null",
+) -> Rule:
+    """The rule that these members describe."""
+    if not isinstance(enabled, bool):
+        raise InvalidInput("must be true or false.", "/enabled")
+    return Rule(
+        check_rule_name(name),
+        read_dependencies(dependencies),
+        enabled,
+        RULES_QUEUE if queue is None else check_queue_name(queue),
+        payload_json,
+    )
+
+
+def read_dependencies(value: object) -> tuple[Dependency, ...]:
+    """At least one, none of them twice."""
+    if isinstance(value, str | Mapping) or not isinstance(value, Sequence):
+        raise InvalidInput("must be a list of dependencies.", "/dependencies")
+    if not 1 <= len(value) <= MOST_DEPENDENCIES:
+        raise InvalidInput(
+            f"a rule has 1 to {MOST_DEPENDENCIES} dependencies; without any, every event would "
+            "fire it.",
+            "/dependencies",
+        )
+    found: list[Dependency] = []
+    for position, members in enumerate(value):
+        pointer = f"/dependencies/{position}"
+        one = _read_dependency(members, pointer)
+        if any(one.identity == other.identity for other in found):
+            raise InvalidInput(
+                f"{one.type} {one.resource!r} is there already; name each resource once.", pointer
+            )
+        found.append(one)
+    return tuple(found)
+
+
+def _read_dependency(members: object, pointer: str) -> Dependency:
+    if isinstance(members, Dependency):
+        members = members.as_dict()
+    if not isinstance(members, Mapping):
+        raise InvalidInput(f"must be an object with {', '.join(_MEMBERS)}.", pointer)
+    for name in sorted(map(str, members.keys() - _MEMBERS)):
+        raise InvalidInput(
+            f"there is no such member; a dependency has {', '.join(_MEMBERS)}.",
+            f"{pointer}/{name}",
+        )
+    kind = check_type(members.get("type"), f"{pointer}/type")
+    place = f"{pointer}/resourceId"
+    resource = check_resource(members.get("resourceId"), place)
+    if kind is EventType.FILE:
+        path = read_path(resource, place)
+        resource = path.key + "/" * path.below
+    return Dependency(kind, resource, _life(members.get("lifeDuration"), f"{pointer}/lifeDuration"))
+
+
+def _life(value: object, pointer: str) -> int:
+    if isinstance(value, str) and value.isascii() and value.isdigit() and len(value) <= 20:
+        value = int(value)
+    if isinstance(value, float) and value.is_integer():
+        value = int(value)
+    if not isinstance(value, int) or isinstance(value, bool) or value < 0:
+        raise InvalidInput("must be a whole number of seconds, 0 or more.", pointer)
+    if value > LONGEST_LIFE_SECONDS:
+        raise InvalidInput("more than 100 years; choose a shorter life.", pointer)
+    return value
+
+
+def _text(when: datetime | None) -> str | None:
+    return None if when is None else render(moment_of(when))

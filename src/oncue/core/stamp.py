@@ -1,0 +1,71 @@
+"""Stamps: event time, whole microseconds since 1970 in UTC, held as `int`.
+
+Events say when something happened, to the microsecond; moments (see `moment`) say when oncue acts,
+to the millisecond. The two are never compared without `of_moment`.
+"""
+
+from __future__ import annotations
+
+import re
+from datetime import UTC, datetime, timedelta
+
+from oncue.core.errors import InvalidInput
+from oncue.core.moment import EPOCH, Moment
+
+Stamp = int
+
+SECOND: Stamp = 1_000_000
+_MICROSECOND = timedelta(microseconds=1)
+EARLIEST: Stamp = (datetime.min.replace(tzinfo=UTC) - EPOCH) // _MICROSECOND
+_FORM = re.compile(
+    r"(\d{4}-\d\d-\d\d)(?:[Tt ](\d\d:\d\d:\d\d)(\.\d+)?([Zz]|[+-]\d\d:\d\d)"
+    r"| (\d\d:\d\d:\d\d)(\.\d+)?)",
+    re.ASCII,
+)
+
+
+def parse(text: object, pointer: str = "") -> Stamp:
+    """The stamp that a text or an aware datetime names: RFC 3339, or `2021-01-01 11:59:59`, which
+    is UTC. Anything finer than a microsecond is cut off."""
+    if isinstance(text, datetime):
+        return from_datetime(text, pointer)
+    match = _FORM.fullmatch(text) if isinstance(text, str) else None
+    if match is None:
+        raise InvalidInput(
+            "is not the time of an event; write it like 2021-01-01T11:59:59.000000Z or "
+            "2021-01-01T12:59:59+01:00, or, for UTC, 2021-01-01 11:59:59.",
+            pointer,
+        )
+    day, clock, fraction, offset, plain_clock, plain_fraction = match.groups()
+    zone = "+00:00" if offset is None or offset in "Zz" else offset
+    try:
+        whole = from_datetime(datetime.fromisoformat(f"{day}T{clock or plain_clock}{zone}"))
+    except (ValueError, OverflowError) as problem:
+        raise InvalidInput(f"{text!r} is not a moment: {problem}.", pointer) from None
+    if whole < EARLIEST:
+        raise InvalidInput(f"{text!r} lies before the year 1.", pointer)
+    digits = (fraction or plain_fraction or ".0")[1:7]
+    return whole + int(digits.ljust(6, "0"))
+
+
+def from_datetime(when: datetime, pointer: str = "") -> Stamp:
+    """The stamp of an aware datetime."""
+    if when.tzinfo is None or when.utcoffset() is None:
+        raise InvalidInput(
+            f"{when.isoformat()} has no time zone; use datetime.now(timezone.utc).", pointer
+        )
+    return (when - EPOCH) // _MICROSECOND
+
+
+def to_datetime(stamp: Stamp) -> datetime:
+    return EPOCH + timedelta(microseconds=stamp)
+
+
+def render(stamp: Stamp) -> str:
+    """RFC 3339 in UTC with microseconds: `2021-01-01T11:59:59.000000Z`."""
+    return to_datetime(stamp).isoformat(timespec="microseconds")[:-6] + "Z"
+
+
+def of_moment(moment: Moment) -> Stamp:
+    """The same point in time, in microseconds."""
+    return moment * 1000

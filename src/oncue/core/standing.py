@@ -1,0 +1,226 @@
+"""How a rule stands at a time: what it still waits for, and which event would fire it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Any, NamedTuple
+
+from oncue.core import stamp as stamps
+from oncue.core.duration import spoken
+from oncue.core.event import Event
+from oncue.core.rule import Dependency, Rule
+from oncue.core.stamp import SECOND, Stamp
+
+
+class Validity(StrEnum):
+    MET = "MET"
+    NEVER_SEEN = "NEVER_SEEN"
+    """No event of it was accepted that is stamped by then."""
+    EXPIRED = "EXPIRED"
+    """Its newest event was valid once, and no longer is."""
+    ONLY_STALE = "ONLY_STALE"
+    """Its events came too late: none of them is after the last job's instant."""
+    NOT_OVERLAPPING = "NOT_OVERLAPPING"
+    """Its newest event is valid for an instant only, and something else was not valid then."""
+
+
+class Sighting(NamedTuple):
+    """What a store knows of one dependency at a time t."""
+
+    newest: Event | None = None
+    """The newest accepted event stamped by t."""
+    newest_stamp: Stamp | None = None
+    """Of the newest event that was ever accepted, even if it is no longer kept."""
+    stale: bool = False
+    """Whether an event of it was ever found stale."""
+
+
+class Sightings(NamedTuple):
+    rule: Rule
+    of: tuple[Sighting, ...]
+    """In the order of the dependencies."""
+
+
+class Interval(NamedTuple):
+    start: Stamp
+    end: Stamp
+
+
+@dataclass(frozen=True, slots=True)
+class DependencyStanding:
+    dependency: Dependency
+    validity: Validity
+    event: Event | None = None
+    """The one that validates it, or the last one that did."""
+    valid_until: Stamp | None = None
+    """When that event's life ends or ended."""
+    missed_by_seconds: float | None = None
+    """NOT_OVERLAPPING: how far it lies from the others."""
+
+    def as_dict(self) -> dict[str, Any]:
+        told: dict[str, Any] = {**self.dependency.as_dict(), "validity": str(self.validity)}
+        told["event"] = None if self.event is None else self.event.as_dict()
+        told["validUntil"] = None if self.valid_until is None else stamps.render(self.valid_until)
+        return told | (
+            {} if self.missed_by_seconds is None else {"missedBySeconds": self.missed_by_seconds}
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Standing:
+    """A rule at a time: `sentence` for people, the rest for programs."""
+
+    rule: Rule
+    at: Stamp
+    met: bool
+    sentence: str
+    dependencies: tuple[DependencyStanding, ...] = field(default_factory=tuple)
+    waits_for: Dependency | None = None
+    """What a single event of would fire it …"""
+    window: Interval | None = None
+    """… if it is stamped in here, both ends included."""
+    missed_by_seconds: float | None = None
+    """By how much the newest intervals of the dependencies miss each other."""
+
+    def as_dict(self) -> dict[str, Any]:
+        last = self.rule.last_instant
+        window = self.window
+        return {
+            "rule": self.rule.name,
+            "at": stamps.render(self.at),
+            "met": self.met,
+            "enabled": self.rule.enabled,
+            "lastInstant": None if last is None else stamps.render(last),
+            "lastJobId": self.rule.last_job_id,
+            "dependencies": [one.as_dict() for one in self.dependencies],
+            "waitsFor": None if self.waits_for is None else self.waits_for.as_dict(),
+            "from": None if window is None else stamps.render(window.start),
+            "until": None if window is None else stamps.render(window.end),
+            "missedBySeconds": self.missed_by_seconds,
+            "sentence": self.sentence,
+        }
+
+
+def explain(sightings: Sightings, at: Stamp) -> Standing:
+    """How the rule stands at `at`."""
+    rule = sightings.rule
+    intervals = [
+        _interval(dependency, sighting)
+        for dependency, sighting in zip(rule.dependencies, sightings.of, strict=True)
+    ]
+    standings = tuple(
+        _stand(rule.dependencies[position], sightings.of[position], intervals, position, at)
+        for position in range(len(intervals))
+    )
+    met = all(one.validity is Validity.MET for one in standings)
+    waits_for, window = _wanted(rule, standings, intervals)
+    gap = _gap([one for one in intervals if one is not None])
+    missed = gap / SECOND if None not in intervals and gap > 0 else None
+    sentence = _sentence(rule, standings, waits_for, window, missed)
+    return Standing(rule, at, met, sentence, standings, waits_for, window, missed)
+
+
+def _interval(dependency: Dependency, sighting: Sighting) -> Interval | None:
+    if sighting.newest is None:
+        return None
+    start = sighting.newest.stamp
+    return Interval(start, start + dependency.life)
+
+
+def _stand(
+    dependency: Dependency,
+    sighting: Sighting,
+    intervals: Sequence[Interval | None],
+    position: int,
+    at: Stamp,
+) -> DependencyStanding:
+    own = intervals[position]
+    if own is None:
+        return _unseen(dependency, sighting, at)
+    event = sighting.newest
+    if own.end >= at:
+        return DependencyStanding(dependency, Validity.MET, event, own.end)
+    others = [one for place, one in enumerate(intervals) if place != position]
+    seen = [one for one in others if one is not None]
+    gap = max((_gap([own, other]) for other in seen), default=0)
+    if own.start == own.end and len(seen) == len(others) and gap > 0:
+        return DependencyStanding(
+            dependency, Validity.NOT_OVERLAPPING, event, own.end, gap / SECOND
+        )
+    return DependencyStanding(dependency, Validity.EXPIRED, event, own.end)
+
+
+def _unseen(dependency: Dependency, sighting: Sighting, at: Stamp) -> DependencyStanding:
+    gone = sighting.newest_stamp
+    if gone is not None and gone <= at:  # accepted once, and pruned since: it cannot matter again
+        return DependencyStanding(dependency, Validity.EXPIRED, None, gone + dependency.life)
+    if gone is None and sighting.stale:
+        return DependencyStanding(dependency, Validity.ONLY_STALE)
+    return DependencyStanding(dependency, Validity.NEVER_SEEN)
+
+
+def _gap(intervals: Sequence[Interval]) -> Stamp:
+    """How far the intervals are from having an instant in common; 0 or less: they have one."""
+    if not intervals:
+        return 0
+    return max(one.start for one in intervals) - min(one.end for one in intervals)
+
+
+def _wanted(
+    rule: Rule, standings: Sequence[DependencyStanding], intervals: Sequence[Interval | None]
+) -> tuple[Dependency | None, Interval | None]:
+    """The dependency of which one event would fire the rule, and when that must be stamped. What is
+    not met comes first; of what is met, the one that lives shortest."""
+    order = sorted(
+        range(len(intervals)),
+        key=lambda place: (
+            standings[place].validity is Validity.MET,
+            standings[place].dependency.life_seconds,
+        ),
+    )
+    for position in order:
+        others = [one for place, one in enumerate(intervals) if place != position]
+        window = _window(rule, rule.dependencies[position], others)
+        if window is not None:
+            return rule.dependencies[position], window
+    return None, None
+
+
+def _window(
+    rule: Rule, dependency: Dependency, others: Sequence[Interval | None]
+) -> Interval | None:
+    """The stamps at which an event of this dependency meets the newest intervals of the others."""
+    if not others or None in others:
+        return None
+    seen = [one for one in others if one is not None]
+    earliest = max(stamps.EARLIEST, max(one.start for one in seen) - dependency.life)
+    if rule.last_instant is not None:
+        earliest = max(earliest, rule.last_instant + 1)
+    latest = min(one.end for one in seen)
+    return Interval(earliest, latest) if _gap(seen) <= 0 and earliest <= latest else None
+
+
+def _sentence(
+    rule: Rule,
+    standings: Sequence[DependencyStanding],
+    waits_for: Dependency | None,
+    window: Interval | None,
+    missed: float | None,
+) -> str:
+    gap = "" if missed is None else f"the intervals miss each other by {spoken(missed)}"
+    if waits_for is not None and window is not None:
+        would = "would fire it" if rule.enabled else "would fire it if it were enabled"
+        return (
+            f"A {waits_for.type} event `{waits_for.resource}` stamped between "
+            f"{stamps.render(window.start)} and {stamps.render(window.end)} {would}"
+            f"{gap and f'; {gap}'}."
+        )
+    if len(standings) == 1:
+        [only] = rule.dependencies
+        after = "" if rule.last_instant is None else f" after {stamps.render(rule.last_instant)}"
+        return f"Any {only.type} event `{only.resource}` stamped{after or ' at any time'} fires it."
+    wanting = [one for one in standings if one.validity is not Validity.MET] or standings
+    names = ", ".join(f"{one.dependency.type} `{one.dependency.resource}`" for one in wanting)
+    return f"No single event would fire it: it waits for {names}{gap and f'; {gap}'}."

@@ -1,0 +1,269 @@
+"""A workplace elsewhere: a worker's claims and reports, over HTTP.
+
+The thread on watch waits at the server for the first due job of any of its queues. What it gets
+tells which queue has work; from that one it then takes as many as its handler gets done.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections import deque
+from collections.abc import Callable, Iterable, Sequence
+from itertools import islice
+from typing import TYPE_CHECKING, Any
+
+from oncue.client import reading
+from oncue.client.asking import encode, read
+from oncue.client.connection import Connection, Request
+from oncue.client.polling import Polling
+from oncue.client.problems import Problem, error_of
+from oncue.client.reading import RemoteClaim
+from oncue.client.reporting import claim_request, operation_request
+from oncue.client.reports import ITEMS_LIMIT, ItemBody, ItemsBody, Report, parts
+from oncue.core.errors import Conflict, Fenced, NotFound, OncueError
+from oncue.core.job import Claimed, JobFilter, Operation
+from oncue.core.lifecycle import LIVE, State
+from oncue.core.moment import Moment
+from oncue.core.queue import Queue
+from oncue.engine.alarm import Alarm
+from oncue.ports.claims import Refused, Touched
+from oncue.ports.store import Listener
+from oncue.reporting import CLAIM_LIMIT
+from oncue.workplace import Handful, log_too_late
+
+if TYPE_CHECKING:
+    from oncue.client import Client
+
+WAIT_SECONDS = 20.0
+ANSWER_SECONDS = 10.0  # whoever reports goes on trying, and must not be held up for long
+OTHERS_SECONDS = 0.5  # while one queue has work, the others are looked at so often
+QUEUES_LIMIT = 100  # that can be waited for at once; more of them take turns
+TURN_SECONDS = 1.0
+
+logger = logging.getLogger("oncue.worker")
+
+
+class RemoteWorkplace:
+    """A server. The settings of queues stay there: of them a worker only needs to know how long its
+    leases are, which the claims tell."""
+
+    def __init__(self, client: Client, worker: str) -> None:
+        self._client = client
+        self._clock = client.clock
+        self._worker = worker
+        self._queues = deque(client.handlers.queues)
+        self._connection: Connection = client.connection
+        self._polling = Polling(client.connection)
+        self._waited: dict[str, Handful] = {}
+        self._wary: set[str] = set()  # queues that had work which was tried before
+        self._looked = self._clock.monotonic()
+        self._tell: Listener = _deaf
+
+    # -- claiming --------------------------------------------------------------------------------
+
+    def claim(self, queue: str, limit: int, now: Moment) -> Handful | None:
+        """What was waited for comes first; it is on its lease already."""
+        waited = self._waited.pop(queue, None)
+        if waited is not None:
+            return waited
+        self._look_at_others()
+        handfuls = self._claim([queue], 1 if queue in self._wary else limit, 0.0)
+        return self._alone(handfuls[0]) if handfuls else None
+
+    def _alone(self, handful: Handful) -> Handful:
+        """Reclaimed work comes by itself, before all other. It may have killed a worker, so only
+        one such job is taken at a time, and the others go back. A retry looks the same from here;
+        it costs no more than some speed to treat it so."""
+        queue, claims, _ = handful
+        if any(one.attempt == 1 for one in claims):
+            self._wary.discard(queue.name)
+            return handful
+        self._wary.add(queue.name)
+        self._hand_back(queue, claims[1:])
+        return handful._replace(claims=claims[:1])
+
+    def _hand_back(self, queue: Queue, claims: Sequence[Claimed]) -> None:
+        """If that fails, they are taken back when their leases end."""
+        try:
+            self.settle([self.released(one, queue) for one in claims])
+        except OncueError as trouble:
+            logger.warning("handing back what was not begun: %s", trouble)
+
+    def next_due(self, queue: str) -> Moment | None:
+        return None
+
+    def watch(self, listener: Listener) -> Callable[[], None]:
+        """News comes while resting, and from nowhere else."""
+        self._tell = listener
+        return self._leave
+
+    def _leave(self) -> None:
+        while self._waited:
+            _, handful = self._waited.popitem()
+            self._hand_back(handful.queue, handful.claims)
+        self.close()
+
+    def rest(self, alarm: Alarm, seconds: float) -> None:
+        if seconds <= 0 or alarm.stopped:
+            return
+        queues, longest = list(islice(self._queues, QUEUES_LIMIT)), WAIT_SECONDS
+        if len(self._queues) > QUEUES_LIMIT:
+            self._queues.rotate(-QUEUES_LIMIT)
+            longest = TURN_SECONDS
+        for handful in self._claim(queues, 1, min(seconds, longest)):
+            self._waited[handful.queue.name] = handful
+            self._tell(handful.queue.name, 0)
+
+    def stop(self) -> None:
+        self._polling.stop()
+
+    def close(self) -> None:
+        """Give the connection back, for a worker that has ended."""
+        self._polling.close()
+
+    def nothing_left(self, queues: Sequence[str]) -> bool:
+        """Looked at twice: what goes from waiting to taken in between is seen the second time."""
+        open_queues = [name for name in queues if not self._client.queue(name).paused]
+        return not (
+            self._any(open_queues, [State.SCHEDULED])
+            or self._any(queues, LIVE)
+            or self._any(open_queues, [State.SCHEDULED])
+        )
+
+    def _any(self, queues: Sequence[str], states: Iterable[State]) -> bool:
+        pages = (
+            self._client.page(JobFilter(queue=queue, state=state), None, 1)
+            for queue in queues
+            for state in states
+        )
+        return any(page.items or page.next for page in pages)
+
+    def _look_at_others(self) -> None:
+        """A queue that always has work must not hide the others."""
+        if self._clock.monotonic() - self._looked >= OTHERS_SECONDS:
+            self._looked = self._clock.monotonic()
+            self._tell(None, 0)
+
+    def _claim(self, queues: Sequence[str], limit: int, wait_seconds: float) -> list[Handful]:
+        limit = min(limit, CLAIM_LIMIT)
+        request = claim_request(queues, self._worker, limit=limit, wait_seconds=wait_seconds)
+        request = request._replace(timeout_seconds=ANSWER_SECONDS)
+        sent = self._clock.monotonic()
+        answer = self._polling.ask(request)
+        if answer is None:
+            return []
+        body = read(self._connection, answer, reading.JobsBody)
+        by_queue: dict[str, list[RemoteClaim]] = {}
+        for item in body.items:
+            by_queue.setdefault(item.queue, []).append(reading.claim(item))
+        handfuls = (self._handful(name, claims, sent) for name, claims in by_queue.items())
+        return [handful for handful in handfuls if handful is not None]
+
+    def _handful(self, name: str, claims: list[RemoteClaim], sent: float) -> Handful | None:
+        """The leases began at the earliest when the claim was asked for. If that is long ago they
+        may be over, so they are renewed before anything is begun."""
+        lease = max(min(_lease_seconds(claim) for claim in claims), 0.001)
+        queue = Queue(name, lease_seconds=lease)
+        if self._clock.monotonic() - sent < lease / 3:
+            return Handful(queue, claims, sent)
+        sent = self._clock.monotonic()
+        answers = self.touch(claims, lease)
+        kept = [
+            one for one, answer in zip(claims, answers, strict=True) if isinstance(answer, Touched)
+        ]
+        return Handful(queue, kept, sent) if kept else None
+
+    # -- reporting -------------------------------------------------------------------------------
+
+    def touch(
+        self,
+        claims: Sequence[Claimed],
+        lease_seconds: float,
+        message: str | None = None,
+        percent: float | None = None,
+    ) -> list[Touched | Refused]:
+        told = {"lease_seconds": lease_seconds, "message": message, "percent": percent}
+        told = {name: value for name, value in told.items() if value is not None}
+        items = [{"id": one.id, "token": _token(one), **told} for one in claims]
+        patience = min(ANSWER_SECONDS, max(lease_seconds / 6, 0.25))
+        answers: list[Touched | Refused] = []
+        for start in range(0, len(items), ITEMS_LIMIT):
+            part = claims[start : start + ITEMS_LIMIT]
+            found = self._send("/heartbeat", items[start : start + ITEMS_LIMIT], patience)
+            for claim, item in zip(part, found, strict=True):
+                refused = _refused(claim.id, item.problem)
+                answers.append(reading.touched(item) if refused is None else refused)
+        return answers
+
+    def put_operation(
+        self,
+        claim: Claimed,
+        name: str,
+        state: str,
+        percent: float | None,
+        message: str | None,
+        result: bytes | None,
+    ) -> Operation | Refused:
+        request = operation_request(claim.id, _token(claim), name, state, percent, message, result)
+        request = request._replace(timeout_seconds=ANSWER_SECONDS)
+        try:
+            body = self._connection.ask_once(request)
+        except (Conflict, NotFound) as error:
+            return _refusal(error)
+        return reading.operation(read(self._connection, body, reading.OperationBody))
+
+    def completed(self, claim: Claimed, queue: Queue, result: bytes | None) -> Report:
+        return Report(claim.id, _token(claim), "complete", result)
+
+    def failed(
+        self, claim: Claimed, queue: Queue, error: str, *, retryable: bool, cancel_seen: bool
+    ) -> Report:
+        """The server knows of the cancel request, and of the attempts that are left."""
+        return Report(claim.id, _token(claim), "fail", error=error, retryable=retryable)
+
+    def released(self, claim: Claimed, queue: Queue) -> Report:
+        return Report(claim.id, _token(claim), "release")
+
+    def settle(self, endings: Sequence[Report]) -> None:
+        for part in parts(endings):
+            items = [report.members() for report in part]
+            answers = self._send("/settle", items, ANSWER_SECONDS)
+            for report, item in zip(part, answers, strict=True):
+                refused = _refused(report.id, item.problem)
+                if refused is not None:
+                    log_too_late(report.id, refused.reason)
+
+    def _send(self, place: str, items: list[dict[str, Any]], patience: float) -> list[ItemBody]:
+        """Repeating it is harmless, and left to whoever reports."""
+        request = Request("POST", place, encode({"items": items}), timeout_seconds=patience)
+        body = read(self._connection, self._connection.ask_once(request), ItemsBody)
+        if len(body.items) != len(items):
+            raise self._connection.not_ours("answered for more or fewer jobs than it was told of")
+        return body.items
+
+
+def _deaf(queue: str | None, due_at: Moment) -> None:
+    """Nobody listens yet."""
+
+
+def _token(claim: Claimed) -> str:
+    assert isinstance(claim, RemoteClaim)  # it was made above
+    return claim.token
+
+
+def _lease_seconds(claim: Claimed) -> float:
+    return (claim.lease_until - claim.claimed_at) / 1000
+
+
+def _refused(job_id: str, problem: Problem | None) -> Refused | None:
+    return None if problem is None else _refusal(error_of(problem, job_id))
+
+
+def _refusal(error: OncueError) -> Refused:
+    """A report that was not taken, in the words of a store."""
+    match error:
+        case Fenced():
+            return Refused(error.reason, error.state, error.diagnostic)
+        case Conflict():
+            return Refused("different result", None)
+    return Refused("unknown", None)

@@ -1,0 +1,200 @@
+"""Events in memory: what rules decide on them, and the end of what can no longer matter."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from itertools import islice
+
+from oncue.core.event import Bounds, Event, id_taken
+from oncue.core.firing import (
+    DISABLED,
+    Decision,
+    FiredJob,
+    Firing,
+    decide,
+    fire,
+    fired_job,
+    floor,
+    prunable_before,
+)
+from oncue.core.moment import Moment, to_datetime
+from oncue.core.publication import Decided, EventFilter, EventPage, Fired, LoggedEvent, Published
+from oncue.core.rule import Dependency, MatchKeys, match_keys
+from oncue.core.stamp import Stamp
+from oncue.core.stamp import to_datetime as instant_of
+from oncue.stores.memory.record import Record
+from oncue.stores.memory.rulebook import EventRecord, Rulebook, RuleRecord
+
+
+class MemoryEvents(Rulebook):
+    """Implements `oncue.ports.events.EventStore`."""
+
+    def publish(self, events: Sequence[Event], now: Moment, bounds: Bounds) -> Sequence[Published]:
+        with self._writing():
+            held = {event.id: event.fact for event in reversed(events)}
+            for event in events:
+                known = self._events_by_id.get(event.id)
+                fact = held[event.id] if known is None else known.event.fact
+                if fact != event.fact:
+                    raise id_taken(event)
+            return [self._publish(event, now, bounds) for event in events]
+
+    def _publish(self, event: Event, now: Moment, bounds: Bounds) -> Published:
+        known = self._events_by_fact.get(event.fact)
+        record = known or self._log(event, now)
+        answers: list[Decided] = []
+        jobs: list[Fired] = []
+        fresh = known is None
+        keys = match_keys(record.event)
+        for name in self._matching(record.event, keys):
+            mine = self._rules[name]
+            if record.number in mine.decided:
+                answers += _repeat(mine, record.number, now)
+                continue
+            fresh = True
+            decided, job = self._decide(mine, record, keys, now, bounds)
+            mine.decided[record.number] = decided
+            answers += decided
+            if job is not None:
+                jobs.append(Fired(name, job.job.id, job.instant))
+        return Published(record.event, not fresh, tuple(answers), tuple(jobs))
+
+    def _log(self, event: Event, now: Moment) -> EventRecord:
+        self._event_count += 1
+        record = EventRecord(self._event_count, event, now)
+        self._events[record.number] = record
+        self._events_by_id[event.id] = self._events_by_fact[event.fact] = record
+        return record
+
+    def _matching(self, event: Event, keys: MatchKeys) -> list[str]:
+        """The names of the rules that the event matches, in order."""
+        found = [self._waiting.get((event.type, key), set()) for key in (keys.own, *keys.above)]
+        return sorted(
+            name
+            for name in set().union(*found)
+            if any(keys.matches(dependency) for dependency in self._of_type(name, event))
+        )
+
+    def _of_type(self, name: str, event: Event) -> Iterator[Dependency]:
+        return (d for d in self._rules[name].rule.dependencies if d.type is event.type)
+
+    def _decide(
+        self, mine: RuleRecord, record: EventRecord, keys: MatchKeys, now: Moment, bounds: Bounds
+    ) -> tuple[list[Decided], FiredJob | None]:
+        rule, event = mine.rule, record.event
+        validated = [
+            position
+            for position, dependency in enumerate(rule.dependencies)
+            if dependency.type is event.type and keys.matches(dependency)
+        ]
+        decision = decide(
+            event.stamp, rule.last_instant, mine.newest, rule.lives, bounds.late_seconds
+        )
+        firing = self._accept(mine, record, validated, decision)
+        job = None
+        if firing is not None and rule.enabled:
+            job = self._fire(mine, firing, event, now)
+        decided = Decided(
+            rule.name,
+            rule.dependencies[validated[0]],
+            decision,
+            to_datetime(now),
+            None if job is None else job.job.id,
+            DISABLED if firing is not None and job is None else None,
+        )
+        return [replace(decided, dependency=rule.dependencies[p]) for p in validated], job
+
+    def _accept(
+        self, mine: RuleRecord, record: EventRecord, validated: list[int], decision: Decision
+    ) -> Firing | None:
+        waits = [mine.waits[position] for position in validated]
+        if decision is not Decision.ACCEPTED:
+            for wait in waits:
+                wait.stale = wait.stale or decision is Decision.STALE
+            return None
+        for wait in waits:
+            wait.accept(record.event.stamp, record.number)
+
+        def newest(position: int, t: Stamp) -> Stamp | None:
+            return mine.waits[position].newest_by(t)
+
+        return fire(mine.rule.lives, validated, record.event.stamp, newest)
+
+    def _fire(self, mine: RuleRecord, firing: Firing, event: Event, now: Moment) -> FiredJob:
+        included = [
+            self._events[wait.first_at(stamp)].event
+            for wait, stamp in zip(mine.waits, firing.validated_by, strict=True)
+        ]
+        fired = fired_job(mine.rule, firing, event, included, now)
+        record = self._records[fired.job.id] = Record.of(fired.job, now)
+        record.rule, record.instant = fired.rule, instant_of(fired.instant)
+        self._refile(record)
+        mine.rule = replace(mine.rule, last_instant=firing.instant, last_job_id=fired.job.id)
+        return fired
+
+    def events(self, wanted: EventFilter, after: int | None, limit: int) -> EventPage:
+        with self._lock:
+            numbers = sorted((n for n in self._events if after is None or n < after), reverse=True)
+            shown = (
+                (number, one)
+                for number in numbers
+                if (one := self._logged(number, wanted)) is not None
+            )
+            found = list(islice(shown, limit + 1))
+            page = found[:limit]
+            return EventPage([one for _, one in page], page[-1][0] if len(found) > limit else None)
+
+    def _logged(self, number: int, wanted: EventFilter) -> LoggedEvent | None:
+        decisions = [
+            one
+            for name in sorted(self._rules)
+            if wanted.rule in (None, name)
+            for part in (self._rules[name].decided, self._rules[name].repeated)
+            for one in part.get(number, ())
+            if wanted.decision in (None, one.decision)
+        ]
+        if not decisions and wanted != EventFilter():
+            return None
+        record = self._events[number]
+        return LoggedEvent(record.event, to_datetime(record.received_at), tuple(decisions))
+
+    def prune_events(self, now: Moment, bounds: Bounds, limit: int) -> bool:
+        with self._lock:
+            for mine in self._rules.values():
+                self._prune_rule(mine, bounds)
+            decided = {number for mine in self._rules.values() for number in mine.decided}
+            before = now - bounds.loose_seconds * 1000
+            for record in list(self._events.values()):
+                if record.number not in decided and record.received_at < before:
+                    del self._events[record.number]
+                    del self._events_by_id[record.event.id]
+                    del self._events_by_fact[record.event.fact]
+            return False
+
+    def _prune_rule(self, mine: RuleRecord, bounds: Bounds) -> None:
+        rule = mine.rule
+        kept_from = (
+            None if mine.newest is None else floor(mine.newest, rule.lives, bounds.late_seconds)
+        )
+        for wait in mine.waits:
+            before = prunable_before(wait.dependency.life, rule.last_instant, kept_from)
+            if before is not None:
+                wait.prune(before)
+        if kept_from is None:
+            return
+        for number in list(mine.decided):
+            if self._events[number].event.stamp < kept_from:
+                del mine.decided[number]
+                mine.repeated.pop(number, None)
+
+
+def _repeat(mine: RuleRecord, number: int, now: Moment) -> list[Decided]:
+    """What a repetition is told: what was decided first, and that it is a repetition."""
+    before = mine.repeated.get(number)
+    times = 1 if before is None else before[0].times + 1
+    mine.repeated[number] = [
+        replace(one, decision=Decision.DUPLICATE, decided_at=to_datetime(now), times=times)
+        for one in mine.decided[number]
+    ]
+    return mine.repeated[number]

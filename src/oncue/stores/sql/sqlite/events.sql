@@ -1,0 +1,97 @@
+-- name: event_columns
+e.n, e.id, e.type, e.resource, e.stamp, e.received_at
+
+-- name: by_ids
+SELECT id, type, resource, stamp FROM events WHERE id IN carray(:ids);
+
+-- name: by_fact
+SELECT {event_columns} FROM events AS e WHERE e.type = ?1 AND e.resource = ?2 AND e.stamp = ?3;
+
+-- name: store
+INSERT INTO events (id, type, resource, stamp, received_at, decided)
+VALUES (?1, ?2, ?3, ?4, ?5, ?6) ON CONFLICT DO NOTHING RETURNING n;
+
+-- name: count_decided
+UPDATE events SET decided = decided + :rules WHERE n = :n;
+
+-- name: matching
+SELECT r.name, r.n, d.n FROM dependencies AS d CROSS JOIN rules AS r ON r.n = d.rule_n
+WHERE d.retired = 0 AND d.type = ?1 AND d.key IN carray(?2) AND (d.below = 0 OR d.key <> ?3);
+
+-- name: repeat
+INSERT INTO decisions (rule_n, event_n, dependency_n, decision, type, resource, life_seconds,
+  decided_at, job_id, suppressed)
+SELECT rule_n, event_n, dependency_n, 'DUPLICATE', type, resource, life_seconds, :now, job_id,
+  suppressed
+FROM decisions WHERE rule_n = :rule_n AND event_n = :event_n AND decision <> 'DUPLICATE'
+ON CONFLICT DO UPDATE SET times = times + 1, decided_at = excluded.decided_at
+RETURNING type, resource, life_seconds, decision, decided_at, job_id, suppressed, times;
+
+-- name: decide
+INSERT INTO decisions (rule_n, event_n, dependency_n, decision, type, resource, life_seconds,
+  decided_at, job_id, suppressed)
+VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10);
+
+-- name: accept
+INSERT INTO accepted (dependency_n, stamp, event_n) VALUES (?1, ?2, ?3);
+
+-- name: note_newest
+UPDATE dependencies SET newest = ?2 WHERE n = ?1;
+
+-- name: note_stale
+UPDATE dependencies SET stale = 1 WHERE n = ?1;
+
+-- name: touch
+UPDATE rules SET touched = 1 WHERE n = ?1;
+
+-- name: newest
+SELECT stamp FROM accepted WHERE dependency_n = ?1 AND stamp <= ?2 ORDER BY stamp DESC LIMIT 1;
+
+-- name: validating
+SELECT {event_columns} FROM accepted AS a JOIN events AS e ON e.n = a.event_n
+WHERE a.dependency_n = :dependency_n AND a.stamp = :stamp ORDER BY a.event_n LIMIT 1;
+
+-- name: fired
+UPDATE rules SET last_instant = :instant, last_job_id = :job_id, touched = 1
+WHERE n = :n AND (last_instant IS NULL OR last_instant < :instant);
+
+-- name: page
+SELECT {event_columns} FROM events AS e WHERE e.n < :before ORDER BY e.n DESC LIMIT :limit;
+
+-- name: page_rule
+SELECT DISTINCT {event_columns} FROM decisions AS d JOIN events AS e ON e.n = d.event_n
+WHERE d.rule_n = :rule_n AND d.event_n < :before AND (:decision IS NULL OR d.decision = :decision)
+ORDER BY d.event_n DESC LIMIT :limit;
+
+-- name: page_decision
+SELECT DISTINCT {event_columns} FROM decisions AS d JOIN events AS e ON e.n = d.event_n
+WHERE d.decision = :decision AND d.event_n < :before
+ORDER BY d.event_n DESC LIMIT :limit;
+
+-- name: decisions_of
+SELECT d.event_n, r.name, d.type, d.resource, d.life_seconds, d.decision, d.decided_at, d.job_id,
+  d.suppressed, d.times
+FROM decisions AS d JOIN rules AS r ON r.n = d.rule_n
+WHERE d.decision IN ('ACCEPTED', 'DUPLICATE', 'STALE', 'TOO_LATE') AND d.event_n IN carray(:ns)
+  AND r.deleted = 0;
+
+-- name: unaccept
+DELETE FROM accepted WHERE (dependency_n, stamp, event_n) IN (
+  SELECT dependency_n, stamp, event_n FROM accepted
+  WHERE dependency_n = :n AND stamp < :before ORDER BY stamp LIMIT :limit
+);
+
+-- name: oldest_decided
+SELECT d.event_n, e.stamp FROM decisions AS d JOIN events AS e ON e.n = d.event_n
+WHERE d.rule_n = :n ORDER BY d.event_n LIMIT :limit;
+
+-- name: undecide
+DELETE FROM decisions WHERE rule_n = :rule_n AND event_n IN carray(:ns);
+
+-- name: count_undecided
+UPDATE events SET decided = decided - 1 WHERE n IN carray(:ns);
+
+-- name: forget
+DELETE FROM events WHERE n IN (
+  SELECT n FROM events WHERE decided = 0 AND received_at < :before ORDER BY received_at LIMIT :limit
+);

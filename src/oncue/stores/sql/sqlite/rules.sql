@@ -1,0 +1,61 @@
+-- name: rule_columns
+r.n, r.name, r.enabled, r.queue, r.payload, r.created_at, r.updated_at, r.last_instant,
+r.last_job_id, r.touched, r.deleted
+
+-- name: rule
+SELECT {rule_columns} FROM rules AS r WHERE r.name = :name AND r.deleted = 0;
+
+-- name: rules
+SELECT {rule_columns} FROM rules AS r WHERE r.deleted = 0 AND r.name > :after
+ORDER BY r.name LIMIT :limit;
+
+-- name: dependencies
+SELECT n, type, resource, life_seconds, newest, stale FROM dependencies
+WHERE rule_n = :n AND retired = 0 ORDER BY position;
+
+-- name: dependencies_of
+SELECT rule_n, type, resource, life_seconds FROM dependencies
+WHERE rule_n IN carray(:ns) AND retired = 0 ORDER BY rule_n, position;
+
+-- name: rule_by_number
+SELECT {rule_columns} FROM rules AS r WHERE r.n = :n;
+
+-- name: create
+INSERT INTO rules (name, enabled, queue, payload, created_at, updated_at)
+VALUES (:name, :enabled, :queue, :payload, :now, :now) RETURNING n;
+
+-- name: change
+UPDATE rules SET enabled = :enabled, queue = :queue, payload = :payload, updated_at = :now,
+  touched = 1
+WHERE n = :n;
+
+-- name: depend
+INSERT INTO dependencies (rule_n, position, type, resource, key, below, life_seconds)
+VALUES (:rule_n, :position, :type, :resource, :key, :below, :life_seconds);
+
+-- name: depend_still
+UPDATE dependencies SET position = :position, life_seconds = :life_seconds WHERE n = :n;
+
+-- name: retire
+UPDATE dependencies SET retired = 1 WHERE n = :n;
+
+-- name: delete
+UPDATE rules SET deleted = 1, touched = 1 WHERE n = :n;
+
+-- name: retire_all
+UPDATE dependencies SET retired = 1 WHERE rule_n = :n AND retired = 0;
+
+-- name: touched
+SELECT {rule_columns} FROM rules AS r WHERE r.touched = 1 ORDER BY r.n LIMIT :limit;
+
+-- name: settle
+UPDATE rules SET touched = 0 WHERE n = :n;
+
+-- name: forget
+DELETE FROM rules WHERE n = :n;
+
+-- name: retired
+SELECT n FROM dependencies WHERE rule_n = :n AND retired = 1;
+
+-- name: forget_dependency
+DELETE FROM dependencies WHERE n = :n;

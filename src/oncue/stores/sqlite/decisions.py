@@ -1,0 +1,135 @@
+"""What one rule decides on one event, with all that follows from it, inside a write."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import apsw
+
+from oncue.core.event import Bounds, Event, EventType
+from oncue.core.firing import DISABLED, Decision, Firing, decide, fire, fired_job
+from oncue.core.moment import Moment, to_datetime
+from oncue.core.publication import Decided, Fired
+from oncue.core.rule import Dependency
+from oncue.core.stamp import Stamp
+from oncue.stores.sqlite import rows
+from oncue.stores.sqlite.database import Database
+from oncue.stores.sqlite.rules import StoredRule, validating
+from oncue.stores.sqlite.statements import load
+
+SQL = load("events")
+INSERT_FIRED = load("jobs")["insert_fired"]
+ENSURE_QUEUE = load("queues")["ensure"]
+
+
+class Logged(NamedTuple):
+    """An event and the number of its row."""
+
+    n: int
+    event: Event
+
+
+class Verdict(NamedTuple):
+    decisions: list[Decided]
+    fresh: bool
+    """The rule had not decided on this event before."""
+    job: Fired | None = None
+
+
+def repeated(tx: apsw.Connection, rule: tuple[str, int], n: int, now: Moment) -> Verdict | None:
+    """What a rule that has decided on the event before says to a repetition; None: it has not."""
+    name, rule_n = rule
+    own = {"rule_n": rule_n, "event_n": n, "now": now}
+    found = rows.fetch(tx, SQL["repeat"], own)
+    return Verdict([decided(name, row) for row in found], False) if found else None
+
+
+def verdict(
+    db: Database,
+    tx: apsw.Connection,
+    mine: StoredRule,
+    logged: Logged,
+    matched: Sequence[int],
+    now: Moment,
+    bounds: Bounds,
+) -> Verdict:
+    """Let the rule decide, and apply it. `matched` are the numbers of its dependencies that the
+    event matches."""
+    rule, event = mine.rule, logged.event
+    validated = [place for place, wait in enumerate(mine.waits) if wait.n in matched]
+    decision = decide(event.stamp, rule.last_instant, mine.newest, rule.lives, bounds.late_seconds)
+    firing = _accept(tx, mine, logged, validated, decision)
+    job = None
+    if firing is not None and rule.enabled:
+        job = _fire(db, tx, mine, firing, event, now)
+    job_id = None if job is None else job.job_id
+    suppressed = DISABLED if firing is not None and job is None else None
+    for place in validated:
+        n, its, *_ = mine.waits[place]
+        dependency = (str(its.type), its.resource, its.life_seconds)
+        own = (mine.n, logged.n, n, str(decision), *dependency, now, job_id, suppressed)
+        tx.execute(SQL["decide"], own)
+    decisions = [
+        Decided(rule.name, rule.dependencies[place], decision, to_datetime(now), job_id, suppressed)
+        for place in validated
+    ]
+    return Verdict(decisions, True, job)
+
+
+def decided(rule: str, row: Sequence[Any]) -> Decided:
+    """From the columns that `repeat` returns and `decisions_of` ends with."""
+    kind, resource, life_seconds, decision, decided_at, job_id, suppressed, times = row
+    return Decided(
+        rule,
+        Dependency(EventType(kind), resource, life_seconds),
+        Decision(decision),
+        to_datetime(decided_at),
+        job_id,
+        suppressed,
+        times,
+    )
+
+
+def _accept(
+    tx: apsw.Connection,
+    mine: StoredRule,
+    logged: Logged,
+    validated: Sequence[int],
+    decision: Decision,
+) -> Firing | None:
+    stamp = logged.event.stamp
+    for place in validated:
+        n, _, newest_known, stale = mine.waits[place]
+        if decision is Decision.ACCEPTED:
+            tx.execute(SQL["accept"], (n, stamp, logged.n))
+            if newest_known is None or newest_known < stamp:
+                tx.execute(SQL["note_newest"], (n, stamp))
+        elif decision is Decision.STALE and not stale:
+            tx.execute(SQL["note_stale"], (n,))
+    if not mine.touched:
+        tx.execute(SQL["touch"], (mine.n,))
+    if decision is not Decision.ACCEPTED:
+        return None
+
+    def newest(position: int, t: Stamp) -> Stamp | None:
+        row: Any = tx.execute(SQL["newest"], (mine.waits[position].n, t)).fetchone()
+        return None if row is None else row[0]
+
+    return fire(mine.rule.lives, validated, stamp, newest)
+
+
+def _fire(
+    db: Database, tx: apsw.Connection, mine: StoredRule, firing: Firing, event: Event, now: Moment
+) -> Fired:
+    included = [
+        validating(tx, wait.n, stamp)
+        for wait, stamp in zip(mine.waits, firing.validated_by, strict=True)
+    ]
+    fired = fired_job(mine.rule, firing, event, included, now)
+    job = fired.job
+    tx.execute(ENSURE_QUEUE, (job.queue,))
+    tx.execute(INSERT_FIRED, (*job[:6], fired.rule, fired.instant))
+    tx.execute(SQL["fired"], {"n": mine.n, "instant": firing.instant, "job_id": job.id})
+    db.tell(job.queue, job.due_at)
+    return Fired(fired.rule, job.id, fired.instant)

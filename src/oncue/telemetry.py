@@ -1,0 +1,301 @@
+"""What a process knows of its own work: how late jobs were handed over, how often what happened.
+
+Nothing here is stored: every process tells of itself, since it began. All methods may be called
+from any thread; they are told of whole batches, and never of what is in a job.
+"""
+
+from __future__ import annotations
+
+import threading
+from bisect import bisect_left, bisect_right
+from collections import Counter, OrderedDict, deque
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from itertools import groupby
+from math import inf
+from operator import attrgetter
+from typing import Literal, NamedTuple
+
+from oncue.core.job import Claimed, Delivery
+from oncue.core.moment import Moment
+from oncue.ports.clock import Clock
+from oncue.ports.sink import Refusal
+
+LATENESS_BOUNDS_MS = (
+    *(1, 2, 3, 5, 10, 20, 30, 50, 100, 200, 300, 500),
+    *(1_000, 2_000, 3_000, 5_000, 10_000, 30_000, 60_000, 300_000, 900_000, 3_600_000),
+)
+REQUEST_BOUNDS_SECONDS = (
+    *(0.0005, 0.001, 0.002, 0.005, 0.01, 0.02, 0.05),
+    *(0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 10.0, 30.0),
+)
+SLOT_SECONDS = 10
+SLOTS = 30
+QUEUES_KEPT = 10_000
+REQUESTS_KEPT = 1_000  # kinds of requests: methods are chosen by clients
+OTHER = "other"
+
+Outcome = Literal["delivered", "refused", "failed", "down"]
+"""Of a delivery: taken; refused for now; refused for good; not tried by a sink in trouble."""
+Reclaimed = Literal["retried", "failed", "cancelled"]
+
+
+@dataclass(frozen=True, slots=True)
+class Lateness:
+    """How late the first attempts of a queue's jobs began, in the last minutes; estimated from
+    buckets, within what there really was."""
+
+    p50_seconds: float
+    p99_seconds: float
+    count: int
+    window_seconds: float
+
+
+@dataclass(slots=True)
+class Histogram:
+    """How many values lie at or below each bound; the last count is of those beyond all."""
+
+    bounds: tuple[float, ...]
+    counts: list[int] = field(default_factory=list)
+    total: float = 0
+    smallest: float = inf
+    largest: float = 0
+
+    def __post_init__(self) -> None:
+        self.counts = self.counts or [0] * (len(self.bounds) + 1)
+
+    def add(self, ordered: Sequence[float]) -> None:
+        """Count values that come in rising order; only the buckets they reach cost anything."""
+        position = 0
+        while position < len(ordered):
+            bucket = bisect_left(self.bounds, ordered[position])
+            end = len(ordered)
+            if bucket < len(self.bounds):
+                end = bisect_right(ordered, self.bounds[bucket], position)
+            self.counts[bucket] += end - position
+            position = end
+        self.total += max(sum(ordered), 0)  # a clock that was set back must not take any away
+        self.smallest = min(self.smallest, ordered[0])
+        self.largest = max(self.largest, ordered[-1])
+
+    def quantile(self, share: float) -> float:
+        """Below what so large a share of the values lies, taking a bucket as evenly filled."""
+        wanted, below = share * sum(self.counts), 0.0
+        for bucket, count in enumerate(self.counts[:-1]):
+            if count and below + count >= wanted:
+                floor = self.bounds[bucket - 1] if bucket else 0.0
+                within = floor + (self.bounds[bucket] - floor) * (wanted - below) / count
+                return min(max(within, self.smallest, 0.0), self.largest)
+            below += count
+        return self.largest
+
+    def copy(self) -> Histogram:
+        return replace(self, counts=self.counts.copy())
+
+
+@dataclass(slots=True)
+class QueueTotals:
+    """One queue since the process began."""
+
+    lateness_ms: Histogram = field(default_factory=lambda: Histogram(LATENESS_BOUNDS_MS))
+    deliveries: Counter[Outcome] = field(default_factory=Counter)
+
+    def copy(self) -> QueueTotals:
+        return QueueTotals(self.lateness_ms.copy(), self.deliveries.copy())
+
+
+class Request(NamedTuple):
+    method: str
+    route: str
+    status: int
+
+
+class Totals(NamedTuple):
+    """Everything that was counted, at one moment."""
+
+    queues: Mapping[str, QueueTotals]
+    circuits: Mapping[str, bool]
+    """Of the queues that have a dispatcher here: whether deliveries pause, the sink being in
+    trouble."""
+    created: int
+    expired: int
+    pruned: int
+    fenced: int
+    reclaimed: Mapping[Reclaimed, int]
+    requests: Mapping[Request, int]
+    request_seconds: Mapping[str, Histogram]
+
+
+class Window:
+    """The last five minutes of a queue, in slots of ten seconds."""
+
+    def __init__(self) -> None:
+        self._slots: deque[tuple[int, Histogram]] = deque(maxlen=SLOTS)
+
+    @property
+    def latest(self) -> int:
+        return self._slots[-1][0]
+
+    def add(self, slot: int, ordered: Sequence[int]) -> None:
+        if not self._slots or self.latest != slot:
+            self._slots.append((slot, Histogram(LATENESS_BOUNDS_MS)))
+        self._slots[-1][1].add(ordered)
+
+    def lateness(self, slot: int) -> Lateness | None:
+        """What the slots up to this one amount to; None if nothing happened in them."""
+        recent = [found for at, found in self._slots if at > slot - SLOTS]
+        if not recent:
+            return None
+        counts = [sum(column) for column in zip(*(one.counts for one in recent), strict=True)]
+        merged = Histogram(
+            LATENESS_BOUNDS_MS,
+            counts,
+            smallest=min(one.smallest for one in recent),
+            largest=max(one.largest for one in recent),
+        )
+        return Lateness(
+            merged.quantile(0.50) / 1000,
+            merged.quantile(0.99) / 1000,
+            sum(counts),
+            float(SLOTS * SLOT_SECONDS),
+        )
+
+
+class Telemetry:
+    """One for each scheduler. Memory is bounded: the windows of idle queues are dropped, and so is
+    the longest idle queue as soon as there are more than 10,000."""
+
+    def __init__(self, clock: Clock) -> None:
+        self._clock = clock
+        self._lock = threading.Lock()
+        self._queues: OrderedDict[str, QueueTotals] = OrderedDict()  # the longest idle comes first
+        self._windows: OrderedDict[str, Window] = OrderedDict()  # likewise
+        self._circuits: dict[str, bool] = {}
+        self._created = self._expired = self._pruned = self._fenced = 0
+        self._reclaimed: Counter[Reclaimed] = Counter()
+        self._requests: Counter[Request] = Counter()
+        self._request_seconds: dict[str, Histogram] = {}
+
+    # -- jobs ------------------------------------------------------------------------------------
+
+    def handed_over(self, queue: str, lateness_ms: Sequence[int]) -> None:
+        """Jobs were handed over for the first time, each so late."""
+        if not lateness_ms:
+            return
+        ordered = sorted(lateness_ms)
+        with self._lock:
+            self._totals(queue).lateness_ms.add(ordered)
+            slot = self._slot()
+            window = self._windows.pop(queue, None) or Window()
+            window.add(slot, ordered)
+            self._windows[queue] = window
+            self._drop_idle(slot)
+
+    def claimed(self, jobs: Sequence[Claimed], now: Moment) -> None:
+        """Workers have got these jobs, just now."""
+        for queue, group in groupby(jobs, attrgetter("queue")):
+            self.handed_over(queue, [now - job.due_at for job in group if job.attempt == 1])
+
+    def delivered(
+        self, queue: str, jobs: Sequence[Delivery], refusals: Mapping[int, Refusal], now: Moment
+    ) -> None:
+        """A sink has answered just now; `refusals` by position, as it gave them."""
+        if refusals:
+            jobs = [job for position, job in enumerate(jobs) if position not in refusals]
+        failed = sum(refusal.permanent for refusal in refusals.values())
+        with self._lock:
+            deliveries = self._totals(queue).deliveries
+            deliveries["delivered"] += len(jobs)
+            deliveries["failed"] += failed
+            deliveries["refused"] += len(refusals) - failed
+        self.handed_over(queue, [now - job.due_at for job in jobs if job.attempt == 1])
+
+    def down(self, queue: str, count: int) -> None:
+        """So many jobs could not be delivered: the sink was in trouble."""
+        with self._lock:
+            self._totals(queue).deliveries["down"] += count
+
+    def circuit(self, queue: str, is_open: bool | None) -> None:
+        """Whether deliveries pause, the sink being in trouble; None: there is no sink any more."""
+        with self._lock:
+            if is_open is None:
+                self._circuits.pop(queue, None)
+            else:
+                self._circuits[queue] = is_open
+
+    def created(self, count: int) -> None:
+        with self._lock:
+            self._created += count
+
+    def expired(self, count: int) -> None:
+        with self._lock:
+            self._expired += count
+
+    def pruned(self, count: int) -> None:
+        with self._lock:
+            self._pruned += count
+
+    def fenced(self, count: int = 1) -> None:
+        """Writes were refused because their claim was over."""
+        with self._lock:
+            self._fenced += count
+
+    def reclaimed(self, outcomes: Mapping[Reclaimed, int]) -> None:
+        with self._lock:
+            self._reclaimed.update(outcomes)
+
+    # -- requests --------------------------------------------------------------------------------
+
+    def request(self, route: str, method: str, status: int, seconds: float) -> None:
+        """A request was answered. `route` is the pattern of the path, never the path itself; once
+        there are too many kinds, new ones are counted as `other`."""
+        kind = Request(method, route, status)
+        with self._lock:
+            if kind not in self._requests and len(self._requests) >= REQUESTS_KEPT:
+                kind = Request(OTHER, OTHER, status)
+            self._requests[kind] += 1
+            found = self._request_seconds.get(kind.route)
+            if found is None:
+                found = self._request_seconds[kind.route] = Histogram(REQUEST_BOUNDS_SECONDS)
+            found.add((seconds,))
+
+    # -- reading ---------------------------------------------------------------------------------
+
+    def lateness(self, queue: str) -> Lateness | None:
+        """Of what this process handed over in the last five minutes; None: nothing."""
+        with self._lock:
+            window = self._windows.get(queue)
+            return None if window is None else window.lateness(self._slot())
+
+    def totals(self) -> Totals:
+        """A copy of everything that was counted."""
+        with self._lock:
+            return Totals(
+                {name: queue.copy() for name, queue in self._queues.items()},
+                self._circuits.copy(),
+                self._created,
+                self._expired,
+                self._pruned,
+                self._fenced,
+                self._reclaimed.copy(),
+                self._requests.copy(),
+                {route: one.copy() for route, one in self._request_seconds.items()},
+            )
+
+    def _slot(self) -> int:
+        return int(self._clock.monotonic() // SLOT_SECONDS)
+
+    def _totals(self, queue: str) -> QueueTotals:
+        found = self._queues.get(queue)
+        if found is None:
+            found = self._queues[queue] = QueueTotals()
+            if len(self._queues) > QUEUES_KEPT:
+                dropped, _ = self._queues.popitem(last=False)
+                self._windows.pop(dropped, None)
+        else:
+            self._queues.move_to_end(queue)
+        return found
+
+    def _drop_idle(self, slot: int) -> None:
+        while next(iter(self._windows.values())).latest <= slot - SLOTS:
+            self._windows.popitem(last=False)

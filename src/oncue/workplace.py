@@ -1,0 +1,240 @@
+"""Where a worker's jobs come from and where it reports on them: a store, or a server elsewhere.
+
+The worker decides when to claim, what to run and when to speak up; everything that knows how a
+claim is made, proven and ended is behind this port. `remote` has the other implementation.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple, Protocol
+
+from oncue.core.errors import ServerUnavailable, StoreUnavailable
+from oncue.core.job import Claimed, JobFilter, Operation
+from oncue.core.lifecycle import LIVE, Verb
+from oncue.core.moment import Moment, to_datetime
+from oncue.core.queue import Queue
+from oncue.engine.alarm import Alarm
+from oncue.engine.policies import Policies
+from oncue.handlers import Handlers
+from oncue.ports.claims import Refused, Settlement, Touch, Touched
+from oncue.ports.clock import Clock
+from oncue.ports.store import Listener, Store
+from oncue.reporting import dropped, failure, failure_verdict
+from oncue.telemetry import Telemetry
+
+AWAY = (StoreUnavailable, ServerUnavailable)
+"""Passing trouble of a workplace: the same call may succeed later."""
+
+Ending = Any
+"""How a claim ended, in the terms of the workplace that made it: for nobody else to look into."""
+
+logger = logging.getLogger("oncue.worker")
+
+
+class Handful(NamedTuple):
+    """Jobs of one queue that were claimed together."""
+
+    queue: Queue
+    claims: Sequence[Claimed]
+    since: float
+    """When the leases began at the earliest, by the monotonic clock here."""
+
+
+class Workplace(Protocol):
+    """For one worker. Safe to use from many threads; `claim` and `rest` are called by one at a
+    time. Raises one of `AWAY` when it cannot answer now."""
+
+    def claim(self, queue: str, limit: int, now: Moment) -> Handful | None:
+        """Take up to `limit` due jobs; reclaimed work is taken alone. None: nothing is due."""
+        ...
+
+    def next_due(self, queue: str) -> Moment | None:
+        """When there may be something to claim next; None: it will be told of."""
+        ...
+
+    def watch(self, listener: Listener) -> Callable[[], None]:
+        """Be told of new work, as by a store. The answer stops it, and hands back whatever was
+        claimed and never asked for."""
+        ...
+
+    def rest(self, alarm: Alarm, seconds: float) -> None:
+        """Wait so long, or until there may be work to claim."""
+        ...
+
+    def stop(self) -> None:
+        """End the rest under way, and every later one, at once."""
+        ...
+
+    def nothing_left(self, queues: Sequence[str]) -> bool:
+        """Whether nothing waits in these queues, paused ones aside, and nothing is taken."""
+        ...
+
+    def touch(
+        self,
+        claims: Sequence[Claimed],
+        lease_seconds: float,
+        message: str | None = None,
+        percent: float | None = None,
+    ) -> list[Touched | Refused]:
+        """Signs of life that renew leases; one answer each."""
+        ...
+
+    def put_operation(
+        self,
+        claim: Claimed,
+        name: str,
+        state: str,
+        percent: float | None,
+        message: str | None,
+        result: bytes | None,
+    ) -> Operation | Refused:
+        """Report on a step, as to a store."""
+        ...
+
+    def completed(self, claim: Claimed, queue: Queue, result: bytes | None) -> Ending: ...
+
+    def failed(
+        self, claim: Claimed, queue: Queue, error: str, *, retryable: bool, cancel_seen: bool
+    ) -> Ending:
+        """It failed; whether it is tried again is decided by the policy of its queue."""
+        ...
+
+    def released(self, claim: Claimed, queue: Queue) -> Ending:
+        """It was not begun, and goes back unharmed; the attempt does not count."""
+        ...
+
+    def settle(self, endings: Sequence[Ending]) -> None:
+        """End claims. What came too late is logged; what is asked to end, ends cancelled."""
+        ...
+
+
+class Employer(Protocol):
+    """Who has handlers for a worker to run, and a place where it works: a Scheduler, a Client."""
+
+    @property
+    def clock(self) -> Clock: ...
+
+    @property
+    def handlers(self) -> Handlers: ...
+
+    def workplace(self, worker: str) -> Workplace: ...
+
+
+class LocalWorkplace:
+    """A store that this process has opened."""
+
+    def __init__(
+        self,
+        store: Store,
+        clock: Clock,
+        policies: Policies,
+        telemetry: Telemetry,
+        spread: Callable[[], float],
+        worker: str,
+    ) -> None:
+        self._store = store
+        self._clock = clock
+        self._policies = policies
+        self._telemetry = telemetry
+        self._spread = spread
+        self._worker = worker
+        self.watch = store.watch
+
+    def claim(self, queue: str, limit: int, now: Moment) -> Handful | None:
+        policy = self._policies(queue)
+        began = self._clock.monotonic()
+        claims = self._store.claim([policy], self._worker, limit, now, reclaimed_limit=1)
+        if not claims:
+            return None
+        self._telemetry.claimed(claims, self._clock.now())
+        return Handful(policy, claims, began)
+
+    def next_due(self, queue: str) -> Moment | None:
+        return self._store.next_due([queue])
+
+    def rest(self, alarm: Alarm, seconds: float) -> None:
+        alarm.rest(seconds)
+
+    def stop(self) -> None:
+        """Nothing rests here but the alarm, which the worker stops."""
+
+    def nothing_left(self, queues: Sequence[str]) -> bool:
+        """Looked at twice: what goes from waiting to taken in between is seen the second time."""
+        if self._store.next_due(queues) is not None:
+            return False
+        pages = (
+            self._store.page(JobFilter(queue=queue, state=state), None, 1)
+            for queue in queues
+            for state in LIVE
+        )
+        taken = any(page.items or page.next for page in pages)
+        return not taken and self._store.next_due(queues) is None
+
+    def touch(
+        self,
+        claims: Sequence[Claimed],
+        lease_seconds: float,
+        message: str | None = None,
+        percent: float | None = None,
+    ) -> list[Touched | Refused]:
+        touches = [Touch(one.id, one.epoch, lease_seconds, message, percent) for one in claims]
+        answers = self._store.touch(touches, self._clock.now())
+        self._telemetry.fenced(sum(isinstance(answer, Refused) for answer in answers))
+        return answers
+
+    def put_operation(
+        self,
+        claim: Claimed,
+        name: str,
+        state: str,
+        percent: float | None,
+        message: str | None,
+        result: bytes | None,
+    ) -> Operation | Refused:
+        now = self._clock.now()
+        operation = Operation(name, state, to_datetime(now), percent, message, result)
+        answer = self._store.put_operation(claim.id, claim.epoch, operation, now)
+        if isinstance(answer, Refused) and answer.reason != "different result":
+            self._telemetry.fenced()
+        return answer
+
+    def completed(self, claim: Claimed, queue: Queue, result: bytes | None) -> Settlement:
+        keep = queue.keeps_history
+        return Settlement(claim.id, claim.epoch, Verb.COMPLETE, result, keep=keep)
+
+    def failed(
+        self, claim: Claimed, queue: Queue, error: str, *, retryable: bool, cancel_seen: bool
+    ) -> Settlement:
+        verdict = failure_verdict(
+            claim,
+            queue,
+            self._clock.now(),
+            cancelled=cancel_seen,
+            retryable=retryable,
+            spread=self._spread(),
+        )
+        keep = queue.keeps_history
+        return failure(claim.id, claim.epoch, verdict, error, cancel_seen=cancel_seen, keep=keep)
+
+    def released(self, claim: Claimed, queue: Queue) -> Settlement:
+        return Settlement(claim.id, claim.epoch, Verb.RELEASE, keep=queue.keeps_history)
+
+    def settle(self, endings: Sequence[Settlement]) -> None:
+        if not endings:
+            return
+        refused = self._store.settle(endings, self._clock.now())
+        again = []
+        for position, answer in refused.items():
+            if answer.reason == "cancel requested":
+                again.append(dropped(endings[position]))
+            else:
+                log_too_late(endings[position].id, answer.reason)
+        self._telemetry.fenced(len(refused) - len(again))
+        self.settle(again)
+
+
+def log_too_late(job_id: str, reason: str) -> None:
+    text = "job %s: the result came too late (%s)"
+    logger.warning(text, job_id, reason, extra={"job_id": job_id})

@@ -1,0 +1,146 @@
+"""A real server process on a free port, and a plain HTTP client to talk to it."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import urllib3
+
+STARTED_SECONDS = 30.0
+STOPPED_SECONDS = 30.0
+_LISTENING = re.compile(r"Listening on (http://\S+?);")
+
+
+class Reply(NamedTuple):
+    status: int
+    headers: urllib3.HTTPHeaderDict
+    body: bytes
+
+    @property
+    def json(self) -> Any:
+        return json.loads(self.body)
+
+    @property
+    def pointer(self) -> str:
+        """The first place that a problem names."""
+        return str(self.json["errors"][0]["pointer"])
+
+
+class Server:
+    """`oncue serve` in a process of its own. What it says is in `said`."""
+
+    def __init__(self, folder: Path, *arguments: str, **environment: str) -> None:
+        self.folder = folder
+        self.store = f"sqlite:///{folder / 'jobs.db'}"
+        self.process = subprocess.Popen(
+            [sys.executable, "-m", "oncue.cli", "--store", self.store, "serve", *arguments],
+            stderr=subprocess.PIPE,
+            text=True,
+            env={**_clean_environment(), **environment},
+            cwd=folder,
+        )
+        self.said: list[str] = []
+        self.url = ""
+        self._listening = threading.Event()
+        self._reader = threading.Thread(target=self._read, daemon=True)
+        self._reader.start()
+        self._pool = urllib3.PoolManager(maxsize=64, retries=False)
+
+    def wait_until_listening(self) -> None:
+        if not self._listening.wait(STARTED_SECONDS) or not self.url:
+            self.kill()
+            raise AssertionError(f"the server did not start:\n{self.log}")
+
+    @property
+    def log(self) -> str:
+        return "".join(self.said)
+
+    def ask(
+        self,
+        method: str,
+        path: str,
+        members: Any = None,
+        *,
+        body: Any = None,
+        headers: dict[str, str] | None = None,
+        timeout: float = 30.0,
+    ) -> Reply:
+        """One request: `members` as JSON, or `body` as it is."""
+        sent = dict(headers or {})
+        if members is not None:
+            body = json.dumps(members).encode()
+            sent.setdefault("Content-Type", "application/json")
+        answer = self._pool.request(
+            method, self.url + path, body=body, headers=sent, timeout=timeout, redirect=False
+        )
+        return Reply(answer.status, answer.headers, answer.data)
+
+    def get(self, path: str, **more: Any) -> Reply:
+        return self.ask("GET", path, **more)
+
+    def post(self, path: str, members: Any = None, **more: Any) -> Reply:
+        return self.ask("POST", path, members, **more)
+
+    def put(self, path: str, members: Any = None, **more: Any) -> Reply:
+        return self.ask("PUT", path, members, **more)
+
+    def patch(self, path: str, members: Any = None, **more: Any) -> Reply:
+        return self.ask("PATCH", path, members, **more)
+
+    def delete(self, path: str, **more: Any) -> Reply:
+        return self.ask("DELETE", path, **more)
+
+    def stop(self) -> int:
+        """As a supervisor would: SIGTERM, and wait. The exit code."""
+        if self.process.poll() is None:
+            self.process.send_signal(signal.SIGTERM)
+        code = self.process.wait(STOPPED_SECONDS)
+        self._close()
+        return code
+
+    def kill(self) -> None:
+        self.process.kill()
+        self.process.wait()
+        self._close()
+
+    def _close(self) -> None:
+        self._reader.join(STOPPED_SECONDS)
+        self._pool.clear()
+        assert self.process.stderr is not None
+        self.process.stderr.close()
+
+    def _read(self) -> None:
+        assert self.process.stderr is not None
+        for line in self.process.stderr:
+            self.said.append(line)
+            if found := _LISTENING.search(line):
+                self.url = found[1]
+                self._listening.set()
+        self._listening.set()
+
+
+@contextmanager
+def running_server(folder: Path, *arguments: str, **environment: str) -> Iterator[Server]:
+    """A server on a store in `folder`, stopped in the end; `arguments` are those of `serve`."""
+    port = () if "--port" in arguments else ("--port", "0")
+    server = Server(folder, *port, *arguments, **environment)
+    try:
+        server.wait_until_listening()
+        yield server
+    finally:
+        if server.process.poll() is None:
+            server.stop()
+
+
+def _clean_environment() -> dict[str, str]:
+    return {name: value for name, value in os.environ.items() if not name.startswith("ONCUE_")}

@@ -1,0 +1,210 @@
+"""A client whose server loses answers, is away, turns it down, or is not oncue at all."""
+
+from __future__ import annotations
+
+import socket
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+
+from oncue import (
+    AccessDenied,
+    Client,
+    OncueError,
+    Scheduler,
+    ServerUnavailable,
+    ServerUnusable,
+    State,
+)
+from tests.http.meddler import LOSE, Meddler, Said, meddling
+from tests.http.server import Server
+
+BUSY = Said(503, headers={"retry-after": "0"})
+BROKEN = Said(500)
+
+
+@pytest.fixture
+def proxy(server: Server) -> Iterator[Meddler]:
+    with meddling(server.url) as proxy:
+        yield proxy
+
+
+@pytest.fixture
+def client(proxy: Meddler) -> Iterator[Client]:
+    with Client(proxy.url) as client:
+        yield client
+
+
+@pytest.fixture
+def cue(server: Server) -> Iterator[Scheduler]:
+    with Scheduler(server.store) as cue:
+        yield cue
+
+
+# -- lost answers ------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("trouble", [LOSE, BUSY, BROKEN])
+def test_a_job_is_stored_once_however_often_it_has_to_be_sent(
+    client: Client, proxy: Meddler, cue: Scheduler, trouble: Any
+) -> None:
+    queue = f"once-{[LOSE, BUSY, BROKEN].index(trouble)}"
+    proxy.plan.extend([trouble] * 3)
+    job = client.schedule({"n": 1}, queue=queue, delay=60)
+    assert list(cue.jobs(queue=queue)) == [job]
+    assert len(proxy.seen) == 4
+
+
+def test_so_are_many_and_those_of_the_first_try_are_not_called_existing(
+    client: Client, proxy: Meddler, cue: Scheduler
+) -> None:
+    proxy.plan.extend([LOSE, LOSE])
+    tally = client.schedule_many(({"payload": n} for n in range(100)), queue="once-many")
+    assert (tally.accepted, tally.existing, len(set(tally.ids))) == (100, 0, 100)
+    assert cue.stats("once-many").counts[State.SCHEDULED] == 100
+
+
+def test_a_cancel_whose_answer_was_lost_is_no_failure(client: Client, proxy: Meddler) -> None:
+    job = client.schedule(queue="lost-cancel", delay=60)
+    proxy.plan.append(LOSE)
+    assert client.cancel(job.id).state is State.CANCELLED
+    proxy.plan.append(LOSE)
+    assert client.retry(job.id).state is State.SCHEDULED
+    proxy.plan.append(LOSE)
+    assert client.run(job.id).state is State.SCHEDULED
+
+
+def test_a_change_that_was_not_made_is_asked_for_again(client: Client, proxy: Meddler) -> None:
+    job = client.schedule(queue="broken-cancel", delay=60)
+    proxy.plan.append(BUSY)
+    assert client.cancel(job.id).state is State.CANCELLED
+
+
+def test_reports_are_repeated_until_they_are_answered(client: Client, proxy: Meddler) -> None:
+    job = client.schedule(queue="lost-reports")
+    [claimed] = client.claim("lost-reports", "w")
+    for report in (
+        lambda: client.start(job.id, claimed.token),
+        lambda: client.heartbeat(job.id, claimed.token, percent=5),
+        lambda: client.operation(job.id, claimed.token, "s", "succeeded", result=1),
+        lambda: client.complete(job.id, claimed.token, "done"),
+    ):
+        proxy.plan.append(LOSE)
+        report()
+    assert client.job(job.id).result == "done"
+    assert client.history(job.id).diagnostics == ()
+
+
+@pytest.mark.parametrize("trouble", [LOSE, BROKEN])
+def test_a_claim_is_not_repeated_when_its_answer_was_lost(
+    client: Client, proxy: Meddler, trouble: Any
+) -> None:
+    client.schedule_many([{}, {}], queue="lost-claim")
+    before = len(proxy.seen)
+    proxy.plan.append(trouble)
+    with pytest.raises(ServerUnavailable):
+        client.claim("lost-claim", "w")
+    assert proxy.seen[before:] == [("POST", "/claim")]
+
+
+def test_the_error_then_says_what_becomes_of_the_jobs(client: Client, proxy: Meddler) -> None:
+    proxy.plan.append(LOSE)
+    with pytest.raises(ServerUnavailable, match="taken back when the lease ends"):
+        client.claim("lost-claim", "w")
+
+
+def test_a_claim_that_was_turned_away_is_repeated(client: Client, proxy: Meddler) -> None:
+    client.schedule(queue="busy-claim")
+    proxy.plan.extend([BUSY, BUSY])
+    assert len(client.claim("busy-claim", "w")) == 1
+
+
+# -- no server, or another one -----------------------------------------------------------------
+
+
+def test_a_server_that_stays_broken_is_not_asked_for_ever(proxy: Meddler) -> None:
+    proxy.always = BROKEN
+    with Client(proxy.url, timeout_seconds=0.5) as client, pytest.raises(ServerUnavailable):
+        client.queues()
+    assert len(proxy.seen) > 1
+
+
+def test_a_wait_longer_than_the_patience_is_not_begun(client: Client, proxy: Meddler) -> None:
+    proxy.always = Said(429, headers={"retry-after": "3600"})
+    with pytest.raises(ServerUnavailable):
+        client.queues()
+    assert len(proxy.seen) == 1
+
+
+def test_nobody_listening_is_told_with_the_next_step() -> None:
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))  # bound, but not listening
+        url = f"http://127.0.0.1:{taken.getsockname()[1]}"
+        told = pytest.raises(ServerUnavailable, match=f"{url} cannot be reached. Start it with")
+        with Client(url, timeout_seconds=0.2) as client, told:
+            client.schedule()
+
+
+def test_a_server_that_does_not_answer_in_time_is_unavailable() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        url = f"http://127.0.0.1:{silent.getsockname()[1]}"
+        told = pytest.raises(ServerUnavailable, match="did not answer in time")
+        with Client(url, timeout_seconds=0.2) as client, told:
+            client.queues()
+
+
+def test_https_to_a_plain_server_is_told_as_such(server: Server) -> None:
+    url = server.url.replace("http:", "https:")
+    with Client(url) as client, pytest.raises(ServerUnusable, match="certificate"):
+        client.queues()
+
+
+@pytest.mark.parametrize(
+    ("answer", "error", "text"),
+    [
+        (Said(200, b"<html>"), ServerUnusable, "answered with text/html"),
+        (Said(200, b"[]", "application/json"), ServerUnusable, "JSON of another shape"),
+        (Said(200, b'{"items"', "application/json"), ServerUnusable, "JSON of another shape"),
+        (Said(200, b"\xff", "application/json"), ServerUnusable, "JSON of another shape"),
+        (Said(404, b"<html>"), ServerUnusable, "status 404"),
+        (Said(400, b"{", "application/problem+json"), ServerUnusable, "status 400"),
+        (
+            Said(302, headers={"location": "https://elsewhere/"}),
+            ServerUnusable,
+            "redirects to 'https://elsewhere/'",
+        ),
+        (Said(403, b"<html>"), AccessDenied, "refuses access"),
+        (Said(502, b"<html>"), ServerUnavailable, "status 502"),
+        (
+            Said(404, b'{"type": "/problems/no-such-route"}', "application/problem+json"),
+            ServerUnusable,
+            "does not offer this",
+        ),
+    ],
+)
+def test_whatever_else_answers_there_is_told_clearly(
+    proxy: Meddler, answer: Said, error: type[OncueError], text: str
+) -> None:
+    proxy.always = answer
+    with Client(proxy.url, timeout_seconds=0.2) as client:
+        calls: list[Callable[[], Any]] = [client.queues, lambda: list(client.jobs())]
+        for call in calls:
+            with pytest.raises(error, match=text):
+                call()
+
+
+def test_a_closed_client_does_not_go_on_trying(proxy: Meddler) -> None:
+    client = Client(proxy.url)
+    client.close()
+    proxy.always = BROKEN
+    with pytest.raises(ServerUnavailable):
+        client.queues()
+    client.close()
+
+
+def test_a_server_below_a_path_is_found(proxy: Meddler) -> None:
+    proxy.always = Said(200, b'{"reason": "r", "sentence": "s"}', "application/json")
+    with Client(f"{proxy.url}/below/oncue/") as client:
+        assert client.explain("7").reason == "r"
+    assert proxy.seen == [("GET", "/below/oncue/jobs/7/explain")]

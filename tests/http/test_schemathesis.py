@@ -1,0 +1,161 @@
+"""Whatever the description allows is accepted, whatever it forbids is refused, and all answers look
+as described: asked of a live server by schemathesis."""
+
+from __future__ import annotations
+
+import base64
+import itertools
+import json
+import re
+from collections.abc import Iterator
+from datetime import UTC, datetime
+from typing import Any
+from urllib.parse import unquote
+
+import pytest
+import schemathesis
+from hypothesis import HealthCheck, settings
+from hypothesis import strategies as st
+from schemathesis import Case, GenerationMode
+from schemathesis.specs.openapi.checks import negative_data_rejection
+
+from oncue import Scheduler
+from oncue.access import Access
+from oncue.api.formats import DURATION_PATTERN
+from oncue.api.openapi import document
+from oncue.api.operations import OPERATIONS
+from oncue.core.access import Scope
+from tests.http.server import Server, running_server
+
+EXAMPLES = 10  # for each operation, beside those that schemathesis derives from each bound
+# An item that is wrong is told beside the others, with 200: nothing here is refused as a whole.
+EACH_BY_ITSELF = ("/jobs/batch", "/settle", "/heartbeat")
+_unique = itertools.count(1)
+
+# What JSON Schema cannot say: how far ahead a moment may lie, how long a length may be, what is
+# printable, what a cursor is made of.
+schemathesis.openapi.format(
+    "date-time",
+    st.datetimes(datetime(1990, 1, 1), datetime(2099, 1, 1), timezones=st.just(UTC)).map(
+        datetime.isoformat
+    ),
+)
+schemathesis.openapi.format(
+    "date", st.dates(datetime(1990, 1, 1).date(), datetime(2099, 1, 1).date()).map(str)
+)
+schemathesis.openapi.format(
+    "oncue-duration", st.integers(1, 59).map("PT{}M".format) | st.just("P1W2DT3H4.5S")
+)
+schemathesis.openapi.format("printable", st.text(min_size=1, max_size=200).filter(str.isprintable))
+schemathesis.openapi.format(
+    "cursor",
+    st.integers(0, 10**14).map(
+        lambda due_at: base64.urlsafe_b64encode(f"{due_at}.a".encode()).decode().rstrip("=")
+    ),
+)
+
+schema = schemathesis.openapi.from_dict(document(OPERATIONS))
+
+
+@schemathesis.serializer("application/x-ndjson")
+def lines(context: Any, value: Any) -> Any:
+    return value if isinstance(value, str | bytes) else json.dumps(value).encode()
+
+
+@pytest.fixture(scope="module")
+def token(tmp_path_factory: pytest.TempPathFactory) -> str:
+    """Of an administrator. As there is one, the server asks everybody who they are."""
+    folder = tmp_path_factory.getbasetemp() / "described"
+    folder.mkdir()
+    with Scheduler(f"sqlite:///{folder / 'jobs.db'}") as cue:
+        return Access(cue.store, cue.clock).create("tests", frozenset({Scope.ADMIN}))[1]
+
+
+@pytest.fixture(scope="module")
+def server(token: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+    with running_server(tmp_path_factory.getbasetemp() / "described") as running:
+        yield running
+
+
+@schema.parametrize()
+@settings(
+    max_examples=EXAMPLES, derandomize=True, deadline=None, suppress_health_check=list(HealthCheck)
+)
+def test_an_operation_does_what_its_description_says(
+    case: Case[Any], server: Server, token: str
+) -> None:
+    headers = {"Authorization": f"Bearer {token}"}
+    if isinstance(case.body, dict) and "wait_seconds" in case.body:
+        hurry(case.body)
+    if case.meta is not None and case.meta.generation.mode == GenerationMode.POSITIVE:
+        make_possible(case, Claims(server, headers))
+    excluded: list[Any] = [negative_data_rejection] if case.path in EACH_BY_ITSELF else []
+    case.call_and_validate(base_url=server.url, headers=headers, excluded_checks=excluded)
+
+
+class Claims:
+    """Jobs and tasks to report on."""
+
+    def __init__(self, server: Server, headers: dict[str, str]) -> None:
+        self.server = server
+        self.headers = headers
+
+    def ask(self, path: str, **members: Any) -> Any:
+        return self.server.post(path, members, headers=self.headers).json
+
+    def job(self, cancelled: bool) -> str:
+        job_id = self.ask("/jobs", queue="described", delay=60)["id"]
+        if cancelled:
+            self.server.delete(f"/jobs/{job_id}", headers=self.headers)
+        return str(job_id)
+
+    def task(self, user: str) -> str:
+        return str(self.ask("/tasks", userId=user, afterDays=1)["requestId"])
+
+    def claim(self) -> dict[str, str]:
+        """Of a job, under its id and token."""
+        self.ask("/jobs", queue="claimed", priority=9)
+        [taken] = self.ask("/queues/claimed/claim")["items"]
+        return {"id": taken["id"], "token": taken["token"]}
+
+
+def hurry(body: dict[str, Any]) -> None:
+    """Nobody waits here for work; what is no length of time stays what it is."""
+    wait = body["wait_seconds"]
+    if isinstance(wait, int | float) and not isinstance(wait, bool) and 0.01 < wait <= 300:
+        body["wait_seconds"] = 0.01
+    if isinstance(wait, str) and re.fullmatch(DURATION_PATTERN, wait):
+        body["wait_seconds"] = "PT0.01S"
+
+
+def make_possible(case: Case[Any], claims: Claims) -> None:
+    """What no schema can say: a report needs a claim, an idempotency key stands for one request,
+    and whole numbers are written without a fraction, which is the same number to JSON Schema."""
+    if isinstance(case.body, dict | list):
+        case.body = whole(case.body)
+    body: Any = case.body if isinstance(case.body, dict) else {}
+    if "Idempotency-Key" in case.headers:
+        case.headers["Idempotency-Key"] = f"key-{next(_unique)}"
+        body.pop("id", None)
+    for item in body.get("items", [])[:1]:
+        item |= claims.claim()
+    if "{requestId}" in case.path:
+        case.path_parameters["requestId"] = claims.task(unquote(case.path_parameters["userId"]))
+    if "token" in body and "{id}" in case.path:
+        claim = claims.claim()
+        case.path_parameters["id"], body["token"] = claim["id"], claim["token"]
+    elif "{id}" in case.path:
+        case.path_parameters["id"] = claims.job(cancelled=case.path.endswith("/retry"))
+    if case.path.endswith("/due-counts"):  # the second after the first, at most 100,000 steps
+        case.query |= {"from": "2026-12-01T12:00:00Z", "until": "2026-12-01T12:01:00Z"}
+
+
+def whole(value: Any) -> Any:
+    match value:
+        case dict():
+            return {name: whole(one) for name, one in value.items()}
+        case list():
+            return [whole(one) for one in value]
+        case float() if value.is_integer():
+            return int(value)
+    return value

@@ -1,0 +1,132 @@
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from concurrent.futures import Future, ThreadPoolExecutor
+from functools import partial
+from typing import Any
+
+import pytest
+
+from oncue.core.errors import IllegalState, NotFound, StoreUnavailable
+from oncue.core.lifecycle import State
+from oncue.gathering import Gathering, one_by_one
+from oncue.stores.memory import MemoryStore
+
+
+class Threaded(MemoryStore):
+    """Runs what is submitted in another thread, as a store with a disk does."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._pool = ThreadPoolExecutor(1)
+
+    def submit(self, call: Callable[[], Any]) -> Future[Any]:
+        return self._pool.submit(call)
+
+    def close(self) -> None:
+        self._pool.shutdown()
+
+
+@pytest.fixture
+def store() -> Any:
+    store = Threaded()
+    yield store
+    store.close()
+
+
+def test_what_is_asked_in_one_turn_is_done_together(store: Threaded) -> None:
+    groups: list[list[int]] = []
+
+    def apply(requests: list[int]) -> list[int]:
+        groups.append(requests)
+        return [request * 2 for request in requests]
+
+    async def main() -> list[int]:
+        gathering = Gathering[int, int](store, apply, limit=100)
+        return await asyncio.gather(*(gathering.ask(n) for n in range(10)))
+
+    assert asyncio.run(main()) == [n * 2 for n in range(10)]
+    assert groups == [list(range(10))]
+
+
+def test_what_comes_while_a_group_is_under_way_makes_the_next_groups(store: Threaded) -> None:
+    groups: list[list[int]] = []
+
+    def apply(requests: list[int]) -> list[int]:
+        groups.append(requests)
+        return requests
+
+    async def main() -> None:
+        gathering = Gathering[int, int](store, apply, limit=3)
+        first = gathering.ask(0)
+        await asyncio.sleep(0)  # the turn is over: it goes alone
+        await asyncio.gather(first, *(gathering.ask(n) for n in range(1, 8)))
+
+    asyncio.run(main())
+    assert groups == [[0], [1, 2, 3], [4, 5, 6], [7]]
+
+
+def test_a_refusal_is_the_answer_of_its_own_call(store: Threaded) -> None:
+    def refuse() -> None:
+        raise IllegalState("not now", State.FAILED)
+
+    async def main() -> list[Any]:
+        gathering = Gathering[Callable[[], Any], Any](store, one_by_one, limit=100)
+        asked = [gathering.ask(lambda: 1), gathering.ask(refuse), gathering.ask(lambda: 3)]
+        return list(await asyncio.gather(*asked, return_exceptions=True))
+
+    first, second, third = asyncio.run(main())
+    assert (first, third) == (1, 3)
+    assert isinstance(second, IllegalState)
+
+
+def test_trouble_with_the_store_is_everybodys(store: Threaded) -> None:
+    def trouble() -> None:
+        raise StoreUnavailable("away")
+
+    async def main() -> list[Any]:
+        gathering = Gathering[Callable[[], Any], Any](store, one_by_one, limit=100)
+        asked = (gathering.ask(lambda: 1), gathering.ask(trouble))
+        return list(await asyncio.gather(*asked, return_exceptions=True))
+
+    assert [type(answer) for answer in asyncio.run(main())] == [StoreUnavailable] * 2
+
+
+def test_a_defect_in_one_call_does_not_spoil_the_others(store: Threaded) -> None:
+    def defect() -> None:
+        raise ZeroDivisionError
+
+    async def main() -> list[Any]:
+        gathering = Gathering[Callable[[], Any], Any](store, one_by_one, limit=100)
+        asked = [gathering.ask(partial(int, n)) for n in range(3)] + [gathering.ask(defect)]
+        answers = await asyncio.gather(*asked, return_exceptions=True)
+        return [*answers, await gathering.ask(lambda: "and it goes on")]
+
+    *good, bad, after = asyncio.run(main())
+    assert good == [0, 1, 2]
+    assert isinstance(bad, ZeroDivisionError)
+    assert after == "and it goes on"
+
+
+def test_whoever_stops_waiting_disturbs_nobody(store: Threaded) -> None:
+    async def main() -> list[Any]:
+        gathering = Gathering[Callable[[], Any], Any](store, one_by_one, limit=100)
+        gone, staying = gathering.ask(lambda: 1), gathering.ask(lambda: 2)
+        gone.cancel()
+        return [await staying]
+
+    assert asyncio.run(main()) == [2]
+
+
+def test_a_store_that_takes_nothing_more_answers_everybody() -> None:
+    class Closed(MemoryStore):
+        def submit(self, call: Callable[[], Any]) -> Future[Any]:
+            raise NotFound("closed")
+
+    async def main() -> list[Any]:
+        gathering = Gathering[Callable[[], Any], Any](Closed(), one_by_one, limit=100)
+        asked = (gathering.ask(lambda: 1), gathering.ask(lambda: 2))
+        return list(await asyncio.gather(*asked, return_exceptions=True))
+
+    assert [type(answer) for answer in asyncio.run(main())] == [NotFound] * 2

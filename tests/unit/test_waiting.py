@@ -1,0 +1,51 @@
+"""Long polling, by hand: what becomes of work that nobody is there to receive."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from oncue import Job, Scheduler, State
+from oncue.aio import AsyncScheduler
+from oncue.api.waiting import Waiting, Wish
+
+WISH = Wish(("left",), "w", 1, None)
+
+
+async def left_at(state: State) -> Job:
+    """The job after a worker waited for it and left as soon as the job was in this state."""
+    with Scheduler("memory:") as cue:
+        waiting = Waiting(AsyncScheduler(cue))
+        job_id = cue.schedule(queue="left").id
+
+        async def gone() -> None:
+            while cue.job(job_id).state is not state:
+                await asyncio.sleep(0)
+
+        async with asyncio.timeout(30):
+            assert await waiting.claim(WISH, 30.0, gone) == []
+            waiting.close()
+            await waiting.idle()
+        return cue.job(job_id)
+
+
+@pytest.mark.parametrize("state", [State.SCHEDULED, State.DISPATCHED])
+def test_what_was_taken_for_a_worker_that_has_left_goes_back_unharmed(state: State) -> None:
+    job = asyncio.run(left_at(state))
+    assert (job.state, job.attempt) == (State.SCHEDULED, 0)
+
+
+def test_whoever_waits_is_let_go_when_it_closes() -> None:
+    async def waited() -> list[object]:
+        async def never() -> None:
+            await asyncio.Event().wait()
+
+        with Scheduler("memory:") as cue:
+            waiting = Waiting(AsyncScheduler(cue))
+            asking = asyncio.create_task(waiting.claim(WISH, 30.0, never))
+            await asyncio.sleep(0)
+            waiting.close()
+            return list(await asking)
+
+    assert asyncio.run(waited()) == []

@@ -1,0 +1,55 @@
+"""The short ways to a job's JSON say what the long way says."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+
+from oncue import intake, wire
+from oncue.testing import HandDriven
+
+EVERYTHING: dict[str, Any] = {
+    "payload": {"to": "ada"},
+    "queue": "mail",
+    "delay": 5,
+    "expires_at": "2060-01-01T00:00:00.250Z",
+    "owner": "olga",
+    "priority": 3,
+    "key": "k",
+    "max_attempts": 4,
+    "timeout_seconds": 2.5,
+}
+
+
+def as_json(members: dict[str, Any]) -> Any:
+    return msgspec.json.decode(msgspec.json.encode(members))
+
+
+@pytest.fixture(params=["memory:", "sqlite:///{folder}/jobs.db"])
+def cue(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[HandDriven]:
+    with HandDriven(request.param.format(folder=tmp_path)) as cue:
+        yield cue
+
+
+def test_a_job_that_was_just_stored_looks_as_the_store_has_it(cue: HandDriven) -> None:
+    new = intake.new_job(EVERYTHING, cue.clock.now())
+    cue.store.insert([new], cue.clock.now())
+    assert as_json(wire.created_members(new)) == as_json(wire.job_members(cue.job(new.id)))
+
+
+def test_a_job_that_was_just_claimed_looks_as_the_store_has_it(cue: HandDriven) -> None:
+    cue.schedule(**EVERYTHING)
+    cue.clock.advance(6)
+    [first] = cue.claim("mail", "ada")
+    cue.heartbeat(first.id, cue.token(first), message="half", percent=50)
+    cue.fail(first.id, cue.token(first), "broken", retry_after=1)
+    cue.clock.advance(2)
+    [claim] = cue.claim("mail", "ada")
+    told = as_json(wire.claimed_members(claim, "proof"))
+    expected = as_json(wire.job_members(cue.job(claim.id)))
+    assert {name: told[name] for name in expected} == expected
+    assert (told["error"], told["percent"], told["token"]) == ("broken", 50, "proof")

@@ -26,6 +26,7 @@ from oncue.ports.clock import Clock
 from oncue.ports.jobs import Amendment, Change, Clash
 from oncue.ports.queues import QueueStats
 from oncue.ports.store import Store
+from oncue.reclaiming import Reclaiming
 from oncue.reporting import Reporting, plain_id, unknown
 from oncue.sinks import open_sink
 from oncue.stores import open_store
@@ -51,7 +52,7 @@ class Tally:
     """In order, as long as there are no more than 10,000."""
 
 
-class Scheduler(Reporting):
+class Scheduler(Reporting, Reclaiming):
     """Schedules work in a store, and does it or hands it over.
 
     `store` is a URL (`sqlite:///jobs.db`, `sqlite:////var/lib/jobs.db`, `memory:`) or a store.
@@ -66,10 +67,7 @@ class Scheduler(Reporting):
         self.handlers = Handlers()
         self.telemetry = Telemetry(self.clock)
         self.engine = Engine(
-            self.store,
-            self.clock,
-            lambda url: open_sink(url, self.clock),
-            telemetry=self.telemetry,
+            self.store, self.clock, lambda url: open_sink(url, self.clock), telemetry=self.telemetry
         )
         self._running = False
 

@@ -10,8 +10,8 @@ import apsw
 from oncue.core.job import Lapse, Position
 from oncue.core.lifecycle import State, Verb
 from oncue.core.moment import Moment
-from oncue.core.retry import Verdict
-from oncue.ports.claims import Refused
+from oncue.core.retry import Verdict, lapse_facts
+from oncue.ports.claims import Refused, SilentPage
 from oncue.stores.sqlite import rows
 from oncue.stores.sqlite.database import Database
 from oncue.stores.sqlite.fencing import Held, diagnose, held_claims, keep_attempt
@@ -28,10 +28,30 @@ class Reclaims:
         start = (after or Position(-1, ""))._asdict()
         with self.db.reading() as tx:
             found = rows.fetch(tx, SQL["lapses"], {"until": until, "limit": limit, **start})
-        return [
-            Lapse._make((*row[:2], State(row[2]), *row[3:8], bool(row[8]), *row[9:]))
-            for row in found
-        ]
+        return [_lapse(row) for row in found]
+
+    def claim_on(self, job_id: str) -> Lapse | None:
+        with self.db.reading() as tx:
+            row = rows.first(tx, SQL["claim_on"], {"id": job_id})
+        return None if row is None else _lapse(row)
+
+    def silent(
+        self, before: Moment, now: Moment, limit: int, after: object | None = None
+    ) -> SilentPage:
+        start = after if isinstance(after, tuple) else ("", -1, "")
+        own = dict(zip(("queue", "due_at", "id"), start, strict=True))
+        own |= {"before": before, "now": now, "limit": limit}
+        with self.db.reading() as tx:
+            found = rows.fetch(tx, SQL["silent"], own)
+        lapses = [_lapse(row[:-1]) for row in found]
+        if len(found) < limit:
+            return SilentPage(lapses)
+        last = found[-1]
+        return SilentPage(lapses, (last[1], last[-1], last[0]))
+
+    def live_count(self) -> int | None:
+        with self.db.reading() as tx:
+            return int(tx.execute(SQL["live_count"]).get)
 
     def reclaim(
         self, verdicts: Sequence[tuple[Lapse, Verdict, bool]], now: Moment
@@ -71,7 +91,7 @@ class Reclaims:
     ) -> None:
         own = {"n": claim.n, "now": now}
         self.db.tell_room(claim.queue)
-        diagnose(tx, claim, verdict.code, verdict.detail, facts_of(lapse, verdict, now), now)
+        diagnose(tx, claim, verdict.code, verdict.detail, lapse_facts(lapse, verdict, now), now)
         error = None if verdict.verb is Verb.RECLAIM else verdict.detail
         keep_attempt(tx, {**own, "outcome": "reclaimed", "error": error})
         if verdict.verb is Verb.RECLAIM:
@@ -82,20 +102,6 @@ class Reclaims:
         tx.execute(SQL["give_up"], {**own, "state": state, "error": error})
         if not keep:
             remove(tx, [claim.n])
-
-
-def facts_of(lapse: Lapse, verdict: Verdict, now: Moment) -> dict[str, object]:
-    """What a reclaim records beside its sentence."""
-    lease = lapse.lease_until
-    overlong = lapse.overlong_at is not None and lapse.overlong_at <= now
-    since = lapse.claimed_at if overlong else lapse.updated_at
-    until = lapse.overlong_at if overlong else lease
-    return {
-        "decision": str(verdict.verb),
-        "last_update_at": lapse.updated_at,
-        "age_seconds": (now - since) / 1000,
-        "threshold_seconds": None if until is None else (until - since) / 1000,
-    }
 
 
 def remove(tx: apsw.Connection, ns: Sequence[int]) -> None:
@@ -123,6 +129,11 @@ def _cancel_expired(tx: apsw.Connection, found: list[Any], now: Moment) -> int:
         tx.execute(SQL["expire"], own)
         tx.execute(SQL["diagnose_expired"], own)
     return len(found)
+
+
+def _lapse(row: Sequence[Any]) -> Lapse:
+    """From the columns of `claims.sql: lapse_columns`."""
+    return Lapse._make((*row[:2], State(row[2]), *row[3:8], bool(row[8]), *row[9:]))
 
 
 def _lost_race(claim: Held | None, lapse: Lapse) -> Refused | None:

@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from oncue.core.job import Attempt, Claimed, Diagnostic, History, Job, Operation
     from oncue.core.lifecycle import State
     from oncue.core.queue import Queue, RetryPolicy
+    from oncue.core.reclaim import ReclaimReport
     from oncue.handled import HandledJob
     from oncue.scheduler import Scheduler, Tally
 
@@ -61,6 +62,7 @@ __all__ = [
     "OncueError",
     "Operation",
     "Queue",
+    "ReclaimReport",
     "RetryPolicy",
     "Scheduler",
     "ServerError",
@@ -83,6 +85,7 @@ _ELSEWHERE = {
     "Tally": "scheduler",
     "HandledJob": "handled",
     "Queue": "core.queue",
+    "ReclaimReport": "core.reclaim",
     "RetryPolicy": "core.queue",
     "State": "core.lifecycle",
     **dict.fromkeys(

@@ -13,8 +13,16 @@ import oncue.testing
 NAMES = [
     *("AccessDenied", "Attempt", "ClaimLost", "Claimed", "Client", "Conflict", "Diagnostic"),
     *("Fenced", "HandledJob", "History", "IdTaken", "IllegalState", "InvalidInput", "Job"),
-    *("KeyTaken", "NonRetryable", "NotFound", "OncueError", "Operation", "Queue", "RetryPolicy"),
-    *("Scheduler", "ServerError", "ServerUnavailable", "ServerUnusable", "SinkDown", "SinkError"),
+    *("KeyTaken", "NonRetryable", "NotFound", "OncueError", "Operation", "Queue", "ReclaimReport"),
+    *(
+        "RetryPolicy",
+        "Scheduler",
+        "ServerError",
+        "ServerUnavailable",
+        "ServerUnusable",
+        "SinkDown",
+        "SinkError",
+    ),
     *("State", "StoreError", "StoreUnavailable", "StoreUnusable", "Tally", "TooLarge"),
 ]
 
@@ -34,8 +42,18 @@ METHODS = [
         "history",
         "job",
     ),
-    *("jobs", "operation", "page", "pause", "queue", "queues", "release", "reschedule", "resume"),
-    *("retry", "run", "run_loops", "schedule", "schedule_many", "set_queue", "spread", "start"),
+    *("jobs", "operation", "page", "pause", "queue", "queues", "reclaim", "release", "reschedule"),
+    *(
+        "resume",
+        "retry",
+        "run",
+        "run_loops",
+        "schedule",
+        "schedule_many",
+        "set_queue",
+        "spread",
+        "start",
+    ),
     *("stats", "token", "work", "workplace"),
 ]
 

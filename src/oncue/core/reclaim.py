@@ -10,11 +10,13 @@ from typing import Any, Literal
 from oncue.core.errors import InvalidInput
 from oncue.core.lifecycle import State
 
-LONGEST_RUN_SECONDS = 86_400
+LONGEST_RUN_SECONDS = 3_600
 OLDEST_MINUTES = 52_560_000  # a hundred years
-LONGEST_DELAY_MILLIS = 3_600_000
+LONGEST_DELAY_MILLIS = 60_000
 LARGEST_PAGE = 10_000
 FINDINGS_KEPT = 1_000
+
+FOREIGN = ("table_name", "id_field_name", "time_field_name", "agenda_progress_endpoint_url")
 
 Decision = Literal["retry", "fail", "cancel"]
 
@@ -47,6 +49,9 @@ class ReclaimParameters:
             raise InvalidInput("must be true or false.", "/log_reclaim_only")
         if self.mode not in ("retry", "fail"):
             raise InvalidInput("must be 'retry' or 'fail'.", "/mode")
+        for name in FOREIGN:
+            if not isinstance(getattr(self, name), str | None):
+                raise InvalidInput("must be text.", f"/{name}")
 
     @property
     def age_ms(self) -> int:

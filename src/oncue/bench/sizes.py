@@ -44,6 +44,11 @@ class Sizes:
     """W5: connections that wait for work, and how many jobs they get over `waited_seconds`."""
     waited: int = 100
     waited_seconds: float = 4.0
+    stuck: int = 10_000
+    """W8: jobs whose workers fell silent, among `many` others."""
+    beaters: int = 1_000
+    """W8: workers that send so many heartbeats each."""
+    beats: int = 10
 
 
 DEFAULT = Sizes()
@@ -66,4 +71,6 @@ QUICK = Sizes(
     worked=4_000,
     waited=50,
     waited_seconds=2.0,
+    stuck=2_000,
+    beats=5,
 )

@@ -154,7 +154,13 @@ UPDATE jobs SET state = 'scheduled', updated_at = :now, epoch = epoch + 1,
   worker = NULL, claimed_at = NULL, lease_until = NULL, overlong_at = NULL, ahead = 1,
   cancel_requested = 0,
   strikes = strikes + 1, trail = 1
-WHERE n = :n;
+WHERE n IN carray(:ns);
+
+-- name: crowded_diagnostics
+SELECT n FROM diagnostics WHERE n IN carray(:ns) GROUP BY n HAVING count(*) > 2 * :kept;
+
+-- name: crowded_attempts
+SELECT n FROM attempts WHERE n IN carray(:ns) GROUP BY n HAVING count(*) > 2 * :kept;
 
 -- name: give_up
 UPDATE jobs SET state = :state, finished_at = :now, updated_at = :now, epoch = epoch + 1,

@@ -14,6 +14,7 @@ from .documents import DOCUMENTS, ROOT, Block, blocks, read, run_python, without
 
 README = blocks("README.md", "python")
 PRELUDE, *GUIDE = blocks("docs/python.md", "python")
+PROGRESS = blocks("docs/progress.md", "python")
 TARGETS = set(re.findall(r"^(\w+):", read("Makefile"), re.MULTILINE))
 
 
@@ -35,6 +36,11 @@ def test_a_snippet_of_the_readme_prints_what_it_says(block: Block, tmp_path: Pat
 @pytest.mark.parametrize("block", GUIDE, ids=place)
 def test_a_snippet_of_the_guide_prints_what_it_says(block: Block, tmp_path: Path) -> None:
     prints_what_it_says(block, PRELUDE.text + block.text, tmp_path)
+
+
+@pytest.mark.parametrize("block", PROGRESS, ids=place)
+def test_a_snippet_about_progress_prints_what_it_says(block: Block, tmp_path: Path) -> None:
+    prints_what_it_says(block, block.text, tmp_path)
 
 
 def test_the_six_lines_are_six() -> None:

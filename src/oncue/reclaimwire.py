@@ -19,6 +19,7 @@ def camel(name: str) -> str:
     return first + "".join("URL" if word == "url" else word.capitalize() for word in others)
 
 
+NAME_SHOWN = 80  # characters of a name that nobody knows
 PARAMETERS = {camel(name): name for name in NAMES}
 
 
@@ -29,9 +30,9 @@ def parameters(members: Any) -> ReclaimParameters:
     given: dict[str, Any] = {}
     for member, value in members.items():
         if member not in PARAMETERS:
-            raise InvalidInput(
-                f"there is no such parameter; known are {', '.join(PARAMETERS)}.", f"/{member}"
-            )
+            known = ", ".join(PARAMETERS)
+            place = str(member)[:NAME_SHOWN].replace("~", "~0").replace("/", "~1")
+            raise InvalidInput(f"there is no such parameter; known are {known}.", f"/{place}")
         given[PARAMETERS[member]] = value
     try:
         return by_name(given)

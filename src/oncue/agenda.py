@@ -71,13 +71,13 @@ def etag(told: Mapping[str, Any]) -> str:
 
 
 def read(cue: Scheduler, job_id: str) -> dict[str, Any]:
-    job = cue.job(job_id)
-    return members(job, cue.history(job_id), cue.policies(job.queue))
+    return _told(cue, cue.job(job_id))
 
 
 def write(cue: Scheduler, job_id: str, wanted: Write) -> dict[str, Any]:
     """Change the job if it is still as the writer saw it; the job afterwards."""
-    job, told = cue.job(job_id), read(cue, job_id)
+    job = cue.job(job_id)
+    told = _told(cue, job)
     _require_seen(job, told, wanted)
     events = _new_events(told["diagnosticEvents"], wanted.events, job, cue.clock.now())
     if not _is_so_already(job, wanted):
@@ -88,7 +88,11 @@ def write(cue: Scheduler, job_id: str, wanted: Write) -> dict[str, Any]:
     if after is None:  # it ended in a queue that keeps no history
         done = {"processingState": "COMPLETE", "processingStateMessage": wanted.message}
         return {**told, **done}
-    return members(after, cue.history(job_id), cue.policies(after.queue))
+    return _told(cue, after)
+
+
+def _told(cue: Scheduler, job: Job) -> dict[str, Any]:
+    return members(job, cue.history(job.id), cue.policies(job.queue))
 
 
 def _require_seen(job: Job, told: Mapping[str, Any], wanted: Write) -> None:
@@ -111,15 +115,13 @@ def _is_so_already(job: Job, wanted: Write) -> bool:
 
 def _change(cue: Scheduler, job: Job, wanted: Write, events: Sequence[Diagnostic]) -> None:
     claim = cue.store.claim_on(job.id)
-    if claim is None or (claim.epoch, claim.updated_at) != (
-        job.epoch,
-        from_datetime(job.updated_at),
-    ):
+    if claim is None:
+        why = "it is being delivered" if job.state in LIVE else "nobody is at work on it"
         raise IllegalState(
-            f"job {job.id} cannot become {wanted.state}: it is {job.state}, nobody is at work on "
-            "it.",
-            job.state,
+            f"job {job.id} cannot become {wanted.state}: it is {job.state}, {why}.", job.state
         )
+    if (claim.epoch, claim.updated_at) != (job.epoch, from_datetime(job.updated_at)):
+        raise _lost_race(job.id)
     if wanted.state == "EXECUTING":
         _beat(cue, claim, wanted.message)
     elif wanted.message == "succeeded":

@@ -45,9 +45,17 @@ def test_it_takes_back_what_is_silent_and_says_so(place: Path) -> None:
     ended = run("reclaim", cwd=place)
     assert ended.code == 0
     assert ended.out == ("3 claims seen, 3 reclaimed (1 to be retried, 1 failed, 1 cancelled).\n")
-    assert "Warning: reclaimAgeMinutes is 0" in ended.err
-    assert "hush" not in ended.err
+    notes = ended.err.splitlines()
+    assert [note.split(":")[0] for note in notes] == ["Warning", "Warning"]
+    assert "reclaimAgeMinutes is 0" in notes[0]
     assert states(place) == {"first": "scheduled", "last": "failed", "unwanted": "cancelled"}
+
+
+def test_the_log_names_each_job_if_it_is_wanted_and_never_its_payload(place: Path) -> None:
+    ended = run("reclaim", "--mode", "fail", cwd=place, env={"ONCUE_LOG_LEVEL": "WARNING"})
+    for job_id in ("first", "last", "unwanted"):
+        assert f"job {job_id} (queue video, attempt 1, worker host-a:1)" in ended.err
+    assert "hush" not in ended.err
 
 
 def test_what_is_not_old_enough_is_left_alone(place: Path) -> None:

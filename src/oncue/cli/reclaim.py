@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable
 from typing import Any
 
@@ -93,6 +94,8 @@ def _parameters(command: Callable[..., None]) -> Callable[..., None]:
 @click.pass_obj
 def reclaim(app: App, /, **given: Any) -> None:
     require_file(app)
+    if app.settings["log_level"].origin == "default":  # the answer tells all of it
+        logging.getLogger("oncue.engine").setLevel(logging.ERROR)
     report = _run(app, runs.parameters(given))
     if app.as_json:
         output.document(reclaimwire.report_members(report))
@@ -116,7 +119,7 @@ def _run(app: App, parameters: ReclaimParameters) -> ReclaimReport:
     bar: ProgressBar | None = None
     try:
         while (rest := run.step()) is not None:
-            bar = bar or ProgressBar("Reclaiming", run.live)
+            bar = bar or _bar(run.live)
             done = run.report.reclaimed + run.report.would_reclaim_count
             tail = f"{counted(run.report.scanned, 'claim')} seen, {done:,} decided"
             bar.update(run.report.scanned, tail)
@@ -125,6 +128,13 @@ def _run(app: App, parameters: ReclaimParameters) -> ReclaimReport:
         if bar is not None:
             bar.clear()
     return run.report
+
+
+def _bar(total: int | None) -> ProgressBar:
+    bar = ProgressBar("Reclaiming", total)
+    for handler in logging.getLogger().handlers:
+        handler.addFilter(bar.make_room)
+    return bar
 
 
 def _foretell(findings: list[Finding]) -> None:

@@ -110,13 +110,19 @@ class ReclaimRun:
             if lapse.updated_at < self._before:
                 self._gathered.append(lapse)
             elif lapse.updated_at > now:
-                self.report.anomalies += 1
-                ahead = (lapse.updated_at - now) / 1000
-                text = "job %s: its last update lies %.3f s in the future; left alone"
-                logger.warning(text, lapse.id, ahead, extra=facts(lapse))
+                self._set_aside(lapse, lapse.updated_at - now)
             else:
                 continue
             self.report.scanned += 1
+
+    def _set_aside(self, lapse: Lapse, ahead_ms: int) -> None:
+        """No clock that is right wrote this, so nobody knows how long the claim was silent."""
+        text = f"job {lapse.id} was last updated {ahead_ms / 1000:g} s in the future; left alone"
+        self.report.anomalies += 1
+        if self.report.anomalies == 1:
+            self._warn(f"{text}. Is a clock wrong?")
+        else:
+            logger.warning("reclaim run: %s", text, extra=facts(lapse))
 
     def _act(self) -> None:
         now = self._clock.now()

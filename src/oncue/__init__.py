@@ -39,6 +39,7 @@ if TYPE_CHECKING:
     from oncue.core.lifecycle import State
     from oncue.core.publication import LoggedEvent, Published
     from oncue.core.queue import Queue, RetryPolicy
+    from oncue.core.reclaim import ReclaimReport
     from oncue.core.recurrence import Outcome
     from oncue.core.rule import Dependency, Rule
     from oncue.core.runs import Run
@@ -78,6 +79,7 @@ __all__ = [
     "Outcome",
     "Published",
     "Queue",
+    "ReclaimReport",
     "RetryPolicy",
     "Rule",
     "Run",
@@ -104,6 +106,7 @@ _ELSEWHERE = {
     "Tally": "scheduler",
     "HandledJob": "handled",
     "Queue": "core.queue",
+    "ReclaimReport": "core.reclaim",
     "RetryPolicy": "core.queue",
     "Outcome": "core.recurrence",
     "Run": "core.runs",

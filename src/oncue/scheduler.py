@@ -26,6 +26,7 @@ from oncue.ports.clock import Clock
 from oncue.ports.jobs import Amendment, Change, Clash
 from oncue.ports.queues import QueueStats
 from oncue.ports.store import Store
+from oncue.reclaiming import Reclaiming
 from oncue.reporting import Reporting, plain_id, unknown
 from oncue.rules import Rules
 from oncue.schedules import Schedules
@@ -53,7 +54,7 @@ class Tally:
     """In order, as long as there are no more than 10,000."""
 
 
-class Scheduler(Reporting, Rules, Schedules):
+class Scheduler(Reporting, Rules, Schedules, Reclaiming):
     """Schedules work in a store, and does it or hands it over.
 
     `store` is a URL (`sqlite:///jobs.db`, `sqlite:////var/lib/jobs.db`, `memory:`) or a store.
@@ -68,10 +69,7 @@ class Scheduler(Reporting, Rules, Schedules):
         self.handlers = Handlers()
         self.telemetry = Telemetry(self.clock)
         self.engine = Engine(
-            self.store,
-            self.clock,
-            lambda url: open_sink(url, self.clock),
-            telemetry=self.telemetry,
+            self.store, self.clock, lambda url: open_sink(url, self.clock), telemetry=self.telemetry
         )
         self._running = False
 

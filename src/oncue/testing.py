@@ -50,6 +50,9 @@ class HandDriven(Scheduler):
     def spread() -> float:
         return 1.0
 
+    def _pause(self, seconds: float) -> None:
+        self.clock.advance(seconds)
+
     def advance(self, seconds: float) -> None:
         """Let time pass, stopping at every moment at which there is something to do."""
         target = self.clock.now() + round(seconds * 1000)

@@ -16,6 +16,7 @@ README = blocks("README.md", "python")
 PRELUDE, *GUIDE = blocks("docs/python.md", "python")
 RULES_PRELUDE, *RULES = blocks("docs/rules.md", "python")
 SCHEDULES_PRELUDE, *SCHEDULES = blocks("docs/schedules.md", "python")
+PROGRESS = blocks("docs/progress.md", "python")
 TARGETS = set(re.findall(r"^(\w+):", read("Makefile"), re.MULTILINE))
 
 
@@ -47,6 +48,11 @@ def test_a_snippet_about_rules_prints_what_it_says(block: Block, tmp_path: Path)
 @pytest.mark.parametrize("block", SCHEDULES, ids=place)
 def test_a_snippet_about_schedules_prints_what_it_says(block: Block, tmp_path: Path) -> None:
     prints_what_it_says(block, SCHEDULES_PRELUDE.text + block.text, tmp_path)
+
+
+@pytest.mark.parametrize("block", PROGRESS, ids=place)
+def test_a_snippet_about_progress_prints_what_it_says(block: Block, tmp_path: Path) -> None:
+    prints_what_it_says(block, block.text, tmp_path)
 
 
 def test_the_six_lines_are_six() -> None:

@@ -38,8 +38,11 @@ TINY = Sizes(
     waiters=(2,),
     waited=5,
     waited_seconds=0.1,
+    stuck=20,
+    beaters=5,
+    beats=2,
 )
-ROWS = {"W1": 5, "W2": 16, "W3": 8, "W4": 5, "W5": 10, "W6": 4}
+ROWS = {"W1": 5, "W2": 16, "W3": 8, "W4": 5, "W5": 10, "W6": 4, "W8": 3}
 
 
 @pytest.mark.parametrize("work", WORKS)

@@ -19,11 +19,11 @@ NOUNS = (
     "transfer",
 )
 NOW = FakeClock().now()
-FRAGMENTS = {"columns", "with_range", "held_columns", "not_covered"}
+FRAGMENTS = {"columns", "with_range", "held_columns", "lapse_columns", "not_covered"}
 HOT = [
     *(("ranges", name) for name in ("due", "after", "delivered", "delivered_gone", "range")),
     *(("claims", name) for name in ("due", "due_uncovered", "claim", "held", "touch")),
-    *(("claims", name) for name in ("lapses", "expired", "next_lapse", "next_expiry")),
+    *(("claims", name) for name in ("lapses", "silent", "expired", "next_lapse", "next_expiry")),
     *(("claims", name) for name in ("complete_all", "complete_each", "complete_all_gone")),
     *(("jobs", name) for name in ("get", "ranks", "key_holder", "digest", "amend")),
     *(("jobs", f"page_{one}") for one in ("scheduled", "taken", "final", "owner", "key")),

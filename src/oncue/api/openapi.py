@@ -10,7 +10,7 @@ from typing import Any
 import msgspec
 
 from oncue import __version__
-from oncue.api import answers, formats, shapes
+from oncue.api import agenda, answers, formats, shapes
 from oncue.api.description import ABOUT
 from oncue.api.description.about import NONE, About, Answered, Parameter, Sent
 from oncue.api.description.problems import REFUSALS, statuses
@@ -23,6 +23,7 @@ TAGS = {
     "Workers": "Pulled queues: claim due jobs, show signs of life, report how they ended.",
     "Queues": "Where jobs wait, and by which rules they are handed over.",
     "Tasks": "Work for a user on a date.",
+    "Reclaiming": "What was silent too long: taken back, retried or failed.",
     "Server": "For those who run it.",
 }
 INFO = """A durable scheduler for deferred work.
@@ -102,7 +103,7 @@ class _Schemas:
 
     def components(self) -> dict[str, Any]:
         named = {**self._named, "Json": formats.PLAIN_JSON, "IsoDuration": formats.ISO_DURATION}
-        for shape, rules in shapes.RULES.items():
+        for shape, rules in {**shapes.RULES, **agenda.RULES}.items():
             if (schema := named.get(shape.__name__)) is not None:
                 both = {**schema["properties"], **rules.get("properties", {})}
                 named[shape.__name__] = {**schema, **rules, "properties": both}

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from oncue.api import batch, jobs, manual, queues, tasks, upkeep, work
+from oncue.api import agenda, batch, jobs, manual, queues, tasks, upkeep, work
 
 OPERATIONS = [
     *jobs.OPERATIONS,
@@ -10,6 +10,7 @@ OPERATIONS = [
     *work.OPERATIONS,
     *queues.OPERATIONS,
     *tasks.OPERATIONS,
+    *agenda.OPERATIONS,
     *upkeep.OPERATIONS,
     *manual.OPERATIONS,
 ]

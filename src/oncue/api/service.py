@@ -46,6 +46,7 @@ class Service:
         self.clock = cue.clock
         self.acue = AsyncScheduler(cue)
         self.waiting = Waiting(self.acue)
+        self.ending = asyncio.Event()
         self.router = Router(OPERATIONS)
         self.guard = Guard(Access(cue.store, cue.clock), open_to_all=open_to_all)
         self._readers = ThreadPoolExecutor(READERS, "oncue-http-reader")
@@ -64,6 +65,7 @@ class Service:
 
     def drain(self) -> None:
         """Answer everybody who waits for work: the server is about to end."""
+        self.ending.set()
         self.waiting.close()
 
     def close(self) -> None:

@@ -12,7 +12,7 @@ from collections.abc import Callable
 from typing import Any
 
 import oncue.aio  # noqa: F401
-from oncue.bench import http_load, product, publishing, raw, receiving, seeds
+from oncue.bench import http_load, product, publishing, raw, receiving, reclaim_load, seeds
 from oncue.bench.machine import peak_kib
 
 Figures = dict[str, Any]
@@ -41,6 +41,13 @@ MEASUREMENTS: dict[str, Callable[..., Figures]] = {
             http_load.work,
             http_load.work_in_batches,
             http_load.waiting,
+        ),
+        reclaim_load: (
+            reclaim_load.run,
+            reclaim_load.look,
+            reclaim_load.raw_updates,
+            reclaim_load.beats,
+            reclaim_load.raw_beats,
         ),
         seeds: (seeds.seed,),
         publishing: (publishing.in_lists, publishing.one_by_one, publishing.seed_rules),

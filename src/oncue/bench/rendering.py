@@ -23,18 +23,21 @@ def _padded(line: tuple[str, ...], widths: list[int]) -> list[str]:
     ]
 
 
+_NAMES = {
+    "W1": "scheduling",
+    "W2": "a burst",
+    "W3": "precision",
+    "W4": "growth",
+    "W5": "HTTP",
+    "W6": "events",
+    "W8": "reclaiming",
+}
+
+
 def as_markdown(report: Report) -> str:
     """The page docs/benchmarks.md."""
-    works = {
-        "W1": "scheduling",
-        "W2": "a burst",
-        "W3": "precision",
-        "W4": "growth",
-        "W5": "HTTP",
-        "W6": "events",
-    }
     parts = [_INTRODUCTION.format(machine=_machine(report), verdict=_verdict(report))]
-    for work, name in works.items():
+    for work, name in _NAMES.items():
         rows = [row for row in report.rows if row.work == work]
         if rows:
             parts.append(f"## {work}: {name}\n\n{_EXPLAINED[work]}\n\n{_markdown_table(rows)}")
@@ -125,6 +128,11 @@ answers with the id. `POST /jobs/batch` beside `schedule_many` in a process of i
 connections claim one job and complete it, counted in calls; and 4 connections claim and settle a
 hundred at a time. Waiting: lateness is what the clock of the asking process shows when the answer
 to a claim that waited has arrived, less the due time; there is no goal for it.""",
+    "W8": """Jobs whose workers fell silent, in a file in which all others wait or are finished. A
+dry run finds them all and decides; beside it the same in a file that has nothing else, since it
+must read nothing else. A run retries them, with a diagnostic and the end of an attempt for each;
+raw is the update alone, 500 rows to a statement and a commit. Heartbeats: asynchronous callers in
+one process, each for its own claim; raw updates as many rows one by one, 256 to a commit.""",
 }
 
 _REPEATING = """## Repeat it

@@ -13,7 +13,7 @@ class Row:
     """One goal and what came of it."""
 
     work: str
-    """W1 … W6."""
+    """W1 … W8."""
     title: str
     unit: str
     """Of `product` and `beside`: `jobs/s`, `calls/s`, `events/s`, `ms`, `MiB` or `%`."""

@@ -49,6 +49,11 @@ class Sizes:
     events_single: int = 50
     """W6: events published one by one, in `single_rounds` turns."""
     events_listed: int = 10_000
+    stuck: int = 10_000
+    """W8: jobs whose workers fell silent, among `many` others."""
+    beaters: int = 1_000
+    """W8: workers that send so many heartbeats each."""
+    beats: int = 10
 
 
 DEFAULT = Sizes()
@@ -72,4 +77,6 @@ QUICK = Sizes(
     waited=50,
     waited_seconds=2.0,
     events_listed=5_000,
+    stuck=2_000,
+    beats=5,
 )

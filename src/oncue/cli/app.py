@@ -44,6 +44,7 @@ COMMANDS = {
     "queues": "oncue.cli.queues:queues",
     "top": "oncue.cli.top:top",
     "forecast": "oncue.cli.forecast:forecast",
+    "reclaim": "oncue.cli.reclaim:reclaim",
     "worker": "oncue.cli.worker:worker",
     "serve": "oncue.cli.serve:serve",
     "dump": "oncue.cli.transfer:dump",

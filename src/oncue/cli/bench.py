@@ -21,6 +21,7 @@ WORKS = {
     "W4": "growth",
     "W5": "HTTP",
     "W6": "events",
+    "W8": "reclaiming",
 }
 BAR_WIDTH = 16
 

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from oncue.core.job import Lapse
 from oncue.core.lifecycle import State, Verb
-from oncue.core.moment import Moment
+from oncue.core.moment import Moment, render
 from oncue.core.queue import Queue, RetryPolicy
 
 POISON_STRIKES = 3
@@ -19,6 +19,8 @@ class Verdict(NamedTuple):
     code: str
     detail: str
     due_at: Moment | None = None
+    silent_beyond_ms: int | None = None
+    """The silence that was too long, where neither lease nor timeout decided."""
 
 
 def attempts_left(attempt: int, base: int, own_max: int | None, queue: Queue) -> int:
@@ -62,8 +64,41 @@ def after_failure(
 
 def after_lapse(lapse: Lapse, queue: Queue, now: Moment) -> Verdict:
     """The verdict on a claim that was silent beyond its lease or went on beyond its timeout."""
-    code = "timeout_executing" if lapse.state is State.EXECUTING else "timeout_dispatched"
-    what = _what_lapsed(lapse, now)
+    return _after_loss(lapse, queue, now, _what_lapsed(lapse, now))
+
+
+def after_silence(
+    lapse: Lapse, queue: Queue, now: Moment, beyond_ms: int, *, giving_up: bool = False
+) -> Verdict:
+    """The verdict on a claim that was silent for longer than somebody asked for, whatever its lease
+    says. Giving up: it is not tried again, whatever attempts remain."""
+    what = _silence(lapse, now)
+    if giving_up and not lapse.cancel_requested:
+        verdict = Verdict(Verb.GIVE_UP, _timeout(lapse), f"{what} It is not to be tried again.")
+    else:
+        verdict = _after_loss(lapse, queue, now, what)
+    return verdict._replace(silent_beyond_ms=beyond_ms)
+
+
+def lapse_facts(lapse: Lapse, verdict: Verdict, now: Moment) -> dict[str, Any]:
+    """What the diagnostic of a reclaim records beside its sentence."""
+    overlong = verdict.silent_beyond_ms is None and _is_overlong(lapse, now)
+    since = lapse.claimed_at if overlong else lapse.updated_at
+    until = lapse.overlong_at if overlong else lapse.lease_until
+    threshold_ms = verdict.silent_beyond_ms
+    if threshold_ms is None and until is not None:
+        threshold_ms = until - since
+    return {
+        "worker": lapse.worker,
+        "updated_at": render(lapse.updated_at),
+        "age_seconds": (now - since) / 1000,
+        "threshold_seconds": None if threshold_ms is None else threshold_ms / 1000,
+        "decision": verdict.verb.value,
+    }
+
+
+def _after_loss(lapse: Lapse, queue: Queue, now: Moment, what: str) -> Verdict:
+    code = _timeout(lapse)
     if lapse.cancel_requested:
         return Verdict(Verb.DROP, code, f"{what} A cancel had been requested.")
     left = attempts_left(lapse.attempt, lapse.attempt_base, lapse.max_attempts, queue)
@@ -78,9 +113,21 @@ def after_lapse(lapse: Lapse, queue: Queue, now: Moment) -> Verdict:
     return Verdict(Verb.RECLAIM, code, f"{what} Due again at once.", now)
 
 
+def _timeout(lapse: Lapse) -> str:
+    return "timeout_executing" if lapse.state is State.EXECUTING else "timeout_dispatched"
+
+
+def _is_overlong(lapse: Lapse, now: Moment) -> bool:
+    return lapse.overlong_at is not None and lapse.overlong_at <= now
+
+
 def _what_lapsed(lapse: Lapse, now: Moment) -> str:
-    if lapse.overlong_at is not None and lapse.overlong_at <= now:
+    if _is_overlong(lapse, now):
         return f"The attempt ran longer than its timeout ({_s(now - lapse.claimed_at)} s)."
+    return _silence(lapse, now)
+
+
+def _silence(lapse: Lapse, now: Moment) -> str:
     return f"Nothing was heard from the worker for {_s(now - lapse.updated_at)} s."
 
 

@@ -6,29 +6,23 @@ It needs no leader: the store applies a verdict only to a claim that is still as
 from __future__ import annotations
 
 import logging
-from collections import Counter
 from collections.abc import Callable, Sequence
 
 from oncue.core.errors import StoreUnavailable
 from oncue.core.job import Lapse
-from oncue.core.lifecycle import Verb
 from oncue.core.moment import Moment
 from oncue.core.queue import Queue
 from oncue.core.retry import Verdict, after_lapse
+from oncue.engine.verdicts import carry_out
 from oncue.ports.claims import ClaimStore
 from oncue.ports.clock import Clock
-from oncue.telemetry import Reclaimed, Telemetry
+from oncue.telemetry import Telemetry
 
 PAGE = 500
 LONGEST_REST_SECONDS = 2.0  # bounds the takeover: leases shorter than the rest begin during it
 SHORTEST_REST_SECONDS = 0.05
 LONGEST_GRACE_SECONDS = 300.0
 JUMP_MS = 1000  # less is drift and the delays of a busy machine
-OUTCOMES: dict[Verb, Reclaimed] = {
-    Verb.RECLAIM: "retried",
-    Verb.GIVE_UP: "failed",
-    Verb.DROP: "cancelled",
-}
 
 logger = logging.getLogger("oncue.engine")
 
@@ -90,19 +84,7 @@ class Reclaimer:
         for lapse in lapses:
             queue = self._policy(lapse.queue)
             verdicts.append((lapse, after_lapse(lapse, queue, now), queue.keeps_history))
-        refused = self._store.reclaim(verdicts, now)
-        applied = [v.verb for position, (_, v, _) in enumerate(verdicts) if position not in refused]
-        self._telemetry.reclaimed(Counter(OUTCOMES[verb] for verb in applied))
-        for position, (lapse, verdict, _) in enumerate(verdicts):
-            facts = {"job_id": lapse.id, "queue": lapse.queue, "attempt": lapse.attempt}
-            if position in refused:
-                logger.info("job %s: not reclaimed, it moved on meanwhile", lapse.id, extra=facts)
-            else:
-                logger.warning(
-                    "job %s (queue %s, attempt %d, worker %s): %s, %s: %s",
-                    lapse.id, lapse.queue, lapse.attempt, lapse.worker,
-                    verdict.code, verdict.verb, verdict.detail, extra=facts,
-                )  # fmt: skip
+        carry_out(self._store, self._telemetry, verdicts, now)
 
     def _grace(self, now: Moment) -> int:
         """By how many milliseconds leases are extended at the moment."""

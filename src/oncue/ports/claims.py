@@ -34,7 +34,7 @@ class Refused(NamedTuple):
     """`reclaimed`, `completed`, `failed`, `cancelled`, `released`: how the claim ended;
     `cancel requested`: the decision did not know of the request, decide again;
     `different result`: the operation has another result already;
-    `moved on`: the lapse is not as it was seen;
+    `moved on`: the lapse or the last update is not as it was seen;
     `unknown`: no such job, or no such claim was ever made."""
     state: State | None
     diagnostic: Diagnostic | None = None
@@ -77,6 +77,16 @@ class Settlement(NamedTuple):
     """Whether a cancel request was known. RETRY and RELEASE are refused when one was not."""
     keep: bool = True
     """False: the job is gone when it ends (retention 0)."""
+    updated_at: Moment | None = None
+    """Given: only if this is still the job's last update; else refused, `moved on`."""
+
+
+class SilentPage(NamedTuple):
+    """Claims that were not heard of for long."""
+
+    lapses: Sequence[Lapse]
+    next: object | None = None
+    """Where the store goes on, known to it alone; None: that was all."""
 
 
 class RangeClaim(NamedTuple):
@@ -140,6 +150,22 @@ class ClaimStore(Protocol):
     def lapses(self, until: Moment, limit: int, after: Position | None = None) -> list[Lapse]:
         """Live claims whose lease or timeout has ended by `until`, in the order of that moment
         (`Lapse.lapses_at`) then id, strictly after `after`. Claims with neither are not listed."""
+        ...
+
+    def silent(
+        self, before: Moment, now: Moment, limit: int, after: object | None = None
+    ) -> SilentPage:
+        """Live claims whose last update is before `before`, whatever their lease and timeout, and
+        those whose last update is after `now`; in an order of the store's own, from `after` on,
+        which is the `next` of the page before. Waiting and finished jobs cost nothing."""
+        ...
+
+    def claim_on(self, job_id: str) -> Lapse | None:
+        """The live claim on a job, as a reclaimer sees it; None if there is none."""
+        ...
+
+    def live_count(self) -> int | None:
+        """How many claims are live; None: the store cannot tell without reading them all."""
         ...
 
     def reclaim(

@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Literal, NamedTuple, Protocol
 
-from oncue.core.job import History, Job, JobFilter, NewJob, Page, Position
+from oncue.core.job import Diagnostic, History, Job, JobFilter, NewJob, Page, Position
 from oncue.core.moment import Moment
 
 
@@ -64,6 +64,11 @@ class JobStore(Protocol):
     def page(self, wanted: JobFilter, after: Position | None, limit: int) -> Page:
         """Jobs in the order of due time then id. A page may be short and still have a next. Raises
         `InvalidInput`, naming the filters it can serve, when no index answers `wanted`."""
+        ...
+
+    def note(self, job_id: str, diagnostics: Sequence[Diagnostic]) -> None:
+        """Record facts about a job, whatever its state; the first and the last 50 are kept. Nothing
+        else of it changes. A job that is gone has nothing recorded."""
         ...
 
     def amend(self, job_ids: Sequence[str], amendment: Amendment, now: Moment) -> list[Change]:

@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from oncue.api.description import jobs, queues, tasks, upkeep, work
+from oncue.api.description import agenda, jobs, queues, tasks, upkeep, work
 from oncue.api.description.about import About
 
 ABOUT: dict[tuple[str, str], About] = {
@@ -11,6 +11,7 @@ ABOUT: dict[tuple[str, str], About] = {
     **work.ABOUT,
     **queues.ABOUT,
     **tasks.ABOUT,
+    **agenda.ABOUT,
     **upkeep.ABOUT,
 }
 """By method and path."""

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from oncue.core.job import Diagnostic, Lapse, Position
+from oncue.core.job import Lapse, Position
 from oncue.core.lifecycle import FINAL, LIVE, TRANSITIONS, Verb
-from oncue.core.moment import Moment, render
-from oncue.core.retry import Verdict
-from oncue.ports.claims import Refused, Settlement
+from oncue.core.moment import Moment
+from oncue.core.retry import Verdict, lapse_facts
+from oncue.ports.claims import Refused, Settlement, SilentPage
 from oncue.stores.memory.claims import MemoryClaims
 from oncue.stores.memory.record import Ending, Record
 
@@ -55,6 +55,8 @@ class MemoryEndings(MemoryClaims):
         record = self._held(settlement.id, settlement.epoch, write[0], now)
         if isinstance(record, Refused):
             return record
+        if settlement.updated_at not in (None, record.updated_at):
+            return Refused("moved on", record.state)
         unseen = record.cancel_requested and not settlement.cancel_seen
         if unseen and verb in (Verb.RETRY, Verb.RELEASE):
             return Refused("cancel requested", record.state)
@@ -115,6 +117,28 @@ class MemoryEndings(MemoryClaims):
             ]
             return [record.as_lapse() for _, _, record in sorted(lapsed)[:limit]]
 
+    def silent(
+        self, before: Moment, now: Moment, limit: int, after: object | None = None
+    ) -> SilentPage:
+        with self._lock:
+            found = sorted(
+                record.id
+                for record in self._taken.values()
+                if (record.updated_at < before or record.updated_at > now)
+                and (not isinstance(after, str) or record.id > after)
+            )[:limit]
+            lapses = [self._taken[job_id].as_lapse() for job_id in found]
+        return SilentPage(lapses, found[-1] if len(found) == limit else None)
+
+    def claim_on(self, job_id: str) -> Lapse | None:
+        with self._lock:
+            record = self._taken.get(job_id)
+            return None if record is None else record.as_lapse()
+
+    def live_count(self) -> int | None:
+        with self._lock:
+            return len(self._taken)
+
     def reclaim(
         self, verdicts: Sequence[tuple[Lapse, Verdict, bool]], now: Moment
     ) -> Mapping[int, Refused]:
@@ -132,7 +156,10 @@ class MemoryEndings(MemoryClaims):
             return Refused("unknown", None)
         if not _is_as_seen(record, lapse):
             return Refused("moved on", record.shown_state)
-        diagnostic = _note_lapse(record, verdict, now)
+        facts = lapse_facts(lapse, verdict, now)
+        diagnostic = record.note(
+            now, verdict.code, verdict.detail, record.attempt, record.epoch, **facts
+        )
         record.endings[record.epoch] = Ending("reclaimed", None, record.attempt, diagnostic)
         record.end_attempt("reclaimed", now)
         record.epoch += 1
@@ -181,22 +208,4 @@ def _is_as_seen(record: Record, lapse: Lapse) -> bool:
         and record.epoch == lapse.epoch
         and record.updated_at == lapse.updated_at
         and record.cancel_requested == lapse.cancel_requested
-    )
-
-
-def _note_lapse(record: Record, verdict: Verdict, now: Moment) -> Diagnostic:
-    overlong = record.overlong_at is not None and record.overlong_at <= now
-    since = record.claimed_at if overlong else record.updated_at
-    bound = record.overlong_at if overlong else record.lease_until
-    return record.note(
-        now,
-        verdict.code,
-        verdict.detail,
-        record.attempt,
-        record.epoch,
-        worker=record.worker,
-        updated_at=render(record.updated_at),
-        age_seconds=(now - since) / 1000,
-        threshold_seconds=None if bound is None else (bound - since) / 1000,
-        decision=verdict.verb.value,
     )

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from heapq import nsmallest
 
-from oncue.core.job import History, Job, JobFilter, NewJob, Page, Position
+from oncue.core.job import Diagnostic, History, Job, JobFilter, NewJob, Page, Position
 from oncue.core.lifecycle import LIVE, TRANSITIONS, Verb, allows
 from oncue.core.moment import Moment
 from oncue.ports.jobs import Amendment, Change, Clash
@@ -47,6 +47,14 @@ class MemoryJobs(Shelves):
         with self._lock:
             record = self._visible(job_id)
             return History() if record is None else record.as_history()
+
+    def note(self, job_id: str, diagnostics: Sequence[Diagnostic]) -> None:
+        with self._writing():
+            record = self._visible(job_id)
+            if record is None:
+                return
+            for told in diagnostics:
+                record.keep(told)
 
     def page(self, wanted: JobFilter, after: Position | None, limit: int) -> Page:
         with self._lock:

@@ -114,10 +114,13 @@ class Record:
     ) -> Diagnostic:
         """Record a diagnostic, keeping the first and the last ones."""
         diagnostic = Diagnostic(to_datetime(now), code, detail, attempt, epoch, facts)
+        self.keep(diagnostic)
+        return diagnostic
+
+    def keep(self, diagnostic: Diagnostic) -> None:
         self.diagnostics.append(diagnostic)
         if len(self.diagnostics) > 2 * DIAGNOSTICS_KEPT:
             del self.diagnostics[DIAGNOSTICS_KEPT]
-        return diagnostic
 
     def as_job(self) -> Job:
         return Job(

@@ -175,6 +175,9 @@ class Claims:
         for position, one in items:
             claim = held.get(one.id)
             if claim is not None and claim.is_current(one.epoch):
+                if one.updated_at not in (None, claim.updated_at):
+                    refused[position] = Refused("moved on", claim.state)
+                    continue
                 again = one.verb in (Verb.RETRY, Verb.RELEASE)
                 if again and claim.cancel_requested and not one.cancel_seen:
                     refused[position] = Refused("cancel requested", claim.state)
@@ -229,7 +232,8 @@ class _Kind(NamedTuple):
 
 def _kind(item: tuple[int, Settlement]) -> _Kind:
     one = item[1]
-    return _Kind(one.verb is Verb.COMPLETE, one.epoch, one.keep)
+    in_bulk = one.verb is Verb.COMPLETE and one.updated_at is None
+    return _Kind(in_bulk, one.epoch, one.keep)
 
 
 def _complete_all(

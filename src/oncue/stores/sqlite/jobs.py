@@ -11,13 +11,13 @@ from typing import Any
 
 import apsw
 
-from oncue.core.job import Attempt, History, Job, JobFilter, NewJob, Page, Position
+from oncue.core.job import Attempt, Diagnostic, History, Job, JobFilter, NewJob, Page, Position
 from oncue.core.lifecycle import FINAL, LIVE, State
-from oncue.core.moment import LATEST, Moment
+from oncue.core.moment import LATEST, Moment, from_datetime
 from oncue.ports.jobs import Amendment, Change, Clash
 from oncue.stores.sqlite import rows
 from oncue.stores.sqlite.database import Database
-from oncue.stores.sqlite.fencing import keep_attempt
+from oncue.stores.sqlite.fencing import diagnose, held_claims, keep_attempt
 from oncue.stores.sqlite.statements import load
 
 SQL = load("jobs")
@@ -71,6 +71,18 @@ class Jobs:
                     *_last_attempt(row),
                 ),
             )
+
+    def note(self, job_id: str, diagnostics: Sequence[Diagnostic]) -> None:
+        def note(tx: apsw.Connection) -> None:
+            found = held_claims(tx, [job_id]).get(job_id)
+            if found is None:
+                return
+            for told in diagnostics:
+                subject = found._replace(attempt=told.attempt, epoch=told.epoch, worker=None)
+                at = from_datetime(told.at)
+                diagnose(tx, subject, told.code, told.detail, told.facts, at)
+
+        self.db.write(note)
 
     def page(self, wanted: JobFilter, after: Position | None, limit: int) -> Page:
         start = after or _BEFORE_ALL

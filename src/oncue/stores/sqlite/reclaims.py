@@ -2,23 +2,40 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import apsw
 
-from oncue.core.job import Lapse, Position
+from oncue.core.job import DIAGNOSTICS_KEPT, Lapse, Position
 from oncue.core.lifecycle import State, Verb
 from oncue.core.moment import Moment
-from oncue.core.retry import Verdict
-from oncue.ports.claims import Refused
+from oncue.core.retry import Verdict, lapse_facts
+from oncue.ports.claims import Refused, SilentPage
 from oncue.stores.sqlite import rows
 from oncue.stores.sqlite.database import Database
-from oncue.stores.sqlite.fencing import Held, diagnose, held_claims, keep_attempt
+from oncue.stores.sqlite.fencing import Held, held_claims
 from oncue.stores.sqlite.statements import load
 
 SQL = load("claims")
+JOBS = load("jobs")
+_GONE = Refused("unknown", None)
 EXPIRED_AT_ONCE = 500
+
+
+class Fallen(NamedTuple):
+    """A claim that is about to be taken away."""
+
+    claim: Held
+    lapse: Lapse
+    verdict: Verdict
+    keep: bool
+
+    @property
+    def error(self) -> str | None:
+        """What the job ends with; None: it does not end."""
+        return None if self.verdict.verb is Verb.RECLAIM else self.verdict.detail
 
 
 class Reclaims:
@@ -28,26 +45,57 @@ class Reclaims:
         start = (after or Position(-1, ""))._asdict()
         with self.db.reading() as tx:
             found = rows.fetch(tx, SQL["lapses"], {"until": until, "limit": limit, **start})
-        return [
-            Lapse._make((*row[:2], State(row[2]), *row[3:8], bool(row[8]), *row[9:]))
-            for row in found
-        ]
+        return [_lapse(row) for row in found]
+
+    def claim_on(self, job_id: str) -> Lapse | None:
+        with self.db.reading() as tx:
+            row = rows.first(tx, SQL["claim_on"], {"id": job_id})
+        return None if row is None else _lapse(row)
+
+    def silent(
+        self, before: Moment, now: Moment, limit: int, after: object | None = None
+    ) -> SilentPage:
+        start = after if isinstance(after, tuple) else ("", -1, "")
+        own = dict(zip(("queue", "due_at", "id"), start, strict=True))
+        own |= {"before": before, "now": now, "limit": limit}
+        with self.db.reading() as tx:
+            found = rows.fetch(tx, SQL["silent"], own)
+        lapses = [_lapse(row[:-1]) for row in found]
+        if len(found) < limit:
+            return SilentPage(lapses)
+        last = found[-1]
+        return SilentPage(lapses, (last[1], last[-1], last[0]))
+
+    def live_count(self) -> int | None:
+        with self.db.reading() as tx:
+            return int(tx.execute(SQL["live_count"]).get)
 
     def reclaim(
         self, verdicts: Sequence[tuple[Lapse, Verdict, bool]], now: Moment
     ) -> Mapping[int, Refused]:
         def reclaim(tx: apsw.Connection) -> Mapping[int, Refused]:
-            seen = held_claims(tx, [lapse.id for lapse, _, _ in verdicts])
+            ids = [lapse.id for lapse, _, _ in verdicts]
+            seen = held_claims(tx, ids)
             refused: dict[int, Refused] = {}
+            fallen: dict[str, Fallen] = {}
+            repeated: list[int] = []
             for position, (lapse, verdict, keep) in enumerate(verdicts):
                 claim = seen.get(lapse.id)
-                lost_race = _lost_race(claim, lapse)
-                if lost_race is not None:
+                if lapse.id in fallen:
+                    repeated.append(position)
+                elif claim is None:
+                    refused[position] = _GONE
+                elif (lost_race := _lost_race(claim, lapse)) is not None:
                     refused[position] = lost_race
-                elif claim is not None:
-                    self._reclaim_one(tx, claim, lapse, verdict, keep, now)
-                    del seen[lapse.id]
-                    seen.update(held_claims(tx, [lapse.id]))
+                else:
+                    fallen[lapse.id] = Fallen(claim, lapse, verdict, keep)
+            if fallen:
+                self._reclaim_all(tx, list(fallen.values()), now)
+            if repeated:
+                seen = held_claims(tx, [ids[position] for position in repeated])
+                for position in repeated:
+                    moved = seen.get(ids[position])
+                    refused[position] = Refused("moved on", moved.state) if moved else _GONE
             return refused
 
         return self.db.write(reclaim)
@@ -60,42 +108,24 @@ class Reclaims:
             found = [rows.first(tx, SQL[name]) for name in ("next_lapse", "next_expiry")]
         return min((row[0] for row in found if row and row[0] is not None), default=None)
 
-    def _reclaim_one(
-        self,
-        tx: apsw.Connection,
-        claim: Held,
-        lapse: Lapse,
-        verdict: Verdict,
-        keep: bool,
-        now: Moment,
-    ) -> None:
-        own = {"n": claim.n, "now": now}
-        self.db.tell_room(claim.queue)
-        diagnose(tx, claim, verdict.code, verdict.detail, facts_of(lapse, verdict, now), now)
-        error = None if verdict.verb is Verb.RECLAIM else verdict.detail
-        keep_attempt(tx, {**own, "outcome": "reclaimed", "error": error})
-        if verdict.verb is Verb.RECLAIM:
+    def _reclaim_all(self, tx: apsw.Connection, fallen: Sequence[Fallen], now: Moment) -> None:
+        _record_all(tx, fallen, now)
+        again = [one.claim for one in fallen if one.verdict.verb is Verb.RECLAIM]
+        if again:
+            own = {"ns": rows.numbers([claim.n for claim in again]), "now": now}
             tx.execute(SQL["reclaim"], own)
-            self.db.tell(claim.queue, 0)
-            return
-        state = State.FAILED if verdict.verb is Verb.GIVE_UP else State.CANCELLED
-        tx.execute(SQL["give_up"], {**own, "state": state, "error": error})
-        if not keep:
-            remove(tx, [claim.n])
-
-
-def facts_of(lapse: Lapse, verdict: Verdict, now: Moment) -> dict[str, object]:
-    """What a reclaim records beside its sentence."""
-    lease = lapse.lease_until
-    overlong = lapse.overlong_at is not None and lapse.overlong_at <= now
-    since = lapse.claimed_at if overlong else lapse.updated_at
-    until = lapse.overlong_at if overlong else lease
-    return {
-        "decision": str(verdict.verb),
-        "last_update_at": lapse.updated_at,
-        "age_seconds": (now - since) / 1000,
-        "threshold_seconds": None if until is None else (until - since) / 1000,
-    }
+        for one in fallen:
+            if one.verdict.verb is not Verb.RECLAIM:
+                state = State.FAILED if one.verdict.verb is Verb.GIVE_UP else State.CANCELLED
+                ended = {"n": one.claim.n, "now": now, "state": state, "error": one.error}
+                tx.execute(SQL["give_up"], ended)
+        gone = [one.claim.n for one in fallen if one.error is not None and not one.keep]
+        if gone:
+            remove(tx, gone)
+        for queue in {one.claim.queue for one in fallen}:
+            self.db.tell_room(queue)
+        for queue in {claim.queue for claim in again}:
+            self.db.tell(queue, 0)
 
 
 def remove(tx: apsw.Connection, ns: Sequence[int]) -> None:
@@ -125,10 +155,40 @@ def _cancel_expired(tx: apsw.Connection, found: list[Any], now: Moment) -> int:
     return len(found)
 
 
-def _lost_race(claim: Held | None, lapse: Lapse) -> Refused | None:
+def _lapse(row: Sequence[Any]) -> Lapse:
+    """From the columns of `claims.sql: lapse_columns`."""
+    return Lapse._make((*row[:2], State(row[2]), *row[3:8], bool(row[8]), *row[9:]))
+
+
+def _record_all(tx: apsw.Connection, fallen: Sequence[Fallen], now: Moment) -> None:
+    """A diagnostic for each, and the end of its attempt."""
+    tx.executemany(SQL["add_diagnostic"], [_diagnostic_row(one, now) for one in fallen])
+    ends = {"now": now, "outcome": "reclaimed"}
+    tx.executemany(
+        JOBS["keep_attempt"], [{**ends, "n": one.claim.n, "error": one.error} for one in fallen]
+    )
+    own = {"ns": rows.numbers([one.claim.n for one in fallen]), "kept": DIAGNOSTICS_KEPT}
+    for [n] in rows.fetch(tx, SQL["crowded_diagnostics"], own):
+        tx.execute(SQL["trim_diagnostics"], {"n": n, "kept": DIAGNOSTICS_KEPT})
+    for [n] in rows.fetch(tx, SQL["crowded_attempts"], own):
+        tx.execute(JOBS["trim_attempts"], {"n": n, "kept": DIAGNOSTICS_KEPT})
+
+
+def _diagnostic_row(one: Fallen, now: Moment) -> dict[str, Any]:
+    facts = {name: fact for name, fact in lapse_facts(one.lapse, one.verdict, now).items() if fact}
+    return {
+        "n": one.claim.n,
+        "at": now,
+        "code": one.verdict.code,
+        "detail": one.verdict.detail,
+        "attempt": one.claim.attempt,
+        "epoch": one.claim.epoch,
+        "facts": json.dumps(facts),
+    }
+
+
+def _lost_race(claim: Held, lapse: Lapse) -> Refused | None:
     """Why the claim is no longer as the reclaimer saw it."""
-    if claim is None:
-        return Refused("unknown", None)
     as_seen = (
         claim.is_current(lapse.epoch)
         and (claim.state, claim.updated_at) == (lapse.state, lapse.updated_at)

@@ -124,19 +124,43 @@ UPDATE jobs SET state = 'executing', updated_at = :now, trail = 1,
   strikes = CASE WHEN :succeeded THEN 0 ELSE strikes END
 WHERE n = :n;
 
+-- name: lapse_columns
+id, queue, state, epoch, attempt, attempt_base, max_attempts, strikes, cancel_requested, worker,
+claimed_at, updated_at, lease_until, overlong_at
+
 -- name: lapses
-SELECT id, queue, state, epoch, attempt, attempt_base, max_attempts, strikes, cancel_requested,
-  worker, claimed_at, updated_at, lease_until, overlong_at
+SELECT {lapse_columns}
 FROM jobs WHERE state IN ('dispatched', 'executing') AND reclaim_at <= :until
   AND (reclaim_at, id) > (:due_at, :id)
 ORDER BY reclaim_at, id LIMIT :limit;
+
+-- name: claim_on
+SELECT {lapse_columns} FROM jobs
+WHERE id = :id AND state IN ('dispatched', 'executing') AND hidden = 0;
+
+-- Walks the live rows by an index that is there for listings: one by the last update would cost
+-- every claim and every heartbeat (docs/adr/0011-reclaim-run.md).
+-- name: silent
+SELECT {lapse_columns}, due_at FROM jobs
+WHERE state IN ('dispatched', 'executing') AND (queue, due_at, id) > (:queue, :due_at, :id)
+  AND (updated_at < :before OR updated_at > :now)
+ORDER BY queue, due_at, id LIMIT :limit;
+
+-- name: live_count
+SELECT count(*) FROM jobs WHERE state IN ('dispatched', 'executing') AND queue >= '';
 
 -- name: reclaim
 UPDATE jobs SET state = 'scheduled', updated_at = :now, epoch = epoch + 1,
   worker = NULL, claimed_at = NULL, lease_until = NULL, overlong_at = NULL, ahead = 1,
   cancel_requested = 0,
   strikes = strikes + 1, trail = 1
-WHERE n = :n;
+WHERE n IN carray(:ns);
+
+-- name: crowded_diagnostics
+SELECT n FROM diagnostics WHERE n IN carray(:ns) GROUP BY n HAVING count(*) > 2 * :kept;
+
+-- name: crowded_attempts
+SELECT n FROM attempts WHERE n IN carray(:ns) GROUP BY n HAVING count(*) > 2 * :kept;
 
 -- name: give_up
 UPDATE jobs SET state = :state, finished_at = :now, updated_at = :now, epoch = epoch + 1,

@@ -1,0 +1,221 @@
+"""A job as an AgendaProgress: the form in which reclaimers made for other systems see and write it.
+
+No door around the fence: what is written must have been looked at first. The writer shows the ETag
+of what it saw, or the last update in it, and the store compares once more when it writes.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import msgspec
+
+from oncue import intake
+from oncue import payload as payloads
+from oncue.core.errors import Conflict, IllegalState, InvalidInput
+from oncue.core.job import Diagnostic, History, Job, Lapse, Operation
+from oncue.core.lifecycle import FINAL, LIVE, State, Verb
+from oncue.core.moment import Moment, from_datetime, to_datetime
+from oncue.core.queue import Queue
+from oncue.core.retry import Verdict, after_lapse
+from oncue.engine.verdicts import carry_out
+from oncue.ports.claims import Refused, Settlement, Touch
+from oncue.wire import rfc3339
+
+if TYPE_CHECKING:
+    from oncue.scheduler import Scheduler
+
+EVENTS_AT_ONCE = 20
+REPORTED = "reported"  # the code of an event that names none
+STATES = {
+    State.SCHEDULED: "WAITING",
+    State.DISPATCHED: "DEQUEUED",
+    State.EXECUTING: "EXECUTING",
+    **dict.fromkeys(FINAL, "COMPLETE"),
+}
+_EVENT = frozenset({"time", "code", "message", "attempt", "details"})
+
+
+class Write(NamedTuple):
+    """What somebody wants an AgendaProgress to be."""
+
+    state: str
+    """WAITING, EXECUTING or COMPLETE."""
+    message: str | None = None
+    """COMPLETE: succeeded or failed; EXECUTING: what the worker is at."""
+    updated_at: Moment | None = None
+    events: Sequence[Mapping[str, Any]] = ()
+    if_match: Sequence[str] | None = None
+
+
+def members(job: Job, history: History, queue: Queue) -> dict[str, Any]:
+    """The job in that form."""
+    return {
+        "id": job.id,
+        "processingState": STATES[job.state],
+        "processingStateMessage": _message(job),
+        "updatedTime": rfc3339(job.updated_at),
+        "attemptsCompleted": job.attempt - job.attempt_base - (job.state in LIVE),
+        "maximumAttempts": job.max_attempts or queue.max_attempts,
+        "operationProgress": [_operation_members(one) for one in history.operations],
+        "diagnosticEvents": [_event_members(one) for one in history.diagnostics],
+    }
+
+
+def etag(told: Mapping[str, Any]) -> str:
+    """Changes when anything in it does."""
+    digest = hashlib.blake2b(msgspec.json.encode(told), digest_size=12).hexdigest()
+    return f'"{digest}"'
+
+
+def read(cue: Scheduler, job_id: str) -> dict[str, Any]:
+    return _told(cue, cue.job(job_id))
+
+
+def write(cue: Scheduler, job_id: str, wanted: Write) -> dict[str, Any]:
+    """Change the job if it is still as the writer saw it; the job afterwards."""
+    job = cue.job(job_id)
+    told = _told(cue, job)
+    _require_seen(job, told, wanted)
+    events = _new_events(told["diagnosticEvents"], wanted.events, job, cue.clock.now())
+    if not _is_so_already(job, wanted):
+        _change(cue, job, wanted, events)
+    if events:
+        cue.store.note(job_id, events)
+    after = cue.store.get(job_id)
+    if after is None:  # it ended in a queue that keeps no history
+        done = {"processingState": "COMPLETE", "processingStateMessage": wanted.message}
+        return {**told, **done}
+    return _told(cue, after)
+
+
+def _told(cue: Scheduler, job: Job) -> dict[str, Any]:
+    return members(job, cue.history(job.id), cue.policies(job.queue))
+
+
+def _require_seen(job: Job, told: Mapping[str, Any], wanted: Write) -> None:
+    if wanted.if_match is not None:
+        seen = etag(told) in wanted.if_match
+    else:
+        seen = wanted.updated_at == from_datetime(job.updated_at)
+    if not seen:
+        raise Conflict(
+            f"job {job.id} is not as you saw it, or you did not say what you saw. GET it again, "
+            "and send its ETag as If-Match or its updatedTime in the body."
+        )
+
+
+def _is_so_already(job: Job, wanted: Write) -> bool:
+    if wanted.state == "COMPLETE" and job.state in FINAL:
+        return wanted.message == _message(job)
+    return wanted.state == "WAITING" and job.state is State.SCHEDULED
+
+
+def _change(cue: Scheduler, job: Job, wanted: Write, events: Sequence[Diagnostic]) -> None:
+    claim = cue.store.claim_on(job.id)
+    if claim is None:
+        why = "it is being delivered" if job.state in LIVE else "nobody is at work on it"
+        raise IllegalState(
+            f"job {job.id} cannot become {wanted.state}: it is {job.state}, {why}.", job.state
+        )
+    if (claim.epoch, claim.updated_at) != (job.epoch, from_datetime(job.updated_at)):
+        raise _lost_race(job.id)
+    if wanted.state == "EXECUTING":
+        _beat(cue, claim, wanted.message)
+    elif wanted.message == "succeeded":
+        _complete(cue, claim)
+    else:
+        _take_away(cue, claim, wanted, events)
+
+
+def _beat(cue: Scheduler, claim: Lapse, message: str | None) -> None:
+    lease_seconds = cue.policies(claim.queue).lease_seconds
+    touch = Touch(claim.id, claim.epoch, lease_seconds, intake.check_message(message))
+    [answer] = cue.store.touch([touch], cue.clock.now())
+    if isinstance(answer, Refused):
+        raise _lost_race(claim.id)
+
+
+def _complete(cue: Scheduler, claim: Lapse) -> None:
+    settlement = Settlement(
+        claim.id,
+        claim.epoch,
+        Verb.COMPLETE,
+        keep=cue.policies(claim.queue).keeps_history,
+        updated_at=claim.updated_at,
+    )
+    if cue.store.settle([settlement], cue.clock.now()):
+        raise _lost_race(claim.id)
+
+
+def _take_away(cue: Scheduler, claim: Lapse, wanted: Write, events: Sequence[Diagnostic]) -> None:
+    """WAITING: retried if it may be, judged as every silent claim is. COMPLETE: failed."""
+    queue, now = cue.policies(claim.queue), cue.clock.now()
+    if wanted.state == "WAITING" or claim.cancel_requested:
+        verdict = after_lapse(claim, queue, now)
+    else:
+        text = f" {events[-1].detail}" if events else ""
+        verdict = Verdict(Verb.GIVE_UP, "failure", f"Reported as failed by its reclaimer.{text}")
+    if carry_out(cue.store, cue.telemetry, [(claim, verdict, queue.keeps_history)], now):
+        raise _lost_race(claim.id)
+
+
+def _lost_race(job_id: str) -> Conflict:
+    return Conflict(f"job {job_id} moved on while this was written; nothing was changed.")
+
+
+def _new_events(
+    known: Sequence[Mapping[str, Any]], sent: Sequence[Mapping[str, Any]], job: Job, now: Moment
+) -> list[Diagnostic]:
+    """Those that were sent and are not there yet, as diagnostics of the present attempt."""
+    new = [(place, event) for place, event in enumerate(sent) if event not in known]
+    if len(new) > EVENTS_AT_ONCE:
+        raise InvalidInput(f"at most {EVENTS_AT_ONCE} new ones at once.", "/diagnosticEvents")
+    return [_diagnostic(event, f"/diagnosticEvents/{place}", job, now) for place, event in new]
+
+
+def _diagnostic(event: Mapping[str, Any], pointer: str, job: Job, now: Moment) -> Diagnostic:
+    """Members of its own that an event has beside ours are kept with its details."""
+    text = event.get("message")
+    if not isinstance(text, str) or not text:
+        raise InvalidInput("say what happened.", f"{pointer}/message")
+    detail = intake.check_message(text, f"{pointer}/message") or ""
+    code = event.get("code", REPORTED)
+    if intake.label(code, f"{pointer}/code") is None:
+        raise InvalidInput("must be text, or left out.", f"{pointer}/code")
+    facts = {name: value for name, value in event.items() if name not in _EVENT}
+    details = event.get("details")
+    facts |= details if isinstance(details, dict) else {} if details is None else {"of": details}
+    payloads.encode(facts, f"{pointer}/details")
+    return Diagnostic(to_datetime(now), code, detail, job.attempt, job.epoch, facts)
+
+
+def _message(job: Job) -> str | None:
+    if job.state in FINAL:
+        return "succeeded" if job.state is State.SUCCEEDED else "failed"
+    return job.message
+
+
+def _operation_members(one: Operation) -> dict[str, Any]:
+    over = one.state != "executing"
+    return {
+        "name": one.name,
+        "processingState": "COMPLETE" if over else "EXECUTING",
+        "processingStateMessage": one.state if over else one.message,
+        "percent": one.percent,
+        "message": one.message,
+        "result": None if one.result is None else msgspec.json.decode(one.result),
+        "updatedTime": rfc3339(one.updated_at),
+    }
+
+
+def _event_members(one: Diagnostic) -> dict[str, Any]:
+    return {
+        "time": rfc3339(one.at),
+        "code": one.code,
+        "message": one.detail,
+        "attempt": one.attempt,
+        "details": one.facts,
+    }

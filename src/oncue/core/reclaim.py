@@ -1,0 +1,121 @@
+"""What a reclaim run is asked for, and what it reports."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, fields
+from datetime import datetime
+from typing import Any, Literal
+
+from oncue.core.errors import InvalidInput
+from oncue.core.lifecycle import State
+
+LONGEST_RUN_SECONDS = 3_600
+OLDEST_MINUTES = 52_560_000  # a hundred years
+LONGEST_DELAY_MILLIS = 60_000
+LARGEST_PAGE = 10_000
+FINDINGS_KEPT = 1_000
+
+FOREIGN = ("table_name", "id_field_name", "time_field_name", "agenda_progress_endpoint_url")
+
+Decision = Literal["retry", "fail", "cancel"]
+
+
+@dataclass(frozen=True, slots=True)
+class ReclaimParameters:
+    """How long, how old, how gently. The last four are for tables of others and are ignored on
+    oncue's own store."""
+
+    maximum_execution_seconds: float = 60
+    reclaim_age_minutes: float = 0
+    scan_delay_millis: int = 0
+    target_batch_size: int = 50
+    object_scan_limit: int = 50
+    log_reclaim_only: bool = False
+    mode: str = "retry"
+    table_name: str | None = None
+    id_field_name: str | None = None
+    time_field_name: str | None = None
+    agenda_progress_endpoint_url: str | None = None
+
+    def __post_init__(self) -> None:
+        seconds, minutes = self.maximum_execution_seconds, self.reclaim_age_minutes
+        _number(seconds, LONGEST_RUN_SECONDS, "/maximum_execution_seconds")
+        _number(minutes, OLDEST_MINUTES, "/reclaim_age_minutes")
+        _whole(self.scan_delay_millis, 0, LONGEST_DELAY_MILLIS, "/scan_delay_millis")
+        _whole(self.target_batch_size, 1, LARGEST_PAGE, "/target_batch_size")
+        _whole(self.object_scan_limit, 1, LARGEST_PAGE, "/object_scan_limit")
+        if not isinstance(self.log_reclaim_only, bool):
+            raise InvalidInput("must be true or false.", "/log_reclaim_only")
+        if self.mode not in ("retry", "fail"):
+            raise InvalidInput("must be 'retry' or 'fail'.", "/mode")
+        for name in FOREIGN:
+            if not isinstance(getattr(self, name), str | None):
+                raise InvalidInput("must be text.", f"/{name}")
+
+    @property
+    def age_ms(self) -> int:
+        return round(self.reclaim_age_minutes * 60_000)
+
+
+NAMES = tuple(member.name for member in fields(ReclaimParameters))
+
+
+def parameters(given: Mapping[str, Any]) -> ReclaimParameters:
+    """From arguments by name."""
+    for name in given:
+        if name not in NAMES:
+            raise InvalidInput(
+                f"there is no such parameter; known are {', '.join(NAMES)}.", f"/{name}"
+            )
+    return ReclaimParameters(**given)
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """A claim that a run would take away, and why."""
+
+    id: str
+    queue: str
+    state: State
+    attempt: int
+    worker: str | None
+    updated_at: datetime
+    age_seconds: float
+    decision: Decision
+    code: str
+    why: str
+
+
+@dataclass(slots=True)
+class ReclaimReport:
+    """What a run has done so far."""
+
+    scanned: int = 0
+    """Claims that were looked at: those old enough, and those from the future."""
+    retried: int = 0
+    failed: int = 0
+    cancelled: int = 0
+    lost_races: int = 0
+    """Claims that moved on between the look and the write; they were left alone."""
+    anomalies: int = 0
+    """Claims whose last update lies in the future; they were left alone."""
+    would_reclaim: list[Finding] | None = None
+    """With `log_reclaim_only`, the first thousand; else None."""
+    would_reclaim_count: int = 0
+    warnings: list[str] = field(default_factory=list)
+    ended_by: Literal["end", "time"] = "end"
+
+    @property
+    def reclaimed(self) -> int:
+        return self.retried + self.failed + self.cancelled
+
+
+def _number(value: object, most: int, pointer: str) -> None:
+    if not isinstance(value, int | float) or isinstance(value, bool) or not 0 <= value <= most:
+        raise InvalidInput(f"must be a number from 0 to {most:,}.", pointer)
+
+
+def _whole(value: object, least: int, most: int, pointer: str) -> None:
+    if not isinstance(value, int) or isinstance(value, bool) or not least <= value <= most:
+        raise InvalidInput(f"must be a whole number from {least} to {most:,}.", pointer)

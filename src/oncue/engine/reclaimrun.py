@@ -1,0 +1,189 @@
+"""A reclaim run: looks once through the live claims for those that were silent too long.
+
+The reclaimer judges claims by their own leases and timeouts, all the time. A run is asked for and
+judges by an age of its own, so it also finds claims that have neither. It needs no leader either:
+the store applies a verdict only to a claim that is still as it was seen.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Sequence
+
+from oncue.core.job import Lapse
+from oncue.core.lifecycle import Verb
+from oncue.core.moment import Moment, to_datetime
+from oncue.core.queue import Queue
+from oncue.core.reclaim import FINDINGS_KEPT, Decision, Finding, ReclaimParameters, ReclaimReport
+from oncue.core.retry import Verdict, after_silence
+from oncue.engine.verdicts import OUTCOMES, carry_out, facts, tell
+from oncue.ports.claims import ClaimStore
+from oncue.ports.clock import Clock
+from oncue.telemetry import Telemetry
+
+NO_AGE = (
+    "reclaimAgeMinutes is 0: every claim that was silent since the run began is taken, however "
+    "healthy its worker is."
+)
+DECISIONS: dict[Verb, Decision] = {
+    Verb.RECLAIM: "retry",
+    Verb.GIVE_UP: "fail",
+    Verb.DROP: "cancel",
+}
+
+logger = logging.getLogger("oncue.engine")
+
+
+class ReclaimRun:
+    """Call `step` until it returns None; the report grows meanwhile. It begins when it is made."""
+
+    def __init__(
+        self,
+        store: ClaimStore,
+        clock: Clock,
+        policy: Callable[[str], Queue],
+        telemetry: Telemetry,
+        parameters: ReclaimParameters,
+    ) -> None:
+        self.parameters = parameters
+        self.report = ReclaimReport(would_reclaim=[] if parameters.log_reclaim_only else None)
+        self._store = store
+        self._clock = clock
+        self._policy = policy
+        self._telemetry = telemetry
+        self._ends = clock.monotonic() + parameters.maximum_execution_seconds
+        self._before = clock.now() - parameters.age_ms
+        self._gathered: list[Lapse] = []
+        self._decided = 0
+        self._live: int | None = None
+        self._after: object | None = None
+        self._begun = self._warned = False
+
+    def step(self) -> float | None:
+        """Look at one page, and act once enough is gathered. How many seconds to pause; None: it is
+        over. What was done is done even if a later step raises."""
+        if not self._begun:
+            self._begin()
+        page = self._store.silent(
+            self._before,
+            max(self._clock.now(), self._before),
+            self.parameters.object_scan_limit,
+            self._after,
+        )
+        self._gather(page.lapses)
+        last = page.next is None
+        if self._gathered and (last or len(self._gathered) >= self.parameters.target_batch_size):
+            if self._is_time_over():
+                self.stop()
+                return None
+            self._act()
+        if last:
+            return None
+        if self._is_time_over():
+            self.stop()
+            return None
+        self._after = page.next
+        return self.parameters.scan_delay_millis / 1000
+
+    def stop(self) -> None:
+        """There is no time for more: what is gathered and not decided waits for the next run."""
+        self.report.ended_by = "time"
+
+    @property
+    def live(self) -> int | None:
+        """How many claims there were at the beginning; None: nobody knows."""
+        return self._live
+
+    def _begin(self) -> None:
+        self._begun = True
+        self._live = self._store.live_count()
+        if self.parameters.age_ms == 0:
+            self._warn(NO_AGE)
+
+    def _is_time_over(self) -> bool:
+        return self._clock.monotonic() >= self._ends
+
+    def _gather(self, lapses: Sequence[Lapse]) -> None:
+        # Read after the look: whatever was written before it cannot honestly be later than this.
+        now = self._clock.now()
+        for lapse in lapses:
+            if lapse.updated_at < self._before:
+                self._gathered.append(lapse)
+            elif lapse.updated_at > now:
+                self._set_aside(lapse, lapse.updated_at - now)
+            else:
+                continue
+            self.report.scanned += 1
+
+    def _set_aside(self, lapse: Lapse, ahead_ms: int) -> None:
+        """No clock that is right wrote this, so nobody knows how long the claim was silent."""
+        text = f"job {lapse.id} was last updated {ahead_ms / 1000:g} s in the future; left alone"
+        self.report.anomalies += 1
+        if self.report.anomalies == 1:
+            self._warn(f"{text}. Is a clock wrong?")
+        else:
+            logger.warning("reclaim run: %s", text, extra=facts(lapse))
+
+    def _act(self) -> None:
+        now = self._clock.now()
+        self._decided += len(self._gathered)
+        self._warn_of_many()
+        verdicts = [self._judge(lapse, now) for lapse in self._gathered]
+        self._gathered = []
+        if self.report.would_reclaim is not None:
+            self._foresee(self.report.would_reclaim, verdicts, now)
+            return
+        refused = carry_out(self._store, self._telemetry, verdicts, now)
+        self.report.lost_races += len(refused)
+        for position, (_, verdict, _) in enumerate(verdicts):
+            if position not in refused:
+                outcome = OUTCOMES[verdict.verb]
+                setattr(self.report, outcome, getattr(self.report, outcome) + 1)
+
+    def _judge(self, lapse: Lapse, now: Moment) -> tuple[Lapse, Verdict, bool]:
+        queue = self._policy(lapse.queue)
+        giving_up = self.parameters.mode == "fail"
+        verdict = after_silence(lapse, queue, now, self.parameters.age_ms, giving_up=giving_up)
+        return lapse, verdict, queue.keeps_history
+
+    def _foresee(
+        self,
+        findings: list[Finding],
+        verdicts: Sequence[tuple[Lapse, Verdict, bool]],
+        now: Moment,
+    ) -> None:
+        self.report.would_reclaim_count += len(verdicts)
+        for lapse, verdict, _ in verdicts:
+            tell("would be reclaimed: ", lapse, verdict)
+            if len(findings) < FINDINGS_KEPT:
+                findings.append(_finding(lapse, verdict, now))
+
+    def _warn_of_many(self) -> None:
+        """All workers silent at once is more often an outage than so many deaths."""
+        if self._warned or self._live is None or self._decided < 2:
+            return
+        if 2 * self._decided > self._live:
+            self._warned = True
+            self._warn(
+                f"most of the {self._live:,} live claims are silent: was the store or the network "
+                "away? The run goes on."
+            )
+
+    def _warn(self, text: str) -> None:
+        self.report.warnings.append(text)
+        logger.warning("reclaim run: %s", text)
+
+
+def _finding(lapse: Lapse, verdict: Verdict, now: Moment) -> Finding:
+    return Finding(
+        id=lapse.id,
+        queue=lapse.queue,
+        state=lapse.state,
+        attempt=lapse.attempt,
+        worker=lapse.worker,
+        updated_at=to_datetime(lapse.updated_at),
+        age_seconds=(now - lapse.updated_at) / 1000,
+        decision=DECISIONS[verdict.verb],
+        code=verdict.code,
+        why=verdict.detail,
+    )

@@ -1,0 +1,54 @@
+"""Verdicts on lapses: applied, counted and told, whoever came to them."""
+
+from __future__ import annotations
+
+import logging
+from collections import Counter
+from collections.abc import Mapping, Sequence
+
+from oncue.core.job import Lapse
+from oncue.core.lifecycle import Verb
+from oncue.core.moment import Moment
+from oncue.core.retry import Verdict
+from oncue.ports.claims import ClaimStore, Refused
+from oncue.telemetry import Reclaimed, Telemetry
+
+OUTCOMES: dict[Verb, Reclaimed] = {
+    Verb.RECLAIM: "retried",
+    Verb.GIVE_UP: "failed",
+    Verb.DROP: "cancelled",
+}
+
+logger = logging.getLogger("oncue.engine")
+
+
+def carry_out(
+    store: ClaimStore,
+    telemetry: Telemetry,
+    verdicts: Sequence[tuple[Lapse, Verdict, bool]],
+    now: Moment,
+) -> Mapping[int, Refused]:
+    """Apply verdicts as `ClaimStore.reclaim` does. Those that came too late, by position."""
+    refused = store.reclaim(verdicts, now)
+    applied = [v.verb for position, (_, v, _) in enumerate(verdicts) if position not in refused]
+    telemetry.reclaimed(Counter(OUTCOMES[verb] for verb in applied))
+    for position, (lapse, verdict, _) in enumerate(verdicts):
+        if position in refused:
+            text = "job %s: not reclaimed, it moved on meanwhile"
+            logger.info(text, lapse.id, extra=facts(lapse))
+        else:
+            tell("", lapse, verdict)
+    return refused
+
+
+def tell(prefix: str, lapse: Lapse, verdict: Verdict) -> None:
+    """Say in the log what became, or would become, of a claim."""
+    logger.warning(
+        "%sjob %s (queue %s, attempt %d, worker %s): %s, %s: %s",
+        prefix, lapse.id, lapse.queue, lapse.attempt, lapse.worker,
+        verdict.code, verdict.verb, verdict.detail, extra=facts(lapse),
+    )  # fmt: skip
+
+
+def facts(lapse: Lapse) -> dict[str, str | int]:
+    return {"job_id": lapse.id, "queue": lapse.queue, "attempt": lapse.attempt}

@@ -1,0 +1,41 @@
+"""The reclaim run as a use case: started by people, by a timer elsewhere, or over HTTP."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from oncue.core import reclaim
+from oncue.core.reclaim import ReclaimParameters, ReclaimReport
+from oncue.engine.alarm import Alarm
+from oncue.engine.policies import Policies
+from oncue.engine.reclaimrun import ReclaimRun
+from oncue.ports.clock import Clock
+from oncue.ports.store import Store
+from oncue.telemetry import Telemetry
+
+if TYPE_CHECKING:
+    from oncue.scheduler import Scheduler
+
+
+class Reclaiming:
+    store: Store
+    clock: Clock
+    policies: Policies
+    telemetry: Telemetry
+
+    def reclaim(self, **parameters: Any) -> ReclaimReport:
+        """Look once through the live claims for those silent longer than `reclaim_age_minutes`, and
+        retry or fail them. Parameters: see `ReclaimParameters`. With `log_reclaim_only` nothing is
+        written, and the report tells what would be."""
+        run = started(self, reclaim.parameters(parameters))
+        while (rest := run.step()) is not None:
+            self._pause(rest)
+        return run.report
+
+    def _pause(self, seconds: float) -> None:
+        Alarm(self.clock).pause(seconds)
+
+
+def started(cue: Scheduler | Reclaiming, parameters: ReclaimParameters) -> ReclaimRun:
+    """A run over the store of a scheduler, to be stepped by the caller."""
+    return ReclaimRun(cue.store, cue.clock, cue.policies, cue.telemetry, parameters)

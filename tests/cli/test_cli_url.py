@@ -444,6 +444,19 @@ def test_a_refusal_says_who_refuses_and_what_to_do(
     assert broken.err.startswith("Error: ONCUE_TOKEN: is not an API token")
 
 
+def test_a_refusal_of_a_modules_own_client_is_not_blamed_on_the_store(
+    guarded: tuple[Server, Callable[[str], str]],
+) -> None:
+    server, make = guarded
+    (server.folder / "own.py").write_text(
+        f"from oncue import Client\ncue = Client({server.url!r})\ncue.handler('mail')(print)\n"
+    )
+    ended = run("worker", "own:cue", cwd=server.folder, env={"ONCUE_TOKEN": make("read")})
+    assert ended.code == 6
+    assert "\nError: This token lacks the scope 'work'." in ended.err
+    assert f"server {server.url}" in ended.err
+
+
 # -- where -----------------------------------------------------------------------------------------
 
 

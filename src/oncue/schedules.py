@@ -11,8 +11,9 @@ from oncue import intake
 from oncue import payload as payloads
 from oncue.core.duration import Duration
 from oncue.core.errors import InvalidInput, NotFound
+from oncue.core.moment import Moment
 from oncue.core.queue import DEFAULT_QUEUE, check_queue_name
-from oncue.core.recurrence import Outcome, anchor
+from oncue.core.recurrence import Outcome, anchor, begun
 from oncue.core.runs import Difference, Run, coming, difference
 from oncue.core.schedule import Emission, Schedule, check_schedule, read_emission
 from oncue.engine.engine import Engine
@@ -151,7 +152,7 @@ def put(
     return recurrer.change(wanted.name, choose), replaced is None
 
 
-def new_schedule(name: str, members: Mapping[str, Any], *, paused: bool) -> Schedule:
+def new_schedule(name: Any, members: Mapping[str, Any], *, paused: bool) -> Schedule:
     """The schedule that these members describe, checked."""
     values = dict(members)
     body = payloads.encode(values.pop("payload", None))
@@ -164,6 +165,11 @@ def new_schedule(name: str, members: Mapping[str, Any], *, paused: bool) -> Sche
     except TypeError:
         raise InvalidInput("takes the members of put_schedule, and no others.") from None
     return check_schedule(wanted)
+
+
+def runs_of(members: Mapping[str, Any], now: Moment, count: int) -> list[Run]:
+    """The coming runs of a schedule with these members, if it were set now."""
+    return coming(begun(new_schedule("unnamed", members, paused=False), now), now, count)
 
 
 def _check_count(count: object) -> int:

@@ -12,7 +12,7 @@ from collections.abc import Callable
 from typing import Any
 
 import oncue.aio  # noqa: F401
-from oncue.bench import http_load, product, publishing, raw, receiving, seeds
+from oncue.bench import http_load, product, publishing, raw, receiving, recurring, seeds
 from oncue.bench.machine import peak_kib
 
 Figures = dict[str, Any]
@@ -44,6 +44,7 @@ MEASUREMENTS: dict[str, Callable[..., Figures]] = {
         ),
         seeds: (seeds.seed,),
         publishing: (publishing.in_lists, publishing.one_by_one, publishing.seed_rules),
+        recurring: (recurring.seed_schedules, recurring.occurrences),
     }.items()
     for function in functions
 } | {"idle": idle}

@@ -13,10 +13,10 @@ class Row:
     """One goal and what came of it."""
 
     work: str
-    """W1 … W6."""
+    """W1 … W7."""
     title: str
     unit: str
-    """Of `product` and `beside`: `jobs/s`, `calls/s`, `events/s`, `ms`, `MiB` or `%`."""
+    """Of `product` and `beside`: a rate such as `jobs/s`, `ms`, `µs`, `MiB` or `%`."""
     product: float
     beside: float | None = None
     """What `product` is compared with: the raw store, or the same work under less load."""

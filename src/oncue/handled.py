@@ -86,6 +86,11 @@ class HandledJob:
     def priority(self) -> int:
         return self.claim.priority
 
+    @property
+    def schedule(self) -> str | None:
+        """The schedule whose occurrence it is, if it is one."""
+        return self.claim.schedule
+
     def operation(self, name: str) -> Operation | None:
         """What is known of a step, also from earlier attempts: state, percent, message, result."""
         return self._known().get(name)

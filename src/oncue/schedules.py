@@ -11,11 +11,13 @@ from oncue import intake
 from oncue import payload as payloads
 from oncue.core.duration import Duration
 from oncue.core.errors import InvalidInput, NotFound
+from oncue.core.moment import Moment
 from oncue.core.queue import DEFAULT_QUEUE, check_queue_name
-from oncue.core.recurrence import Outcome, anchor
+from oncue.core.recurrence import Outcome, anchor, begun
 from oncue.core.runs import Difference, Run, coming, difference
 from oncue.core.schedule import Emission, Schedule, check_schedule, read_emission
 from oncue.engine.engine import Engine
+from oncue.engine.recurrer import Recurrer
 from oncue.ports.clock import Clock
 from oncue.ports.store import Store
 
@@ -74,15 +76,7 @@ class Schedules:
             "catch_up": catch_up,
             "overlap": overlap,
         }
-        wanted = _schedule(name, members, paused=bool(paused))
-        if not isinstance(paused, bool | None):
-            raise InvalidInput("must be true or false.", "/paused")
-
-        def choose(seen: Schedule | None) -> Schedule:
-            kept = seen.paused if seen is not None and paused is None else bool(paused)
-            return replace(wanted, paused=kept)
-
-        return self.engine.recurrer.change(wanted.name, choose)
+        return put(self.engine.recurrer, name, members, paused)[0]
 
     def schedule_named(self, name: str) -> Schedule:
         """The schedule as it is now."""
@@ -126,7 +120,7 @@ class Schedules:
         _check_count(count)
         now = self.clock.now()
         seen = self.store.schedule(_plain(name))
-        wanted = _schedule(name, members, paused=False)
+        wanted = new_schedule(name, members, paused=False)
         anchored = replace(wanted, anchor_at=anchor(seen, wanted, now))
         before = [] if seen is None else coming(seen, now, count)
         return difference(before, coming(anchored, now, count))
@@ -140,7 +134,26 @@ class Schedules:
         return self.engine.recurrer.change(_plain(name), choose)
 
 
-def _schedule(name: str, members: Mapping[str, Any], *, paused: bool) -> Schedule:
+def put(
+    recurrer: Recurrer, name: str, members: Mapping[str, Any], paused: bool | None = None
+) -> tuple[Schedule, bool]:
+    """Create or replace a schedule, as `put_schedule` does; also whether it is new."""
+    wanted = new_schedule(name, members, paused=bool(paused))
+    if not isinstance(paused, bool | None):
+        raise InvalidInput("must be true or false.", "/paused")
+    replaced: Schedule | None = None
+
+    def choose(seen: Schedule | None) -> Schedule:
+        nonlocal replaced
+        replaced = seen
+        kept = seen.paused if seen is not None and paused is None else bool(paused)
+        return replace(wanted, paused=kept)
+
+    return recurrer.change(wanted.name, choose), replaced is None
+
+
+def new_schedule(name: Any, members: Mapping[str, Any], *, paused: bool) -> Schedule:
+    """The schedule that these members describe, checked."""
     values = dict(members)
     body = payloads.encode(values.pop("payload", None))
     emits = read_emission(values.pop("emits", None))
@@ -152,6 +165,11 @@ def _schedule(name: str, members: Mapping[str, Any], *, paused: bool) -> Schedul
     except TypeError:
         raise InvalidInput("takes the members of put_schedule, and no others.") from None
     return check_schedule(wanted)
+
+
+def runs_of(members: Mapping[str, Any], now: Moment, count: int) -> list[Run]:
+    """The coming runs of a schedule with these members, if it were set now."""
+    return coming(begun(new_schedule("unnamed", members, paused=False), now), now, count)
 
 
 def _check_count(count: object) -> int:

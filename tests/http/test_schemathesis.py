@@ -46,6 +46,15 @@ schemathesis.openapi.format(
 schemathesis.openapi.format(
     "oncue-duration", st.integers(1, 59).map("PT{}M".format) | st.just("P1W2DT3H4.5S")
 )
+schemathesis.openapi.format(
+    "oncue-cron", st.sampled_from(["30 9 * * MON-FRI", "*/5 * * * *", "0 0 0 L * *", "0 9 * * 1#2"])
+)
+schemathesis.openapi.format(
+    "oncue-timezone", st.sampled_from(["UTC", "Europe/Paris", "America/Port-au-Prince"])
+)
+schemathesis.openapi.format(
+    "oncue-resource", st.from_regex(r"[ -.0-~ü]{1,40}", fullmatch=True).filter(lambda r: r != "..")
+)
 schemathesis.openapi.format("printable", st.text(min_size=1, max_size=200).filter(str.isprintable))
 schemathesis.openapi.format(
     "cursor",
@@ -112,6 +121,10 @@ class Claims:
     def task(self, user: str) -> str:
         return str(self.ask("/tasks", userId=user, afterDays=1)["requestId"])
 
+    def schedule(self) -> str:
+        place, settings = "/schedules/described", {"every_seconds": 3600, "paused": True}
+        return str(self.server.put(place, settings, headers=self.headers).json["name"])
+
     def claim(self) -> dict[str, str]:
         """Of a job, under its id and token."""
         self.ask("/jobs", queue="claimed", priority=9)
@@ -146,6 +159,8 @@ def make_possible(case: Case[Any], claims: Claims) -> None:
         case.path_parameters["id"], body["token"] = claim["id"], claim["token"]
     elif "{id}" in case.path:
         case.path_parameters["id"] = claims.job(cancelled=case.path.endswith("/retry"))
+    if "{schedule}" in case.path and case.method != "PUT":
+        case.path_parameters["schedule"] = claims.schedule()
     if case.path.endswith("/due-counts"):  # the second after the first, at most 100,000 steps
         case.query |= {"from": "2026-12-01T12:00:00Z", "until": "2026-12-01T12:01:00Z"}
 

@@ -31,6 +31,8 @@ TINY = Sizes(
     rules=(10, 50),
     events_single=20,
     events_listed=40,
+    schedules=(10, 30),
+    schedule_rounds=1,
     posts=20,
     connections=4,
     batch=200,
@@ -42,7 +44,7 @@ TINY = Sizes(
     beaters=5,
     beats=2,
 )
-ROWS = {"W1": 5, "W2": 16, "W3": 8, "W4": 5, "W5": 10, "W6": 4, "W8": 3}
+ROWS = {"W1": 5, "W2": 16, "W3": 8, "W4": 5, "W5": 10, "W6": 4, "W7": 4, "W8": 3}
 
 
 @pytest.mark.parametrize("work", WORKS)

@@ -53,3 +53,15 @@ def test_a_job_that_was_just_claimed_looks_as_the_store_has_it(cue: HandDriven) 
     expected = as_json(wire.job_members(cue.job(claim.id)))
     assert {name: told[name] for name in expected} == expected
     assert (told["error"], told["percent"], told["token"]) == ("broken", 50, "proof")
+
+
+def test_a_claimed_occurrence_names_its_schedule(cue: HandDriven) -> None:
+    cue.every(60, name="often", queue="mail", owner="olga")
+    cue.engine.step_all()
+    cue.clock.advance(60)
+    cue.engine.step_all()
+    [claim] = cue.claim("mail", "ada")
+    told = as_json(wire.claimed_members(claim, "proof"))
+    expected = as_json(wire.job_members(cue.job(claim.id)))
+    assert told["schedule"] == "often"
+    assert {name: told[name] for name in expected} == expected

@@ -97,7 +97,7 @@ Told = Annotated[str, said("RFC 3339 in UTC with milliseconds.", format="date-ti
 
 _ISO_REF = {"$ref": "#/components/schemas/IsoDuration"}
 _Iso = Annotated[str, Meta(extra_json_schema=_ISO_REF)]
-_MoreThanNothing = Annotated[str, Meta(extra_json_schema={**_ISO_REF, "pattern": "[1-9]"})]
+MoreThanNothing = Annotated[str, Meta(extra_json_schema={**_ISO_REF, "pattern": "[1-9]"})]
 ISO_DURATION: dict[str, Any] = {
     "title": "IsoDuration",
     "description": "ISO 8601 in weeks, days, hours, minutes and seconds, such as PT15M.",
@@ -106,7 +106,7 @@ ISO_DURATION: dict[str, Any] = {
     "pattern": DURATION_PATTERN,
 }
 Delay = Annotated[float, said("Seconds.", minimum=0, maximum=LONGEST)] | _Iso
-Lease = Annotated[float, said("Seconds.", minimum=0.001, maximum=LONGEST)] | _MoreThanNothing
-Timeout = Annotated[float, said("Seconds.", exclusiveMinimum=0, maximum=LONGEST)] | _MoreThanNothing
+Lease = Annotated[float, said("Seconds.", minimum=0.001, maximum=LONGEST)] | MoreThanNothing
+Timeout = Annotated[float, said("Seconds.", exclusiveMinimum=0, maximum=LONGEST)] | MoreThanNothing
 Wait = Annotated[float, said("Seconds.", minimum=0, maximum=300)] | _Iso
 Percent = Annotated[float, Meta(ge=0, le=100, description="How much is done.")]

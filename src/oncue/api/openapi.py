@@ -10,7 +10,7 @@ from typing import Any
 import msgspec
 
 from oncue import __version__
-from oncue.api import agenda, answers, formats, shapes
+from oncue.api import agenda, answers, formats, schedule_shapes, shapes
 from oncue.api.description import ABOUT
 from oncue.api.description.about import NONE, About, Answered, Parameter, Sent
 from oncue.api.description.problems import REFUSALS, statuses
@@ -22,6 +22,7 @@ TAGS = {
     "Jobs": "Work for later: create, look, change.",
     "Workers": "Pulled queues: claim due jobs, show signs of life, report how they ended.",
     "Queues": "Where jobs wait, and by which rules they are handed over.",
+    "Schedules": "What comes again and again: by cron in a time zone, or at an interval.",
     "Tasks": "Work for a user on a date.",
     "Reclaiming": "What was silent too long: taken back, retried or failed.",
     "Server": "For those who run it.",
@@ -38,6 +39,9 @@ PATH = {
     "id": Parameter("id", "The id of the job.", formats.AnyJobId, ID, "path"),
     "queue": Parameter("queue", "The name of the queue.", formats.QueueName, "mail", "path"),
     "name": Parameter("name", "The name of the step.", formats.QueueName, "charge", "path"),
+    "schedule": Parameter(
+        "schedule", "The name of the schedule.", formats.QueueName, "nightly", "path"
+    ),
     "userId": Parameter("userId", "Whose tasks.", formats.Label, "ada", "path"),
     "requestId": Parameter("requestId", "The id of the task.", formats.AnyJobId, ID, "path"),
     "kind": Parameter(
@@ -103,7 +107,8 @@ class _Schemas:
 
     def components(self) -> dict[str, Any]:
         named = {**self._named, "Json": formats.PLAIN_JSON, "IsoDuration": formats.ISO_DURATION}
-        for shape, rules in {**shapes.RULES, **agenda.RULES}.items():
+        described = {**shapes.RULES, **agenda.RULES, **schedule_shapes.RULES}
+        for shape, rules in described.items():
             if (schema := named.get(shape.__name__)) is not None:
                 both = {**schema["properties"], **rules.get("properties", {})}
                 named[shape.__name__] = {**schema, **rules, "properties": both}

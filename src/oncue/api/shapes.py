@@ -270,7 +270,9 @@ def _not_both(one: str, other: str) -> dict[str, Any]:
     return {"not": {"required": [one, other], "properties": {one: given, other: given}}}
 
 
-def _one_of(one: str, other: str) -> dict[str, Any]:
+def one_of(one: str, other: str) -> dict[str, Any]:
+    """One of the two members, and only one."""
+
     def given(name: str) -> dict[str, Any]:
         return {"required": [name], "properties": {name: {"not": {"type": "null"}}}}
 
@@ -281,7 +283,7 @@ RULES: dict[type[Struct], dict[str, Any]] = {
     NewJob: _not_both("due_at", "delay"),
     Patch: _not_both("due_at", "delay"),
     NewTask: {
-        **_one_of("dueDate", "afterDays"),
+        **one_of("dueDate", "afterDays"),
         "properties": dict.fromkeys(("requestId", "status", "error"), False),
         "propertyNames": NO_NUL,
         "additionalProperties": {"$ref": "#/components/schemas/Json"},

@@ -12,7 +12,16 @@ from collections.abc import Callable
 from typing import Any
 
 import oncue.aio  # noqa: F401
-from oncue.bench import http_load, product, publishing, raw, receiving, reclaim_load, seeds
+from oncue.bench import (
+    http_load,
+    product,
+    publishing,
+    raw,
+    receiving,
+    reclaim_load,
+    recurring,
+    seeds,
+)
 from oncue.bench.machine import peak_kib
 
 Figures = dict[str, Any]
@@ -51,6 +60,7 @@ MEASUREMENTS: dict[str, Callable[..., Figures]] = {
         ),
         seeds: (seeds.seed,),
         publishing: (publishing.in_lists, publishing.one_by_one, publishing.seed_rules),
+        recurring: (recurring.seed_schedules, recurring.occurrences),
     }.items()
     for function in functions
 } | {"idle": idle}

@@ -30,6 +30,7 @@ _NAMES = {
     "W4": "growth",
     "W5": "HTTP",
     "W6": "events",
+    "W7": "schedules",
     "W8": "reclaiming",
 }
 
@@ -121,6 +122,11 @@ noise).""",
     "W6": """Events are published to a store with few rules and to one with many, of which one
 matches; nine of ten are files, the tenth is the cron that fires a job. One by one: a commit per
 event. In lists: 500 events a call. What it costs must not grow with the number of rules.""",
+    "W7": """So many schedules fall due in the same minute, the worst case; every third one goes by
+the minute, the others every five minutes or on working days, in four time zones. Measured from the
+first look of the recurrer until all their jobs are stored and their next times found. Beside it as
+many plain jobs, stored in batches of the same size, with nothing to decide. What an occurrence and
+an idle look cost must not grow with the number of schedules.""",
     "W5": """One server process, one process that asks it over loopback. `POST /jobs`: 64 keep-alive
 connections, each job durable when it is answered; beside it a bare ASGI application on the same
 uvicorn that decodes the body, commits the same row together with those of the others that wait, and

@@ -16,7 +16,7 @@ class Row:
     """W1 … W8."""
     title: str
     unit: str
-    """Of `product` and `beside`: `jobs/s`, `calls/s`, `events/s`, `ms`, `MiB` or `%`."""
+    """Of `product` and `beside`: a rate such as `jobs/s`, `ms`, `µs`, `MiB` or `%`."""
     product: float
     beside: float | None = None
     """What `product` is compared with: the raw store, or the same work under less load."""

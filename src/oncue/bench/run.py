@@ -7,7 +7,17 @@ from collections.abc import Callable, Collection, Iterator
 from dataclasses import asdict
 from time import perf_counter
 
-from oncue.bench import bursts, creating, events, growth, http, machine, precision, reclaiming
+from oncue.bench import (
+    bursts,
+    creating,
+    events,
+    growth,
+    http,
+    machine,
+    precision,
+    reclaiming,
+    schedules,
+)
 from oncue.bench.processes import measure
 from oncue.bench.report import Report, Row
 from oncue.bench.rounds import Ground
@@ -20,6 +30,7 @@ WORKS: dict[str, Callable[[Ground], Iterator[Row]]] = {
     "W4": growth.rows,
     "W5": http.rows,
     "W6": events.rows,
+    "W7": schedules.rows,
     "W8": reclaiming.rows,
 }
 

@@ -1,121 +1,76 @@
-"""`python -m oncue.bench.schedules`: what an occurrence costs among many schedules.
-
-All schedules fall due at the same minute, the worst case. Beside it: storing as many ordinary jobs
-in batches of the same size, which is what is left when nothing has to be decided.
-"""
+"""W7: what an occurrence costs, among few schedules and among many."""
 
 from __future__ import annotations
 
-import argparse
-import shutil
-import sys
-from collections.abc import Iterator, Sequence
-from dataclasses import replace
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from pathlib import Path
-from time import perf_counter
-from typing import NamedTuple
+from statistics import median
 
-from oncue.bench.machine import disk_folder
-from oncue.clock import FakeClock
-from oncue.core import ids
-from oncue.core.job import NewJob
-from oncue.core.recurrence import REFILL_MS, begun
-from oncue.core.schedule import Schedule, check_schedule
-from oncue.engine.recurrer import PAGE, Recurrer
-from oncue.stores.sqlite import SqliteStore
+from oncue.bench.processes import Measured, measure
+from oncue.bench.report import Row
+from oncue.bench.rounds import Ground, Taken, in_turn, rate
 
-ZONES = ("UTC", "Europe/Paris", "America/New_York", "Asia/Kolkata")
-RHYTHMS = ("* * * * *", "*/5 * * * *", "0 9 * * MON-FRI")
-PAYLOAD = b'{"report": "%s"}' % (b"x" * 180)
-LOOKS = 200
+WITHIN = 1.5  # a cost that does not grow stays within this factor; the rest is noise
 
 
-class Cost(NamedTuple):
-    """Of one occurrence, in microseconds, and of a look that finds nothing to do."""
-
-    schedules: int
-    made: int
-    decided_us: float
-    stored_us: float
-    """An ordinary job in a batch, beside it."""
-    look_us: float
-
-
-def measure(folder: Path, count: int) -> Cost:
-    clock = FakeClock()
-    store = SqliteStore(folder / f"{count}.db", clock)
-    try:
-        made_at = _fill(store, clock, count)
-        recurrer = Recurrer(store, clock)
-        recurrer.compare_zones()
-        clock.set(made_at)
-        began = perf_counter()
-        while recurrer.step() == 0.0:
-            continue
-        decided = perf_counter() - began
-        total = sum(store.stats("default").counts.values())
-        looked = perf_counter()
-        for _ in range(LOOKS):
-            recurrer.step()
-        look = perf_counter() - looked
-        stored = _store_jobs(store, clock, total)
-    finally:
-        store.close()
-    return Cost(count, total, decided / total * 1e6, stored / total * 1e6, look / LOOKS * 1e6)
+def rows(ground: Ground) -> Iterator[Row]:
+    files = {count: _scheduled(ground, count) for count in ground.sizes.schedules}
+    ground.progress("W7 schedules")
+    measurements: dict[str, Callable[[], Measured]] = {
+        str(count): partial(ground.fresh, "recurring.occurrences", source)
+        for count, source in files.items()
+    }
+    taken = in_turn(ground.sizes.schedule_rounds, measurements)
+    for file in files.values():
+        file.unlink()
+    yield from (_beside_plain_jobs(count, taken[str(count)]) for count in files)
+    yield from _compared("an occurrence", taken, "seconds")
+    yield from _compared("a look that finds nothing to do", taken, "look_seconds")
 
 
-def _fill(store: SqliteStore, clock: FakeClock, count: int) -> int:
-    """Schedules that all wake at the moment that is answered."""
-    now = clock.now()
-    settings = [
-        check_schedule(Schedule("s", cron=rhythm, timezone=zone, payload_json=PAYLOAD))
-        for rhythm in RHYTHMS
-        for zone in ZONES
-    ]
-    next_at = now + 60_000
-
-    def put(first: int) -> None:
-        for number in range(first, min(first + PAGE, count)):
-            wanted = begun(replace(settings[number % len(settings)], name=f"s{number}"), now)
-            progress = wanted.progress._replace(next_at=next_at, wake_at=next_at - REFILL_MS)
-            store.put_schedule(None, replace(wanted, progress=progress), now)
-
-    for first in range(0, count, PAGE):
-        store.submit(partial(put, first)).result()
-    return next_at - REFILL_MS
+def _beside_plain_jobs(count: int, taken: Sequence[Measured]) -> Row:
+    figures = [one.figures for one in taken]
+    ratios = [one["plain_seconds"] / one["seconds"] for one in figures]
+    return Row(
+        "W7",
+        f"{count:,} schedules due at once",
+        "occurrences/s",
+        rate(taken),
+        median(one["count"] / one["plain_seconds"] for one in figures),
+        "plain jobs",
+        median(ratios),
+        (min(ratios), max(ratios)),
+    )
 
 
-def _store_jobs(store: SqliteStore, clock: FakeClock, count: int) -> float:
-    now = clock.now()
-    jobs = [NewJob(ids.mint(now, now), "beside", now, PAYLOAD, 0, now) for _ in range(count)]
-    began = perf_counter()
-    for first in range(0, count, PAGE):
-        store.insert(jobs[first : first + PAGE], now)
-    return perf_counter() - began
+def _compared(title: str, taken: Taken, figure: str) -> Iterator[Row]:
+    """What it costs among the most schedules, beside the fewest."""
+    costs = {int(count): _microseconds(each, figure) for count, each in taken.items()}
+    fewest, most = min(costs), max(costs)
+    yield Row(
+        "W7",
+        f"{title}, among {most:,} schedules",
+        "µs",
+        costs[most],
+        costs[fewest],
+        f"among {fewest:,}",
+        costs[most] / costs[fewest],
+        goal=f"≤ {WITHIN} × that",
+        reached=costs[most] <= costs[fewest] * WITHIN,
+    )
 
 
-def lines(costs: Sequence[Cost]) -> Iterator[str]:
-    yield f"{'schedules':>12} {'occurrence':>12} {'plain job':>12} {'ratio':>7} {'idle look':>12}"
-    for cost in costs:
-        ratio = cost.decided_us / cost.stored_us
-        yield (
-            f"{cost.schedules:>12,} {cost.decided_us:>9.1f} µs {cost.stored_us:>9.1f} µs "
-            f"{ratio:>7.1f} {cost.look_us:>9.1f} µs"
-        )
+def _microseconds(taken: Sequence[Measured], figure: str) -> float:
+    """Of one occurrence, or of one look."""
+    shares = [one.figures["count"] if figure == "seconds" else 1 for one in taken]
+    each = [one.figures[figure] / share for one, share in zip(taken, shares, strict=True)]
+    return float(median(each)) * 1e6
 
 
-def main(arguments: Sequence[str] | None = None) -> int:
-    parser = argparse.ArgumentParser("oncue.bench.schedules", description=__doc__)
-    parser.add_argument("counts", type=int, nargs="*", default=[1_000, 100_000], metavar="N")
-    folder = disk_folder()
-    try:
-        costs = [measure(folder, count) for count in parser.parse_args(arguments).counts]
-    finally:
-        shutil.rmtree(folder, ignore_errors=True)
-    print(*lines(costs), sep="\n")
-    return 0
-
-
-if __name__ == "__main__":
-    sys.exit(main())
+def _scheduled(ground: Ground, count: int) -> Path:
+    """A file with so many schedules."""
+    path = ground.folder / f"schedules-{count}.db"
+    ground.progress(f"preparing {count:,} schedules")
+    measure("recurring.seed_schedules", path=str(path), count=count)
+    return path

@@ -49,6 +49,9 @@ class Sizes:
     events_single: int = 50
     """W6: events published one by one, in `single_rounds` turns."""
     events_listed: int = 10_000
+    schedules: tuple[int, ...] = (1_000, 100_000)
+    """W7: schedules that fall due at the same minute."""
+    schedule_rounds: int = 2
     stuck: int = 10_000
     """W8: jobs whose workers fell silent, among `many` others."""
     beaters: int = 1_000
@@ -77,6 +80,7 @@ QUICK = Sizes(
     waited=50,
     waited_seconds=2.0,
     events_listed=5_000,
+    schedules=(1_000, 10_000),
     stuck=2_000,
     beats=5,
 )

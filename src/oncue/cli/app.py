@@ -42,6 +42,7 @@ EXIT_INTERRUPTED = 130
 COMMANDS = {
     "jobs": "oncue.cli.jobs:jobs",
     "queues": "oncue.cli.queues:queues",
+    "schedules": "oncue.cli.schedules:schedules",
     "top": "oncue.cli.top:top",
     "forecast": "oncue.cli.forecast:forecast",
     "reclaim": "oncue.cli.reclaim:reclaim",

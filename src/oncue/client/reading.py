@@ -69,6 +69,7 @@ class JobBody(msgspec.Struct):
     message: str | None = None
     percent: float | None = None
     cancel_requested: bool = False
+    schedule: str | None = None
     worker: str | None = None
     lease_until: datetime | None = None
     attempt_base: int = 0
@@ -170,6 +171,7 @@ def job(body: JobBody) -> Job:
         worker=body.worker,
         lease_until=body.lease_until,
         attempt_base=body.attempt_base,
+        schedule=body.schedule,
     )
 
 
@@ -194,6 +196,7 @@ def claim(body: JobBody) -> RemoteClaim:
         claimed_at if body.lease_until is None else from_datetime(body.lease_until),
         from_datetime(body.created_at),
         tuple(operation(one) for one in body.operations),
+        schedule=body.schedule,
     )
     claimed.token = body.token
     return claimed

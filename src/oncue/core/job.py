@@ -62,6 +62,8 @@ class Claimed(NamedTuple):
     """Of the attempt before, like `message` and `percent`."""
     message: str | None = None
     percent: float | None = None
+    schedule: str | None = None
+    """The schedule whose occurrence it is, if it is one."""
 
 
 class Delivery(NamedTuple):

@@ -11,15 +11,14 @@ from datetime import datetime
 from enum import StrEnum
 from typing import Any, NamedTuple, TypeVar
 
-from oncue.core import duration, zone
+from oncue.core import duration, stamp, zone
 from oncue.core.cron import Cron, Occurrence, cron
 from oncue.core.errors import InvalidInput
+from oncue.core.event import Event, EventType, check_resource, check_type, made_id, read_path
 from oncue.core.job import NewJob
 from oncue.core.moment import EPOCH, HORIZON_MS, LATEST, Moment, from_datetime, maybe_datetime
 from oncue.core.queue import DEFAULT_QUEUE, check_queue_name
 
-EVENT_TYPES = ("FILE", "TABLE", "TIME_BASED")
-_RESOURCE_LIMIT = 1000
 _SHORTEST_SECONDS = 1.0
 Choice = TypeVar("Choice", bound=StrEnum)
 
@@ -42,22 +41,23 @@ class Overlap(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Emission:
-    """The event that a schedule publishes instead of making a job."""
+    """The event that a schedule publishes instead of making a job: type and resource as an event
+    may have them, and in the form in which events have them."""
 
     event_type: str
     resource_id: str
 
     def __post_init__(self) -> None:
-        if self.event_type not in EVENT_TYPES:
-            allowed = ", ".join(EVENT_TYPES)
-            raise InvalidInput(f"must be one of {allowed}.", "/emits/eventType")
-        named = self.resource_id
-        if not isinstance(named, str) or not 0 < len(named) <= _RESOURCE_LIMIT:
-            raise InvalidInput(
-                f"must be text of 1 to {_RESOURCE_LIMIT} characters.", "/emits/eventResourceId"
-            )
-        if not named.isprintable():
-            raise InvalidInput("must be printable.", "/emits/eventResourceId")
+        kind = check_type(self.event_type, "/emits/eventType")
+        resource = check_resource(self.resource_id, "/emits/eventResourceId")
+        if kind is EventType.FILE:
+            resource = read_path(resource, "/emits/eventResourceId").key or "/"
+        object.__setattr__(self, "event_type", str(kind))
+        object.__setattr__(self, "resource_id", resource)
+
+    def as_dict(self) -> dict[str, str]:
+        """As people write it."""
+        return {"eventType": self.event_type, "eventResourceId": self.resource_id}
 
 
 class Progress(NamedTuple):
@@ -207,6 +207,16 @@ def occurrence_job(schedule: Schedule, at: Moment, now: Moment) -> NewJob:
         now,
         owner=schedule.owner,
     )
+
+
+def occurrence_event(schedule: Schedule, at: Moment) -> Event:
+    """The event of an occurrence, stamped with its moment: the same whoever publishes it. What is
+    published is part of the id, so that another `emits` is another event and not a clash."""
+    assert schedule.emits is not None, "the schedule makes jobs"
+    kind, resource = EventType(schedule.emits.event_type), schedule.emits.resource_id
+    stamped = stamp.of_moment(at)
+    fact = made_id(kind, resource, stamped)
+    return Event(f"{occurrence_id(schedule.name, at)}{fact[:16]}", kind, resource, stamped)
 
 
 def _chosen(kind: type[Choice], value: object, pointer: str) -> Choice:

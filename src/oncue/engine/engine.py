@@ -6,12 +6,13 @@ import logging
 import os
 import secrets
 import socket
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import NamedTuple
 
 from oncue.core.moment import Moment
 from oncue.core.queue import Queue
+from oncue.core.schedule import Schedule, occurrence_event
 from oncue.engine.dispatcher import Dispatcher
 from oncue.engine.keeper import Keeper
 from oncue.engine.loop import Loop
@@ -55,7 +56,7 @@ class Engine:
         self._telemetry = telemetry or Telemetry(clock)
         self.reclaimer = Reclaimer(store, clock, self.policies, self._telemetry)
         self.pruner = Pruner(store, clock, self._telemetry)
-        self.recurrer = Recurrer(store, clock)
+        self.recurrer = Recurrer(store, clock, self._publish, self._telemetry)
         self._store = store
         self._clock = clock
         self._open_sink = open_sink
@@ -108,6 +109,12 @@ class Engine:
             rest for route in self._routes.values() if (rest := route.dispatcher.step()) is not None
         )
         return min(rests)
+
+    def _publish(self, schedule: Schedule, moments: Sequence[Moment]) -> None:
+        """The events of a schedule, to the rules of the same store."""
+        events = [occurrence_event(schedule, at) for at in moments]
+        published = self._store.publish(events, self._clock.now(), self.pruner.bounds)
+        self._telemetry.created(sum(len(one.jobs) for one in published))
 
     def _left(self, ends: float | None) -> float | None:
         return None if ends is None else max(0.0, ends - self._clock.monotonic())

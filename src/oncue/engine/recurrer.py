@@ -19,6 +19,7 @@ from oncue.core.zone import zone
 from oncue.ports.clock import Clock
 from oncue.ports.schedules import Advance
 from oncue.ports.store import Store
+from oncue.telemetry import Telemetry
 
 PAGE = 500
 LONGEST_REST_SECONDS = 30.0
@@ -33,10 +34,17 @@ the same ones, and must take them for the same."""
 
 
 class Recurrer:
-    def __init__(self, store: Store, clock: Clock, publish: Publish | None = None) -> None:
+    def __init__(
+        self,
+        store: Store,
+        clock: Clock,
+        publish: Publish | None = None,
+        telemetry: Telemetry | None = None,
+    ) -> None:
         self.publish = publish
         self._store = store
         self._clock = clock
+        self._telemetry = telemetry or Telemetry(clock)
         self._zones_compared = False
         self._troubles: dict[str, str] = {}
 
@@ -58,7 +66,9 @@ class Recurrer:
     def make(self, due: Sequence[Schedule], now: Moment) -> None:
         """Decide on these schedules. What others decided on meanwhile is left to them."""
         advances = [self.decide(schedule, now) for schedule in due]
-        refused = self._store.advance(advances, now)
+        refused = set(self._store.advance(advances, now))
+        applied = [one for position, one in enumerate(advances) if position not in refused]
+        self._telemetry.created(sum(len(one.jobs) for one in applied))
         if refused:
             logger.debug("%d schedules were advanced by others", len(refused))
 

@@ -175,6 +175,7 @@ class Record:
             error=self.error,
             message=self.message,
             percent=self.percent,
+            schedule=self.schedule,
         )
 
     def as_lapse(self) -> Lapse:

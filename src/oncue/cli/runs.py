@@ -1,0 +1,134 @@
+"""`oncue schedules next`: the coming runs, as the clock on the wall will show them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import datetime
+from typing import Any
+
+import click
+
+from oncue import wire
+from oncue.cli import output
+from oncue.cli.app import App, common, examples
+from oncue.cli.schedules import of
+from oncue.cli.times import read_length
+from oncue.clock import SystemClock
+from oncue.core.cron import Mark
+from oncue.core.runs import Difference, Run
+from oncue.schedules import RUNS_LIMIT, runs_of
+
+_SIGNS = {"+": "green", "-": "red", " ": None}
+
+
+@click.command(
+    "next",
+    help=examples(
+        "oncue schedules next nightly --count 40",
+        "oncue schedules next --cron '30 2 * * *' --timezone Europe/Paris",
+        "oncue schedules next nightly --cron '30 3 * * *'",
+    )
+    + """
+
+The coming runs of a schedule, in its own time zone and in UTC. Those that a change of the clocks
+moves, leaves out or doubles are marked. Without NAME, of a cron expression or an interval that is
+stored nowhere. With both, what such an edit would change: - no longer, + new.""",
+)
+@click.argument("name", required=False)
+@click.option("--count", type=click.IntRange(1, RUNS_LIMIT), default=20, show_default=True)
+@click.option("--cron", metavar="TEXT", help="An expression of five fields, or six with seconds.")
+@click.option("--every", metavar="LENGTH", help="An interval: seconds, or 90s, 15m, 2h30m, 3d.")
+@click.option("--timezone", metavar="ZONE", help="Such as Europe/Paris.  [default: as it is; UTC]")
+@common
+@click.pass_obj
+def next_(
+    app: App,
+    name: str | None,
+    count: int,
+    cron: str | None,
+    every: str | None,
+    timezone: str | None,
+) -> None:
+    timing = _timing(cron, every, timezone)
+    if name is None:
+        _show_loose(app, timing, count)
+        return
+    schedule = of(app, name, lambda cue: cue.schedule_named(name))
+    if not timing:
+        _show(app, app.cue.next_runs(name, count), schedule.timezone)
+        if schedule.paused:
+            output.note(f"Schedule {name} is paused; this is what will be once it is resumed.")
+        return
+    kept = {"cron": schedule.cron, "every_seconds": schedule.every_seconds}
+    told = timing if timing.keys() & kept.keys() else kept | timing
+    edit = {"timezone": schedule.timezone} | told
+    found = app.cue.preview_schedule(name, count=count, **edit)
+    if app.as_json:
+        output.document(wire.difference_members(found))
+        return
+    for line in changed_lines(found, edit["timezone"]):
+        click.echo(line)
+
+
+def changed_lines(found: Difference, timezone: str) -> list[str]:
+    """All runs of both, in order of time, each with a sign."""
+    signed = [
+        *(("-", run) for run in found.removed),
+        *(("+", run) for run in found.added),
+        *((" ", run) for run in found.kept),
+    ]
+    if not signed:
+        return ["  No runs, neither before nor after."]
+    signed.sort(key=lambda one: one[1].at)
+    head, *lines = output.columned(
+        ["", timezone, "UTC", ""],
+        [[sign, *_cells(run)] for sign, run in signed],
+        width=output.table_width(),
+    )
+    painted = [
+        output.paint(line, _SIGNS[sign]) for line, (sign, _) in zip(lines, signed, strict=True)
+    ]
+    return [head, *painted]
+
+
+def _timing(cron: str | None, every: str | None, timezone: str | None) -> dict[str, Any]:
+    if cron is not None and every is not None:
+        raise click.UsageError("give either --cron or --every.")
+    timing = {
+        "cron": cron,
+        "every_seconds": None if every is None else read_length(every, "--every"),
+        "timezone": timezone,
+    }
+    return {name: value for name, value in timing.items() if value is not None}
+
+
+def _show_loose(app: App, timing: dict[str, Any], count: int) -> None:
+    """Of what is stored nowhere; neither a store nor a server is asked."""
+    if not timing.keys() & {"cron", "every_seconds"}:
+        raise click.UsageError("name a schedule, or give --cron or --every.")
+    found = runs_of(timing, SystemClock().now(), count)
+    _show(app, found, timing.get("timezone", "UTC"))
+
+
+def _show(app: App, found: Sequence[Run], timezone: str) -> None:
+    if app.as_json:
+        items = [wire.run_members(run) for run in found]
+        output.document({"timezone": timezone, "items": items, "next_cursor": None})
+    elif not found:
+        output.note("There is none.")
+    else:
+        output.table([timezone, "UTC", ""], [_cells(run) for run in found])
+
+
+def _cells(run: Run) -> list[str]:
+    told = f"{run.mark}: {run.note}" if run.note else ""
+    return [
+        _written(run.local, f"{run.local:%a} "),
+        _written(run.at.replace(tzinfo=None)),
+        told if run.mark is Mark.NORMAL else output.paint(told, "yellow"),
+    ]
+
+
+def _written(when: datetime, day: str = "") -> str:
+    fine = "milliseconds" if when.microsecond else "seconds"
+    return day + when.isoformat(" ", fine)

@@ -1,0 +1,209 @@
+"""`oncue schedules`: list, show, pause, resume, delete; apply: `timetables`; next: `runs`."""
+
+from __future__ import annotations
+
+import difflib
+import sys
+from collections.abc import Callable
+from itertools import islice
+from typing import TYPE_CHECKING, TypeVar
+
+import click
+
+from oncue import wire
+from oncue.cli import output
+from oncue.cli.app import EXIT_FAILED, App, Group, common, examples
+from oncue.cli.place import require_file
+from oncue.core.errors import NotFound
+from oncue.core.moment import Moment
+from oncue.core.recurrence import Fate, Outcome
+from oncue.core.schedule import Schedule
+
+if TYPE_CHECKING:
+    from oncue.client import Client
+    from oncue.scheduler import Scheduler
+
+NAMES_COMPARED = 10_000
+OUTCOMES_SHOWN = 10
+_FATES = {Fate.MISSED: "red", Fate.OVERLAPPED: "yellow", Fate.PAUSED: "yellow"}
+T = TypeVar("T")
+
+
+@click.group(
+    cls=Group,
+    places={"apply": "oncue.cli.timetables:apply", "next": "oncue.cli.runs:next_"},
+    help="What comes again and again.\n\n"
+    + examples(
+        "oncue schedules apply schedules.json",
+        "oncue schedules list",
+        "oncue schedules next nightly",
+    ),
+)
+def schedules() -> None:
+    """The commands below."""
+
+
+@schedules.command(
+    "list",
+    help=examples("oncue schedules list", "oncue schedules list --json | jq -r '.items[].name'")
+    + "\n\nAll schedules by name: when they happen, what comes next, and what they make.",
+)
+@common
+@click.pass_obj
+def list_(app: App) -> None:
+    require_file(app)
+    found = list(app.cue.schedules())
+    if app.as_json:
+        items = [wire.schedule_members(one) for one in found]
+        output.document({"items": items, "next_cursor": None})
+        return
+    if not found:
+        output.note("There are no schedules yet; 'oncue schedules apply FILE' makes some.")
+        return
+    now = app.cue.clock.now()
+    lines = [[one.name, _when(one), _next(one, now), _makes(one)] for one in found]
+    output.table(["schedule", "when", "next", "makes"], lines)
+
+
+@schedules.command(
+    help=examples("oncue schedules show nightly", "oncue schedules show NAME --json > one.json")
+    + "\n\nOne schedule: its settings, its next occurrence, and what became of the last ones."
+)
+@click.argument("name")
+@common
+@click.pass_obj
+def show(app: App, name: str) -> None:
+    schedule = of(app, name, lambda cue: cue.schedule_named(name))
+    outcomes = app.cue.schedule_outcomes(name)
+    if app.as_json:
+        told = [wire.outcome_members(one) for one in outcomes]
+        output.document(wire.schedule_members(schedule) | {"outcomes": told})
+        return
+    output.pairs(_settings(schedule, app.cue.clock.now()))
+    if outcomes:
+        click.echo()
+        head = ["decided", "fate", "count", "occurrence", "job"]
+        lines = [_outcome(one) for one in outcomes[-OUTCOMES_SHOWN:]]
+        output.table(head, lines, right=[2])
+
+
+@schedules.command(
+    help=examples("oncue schedules pause nightly")
+    + "\n\nNothing of the schedule happens until it is resumed; jobs that are due stay."
+)
+@click.argument("name")
+@common
+@click.pass_obj
+def pause(app: App, name: str) -> None:
+    _told(app, of(app, name, lambda cue: cue.pause_schedule(name)))
+
+
+@schedules.command(
+    help=examples("oncue schedules resume nightly")
+    + "\n\nGo on with the next occurrence. Those during the pause are left out."
+)
+@click.argument("name")
+@common
+@click.pass_obj
+def resume(app: App, name: str) -> None:
+    _told(app, of(app, name, lambda cue: cue.resume_schedule(name)))
+
+
+@schedules.command(
+    help=examples("oncue schedules delete nightly", "oncue schedules delete NAME --yes")
+    + "\n\nForget a schedule. Its jobs that are due stay. To stop it for a while, pause it instead."
+)
+@click.argument("name")
+@click.option("--yes", "-y", is_flag=True, help="Do not ask.")
+@common
+@click.pass_obj
+def delete(app: App, name: str, yes: bool) -> None:
+    schedule = of(app, name, lambda cue: cue.schedule_named(name))
+    if not yes:
+        _ask(schedule)
+    of(app, name, lambda cue: cue.delete_schedule(name))
+    if app.as_json:
+        output.document({"name": name, "deleted": True})
+    else:
+        click.echo(f"Deleted {name}. Its jobs that are due stay.")
+
+
+def of(app: App, name: str, ask: Callable[[Scheduler | Client], T]) -> T:
+    """What is asked of a schedule; an unknown one is answered with the nearest known one."""
+    require_file(app)
+    try:
+        return ask(app.cue)
+    except NotFound:
+        names = [one.name for one in islice(app.cue.schedules(), NAMES_COMPARED)]
+        near = difflib.get_close_matches(name, names, n=1)
+        hint = f"Did you mean {near[0]!r}?" if near else "'oncue schedules list' lists them."
+        raise NotFound(f"there is no schedule {name!r}. {hint}") from None
+
+
+def _told(app: App, schedule: Schedule) -> None:
+    if app.as_json:
+        output.document(wire.schedule_members(schedule))
+    elif schedule.paused:
+        click.echo(f"Schedule {schedule.name} is paused.")
+    else:
+        then = _next(schedule, app.cue.clock.now())
+        click.echo(f"Schedule {schedule.name} goes on; next: {then}.")
+
+
+def _ask(schedule: Schedule) -> None:
+    if not sys.stdin.isatty():
+        raise click.UsageError("there is no terminal to ask on; add --yes to delete the schedule.")
+    if not click.confirm(f"Delete {schedule.name}?", err=True):
+        output.note("Nothing was changed.")
+        raise click.exceptions.Exit(EXIT_FAILED)
+
+
+def _when(schedule: Schedule) -> str:
+    if schedule.every_seconds is not None:
+        return f"every {output.length(schedule.every_seconds)}"
+    return f"{schedule.cron} {schedule.timezone}"
+
+
+def _next(schedule: Schedule, now: Moment) -> str:
+    if schedule.paused:
+        return output.paint("paused", "yellow")
+    if schedule.next_at is None:
+        return "never"
+    return f"{output.moment(schedule.next_at)}, {output.relative(schedule.next_at, now)}"
+
+
+def _makes(schedule: Schedule) -> str:
+    if schedule.emits is not None:
+        return output.clean(f"event {schedule.emits.event_type} {schedule.emits.resource_id}")
+    return f"job in {schedule.queue}"
+
+
+def _settings(schedule: Schedule, now: Moment) -> list[tuple[str, str]]:
+    """As people read them."""
+    made = [("payload", output.clean(schedule.payload_json.decode()))]
+    if schedule.owner is not None:
+        made.append(("owner", output.clean(schedule.owner)))
+    last = [("last", output.moment(schedule.last_at))] if schedule.last_at is not None else []
+    return [
+        ("schedule", schedule.name),
+        ("when", _when(schedule)),
+        ("makes", _makes(schedule)),
+        *(made if schedule.emits is None else []),
+        ("catch up", str(schedule.catch_up)),
+        ("overlap", str(schedule.overlap)),
+        ("next", _next(schedule, now)),
+        *last,
+        ("created", output.moment(schedule.created_at)),
+        ("updated", output.moment(schedule.updated_at)),
+    ]
+
+
+def _outcome(one: Outcome) -> list[str]:
+    until = "" if one.at == one.until else f" to {output.moment(one.until)}"
+    return [
+        output.moment(one.decided_at),
+        output.paint(str(one.fate), _FATES.get(one.fate)),
+        "many" if one.count is None else str(one.count),
+        f"{output.moment(one.at)}{until}",
+        one.job_id or "",
+    ]

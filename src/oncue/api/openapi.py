@@ -22,6 +22,7 @@ TAGS = {
     "Jobs": "Work for later: create, look, change.",
     "Workers": "Pulled queues: claim due jobs, show signs of life, report how they ended.",
     "Queues": "Where jobs wait, and by which rules they are handed over.",
+    "Rules": "Jobs that events create: what must hold, what happened, why nothing happens.",
     "Tasks": "Work for a user on a date.",
     "Server": "For those who run it.",
 }
@@ -37,6 +38,7 @@ PATH = {
     "id": Parameter("id", "The id of the job.", formats.AnyJobId, ID, "path"),
     "queue": Parameter("queue", "The name of the queue.", formats.QueueName, "mail", "path"),
     "name": Parameter("name", "The name of the step.", formats.QueueName, "charge", "path"),
+    "rule": Parameter("rule", "The name of the rule.", formats.Label, "hourly load", "path"),
     "userId": Parameter("userId", "Whose tasks.", formats.Label, "ada", "path"),
     "requestId": Parameter("requestId", "The id of the task.", formats.AnyJobId, ID, "path"),
     "kind": Parameter(

@@ -18,6 +18,7 @@ from oncue.client.asking import encode, moment_text, read, seconds_of
 from oncue.client.connection import AnswerLost, Connection, Request, path, query
 from oncue.client.reading import RemotePage
 from oncue.client.reporting import RemoteReporting
+from oncue.client.rules import RemoteRules
 from oncue.client.storing import RemoteStoring
 from oncue.clock import SystemClock
 from oncue.core.duration import Duration
@@ -40,7 +41,7 @@ _TAKEN_OR_DONE = LIVE | {State.SUCCEEDED}
 F = TypeVar("F", bound=Callable[..., Any])
 
 
-class Client(RemoteStoring, RemoteReporting):
+class Client(RemoteStoring, RemoteReporting, RemoteRules):
     """Schedules and does work at a server (`oncue serve`), with the methods of a `Scheduler`.
 
     `token` is an API token; without one, `ONCUE_TOKEN` is used if it is set. `timeout_seconds`

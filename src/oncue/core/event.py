@@ -24,7 +24,7 @@ class EventType(StrEnum):
     TIME_BASED = "TIME_BASED"
 
 
-_SPELLINGS = {
+SPELLINGS = {
     **{str(known): known for known in EventType},
     "TIME BASED": EventType.TIME_BASED,
     "TIME_BASED_CRON": EventType.TIME_BASED,
@@ -132,7 +132,7 @@ def latest_stamp(now: Stamp, bounds: Bounds) -> Stamp:
 
 
 def check_type(value: object, pointer: str) -> EventType:
-    known = _SPELLINGS.get(value) if isinstance(value, str) else None
+    known = SPELLINGS.get(value) if isinstance(value, str) else None
     if known is None:
         raise InvalidInput(f"must be one of {', '.join(EventType)}.", pointer)
     return known

@@ -3,13 +3,14 @@
 
 from __future__ import annotations
 
-from oncue.api.description import jobs, queues, tasks, upkeep, work
+from oncue.api.description import jobs, queues, rules, tasks, upkeep, work
 from oncue.api.description.about import About
 
 ABOUT: dict[tuple[str, str], About] = {
     **jobs.ABOUT,
     **work.ABOUT,
     **queues.ABOUT,
+    **rules.ABOUT,
     **tasks.ABOUT,
     **upkeep.ABOUT,
 }

@@ -9,23 +9,29 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic, Protocol, TypeVar
 
 from oncue.core.errors import OncueError, StoreError
-from oncue.ports.store import Store
 
 Q = TypeVar("Q")
 A = TypeVar("A")
+T = TypeVar("T")
+
+
+class Place(Protocol):
+    """Where calls are done off the loop's thread: a store, in one transaction, or other threads."""
+
+    def submit(self, call: Callable[[], T], /) -> Future[T]: ...
 
 
 class Gathering(Generic[Q, A]):
-    """For one event loop. `apply` does a whole group off the loop's thread, inside one
-    `store.submit`, and answers each request in order: with a value, or with the error to raise."""
+    """For one event loop. `apply` does a whole group off the loop's thread, by one `submit`, and
+    answers each request in order: with a value, or with the error to raise."""
 
     def __init__(
-        self, store: Store, apply: Callable[[list[Q]], Sequence[A | OncueError]], limit: int
+        self, place: Place, apply: Callable[[list[Q]], Sequence[A | OncueError]], limit: int
     ) -> None:
-        self._store = store
+        self._place = place
         self._apply = apply
         self._limit = limit
         self._gathered: list[tuple[Q, asyncio.Future[A]]] = []
@@ -52,7 +58,7 @@ class Gathering(Generic[Q, A]):
     ) -> None:
         requests = [request for request, _ in group]
         try:
-            done = self._store.submit(lambda: self._apply(requests))
+            done = self._place.submit(lambda: self._apply(requests))
         except OncueError as trouble:  # the store is closed
             done = Future()
             done.set_exception(trouble)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime
 from typing import Any
@@ -17,16 +18,20 @@ from oncue.core.standing import Standing, explain
 from oncue.engine.engine import Engine
 from oncue.ports.clock import Clock
 from oncue.ports.store import Store
+from oncue.telemetry import Telemetry
 
 PAYLOAD_LIMIT_BYTES = 128 * 1024  # a job also carries the events that fired it
 PUBLISHED_AT_ONCE = 10_000
 _PAGE = 500
+
+logger = logging.getLogger("oncue.rules")
 
 
 class Rules:
     store: Store
     clock: Clock
     engine: Engine
+    telemetry: Telemetry
 
     @property
     def bounds(self) -> Bounds:
@@ -52,14 +57,7 @@ class Rules:
 
         Jobs go to `queue`, "rules" if not given, with `payload` in their own. Fires nothing.
         """
-        body = payloads.encode(payload)
-        if len(body) > PAYLOAD_LIMIT_BYTES:
-            raise TooLarge(
-                f"{len(body):,} bytes as JSON; a rule's may have {PAYLOAD_LIMIT_BYTES:,}. "
-                "Store the data elsewhere and send a reference to it.",
-                "/payload",
-            )
-        rule = read_rule(name, dependencies, enabled, queue, body)
+        rule = new_rule(name, dependencies, enabled, queue, payload)
         return self.store.put_rule(rule, self.clock.now())
 
     def rule(self, name: str) -> Rule:
@@ -100,7 +98,10 @@ class Rules:
             )
         else:
             read = [_event(one, latest, f"/{place}") for place, one in enumerate(events)]
-        return list(self.store.publish(read, now, self.bounds)) if read else []
+        published = list(self.store.publish(read, now, self.bounds)) if read else []
+        self.telemetry.created(sum(len(one.jobs) for one in published))
+        _log(published)
+        return published
 
     def event_page(
         self, wanted: EventFilter, after: int | None = None, limit: int = 50
@@ -134,8 +135,30 @@ class Rules:
         return explain(found, when)
 
 
+def new_rule(
+    name: object, dependencies: object, enabled: object, queue: object, payload: object
+) -> Rule:
+    """The rule that these members describe, its payload included."""
+    body = payloads.encode(payload)
+    if len(body) > PAYLOAD_LIMIT_BYTES:
+        raise TooLarge(
+            f"{len(body):,} bytes as JSON; a rule's may have {PAYLOAD_LIMIT_BYTES:,}. "
+            "Store the data elsewhere and send a reference to it.",
+            "/payload",
+        )
+    return read_rule(name, dependencies, enabled, queue, body)
+
+
 def _event(value: Event | Mapping[str, Any], latest: stamps.Stamp, pointer: str) -> Event:
     return read_event(value.as_dict() if isinstance(value, Event) else value, latest, pointer)
+
+
+def _log(published: Sequence[Published]) -> None:
+    for job in (job for one in published for job in one.jobs):
+        logger.info(
+            "fired rule=%r job=%s instant=%s", job.rule, job.job_id, stamps.render(job.instant),
+            extra={"job_id": job.job_id, "rule": job.rule},
+        )  # fmt: skip
 
 
 def _decision(value: str) -> Decision:

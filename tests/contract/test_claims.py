@@ -9,6 +9,7 @@ from oncue.core.lifecycle import State
 from oncue.core.queue import Queue
 from oncue.ports.claims import Refused, Touch, Touched
 
+from .board import Board, cron, cron_at, seconds
 from .desk import DELIVERY, LEASE, Desk, Q, at, ids
 
 OTHER = Queue("other")
@@ -50,6 +51,13 @@ def test_a_claim_takes_the_job_and_tells_the_worker_all_about_it(desk: Desk) -> 
     assert (job.state, job.worker, job.attempt, job.epoch) == (State.DISPATCHED, "ada", 1, 1)
     assert (job.lease_until, job.updated_at) == (at(desk.now + 60_000), at(desk.now))
     assert desk.claim() == []
+
+
+def test_the_claim_of_a_fired_job_has_its_rule_and_instant(board: Board) -> None:
+    board.rule(cron(), name="nightly", queue="q")
+    board.post(cron_at(10.000001))
+    [claimed] = board.store.claim([Q], "ada", 1, board.now)
+    assert (claimed.rule, claimed.instant) == ("nightly", seconds(10.000001))
 
 
 def test_the_attempt_under_way_is_visible(desk: Desk) -> None:

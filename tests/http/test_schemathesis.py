@@ -33,7 +33,7 @@ EACH_BY_ITSELF = ("/jobs/batch", "/settle", "/heartbeat")
 _unique = itertools.count(1)
 
 # What JSON Schema cannot say: how far ahead a moment may lie, how long a length may be, what is
-# printable, what a cursor is made of.
+# printable, what a cursor is made of, what is a path.
 schemathesis.openapi.format(
     "date-time",
     st.datetimes(datetime(1990, 1, 1), datetime(2099, 1, 1), timezones=st.just(UTC)).map(
@@ -62,6 +62,12 @@ schemathesis.openapi.format(
         lambda due_at: base64.urlsafe_b64encode(f"{due_at}.a".encode()).decode().rstrip("=")
     ),
 )
+
+schemathesis.openapi.format(
+    "oncue-stamp",
+    st.datetimes(datetime(1990, 1, 1), datetime(2025, 1, 1)).map("{:%Y-%m-%d %H:%M:%S.%f}".format),
+)
+schemathesis.openapi.format("oncue-resource", st.from_regex("/?[a-z]{1,8}(/[a-z]{1,8}){0,3}/?"))
 
 schema = schemathesis.openapi.from_dict(document(OPERATIONS))
 
@@ -121,6 +127,21 @@ class Claims:
     def task(self, user: str) -> str:
         return str(self.ask("/tasks", userId=user, afterDays=1)["requestId"])
 
+    def rule(self) -> str:
+        waits = {"type": "TABLE", "resourceId": "described", "lifeDuration": 0}
+        members = {"dependencies": [waits], "queue": "described"}
+        self.server.put("/rules/described", members, headers=self.headers)
+        return "described"
+
+    def make_rule(self, case: Case[Any], body: Any) -> None:
+        """A rule is there unless it is about to be put, and waits for no resource twice."""
+        if case.method != "PUT":
+            case.path_parameters["rule"] = self.rule()
+        elif "name" in body:
+            body["name"] = body["name"] and unquote(case.path_parameters["rule"])
+        for place, one in enumerate(body.get("dependencies", [])):
+            one["resourceId"] = f"/{place}"
+
     def schedule(self) -> str:
         place, settings = "/schedules/described", {"every_seconds": 3600, "paused": True}
         return str(self.server.put(place, settings, headers=self.headers).json["name"])
@@ -147,6 +168,10 @@ def make_possible(case: Case[Any], claims: Claims) -> None:
     if isinstance(case.body, dict | list):
         case.body = whole(case.body)
     body: Any = case.body if isinstance(case.body, dict) else {}
+    events: list[Any] = case.body if isinstance(case.body, list) else []
+    for event in events if case.path == "/events" else []:
+        # In lists the pattern alone is obeyed, and it allows the year 0.
+        event["eventTimestamp"] = "2021-01-01 11:59:59.5"
     if "Idempotency-Key" in case.headers:
         case.headers["Idempotency-Key"] = f"key-{next(_unique)}"
         body.pop("id", None)
@@ -159,6 +184,10 @@ def make_possible(case: Case[Any], claims: Claims) -> None:
         case.path_parameters["id"], body["token"] = claim["id"], claim["token"]
     elif "{id}" in case.path:
         case.path_parameters["id"] = claims.job(cancelled=case.path.endswith("/retry"))
+    if "{rule}" in case.path:
+        claims.make_rule(case, body)
+    if case.path == "/events" and "rule" in case.query:
+        case.query["rule"] = claims.rule()
     if "{schedule}" in case.path and case.method != "PUT":
         case.path_parameters["schedule"] = claims.schedule()
     if case.path.endswith("/due-counts"):  # the second after the first, at most 100,000 steps

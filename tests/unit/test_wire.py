@@ -65,3 +65,14 @@ def test_a_claimed_occurrence_names_its_schedule(cue: HandDriven) -> None:
     expected = as_json(wire.job_members(cue.job(claim.id)))
     assert told["schedule"] == "often"
     assert {name: told[name] for name in expected} == expected
+
+
+def test_a_claimed_job_that_a_rule_fired_looks_as_the_store_has_it(cue: HandDriven) -> None:
+    cue.put_rule("r", [{"type": "TABLE", "resourceId": "T", "lifeDuration": 0}], queue="mail")
+    at = "2021-01-01T11:59:59.000001Z"
+    cue.publish({"eventType": "TABLE", "eventTimestamp": at, "eventResourceId": "T"})
+    [claim] = cue.claim("mail", "ada")
+    told = as_json(wire.claimed_members(claim, "proof"))
+    expected = as_json(wire.job_members(cue.job(claim.id)))
+    assert {name: told[name] for name in expected} == expected
+    assert (told["rule"], told["instant"]) == ("r", at)

@@ -22,6 +22,7 @@ TAGS = {
     "Jobs": "Work for later: create, look, change.",
     "Workers": "Pulled queues: claim due jobs, show signs of life, report how they ended.",
     "Queues": "Where jobs wait, and by which rules they are handed over.",
+    "Rules": "Jobs that events create: what must hold, what happened, why nothing happens.",
     "Schedules": "What comes again and again: by cron in a time zone, or at an interval.",
     "Tasks": "Work for a user on a date.",
     "Reclaiming": "What was silent too long: taken back, retried or failed.",
@@ -39,6 +40,7 @@ PATH = {
     "id": Parameter("id", "The id of the job.", formats.AnyJobId, ID, "path"),
     "queue": Parameter("queue", "The name of the queue.", formats.QueueName, "mail", "path"),
     "name": Parameter("name", "The name of the step.", formats.QueueName, "charge", "path"),
+    "rule": Parameter("rule", "The name of the rule.", formats.Label, "hourly load", "path"),
     "schedule": Parameter(
         "schedule", "The name of the schedule.", formats.QueueName, "nightly", "path"
     ),

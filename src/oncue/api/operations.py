@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from oncue.api import agenda, batch, jobs, manual, queues, schedules, tasks, upkeep, work
+from oncue.api import agenda, batch, jobs, manual, queues, rules, schedules, tasks, upkeep, work
 
 OPERATIONS = [
     *jobs.OPERATIONS,
     *batch.OPERATIONS,
     *work.OPERATIONS,
     *queues.OPERATIONS,
+    *rules.OPERATIONS,
     *schedules.OPERATIONS,
     *tasks.OPERATIONS,
     *agenda.OPERATIONS,

@@ -10,6 +10,7 @@ import msgspec
 from oncue import wire
 from oncue.core.errors import (
     Conflict,
+    EventIdTaken,
     Fenced,
     IdTaken,
     IllegalState,
@@ -37,6 +38,7 @@ TITLES = {
     "illegal-state": "The job's state forbids it",
     "id-taken": "The id is taken",
     "key-taken": "The key is taken",
+    "event-id-taken": "The event's id is taken",
     "fenced": "The claim is no longer the current one",
     "too-large": "Too large",
     "unsupported-media-type": "Wrong media type",
@@ -141,4 +143,6 @@ def _conflict(error: Conflict) -> Problem:
             return Problem(409, "id-taken", str(error))
         case KeyTaken():
             return Problem(409, "key-taken", str(error))
+        case EventIdTaken():
+            return Problem(409, "event-id-taken", str(error))
     return Problem(409, "conflict", str(error))

@@ -7,7 +7,7 @@ import logging
 import re
 import secrets
 import traceback
-from collections.abc import Awaitable, Callable, MutableMapping
+from collections.abc import Awaitable, Callable, Iterable, MutableMapping
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from itertools import count
@@ -19,6 +19,7 @@ from oncue.api import problem as problems
 from oncue.api.guard import Guard, require
 from oncue.api.operations import OPERATIONS
 from oncue.api.problem import Problem
+from oncue.api.publishing import Members, Publishing
 from oncue.api.request import Answer, Gone, Receive, Request, problem_answer
 from oncue.api.routing import Operation, Router
 from oncue.api.waiting import Waiting
@@ -46,6 +47,7 @@ class Service:
         self.acue = AsyncScheduler(cue)
         self.waiting = Waiting(self.acue)
         self.ending = asyncio.Event()
+        self._publishing = Publishing(cue)
         self.router = Router(OPERATIONS)
         self.guard = Guard(Access(cue.store, cue.clock), open_to_all=open_to_all)
         self._readers = ThreadPoolExecutor(READERS, "oncue-http-reader")
@@ -62,6 +64,10 @@ class Service:
         call = partial(method, *args, **kwargs)
         return await asyncio.get_running_loop().run_in_executor(self._intake, call)
 
+    async def publish(self, members: Members) -> Answer:
+        """Publish an event or a list, together with those of other requests."""
+        return await self._publishing.publish(members)
+
     def drain(self) -> None:
         """Answer everybody who waits for work: the server is about to end."""
         self.ending.set()
@@ -69,13 +75,14 @@ class Service:
 
     def close(self) -> None:
         self.waiting.close()
+        self._publishing.close()
         self._readers.shutdown()
         self._intake.shutdown()
 
     async def __call__(self, scope: MutableMapping[str, Any], receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
             raise RuntimeError(f"oncue speaks HTTP only, not {scope['type']}")
-        request = Request(scope, receive, _request_id(scope))
+        request = Request(scope, receive, request_id(scope["headers"]))
         began = self.clock.monotonic()
         route = "-"
         try:
@@ -84,14 +91,10 @@ class Service:
             answer = await self._run(operation, request)
         except Gone:
             return
-        except Problem as problem:
-            answer = problem_answer(problem)
-        except OncueError as error:
-            answer = problem_answer(self._told(error, request))
         except asyncio.CancelledError:  # only the end of the server cuts a request short
             answer = problem_answer(problems.stopping())
         except Exception as error:
-            answer = problem_answer(_crashed(error, request))
+            answer = problem_answer(problem_of(error, request))
         await _send(send, request, answer)
         seconds = self.clock.monotonic() - began
         self.cue.telemetry.request(route, request.method, answer.status, seconds)
@@ -108,20 +111,24 @@ class Service:
             require(request.scopes, operation.scope)
         return await operation.run(self, request)
 
-    def _told(self, error: OncueError, request: Request) -> Problem:
-        if isinstance(error, StoreError):
-            logger.error("%s: %s", request.id, error, extra={"request_id": request.id})
-        return problems.of(error)
 
-
-def _request_id(scope: MutableMapping[str, Any]) -> str:
+def request_id(headers: Iterable[tuple[bytes, bytes]]) -> str:
     """The caller's own, if it sent a plain one; else a new one."""
-    for name, value in scope["headers"]:
+    for name, value in headers:
         if name == b"x-request-id":
             text = value.decode("latin-1")
             if _REQUEST_ID.fullmatch(text):
                 return str(text)
     return f"{_PROCESS}{next(_numbers):08x}"
+
+
+def problem_of(error: Exception, request: Request) -> Problem:
+    """What is told of whatever a request led to; the log is told what the caller is not."""
+    if isinstance(error, Problem):
+        return error
+    if isinstance(error, StoreError):
+        logger.error("%s: %s", request.id, error, extra={"request_id": request.id})
+    return problems.of(error) if isinstance(error, OncueError) else _crashed(error, request)
 
 
 def _crashed(error: Exception, request: Request) -> Problem:

@@ -19,6 +19,7 @@ from oncue.client.connection import AnswerLost, Connection, Request, path, query
 from oncue.client.reading import RemotePage
 from oncue.client.reclaiming import RemoteReclaiming
 from oncue.client.reporting import RemoteReporting
+from oncue.client.rules import RemoteRules
 from oncue.client.schedules import RemoteSchedules
 from oncue.client.storing import RemoteStoring
 from oncue.clock import SystemClock
@@ -42,7 +43,7 @@ _TAKEN_OR_DONE = LIVE | {State.SUCCEEDED}
 F = TypeVar("F", bound=Callable[..., Any])
 
 
-class Client(RemoteStoring, RemoteReporting, RemoteReclaiming, RemoteSchedules):
+class Client(RemoteStoring, RemoteReporting, RemoteReclaiming, RemoteRules, RemoteSchedules):
     """Schedules and does work at a server (`oncue serve`), with the methods of a `Scheduler`.
 
     `token` is an API token; without one, `ONCUE_TOKEN` is used if it is set. `timeout_seconds`

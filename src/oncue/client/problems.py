@@ -10,6 +10,7 @@ from oncue.client.reading import DiagnosticBody, diagnostic
 from oncue.core.errors import (
     AccessDenied,
     Conflict,
+    EventIdTaken,
     Fenced,
     IdTaken,
     IllegalState,
@@ -101,4 +102,6 @@ def _conflict(problem: Problem, told: str, job_id: str) -> Conflict:
             return IdTaken(told)
         case "key-taken":
             return KeyTaken(told)
+        case "event-id-taken":
+            return EventIdTaken(told)
     return Conflict(told)

@@ -8,6 +8,7 @@ from typing import Any
 
 import msgspec
 
+from oncue.core import stamp
 from oncue.core.explain import Explanation
 from oncue.core.job import Attempt, Claimed, Diagnostic, History, Job, Operation
 from oncue.core.lifecycle import State
@@ -69,6 +70,8 @@ class JobBody(msgspec.Struct):
     message: str | None = None
     percent: float | None = None
     cancel_requested: bool = False
+    rule: str | None = None
+    instant: datetime | None = None
     schedule: str | None = None
     worker: str | None = None
     lease_until: datetime | None = None
@@ -171,6 +174,8 @@ def job(body: JobBody) -> Job:
         worker=body.worker,
         lease_until=body.lease_until,
         attempt_base=body.attempt_base,
+        rule=body.rule,
+        instant=body.instant,
         schedule=body.schedule,
     )
 
@@ -196,7 +201,13 @@ def claim(body: JobBody) -> RemoteClaim:
         claimed_at if body.lease_until is None else from_datetime(body.lease_until),
         from_datetime(body.created_at),
         tuple(operation(one) for one in body.operations),
-        schedule=body.schedule,
+        None if body.expires_at is None else from_datetime(body.expires_at),
+        body.error,
+        body.message,
+        body.percent,
+        body.rule,
+        None if body.instant is None else stamp.from_datetime(body.instant),
+        body.schedule,
     )
     claimed.token = body.token
     return claimed

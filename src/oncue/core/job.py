@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 from oncue.core.lifecycle import State
 from oncue.core.moment import Moment
 from oncue.core.queue import DEFAULT_QUEUE
+from oncue.core.stamp import Stamp
 
 DIAGNOSTICS_KEPT = 50  # at either end: the first and the last fifty; attempts likewise
 
@@ -62,6 +63,10 @@ class Claimed(NamedTuple):
     """Of the attempt before, like `message` and `percent`."""
     message: str | None = None
     percent: float | None = None
+    rule: str | None = None
+    """The rule that created it, if one did …"""
+    instant: Stamp | None = None
+    """… and the instant at which that rule was met."""
     schedule: str | None = None
     """The schedule whose occurrence it is, if it is one."""
 

@@ -22,7 +22,8 @@ class Decided:
     dependency: Dependency
     """As it was then."""
     decision: Decision
-    decided_at: datetime
+    decided_at: datetime | None = None
+    """None: not told. A server tells it to those who look, not to those who publish."""
     job_id: str | None = None
     """The job that the event fired, then or at the first time."""
     suppressed: str | None = None
@@ -87,8 +88,8 @@ class LoggedEvent:
     def as_dict(self) -> dict[str, Any]:
         return {
             **self.event.as_dict(),
-            "receivedAt": moments.render(moments.from_datetime(self.received_at)),
-            "decisions": [one.as_dict() for one in self.decisions],
+            "receivedAt": _text(self.received_at),
+            "decisions": [_logged(one) for one in self.decisions],
         }
 
 
@@ -103,3 +104,13 @@ class EventPage(NamedTuple):
     items: list[LoggedEvent]
     next: int | None
     """Where the listing goes on; None: that was all."""
+
+
+def _logged(decided: Decided) -> dict[str, Any]:
+    at = decided.decided_at
+    told = {"decidedAt": None if at is None else _text(at), "times": decided.times}
+    return decided.as_dict() | told
+
+
+def _text(when: datetime) -> str:
+    return moments.render(moments.from_datetime(when))

@@ -3,13 +3,14 @@
 
 from __future__ import annotations
 
-from oncue.api.description import agenda, jobs, queues, schedules, tasks, upkeep, work
+from oncue.api.description import agenda, jobs, queues, rules, schedules, tasks, upkeep, work
 from oncue.api.description.about import About
 
 ABOUT: dict[tuple[str, str], About] = {
     **jobs.ABOUT,
     **work.ABOUT,
     **queues.ABOUT,
+    **rules.ABOUT,
     **schedules.ABOUT,
     **tasks.ABOUT,
     **agenda.ABOUT,

@@ -84,6 +84,12 @@ REFUSALS = {
             ),
             Problem(409, "id-taken", "another job with other members has this id."),
             Problem(409, "key-taken", "an unfinished job of this queue has this key."),
+            Problem(
+                409,
+                "event-id-taken",
+                "the event id '42' belongs to another event, with another type, resource or "
+                "timestamp. Choose another id, or none; nothing was stored.",
+            ),
             Problem(409, "conflict", "this operation has another result already; it is kept."),
         ),
     ),

@@ -20,6 +20,7 @@ from oncue.core.job import (
 )
 from oncue.core.lifecycle import LIVE, State
 from oncue.core.moment import Moment, from_datetime, maybe_datetime, to_datetime
+from oncue.core.stamp import from_datetime as stamp_of
 
 
 class Ending(NamedTuple):
@@ -175,6 +176,8 @@ class Record:
             error=self.error,
             message=self.message,
             percent=self.percent,
+            rule=self.rule,
+            instant=None if self.instant is None else stamp_of(self.instant),
             schedule=self.schedule,
         )
 

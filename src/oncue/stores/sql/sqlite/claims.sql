@@ -1,7 +1,7 @@
 -- name: due
 SELECT id, queue, due_at, payload, priority, owner, key, attempt + 1, attempt_base, max_attempts,
   timeout_seconds, epoch + 1, :now, :lease_until, created_at, n, trail, expires_at, error, message, percent,
-  schedule
+  rule, instant, schedule
 FROM jobs AS j
 WHERE state = 'scheduled' AND queue = :queue AND rank = :rank AND due_at <= :now
   AND (expires_at IS NULL OR expires_at > :now)
@@ -10,7 +10,7 @@ ORDER BY due_at, id LIMIT :limit;
 -- name: due_uncovered
 SELECT id, queue, due_at, payload, priority, owner, key, attempt + 1, attempt_base, max_attempts,
   timeout_seconds, epoch + 1, :now, :lease_until, created_at, n, trail, expires_at, error, message, percent,
-  schedule
+  rule, instant, schedule
 FROM jobs AS j
 WHERE state = 'scheduled' AND queue = :queue AND rank = :rank AND due_at <= :now
   AND (expires_at IS NULL OR expires_at > :now)

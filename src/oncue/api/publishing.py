@@ -1,0 +1,77 @@
+"""Events of many requests, published together.
+
+Not inside one write, as other requests are: what thousands of rules decide on takes many
+transactions, and everybody else writes in between.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from itertools import islice
+from typing import Any
+
+from oncue.api.request import Answer, json_answer
+from oncue.core.errors import EventIdTaken
+from oncue.core.event import Event, latest_stamp, read_event
+from oncue.core.publication import Published
+from oncue.core.stamp import Stamp, of_moment
+from oncue.gathering import Gathering
+from oncue.scheduler import Scheduler
+
+Members = Mapping[str, Any] | Sequence[Mapping[str, Any]]
+SHORT = 20  # events of a list that waits for others, and that others wait for
+REQUESTS_TOGETHER = 256
+THREADS = 2  # one for what is gathered, one for long lists
+
+
+class Publishing:
+    """For one event loop."""
+
+    def __init__(self, cue: Scheduler) -> None:
+        self._cue = cue
+        self._threads = ThreadPoolExecutor(THREADS, "oncue-http-publisher")
+        self._gathering: Gathering[list[Event], Answer] = Gathering(
+            self._threads, self._publish_all, REQUESTS_TOGETHER
+        )
+
+    async def publish(self, members: Members) -> Answer:
+        """`Scheduler.publish`, for one event or a list, together with others."""
+        if isinstance(members, Mapping):
+            return await self._gathering.ask([read_event(members, self._latest())])
+        if len(members) > SHORT:
+            loop = asyncio.get_running_loop()
+            return await loop.run_in_executor(self._threads, self._publish_long, members)
+        latest = self._latest()
+        events = [read_event(one, latest, f"/{place}") for place, one in enumerate(members)]
+        return await self._gathering.ask(events)
+
+    def close(self) -> None:
+        self._threads.shutdown()
+
+    def _latest(self) -> Stamp:
+        return latest_stamp(of_moment(self._cue.clock.now()), self._cue.bounds)
+
+    def _publish_long(self, members: Members) -> Answer:
+        return published_answer(self._cue.publish(members))
+
+    def _publish_all(self, requests: list[list[Event]]) -> Sequence[Answer | EventIdTaken]:
+        """An id that is taken refuses the whole group; then each request stands for itself."""
+        cue = self._cue
+        events = [event for one in requests for event in one]
+        try:
+            published = cue.store.publish(events, cue.clock.now(), cue.bounds)
+        except EventIdTaken as refusal:
+            if len(requests) == 1:
+                return [refusal]
+            return [self._publish_all([one])[0] for one in requests]
+        cue.telemetry.created(sum(len(one.jobs) for one in published))
+        left = iter(published)
+        return [published_answer(list(islice(left, len(one)))) for one in requests]
+
+
+def published_answer(published: Sequence[Published]) -> Answer:
+    """200 says that nothing was new."""
+    new = any(not one.duplicate for one in published)
+    return json_answer({"events": [one.as_dict() for one in published]}, 201 if new else 200)

@@ -8,6 +8,7 @@ from typing import Any, Protocol, TypeVar
 
 from oncue.core.moment import Moment
 from oncue.ports.access import TokenStore
+from oncue.ports.bulk import BulkStore
 from oncue.ports.claims import ClaimStore
 from oncue.ports.clock import Clock
 from oncue.ports.jobs import JobStore
@@ -22,7 +23,7 @@ and with (queue, 0) when a claim ended in a queue that has a concurrency, which 
 queue None means: something changed elsewhere, look at everything."""
 
 
-class Store(JobStore, ClaimStore, QueueStore, TransferStore, TokenStore, Protocol):
+class Store(JobStore, BulkStore, ClaimStore, QueueStore, TransferStore, TokenStore, Protocol):
     """One semantics, whatever keeps it. Safe to use from many threads and, except for the memory
     store, from many processes."""
 

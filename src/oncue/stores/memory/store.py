@@ -11,8 +11,8 @@ from oncue.clock import SystemClock
 from oncue.ports.clock import Clock
 from oncue.ports.store import Listener
 from oncue.stores.memory.access import MemoryAccess
+from oncue.stores.memory.bulk import MemoryBulk
 from oncue.stores.memory.endings import MemoryEndings
-from oncue.stores.memory.jobs import MemoryJobs
 from oncue.stores.memory.queues import MemoryQueues
 from oncue.stores.memory.ranges import MemoryRanges
 from oncue.stores.memory.transfer import MemoryTransfer
@@ -21,7 +21,7 @@ T = TypeVar("T")
 
 
 class MemoryStore(
-    MemoryJobs, MemoryEndings, MemoryRanges, MemoryQueues, MemoryTransfer, MemoryAccess
+    MemoryBulk, MemoryEndings, MemoryRanges, MemoryQueues, MemoryTransfer, MemoryAccess
 ):
     """Implements `oncue.ports.store.Store` for one process. For tests, for trying things out, and
     as the meaning of the port: where another store answers differently, that one is wrong."""

@@ -13,6 +13,7 @@ from oncue.clock import SystemClock
 from oncue.ports.clock import Clock
 from oncue.ports.store import Listener
 from oncue.stores.sqlite.access import AccessTokens
+from oncue.stores.sqlite.bulk import Bulk
 from oncue.stores.sqlite.claims import Claims
 from oncue.stores.sqlite.connection import file_system, pragma
 from oncue.stores.sqlite.database import WATCH_SECONDS, Database
@@ -26,7 +27,7 @@ from oncue.stores.sqlite.transfer import Transfer
 T = TypeVar("T")
 
 
-class SqliteStore(Jobs, Claims, Reclaims, Ranges, Queues, Transfer, AccessTokens):
+class SqliteStore(Jobs, Bulk, Claims, Reclaims, Ranges, Queues, Transfer, AccessTokens):
     """`oncue.ports.store.Store` on one file. Its clock is the one it was given: on a single machine
     every process reads the same."""
 

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from oncue.client import Client
+    from oncue.core.bulk import BulkOutcome
     from oncue.core.errors import (
         AccessDenied,
         ClaimLost,
@@ -43,6 +44,7 @@ __version__ = "0.1.0"
 __all__ = [
     "AccessDenied",
     "Attempt",
+    "BulkOutcome",
     "ClaimLost",
     "Claimed",
     "Client",
@@ -78,6 +80,7 @@ __all__ = [
 
 # Names are imported when they are first used, so that the program on the terminal starts at once.
 _ELSEWHERE = {
+    "BulkOutcome": "core.bulk",
     "Client": "client",
     "Scheduler": "scheduler",
     "Tally": "scheduler",

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 from oncue import intake
 from oncue import payload as payloads
+from oncue.bulk import BulkChanges
 from oncue.core import moment
 from oncue.core.duration import Duration
 from oncue.core.errors import Conflict, IdTaken, IllegalState, InvalidInput, KeyTaken
@@ -51,7 +52,7 @@ class Tally:
     """In order, as long as there are no more than 10,000."""
 
 
-class Scheduler(Reporting):
+class Scheduler(Reporting, BulkChanges):
     """Schedules work in a store, and does it or hands it over.
 
     `store` is a URL (`sqlite:///jobs.db`, `sqlite:////var/lib/jobs.db`, `memory:`) or a store.
@@ -66,10 +67,7 @@ class Scheduler(Reporting):
         self.handlers = Handlers()
         self.telemetry = Telemetry(self.clock)
         self.engine = Engine(
-            self.store,
-            self.clock,
-            lambda url: open_sink(url, self.clock),
-            telemetry=self.telemetry,
+            self.store, self.clock, lambda url: open_sink(url, self.clock), telemetry=self.telemetry
         )
         self._running = False
 

@@ -11,7 +11,16 @@ import oncue
 import oncue.testing
 
 NAMES = [
-    *("AccessDenied", "Attempt", "ClaimLost", "Claimed", "Client", "Conflict", "Diagnostic"),
+    *(
+        "AccessDenied",
+        "Attempt",
+        "BulkOutcome",
+        "ClaimLost",
+        "Claimed",
+        "Client",
+        "Conflict",
+        "Diagnostic",
+    ),
     *("Fenced", "HandledJob", "History", "IdTaken", "IllegalState", "InvalidInput", "Job"),
     *("KeyTaken", "NonRetryable", "NotFound", "OncueError", "Operation", "Queue", "RetryPolicy"),
     *("Scheduler", "ServerError", "ServerUnavailable", "ServerUnusable", "SinkDown", "SinkError"),
@@ -21,6 +30,8 @@ NAMES = [
 METHODS = [
     *(
         "cancel",
+        "cancel_all",
+        "change_all",
         "claim",
         "close",
         "complete",
@@ -34,8 +45,9 @@ METHODS = [
         "history",
         "job",
     ),
-    *("jobs", "operation", "page", "pause", "queue", "queues", "release", "reschedule", "resume"),
-    *("retry", "run", "run_loops", "schedule", "schedule_many", "set_queue", "spread", "start"),
+    *("jobs", "move_all", "operation", "page", "pause", "queue", "queues", "release"),
+    *("reprioritise_all", "reschedule", "resume", "retry", "retry_all", "run", "run_all"),
+    *("run_loops", "schedule", "schedule_many", "set_queue", "spread", "start"),
     *("stats", "token", "work", "workplace"),
 ]
 

@@ -91,7 +91,7 @@ class BulkOrder:
     dry_run: bool = False
     after: Position | None = None
     limit: int | None = None
-    """Look at no more jobs than this; None: at all of them."""
+    """Go no further than so many jobs that fit; None: to the end."""
     seconds: float | None = None
     """Begin nothing more after so long."""
 

@@ -1,4 +1,4 @@
-"""The store, as far as bulk verbs go: find a page of jobs that fit, then change those that still do.
+"""The store, as far as bulk verbs go: find a page of jobs that fit, change those that still do.
 
 Finding only reads, so it keeps nobody from writing. Changing is a compare-and-set for each job, as
 for the single verbs, in a handful of statements for all of them. Whoever wants many jobs changed

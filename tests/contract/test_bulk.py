@@ -118,7 +118,13 @@ def test_all_filters_narrow_it_down_together(desk: Desk) -> None:
     desk.add(queue="a", owner="ada", key="m", due_in=10)
     late = desk.add(queue="c", owner="ada", key="k", due_in=20)
     soon, then = desk.now + 10_000, desk.now + 10_001
-    full = {"queue": "a", "owner": "ada", "key": "k", "due_after": soon, "due_before": then}
+    full: dict[str, Any] = {
+        "queue": "a",
+        "owner": "ada",
+        "key": "k",
+        "due_after": soon,
+        "due_before": then,
+    }
     assert bulk(desk, CANCEL, **full, state=State.SCHEDULED).found() == [wanted]
     assert bulk(desk, CANCEL, key="k", due_after=then).found() == [late]
     assert bulk(desk, CANCEL, due_after=then).found() == [late]
@@ -368,7 +374,7 @@ def test_a_job_claimed_in_between_is_not_changed(desk: Desk, verb: BulkVerb) -> 
 
 def test_a_job_that_no_longer_fits_is_not_changed(desk: Desk) -> None:
     job_id = desk.add(due_in=60)
-    window = {"queue": "q", "due_before": desk.now + 61_000}
+    window: dict[str, Any] = {"queue": "q", "due_before": desk.now + 61_000}
     cancelling = bulk(desk, CANCEL, **window)
     found = cancelling.found()
     bulk(desk, MOVE, queue="q").carry_out()

@@ -35,8 +35,9 @@ TINY = Sizes(
     waiters=(2,),
     waited=5,
     waited_seconds=0.1,
+    cancelled=300,
 )
-ROWS = {"W1": 5, "W2": 16, "W3": 8, "W4": 5, "W5": 10}
+ROWS = {"W1": 5, "W2": 16, "W3": 8, "W4": 5, "W5": 10, "W8": 5}
 
 
 @pytest.mark.parametrize("work", WORKS)

@@ -14,6 +14,7 @@ from oncue import bulk as bulk_verbs
 from oncue.core.bulk import BulkCursor
 from oncue.core.job import Position
 from oncue.core.moment import to_datetime
+from oncue.engine.alarm import Alarm
 from oncue.stores.sqlite import SqliteStore
 from oncue.testing import FakeClock, HandDriven
 
@@ -83,9 +84,7 @@ def test_others_get_as_much_time_as_a_part_took(
 ) -> None:
     add(cue, 600, delay=60)
     rests: list[float] = []
-    monkeypatch.setattr(
-        bulk_verbs.Alarm, "pause", lambda self, seconds: rests.append(round(seconds, 6))
-    )
+    monkeypatch.setattr(Alarm, "pause", lambda self, seconds: rests.append(round(seconds, 6)))
     cue.cancel_all(queue="mail", progress=lambda _: _pass(cue, 0.25))
     assert rests == [0.25, 0.25]
     rests.clear()
@@ -180,7 +179,10 @@ def test_windows_of_due_time_are_half_open(cue: HandDriven) -> None:
     for delay in (10, 20, 30):
         cue.schedule(queue="mail", delay=delay)
     now = to_datetime(cue.clock.now())
-    window = {"due_after": now + timedelta(seconds=10), "due_before": now + timedelta(seconds=30)}
+    window: dict[str, Any] = {
+        "due_after": now + timedelta(seconds=10),
+        "due_before": now + timedelta(seconds=30),
+    }
     assert cue.cancel_all(**window).changed == 2
 
 

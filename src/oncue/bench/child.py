@@ -12,7 +12,7 @@ from collections.abc import Callable
 from typing import Any
 
 import oncue.aio  # noqa: F401
-from oncue.bench import http_load, product, raw, receiving, seeds
+from oncue.bench import cancelling, http_load, product, raw, receiving, seeds
 from oncue.bench.machine import peak_kib
 
 Figures = dict[str, Any]
@@ -42,6 +42,7 @@ MEASUREMENTS: dict[str, Callable[..., Figures]] = {
             http_load.work_in_batches,
             http_load.waiting,
         ),
+        cancelling: (cancelling.bare, cancelling.by_filter, cancelling.meanwhile),
         seeds: (seeds.seed,),
     }.items()
     for function in functions

@@ -13,7 +13,7 @@ class Row:
     """One goal and what came of it."""
 
     work: str
-    """W1 … W5."""
+    """W1, W2, …"""
     title: str
     unit: str
     """Of `product` and `beside`: `jobs/s`, `calls/s`, `ms`, `MiB` or `%`."""

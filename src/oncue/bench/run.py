@@ -7,7 +7,7 @@ from collections.abc import Callable, Collection, Iterator
 from dataclasses import asdict
 from time import perf_counter
 
-from oncue.bench import bursts, creating, growth, http, machine, precision
+from oncue.bench import bulk, bursts, creating, growth, http, machine, precision
 from oncue.bench.processes import measure
 from oncue.bench.report import Report, Row
 from oncue.bench.rounds import Ground
@@ -19,6 +19,7 @@ WORKS: dict[str, Callable[[Ground], Iterator[Row]]] = {
     "W3": precision.rows,
     "W4": growth.rows,
     "W5": http.rows,
+    "W8": bulk.rows,
 }
 
 

@@ -44,6 +44,8 @@ class Sizes:
     """W5: connections that wait for work, and how many jobs they get over `waited_seconds`."""
     waited: int = 100
     waited_seconds: float = 4.0
+    cancelled: int = 1_000_000
+    """W8: jobs cancelled by a filter."""
 
 
 DEFAULT = Sizes()
@@ -66,4 +68,5 @@ QUICK = Sizes(
     worked=4_000,
     waited=50,
     waited_seconds=2.0,
+    cancelled=100_000,
 )

@@ -23,9 +23,12 @@ class Bulk:
     """A bulk verb over one filter, from the moment at which it is made."""
 
     def __init__(self, desk: Desk, verb: BulkVerb, wanted: JobFilter, **how: Any) -> None:
-        told = {MOVE: {"queue": "target"}, REPRIORITISE: {"priority": 7}}.get(verb, {})
+        usual: dict[BulkVerb, dict[str, Any]] = {
+            MOVE: {"queue": "target"},
+            REPRIORITISE: {"priority": 7},
+        }
         self.desk = desk
-        self.change = BulkChange(verb, desk.now, **{**told, **how})
+        self.change = BulkChange(verb, desk.now, **{**usual.get(verb, {}), **how})
         self.wanted = wanted
 
     def found(self, limit: int = 100) -> list[str]:
@@ -105,8 +108,7 @@ def test_a_verb_finds_jobs_in_the_states_in_which_it_applies(
         expected = sorted(job_id for state, job_id in jobs.items() if state in states)
         assert bulk(desk, verb, how=how, **filters[by]).found() == expected
     for state, job_id in jobs.items():
-        key = desk.job(job_id).key
-        own = filters.get(by, {"key": key})
+        own = filters.get(by, {"key": desk.job(job_id).key})
         expected = [job_id] if state in states else []
         assert bulk(desk, verb, how=how, **own, state=state).found() == expected
 

@@ -25,6 +25,8 @@ from oncue.api.formats import DURATION_PATTERN
 from oncue.api.openapi import document
 from oncue.api.operations import OPERATIONS
 from oncue.core.access import Scope
+from oncue.core.bulk import BulkCursor
+from oncue.core.job import Position
 from tests.http.server import Server, running_server
 
 EXAMPLES = 10  # for each operation, beside those that schemathesis derives from each bound
@@ -52,6 +54,11 @@ schemathesis.openapi.format(
     st.integers(0, 10**14).map(
         lambda due_at: base64.urlsafe_b64encode(f"{due_at}.a".encode()).decode().rstrip("=")
     ),
+)
+
+schemathesis.openapi.format(
+    "bulk-cursor",
+    st.integers(0, 10**14).map(lambda due_at: str(BulkCursor(0, Position(due_at, "a")))),
 )
 
 schema = schemathesis.openapi.from_dict(document(OPERATIONS))

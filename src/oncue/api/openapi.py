@@ -10,7 +10,7 @@ from typing import Any
 import msgspec
 
 from oncue import __version__
-from oncue.api import answers, formats, shapes
+from oncue.api import answers, bulk_shapes, formats, shapes
 from oncue.api.description import ABOUT
 from oncue.api.description.about import NONE, About, Answered, Parameter, Sent
 from oncue.api.description.problems import REFUSALS, statuses
@@ -102,7 +102,7 @@ class _Schemas:
 
     def components(self) -> dict[str, Any]:
         named = {**self._named, "Json": formats.PLAIN_JSON, "IsoDuration": formats.ISO_DURATION}
-        for shape, rules in shapes.RULES.items():
+        for shape, rules in {**shapes.RULES, **bulk_shapes.RULES}.items():
             if (schema := named.get(shape.__name__)) is not None:
                 both = {**schema["properties"], **rules.get("properties", {})}
                 named[shape.__name__] = {**schema, **rules, "properties": both}

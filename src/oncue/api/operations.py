@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from oncue.api import batch, jobs, manual, queues, tasks, upkeep, work
+from oncue.api import batch, bulk, jobs, manual, queues, tasks, upkeep, work
 
 OPERATIONS = [
     *jobs.OPERATIONS,
     *batch.OPERATIONS,
+    *bulk.OPERATIONS,
     *work.OPERATIONS,
     *queues.OPERATIONS,
     *tasks.OPERATIONS,

@@ -51,6 +51,8 @@ class Service:
         self._readers = ThreadPoolExecutor(READERS, "oncue-http-reader")
         # One thread: batches take turns block by block, and leave the interpreter to the loop.
         self._intake = ThreadPoolExecutor(1, "oncue-http-intake")
+        # One thread: bulk verbs take turns, so that all of them leave as much room as one.
+        self._bulk = ThreadPoolExecutor(1, "oncue-http-bulk")
 
     async def read(self, method: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
         """Run what only reads, off the loop's thread."""
@@ -62,6 +64,11 @@ class Service:
         call = partial(method, *args, **kwargs)
         return await asyncio.get_running_loop().run_in_executor(self._intake, call)
 
+    async def change(self, method: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
+        """Run what changes very many jobs, off the loop's thread, in turn with others."""
+        call = partial(method, *args, **kwargs)
+        return await asyncio.get_running_loop().run_in_executor(self._bulk, call)
+
     def drain(self) -> None:
         """Answer everybody who waits for work: the server is about to end."""
         self.waiting.close()
@@ -70,6 +77,7 @@ class Service:
         self.waiting.close()
         self._readers.shutdown()
         self._intake.shutdown()
+        self._bulk.shutdown()
 
     async def __call__(self, scope: MutableMapping[str, Any], receive: Receive, send: Send) -> None:
         if scope["type"] != "http":

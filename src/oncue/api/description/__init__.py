@@ -3,11 +3,12 @@
 
 from __future__ import annotations
 
-from oncue.api.description import jobs, queues, tasks, upkeep, work
+from oncue.api.description import bulk, jobs, queues, tasks, upkeep, work
 from oncue.api.description.about import About
 
 ABOUT: dict[tuple[str, str], About] = {
     **jobs.ABOUT,
+    **bulk.ABOUT,
     **work.ABOUT,
     **queues.ABOUT,
     **tasks.ABOUT,

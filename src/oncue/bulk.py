@@ -6,6 +6,7 @@ claims or schedules meanwhile waits for milliseconds, not for the end.
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable
 from datetime import datetime
 from typing import Any, TypedDict, Unpack
@@ -61,9 +62,8 @@ class BulkOptions(TypedDict, total=False):
     progress: Progress
 
 
-class BulkChanges:
-    store: Store
-    clock: Clock
+class BulkVerbs(ABC):
+    """The verbs, wherever they are carried out."""
 
     def cancel_all(self, *, running: bool = False, **options: Unpack[BulkOptions]) -> BulkOutcome:
         """End all scheduled jobs that fit: they will not be delivered. With `running`, taken ones
@@ -89,45 +89,62 @@ class BulkChanges:
         priority = intake.check_priority(priority)
         return self._carry_out(BulkVerb.REPRIORITISE, options, priority=priority)
 
-    def change_all(self, order: BulkOrder, progress: Progress | None = None) -> BulkOutcome:
-        """Carry out a bulk verb, or as much of it as its bounds allow."""
-        outcome = BulkOutcome()
-        alarm, monotonic = Alarm(self.clock), self.clock.monotonic
-        ends = None if order.seconds is None else monotonic() + order.seconds
-        after = order.after
-        while True:
-            began = monotonic()
-            found = self._part(order, after, outcome)
-            after = found.next
-            outcome.next_cursor = after and str(BulkCursor(order.change.begun_at, after))
-            if progress is not None:
-                progress(outcome)
-            ended = monotonic()
-            if after is None or outcome.matched == order.limit or (ends and ended >= ends):
-                return outcome
-            if found.ids and not order.dry_run:
-                alarm.pause(ended - began)
+    @abstractmethod
+    def _carry_out(self, verb: BulkVerb, options: BulkOptions, **how: Any) -> BulkOutcome:
+        """Do it; `how` are the members of the change."""
 
-    def _part(self, order: BulkOrder, after: Position | None, outcome: BulkOutcome) -> BulkFound:
-        size = LOOK if order.dry_run else CHUNK
-        if order.limit is not None:
-            size = min(size, order.limit - outcome.matched)
-        found = self.store.find_all(order.change, order.wanted, after, size)
-        outcome.matched += len(found.ids)
-        if not order.dry_run and found.ids:
-            now = self.clock.now()
-            done = self.store.change_all(order.change, order.wanted, found.ids, now)
-            outcome.changed += done.changed
-            outcome.key_taken += done.key_taken
-        for job_id in found.ids[: SAMPLE - len(outcome.sample)]:
-            job = self.store.get(job_id)
-            if job is not None:
-                outcome.sample.append(job)
-        return found
+
+class BulkChanges(BulkVerbs):
+    """In a store."""
+
+    store: Store
+    clock: Clock
 
     def _carry_out(self, verb: BulkVerb, options: BulkOptions, **how: Any) -> BulkOutcome:
         order = order_of(verb, options, self.clock.now(), **how)
-        return self.change_all(order, options.get("progress"))
+        return carry_out(self.store, self.clock, order, options.get("progress"))
+
+
+def carry_out(
+    store: Store, clock: Clock, order: BulkOrder, progress: Progress | None = None
+) -> BulkOutcome:
+    """Do what was ordered, or as much of it as its bounds allow."""
+    outcome = BulkOutcome()
+    alarm = Alarm(clock)
+    ends = None if order.seconds is None else clock.monotonic() + order.seconds
+    after = order.after
+    while True:
+        began = clock.monotonic()
+        found = _part(store, clock, order, after, outcome)
+        after = found.next
+        outcome.next_cursor = after and str(BulkCursor(order.change.begun_at, after))
+        if progress is not None:
+            progress(outcome)
+        ended = clock.monotonic()
+        over = ends is not None and ended >= ends
+        if after is None or outcome.matched == order.limit or over:
+            return outcome
+        if found.ids and not order.dry_run:
+            alarm.pause(ended - began)
+
+
+def _part(
+    store: Store, clock: Clock, order: BulkOrder, after: Position | None, outcome: BulkOutcome
+) -> BulkFound:
+    size = LOOK if order.dry_run else CHUNK
+    if order.limit is not None:
+        size = min(size, order.limit - outcome.matched)
+    found = store.find_all(order.change, order.wanted, after, size)
+    outcome.matched += len(found.ids)
+    if found.ids and not order.dry_run:
+        done = store.change_all(order.change, order.wanted, found.ids, clock.now())
+        outcome.changed += done.changed
+        outcome.key_taken += done.key_taken
+    for job_id in found.ids[: SAMPLE - len(outcome.sample)]:
+        job = store.get(job_id)
+        if job is not None:
+            outcome.sample.append(job)
+    return found
 
 
 def order_of(verb: BulkVerb, options: BulkOptions, now: Moment, **how: Any) -> BulkOrder:

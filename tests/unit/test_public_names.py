@@ -31,7 +31,6 @@ METHODS = [
     *(
         "cancel",
         "cancel_all",
-        "change_all",
         "claim",
         "close",
         "complete",

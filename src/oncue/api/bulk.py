@@ -11,6 +11,7 @@ from oncue import intake, wire
 from oncue.api import bulk_shapes as shapes
 from oncue.api.request import Answer, Request, decoded, json_answer
 from oncue.api.routing import Operation, Run
+from oncue.bulk import carry_out
 from oncue.core import moment
 from oncue.core.access import Scope
 from oncue.core.bulk import BulkChange, BulkCursor, BulkOrder, BulkVerb, check_order
@@ -37,7 +38,7 @@ def _doing(verb: BulkVerb) -> Run:
         request.query()
         body = decoded(await request.body(), _DECODERS[verb])
         order = _order(verb, body, service.clock.now())
-        outcome = await service.change(service.cue.change_all, order)
+        outcome = await service.change(carry_out, service.cue.store, service.clock, order)
         return json_answer(
             {
                 "matched": outcome.matched,

@@ -53,7 +53,7 @@ class BulkOptions(TypedDict, total=False):
     """No filter is meant: all jobs of the store."""
     dry_run: bool
     """Count and show a sample; change nothing."""
-    after: str | None
+    cursor: str | None
     """The `next_cursor` of the part before."""
     limit: int | None
     """Go no further than so many jobs that fit."""
@@ -152,7 +152,8 @@ def order_of(verb: BulkVerb, options: BulkOptions, now: Moment, **how: Any) -> B
     for unknown in sorted(options.keys() - BulkOptions.__annotations__.keys()):
         known = ", ".join(FILTERS)
         raise InvalidInput(f"there is no such option; the filters are {known}.", f"/{unknown}")
-    cursor = None if (text := options.get("after")) is None else BulkCursor.read(text, "/after")
+    text = options.get("cursor")
+    cursor = None if text is None else BulkCursor.read(text)
     return check_order(
         BulkOrder(
             BulkChange(verb, now if cursor is None else cursor.begun_at, **how),

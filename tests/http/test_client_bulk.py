@@ -58,7 +58,7 @@ def test_it_goes_no_further_than_its_limit_and_goes_on_from_there(
     add(cue, 7, "limited")
     first = client.cancel_all(queue="limited", limit=3)
     assert (first.matched, first.changed) == (3, 3)
-    rest = client.cancel_all(queue="limited", after=first.next_cursor)
+    rest = client.cancel_all(queue="limited", cursor=first.next_cursor)
     assert (rest.changed, rest.next_cursor) == (4, None)
 
 
@@ -73,7 +73,7 @@ def test_progress_is_told_of_every_part(client: Client, cue: Scheduler) -> None:
 def test_a_cursor_of_a_scheduler_is_one_of_a_client(client: Client, cue: Scheduler) -> None:
     add(cue, 4, "shared")
     first = cue.cancel_all(queue="shared", limit=1)
-    assert client.cancel_all(queue="shared", after=first.next_cursor).changed == 3
+    assert client.cancel_all(queue="shared", cursor=first.next_cursor).changed == 3
 
 
 @pytest.mark.parametrize(
@@ -82,7 +82,7 @@ def test_a_cursor_of_a_scheduler_is_one_of_a_client(client: Client, cue: Schedul
         ("cancel_all", {}),
         ("cancel_all", {"state": "failed"}),
         ("cancel_all", {"queue": "a b"}),
-        ("cancel_all", {"queue": "q", "after": "?"}),
+        ("cancel_all", {"queue": "q", "cursor": "?"}),
         ("move_all", {"queue": "q", "to": "a b"}),
         ("reprioritise_all", {"queue": "q", "priority": "high"}),
     ],

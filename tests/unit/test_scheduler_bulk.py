@@ -64,7 +64,7 @@ def test_a_part_of_it_can_be_gone_on_from(cue: HandDriven) -> None:
     first = cue.cancel_all(queue="mail", limit=4)
     assert (first.matched, first.changed) == (4, 4)
     assert [cue.job(job_id).state for job_id in added].count(State.CANCELLED) == 4
-    second = cue.cancel_all(queue="mail", after=first.next_cursor)
+    second = cue.cancel_all(queue="mail", cursor=first.next_cursor)
     assert (second.matched, second.changed, second.next_cursor) == (6, 6, None)
 
 
@@ -132,7 +132,7 @@ def test_a_handler_that_fails_at_once_is_not_retried_for_ever(cue: HandDriven) -
     outcome = cue.retry_all(queue="mail", progress=work)
     assert (outcome.changed, len(tries)) == (3, 6)
     first = cue.retry_all(queue="mail", limit=1, progress=work)
-    rest = cue.retry_all(queue="mail", after=first.next_cursor, progress=work)
+    rest = cue.retry_all(queue="mail", cursor=first.next_cursor, progress=work)
     assert (rest.changed, rest.next_cursor, len(tries)) == (2, None, 9)
 
 
@@ -161,7 +161,7 @@ def test_no_filter_at_all_is_refused_unless_everything_is_meant(cue: HandDriven)
         ("run_all", {"queue": "no such"}, "/queue"),
         ("run_all", {"owner": ""}, "/owner"),
         ("run_all", {"queue": "mail", "limit": 0}, "/limit"),
-        ("run_all", {"queue": "mail", "after": "nonsense"}, "/after"),
+        ("run_all", {"queue": "mail", "cursor": "nonsense"}, "/cursor"),
         ("run_all", {"queue": "mail", "colour": "red"}, "/colour"),
         ("move_all", {"queue": "mail", "to": "no such"}, "/to"),
         ("reprioritise_all", {"queue": "mail", "priority": 10}, "/priority"),

@@ -23,7 +23,7 @@ class RemoteChanges(Asking, BulkVerbs):
         everything = options.get("everything", False)
         monotonic, progress = self.clock.monotonic, options.get("progress")
         ends = None if order.seconds is None else monotonic() + order.seconds
-        outcome = BulkOutcome(next_cursor=options.get("after"))
+        outcome = BulkOutcome(next_cursor=options.get("cursor"))
         while True:
             self._part(order, how, everything, outcome)
             if progress is not None:

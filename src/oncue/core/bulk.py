@@ -68,7 +68,7 @@ class BulkCursor(NamedTuple):
         return urlsafe_b64encode(told.encode()).decode().rstrip("=")
 
     @classmethod
-    def read(cls, text: str, pointer: str = "/cursor") -> BulkCursor:
+    def read(cls, text: str) -> BulkCursor:
         """The cursor that a text stands for."""
         try:
             told = urlsafe_b64decode(text + "=" * (-len(text) % 4)).decode("ascii")
@@ -78,7 +78,7 @@ class BulkCursor(NamedTuple):
         except ValueError:  # not base64, not ASCII, not three parts
             pass
         raise InvalidInput(
-            "this is not a cursor; send back the one that the part before ended with.", pointer
+            "this is not a cursor; send back the one that the part before ended with.", "/cursor"
         )
 
 
@@ -110,7 +110,7 @@ class BulkOutcome:
     sample: list[Job] = field(default_factory=list)
     """The first of them, up to twenty, as they are now."""
     next_cursor: str | None = None
-    """What `after` takes to go on; None: that was all."""
+    """What `cursor` takes to go on; None: that was all."""
 
 
 def check_order(order: BulkOrder, *, everything: bool) -> BulkOrder:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from oncue.client import Client
+    from oncue.core.bulk import BulkOutcome
     from oncue.core.errors import (
         AccessDenied,
         ClaimLost,
@@ -54,6 +55,7 @@ __all__ = [
     "AccessDenied",
     "Attempt",
     "Bounds",
+    "BulkOutcome",
     "ClaimLost",
     "Claimed",
     "Client",
@@ -101,6 +103,7 @@ __all__ = [
 
 # Names are imported when they are first used, so that the program on the terminal starts at once.
 _ELSEWHERE = {
+    "BulkOutcome": "core.bulk",
     "Client": "client",
     "Scheduler": "scheduler",
     "Tally": "scheduler",

@@ -6,11 +6,11 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from itertools import islice
-from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 from oncue import intake
 from oncue import payload as payloads
+from oncue.bulk import BulkChanges
 from oncue.core import moment
 from oncue.core.duration import Duration
 from oncue.core.errors import Conflict, IdTaken, IllegalState, InvalidInput, KeyTaken
@@ -54,7 +54,7 @@ class Tally:
     """In order, as long as there are no more than 10,000."""
 
 
-class Scheduler(Reporting, Rules, Schedules, Reclaiming):
+class Scheduler(Reporting, BulkChanges, Rules, Schedules, Reclaiming):
     """Schedules work in a store, and does it or hands it over.
 
     `store` is a URL (`sqlite:///jobs.db`, `sqlite:////var/lib/jobs.db`, `memory:`) or a store.
@@ -363,12 +363,7 @@ class Scheduler(Reporting, Rules, Schedules, Reclaiming):
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *raised: object) -> None:
         self.close()
 
 

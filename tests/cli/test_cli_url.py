@@ -202,6 +202,31 @@ def test_jobs_are_changed_alike(places: Places) -> None:
     }
 
 
+def test_many_jobs_are_changed_alike(places: Places) -> None:
+    places.prepare(
+        lambda cue: cue.schedule_many(
+            {"id": f"m{n:02}", "queue": "mail", "at": AHEAD, "owner": "ada"} for n in range(25)
+        )
+    )
+    for arguments in (
+        ("cancel", "--queue=mail", "--dry-run"),
+        ("reprioritise", "--priority=3", "--owner=ada", "--yes"),
+        ("move", "--to=letters", "--owner=ada", "--state=scheduled", "--yes", "--json"),
+        ("cancel", "--queue=letters", "--due-before", AHEAD.isoformat(), "--yes"),
+        ("cancel", "--all", "--yes"),
+        ("retry", "--queue=letters", "--yes"),
+        ("run", "--queue=letters", "--yes"),
+        ("run", "--yes"),
+        ("run", "--state=failed", "--yes"),
+        ("run", "--queue=mail", "--cursor=nonsense", "--yes"),
+    ):
+        places.same("jobs", *arguments)
+    found = places.same("jobs", "list", "--json").json["items"]
+    assert {(job["queue"], job["priority"], job["state"]) for job in found} == {
+        ("letters", 3, "scheduled")
+    }
+
+
 def test_queues_are_seen_and_changed_alike(places: Places) -> None:
     places.prepare(history)
     for arguments in (

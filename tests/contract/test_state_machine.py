@@ -18,7 +18,8 @@ from hypothesis.stateful import (
 )
 
 from oncue.clock import FakeClock
-from oncue.core.job import Claimed, Diagnostic, JobFilter, Lapse, NewJob, Operation
+from oncue.core.bulk import BulkChange, BulkVerb
+from oncue.core.job import Claimed, Diagnostic, JobFilter, Lapse, NewJob, Operation, Position
 from oncue.core.lifecycle import Verb
 from oncue.core.moment import to_datetime
 from oncue.core.queue import Queue
@@ -191,6 +192,41 @@ class Comparison(RuleBasedStateMachine):
         job_id = self.known[pick % len(self.known)]
         self.both(lambda store: getattr(store, change)([job_id], self.now))
 
+    @rule(
+        verb=st.sampled_from(list(BulkVerb)),
+        queue=st.sampled_from([None, WORK, FEW, DELIVER]),
+        key=st.sampled_from([None, None, "k"]),
+        to=st.sampled_from([WORK, FEW, SLOW]),
+        priority=st.sampled_from([0, 5]),
+        running=st.booleans(),
+        meanwhile=st.booleans(),
+    )
+    def change_all(
+        self,
+        verb: BulkVerb,
+        queue: Queue | None,
+        key: str | None,
+        to: Queue,
+        priority: int,
+        running: bool,
+        meanwhile: bool,
+    ) -> None:
+        if verb is BulkVerb.REPRIORITISE and queue in (None, DELIVER):
+            queue = WORK  # what arrives behind an open range may show either state
+        change = BulkChange(
+            verb,
+            self.now,
+            running and verb is BulkVerb.CANCEL,
+            to.name if verb is BulkVerb.MOVE else None,
+            priority if verb is BulkVerb.REPRIORITISE else None,
+        )
+        wanted = JobFilter(queue=None if queue is None else queue.name, key=key)
+        found = self.both(found_all, change, wanted)
+        if meanwhile:
+            self.claims += self.both(lambda store: store.claim((WORK,), "ada", 2, self.now))
+            self._expire_all()
+        self.both(lambda store: store.change_all(change, wanted, found, self.now))
+
     @rule(paused=st.booleans(), queue=st.sampled_from([WORK, DELIVER, FEW]))
     def pause(self, paused: bool, queue: Queue) -> None:
         self.both(lambda store: store.set_paused(queue.name, paused))
@@ -351,6 +387,18 @@ class Comparison(RuleBasedStateMachine):
         self.both(lambda store: [queue for queue in store.queues() if queue.name in names])
         for name in names:
             self.both(counts, name)
+
+
+def found_all(store: Store, change: BulkChange, wanted: JobFilter) -> list[str]:
+    """All that is found, however short the pages are."""
+    ids: list[str] = []
+    after: Position | None = None
+    while True:
+        page = store.find_all(change, wanted, after, 2)
+        ids += page.ids
+        if page.next is None:
+            return ids
+        after = page.next
 
 
 def history(store: Store, job_id: str) -> object:

@@ -25,6 +25,8 @@ from oncue.api.formats import DURATION_PATTERN
 from oncue.api.openapi import document
 from oncue.api.operations import OPERATIONS
 from oncue.core.access import Scope
+from oncue.core.bulk import BulkCursor
+from oncue.core.job import Position
 from tests.http.server import Server, running_server
 
 EXAMPLES = 10  # for each operation, beside those that schemathesis derives from each bound
@@ -52,9 +54,6 @@ schemathesis.openapi.format(
 schemathesis.openapi.format(
     "oncue-timezone", st.sampled_from(["UTC", "Europe/Paris", "America/Port-au-Prince"])
 )
-schemathesis.openapi.format(
-    "oncue-resource", st.from_regex(r"[ -.0-~ü]{1,40}", fullmatch=True).filter(lambda r: r != "..")
-)
 schemathesis.openapi.format("printable", st.text(min_size=1, max_size=200).filter(str.isprintable))
 schemathesis.openapi.format(
     "cursor",
@@ -68,6 +67,10 @@ schemathesis.openapi.format(
     st.datetimes(datetime(1990, 1, 1), datetime(2025, 1, 1)).map("{:%Y-%m-%d %H:%M:%S.%f}".format),
 )
 schemathesis.openapi.format("oncue-resource", st.from_regex("/?[a-z]{1,8}(/[a-z]{1,8}){0,3}/?"))
+schemathesis.openapi.format(
+    "bulk-cursor",
+    st.integers(0, 10**14).map(lambda due_at: str(BulkCursor(0, Position(due_at, "a")))),
+)
 
 schema = schemathesis.openapi.from_dict(document(OPERATIONS))
 

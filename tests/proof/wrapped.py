@@ -39,6 +39,9 @@ class WrappedStore:
         self.cancel = self._around(store.cancel)
         self.request_cancel = self._around(store.request_cancel)
         self.revive = self._around(store.revive)
+        # bulk
+        self.find_all = self._around(store.find_all)
+        self.change_all = self._around(store.change_all)
         # claims
         self.claim = self._around(store.claim)
         self.touch = self._around(store.touch)

@@ -43,8 +43,9 @@ TINY = Sizes(
     stuck=20,
     beaters=5,
     beats=2,
+    cancelled=300,
 )
-ROWS = {"W1": 5, "W2": 16, "W3": 8, "W4": 5, "W5": 10, "W6": 4, "W7": 4, "W8": 3}
+ROWS = {"W1": 5, "W2": 16, "W3": 8, "W4": 5, "W5": 10, "W6": 4, "W7": 4, "W8": 3, "W9": 5}
 
 
 @pytest.mark.parametrize("work", WORKS)

@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 import inspect
+import itertools
 from types import ModuleType
 
 import pytest
 
 import oncue
 import oncue.testing
+from oncue.stores.memory import MemoryStore
+from oncue.stores.sqlite import SqliteStore
 
 NAMES = [
     "AccessDenied",
     "Attempt",
     "Bounds",
+    "BulkOutcome",
     "ClaimLost",
     "Claimed",
     "Client",
@@ -61,6 +65,7 @@ NAMES = [
 
 METHODS = [
     "cancel",
+    "cancel_all",
     "claim",
     "close",
     "complete",
@@ -80,6 +85,7 @@ METHODS = [
     "history",
     "job",
     "jobs",
+    "move_all",
     "next_runs",
     "operation",
     "page",
@@ -93,13 +99,16 @@ METHODS = [
     "queues",
     "reclaim",
     "release",
+    "reprioritise_all",
     "reschedule",
     "resume",
     "resume_schedule",
     "retry",
+    "retry_all",
     "rule",
     "rules",
     "run",
+    "run_all",
     "run_loops",
     "schedule",
     "schedule_many",
@@ -157,3 +166,23 @@ def test_importing_oncue_brings_in_no_store_and_no_event_loop() -> None:
     run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     loaded = set(run.stdout.split())
     assert not loaded & {"apsw", "asyncio", "oncue.worker", "oncue.stores.sqlite", "oncue.testing"}
+
+
+@pytest.mark.parametrize(
+    "whole",
+    [MemoryStore, SqliteStore, oncue.Scheduler, oncue.Client],
+    ids=lambda kind: kind.__name__,
+)
+def test_the_parts_of_a_class_do_not_overwrite_each_other(whole: type) -> None:
+    """A part may only fill in what another part of it leaves open."""
+    owners: dict[str, list[type]] = {}
+    for part in whole.__mro__[1:-1]:
+        for name, value in vars(part).items():
+            if callable(value) and not name.startswith("__"):
+                owners.setdefault(name, []).append(part)
+    clashes = {
+        name: parts
+        for name, parts in owners.items()
+        if any(not issubclass(first, last) for first, last in itertools.pairwise(parts))
+    }
+    assert clashes == {}

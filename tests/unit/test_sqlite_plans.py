@@ -15,11 +15,12 @@ from oncue.stores.sqlite import SqliteStore, rows
 from oncue.stores.sqlite.statements import load
 
 NOUNS = (
-    *("jobs", "claims", "ranges", "queues", "rules", "events", "schedules", "access"),
+    *("jobs", "bulk", "claims", "ranges", "queues", "rules", "events", "schedules", "access"),
     "transfer",
 )
 NOW = FakeClock().now()
 FRAGMENTS = {"columns", "with_range", "held_columns", "lapse_columns", "not_covered"}
+FRAGMENTS |= {"uncovered", "fits", "applies"}
 HOT = [
     *(("ranges", name) for name in ("due", "after", "delivered", "delivered_gone", "range")),
     *(("claims", name) for name in ("due", "due_uncovered", "claim", "held", "touch")),
@@ -27,11 +28,14 @@ HOT = [
     *(("claims", name) for name in ("complete_all", "complete_each", "complete_all_gone")),
     *(("jobs", name) for name in ("get", "ranks", "key_holder", "digest", "amend")),
     *(("jobs", f"page_{one}") for one in ("scheduled", "taken", "final", "owner", "key")),
+    *(("bulk", f"find_{one}") for one in ("waiting", "taken", "ended", "owned", "keyed")),
+    *(("bulk", name) for name in ("cancel", "ask_to_stop", "run", "reprioritise", "move")),
+    *(("bulk", name) for name in ("keep_attempts", "revive")),
     *(("queues", name) for name in ("prunable", "forgettable", "prune", "limits")),
 ]
 OF_JOBS = [
     (noun, name)
-    for noun in ("jobs", "claims", "ranges", "queues")
+    for noun in ("jobs", "bulk", "claims", "ranges", "queues")
     for name, text in load(noun).items()
     if name not in FRAGMENTS and re.search(r"\bjobs\b", text)
 ]
@@ -99,6 +103,17 @@ def test_no_hot_statement_sorts(store: SqliteStore, noun: str, name: str) -> Non
         ("jobs", "page_key", "jobs_keyed (key=?"),
         ("jobs", "key_holder", "jobs_key (queue=? AND key=?)"),
         ("jobs", "get", "jobs_id (id=?)"),
+        ("bulk", "find_waiting", "jobs_ready (queue=? AND rank=? AND (due_at,id)>"),
+        ("bulk", "find_taken", "jobs_taken (queue=? AND (due_at,id)>"),
+        ("bulk", "find_ended", "jobs_final (queue=? AND state=? AND (due_at,id)>"),
+        ("bulk", "find_owned", "jobs_owner (owner=? AND (due_at,id)>"),
+        ("bulk", "find_keyed", "jobs_keyed (key=? AND (due_at,id)>"),
+        *(
+            ("bulk", name, "jobs_id (id=?)")
+            for name in ("cancel", "ask_to_stop", "run", "reprioritise", "movable", "revivable")
+        ),
+        ("bulk", "movable", "jobs_key (queue=? AND key=?)"),
+        ("bulk", "revivable", "jobs_key (queue=? AND key=?)"),
         ("queues", "prunable", "jobs_finished (queue=? AND finished_at"),
         ("queues", "count_live", "jobs_taken (queue=?)"),
         (

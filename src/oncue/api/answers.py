@@ -132,6 +132,18 @@ class BatchReport(Struct):
     ]
 
 
+class BulkOutcome(Struct):
+    """What a bulk verb came to, in this request."""
+
+    matched: Annotated[int, Meta(description="Jobs that fit, in a state in which it applies.")]
+    changed: Annotated[int, Meta(description="Those that were changed; none in a dry run.")]
+    key_taken: Annotated[int, Meta(description="Those left alone: another job has their key.")]
+    sample: Annotated[list[StandingJob], Meta(description="The first 20 of them, as they are now.")]
+    next_cursor: Annotated[
+        str | None, Meta(description="Send it as `cursor` to go on; null: that was all.")
+    ]
+
+
 class ClaimedJob(Job, kw_only=True):
     """A job in the hands of a worker."""
 

@@ -10,7 +10,7 @@ from typing import Any
 import msgspec
 
 from oncue import __version__
-from oncue.api import agenda, answers, formats, schedule_shapes, shapes
+from oncue.api import agenda, answers, bulk_shapes, formats, schedule_shapes, shapes
 from oncue.api.description import ABOUT
 from oncue.api.description.about import NONE, About, Answered, Parameter, Sent
 from oncue.api.description.problems import REFUSALS, statuses
@@ -109,7 +109,12 @@ class _Schemas:
 
     def components(self) -> dict[str, Any]:
         named = {**self._named, "Json": formats.PLAIN_JSON, "IsoDuration": formats.ISO_DURATION}
-        described = {**shapes.RULES, **agenda.RULES, **schedule_shapes.RULES}
+        described = {
+            **shapes.RULES,
+            **bulk_shapes.RULES,
+            **agenda.RULES,
+            **schedule_shapes.RULES,
+        }
         for shape, rules in described.items():
             if (schema := named.get(shape.__name__)) is not None:
                 both = {**schema["properties"], **rules.get("properties", {})}

@@ -2,11 +2,24 @@
 
 from __future__ import annotations
 
-from oncue.api import agenda, batch, jobs, manual, queues, rules, schedules, tasks, upkeep, work
+from oncue.api import (
+    agenda,
+    batch,
+    bulk,
+    jobs,
+    manual,
+    queues,
+    rules,
+    schedules,
+    tasks,
+    upkeep,
+    work,
+)
 
 OPERATIONS = [
     *jobs.OPERATIONS,
     *batch.OPERATIONS,
+    *bulk.OPERATIONS,
     *work.OPERATIONS,
     *queues.OPERATIONS,
     *rules.OPERATIONS,

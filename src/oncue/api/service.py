@@ -53,6 +53,8 @@ class Service:
         self._readers = ThreadPoolExecutor(READERS, "oncue-http-reader")
         # One thread: batches take turns block by block, and leave the interpreter to the loop.
         self._intake = ThreadPoolExecutor(1, "oncue-http-intake")
+        # One thread: bulk verbs take turns, so that all of them leave as much room as one.
+        self._bulk = ThreadPoolExecutor(1, "oncue-http-bulk")
 
     async def read(self, method: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
         """Run what only reads, off the loop's thread."""
@@ -63,6 +65,11 @@ class Service:
         """Run what takes in a block of many jobs, off the loop's thread, in turn with others."""
         call = partial(method, *args, **kwargs)
         return await asyncio.get_running_loop().run_in_executor(self._intake, call)
+
+    async def change(self, method: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
+        """Run what changes very many jobs, off the loop's thread, in turn with others."""
+        call = partial(method, *args, **kwargs)
+        return await asyncio.get_running_loop().run_in_executor(self._bulk, call)
 
     async def publish(self, members: Members) -> Answer:
         """Publish an event or a list, together with those of other requests."""
@@ -78,6 +85,7 @@ class Service:
         self._publishing.close()
         self._readers.shutdown()
         self._intake.shutdown()
+        self._bulk.shutdown()
 
     async def __call__(self, scope: MutableMapping[str, Any], receive: Receive, send: Send) -> None:
         if scope["type"] != "http":

@@ -13,6 +13,7 @@ from typing import Any
 
 import oncue.aio  # noqa: F401
 from oncue.bench import (
+    cancelling,
     http_load,
     product,
     publishing,
@@ -58,6 +59,7 @@ MEASUREMENTS: dict[str, Callable[..., Figures]] = {
             reclaim_load.beats,
             reclaim_load.raw_beats,
         ),
+        cancelling: (cancelling.bare, cancelling.by_filter, cancelling.meanwhile),
         seeds: (seeds.seed,),
         publishing: (publishing.in_lists, publishing.one_by_one, publishing.seed_rules),
         recurring: (recurring.seed_schedules, recurring.occurrences),

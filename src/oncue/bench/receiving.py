@@ -71,7 +71,7 @@ def on_time(
         busy, began = process_time(), perf_counter()
         never.wait(idle_seconds)
         idle_cpu = (process_time() - busy) / (perf_counter() - began)
-        _schedule_elsewhere(path, count, over_seconds, lead_seconds)
+        schedule_elsewhere(path, count, over_seconds, lead_seconds)
         if not arrivals.complete.wait(lead_seconds + over_seconds + PATIENCE_SECONDS):
             raise TimeoutError(f"{len(arrivals.lateness_ms)} of {count} arrived")
     return {"lateness_ms": arrivals.lateness_ms, "idle_cpu_percent": 100 * idle_cpu}
@@ -104,7 +104,8 @@ def _handler(cue: Scheduler, arrivals: _Arrivals) -> Iterator[None]:
     thread.join()
 
 
-def _schedule_elsewhere(path: str, count: int, over_seconds: float, lead_seconds: float) -> None:
+def schedule_elsewhere(path: str, count: int, over_seconds: float, lead_seconds: float) -> None:
+    """`schedule_ahead` in a process of its own, to its end."""
     own = {"path": path, "count": count, "over_seconds": over_seconds, "lead_seconds": lead_seconds}
     arguments = ["receiving.schedule_ahead", json.dumps(own)]
     subprocess.run(

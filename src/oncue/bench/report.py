@@ -13,7 +13,7 @@ class Row:
     """One goal and what came of it."""
 
     work: str
-    """W1 … W8."""
+    """W1, W2, …"""
     title: str
     unit: str
     """Of `product` and `beside`: a rate such as `jobs/s`, `ms`, `µs`, `MiB` or `%`."""

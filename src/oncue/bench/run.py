@@ -8,6 +8,7 @@ from dataclasses import asdict
 from time import perf_counter
 
 from oncue.bench import (
+    bulk,
     bursts,
     creating,
     events,
@@ -32,6 +33,7 @@ WORKS: dict[str, Callable[[Ground], Iterator[Row]]] = {
     "W6": events.rows,
     "W7": schedules.rows,
     "W8": reclaiming.rows,
+    "W9": bulk.rows,
 }
 
 

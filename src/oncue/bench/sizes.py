@@ -57,6 +57,8 @@ class Sizes:
     beaters: int = 1_000
     """W8: workers that send so many heartbeats each."""
     beats: int = 10
+    cancelled: int = 1_000_000
+    """W9: jobs cancelled by a filter."""
 
 
 DEFAULT = Sizes()
@@ -83,4 +85,5 @@ QUICK = Sizes(
     schedules=(1_000, 10_000),
     stuck=2_000,
     beats=5,
+    cancelled=100_000,
 )

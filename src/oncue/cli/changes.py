@@ -1,16 +1,16 @@
-"""`oncue jobs cancel`, `run` and `retry`: change jobs by their ids."""
+"""`oncue jobs cancel`, `run`, `retry`, `move`, `reprioritise`: by ids; by a filter see `bulk`."""
 
 from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from oncue import wire
-from oncue.cli import output
+from oncue.cli import bulk, output
 from oncue.cli.app import EXIT_FAILED, App, common, examples, exit_code
 from oncue.cli.place import require_file
 from oncue.core.errors import (
@@ -41,25 +41,45 @@ class Verdict:
     error: OncueError | None = None
 
 
+_YES = click.option("--yes", "-y", is_flag=True, help="Do not ask.")
+_DRY_RUN = click.option(
+    "--dry-run", "-n", is_flag=True, help="Say what would happen, change nothing."
+)
+
+
 def _ids_and_consent(command: Callable[..., None]) -> Callable[..., None]:
     for decorate in (
         click.pass_obj,
         common,
-        click.option("--yes", "-y", is_flag=True, help="Do not ask when several jobs are named."),
-        click.option("--dry-run", "-n", is_flag=True, help="Say what would happen, change nothing"),
-        click.argument("job_ids", metavar="ID...", nargs=-1, required=True),
+        _YES,
+        _DRY_RUN,
+        bulk.filters,
+        click.argument("job_ids", metavar="[ID...]", nargs=-1),
     ):
         command = decorate(command)
     return command
 
 
 @click.command(
-    help=examples("oncue jobs cancel ID", "oncue jobs cancel --running ID ID ID --yes")
-    + "\n\nEnd scheduled jobs: they will not be delivered."
+    help=examples(
+        "oncue jobs cancel ID",
+        "oncue jobs cancel --running ID ID ID --yes",
+        "oncue jobs cancel --queue mail --owner ada --dry-run",
+    )
+    + "\n\nEnd scheduled jobs: they will not be delivered. Those named by ID, or all that fit a "
+    "filter."
 )
 @click.option("--running", is_flag=True, help="Ask jobs that are taken to stop.")
 @_ids_and_consent
-def cancel(app: App, job_ids: Sequence[str], running: bool, dry_run: bool, yes: bool) -> None:
+def cancel(
+    app: App, job_ids: tuple[str, ...], running: bool, dry_run: bool, yes: bool, **given: Any
+) -> None:
+    if bulk.is_meant(job_ids, given):
+        done = "cancelled or asked to stop" if running else "cancelled"
+        how = {"running": running}
+        bulk.carry_out(app, bulk.Command("cancel", done, given, dry_run, yes, how))
+        return
+
     def apply(cue: Scheduler | Client, job_id: str) -> Job:
         try:
             return cue.cancel(job_id, running=running)
@@ -85,11 +105,18 @@ def _with_hint(error: IllegalState, running: bool) -> IllegalState:
 
 
 @click.command(
-    help=examples("oncue jobs run ID", "oncue jobs run --dry-run ID ID")
-    + "\n\nMake scheduled jobs due now."
+    help=examples(
+        "oncue jobs run ID", "oncue jobs run --dry-run ID ID", "oncue jobs run --queue mail --yes"
+    )
+    + "\n\nMake scheduled jobs due now: those named by ID, or all that fit a filter. Due ones keep "
+    "their place in the line."
 )
 @_ids_and_consent
-def run(app: App, job_ids: Sequence[str], dry_run: bool, yes: bool) -> None:
+def run(app: App, job_ids: tuple[str, ...], dry_run: bool, yes: bool, **given: Any) -> None:
+    if bulk.is_meant(job_ids, given):
+        bulk.carry_out(app, bulk.Command("run", "made due now", given, dry_run, yes))
+        return
+
     def foresee(_: Scheduler | Client, job: Job) -> str:
         if not allows(job.state, Verb.AMEND):
             raise IllegalState(f"cannot run job {job.id}: it is {job.state}.", job.state)
@@ -99,12 +126,20 @@ def run(app: App, job_ids: Sequence[str], dry_run: bool, yes: bool) -> None:
 
 
 @click.command(
-    help=examples("oncue jobs retry ID", "oncue jobs retry ID ID ID --yes")
-    + "\n\nMake failed or cancelled jobs due again, now. Finished operations are kept, and all "
-    "attempts are allowed anew."
+    help=examples(
+        "oncue jobs retry ID",
+        "oncue jobs retry ID ID ID --yes",
+        "oncue jobs retry --queue mail --state failed",
+    )
+    + "\n\nMake failed or cancelled jobs due again, now: those named by ID, or all that fit a "
+    "filter. Finished operations are kept, and all attempts are allowed anew."
 )
 @_ids_and_consent
-def retry(app: App, job_ids: Sequence[str], dry_run: bool, yes: bool) -> None:
+def retry(app: App, job_ids: tuple[str, ...], dry_run: bool, yes: bool, **given: Any) -> None:
+    if bulk.is_meant(job_ids, given):
+        bulk.carry_out(app, bulk.Command("retry", "made due again", given, dry_run, yes))
+        return
+
     def foresee(cue: Scheduler | Client, job: Job) -> str:
         if not allows(job.state, Verb.REVIVE):
             raise IllegalState(f"cannot retry job {job.id}: it is {job.state}.", job.state)
@@ -114,6 +149,50 @@ def retry(app: App, job_ids: Sequence[str], dry_run: bool, yes: bool) -> None:
         return "be due again now"
 
     _carry_out(app, "retry", job_ids, dry_run, yes, lambda cue, job_id: cue.retry(job_id), foresee)
+
+
+@click.command(
+    help=examples("oncue jobs move --queue mail --owner ada --to letters --dry-run")
+    + "\n\nGive all scheduled jobs that fit a filter to another queue, whose settings then hold "
+    "for them. A job whose key is taken there stays."
+)
+@click.option("--to", metavar="QUEUE", required=True, help="Where they go.")
+@bulk.filters
+@_DRY_RUN
+@_YES
+@common
+@click.pass_obj
+def move(app: App, /, to: str, dry_run: bool, yes: bool, **given: Any) -> None:
+    bulk.require_filter(given)
+    bulk.carry_out(app, bulk.Command("move", f"moved to {to}", given, dry_run, yes, {"to": to}))
+
+
+@click.command(
+    help=examples(
+        "oncue jobs reprioritise --priority 9 ID",
+        "oncue jobs reprioritise --priority 0 --queue mail --owner ada",
+    )
+    + "\n\nGive scheduled jobs another priority: those named by ID, or all that fit a filter."
+)
+@click.option("--priority", type=int, metavar="0-9", required=True, help="Higher goes first.")
+@_ids_and_consent
+def reprioritise(
+    app: App, job_ids: tuple[str, ...], priority: int, dry_run: bool, yes: bool, **given: Any
+) -> None:
+    if bulk.is_meant(job_ids, given):
+        done, how = f"given priority {priority}", {"priority": priority}
+        bulk.carry_out(app, bulk.Command("reprioritise", done, given, dry_run, yes, how))
+        return
+
+    def apply(cue: Scheduler | Client, job_id: str) -> Job:
+        return cue.reschedule(job_id, priority=priority)
+
+    def foresee(_: Scheduler | Client, job: Job) -> str:
+        if not allows(job.state, Verb.AMEND):
+            raise IllegalState(f"cannot reprioritise job {job.id}: it is {job.state}.", job.state)
+        return f"have priority {priority}"
+
+    _carry_out(app, "reprioritise", job_ids, dry_run, yes, apply, foresee)
 
 
 def _holder_of_key(cue: Scheduler | Client, job: Job) -> str | None:

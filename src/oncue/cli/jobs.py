@@ -1,4 +1,4 @@
-"""`oncue jobs`: add, list, show, explain here; cancel, run, retry in `changes`, load in `load`."""
+"""`oncue jobs`: add, list, show, explain here; what changes them in `changes`, load in `load`."""
 
 from __future__ import annotations
 
@@ -32,6 +32,8 @@ READ_LIMIT = 2 * payloads.LIMIT_BYTES  # spaces and escapes do not count
         "cancel": "oncue.cli.changes:cancel",
         "run": "oncue.cli.changes:run",
         "retry": "oncue.cli.changes:retry",
+        "move": "oncue.cli.changes:move",
+        "reprioritise": "oncue.cli.changes:reprioritise",
         "load": "oncue.cli.load:load",
     },
     help="Look at jobs and change them.\n\n"

@@ -125,10 +125,15 @@ def _print(app: App, view: View) -> None:
     if not page.items:
         output.note("There are no such jobs." if view != _EVERYTHING else "There are no jobs.")
     else:
-        now = app.cue.clock.now()
-        output.table(*_table(_attempts(app.cue), page.items, now, output.table_width()))
+        draw(app, page.items)
     if page.next is not None:
         output.note(f"There are more; go on with --cursor {page.next}")
+
+
+def draw(app: App, items: list[Job]) -> None:
+    """Jobs as a table."""
+    now = app.cue.clock.now()
+    output.table(*_table(_attempts(app.cue), items, now, output.table_width()))
 
 
 _EVERYTHING = View(JobFilter(), None, LIMIT)

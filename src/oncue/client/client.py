@@ -15,6 +15,7 @@ from oncue import payload as payloads
 from oncue.client import reading
 from oncue.client.address import address_of, bearer_of
 from oncue.client.asking import encode, moment_text, read, seconds_of
+from oncue.client.changing import RemoteChanges
 from oncue.client.connection import AnswerLost, Connection, Request, path, query
 from oncue.client.reading import RemotePage
 from oncue.client.reclaiming import RemoteReclaiming
@@ -43,7 +44,14 @@ _TAKEN_OR_DONE = LIVE | {State.SUCCEEDED}
 F = TypeVar("F", bound=Callable[..., Any])
 
 
-class Client(RemoteStoring, RemoteReporting, RemoteReclaiming, RemoteRules, RemoteSchedules):
+class Client(
+    RemoteStoring,
+    RemoteReporting,
+    RemoteReclaiming,
+    RemoteRules,
+    RemoteSchedules,
+    RemoteChanges,
+):
     """Schedules and does work at a server (`oncue serve`), with the methods of a `Scheduler`.
 
     `token` is an API token; without one, `ONCUE_TOKEN` is used if it is set. `timeout_seconds`

@@ -128,6 +128,14 @@ class TallyBody(msgspec.Struct):
     ids: list[str | None] = []
 
 
+class BulkBody(msgspec.Struct):
+    matched: int
+    changed: int
+    sample: list[JobBody]
+    key_taken: int = 0
+    next_cursor: str | None = None
+
+
 @dataclass(frozen=True, slots=True)
 class RemotePage:
     """One page of jobs. `next` is where the next one begins, in the server's own words."""

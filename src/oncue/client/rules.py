@@ -69,10 +69,10 @@ class RemoteRules(Asking):
         try:
             self.connection.ask(request)
         except AnswerLost:  # a second request would be refused because of the first
-            if self._is_there(name):
+            if self._rule_is_there(name):
                 self.connection.ask(request)
 
-    def _is_there(self, name: str) -> bool:
+    def _rule_is_there(self, name: str) -> bool:
         try:
             self.rule(name)
         except NotFound:

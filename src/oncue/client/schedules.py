@@ -143,7 +143,7 @@ class RemoteSchedules(Asking):
         try:
             self.connection.ask(request)
         except AnswerLost:  # if it was carried out, a second request would be refused
-            if self._is_there(name):
+            if self._schedule_is_there(name):
                 self.connection.ask(request)
 
     def pause_schedule(self, name: str) -> Schedule:
@@ -175,7 +175,7 @@ class RemoteSchedules(Asking):
         body = self._ask(Request("POST", place, _sent(members)), DifferenceBody)
         return Difference(_runs(body.removed), _runs(body.added), _runs(body.kept))
 
-    def _is_there(self, name: str) -> bool:
+    def _schedule_is_there(self, name: str) -> bool:
         try:
             return self.schedule_named(name).name == name
         except NotFound:

@@ -28,7 +28,7 @@ LIVE = frozenset({State.DISPATCHED, State.EXECUTING})
 class Verb(StrEnum):
     """What can happen to a job. Each is one compare-and-set in the store."""
 
-    AMEND = "amend"  # reschedule, reprioritise, new payload, run now
+    AMEND = "amend"  # reschedule, reprioritise, new payload, run now, another queue
     CLAIM = "claim"
     START = "start"  # start, heartbeat and progress of operations
     COMPLETE = "complete"

@@ -8,6 +8,7 @@ from typing import Any, Protocol, TypeVar
 
 from oncue.core.moment import Moment
 from oncue.ports.access import TokenStore
+from oncue.ports.bulk import BulkStore
 from oncue.ports.claims import ClaimStore
 from oncue.ports.clock import Clock
 from oncue.ports.events import EventStore
@@ -27,6 +28,7 @@ queue None means: something changed elsewhere, look at everything."""
 
 class Store(
     JobStore,
+    BulkStore,
     ClaimStore,
     QueueStore,
     RuleStore,

@@ -3,11 +3,22 @@
 
 from __future__ import annotations
 
-from oncue.api.description import agenda, jobs, queues, rules, schedules, tasks, upkeep, work
+from oncue.api.description import (
+    agenda,
+    bulk,
+    jobs,
+    queues,
+    rules,
+    schedules,
+    tasks,
+    upkeep,
+    work,
+)
 from oncue.api.description.about import About
 
 ABOUT: dict[tuple[str, str], About] = {
     **jobs.ABOUT,
+    **bulk.ABOUT,
     **work.ABOUT,
     **queues.ABOUT,
     **rules.ABOUT,

@@ -61,11 +61,11 @@ class MemoryJobs(Shelves):
             matching = (
                 record
                 for record in self._records.values()
-                if _matches(record, wanted) and (after is None or _position(record) > after)
+                if matches(record, wanted) and (after is None or position_of(record) > after)
             )
-            found = nsmallest(limit + 1, matching, key=_position)
+            found = nsmallest(limit + 1, matching, key=position_of)
             items = [record.as_job() for record in found[:limit]]
-            return Page(items, _position(found[limit - 1]) if len(found) > limit else None)
+            return Page(items, position_of(found[limit - 1]) if len(found) > limit else None)
 
     def amend(self, job_ids: Sequence[str], amendment: Amendment, now: Moment) -> list[Change]:
         with self._writing():
@@ -144,11 +144,11 @@ class MemoryJobs(Shelves):
         return Change(record.as_job())
 
 
-def _position(record: Record) -> Position:
+def position_of(record: Record) -> Position:
     return Position(record.due_at, record.id)
 
 
-def _matches(record: Record, wanted: JobFilter) -> bool:
+def matches(record: Record, wanted: JobFilter) -> bool:
     """Windows of due time are half open, [due_after, due_before): neighbours share nothing."""
     return (
         not record.hidden

@@ -26,11 +26,11 @@ class MemoryRules(Rulebook):
                 known = self._rules[rule.name] = RuleRecord(created, waits)
             else:
                 self._unindex(known)
-                self._change(known, rule, now)
+                self._replace_rule(known, rule, now)
             self._index(known)
             return known.rule
 
-    def _change(self, record: RuleRecord, rule: Rule, now: Moment) -> None:
+    def _replace_rule(self, record: RuleRecord, rule: Rule, now: Moment) -> None:
         kept = {wait.dependency.identity: wait for wait in record.waits}
         record.waits = [
             kept.get(dependency.identity) or Wait(dependency) for dependency in rule.dependencies

@@ -11,9 +11,9 @@ from oncue.clock import SystemClock
 from oncue.ports.clock import Clock
 from oncue.ports.store import Listener
 from oncue.stores.memory.access import MemoryAccess
+from oncue.stores.memory.bulk import MemoryBulk
 from oncue.stores.memory.endings import MemoryEndings
 from oncue.stores.memory.events import MemoryEvents
-from oncue.stores.memory.jobs import MemoryJobs
 from oncue.stores.memory.queues import MemoryQueues
 from oncue.stores.memory.ranges import MemoryRanges
 from oncue.stores.memory.rules import MemoryRules
@@ -24,7 +24,7 @@ T = TypeVar("T")
 
 
 class MemoryStore(
-    MemoryJobs,
+    MemoryBulk,
     MemoryEndings,
     MemoryRanges,
     MemoryQueues,

@@ -13,6 +13,7 @@ from oncue.clock import SystemClock
 from oncue.ports.clock import Clock
 from oncue.ports.store import Listener
 from oncue.stores.sqlite.access import AccessTokens
+from oncue.stores.sqlite.bulk import Bulk
 from oncue.stores.sqlite.claims import Claims
 from oncue.stores.sqlite.connection import file_system, pragma
 from oncue.stores.sqlite.database import WATCH_SECONDS, Database
@@ -30,7 +31,7 @@ T = TypeVar("T")
 
 
 class SqliteStore(
-    Jobs, Claims, Reclaims, Ranges, Queues, Rules, Events, Schedules, Transfer, AccessTokens
+    Jobs, Bulk, Claims, Reclaims, Ranges, Queues, Rules, Events, Schedules, Transfer, AccessTokens
 ):
     """`oncue.ports.store.Store` on one file. Its clock is the one it was given: on a single machine
     every process reads the same."""

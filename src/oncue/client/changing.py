@@ -1,0 +1,64 @@
+"""Bulk verbs at a server: asked for part by part, until it says that that was all."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from typing import Any
+
+from oncue.bulk import BulkOptions, BulkVerbs, order_of
+from oncue.client import reading
+from oncue.client.asking import Asking, encode
+from oncue.client.connection import Request, path
+from oncue.core.bulk import SAMPLE, BulkOrder, BulkOutcome, BulkVerb
+from oncue.core.job import JobFilter
+from oncue.core.moment import render
+from oncue.ports.clock import Clock
+
+
+class RemoteChanges(Asking, BulkVerbs):
+    clock: Clock
+
+    def _carry_out(self, verb: BulkVerb, options: BulkOptions, **how: Any) -> BulkOutcome:
+        order = order_of(verb, options, self.clock.now(), **how)
+        everything = options.get("everything", False)
+        monotonic, progress = self.clock.monotonic, options.get("progress")
+        ends = None if order.seconds is None else monotonic() + order.seconds
+        outcome = BulkOutcome(next_cursor=options.get("cursor"))
+        while True:
+            self._part(order, how, everything, outcome)
+            if progress is not None:
+                progress(outcome)
+            over = ends is not None and monotonic() >= ends
+            if outcome.next_cursor is None or outcome.matched == order.limit or over:
+                return outcome
+
+    def _part(
+        self, order: BulkOrder, how: dict[str, Any], everything: bool, outcome: BulkOutcome
+    ) -> None:
+        members = {
+            "filter": _told(order.wanted),
+            "everything": everything,
+            "dry_run": order.dry_run,
+            "limit": None if order.limit is None else order.limit - outcome.matched,
+            "cursor": outcome.next_cursor,
+            **how,
+        }
+        verb = order.change.verb
+        # A job that was retried and has failed since would be retried again; with the others,
+        # what was done once is found done.
+        repeatable = order.dry_run or verb is not BulkVerb.RETRY
+        request = Request("POST", path("jobs", verb), encode(members), repeatable=repeatable)
+        body = self._ask(request, reading.BulkBody)
+        outcome.matched += body.matched
+        outcome.changed += body.changed
+        outcome.key_taken += body.key_taken
+        outcome.sample += [reading.job(one) for one in body.sample[: SAMPLE - len(outcome.sample)]]
+        outcome.next_cursor = body.next_cursor
+
+
+def _told(wanted: JobFilter) -> dict[str, Any]:
+    told = {name: value for name, value in asdict(wanted).items() if value is not None}
+    for name in ("due_after", "due_before"):
+        if name in told:
+            told[name] = render(told[name])
+    return told

@@ -1,0 +1,137 @@
+"""Bulk verbs: one change for all jobs that fit a filter."""
+
+from __future__ import annotations
+
+from base64 import urlsafe_b64decode, urlsafe_b64encode
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import NamedTuple
+
+from oncue.core.errors import InvalidInput
+from oncue.core.job import Job, JobFilter, Position
+from oncue.core.lifecycle import LIVE, State, Verb, allows
+from oncue.core.moment import Moment
+
+SAMPLE = 20  # jobs that an outcome shows
+FILTERS = ("queue", "state", "owner", "key", "due_after", "due_before")
+
+
+class BulkVerb(StrEnum):
+    """What can be done to all jobs that fit a filter."""
+
+    CANCEL = "cancel"
+    RUN = "run"
+    RETRY = "retry"
+    MOVE = "move"
+    REPRIORITISE = "reprioritise"
+
+
+_BY_LIFECYCLE = {
+    BulkVerb.CANCEL: Verb.CANCEL,
+    BulkVerb.RUN: Verb.AMEND,
+    BulkVerb.RETRY: Verb.REVIVE,
+    BulkVerb.MOVE: Verb.AMEND,
+    BulkVerb.REPRIORITISE: Verb.AMEND,
+}
+
+
+@dataclass(frozen=True, slots=True)
+class BulkChange:
+    """What is to become of each of them."""
+
+    verb: BulkVerb
+    begun_at: Moment
+    """When it was first asked for. What finished later is not retried: a job that fails at once
+    would be retried for ever."""
+    running: bool = False
+    """With CANCEL: ask taken jobs to stop."""
+    queue: str | None = None
+    """With MOVE: where to."""
+    priority: int | None = None
+    """With REPRIORITISE."""
+
+    @property
+    def states(self) -> frozenset[State]:
+        """The states in which a job can be changed so."""
+        states = {state for state in State if allows(state, _BY_LIFECYCLE[self.verb])}
+        return frozenset(states | LIVE) if self.running else frozenset(states)
+
+
+class BulkCursor(NamedTuple):
+    """Where a bulk verb goes on: the change it began as, and the last job it looked at."""
+
+    begun_at: Moment
+    after: Position
+
+    def __str__(self) -> str:
+        told = f"{self.begun_at}.{self.after.due_at}.{self.after.id}"
+        return urlsafe_b64encode(told.encode()).decode().rstrip("=")
+
+    @classmethod
+    def read(cls, text: str) -> BulkCursor:
+        """The cursor that a text stands for."""
+        try:
+            told = urlsafe_b64decode(text + "=" * (-len(text) % 4)).decode("ascii")
+            begun_at, due_at, job_id = told.split(".")
+            if all(one.isdecimal() and len(one) <= 15 for one in (begun_at, due_at)):
+                return cls(int(begun_at), Position(int(due_at), job_id))
+        except ValueError:  # not base64, not ASCII, not three parts
+            pass
+        raise InvalidInput(
+            "this is not a cursor; send back the one that the part before ended with.", "/cursor"
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class BulkOrder:
+    """A bulk verb as it was asked for, checked."""
+
+    change: BulkChange
+    wanted: JobFilter
+    dry_run: bool = False
+    after: Position | None = None
+    limit: int | None = None
+    """Go no further than so many jobs that fit; None: to the end."""
+    seconds: float | None = None
+    """Begin nothing more after so long."""
+
+
+@dataclass(slots=True)
+class BulkOutcome:
+    """What a bulk verb has come to, so far or in the end."""
+
+    matched: int = 0
+    """Jobs that fit the filter in a state in which they can be changed so."""
+    changed: int = 0
+    """Those of them that were changed; none in a dry run. The others were as wanted already, were
+    taken just then, or could not keep their key."""
+    key_taken: int = 0
+    """Those whose key another unfinished job of the queue has."""
+    sample: list[Job] = field(default_factory=list)
+    """The first of them, up to twenty, as they are now."""
+    next_cursor: str | None = None
+    """What `cursor` takes to go on; None: that was all."""
+
+
+def check_order(order: BulkOrder, *, everything: bool) -> BulkOrder:
+    """The order, unless it means nothing or, by oversight, all jobs there are."""
+    wanted, change = order.wanted, order.change
+    if wanted == JobFilter() and not everything:
+        raise InvalidInput(
+            f"give at least one of {', '.join(FILTERS)}; or 'everything', to {change.verb} "
+            "whatever there is.",
+            "/filter",
+        )
+    if wanted.state is not None and wanted.state not in change.states:
+        states = " or ".join(state for state in State if state in change.states)
+        hint = " With 'running', taken ones are asked to stop." if _needs_running(order) else ""
+        raise InvalidInput(
+            f"'{change.verb}' is for jobs that are {states}; leave the state out, or name "
+            f"such a one.{hint}",
+            "/state",
+        )
+    return order
+
+
+def _needs_running(order: BulkOrder) -> bool:
+    return order.change.verb is BulkVerb.CANCEL and order.wanted.state in LIVE

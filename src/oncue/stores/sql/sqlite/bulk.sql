@@ -1,0 +1,115 @@
+-- Each `find_…` reads `limit` entries of one index and says of each whether the change applies, so that
+-- a page is bounded by what is looked at, not by what is found. The others change what fits still.
+
+-- name: uncovered
+NOT EXISTS (
+  SELECT 1 FROM ranges AS r WHERE r.queue = j.queue AND j.due_at <= r.cutoff
+    AND (j.rank, j.due_at, j.id) <= (r.through_rank, r.through_due, r.through_id))
+
+-- name: fits
+(:queue IS NULL OR j.queue = :queue) AND (:state IS NULL OR j.state = :state)
+AND (:owner IS NULL OR j.owner = :owner) AND (:key IS NULL OR j.key = :key)
+AND j.due_at >= coalesce(:due_after, j.due_at) AND j.due_at < coalesce(:due_before, j.due_at + 1)
+
+-- name: applies
+CASE j.state
+  WHEN 'scheduled' THEN :scheduled AND NOT EXISTS (
+    SELECT 1 FROM ranges AS r WHERE r.queue = j.queue AND j.due_at <= r.cutoff
+      AND (j.rank, j.due_at, j.id) <= (r.through_rank, r.through_due, r.through_id))
+  WHEN 'dispatched' THEN :dispatched
+  WHEN 'executing' THEN :executing
+  WHEN 'failed' THEN :failed AND j.finished_at <= :begun_at
+  WHEN 'cancelled' THEN :cancelled AND j.finished_at <= :begun_at
+  ELSE 0 END
+
+-- name: find_waiting
+SELECT j.id, j.due_at, {uncovered} FROM jobs AS j
+WHERE j.state = 'scheduled' AND j.queue = :queue AND j.rank = :rank
+  AND (j.due_at, j.id) > (:after_due, :after_id) AND j.due_at <= :until
+ORDER BY j.due_at, j.id LIMIT :limit;
+
+-- name: find_taken
+SELECT j.id, j.due_at, (:state IS NULL OR j.state = :state) FROM jobs AS j
+WHERE j.state IN ('dispatched', 'executing') AND j.queue = :queue
+  AND (j.due_at, j.id) > (:after_due, :after_id) AND j.due_at <= :until
+ORDER BY j.due_at, j.id LIMIT :limit;
+
+-- name: find_ended
+SELECT j.id, j.due_at, j.finished_at <= :begun_at FROM jobs AS j
+WHERE j.finished_at IS NOT NULL AND j.queue = :queue AND j.state = :ended AND j.hidden = 0
+  AND (j.due_at, j.id) > (:after_due, :after_id) AND j.due_at <= :until
+ORDER BY j.due_at, j.id LIMIT :limit;
+
+-- name: find_owned
+SELECT j.id, j.due_at, {applies} AND {fits} FROM jobs AS j
+WHERE j.owner = :owner AND j.hidden = 0
+  AND (j.due_at, j.id) > (:after_due, :after_id) AND j.due_at <= :until
+ORDER BY j.due_at, j.id LIMIT :limit;
+
+-- name: find_keyed
+SELECT j.id, j.due_at, {applies} AND {fits} FROM jobs AS j
+WHERE j.key = :key AND j.hidden = 0
+  AND (j.due_at, j.id) > (:after_due, :after_id) AND j.due_at <= :until
+ORDER BY j.due_at, j.id LIMIT :limit;
+
+-- name: cancel
+UPDATE jobs AS j SET state = 'cancelled', finished_at = :now, updated_at = :now, ahead = 0
+WHERE j.id IN carray(:ids) AND j.state = 'scheduled' AND {uncovered} AND {fits};
+
+-- name: ask_to_stop
+UPDATE jobs AS j SET cancel_requested = 1
+WHERE j.id IN carray(:ids) AND j.state IN ('dispatched', 'executing') AND j.cancel_requested = 0
+  AND {fits};
+
+-- name: run
+UPDATE jobs AS j SET due_at = :now, updated_at = :now
+WHERE j.id IN carray(:ids) AND j.state = 'scheduled' AND j.due_at > :now AND {uncovered} AND {fits};
+
+-- name: reprioritise
+UPDATE jobs AS j SET priority = :priority, updated_at = :now
+WHERE j.id IN carray(:ids) AND j.state = 'scheduled' AND j.priority <> :priority AND {uncovered}
+  AND {fits};
+
+-- name: queues_of
+SELECT DISTINCT queue FROM jobs WHERE id IN carray(:ids);
+
+-- name: movable
+SELECT j.n, j.key, j.due_at, j.key IS NOT NULL AND EXISTS (
+    SELECT 1 FROM jobs AS k
+    WHERE k.queue = :target AND k.key = j.key AND k.finished_at IS NULL)
+FROM jobs AS j
+WHERE j.id IN carray(:ids) AND j.state = 'scheduled' AND j.queue <> :target AND {uncovered}
+  AND {fits}
+ORDER BY j.due_at, j.id;
+
+-- name: move
+UPDATE jobs SET queue = :target, updated_at = :now WHERE n IN carray(:ns);
+
+-- name: revivable
+SELECT j.n, j.key, j.queue, j.key IS NOT NULL AND EXISTS (
+    SELECT 1 FROM jobs AS k
+    WHERE k.queue = j.queue AND k.key = j.key AND k.finished_at IS NULL)
+FROM jobs AS j
+WHERE j.id IN carray(:ids) AND j.state IN ('failed', 'cancelled') AND j.hidden = 0
+  AND j.finished_at <= :begun_at AND {fits}
+ORDER BY j.due_at, j.id;
+
+-- name: keep_attempts
+INSERT INTO attempts (n, epoch, attempt, claimed_at, ended_at, worker, outcome, error)
+SELECT n, epoch, attempt, claimed_at, finished_at, worker, state, error FROM jobs
+WHERE n IN carray(:ns) AND claimed_at IS NOT NULL;
+
+-- name: trim_attempts
+DELETE FROM attempts WHERE seq IN (
+  SELECT seq FROM (
+    SELECT seq, row_number() OVER (PARTITION BY n ORDER BY seq) AS place,
+      count(*) OVER (PARTITION BY n) AS kept
+    FROM attempts WHERE n IN carray(:ns))
+  WHERE kept > 2 * :kept AND place = :kept + 1);
+
+-- name: revive
+UPDATE jobs SET state = 'scheduled', trail = 1, due_at = :now, updated_at = :now,
+  attempt_base = attempt, strikes = 0, ahead = 0, cancel_requested = 0, worker = NULL,
+  claimed_at = NULL, lease_until = NULL, overlong_at = NULL, message = NULL, percent = NULL,
+  result = NULL, error = NULL, finished_at = NULL, expires_at = NULL
+WHERE n IN carray(:ns);

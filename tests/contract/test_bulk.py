@@ -1,0 +1,480 @@
+"""Bulk verbs: all jobs that fit a filter, page by page, each by compare-and-set."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from oncue.core.bulk import BulkChange, BulkVerb
+from oncue.core.job import JobFilter, Position
+from oncue.core.lifecycle import FINAL, State
+from oncue.core.queue import Queue
+from oncue.ports.bulk import BulkDone
+from oncue.ports.claims import Touched
+
+from .desk import DELIVERY, LEASE, Desk, at, ids, together
+
+CANCEL, RUN, RETRY = BulkVerb.CANCEL, BulkVerb.RUN, BulkVerb.RETRY
+MOVE, REPRIORITISE = BulkVerb.MOVE, BulkVerb.REPRIORITISE
+
+
+class Bulk:
+    """A bulk verb over one filter, from the moment at which it is made."""
+
+    def __init__(self, desk: Desk, verb: BulkVerb, wanted: JobFilter, **how: Any) -> None:
+        usual: dict[BulkVerb, dict[str, Any]] = {
+            MOVE: {"queue": "target"},
+            REPRIORITISE: {"priority": 7},
+        }
+        self.desk = desk
+        self.change = BulkChange(verb, desk.now, **{**usual.get(verb, {}), **how})
+        self.wanted = wanted
+
+    def found(self, limit: int = 100) -> list[str]:
+        """All ids, page by page."""
+        every: list[str] = []
+        after: Position | None = None
+        while True:
+            page = self.desk.store.find_all(self.change, self.wanted, after, limit)
+            assert len(page.ids) <= limit
+            every += page.ids
+            if page.next is None:
+                return every
+            assert after is None or page.next > after, "a position must move on"
+            after = page.next
+
+    def apply(self, job_ids: list[str]) -> BulkDone:
+        return self.desk.store.change_all(self.change, self.wanted, job_ids, self.desk.now)
+
+    def carry_out(self, limit: int = 100) -> BulkDone:
+        """Page by page, each changed before the next is looked for."""
+        changed = key_taken = 0
+        after: Position | None = None
+        while True:
+            page = self.desk.store.find_all(self.change, self.wanted, after, limit)
+            done = self.apply(page.ids)
+            changed, key_taken = changed + done.changed, key_taken + done.key_taken
+            if page.next is None:
+                return BulkDone(changed, key_taken)
+            after = page.next
+
+
+def bulk(desk: Desk, verb: BulkVerb, *, how: dict[str, Any] | None = None, **wanted: Any) -> Bulk:
+    return Bulk(desk, verb, JobFilter(**wanted), **(how or {}))
+
+
+# -- finding ---------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("verb", "how", "states"),
+    [
+        (CANCEL, {}, {State.SCHEDULED}),
+        (CANCEL, {"running": True}, {State.SCHEDULED, State.DISPATCHED, State.EXECUTING}),
+        (RUN, {}, {State.SCHEDULED}),
+        (RETRY, {}, {State.FAILED, State.CANCELLED}),
+        (MOVE, {}, {State.SCHEDULED}),
+        (REPRIORITISE, {}, {State.SCHEDULED}),
+    ],
+)
+@pytest.mark.parametrize("by", ["queue", "owner", "key", "nothing"])
+def test_a_verb_finds_jobs_in_the_states_in_which_it_applies(
+    desk: Desk, verb: BulkVerb, how: dict[str, Any], states: set[State], by: str
+) -> None:
+    jobs: dict[State, str] = {}
+    for state in (*FINAL, State.DISPATCHED, State.EXECUTING, State.SCHEDULED):
+        key = "k" if state in FINAL else f"k-{state}"
+        claimed = desk.take(owner="ada", key=key)
+        match state:
+            case State.SUCCEEDED:
+                desk.complete(claimed)
+            case State.FAILED:
+                desk.fail(claimed)
+            case State.CANCELLED:
+                desk.drop(claimed)
+            case State.EXECUTING:
+                desk.touch(claimed)
+            case State.SCHEDULED:
+                desk.release(claimed)
+        jobs[state] = claimed.id
+    assert {state: desk.state(job_id) for state, job_id in jobs.items()} == {s: s for s in jobs}
+    filters: dict[str, dict[str, Any]] = {
+        "queue": {"queue": "q"},
+        "owner": {"owner": "ada"},
+        "nothing": {},
+    }
+    if by != "key":
+        expected = sorted(job_id for state, job_id in jobs.items() if state in states)
+        assert bulk(desk, verb, how=how, **filters[by]).found() == expected
+    for state, job_id in jobs.items():
+        own = filters.get(by, {"key": desk.job(job_id).key})
+        expected = [job_id] if state in states else []
+        assert bulk(desk, verb, how=how, **own, state=state).found() == expected
+
+
+def test_all_filters_narrow_it_down_together(desk: Desk) -> None:
+    wanted = desk.add(queue="a", owner="ada", key="k", due_in=10)
+    desk.add(queue="b", owner="ada", key="k", due_in=10)
+    desk.add(queue="a", owner="bob", key="l", due_in=10)
+    desk.add(queue="a", owner="ada", key="m", due_in=10)
+    late = desk.add(queue="c", owner="ada", key="k", due_in=20)
+    soon, then = desk.now + 10_000, desk.now + 10_001
+    full: dict[str, Any] = {
+        "queue": "a",
+        "owner": "ada",
+        "key": "k",
+        "due_after": soon,
+        "due_before": then,
+    }
+    assert bulk(desk, CANCEL, **full, state=State.SCHEDULED).found() == [wanted]
+    assert bulk(desk, CANCEL, key="k", due_after=then).found() == [late]
+    assert bulk(desk, CANCEL, due_after=then).found() == [late]
+    assert len(bulk(desk, CANCEL, due_before=then).found()) == 4
+
+
+@pytest.mark.parametrize("limit", [1, 2, 3, 100])
+@pytest.mark.parametrize("by", [{"queue": "q"}, {"owner": "ada"}, {}])
+def test_pages_are_in_the_order_of_due_time_and_miss_nothing(
+    desk: Desk, limit: int, by: dict[str, Any]
+) -> None:
+    added = [
+        desk.add(due_in=due_in, priority=priority, owner="ada")
+        for priority in (0, 9, 3)
+        for due_in in (30, 10, 10, 20)
+    ]
+    found = bulk(desk, CANCEL, **by).found(limit)
+    assert sorted(found) == sorted(added)
+    assert found == sorted(found, key=lambda job_id: (desk.job(job_id).due_at, job_id))
+
+
+def test_nothing_is_found_where_nothing_fits(desk: Desk) -> None:
+    desk.add()
+    assert bulk(desk, CANCEL, queue="other").found() == []
+    assert bulk(desk, RETRY, queue="q").found() == []
+
+
+def test_what_is_being_delivered_is_neither_found_nor_changed(desk: Desk) -> None:
+    delivered, waiting = desk.add(queue="d"), desk.add(queue="d", due_in=60)
+    before = {verb: bulk(desk, verb, queue="d") for verb in (CANCEL, RUN, MOVE, REPRIORITISE)}
+    asking = bulk(desk, CANCEL, how={"running": True}, queue="d")
+    claim = desk.claim_range()
+    assert ids(claim.jobs) == [delivered]
+    for one in [*before.values(), asking]:
+        assert one.found() == [waiting]
+        assert one.apply([delivered]) == BulkDone(0)
+    assert bulk(desk, CANCEL, how={"running": True}, state=State.DISPATCHED).found() == []
+    assert desk.settle_range(claim)
+    assert desk.state(delivered) is State.SUCCEEDED
+
+
+# -- changing --------------------------------------------------------------------------------------
+
+
+def test_scheduled_jobs_are_cancelled_and_never_handed_over(desk: Desk) -> None:
+    added = desk.add_many(7)
+    other = desk.add(queue="other")
+    desk.clock.advance(1)
+    assert bulk(desk, CANCEL, queue="q").carry_out(limit=3) == BulkDone(7)
+    for job_id in added:
+        job = desk.job(job_id)
+        assert (job.state, job.finished_at, job.updated_at) == (
+            *(State.CANCELLED, at(desk.now)),
+            at(desk.now),
+        )
+    assert desk.claim() == []
+    assert desk.state(other) is State.SCHEDULED
+
+
+def test_taken_jobs_are_asked_to_stop_once_if_that_is_wanted(desk: Desk) -> None:
+    claimed, waiting = desk.take(), desk.add(due_in=60)
+    assert bulk(desk, CANCEL, queue="q", due_before=desk.now + 1).carry_out() == BulkDone(0)
+    asking = bulk(desk, CANCEL, how={"running": True}, queue="q")
+    assert asking.found() == [claimed.id, waiting]
+    assert asking.carry_out() == BulkDone(2)
+    assert desk.state(waiting) is State.CANCELLED
+    touched = desk.touch(claimed)
+    assert isinstance(touched, Touched)
+    assert touched.cancel_requested
+    assert asking.carry_out() == BulkDone(0)
+
+
+def test_jobs_are_made_due_now_and_due_ones_keep_their_place(desk: Desk) -> None:
+    due = desk.add()
+    desk.clock.advance(1)
+    ahead = desk.add_many(3, due_in=60)
+    running = bulk(desk, RUN, queue="q")
+    assert running.found() == [due, *ahead]
+    assert running.carry_out(limit=2) == BulkDone(3)
+    assert {desk.job(job_id).due_at for job_id in ahead} == {at(desk.now)}
+    assert desk.job(due).due_at < at(desk.now)
+    assert desk.claimed_ids() == [due, *ahead]
+
+
+def test_jobs_made_due_are_not_looked_at_again(desk: Desk) -> None:
+    desk.add_many(5, due_in=60)
+    running = bulk(desk, RUN, queue="q")
+    first = desk.store.find_all(running.change, running.wanted, None, 2)
+    assert running.apply(first.ids) == BulkDone(2)
+    rest = desk.store.find_all(running.change, running.wanted, first.next, 100)
+    assert len(rest.ids) == 3
+    assert not set(rest.ids) & set(first.ids)
+
+
+def test_failed_and_cancelled_jobs_are_due_again_as_the_single_verb_would_have_it(
+    desk: Desk,
+) -> None:
+    claimed = desk.take(max_attempts=1, expires_at=desk.now + 90_000)
+    desk.put_operation(claimed, "download", result=b"file")
+    desk.fail(claimed, "boom")
+    single = desk.take(max_attempts=1, expires_at=desk.now + 90_000)
+    desk.put_operation(single, "download", result=b"file")
+    desk.fail(single, "boom")
+    cancelled = desk.add(due_in=60)
+    desk.cancel(cancelled)
+    desk.clock.advance(10)
+    desk.revive(single.id)
+    assert bulk(desk, RETRY, queue="q").carry_out() == BulkDone(2)
+    expected = desk.job(single.id)
+    assert desk.job(claimed.id) == expected._replace(
+        id=claimed.id, created_at=desk.job(claimed.id).created_at
+    )
+    assert desk.store.history(claimed.id) == desk.store.history(single.id)
+    assert desk.claimed_ids() == sorted([claimed.id, single.id, cancelled])
+
+
+def test_an_earlier_life_is_kept_with_its_end_by_a_bulk_retry(desk: Desk) -> None:
+    claimed = desk.take()
+    desk.clock.advance(5)
+    desk.fail(claimed)
+    ended_at = at(desk.now)
+    desk.clock.advance(5)
+    bulk(desk, RETRY, queue="q").carry_out()
+    assert [(one.outcome, one.ended_at) for one in desk.attempts(claimed.id)] == [
+        ("failed", ended_at)
+    ]
+
+
+def test_of_very_many_attempts_a_bulk_retry_keeps_the_first_and_the_last(desk: Desk) -> None:
+    claimed = desk.take(max_attempts=1)
+    for _ in range(104):
+        desk.fail(claimed)
+        assert bulk(desk, RETRY, queue="q").carry_out() == BulkDone(1)
+        claimed = desk.retake(claimed.id)
+    numbers = [attempt.attempt for attempt in desk.attempts(claimed.id)]
+    assert numbers == [*range(1, 51), *range(55, 106)]
+
+
+def test_what_fails_again_meanwhile_is_not_retried_again(desk: Desk) -> None:
+    claimed = desk.take(max_attempts=1)
+    desk.fail(claimed)
+    retrying = bulk(desk, RETRY, queue="q")
+    assert retrying.carry_out() == BulkDone(1)
+    desk.clock.advance(1)
+    desk.fail(desk.retake(claimed.id))
+    assert retrying.found() == []
+    assert retrying.apply([claimed.id]) == BulkDone(0)
+    assert bulk(desk, RETRY, queue="q").carry_out() == BulkDone(1)
+
+
+def test_a_key_is_given_to_one_of_the_jobs_that_a_retry_finds(desk: Desk) -> None:
+    later, earlier = desk.add("a", key="k", due_in=2), ""
+    desk.cancel(later)
+    earlier = desk.add("b", key="k", due_in=1)
+    desk.cancel(earlier)
+    elsewhere = desk.add("c", queue="other", key="k", due_in=3)
+    desk.cancel(elsewhere)
+    assert bulk(desk, RETRY, key="k").carry_out() == BulkDone(2, key_taken=1)
+    assert desk.state(earlier) is State.SCHEDULED
+    assert desk.state(elsewhere) is State.SCHEDULED
+    assert desk.state(later) is State.CANCELLED
+    assert bulk(desk, RETRY, key="k").carry_out() == BulkDone(0, key_taken=1)
+
+
+def test_jobs_are_moved_to_another_queue_with_all_that_belongs_to_them(desk: Desk) -> None:
+    added = desk.add_many(3, priority=4, owner="ada", payload=b"1")
+    before = desk.job(added[0])
+    desk.clock.advance(1)
+    assert bulk(desk, MOVE, queue="q").carry_out(limit=2) == BulkDone(3)
+    assert desk.job(added[0]) == before._replace(queue="target", updated_at=at(desk.now))
+    assert "target" in [queue.name for queue in desk.store.queues()]
+    assert desk.claim() == []
+    assert desk.listed(queue="target") == added
+    assert desk.store.next_due(["target"]) == desk.now - 1_000
+
+
+def test_what_is_in_that_queue_already_is_found_but_not_changed(desk: Desk) -> None:
+    there, here = desk.add(queue="target", owner="ada"), desk.add(owner="ada")
+    moving = bulk(desk, MOVE, owner="ada")
+    assert moving.found() == sorted([there, here])
+    before = desk.job(there)
+    assert moving.carry_out() == BulkDone(1)
+    assert desk.job(there) == before
+
+
+def test_a_job_whose_key_is_taken_there_stays(desk: Desk) -> None:
+    desk.add(queue="target", key="k")
+    clashing, free = desk.add(key="k"), desk.add(key="l")
+    assert bulk(desk, MOVE, queue="q").carry_out() == BulkDone(1, key_taken=1)
+    assert desk.job(clashing).queue == "q"
+    assert desk.job(free).queue == "target"
+    assert desk.store.insert([desk.new(key="l")], desk.now) == {}
+    clash = desk.store.insert([desk.new(queue="target", key="l")], desk.now)[0]
+    assert (clash.kind, clash.job.id) == ("existing", free)
+
+
+def test_of_jobs_with_one_key_the_first_in_order_is_moved(desk: Desk) -> None:
+    later = desk.add("a", queue="q1", key="k", owner="ada", due_in=2)
+    earlier = desk.add("b", queue="q2", key="k", owner="ada", due_in=1)
+    assert bulk(desk, MOVE, owner="ada").carry_out() == BulkDone(1, key_taken=1)
+    assert (desk.job(earlier).queue, desk.job(later).queue) == ("target", "q1")
+
+
+def test_jobs_get_another_priority_and_go_first(desk: Desk) -> None:
+    first, second, third = desk.add(), desk.add(owner="ada"), desk.add(owner="ada", priority=7)
+    raising = bulk(desk, REPRIORITISE, owner="ada")
+    assert raising.carry_out() == BulkDone(1)
+    assert [desk.job(job_id).priority for job_id in (first, second, third)] == [0, 7, 7]
+    assert desk.claimed_ids() == [second, third, first]
+
+
+@pytest.mark.parametrize("verb", [RUN, RETRY, MOVE])
+def test_listeners_are_told_of_what_has_become_due(desk: Desk, verb: BulkVerb) -> None:
+    job_id = desk.add(due_in=60)
+    if verb is RETRY:
+        desk.cancel(job_id)
+    told: list[tuple[str | None, int]] = []
+    stop = desk.store.watch(lambda queue, due_at: told.append((queue, due_at)))
+    assert bulk(desk, verb, queue="q").carry_out() == BulkDone(1)
+    stop()
+    due_at = desk.now + 60_000 if verb is MOVE else desk.now
+    assert told == [("target" if verb is MOVE else "q", due_at)]
+
+
+@pytest.mark.parametrize("verb", list(BulkVerb))
+def test_nothing_is_changed_about_what_is_not_there(desk: Desk, verb: BulkVerb) -> None:
+    nothing = bulk(desk, verb, queue="q")
+    assert nothing.apply(["unknown"]) == BulkDone(0)
+    assert nothing.apply([]) == BulkDone(0)
+    assert desk.store.queues() == []
+
+
+# -- what happens in between -----------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("verb", [CANCEL, RUN, MOVE, REPRIORITISE])
+def test_a_job_claimed_in_between_is_not_changed(desk: Desk, verb: BulkVerb) -> None:
+    job_id, other = desk.add(), desk.add(due_in=60)
+    changing = bulk(desk, verb, queue="q")
+    found = changing.found()
+    assert found == [job_id, other]
+    desk.retake(job_id)
+    before = desk.job(job_id)
+    assert changing.apply(found) == BulkDone(1)
+    assert desk.job(job_id) == before
+
+
+def test_a_job_that_no_longer_fits_is_not_changed(desk: Desk) -> None:
+    job_id = desk.add(due_in=60)
+    window: dict[str, Any] = {"queue": "q", "due_before": desk.now + 61_000}
+    cancelling = bulk(desk, CANCEL, **window)
+    found = cancelling.found()
+    bulk(desk, MOVE, queue="q").carry_out()
+    assert cancelling.apply(found) == BulkDone(0)
+    bulk(desk, MOVE, how={"queue": "q"}, queue="target").carry_out()
+    assert cancelling.apply(found) == BulkDone(1)
+    assert desk.state(job_id) is State.CANCELLED
+
+
+def test_a_job_that_expired_in_between_stays_expired(desk: Desk) -> None:
+    job_id = desk.add(due_in=60, expires_at=desk.now + 1_000)
+    running = bulk(desk, RUN, queue="q")
+    found = running.found()
+    desk.clock.advance(1)
+    assert desk.store.expire(desk.now, 10) == 1
+    assert running.apply(found) == BulkDone(0)
+    assert desk.codes(job_id) == ["expired"]
+
+
+def test_a_job_made_due_that_expires_is_cancelled_rather_than_handed_over(desk: Desk) -> None:
+    job_id = desk.add(due_in=60, expires_at=desk.now + 1_000)
+    assert bulk(desk, RUN, queue="q").carry_out() == BulkDone(1)
+    desk.clock.advance(1)
+    assert desk.claim() == []
+    assert desk.state(job_id) is State.CANCELLED
+
+
+def test_a_retried_job_does_not_expire_at_once_again(desk: Desk) -> None:
+    job_id = desk.add(expires_at=desk.now + 1_000)
+    desk.clock.advance(1)
+    desk.store.expire(desk.now, 10)
+    assert bulk(desk, RETRY, queue="q").carry_out() == BulkDone(1)
+    assert desk.store.expire(desk.now, 10) == 0
+    assert desk.claimed_ids() == [job_id]
+
+
+def test_a_job_that_is_not_seen_any_more_is_not_retried(desk: Desk) -> None:
+    job_id = desk.add(digest=b"d")
+    desk.cancel(job_id)
+    retrying = bulk(desk, RETRY, queue="q")
+    found = retrying.found()
+    desk.clock.advance(1)
+    assert desk.store.prune("q", desk.now, desk.now, 10) == 1
+    assert retrying.found() == []
+    assert retrying.apply(found) == BulkDone(0)
+
+
+def test_a_reclaimed_job_keeps_its_place_ahead_when_it_is_moved(desk: Desk) -> None:
+    claimed = desk.take("z")
+    desk.reclaim(desk.lapse(LEASE))
+    waiting = desk.add("a", queue="target", priority=9)
+    assert bulk(desk, MOVE, queue="q").carry_out() == BulkDone(1)
+    assert desk.claimed_ids(Queue("target")) == [claimed.id]
+    assert desk.claimed_ids(Queue("target")) == [waiting]
+
+
+@pytest.mark.parametrize("round_", range(3))
+def test_a_job_is_either_cancelled_or_claimed(desk: Desk, round_: int) -> None:
+    added = desk.add_many(120)
+    cancelling = bulk(desk, CANCEL, queue="q")
+
+    def work(thread: int) -> list[str] | int:
+        if thread == 0:
+            return cancelling.carry_out(limit=5).changed
+        mine: list[str] = []
+        while claimed := desk.claimed_ids(limit=3, worker=f"worker {thread}"):
+            mine += claimed
+        return mine
+
+    changed, *shares = together(4, work)
+    claimed = [job_id for share in shares if isinstance(share, list) for job_id in share]
+    cancelled = desk.listed(state=State.CANCELLED)
+    assert sorted(claimed + cancelled) == added
+    assert changed == len(cancelled)
+
+
+@pytest.mark.parametrize("round_", range(3))
+def test_a_job_is_either_moved_or_delivered(desk: Desk, round_: int) -> None:
+    added = desk.add_many(120, queue=DELIVERY.name)
+    moving = bulk(desk, MOVE, queue=DELIVERY.name)
+    delivered: list[str] = []
+
+    def work(thread: int) -> None:
+        if thread == 0:
+            moving.carry_out(limit=5)
+            return
+        while (claim := desk.claim_range(limit=7)).jobs:
+            delivered.extend(ids(claim.jobs))
+            assert desk.settle_range(claim)
+
+    together(2, work)
+    moved = desk.listed(queue="target")
+    assert sorted(delivered + moved) == added
+    assert desk.listed(state=State.SUCCEEDED) == sorted(delivered)
+
+
+def test_bulk_verbs_at_the_same_time_change_each_job_once(desk: Desk) -> None:
+    desk.add_many(100)
+    cancelling = bulk(desk, CANCEL, queue="q")
+    done = together(4, lambda _: cancelling.carry_out(limit=7))
+    assert sum(one.changed for one in done) == 100

@@ -42,6 +42,8 @@ EXIT_INTERRUPTED = 130
 COMMANDS = {
     "jobs": "oncue.cli.jobs:jobs",
     "queues": "oncue.cli.queues:queues",
+    "rules": "oncue.cli.rules:rules",
+    "events": "oncue.cli.events:events",
     "top": "oncue.cli.top:top",
     "forecast": "oncue.cli.forecast:forecast",
     "worker": "oncue.cli.worker:worker",

@@ -37,6 +37,7 @@ SETTINGS = (
     Setting("token", None, "the API token that the server wants to see", secret=True),
     Setting("host", "127.0.0.1", "the address that `oncue serve` listens on"),
     Setting("port", 8420, "and its port; 0 chooses a free one", least=0, most=65535),
+    Setting("rules", None, "the file of rules that the Flask application loads when it starts"),
     Setting("concurrency", 1, "handlers that `oncue worker` runs side by side"),
     Setting(
         "log_level",

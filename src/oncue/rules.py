@@ -100,7 +100,7 @@ class Rules:
             read = [_event(one, latest, f"/{place}") for place, one in enumerate(events)]
         published = list(self.store.publish(read, now, self.bounds)) if read else []
         self.telemetry.created(sum(len(one.jobs) for one in published))
-        _log(published)
+        log_fired(published)
         return published
 
     def event_page(
@@ -153,7 +153,10 @@ def _event(value: Event | Mapping[str, Any], latest: stamps.Stamp, pointer: str)
     return read_event(value.as_dict() if isinstance(value, Event) else value, latest, pointer)
 
 
-def _log(published: Sequence[Published]) -> None:
+def log_fired(published: Sequence[Published]) -> None:
+    """A line for each job that events have created."""
+    if not logger.isEnabledFor(logging.INFO):
+        return
     for job in (job for one in published for job in one.jobs):
         logger.info(
             "fired rule=%r job=%s instant=%s", job.rule, job.job_id, stamps.render(job.instant),

@@ -18,6 +18,7 @@ from oncue.core.event import Event, latest_stamp, read_event
 from oncue.core.publication import Published
 from oncue.core.stamp import Stamp, of_moment
 from oncue.gathering import Gathering
+from oncue.rules import log_fired
 from oncue.scheduler import Scheduler
 
 Members = Mapping[str, Any] | Sequence[Mapping[str, Any]]
@@ -67,6 +68,7 @@ class Publishing:
                 return [refusal]
             return [self._publish_all([one])[0] for one in requests]
         cue.telemetry.created(sum(len(one.jobs) for one in published))
+        log_fired(published)
         left = iter(published)
         return [published_answer(list(islice(left, len(one)))) for one in requests]
 

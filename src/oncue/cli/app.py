@@ -42,6 +42,8 @@ EXIT_INTERRUPTED = 130
 COMMANDS = {
     "jobs": "oncue.cli.jobs:jobs",
     "queues": "oncue.cli.queues:queues",
+    "rules": "oncue.cli.rules:rules",
+    "events": "oncue.cli.events:events",
     "schedules": "oncue.cli.schedules:schedules",
     "top": "oncue.cli.top:top",
     "forecast": "oncue.cli.forecast:forecast",

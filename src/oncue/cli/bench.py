@@ -33,8 +33,8 @@ BAR_WIDTH = 16
     + "\n\nMeasure oncue on this machine. Scheduling (W1), a burst (W2), precision (W3), growth"
     " (W4), HTTP (W5), events (W6), schedules (W7), reclaiming (W8) and bulk verbs (W9), each "
     "beside the raw thing, or few beside many, in the same run; in temporary files on a real disk: "
-    "your store is not touched. All of it takes many minutes and about 3 GB, --quick some four. Let "
-    "the machine do nothing else meanwhile."
+    "your store is not touched. All of it takes many minutes and about 3 GB, --quick some four. "
+    "Let the machine do nothing else meanwhile."
 )
 @click.option("--n", type=click.IntRange(min=1), help="Jobs in the large burst.")
 @click.option("--quick", is_flag=True, help="Smaller, so sooner and noisier.")

@@ -25,16 +25,16 @@ only on a terminal; `NO_COLOR=1` declines colours.
 | 0 | done |
 | 1 | the command ran, and the answer is no |
 | 2 | wrong arguments, settings or input |
-| 3 | there is no such job, queue or token |
-| 4 | not now: the state of the job or a key forbids it |
+| 3 | there is no such job, queue, rule or token |
+| 4 | not now: the state of the job, a key or an id forbids it |
 | 5 | the store or the server refused or failed |
 | 6 | the server does not allow it: the API token is missing, unknown, or lacks a scope |
 | 130 | interrupted |
 
 ## From another machine
 
-Every command that looks at jobs and queues or changes them works as well against a server
-(`oncue serve`) as against a store, with the same answers and exit codes:
+Every command that looks at jobs, queues, rules and events or changes them works as well against a
+server (`oncue serve`) as against a store, with the same answers and exit codes:
 
 ```
 export ONCUE_URL=https://jobs.example.com ONCUE_TOKEN=oncue_…

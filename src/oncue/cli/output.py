@@ -19,6 +19,7 @@ import click
 import msgspec
 
 from oncue.core import moment as moments
+from oncue.core import stamp as stamps
 from oncue.core.duration import spoken
 from oncue.core.lifecycle import State
 
@@ -186,13 +187,30 @@ def moment(value: datetime | None) -> str:
     return f"{local.isoformat(' ', 'milliseconds')[:23]} {local.tzname() or local.strftime('%z')}"
 
 
-_RFC3339 = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z", re.ASCII)
+def stamp(value: stamps.Stamp | None) -> str:
+    """Event time as local time, with the zone; as fine as it needs to be."""
+    if value is None:
+        return "–"
+    try:
+        local = stamps.to_datetime(value).astimezone()
+    except OverflowError:  # the first or the last day there is, in a zone that has another
+        return stamps.render(value)
+    fine = (
+        "microseconds" if value % 1000 else "milliseconds" if value % stamps.SECOND else "seconds"
+    )
+    text = local.replace(tzinfo=None).isoformat(" ", fine)
+    return f"{text} {local.tzname() or local.strftime('%z')}"
+
+
+_RFC3339 = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.(\d{3}){1,2}Z", re.ASCII)
 
 
 def localised(text: str) -> str:
-    """The text with our own UTC moments in it told in local time."""
+    """The text with our own UTC moments and stamps in it told in local time."""
 
     def local(match: re.Match[str]) -> str:
+        if len(match[0]) == len("2021-01-01T11:59:59.000000Z"):
+            return stamp(stamps.parse(match[0]))
         return moment(moments.to_datetime(moments.parse(match[0])))
 
     return _RFC3339.sub(local, text)

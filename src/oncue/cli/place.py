@@ -18,11 +18,15 @@ def file_of(url: str) -> Path | None:
 def require_file(app: App) -> None:
     """Refuse a store that does not exist yet: whoever reads from it has mistyped its name. A
     server has its own."""
-    if app.url is not None:
-        return
     path = file_of(app.settings["store"].value)
-    if path is not None and not path.exists():
+    if path is not None and is_missing(app):
         raise StoreUnusable(missing(app, path))
+
+
+def is_missing(app: App) -> bool:
+    """Whether opening the store would make its file."""
+    path = None if app.url is not None else file_of(app.settings["store"].value)
+    return path is not None and not path.exists()
 
 
 def missing(app: App, path: Path) -> str:

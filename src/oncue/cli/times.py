@@ -6,8 +6,10 @@ import re
 from datetime import datetime
 
 from oncue.core import duration, moment
+from oncue.core import stamp as stamps
 from oncue.core.errors import InvalidInput
 from oncue.core.moment import Moment
+from oncue.core.stamp import Stamp
 
 _LOCAL = re.compile(r"\d{4}-\d\d-\d\d[ Tt]\d\d:\d\d(:\d\d(\.\d{1,6})?)?", re.ASCII)
 _NUMBER = r"\d+(?:\.\d+)?"
@@ -25,17 +27,23 @@ def read_moment(text: str | None, option: str) -> datetime | None:
     try:
         return moment.to_datetime(moment.parse(text))
     except InvalidInput:
-        raise InvalidInput(
-            f"{text!r} is not a time; write it like 2026-12-01T09:30:00Z, "
-            "or in local time like '2026-12-01 09:30'.",
-            option,
-        ) from None
+        raise _not_a_time(text, option) from None
 
 
 def read_point(text: str | None, option: str) -> Moment | None:
     """The same in milliseconds."""
     when = read_moment(text, option)
     return None if when is None else moment.from_datetime(when, option)
+
+
+def read_stamp(text: str, option: str) -> Stamp:
+    """Event time, to the microsecond: RFC 3339, or without an offset, in local time."""
+    if _LOCAL.fullmatch(text):
+        return stamps.from_datetime(_local(text, option), option)
+    try:
+        return stamps.parse(text)
+    except InvalidInput:
+        raise _not_a_time(text, option) from None
 
 
 def read_length(text: str, option: str) -> float:
@@ -58,6 +66,14 @@ def read_length(text: str, option: str) -> float:
 def maybe_length(text: str, option: str) -> float | None:
     """The same, where `none` means without end."""
     return None if text.lower() == "none" else read_length(text, option)
+
+
+def _not_a_time(text: str, option: str) -> InvalidInput:
+    return InvalidInput(
+        f"{text!r} is not a time; write it like 2026-12-01T09:30:00Z, "
+        "or in local time like '2026-12-01 09:30'.",
+        option,
+    )
 
 
 def _local(text: str, option: str) -> datetime:

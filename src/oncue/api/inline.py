@@ -1,0 +1,94 @@
+"""Operations of the HTTP interface for servers that have threads instead of an event loop."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Iterable, MutableMapping
+from typing import TYPE_CHECKING, Any, NamedTuple, ParamSpec, TypeVar, cast
+from urllib.parse import quote
+
+from oncue.api.guard import Guard, require
+from oncue.api.publishing import Members, published_answer
+from oncue.api.request import Answer, Request, problem_answer
+from oncue.api.routing import Operation, Router
+from oncue.api.service import problem_of, request_id
+
+if TYPE_CHECKING:
+    from oncue.api.service import Service
+    from oncue.scheduler import Scheduler
+
+P = ParamSpec("P")
+T = TypeVar("T")
+
+
+class Asked(NamedTuple):
+    """A request that has arrived as a whole."""
+
+    method: str
+    path: str
+    """Decoded."""
+    query: bytes
+    headers: list[tuple[bytes, bytes]]
+    """Names in lower case."""
+    body: bytes
+
+
+class InlineService:
+    """What operations ask of a `Service`, done at once in the calling thread. Only for operations
+    that wait for nothing but the store. Without a `guard`, whoever calls may do everything."""
+
+    def __init__(
+        self, cue: Scheduler, operations: Iterable[Operation], guard: Guard | None = None
+    ) -> None:
+        self.cue = cue
+        self.clock = cue.clock
+        self.acue = self
+        self.router = Router(operations)
+        self._guard = guard
+
+    def answer(self, asked: Asked) -> Answer:
+        """The same answer that a `Service` would give."""
+        request = _request(asked)
+        try:
+            operation = self.router.find(request)
+            if self._guard is not None and operation.scope is not None:
+                request.scopes = self._guard.scopes(request)
+                require(request.scopes, operation.scope)
+            answer = _at_once(operation.run(cast("Service", self), request))
+        except Exception as error:
+            answer = problem_answer(problem_of(error, request))
+        return answer._replace(headers={**answer.headers, "x-request-id": request.id})
+
+    async def read(self, method: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
+        return method(*args, **kwargs)
+
+    async def write(self, method: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
+        return method(*args, **kwargs)
+
+    async def publish(self, members: Members) -> Answer:
+        return published_answer(self.cue.publish(members))
+
+
+def _request(asked: Asked) -> Request:
+    async def receive() -> MutableMapping[str, Any]:
+        return {"type": "http.request", "body": asked.body, "more_body": False}
+
+    scope = {
+        "method": asked.method,
+        "path": asked.path,
+        "raw_path": quote(asked.path).encode(),
+        "query_string": asked.query,
+        "headers": asked.headers,
+    }
+    return Request(scope, receive, request_id(asked.headers))
+
+
+def _at_once(running: Awaitable[T]) -> T:
+    """What it comes to, if it waits for nothing."""
+    steps = running.__await__()
+    try:
+        next(steps)
+    except StopIteration as ended:
+        value: T = ended.value
+        return value
+    steps.close()
+    raise RuntimeError("an operation waits, and there is no event loop to wait in")

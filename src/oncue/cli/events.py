@@ -1,0 +1,124 @@
+"""`oncue events`: list here; send in `sending`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import click
+
+from oncue.cli import output
+from oncue.cli.app import App, Group, common, examples
+from oncue.cli.place import require_file
+from oncue.core.firing import Decision
+from oncue.core.publication import Decided, EventFilter, LoggedEvent, Published
+
+DECISION_HEAD = ["event time", "event", "decision", "rule", "job"]
+JOB_ID = 28  # columns
+LIMIT = 50
+MOST = 10_000
+LONGEST_PAGE = 500  # of a server
+COLOURS = {
+    Decision.ACCEPTED: "green",
+    Decision.DUPLICATE: "bright_black",
+    Decision.STALE: "yellow",
+    Decision.TOO_LATE: "yellow",
+}
+
+
+@click.group(
+    cls=Group,
+    places={"send": "oncue.cli.sending:send"},
+    help="What happened, and what the rules made of it.\n\n"
+    + examples(
+        "oncue events send FILE /in/a.csv",
+        "oncue events list",
+        "oncue events list --rule 'hourly load' --decision STALE",
+    ),
+)
+def events() -> None:
+    pass
+
+
+@events.command(
+    "list",
+    help=examples(
+        "oncue events list",
+        "oncue events list --decision STALE",
+        "oncue events list --rule 'hourly load' --json | jq '.items[].decisions'",
+    )
+    + "\n\nEvents, the last that arrived first, and what rules decided on them.",
+)
+@click.option("--rule", metavar="NAME", help="Only those on which this rule decided.")
+@click.option(
+    "--decision",
+    type=click.Choice([str(one) for one in Decision], case_sensitive=False),
+    help="Only those that were so decided.",
+)
+@click.option("--limit", type=click.IntRange(1, MOST), default=LIMIT, show_default=True)
+@click.option("--cursor", type=click.IntRange(0), help="Go on where the last list ended.")
+@common
+@click.pass_obj
+def list_(app: App, rule: str | None, decision: str | None, limit: int, cursor: int | None) -> None:
+    require_file(app)
+    wanted = EventFilter(
+        None if rule is None else app.cue.rule(rule).name,
+        None if decision is None else Decision(decision),
+    )
+    items, after = _read(app, wanted, limit, cursor)
+    if app.as_json:
+        told = [one.as_dict() for one in items]
+        output.document({"items": told, "next_cursor": None if after is None else str(after)})
+        return
+    if not items:
+        nothing = "There are no events." if wanted == EventFilter() else "There are no such events."
+        output.note(nothing)
+    else:
+        now = app.cue.clock.now()
+        head = ["received", *DECISION_HEAD]
+        lines = [
+            [output.relative(one.received_at, now) if first else "", *line]
+            for one in items
+            for first, line in decision_lines(one)
+        ]
+        if not output.has_room(head, lines, least=JOB_ID):
+            head, lines = head[1:], [line[1:] for line in lines]
+        output.table(head, lines)
+    if after is not None:
+        output.note(f"There are more; go on with --cursor {after}")
+
+
+def _read(
+    app: App, wanted: EventFilter, limit: int, after: int | None
+) -> tuple[list[LoggedEvent], int | None]:
+    """As many as wanted, however short the pages are, and where the next list begins."""
+    items: list[LoggedEvent] = []
+    while True:
+        page = app.cue.event_page(wanted, after, min(limit - len(items), LONGEST_PAGE))
+        items += page.items
+        if page.next is None or len(items) >= limit:
+            return items, page.next
+        after = page.next
+
+
+def decision_lines(one: LoggedEvent | Published) -> Iterator[tuple[bool, list[str]]]:
+    """A line for each decision on an event, and whether it is the first: what the event is need not
+    be told again."""
+    name, width = output.clean(f"{one.event.type} {one.event.resource}"), output.table_width()
+    event = [
+        output.stamp(one.event.stamp),
+        name if width is None else output.fit(name, max(16, width // 4)),
+    ]
+    if not one.decisions:
+        yield True, [*event, "–", "", ""]
+    for number, decided in enumerate(one.decisions):
+        yield not number, [*(["", ""] if number else event), *_cells(decided)]
+
+
+def _cells(decided: Decided) -> list[str]:
+    times = f" × {decided.times}" if decided.times > 1 else ""
+    job = decided.job_id or (f"none: {decided.suppressed}" if decided.suppressed else "")
+    return [
+        output.paint(str(decided.decision), COLOURS[decided.decision]) + times,
+        output.clean(decided.rule),
+        job,
+    ]

@@ -1,0 +1,190 @@
+"""`oncue rules`: list, show, explain, delete here; apply in `rulebooks`."""
+
+from __future__ import annotations
+
+import difflib
+import sys
+from collections.abc import Callable
+from itertools import islice
+from typing import TypeVar
+
+import click
+
+from oncue.cli import output, windows
+from oncue.cli.app import EXIT_FAILED, App, Group, common, examples
+from oncue.cli.place import require_file
+from oncue.cli.times import read_stamp
+from oncue.core import stamp as stamps
+from oncue.core.errors import NotFound
+from oncue.core.rule import Dependency, Rule
+
+NAMES_COMPARED = 10_000
+T = TypeVar("T")
+
+
+@click.group(
+    cls=Group,
+    places={"apply": "oncue.cli.rulebooks:apply"},
+    help="Jobs that are created when events say so.\n\n"
+    + examples(
+        "oncue rules apply rules.json",
+        "oncue rules list",
+        "oncue rules explain 'hourly load'",
+    ),
+)
+def rules() -> None:
+    pass
+
+
+@rules.command(
+    "list",
+    help=examples("oncue rules list", "oncue rules list --json | jq -r '.items[].name'")
+    + "\n\nAll rules by name: what they wait for, and when they last fired.",
+)
+@common
+@click.pass_obj
+def list_(app: App) -> None:
+    require_file(app)
+    found = list(app.cue.rules())
+    if app.as_json:
+        output.document({"items": [rule.as_dict() for rule in found], "next_cursor": None})
+        return
+    if not found:
+        output.note("There are no rules yet; 'oncue rules apply FILE' makes some.")
+        return
+    head = ["rule", "queue", "last instant", "waits for"]
+    lines = [
+        [
+            output.clean(rule.name) + _disabled(rule),
+            rule.queue,
+            output.stamp(rule.last_instant),
+            ", ".join(_named(one) for one in rule.dependencies),
+        ]
+        for rule in found
+    ]
+    output.table(head, lines)
+
+
+@rules.command(
+    help=examples("oncue rules show 'hourly load'", "oncue rules show NAME --json > rule.json")
+    + "\n\nOne rule: its dependencies, and the job that it last created."
+)
+@click.argument("name")
+@common
+@click.pass_obj
+def show(app: App, name: str) -> None:
+    require_file(app)
+    rule = _of(app, name, app.cue.rule)
+    if app.as_json:
+        output.document(rule.as_dict())
+        return
+    output.pairs(
+        [
+            ("rule", output.clean(rule.name)),
+            ("enabled", "yes" if rule.enabled else output.paint("no", "yellow")),
+            ("queue", rule.queue),
+            ("payload", output.clean(rule.payload_json.decode())),
+            ("created", output.moment(rule.created_at)),
+            ("updated", output.moment(rule.updated_at)),
+            *_last(rule),
+        ]
+    )
+    click.echo()
+    lines = [
+        [str(one.type), output.clean(one.resource), windows.life(one.life_seconds)]
+        for one in rule.dependencies
+    ]
+    output.table(["type", "resource", "valid for"], lines)
+
+
+@rules.command(
+    help=examples(
+        "oncue rules explain 'hourly load'",
+        "oncue rules explain 'hourly load' --at '2026-12-01 13:30'",
+        "oncue rules explain NAME --json | jq -r .sentence",
+    )
+    + "\n\nWhy a rule has not fired. Draws when each dependency is valid, by its newest event up to"
+    " that time, and tells which event would fire the rule."
+)
+@click.argument("name")
+@click.option("--at", metavar="TIME", help="How it stood then: RFC 3339, or local.  [default: now]")
+@common
+@click.pass_obj
+def explain(app: App, name: str, at: str | None) -> None:
+    when = None if at is None else stamps.to_datetime(read_stamp(at, "--at"))
+    require_file(app)
+    standing = _of(app, name, lambda name: app.cue.explain_rule(name, at=when))
+    if app.as_json:
+        output.document(standing.as_dict())
+        return
+    rule = standing.rule
+    met = output.paint("yes", "green") if standing.met else "no"
+    output.pairs(
+        [
+            ("rule", output.clean(rule.name) + _disabled(rule)),
+            ("at", output.stamp(standing.at)),
+            ("met", met),
+            *_last(rule),
+        ]
+    )
+    click.echo()
+    for line in windows.drawing(standing, output.table_width()):
+        click.echo(line)
+    click.echo()
+    sentence, width = output.localised(output.clean(standing.sentence)), output.table_width()
+    click.echo(sentence if width is None else click.wrap_text(sentence, width))
+
+
+@rules.command(
+    help=examples("oncue rules delete 'hourly load'", "oncue rules delete NAME --yes")
+    + "\n\nForget a rule, its events and its decisions. Its jobs stay. Created again it is another "
+    "rule: it accepts events that are sent again. To stop it for a while, apply it with "
+    '"enabled": false instead.'
+)
+@click.argument("name")
+@click.option("--yes", "-y", is_flag=True, help="Do not ask.")
+@common
+@click.pass_obj
+def delete(app: App, name: str, yes: bool) -> None:
+    require_file(app)
+    rule = _of(app, name, app.cue.rule)
+    if not yes:
+        _ask(rule)
+    app.cue.delete_rule(rule.name)
+    if app.as_json:
+        output.document({"name": rule.name, "deleted": True})
+    else:
+        click.echo(f"Deleted {output.clean(rule.name)}. Its jobs stay.")
+
+
+def _ask(rule: Rule) -> None:
+    if not sys.stdin.isatty():
+        raise click.UsageError("there is no terminal to ask on; add --yes to delete the rule.")
+    if not click.confirm(f"Delete {output.clean(rule.name)} with all its events?", err=True):
+        output.note("Nothing was changed.")
+        raise click.exceptions.Exit(EXIT_FAILED)
+
+
+def _of(app: App, name: str, ask: Callable[[str], T]) -> T:
+    """What is asked of a rule; an unknown one is answered with the nearest known one."""
+    try:
+        return ask(name)
+    except NotFound:
+        names = [rule.name for rule in islice(app.cue.rules(), NAMES_COMPARED)]
+        near = difflib.get_close_matches(name, names, n=1)
+        hint = f"Did you mean {near[0]!r}?" if near else "'oncue rules list' lists those there are."
+        raise NotFound(f"there is no rule {name!r}. {hint}") from None
+
+
+def _last(rule: Rule) -> list[tuple[str, str]]:
+    if rule.last_instant is None:
+        return [("last job", "none yet")]
+    return [("last instant", output.stamp(rule.last_instant)), ("last job", rule.last_job_id or "")]
+
+
+def _disabled(rule: Rule) -> str:
+    return "" if rule.enabled else output.paint(" (disabled)", "yellow")
+
+
+def _named(one: Dependency) -> str:
+    return output.clean(f"{one.type} {one.resource}")

@@ -1,0 +1,1 @@
+"""oncue inside other people's frameworks. Each module needs its framework installed."""

@@ -1,0 +1,184 @@
+"""Rules and events in Flask: an application of its own, or a part of yours.
+
+    flask --app oncue.integrations.flask run
+
+answers `POST /events`, loads its rules when it starts and logs the jobs that they create. In an
+application of your own: `app.register_blueprint(blueprint(scheduler))`.
+"""
+
+from __future__ import annotations
+
+import atexit
+import logging
+import os
+import threading
+from collections.abc import Callable
+from importlib.resources import files
+from pathlib import Path
+from weakref import WeakSet
+
+from flask import Blueprint, Flask, Response, request
+from werkzeug.exceptions import NotFound
+
+from oncue import config, logs, rulebook
+from oncue.access import Access
+from oncue.api.guard import Guard
+from oncue.api.inline import Asked, InlineService
+from oncue.api.problem import Problem
+from oncue.api.request import BODY_LIMIT, Answer, problem_answer
+from oncue.api.routing import Operation
+from oncue.api.rules import OPERATIONS
+from oncue.api.service import WITHOUT_CONTENT
+from oncue.core.errors import InvalidInput
+from oncue.core.rule import Rule
+from oncue.scheduler import Scheduler
+
+METHODS = ["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"]  # those not taken: 405
+EXTENSION = "oncue"
+EXAMPLES = "example_rules.json"
+
+_EVENTS = [one for one in OPERATIONS if (one.method, one.path) == ("POST", "/events")]
+_RULES = [one for one in OPERATIONS if one.path.startswith("/rules")]
+
+
+def create_app(store: str | None = None, rules: str | None = None) -> Flask:
+    """An application that answers `POST /events` and nothing else, and whose process delivers the
+    jobs that come of it. `store` and `rules`, a file, are as ONCUE_STORE and ONCUE_RULES say if
+    they are not given; the rules are three examples if nobody says. Rules that the store has under
+    other names stay. Access is as in the HTTP interface on a loopback address: see `Guard`."""
+    settings = config.read({"store": store, "rules": rules})
+    if settings["url"].value is not None:
+        said = config.written(settings["url"], "url")
+        raise InvalidInput("names a server, and this application needs a store of its own.", said)
+    wanted = _rules(settings["rules"])
+    _show_deliveries(settings)
+
+    def open_here() -> InlineService:
+        cue = Scheduler(str(settings["store"].value))
+        rulebook.apply(cue, rulebook.compare(cue, wanted))
+        cue.run_loops()
+        guard = Guard(Access(cue.store, cue.clock), open_to_all=True)
+        return InlineService(cue, _EVENTS, guard)
+
+    opened = Reopening(open_here)
+    opened()
+    app = Flask("oncue")
+    app.extensions[EXTENSION] = opened
+    app.register_blueprint(_blueprint(opened, _EVENTS))
+    app.register_error_handler(NotFound, _nothing_here)
+    return app
+
+
+def blueprint(scheduler: Scheduler, *, rules: bool = False) -> Blueprint:
+    """`POST /events` for your own application, and `/rules` as in the HTTP interface if wanted.
+    Who may call them is for the application to say; whether jobs are delivered in its process,
+    too: `scheduler.run_loops()`."""
+    operations = [*_EVENTS, *(_RULES if rules else [])]
+    service = InlineService(scheduler, operations)
+    return _blueprint(lambda: service, operations)
+
+
+class Reopening:
+    """A service that is closed before the process forks, and open for whoever calls: SQLite must
+    not be carried over. So a server may load the application first and fork its workers then,
+    each of which opens it with its first request. Closed when the process ends."""
+
+    def __init__(self, open_here: Callable[[], InlineService]) -> None:
+        self._open = open_here
+        self._lock = threading.Lock()
+        self._service: InlineService | None = None
+        _REOPENING.add(self)
+
+    def __call__(self) -> InlineService:
+        service = self._service
+        if service is None:
+            with self._lock:
+                service = self._service = self._service or self._open()
+        return service
+
+    def close(self) -> None:
+        """Finish deliveries under way, give the store back. The next call opens it again."""
+        with self._lock:
+            service, self._service = self._service, None
+        if service is not None:
+            service.cue.close()
+
+
+_REOPENING: WeakSet[Reopening] = WeakSet()
+
+
+def _close_all() -> None:
+    for one in list(_REOPENING):
+        one.close()
+
+
+os.register_at_fork(before=_close_all)
+atexit.register(_close_all)
+
+
+def _blueprint(service: Callable[[], InlineService], operations: list[Operation]) -> Blueprint:
+    """Passes on whatever comes to the paths of the operations, or below: with which methods they
+    are to be asked, and what is said otherwise, the service knows."""
+    parts = Blueprint(EXTENSION, __name__)
+
+    def answer(root: str, rest: str | None = None) -> Response:
+        path = f"/{root}" if rest is None else f"/{root}/{rest}"
+        return _response(service().answer(_asked(path)))
+
+    for root, below in sorted({_divided(one.path) for one in operations}):
+        parts.add_url_rule(
+            f"{root}/<path:rest>" if below else root,
+            endpoint=root[1:],
+            view_func=answer,
+            defaults={"root": root[1:]},
+            methods=METHODS,
+            provide_automatic_options=False,
+        )
+    return parts
+
+
+def _divided(path: str) -> tuple[str, bool]:
+    """Where the path begins, and whether it goes on from there."""
+    root, below, _ = path.partition("/{")
+    return root, bool(below)
+
+
+def _asked(path: str) -> Asked:
+    headers = [
+        (name.lower().encode("latin-1"), value.encode("latin-1")) for name, value in request.headers
+    ]
+    body = request.stream.read(BODY_LIMIT + 1)
+    return Asked(request.method, path, request.query_string, headers, body)
+
+
+def _response(answer: Answer) -> Response:
+    response = Response(answer.body, answer.status, dict(answer.headers))
+    if answer.status in WITHOUT_CONTENT:
+        del response.headers["content-type"]
+    else:
+        response.content_type = answer.media_type
+    return response
+
+
+def _nothing_here(_: NotFound) -> Response:
+    told = "There is nothing at this path; this application takes POST /events."
+    return _response(problem_answer(Problem(404, "no-such-route", told)))
+
+
+def _rules(setting: config.Value) -> list[Rule]:
+    if setting.value is None:
+        return rulebook.read(files("oncue.integrations").joinpath(EXAMPLES).read_bytes(), EXAMPLES)
+    try:
+        text = Path(setting.value).read_bytes()
+    except OSError as error:
+        place = config.written(setting, "rules")
+        raise InvalidInput(f"{setting.value} cannot be read: {error.strerror}.", place) from None
+    return rulebook.read(text, setting.value)
+
+
+def _show_deliveries(settings: dict[str, config.Value]) -> None:
+    """On the console, unless the process has a log of its own: triggering a job is logging it."""
+    logs.configure(settings["log_level"].value, settings["log_format"].value)
+    if settings["log_level"].origin == "default":
+        for name in ("oncue.rules", "oncue.sink.log"):
+            logging.getLogger(name).setLevel(logging.INFO)

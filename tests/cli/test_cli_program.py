@@ -79,7 +79,7 @@ def test_an_unknown_command_is_answered_with_the_nearest(tmp_path: Path) -> None
         (("forecast", "--rate", "0"), "--rate"),
         (("forecast", "--step", "day"), "'minute', 'hour'"),
         (("bench", "--n", "0"), "--n"),
-        (("bench", "--only", "W9"), "--only"),
+        (("bench", "--only", "W99"), "--only"),
         (("bench", "--store", "memory:"), "only SQLite"),
         (("worker",), "MODULE:SCHEDULER"),
         (("worker", "x:y", "--concurrency", "0"), "--concurrency"),

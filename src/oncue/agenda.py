@@ -124,7 +124,7 @@ def _change(cue: Scheduler, job: Job, wanted: Write, events: Sequence[Diagnostic
         raise _lost_race(job.id)
     if wanted.state == "EXECUTING":
         _beat(cue, claim, wanted.message)
-    elif wanted.message == "succeeded":
+    elif wanted.state == "COMPLETE" and wanted.message == "succeeded":
         _complete(cue, claim)
     else:
         _take_away(cue, claim, wanted, events)

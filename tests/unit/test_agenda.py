@@ -113,3 +113,9 @@ def test_the_etag_changes_with_everything_that_is_told(cue: HandDriven, claim: C
     cue.operation(claim.id, cue.token(claim), "download", "executing", percent=2)
     tags.append(agenda.etag(agenda.read(cue, claim.id)))
     assert len(set(tags)) == 3
+
+
+def test_a_retry_that_repeats_the_last_message_is_a_retry(cue: HandDriven, claim: Claimed) -> None:
+    write = agenda.Write("WAITING", "succeeded", updated_at=claim.claimed_at)
+    agenda.write(cue, claim.id, write)
+    assert cue.job(claim.id).state is State.SCHEDULED

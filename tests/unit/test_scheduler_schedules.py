@@ -214,3 +214,23 @@ def test_schedules_outlive_the_process(tmp_path: Path) -> None:
         assert second.schedule_named("s") == stored
         second.advance(3600)
         assert times == ["27 13:00:00"]
+
+
+def test_an_occurrence_that_somebody_had_is_not_made_again_by_an_edit(cue: HandDriven) -> None:
+    cue.set_queue("q", retention_seconds=0)
+    cue.every(10, name="often", queue="q", payload=1)
+    cue.run_due()
+    _, second, *_ = sorted(cue.jobs(queue="q"), key=lambda job: job.due_at)
+    cue.run(second.id)
+    [claim] = cue.claim("q", "ada")
+    cue.complete(claim.id, cue.token(claim))
+    cue.every(10, name="often", queue="q", payload=2)
+    cue.run_due()
+    assert second.due_at not in [job.due_at for job in cue.jobs(queue="q")]
+
+
+def test_an_edit_makes_what_is_due_by_the_old_settings(cue: HandDriven) -> None:
+    cue.every(100, name="seldom", queue="old")
+    cue.clock.advance(101)
+    cue.every(100, name="seldom", queue="new")
+    assert [job.queue for job in cue.jobs()] == ["old"]

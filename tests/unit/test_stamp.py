@@ -68,3 +68,9 @@ def test_a_stamp_is_shown_with_microseconds_also_before_1970() -> None:
 
 def test_a_moment_is_a_stamp_of_a_thousand_times_as_many() -> None:
     assert stamp.of_moment(1_609_502_399_123) == stamp.parse("2021-01-01T11:59:59.123Z")
+
+
+@pytest.mark.parametrize("text", ["9999-12-31T23:59:59-01:00", "0001-01-01T00:00:00+01:00"])
+def test_an_offset_that_leads_out_of_the_calendar_is_refused(text: str) -> None:
+    with pytest.raises(InvalidInput, match="outside the years 1 to 9999"):
+        stamp.parse(text, "/at")

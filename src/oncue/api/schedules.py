@@ -34,9 +34,11 @@ async def listing(service: Service, request: Request) -> Answer:
         check_queue_name(after, "?cursor")
 
     def read() -> dict[str, Any]:
-        found = service.cue.store.schedules(after, limit + 1)
-        items = [wire.schedule_members(one) for one in found[:limit]]
-        return {"items": items, "next_cursor": items[-1]["name"] if found[limit:] else None}
+        store = service.cue.store
+        items = [wire.schedule_members(one) for one in store.schedules(after, limit)]
+        last = items[-1]["name"] if items else None  # a page may be short and have a next
+        more = last is not None and store.schedules(last, 1)
+        return {"items": items, "next_cursor": last if more else None}
 
     return json_answer(await service.read(read))
 

@@ -11,6 +11,7 @@ from datetime import datetime
 from enum import StrEnum
 from typing import NamedTuple
 
+from oncue.core.errors import InvalidInput
 from oncue.core.moment import Moment, from_datetime, to_datetime
 from oncue.core.schedule import CatchUp, Overlap, Progress, Schedule, Timing, timing
 
@@ -105,7 +106,8 @@ def revised(
     taken: Collection[str | None] = (),
 ) -> Revision:
     """`seen` with the settings of `wanted`. What is due stays as it is. What was made ahead of time
-    is withdrawn and decided anew, except for the jobs that were `taken` or moved by somebody."""
+    is withdrawn and decided anew, except for the jobs that were `taken` or moved by somebody, and
+    those before them: an occurrence that somebody had is never decided twice."""
     retimed = seen.rhythm != wanted.rhythm
     schedule = replace(
         wanted,
@@ -113,19 +115,29 @@ def revised(
         created_at=seen.created_at,
         updated_at=to_datetime(now),
     )
-    withdrawn = [one for one in made_ahead(outcomes, now) if one.job_id not in taken]
+    ahead = made_ahead(outcomes, now)
+    floor = max([one.at for one in ahead if one.job_id in taken], default=to_datetime(now))
+    withdrawn = [one for one in ahead if one.at > floor]
     kept = _without(seen, withdrawn, outcomes)
     upcoming = min([from_datetime(one.at) for one in withdrawn], default=seen.progress.next_at)
     resumed = seen.paused and not wanted.paused
     left_out: list[Outcome] = []
     if upcoming is not None and upcoming <= now and (resumed or retimed):
         fate = Fate.PAUSED if seen.paused else Fate.OVERLAPPED
-        left_out.append(_span(fate, timing(seen), upcoming, now, now))
+        left_out.append(_left_out(fate, seen, upcoming, now))
     if retimed or resumed:
         upcoming = _after(timing(schedule), max(now, kept.last_at or 0))
     progress = kept._replace(next_at=upcoming, wake_at=wake_for(schedule, upcoming))
     gone = [replace(one, fate=Fate.WITHDRAWN, decided_at=to_datetime(now)) for one in withdrawn]
     return Revision(replace(schedule, progress=progress), gone, left_out)
+
+
+def _left_out(fate: Fate, seen: Schedule, first: Moment, now: Moment) -> Outcome:
+    """What is left out up to now. If the time zone is gone, nobody can tell how often that was."""
+    try:
+        return _span(fate, timing(seen), first, now, now)
+    except InvalidInput:
+        return Outcome(fate, to_datetime(first), to_datetime(now), to_datetime(now))
 
 
 def anchor(seen: Schedule | None, wanted: Schedule, now: Moment) -> datetime:

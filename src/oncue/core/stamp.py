@@ -17,6 +17,7 @@ Stamp = int
 SECOND: Stamp = 1_000_000
 _MICROSECOND = timedelta(microseconds=1)
 EARLIEST: Stamp = (datetime.min.replace(tzinfo=UTC) - EPOCH) // _MICROSECOND
+LATEST: Stamp = (datetime.max.replace(tzinfo=UTC) - EPOCH) // _MICROSECOND
 _FORM = re.compile(
     r"(\d{4}-\d\d-\d\d)(?:[Tt ](\d\d:\d\d:\d\d)(\.\d+)?([Zz]|[+-]\d\d:\d\d)"
     r"| (\d\d:\d\d:\d\d)(\.\d+)?)",
@@ -39,11 +40,10 @@ def parse(text: object, pointer: str = "") -> Stamp:
     day, clock, fraction, offset, plain_clock, plain_fraction = match.groups()
     zone = "+00:00" if offset is None or offset in "Zz" else offset
     try:
-        whole = from_datetime(datetime.fromisoformat(f"{day}T{clock or plain_clock}{zone}"))
-    except (ValueError, OverflowError) as problem:
+        named = datetime.fromisoformat(f"{day}T{clock or plain_clock}{zone}")
+    except ValueError as problem:
         raise InvalidInput(f"{text!r} is not a moment: {problem}.", pointer) from None
-    if whole < EARLIEST:
-        raise InvalidInput(f"{text!r} lies before the year 1.", pointer)
+    whole = from_datetime(named, pointer)
     digits = (fraction or plain_fraction or ".0")[1:7]
     return whole + int(digits.ljust(6, "0"))
 
@@ -54,7 +54,10 @@ def from_datetime(when: datetime, pointer: str = "") -> Stamp:
         raise InvalidInput(
             f"{when.isoformat()} has no time zone; use datetime.now(timezone.utc).", pointer
         )
-    return (when - EPOCH) // _MICROSECOND
+    stamp = (when - EPOCH) // _MICROSECOND
+    if not EARLIEST <= stamp <= LATEST:  # its offset takes it out of the calendar
+        raise InvalidInput(f"{when.isoformat()} lies outside the years 1 to 9999 in UTC.", pointer)
+    return stamp
 
 
 def to_datetime(stamp: Stamp) -> datetime:

@@ -140,11 +140,10 @@ class Recurrer:
         return retimed
 
     def _revise(self, seen: Schedule, wanted: Schedule, now: Moment) -> Schedule | None:
-        if seen.rhythm != wanted.rhythm or wanted.paused:
-            caught_up = self._caught_up(seen, now)
-            if caught_up is None:
-                return None
-            seen = caught_up
+        caught_up = self._caught_up(seen, now)  # what is due is made by the old settings
+        if caught_up is None:
+            return None
+        seen = caught_up
         outcomes = self._store.outcomes(seen.name)
         revision = revised(seen, wanted, outcomes, now, self._taken(outcomes, now))
         return self._store.put_schedule(

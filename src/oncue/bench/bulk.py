@@ -9,9 +9,9 @@ from statistics import median
 from oncue.bench.report import Row
 from oncue.bench.rounds import Ground, in_turn, percentile, rate, ratios
 
-RATIO_GOAL = 0.2
+RATIO_GOAL = 0.15
 P50_GOAL_MS = 3.0
-P99_GOAL_MS = 25.0
+P99_GOAL_MS = 50.0  # a checkpoint of the log falls into it now and then
 ROUNDS = 2
 
 

@@ -117,9 +117,9 @@ connections claim one job and complete it, counted in calls; and 4 connections c
 hundred at a time. Waiting: lateness is what the clock of the asking process shows when the answer
 to a claim that waited has arrived, less the due time; there is no goal for it.""",
     "W8": """`cancel_all` over a queue, beside the one UPDATE that would do it if nobody else wanted
-to write meanwhile. The product changes 250 jobs in a transaction and then rests as long as they
-took, so half of its speed is given away on purpose. What that buys is the lateness of other jobs
-that a sink receives while it goes on, in the same process and in another.""",
+to write meanwhile. The product changes 250 jobs in a transaction and then rests as long as that
+took, so nearly half of its speed is given away on purpose. What that buys is the lateness of other
+jobs that a sink receives while it goes on, in the same process and in another.""",
 }
 
 _REPEATING = """## Repeat it

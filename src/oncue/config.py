@@ -21,6 +21,8 @@ class Setting(NamedTuple):
     """The values that are allowed, in whatever case they are given; empty: any."""
     least: int = 1
     """The smallest that is allowed, of a number."""
+    most: int | None = None
+    """The largest."""
     secret: bool = False
     """Never shown: what can be seen of it is that it is set."""
 
@@ -34,7 +36,7 @@ SETTINGS = (
     Setting("url", None, "the server to ask instead of a store: http://HOST:PORT"),
     Setting("token", None, "the API token that the server wants to see", secret=True),
     Setting("host", "127.0.0.1", "the address that `oncue serve` listens on"),
-    Setting("port", 8420, "and its port; 0 chooses a free one", least=0),
+    Setting("port", 8420, "and its port; 0 chooses a free one", least=0, most=65535),
     Setting("concurrency", 1, "handlers that `oncue worker` runs side by side"),
     Setting(
         "log_level",
@@ -136,7 +138,7 @@ def _from_environment(environment: Mapping[str, str]) -> dict[str, Value]:
 
 def _checked(setting: Setting, value: Any, place: str) -> Any:
     if isinstance(setting.default, int):
-        return _number(value, place, setting.least)
+        return _number(value, place, setting)
     if not isinstance(value, str) or not value:
         raise InvalidInput("must be text, and not empty.", place)
     if not setting.choices:
@@ -147,13 +149,15 @@ def _checked(setting: Setting, value: Any, place: str) -> Any:
     raise InvalidInput(f"{value!r} is none of {', '.join(setting.choices)}.", place)
 
 
-def _number(value: Any, place: str, least: int) -> int:
+def _number(value: Any, place: str, setting: Setting) -> int:
     try:
         number = int(str(value))
     except ValueError:
         raise InvalidInput(f"{value!r} is not a whole number.", place) from None
-    if number < least:
-        raise InvalidInput(f"must be at least {least}.", place)
+    if number < setting.least:
+        raise InvalidInput(f"must be at least {setting.least}.", place)
+    if setting.most is not None and number > setting.most:
+        raise InvalidInput(f"must be at most {setting.most}.", place)
     return number
 
 

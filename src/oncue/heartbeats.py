@@ -95,7 +95,7 @@ class Heartbeats:
         released, queue = self._place.released, batch.queue
         try:
             back = [released(job.claim, queue) for job in waiting if not job.lost]
-            self._place.settle([*done, *back])
+            self._place.settle([*done, *back], brief=True)
         except OncueError:
             batch.done.extendleft(reversed(done))
             batch.pending.extendleft(reversed(waiting))

@@ -7,19 +7,27 @@ tells which queue has work; from that one it then takes as many as its handler g
 from __future__ import annotations
 
 import logging
+import math
 from collections import deque
 from collections.abc import Callable, Iterable, Sequence
 from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 from oncue.client import reading
-from oncue.client.asking import encode, read
-from oncue.client.connection import Connection, Request
+from oncue.client.asking import read
+from oncue.client.connection import Connection
 from oncue.client.polling import Polling
 from oncue.client.problems import Problem, error_of
 from oncue.client.reading import RemoteClaim
 from oncue.client.reporting import claim_request, operation_request
-from oncue.client.reports import ITEMS_LIMIT, ItemBody, ItemsBody, Report, parts
+from oncue.client.reports import (
+    ITEMS_LIMIT,
+    ItemBody,
+    Report,
+    answers_to,
+    parts,
+    reports_request,
+)
 from oncue.core.errors import Conflict, Fenced, NotFound, OncueError
 from oncue.core.job import Claimed, JobFilter, Operation
 from oncue.core.lifecycle import LIVE, State
@@ -56,16 +64,21 @@ class RemoteWorkplace:
         self._polling = Polling(client.connection)
         self._waited: dict[str, Handful] = {}
         self._wary: set[str] = set()  # queues that had work which was tried before
+        self._shortest = math.inf  # of the leases so far, in seconds
         self._looked = self._clock.monotonic()
         self._tell: Listener = _deaf
 
     # -- claiming --------------------------------------------------------------------------------
 
     def claim(self, queue: str, limit: int, now: Moment) -> Handful | None:
-        """What was waited for comes first; it is on its lease already."""
+        """What was waited for comes first, whatever queue is asked about: it is on its lease
+        already, and nobody speaks for it before it is in hand."""
         waited = self._waited.pop(queue, None)
         if waited is not None:
             return waited
+        if self._waited:
+            self._tell(queue, 0)
+            return None
         self._look_at_others()
         handfuls = self._claim([queue], 1 if queue in self._wary else limit, 0.0)
         return self._alone(handfuls[0]) if handfuls else None
@@ -164,6 +177,7 @@ class RemoteWorkplace:
         may be over, so they are renewed before anything is begun."""
         lease = max(min(_lease_seconds(claim) for claim in claims), 0.001)
         queue = Queue(name, lease_seconds=lease)
+        self._shortest = min(self._shortest, lease)
         if self._clock.monotonic() - sent < lease / 3:
             return Handful(queue, claims, sent)
         sent = self._clock.monotonic()
@@ -185,11 +199,10 @@ class RemoteWorkplace:
         told = {"lease_seconds": lease_seconds, "message": message, "percent": percent}
         told = {name: value for name, value in told.items() if value is not None}
         items = [{"id": one.id, "token": _token(one), **told} for one in claims]
-        patience = min(ANSWER_SECONDS, max(lease_seconds / 6, 0.25))
         answers: list[Touched | Refused] = []
         for start in range(0, len(items), ITEMS_LIMIT):
             part = claims[start : start + ITEMS_LIMIT]
-            found = self._send("/heartbeat", items[start : start + ITEMS_LIMIT], patience)
+            found = self._send("/heartbeat", items[start : start + ITEMS_LIMIT], self._patience)
             for claim, item in zip(part, found, strict=True):
                 refused = _refused(claim.id, item.problem)
                 answers.append(reading.touched(item) if refused is None else refused)
@@ -224,22 +237,25 @@ class RemoteWorkplace:
     def released(self, claim: Claimed, queue: Queue) -> Report:
         return Report(claim.id, _token(claim), "release")
 
-    def settle(self, endings: Sequence[Report]) -> None:
+    @property
+    def _patience(self) -> float:
+        """How long a heartbeat is waited for. The thread that sends it has to notice in time which
+        leases are running out, of any job."""
+        return min(ANSWER_SECONDS, max(self._shortest / 6, 0.25))
+
+    def settle(self, endings: Sequence[Report], *, brief: bool = False) -> None:
         for part in parts(endings):
             items = [report.members() for report in part]
-            answers = self._send("/settle", items, ANSWER_SECONDS)
+            answers = self._send("/settle", items, self._patience if brief else ANSWER_SECONDS)
             for report, item in zip(part, answers, strict=True):
                 refused = _refused(report.id, item.problem)
                 if refused is not None:
                     log_too_late(report.id, refused.reason)
 
     def _send(self, place: str, items: list[dict[str, Any]], patience: float) -> list[ItemBody]:
-        """Repeating it is harmless, and left to whoever reports."""
-        request = Request("POST", place, encode({"items": items}), timeout_seconds=patience)
-        body = read(self._connection, self._connection.ask_once(request), ItemsBody)
-        if len(body.items) != len(items):
-            raise self._connection.not_ours("answered for more or fewer jobs than it was told of")
-        return body.items
+        """To repeat it is left to whoever reports."""
+        request = reports_request(place, items)._replace(timeout_seconds=patience)
+        return answers_to(self._connection, self._connection.ask_once(request), len(items))
 
 
 def _deaf(queue: str | None, due_at: Moment) -> None:

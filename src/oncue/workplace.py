@@ -105,8 +105,9 @@ class Workplace(Protocol):
         """It was not begun, and goes back unharmed; the attempt does not count."""
         ...
 
-    def settle(self, endings: Sequence[Ending]) -> None:
-        """End claims. What came too late is logged; what is asked to end, ends cancelled."""
+    def settle(self, endings: Sequence[Ending], *, brief: bool = False) -> None:
+        """End claims. What came too late is logged; what is asked to end, ends cancelled. With
+        `brief`, the answer is waited for no longer than that to a heartbeat."""
         ...
 
 
@@ -221,7 +222,7 @@ class LocalWorkplace:
     def released(self, claim: Claimed, queue: Queue) -> Settlement:
         return Settlement(claim.id, claim.epoch, Verb.RELEASE, keep=queue.keeps_history)
 
-    def settle(self, endings: Sequence[Settlement]) -> None:
+    def settle(self, endings: Sequence[Settlement], *, brief: bool = False) -> None:
         if not endings:
             return
         refused = self._store.settle(endings, self._clock.now())

@@ -29,7 +29,7 @@ def test_without_a_terminal_it_prints_once_and_ends(place: Path) -> None:
     assert ended.code == 0
     assert "\x1b" not in ended.out
     assert "video (paused)" in ended.out
-    assert "Next 60 minutes: 100 jobs become due, at most 3 a minute" in ended.out
+    assert "Next 60 minutes: 100 jobs due, at most 3 a minute" in ended.out
 
 
 def test_one_snapshot_as_json(place: Path) -> None:

@@ -360,7 +360,8 @@ def test_an_interrupted_load_says_where_to_go_on(places: Places) -> None:
         process.stdin.close()
         assert process.wait() == 130
     again = f"Go on with: oncue --url {url} jobs load - --batch b"
-    assert f"Stopped; 2,000 jobs are stored. {again}" in told
+    # Stored for certain: what was answered, which the signal may have come before.
+    assert re.search(rf"Stopped; (0|2,000) jobs are stored\. {re.escape(again)}", told)
 
 
 # -- on a terminal ---------------------------------------------------------------------------------
@@ -467,6 +468,19 @@ def test_a_refusal_says_who_refuses_and_what_to_do(
     broken = run("jobs", "list", cwd=cwd, env={"ONCUE_URL": url, "ONCUE_TOKEN": "a b"})
     assert (broken.code, broken.err.count("\n")) == (2, 1)
     assert broken.err.startswith("Error: ONCUE_TOKEN: is not an API token")
+
+
+def test_a_refusal_of_a_modules_own_client_is_not_blamed_on_the_store(
+    guarded: tuple[Server, Callable[[str], str]],
+) -> None:
+    server, make = guarded
+    (server.folder / "own.py").write_text(
+        f"from oncue import Client\ncue = Client({server.url!r})\ncue.handler('mail')(print)\n"
+    )
+    ended = run("worker", "own:cue", cwd=server.folder, env={"ONCUE_TOKEN": make("read")})
+    assert ended.code == 6
+    assert "\nError: This token lacks the scope 'work'." in ended.err
+    assert f"server {server.url}" in ended.err
 
 
 # -- where -----------------------------------------------------------------------------------------

@@ -25,6 +25,10 @@ class Said(NamedTuple):
 
 LOSE = "lose"
 """Ask the server, and break off before its answer is passed on."""
+HOLD = "hold"
+"""Do not answer, and ask nobody, until `let_go` is set."""
+SPOIL = "spoil"
+"""Ask the server, and pass on that something went wrong."""
 
 
 class Meddler(ThreadingHTTPServer):
@@ -39,6 +43,7 @@ class Meddler(ThreadingHTTPServer):
         self.target = target
         self.plan: deque[str | Said] = deque()
         self.always: str | Said | None = None
+        self.let_go = threading.Event()
         self.seen: list[tuple[str, str]] = []
         self.url = f"http://127.0.0.1:{self.server_address[1]}"
 
@@ -71,10 +76,14 @@ class _Meddling(BaseHTTPRequestHandler):
         if isinstance(what, Said):
             self._answer(what)
             return
+        if what == HOLD:
+            self.server.let_go.wait(60)
         answer = self._forward(body)
         if what == LOSE:
             self.connection.shutdown(socket.SHUT_RDWR)
             self.close_connection = True
+        elif what == SPOIL:
+            self._answer(Said(502))
         else:
             self._answer(answer)
 

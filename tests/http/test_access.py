@@ -163,6 +163,12 @@ def test_strangers_do_not_learn_which_jobs_exist(guarded: Guarded) -> None:
     assert replies[0].json == replies[1].json
 
 
+@pytest.mark.parametrize("report", ["start", "heartbeat", "complete", "fail", "release"])
+def test_strangers_do_not_learn_what_a_report_looks_like(guarded: Guarded, report: str) -> None:
+    wrong = {"colour": "red"}
+    assert guarded.ask("nobody", "POST", f"/jobs/any/{report}", wrong).status == 401
+
+
 # -- revoking, logging -----------------------------------------------------------------------------
 
 

@@ -137,6 +137,10 @@ def test_a_key_is_held_by_one_unfinished_job(client: Client) -> None:
         ({"max_attempts": 0}, "/max_attempts"),
         ({"id": "batch"}, "/id"),
         ({"payload": float("nan")}, "/payload"),
+        ({"delay": float("nan")}, "/delay"),
+        ({"delay": float("inf")}, "/delay"),
+        ({"delay": timedelta(days=-1)}, "/delay"),
+        ({"timeout_seconds": float("inf")}, "/timeout_seconds"),
     ],
 )
 def test_bad_input_is_refused_and_the_place_named(
@@ -480,6 +484,7 @@ def test_what_cannot_be_a_token_is_refused_without_quoting_it(server: Server, to
     [
         *("localhost:8420", "ftp://host", "http://", "http://host:port", "", 8420),
         *("http://ada:secret@host", "http://host?x=1", "http://host/#top"),
+        *("http://a b", "http://..", "http://host:0", f"http://{'a' * 70}.example"),
     ],
 )
 def test_a_url_that_names_no_server_is_refused(url: Any) -> None:
@@ -487,6 +492,19 @@ def test_a_url_that_names_no_server_is_refused(url: Any) -> None:
         Client(url)
     assert caught.value.pointer == "/url"
     assert "secret" not in str(caught.value)
+
+
+def test_a_url_is_written_as_it_is_asked_for() -> None:
+    with Client("http://bücher.example/grüße und mehr%2F/") as client:
+        address = client.connection.address
+    assert address.url == "http://xn--bcher-kva.example:80/gr%C3%BC%C3%9Fe%20und%20mehr%2F"
+
+
+@pytest.mark.parametrize("wait", [-1, float("nan"), float("inf"), "soon", None])
+def test_a_wait_that_makes_no_sense_is_refused(client: Client, wait: Any) -> None:
+    with pytest.raises(InvalidInput) as caught:
+        client.claim("q", "w", wait_seconds=wait)
+    assert caught.value.pointer == "/wait_seconds"
 
 
 @pytest.mark.parametrize("seconds", [0, -1, float("nan"), "soon"])

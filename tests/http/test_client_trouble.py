@@ -13,15 +13,20 @@ from oncue import (
     Client,
     OncueError,
     Scheduler,
+    ServerError,
     ServerUnavailable,
     ServerUnusable,
     State,
 )
-from tests.http.meddler import LOSE, Meddler, Said, meddling
+from oncue.reporting import Completion
+from tests.http.meddler import LOSE, SPOIL, Meddler, Said, meddling
 from tests.http.server import Server
 
 BUSY = Said(503, headers={"retry-after": "0"})
 BROKEN = Said(500)
+SLOW = Said(408, b'{"type": "/problems/request-timeout"}', "application/problem+json")
+UNUSUAL = Said(524)  # one of those that only proxies have
+TROUBLES = (LOSE, SPOIL, BUSY, BROKEN, SLOW, UNUSUAL)
 
 
 @pytest.fixture
@@ -45,11 +50,11 @@ def cue(server: Server) -> Iterator[Scheduler]:
 # -- lost answers ------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("trouble", [LOSE, BUSY, BROKEN])
+@pytest.mark.parametrize("trouble", TROUBLES)
 def test_a_job_is_stored_once_however_often_it_has_to_be_sent(
     client: Client, proxy: Meddler, cue: Scheduler, trouble: Any
 ) -> None:
-    queue = f"once-{[LOSE, BUSY, BROKEN].index(trouble)}"
+    queue = f"once-{TROUBLES.index(trouble)}"
     proxy.plan.extend([trouble] * 3)
     job = client.schedule({"n": 1}, queue=queue, delay=60)
     assert list(cue.jobs(queue=queue)) == [job]
@@ -65,19 +70,25 @@ def test_so_are_many_and_those_of_the_first_try_are_not_called_existing(
     assert cue.stats("once-many").counts[State.SCHEDULED] == 100
 
 
-def test_a_cancel_whose_answer_was_lost_is_no_failure(client: Client, proxy: Meddler) -> None:
+@pytest.mark.parametrize("trouble", [LOSE, SPOIL])
+def test_a_cancel_whose_answer_was_lost_is_no_failure(
+    client: Client, proxy: Meddler, trouble: str
+) -> None:
     job = client.schedule(queue="lost-cancel", delay=60)
-    proxy.plan.append(LOSE)
+    proxy.plan.append(trouble)
     assert client.cancel(job.id).state is State.CANCELLED
-    proxy.plan.append(LOSE)
+    proxy.plan.append(trouble)
     assert client.retry(job.id).state is State.SCHEDULED
-    proxy.plan.append(LOSE)
+    proxy.plan.append(trouble)
     assert client.run(job.id).state is State.SCHEDULED
 
 
-def test_a_change_that_was_not_made_is_asked_for_again(client: Client, proxy: Meddler) -> None:
+@pytest.mark.parametrize("trouble", [BUSY, BROKEN, SLOW])
+def test_a_change_that_was_not_made_is_asked_for_again(
+    client: Client, proxy: Meddler, trouble: Said
+) -> None:
     job = client.schedule(queue="broken-cancel", delay=60)
-    proxy.plan.append(BUSY)
+    proxy.plan.append(trouble)
     assert client.cancel(job.id).state is State.CANCELLED
 
 
@@ -128,6 +139,13 @@ def test_a_server_that_stays_broken_is_not_asked_for_ever(proxy: Meddler) -> Non
     with Client(proxy.url, timeout_seconds=0.5) as client, pytest.raises(ServerUnavailable):
         client.queues()
     assert len(proxy.seen) > 1
+
+
+def test_a_server_that_asks_for_no_pause_is_given_one(proxy: Meddler) -> None:
+    proxy.always = BUSY
+    with Client(proxy.url, timeout_seconds=0.5) as client, pytest.raises(ServerUnavailable):
+        client.queues()
+    assert 1 < len(proxy.seen) < 20
 
 
 def test_a_wait_longer_than_the_patience_is_not_begun(client: Client, proxy: Meddler) -> None:
@@ -194,12 +212,18 @@ def test_whatever_else_answers_there_is_told_clearly(
                 call()
 
 
+def test_reports_that_are_not_all_answered_are_told_clearly(client: Client, proxy: Meddler) -> None:
+    proxy.always = Said(200, b'{"items": []}', "application/json")
+    with pytest.raises(ServerUnusable, match="more or fewer jobs than it was told of"):
+        client.complete_all([Completion("7", "token")])
+
+
 def test_a_closed_client_does_not_go_on_trying(proxy: Meddler) -> None:
     client = Client(proxy.url)
     client.close()
-    proxy.always = BROKEN
-    with pytest.raises(ServerUnavailable):
+    with pytest.raises(ServerError, match="this client is closed"):
         client.queues()
+    assert proxy.seen == []
     client.close()
 
 

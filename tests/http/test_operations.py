@@ -159,3 +159,10 @@ def test_the_log_is_a_line_of_json_for_each_request(own: Server) -> None:
     assert line["ms"] >= 0
     own.delete(f"/jobs/{job_id}", headers={"X-Request-Id": "mine"})
     assert logged(own, request_id="mine")["job_id"] == job_id
+
+
+def test_a_path_cannot_write_lines_of_its_own_into_the_log(own: Server) -> None:
+    own.get("/jobs/a%0Aforged", headers={"X-Request-Id": "forged"})
+    line = logged(own, request_id="forged")
+    assert line["path"] == "/jobs/a%0Aforged"
+    assert "\n" not in line["message"]

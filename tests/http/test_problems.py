@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import socket
 from collections.abc import Iterator
+from contextlib import suppress
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -210,6 +211,41 @@ def test_what_is_not_http_is_a_problem_too(server: Server, text: bytes) -> None:
     assert head.startswith(b"HTTP/1.1 400 ")
     assert b"application/problem+json" in head
     assert json.loads(body)["type"] == "/problems/malformed"
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        b"CONNECT localhost:80 HTTP/1.1\r\nHost: localhost\r\n\r\n",
+        b"CONNECT /jobs HTTP/1.1\r\nHost: localhost\r\n\r\n",
+    ],
+)
+def test_nobody_is_connected_elsewhere(server: Server, text: bytes) -> None:
+    assert exchanged(server, text).startswith(b"HTTP/1.1 400 ")
+
+
+ENDLESS = {
+    "a header": (b"GET /livez HTTP/1.1\r\nHost: localhost\r\nX: ", b"a" * 1024),
+    "headers": (b"GET /livez HTTP/1.1\r\nHost: localhost\r\n", b"a: b\r\n" * 200),
+    "a path": (b"GET /", b"a" * 1024),
+    "a trailer": (
+        b"POST /jobs HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n\r\n0\r\nX: ",
+        b"a" * 1024,
+    ),
+}
+
+
+@pytest.mark.parametrize(("head", "part"), ENDLESS.values(), ids=ENDLESS)
+def test_what_never_ends_is_not_kept(server: Server, head: bytes, part: bytes) -> None:
+    place = urlsplit(server.url)
+    with socket.create_connection((place.hostname, place.port), 30) as connection:
+        connection.sendall(head)
+        with suppress(ConnectionError):
+            for _ in range(20_000):
+                connection.sendall(part)
+            pytest.fail("the server goes on reading")
+        with suppress(ConnectionError):  # the answer, if it is not lost with the connection
+            assert connection.recv(65_536).startswith(b"HTTP/1.1 431 ")
 
 
 def test_a_body_that_ends_too_soon_is_not_acted_upon(server: Server) -> None:

@@ -12,9 +12,18 @@ from typing import Any
 
 import pytest
 
-from oncue import ClaimLost, Client, HandledJob, InvalidInput, NonRetryable, State
+from oncue import (
+    ClaimLost,
+    Client,
+    HandledJob,
+    InvalidInput,
+    NonRetryable,
+    ServerUnavailable,
+    State,
+)
+from oncue.engine.alarm import Alarm
 from oncue.worker import Worker
-from tests.http.meddler import LOSE, Said, meddling
+from tests.http.meddler import HOLD, LOSE, Said, meddling
 from tests.http.patience import until
 from tests.http.server import Server, running_server
 from tests.http.workers import Crew, crew_in
@@ -132,6 +141,18 @@ def test_large_results_are_sent_in_several_requests(client: Client) -> None:
     assert {len(client.job(one).result) for one in ids} == {250_000}
 
 
+def test_so_are_long_errors_as_large_as_they_are_written(client: Client) -> None:
+    client.set_queue("r-woe", max_attempts=1)
+    client.schedule_many(({} for _ in range(200)), queue="r-woe")
+
+    @client.handler("r-woe", batch=200)
+    def fail(jobs: list[HandledJob]) -> None:
+        raise ValueError("\x01" * 2000)  # six bytes each, in JSON
+
+    assert Worker(client).step()
+    assert client.stats("r-woe").counts[State.FAILED] == 200
+
+
 def test_a_step_that_succeeded_is_not_run_again(client: Client) -> None:
     client.set_queue("r-step", retry={"initial_seconds": 0.01})
     ran: list[str] = []
@@ -223,6 +244,24 @@ def test_reclaimed_work_is_taken_one_at_a_time(client: Client) -> None:
         assert len(batches[-1]) == 1 or not set(batches[-1]) & {0, 1, 2}
     assert [n for batch in batches for n in batch] == [0, 1, 2, 3, 4, 5]
     assert {client.job(one).attempt for one in ids} == {2}
+
+
+def test_what_was_waited_for_is_begun_before_anything_else_is_claimed(client: Client) -> None:
+    """Nobody speaks for it before it is in hand, so it must not wait for another's end."""
+    for name in ("r-first", "r-second"):
+        client.handler(name)(lambda job: None)
+    place, told = client.workplace("w"), list[str | None]()
+    leave = place.watch(lambda queue, due_at: told.append(queue))
+    client.schedule(queue="r-second")
+    place.rest(Alarm(client.clock), SOON)
+    client.schedule(queue="r-first")
+    assert place.claim("r-first", 1, client.clock.now()) is None
+    assert told == ["r-second", "r-first"], "it is to be looked at again"
+    for name in ("r-second", "r-first"):
+        handful = place.claim(name, 1, client.clock.now())
+        assert handful is not None
+        assert handful.queue.name == name
+    leave()
 
 
 def test_a_report_that_is_not_taken_keeps_no_other_from_being_taken(
@@ -364,6 +403,28 @@ def test_a_worker_stops_by_itself_when_the_server_is_silent_for_two_thirds_of_a_
         client.work(until_empty=True)
         assert gave_up == [True]
         assert client.job(job.id).result == "of attempt 2"
+
+
+def test_a_silent_server_does_not_keep_whoever_watches_over_the_leases(server: Server) -> None:
+    with meddling(server.url) as proxy, Client(proxy.url) as client:
+        client.set_queue("r-held", lease_seconds=2)
+        client.schedule(queue="r-held")
+        place, queue = client.workplace("w"), client.queue("r-held")
+        handful = place.claim("r-held", 1, client.clock.now())
+        assert handful is not None
+        endings = [place.released(one, queue) for one in handful.claims]
+        proxy.always = HOLD
+        proxy.seen.clear()
+        patient = threading.Thread(target=place.settle, args=[endings], daemon=True)
+        patient.start()
+        until(lambda: len(proxy.seen) == 1)
+        with pytest.raises(ServerUnavailable):
+            place.settle(endings, brief=True)
+        with pytest.raises(ServerUnavailable):
+            place.touch(handful.claims, 60)
+        assert patient.is_alive(), "it was asked first, and would wait longer"
+        proxy.let_go.set()
+        patient.join(SOON)
 
 
 def test_a_server_that_restarts_finds_its_workers_still_at_it(crew: Crew, tmp_path: Path) -> None:

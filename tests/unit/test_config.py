@@ -77,6 +77,7 @@ def test_a_format_may_be_written_large(tmp_path: Path) -> None:
         ({"ONCUE_TEST_KILL": "after-claim:1"}, "there is no such variable"),
         ({"ONCUE_CONCURRENCY": "many"}, "ONCUE_CONCURRENCY: 'many' is not a whole number"),
         ({"ONCUE_CONCURRENCY": "0"}, "at least 1"),
+        ({"ONCUE_PORT": "99999"}, "at most 65535"),
         ({"ONCUE_LOG_LEVEL": "LOUD"}, "none of DEBUG, INFO, WARNING, ERROR"),
         ({"ONCUE_LOG_FORMAT": "xml"}, "ONCUE_LOG_FORMAT: 'xml' is none of text, json"),
         ({"ONCUE_STORE": ""}, "not empty"),

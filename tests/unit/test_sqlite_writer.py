@@ -14,10 +14,10 @@ import pytest
 
 from oncue.clock import FakeClock
 from oncue.core.errors import Conflict, StoreError, StoreUnavailable
-from oncue.core.job import NewJob
+from oncue.core.job import JobFilter, NewJob
 from oncue.core.lifecycle import State
 from oncue.core.queue import Queue
-from oncue.stores.sqlite import SqliteStore, rows
+from oncue.stores.sqlite import SqliteStore, jobs, rows
 from tests.contract.desk import together
 
 SOON = 20.0  # only reached if something is broken
@@ -31,8 +31,8 @@ def store(tmp_path: Path) -> Iterator[SqliteStore]:
     store.close()
 
 
-def new(job_id: str) -> NewJob:
-    return NewJob(job_id, "q", NOW, b"{}", 0, NOW)
+def new(job_id: str, queue: str = "q") -> NewJob:
+    return NewJob(job_id, queue, NOW, b"{}", 0, NOW)
 
 
 class Statements:
@@ -238,3 +238,39 @@ def test_what_is_read_at_once_is_bounded_by_its_size(
     assert len(store.claim([Queue("q")], "w", 9, NOW)) == 3
     taken = store.claim_range([Queue("q", sink="log:")], "d", 9, NOW, lease_seconds=60)
     assert len(taken.jobs) == 3
+    store.insert([new(f"more-{n}", queue="q2") for n in range(3)], NOW)
+    both = store.claim([Queue("q2"), Queue("q")], "w", 9, NOW)
+    assert [one.queue for one in both] == ["q2"] * 3
+
+
+def test_a_page_is_bounded_by_its_size_and_nothing_is_left_out(
+    store: SqliteStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(rows, "BATCH_BYTES", 5)
+    names = [f"job-{n}" for n in range(9)]
+    store.insert([new(name) for name in names], NOW)  # payloads of two bytes
+    assert list(map(len, pages(store, 9))) == [3, 3, 3, 0]
+    assert [job_id for page in pages(store, 9) for job_id in page] == names
+
+
+def test_a_listing_of_more_queues_than_are_read_at_once_is_in_order(
+    store: SqliteStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(jobs, "STREAMS_AT_ONCE", 3)
+    made = [new(f"job-{n}", queue=f"q{n % 5}")._replace(due_at=NOW - n * 7 % 4) for n in range(30)]
+    store.insert(made, NOW)
+    store.claim([Queue("q1"), Queue("q3")], "w", 7, NOW)
+    store.cancel(["job-4", "job-14", "job-25"], NOW)
+    wanted = [job.id for job in sorted(made, key=lambda job: (job.due_at, job.id))]
+    for limit in (1, 4, 30, 31):
+        assert [job_id for page in pages(store, limit) for job_id in page] == wanted
+
+
+def pages(store: SqliteStore, limit: int) -> list[list[str]]:
+    """The ids of all jobs, page by page."""
+    page = store.page(JobFilter(), None, limit)
+    found = [[job.id for job in page.items]]
+    while page.next is not None:
+        page = store.page(JobFilter(), page.next, limit)
+        found.append([job.id for job in page.items])
+    return found

@@ -9,6 +9,7 @@ import pytest
 from oncue import Job, Scheduler, State
 from oncue.aio import AsyncScheduler
 from oncue.api.waiting import Waiting, Wish
+from oncue.core.token import sign
 
 WISH = Wish(("left",), "w", 1, None)
 
@@ -34,6 +35,26 @@ async def left_at(state: State) -> Job:
 def test_what_was_taken_for_a_worker_that_has_left_goes_back_unharmed(state: State) -> None:
     job = asyncio.run(left_at(state))
     assert (job.state, job.attempt) == (State.SCHEDULED, 0)
+
+
+def test_one_that_cannot_go_back_keeps_no_other_from_it() -> None:
+    async def left() -> list[State]:
+        with Scheduler("memory:") as cue:
+            waiting = Waiting(AsyncScheduler(cue))
+            ids = [cue.schedule(queue="left", priority=priority).id for priority in (9, 0)]
+
+            async def gone() -> None:
+                while cue.job(ids[1]).state is not State.DISPATCHED:
+                    await asyncio.sleep(0)
+                cue.complete(ids[0], sign(cue.store.secret, ids[0], 1))
+
+            async with asyncio.timeout(30):
+                assert await waiting.claim(WISH._replace(limit=2), 30.0, gone) == []
+                waiting.close()
+                await waiting.idle()
+            return [cue.job(job_id).state for job_id in ids]
+
+    assert asyncio.run(left()) == [State.SUCCEEDED, State.SCHEDULED]
 
 
 def test_whoever_waits_is_let_go_when_it_closes() -> None:

@@ -54,6 +54,9 @@ async def batch(service: Service, request: Request) -> Answer:
     except StoreError as error:
         logger.error("%s: %s", request.id, error, extra={"request_id": request.id})
         raise _interrupted(arriving) from None
+    except Problem as problem:  # the rest of the body did not come
+        problem.extra["accepted"] = 0 if arriving is None else arriving.accepted
+        raise
     return json_answer(arriving.members())
 
 

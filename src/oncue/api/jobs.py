@@ -148,9 +148,14 @@ async def show(service: Service, request: Request) -> Answer:
 async def listing(service: Service, request: Request) -> Answer:
     query = request.query((*FILTERS, "limit", "cursor"))
     limit, after = paging(query)
-    page = await service.read(service.cue.page, job_filter(query), after, limit)
-    items = [wire.job_members(job) | wire.standing_members(job) for job in page.items]
-    return json_answer({"items": items, "next_cursor": cursor(page.next)})
+    wanted = job_filter(query)
+
+    def read() -> Answer:
+        page = service.cue.page(wanted, after, limit)
+        items = [wire.job_members(job) | wire.standing_members(job) for job in page.items]
+        return json_answer({"items": items, "next_cursor": cursor(page.next)})
+
+    return await service.read(read)
 
 
 def job_filter(query: dict[str, str]) -> JobFilter:

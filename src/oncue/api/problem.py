@@ -44,6 +44,7 @@ TITLES = {
     "idempotency-key-reused": "The idempotency key stands for another request",
     "internal": "Something went wrong here",
     "store-unavailable": "The store cannot answer now",
+    "stopping": "The server ends",
 }
 """Every kind of problem there is, by the last part of its `type`."""
 
@@ -86,6 +87,16 @@ class Problem(Exception):
 
 def invalid(detail: str, pointer: str = "") -> Problem:
     return of(InvalidInput(detail, pointer))
+
+
+def stopping() -> Problem:
+    return Problem(
+        503,
+        "stopping",
+        "The server ended before this was done. Whether it was is not known; sending it again to "
+        "the next one does no harm if it has an id or an Idempotency-Key.",
+        headers={"retry-after": "1"},
+    )
 
 
 def of(error: OncueError) -> Problem:

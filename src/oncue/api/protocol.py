@@ -1,19 +1,97 @@
-"""HTTP/1.1 on the wire, for what never becomes a request."""
+"""HTTP/1.1 on the wire: what never becomes a request, and what must not become another one."""
 
 from __future__ import annotations
 
+import asyncio
+
+import httptools
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 from oncue.api.problem import MEDIA_TYPE, Problem
 
+HEAD_LIMIT = 64 * 1024  # bytes of a request's line and headers; what is read at once comes on top
+_NOT_HTTP = Problem(400, "malformed", "This is not a request that HTTP/1.1 knows.")
+_HEAD_TOO_LARGE = Problem(
+    431,
+    "too-large",
+    f"The request's line and headers are too large; at most {HEAD_LIMIT:,} bytes are read.",
+)
+_PHRASES = {400: "Bad Request", 431: "Request Header Fields Too Large"}
+
 
 class Protocol(HttpToolsProtocol):
-    """What is not HTTP gets a problem as its answer, like everything else that goes wrong."""
+    """What is not HTTP gets a problem as its answer, like everything else that goes wrong. Heads
+    are bounded, and so is the time they take. An offer to change to another protocol is declined by
+    going on in this one."""
 
-    def send_400_response(self, msg: str) -> None:
-        body = Problem(400, "malformed", "This is not a request that HTTP/1.1 knows.").body()
+    _moved = False
+    _withheld = 0
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+        super().connection_made(transport)
+        # As between requests: whoever sends no complete head in that time is not waited for.
+        self.timeout_keep_alive_task = self.loop.call_later(
+            self.timeout_keep_alive, self.timeout_keep_alive_handler
+        )
+
+    def data_received(self, data: bytes) -> None:
+        self._moved = False
+        rest = data
+        try:
+            while rest and not self.transport.is_closing():
+                rest = self._feed(rest)
+        except httptools.HttpParserError:
+            self._refuse(_NOT_HTTP)
+            return
+        if self._moved:
+            self._unset_keepalive_if_required()
+            self._withheld = 0
+            return
+        # What neither ends a head nor belongs to a body is kept by the parser, all of it.
+        self._withheld += len(data)
+        if self._withheld > HEAD_LIMIT:
+            self._refuse(_HEAD_TOO_LARGE)
+
+    def on_headers_complete(self) -> None:
+        self._moved = True
+        if not self.parser.should_upgrade():
+            super().on_headers_complete()
+
+    def on_body(self, body: bytes) -> None:
+        self._moved = True
+        super().on_body(body)
+
+    def on_message_complete(self) -> None:
+        self._moved = True
+        if not self.parser.should_upgrade():
+            super().on_message_complete()
+
+    def _feed(self, data: bytes) -> bytes:
+        """What is still to be fed: after an offer, the same request without it."""
+        try:
+            self.parser.feed_data(data)
+        except httptools.HttpParserUpgrade as offer:
+            # The parser takes everything behind such a head for the other protocol, the body, too.
+            return self._without_offer() + data[offer.args[0] :]
+        return b""
+
+    def _without_offer(self) -> bytes:
+        method = self.parser.get_method()
+        if method == b"CONNECT":  # is an offer by itself
+            raise httptools.HttpParserError("CONNECT")
+        version = self.parser.get_http_version().encode()
+        self.parser = httptools.HttpRequestParser(self)
+        kept = [b"%b: %b" % header for header in self.headers if header[0] != b"upgrade"]
+        line = b"%b %b HTTP/%b" % (method, self.url, version)
+        return b"\r\n".join([line, *kept, b"", b""])
+
+    def _refuse(self, problem: Problem) -> None:
+        if self.transport.is_closing():
+            return
+        self.logger.warning("a request was refused: %s", problem.detail)
+        body = problem.body()
         head = [
-            "HTTP/1.1 400 Bad Request",
+            f"HTTP/1.1 {problem.status} {_PHRASES[problem.status]}",
             f"content-type: {MEDIA_TYPE}",
             f"content-length: {len(body)}",
             "connection: close",

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Awaitable, Callable, Collection, Mapping, MutableMapping
 from typing import Any, NamedTuple, TypeVar
-from urllib.parse import parse_qsl
+from urllib.parse import parse_qsl, quote
 
 import msgspec
 
@@ -22,6 +22,7 @@ BODY_SECONDS = 60.0  # how long a body may take to arrive, or its next part wher
 
 Receive = Callable[[], Awaitable[MutableMapping[str, Any]]]
 S = TypeVar("S", bound=msgspec.Struct)
+T = TypeVar("T")
 
 
 class Answer(NamedTuple):
@@ -40,7 +41,8 @@ def problem_answer(problem: Problem) -> Answer:
 
 
 class Request:
-    """`parameters` are the parts of the path that the route leaves open, decoded."""
+    """`path` is as it was sent, percent-encoded; `parameters` are the parts of it that the route
+    leaves open, decoded."""
 
     __slots__ = (
         *("_headers", "_receive", "id", "job_id", "method", "parameters", "path", "scope"),
@@ -50,7 +52,8 @@ class Request:
     def __init__(self, scope: MutableMapping[str, Any], receive: Receive, request_id: str) -> None:
         self.scope = scope
         self.method: str = scope["method"]
-        self.path: str = scope["path"]
+        raw: bytes = scope.get("raw_path") or quote(scope["path"]).encode()
+        self.path = raw.decode("ascii", "backslashreplace")
         self.parameters: tuple[str, ...] = ()
         self.id = request_id
         self.job_id: str | None = None
@@ -98,7 +101,7 @@ class Request:
         message = await self._next()
         text: bytes = message.get("body", b"")
         if message.get("more_body"):
-            text = await self._rest(text, limit)
+            text = await _in_time(self._rest(text, limit))
         if len(text) > limit:
             raise too_large(limit)
         if text:
@@ -111,7 +114,7 @@ class Request:
             raise too_large(limit)
         parts, size, more = [first], len(first), True
         while more:
-            message = await self._next()
+            message = _there(await self._receive())
             parts.append(message.get("body", b""))
             size += len(parts[-1])
             if size > limit:
@@ -120,13 +123,7 @@ class Request:
         return b"".join(parts)
 
     async def _next(self) -> MutableMapping[str, Any]:
-        try:
-            message = await in_time(self._receive(), BODY_SECONDS)
-        except TimeoutError:
-            raise Problem(408, "request-timeout", "The body did not arrive in time.") from None
-        if message["type"] == "http.disconnect":
-            raise Gone
-        return message
+        return _there(await _in_time(self._receive()))
 
     async def parts(self) -> Any:
         """The body as it arrives, part by part."""
@@ -158,6 +155,20 @@ class Request:
 
 class Gone(Exception):
     """The client left before the request was complete: there is nobody to answer."""
+
+
+def _there(message: MutableMapping[str, Any]) -> MutableMapping[str, Any]:
+    """The message, unless it is that the client has left."""
+    if message["type"] == "http.disconnect":
+        raise Gone
+    return message
+
+
+async def _in_time(arriving: Awaitable[T]) -> T:
+    try:
+        return await in_time(arriving, BODY_SECONDS)
+    except TimeoutError:
+        raise Problem(408, "request-timeout", "The body did not arrive in time.") from None
 
 
 def too_large(limit: int) -> Problem:

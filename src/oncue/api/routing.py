@@ -82,9 +82,8 @@ class Router:
 
     def _walk(self, request: Request) -> tuple[_Node, tuple[str, ...]]:
         """By the path as it was sent: an encoded slash belongs to its segment."""
-        raw: bytes = request.scope.get("raw_path") or request.path.encode()
         node, parameters = self._root, []
-        for segment in raw.removeprefix(b"/").split(b"/"):
+        for segment in request.path.removeprefix("/").split("/"):
             try:
                 text = unquote_to_bytes(segment).decode()
             except UnicodeDecodeError:

@@ -23,17 +23,28 @@ class _Uvicorn(uvicorn.Server):
     nobody was there to receive goes back before the loop ends."""
 
     service: Service
+    all_answered = True
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
         self.service.drain()
         await super().shutdown(sockets)
+        state = self.server_state
+        self.all_answered = not (state.tasks or state.connections)
         await self.service.waiting.idle()
 
 
 class HttpServer:
     """Listens as soon as it is made; answers between `start` and `stop`."""
 
-    def __init__(self, cue: Scheduler, host: str, port: int) -> None:
+    def __init__(
+        self,
+        cue: Scheduler,
+        host: str,
+        port: int,
+        *,
+        keep_alive_seconds: int = KEEP_ALIVE_SECONDS,
+    ) -> None:
+        """`keep_alive_seconds`: how long a connection may be without a request."""
         local = is_loopback(host)
         if not local and not Access(cue.store, cue.clock).configured:
             raise InvalidInput(
@@ -58,7 +69,7 @@ class HttpServer:
                 server_header=False,
                 proxy_headers=False,
                 backlog=BACKLOG,
-                timeout_keep_alive=KEEP_ALIVE_SECONDS,
+                timeout_keep_alive=keep_alive_seconds,
             )
         )
         self._server.service = self._service
@@ -77,7 +88,7 @@ class HttpServer:
         self._server.config.timeout_graceful_shutdown = max(1, int(timeout))
         self._server.should_exit = True
         self._thread.join(timeout + 1)
-        return not self._thread.is_alive() and not self._server.force_exit
+        return not self._thread.is_alive() and self._server.all_answered
 
     def _run(self) -> None:
         try:

@@ -22,7 +22,6 @@ from oncue.api.problem import Problem
 from oncue.api.request import Answer, Gone, Receive, Request, problem_answer
 from oncue.api.routing import Operation, Router
 from oncue.api.waiting import Waiting
-from oncue.core.access import Scope
 from oncue.core.errors import OncueError, StoreError
 from oncue.scheduler import Scheduler
 
@@ -95,6 +94,8 @@ class Service:
             answer = problem_answer(problem)
         except OncueError as error:
             answer = problem_answer(self._told(error, request))
+        except asyncio.CancelledError:  # only the end of the server cuts a request short
+            answer = problem_answer(problems.stopping())
         except Exception as error:
             answer = problem_answer(_crashed(error, request))
         await _send(send, request, answer)
@@ -117,11 +118,6 @@ class Service:
         if isinstance(error, StoreError):
             logger.error("%s: %s", request.id, error, extra={"request_id": request.id})
         return problems.of(error)
-
-
-def may(request: Request, wanted: Scope) -> None:
-    """Refuse unless the caller is allowed to."""
-    require(request.scopes, wanted)
 
 
 def _request_id(scope: MutableMapping[str, Any]) -> str:

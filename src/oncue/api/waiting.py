@@ -12,10 +12,11 @@ import logging
 import traceback
 from collections import Counter
 from collections.abc import Callable, Coroutine, Sequence
+from contextlib import suppress
 from typing import Any, NamedTuple
 
 from oncue.aio import AsyncScheduler
-from oncue.core.errors import OncueError
+from oncue.core.errors import Conflict, NotFound, OncueError
 from oncue.core.job import Claimed
 from oncue.core.moment import LATEST, Moment
 
@@ -150,7 +151,8 @@ class Waiting:
 
         def release() -> None:
             for claim in taken:
-                self._cue.release(claim.id, self._cue.token(claim))
+                with suppress(Conflict, NotFound):  # it was taken back already: the others go on
+                    self._cue.release(claim.id, self._cue.token(claim))
 
         if taken:
             self._begin(self._acue.write(release))

@@ -20,6 +20,7 @@ from oncue.core import moment, token
 from oncue.core.access import Scope
 from oncue.core.duration import seconds
 from oncue.core.errors import InvalidInput, OncueError, StoreError
+from oncue.core.job import Claimed
 from oncue.core.queue import check_queue_name
 from oncue.ports.claims import Touched
 from oncue.reporting import Completion
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
     from oncue.api.service import Service
 
 LONGEST_WAIT_SECONDS = 300.0
+FEW = 50  # claims that are written down at once; more would keep the loop from everybody else
 B = TypeVar("B", bound=shapes.Body)
 Item = TypeVar("Item", shapes.SettleItem, shapes.HeartbeatItem)
 
@@ -71,6 +73,12 @@ async def _claimed(
     intake.label(body.worker, "/worker")
     wish = Wish(queues, body.worker, body.limit, intake.check_lease(body.lease_seconds))
     taken = await service.waiting.claim(wish, wait, request.gone)
+    if len(taken) <= FEW:
+        return _told_claims(service, taken)
+    return await service.read(_told_claims, service, taken)
+
+
+def _told_claims(service: Service, taken: list[Claimed]) -> Answer:
     sign = service.cue.token
     return json_answer({"items": [wire.claimed_members(one, sign(one)) for one in taken]})
 
@@ -81,7 +89,8 @@ async def _claimed(
 async def _report(
     service: Service, request: Request, decoder: msgspec.json.Decoder[B]
 ) -> tuple[str, B]:
-    """The job and the body of a report, whose token must be one of a claim on that job."""
+    """The job and the body of a report, whose token must be one of a claim on that job. Where it
+    may be left out, an administrator is believed without."""
     request.query()
     request.job_id = job_id = request.parameters[0]
     try:
@@ -89,7 +98,11 @@ async def _report(
     except problems.Problem:
         require(request.scopes, Scope.WORK)  # strangers are not told what is wrong
         raise
-    await _prove(service, request, job_id, getattr(body, "token"))  # noqa: B009
+    proof: str | None = getattr(body, "token")  # noqa: B009
+    if proof is None:
+        require(request.scopes, Scope.ADMIN)
+    else:
+        await _prove(service, request, job_id, proof)
     return job_id, body
 
 
@@ -153,14 +166,10 @@ async def operation(service: Service, request: Request) -> Answer:
 
 async def complete(service: Service, request: Request) -> Answer:
     """With the token of the claim; or, without one, on the word of an administrator."""
-    request.query()
-    request.job_id = job_id = request.parameters[0]
-    body = decoded(await request.body(), _complete)
+    job_id, body = await _report(service, request, _complete)
     if body.token is None:
-        require(request.scopes, Scope.ADMIN)
         await service.acue.write(service.cue.complete_by_hand, job_id, body.result)
     else:
-        await _prove(service, request, job_id, body.token)
         await service.acue.complete(Completion(job_id, body.token, body.result))
     return json_answer({"id": job_id, "state": "succeeded"})
 

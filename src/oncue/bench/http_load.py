@@ -112,7 +112,9 @@ def _send_batch(port: int, count: int) -> bytes:
             connection.sendall(block)
         answer = b""
         while (reply := parsed(answer)) is None:
-            answer += connection.recv(65536)
+            if not (more := connection.recv(65536)):
+                raise AssertionError("the server hung up before it answered")
+            answer += more
     return _expect(reply, 200)
 
 

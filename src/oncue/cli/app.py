@@ -298,6 +298,8 @@ def main() -> NoReturn:
 
 def _explained(refusal: AccessDenied, app: App) -> AccessDenied:
     """Who refuses, and how people at a terminal show a token."""
+    if app.url is None:  # a module's own Client was refused, with whatever token it has
+        return refusal
     token = app.settings["token"]
     if token.value is None:
         return AccessDenied(f"{app.place} refuses: {refusal} Show a token with ONCUE_TOKEN=…")

@@ -11,6 +11,7 @@ import click
 from oncue.cli import live, output
 from oncue.cli.app import App, Finite, common, examples
 from oncue.cli.place import require_file
+from oncue.cli.progress import counted
 from oncue.cli.queues import counts, late, lateness, queue_members, with_stats
 from oncue.core.lifecycle import FINAL, LIVE, State
 from oncue.core.moment import Moment, render, to_datetime
@@ -189,11 +190,11 @@ def _peak(seen: Look) -> str:
     """Where the load of the next hour is highest."""
     load = seen.load
     if not any(load):
-        return f"Next {MINUTES} minutes: nothing becomes due."
+        return f"Next {MINUTES} minutes: nothing is due."
     highest = max(load)
     at = to_datetime(seen.now + load.index(highest) * MINUTE_MS).astimezone()
     return (
-        f"Next {MINUTES} minutes: {sum(load):,} jobs become due, "
+        f"Next {MINUTES} minutes: {counted(sum(load), 'job')} due, "
         f"at most {highest:,} a minute ({at:%H:%M})."
     )
 

@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 @click.option("--name", help="The name that claims are held under; of this worker alone.")
 @click.option("--until-empty", is_flag=True, help="End when nothing is left to do.")
 @click.option("--no-engine", is_flag=True, help="Run no loops; somebody else does ('oncue serve').")
-@click.option("--url", help="Work for the server at this address, not for a store.")
+@click.option("--url", metavar="URL", help="Work for the server at this address, not for a store.")
 @click.option("--token", help="The API token for it; ONCUE_TOKEN keeps it out of process lists.")
 @click.pass_obj
 def worker(

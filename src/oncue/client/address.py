@@ -5,13 +5,15 @@ from __future__ import annotations
 import os
 import re
 from typing import NamedTuple
-from urllib.parse import urlsplit
+from urllib.parse import quote, urlsplit
 
 from oncue.core.errors import InvalidInput
 
 TOKEN_VARIABLE = "ONCUE_TOKEN"
 _EXAMPLE = "write it like http://127.0.0.1:8420 or https://jobs.example.com"
 _TOKEN = re.compile(r"[\x21-\x7e]+", re.ASCII)
+_HOST = re.compile(r"[\w.:%-]+", re.ASCII)
+_UNQUOTED = "/%:@!$&'()*+,;="  # beside letters, digits and -._~: what a path may have as it is
 
 
 class Address(NamedTuple):
@@ -41,10 +43,24 @@ def address_of(url: object) -> Address:
         raise InvalidInput(f"is not the address of a server; {_EXAMPLE}.", "/url")
     if parts.username is not None or parts.password is not None:
         raise InvalidInput("must not contain credentials; give the token by itself.", "/url")
+    if port == 0:
+        raise InvalidInput(f"nobody listens on port 0; {_EXAMPLE}.", "/url")
     if parts.query or parts.fragment:
         raise InvalidInput(f"must end with the path; {_EXAMPLE}.", "/url")
     usual = 443 if parts.scheme == "https" else 80
-    return Address(parts.scheme, parts.hostname, port or usual, parts.path.rstrip("/"))
+    prefix = quote(parts.path.rstrip("/"), safe=_UNQUOTED)
+    return Address(parts.scheme, _host(parts.hostname), usual if port is None else port, prefix)
+
+
+def _host(name: str) -> str:
+    """The name as it is looked up, which is ASCII."""
+    try:
+        host = name.encode("idna").decode()
+    except UnicodeError:
+        host = ""
+    if not _HOST.fullmatch(host):
+        raise InvalidInput(f"{name!r} cannot be the name of a machine; {_EXAMPLE}.", "/url")
+    return host
 
 
 def bearer_of(token: str | None) -> str | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from datetime import datetime, timedelta
 from typing import Any, TypeVar
 
@@ -33,6 +34,10 @@ def read(connection: Connection, body: bytes, kind: type[T]) -> T:
 def encode(members: dict[str, Any]) -> bytes:
     """Members as JSON; those that are None are not said."""
     said = {name: value for name, value in members.items() if value is not None}
+    for name, value in said.items():
+        # It would be written as null, which says nothing: a job would be due now, not never.
+        if isinstance(value, float) and not math.isfinite(value):
+            raise InvalidInput("must be a finite number.", f"/{name}")
     try:
         return msgspec.json.encode(said)
     except (TypeError, ValueError) as problem:

@@ -1,7 +1,7 @@
 """HTTP to one server: kept-alive connections, safe repetition, and errors that say what to do.
 
-What is repeated: a request that never left; one that was turned away for now (429, 503); and, where
-`repeatable` says that doing it twice is doing it once, also one whose answer was lost.
+What is repeated: a request that never left; one that was turned away for now (408, 429, 503); and,
+where `repeatable` says that doing it twice is doing it once, also one whose answer was lost.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from urllib.parse import quote, urlencode
 import urllib3
 from urllib3 import BaseHTTPResponse
 from urllib3.exceptions import (
+    ClosedPoolError,
     ConnectTimeoutError,
     HTTPError,
     NewConnectionError,
@@ -40,8 +41,7 @@ CONNECTIONS_KEPT = 64
 CONNECT_SECONDS = 10.0
 FIRST_PAUSE_SECONDS = 0.1
 LONGEST_PAUSE_SECONDS = 5.0
-TURNED_AWAY = (429, 503)
-BROKEN = (500, 502, 504)  # it may have been done
+TURNED_AWAY = (408, 429, 503)
 
 
 class Request(NamedTuple):
@@ -101,7 +101,7 @@ class Connection:
         ends = self._clock.monotonic() + self.timeout_seconds
         pause = FIRST_PAUSE_SECONDS
         while True:
-            after: float | None = None
+            after = 0.0
             try:
                 answer = self._send(request)
             except AnswerLost:
@@ -112,7 +112,7 @@ class Connection:
                 if not _passing(answer, request):
                     return answer
                 trouble, after = self._trouble_of(answer, request), _retry_after(answer)
-            rest = pause * random.uniform(0.5, 1.0) if after is None else after
+            rest = max(after, pause * random.uniform(0.5, 1.0))
             if self._alarm.stopped or self._clock.monotonic() + rest >= ends:
                 raise trouble
             self._alarm.pause(rest)
@@ -160,6 +160,8 @@ class Connection:
     def lost(self, trouble: Exception, request: Request) -> ServerError:
         """No answer came. The text of the trouble may quote the request, so it is not told."""
         url = self.address.url
+        if isinstance(trouble, ClosedPoolError):
+            return ServerError(f"{url}: this client is closed.")
         if isinstance(trouble, SSLError | ssl.SSLError):
             return ServerUnusable(
                 f"{url}: there is no secure connection. Check the server's certificate, and "
@@ -173,9 +175,12 @@ class Connection:
         how = "did not answer in time" if slow else "broke off before it answered"
         if request.repeatable:
             return ServerUnavailable(f"{url} {how}. Call again: it is safe to repeat.")
+        return self._answer_lost(how)
+
+    def _answer_lost(self, how: str) -> AnswerLost:
         return AnswerLost(
-            f"{url} {how}, so it is not known what it did, and it is not asked again by itself. "
-            "What it may have claimed is taken back when the lease ends."
+            f"{self.address.url} {how}, so it is not known what it did, and it is not asked again "
+            "by itself. What it may have claimed is taken back when the lease ends."
         )
 
     def _send(self, request: Request) -> Answer:
@@ -195,13 +200,15 @@ class Connection:
             raise self.lost(trouble, request) from None
 
     def _trouble_of(self, answer: Answer, request: Request) -> OncueError:
+        if _broken(answer) and not request.repeatable:
+            return self._answer_lost(f"answered with status {answer.status}")
         problem = problem_of(answer.body) if answer.media_type == PROBLEM_TYPE else None
         if problem is not None:
             problem.status = answer.status
             return error_of(problem, request.job_id)
         if answer.status in (401, 403):
             return AccessDenied(f"{self.address.url} refuses access (status {answer.status}).")
-        if answer.status in (*TURNED_AWAY, *BROKEN):
+        if answer.status in TURNED_AWAY or _broken(answer):
             return ServerUnavailable(
                 f"{self.address.url} answered with status {answer.status}; try again later."
             )
@@ -228,12 +235,15 @@ def query(members: Mapping[str, Any]) -> str:
 
 def _passing(answer: Answer, request: Request) -> bool:
     """Whether the same request may fare better in a moment, and may be sent again."""
-    if answer.status in TURNED_AWAY:
-        return True
-    return answer.status in BROKEN and request.repeatable
+    return answer.status in TURNED_AWAY or (_broken(answer) and request.repeatable)
 
 
-def _retry_after(answer: Answer) -> float | None:
+def _broken(answer: Answer) -> bool:
+    """Whether something went wrong there, or on the way: it may have been done all the same."""
+    return answer.status >= 500 and answer.status not in TURNED_AWAY
+
+
+def _retry_after(answer: Answer) -> float:
     """How long the server asks to be left alone; dates are not worth the clock they need."""
     told = answer.headers.get("retry-after", "")
-    return float(told) if told.isdecimal() and len(told) <= 6 else None
+    return float(told) if told.isdecimal() and len(told) <= 6 else 0.0

@@ -78,7 +78,7 @@ def error_of(problem: Problem, job_id: str = "") -> OncueError:
         told = "it wants an API token that it knows; 'oncue token create', at its store, makes one."
     if problem.status in (401, 403):
         return AccessDenied(told)
-    if problem.status == 429 or problem.status >= 500:
+    if problem.status in (408, 429) or problem.status >= 500:
         return ServerUnavailable(f"the server says: {told}")
     if problem.status == 405 or problem.kind == "no-such-route":
         return ServerUnusable(f"the server does not offer this; is it older? It says: {told}")

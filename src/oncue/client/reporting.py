@@ -13,8 +13,8 @@ from oncue.client.asking import Asking, encode, seconds_of
 from oncue.client.connection import Request, path
 from oncue.client.problems import error_of
 from oncue.client.reading import RemoteClaim
-from oncue.client.reports import ItemBody, ItemsBody, Report, parts
-from oncue.core.duration import Duration
+from oncue.client.reports import ItemBody, Report, answers_to, parts, reports_request
+from oncue.core.duration import Duration, seconds
 from oncue.core.errors import InvalidInput, OncueError
 from oncue.core.job import Claimed, Operation
 from oncue.ports.claims import Touched
@@ -105,8 +105,8 @@ class RemoteReporting(Asking):
                 answers[place] = problem
         items: list[ItemBody] = []
         for part in parts(list(done.values())):
-            body = encode({"items": [report.members() for report in part]})
-            items += self._ask(Request("POST", "/settle", body), ItemsBody).items
+            request = reports_request("/settle", [report.members() for report in part])
+            items += answers_to(self.connection, self.connection.ask(request), len(part))
         for (place, report), item in zip(done.items(), items, strict=True):
             if item.problem is not None:
                 answers[place] = error_of(item.problem, report.id)
@@ -159,6 +159,7 @@ def claim_request(
     lease_seconds: float | None = None,
     wait_seconds: float = 0.0,
 ) -> Request:
+    wait_seconds = seconds(wait_seconds, "/wait_seconds")
     members = {
         "queues": queues,
         "worker": worker,
@@ -166,9 +167,7 @@ def claim_request(
         "lease_seconds": seconds_of(lease_seconds),
         "wait_seconds": wait_seconds,
     }
-    return Request(
-        "POST", "/claim", encode(members), repeatable=False, wait_seconds=float(wait_seconds)
-    )
+    return Request("POST", "/claim", encode(members), repeatable=False, wait_seconds=wait_seconds)
 
 
 def operation_request(

@@ -7,6 +7,8 @@ from typing import Any, NamedTuple
 
 import msgspec
 
+from oncue.client.asking import encode, read
+from oncue.client.connection import Connection, Request
 from oncue.client.problems import Problem
 from oncue.client.reading import TouchedBody
 
@@ -27,7 +29,7 @@ class Report(NamedTuple):
 
     @property
     def size(self) -> int:
-        return _FRAME + len(self.result or b"") + len(self.error or "")
+        return _FRAME + len(self.result or b"") + len(msgspec.json.encode(self.error))
 
     def members(self) -> dict[str, Any]:
         told = self._asdict()
@@ -43,6 +45,19 @@ class ItemBody(TouchedBody):
 
 class ItemsBody(msgspec.Struct):
     items: list[ItemBody]
+
+
+def reports_request(path: str, items: Sequence[dict[str, Any]]) -> Request:
+    """Many reports at once. Repeating it is harmless."""
+    return Request("POST", path, encode({"items": items}))
+
+
+def answers_to(connection: Connection, body: bytes, count: int) -> list[ItemBody]:
+    """The answer to each of so many reports, in their order."""
+    items = read(connection, body, ItemsBody).items
+    if len(items) != count:
+        raise connection.not_ours("answered for more or fewer jobs than it was told of")
+    return items
 
 
 def parts(reports: Sequence[Report]) -> Iterator[list[Report]]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import hmac
 
 from oncue.core.errors import InvalidInput
@@ -30,4 +29,4 @@ def epoch_of(secret: bytes, job_id: str, token: str) -> int:
 
 def _mac(secret: bytes, job_id: str, epoch: int) -> str:
     text = f"{_VERSION}\n{job_id}\n{epoch}".encode()
-    return hmac.new(secret, text, hashlib.sha256).hexdigest()[:32]
+    return hmac.digest(secret, text, "sha256").hex()[:32]

@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 
 from oncue.api.description.about import About
 from oncue.api.description.samples import FENCED, ID
-from oncue.api.problem import Problem, invalid
+from oncue.api.problem import Problem, invalid, stopping
 from oncue.api.routing import Operation
 
 
@@ -129,13 +129,14 @@ REFUSALS = {
     ),
     503: Refusal(
         "StoreUnavailable",
-        "The store cannot answer now. Try again in a moment.",
+        "The store cannot answer now, or the server ends. Try again in a moment.",
         (
             Problem(
                 503,
                 "store-unavailable",
                 "The store cannot answer now; nothing was lost. Try again in a moment.",
             ),
+            stopping(),
         ),
         ("Retry-After",),
     ),

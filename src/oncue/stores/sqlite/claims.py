@@ -58,7 +58,7 @@ class Claims:
                 expire_due(tx, queue.name, now)
             taken: list[Claimed] = []
             for queue in queues:
-                if len(taken) >= limit:
+                if len(taken) >= limit or _size(taken) >= rows.BATCH_BYTES:
                     break
                 lease = queue.lease_seconds if lease_seconds is None else lease_seconds
                 free = room_for(self.db, tx, queue.name, limit - len(taken), now)
@@ -319,6 +319,10 @@ def _take(
     return [
         Claimed._make((*row[:_N], tuple(operations.get(row[_N], ())), *row[_REST:])) for row in due
     ]
+
+
+def _size(taken: list[Claimed]) -> int:
+    return sum([len(one.payload) for one in taken])
 
 
 def _operation(tx: apsw.Connection, n: int, name: str) -> Operation | None:

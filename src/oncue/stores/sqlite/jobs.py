@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import heapq
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from itertools import chain
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from itertools import chain, islice
 from operator import itemgetter
 from typing import Any
 
@@ -28,6 +28,9 @@ _INSERTED = 12  # how many members of NewJob are columns; the rest says what to 
 _QUEUE_OF = itemgetter(NewJob._fields.index("queue"))
 _DUE_OF = itemgetter(NewJob._fields.index("due_at"))
 _COLUMNS_OF = itemgetter(slice(_INSERTED))
+_ID, _DUE_AT = Job._fields.index("id"), Job._fields.index("due_at")
+_PAYLOAD, _RESULT = Job._fields.index("payload_json"), Job._fields.index("result_json")
+STREAMS_AT_ONCE = 64
 _ROWS = 64
 
 
@@ -77,7 +80,7 @@ class Jobs:
         if wanted.due_after is not None and wanted.due_after > start.due_at:
             start = Position(wanted.due_after, "")
         with self.db.reading() as tx:
-            found = list(self._merged(tx, wanted, start, limit))
+            found, full = _merged(tx, wanted, start, limit)
         items = [rows.job(row) for row in found]
         if wanted.state is not None:
             items = [job for job in items if job.state is wanted.state]
@@ -85,8 +88,7 @@ class Jobs:
             items = [job for job in items if job.queue == wanted.queue]
         if wanted.owner is not None and wanted.key is not None:
             items = [job for job in items if job.key == wanted.key]
-        full = len(found) == limit
-        return Page(items, Position(found[-1][3], found[-1][0]) if full else None)
+        return Page(items, Position(found[-1][_DUE_AT], found[-1][_ID]) if full else None)
 
     def amend(self, job_ids: Sequence[str], amendment: Amendment, now: Moment) -> list[Change]:
         def amend(tx: apsw.Connection, job_id: str) -> Change:
@@ -209,18 +211,39 @@ class Jobs:
             self.db.tell(job.queue, 0)
         return Change(job)
 
-    def _merged(
-        self, tx: apsw.Connection, wanted: JobFilter, start: Position, limit: int
-    ) -> Iterator[Sequence[Any]]:
-        """The first `limit` rows of all the indexes that can hold what is wanted, in order."""
-        until = LATEST if wanted.due_before is None else wanted.due_before - 1
-        bounds = {"due_at": start.due_at, "id": start.id, "until": until, "limit": limit}
-        streams = [
+
+def _merged(
+    tx: apsw.Connection, wanted: JobFilter, start: Position, limit: int
+) -> tuple[list[Sequence[Any]], bool]:
+    """The first rows of all the indexes that can hold what is wanted, in order; and whether there
+    may be more. A connection bears only so many open statements, and there may be any number of
+    queues: each group of indexes is read as far as those before it leave room."""
+    until = LATEST if wanted.due_before is None else wanted.due_before - 1
+    bounds = {"due_at": start.due_at, "id": start.id, "limit": limit}
+    kept: list[Sequence[Any]] = []
+    full = False
+    streams = _streams(tx, wanted)
+    while group := list(islice(streams, STREAMS_AT_ONCE)):
+        opened = [
             tx.execute(SQL[name], {**bounds, **own, "until": min(until, own.get("until", until))})
-            for name, own in _streams(tx, wanted)
+            for name, own in group
         ]
-        merged = heapq.merge(*streams, key=lambda row: (row[3], row[0]))
-        return (row for row, _ in zip(merged, range(limit), strict=False))
+        kept, full = _bounded(heapq.merge(kept, *opened, key=itemgetter(_DUE_AT, _ID)), limit)
+        if full:
+            until = kept[-1][_DUE_AT]
+    return kept, full
+
+
+def _bounded(found: Iterable[Sequence[Any]], limit: int) -> tuple[list[Sequence[Any]], bool]:
+    """As many as are wanted and memory bears, and whether there may be more."""
+    kept: list[Sequence[Any]] = []
+    room = rows.BATCH_BYTES
+    for row in found:
+        kept.append(row)
+        room -= len(row[_PAYLOAD]) + len(row[_RESULT] or b"")
+        if room <= 0 or len(kept) == limit:
+            return kept, True
+    return kept, False
 
 
 def _insert_all(tx: apsw.Connection, jobs: Sequence[NewJob]) -> None:

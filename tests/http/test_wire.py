@@ -1,0 +1,87 @@
+"""Requests as bytes: what clients may send besides what they mean."""
+
+from __future__ import annotations
+
+import json
+import socket
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
+
+import pytest
+
+from oncue.api.server import HttpServer
+from oncue.scheduler import Scheduler
+from tests.http.errand import count
+from tests.http.server import Server
+
+OFFER = (
+    b"Connection: Upgrade, HTTP2-Settings\r\nUpgrade: h2c\r\n"
+    b"HTTP2-Settings: AAMAAABkAAQCAAAAAAIAAAAA\r\n"
+)
+
+
+def post(queue: str, *headers: bytes) -> tuple[bytes, bytes]:
+    """The head and the body of a request that creates a job."""
+    body = json.dumps({"queue": queue, "payload": "x" * 100_000}).encode()
+    told = b"Host: localhost\r\nContent-Type: application/json\r\n" + b"".join(headers)
+    return b"POST /jobs HTTP/1.1\r\n%bContent-Length: %d\r\n\r\n" % (told, len(body)), body
+
+
+def answers(server: Server, parts: list[bytes], number: int) -> list[Any]:
+    """The bodies of so many answers on one connection, to what is sent part by part."""
+    place = urlsplit(server.url)
+    found: list[Any] = []
+    with socket.create_connection((place.hostname, place.port), 30) as connection:
+        for part in parts:
+            connection.sendall(part)
+        reading = connection.makefile("rb")
+        while len(found) < number:
+            length = 0
+            while (line := reading.readline()) not in (b"\r\n", b""):
+                if line.lower().startswith(b"content-length:"):
+                    length = int(line.split(b":")[1])
+            found.append(json.loads(reading.read(length)))
+    return found
+
+
+@pytest.mark.parametrize("cut", [0, 10], ids=["in one part", "in two parts"])
+def test_an_offer_of_http_2_is_declined_and_the_body_is_read(server: Server, cut: int) -> None:
+    head, body = post("offered", OFFER)
+    [job] = answers(server, [head + body[:cut], body[cut:]], 1)
+    assert (job["queue"], len(job["payload"])) == ("offered", 100_000)
+
+
+def test_what_follows_an_offer_is_a_body_and_no_other_request(server: Server) -> None:
+    before = count(server)
+    hidden = b"".join(post("hidden"))
+    head = b"POST /jobs HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
+    outer = head + OFFER + b"Content-Length: %d\r\n\r\n" % len(hidden)
+    [problem, alive] = answers(
+        server, [outer, hidden, b"GET /livez HTTP/1.1\r\nHost: localhost\r\n\r\n"], 2
+    )
+    assert problem["status"] == 400
+    assert alive["status"] == "alive"
+    assert count(server) == before
+
+
+def test_offers_in_a_row_are_all_declined(server: Server) -> None:
+    one = b"GET /livez HTTP/1.1\r\nHost: localhost\r\n" + OFFER + b"\r\n"
+    told = answers(server, [one * 50], 50)
+    assert {answer["status"] for answer in told} == {"alive"}
+
+
+@pytest.mark.parametrize("part", [b"", b"GET /livez HTTP/1.1\r\nHost: lo"])
+def test_a_head_that_does_not_come_is_not_waited_for(tmp_path: Path, part: bytes) -> None:
+    with Scheduler(f"sqlite:///{tmp_path / 'jobs.db'}") as cue:
+        server = HttpServer(cue, "127.0.0.1", 0, keep_alive_seconds=0)
+        server.start()
+        with socket.create_connection((server.host, server.port), 30) as connection:
+            connection.sendall(part)
+            assert connection.recv(1) == b""
+        assert server.stop(30)
+
+
+def test_an_encoded_slash_belongs_to_its_segment(server: Server) -> None:
+    assert server.post("/jobs%2Fbatch").status == 404
+    assert server.get("/%6Aobs").status == 200

@@ -1,13 +1,13 @@
 """Bulk verbs as people ask for them: all jobs that fit a filter, a few at a time.
 
-Every part is small, and after each the others get as much time as it took: whoever dispatches,
-claims or schedules meanwhile waits for milliseconds, not for the end.
+Every part is small, and after each the others get as much time as its write took: whoever
+dispatches, claims or schedules meanwhile waits for milliseconds, not for the end.
 """
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from datetime import datetime
 from typing import Any, TypedDict, Unpack
 
@@ -23,12 +23,11 @@ from oncue.core.bulk import (
     check_order,
 )
 from oncue.core.errors import InvalidInput
-from oncue.core.job import JobFilter, Position
+from oncue.core.job import JobFilter
 from oncue.core.lifecycle import State
 from oncue.core.moment import Moment
 from oncue.core.queue import check_queue_name
 from oncue.engine.alarm import Alarm
-from oncue.ports.bulk import BulkFound
 from oncue.ports.clock import Clock
 from oncue.ports.store import Store
 
@@ -114,37 +113,36 @@ def carry_out(
     ends = None if order.seconds is None else clock.monotonic() + order.seconds
     after = order.after
     while True:
-        began = clock.monotonic()
-        found = _part(store, clock, order, after, outcome)
+        found = store.find_all(order.change, order.wanted, after, _size(order, outcome))
         after = found.next
+        outcome.matched += len(found.ids)
         outcome.next_cursor = after and str(BulkCursor(order.change.begun_at, after))
+        began = ended = clock.monotonic()
+        if found.ids and not order.dry_run:
+            done = store.change_all(order.change, order.wanted, found.ids, clock.now())
+            ended = clock.monotonic()
+            outcome.changed += done.changed
+            outcome.key_taken += done.key_taken
+        _add_sample(store, outcome, found.ids)
         if progress is not None:
             progress(outcome)
-        ended = clock.monotonic()
-        over = ends is not None and ended >= ends
+        over = ends is not None and clock.monotonic() >= ends
         if after is None or outcome.matched == order.limit or over:
             return outcome
-        if found.ids and not order.dry_run:
-            alarm.pause(ended - began)
+        alarm.pause(ended - began)
 
 
-def _part(
-    store: Store, clock: Clock, order: BulkOrder, after: Position | None, outcome: BulkOutcome
-) -> BulkFound:
+def _size(order: BulkOrder, outcome: BulkOutcome) -> int:
+    """How many jobs the next part looks at."""
     size = LOOK if order.dry_run else CHUNK
-    if order.limit is not None:
-        size = min(size, order.limit - outcome.matched)
-    found = store.find_all(order.change, order.wanted, after, size)
-    outcome.matched += len(found.ids)
-    if found.ids and not order.dry_run:
-        done = store.change_all(order.change, order.wanted, found.ids, clock.now())
-        outcome.changed += done.changed
-        outcome.key_taken += done.key_taken
-    for job_id in found.ids[: SAMPLE - len(outcome.sample)]:
+    return size if order.limit is None else min(size, order.limit - outcome.matched)
+
+
+def _add_sample(store: Store, outcome: BulkOutcome, job_ids: Sequence[str]) -> None:
+    for job_id in job_ids[: SAMPLE - len(outcome.sample)]:
         job = store.get(job_id)
         if job is not None:
             outcome.sample.append(job)
-    return found
 
 
 def order_of(verb: BulkVerb, options: BulkOptions, now: Moment, **how: Any) -> BulkOrder:

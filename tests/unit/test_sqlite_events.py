@@ -12,7 +12,7 @@ import apsw
 import pytest
 
 from oncue.clock import FakeClock
-from oncue.core.errors import StoreError
+from oncue.core.errors import Conflict, StoreError
 from oncue.core.event import Event
 from oncue.stores.sqlite import SqliteStore, rows
 from oncue.stores.sqlite import events as events_module
@@ -25,7 +25,8 @@ STATEMENTS = [
 ]
 HOT = [
     *(("rules", name) for name in ("rule", "rules", "rule_by_number", "dependencies", "touched")),
-    *(("events", name) for name in ("by_fact", "matching", "newest", "validating", "repeat")),
+    *(("events", name) for name in ("by_fact", "matching", "matching_of", "newest")),
+    *(("events", name) for name in ("validating", "repeat")),
     *(("events", name) for name in ("accept", "note_newest", "touch", "fired", "page")),
     *(("events", name) for name in ("oldest_decided", "unaccept", "forget")),
 ]
@@ -249,6 +250,33 @@ def test_an_event_for_many_rules_is_decided_in_several_transactions(
     assert [answer.duplicate for answer in answers] == [False, False, False, True]
     assert [len(answer.decisions) for answer in answers] == [0, 30, 30, 30]
     assert all(board.instants(name) == [1, 2] for name in names)
+
+
+def test_the_ids_of_a_long_list_are_reserved_before_the_first_rule_decides(
+    board: Board, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(events_module, "DECISIONS_AT_ONCE", 7)
+    for n in range(30):
+        board.rule(cron(), name=f"rule {n}")
+    other = SqliteStore(tmp_path / "jobs.db", board.clock)
+    refused: list[str] = []
+
+    def meddle(queue: str | None, due_at: int) -> None:
+        """Between two transactions of the list: another node wants the id of its last event."""
+        if not refused:
+            try:
+                other.publish([table_at(5, "T", event_id="last")], board.now, board.bounds)
+            except Conflict as conflict:
+                refused.append(str(conflict))
+
+    unwatch = board.store.watch(meddle)
+    events = [cron_at(1), table_at(9, "U", event_id="last")]
+    answers = board.store.publish(events, board.now, board.bounds)
+    unwatch()
+    other.close()
+    assert refused
+    assert [answer.duplicate for answer in answers] == [False, False]
+    assert all(board.instants(f"rule {n}") == [1] for n in range(30))
 
 
 def test_when_everything_is_pruned_no_row_is_left_behind(board: Board) -> None:

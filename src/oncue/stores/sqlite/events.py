@@ -28,10 +28,14 @@ _LAST = 2**63 - 1
 
 
 class Progress(NamedTuple):
-    """How far a call has come: the event under way, and the last rule that decided on it."""
+    """How far a call has come."""
 
     position: int = 0
-    rule: str | None = None
+    """Of the event under way."""
+    rules: Sequence[str] | None = None
+    """Those that have yet to decide on it; None: not looked for so far."""
+    reserved: frozenset[int] = frozenset()
+    """Events that this call stored ahead of their turn, so that nobody takes their ids."""
 
 
 class Part(NamedTuple):
@@ -64,36 +68,39 @@ class Events:
         now: Moment,
         bounds: Bounds,
     ) -> tuple[list[Part], Progress]:
-        """Go on for one transaction."""
+        """Go on for one transaction. The first one stores all events: either every id is free or
+        nothing is stored."""
         if since == Progress():
             _refuse_taken(tx, events)
         parts: list[Part] = []
         room = DECISIONS_AT_ONCE
-        for position in range(since.position, len(events)):
-            after = since.rule if position == since.position else None
-            part, last = self._decide(tx, position, events[position], after, room, now, bounds)
-            parts.append(part)
-            if last is not None:
-                return parts, Progress(position, last)
+        position, rules = since.position, since.rules
+        while position < len(events) and room > 0:
+            part, rules = self._decide(tx, position, events[position], rules, room, now, bounds)
+            parts.append(part._replace(fresh=part.fresh or position in since.reserved))
             room -= 1 + len(part.decisions)
-            if room <= 0:
-                return parts, Progress(position + 1)
-        return parts, Progress(len(events))
+            if rules:
+                break
+            position, rules = position + 1, None
+        reserved = since.reserved
+        if since == Progress():
+            reserved = _reserve(tx, events, position, now)
+        return parts, Progress(position, rules, reserved)
 
     def _decide(
         self,
         tx: apsw.Connection,
         position: int,
         event: Event,
-        after: str | None,
+        rules: Sequence[str] | None,
         room: int,
         now: Moment,
         bounds: Bounds,
-    ) -> tuple[Part, str | None]:
-        """Let rules decide on one event; also the last of them, if there was not room for all."""
-        matching = _matching(tx, event)
-        names = sorted(name for name in matching if after is None or name > after)
-        chosen = names[: max(1, room)]
+    ) -> tuple[Part, Sequence[str]]:
+        """Let rules decide on one event; also those that there was no room for."""
+        matching = _matching(tx, event, None if rules is None else rules[:room])
+        rules = sorted(matching) if rules is None else rules
+        chosen = [name for name in rules[:room] if name in matching]  # others are gone meanwhile
         logged, fresh = _log(tx, event, now, decided=len(chosen))
         part = Part(position, logged.event, fresh, [], [])
         new = 0
@@ -108,8 +115,7 @@ class Events:
             part.jobs.extend([] if said.job is None else [said.job])
         if new and not fresh:
             tx.execute(SQL["count_decided"], {"n": logged.n, "rules": new})
-        last = chosen[-1] if len(chosen) < len(names) else None
-        return part._replace(fresh=fresh or new > 0), last
+        return part._replace(fresh=fresh or new > 0), rules[room:]
 
     def events(self, wanted: EventFilter, after: int | None, limit: int) -> EventPage:
         own: dict[str, Any] = {"before": _LAST if after is None else after, "limit": limit}
@@ -155,18 +161,35 @@ def _log(tx: apsw.Connection, event: Event, now: Moment, decided: int) -> tuple[
     if row is not None:
         return Logged(row[0], event), True
     known: Any = tx.execute(SQL["by_fact"], fact).fetchone()
-    if known is None:  # its id went to another event since the call began
+    if known is None:  # it was forgotten since the call began, and its id went to another event
         raise id_taken(event)
     return Logged(known[0], event_of(known)), False
 
 
-def _matching(tx: apsw.Connection, event: Event) -> dict[str, tuple[int, list[int]]]:
-    """By name the rules that the event matches: their numbers, and those of the dependencies."""
+def _reserve(
+    tx: apsw.Connection, events: Sequence[Event], first: int, now: Moment
+) -> frozenset[int]:
+    """Store the events from the first on, to be decided on later; which of them were new."""
+    return frozenset(
+        position
+        for position in range(first, len(events))
+        if _log(tx, events[position], now, decided=0)[1]
+    )
+
+
+def _matching(
+    tx: apsw.Connection, event: Event, names: Sequence[str] | None = None
+) -> dict[str, tuple[int, list[int]]]:
+    """By name the rules that the event matches, of these names if any are given: their numbers,
+    and those of the dependencies."""
     keys = match_keys(event)
-    own = (str(event.type), rows.texts([keys.own, *keys.above]), keys.own)
+    own = [str(event.type), rows.texts([keys.own, *keys.above]), keys.own]
+    statement = SQL["matching"]
+    if names is not None:
+        statement, own = SQL["matching_of"], [*own, rows.texts(names)]
     found: dict[str, tuple[int, list[int]]] = {}
     row: Any
-    for row in tx.execute(SQL["matching"], own):
+    for row in tx.execute(statement, own):
         name, rule_n, dependency_n = row
         found.setdefault(name, (rule_n, []))[1].append(dependency_n)
     return found

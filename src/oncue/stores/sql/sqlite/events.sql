@@ -18,6 +18,11 @@ UPDATE events SET decided = decided + :rules WHERE n = :n;
 SELECT r.name, r.n, d.n FROM dependencies AS d CROSS JOIN rules AS r ON r.n = d.rule_n
 WHERE d.retired = 0 AND d.type = ?1 AND d.key IN carray(?2) AND (d.below = 0 OR d.key <> ?3);
 
+-- name: matching_of
+SELECT r.name, r.n, d.n FROM rules AS r CROSS JOIN dependencies AS d ON d.rule_n = r.n
+WHERE r.name IN carray(?4) AND r.deleted = 0
+  AND d.retired = 0 AND d.type = ?1 AND d.key IN carray(?2) AND (d.below = 0 OR d.key <> ?3);
+
 -- name: repeat
 INSERT INTO decisions (rule_n, event_n, dependency_n, decision, type, resource, life_seconds,
   decided_at, job_id, suppressed)

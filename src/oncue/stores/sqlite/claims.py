@@ -25,14 +25,13 @@ from oncue.stores.sqlite.fencing import (
     refuse,
 )
 from oncue.stores.sqlite.limits import room_for
+from oncue.stores.sqlite.lines import FIRST_WAITING_LINE, hand_over_lines
 from oncue.stores.sqlite.reclaims import expire_due, remove
 from oncue.stores.sqlite.statements import load
 
 SQL = load("claims")
-RANKS = load("jobs")["ranks"]
 RANGE = load("ranges")["range"]
 CLOSE_LAPSED = load("ranges")["close_lapsed"]
-FIRST_WAITING_RANK = 10  # below it: reclaimed work
 _PAYLOAD = Claimed._fields.index("payload")
 # `due` has n and trail in the place of the operations.
 _N = Claimed._fields.index("operations")
@@ -270,9 +269,9 @@ def _due(
     lease_seconds: float,
 ) -> list[Sequence[Any]]:
     """The first due jobs of a queue in hand-over order."""
-    ranks = [r for r, due in rows.fetch(tx, RANKS, {"queue": queue}) if due <= now]
-    if ranks and ranks[0] < FIRST_WAITING_RANK:
-        ranks = [rank for rank in ranks if rank < FIRST_WAITING_RANK]
+    lines = [line for line, due in hand_over_lines(tx, queue) if due <= now]
+    if lines and lines[0] < FIRST_WAITING_LINE:
+        lines = [line for line in lines if line < FIRST_WAITING_LINE]
         limit = min(limit, limit if reclaimed_limit is None else reclaimed_limit)
     own = {"queue": queue, "now": now, "lease_until": _lease_end(now, lease_seconds)}
     statement = SQL["due"]
@@ -283,10 +282,10 @@ def _due(
         own.update(zip(names, open_range[3:7], strict=True))
     found: list[Sequence[Any]] = []
     room = rows.BATCH_BYTES
-    for rank in ranks:
+    for line in lines:
         if len(found) >= limit:
             break
-        for row in rows.stream(tx, statement, {**own, "rank": rank, "limit": limit - len(found)}):
+        for row in rows.stream(tx, statement, {**own, "line": line, "limit": limit - len(found)}):
             found.append(row)
             room -= len(row[_PAYLOAD])
             if room <= 0:

@@ -15,11 +15,11 @@ from oncue.stores.sqlite import rows
 from oncue.stores.sqlite.database import Database
 from oncue.stores.sqlite.fencing import diagnose, held_claims
 from oncue.stores.sqlite.limits import limits, room_for
+from oncue.stores.sqlite.lines import hand_over_lines
 from oncue.stores.sqlite.reclaims import expire_due, remove
 from oncue.stores.sqlite.statements import load
 
 SQL = load("ranges")
-RANKS = load("jobs")["ranks"]
 
 
 class Ranges:
@@ -50,7 +50,7 @@ class Ranges:
                     busy.append(held["lease_until"])
                     continue
                 free = room_for(self.db, tx, queue.name, limit, now)
-                jobs, rank = _first_due(tx, queue.name, free.most, until, now)
+                jobs, line = _first_due(tx, queue.name, free.most, until, now)
                 if jobs:
                     free.spend(tx, queue.name, len(jobs))
                     lease_until = now + round(lease_seconds * 1000)
@@ -61,7 +61,7 @@ class Ranges:
                         "now": now,
                         "until": until,
                         "lease_until": lease_until,
-                        "through_rank": rank,
+                        "through_rank": line,
                         "through_due": last.due_at,
                         "through_id": last.id,
                     }
@@ -118,14 +118,14 @@ def _open_range(tx: apsw.Connection, queue: str) -> dict[str, Any] | None:
     row = rows.first(tx, SQL["range"], {"queue": queue})
     if row is None or row[3] is None:
         return None
-    names = ("fence", "dispatcher", "lease_until", "cutoff", "rank", "due_at", "id", "opened_at")
+    names = ("fence", "dispatcher", "lease_until", "cutoff", "line", "due_at", "id", "opened_at")
     return dict(zip(names, row, strict=True))
 
 
 def _first_due(
     tx: apsw.Connection, queue: str, limit: int, until: Moment, now: Moment
 ) -> tuple[list[Delivery], int]:
-    """The first due jobs in hand-over order, no more than memory bears, and the rank of the last
+    """The first due jobs in hand-over order, no more than memory bears, and the line of the last
     of them."""
     jobs: list[Delivery] = []
     last = 0
@@ -133,11 +133,11 @@ def _first_due(
         return jobs, last
     bounds = {"queue": queue, "until": until, "now": now}
     room = rows.BATCH_BYTES
-    for rank, due in rows.fetch(tx, RANKS, {"queue": queue}):
+    for line, due in hand_over_lines(tx, queue):
         if due > until or len(jobs) >= limit:
             continue
-        last = rank
-        for row in tx.execute(SQL["due"], {**bounds, "rank": rank, "limit": limit - len(jobs)}):
+        last = line
+        for row in tx.execute(SQL["due"], {**bounds, "line": line, "limit": limit - len(jobs)}):
             job = Delivery._make(row)
             jobs.append(job)
             room -= len(job.payload)
@@ -170,16 +170,18 @@ def _fail(tx: apsw.Connection, queue: Queue, job_id: str, error: str, own: dict[
         remove(tx, [claim.n])
 
 
-def waiting_dues(tx: apsw.Connection, queue: str) -> list[Moment]:
-    """The first due time in each rank, outside an open range."""
+def waiting_dues(
+    tx: apsw.Connection, queue: str, lines: Sequence[tuple[int, Moment]]
+) -> list[Moment]:
+    """The first due time in each of these lines, outside an open range."""
     held = _open_range(tx, queue)
     dues: list[Moment] = []
-    for rank, due in rows.fetch(tx, RANKS, {"queue": queue}):
-        if held is None or rank > held["rank"]:
+    for line, due in lines:
+        if held is None or line > held["line"]:
             dues.append(due)
             continue
-        after = (held["due_at"], held["id"]) if rank == held["rank"] else (held["cutoff"] + 1, "")
-        own = {"queue": queue, "rank": rank, "due_at": after[0], "id": after[1]}
+        after = (held["due_at"], held["id"]) if line == held["line"] else (held["cutoff"] + 1, "")
+        own = {"queue": queue, "line": line, "due_at": after[0], "id": after[1]}
         dues += [row[0] for row in rows.fetch(tx, SQL["after"], own)]
     return dues
 
@@ -191,7 +193,7 @@ def _next_dues(tx: apsw.Connection, queue: str) -> list[Moment]:
     if own.paused:
         return []
     held = _open_range(tx, queue)
-    dues = [] if own.is_full(tx, queue) else waiting_dues(tx, queue)
+    dues = [] if own.is_full(tx, queue) else waiting_dues(tx, queue, hand_over_lines(tx, queue))
     if held is not None:
         dues.append(held["lease_until"])
     turn_at = own.next_turn_at()

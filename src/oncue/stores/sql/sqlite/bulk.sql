@@ -4,7 +4,7 @@
 -- name: uncovered
 NOT EXISTS (
   SELECT 1 FROM ranges AS r WHERE r.queue = j.queue AND j.due_at <= r.cutoff
-    AND (j.rank, j.due_at, j.id) <= (r.through_rank, r.through_due, r.through_id))
+    AND (j.line, j.due_at, j.id) <= (r.through_rank, r.through_due, r.through_id))
 
 -- name: fits
 (:queue IS NULL OR j.queue = :queue) AND (:state IS NULL OR j.state = :state)
@@ -15,7 +15,7 @@ AND j.due_at >= coalesce(:due_after, j.due_at) AND j.due_at < coalesce(:due_befo
 CASE j.state
   WHEN 'scheduled' THEN :scheduled AND NOT EXISTS (
     SELECT 1 FROM ranges AS r WHERE r.queue = j.queue AND j.due_at <= r.cutoff
-      AND (j.rank, j.due_at, j.id) <= (r.through_rank, r.through_due, r.through_id))
+      AND (j.line, j.due_at, j.id) <= (r.through_rank, r.through_due, r.through_id))
   WHEN 'dispatched' THEN :dispatched
   WHEN 'executing' THEN :executing
   WHEN 'failed' THEN :failed AND j.finished_at <= :begun_at
@@ -24,7 +24,7 @@ CASE j.state
 
 -- name: find_waiting
 SELECT j.id, j.due_at, {uncovered} FROM jobs AS j
-WHERE j.state = 'scheduled' AND j.queue = :queue AND j.rank = :rank
+WHERE j.state = 'scheduled' AND j.queue = :queue AND j.line = :line
   AND (j.due_at, j.id) > (:after_due, :after_id) AND j.due_at <= :until
 ORDER BY j.due_at, j.id LIMIT :limit;
 

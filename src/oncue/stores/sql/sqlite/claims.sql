@@ -3,7 +3,7 @@ SELECT id, queue, due_at, payload, priority, owner, key, attempt + 1, attempt_ba
   timeout_seconds, epoch + 1, :now, :lease_until, created_at, n, trail, expires_at, error, message, percent,
   rule, instant, schedule
 FROM jobs AS j
-WHERE state = 'scheduled' AND queue = :queue AND rank = :rank AND due_at <= :now
+WHERE state = 'scheduled' AND queue = :queue AND line = :line AND due_at <= :now
   AND (expires_at IS NULL OR expires_at > :now)
 ORDER BY due_at, id LIMIT :limit;
 
@@ -12,9 +12,9 @@ SELECT id, queue, due_at, payload, priority, owner, key, attempt + 1, attempt_ba
   timeout_seconds, epoch + 1, :now, :lease_until, created_at, n, trail, expires_at, error, message, percent,
   rule, instant, schedule
 FROM jobs AS j
-WHERE state = 'scheduled' AND queue = :queue AND rank = :rank AND due_at <= :now
+WHERE state = 'scheduled' AND queue = :queue AND line = :line AND due_at <= :now
   AND (expires_at IS NULL OR expires_at > :now)
-  AND NOT (due_at <= :cutoff AND (rank, due_at, id) <= (:through_rank, :through_due, :through_id))
+  AND NOT (due_at <= :cutoff AND (line, due_at, id) <= (:through_rank, :through_due, :through_id))
 ORDER BY due_at, id LIMIT :limit;
 
 -- name: claim
@@ -185,7 +185,7 @@ ORDER BY expires_at, id LIMIT :limit;
 -- name: not_covered
 NOT EXISTS (
   SELECT 1 FROM ranges AS r WHERE r.queue = j.queue AND j.due_at <= r.cutoff
-    AND (j.rank, j.due_at, j.id) <= (r.through_rank, r.through_due, r.through_id))
+    AND (j.line, j.due_at, j.id) <= (r.through_rank, r.through_due, r.through_id))
 
 -- name: expire
 UPDATE jobs SET state = 'cancelled', finished_at = :now, updated_at = :now, ahead = 0, trail = 1,

@@ -18,7 +18,7 @@ j.schedule
 -- name: with_range
 jobs AS j LEFT JOIN ranges AS r ON r.queue = j.queue AND j.state = 'scheduled'
   AND j.due_at <= r.cutoff
-  AND (j.rank, j.due_at, j.id) <= (r.through_rank, r.through_due, r.through_id)
+  AND (j.line, j.due_at, j.id) <= (r.through_rank, r.through_due, r.through_id)
 
 -- name: get
 SELECT {columns} FROM {with_range} WHERE j.id = :id AND j.hidden = 0;
@@ -82,7 +82,7 @@ DELETE FROM attempts WHERE seq = (
 
 -- name: page_scheduled
 SELECT {columns} FROM {with_range}
-WHERE j.state = 'scheduled' AND j.queue = :queue AND j.rank = :rank
+WHERE j.state = 'scheduled' AND j.queue = :queue AND j.line = :line
   AND (j.due_at, j.id) > (:due_at, :id) AND j.due_at <= :until
 ORDER BY j.due_at, j.id LIMIT :limit;
 
@@ -110,17 +110,17 @@ WHERE j.key = :key AND j.hidden = 0
   AND (j.due_at, j.id) > (:due_at, :id) AND j.due_at <= :until
 ORDER BY j.due_at, j.id LIMIT :limit;
 
--- name: ranks
-WITH RECURSIVE level (rank) AS (
-  SELECT min(rank) FROM jobs WHERE state = 'scheduled' AND queue = :queue
+-- name: lines
+WITH RECURSIVE level (line) AS (
+  SELECT min(line) FROM jobs WHERE state = 'scheduled' AND queue = :queue
   UNION ALL
-  SELECT (SELECT min(rank) FROM jobs
-          WHERE state = 'scheduled' AND queue = :queue AND rank > level.rank)
-  FROM level WHERE level.rank IS NOT NULL
+  SELECT (SELECT min(line) FROM jobs
+          WHERE state = 'scheduled' AND queue = :queue AND line > level.line)
+  FROM level WHERE level.line < :below
 )
-SELECT rank, (SELECT min(due_at) FROM jobs
-              WHERE state = 'scheduled' AND queue = :queue AND rank = level.rank)
-FROM level WHERE rank IS NOT NULL;
+SELECT line, (SELECT min(due_at) FROM jobs
+              WHERE state = 'scheduled' AND queue = :queue AND line = level.line)
+FROM level WHERE line < :below;
 
 -- name: covered
 SELECT cutoff, through_rank FROM ranges WHERE queue = :queue AND cutoff IS NOT NULL;

@@ -4,7 +4,7 @@ FROM ranges WHERE queue = :queue;
 
 -- name: due
 SELECT id, due_at, payload, attempt + 1, NULL, queue FROM jobs
-WHERE state = 'scheduled' AND queue = :queue AND rank = :rank AND due_at <= :until
+WHERE state = 'scheduled' AND queue = :queue AND line = :line AND due_at <= :until
   AND (expires_at IS NULL OR expires_at > :now)
 ORDER BY due_at, id LIMIT :limit;
 
@@ -57,5 +57,5 @@ UPDATE jobs SET hidden = 1 WHERE id IN carray(:ids) AND digest IS NOT NULL AND +
 
 -- name: after
 SELECT due_at FROM jobs
-WHERE state = 'scheduled' AND queue = :queue AND rank = :rank AND (due_at, id) > (:due_at, :id)
+WHERE state = 'scheduled' AND queue = :queue AND line = :line AND (due_at, id) > (:due_at, :id)
 ORDER BY due_at, id LIMIT 1;

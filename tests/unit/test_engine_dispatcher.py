@@ -2,7 +2,9 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Mapping, Sequence
+from contextlib import closing
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
@@ -17,8 +19,10 @@ from oncue.engine.dispatcher import FIRST_LIMIT, Dispatcher
 from oncue.engine.keeper import Keeper
 from oncue.ports.claims import RangeClaim, Touch
 from oncue.ports.sink import Refusal
+from oncue.ports.store import Store
 from oncue.sinks.memory import MemorySink
 from oncue.stores.memory import MemoryStore
+from oncue.stores.sqlite import SqliteStore
 
 PASSING = Refusal("busy", permanent=False)
 PERMANENT = Refusal("gone", permanent=True)
@@ -27,9 +31,9 @@ PERMANENT = Refusal("gone", permanent=True)
 class Bench:
     """One dispatcher over a memory store and a memory sink, driven by hand."""
 
-    def __init__(self, completion: str = "delivery", store: MemoryStore | None = None) -> None:
+    def __init__(self, completion: str = "delivery", store: Store | None = None) -> None:
         self.clock = FakeClock(1_000_000)
-        self.store = store or MemoryStore(self.clock)
+        self.store: Store = store or MemoryStore(self.clock)
         self.sink = MemorySink()
         self.keeper = Keeper(self.clock)
         self.queue = Queue("mail", sink="memory:mail", completion=completion)
@@ -278,6 +282,29 @@ def test_a_permanent_refusal_fails_the_job_and_no_other(bench: Bench) -> None:
     assert bench.job("a").state is State.FAILED
     assert bench.job("a").error == "gone"
     assert bench.job("b").state is State.SUCCEEDED
+
+
+HALF = "400: name \ud800 is \0 invalid"
+
+
+@pytest.mark.parametrize("permanent", [True, False])
+@pytest.mark.parametrize("completion", ["delivery", "worker"])
+@pytest.mark.parametrize("kind", ["memory", "sqlite"])
+def test_a_refusal_whose_text_no_store_can_keep_is_settled_all_the_same(
+    tmp_path: Path, kind: str, completion: str, permanent: bool
+) -> None:
+    clock = FakeClock(1_000_000)
+    store = MemoryStore(clock) if kind == "memory" else SqliteStore(tmp_path / "jobs.db", clock)
+    with closing(store):
+        bench = Bench(completion, store)
+        bench.add("bad", "good")
+        bench.sink.refuse("bad", Refusal(HALF, permanent))
+        bench.dispatcher.step()
+        bad = bench.job("bad")
+        assert bad.error == "400: name \\ud800 is \\0 invalid"
+        assert bad.state is (State.FAILED if permanent else State.SCHEDULED)
+        bench.dispatcher.step()
+        assert bench.taken == ["good"]
 
 
 def test_a_batch_refused_for_good_is_no_trouble_of_the_sink(bench: Bench) -> None:

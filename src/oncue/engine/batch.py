@@ -13,6 +13,7 @@ from oncue.core.job import Claimed, Delivery
 from oncue.core.lifecycle import Verb
 from oncue.core.moment import Moment
 from oncue.core.queue import Queue
+from oncue.core.text import legible
 from oncue.core.token import sign
 from oncue.ports.claims import Settlement, Touch, Touched
 from oncue.ports.sink import Refusal
@@ -143,4 +144,4 @@ class ClaimBatch:
 
 def _kept(refusal: Refusal) -> Refusal:
     """The refusal with as much of its text as is stored."""
-    return refusal._replace(detail=refusal.detail[:DETAIL_KEPT])
+    return refusal._replace(detail=legible(str(refusal.detail), DETAIL_KEPT))

@@ -18,10 +18,10 @@ from oncue.core.moment import LATEST, Moment
 from oncue.ports.bulk import BulkDone, BulkFound
 from oncue.stores.sqlite import rows
 from oncue.stores.sqlite.database import Database
+from oncue.stores.sqlite.lines import all_lines
 from oncue.stores.sqlite.statements import load
 
 SQL = load("bulk")
-RANKS = load("jobs")["ranks"]
 ENSURE_QUEUE = load("queues")["ensure"]
 QUEUE_NAMES = load("queues")["names"]
 _PLACE = itemgetter(1, 0)  # due time and id of what the `find_…` statements answer with
@@ -135,8 +135,8 @@ def _streams(
     queues = [wanted.queue] if wanted.queue else [row[0] for row in rows.fetch(tx, QUEUE_NAMES)]
     for queue in queues:
         if State.SCHEDULED in states:
-            for rank, _ in rows.fetch(tx, RANKS, {"queue": queue}):
-                yield "find_waiting", {"queue": queue, "rank": rank}
+            for line, _ in all_lines(tx, queue):
+                yield "find_waiting", {"queue": queue, "line": line}
         if states & LIVE:
             yield "find_taken", {"queue": queue}
         for state in sorted(states & FINAL):

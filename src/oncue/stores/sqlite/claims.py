@@ -12,6 +12,7 @@ import apsw
 from oncue.core.job import Claimed, Operation
 from oncue.core.lifecycle import State, Verb
 from oncue.core.moment import Moment
+from oncue.core.putoff import put_off_until
 from oncue.core.queue import Queue
 from oncue.ports.claims import Refused, Settlement, Touch, Touched
 from oncue.stores.sqlite import rows
@@ -25,14 +26,13 @@ from oncue.stores.sqlite.fencing import (
     refuse,
 )
 from oncue.stores.sqlite.limits import room_for
+from oncue.stores.sqlite.lines import FIRST_WAITING_LINE, bring_back, hand_over_lines
 from oncue.stores.sqlite.reclaims import expire_due, remove
 from oncue.stores.sqlite.statements import load
 
 SQL = load("claims")
-RANKS = load("jobs")["ranks"]
 RANGE = load("ranges")["range"]
 CLOSE_LAPSED = load("ranges")["close_lapsed"]
-FIRST_WAITING_RANK = 10  # below it: reclaimed work
 _PAYLOAD = Claimed._fields.index("payload")
 # `due` has n and trail in the place of the operations.
 _N = Claimed._fields.index("operations")
@@ -56,6 +56,7 @@ class Claims:
             for queue in queues:
                 tx.execute(CLOSE_LAPSED, {"queue": queue.name, "now": now})
                 expire_due(tx, queue.name, now)
+                bring_back(tx, queue.name, limit, now)
             taken: list[Claimed] = []
             for queue in queues:
                 if len(taken) >= limit or _size(taken) >= rows.BATCH_BYTES:
@@ -214,8 +215,12 @@ class Claims:
         outcome = "released" if released else "retried"
         keep_attempt(tx, {**own, "outcome": outcome})
         due_at = None if released else one.due_at
-        tx.execute(SQL["reschedule"], {**own, "due_at": due_at, "given_back": int(released)})
-        self.db.tell(claim.queue, 0 if one.due_at is None else one.due_at)
+        not_before = None
+        if one.put_off is not None:
+            not_before = put_off_until(one.put_off, claim.id, claim.refusals + 1, now)
+        back = {"due_at": due_at, "given_back": int(released), "not_before": not_before}
+        tx.execute(SQL["reschedule"], {**own, **back})
+        self.db.tell(claim.queue, not_before or one.due_at or 0)
 
 
 class _NotAllAsExpected(Exception):
@@ -270,9 +275,9 @@ def _due(
     lease_seconds: float,
 ) -> list[Sequence[Any]]:
     """The first due jobs of a queue in hand-over order."""
-    ranks = [r for r, due in rows.fetch(tx, RANKS, {"queue": queue}) if due <= now]
-    if ranks and ranks[0] < FIRST_WAITING_RANK:
-        ranks = [rank for rank in ranks if rank < FIRST_WAITING_RANK]
+    lines = [line for line, due in hand_over_lines(tx, queue) if due <= now]
+    if lines and lines[0] < FIRST_WAITING_LINE:
+        lines = [line for line in lines if line < FIRST_WAITING_LINE]
         limit = min(limit, limit if reclaimed_limit is None else reclaimed_limit)
     own = {"queue": queue, "now": now, "lease_until": _lease_end(now, lease_seconds)}
     statement = SQL["due"]
@@ -283,10 +288,10 @@ def _due(
         own.update(zip(names, open_range[3:7], strict=True))
     found: list[Sequence[Any]] = []
     room = rows.BATCH_BYTES
-    for rank in ranks:
+    for line in lines:
         if len(found) >= limit:
             break
-        for row in rows.stream(tx, statement, {**own, "rank": rank, "limit": limit - len(found)}):
+        for row in rows.stream(tx, statement, {**own, "line": line, "limit": limit - len(found)}):
             found.append(row)
             room -= len(row[_PAYLOAD])
             if room <= 0:

@@ -18,6 +18,7 @@ from oncue.ports.jobs import Amendment, Change, Clash
 from oncue.stores.sqlite import rows
 from oncue.stores.sqlite.database import Database
 from oncue.stores.sqlite.fencing import diagnose, held_claims, keep_attempt
+from oncue.stores.sqlite.lines import AFTER_EVERY_LINE, all_lines
 from oncue.stores.sqlite.statements import load
 
 SQL = load("jobs")
@@ -47,7 +48,6 @@ def _many_rows(statement: str, count: int) -> str:
 
 _INSERT_ROWS = _many_rows(SQL["insert"], _ROWS)
 _BEFORE_ALL = Position(-1, "")
-MAX_RANK = 19
 
 
 class Jobs:
@@ -292,15 +292,15 @@ def _waiting_streams(
     if state not in (None, State.SCHEDULED, State.DISPATCHED):
         return
     bounds: dict[str, Any] = {}
-    last_rank = MAX_RANK
+    last_line = AFTER_EVERY_LINE
     if state is State.DISPATCHED:
         covered = rows.first(tx, SQL["covered"], {"queue": queue})
         if covered is None:
             return
-        bounds["until"], last_rank = covered
-    for rank, _ in rows.fetch(tx, SQL["ranks"], {"queue": queue}):
-        if rank <= last_rank:
-            yield "page_scheduled", {"queue": queue, "rank": rank, **bounds}
+        bounds["until"], last_line = covered
+    for line, _ in all_lines(tx, queue):
+        if line <= last_line:
+            yield "page_scheduled", {"queue": queue, "line": line, **bounds}
 
 
 def _unless(

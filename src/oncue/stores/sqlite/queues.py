@@ -13,11 +13,10 @@ from oncue.core.queue import Queue, RetryPolicy, default_queue
 from oncue.ports.queues import QueueStats
 from oncue.stores.sqlite import rows
 from oncue.stores.sqlite.database import Database
-from oncue.stores.sqlite.ranges import waiting_dues
+from oncue.stores.sqlite.lines import all_lines, waiting_dues
 from oncue.stores.sqlite.statements import load
 
 SQL = load("queues")
-RANKS = load("jobs")["ranks"]
 REMEMBERED_MS = 86_400_000  # how long an id chosen by a client outlives its job
 
 
@@ -55,7 +54,7 @@ class Queues:
             covered = int(tx.execute(SQL["count_covered"], own).get)
             counts[State.SCHEDULED] -= covered
             counts[State.DISPATCHED] = counts.get(State.DISPATCHED, 0) + covered
-            oldest = min(waiting_dues(tx, name), default=None)
+            oldest = min(waiting_dues(tx, name, all_lines(tx, name)), default=None)
         return QueueStats({state: counts.get(state, 0) for state in State}, oldest)
 
     def due_counts(
@@ -64,8 +63,8 @@ class Queues:
         bounds = {"queue": name, "start": start, "until": until, "step": step_ms}
         counts: dict[Moment, int] = {}
         with self.db.reading() as tx:
-            for rank, _ in rows.fetch(tx, RANKS, {"queue": name}):
-                for step, count in rows.fetch(tx, SQL["due_counts"], {**bounds, "rank": rank}):
+            for line, _ in all_lines(tx, name):
+                for step, count in rows.fetch(tx, SQL["due_counts"], {**bounds, "line": line}):
                     moment = start + step * step_ms
                     counts[moment] = counts.get(moment, 0) + count
         return dict(sorted(counts.items()))

@@ -3,7 +3,7 @@ SELECT id, queue, due_at, payload, priority, owner, key, attempt + 1, attempt_ba
   timeout_seconds, epoch + 1, :now, :lease_until, created_at, n, trail, expires_at, error, message, percent,
   rule, instant, schedule
 FROM jobs AS j
-WHERE state = 'scheduled' AND queue = :queue AND rank = :rank AND due_at <= :now
+WHERE state = 'scheduled' AND queue = :queue AND line = :line AND due_at <= :now
   AND (expires_at IS NULL OR expires_at > :now)
 ORDER BY due_at, id LIMIT :limit;
 
@@ -12,9 +12,9 @@ SELECT id, queue, due_at, payload, priority, owner, key, attempt + 1, attempt_ba
   timeout_seconds, epoch + 1, :now, :lease_until, created_at, n, trail, expires_at, error, message, percent,
   rule, instant, schedule
 FROM jobs AS j
-WHERE state = 'scheduled' AND queue = :queue AND rank = :rank AND due_at <= :now
+WHERE state = 'scheduled' AND queue = :queue AND line = :line AND due_at <= :now
   AND (expires_at IS NULL OR expires_at > :now)
-  AND NOT (due_at <= :cutoff AND (rank, due_at, id) <= (:through_rank, :through_due, :through_id))
+  AND NOT (due_at <= :cutoff AND (line, due_at, id) <= (:through_rank, :through_due, :through_id))
 ORDER BY due_at, id LIMIT :limit;
 
 -- name: claim
@@ -29,7 +29,7 @@ WHERE n IN carray(:ns) ORDER BY n, seq;
 
 -- name: held_columns
 id, n, queue, epoch, state, attempt, worker, claimed_at, updated_at, cancel_requested, lease_until,
-result, error
+result, error, refusals
 
 -- name: held
 SELECT {held_columns} FROM jobs WHERE id IN carray(:ids) AND hidden = 0;
@@ -41,7 +41,7 @@ UPDATE jobs SET state = CASE WHEN :start THEN 'executing' ELSE state END, update
 WHERE n IN carray(:ns);
 
 -- name: hand_over
-UPDATE jobs SET lease_until = NULL, updated_at = :now
+UPDATE jobs SET lease_until = NULL, updated_at = :now, refusals = 0
 WHERE n IN carray(:ns) AND state = 'dispatched';
 
 -- name: queues_of
@@ -76,7 +76,8 @@ WHERE n = :n;
 UPDATE jobs SET state = 'scheduled', due_at = coalesce(:due_at, due_at), updated_at = :now,
   worker = NULL, claimed_at = NULL, lease_until = NULL, overlong_at = NULL,
   cancel_requested = 0, attempt = attempt - :given_back, ahead = CASE WHEN :given_back THEN ahead ELSE 0 END,
-  trail = 1, error = coalesce(:error, error)
+  trail = 1, error = coalesce(:error, error), not_before = :not_before,
+  refusals = refusals + (:not_before IS NOT NULL)
 WHERE n = :n;
 
 -- name: remove
@@ -185,11 +186,11 @@ ORDER BY expires_at, id LIMIT :limit;
 -- name: not_covered
 NOT EXISTS (
   SELECT 1 FROM ranges AS r WHERE r.queue = j.queue AND j.due_at <= r.cutoff
-    AND (j.rank, j.due_at, j.id) <= (r.through_rank, r.through_due, r.through_id))
+    AND (j.line, j.due_at, j.id) <= (r.through_rank, r.through_due, r.through_id))
 
 -- name: expire
 UPDATE jobs SET state = 'cancelled', finished_at = :now, updated_at = :now, ahead = 0, trail = 1,
-  error = :detail
+  error = :detail, not_before = NULL
 WHERE n IN carray(:ns) AND state = 'scheduled';
 
 -- name: diagnose_expired

@@ -22,10 +22,10 @@ UPDATE queues SET turns = :turns, filled_at = :at WHERE name = :name;
 SELECT count(*) FROM (
   SELECT 1 FROM jobs WHERE state IN ('dispatched', 'executing') AND queue = :queue LIMIT :limit);
 
--- name: count_covered_in_rank
+-- name: count_covered_in_line
 SELECT count(*) FROM (
   SELECT 1 FROM jobs
-  WHERE state = 'scheduled' AND queue = :queue AND rank = :rank AND (due_at, id) <= (:due_at, :id)
+  WHERE state = 'scheduled' AND queue = :queue AND line = :line AND (due_at, id) <= (:due_at, :id)
   LIMIT :limit);
 
 -- name: count_waiting
@@ -34,12 +34,12 @@ SELECT count(*) FROM jobs WHERE state = 'scheduled' AND queue = :queue;
 -- name: count_covered
 SELECT count(*) FROM ranges AS r JOIN jobs AS j ON j.queue = r.queue
 WHERE r.queue = :queue AND r.cutoff IS NOT NULL AND j.state = 'scheduled' AND j.due_at <= r.cutoff
-  AND j.rank <= r.through_rank
-  AND (j.rank, j.due_at, j.id) <= (r.through_rank, r.through_due, r.through_id);
+  AND j.line <= r.through_rank
+  AND (j.line, j.due_at, j.id) <= (r.through_rank, r.through_due, r.through_id);
 
 -- name: due_counts
 SELECT (due_at - :start) / :step, count(*) FROM jobs
-WHERE state = 'scheduled' AND queue = :queue AND rank = :rank
+WHERE state = 'scheduled' AND queue = :queue AND line = :line
   AND due_at >= :start AND due_at < :until
 GROUP BY 1;
 

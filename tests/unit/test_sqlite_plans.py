@@ -16,11 +16,11 @@ from oncue.stores.sqlite.statements import load
 
 NOUNS = (
     *("jobs", "bulk", "claims", "ranges", "queues", "rules", "events", "schedules", "access"),
-    "transfer",
+    *("transfer", "leases"),
 )
 NOW = FakeClock().now()
 FRAGMENTS = {"columns", "with_range", "held_columns", "lapse_columns", "not_covered"}
-FRAGMENTS |= {"uncovered", "fits", "applies"}
+FRAGMENTS |= {"uncovered", "fits", "applies", "lease_length"}
 HOT = [
     *(("ranges", name) for name in ("due", "after", "delivered", "delivered_gone", "range")),
     *(("claims", name) for name in ("due", "due_uncovered", "claim", "held", "touch")),
@@ -35,7 +35,7 @@ HOT = [
 ]
 OF_JOBS = [
     (noun, name)
-    for noun in ("jobs", "bulk", "claims", "ranges", "queues")
+    for noun in ("jobs", "bulk", "claims", "ranges", "queues", "leases")
     for name, text in load(noun).items()
     if name not in FRAGMENTS and re.search(r"\bjobs\b", text)
 ]
@@ -96,6 +96,8 @@ def test_no_hot_statement_sorts(store: SqliteStore, noun: str, name: str) -> Non
         ("claims", "due_uncovered", "jobs_ready (queue=? AND line=? AND due_at<?)"),
         ("claims", "lapses", "jobs_live ("),
         ("claims", "expired", "jobs_expiring ("),
+        ("leases", "leases", "jobs_live (reclaim_at>?)"),
+        ("leases", "move_claims", "jobs_live (reclaim_at>?)"),
         ("jobs", "page_scheduled", "jobs_ready (queue=? AND line=?"),
         ("jobs", "page_taken", "jobs_taken (queue=?"),
         ("jobs", "page_final", "jobs_final (queue=? AND state=?"),

@@ -105,9 +105,9 @@ def test_no_hot_statement_sorts(store: SqliteStore, noun: str, name: str) -> Non
         ("jobs", "page_key", "jobs_keyed (key=?"),
         ("jobs", "key_holder", "jobs_key (queue=? AND key=?)"),
         ("jobs", "get", "jobs_id (id=?)"),
-        ("bulk", "find_waiting", "jobs_ready (queue=? AND line=? AND (due_at,id)>"),
-        ("bulk", "find_taken", "jobs_taken (queue=? AND (due_at,id)>"),
-        ("bulk", "find_ended", "jobs_final (queue=? AND state=? AND (due_at,id)>"),
+        ("bulk", "find_waiting", "jobs_ready ((queue,line,due_at,id)>(?,?,?,?) AND queue<?)"),
+        ("bulk", "find_taken", "jobs_taken ((queue,due_at,id)>(?,?,?) AND queue<?)"),
+        ("bulk", "find_ended", "jobs_final ((queue,state,due_at,id)>(?,?,?,?) AND queue<?)"),
         ("bulk", "find_owned", "jobs_owner (owner=? AND (due_at,id)>"),
         ("bulk", "find_keyed", "jobs_keyed (key=? AND (due_at,id)>"),
         *(

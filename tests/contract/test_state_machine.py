@@ -19,7 +19,7 @@ from hypothesis.stateful import (
 
 from oncue.clock import FakeClock
 from oncue.core.bulk import BulkChange, BulkVerb
-from oncue.core.job import Claimed, Diagnostic, JobFilter, Lapse, NewJob, Operation, Position
+from oncue.core.job import Claimed, Diagnostic, JobFilter, Lapse, NewJob, Operation
 from oncue.core.lifecycle import Verb
 from oncue.core.moment import to_datetime
 from oncue.core.queue import Queue
@@ -397,12 +397,12 @@ class Comparison(RuleBasedStateMachine):
 def found_all(store: Store, change: BulkChange, wanted: JobFilter) -> list[str]:
     """All that is found, however short the pages are."""
     ids: list[str] = []
-    after: Position | None = None
+    after: str | None = None
     while True:
         page = store.find_all(change, wanted, after, 2)
         ids += page.ids
         if page.next is None:
-            return ids
+            return sorted(ids)
         after = page.next
 
 

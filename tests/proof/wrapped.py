@@ -54,6 +54,8 @@ class WrappedStore:
         self.live_count = self._around(store.live_count)
         self.reclaim = self._around(store.reclaim)
         self.expire = self._around(store.expire)
+        self.leases = self._around(store.leases)
+        self.judge_leases = self._around(store.judge_leases)
         self.next_lapse = self._around(store.next_lapse)
         self.next_due = self._around(store.next_due)
         self.claim_range = self._around(store.claim_range)

@@ -17,6 +17,8 @@ from oncue.core.queue import Queue
 from oncue.core.token import epoch_of
 from oncue.engine.dispatcher import FIRST_LIMIT, Dispatcher
 from oncue.engine.keeper import Keeper
+from oncue.engine.policies import Policies
+from oncue.engine.reclaimer import Reclaimer
 from oncue.ports.claims import RangeClaim, Touch
 from oncue.ports.sink import Refusal
 from oncue.ports.store import Store
@@ -344,6 +346,23 @@ def test_a_queue_that_another_dispatcher_holds_is_looked_at_again_within_a_secon
     assert bench.dispatcher.step() == 0.4
     bench.store.claim_range([bench.queue], "other", 10, bench.clock.now(), lease_seconds=60)
     assert bench.dispatcher.step() == 1.0
+
+
+def test_a_range_held_by_another_dispatcher_is_not_taken_over_when_the_clock_is_set_forward(
+    bench: Bench,
+) -> None:
+    reclaimer = Reclaimer(bench.store, bench.clock, Policies(bench.store, bench.clock))
+    dispatcher = Dispatcher(
+        *(bench.store, bench.clock, lambda: bench.queue, bench.sink, "two", bench.keeper),
+        heed_clock=reclaimer.heed_clock,
+    )
+    bench.add("a")
+    held = bench.store.claim_range([bench.queue], "one", 10, bench.clock.now(), lease_seconds=60)
+    reclaimer.step()
+    bench.clock.set(bench.clock.now() + 3_600_000)
+    assert dispatcher.step() == 1.0
+    assert bench.taken == []
+    assert bench.store.settle_range(held, ["a"], {}, bench.clock.now())
 
 
 class SlowSink(MemorySink):

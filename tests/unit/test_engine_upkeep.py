@@ -16,7 +16,7 @@ from oncue.engine.keeper import Keeper
 from oncue.engine.policies import Policies
 from oncue.engine.pruner import CHUNK, Pruner
 from oncue.engine.reclaimer import PAGE, Reclaimer
-from oncue.ports.claims import Settlement, Touch
+from oncue.ports.claims import Leases, Settlement, Touch
 from oncue.stores.memory import MemoryStore
 
 
@@ -32,6 +32,11 @@ class FlakyStore(MemoryStore):
         if self.away:
             raise StoreUnavailable("connection lost")
         return super().lapses(until, limit, after)
+
+    def leases(self) -> Leases:
+        if self.away:
+            raise StoreUnavailable("connection lost")
+        return super().leases()
 
 
 @pytest.fixture

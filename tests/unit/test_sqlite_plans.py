@@ -16,11 +16,11 @@ from oncue.stores.sqlite.statements import load
 
 NOUNS = (
     *("jobs", "bulk", "claims", "ranges", "queues", "rules", "events", "schedules", "access"),
-    "transfer",
+    *("transfer", "leases"),
 )
 NOW = FakeClock().now()
 FRAGMENTS = {"columns", "with_range", "held_columns", "lapse_columns", "not_covered"}
-FRAGMENTS |= {"uncovered", "fits", "applies"}
+FRAGMENTS |= {"uncovered", "fits", "applies", "lease_length"}
 HOT = [
     *(("ranges", name) for name in ("due", "after", "delivered", "delivered_gone", "range")),
     *(("ranges", name) for name in ("returning", "next_return", "put_off", "back_in_line")),
@@ -36,7 +36,7 @@ HOT = [
 ]
 OF_JOBS = [
     (noun, name)
-    for noun in ("jobs", "bulk", "claims", "ranges", "queues")
+    for noun in ("jobs", "bulk", "claims", "ranges", "queues", "leases")
     for name, text in load(noun).items()
     if name not in FRAGMENTS and re.search(r"\bjobs\b", text)
 ]
@@ -100,6 +100,8 @@ def test_no_hot_statement_sorts(store: SqliteStore, noun: str, name: str) -> Non
         ("ranges", "put_off", "jobs_id (id=?)"),
         ("claims", "lapses", "jobs_live ("),
         ("claims", "expired", "jobs_expiring ("),
+        ("leases", "leases", "jobs_live (reclaim_at>?)"),
+        ("leases", "move_claims", "jobs_live (reclaim_at>?)"),
         ("jobs", "page_scheduled", "jobs_ready (queue=? AND line=?"),
         ("jobs", "page_taken", "jobs_taken (queue=?"),
         ("jobs", "page_final", "jobs_final (queue=? AND state=?"),
@@ -107,9 +109,9 @@ def test_no_hot_statement_sorts(store: SqliteStore, noun: str, name: str) -> Non
         ("jobs", "page_key", "jobs_keyed (key=?"),
         ("jobs", "key_holder", "jobs_key (queue=? AND key=?)"),
         ("jobs", "get", "jobs_id (id=?)"),
-        ("bulk", "find_waiting", "jobs_ready (queue=? AND line=? AND (due_at,id)>"),
-        ("bulk", "find_taken", "jobs_taken (queue=? AND (due_at,id)>"),
-        ("bulk", "find_ended", "jobs_final (queue=? AND state=? AND (due_at,id)>"),
+        ("bulk", "find_waiting", "jobs_ready ((queue,line,due_at,id)>(?,?,?,?) AND queue<?)"),
+        ("bulk", "find_taken", "jobs_taken ((queue,due_at,id)>(?,?,?) AND queue<?)"),
+        ("bulk", "find_ended", "jobs_final ((queue,state,due_at,id)>(?,?,?,?) AND queue<?)"),
         ("bulk", "find_owned", "jobs_owner (owner=? AND (due_at,id)>"),
         ("bulk", "find_keyed", "jobs_keyed (key=? AND (due_at,id)>"),
         *(

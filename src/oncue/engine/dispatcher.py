@@ -42,7 +42,9 @@ class Dispatcher:
         name: str,
         keeper: Keeper,
         telemetry: Telemetry | None = None,
+        heed_clock: Callable[[], None] = lambda: None,
     ) -> None:
+        """`heed_clock` is called before each claim: see `Reclaimer.heed_clock`."""
         self._store = store
         self._clock = clock
         self._queue_of = queue_of
@@ -50,6 +52,7 @@ class Dispatcher:
         self._name = name
         self._keeper = keeper
         self._telemetry = telemetry or Telemetry(clock)
+        self._heed_clock = heed_clock
         self._circuit = Circuit(clock)
         self._limit = FIRST_LIMIT
         self._unsettled: tuple[Queue, Batch, Refusals] | None = None
@@ -59,6 +62,7 @@ class Dispatcher:
         self._settle()  # what the store could not take last time
         if pause := self._circuit.pause_seconds():
             return pause
+        self._heed_clock()
         queue, now = self._queue_of(), self._clock.now()
         if queue.sink is None:
             return None

@@ -184,6 +184,7 @@ class Engine:
             f"{self.name}:{secrets.token_hex(2)}",
             self.keeper,
             self._telemetry,
+            self.reclaimer.heed_clock,
         )
         self._telemetry.circuit(queue.name, is_open=False)
         loop = Loop(f"oncue-dispatcher-{queue.name}", dispatcher.step, self._clock)

@@ -27,6 +27,7 @@ from collections.abc import Mapping, Sequence
 from typing import NamedTuple, Protocol
 
 from oncue.core.job import Claimed, Delivery, Diagnostic, Lapse, Operation, Position
+from oncue.core.lease import Look, Missed
 from oncue.core.lifecycle import State, Verb
 from oncue.core.moment import Moment
 from oncue.core.queue import Queue, RetryPolicy
@@ -111,6 +112,15 @@ class RangeClaim(NamedTuple):
     """When another dispatcher holds what is due: until when at most."""
 
 
+class Leases(NamedTuple):
+    """What a reclaimer must know before it judges leases."""
+
+    running: bool
+    """Whether a claim has a lease or a timeout, or a range is open."""
+    last_look: Look | None
+    """The last one that `judge_leases` recorded."""
+
+
 class ClaimStore(Protocol):
     def claim(
         self,
@@ -189,6 +199,17 @@ class ClaimStore(Protocol):
     def expire(self, now: Moment, limit: int) -> int:
         """Cancel scheduled jobs whose `expires_at` has come (and which no open range claim covers),
         each with a diagnostic `expired`. How many."""
+        ...
+
+    def leases(self) -> Leases:
+        """Whether any lease is running, and when one was last judged. Reads only, and cheap."""
+        ...
+
+    def judge_leases(self, look: Look, seen: Look | None, missed: Missed | None) -> bool:
+        """Record a look, if `seen` is still the last one; with `missed`, move all running leases
+        and timeouts in the same transaction, as `core/lease.py` says, and begin again with buckets
+        from before the clock was set back (`core/rate.py`). False: another reclaimer was quicker,
+        and nothing was changed. The record may be lost with the power."""
         ...
 
     def next_lapse(self) -> Moment | None:

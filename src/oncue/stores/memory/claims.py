@@ -94,6 +94,7 @@ class MemoryClaims(MemoryLimits):
         record.worker = worker
         record.claimed_at = record.updated_at = now
         record.lease_until = lease_until
+        record.lease_ms = lease_until - now
         record.overlong_at = None if timeout is None else now + milliseconds(timeout)
         record.begin_attempt(worker, now)
         self._refile(record)
@@ -111,7 +112,8 @@ class MemoryClaims(MemoryLimits):
             self._hear(record, now)
         record.updated_at = now
         if touch.lease_seconds is not None:
-            record.lease_until = now + milliseconds(touch.lease_seconds)
+            record.lease_ms = milliseconds(touch.lease_seconds)
+            record.lease_until = now + record.lease_ms
         if touch.message is not None:
             record.message = touch.message
         if touch.percent is not None:

@@ -5,10 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from oncue.core.job import Lapse, Position
+from oncue.core.lease import Look, Missed, moved_lease
 from oncue.core.lifecycle import FINAL, LIVE, TRANSITIONS, Verb
 from oncue.core.moment import Moment
+from oncue.core.rate import begun_again
 from oncue.core.retry import Verdict, lapse_facts
-from oncue.ports.claims import Refused, Settlement, SilentPage
+from oncue.ports.claims import Leases, Refused, Settlement, SilentPage
 from oncue.stores.memory.claims import MemoryClaims
 from oncue.stores.memory.record import Ending, Record
 
@@ -182,6 +184,32 @@ class MemoryEndings(MemoryClaims):
             for record in expired[:limit]:
                 self._expire(record, now)
             return len(expired[:limit])
+
+    def leases(self) -> Leases:
+        with self._lock:
+            claims = any(record.lapses_at is not None for record in self._taken.values())
+            return Leases(claims or bool(self._ranges), self._last_look)
+
+    def judge_leases(self, look: Look, seen: Look | None, missed: Missed | None) -> bool:
+        with self._writing():
+            if self._last_look != seen:
+                return False
+            self._last_look = look
+            if missed is not None:
+                self._move_leases(missed, look.wall)
+            return True
+
+    def _move_leases(self, missed: Missed, now: Moment) -> None:
+        for record in self._taken.values():
+            if record.lapses_at is not None:
+                record.move(missed.claims_ms, now)
+        for queue, held in self._ranges.items():
+            until = moved_lease(held.lease_until, held.lease_ms, missed.ranges_ms, now)
+            if until < held.lease_until:
+                self._announce(queue, until)
+            held.lease_until = until
+        for name, bucket in self._buckets.items():
+            self._buckets[name] = begun_again(bucket, now)
 
     def next_lapse(self) -> Moment | None:
         with self._lock:

@@ -32,7 +32,7 @@ class MemoryRanges(MemoryClaims):
         due_until: Moment | None = None,
     ) -> RangeClaim:
         cutoff = now if due_until is None else due_until
-        lease_until = now + milliseconds(lease_seconds)
+        lease_ms = milliseconds(lease_seconds)
         busy: list[Moment] = []
         with self._writing():
             for queue in queues:
@@ -52,7 +52,9 @@ class MemoryRanges(MemoryClaims):
                 if records:
                     self._spend(queue.name, len(records), now)
                     through = hand_over_key(records[-1])
-                    self._ranges[queue.name] = Range(dispatcher, now, lease_until, cutoff, through)
+                    self._ranges[queue.name] = Range(
+                        dispatcher, now, now + lease_ms, lease_ms, cutoff, through
+                    )
                     self._fences[queue.name] += 1
                     for record in records:
                         self._refile(record)

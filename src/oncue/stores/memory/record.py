@@ -18,6 +18,7 @@ from oncue.core.job import (
     NewJob,
     Operation,
 )
+from oncue.core.lease import moved_lease, moved_stamp, moved_timeout
 from oncue.core.lifecycle import LIVE, State
 from oncue.core.moment import Moment, from_datetime, maybe_datetime, to_datetime
 from oncue.core.putoff import put_off_until
@@ -67,6 +68,8 @@ class Record:
     worker: str | None = None
     claimed_at: Moment = 0
     lease_until: Moment | None = None
+    lease_ms: int | None = None
+    """How long the lease was when it was given; None: not known, it came from another store."""
     overlong_at: Moment | None = None
     finished_at: Moment | None = None
     result: bytes | None = None
@@ -111,6 +114,19 @@ class Record:
 
     def forget_refusals(self) -> None:
         self.not_before, self.refusal_count = None, 0
+
+    def move(self, missed_ms: int, now: Moment) -> None:
+        """Judge the claim anew after so much was missed."""
+        if self.lease_until is not None:
+            length_ms = self.lease_ms
+            if length_ms is None:
+                length_ms = max(0, self.lease_until - self.updated_at)
+            self.lease_until = moved_lease(self.lease_until, length_ms, missed_ms, now)
+        if self.overlong_at is not None:
+            self.overlong_at = moved_timeout(self.overlong_at, self.claimed_at, missed_ms, now)
+        self.claimed_at = moved_stamp(self.claimed_at, now)
+        self.updated_at = moved_stamp(self.updated_at, now)
+        self.attempts[-1] = replace(self.attempts[-1], claimed_at=to_datetime(self.claimed_at))
 
     def has_expired(self, now: Moment) -> bool:
         return self.expires_at is not None and self.expires_at <= now

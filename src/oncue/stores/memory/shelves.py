@@ -8,6 +8,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from threading import RLock
 
+from oncue.core.lease import Look
 from oncue.core.lifecycle import FINAL, LIVE, TRANSITIONS, State, Verb
 from oncue.core.moment import Moment
 from oncue.core.queue import Queue, default_queue
@@ -24,6 +25,7 @@ class Range:
     dispatcher: str
     claimed_at: Moment
     lease_until: Moment
+    lease_ms: int
     cutoff: Moment
     """It covers the scheduled jobs due by then …"""
     through: tuple[object, ...]
@@ -56,6 +58,7 @@ class Shelves:
         self._buckets: dict[str, Bucket] = {}
         self._fences: defaultdict[str, int] = defaultdict(int)
         self._ranges: dict[str, Range] = {}
+        self._last_look: Look | None = None
         self._listeners: list[Listener] = []
         self._news: dict[str | None, Moment] = {}
 

@@ -19,6 +19,7 @@ from oncue.stores.sqlite.connection import file_system, pragma
 from oncue.stores.sqlite.database import WATCH_SECONDS, Database
 from oncue.stores.sqlite.events import Events
 from oncue.stores.sqlite.jobs import Jobs
+from oncue.stores.sqlite.leases import LeaseJudging
 from oncue.stores.sqlite.queues import Queues
 from oncue.stores.sqlite.ranges import Ranges
 from oncue.stores.sqlite.reclaims import Reclaims
@@ -31,7 +32,18 @@ T = TypeVar("T")
 
 
 class SqliteStore(
-    Jobs, Bulk, Claims, Reclaims, Ranges, Queues, Rules, Events, Schedules, Transfer, AccessTokens
+    Jobs,
+    Bulk,
+    Claims,
+    LeaseJudging,
+    Reclaims,
+    Ranges,
+    Queues,
+    Rules,
+    Events,
+    Schedules,
+    Transfer,
+    AccessTokens,
 ):
     """`oncue.ports.store.Store` on one file. Its clock is the one it was given: on a single machine
     every process reads the same."""

@@ -1,5 +1,7 @@
--- Each `find_…` reads `limit` entries of one index and says of each whether the change applies, so that
--- a page is bounded by what is looked at, not by what is found. The others change what fits still.
+-- Each `find_…` walks one index in its own order, from the place (:p0, :p1, …) on, over all queues or
+-- one. It answers whether the change applies, so that a page is bounded by what is looked at and not by
+-- what is found; the priority, where it belongs to the index; and the key of the entry. The other
+-- statements change what still fits.
 
 -- name: uncovered
 NOT EXISTS (
@@ -23,33 +25,31 @@ CASE j.state
   ELSE 0 END
 
 -- name: find_waiting
-SELECT j.id, j.due_at, {uncovered} FROM jobs AS j
-WHERE j.state = 'scheduled' AND j.queue = :queue AND j.line = :line
-  AND (j.due_at, j.id) > (:after_due, :after_id) AND j.due_at <= :until
-ORDER BY j.due_at, j.id LIMIT :limit;
+SELECT {uncovered}, j.priority, j.queue, j.line, j.due_at, j.id FROM jobs AS j
+WHERE j.state = 'scheduled' AND (j.queue, j.line, j.due_at, j.id) > (:p0, :p1, :p2, :p3)
+  AND j.queue <= :last_queue
+ORDER BY j.queue, j.line, j.due_at, j.id LIMIT :limit;
 
 -- name: find_taken
-SELECT j.id, j.due_at, (:state IS NULL OR j.state = :state) FROM jobs AS j
-WHERE j.state IN ('dispatched', 'executing') AND j.queue = :queue
-  AND (j.due_at, j.id) > (:after_due, :after_id) AND j.due_at <= :until
-ORDER BY j.due_at, j.id LIMIT :limit;
+SELECT :state IS NULL OR j.state = :state, NULL, j.queue, j.due_at, j.id FROM jobs AS j
+WHERE j.state IN ('dispatched', 'executing') AND (j.queue, j.due_at, j.id) > (:p0, :p1, :p2)
+  AND j.queue <= :last_queue
+ORDER BY j.queue, j.due_at, j.id LIMIT :limit;
 
 -- name: find_ended
-SELECT j.id, j.due_at, j.finished_at <= :begun_at FROM jobs AS j
-WHERE j.finished_at IS NOT NULL AND j.queue = :queue AND j.state = :ended AND j.hidden = 0
-  AND (j.due_at, j.id) > (:after_due, :after_id) AND j.due_at <= :until
-ORDER BY j.due_at, j.id LIMIT :limit;
+SELECT j.finished_at <= :begun_at, NULL, j.queue, j.state, j.due_at, j.id FROM jobs AS j
+WHERE j.finished_at IS NOT NULL AND j.hidden = 0
+  AND (j.queue, j.state, j.due_at, j.id) > (:p0, :p1, :p2, :p3) AND j.queue <= :last_queue
+ORDER BY j.queue, j.state, j.due_at, j.id LIMIT :limit;
 
 -- name: find_owned
-SELECT j.id, j.due_at, {applies} AND {fits} FROM jobs AS j
-WHERE j.owner = :owner AND j.hidden = 0
-  AND (j.due_at, j.id) > (:after_due, :after_id) AND j.due_at <= :until
+SELECT {applies} AND {fits}, NULL, j.due_at, j.id FROM jobs AS j
+WHERE j.owner = :owner AND j.hidden = 0 AND (j.due_at, j.id) > (:p0, :p1)
 ORDER BY j.due_at, j.id LIMIT :limit;
 
 -- name: find_keyed
-SELECT j.id, j.due_at, {applies} AND {fits} FROM jobs AS j
-WHERE j.key = :key AND j.hidden = 0
-  AND (j.due_at, j.id) > (:after_due, :after_id) AND j.due_at <= :until
+SELECT {applies} AND {fits}, NULL, j.due_at, j.id FROM jobs AS j
+WHERE j.key = :key AND j.hidden = 0 AND (j.due_at, j.id) > (:p0, :p1)
 ORDER BY j.due_at, j.id LIMIT :limit;
 
 -- name: cancel

@@ -20,6 +20,7 @@ ORDER BY due_at, id LIMIT :limit;
 -- name: claim
 UPDATE jobs SET state = 'dispatched', epoch = epoch + 1, attempt = attempt + 1, worker = :worker,
   claimed_at = :now, updated_at = :now, lease_until = :lease_until,
+  lease_ms = :lease_until - :now,
   overlong_at = :now + CAST(coalesce(timeout_seconds, :timeout_seconds) * 1000 AS INTEGER)
 WHERE n IN carray(:ns) AND state = 'scheduled';
 
@@ -37,6 +38,7 @@ SELECT {held_columns} FROM jobs WHERE id IN carray(:ids) AND hidden = 0;
 -- name: touch
 UPDATE jobs SET state = CASE WHEN :start THEN 'executing' ELSE state END, updated_at = :now,
   lease_until = coalesce(:lease_until, lease_until),
+  lease_ms = coalesce(:lease_until - :now, lease_ms),
   message = coalesce(:message, message), percent = coalesce(:percent, percent)
 WHERE n IN carray(:ns);
 

@@ -125,5 +125,45 @@ SELECT line, (SELECT min(due_at) FROM jobs
               WHERE state = 'scheduled' AND queue = :queue AND line = level.line)
 FROM level WHERE line < :below;
 
--- name: covered
-SELECT cutoff, through_rank FROM ranges WHERE queue = :queue AND cutoff IS NOT NULL;
+-- name: open_ranges
+SELECT queue, cutoff, through_rank FROM ranges
+WHERE cutoff IS NOT NULL AND queue BETWEEN :first_queue AND :last_queue;
+
+-- The first entry after a position in each part of an index that a page is merged from: a seek or two
+-- for each queue, inside SQLite. Due time and id are one text, which sorts as they do.
+
+-- name: heads_scheduled
+WITH RECURSIVE level (queue, line) AS (
+  SELECT name, (SELECT min(line) FROM jobs WHERE state = 'scheduled' AND queue = name)
+  FROM queues WHERE name BETWEEN :first_queue AND :last_queue
+  UNION ALL
+  SELECT queue, (SELECT min(j.line) FROM jobs AS j
+                 WHERE j.state = 'scheduled' AND j.queue = level.queue AND j.line > level.line)
+  FROM level WHERE line IS NOT NULL
+)
+SELECT * FROM (
+  SELECT (SELECT printf('%016d', j.due_at) || j.id FROM jobs AS j
+          WHERE j.state = 'scheduled' AND j.queue = level.queue AND j.line = level.line
+            AND (j.due_at, j.id) > (:due_at, :id) AND j.due_at <= :until
+          ORDER BY j.due_at, j.id LIMIT 1) AS head, queue, line
+  FROM level WHERE line IS NOT NULL)
+WHERE head IS NOT NULL ORDER BY head LIMIT :limit;
+
+-- name: heads_taken
+SELECT * FROM (
+  SELECT (SELECT printf('%016d', j.due_at) || j.id FROM jobs AS j
+          WHERE j.state IN ('dispatched', 'executing') AND j.queue = name
+            AND (j.due_at, j.id) > (:due_at, :id) AND j.due_at <= :until
+          ORDER BY j.due_at, j.id LIMIT 1) AS head, name
+  FROM queues WHERE name BETWEEN :first_queue AND :last_queue)
+WHERE head IS NOT NULL ORDER BY head LIMIT :limit;
+
+-- name: heads_final
+SELECT * FROM (
+  SELECT (SELECT printf('%016d', j.due_at) || j.id FROM jobs AS j
+          WHERE j.finished_at IS NOT NULL AND j.queue = name AND j.state = s.column1 AND j.hidden = 0
+            AND (j.due_at, j.id) > (:due_at, :id) AND j.due_at <= :until
+          ORDER BY j.due_at, j.id LIMIT 1) AS head, name, s.column1
+  FROM queues, (VALUES ('succeeded'), ('failed'), ('cancelled')) AS s
+  WHERE name BETWEEN :first_queue AND :last_queue AND (:state IS NULL OR s.column1 = :state))
+WHERE head IS NOT NULL ORDER BY head LIMIT :limit;

@@ -10,10 +10,11 @@ ORDER BY due_at, id LIMIT :limit;
 
 -- name: open
 INSERT INTO ranges (queue, fence, dispatcher, lease_until, opened_at, cutoff, through_rank,
-                    through_due, through_id)
-VALUES (:queue, 1, :dispatcher, :lease_until, :now, :until, :through_rank, :through_due, :through_id)
+                    through_due, through_id, lease_ms)
+VALUES (:queue, 1, :dispatcher, :lease_until, :now, :until, :through_rank, :through_due, :through_id,
+        :lease_until - :now)
 ON CONFLICT (queue) DO UPDATE SET fence = fence + 1, dispatcher = excluded.dispatcher,
-  lease_until = excluded.lease_until, opened_at = excluded.opened_at, cutoff = excluded.cutoff,
+  lease_until = excluded.lease_until, lease_ms = excluded.lease_ms, opened_at = excluded.opened_at, cutoff = excluded.cutoff,
   through_rank = excluded.through_rank, through_due = excluded.through_due,
   through_id = excluded.through_id
 RETURNING fence;

@@ -63,7 +63,6 @@ class RemoteWorkplace:
         self._connection: Connection = client.connection
         self._polling = Polling(client.connection)
         self._waited: dict[str, Handful] = {}
-        self._wary: set[str] = set()  # queues that had work which was tried before
         self._shortest = math.inf  # of the leases so far, in seconds
         self._looked = self._clock.monotonic()
         self._tell: Listener = _deaf
@@ -80,20 +79,8 @@ class RemoteWorkplace:
             self._tell(queue, 0)
             return None
         self._look_at_others()
-        handfuls = self._claim([queue], 1 if queue in self._wary else limit, 0.0)
-        return self._alone(handfuls[0]) if handfuls else None
-
-    def _alone(self, handful: Handful) -> Handful:
-        """Reclaimed work comes by itself, before all other. It may have killed a worker, so only
-        one such job is taken at a time, and the others go back. A retry looks the same from here;
-        it costs no more than some speed to treat it so."""
-        queue, claims, _ = handful
-        if any(one.attempt == 1 for one in claims):
-            self._wary.discard(queue.name)
-            return handful
-        self._wary.add(queue.name)
-        self._hand_back(queue, claims[1:])
-        return handful._replace(claims=claims[:1])
+        handfuls = self._claim([queue], limit, 0.0)
+        return handfuls[0] if handfuls else None
 
     def _hand_back(self, queue: Queue, claims: Sequence[Claimed]) -> None:
         """If that fails, they are taken back when their leases end."""

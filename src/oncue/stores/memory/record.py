@@ -7,6 +7,7 @@ from datetime import datetime
 from typing import Any, NamedTuple
 
 from oncue.core.dossier import Dossier
+from oncue.core.fencing import Write, reason_of
 from oncue.core.job import (
     DIAGNOSTICS_KEPT,
     Attempt,
@@ -18,6 +19,7 @@ from oncue.core.job import (
     NewJob,
     Operation,
 )
+from oncue.core.lease import NO_LEASE, Lease
 from oncue.core.lifecycle import LIVE, State
 from oncue.core.moment import Moment, from_datetime, maybe_datetime, to_datetime
 from oncue.core.stamp import from_datetime as stamp_of
@@ -27,8 +29,8 @@ class Ending(NamedTuple):
     """How a worker's claim ended: what a late write is told, and what a repetition looks like."""
 
     reason: str
-    write: tuple[str, object] | None
-    """Kind and content of the worker's write that did it; None: it was reclaimed."""
+    write: Write | None
+    """The worker's write that did it; None: it was reclaimed."""
     attempt: int
     diagnostic: Diagnostic | None
 
@@ -64,7 +66,9 @@ class Record:
     cancel_requested: bool = False
     worker: str | None = None
     claimed_at: Moment = 0
-    lease_until: Moment | None = None
+    lease: Lease = NO_LEASE
+    alone: bool = False
+    """The only job of its claim."""
     overlong_at: Moment | None = None
     finished_at: Moment | None = None
     result: bytes | None = None
@@ -95,7 +99,7 @@ class Record:
         """When the claim is lost or overlong if nothing more is heard."""
         if self.state not in LIVE:
             return None
-        bounds = [at for at in (self.lease_until, self.overlong_at) if at is not None]
+        bounds = [at for at in (self.lease.until, self.overlong_at) if at is not None]
         return min(bounds, default=None)
 
     def has_expired(self, now: Moment) -> bool:
@@ -147,14 +151,15 @@ class Record:
             cancel_requested=self.cancel_requested,
             epoch=self.epoch,
             worker=self.worker,
-            lease_until=maybe_datetime(self.lease_until),
+            lease_until=maybe_datetime(self.lease.until),
             attempt_base=self.attempt_base,
             rule=self.rule,
             instant=self.instant,
             schedule=self.schedule,
         )
 
-    def as_claimed(self, lease_until: Moment) -> Claimed:
+    def as_claimed(self) -> Claimed:
+        assert self.lease.until is not None  # every claim begins with a lease
         return Claimed(
             id=self.id,
             queue=self.queue,
@@ -169,7 +174,7 @@ class Record:
             timeout_seconds=self.timeout_seconds,
             epoch=self.epoch,
             claimed_at=self.claimed_at,
-            lease_until=lease_until,
+            lease_until=self.lease.until,
             created_at=self.created_at,
             operations=tuple(self.operations.values()),
             expires_at=self.expires_at,
@@ -195,8 +200,9 @@ class Record:
             worker=self.worker,
             claimed_at=self.claimed_at,
             updated_at=self.updated_at,
-            lease_until=self.lease_until,
+            lease_until=self.lease.until,
             overlong_at=self.overlong_at,
+            alone=self.alone,
         )
 
     def as_history(self) -> History:
@@ -243,7 +249,7 @@ class Record:
             cancel_requested=job.cancel_requested,
             worker=job.worker,
             claimed_at=_ms(claimed) or 0,
-            lease_until=_ms(job.lease_until),
+            lease=Lease(_ms(job.lease_until)),
             overlong_at=_ms(dossier.overlong_at),
             finished_at=_ms(job.finished_at),
             result=job.result_json,
@@ -264,15 +270,10 @@ def _ms(moment: datetime | None) -> Moment | None:
     return None if moment is None else from_datetime(moment)
 
 
-_REASONS = {"succeeded": "completed", "retried": "failed"}
-
-
 def _endings(history: History) -> dict[int, Ending]:
     """What the attempts tell of claims that are over: enough to refuse a late write."""
     return {
-        attempt.epoch: Ending(
-            _REASONS.get(attempt.outcome, attempt.outcome), None, attempt.attempt, None
-        )
+        attempt.epoch: Ending(reason_of(attempt.outcome), None, attempt.attempt, None)
         for attempt in history.attempts
         if attempt.outcome is not None
     }

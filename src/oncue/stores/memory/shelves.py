@@ -8,6 +8,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from threading import RLock
 
+from oncue.core.lease import NO_LEASE
 from oncue.core.lifecycle import FINAL, LIVE, TRANSITIONS, State, Verb
 from oncue.core.moment import Moment
 from oncue.core.queue import Queue, default_queue
@@ -54,6 +55,8 @@ class Shelves:
         self._buckets: dict[str, Bucket] = {}
         self._fences: defaultdict[str, int] = defaultdict(int)
         self._ranges: dict[str, Range] = {}
+        self._settled: dict[str, Moment] = {}
+        """Settled claims on jobs that go with them, and until when each is remembered."""
         self._listeners: list[Listener] = []
         self._news: dict[str | None, Moment] = {}
 
@@ -120,7 +123,7 @@ class Shelves:
         record.covered = False
         record.ahead = False
         record.finished_at = record.updated_at = now
-        record.lease_until = record.overlong_at = None
+        record.lease, record.overlong_at = NO_LEASE, None
         self._refile(record)
         if not keep:
             self._forget(record)

@@ -150,7 +150,7 @@ class Desk:
         return lapse
 
     def reclaim(
-        self, lapse: Lapse, verb: Verb = Verb.RECLAIM, *, keep: bool = True, **counted: bool
+        self, lapse: Lapse, verb: Verb = Verb.RECLAIM, *, keep: bool = True, **counted: Any
     ) -> Refused | None:
         told = verdict(verb, self.now)._replace(**counted)
         return self.store.reclaim([(lapse, told, keep)], self.now).get(0)

@@ -161,18 +161,17 @@ class RemoteWorkplace:
 
     def _handful(self, name: str, claims: list[RemoteClaim], sent: float) -> Handful | None:
         """The leases began at the earliest when the claim was asked for. If that is long ago they
-        may be over, so they are renewed before anything is begun."""
+        may be over, so the first is renewed before it is begun. A heartbeat starts its job, and the
+        loss of what has started counts, so the others go back instead."""
         lease = max(min(_lease_seconds(claim) for claim in claims), 0.001)
         queue = Queue(name, lease_seconds=lease)
         self._shortest = min(self._shortest, lease)
         if self._clock.monotonic() - sent < lease / 3:
             return Handful(queue, claims, sent)
+        self._hand_back(queue, claims[1:])
         sent = self._clock.monotonic()
-        answers = self.touch(claims, lease)
-        kept = [
-            one for one, answer in zip(claims, answers, strict=True) if isinstance(answer, Touched)
-        ]
-        return Handful(queue, kept, sent) if kept else None
+        [answer] = self.touch(claims[:1], lease)
+        return Handful(queue, claims[:1], sent) if isinstance(answer, Touched) else None
 
     # -- reporting -------------------------------------------------------------------------------
 

@@ -283,8 +283,8 @@ class Scheduler(Reporting, BulkChanges, Rules, Schedules, Reclaiming):
 
     def set_queue(self, name: str, **settings: Any) -> Queue:
         """Replace all settings of a queue: `sink`, `completion`, `max_attempts`, `retry`,
-        `lease_seconds`, `timeout_seconds`, `rate_per_second`, `concurrency`, `retention_seconds`.
-        What is not given is default."""
+        `lease_seconds`, `timeout_seconds`, `rate_per_second`, `concurrency`, `retention_seconds`,
+        `poison_after`. What is not given is default."""
         queue = intake.queue(name, settings)
         if queue.sink is not None:
             open_sink(queue.sink, self.clock).close()

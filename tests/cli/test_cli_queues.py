@@ -82,7 +82,7 @@ def test_set_takes_every_setting(place: Path) -> None:
     options = ["--sink", "log:", "--completion", "worker", "--max-attempts", "7"]
     options += ["--retry-initial", "5s", "--retry-factor", "3", "--retry-max", "10m"]
     options += ["--lease", "30", "--timeout", "1h", "--retention", "PT1H"]
-    options += ["--rate", "2.5", "--concurrency", "4"]
+    options += ["--rate", "2.5", "--concurrency", "4", "--poison-after", "0"]
     changed = run("queues", "set", "new", *options, "--json", cwd=place).json
     assert changed["retry"] == {"initial_seconds": 5, "factor": 3, "max_seconds": 600}
     assert changed["changed"]["sink"] == {"from": None, "to": "log:"}
@@ -90,6 +90,9 @@ def test_set_takes_every_setting(place: Path) -> None:
     assert (queue["sink"], queue["completion"], queue["max_attempts"]) == ("log:", "worker", 7)
     assert (queue["lease_seconds"], queue["retention_seconds"]) == (30, 3600)
     assert (queue["rate_per_second"], queue["concurrency"]) == (2.5, 4)
+    assert queue["poison_after"] == 0
+    shown = run("queues", "show", "new", cwd=place).out
+    assert "poison after  never" in shown
 
 
 def test_limits_are_shown_where_settings_are(place: Path) -> None:
@@ -122,6 +125,7 @@ def test_a_dry_run_changes_nothing(place: Path) -> None:
         (["--retry-factor", "0.5"], "--retry-factor: must be a finite number, at least 1"),
         (["--lease", "0"], "--lease: must be a finite number"),
         (["--rate", "0"], "--rate: must be a number above 0, at most 1,000,000"),
+        (["--poison-after", "101"], "--poison-after: must be a whole number from 0 to 100; 0 for"),
         (["--concurrency", "0"], "--concurrency: must be a whole number from 1 to 100,000"),
         (["--lease", "none"], "--lease: 'none' is not a length of time"),
     ],

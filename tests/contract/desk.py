@@ -23,7 +23,7 @@ from oncue.core.job import (
 from oncue.core.lifecycle import State, Verb
 from oncue.core.moment import Moment, from_datetime, maybe_datetime, to_datetime
 from oncue.core.queue import Queue
-from oncue.core.retry import Verdict
+from oncue.core.retry import Verdict, after_lapse
 from oncue.ports.claims import RangeClaim, Refused, Settlement, Touch, Touched
 from oncue.ports.jobs import Amendment, Change
 from oncue.ports.sink import Refusal
@@ -151,9 +151,18 @@ class Desk:
         return lapse
 
     def reclaim(
-        self, lapse: Lapse, verb: Verb = Verb.RECLAIM, *, keep: bool = True
+        self, lapse: Lapse, verb: Verb = Verb.RECLAIM, *, keep: bool = True, **counted: Any
     ) -> Refused | None:
-        return self.store.reclaim([(lapse, verdict(verb, self.now), keep)], self.now).get(0)
+        told = verdict(verb, self.now)._replace(**counted)
+        return self.store.reclaim([(lapse, told, keep)], self.now).get(0)
+
+    def judge(self, queue: Queue = Q) -> None:
+        """Do to every claim that has lapsed what the reclaimer does."""
+        verdicts = [
+            (lapse, after_lapse(lapse, queue, self.now), True)
+            for lapse in self.store.lapses(self.now, 1000)
+        ]
+        assert self.store.reclaim(verdicts, self.now) == {}
 
     def claim_range(
         self,

@@ -235,9 +235,9 @@ class Comparison(RuleBasedStateMachine):
     @rule(
         limit=st.integers(1, 3),
         queues=st.sampled_from([(WORK,), (WORK, GONE), (GONE, WORK), (FEW, SLOW), (SLOW, WORK)]),
-        reclaimed_limit=st.sampled_from([None, 1]),
+        reclaimed_limit=st.sampled_from([1, 3]),
     )
-    def claim(self, limit: int, queues: tuple[Queue, ...], reclaimed_limit: int | None) -> None:
+    def claim(self, limit: int, queues: tuple[Queue, ...], reclaimed_limit: int) -> None:
         self.claims += self.both(
             lambda store: store.claim(
                 queues, "ada", limit, self.now, reclaimed_limit=reclaimed_limit

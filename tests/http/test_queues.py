@@ -24,6 +24,7 @@ SETTINGS: dict[str, Any] = {
     "timeout_seconds": 90,
     "rate_per_second": 100,
     "concurrency": 5,
+    "poison_after": 0,
     "retention_seconds": 3600,
 }
 DEFAULTS: dict[str, Any] = {
@@ -35,6 +36,7 @@ DEFAULTS: dict[str, Any] = {
     "timeout_seconds": None,
     "rate_per_second": None,
     "concurrency": None,
+    "poison_after": 3,
     "retention_seconds": 7 * 86_400,
 }
 
@@ -88,6 +90,9 @@ def test_an_unknown_sink_is_refused_with_those_that_exist(server: Server, sink: 
         ({"rate_per_second": "fast"}, "/rate_per_second"),
         ({"concurrency": 0}, "/concurrency"),
         ({"concurrency": 1.5}, "/concurrency"),
+        ({"poison_after": -1}, "/poison_after"),
+        ({"poison_after": 101}, "/poison_after"),
+        ({"poison_after": None}, "/poison_after"),
         ({"retention_seconds": -1}, "/retention_seconds"),
         ({"retention_seconds": 1e300}, "/retention_seconds"),
         ({"retry": {"factor": 0.5}}, "/retry/factor"),

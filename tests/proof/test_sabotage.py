@@ -76,7 +76,7 @@ class Restarting(MemoryStore):
         now: Moment,
         *,
         lease_seconds: float | None = None,
-        reclaimed_limit: int | None = None,
+        reclaimed_limit: int = 1,
     ) -> list[Claimed]:
         claims = super().claim(
             queues,

@@ -32,7 +32,7 @@ def house(clock: FakeClock) -> Desk:
     """A store with one job of every kind."""
     desk = Desk(MemoryStore(clock), clock)
     lived_in(desk)
-    mail = Queue("mail", "log:", max_attempts=7, rate_per_second=2.5, concurrency=4)
+    mail = Queue("mail", "log:", max_attempts=7, rate_per_second=2.5, concurrency=4, poison_after=9)
     desk.store.put_queue(replace(mail, retention_seconds=None))
     desk.store.set_paused("mail", True)
     return desk

@@ -222,6 +222,7 @@ def test_what_comes_out_is_what_the_store_has() -> None:
         ({"retention_seconds": 1e17}, "/retention_seconds"),
         ({"rate_per_second": 0}, "/rate_per_second"),
         ({"concurrency": 0}, "/concurrency"),
+        ({"poison_after": True}, "/poison_after"),
     ],
 )
 def test_a_wrong_setting_of_a_queue_is_refused_by_its_name(

@@ -114,6 +114,12 @@ def show(app: App, name: str) -> None:
 )
 @click.option("--concurrency", type=int, metavar="NUMBER", help="Most jobs under way at once: any.")
 @click.option("--retention", metavar="LENGTH|none", help="How long finished jobs stay: 7d.")
+@click.option(
+    "--poison-after",
+    type=int,
+    metavar="0-100",
+    help="Lost starts that make a job fail: 3. 0: never.",
+)
 @click.option("--dry-run", "-n", is_flag=True, help="Say what would change, change nothing.")
 @common
 @click.pass_obj
@@ -248,6 +254,7 @@ def _settings(queue: Queue) -> dict[str, str]:
         "rate": _rate(queue) or "any",
         "concurrency": _concurrency(queue) or "any",
         "retention": _maybe(queue.retention_seconds),
+        "poison after": _poison(queue),
     }
 
 
@@ -268,15 +275,18 @@ def _concurrency(queue: Queue) -> str:
     return "" if queue.concurrency is None else f"{queue.concurrency:,} at once"
 
 
+def _poison(queue: Queue) -> str:
+    return f"{queue.poison_after} lost starts" if queue.poison_after else "never"
+
+
 def _maybe(seconds: float | None) -> str:
     return "none" if seconds is None else output.length(seconds)
 
 
 def _given_settings(options: dict[str, Any]) -> dict[str, Any]:
     """The options as `set_queue` takes them."""
-    settings: dict[str, Any] = {
-        n: options[n] for n in ("sink", "completion", "max_attempts", "concurrency") if n in options
-    }
+    alike = ("sink", "completion", "max_attempts", "concurrency", "poison_after")
+    settings: dict[str, Any] = {name: options[name] for name in alike if name in options}
     if "rate" in options:
         settings["rate_per_second"] = options["rate"]
     retry = {}

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 from oncue.core.duration import spoken
 from oncue.core.job import Attempt, Diagnostic, History, Job
-from oncue.core.lifecycle import FINAL, LIVE, State
+from oncue.core.lifecycle import FINAL, LIVE, State, Verb
 from oncue.core.moment import Moment, from_datetime, render
 from oncue.core.queue import Queue
 
@@ -112,12 +112,12 @@ def _put_off(job: Job, queue: Queue, not_before: datetime, now: Moment) -> Expla
 
 def _due(job: Job, queue: Queue, history: History, now: Moment, line: Line) -> Explanation:
     waiting = (now - from_datetime(job.due_at)) / 1000
-    last = _last(job, history)
+    why = _verdict(history)
     facts = {
         "due_at": _at(job.due_at),
         "waiting_seconds": waiting,
         "sink": queue.sink,
-        "reclaimed": last is not None and last.outcome == "reclaimed",
+        "reclaimed": why is not None and why.facts.get("decision") == Verb.RECLAIM,
         **line._asdict(),
         **_attempts(job, queue),
     }

@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 
 from oncue.core.errors import StoreUnavailable
 from oncue.core.job import Lapse
-from oncue.core.lease import Look, Missed, missed_since
+from oncue.core.missed import Look, Missed, missed_since
 from oncue.core.moment import Moment
 from oncue.core.queue import Queue
 from oncue.core.retry import Verdict, after_lapse
@@ -29,7 +29,7 @@ logger = logging.getLogger("oncue.engine")
 class Reclaimer:
     """While the store was away or no engine ran, no heartbeat could be heard, and when the wall
     clock is set forward nobody could have sent one. Before it judges leases, a reclaimer moves them
-    by what was missed (`core/lease.py`). The store keeps the last look, so that several reclaimers
+    by what was missed (`core/missed.py`). The store keeps the last look, so that several reclaimers
     move them once, and a restarted one knows for how long nobody looked."""
 
     def __init__(

@@ -27,10 +27,10 @@ from collections.abc import Mapping, Sequence
 from typing import NamedTuple, Protocol
 
 from oncue.core.job import Claimed, Delivery, Diagnostic, Lapse, Operation, Position
-from oncue.core.lease import Look, Missed
 from oncue.core.lifecycle import State, Verb
+from oncue.core.missed import Look, Missed
 from oncue.core.moment import Moment
-from oncue.core.queue import Queue, RetryPolicy
+from oncue.core.queue import DEFAULT_LEASE_SECONDS, Queue, RetryPolicy
 from oncue.core.retry import Verdict
 from oncue.ports.sink import Refusal
 
@@ -58,8 +58,9 @@ class Touch(NamedTuple):
     message: str | None = None
     percent: float | None = None
     start: bool = True
-    """dispatched → executing. False: only the lease is held, by a dispatcher that still delivers;
-    refused without a trace."""
+    """dispatched → executing, and a lease is the worker's own from now on. False: a dispatcher that
+    still delivers renews its lease; one that the worker asked for, or that hand-over has ended, is
+    left as it is. Refused without a trace."""
 
 
 class Touched(NamedTuple):
@@ -87,6 +88,8 @@ class Settlement(NamedTuple):
     """Whether a cancel request was known. RETRY and RELEASE are refused when one was not."""
     keep: bool = True
     """False: the job is gone when it ends (retention 0)."""
+    lease_seconds: float = DEFAULT_LEASE_SECONDS
+    """Of its queue. Without `keep`, a repetition of this write is recognised for so long."""
     updated_at: Moment | None = None
     """Given: only if this is still the job's last update; else refused, `moved on`."""
 
@@ -130,16 +133,19 @@ class ClaimStore(Protocol):
         now: Moment,
         *,
         lease_seconds: float | None = None,
-        reclaimed_limit: int | None = None,
+        reclaimed_limit: int = 1,
     ) -> list[Claimed]:
         """Take up to `limit` due jobs, going through the queues in the order given.
 
-        scheduled → dispatched; epoch + 1, attempt + 1. Nothing is taken early, nor from a paused
+        scheduled → dispatched; epoch + 1, attempt + 1; the claim remembers whether it holds just
+        this one job (`Lapse.alone`). Nothing is taken early, nor from a paused
         queue, nor beyond a queue's limits, nor what an open range claim covers; a range whose lease
         has ended is closed first, by raising its fence. What has expired is cancelled instead. The
-        lease is `lease_seconds` or else the queue's. If reclaimed work comes first in a queue, only
-        such work is taken from it, at most `reclaimed_limit` (default `limit`): what may have
-        killed a worker is not taken in bulk.
+        lease is `lease_seconds` or else the queue's.
+
+        Reclaimed work may have killed its worker, so it is not taken in bulk: if any of the queues
+        has such work that can be taken, the claim holds at most `reclaimed_limit` jobs of it and
+        nothing else, whatever is due in the queues named before.
         """
         ...
 
@@ -156,15 +162,18 @@ class ClaimStore(Protocol):
 
     def hand_over(self, claims: Sequence[tuple[str, int]], now: Moment) -> Mapping[int, Refused]:
         """(id, epoch) of claims that a sink took for a worker elsewhere: the lease ends, the
-        timeout stays; the next touch with a lease starts one; `refusals` is 0 again. A claim that
-        has started keeps its lease: the worker was quicker than the dispatcher. Refused without a
-        trace."""
+        timeout stays; the next touch with a lease begins one; `refusals` is 0 again. A lease that
+        the worker asked for by then is kept (see `core/lease.py`). Refused without a trace."""
         ...
 
     def settle(self, settlements: Sequence[Settlement], now: Moment) -> Mapping[int, Refused]:
         """End claims. COMPLETE → succeeded, FAIL → failed, DROP → cancelled, RETRY → scheduled at
         `due_at`, RELEASE → scheduled as before, the attempt given back. Every end but COMPLETE and
-        RELEASE leaves a diagnostic."""
+        RELEASE leaves a diagnostic.
+
+        The same write again is applied silently, also when the job is gone with it (`keep`), from
+        any process and for at least `lease_seconds`. What makes it the same is in
+        `core/fencing.py`."""
         ...
 
     def lapses(self, until: Moment, limit: int, after: Position | None = None) -> list[Lapse]:
@@ -193,7 +202,8 @@ class ClaimStore(Protocol):
     ) -> Mapping[int, Refused]:
         """Apply verdicts to lapses that are still as they were seen (epoch, state, last update);
         the bool is `keep`, as in `Settlement`. Epoch + 1. RECLAIM → scheduled, due now, ahead of
-        waiting work, strikes + 1; GIVE_UP → failed; DROP → cancelled. One diagnostic each."""
+        waiting work, strikes + 1 if the verdict says so, `attempt_base` + 1 if it uses no attempt;
+        GIVE_UP → failed; DROP → cancelled. One diagnostic each."""
         ...
 
     def expire(self, now: Moment, limit: int) -> int:
@@ -207,7 +217,7 @@ class ClaimStore(Protocol):
 
     def judge_leases(self, look: Look, seen: Look | None, missed: Missed | None) -> bool:
         """Record a look, if `seen` is still the last one; with `missed`, move all running leases
-        and timeouts in the same transaction, as `core/lease.py` says, and begin again with buckets
+        and timeouts in the same transaction, as `core/missed.py` says, and begin again with buckets
         from before the clock was set back (`core/rate.py`). False: another reclaimer was quicker,
         and nothing was changed. The record may be lost with the power."""
         ...

@@ -22,6 +22,7 @@ _QUEUE = {
     "rate_per_second": 20.0,
     "concurrency": 8,
     "retention_seconds": 604800.0,
+    "poison_after": 3,
     "paused": False,
     "counts": {
         "scheduled": 12,

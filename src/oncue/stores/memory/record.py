@@ -7,6 +7,7 @@ from datetime import datetime
 from typing import Any, NamedTuple
 
 from oncue.core.dossier import Dossier
+from oncue.core.fencing import Write, reason_of
 from oncue.core.job import (
     DIAGNOSTICS_KEPT,
     Attempt,
@@ -18,8 +19,9 @@ from oncue.core.job import (
     NewJob,
     Operation,
 )
-from oncue.core.lease import moved_lease, moved_stamp, moved_timeout
+from oncue.core.lease import NO_LEASE, Lease
 from oncue.core.lifecycle import LIVE, State
+from oncue.core.missed import moved_stamp, moved_timeout
 from oncue.core.moment import Moment, from_datetime, maybe_datetime, to_datetime
 from oncue.core.putoff import put_off_until
 from oncue.core.queue import RetryPolicy
@@ -30,8 +32,8 @@ class Ending(NamedTuple):
     """How a worker's claim ended: what a late write is told, and what a repetition looks like."""
 
     reason: str
-    write: tuple[str, object] | None
-    """Kind and content of the worker's write that did it; None: it was reclaimed."""
+    write: Write | None
+    """The worker's write that did it; None: it was reclaimed."""
     attempt: int
     diagnostic: Diagnostic | None
 
@@ -67,9 +69,9 @@ class Record:
     cancel_requested: bool = False
     worker: str | None = None
     claimed_at: Moment = 0
-    lease_until: Moment | None = None
-    lease_ms: int | None = None
-    """How long the lease was when it was given; None: not known, it came from another store."""
+    lease: Lease = NO_LEASE
+    alone: bool = False
+    """The only job of its claim."""
     overlong_at: Moment | None = None
     finished_at: Moment | None = None
     result: bytes | None = None
@@ -103,7 +105,7 @@ class Record:
         """When the claim is lost or overlong if nothing more is heard."""
         if self.state not in LIVE:
             return None
-        bounds = [at for at in (self.lease_until, self.overlong_at) if at is not None]
+        bounds = [at for at in (self.lease.until, self.overlong_at) if at is not None]
         return min(bounds, default=None)
 
     def put_off(self, policy: RetryPolicy, error: str | None, now: Moment) -> None:
@@ -117,11 +119,7 @@ class Record:
 
     def move(self, missed_ms: int, now: Moment) -> None:
         """Judge the claim anew after so much was missed."""
-        if self.lease_until is not None:
-            length_ms = self.lease_ms
-            if length_ms is None:
-                length_ms = max(0, self.lease_until - self.updated_at)
-            self.lease_until = moved_lease(self.lease_until, length_ms, missed_ms, now)
+        self.lease = self.lease.moved(missed_ms, self.updated_at, now)
         if self.overlong_at is not None:
             self.overlong_at = moved_timeout(self.overlong_at, self.claimed_at, missed_ms, now)
         self.claimed_at = moved_stamp(self.claimed_at, now)
@@ -177,7 +175,7 @@ class Record:
             cancel_requested=self.cancel_requested,
             epoch=self.epoch,
             worker=self.worker,
-            lease_until=maybe_datetime(self.lease_until),
+            lease_until=maybe_datetime(self.lease.until),
             attempt_base=self.attempt_base,
             rule=self.rule,
             instant=self.instant,
@@ -186,7 +184,8 @@ class Record:
             refusals=self.refusal_count,
         )
 
-    def as_claimed(self, lease_until: Moment) -> Claimed:
+    def as_claimed(self) -> Claimed:
+        assert self.lease.until is not None  # every claim begins with a lease
         return Claimed(
             id=self.id,
             queue=self.queue,
@@ -201,7 +200,7 @@ class Record:
             timeout_seconds=self.timeout_seconds,
             epoch=self.epoch,
             claimed_at=self.claimed_at,
-            lease_until=lease_until,
+            lease_until=self.lease.until,
             created_at=self.created_at,
             operations=tuple(self.operations.values()),
             expires_at=self.expires_at,
@@ -227,8 +226,9 @@ class Record:
             worker=self.worker,
             claimed_at=self.claimed_at,
             updated_at=self.updated_at,
-            lease_until=self.lease_until,
+            lease_until=self.lease.until,
             overlong_at=self.overlong_at,
+            alone=self.alone,
         )
 
     def as_history(self) -> History:
@@ -275,7 +275,7 @@ class Record:
             cancel_requested=job.cancel_requested,
             worker=job.worker,
             claimed_at=_ms(claimed) or 0,
-            lease_until=_ms(job.lease_until),
+            lease=Lease(_ms(job.lease_until)),
             overlong_at=_ms(dossier.overlong_at),
             finished_at=_ms(job.finished_at),
             result=job.result_json,
@@ -298,15 +298,10 @@ def _ms(moment: datetime | None) -> Moment | None:
     return None if moment is None else from_datetime(moment)
 
 
-_REASONS = {"succeeded": "completed", "retried": "failed"}
-
-
 def _endings(history: History) -> dict[int, Ending]:
     """What the attempts tell of claims that are over: enough to refuse a late write."""
     return {
-        attempt.epoch: Ending(
-            _REASONS.get(attempt.outcome, attempt.outcome), None, attempt.attempt, None
-        )
+        attempt.epoch: Ending(reason_of(attempt.outcome), None, attempt.attempt, None)
         for attempt in history.attempts
         if attempt.outcome is not None
     }

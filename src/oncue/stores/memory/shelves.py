@@ -8,8 +8,9 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from threading import RLock
 
-from oncue.core.lease import Look
+from oncue.core.lease import NO_LEASE
 from oncue.core.lifecycle import FINAL, LIVE, TRANSITIONS, State, Verb
+from oncue.core.missed import Look
 from oncue.core.moment import Moment
 from oncue.core.queue import Queue, default_queue
 from oncue.core.rate import Bucket
@@ -59,6 +60,8 @@ class Shelves:
         self._fences: defaultdict[str, int] = defaultdict(int)
         self._ranges: dict[str, Range] = {}
         self._last_look: Look | None = None
+        self._settled: dict[str, Moment] = {}
+        """Settled claims on jobs that go with them, and until when each is remembered."""
         self._listeners: list[Listener] = []
         self._news: dict[str | None, Moment] = {}
 
@@ -130,7 +133,7 @@ class Shelves:
         record.ahead = False
         record.not_before = None
         record.finished_at = record.updated_at = now
-        record.lease_until = record.overlong_at = None
+        record.lease, record.overlong_at = NO_LEASE, None
         self._refile(record)
         if not keep:
             self._forget(record)

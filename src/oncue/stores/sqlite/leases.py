@@ -6,7 +6,7 @@ import json
 
 import apsw
 
-from oncue.core.lease import JUMP_MS, Look, Missed
+from oncue.core.missed import JUMP_MS, Look, Missed
 from oncue.core.moment import Moment
 from oncue.core.rate import OVERTAKING_MS
 from oncue.ports.claims import Leases

@@ -14,6 +14,7 @@ from oncue.ports.queues import QueueStats
 from oncue.stores.sqlite import rows
 from oncue.stores.sqlite.database import Database
 from oncue.stores.sqlite.lines import all_lines, waiting_dues
+from oncue.stores.sqlite.settled import forget_settled
 from oncue.stores.sqlite.statements import load
 
 SQL = load("queues")
@@ -81,6 +82,7 @@ class Queues:
                     tx.execute(SQL["prune"], {"ns": ns, "forget_before": forget})
             if old:
                 tx.execute(SQL["hide"], {"ns": rows.numbers([row[0] for row in old])})
+            forget_settled(tx, now)
             return len(old) + len(hidden)
 
         return self.db.write(prune)

@@ -19,8 +19,8 @@ ORDER BY due_at, id LIMIT :limit;
 
 -- name: claim
 UPDATE jobs SET state = 'dispatched', epoch = epoch + 1, attempt = attempt + 1, worker = :worker,
-  claimed_at = :now, updated_at = :now, lease_until = :lease_until,
-  lease_ms = :lease_until - :now,
+  claimed_at = :now, updated_at = :now, lease_until = :lease_until, lease_ms = :lease_until - :now,
+  lease_asked = 0, alone = :alone,
   overlong_at = :now + CAST(coalesce(timeout_seconds, :timeout_seconds) * 1000 AS INTEGER)
 WHERE n IN carray(:ns) AND state = 'scheduled';
 
@@ -30,21 +30,21 @@ WHERE n IN carray(:ns) ORDER BY n, seq;
 
 -- name: held_columns
 id, n, queue, epoch, state, attempt, worker, claimed_at, updated_at, cancel_requested, lease_until,
-result, error, refusals
+lease_ms, lease_asked, result, error, refusals
 
 -- name: held
 SELECT {held_columns} FROM jobs WHERE id IN carray(:ids) AND hidden = 0;
 
 -- name: touch
 UPDATE jobs SET state = CASE WHEN :start THEN 'executing' ELSE state END, updated_at = :now,
-  lease_until = coalesce(:lease_until, lease_until),
-  lease_ms = coalesce(:lease_until - :now, lease_ms),
+  lease_until = :lease_until, lease_ms = :lease_ms, lease_asked = :lease_asked,
   message = coalesce(:message, message), percent = coalesce(:percent, percent)
 WHERE n IN carray(:ns);
 
 -- name: hand_over
-UPDATE jobs SET lease_until = NULL, updated_at = :now, refusals = 0
-WHERE n IN carray(:ns) AND state = 'dispatched';
+UPDATE jobs SET refusals = 0, lease_until = CASE WHEN lease_asked THEN lease_until END,
+  updated_at = CASE WHEN lease_asked THEN updated_at ELSE :now END
+WHERE n IN carray(:ns);
 
 -- name: queues_of
 SELECT DISTINCT queue FROM jobs WHERE id IN carray(:ids);
@@ -87,6 +87,15 @@ DELETE FROM jobs WHERE n IN carray(:ns) AND digest IS NULL;
 
 -- name: hide
 UPDATE jobs SET hidden = 1 WHERE n IN carray(:ns) AND digest IS NOT NULL;
+
+-- name: settle
+INSERT INTO settled (until, claims) VALUES (:until, :claims);
+
+-- name: settled
+SELECT claims FROM settled WHERE until > :now ORDER BY seq DESC;
+
+-- name: forget_settled
+DELETE FROM settled WHERE until <= :now;
 
 -- name: attempt_ended
 SELECT outcome, error, attempt FROM attempts WHERE n = :n AND epoch = :epoch
@@ -131,7 +140,7 @@ WHERE n = :n;
 
 -- name: lapse_columns
 id, queue, state, epoch, attempt, attempt_base, max_attempts, strikes, cancel_requested, worker,
-claimed_at, updated_at, lease_until, overlong_at
+claimed_at, updated_at, lease_until, overlong_at, alone
 
 -- name: lapses
 SELECT {lapse_columns}
@@ -157,8 +166,8 @@ SELECT count(*) FROM jobs WHERE state IN ('dispatched', 'executing') AND queue >
 -- name: reclaim
 UPDATE jobs SET state = 'scheduled', updated_at = :now, epoch = epoch + 1,
   worker = NULL, claimed_at = NULL, lease_until = NULL, overlong_at = NULL, ahead = 1,
-  cancel_requested = 0,
-  strikes = strikes + 1, trail = 1
+  cancel_requested = 0, trail = 1,
+  strikes = strikes + :strike, attempt_base = attempt_base + NOT :uses_attempt
 WHERE n IN carray(:ns);
 
 -- name: crowded_diagnostics

@@ -10,7 +10,7 @@ SELECT EXISTS (SELECT 1 FROM jobs
 INSERT INTO meta (name, value) VALUES ('last_look', :look)
 ON CONFLICT (name) DO UPDATE SET value = excluded.value;
 
--- As `core/lease.py`: moved_lease, moved_timeout and moved_stamp, for all live claims at once.
+-- As `core/missed.py`: moved_lease, moved_timeout and moved_stamp, for all live claims at once.
 -- name: move_claims
 UPDATE jobs SET
   lease_until = CASE WHEN lease_until > :now + {lease_length} + :jump THEN :now + {lease_length}

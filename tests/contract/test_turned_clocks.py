@@ -7,8 +7,8 @@ from collections.abc import Callable
 import pytest
 
 from oncue.clock import FakeClock
-from oncue.core.lease import Look, Missed, moved_lease, moved_stamp, moved_timeout
 from oncue.core.lifecycle import State
+from oncue.core.missed import Look, Missed, moved_lease, moved_stamp, moved_timeout
 from oncue.core.queue import Queue
 from oncue.engine.policies import Policies
 from oncue.engine.reclaimer import Reclaimer

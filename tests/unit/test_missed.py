@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from oncue.core.lease import (
+from oncue.core.missed import (
     JUMP_MS,
     LONGEST_GAP_MS,
     RECORD_EVERY_MS,

@@ -27,6 +27,7 @@ from oncue.stores.sqlite.fencing import (
 )
 from oncue.stores.sqlite.limits import room_for
 from oncue.stores.sqlite.lines import FIRST_WAITING_LINE, bring_back, hand_over_lines
+from oncue.stores.sqlite.looking import worth_a_claim
 from oncue.stores.sqlite.reclaims import expire_due, remove
 from oncue.stores.sqlite.statements import load
 
@@ -69,7 +70,7 @@ class Claims:
                     free.spend(tx, queue.name, len(due))
             return taken
 
-        return self.db.write(claim)
+        return self.db.write(claim) if worth_a_claim(self.db, queues, now, now) else []
 
     def touch(self, touches: Sequence[Touch], now: Moment) -> list[Touched | Refused]:
         def touch(tx: apsw.Connection) -> list[Touched | Refused]:

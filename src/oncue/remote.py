@@ -35,7 +35,7 @@ from oncue.core.moment import Moment
 from oncue.core.queue import Queue
 from oncue.engine.alarm import Alarm
 from oncue.ports.claims import Refused, Touched
-from oncue.ports.store import Listener
+from oncue.ports.store import Awaited, Listener
 from oncue.reporting import CLAIM_LIMIT
 from oncue.workplace import Handful, log_too_late
 
@@ -92,7 +92,7 @@ class RemoteWorkplace:
     def next_due(self, queue: str) -> Moment | None:
         return None
 
-    def watch(self, listener: Listener) -> Callable[[], None]:
+    def watch(self, listener: Listener, queues: Awaited | None = None) -> Callable[[], None]:
         """News comes while resting, and from nowhere else."""
         self._tell = listener
         return self._leave

@@ -86,7 +86,7 @@ class Worker:
         """Work until `stop`, SIGTERM or Ctrl-C; or until nothing is left to do. Raises
         `AccessDenied` if the server refuses access for good."""
         self._until_empty = until_empty
-        unwatch = self._place.watch(self._woken)
+        unwatch = self._place.watch(self._woken, self._next_at.keys)
         self._heartbeats.start()
         threads = [
             threading.Thread(target=self._serve, name=f"oncue-worker-{n + 1}", daemon=True)

@@ -20,7 +20,7 @@ from oncue.engine.policies import Policies
 from oncue.handlers import Handlers
 from oncue.ports.claims import Refused, Settlement, Touch, Touched
 from oncue.ports.clock import Clock
-from oncue.ports.store import Listener, Store
+from oncue.ports.store import Awaited, Listener, Store
 from oncue.reporting import dropped, failure, failure_verdict, keeping
 from oncue.telemetry import Telemetry
 
@@ -54,7 +54,7 @@ class Workplace(Protocol):
         """When there may be something to claim next; None: it will be told of."""
         ...
 
-    def watch(self, listener: Listener) -> Callable[[], None]:
+    def watch(self, listener: Listener, queues: Awaited | None = None) -> Callable[[], None]:
         """Be told of new work, as by a store. The answer stops it, and hands back whatever was
         claimed and never asked for."""
         ...

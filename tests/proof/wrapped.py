@@ -12,7 +12,7 @@ from functools import partial, wraps
 from typing import Any, NamedTuple, ParamSpec, TypeVar
 
 from oncue.ports.clock import Clock
-from oncue.ports.store import Listener, Store
+from oncue.ports.store import Awaited, Listener, Store
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -103,8 +103,8 @@ class WrappedStore:
     def submit(self, call: Callable[[], T]) -> Future[T]:
         return self.store.submit(call)
 
-    def watch(self, listener: Listener) -> Callable[[], None]:
-        return self.store.watch(listener)
+    def watch(self, listener: Listener, queues: Awaited | None = None) -> Callable[[], None]:
+        return self.store.watch(listener, queues)
 
     @property
     def clock(self) -> Clock:

@@ -16,7 +16,7 @@ from oncue.stores.sqlite.statements import load
 
 NOUNS = (
     *("jobs", "bulk", "claims", "ranges", "queues", "rules", "events", "schedules", "access"),
-    *("transfer", "leases"),
+    *("transfer", "leases", "watching"),
 )
 NOW = FakeClock().now()
 FRAGMENTS = {"columns", "with_range", "held_columns", "lapse_columns", "not_covered"}
@@ -36,7 +36,7 @@ HOT = [
 ]
 OF_JOBS = [
     (noun, name)
-    for noun in ("jobs", "bulk", "claims", "ranges", "queues", "leases")
+    for noun in ("jobs", "bulk", "claims", "ranges", "queues", "leases", "watching")
     for name, text in load(noun).items()
     if name not in FRAGMENTS and re.search(r"\bjobs\b", text)
 ]
@@ -64,7 +64,8 @@ def store(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SqliteStore]:
 def plan_of(store: SqliteStore, statement: str) -> list[str]:
     wanted = set(re.findall(r":(\w+)", statement))
     own: dict[str, Any] = {name: "q1" if name in TEXTS else 5 for name in wanted}
-    own |= {"ids": rows.texts(["j1", "j2"]), "ns": rows.numbers([1, 2])}
+    own |= {name: rows.texts(["j1", "j2"]) for name in ("ids", "queues")}
+    own |= {"ns": rows.numbers([1, 2])}
     given: Any = {name: own[name] for name in wanted}
     if not wanted:
         given = (5,) * len(set(re.findall(r"\?\d*", statement)))
@@ -98,6 +99,9 @@ def test_no_hot_statement_sorts(store: SqliteStore, noun: str, name: str) -> Non
         ("ranges", "returning", "jobs_put_off (queue=? AND not_before>? AND not_before<?)"),
         ("ranges", "next_return", "jobs_put_off (queue=?"),
         ("ranges", "put_off", "jobs_id (id=?)"),
+        ("watching", "moments", "jobs_ready (queue=? AND line>?)"),
+        ("watching", "moments", "jobs_ready (queue=? AND line=?)"),
+        ("watching", "moments", "jobs_put_off (queue=?"),
         ("claims", "lapses", "jobs_live ("),
         ("claims", "expired", "jobs_expiring ("),
         ("leases", "leases", "jobs_live (reclaim_at>?)"),

@@ -223,6 +223,7 @@ def test_a_range_claim_leaves_every_other_write_synced(store: SqliteStore) -> No
 
 
 def test_durability_is_back_after_a_range_claim_that_failed(store: SqliteStore) -> None:
+    store.insert([new("a")], NOW)
     Statements(store, locked=True)
     with pytest.raises(StoreUnavailable):
         store.claim_range([Queue("q", sink="log:")], "d", 10, NOW, lease_seconds=60)

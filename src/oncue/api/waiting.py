@@ -141,7 +141,7 @@ class Waiting:
     def _note(self, wish: Wish) -> _Waiter:
         if self._loop is None:
             self._loop = asyncio.get_running_loop()
-            self._unwatch = self._cue.store.watch(self._news)
+            self._unwatch = self._cue.store.watch(self._news, lambda: list(self._next_at))
         waiter = _Waiter(wish, self._loop.create_future())
         self._waiters[waiter] = None
         for queue in wish.queues:

@@ -77,7 +77,7 @@ class Engine:
 
     def start(self) -> None:
         self._started = True
-        self._unwatch = self._store.watch(self._woken)
+        self._unwatch = self._store.watch(self._woken, lambda: self._routes)
         self.keeper.start()
         for route in self._routes.values():
             route.loop.start()

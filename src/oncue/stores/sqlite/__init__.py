@@ -11,7 +11,7 @@ import apsw
 
 from oncue.clock import SystemClock
 from oncue.ports.clock import Clock
-from oncue.ports.store import Listener
+from oncue.ports.store import Awaited, Listener
 from oncue.stores.sqlite.access import AccessTokens
 from oncue.stores.sqlite.bulk import Bulk
 from oncue.stores.sqlite.claims import Claims
@@ -65,8 +65,8 @@ class SqliteStore(
     def submit(self, call: Callable[[], T]) -> Future[T]:
         return self.db.submit(call)
 
-    def watch(self, listener: Listener) -> Callable[[], None]:
-        return self.db.watch(listener)
+    def watch(self, listener: Listener, queues: Awaited | None = None) -> Callable[[], None]:
+        return self.db.watch(listener, queues)
 
     def describe(self) -> dict[str, Any]:
         with self.db.reading() as tx:

@@ -27,6 +27,7 @@ from oncue.stores.sqlite.fencing import (
 )
 from oncue.stores.sqlite.limits import Room, room_for
 from oncue.stores.sqlite.lines import FIRST_WAITING_LINE, bring_back, hand_over_lines
+from oncue.stores.sqlite.looking import worth_a_claim
 from oncue.stores.sqlite.reclaims import expire_due, remove
 from oncue.stores.sqlite.settled import Settled
 from oncue.stores.sqlite.statements import load
@@ -82,7 +83,7 @@ class Claims:
                 taken += _take(tx, named[name], worker, due, now, leases[name], alone=alone)
             return taken
 
-        return self.db.write(claim)
+        return self.db.write(claim) if worth_a_claim(self.db, queues, now, now) else []
 
     def _choose(
         self,

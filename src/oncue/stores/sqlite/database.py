@@ -16,8 +16,10 @@ import apsw
 
 from oncue.core.errors import StoreError
 from oncue.core.moment import Moment
-from oncue.ports.store import Listener
+from oncue.core.queue import Queue
+from oncue.ports.store import Awaited, Listener
 from oncue.stores.sqlite.connection import connect, pragma, prepare, translated
+from oncue.stores.sqlite.watching import Abroad, awaited_by
 from oncue.stores.sqlite.writer import Writer
 
 T = TypeVar("T")
@@ -36,10 +38,14 @@ class Database:
         """Queues whose rows are certainly there."""
         self.bounded_queues: set[str] = set()
         """Queues with a concurrency that this process takes from, as its last claim found them."""
+        self.queues_read: tuple[int, list[Queue]] | None = None
+        """The queues as they were at a revision of the settings."""
         self._told: dict[str | None, Moment] = {}
         self.writer = Writer(connect(path), path, self._told.clear, self._after_commit)
         self._readers: deque[apsw.Connection] = deque()
-        self._listeners: list[Listener] = []
+        self._listeners: list[tuple[Listener, Awaited | None]] = []
+        self._abroad = Abroad()
+        self._others_wrote = False
         self._version = self._foreign_version(self.writer.connection)
         self._watching: threading.Thread | None = None
         self._closing = threading.Event()
@@ -84,14 +90,14 @@ class Database:
         if queue in self.bounded_queues:
             self.tell(queue, 0)
 
-    def watch(self, listener: Listener) -> Callable[[], None]:
-        self._listeners = [*self._listeners, listener]
+    def watch(self, listener: Listener, queues: Awaited | None = None) -> Callable[[], None]:
+        self._listeners = [*self._listeners, (listener, queues)]
         if self._watching is None:
             self._watching = threading.Thread(target=self._watch, name="oncue-watch", daemon=True)
             self._watching.start()
 
         def stop() -> None:
-            self._listeners = [known for known in self._listeners if known is not listener]
+            self._listeners = [known for known in self._listeners if known[0] is not listener]
 
         return stop
 
@@ -131,14 +137,28 @@ class Database:
         while not self._closing.wait(WATCH_SECONDS):
             try:
                 self.writer.probe(self._look_abroad)
-            except apsw.Error as error:  # passing: the next look will tell
+                if self._others_wrote:
+                    self._tell_of_others()
+            except (apsw.Error, StoreError) as error:  # passing: the next look will tell
                 log.debug("watching %s: %s", self.path, error)
 
     def _look_abroad(self, connection: apsw.Connection) -> None:
         version = self._foreign_version(connection)
         if version != self._version:
             self._version = version
-            self._notify(None, 0)
+            self._others_wrote = True
+
+    def _tell_of_others(self) -> None:
+        """Find out what other processes wrote, as far as somebody here waits for it."""
+        self._others_wrote = False  # before reading: what follows is found by the next look
+        try:
+            with self.reading() as tx:
+                news = self._abroad.news(tx, awaited_by(self._listeners))
+        except BaseException:
+            self._others_wrote = True
+            raise
+        for queue, moment in news:
+            self._notify(queue, moment)
 
     @staticmethod
     def _foreign_version(connection: apsw.Connection) -> object:
@@ -146,7 +166,7 @@ class Database:
         return pragma(connection, "data_version")
 
     def _notify(self, queue: str | None, due_at: Moment) -> None:
-        for listener in self._listeners:
+        for listener, _ in self._listeners:
             try:
                 listener(queue, due_at)
             except Exception:  # the write is done; whoever listens cannot undo it

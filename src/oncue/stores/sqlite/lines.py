@@ -54,14 +54,20 @@ def waiting_dues(
     return dues
 
 
+def is_returning(tx: apsw.Connection, queue: str, now: Moment) -> bool:
+    """Whether the moment of a put-off job has come."""
+    own = {"queue": queue, "limit": 1, "until": now}
+    return bool(rows.fetch(tx, RANGES["returning"], own))
+
+
 def bring_back(tx: apsw.Connection, queue: str, limit: int, now: Moment) -> None:
     """Give up to `limit` put-off jobs whose moment has come their place in line again."""
-    own = {"queue": queue, "limit": limit}
-    if not rows.fetch(tx, RANGES["returning"], {**own, "limit": 1, "until": now}):
+    if not is_returning(tx, queue, now):
         return
     dues = waiting_dues(tx, queue, hand_over_lines(tx, queue))
     first_due = next((due for due in dues if due <= now), None)
     until = back_in_line_until(now, first_due)
-    found = rows.fetch(tx, RANGES["returning"], {**own, "until": until})
+    own = {"queue": queue, "limit": limit, "until": until}
+    found = rows.fetch(tx, RANGES["returning"], own)
     if found:
         tx.execute(RANGES["back_in_line"], {"ns": rows.numbers([row[0] for row in found])})

@@ -16,6 +16,7 @@ from oncue.stores.sqlite.database import Database
 from oncue.stores.sqlite.lines import all_lines, waiting_dues
 from oncue.stores.sqlite.settled import forget_settled
 from oncue.stores.sqlite.statements import load
+from oncue.stores.sqlite.watching import settings_revision
 
 SQL = load("queues")
 REMEMBERED_MS = 86_400_000  # how long an id chosen by a client outlives its job
@@ -25,8 +26,14 @@ class Queues:
     db: Database
 
     def queues(self) -> list[Queue]:
+        """Read anew only after a change: loops ask every few seconds, and there may be many."""
         with self.db.reading() as tx:
-            return [_queue(*row) for row in rows.fetch(tx, SQL["names"])]
+            if self.db.writer.inside:  # a change of this transaction may yet be undone
+                return _read_queues(tx)
+            revision, known = settings_revision(tx), self.db.queues_read
+            if known is None or known[0] != revision:
+                self.db.queues_read = known = (revision, _read_queues(tx))
+            return list(known[1])
 
     def put_queue(self, queue: Queue) -> None:
         settings = asdict(queue)
@@ -86,6 +93,10 @@ class Queues:
             return len(old) + len(hidden)
 
         return self.db.write(prune)
+
+
+def _read_queues(tx: apsw.Connection) -> list[Queue]:
+    return [_queue(*row) for row in rows.fetch(tx, SQL["names"])]
 
 
 def _queue(name: str, settings: str, paused: int) -> Queue:

@@ -18,6 +18,7 @@ from oncue.stores.sqlite.database import Database
 from oncue.stores.sqlite.fencing import diagnose, held_claims
 from oncue.stores.sqlite.limits import limits, room_for
 from oncue.stores.sqlite.lines import bring_back, hand_over_lines, open_range, waiting_dues
+from oncue.stores.sqlite.looking import worth_a_claim
 from oncue.stores.sqlite.reclaims import expire_due, remove
 from oncue.stores.sqlite.statements import load
 
@@ -39,13 +40,16 @@ class Ranges:
         lease_seconds: float,
         due_until: Moment | None = None,
     ) -> RangeClaim:
+        until = now if due_until is None else due_until
+        if not worth_a_claim(self.db, queues, until, now):
+            return RangeClaim("", 0, (), queues)
+
         def claim(tx: apsw.Connection) -> RangeClaim:
             for queue in queues:
                 own = {"queue": queue.name, "now": now, "dispatcher": dispatcher}
                 tx.execute(SQL["take_over"], own)
                 expire_due(tx, queue.name, now)
                 bring_back(tx, queue.name, limit, now)
-            until = now if due_until is None else due_until
             busy: list[Moment] = []
             for queue in queues:
                 held = open_range(tx, queue.name)

@@ -166,7 +166,7 @@ def test_an_id_chosen_by_a_client_is_remembered_for_a_day_after_its_end(
     assert desk.revive("mine").job is None
 
     desk.clock.advance(DAY - 1)
-    assert desk.store.prune("f", desk.now, desk.now, 10) == 0
+    assert desk.store.forget(desk.now, 10) == 0
     clash = desk.store.insert([new], desk.now)[0]
     assert (clash.kind, clash.job.id, clash.job.finished_at) == (
         "existing",
@@ -178,8 +178,9 @@ def test_an_id_chosen_by_a_client_is_remembered_for_a_day_after_its_end(
     assert desk.store.get("mine") is None
 
     desk.clock.advance(1.001)
-    assert desk.store.prune("f", desk.now, desk.now, 10) == 1
     assert desk.store.prune("f", desk.now, desk.now, 10) == 0
+    assert desk.store.forget(desk.now, 10) == 1
+    assert desk.store.forget(desk.now, 10) == 0
     assert desk.store.insert([other], desk.now) == {}
     assert desk.job("mine").attempt == 0
 

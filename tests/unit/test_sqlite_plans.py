@@ -117,6 +117,7 @@ def test_no_hot_statement_sorts(store: SqliteStore, noun: str, name: str) -> Non
         ("bulk", "movable", "jobs_key (queue=? AND key=?)"),
         ("bulk", "revivable", "jobs_key (queue=? AND key=?)"),
         ("queues", "prunable", "jobs_finished (queue=? AND finished_at"),
+        ("queues", "oldest_finished", "jobs_finished (queue=?"),
         ("queues", "count_live", "jobs_taken (queue=?)"),
         (
             *("queues", "count_covered_in_line"),

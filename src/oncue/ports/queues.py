@@ -59,12 +59,17 @@ class QueueStore(Protocol):
         step's beginning; empty steps are left out."""
         ...
 
+    def oldest_finished(self) -> Mapping[str, Moment]:
+        """When the oldest finished job of each queue finished, of those that have one. One read for
+        all of them, so that a pass of the pruner costs next to nothing where there is nothing to
+        prune. A store that forgets by itself answers with none."""
+        ...
+
     def prune(self, name: str, finished_before: Moment, now: Moment, limit: int) -> int:
         """Remove up to `limit` jobs of the queue that finished before that moment, oldest first,
         with all that belongs to them. How many. Ids chosen by clients disappear from sight but stay
-        remembered until a day after they finished. Nothing is written if there is nothing to
-        remove. A store that forgets by itself goes by the retention in force when the job
-        finished, and answers 0."""
+        remembered until a day after they finished. A store that forgets by itself goes by the
+        retention in force when the job finished, and answers 0."""
         ...
 
     def forget(self, now: Moment, limit: int) -> int:

@@ -59,6 +59,15 @@ class MemoryQueues(MemoryRules, MemorySchedules):
             )
             return dict(sorted(counts.items()))
 
+    def oldest_finished(self) -> dict[str, Moment]:
+        oldest: dict[str, Moment] = {}
+        with self._lock:
+            for record in self._records.values():
+                at = record.finished_at
+                if at is not None and not record.hidden:
+                    oldest[record.queue] = min(at, oldest.get(record.queue, at))
+        return oldest
+
     def prune(self, name: str, finished_before: Moment, now: Moment, limit: int) -> int:
         with self._writing():
             return self._prune(name, finished_before, now, limit)

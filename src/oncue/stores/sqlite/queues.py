@@ -71,11 +71,12 @@ class Queues:
                     counts[moment] = counts.get(moment, 0) + count
         return dict(sorted(counts.items()))
 
+    def oldest_finished(self) -> dict[str, Moment]:
+        with self.db.reading() as tx:
+            return dict(rows.fetch(tx, SQL["oldest_finished"]))
+
     def prune(self, name: str, finished_before: Moment, now: Moment, limit: int) -> int:
         own = {"queue": name, "before": finished_before, "limit": limit}
-        with self.db.reading() as tx:  # of many queues, few have anything to prune
-            if rows.first(tx, SQL["prunable"], {**own, "limit": 1}) is None:
-                return 0
         return self.db.write(lambda tx: _prune(tx, own, now))
 
     def forget(self, now: Moment, limit: int) -> int:

@@ -51,6 +51,13 @@ WHERE state IN ('dispatched', 'executing') AND queue = :queue GROUP BY state;
 SELECT state, count(*) FROM jobs WHERE finished_at IS NOT NULL AND queue = :queue AND hidden = 0
 GROUP BY state;
 
+-- name: oldest_finished
+SELECT * FROM (
+  SELECT name, (SELECT min(finished_at) FROM jobs
+                WHERE finished_at IS NOT NULL AND hidden = 0 AND queue = name) AS oldest
+  FROM queues)
+WHERE oldest IS NOT NULL;
+
 -- name: prunable
 SELECT n FROM jobs
 WHERE finished_at IS NOT NULL AND hidden = 0 AND queue = :queue AND finished_at < :before

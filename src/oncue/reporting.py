@@ -27,6 +27,7 @@ from oncue.core.job import Claimed, Job, Operation
 from oncue.core.lifecycle import State, Verb
 from oncue.core.queue import Queue, check_queue_name
 from oncue.core.retry import Verdict
+from oncue.core.text import legible
 from oncue.engine.policies import Policies
 from oncue.ports.claims import Refused, Settlement, Touch, Touched
 from oncue.ports.clock import Clock
@@ -182,7 +183,7 @@ class Reporting:
             spread=self.spread(),
             retry_after_seconds=pause,
         )
-        text = intake.legible(error)
+        text = legible(error)
         keep = self.policies(job.queue).keeps_history
         seen = job.cancel_requested
         self._settle(failure(job_id, epoch, verdict, text, cancel_seen=seen, keep=keep), job_id)

@@ -242,12 +242,15 @@ class Scheduler(Reporting, BulkChanges, Rules, Schedules, Queues, Reclaiming):
         return self._changed("cancel", job_id, [change])
 
     def run(self, job_id: str) -> Job:
-        """Make a scheduled job due now. One that is due already keeps its place in the line."""
+        """Make a scheduled job due now. One that is due already keeps its place in the line, and
+        one that is put off gets it back."""
         now = self.clock.now()
         job = self._known(job_id)
-        if job.state is State.SCHEDULED and moment.from_datetime(job.due_at) <= now:
+        due_at = moment.from_datetime(job.due_at)
+        if job.state is State.SCHEDULED and due_at <= now and job.not_before is None:
             return job
-        return self._changed("run", job_id, self.store.amend([job_id], Amendment(now), now))
+        amendment = Amendment(min(due_at, now))
+        return self._changed("run", job_id, self.store.amend([job_id], amendment, now))
 
     def retry(self, job_id: str) -> Job:
         """Make a failed or cancelled job due again, now, with its attempts anew."""

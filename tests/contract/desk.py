@@ -26,6 +26,7 @@ from oncue.core.queue import Queue
 from oncue.core.retry import Verdict
 from oncue.ports.claims import RangeClaim, Refused, Settlement, Touch, Touched
 from oncue.ports.jobs import Amendment, Change
+from oncue.ports.sink import Refusal
 from oncue.ports.store import Store
 
 T = TypeVar("T")
@@ -171,11 +172,15 @@ class Desk:
         claim: RangeClaim,
         delivered: list[str] | None = None,
         refused: dict[str, str] | None = None,
+        busy: dict[str, str] | None = None,
     ) -> bool:
-        """Settle a range; all of it was delivered unless told otherwise."""
+        """Settle a range; all of it was delivered unless told otherwise: refused for good, or
+        `busy`, refused for now."""
+        refusals = {job_id: Refusal(why, True) for job_id, why in (refused or {}).items()}
+        refusals |= {job_id: Refusal(why, False) for job_id, why in (busy or {}).items()}
         if delivered is None:
-            delivered = [job.id for job in claim.jobs if job.id not in (refused or {})]
-        return self.store.settle_range(claim, delivered, refused or {}, self.now)
+            delivered = [job.id for job in claim.jobs if job.id not in refusals]
+        return self.store.settle_range(claim, delivered, refusals, self.now)
 
     def amend(self, job_id: str, amendment: Amendment) -> Change:
         (change,) = self.store.amend([job_id], amendment, self.now)

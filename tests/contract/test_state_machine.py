@@ -26,6 +26,7 @@ from oncue.core.queue import Queue
 from oncue.core.retry import after_lapse
 from oncue.ports.claims import RangeClaim, Refused, Settlement, Touch
 from oncue.ports.jobs import Amendment
+from oncue.ports.sink import Refusal
 from oncue.ports.store import Store
 from oncue.stores.memory import MemoryStore
 
@@ -364,11 +365,15 @@ class Comparison(RuleBasedStateMachine):
         assert answers[0] == answers[1]
 
     @precondition(lambda self: self.fences)
-    @rule(pick=st.sampled_from([0, 0, 0, 1]), delivered=st.integers(0, 3), refused=st.booleans())
-    def settle_range(self, pick: int, delivered: int, refused: bool) -> None:
+    @rule(
+        pick=st.sampled_from([0, 0, 0, 1]),
+        delivered=st.integers(0, 3),
+        refusals=st.lists(st.sampled_from([Refusal("no", True), Refusal("busy", False)])),
+    )
+    def settle_range(self, pick: int, delivered: int, refusals: list[Refusal]) -> None:
         tested, reference, names = self.fences[-1 - pick % len(self.fences)]
         taken = names[:delivered]
-        denied = dict.fromkeys(names[delivered : delivered + 1], "no") if refused else {}
+        denied = dict(zip(names[delivered:], refusals, strict=False))
         assert self.tested.settle_range(
             tested, taken, denied, self.now
         ) == self.reference.settle_range(reference, taken, denied, self.now)

@@ -256,9 +256,3 @@ def test_a_message_is_text_that_every_store_can_keep(message: object) -> None:
     assert intake.check_message("x" * 2000) == "x" * 2000
     with pytest.raises(InvalidInput, match="^/message: "):
         intake.check_message(message)
-
-
-def test_an_error_is_made_legible_rather_than_refused() -> None:
-    assert intake.legible("boom\n  at line 5") == "boom\n  at line 5"
-    assert intake.legible("a\0b\ud800c") == "a\\0b\\ud800c"
-    assert len(intake.legible("\ud800" * 5000)) == 2000

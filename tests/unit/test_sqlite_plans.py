@@ -23,6 +23,7 @@ FRAGMENTS = {"columns", "with_range", "held_columns", "lapse_columns", "not_cove
 FRAGMENTS |= {"uncovered", "fits", "applies", "lease_length"}
 HOT = [
     *(("ranges", name) for name in ("due", "after", "delivered", "delivered_gone", "range")),
+    *(("ranges", name) for name in ("returning", "next_return", "put_off", "back_in_line")),
     *(("claims", name) for name in ("due", "due_uncovered", "claim", "held", "touch")),
     *(("claims", name) for name in ("lapses", "silent", "expired", "next_lapse", "next_expiry")),
     *(("claims", name) for name in ("complete_all", "complete_each", "complete_all_gone")),
@@ -94,6 +95,9 @@ def test_no_hot_statement_sorts(store: SqliteStore, noun: str, name: str) -> Non
         ("ranges", "due", "jobs_ready (queue=? AND line=? AND due_at<?)"),
         ("claims", "due", "jobs_ready (queue=? AND line=? AND due_at<?)"),
         ("claims", "due_uncovered", "jobs_ready (queue=? AND line=? AND due_at<?)"),
+        ("ranges", "returning", "jobs_put_off (queue=? AND not_before>? AND not_before<?)"),
+        ("ranges", "next_return", "jobs_put_off (queue=?"),
+        ("ranges", "put_off", "jobs_id (id=?)"),
         ("claims", "lapses", "jobs_live ("),
         ("claims", "expired", "jobs_expiring ("),
         ("leases", "leases", "jobs_live (reclaim_at>?)"),

@@ -13,8 +13,16 @@ from oncue.core.moment import Moment, from_datetime, render
 from oncue.core.queue import Queue
 
 REASONS = (
-    *("not_due", "backoff", "expiring", "paused", "full", "waiting", "no_worker", "no_dispatcher"),
-    *("delivering", "handed_over", "taken", "executing", "silent", "cancel_requested"),
+    *("not_due", "backoff", "expiring", "put_off", "paused", "full", "waiting", "no_worker"),
+    *(
+        "no_dispatcher",
+        "delivering",
+        "handed_over",
+        "taken",
+        "executing",
+        "silent",
+        "cancel_requested",
+    ),
     *("succeeded", "failed", "cancelled", "expired"),
 )
 NOBODY_SECONDS = 5.0  # due for so long with nothing of its queue under way: nobody seems to look
@@ -51,6 +59,8 @@ def explain(job: Job, queue: Queue, history: History, now: Moment, line: Line) -
         return _expiring(job)
     if from_datetime(job.due_at) > now:
         return _not_due(job, queue, history, now)
+    if job.not_before is not None and from_datetime(job.not_before) > now:
+        return _put_off(job, queue, job.not_before, now)
     return _due(job, queue, history, now, line)
 
 
@@ -81,6 +91,23 @@ def _not_due(job: Job, queue: Queue, history: History, now: Moment) -> Explanati
     facts |= {**tried, "error": job.error, "failed_at": _at(last.ended_at)}
     failed = f"Attempt {tried['attempt']} of {tried['max_attempts']} failed{_because(job.error)}"
     return Explanation("backoff", f"{failed}; it is tried again at {when}{paused}.", facts)
+
+
+def _put_off(job: Job, queue: Queue, not_before: datetime, now: Moment) -> Explanation:
+    facts: dict[str, Any] = {
+        "due_at": _at(job.due_at),
+        "not_before": _at(not_before),
+        "put_off_seconds": (from_datetime(not_before) - now) / 1000,
+        "refusals": job.refusals,
+        "error": job.error,
+        "sink": queue.sink,
+        "paused": queue.paused,
+    }
+    often = "" if job.refusals == 1 else f", {job.refusals:,} times in a row"
+    told = f"The sink of queue {queue.name} refused it for now{often}{_because(job.error)}"
+    when = f"{facts['not_before']}, in {spoken(facts['put_off_seconds'])}"
+    paused = f"; queue {queue.name} is paused, so it will wait then too" if queue.paused else ""
+    return Explanation("put_off", f"{told}; it is delivered again at {when}{paused}.", facts)
 
 
 def _due(job: Job, queue: Queue, history: History, now: Moment, line: Line) -> Explanation:

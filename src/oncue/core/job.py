@@ -179,6 +179,10 @@ class Job(NamedTuple):
     """… and the instant, in event time, at which that rule was met."""
     schedule: str | None = None
     """The schedule whose occurrence it is, if it is one."""
+    not_before: datetime | None = None
+    """While it is put off, because its sink refused it for now: until when."""
+    refusals: int = 0
+    """How often in a row its sink refused it for now."""
 
     @property
     def payload(self) -> Any:

@@ -13,6 +13,7 @@ from typing import NamedTuple
 from oncue.core.moment import Moment
 from oncue.core.queue import Queue
 from oncue.core.schedule import Schedule, occurrence_event
+from oncue.core.text import legible
 from oncue.engine.dispatcher import Dispatcher
 from oncue.engine.keeper import Keeper
 from oncue.engine.loop import Loop
@@ -50,7 +51,7 @@ class Engine:
         name: str | None = None,
         telemetry: Telemetry | None = None,
     ) -> None:
-        self.name = name or f"{socket.gethostname()}:{os.getpid()}:{secrets.token_hex(4)}"
+        self.name = legible(name or f"{socket.gethostname()}:{os.getpid()}:{secrets.token_hex(4)}")
         self.policies = Policies(store, clock)
         self.keeper = Keeper(clock)
         self._telemetry = telemetry or Telemetry(clock)

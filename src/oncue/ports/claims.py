@@ -13,6 +13,12 @@ that an open range claim covers included; its `rate_per_second` bounds how many 
 the bucket of `core/rate.py`, and what comes back gives nothing back to it. Both hold for `claim`
 and `claim_range` together, over all processes, by the settings in the store and not by those of the
 `Queue` that was passed; a store without transactions over a queue holds them per dispatcher.
+
+**Put off.** A job that its sink refused for now waits until a moment of its own, `not_before`
+(`core/putoff.py`). Until then it is scheduled like any other and can be cancelled, changed and
+listed, but it is not handed over and no range claim covers it. When the moment has come, `claim`
+and `claim_range` give it its place in the order back. A new due time, another queue or a revival
+ends it as well. `refusals` counts on until the job is taken.
 """
 
 from __future__ import annotations
@@ -24,8 +30,9 @@ from oncue.core.job import Claimed, Delivery, Diagnostic, Lapse, Operation, Posi
 from oncue.core.lease import Look, Missed
 from oncue.core.lifecycle import State, Verb
 from oncue.core.moment import Moment
-from oncue.core.queue import Queue
+from oncue.core.queue import Queue, RetryPolicy
 from oncue.core.retry import Verdict
+from oncue.ports.sink import Refusal
 
 
 class Refused(NamedTuple):
@@ -71,6 +78,8 @@ class Settlement(NamedTuple):
     error: str | None = None
     due_at: Moment | None = None
     """RETRY: when it is due again."""
+    put_off: RetryPolicy | None = None
+    """RELEASE: the sink refused it for now, as `error` says, and it is put off by this policy."""
     code: str = ""
     """FAIL, RETRY, DROP: of the diagnostic, whose detail is `detail`."""
     detail: str = ""
@@ -147,8 +156,9 @@ class ClaimStore(Protocol):
 
     def hand_over(self, claims: Sequence[tuple[str, int]], now: Moment) -> Mapping[int, Refused]:
         """(id, epoch) of claims that a sink took for a worker elsewhere: the lease ends, the
-        timeout stays; the next touch with a lease starts one. A claim that has started keeps its
-        lease: the worker was quicker than the dispatcher. Refused without a trace."""
+        timeout stays; the next touch with a lease starts one; `refusals` is 0 again. A claim that
+        has started keeps its lease: the worker was quicker than the dispatcher. Refused without a
+        trace."""
         ...
 
     def settle(self, settlements: Sequence[Settlement], now: Moment) -> Mapping[int, Refused]:
@@ -209,7 +219,8 @@ class ClaimStore(Protocol):
 
     def next_due(self, queues: Sequence[str]) -> Moment | None:
         """When something can next be taken from these queues, paused ones left out: the earliest
-        due time outside open ranges, or the end of an open range's lease; or an earlier moment,
+        due time outside open ranges, or until when a job is put off, or the end of an open range's
+        lease; or an earlier moment,
         where the store can only tell when to look again. Never before the queue's rate allows one
         more. A queue at its concurrency has no next due time but the end of an open range's lease:
         the end of a claim is told to listeners, as (queue, 0)."""
@@ -250,12 +261,13 @@ class ClaimStore(Protocol):
         self,
         claim: RangeClaim,
         delivered: Sequence[str],
-        refused: Mapping[str, str],
+        refused: Mapping[str, Refusal],
         now: Moment,
     ) -> bool:
-        """Close the range. Delivered ids → succeeded, refused ids → failed with that error and a
-        diagnostic, attempt + 1 for both, gone at once if their queue keeps no history; every other
-        job of the range is as if it had never been taken. False: taken over; jobs not settled by
-        then belong to the new holder.
+        """Close the range. Delivered ids → succeeded, ids refused for good → failed with that error
+        and a diagnostic, attempt + 1 for both, gone at once if their queue keeps no history. Ids
+        refused for now are put off by the policy of their queue, with that error; no attempt is
+        used. Every other job of the range is as if it had never been taken. False: taken over; jobs
+        not settled by then belong to the new holder.
         """
         ...

@@ -62,13 +62,14 @@ class MemoryBulk(MemoryJobs):
             case BulkVerb.CANCEL:
                 self._end(record, Verb.CANCEL, now)
             case BulkVerb.RUN:
-                self._amend(record, Amendment(due_at=now), now)
+                self._amend(record, Amendment(due_at=min(record.due_at, now)), now)
             case BulkVerb.RETRY:
                 self._revive_one(record.id, now)
             case BulkVerb.MOVE:
                 assert change.queue is not None
                 self._unfile(record)
                 record.queue = change.queue
+                record.forget_refusals()
                 record.updated_at = now
                 self._refile(record)
             case BulkVerb.REPRIORITISE:
@@ -87,7 +88,7 @@ def _is_as_wanted(change: BulkChange, record: Record, now: Moment) -> bool:
         case BulkVerb.CANCEL:
             return record.cancel_requested
         case BulkVerb.RUN:
-            return record.due_at <= now
+            return record.due_at <= now and record.not_before is None
         case BulkVerb.MOVE:
             return record.queue == change.queue
         case BulkVerb.REPRIORITISE:

@@ -8,6 +8,7 @@ from dataclasses import replace
 from oncue.core.job import Claimed, Operation
 from oncue.core.lifecycle import LIVE, TRANSITIONS, State, Verb
 from oncue.core.moment import Moment, to_datetime
+from oncue.core.putoff import back_in_line_until
 from oncue.core.queue import Queue
 from oncue.ports.claims import Refused, Touch, Touched
 from oncue.stores.memory.limits import MemoryLimits
@@ -67,7 +68,7 @@ class MemoryClaims(MemoryLimits):
 
     def _clear_the_way(self, queue: Queue, now: Moment) -> None:
         """Before jobs of a queue are taken: a range whose dispatcher is gone covers nothing any
-        more, and what has expired is cancelled."""
+        more, what has expired is cancelled, and jobs that were put off are in line again."""
         held = self._ranges.get(queue.name)
         if held is not None and held.lease_until <= now:
             self._close(queue.name)
@@ -75,6 +76,12 @@ class MemoryClaims(MemoryLimits):
         for record in list(self._expiring.values()):
             if record.queue == queue.name and record.due_at <= now and record.has_expired(now):
                 self._expire(record, now)
+        first = self._lines[queue.name].first_due(now)
+        until = back_in_line_until(now, None if first is None else first.due_at)
+        for record in list(self._put_off.values()):
+            if record.queue == queue.name and (record.not_before or 0) <= until:
+                record.not_before = None
+                self._refile(record)
 
     def _take(
         self, record: Record, queue: Queue, worker: str, lease_until: Moment, now: Moment
@@ -142,6 +149,7 @@ class MemoryClaims(MemoryLimits):
                 if isinstance(record, Refused):
                     refused[position] = record
                 elif record.state is State.DISPATCHED:
+                    record.refusal_count = 0
                     record.lease_until = None
                     record.updated_at = now
         return refused

@@ -83,6 +83,8 @@ class MemoryEndings(MemoryClaims):
         verb = settlement.verb
         if verb is Verb.RELEASE:
             record.attempt -= 1
+            if settlement.put_off is not None:
+                record.put_off(settlement.put_off, settlement.error, now)
             self._wait_again(record, verb, now)
             return
         record.result = settlement.result

@@ -42,9 +42,11 @@ class MemoryQueues(MemoryRules, MemorySchedules):
                 for record in self._records.values()
                 if record.queue == name and not record.hidden
             )
-            return QueueStats(
-                {state: counts[state] for state in State}, self._lines[name].next_due()
-            )
+            dues = [r.due_at for r in self._put_off.values() if r.queue == name]
+            first_in_line = self._lines[name].next_due()
+            if first_in_line is not None:
+                dues.append(first_in_line)
+            return QueueStats({state: counts[state] for state in State}, min(dues, default=None))
 
     def due_counts(
         self, name: str, start: Moment, until: Moment, step_ms: int

@@ -21,6 +21,8 @@ from oncue.core.job import (
 from oncue.core.lease import moved_lease, moved_stamp, moved_timeout
 from oncue.core.lifecycle import LIVE, State
 from oncue.core.moment import Moment, from_datetime, maybe_datetime, to_datetime
+from oncue.core.putoff import put_off_until
+from oncue.core.queue import RetryPolicy
 from oncue.core.stamp import from_datetime as stamp_of
 
 
@@ -75,6 +77,9 @@ class Record:
     message: str | None = None
     percent: float | None = None
     schedule: str | None = None
+    not_before: Moment | None = None
+    refusal_count: int = 0
+    """How often in a row its sink refused it for now."""
     operations: dict[str, Operation] = field(default_factory=dict)
     diagnostics: list[Diagnostic] = field(default_factory=list)
     attempts: list[Attempt] = field(default_factory=list)
@@ -100,6 +105,15 @@ class Record:
             return None
         bounds = [at for at in (self.lease_until, self.overlong_at) if at is not None]
         return min(bounds, default=None)
+
+    def put_off(self, policy: RetryPolicy, error: str | None, now: Moment) -> None:
+        """Its sink refused it for now."""
+        self.refusal_count += 1
+        self.not_before = put_off_until(policy, self.id, self.refusal_count, now)
+        self.error = error
+
+    def forget_refusals(self) -> None:
+        self.not_before, self.refusal_count = None, 0
 
     def move(self, missed_ms: int, now: Moment) -> None:
         """Judge the claim anew after so much was missed."""
@@ -168,6 +182,8 @@ class Record:
             rule=self.rule,
             instant=self.instant,
             schedule=self.schedule,
+            not_before=maybe_datetime(self.not_before),
+            refusals=self.refusal_count,
         )
 
     def as_claimed(self, lease_until: Moment) -> Claimed:
@@ -267,6 +283,8 @@ class Record:
             message=job.message,
             percent=job.percent,
             schedule=job.schedule,
+            not_before=_ms(job.not_before),
+            refusal_count=job.refusals,
             operations={operation.name: operation for operation in history.operations},
             diagnostics=list(history.diagnostics),
             attempts=list(history.attempts),

@@ -36,6 +36,7 @@ class Range:
     def covers(self, record: Record) -> bool:
         return (
             record.state is State.SCHEDULED
+            and record.not_before is None
             and record.due_at <= self.cutoff
             and hand_over_key(record) <= self.through
         )
@@ -52,6 +53,7 @@ class Shelves:
         self._keys: dict[tuple[str, str], Record] = {}
         self._taken: dict[str, Record] = {}
         self._expiring: dict[str, Record] = {}
+        self._put_off: dict[str, Record] = {}
         self._settings: dict[str, Queue] = {}
         self._buckets: dict[str, Bucket] = {}
         self._fences: defaultdict[str, int] = defaultdict(int)
@@ -89,7 +91,10 @@ class Shelves:
             self._keys[record.queue, record.key] = record
         if waiting and record.expires_at is not None:
             self._expiring[record.id] = record
-        if waiting:
+        if waiting and record.not_before is not None:
+            self._put_off[record.id] = record
+            self._announce(record.queue, record.not_before)
+        elif waiting:
             self._lines[record.queue].put(record)
             self._announce(record.queue, record.due_at)
 
@@ -105,6 +110,7 @@ class Shelves:
         if self._taken.pop(record.id, None) is not None and record.state not in LIVE:
             self._announce_room(record.queue)
         self._expiring.pop(record.id, None)
+        self._put_off.pop(record.id, None)
         if record.key is not None and self._keys.get((record.queue, record.key)) is record:
             del self._keys[record.queue, record.key]
 
@@ -122,6 +128,7 @@ class Shelves:
         record.state = TRANSITIONS[record.shown_state, verb]
         record.covered = False
         record.ahead = False
+        record.not_before = None
         record.finished_at = record.updated_at = now
         record.lease_until = record.overlong_at = None
         self._refile(record)

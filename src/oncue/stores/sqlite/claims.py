@@ -12,6 +12,7 @@ import apsw
 from oncue.core.job import Claimed, Operation
 from oncue.core.lifecycle import State, Verb
 from oncue.core.moment import Moment
+from oncue.core.putoff import put_off_until
 from oncue.core.queue import Queue
 from oncue.ports.claims import Refused, Settlement, Touch, Touched
 from oncue.stores.sqlite import rows
@@ -25,7 +26,7 @@ from oncue.stores.sqlite.fencing import (
     refuse,
 )
 from oncue.stores.sqlite.limits import room_for
-from oncue.stores.sqlite.lines import FIRST_WAITING_LINE, hand_over_lines
+from oncue.stores.sqlite.lines import FIRST_WAITING_LINE, bring_back, hand_over_lines
 from oncue.stores.sqlite.reclaims import expire_due, remove
 from oncue.stores.sqlite.statements import load
 
@@ -55,6 +56,7 @@ class Claims:
             for queue in queues:
                 tx.execute(CLOSE_LAPSED, {"queue": queue.name, "now": now})
                 expire_due(tx, queue.name, now)
+                bring_back(tx, queue.name, limit, now)
             taken: list[Claimed] = []
             for queue in queues:
                 if len(taken) >= limit or _size(taken) >= rows.BATCH_BYTES:
@@ -213,8 +215,12 @@ class Claims:
         outcome = "released" if released else "retried"
         keep_attempt(tx, {**own, "outcome": outcome})
         due_at = None if released else one.due_at
-        tx.execute(SQL["reschedule"], {**own, "due_at": due_at, "given_back": int(released)})
-        self.db.tell(claim.queue, 0 if one.due_at is None else one.due_at)
+        not_before = None
+        if one.put_off is not None:
+            not_before = put_off_until(one.put_off, claim.id, claim.refusals + 1, now)
+        back = {"due_at": due_at, "given_back": int(released), "not_before": not_before}
+        tx.execute(SQL["reschedule"], {**own, **back})
+        self.db.tell(claim.queue, not_before or one.due_at or 0)
 
 
 class _NotAllAsExpected(Exception):

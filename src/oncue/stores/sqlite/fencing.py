@@ -59,6 +59,7 @@ class Held(NamedTuple):
     lease_until: Moment | None
     result: bytes | None
     error: str | None
+    refusals: int
 
     def is_current(self, epoch: int) -> bool:
         return self.epoch == epoch and self.state in LIVE

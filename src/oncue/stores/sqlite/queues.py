@@ -14,8 +14,7 @@ from oncue.core.queue import Queue, RetryPolicy, default_queue, why_kept
 from oncue.ports.queues import QueueDeletion, QueueStats
 from oncue.stores.sqlite import rows
 from oncue.stores.sqlite.database import Database
-from oncue.stores.sqlite.lines import all_lines
-from oncue.stores.sqlite.ranges import waiting_dues
+from oncue.stores.sqlite.lines import all_lines, waiting_dues
 from oncue.stores.sqlite.statements import load
 
 SQL = load("queues")

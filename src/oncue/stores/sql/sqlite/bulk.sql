@@ -53,7 +53,8 @@ WHERE j.key = :key AND j.hidden = 0 AND (j.due_at, j.id) > (:p0, :p1)
 ORDER BY j.due_at, j.id LIMIT :limit;
 
 -- name: cancel
-UPDATE jobs AS j SET state = 'cancelled', finished_at = :now, updated_at = :now, ahead = 0
+UPDATE jobs AS j SET state = 'cancelled', finished_at = :now, updated_at = :now, ahead = 0,
+  not_before = NULL
 WHERE j.id IN carray(:ids) AND j.state = 'scheduled' AND {uncovered} AND {fits};
 
 -- name: ask_to_stop
@@ -62,8 +63,9 @@ WHERE j.id IN carray(:ids) AND j.state IN ('dispatched', 'executing') AND j.canc
   AND {fits};
 
 -- name: run
-UPDATE jobs AS j SET due_at = :now, updated_at = :now
-WHERE j.id IN carray(:ids) AND j.state = 'scheduled' AND j.due_at > :now AND {uncovered} AND {fits};
+UPDATE jobs AS j SET due_at = min(due_at, :now), updated_at = :now, not_before = NULL, refusals = 0
+WHERE j.id IN carray(:ids) AND j.state = 'scheduled'
+  AND (j.due_at > :now OR j.not_before IS NOT NULL) AND {uncovered} AND {fits};
 
 -- name: reprioritise
 UPDATE jobs AS j SET priority = :priority, updated_at = :now
@@ -83,7 +85,8 @@ WHERE j.id IN carray(:ids) AND j.state = 'scheduled' AND j.queue <> :target AND 
 ORDER BY j.due_at, j.id;
 
 -- name: move
-UPDATE jobs SET queue = :target, updated_at = :now WHERE n IN carray(:ns);
+UPDATE jobs SET queue = :target, updated_at = :now, not_before = NULL, refusals = 0
+WHERE n IN carray(:ns);
 
 -- name: revivable
 SELECT j.n, j.key, j.queue, j.key IS NOT NULL AND EXISTS (
@@ -111,5 +114,6 @@ DELETE FROM attempts WHERE seq IN (
 UPDATE jobs SET state = 'scheduled', trail = 1, due_at = :now, updated_at = :now,
   attempt_base = attempt, strikes = 0, ahead = 0, cancel_requested = 0, worker = NULL,
   claimed_at = NULL, lease_until = NULL, overlong_at = NULL, message = NULL, percent = NULL,
-  result = NULL, error = NULL, finished_at = NULL, expires_at = NULL
+  result = NULL, error = NULL, finished_at = NULL, expires_at = NULL, not_before = NULL,
+  refusals = 0
 WHERE n IN carray(:ns);

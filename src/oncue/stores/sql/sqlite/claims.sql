@@ -30,7 +30,7 @@ WHERE n IN carray(:ns) ORDER BY n, seq;
 
 -- name: held_columns
 id, n, queue, epoch, state, attempt, worker, claimed_at, updated_at, cancel_requested, lease_until,
-result, error
+result, error, refusals
 
 -- name: held
 SELECT {held_columns} FROM jobs WHERE id IN carray(:ids) AND hidden = 0;
@@ -43,7 +43,7 @@ UPDATE jobs SET state = CASE WHEN :start THEN 'executing' ELSE state END, update
 WHERE n IN carray(:ns);
 
 -- name: hand_over
-UPDATE jobs SET lease_until = NULL, updated_at = :now
+UPDATE jobs SET lease_until = NULL, updated_at = :now, refusals = 0
 WHERE n IN carray(:ns) AND state = 'dispatched';
 
 -- name: queues_of
@@ -78,7 +78,8 @@ WHERE n = :n;
 UPDATE jobs SET state = 'scheduled', due_at = coalesce(:due_at, due_at), updated_at = :now,
   worker = NULL, claimed_at = NULL, lease_until = NULL, overlong_at = NULL,
   cancel_requested = 0, attempt = attempt - :given_back, ahead = CASE WHEN :given_back THEN ahead ELSE 0 END,
-  trail = 1, error = coalesce(:error, error)
+  trail = 1, error = coalesce(:error, error), not_before = :not_before,
+  refusals = refusals + (:not_before IS NOT NULL)
 WHERE n = :n;
 
 -- name: remove
@@ -191,7 +192,7 @@ NOT EXISTS (
 
 -- name: expire
 UPDATE jobs SET state = 'cancelled', finished_at = :now, updated_at = :now, ahead = 0, trail = 1,
-  error = :detail
+  error = :detail, not_before = NULL
 WHERE n IN carray(:ns) AND state = 'scheduled';
 
 -- name: diagnose_expired

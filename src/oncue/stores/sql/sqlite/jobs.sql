@@ -13,7 +13,7 @@ CASE WHEN j.state = 'scheduled' AND r.queue IS NOT NULL THEN 'dispatched' ELSE j
 j.due_at, j.payload, j.priority, j.attempt, j.created_at, j.updated_at, j.owner, j.key,
 j.expires_at, j.max_attempts, j.timeout_seconds, j.finished_at, j.result, j.error, j.message,
 j.percent, j.cancel_requested, j.epoch, j.worker, j.lease_until, j.attempt_base, j.rule, j.instant,
-j.schedule
+j.schedule, j.not_before, j.refusals
 
 -- name: with_range
 jobs AS j LEFT JOIN ranges AS r ON r.queue = j.queue AND j.state = 'scheduled'
@@ -34,11 +34,14 @@ SELECT id FROM jobs WHERE queue = :queue AND key = :key AND finished_at IS NULL;
 
 -- name: amend
 UPDATE jobs SET due_at = coalesce(:due_at, due_at), priority = coalesce(:priority, priority),
-  payload = coalesce(:payload, payload), updated_at = :now
+  payload = coalesce(:payload, payload), updated_at = :now,
+  not_before = CASE WHEN :due_at IS NULL THEN not_before END,
+  refusals = CASE WHEN :due_at IS NULL THEN refusals ELSE 0 END
 WHERE id = :id AND state = 'scheduled';
 
 -- name: cancel
-UPDATE jobs SET state = 'cancelled', finished_at = :now, updated_at = :now, ahead = 0
+UPDATE jobs SET state = 'cancelled', finished_at = :now, updated_at = :now, ahead = 0,
+  not_before = NULL
 WHERE id = :id AND state = 'scheduled';
 
 -- name: request_cancel
@@ -52,7 +55,7 @@ SELECT n, state, queue, key, finished_at FROM jobs WHERE id = :id;
 UPDATE jobs SET state = 'scheduled', trail = 1, due_at = :now, updated_at = :now, attempt_base = attempt,
   strikes = 0, ahead = 0, cancel_requested = 0, worker = NULL, claimed_at = NULL,
   lease_until = NULL, overlong_at = NULL, message = NULL, percent = NULL, result = NULL,
-  error = NULL, finished_at = NULL, expires_at = NULL
+  error = NULL, finished_at = NULL, expires_at = NULL, not_before = NULL, refusals = 0
 WHERE id = :id AND state IN ('failed', 'cancelled');
 
 -- name: attempts

@@ -52,6 +52,25 @@ UPDATE jobs SET state = 'failed', attempt = attempt + 1, worker = :dispatcher,
   error = :error
 WHERE id = :id AND state = 'scheduled' AND +queue = :queue;
 
+-- name: refusals_of
+SELECT id, refusals FROM jobs WHERE id IN carray(:ids) AND state = 'scheduled' AND +queue = :queue;
+
+-- name: put_off
+UPDATE jobs SET not_before = ?2, refusals = ?3, error = ?4, updated_at = ?5
+WHERE id = ?1 AND state = 'scheduled';
+
+-- name: returning
+SELECT n FROM jobs
+WHERE state = 'scheduled' AND queue = :queue AND not_before IS NOT NULL AND not_before <= :until
+ORDER BY not_before LIMIT :limit;
+
+-- name: back_in_line
+UPDATE jobs SET not_before = NULL WHERE n IN carray(:ns) AND state = 'scheduled';
+
+-- name: next_return
+SELECT min(not_before) FROM jobs
+WHERE state = 'scheduled' AND queue = :queue AND not_before IS NOT NULL;
+
 -- name: hide_all
 UPDATE jobs SET hidden = 1 WHERE id IN carray(:ids) AND digest IS NOT NULL AND +queue = :queue
   AND finished_at IS NOT NULL;

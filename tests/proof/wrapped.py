@@ -67,7 +67,10 @@ class WrappedStore:
         self.set_paused = self._around(store.set_paused)
         self.stats = self._around(store.stats)
         self.due_counts = self._around(store.due_counts)
+        self.oldest_finished = self._around(store.oldest_finished)
         self.prune = self._around(store.prune)
+        self.forget = self._around(store.forget)
+        self.delete_queue = self._around(store.delete_queue)
         # rules and events
         self.put_rule = self._around(store.put_rule)
         self.rule = self._around(store.rule)

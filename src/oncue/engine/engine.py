@@ -136,7 +136,10 @@ class Engine:
         """Make the routes follow the queues' settings."""
         routes = {}
         queues = self._store.queues()
-        self._seen = {queue.name for queue in queues}
+        names = {queue.name for queue in queues}
+        for deleted in self._seen - names:
+            self._telemetry.forget(deleted)
+        self._seen = names
         for queue in queues:
             if queue.sink is None:
                 continue

@@ -1,9 +1,9 @@
 """The recurrer: schedules → their next jobs, a little ahead of time.
 
 It needs no leader: the store applies what was decided only to a schedule that is still as it was
-seen, together with its jobs. It remembers only what it could not do because of passing trouble: when
-it is done later, it is judged by the moment of the first try, so that an occurrence which was found
-in time is not taken for a missed one.
+seen, together with its jobs. It remembers only what passing trouble kept it from doing: once that
+is possible it is judged by the moment of the first try, so that an occurrence which was found in
+time is not recorded as missed.
 """
 
 from __future__ import annotations

@@ -9,7 +9,7 @@ from __future__ import annotations
 import logging
 import math
 from collections import deque
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import islice
 from typing import TYPE_CHECKING, Any
 
@@ -45,6 +45,7 @@ if TYPE_CHECKING:
 WAIT_SECONDS = 20.0
 ANSWER_SECONDS = 10.0  # whoever reports goes on trying, and must not be held up for long
 OTHERS_SECONDS = 0.5  # while one queue has work, the others are looked at so often
+HEARTBEAT_SECONDS = 5.0  # by which a handler learns of a cancel; one request for all that runs
 QUEUES_LIMIT = 100  # that can be waited for at once; more of them take turns
 TURN_SECONDS = 1.0
 
@@ -54,6 +55,9 @@ logger = logging.getLogger("oncue.worker")
 class RemoteWorkplace:
     """A server. The settings of queues stay there: of them a worker only needs to know how long its
     leases are, which the claims tell."""
+
+    beat_seconds = HEARTBEAT_SECONDS
+    look_seconds = math.inf
 
     def __init__(self, client: Client, worker: str) -> None:
         self._client = client
@@ -87,7 +91,7 @@ class RemoteWorkplace:
         """Reclaimed work comes by itself, before all other. It may have killed a worker, so only
         one such job is taken at a time, and the others go back. A retry looks the same from here;
         it costs no more than some speed to treat it so."""
-        queue, claims, _ = handful
+        queue, claims = handful.queue, handful.claims
         if any(one.attempt == 1 for one in claims):
             self._wary.discard(queue.name)
             return handful
@@ -169,41 +173,52 @@ class RemoteWorkplace:
         by_queue: dict[str, list[RemoteClaim]] = {}
         for item in body.items:
             by_queue.setdefault(item.queue, []).append(reading.claim(item))
-        handfuls = (self._handful(name, claims, sent) for name, claims in by_queue.items())
+        taken = self._clock.monotonic()
+        handfuls = (self._handful(name, claims, sent, taken) for name, claims in by_queue.items())
         return [handful for handful in handfuls if handful is not None]
 
-    def _handful(self, name: str, claims: list[RemoteClaim], sent: float) -> Handful | None:
+    def _handful(
+        self, name: str, claims: list[RemoteClaim], sent: float, taken: float
+    ) -> Handful | None:
         """The leases began at the earliest when the claim was asked for. If that is long ago they
         may be over, so they are renewed before anything is begun."""
         lease = max(min(_lease_seconds(claim) for claim in claims), 0.001)
         queue = Queue(name, lease_seconds=lease)
         self._shortest = min(self._shortest, lease)
         if self._clock.monotonic() - sent < lease / 3:
-            return Handful(queue, claims, sent)
+            return Handful(queue, claims, sent, taken)
         sent = self._clock.monotonic()
-        answers = self.touch(claims, lease)
+        answers = self.touch([(one, lease) for one in claims])
         kept = [
             one for one, answer in zip(claims, answers, strict=True) if isinstance(answer, Touched)
         ]
-        return Handful(queue, kept, sent) if kept else None
+        return Handful(queue, kept, sent, taken) if kept else None
 
     # -- reporting -------------------------------------------------------------------------------
 
+    def interruptions(self, claims: Sequence[Claimed]) -> Mapping[int, Refused]:
+        return {}
+
+    def thread_replaced(self) -> None:
+        """Nothing is counted here: it was logged."""
+
     def touch(
         self,
-        claims: Sequence[Claimed],
-        lease_seconds: float,
+        claims: Sequence[tuple[Claimed, float]],
         message: str | None = None,
         percent: float | None = None,
     ) -> list[Touched | Refused]:
-        told = {"lease_seconds": lease_seconds, "message": message, "percent": percent}
+        told = {"message": message, "percent": percent}
         told = {name: value for name, value in told.items() if value is not None}
-        items = [{"id": one.id, "token": _token(one), **told} for one in claims]
+        items = [
+            {"id": one.id, "token": _token(one), "lease_seconds": lease, **told}
+            for one, lease in claims
+        ]
         answers: list[Touched | Refused] = []
         for start in range(0, len(items), ITEMS_LIMIT):
             part = claims[start : start + ITEMS_LIMIT]
             found = self._send("/heartbeat", items[start : start + ITEMS_LIMIT], self._patience)
-            for claim, item in zip(part, found, strict=True):
+            for (claim, _), item in zip(part, found, strict=True):
                 refused = _refused(claim.id, item.problem)
                 answers.append(reading.touched(item) if refused is None else refused)
         return answers

@@ -124,6 +124,7 @@ class Totals(NamedTuple):
     reclaimed: Mapping[Reclaimed, int]
     requests: Mapping[Request, int]
     request_seconds: Mapping[str, Histogram]
+    threads_replaced: int
 
 
 class Window:
@@ -172,6 +173,7 @@ class Telemetry:
         self._windows: OrderedDict[str, Window] = OrderedDict()  # likewise
         self._circuits: dict[str, bool] = {}
         self._created = self._expired = self._pruned = self._fenced = 0
+        self._threads_replaced = 0
         self._reclaimed: Counter[Reclaimed] = Counter()
         self._requests: Counter[Request] = Counter()
         self._request_seconds: dict[str, Histogram] = {}
@@ -251,6 +253,11 @@ class Telemetry:
         with self._lock:
             self._reclaimed.update(outcomes)
 
+    def thread_replaced(self) -> None:
+        """A thread of a loop or a worker had died and was started anew."""
+        with self._lock:
+            self._threads_replaced += 1
+
     # -- requests --------------------------------------------------------------------------------
 
     def request(self, route: str, method: str, status: int, seconds: float) -> None:
@@ -287,6 +294,7 @@ class Telemetry:
                 self._reclaimed.copy(),
                 self._requests.copy(),
                 {route: one.copy() for route, one in self._request_seconds.items()},
+                self._threads_replaced,
             )
 
     def _slot(self) -> int:

@@ -45,6 +45,7 @@ class WrappedStore:
         # claims
         self.claim = self._around(store.claim)
         self.touch = self._around(store.touch)
+        self.interruptions = self._around(store.interruptions)
         self.put_operation = self._around(store.put_operation)
         self.hand_over = self._around(store.hand_over)
         self.settle = self._around(store.settle)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from contextlib import ExitStack
 
 import pytest
 
@@ -274,7 +275,7 @@ def test_a_kept_lease_is_renewed_at_its_pace_until_the_block_ends(clock: FakeClo
         renewals.append(clock.now())
         return True
 
-    with keeper.keeping(renew, 20.0) as kept:
+    with keeper.keeping(renew, 60.0, clock.monotonic()) as kept:
         assert keeper.step() == 20.0
         clock.advance(20)
         assert keeper.step() == 20.0
@@ -288,7 +289,7 @@ def test_a_kept_lease_is_renewed_at_its_pace_until_the_block_ends(clock: FakeClo
 
 def test_a_lease_that_was_taken_over_is_not_renewed_again(clock: FakeClock) -> None:
     keeper = Keeper(clock)
-    with keeper.keeping(lambda: False, 20.0) as kept:
+    with keeper.keeping(lambda: False, 60.0, clock.monotonic()) as kept:
         clock.advance(20)
         assert keeper.step() is None
         assert kept.lost
@@ -307,13 +308,60 @@ def test_a_renewal_that_fails_is_tried_again_soon_and_disturbs_no_other(
         others.append(clock.now())
         return True
 
-    with keeper.keeping(fail, 20.0), keeper.keeping(renew, 20.0):
+    since = clock.monotonic()
+    with keeper.keeping(fail, 60.0, since), keeper.keeping(renew, 60.0, since):
         clock.advance(20)
         assert keeper.step() == 1.0
         clock.advance(1)
         assert keeper.step() == 1.0
     assert others == [1_020_000]
     assert caplog.text.count("locked") == 1
+
+
+def test_a_lease_is_given_up_in_time_while_the_store_holds_up_the_renewals_of_others(
+    clock: FakeClock,
+) -> None:
+    """Every renewal waits 10 s for a locked file; the sixth would only be tried after 50 s."""
+    keeper = Keeper(clock)
+    given_up: list[tuple[float, list[bool]]] = []
+
+    def locked() -> bool:
+        for _ in range(10):
+            clock.advance(1)
+            given_up.append((clock.monotonic() - since, [kept.lost for kept in all_kept]))
+        raise StoreUnavailable("locked")
+
+    since = clock.monotonic()
+    with ExitStack() as leases:
+        all_kept = [leases.enter_context(keeper.keeping(locked, 60.0, since)) for _ in range(6)]
+        clock.advance(20)
+        keeper.step()
+    for seconds, lost in given_up:
+        assert lost == [seconds >= 40] * 6
+
+
+def test_a_renewal_that_is_answered_too_late_does_not_bring_a_lease_back(clock: FakeClock) -> None:
+    keeper = Keeper(clock)
+
+    def late() -> bool:
+        clock.advance(25)
+        assert kept.lost
+        return True
+
+    with keeper.keeping(late, 60.0, clock.monotonic()) as kept:
+        clock.advance(20)
+        assert keeper.step() is None
+        assert kept.lost
+
+
+def test_a_lease_counts_from_the_moment_it_was_asked_for(clock: FakeClock) -> None:
+    keeper = Keeper(clock)
+    asked = clock.monotonic()
+    clock.advance(15)
+    with keeper.keeping(lambda: True, 60.0, asked) as kept:
+        assert keeper.step() == 5.0
+        clock.advance(25)
+        assert kept.lost
 
 
 def test_an_unknown_queue_has_the_default_settings(store: FlakyStore, clock: FakeClock) -> None:

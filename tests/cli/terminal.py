@@ -22,11 +22,9 @@ import select
 import signal
 import struct
 import subprocess
-import tempfile
 import termios
 import threading
 from collections.abc import Callable, Mapping
-from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -35,6 +33,7 @@ import msgspec
 
 from oncue.clock import SystemClock
 from oncue.scheduler import Scheduler
+from tests import program
 from tests.program import PROGRAM as PROGRAM
 from tests.program import Program
 
@@ -89,27 +88,10 @@ def run(
 ) -> Ended:
     """The program without a terminal, to its end."""
     given = stdin.encode() if isinstance(stdin, str) else stdin
-    with tempfile.TemporaryFile() as out, tempfile.TemporaryFile() as err:
-        theirs, ours = os.pipe()
-        with open(theirs, "rb") as pipe:
-            process = Program(
-                *arguments, cwd=cwd, env=environment(env), stdin=pipe, stdout=out, stderr=err
-            )
-        writer = threading.Thread(target=_write, args=(ours, given))
-        writer.start()
-        try:
-            code = process.wait(PATIENCE_SECONDS)
-        finally:
-            process.kill()
-            writer.join()
-        out.seek(0)
-        err.seek(0)
-        return Ended(code, out.read().decode(), err.read().decode())
-
-
-def _write(pipe: int, data: bytes) -> None:
-    with suppress(BrokenPipeError), open(pipe, "wb") as file:
-        file.write(data)
+    ended = program.run(
+        *arguments, cwd=cwd, env=environment(env), stdin=given, timeout=PATIENCE_SECONDS
+    )
+    return Ended(ended.returncode, ended.stdout, ended.stderr)
 
 
 def shell(line: str, *, cwd: Path, env: Mapping[str, str | None] | None = None) -> Ended:

@@ -6,6 +6,7 @@ import json
 import os
 import re
 import signal
+import subprocess
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -42,15 +43,12 @@ class Server:
     def __init__(self, folder: Path, *arguments: str, **environment: str) -> None:
         self.folder = folder
         self.store = f"sqlite:///{folder / 'jobs.db'}"
-        ours, theirs = os.pipe()
-        self._stderr = open(ours)  # noqa: SIM115
-        with open(theirs, "wb") as pipe:
-            self.process = Program(
-                *("--store", self.store, "serve", *arguments),
-                cwd=folder,
-                env={**_clean_environment(), **environment},
-                stderr=pipe,
-            )
+        self.process = Program(
+            *("--store", self.store, "serve", *arguments),
+            cwd=folder,
+            env={**_clean_environment(), **environment},
+            stderr=subprocess.PIPE,
+        )
         self.said: list[str] = []
         self.url = ""
         self._listening = threading.Event()
@@ -118,10 +116,10 @@ class Server:
     def _close(self) -> None:
         self._reader.join(STOPPED_SECONDS)
         self._pool.clear()
-        self._stderr.close()
+        self.process.stderr.close()
 
     def _read(self) -> None:
-        for line in self._stderr:
+        for line in self.process.stderr:
             self.said.append(line)
             if found := _LISTENING.search(line):
                 self.url = found[1]

@@ -18,6 +18,7 @@ import schemathesis
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from schemathesis import Case, GenerationMode
+from schemathesis.core.result import Ok
 from schemathesis.pytest.lazy import get_all_tests
 from schemathesis.specs.openapi.checks import negative_data_rejection
 
@@ -128,6 +129,7 @@ def test_an_operation_does_what_its_description_says(
 
     chosen = schema.include(method=method.upper(), path=path)
     [made] = get_all_tests(schema=chosen, test_func=ask, settings=HOW, given_kwargs=None)
+    assert isinstance(made, Ok), made
     _, ask_all = made.ok()
     with requests.Session() as session:
         ask_all()

@@ -73,6 +73,7 @@ class Forked:
         )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("work", WORKS)
 def test_a_work_is_measured_and_compared(work, tmp_path, monkeypatch):
     """The processes that measure are forked: what the start of an interpreter costs is no matter

@@ -461,7 +461,9 @@ def test_a_worker_stops_by_itself_when_the_server_is_silent_for_two_thirds_of_a_
         job = client.schedule(queue="r-silent")
         client.work(until_empty=True)
         assert gave_up == [True]
-        assert client.job(job.id).result == "of attempt 2"
+        done = client.job(job.id)  # a busy machine may lose a later attempt's short lease as well
+        assert done.attempt > 1
+        assert done.result == f"of attempt {done.attempt}"
 
 
 def test_a_silent_server_does_not_keep_whoever_watches_over_the_leases(server: Server) -> None:
@@ -507,7 +509,7 @@ def test_a_server_that_restarts_finds_its_workers_still_at_it(crew: Crew, tmp_pa
 def test_a_job_whose_worker_was_killed_goes_to_another_and_skips_its_finished_steps(
     server: Server, client: Client, crew: Crew
 ) -> None:
-    client.set_queue("work", lease_seconds=1)
+    client.set_queue("work", lease_seconds=3)  # a heartbeat may be late by two
     job = client.schedule(f"steps {crew.folder / 'go'}", queue="work")
     first = crew.worker(server.url, "ada")
     until(lambda: crew.begun("first", job.id))

@@ -68,6 +68,8 @@ class Claims:
                     due = _due(tx, queue.name, free.most, reclaimed_limit, now, lease)
                     taken += _take(tx, queue, worker, due, now, lease)
                     free.spend(tx, queue.name, len(due))
+                    if due:
+                        self.db.expected[queue.name] = 0
             return taken
 
         return self.db.write(claim) if worth_a_claim(self.db, queues, now, now) else []

@@ -41,6 +41,8 @@ class Database:
         self._deleted_queues: set[str] = set()
         self.bounded_queues: set[str] = set()
         """Queues with a concurrency that this process takes from, as its last claim found them."""
+        self.expected: dict[str, Moment] = {}
+        """When queues have work, as this process last found out; 0: they had some just now."""
         self.queues_read: tuple[int, list[Queue]] | None = None
         """The queues as they were at a revision of the settings."""
         self._told: dict[str | None, Moment] = {}

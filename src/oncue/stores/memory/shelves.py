@@ -13,6 +13,7 @@ from oncue.core.moment import Moment
 from oncue.core.queue import Queue, default_queue
 from oncue.core.rate import Bucket
 from oncue.ports.store import Listener
+from oncue.stores.listeners import tell
 from oncue.stores.memory.line import Line, hand_over_key
 from oncue.stores.memory.record import Record
 
@@ -65,8 +66,7 @@ class Shelves:
             news, self._news = self._news, {}
             listeners = list(self._listeners)
         for queue, due_at in news.items():
-            for listener in listeners:
-                listener(queue, due_at)
+            tell(listeners, queue, due_at)
 
     def _visible(self, job_id: str) -> Record | None:
         record = self._records.get(job_id)

@@ -17,6 +17,7 @@ import apsw
 from oncue.core.errors import StoreError
 from oncue.core.moment import Moment
 from oncue.ports.store import Listener
+from oncue.stores.listeners import tell
 from oncue.stores.sqlite.connection import connect, pragma, prepare, translated
 from oncue.stores.sqlite.writer import Writer
 
@@ -37,7 +38,7 @@ class Database:
         self.bounded_queues: set[str] = set()
         """Queues with a concurrency that this process takes from, as its last claim found them."""
         self._told: dict[str | None, Moment] = {}
-        self.writer = Writer(connect(path), path, self._told.clear, self._after_commit)
+        self.writer = Writer(connect(path), path, self._begun, self._after_commit)
         self._readers: deque[apsw.Connection] = deque()
         self._listeners: list[Listener] = []
         self._version = self._foreign_version(self.writer.connection)
@@ -116,16 +117,22 @@ class Database:
                 "Open the store anew after forking."
             )
 
+    def _begun(self) -> None:
+        """What an interrupted or failed call left may or may not be stored: look at everything."""
+        if self._told:
+            self._told.clear()
+            self._told[None] = 0
+
     def _after_commit(self) -> None:
         self.known_queues.update(queue for queue in self._told if queue is not None)
-        if not self._listeners:
-            return
-        for queue, due_at in self._told.items():
+        for queue, due_at in list(self._told.items()):
             self._notify(queue, due_at)
-        try:
-            self._look_abroad(self.writer.connection)
-        except apsw.Error as error:  # the watching thread looks again
-            log.debug("watching %s: %s", self.path, error)
+        self._told.clear()
+        if self._listeners:
+            try:
+                self._look_abroad(self.writer.connection)
+            except apsw.Error as error:  # the watching thread looks again
+                log.debug("watching %s: %s", self.path, error)
 
     def _watch(self) -> None:
         while not self._closing.wait(WATCH_SECONDS):
@@ -133,11 +140,15 @@ class Database:
                 self.writer.probe(self._look_abroad)
             except apsw.Error as error:  # passing: the next look will tell
                 log.debug("watching %s: %s", self.path, error)
+            except BaseException:  # this thread is the only one that sees other processes
+                log.exception("watching %s", self.path)
 
     def _look_abroad(self, connection: apsw.Connection) -> None:
+        """Tell of commits by other processes, and of our own that Ctrl-C kept from being told."""
         version = self._foreign_version(connection)
-        if version != self._version:
+        if version != self._version or self._told:
             self._version = version
+            self._told.clear()
             self._notify(None, 0)
 
     @staticmethod
@@ -146,8 +157,4 @@ class Database:
         return pragma(connection, "data_version")
 
     def _notify(self, queue: str | None, due_at: Moment) -> None:
-        for listener in self._listeners:
-            try:
-                listener(queue, due_at)
-            except Exception:  # the write is done; whoever listens cannot undo it
-                log.exception("a listener of the store failed")
+        tell(self._listeners, queue, due_at)

@@ -21,6 +21,7 @@ from oncue.core.moment import Moment
 from oncue.core.queue import DEFAULT_QUEUE, Queue, check_queue_name, default_queue
 from oncue.engine.engine import Engine
 from oncue.engine.policies import Policies
+from oncue.forking import now_and_after_fork
 from oncue.handlers import Handler, Handlers
 from oncue.ports.clock import Clock
 from oncue.ports.jobs import Amendment, Change, Clash
@@ -65,8 +66,12 @@ class Scheduler(Reporting, BulkChanges, Rules, Schedules, Reclaiming):
     ) -> None:
         self.store = open_store(store, clock) if isinstance(store, str) else store
         self.clock = clock or self.store.clock
-        self.policies = Policies(self.store, self.clock)
         self.handlers = Handlers()
+        now_and_after_fork(self, Scheduler._renew)
+
+    def _renew(self) -> None:
+        """What has locks, threads or counts of its own: made anew in a forked child."""
+        self.policies = Policies(self.store, self.clock)
         self.telemetry = Telemetry(self.clock)
         self.engine = Engine(
             self.store, self.clock, lambda url: open_sink(url, self.clock), telemetry=self.telemetry

@@ -12,6 +12,7 @@ from oncue.core.lifecycle import FINAL, LIVE, TRANSITIONS, State, Verb
 from oncue.core.moment import Moment
 from oncue.core.queue import Queue, default_queue
 from oncue.core.rate import Bucket
+from oncue.forking import now_and_after_fork
 from oncue.ports.store import Listener
 from oncue.stores.listeners import tell
 from oncue.stores.memory.line import Line, hand_over_key
@@ -45,7 +46,7 @@ class Shelves:
     records, and nothing but `refile` and `forget` writes them."""
 
     def __init__(self) -> None:
-        self._lock = RLock()
+        now_and_after_fork(self, Shelves._renew)
         self._records: dict[str, Record] = {}
         self._lines: defaultdict[str, Line] = defaultdict(Line)
         self._keys: dict[tuple[str, str], Record] = {}
@@ -55,8 +56,12 @@ class Shelves:
         self._buckets: dict[str, Bucket] = {}
         self._fences: defaultdict[str, int] = defaultdict(int)
         self._ranges: dict[str, Range] = {}
-        self._listeners: list[Listener] = []
         self._news: dict[str | None, Moment] = {}
+
+    def _renew(self) -> None:
+        """A forked child has a copy of its own, and nobody who listens."""
+        self._lock = RLock()
+        self._listeners: list[Listener] = []
 
     @contextmanager
     def _writing(self) -> Iterator[None]:

@@ -14,11 +14,16 @@ from typing import TypeVar
 
 import apsw
 
+from oncue.clock import SystemClock
 from oncue.core.errors import StoreError
 from oncue.core.moment import Moment
 from oncue.ports.store import Listener
 from oncue.stores.listeners import tell
+from oncue.stores.sqlite import forking
 from oncue.stores.sqlite.connection import connect, pragma, prepare, translated
+from oncue.stores.sqlite.handle import Handle
+from oncue.stores.sqlite.presence import Presence
+from oncue.stores.sqlite.turnstile import Turnstile
 from oncue.stores.sqlite.writer import Writer
 
 T = TypeVar("T")
@@ -27,23 +32,57 @@ log = logging.getLogger("oncue.store")
 WATCH_SECONDS = 0.05  # how often an idle process looks whether another one wrote
 READERS_KEPT = 4
 
+_monotonic = SystemClock().monotonic
+
 
 class Database:
     def __init__(self, path: Path) -> None:
         self.path = path
         self._pid = os.getpid()
-        prepare(path)
         self.known_queues: set[str] = set()
         """Queues whose rows are certainly there."""
         self.bounded_queues: set[str] = set()
         """Queues with a concurrency that this process takes from, as its last claim found them."""
+        self._handles: list[Handle] = []
+        self._opening = threading.Lock()
+        """Held to add to `_handles`, and over a fork."""
+        self._held: list[threading.Lock] = []
+        self._readers: deque[Handle] = deque()
+        self._presence = Presence(path)
+        self._turnstile = Turnstile(self._presence.place)
+        self.writer = Writer(
+            self._new_handle(self._open_writer),
+            self._turnstile,
+            path,
+            self._presence.check,
+            self._begun,
+            self._after_commit,
+        )
         self._told: dict[str | None, Moment] = {}
-        self.writer = Writer(connect(path), path, self._begun, self._after_commit)
-        self._readers: deque[apsw.Connection] = deque()
         self._listeners: list[Listener] = []
-        self._version = self._foreign_version(self.writer.connection)
+        self._version: object = None
         self._watching: threading.Thread | None = None
         self._closing = threading.Event()
+        forking.remember(self)
+        with self._opening:
+            prepare(path)
+            self._presence.note_file()
+
+    def _new_handle(self, open_it: Callable[[], apsw.Connection]) -> Handle:
+        handle = Handle(open_it)
+        with self._opening:
+            self._handles = [*self._handles, handle]
+        return handle
+
+    def _open_writer(self) -> apsw.Connection:
+        self._presence.check()
+        connection = connect(self._presence.place)
+        connection.transaction_mode = "IMMEDIATE"
+        connection.set_busy_handler(self._turnstile.wait_for_lock)
+        pragma(connection, "user_version")  # opens the log
+        self._turnstile.open()
+        self._presence.note_log(opened=True)
+        return connection
 
     def write(self, call: Callable[[apsw.Connection], T], *, synced: bool = True) -> T:
         """Run `call` in a write transaction, shared with others where that saves a commit. See
@@ -60,18 +99,28 @@ class Database:
             return
         if self._closing.is_set():
             raise StoreError(f"{self.path}: the store is closed.")
+        self._presence.check()
         try:
-            connection = self._readers.pop()
+            handle = self._readers.pop()
         except IndexError:
-            connection = connect(self.path)
+            handle = self._new_handle(lambda: connect(self._presence.place))
         try:
-            with translated(self.path), connection:  # one snapshot, however many statements
-                yield connection
+            with handle.lock, translated(self.path):
+                handle.owner = threading.get_ident()
+                with handle.connection as connection:  # one snapshot, however many statements
+                    yield connection
         finally:
-            if len(self._readers) < READERS_KEPT and not self._closing.is_set():
-                self._readers.append(connection)
-            else:
-                connection.close()
+            handle.owner = None
+            self._give_back(handle)
+
+    def _give_back(self, handle: Handle) -> None:
+        if len(self._readers) < READERS_KEPT and not self._closing.is_set():
+            self._readers.append(handle)
+            return
+        with self._opening:
+            self._handles = [known for known in self._handles if known is not handle]
+        with handle.lock:
+            handle.close()
 
     def tell(self, queue: str | None, due_at: Moment) -> None:
         """Note, inside a write, what listeners are to be told after the commit."""
@@ -97,7 +146,7 @@ class Database:
         return stop
 
     def close(self) -> None:
-        if self._closing.is_set():
+        if self._closing.is_set() or os.getpid() != self._pid:
             return
         self._closing.set()
         if self._watching is not None:
@@ -105,6 +154,53 @@ class Database:
         self.writer.close()
         while self._readers:
             self._readers.pop().close()
+
+    # -- over a fork -----------------------------------------------------------------------------
+
+    def pause(self, seconds: float) -> bool:
+        ends = _monotonic() + seconds
+        held: list[threading.Lock] = []
+
+        def hold(lock: threading.Lock) -> bool:
+            if taken := lock.acquire(timeout=max(0.0, ends - _monotonic())):
+                held.append(lock)
+            return taken
+
+        me, known = threading.get_ident(), self._handles
+        using = self.writer.inside or any(handle.owner == me for handle in known)
+        if not (
+            os.getpid() == self._pid
+            and not using
+            and all(hold(handle.lock) for handle in known)
+            and hold(self._opening)
+            and all(hold(handle.lock) for handle in self._handles if handle not in known)
+        ):
+            for lock in held:
+                lock.release()
+            return False
+        self._held = held
+        self.writer.give_up()
+        for handle in self._handles:
+            handle.close(checkpoint=False)
+        self._presence.note_log(opened=False)
+        self._version = None
+        return True
+
+    def resume(self) -> None:
+        while self._held:
+            self._held.pop().release()
+
+    def renew(self) -> None:
+        self._pid = os.getpid()
+        self._listeners = []  # of loops and waiting requests, whose threads are not here
+        self._watching = None
+        self._told.clear()
+        closed, self._closing = self._closing.is_set(), threading.Event()
+        if closed:
+            self._closing.set()
+        self.writer.renew()
+
+    # --------------------------------------------------------------------------------------------
 
     def submit(self, call: Callable[[], T]) -> Future[T]:
         self._refuse_after_fork()
@@ -138,7 +234,7 @@ class Database:
         while not self._closing.wait(WATCH_SECONDS):
             try:
                 self.writer.probe(self._look_abroad)
-            except apsw.Error as error:  # passing: the next look will tell
+            except (apsw.Error, StoreError) as error:  # the next look will tell
                 log.debug("watching %s: %s", self.path, error)
             except BaseException:  # this thread is the only one that sees other processes
                 log.exception("watching %s", self.path)

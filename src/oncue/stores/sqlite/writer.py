@@ -21,6 +21,8 @@ import apsw
 
 from oncue.core.errors import OncueError, StoreError, StoreUnavailable
 from oncue.stores.sqlite.connection import translate
+from oncue.stores.sqlite.handle import Handle
+from oncue.stores.sqlite.turnstile import Turnstile
 
 T = TypeVar("T")
 log = logging.getLogger("oncue.store")
@@ -118,27 +120,35 @@ class _CallFailed(Exception):
 class Writer:
     def __init__(
         self,
-        connection: apsw.Connection,
+        handle: Handle,
+        turnstile: Turnstile,
         path: Path,
+        vouch: Callable[[], None],
         begun: Callable[[], None],
         committed: Callable[[], None],
     ) -> None:
-        """`begun` is called at the beginning of each transaction, `committed` after its commit,
-        outside it. Neither may raise anything but Ctrl-C."""
-        self.connection = connection
-        connection.transaction_mode = "IMMEDIATE"
+        """`vouch` is called before and after each transaction, and what it raises is the answer of
+        all calls. `begun` is called at the beginning of each transaction, `committed` after its
+        commit, outside it. Neither may raise anything but Ctrl-C."""
+        self._handle = handle
+        self._turnstile = turnstile
         self._path = path
+        self._vouch = vouch
         self._begun = begun
         self._committed = committed
         self._queue: SimpleQueue[_Ticket[Any] | None] = SimpleQueue()
         self._queueing = threading.Lock()
         # Always taken by `with`: its C code lets go whatever is raised wherever, which
         # `acquire … finally: release` does not if Ctrl-C comes between the two.
-        self._lock = threading.Lock()
+        self._lock = handle.lock
         self._owner: int | None = None
         self._full = True  # synchronous=FULL is in force
         self._thread: threading.Thread | None = None
         self._closed = False
+
+    @property
+    def connection(self) -> apsw.Connection:
+        return self._handle.connection
 
     @property
     def inside(self) -> bool:
@@ -179,7 +189,20 @@ class Writer:
         if self._thread is not None:
             self._thread.join()
         with self._lock:
-            self.connection.close()
+            self._turnstile.close()
+            self._handle.close()
+
+    def give_up(self) -> None:
+        """Close the connection for now, holding its lock; it is opened again when needed."""
+        self._turnstile.close()
+        self._handle.close(checkpoint=False)
+        self._full = True
+
+    def renew(self) -> None:
+        """In a forked child: what is queued is done by the parent's thread, which is not here."""
+        self._queue = SimpleQueue()
+        self._queueing = threading.Lock()
+        self._thread = None
 
     def _is_closed(self) -> StoreError:
         return StoreError(f"{self._path}: the store is closed.")
@@ -246,7 +269,9 @@ class Writer:
         for position, ticket in enumerate(part):
             ticket.outcome, ticket.position = outcome, position
         try:
+            self._vouch()
             self._transact([ticket.call for ticket in part], outcome)
+            self._vouch()
             self._committed()
         except _CallFailed as failed:
             outcome.trouble = self._translated(failed.error)
@@ -255,6 +280,8 @@ class Writer:
             trouble = self._translated(error)
             # Any other StoreError tells callers that nothing was stored.
             outcome.trouble = self._unknown() if type(trouble) is StoreError else trouble
+        except StoreError as error:  # nobody can vouch for what is stored
+            outcome.trouble, outcome.stored = error, False
         return None
 
     def _alone(self, call: Callable[[], T], synced: bool) -> T:
@@ -263,7 +290,9 @@ class Writer:
             raise self._is_closed()
         outcome = _Outcome()
         try:
+            self._vouch()
             self._transact([call], outcome, synced)
+            self._vouch()
             self._committed()
         except _CallFailed as failed:
             raise self._translated(failed.error) from failed.error
@@ -286,8 +315,10 @@ class Writer:
             connection.execute("ROLLBACK")
         self._sync(full=synced)
         failed: _CallFailed | None = None
+        self._turnstile.enter()
         try:
             with connection:  # begins, commits or rolls back in C, where no signal is delivered
+                self._turnstile.leave()
                 self._owner = threading.get_ident()
                 self._begun()
                 for position, call in enumerate(calls):
@@ -310,6 +341,7 @@ class Writer:
             raise failed from failed.error
         finally:
             self._owner = None
+            self._turnstile.leave()
 
     @staticmethod
     def _answer(call: Callable[[], Any]) -> tuple[Any, OncueError | None]:

@@ -7,9 +7,9 @@ and an idle one waits for nobody.
 from __future__ import annotations
 
 import asyncio
-import threading
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future
+from itertools import count
 from typing import Any, Generic, Protocol, TypeVar
 
 from oncue.core.errors import OncueError, StoreError
@@ -111,16 +111,12 @@ def separately(place: Place) -> Send[Callable[[], A], A]:
 
     def send(calls: list[Callable[[], A]]) -> Future[Sequence[A | BaseException]]:
         answers: list[Any] = [None] * len(calls)
-        left = set(range(len(calls)))
-        lock = threading.Lock()
+        answered = count(1)  # its `next` is one step, whichever threads answer
         done: Future[Sequence[A | BaseException]] = Future()
 
         def note(position: int, answer: A | BaseException) -> None:
             answers[position] = answer
-            with lock:
-                left.discard(position)
-                last = not left
-            if last:
+            if next(answered) == len(calls):
                 done.set_result(answers)
 
         def noted(position: int) -> Callable[[Future[A]], None]:

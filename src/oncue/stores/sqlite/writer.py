@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import logging
 import threading
+from abc import abstractmethod
 from collections import deque
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future
@@ -43,46 +44,61 @@ class _Outcome:
 
 
 class _Ticket(Generic[T]):
-    """A queued call, and its place in the transaction that it became part of. Its caller waits
-    with `result`. That takes a plain lock: Ctrl-C can leave the locks of `Future` and `Event`
-    locked, since these are taken in Python code, and then the writer would wait for them."""
+    """A queued call, and its place in the transaction that it became part of."""
 
-    __slots__ = ("_answered", "_answers", "call", "outcome", "position")
+    __slots__ = ("_answered", "call", "outcome", "position")
 
     def __init__(self, call: Callable[[], T]) -> None:
         self.call = call
         self.outcome: _Outcome | None = None
         self.position = 0
-        self._answers: list[tuple[Any, BaseException | None]] = []
-        self._answered = threading.Lock()
-        self._answered.acquire()
-
-    def begin(self) -> bool:
-        """Whether the call is still wanted. From then on it is."""
-        return True
+        self._answered = False
 
     def resolve(self, otherwise: BaseException) -> None:
         """Answer the caller, once, by what became of the transaction, or `otherwise`."""
-        if self._answers:
+        if self._answered:
             return
+        self._answered = True
         outcome = self.outcome
-        answer: tuple[Any, BaseException | None]
         if outcome is None or not outcome.stored:
-            answer = (None, (outcome and outcome.trouble) or otherwise)
+            self._deliver(None, (outcome and outcome.trouble) or otherwise)
         else:
-            answer = outcome.answers[self.position]
-        self._answers.append(answer)
-        self._deliver(*answer)
+            self._deliver(*outcome.answers[self.position])
+
+    @abstractmethod
+    def begin(self) -> bool:
+        """Whether the call is still wanted. From then on it is."""
+
+    @abstractmethod
+    def _deliver(self, value: Any, error: BaseException | None) -> None: ...
+
+
+class _Blocking(_Ticket[T]):
+    """A queued call whose caller waits for it, on a plain lock: Ctrl-C can leave the locks of
+    `Future` and `Event` locked, since these are taken in Python code, and the writer needs them."""
+
+    __slots__ = ("_done", "_error", "_value")
+
+    _value: T
+    _error: BaseException | None
+
+    def __init__(self, call: Callable[[], T]) -> None:
+        super().__init__(call)
+        self._done = threading.Lock()
+        self._done.acquire()
+
+    def begin(self) -> bool:
+        return True
 
     def result(self) -> T:
-        with self._answered:
-            [(value, error)] = self._answers
-        if error is not None:
-            raise error
-        return value  # type: ignore[no-any-return]
+        with self._done:
+            if self._error is not None:
+                raise self._error
+            return self._value
 
     def _deliver(self, value: Any, error: BaseException | None) -> None:
-        self._answered.release()
+        self._value, self._error = value, error
+        self._done.release()
 
 
 class _Submitted(_Ticket[T]):
@@ -144,6 +160,7 @@ class Writer:
         self._owner: int | None = None
         self._full = True  # synchronous=FULL is in force
         self._thread: threading.Thread | None = None
+        self._serving = False  # the thread runs; it may not, after a start that Ctrl-C interrupted
         self._closed = False
 
     @property
@@ -164,7 +181,7 @@ class Writer:
         if self._queue.empty() and not self._lock.locked():
             with self._lock:  # waits for one commit if another thread was quicker
                 return self._alone(call, synced)
-        ticket = _Ticket(call)
+        ticket = _Blocking(call)
         self._enqueue(ticket)
         return ticket.result()
 
@@ -203,6 +220,7 @@ class Writer:
         self._queue = SimpleQueue()
         self._queueing = threading.Lock()
         self._thread = None
+        self._serving = False
 
     def _is_closed(self) -> StoreError:
         return StoreError(f"{self._path}: the store is closed.")
@@ -212,13 +230,14 @@ class Writer:
             if self._closed:
                 raise self._is_closed()
             self._queue.put(ticket)
-            if self._thread is None or not self._thread.is_alive():
+            if not self._serving:
                 name = "oncue-writer"
                 self._thread = threading.Thread(target=self._serve, name=name, daemon=True)
                 self._thread.start()
 
     def _serve(self) -> None:
         """The writer's thread: commit what is queued, until closed."""
+        self._serving = True
         ticket = self._queue.get()
         while ticket is not None:
             group = [ticket]

@@ -9,7 +9,7 @@ from typing import Any, ParamSpec, TypeVar
 from oncue import intake
 from oncue.core.errors import OncueError
 from oncue.core.job import Job, NewJob
-from oncue.gathering import Gathering, separately, together
+from oncue.gathering import Gathering, isolated, together
 from oncue.ports.jobs import Clash
 from oncue.reporting import Completion
 from oncue.scheduler import Scheduler, answer, given
@@ -34,7 +34,7 @@ class AsyncScheduler:
             together(scheduler.store, self._complete), JOBS_TOGETHER
         )
         self._writes: Gathering[Callable[[], Any], Any] = Gathering(
-            separately(scheduler.store), CALLS_TOGETHER
+            isolated(scheduler.store), CALLS_TOGETHER
         )
 
     async def schedule(self, payload: Any = None, **members: Any) -> Job:

@@ -105,9 +105,54 @@ def together(place: Place, apply: Callable[[list[Q]], Sequence[A | OncueError]])
     return lambda requests: place.submit(lambda: apply(requests))
 
 
+class _Undone(Exception):
+    """One of the calls of a group failed, which undid the others."""
+
+
+def isolated(place: Place) -> Send[Callable[[], A], A]:
+    """Groups of calls that have nothing to do with each other: each fails by itself.
+
+    A place that is `all_or_nothing`, because a submitted call is one transaction there, does the
+    group by one call, which is cheaper. If that was undone, each is submitted by itself. Elsewhere
+    they are from the beginning: what has been done there must not be done again."""
+    separate: Send[Callable[[], A], A] = separately(place)
+    if not getattr(place, "all_or_nothing", False):
+        return separate
+
+    def send(calls: list[Callable[[], A]]) -> Future[Sequence[A | BaseException]]:
+        done: Future[Sequence[A | BaseException]] = Future()
+
+        def pass_on(future: Future[Sequence[A | BaseException]]) -> None:
+            trouble = future.exception()
+            if isinstance(trouble, _Undone):
+                separate(calls).add_done_callback(pass_on)
+            elif trouble is not None:
+                done.set_exception(trouble)
+            else:
+                done.set_result(future.result())
+
+        place.submit(lambda: _one_by_one(calls)).add_done_callback(pass_on)
+        return done
+
+    return send
+
+
+def _one_by_one(calls: list[Callable[[], A]]) -> Sequence[A | BaseException]:
+    """A refusal is the answer of its own call; whatever else is raised undoes the group."""
+    answers: list[A | BaseException] = []
+    for call in calls:
+        try:
+            answers.append(call())
+        except BaseException as error:
+            if isinstance(error, StoreError) or not isinstance(error, OncueError):
+                raise _Undone from error
+            answers.append(error)
+    return answers
+
+
 def separately(place: Place) -> Send[Callable[[], A], A]:
-    """Groups of calls that have nothing to do with each other: each is submitted, and fails, by
-    itself. The place commits together what comes together."""
+    """Groups of calls of which each is submitted, and fails, by itself. The place commits together
+    what comes together."""
 
     def send(calls: list[Callable[[], A]]) -> Future[Sequence[A | BaseException]]:
         answers: list[Any] = [None] * len(calls)

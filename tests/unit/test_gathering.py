@@ -1,16 +1,20 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from functools import partial
+from pathlib import Path
 from typing import Any
 
+import apsw
 import pytest
 
+from oncue import Scheduler
+from oncue.clock import FakeClock
 from oncue.core.errors import IllegalState, NotFound, StoreError, StoreUnavailable
 from oncue.core.lifecycle import State
-from oncue.gathering import Gathering, separately, together
+from oncue.gathering import Gathering, isolated, separately, together
 from oncue.stores.memory import MemoryStore
 
 
@@ -135,6 +139,39 @@ def test_a_failing_call_fails_alone_and_no_other_is_repeated(
     assert isinstance(bad, RuntimeError if error is StopIteration else error)
     assert after == "and it goes on"
     assert done == [0, 1, 2, 3]
+
+
+@pytest.fixture(params=["memory", "sqlite"])
+def cue(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Scheduler]:
+    url = "memory:" if request.param == "memory" else f"sqlite:///{tmp_path}/jobs.db"
+    with Scheduler(url, clock=FakeClock()) as cue:
+        yield cue
+
+
+@pytest.mark.parametrize(
+    "error", [ZeroDivisionError, StopIteration, StoreError, StoreUnavailable, apsw.ConstraintError]
+)
+def test_on_every_store_a_failing_call_fails_alone_and_the_others_are_done_once(
+    cue: Scheduler, error: type[Exception]
+) -> None:
+    def failing() -> None:
+        raise error("no")
+
+    def refused() -> None:
+        raise IllegalState("not now", State.FAILED)
+
+    async def main() -> list[Any]:
+        gathering = Gathering[Callable[[], Any], Any](isolated(cue.store), limit=100)
+        asked = [gathering.ask(partial(cue.schedule, n)) for n in range(20)]
+        asked = [*asked, gathering.ask(failing), gathering.ask(refused)]
+        asked += [gathering.ask(partial(cue.schedule, n)) for n in range(20, 40)]
+        return list(await asyncio.gather(*asked, return_exceptions=True))
+
+    answers = asyncio.run(main())
+    failed = {place for place, answer in enumerate(answers) if isinstance(answer, Exception)}
+    assert failed == {20, 21}
+    assert isinstance(answers[21], IllegalState)
+    assert sorted(job.payload for job in cue.jobs()) == list(range(40))
 
 
 def test_whoever_stops_waiting_disturbs_nobody(store: Threaded) -> None:

@@ -2,19 +2,37 @@
 
 from __future__ import annotations
 
+import secrets
 import time
+from pathlib import Path
 
 from oncue.core.moment import Moment
+
+BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
+
+
+def _origin() -> str:
+    """The present run of this machine where it has a name, else this process: where monotonic
+    clocks cannot be compared for certain, they are not."""
+    try:
+        return BOOT_ID.read_text("ascii").strip()
+    except OSError:
+        return secrets.token_hex(16)
 
 
 class SystemClock:
     """The time of this machine."""
+
+    _ORIGIN = _origin()
 
     def now(self) -> Moment:
         return time.time_ns() // 1_000_000
 
     def monotonic(self) -> float:
         return time.monotonic()
+
+    def origin(self) -> str:
+        return self._ORIGIN
 
 
 class FakeClock:
@@ -23,12 +41,21 @@ class FakeClock:
     def __init__(self, start_ms: Moment = 1_800_000_000_000) -> None:
         self._now = start_ms
         self._monotonic = 0.0
+        self._origin = 0
 
     def now(self) -> Moment:
         return self._now
 
     def monotonic(self) -> float:
         return self._monotonic
+
+    def origin(self) -> str:
+        return str(self._origin)
+
+    def reboot(self) -> None:
+        """Start the machine again: the monotonic reading begins anew."""
+        self._origin += 1
+        self._monotonic = 0.0
 
     def advance(self, seconds: float) -> Moment:
         """Let time pass; both readings move on. The new moment."""

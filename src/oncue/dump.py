@@ -125,6 +125,8 @@ class JobLine(Strict):
     rule: str | None = None
     instant: str | None = None
     schedule: str | None = None
+    not_before: str | None = None
+    refusals: Natural = 0
 
 
 class Line(Strict):
@@ -223,6 +225,8 @@ def job_line(dossier: Dossier) -> Line:
         rule=job.rule,
         instant=None if job.instant is None else stamp.render(stamp.from_datetime(job.instant)),
         schedule=job.schedule,
+        not_before=_maybe_text(job.not_before),
+        refusals=job.refusals,
     )
     return Line(job=line)
 
@@ -260,6 +264,8 @@ def dossier(line: JobLine) -> Dossier:
         rule=line.rule,
         instant=_maybe_moment(line.instant),
         schedule=line.schedule,
+        not_before=_maybe_moment(line.not_before),
+        refusals=line.refusals,
     )
     found = Dossier(
         job,
@@ -289,6 +295,8 @@ def _check(found: Dossier) -> None:
         wrong = f"is {job.state}, but its last attempt " + ("goes on" if held else "is over")
     elif job.state is State.SCHEDULED and job.cancel_requested:
         wrong = "is scheduled, but a cancel was requested"
+    elif job.state is not State.SCHEDULED and job.not_before is not None:
+        wrong = f"is {job.state}, but put off"
     elif job.attempt < job.attempt_base:
         wrong = "has an attempt below its attempt_base"
     elif not _readable(job.payload_json) or not _readable(job.result_json):

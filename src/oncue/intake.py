@@ -24,6 +24,7 @@ from oncue.core.queue import (
     check_max_attempts,
     check_queue_name,
 )
+from oncue.core.text import TEXT_LIMIT, legible
 
 MEMBERS = [
     *("payload", "queue", "at", "delay", "expires_at", "owner", "priority", "key", "if_exists"),
@@ -37,7 +38,6 @@ _RARE_FROM, _RARE_TO = NewJob._fields.index("owner"), NewJob._fields.index("dige
 _NO_RARE = (None,) * (_RARE_TO - _RARE_FROM)
 _LABEL_LIMIT = 200
 _LARGEST_FACTOR = 1000
-TEXT_LIMIT = 2000  # characters of a message or an error
 LONGEST_SECONDS = moment.HORIZON_MS / 1000
 _PLAIN_DELAY = 10**9  # seconds; below the horizon whatever the time is
 
@@ -148,12 +148,6 @@ def check_message(value: object, pointer: str = "/message") -> str | None:
     if value != legible(value):
         raise InvalidInput("contains NUL or half a character; send plain text.", pointer)
     return value
-
-
-def legible(text: str) -> str:
-    """As much of a text as is kept, without what not every store can keep."""
-    text = text[:TEXT_LIMIT].replace("\0", "\\0")
-    return text.encode("utf-8", "backslashreplace").decode()[:TEXT_LIMIT]
 
 
 def label(value: object, pointer: str) -> str | None:

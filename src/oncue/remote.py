@@ -35,7 +35,7 @@ from oncue.core.moment import Moment
 from oncue.core.queue import Queue
 from oncue.engine.alarm import Alarm
 from oncue.ports.claims import Refused, Touched
-from oncue.ports.store import Listener
+from oncue.ports.store import Awaited, Listener
 from oncue.reporting import CLAIM_LIMIT
 from oncue.workplace import Handful, log_too_late
 
@@ -63,7 +63,6 @@ class RemoteWorkplace:
         self._connection: Connection = client.connection
         self._polling = Polling(client.connection)
         self._waited: dict[str, Handful] = {}
-        self._wary: set[str] = set()  # queues that had work which was tried before
         self._shortest = math.inf  # of the leases so far, in seconds
         self._looked = self._clock.monotonic()
         self._tell: Listener = _deaf
@@ -80,20 +79,8 @@ class RemoteWorkplace:
             self._tell(queue, 0)
             return None
         self._look_at_others()
-        handfuls = self._claim([queue], 1 if queue in self._wary else limit, 0.0)
-        return self._alone(handfuls[0]) if handfuls else None
-
-    def _alone(self, handful: Handful) -> Handful:
-        """Reclaimed work comes by itself, before all other. It may have killed a worker, so only
-        one such job is taken at a time, and the others go back. A retry looks the same from here;
-        it costs no more than some speed to treat it so."""
-        queue, claims, _ = handful
-        if any(one.attempt == 1 for one in claims):
-            self._wary.discard(queue.name)
-            return handful
-        self._wary.add(queue.name)
-        self._hand_back(queue, claims[1:])
-        return handful._replace(claims=claims[:1])
+        handfuls = self._claim([queue], limit, 0.0)
+        return handfuls[0] if handfuls else None
 
     def _hand_back(self, queue: Queue, claims: Sequence[Claimed]) -> None:
         """If that fails, they are taken back when their leases end."""
@@ -105,7 +92,7 @@ class RemoteWorkplace:
     def next_due(self, queue: str) -> Moment | None:
         return None
 
-    def watch(self, listener: Listener) -> Callable[[], None]:
+    def watch(self, listener: Listener, queues: Awaited | None = None) -> Callable[[], None]:
         """News comes while resting, and from nowhere else."""
         self._tell = listener
         return self._leave
@@ -174,18 +161,17 @@ class RemoteWorkplace:
 
     def _handful(self, name: str, claims: list[RemoteClaim], sent: float) -> Handful | None:
         """The leases began at the earliest when the claim was asked for. If that is long ago they
-        may be over, so they are renewed before anything is begun."""
+        may be over, so the first is renewed before it is begun. A heartbeat starts its job, and the
+        loss of what has started counts, so the others go back instead."""
         lease = max(min(_lease_seconds(claim) for claim in claims), 0.001)
         queue = Queue(name, lease_seconds=lease)
         self._shortest = min(self._shortest, lease)
         if self._clock.monotonic() - sent < lease / 3:
             return Handful(queue, claims, sent)
+        self._hand_back(queue, claims[1:])
         sent = self._clock.monotonic()
-        answers = self.touch(claims, lease)
-        kept = [
-            one for one, answer in zip(claims, answers, strict=True) if isinstance(answer, Touched)
-        ]
-        return Handful(queue, kept, sent) if kept else None
+        [answer] = self.touch(claims[:1], lease)
+        return Handful(queue, claims[:1], sent) if isinstance(answer, Touched) else None
 
     # -- reporting -------------------------------------------------------------------------------
 

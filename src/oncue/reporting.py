@@ -27,6 +27,7 @@ from oncue.core.job import Claimed, Job, Operation
 from oncue.core.lifecycle import State, Verb
 from oncue.core.queue import Queue, check_queue_name
 from oncue.core.retry import Verdict
+from oncue.core.text import legible
 from oncue.engine.policies import Policies
 from oncue.ports.claims import Refused, Settlement, Touch, Touched
 from oncue.ports.clock import Clock
@@ -172,26 +173,29 @@ class Reporting:
         now = self.clock.now()
         if pause is not None:
             intake.after(pause, now, "/retry_after")
-        job = self._known(job_id)
+        text = legible(error)
+        job = self.store.get(job_id)
+        if job is None:  # unless this repeats the write with which the job went, it is refused
+            self._settle(Settlement(job_id, epoch, Verb.FAIL, error=text), job_id)
+            return
+        queue = self.policies(job.queue)
         verdict = failure_verdict(
             job,
-            self.policies(job.queue),
+            queue,
             now,
             cancelled=job.cancel_requested,
             retryable=retryable,
             spread=self.spread(),
             retry_after_seconds=pause,
         )
-        text = intake.legible(error)
-        keep = self.policies(job.queue).keeps_history
-        seen = job.cancel_requested
-        self._settle(failure(job_id, epoch, verdict, text, cancel_seen=seen, keep=keep), job_id)
+        ending = failure(job_id, epoch, verdict, text, cancel_seen=job.cancel_requested)
+        self._settle(ending._replace(**keeping(queue)), job_id)
 
     def release(self, job_id: str, token: str) -> None:
         """Hand a job back unharmed; the attempt does not count."""
         epoch = self._epoch(job_id, token)
-        keep = self._keeps_history(job_id)  # it may turn out that a cancel was requested
-        self._settle(Settlement(job_id, epoch, Verb.RELEASE, keep=keep), job_id)
+        ending = Settlement(job_id, epoch, Verb.RELEASE, **self._keeping(job_id))
+        self._settle(ending, job_id)
 
     def _epoch(self, job_id: str, proof: str) -> int:
         proof = proof if isinstance(proof, str) and proof.isascii() else ""
@@ -202,16 +206,14 @@ class Reporting:
 
     def _completion(self, job_id: str, epoch: int, result: Any) -> Settlement:
         body = None if result is None else payloads.encode(result, "/result")
-        keep = self._keeps_history(job_id)
-        return Settlement(job_id, epoch, Verb.COMPLETE, result=body, keep=keep)
+        return Settlement(job_id, epoch, Verb.COMPLETE, result=body, **self._keeping(job_id))
 
-    def _keeps_history(self, job_id: str) -> bool:
-        """Whether the job is kept when it ends. It is looked up only where that may make a
-        difference."""
+    def _keeping(self, job_id: str) -> dict[str, Any]:
+        """`keeping` of the job's queue. It is looked up only where that may make a difference."""
         if self.policies.all_keep_history:
-            return True
+            return {}
         found = self.store.get(job_id)
-        return found is None or self.policies(found.queue).keeps_history
+        return {} if found is None else keeping(self.policies(found.queue))
 
     def _known(self, job_id: str) -> Job:
         found = self.store.get(plain_id(job_id))
@@ -287,7 +289,7 @@ def failure_verdict(
 
 
 def failure(
-    job_id: str, epoch: int, verdict: Verdict, error: str, *, cancel_seen: bool, keep: bool = True
+    job_id: str, epoch: int, verdict: Verdict, error: str, *, cancel_seen: bool
 ) -> Settlement:
     """The settlement that applies a verdict."""
     return Settlement(
@@ -299,8 +301,13 @@ def failure(
         code=verdict.code,
         detail=verdict.detail,
         cancel_seen=cancel_seen,
-        keep=keep,
     )
+
+
+def keeping(queue: Queue) -> dict[str, Any]:
+    """The fields of a settlement that say whether the job is kept when it ends, and for how long a
+    repetition is recognised if it is not."""
+    return {"keep": queue.keeps_history, "lease_seconds": queue.lease_seconds}
 
 
 def dropped(settlement: Settlement) -> Settlement:

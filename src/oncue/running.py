@@ -10,9 +10,9 @@ from typing import Any
 
 from oncue.batch import Batch
 from oncue.core.errors import ClaimLost, NonRetryable
+from oncue.core.text import exception_text
 from oncue.handled import HandledJob
 from oncue.handlers import Handler
-from oncue.intake import legible
 from oncue.ports.clock import Clock
 from oncue.settling import Settling, bodies, body
 from oncue.workplace import Ending, Workplace
@@ -123,7 +123,7 @@ class Running:
         if isinstance(error, ClaimLost) and job.cancel_requested:
             text = "The handler stopped because a cancel was requested."
         else:
-            text = legible(f"{type(error).__name__}: {error}")
+            text = exception_text(error)
         retryable = not isinstance(error, (NonRetryable, *batch.handler.fatal))
         # The text of an exception may quote the payload, so only its kind and place are logged.
         place = "".join(traceback.format_tb(error.__traceback__)[-3:])

@@ -27,6 +27,7 @@ from oncue.ports.clock import Clock
 from oncue.ports.jobs import Amendment, Change, Clash
 from oncue.ports.queues import QueueStats
 from oncue.ports.store import Store
+from oncue.queues import Queues
 from oncue.reclaiming import Reclaiming
 from oncue.reporting import Reporting, plain_id, unknown
 from oncue.rules import Rules
@@ -55,11 +56,9 @@ class Tally:
     """In order, as long as there are no more than 10,000."""
 
 
-class Scheduler(Reporting, BulkChanges, Rules, Schedules, Reclaiming):
-    """Schedules work in a store, and does it or hands it over.
-
-    `store` is a URL (`sqlite:///jobs.db`, `sqlite:////var/lib/jobs.db`, `memory:`) or a store.
-    """
+class Scheduler(Reporting, BulkChanges, Rules, Schedules, Queues, Reclaiming):
+    """Schedules work in a store, and does it or hands it over. `store` is a URL
+    (`sqlite:///jobs.db`, `sqlite:////var/lib/jobs.db`, `memory:`) or a store."""
 
     def __init__(
         self, store: str | Store = "sqlite:///oncue.db", *, clock: Clock | None = None
@@ -246,12 +245,15 @@ class Scheduler(Reporting, BulkChanges, Rules, Schedules, Reclaiming):
         return self._changed("cancel", job_id, [change])
 
     def run(self, job_id: str) -> Job:
-        """Make a scheduled job due now. One that is due already keeps its place in the line."""
+        """Make a scheduled job due now. One that is due already keeps its place in the line, and
+        one that is put off gets it back."""
         now = self.clock.now()
         job = self._known(job_id)
-        if job.state is State.SCHEDULED and moment.from_datetime(job.due_at) <= now:
+        due_at = moment.from_datetime(job.due_at)
+        if job.state is State.SCHEDULED and due_at <= now and job.not_before is None:
             return job
-        return self._changed("run", job_id, self.store.amend([job_id], Amendment(now), now))
+        amendment = Amendment(min(due_at, now))
+        return self._changed("run", job_id, self.store.amend([job_id], amendment, now))
 
     def retry(self, job_id: str) -> Job:
         """Make a failed or cancelled job due again, now, with its attempts anew."""
@@ -285,8 +287,8 @@ class Scheduler(Reporting, BulkChanges, Rules, Schedules, Reclaiming):
 
     def set_queue(self, name: str, **settings: Any) -> Queue:
         """Replace all settings of a queue: `sink`, `completion`, `max_attempts`, `retry`,
-        `lease_seconds`, `timeout_seconds`, `rate_per_second`, `concurrency`, `retention_seconds`.
-        What is not given is default."""
+        `lease_seconds`, `timeout_seconds`, `rate_per_second`, `concurrency`, `retention_seconds`,
+        `poison_after`. What is not given is default."""
         queue = intake.queue(name, settings)
         if queue.sink is not None:
             open_sink(queue.sink, self.clock).close()
@@ -376,10 +378,8 @@ def answer(new: NewJob, clash: Clash | None) -> Job:
     """The job that a request to create one leads to."""
     if clash is None:
         return intake.as_stored(new)
-    if clash.kind == "id taken":
-        raise IdTaken(_clash_text(clash))
-    if clash.kind == "key taken":
-        raise KeyTaken(_clash_text(clash))
+    if clash.kind in ("id taken", "key taken"):
+        raise (IdTaken if clash.kind == "id taken" else KeyTaken)(_clash_text(clash))
     return clash.job
 
 

@@ -223,6 +223,13 @@ class Telemetry:
             else:
                 self._circuits[queue] = is_open
 
+    def forget(self, queue: str) -> None:
+        """Drop what was counted of a queue: it was deleted."""
+        with self._lock:
+            self._queues.pop(queue, None)
+            self._windows.pop(queue, None)
+            self._circuits.pop(queue, None)
+
     def created(self, count: int) -> None:
         with self._lock:
             self._created += count

@@ -25,6 +25,7 @@ from queue import SimpleQueue
 from oncue.batch import Batch
 from oncue.core.errors import AccessDenied, InvalidInput, OncueError
 from oncue.core.moment import LATEST, Moment
+from oncue.core.text import legible
 from oncue.engine.alarm import Alarm
 from oncue.handled import HandledJob
 from oncue.heartbeats import Heartbeats
@@ -56,7 +57,7 @@ class Worker:
             )
         if concurrency < 1:
             raise InvalidInput("must be at least 1.", "/concurrency")
-        self.name = name or f"{socket.gethostname()}:{os.getpid()}:{secrets.token_hex(3)}"
+        self.name = legible(name or f"{socket.gethostname()}:{os.getpid()}:{secrets.token_hex(3)}")
         self._handlers = cue.handlers
         self._place = cue.workplace(self.name)
         self._clock = cue.clock
@@ -85,7 +86,7 @@ class Worker:
         """Work until `stop`, SIGTERM or Ctrl-C; or until nothing is left to do. Raises
         `AccessDenied` if the server refuses access for good."""
         self._until_empty = until_empty
-        unwatch = self._place.watch(self._woken)
+        unwatch = self._place.watch(self._woken, self._next_at.keys)
         self._heartbeats.start()
         threads = [
             threading.Thread(target=self._serve, name=f"oncue-worker-{n + 1}", daemon=True)

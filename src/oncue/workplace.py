@@ -20,8 +20,8 @@ from oncue.engine.policies import Policies
 from oncue.handlers import Handlers
 from oncue.ports.claims import Refused, Settlement, Touch, Touched
 from oncue.ports.clock import Clock
-from oncue.ports.store import Listener, Store
-from oncue.reporting import dropped, failure, failure_verdict
+from oncue.ports.store import Awaited, Listener, Store
+from oncue.reporting import dropped, failure, failure_verdict, keeping
 from oncue.telemetry import Telemetry
 
 AWAY = (StoreUnavailable, ServerUnavailable)
@@ -54,7 +54,7 @@ class Workplace(Protocol):
         """When there may be something to claim next; None: it will be told of."""
         ...
 
-    def watch(self, listener: Listener) -> Callable[[], None]:
+    def watch(self, listener: Listener, queues: Awaited | None = None) -> Callable[[], None]:
         """Be told of new work, as by a store. The answer stops it, and hands back whatever was
         claimed and never asked for."""
         ...
@@ -146,7 +146,7 @@ class LocalWorkplace:
     def claim(self, queue: str, limit: int, now: Moment) -> Handful | None:
         policy = self._policies(queue)
         began = self._clock.monotonic()
-        claims = self._store.claim([policy], self._worker, limit, now, reclaimed_limit=1)
+        claims = self._store.claim([policy], self._worker, limit, now)
         if not claims:
             return None
         self._telemetry.claimed(claims, self._clock.now())
@@ -202,8 +202,7 @@ class LocalWorkplace:
         return answer
 
     def completed(self, claim: Claimed, queue: Queue, result: bytes | None) -> Settlement:
-        keep = queue.keeps_history
-        return Settlement(claim.id, claim.epoch, Verb.COMPLETE, result, keep=keep)
+        return Settlement(claim.id, claim.epoch, Verb.COMPLETE, result, **keeping(queue))
 
     def failed(
         self, claim: Claimed, queue: Queue, error: str, *, retryable: bool, cancel_seen: bool
@@ -216,11 +215,11 @@ class LocalWorkplace:
             retryable=retryable,
             spread=self._spread(),
         )
-        keep = queue.keeps_history
-        return failure(claim.id, claim.epoch, verdict, error, cancel_seen=cancel_seen, keep=keep)
+        ending = failure(claim.id, claim.epoch, verdict, error, cancel_seen=cancel_seen)
+        return ending._replace(**keeping(queue))
 
     def released(self, claim: Claimed, queue: Queue) -> Settlement:
-        return Settlement(claim.id, claim.epoch, Verb.RELEASE, keep=queue.keeps_history)
+        return Settlement(claim.id, claim.epoch, Verb.RELEASE, **keeping(queue))
 
     def settle(self, endings: Sequence[Settlement], *, brief: bool = False) -> None:
         if not endings:

@@ -82,7 +82,7 @@ def test_set_takes_every_setting(place: Path) -> None:
     options = ["--sink", "log:", "--completion", "worker", "--max-attempts", "7"]
     options += ["--retry-initial", "5s", "--retry-factor", "3", "--retry-max", "10m"]
     options += ["--lease", "30", "--timeout", "1h", "--retention", "PT1H"]
-    options += ["--rate", "2.5", "--concurrency", "4"]
+    options += ["--rate", "2.5", "--concurrency", "4", "--poison-after", "0"]
     changed = run("queues", "set", "new", *options, "--json", cwd=place).json
     assert changed["retry"] == {"initial_seconds": 5, "factor": 3, "max_seconds": 600}
     assert changed["changed"]["sink"] == {"from": None, "to": "log:"}
@@ -90,6 +90,9 @@ def test_set_takes_every_setting(place: Path) -> None:
     assert (queue["sink"], queue["completion"], queue["max_attempts"]) == ("log:", "worker", 7)
     assert (queue["lease_seconds"], queue["retention_seconds"]) == (30, 3600)
     assert (queue["rate_per_second"], queue["concurrency"]) == (2.5, 4)
+    assert queue["poison_after"] == 0
+    shown = run("queues", "show", "new", cwd=place).out
+    assert "poison after  never" in shown
 
 
 def test_limits_are_shown_where_settings_are(place: Path) -> None:
@@ -122,6 +125,7 @@ def test_a_dry_run_changes_nothing(place: Path) -> None:
         (["--retry-factor", "0.5"], "--retry-factor: must be a finite number, at least 1"),
         (["--lease", "0"], "--lease: must be a finite number"),
         (["--rate", "0"], "--rate: must be a number above 0, at most 1,000,000"),
+        (["--poison-after", "101"], "--poison-after: must be a whole number from 0 to 100; 0 for"),
         (["--concurrency", "0"], "--concurrency: must be a whole number from 1 to 100,000"),
         (["--lease", "none"], "--lease: 'none' is not a length of time"),
     ],
@@ -171,3 +175,28 @@ def test_no_queues_yet(tmp_path: Path) -> None:
     ended = run("queues", "list", cwd=tmp_path)
     assert (ended.code, ended.out) == (0, "")
     assert "There are no queues yet" in ended.err
+
+
+def test_deleting_a_queue_asks_first(place: Path) -> None:
+    arguments = ("queues", "delete", "audit")
+    kept = see(*arguments, cwd=place, keys="n\n")
+    assert (kept.code, "Nothing was changed." in kept.out) == (1, True)
+    ended = run(*arguments, cwd=place)
+    assert ended.code == 2
+    assert "add --yes" in ended.err
+    assert see(*arguments, cwd=place, keys="y\n").code == 0
+    with scheduler(place) as cue:
+        assert [queue.name for queue in cue.queues()] == ["mail", "video"]
+
+
+def test_a_queue_is_deleted_without_being_asked_unless_it_is_in_use(place: Path) -> None:
+    refused = run("queues", "delete", "mail", "--yes", cwd=place)
+    assert (refused.code, "unfinished jobs" in refused.err) == (4, True)
+    with scheduler(place) as cue:
+        cue.cancel_all(queue="mail")
+    ended = run("queues", "delete", "mail", "--yes", cwd=place)
+    assert ended.out == "Deleted queue mail with 2 finished jobs.\n"
+    unknown = run("queues", "delete", "mial", "--yes", "--json", cwd=place)
+    assert (unknown.code, "there is no queue" in unknown.err) == (3, True)
+    told = run("queues", "delete", "audit", "--yes", "--json", cwd=place)
+    assert told.json == {"name": "audit", "deleted": True}

@@ -174,7 +174,7 @@ def test_what_happened_to_a_job_is_shown_and_explained_alike(places: Places) -> 
     shown = places.at_server("jobs", "show", "running").out
     assert "mailer-1" in shown
     assert "half-way" in shown
-    assert "(and 1 before a retry)" in places.at_server("jobs", "show", "retried").out
+    assert "(and 1 that do not count)" in places.at_server("jobs", "show", "retried").out
 
 
 def test_jobs_are_changed_alike(places: Places) -> None:
@@ -230,7 +230,15 @@ def test_many_jobs_are_changed_alike(places: Places) -> None:
 def test_queues_are_seen_and_changed_alike(places: Places) -> None:
     places.prepare(history)
     for arguments in (
-        ("set", "video", "--max-attempts=5", "--lease=30s", "--rate=2.5", "--concurrency=4"),
+        (
+            "set",
+            "video",
+            "--max-attempts=5",
+            "--lease=30s",
+            "--rate=2.5",
+            "--concurrency=4",
+            "--poison-after=9",
+        ),
         ("set", "video", "--sink=log:", "--retention=none", "--json"),
         ("set", "video", "--sink=log:", "--retention=none"),
         ("set", "video", "--max-attempts=0"),

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from oncue.core.bulk import BulkChange, BulkVerb
-from oncue.core.job import JobFilter, Position
+from oncue.core.job import JobFilter
 from oncue.ports.bulk import BulkDone
 
 from .desk import Desk
@@ -29,14 +29,14 @@ class Bulk:
     def found(self, limit: int = 100) -> list[str]:
         """All ids, page by page."""
         every: list[str] = []
-        after: Position | None = None
+        after: str | None = None
         while True:
             page = self.desk.store.find_all(self.change, self.wanted, after, limit)
             assert len(page.ids) <= limit
             every += page.ids
             if page.next is None:
                 return every
-            assert after is None or page.next > after, "a position must move on"
+            assert page.next != after, "a cursor must move on"
             after = page.next
 
     def apply(self, job_ids: list[str]) -> BulkDone:
@@ -45,7 +45,7 @@ class Bulk:
     def carry_out(self, limit: int = 100) -> BulkDone:
         """Page by page, each changed before the next is looked for."""
         changed = key_taken = 0
-        after: Position | None = None
+        after: str | None = None
         while True:
             page = self.desk.store.find_all(self.change, self.wanted, after, limit)
             done = self.apply(page.ids)

@@ -23,9 +23,10 @@ from oncue.core.job import (
 from oncue.core.lifecycle import State, Verb
 from oncue.core.moment import Moment, from_datetime, maybe_datetime, to_datetime
 from oncue.core.queue import Queue
-from oncue.core.retry import Verdict
+from oncue.core.retry import Verdict, after_lapse
 from oncue.ports.claims import RangeClaim, Refused, Settlement, Touch, Touched
 from oncue.ports.jobs import Amendment, Change
+from oncue.ports.sink import Refusal
 from oncue.ports.store import Store
 
 T = TypeVar("T")
@@ -150,9 +151,18 @@ class Desk:
         return lapse
 
     def reclaim(
-        self, lapse: Lapse, verb: Verb = Verb.RECLAIM, *, keep: bool = True
+        self, lapse: Lapse, verb: Verb = Verb.RECLAIM, *, keep: bool = True, **counted: Any
     ) -> Refused | None:
-        return self.store.reclaim([(lapse, verdict(verb, self.now), keep)], self.now).get(0)
+        told = verdict(verb, self.now)._replace(**counted)
+        return self.store.reclaim([(lapse, told, keep)], self.now).get(0)
+
+    def judge(self, queue: Queue = Q) -> None:
+        """Do to every claim that has lapsed what the reclaimer does."""
+        verdicts = [
+            (lapse, after_lapse(lapse, queue, self.now), True)
+            for lapse in self.store.lapses(self.now, 1000)
+        ]
+        assert self.store.reclaim(verdicts, self.now) == {}
 
     def claim_range(
         self,
@@ -171,11 +181,15 @@ class Desk:
         claim: RangeClaim,
         delivered: list[str] | None = None,
         refused: dict[str, str] | None = None,
+        busy: dict[str, str] | None = None,
     ) -> bool:
-        """Settle a range; all of it was delivered unless told otherwise."""
+        """Settle a range; all of it was delivered unless told otherwise: refused for good, or
+        `busy`, refused for now."""
+        refusals = {job_id: Refusal(why, True) for job_id, why in (refused or {}).items()}
+        refusals |= {job_id: Refusal(why, False) for job_id, why in (busy or {}).items()}
         if delivered is None:
-            delivered = [job.id for job in claim.jobs if job.id not in (refused or {})]
-        return self.store.settle_range(claim, delivered, refused or {}, self.now)
+            delivered = [job.id for job in claim.jobs if job.id not in refusals]
+        return self.store.settle_range(claim, delivered, refusals, self.now)
 
     def amend(self, job_id: str, amendment: Amendment) -> Change:
         (change,) = self.store.amend([job_id], amendment, self.now)

@@ -120,7 +120,8 @@ def test_reclaimed_work_goes_first_and_alone(desk: Desk) -> None:
     for lapse in desk.store.lapses(desk.now, 10):
         assert desk.reclaim(lapse) is None
     waiting = desk.add("a", priority=9)
-    assert desk.claimed_ids() == [lost[1].id, lost[0].id]
+    assert desk.claimed_ids() == [lost[1].id]
+    assert desk.claimed_ids() == [lost[0].id]
     assert desk.claimed_ids() == [waiting]
 
 
@@ -129,16 +130,45 @@ def test_reclaimed_work_is_not_taken_in_bulk(desk: Desk) -> None:
     desk.clock.advance(LEASE)
     for lapse in desk.store.lapses(desk.now, 10):
         desk.reclaim(lapse)
-    elsewhere = [desk.add(queue="other"), desk.add(queue="other")]
     waiting = desk.add("a")
-    assert desk.claimed_ids(Q, OTHER, limit=3, reclaimed_limit=1) == [lost[0].id, *elsewhere]
-    assert desk.claimed_ids(reclaimed_limit=2) == [lost[1].id, lost[2].id]
-    assert desk.claimed_ids(reclaimed_limit=1) == [waiting]
+    assert desk.claimed_ids() == [lost[0].id]
+    assert desk.claimed_ids(reclaimed_limit=5) == [lost[1].id, lost[2].id]
+    assert desk.claimed_ids(reclaimed_limit=5) == [waiting]
+
+
+def test_a_claim_over_several_queues_mixes_reclaimed_work_with_nothing(desk: Desk) -> None:
+    lost = desk.take()
+    desk.reclaim(desk.lapse())
+    elsewhere = [desk.add(queue="other"), desk.add(queue="other")]
+    assert desk.claimed_ids(OTHER, Q) == [lost.id]
+    assert desk.claimed_ids(OTHER, Q) == elsewhere
+
+
+def test_reclaimed_work_that_cannot_be_taken_hinders_nobody(desk: Desk) -> None:
+    desk.take()
+    desk.reclaim(desk.lapse())
+    desk.store.set_paused("q", True)
+    elsewhere = [desk.add(queue="other"), desk.add(queue="other")]
+    assert desk.claimed_ids(Q, OTHER) == elsewhere
+
+
+def test_reclaimed_work_inside_an_open_range_hinders_nobody(desk: Desk) -> None:
+    desk.take(queue=DELIVERY)
+    desk.reclaim(desk.lapse())
+    desk.claim_range(DELIVERY)
+    others = desk.add_many(2, queue="d")
+    assert desk.claimed_ids(DELIVERY) == others
+
+
+def test_a_queue_that_is_named_twice_is_gone_through_once(desk: Desk) -> None:
+    added = desk.add_many(2)
+    assert desk.claimed_ids(Q, Q) == added
+    assert [desk.job(job_id).attempt for job_id in added] == [1, 1]
 
 
 def test_the_limit_of_reclaimed_work_does_not_bind_other_work(desk: Desk) -> None:
     added = desk.add_many(5)
-    assert desk.claimed_ids(limit=4, reclaimed_limit=1) == added[:4]
+    assert desk.claimed_ids(limit=4) == added[:4]
 
 
 def test_reclaimed_work_stays_ahead_when_released_but_not_when_retried(desk: Desk) -> None:
@@ -146,7 +176,7 @@ def test_reclaimed_work_stays_ahead_when_released_but_not_when_retried(desk: Des
     desk.clock.advance(LEASE)
     for lapse in desk.store.lapses(desk.now, 10):
         desk.reclaim(lapse)
-    first, second = desk.claim()
+    first, second = desk.claim(reclaimed_limit=2)
     desk.release(first)
     desk.retry(second)
     waiting = desk.add("a", due_in=-100)

@@ -9,7 +9,7 @@ import pytest
 
 from oncue.core.job import Claimed
 from oncue.core.lifecycle import State, Verb
-from oncue.ports.claims import Refused, Touched
+from oncue.ports.claims import Refused
 
 from .desk import Desk, at
 
@@ -42,7 +42,8 @@ LOST: dict[str, tuple[Write, str]] = {
     "released": (lambda desk, claimed: desk.release(claimed), "released"),
     "dropped": (lambda desk, claimed: desk.drop(claimed), "cancelled"),
 }
-REPETITIONS = {("released", "release"), ("dropped", "drop")}
+# A drop without an error is what becomes of a release once a cancel was requested.
+REPETITIONS = {(end, write) for end in ("released", "dropped") for write in ("release", "drop")}
 
 
 @pytest.mark.parametrize("write", WRITES)
@@ -100,20 +101,6 @@ def test_what_a_dispatcher_writes_too_late_is_refused_without_a_trace(desk: Desk
         assert isinstance(refused, Refused)
         assert (refused.reason, refused.state) == ("reclaimed", State.SCHEDULED)
     assert desk.codes(claimed.id) == ["timeout_dispatched"]
-
-
-def test_a_hand_over_leaves_the_lease_of_a_worker_that_was_quicker(desk: Desk) -> None:
-    claimed = desk.take()
-    desk.touch(claimed, lease_seconds=9)
-    assert hand_over(desk, claimed) is None
-    assert desk.job(claimed.id).lease_until == at(desk.now + 9_000)
-
-
-def test_a_dispatcher_holds_its_claims_without_starting_them(desk: Desk) -> None:
-    claimed = desk.take()
-    assert isinstance(desk.touch(claimed, lease_seconds=9, start=False), Touched)
-    job = desk.job(claimed.id)
-    assert (job.state, job.lease_until) == (State.DISPATCHED, at(desk.now + 9_000))
 
 
 def test_every_kind_of_write_is_recorded_and_each_of_them_once(desk: Desk) -> None:
@@ -201,7 +188,8 @@ def test_a_cancelled_job_refuses_its_former_worker(desk: Desk) -> None:
 
 
 def test_of_two_writes_that_settle_differently_the_first_wins(desk: Desk) -> None:
-    for first, second in combinations(["complete", "fail", "release", "drop"], 2):
+    pairs = set(combinations(["complete", "fail", "release", "drop"], 2)) - {("release", "drop")}
+    for first, second in sorted(pairs):
         claimed = desk.take()
         assert WRITES[first](desk, claimed) is None
         settled = desk.job(claimed.id)

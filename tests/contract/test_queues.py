@@ -30,6 +30,7 @@ def test_a_queue_comes_back_as_it_was_put(desk: Desk) -> None:
         timeout_seconds=99.5,
         rate_per_second=0.1,
         concurrency=100_000,
+        poison_after=100,
         retention_seconds=None,
     )
     plain = Queue("plain")

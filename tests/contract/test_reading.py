@@ -9,6 +9,7 @@ import pytest
 from oncue.core.job import History, JobFilter
 from oncue.core.lifecycle import State
 from oncue.core.moment import from_datetime
+from oncue.core.queue import Queue
 
 from .desk import DELIVERY, Desk
 
@@ -140,3 +141,24 @@ def test_listing_survives_jobs_that_end_between_the_pages(desk: Desk) -> None:
         found += [job.id for job in page.items]
         after = page.next
     assert found == added[:2] + added[4:]
+
+
+@pytest.mark.parametrize("limit", [1, 3, 7, 100])
+@pytest.mark.parametrize("state", [None, State.SCHEDULED, State.DISPATCHED, State.CANCELLED])
+def test_a_listing_over_many_queues_is_in_order_and_misses_nothing(
+    desk: Desk, limit: int, state: State | None
+) -> None:
+    """Also where jobs of different queues are due at the same moment."""
+    places: dict[str, tuple[int, str]] = {}
+    for number in range(60):
+        due_in = -(number * 7 % 4)
+        queue = "d" if number % 9 == 0 else "e" if number % 9 == 1 else f"q{number % 9}"
+        job_id = desk.add(f"job-{number * 37 % 60:02}", queue=queue, due_in=due_in)
+        places[job_id] = desk.now + due_in * 1000, job_id
+    desk.claim(Queue("q2"), Queue("q3"), limit=9)
+    desk.claim_range(limit=2)
+    desk.claim_range(Queue("e", sink="log:"), "dan", limit=3)
+    for job_id in ("job-04", "job-14", "job-25"):
+        desk.cancel(job_id)
+    wanted = [one for one in places if state in (None, desk.state(one))]
+    assert desk.listed(limit, state=state) == sorted(wanted, key=lambda one: places[one])

@@ -220,14 +220,23 @@ def test_strikes_count_reclaims_since_an_operation_last_succeeded(desk: Desk) ->
             desk.put_operation(claimed, "step", result=b"r")  # nothing new
         lapse = desk.lapse()
         seen.append(lapse.strikes)
-        desk.reclaim(lapse)
+        desk.reclaim(lapse, strike=True)
     assert seen == [0, 1, 0, 1, 2]
+
+
+def test_a_reclaim_that_is_no_strike_leaves_the_strikes_alone(desk: Desk) -> None:
+    job_id = desk.add()
+    for strike in (True, False):
+        desk.retake(job_id)
+        desk.reclaim(desk.lapse(), strike=strike)
+    desk.retake(job_id)
+    assert desk.lapse().strikes == 1
 
 
 def test_releases_and_retries_leave_the_strikes_alone(desk: Desk) -> None:
     job_id = desk.add()
     desk.retake(job_id)
-    desk.reclaim(desk.lapse())
+    desk.reclaim(desk.lapse(), strike=True)
     desk.release(desk.retake(job_id))
     desk.retry(desk.retake(job_id))
     desk.retake(job_id)
@@ -237,12 +246,11 @@ def test_releases_and_retries_leave_the_strikes_alone(desk: Desk) -> None:
 def test_a_job_that_kills_every_worker_comes_to_an_end(desk: Desk) -> None:
     job_id = desk.add(max_attempts=20)
     for _ in range(3):
-        desk.retake(job_id)
-        lapse = desk.lapse()
-        verdict = after_lapse(lapse, Q, desk.now)
-        assert desk.store.reclaim([(lapse, verdict, True)], desk.now) == {}
+        desk.touch(desk.retake(job_id))
+        desk.clock.advance(LEASE)
+        desk.judge()
     assert desk.state(job_id) is State.FAILED
-    assert desk.codes(job_id) == ["timeout_dispatched", "timeout_dispatched", "poison"]
+    assert desk.codes(job_id) == ["timeout_executing", "timeout_executing", "poison"]
     assert desk.claim() == []
 
 

@@ -19,13 +19,14 @@ from hypothesis.stateful import (
 
 from oncue.clock import FakeClock
 from oncue.core.bulk import BulkChange, BulkVerb
-from oncue.core.job import Claimed, Diagnostic, JobFilter, Lapse, NewJob, Operation, Position
+from oncue.core.job import Claimed, Diagnostic, JobFilter, Lapse, NewJob, Operation
 from oncue.core.lifecycle import Verb
 from oncue.core.moment import to_datetime
 from oncue.core.queue import Queue
 from oncue.core.retry import after_lapse
 from oncue.ports.claims import RangeClaim, Refused, Settlement, Touch
 from oncue.ports.jobs import Amendment
+from oncue.ports.sink import Refusal
 from oncue.ports.store import Store
 from oncue.stores.memory import MemoryStore
 
@@ -170,6 +171,7 @@ class Comparison(RuleBasedStateMachine):
             kept = round((queue.retention_seconds or 0) * 1000)
             before = self.now - kept
             self.both(lambda store, *of: store.prune(*of), queue.name, before, self.now, ALL)
+        self.both(lambda store, *of: store.forget(*of), self.now, ALL)
 
     @precondition(lambda self: self.known)
     @rule(
@@ -234,9 +236,9 @@ class Comparison(RuleBasedStateMachine):
     @rule(
         limit=st.integers(1, 3),
         queues=st.sampled_from([(WORK,), (WORK, GONE), (GONE, WORK), (FEW, SLOW), (SLOW, WORK)]),
-        reclaimed_limit=st.sampled_from([None, 1]),
+        reclaimed_limit=st.sampled_from([1, 3]),
     )
-    def claim(self, limit: int, queues: tuple[Queue, ...], reclaimed_limit: int | None) -> None:
+    def claim(self, limit: int, queues: tuple[Queue, ...], reclaimed_limit: int) -> None:
         self.claims += self.both(
             lambda store: store.claim(
                 queues, "ada", limit, self.now, reclaimed_limit=reclaimed_limit
@@ -363,11 +365,15 @@ class Comparison(RuleBasedStateMachine):
         assert answers[0] == answers[1]
 
     @precondition(lambda self: self.fences)
-    @rule(pick=st.sampled_from([0, 0, 0, 1]), delivered=st.integers(0, 3), refused=st.booleans())
-    def settle_range(self, pick: int, delivered: int, refused: bool) -> None:
+    @rule(
+        pick=st.sampled_from([0, 0, 0, 1]),
+        delivered=st.integers(0, 3),
+        refusals=st.lists(st.sampled_from([Refusal("no", True), Refusal("busy", False)])),
+    )
+    def settle_range(self, pick: int, delivered: int, refusals: list[Refusal]) -> None:
         tested, reference, names = self.fences[-1 - pick % len(self.fences)]
         taken = names[:delivered]
-        denied = dict.fromkeys(names[delivered : delivered + 1], "no") if refused else {}
+        denied = dict(zip(names[delivered:], refusals, strict=False))
         assert self.tested.settle_range(
             tested, taken, denied, self.now
         ) == self.reference.settle_range(reference, taken, denied, self.now)
@@ -392,12 +398,12 @@ class Comparison(RuleBasedStateMachine):
 def found_all(store: Store, change: BulkChange, wanted: JobFilter) -> list[str]:
     """All that is found, however short the pages are."""
     ids: list[str] = []
-    after: Position | None = None
+    after: str | None = None
     while True:
         page = store.find_all(change, wanted, after, 2)
         ids += page.ids
         if page.next is None:
-            return ids
+            return sorted(ids)
         after = page.next
 
 

@@ -11,6 +11,7 @@ import pytest
 from oncue import (
     AccessDenied,
     Client,
+    NotFound,
     OncueError,
     Scheduler,
     ServerError,
@@ -232,3 +233,13 @@ def test_a_server_below_a_path_is_found(proxy: Meddler) -> None:
     with Client(f"{proxy.url}/below/oncue/") as client:
         assert client.explain("7").reason == "r"
     assert proxy.seen == [("GET", "/below/oncue/jobs/7/explain")]
+
+
+def test_a_queue_is_deleted_once_when_the_answer_was_lost(client: Client, proxy: Meddler) -> None:
+    client.set_queue("lost-queue")
+    before = len(proxy.seen)
+    proxy.plan.append(LOSE)
+    client.delete_queue("lost-queue")
+    assert proxy.seen[before:] == [("DELETE", "/queues/lost-queue")] * 2
+    with pytest.raises(NotFound):
+        client.delete_queue("lost-queue")

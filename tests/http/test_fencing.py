@@ -173,3 +173,41 @@ def test_reports_need_a_token(server: Server, write: str) -> None:
     job = one_taken(server, f"tokenless-{write}")
     reply = server.post(f"/jobs/{job['id']}/{write}", WRITES[write])
     assert (reply.status, reply.pointer) == (422, "/token")
+
+
+@pytest.mark.parametrize(
+    ("verb", "members", "other"),
+    [
+        ("complete", {}, {"result": 1}),
+        ("complete", {"result": {"sent": True}}, {"result": {"sent": False}}),
+        ("fail", {"error": "no", "retryable": False}, {"error": "yes", "retryable": False}),
+    ],
+)
+def test_a_lost_answer_may_be_asked_for_again_where_nothing_is_kept(
+    server: Server, verb: str, members: dict[str, Any], other: dict[str, Any]
+) -> None:
+    server.put("/queues/nothing-kept", {"retention_seconds": 0})
+    job = one_taken(server, "nothing-kept")
+    first = told(server, job, verb, **members)
+    assert first.status == 200
+    assert server.get(f"/jobs/{job['id']}").status == 404
+    again = told(server, job, verb, **members)
+    assert (again.status, again.json) == (200, first.json)
+    item = {"id": job["id"], "token": job["token"], "outcome": verb, **members}
+    settled = server.post("/settle", {"items": [item]}).json
+    assert settled == {"items": [first.json]}
+    assert told(server, job, verb, **other).status == 404
+    assert told(server, job, "release").status == 404
+    assert told(server, job, "heartbeat").status == 404
+
+
+@pytest.mark.parametrize("retention", [0, 60])
+def test_a_release_that_ended_in_a_cancel_may_be_repeated(server: Server, retention: int) -> None:
+    queue = f"released-{retention}"
+    server.put(f"/queues/{queue}", {"retention_seconds": retention})
+    job = one_taken(server, queue)
+    assert server.delete(f"/jobs/{job['id']}?running=true").status == 202
+    first = told(server, job, "release")
+    assert first.status == 200
+    again = told(server, job, "release")
+    assert (again.status, again.json) == (200, first.json)

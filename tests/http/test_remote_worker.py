@@ -21,6 +21,7 @@ from oncue import (
     ServerUnavailable,
     State,
 )
+from oncue.clock import SystemClock
 from oncue.engine.alarm import Alarm
 from oncue.worker import Worker
 from tests.http.meddler import HOLD, LOSE, Said, meddling
@@ -244,6 +245,35 @@ def test_reclaimed_work_is_taken_one_at_a_time(client: Client) -> None:
         assert len(batches[-1]) == 1 or not set(batches[-1]) & {0, 1, 2}
     assert [n for batch in batches for n in batch] == [0, 1, 2, 3, 4, 5]
     assert {client.job(one).attempt for one in ids} == {2}
+
+
+class SleepyClock(SystemClock):
+    """Between two looks at it, half a minute passes."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._slept = 0.0
+
+    def monotonic(self) -> float:
+        self._slept += 30.0
+        return super().monotonic() + self._slept
+
+
+def test_of_claims_whose_answer_came_late_one_is_begun_and_the_others_go_back(
+    server: Server,
+) -> None:
+    """To renew a lease says that the job has started, which is not true of all of them."""
+    with Client(server.url, clock=SleepyClock()) as client:
+        ids = client.schedule_many(({} for _ in range(3)), queue="r-late").ids
+        handful = client.workplace("w").claim("r-late", 3, client.clock.now())
+        assert handful is not None
+        jobs = [client.job(str(one)) for one in ids]
+        assert [claim.id for claim in handful.claims] == ids[:1]
+        assert [(job.state, job.attempt) for job in jobs] == [
+            (State.EXECUTING, 1),
+            (State.SCHEDULED, 0),
+            (State.SCHEDULED, 0),
+        ]
 
 
 def test_what_was_waited_for_is_begun_before_anything_else_is_claimed(client: Client) -> None:

@@ -25,8 +25,7 @@ from oncue.api.formats import DURATION_PATTERN
 from oncue.api.openapi import document
 from oncue.api.operations import OPERATIONS
 from oncue.core.access import Scope
-from oncue.core.bulk import BulkCursor
-from oncue.core.job import Position
+from oncue.core.bulk import BulkCursor, told_place
 from tests.http.server import Server, running_server
 
 EXAMPLES = 10  # for each operation, beside those that schemathesis derives from each bound
@@ -69,7 +68,7 @@ schemathesis.openapi.format(
 schemathesis.openapi.format("oncue-resource", st.from_regex("/?[a-z]{1,8}(/[a-z]{1,8}){0,3}/?"))
 schemathesis.openapi.format(
     "bulk-cursor",
-    st.integers(0, 10**14).map(lambda due_at: str(BulkCursor(0, Position(due_at, "a")))),
+    st.integers(0, 10**14).map(lambda due_at: str(BulkCursor(0, told_place((due_at, "a"))))),
 )
 
 schema = schemathesis.openapi.from_dict(document(OPERATIONS))
@@ -166,8 +165,9 @@ def hurry(body: dict[str, Any]) -> None:
 
 
 def make_possible(case: Case[Any], claims: Claims) -> None:
-    """What no schema can say: a report needs a claim, an idempotency key stands for one request,
-    and whole numbers are written without a fraction, which is the same number to JSON Schema."""
+    """What no schema can say: a report needs a claim, an idempotency key stands for one request, a
+    cursor belongs to the verb and filter it came from, and whole numbers are written without a
+    fraction, which is the same number to JSON Schema."""
     if isinstance(case.body, dict | list):
         case.body = whole(case.body)
     body: Any = case.body if isinstance(case.body, dict) else {}
@@ -178,6 +178,7 @@ def make_possible(case: Case[Any], claims: Claims) -> None:
     if "Idempotency-Key" in case.headers:
         case.headers["Idempotency-Key"] = f"key-{next(_unique)}"
         body.pop("id", None)
+    body.pop("cursor", None)
     for item in body.get("items", [])[:1]:
         item |= claims.claim()
     if "{requestId}" in case.path:

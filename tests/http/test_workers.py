@@ -79,6 +79,25 @@ def test_reclaimed_work_goes_first(server: Server) -> None:
     assert second["priority"] == 9
 
 
+def test_reclaimed_work_is_handed_out_one_job_at_a_time(server: Server) -> None:
+    ids = {created(server, "one-by-one") for _ in range(3)}
+    lost = taken(server, "one-by-one", limit=3, lease_seconds=0.05)
+    assert {job["id"] for job in lost} == ids
+    until(lambda: all(state(server, one) == "scheduled" for one in ids))
+    waiting = {created(server, "one-by-one"), created(server, "one-by-one-too")}
+    both = {"queues": ["one-by-one-too", "one-by-one"], "limit": 10}
+    by_one = [server.post("/claim", both).json["items"] for _ in range(2)]
+    by_one.append(taken(server, "one-by-one", limit=10))
+    assert [len(items) for items in by_one] == [1, 1, 1]
+    assert {job["id"] for [job] in by_one} == ids
+    # They were only fetched together: the number goes on, and no attempt is used.
+    jobs = [server.get(f"/jobs/{one}").json for one in ids]
+    assert {(job["attempt"], job["attempt_base"]) for job in jobs} == {(2, 1)}
+    progress = [server.get(f"/agenda-progress/{one}").json for one in ids]
+    assert {one["attemptsCompleted"] for one in progress} == {0}
+    assert {job["id"] for job in server.post("/claim", both).json["items"]} == waiting
+
+
 def test_several_queues_take_turns(server: Server) -> None:
     for queue in ("turn-a", "turn-b"):
         for _ in range(3):

@@ -2,7 +2,8 @@
 
 It writes down every job that it begins, then does what the payload says:
     hold FILE   go on only when that file exists
-    die         kill this process
+    die         kill this process, before a sign of life was sent
+    report-die  the same, but after one
     stop        stop this process, as if somebody else had
 """
 
@@ -33,7 +34,9 @@ def main(url: str, log: str, name: str) -> None:
             case ["hold", file]:
                 while not Path(file).exists():
                     Event().wait(0.01)
-            case ["die"]:
+            case ["die" | "report-die" as how]:
+                if how == "report-die":
+                    job.progress(1)
                 os.kill(os.getpid(), signal.SIGKILL)
             case ["stop"] if job.attempt == 1:
                 os.kill(os.getpid(), signal.SIGSTOP)

@@ -103,14 +103,14 @@ def test_a_job_that_kills_every_worker_fails_and_takes_nobody_with_it(
     assert max(cue.job(one).attempt for one in others) <= 2
 
 
-def test_a_job_without_limit_is_poison_at_the_third_death(crew: Crew, cue: Scheduler) -> None:
-    poison = cue.schedule("die", queue="work", max_attempts=20)
+def test_a_job_that_started_is_poison_at_the_third_death(crew: Crew, cue: Scheduler) -> None:
+    poison = cue.schedule("report-die", queue="work", max_attempts=20)
     for n in range(3):
         assert crew.worker(f"worker {n}").wait() == -signal.SIGKILL
     crew.worker("survivor")
     wait_for_state(cue, poison.id, State.FAILED)
     codes = [one.code for one in cue.history(poison.id).diagnostics]
-    assert codes == ["timeout_dispatched", "timeout_dispatched", "poison"]
+    assert codes == ["timeout_executing", "timeout_executing", "poison"]
 
 
 def test_sigterm_lets_the_running_job_finish_and_gives_the_others_back(

@@ -12,7 +12,7 @@ from oncue.core.errors import SinkDown, StoreUnavailable
 from oncue.core.job import Delivery
 from oncue.core.moment import Moment
 from oncue.ports.sink import Refusal, Sink
-from oncue.ports.store import Listener, Store
+from oncue.ports.store import Awaited, Listener, Store
 from tests.proof.plan import Fault, Plan
 from tests.proof.wrapped import Call, WrappedStore, followed
 
@@ -75,12 +75,12 @@ class FaultyStore(WrappedStore):
         refused.set_exception(_trouble("submit", fault))
         return refused
 
-    def watch(self, listener: Listener) -> Callable[[], None]:
+    def watch(self, listener: Listener, queues: Awaited | None = None) -> Callable[[], None]:
         def tell(queue: str | None, due_at: Moment) -> None:
             if self._plan.draw("watch", {Fault.FAIL}) is None:
                 listener(queue, due_at)
 
-        return self.store.watch(tell)
+        return self.store.watch(tell, queues)
 
     def _submitted_call(self, call: Callable[[], T]) -> T:
         self._thread.submitted = True

@@ -11,6 +11,7 @@ from oncue.core.moment import Moment
 from oncue.core.queue import Queue
 from oncue.ports.claims import RangeClaim, Refused, Settlement
 from oncue.ports.jobs import Change
+from oncue.ports.sink import Refusal
 from oncue.stores.memory import MemoryStore
 from tests.proof.checker import Card
 from tests.proof.plan import Fault, Plan
@@ -43,7 +44,7 @@ class Careless(MemoryStore):
         self,
         claim: RangeClaim,
         delivered: Sequence[str],
-        refused: Mapping[str, str],
+        refused: Mapping[str, Refusal],
         now: Moment,
     ) -> bool:
         return super().settle_range(claim, [job.id for job in claim.jobs], refused, now)
@@ -75,7 +76,7 @@ class Restarting(MemoryStore):
         now: Moment,
         *,
         lease_seconds: float | None = None,
-        reclaimed_limit: int | None = None,
+        reclaimed_limit: int = 1,
     ) -> list[Claimed]:
         claims = super().claim(
             queues,

@@ -12,7 +12,7 @@ from functools import partial, wraps
 from typing import Any, NamedTuple, ParamSpec, TypeVar
 
 from oncue.ports.clock import Clock
-from oncue.ports.store import Listener, Store
+from oncue.ports.store import Awaited, Listener, Store
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -54,6 +54,8 @@ class WrappedStore:
         self.live_count = self._around(store.live_count)
         self.reclaim = self._around(store.reclaim)
         self.expire = self._around(store.expire)
+        self.leases = self._around(store.leases)
+        self.judge_leases = self._around(store.judge_leases)
         self.next_lapse = self._around(store.next_lapse)
         self.next_due = self._around(store.next_due)
         self.claim_range = self._around(store.claim_range)
@@ -65,7 +67,10 @@ class WrappedStore:
         self.set_paused = self._around(store.set_paused)
         self.stats = self._around(store.stats)
         self.due_counts = self._around(store.due_counts)
+        self.oldest_finished = self._around(store.oldest_finished)
         self.prune = self._around(store.prune)
+        self.forget = self._around(store.forget)
+        self.delete_queue = self._around(store.delete_queue)
         # rules and events
         self.put_rule = self._around(store.put_rule)
         self.rule = self._around(store.rule)
@@ -101,8 +106,8 @@ class WrappedStore:
     def submit(self, call: Callable[[], T]) -> Future[T]:
         return self.store.submit(call)
 
-    def watch(self, listener: Listener) -> Callable[[], None]:
-        return self.store.watch(listener)
+    def watch(self, listener: Listener, queues: Awaited | None = None) -> Callable[[], None]:
+        return self.store.watch(listener, queues)
 
     @property
     def clock(self) -> Clock:

@@ -32,7 +32,7 @@ def house(clock: FakeClock) -> Desk:
     """A store with one job of every kind."""
     desk = Desk(MemoryStore(clock), clock)
     lived_in(desk)
-    mail = Queue("mail", "log:", max_attempts=7, rate_per_second=2.5, concurrency=4)
+    mail = Queue("mail", "log:", max_attempts=7, rate_per_second=2.5, concurrency=4, poison_after=9)
     desk.store.put_queue(replace(mail, retention_seconds=None))
     desk.store.set_paused("mail", True)
     return desk
@@ -212,7 +212,7 @@ def test_a_dry_run_counts_and_stores_nothing(house: Desk, clock: FakeClock) -> N
 def test_one_queue_can_be_dumped_alone(house: Desk, clock: FakeClock) -> None:
     store = MemoryStore(clock)
     restored(dumped(house, "d"), store)
-    assert {d.job.id for d in all_of(store)} == {"covered"}
+    assert {d.job.id for d in all_of(store)} == {"covered", "put-off"}
     assert [queue.name for queue in store.queues()] == ["d"]
 
 

@@ -2,6 +2,9 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Mapping, Sequence
+from contextlib import closing
+from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
@@ -14,10 +17,14 @@ from oncue.core.queue import Queue
 from oncue.core.token import epoch_of
 from oncue.engine.dispatcher import FIRST_LIMIT, Dispatcher
 from oncue.engine.keeper import Keeper
+from oncue.engine.policies import Policies
+from oncue.engine.reclaimer import Reclaimer
 from oncue.ports.claims import RangeClaim, Touch
 from oncue.ports.sink import Refusal
+from oncue.ports.store import Store
 from oncue.sinks.memory import MemorySink
 from oncue.stores.memory import MemoryStore
+from oncue.stores.sqlite import SqliteStore
 
 PASSING = Refusal("busy", permanent=False)
 PERMANENT = Refusal("gone", permanent=True)
@@ -26,9 +33,9 @@ PERMANENT = Refusal("gone", permanent=True)
 class Bench:
     """One dispatcher over a memory store and a memory sink, driven by hand."""
 
-    def __init__(self, completion: str = "delivery", store: MemoryStore | None = None) -> None:
+    def __init__(self, completion: str = "delivery", store: Store | None = None) -> None:
         self.clock = FakeClock(1_000_000)
-        self.store = store or MemoryStore(self.clock)
+        self.store: Store = store or MemoryStore(self.clock)
         self.sink = MemorySink()
         self.keeper = Keeper(self.clock)
         self.queue = Queue("mail", sink="memory:mail", completion=completion)
@@ -201,17 +208,73 @@ def test_of_a_partly_refused_batch_only_the_rest_is_delivered_again(bench: Bench
     assert bench.taken == ["a", "c"]
     assert bench.job("b").attempt == 0
     bench.sink.accept("b")
+    bench.clock.advance(1)
     bench.dispatcher.step()
     assert bench.taken == ["a", "c", "b"]
 
 
-def test_a_batch_that_is_only_refused_for_now_backs_off(bench: Bench) -> None:
-    bench.add("a", "b")
-    bench.sink.refuse("a", PASSING)
-    bench.sink.refuse("b", PASSING)
+@pytest.mark.parametrize("completion", ["delivery", "worker"])
+def test_a_job_refused_for_now_waits_longer_each_time_and_the_others_go_on(
+    completion: str,
+) -> None:
+    bench = Bench(completion)
+    bench.add("stuck", "good")
+    bench.sink.refuse("stuck", PASSING)
+    delays = []
+    for refusals in range(1, 10):
+        assert bench.dispatcher.step() == 0.0
+        stuck = bench.job("stuck")
+        assert (stuck.state, stuck.attempt, stuck.error) == (State.SCHEDULED, 0, "busy")
+        assert stuck.refusals == refusals
+        rest = bench.dispatcher.step()
+        assert rest is not None
+        delays.append(rest)
+        bench.add(f"good-{refusals}")
+        bench.dispatcher.step()
+        assert bench.taken[-1] == f"good-{refusals}"
+        bench.clock.advance(rest)
+    policy = bench.queue.retry
+    assert all(2**n * 0.375 <= delay <= 2**n for n, delay in enumerate(delays[:7]))
+    assert all(policy.max_seconds * 0.375 <= delay <= policy.max_seconds for delay in delays[7:])
+    bench.sink.accept("stuck")
+    bench.dispatcher.step()
+    assert bench.taken[-1] == "stuck"
+    assert bench.job("stuck").attempt == 1
+
+
+@pytest.mark.parametrize("completion", ["delivery", "worker"])
+def test_a_batch_refused_as_a_whole_for_now_is_no_trouble_of_the_sink(completion: str) -> None:
+    bench = Bench(completion)
+    ids = [f"tenant-{number:03}" for number in range(FIRST_LIMIT)]
+    bench.add(*ids)
+    bench.add("good", after=0.001)
+    bench.clock.advance(0.001)
+    for job_id in ids:
+        bench.sink.refuse(job_id, PASSING)
+    assert bench.dispatcher.step() == 0.0
+    assert bench.dispatcher.step() == 0.0
+    assert bench.taken == ["good"]
+
+
+def test_a_sink_that_is_down_puts_no_job_off(bench: Bench) -> None:
+    bench.add("a")
+    bench.sink.fail_next(SinkDown("unreachable"))
     assert bench.dispatcher.step() == 1.0
-    bench.clock.advance(1)
-    assert bench.dispatcher.step() == 2.0
+    assert (bench.job("a").not_before, bench.job("a").refusals) == (None, 0)
+
+
+def test_jobs_refused_again_and_again_leave_turns_to_the_others_of_a_queue_with_a_rate() -> None:
+    bench = Bench()
+    bench.queue = replace(bench.queue, rate_per_second=1)
+    bench.store.put_queue(bench.queue)
+    bench.add(*(f"stuck-{number:03}" for number in range(200)))
+    for number in range(200):
+        bench.sink.refuse(f"stuck-{number:03}", PASSING)
+    bench.add(*(f"good-{number}" for number in range(5)), after=1)
+    for _ in range(1_000):  # seconds, and as many turns
+        bench.dispatcher.step()
+        bench.clock.advance(1)
+    assert len(bench.taken) == 5
 
 
 def test_a_permanent_refusal_fails_the_job_and_no_other(bench: Bench) -> None:
@@ -221,6 +284,29 @@ def test_a_permanent_refusal_fails_the_job_and_no_other(bench: Bench) -> None:
     assert bench.job("a").state is State.FAILED
     assert bench.job("a").error == "gone"
     assert bench.job("b").state is State.SUCCEEDED
+
+
+HALF = "400: name \ud800 is \0 invalid"
+
+
+@pytest.mark.parametrize("permanent", [True, False])
+@pytest.mark.parametrize("completion", ["delivery", "worker"])
+@pytest.mark.parametrize("kind", ["memory", "sqlite"])
+def test_a_refusal_whose_text_no_store_can_keep_is_settled_all_the_same(
+    tmp_path: Path, kind: str, completion: str, permanent: bool
+) -> None:
+    clock = FakeClock(1_000_000)
+    store = MemoryStore(clock) if kind == "memory" else SqliteStore(tmp_path / "jobs.db", clock)
+    with closing(store):
+        bench = Bench(completion, store)
+        bench.add("bad", "good")
+        bench.sink.refuse("bad", Refusal(HALF, permanent))
+        bench.dispatcher.step()
+        bad = bench.job("bad")
+        assert bad.error == "400: name \\ud800 is \\0 invalid"
+        assert bad.state is (State.FAILED if permanent else State.SCHEDULED)
+        bench.dispatcher.step()
+        assert bench.taken == ["good"]
 
 
 def test_a_batch_refused_for_good_is_no_trouble_of_the_sink(bench: Bench) -> None:
@@ -260,6 +346,23 @@ def test_a_queue_that_another_dispatcher_holds_is_looked_at_again_within_a_secon
     assert bench.dispatcher.step() == 0.4
     bench.store.claim_range([bench.queue], "other", 10, bench.clock.now(), lease_seconds=60)
     assert bench.dispatcher.step() == 1.0
+
+
+def test_a_range_held_by_another_dispatcher_is_not_taken_over_when_the_clock_is_set_forward(
+    bench: Bench,
+) -> None:
+    reclaimer = Reclaimer(bench.store, bench.clock, Policies(bench.store, bench.clock))
+    dispatcher = Dispatcher(
+        *(bench.store, bench.clock, lambda: bench.queue, bench.sink, "two", bench.keeper),
+        heed_clock=reclaimer.heed_clock,
+    )
+    bench.add("a")
+    held = bench.store.claim_range([bench.queue], "one", 10, bench.clock.now(), lease_seconds=60)
+    reclaimer.step()
+    bench.clock.set(bench.clock.now() + 3_600_000)
+    assert dispatcher.step() == 1.0
+    assert bench.taken == []
+    assert bench.store.settle_range(held, ["a"], {}, bench.clock.now())
 
 
 class SlowSink(MemorySink):
@@ -318,7 +421,7 @@ class ForgetfulStore(MemoryStore):
         self,
         claim: RangeClaim,
         delivered: Sequence[str],
-        refused: Mapping[str, str],
+        refused: Mapping[str, Refusal],
         now: Moment,
     ) -> bool:
         if self.away:

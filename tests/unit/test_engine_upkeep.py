@@ -16,7 +16,7 @@ from oncue.engine.keeper import Keeper
 from oncue.engine.policies import Policies
 from oncue.engine.pruner import CHUNK, Pruner
 from oncue.engine.reclaimer import PAGE, Reclaimer
-from oncue.ports.claims import Settlement, Touch
+from oncue.ports.claims import Leases, Settlement, Touch
 from oncue.stores.memory import MemoryStore
 
 
@@ -32,6 +32,11 @@ class FlakyStore(MemoryStore):
         if self.away:
             raise StoreUnavailable("connection lost")
         return super().lapses(until, limit, after)
+
+    def leases(self) -> Leases:
+        if self.away:
+            raise StoreUnavailable("connection lost")
+        return super().leases()
 
 
 @pytest.fixture
@@ -183,6 +188,46 @@ def finish(store: MemoryStore, *ids: str) -> None:
     claim(store, limit=len(ids))
     settlements = [Settlement(job_id, 1, Verb.COMPLETE) for job_id in ids]
     assert store.settle(settlements, store.clock.now()) == {}
+
+
+class CountingStore(MemoryStore):
+    prunes = 0
+
+    def prune(self, name: str, finished_before: Moment, now: Moment, limit: int) -> int:
+        self.prunes += 1
+        return super().prune(name, finished_before, now, limit)
+
+
+def test_a_pass_of_the_pruner_touches_only_queues_with_something_to_prune(clock: FakeClock) -> None:
+    store = CountingStore(clock)
+    for number in range(5):
+        store.put_queue(Queue(f"idle-{number}"))
+    store.put_queue(Queue("work", retention_seconds=10))
+    finish(store, "done")
+    pruner = Pruner(store, clock)
+    pruner.step()
+    assert store.prunes == 0
+    clock.advance(11)
+    pruner.step()
+    assert (store.prunes, store.get("done")) == (1, None)
+
+
+def test_what_is_only_remembered_is_forgotten_although_its_queue_was_deleted(
+    clock: FakeClock,
+) -> None:
+    store = MemoryStore(clock)
+    now = clock.now()
+    new = NewJob("mine", "work", now, b"{}", 0, now, digest=b"d")
+    store.insert([new], now)
+    claim(store)
+    assert store.settle([Settlement("mine", 1, Verb.COMPLETE)], clock.now()) == {}
+    assert store.delete_queue("work", clock.now(), 10).outcome == "deleted"
+    pruner = Pruner(store, clock)
+    pruner.step()
+    assert store.insert([new], clock.now())[0].kind == "existing"
+    clock.advance(86_401)
+    pruner.step()
+    assert store.insert([new], clock.now()) == {}
 
 
 def test_finished_jobs_go_when_their_retention_is_over_and_unfinished_ones_stay(

@@ -12,7 +12,9 @@ from oncue.core.lifecycle import State
 from oncue.core.moment import to_datetime
 from oncue.core.queue import Queue
 from oncue.ports.claims import Touch
+from oncue.ports.sink import Refusal
 from oncue.scheduler import Scheduler
+from oncue.sinks.memory import named
 from oncue.stores.memory import MemoryStore
 
 NOON = 1_800_000_000_000
@@ -90,6 +92,31 @@ def test_a_job_nobody_delivers_says_so(cue: Scheduler, clock: FakeClock) -> None
     job = cue.schedule(queue="mail")
     clock.advance(NOBODY_SECONDS)
     check(cue.explain(job.id), "no_dispatcher", "no dispatcher seems to run", "log:")
+
+
+def test_a_job_refused_for_now_says_why_how_often_and_until_when(
+    cue: Scheduler, clock: FakeClock
+) -> None:
+    sink = named("busy")
+    cue.set_queue("mail", sink="memory:busy")
+    job = cue.schedule(queue="mail")
+    sink.refuse(job.id, Refusal("tenant A is down", False))
+    cue.engine.step_all()
+    told = cue.explain(job.id)
+    check(told, "put_off", "refused it for now: tenant A is down; it is delivered again at 2027-")
+    assert (told.facts["refusals"], told.facts["error"]) == (1, "tenant A is down")
+    until = told.facts["not_before"]
+    clock.advance(told.facts["put_off_seconds"])
+    check(cue.explain(job.id), "waiting")
+    cue.engine.step_all()
+    again = cue.explain(job.id)
+    check(again, "put_off", "refused it for now, 2 times in a row: tenant A is down")
+    assert again.facts["not_before"] > until
+    cue.pause("mail")
+    check(cue.explain(job.id), "put_off", "queue mail is paused, so it will wait then too")
+    cue.resume("mail")
+    assert cue.run(job.id).not_before is None
+    check(cue.explain(job.id), "waiting")
 
 
 def test_a_job_of_a_full_queue_says_how_many_are_under_way(

@@ -85,6 +85,8 @@ def test_limits_may_be_as_low_and_as_high_as_they_say() -> None:
         assert Queue("q", rate_per_second=rate).rate_per_second == rate
     for concurrency in (1, 100_000):
         assert Queue("q", concurrency=concurrency).concurrency == concurrency
+    for poison_after in (0, 100):
+        assert Queue("q", poison_after=poison_after).poison_after == poison_after
 
 
 def test_the_queues_of_tasks_and_rules_are_there_without_being_set() -> None:

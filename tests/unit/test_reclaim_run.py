@@ -199,10 +199,13 @@ def test_a_claim_whose_cancel_was_requested_ends_cancelled(cue: HandDriven, mode
     assert cue.job(claim.id).state is State.CANCELLED
 
 
-def test_the_third_reclaim_without_a_finished_operation_is_poison(cue: HandDriven) -> None:
+def test_the_third_loss_after_a_start_without_a_finished_operation_is_poison(
+    cue: HandDriven,
+) -> None:
     cue.schedule(queue="work", id="killer", max_attempts=20)
     for _ in range(3):
-        cue.claim("work", "ada", lease_seconds=86_400)
+        [claim] = cue.claim("work", "ada", lease_seconds=86_400)
+        cue.start(claim.id, cue.token(claim))
         cue.clock.advance(3600)
         reclaimed(cue)
     assert cue.job("killer").state is State.FAILED

@@ -11,7 +11,14 @@ from hypothesis import strategies as st
 from oncue.core.job import Lapse
 from oncue.core.lifecycle import State, Verb
 from oncue.core.queue import Queue, RetryPolicy
-from oncue.core.retry import Verdict, after_failure, after_lapse, attempts_left, backoff_seconds
+from oncue.core.retry import (
+    Verdict,
+    after_failure,
+    after_lapse,
+    attempts_left,
+    backoff_seconds,
+    lapse_facts,
+)
 
 NOW = 1_800_000_000_000
 Q = Queue("q")
@@ -124,11 +131,60 @@ def test_the_last_attempt_is_given_up() -> None:
     assert after_lapse(lapse(attempt=3, attempt_base=1), Q, NOW).verb is Verb.RECLAIM
 
 
-def test_three_reclaims_without_a_finished_operation_are_poison() -> None:
-    many = Queue("q", max_attempts=20)
-    assert after_lapse(lapse(attempt=9, strikes=1), many, NOW).verb is Verb.RECLAIM
-    verdict = after_lapse(lapse(attempt=9, strikes=2), many, NOW)
+@pytest.mark.parametrize(("poison_after", "strikes"), [(3, 2), (1, 0), (100, 99)])
+def test_so_many_losses_after_a_start_without_a_finished_operation_are_poison(
+    poison_after: int, strikes: int
+) -> None:
+    many = Queue("q", max_attempts=20, poison_after=poison_after)
+    verdict = after_lapse(lapse(attempt=9, strikes=strikes), many, NOW)
     assert (verdict.verb, verdict.code) == (Verb.GIVE_UP, "poison")
+    assert verdict.detail.endswith(
+        f"Lost {poison_after} times after it had started, without finishing another operation."
+    )
+    fewer = after_lapse(lapse(attempt=9, strikes=strikes - 1), many, NOW)
+    assert (fewer.verb, fewer.strike) == (Verb.RECLAIM, True)
+
+
+def test_a_queue_may_have_no_poison() -> None:
+    never = Queue("q", max_attempts=20, poison_after=0)
+    assert after_lapse(lapse(attempt=9, strikes=99), never, NOW).verb is Verb.RECLAIM
+
+
+@pytest.mark.parametrize("alone", [True, False])
+def test_a_claim_that_never_started_is_no_strike(alone: bool) -> None:
+    many = Queue("q", max_attempts=20)
+    verdict = after_lapse(
+        lapse(state=State.DISPATCHED, attempt=9, strikes=2, alone=alone), many, NOW
+    )
+    assert (verdict.verb, verdict.strike) == (Verb.RECLAIM, False)
+
+
+def test_a_claim_that_was_only_fetched_with_others_uses_no_attempt() -> None:
+    fetched = lapse(state=State.DISPATCHED, attempt=3)
+    verdict = after_lapse(fetched, Q, NOW)
+    assert (verdict.verb, verdict.uses_attempt) == (Verb.RECLAIM, False)
+    assert verdict.detail == (
+        "Nothing was heard from the worker for 60.5 s. It had not started and was fetched together "
+        "with others: no attempt is used. Due again at once."
+    )
+    assert lapse_facts(fetched, verdict, NOW)["uses_attempt"] is False
+    overlong = after_lapse(fetched._replace(overlong_at=NOW), Q, NOW)
+    assert (overlong.verb, overlong.uses_attempt) == (Verb.RECLAIM, False)
+
+
+@pytest.mark.parametrize(
+    "counted",
+    [
+        {"state": State.EXECUTING},
+        {"state": State.DISPATCHED, "alone": True},
+        {"state": State.DISPATCHED, "lease_until": None, "overlong_at": NOW},
+    ],
+)
+def test_a_claim_that_started_or_was_alone_or_handed_over_uses_its_attempt(
+    counted: dict[str, Any],
+) -> None:
+    assert after_lapse(lapse(**counted), Q, NOW).uses_attempt
+    assert after_lapse(lapse(attempt=3, **counted), Q, NOW).verb is Verb.GIVE_UP
 
 
 def test_what_was_asked_to_end_ends_cancelled_and_is_never_tried_again() -> None:

@@ -11,8 +11,7 @@ import pytest
 
 from oncue import BulkOutcome, InvalidInput, State
 from oncue import bulk as bulk_verbs
-from oncue.core.bulk import BulkCursor
-from oncue.core.job import Position
+from oncue.core.bulk import BulkCursor, read_place, told_place
 from oncue.core.moment import to_datetime
 from oncue.engine.alarm import Alarm
 from oncue.ports.bulk import BulkDone, BulkFound
@@ -210,5 +209,7 @@ def test_a_text_that_is_no_cursor_is_refused(text: str) -> None:
 
 
 def test_a_cursor_is_read_as_it_was_written() -> None:
-    for cursor in (BulkCursor(5, Position(7, "a-b_C")), BulkCursor(5, Position(7, ""))):
+    for place in ((7, "a-b_C"), ("waiting", "q.1", 19, 7, "")):
+        cursor = BulkCursor(5, told_place(place))
         assert BulkCursor.read(str(cursor)) == cursor
+        assert read_place(cursor.after, (int, str), (str, str, int, int, str)) == place

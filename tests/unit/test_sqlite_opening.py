@@ -19,6 +19,7 @@ from oncue.core.errors import StoreError, StoreUnavailable, StoreUnusable
 from oncue.core.job import NewJob
 from oncue.core.lifecycle import State
 from oncue.core.queue import Queue, RetryPolicy, default_queue
+from oncue.ports.sink import Refusal
 from oncue.stores import open_store
 from oncue.stores.sqlite import SqliteStore, connection
 from oncue.stores.sqlite.statements import migrations
@@ -124,6 +125,24 @@ def test_a_newer_schema_is_refused_by_both_versions(path: Path) -> None:
     assert "version 99" in said
     assert f"only up to {len(migrations())}" in said
     assert "Upgrade oncue" in said
+
+
+def test_a_job_that_is_put_off_is_put_off_after_a_restart(path: Path) -> None:
+    out = Queue("out", sink="log:")
+    with closing(SqliteStore(path, FakeClock())) as store:
+        store.insert([NewJob("a", "out", NOW, b"{}", 0, NOW)], NOW)
+        claim = store.claim_range([out], "d", 9, NOW, lease_seconds=60)
+        assert store.settle_range(claim, [], {"a": Refusal("busy", False)}, NOW)
+        before = store.get("a")
+    with closing(SqliteStore(path, FakeClock())) as store:
+        assert store.get("a") == before
+        until = store.next_due(["out"])
+        assert until is not None
+        assert until > NOW
+        early = store.claim_range([out], "d", 9, until - 1, lease_seconds=60)
+        assert list(early.jobs) == []
+        on_time = store.claim_range([out], "d", 9, until, lease_seconds=60)
+        assert [job.id for job in on_time.jobs] == ["a"]
 
 
 def test_a_file_of_the_first_schema_is_brought_up_to_date_with_all_that_is_in_it(

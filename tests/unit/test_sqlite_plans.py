@@ -16,17 +16,18 @@ from oncue.stores.sqlite.statements import load
 
 NOUNS = (
     *("jobs", "bulk", "claims", "ranges", "queues", "rules", "events", "schedules", "access"),
-    "transfer",
+    *("transfer", "leases", "watching"),
 )
 NOW = FakeClock().now()
 FRAGMENTS = {"columns", "with_range", "held_columns", "lapse_columns", "not_covered"}
-FRAGMENTS |= {"uncovered", "fits", "applies"}
+FRAGMENTS |= {"uncovered", "fits", "applies", "lease_length"}
 HOT = [
     *(("ranges", name) for name in ("due", "after", "delivered", "delivered_gone", "range")),
+    *(("ranges", name) for name in ("returning", "next_return", "put_off", "back_in_line")),
     *(("claims", name) for name in ("due", "due_uncovered", "claim", "held", "touch")),
     *(("claims", name) for name in ("lapses", "silent", "expired", "next_lapse", "next_expiry")),
     *(("claims", name) for name in ("complete_all", "complete_each", "complete_all_gone")),
-    *(("jobs", name) for name in ("get", "ranks", "key_holder", "digest", "amend")),
+    *(("jobs", name) for name in ("get", "lines", "key_holder", "digest", "amend")),
     *(("jobs", f"page_{one}") for one in ("scheduled", "taken", "final", "owner", "key")),
     *(("bulk", f"find_{one}") for one in ("waiting", "taken", "ended", "owned", "keyed")),
     *(("bulk", name) for name in ("cancel", "ask_to_stop", "run", "reprioritise", "move")),
@@ -35,7 +36,7 @@ HOT = [
 ]
 OF_JOBS = [
     (noun, name)
-    for noun in ("jobs", "bulk", "claims", "ranges", "queues")
+    for noun in ("jobs", "bulk", "claims", "ranges", "queues", "leases", "watching")
     for name, text in load(noun).items()
     if name not in FRAGMENTS and re.search(r"\bjobs\b", text)
 ]
@@ -63,7 +64,8 @@ def store(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SqliteStore]:
 def plan_of(store: SqliteStore, statement: str) -> list[str]:
     wanted = set(re.findall(r":(\w+)", statement))
     own: dict[str, Any] = {name: "q1" if name in TEXTS else 5 for name in wanted}
-    own |= {"ids": rows.texts(["j1", "j2"]), "ns": rows.numbers([1, 2])}
+    own |= {name: rows.texts(["j1", "j2"]) for name in ("ids", "queues")}
+    own |= {"ns": rows.numbers([1, 2])}
     given: Any = {name: own[name] for name in wanted}
     if not wanted:
         given = (5,) * len(set(re.findall(r"\?\d*", statement)))
@@ -91,21 +93,29 @@ def test_no_hot_statement_sorts(store: SqliteStore, noun: str, name: str) -> Non
 @pytest.mark.parametrize(
     ("noun", "name", "index"),
     [
-        ("ranges", "due", "jobs_ready (queue=? AND rank=? AND due_at<?)"),
-        ("claims", "due", "jobs_ready (queue=? AND rank=? AND due_at<?)"),
-        ("claims", "due_uncovered", "jobs_ready (queue=? AND rank=? AND due_at<?)"),
+        ("ranges", "due", "jobs_ready (queue=? AND line=? AND due_at<?)"),
+        ("claims", "due", "jobs_ready (queue=? AND line=? AND due_at<?)"),
+        ("claims", "due_uncovered", "jobs_ready (queue=? AND line=? AND due_at<?)"),
+        ("ranges", "returning", "jobs_put_off (queue=? AND not_before>? AND not_before<?)"),
+        ("ranges", "next_return", "jobs_put_off (queue=?"),
+        ("ranges", "put_off", "jobs_id (id=?)"),
+        ("watching", "moments", "jobs_ready (queue=? AND line>?)"),
+        ("watching", "moments", "jobs_ready (queue=? AND line=?)"),
+        ("watching", "moments", "jobs_put_off (queue=?"),
         ("claims", "lapses", "jobs_live ("),
         ("claims", "expired", "jobs_expiring ("),
-        ("jobs", "page_scheduled", "jobs_ready (queue=? AND rank=?"),
+        ("leases", "leases", "jobs_live (reclaim_at>?)"),
+        ("leases", "move_claims", "jobs_live (reclaim_at>?)"),
+        ("jobs", "page_scheduled", "jobs_ready (queue=? AND line=?"),
         ("jobs", "page_taken", "jobs_taken (queue=?"),
         ("jobs", "page_final", "jobs_final (queue=? AND state=?"),
         ("jobs", "page_owner", "jobs_owner (owner=?"),
         ("jobs", "page_key", "jobs_keyed (key=?"),
         ("jobs", "key_holder", "jobs_key (queue=? AND key=?)"),
         ("jobs", "get", "jobs_id (id=?)"),
-        ("bulk", "find_waiting", "jobs_ready (queue=? AND rank=? AND (due_at,id)>"),
-        ("bulk", "find_taken", "jobs_taken (queue=? AND (due_at,id)>"),
-        ("bulk", "find_ended", "jobs_final (queue=? AND state=? AND (due_at,id)>"),
+        ("bulk", "find_waiting", "jobs_ready ((queue,line,due_at,id)>(?,?,?,?) AND queue<?)"),
+        ("bulk", "find_taken", "jobs_taken ((queue,due_at,id)>(?,?,?) AND queue<?)"),
+        ("bulk", "find_ended", "jobs_final ((queue,state,due_at,id)>(?,?,?,?) AND queue<?)"),
         ("bulk", "find_owned", "jobs_owner (owner=? AND (due_at,id)>"),
         ("bulk", "find_keyed", "jobs_keyed (key=? AND (due_at,id)>"),
         *(
@@ -115,12 +125,13 @@ def test_no_hot_statement_sorts(store: SqliteStore, noun: str, name: str) -> Non
         ("bulk", "movable", "jobs_key (queue=? AND key=?)"),
         ("bulk", "revivable", "jobs_key (queue=? AND key=?)"),
         ("queues", "prunable", "jobs_finished (queue=? AND finished_at"),
+        ("queues", "oldest_finished", "jobs_finished (queue=?"),
         ("queues", "count_live", "jobs_taken (queue=?)"),
         (
-            *("queues", "count_covered_in_rank"),
-            "jobs_ready (queue=? AND rank=? AND (due_at,id)<(?,?))",
+            *("queues", "count_covered_in_line"),
+            "jobs_ready (queue=? AND line=? AND (due_at,id)<(?,?))",
         ),
-        ("queues", "forgettable", "jobs_hidden (queue=? AND finished_at<?)"),
+        ("queues", "forgettable", "jobs_hidden (finished_at<?)"),
     ],
 )
 def test_a_hot_statement_uses_the_index_made_for_it(

@@ -17,7 +17,7 @@ from oncue.core.errors import Conflict, StoreError, StoreUnavailable
 from oncue.core.job import JobFilter, NewJob
 from oncue.core.lifecycle import State
 from oncue.core.queue import Queue
-from oncue.stores.sqlite import SqliteStore, jobs, rows
+from oncue.stores.sqlite import SqliteStore, listing, rows
 from tests.contract.desk import together
 
 SOON = 20.0  # only reached if something is broken
@@ -219,6 +219,7 @@ def test_a_range_claim_leaves_every_other_write_synced(store: SqliteStore) -> No
 
 
 def test_durability_is_back_after_a_range_claim_that_failed(store: SqliteStore) -> None:
+    store.insert([new("a")], NOW)
     Statements(store, locked=True)
     with pytest.raises(StoreUnavailable):
         store.claim_range([Queue("q", sink="log:")], "d", 10, NOW, lease_seconds=60)
@@ -252,7 +253,7 @@ def test_a_page_is_bounded_by_its_size_and_nothing_is_left_out(
 def test_a_listing_of_more_queues_than_are_read_at_once_is_in_order(
     store: SqliteStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(jobs, "STREAMS_AT_ONCE", 3)
+    monkeypatch.setattr(listing, "STREAMS_AT_ONCE", 3)
     made = [new(f"job-{n}", queue=f"q{n % 5}")._replace(due_at=NOW - n * 7 % 4) for n in range(30)]
     store.insert(made, NOW)
     store.claim([Queue("q1"), Queue("q3")], "w", 7, NOW)

@@ -70,3 +70,32 @@ def test_whoever_waits_is_let_go_when_it_closes() -> None:
             return list(await asking)
 
     assert asyncio.run(waited()) == []
+
+
+@pytest.mark.parametrize("wait_seconds", [0.0, 30.0])
+@pytest.mark.parametrize("turns", range(8))
+def test_what_was_taken_for_a_request_that_was_cut_short_goes_back(
+    turns: int, wait_seconds: float
+) -> None:
+    """Whatever turn of the loop it was cut in: the end of the server does so."""
+
+    async def cut() -> tuple[Job, bool]:
+        async def never() -> None:
+            await asyncio.Event().wait()
+
+        with Scheduler("memory:") as cue:
+            waiting = Waiting(AsyncScheduler(cue))
+            job_id = cue.schedule(queue="left").id
+            asking = asyncio.create_task(waiting.claim(WISH, wait_seconds, never))
+            for _ in range(turns):
+                await asyncio.sleep(0)
+            asking.cancel()
+            [answer] = await asyncio.gather(asking, return_exceptions=True)
+            waiting.close()
+            async with asyncio.timeout(30):
+                await waiting.idle()
+            return cue.job(job_id), isinstance(answer, list)
+
+    job, answered = asyncio.run(cut())
+    expected = (State.DISPATCHED, 1) if answered else (State.SCHEDULED, 0)
+    assert (job.state, job.attempt) == expected

@@ -286,3 +286,11 @@ def test_at_least_one_handler_thread_is_needed(cue: Scheduler) -> None:
     cue.handler("q")(print)
     with pytest.raises(InvalidInput, match="^/concurrency: must be at least 1"):
         Worker(cue, concurrency=0)
+
+
+def test_a_worker_whose_name_no_store_can_keep_works_under_a_legible_one(tmp_path: Path) -> None:
+    with Scheduler(f"sqlite:///{tmp_path / 'jobs.db'}") as cue:
+        cue.handler("mail")(lambda job: None)
+        done = cue.schedule(queue="mail")
+        Worker(cue, name="half \ud800").run(until_empty=True)
+        assert cue.store.history(done.id).attempts[0].worker == "half \\ud800"

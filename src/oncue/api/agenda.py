@@ -21,7 +21,7 @@ from oncue.core.access import Scope
 from oncue.core.errors import Conflict
 from oncue.core.job import DIAGNOSTICS_KEPT
 from oncue.core.moment import parse
-from oncue.intake import TEXT_LIMIT
+from oncue.core.text import TEXT_LIMIT
 from oncue.reclaiming import started
 
 if TYPE_CHECKING:

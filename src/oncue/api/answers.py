@@ -84,7 +84,11 @@ class StandingJob(Job, kw_only=True):
     worker: Annotated[str | None, Meta(description="Whose claim it is; null: nobody's.")]
     lease_until: Told | None
     attempt_base: Annotated[
-        int, Meta(description="Attempts before it was last retried; they no longer count.")
+        int,
+        Meta(
+            description="Attempts that do not count: those before it was last retried, and claims "
+            "that were lost before they began."
+        ),
     ]
 
 
@@ -253,6 +257,7 @@ class Queue(Struct):
     rate_per_second: float | None
     concurrency: int | None
     retention_seconds: float | None
+    poison_after: int
     paused: bool
     counts: Annotated[dict[str, int | None], Meta(description="Jobs in each state; null: unknown.")]
     approximate: bool

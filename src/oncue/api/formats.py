@@ -9,6 +9,7 @@ from msgspec import Meta
 
 from oncue import intake
 from oncue.core import ids
+from oncue.core.text import TEXT_LIMIT
 from oncue.payload import LIMIT_BYTES
 
 ID_PATTERN = "^[A-Za-z0-9][A-Za-z0-9_-]{0,79}$"
@@ -59,7 +60,7 @@ Line = Annotated[
     str,
     said(
         "A line for people, at most 2,000 characters, without NUL.",
-        maxLength=intake.TEXT_LIMIT,
+        maxLength=TEXT_LIMIT,
         **NO_NUL,
     ),
 ]

@@ -30,6 +30,8 @@ class Answer(NamedTuple):
     body: bytes
     media_type: str = JSON_TYPE
     headers: Mapping[str, str] = {}
+    unread: Callable[[], None] | None = None
+    """Called instead of sending the answer if the client has left by then."""
 
 
 def json_answer(members: Any, status: int = 200, **headers: str) -> Answer:
@@ -138,6 +140,17 @@ class Request:
         """Return when the client has left. Only after the body has been read."""
         while (await self._receive())["type"] != "http.disconnect":
             continue
+
+    def has_left(self) -> bool:
+        """Whether the client has left. Only after the body has been read, and without waiting: one
+        step of what `gone` would wait for."""
+        steps = self._receive().__await__()
+        try:
+            next(steps)
+        except StopIteration as ended:
+            return bool(ended.value["type"] == "http.disconnect")
+        steps.close()
+        return False
 
     def require_media_type(self, allowed: Collection[str]) -> str:
         """The media type of the body, one of these."""

@@ -103,6 +103,9 @@ class Service:
             answer = problem_answer(problems.stopping())
         except Exception as error:
             answer = problem_answer(problem_of(error, request))
+        if answer.unread is not None and request.has_left():
+            answer.unread()
+            return
         await _send(send, request, answer)
         seconds = self.clock.monotonic() - began
         self.cue.telemetry.request(route, request.method, answer.status, seconds)

@@ -30,7 +30,7 @@ from oncue.api.formats import (
     Wait,
     said,
 )
-from oncue.core.queue import CONCURRENCY_CAP, RATE_CAP
+from oncue.core.queue import CONCURRENCY_CAP, POISON_CAP, RATE_CAP
 
 Rate = Annotated[
     float,
@@ -38,6 +38,15 @@ Rate = Annotated[
 ]
 Concurrency = Annotated[
     int, said("Jobs taken at the same time, at most.", minimum=1, maximum=CONCURRENCY_CAP)
+]
+PoisonAfter = Annotated[
+    int,
+    said(
+        "Lost claims that had started, with no operation finished in between, after which a job "
+        "fails as poison; 0: never.",
+        minimum=0,
+        maximum=POISON_CAP,
+    ),
 ]
 Sink = Annotated[
     str,
@@ -259,6 +268,7 @@ class QueueSettings(Body):
     retention_seconds: Annotated[
         Delay | None, Meta(description="How long finished jobs are kept; null: for ever.")
     ] = 604_800.0
+    poison_after: PoisonAfter = 3
 
 
 class Nothing(Body):

@@ -69,25 +69,46 @@ class Waiting:
         self, wish: Wish, wait_seconds: float, gone: Callable[[], Coroutine[Any, Any, None]]
     ) -> list[Claimed]:
         """Due jobs, as soon as there are any, for at most so long. `gone` ends when the client has
-        left; what it was about to be given goes back unharmed."""
+        left; what it was about to be given goes back unharmed, and so does what comes when the end
+        of the server cuts the request short. What is returned is the caller's to `give_back`."""
         wish = self._turned(wish)
         if wait_seconds <= 0 or self._closed:
-            return await self._acue.write(self._take, wish)
+            return await self._at_once(wish)
         waiter = self._note(wish)
         leaving = asyncio.create_task(gone())
+        taken: list[Claimed] = []
         try:
             await asyncio.wait(
                 (waiter.answer, leaving),
                 timeout=wait_seconds,
                 return_when=asyncio.FIRST_COMPLETED,
             )
-            if leaving.done():
-                return []  # nobody will read it; `finally` gives back what came
-            return waiter.answer.result() if waiter.answer.done() else []
+            if waiter.answer.done() and not leaving.done():
+                taken = waiter.answer.result()
+            return taken
         finally:
-            left = leaving.done()
             leaving.cancel()
-            self._forget(waiter, left)
+            self._forget(waiter, given=bool(taken))
+
+    async def _at_once(self, wish: Wish) -> list[Claimed]:
+        taken: list[Claimed] = []
+
+        def take() -> list[Claimed]:
+            taken.extend(self._take(wish))
+            return taken
+
+        try:
+            return await self._acue.write(take)
+        except asyncio.CancelledError:
+            # What was asked for is done all the same, and writes are done in turn: by the time of
+            # the next one it is known what was taken.
+            self._begin(self._acue.write(self._release, taken))
+            raise
+
+    def give_back(self, taken: Sequence[Claimed]) -> None:
+        """Nobody was there to receive it: the attempt does not count, as no worker saw the job."""
+        if taken:
+            self._begin(self._acue.write(self._release, taken))
 
     def close(self) -> None:
         """Let everybody go, empty-handed."""
@@ -120,7 +141,7 @@ class Waiting:
     def _note(self, wish: Wish) -> _Waiter:
         if self._loop is None:
             self._loop = asyncio.get_running_loop()
-            self._unwatch = self._cue.store.watch(self._news)
+            self._unwatch = self._cue.store.watch(self._news, lambda: list(self._next_at))
         waiter = _Waiter(wish, self._loop.create_future())
         self._waiters[waiter] = None
         for queue in wish.queues:
@@ -138,28 +159,20 @@ class Waiting:
             if not self._wanted[queue]:
                 del self._wanted[queue], self._next_at[queue]
 
-    def _forget(self, waiter: _Waiter, left: bool) -> None:
+    def _forget(self, waiter: _Waiter, *, given: bool) -> None:
         self._remove(waiter)
-        if waiter.answer.done():
-            if left and not waiter.answer.cancelled() and waiter.answer.exception() is None:
-                self._give_back(waiter.answer.result())
-        else:
+        if not waiter.answer.done():
             waiter.answer.cancel()
+        elif not given and not waiter.answer.cancelled() and waiter.answer.exception() is None:
+            self.give_back(waiter.answer.result())
 
-    def _give_back(self, taken: Sequence[Claimed]) -> None:
-        """The attempt does not count: the worker never saw the job."""
-
-        def release() -> None:
-            for claim in taken:
-                with suppress(Conflict, NotFound):  # it was taken back already: the others go on
-                    self._cue.release(claim.id, self._cue.token(claim))
-
-        if taken:
-            self._begin(self._acue.write(release))
+    def _release(self, taken: Sequence[Claimed]) -> None:
+        for claim in taken:
+            with suppress(Conflict, NotFound):  # it was taken back already: the others go on
+                self._cue.release(claim.id, self._cue.token(claim))
 
     def _begin(self, work: Coroutine[Any, Any, None]) -> None:
-        assert self._loop is not None
-        task = self._loop.create_task(work)
+        task = asyncio.get_running_loop().create_task(work)
         self._under_way.add(task)
         task.add_done_callback(self._ended)
 
@@ -261,7 +274,7 @@ class Waiting:
                 continue
             self._remove(waiter)
             if waiter.answer.done():  # it has left meanwhile
-                self._give_back(items)
+                self.give_back(items)
             else:
                 waiter.answer.set_result(items)
         served = sum(1 for items in taken if items)

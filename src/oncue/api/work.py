@@ -73,9 +73,15 @@ async def _claimed(
     intake.label(body.worker, "/worker")
     wish = Wish(queues, body.worker, body.limit, intake.check_lease(body.lease_seconds))
     taken = await service.waiting.claim(wish, wait, request.gone)
-    if len(taken) <= FEW:
-        return _told_claims(service, taken)
-    return await service.read(_told_claims, service, taken)
+    try:
+        if len(taken) <= FEW:
+            answer = _told_claims(service, taken)
+        else:
+            answer = await service.read(_told_claims, service, taken)
+    except BaseException:  # the end of the server, too, cuts requests short
+        service.waiting.give_back(taken)
+        raise
+    return answer._replace(unread=lambda: service.waiting.give_back(taken)) if taken else answer
 
 
 def _told_claims(service: Service, taken: list[Claimed]) -> Answer:

@@ -61,7 +61,7 @@ def drain(path: str, count: int) -> Figures:
     execute = connection.execute
     decode = msgspec.json.Decoder().decode
     now = SystemClock().now()
-    own = {"queue": QUEUE, "rank": RANK, "until": now, "now": now, "limit": CHUNK}
+    own = {"queue": QUEUE, "line": RANK, "until": now, "now": now, "limit": CHUNK}
     done = 0
     began = perf_counter()
     while done < count:
@@ -93,7 +93,7 @@ def on_time(path: str, count: int, over_seconds: float) -> Figures:
 
 
 def _claim(connection: apsw.Connection, due: int) -> None:
-    own = {"queue": QUEUE, "rank": RANK, "until": due, "now": due, "limit": 500}
+    own = {"queue": QUEUE, "line": RANK, "until": due, "now": due, "limit": 500}
     record = {
         "dispatcher": "bench",
         "now": due,

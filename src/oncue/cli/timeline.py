@@ -39,7 +39,7 @@ def _members(job: Job, queue: Queue, now: Moment) -> Iterable[tuple[str, str]]:
 
     timeout = job.timeout_seconds or queue.timeout_seconds
     allowed = job.max_attempts or queue.max_attempts
-    earlier = f" (and {job.attempt_base} before a retry)" if job.attempt_base else ""
+    earlier = f" (and {job.attempt_base} that do not count)" if job.attempt_base else ""
     wanted = " (cancel requested)" if job.cancel_requested else ""
     members = [
         ("id", job.id),

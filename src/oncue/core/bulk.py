@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+import json
 from base64 import urlsafe_b64decode, urlsafe_b64encode
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import NamedTuple
 
 from oncue.core.errors import InvalidInput
-from oncue.core.job import Job, JobFilter, Position
+from oncue.core.job import Job, JobFilter
 from oncue.core.lifecycle import LIVE, State, Verb, allows
-from oncue.core.moment import Moment
+from oncue.core.moment import LATEST, Moment
 
 SAMPLE = 20  # jobs that an outcome shows
 FILTERS = ("queue", "state", "owner", "key", "due_after", "due_before")
@@ -58,13 +59,14 @@ class BulkChange:
 
 
 class BulkCursor(NamedTuple):
-    """Where a bulk verb goes on: the change it began as, and the last job it looked at."""
+    """Where a bulk verb goes on: the change it began as, and how far the store had looked."""
 
     begun_at: Moment
-    after: Position
+    after: str
+    """As `BulkFound.next` told it; only the store understands it."""
 
     def __str__(self) -> str:
-        told = f"{self.begun_at}.{self.after.due_at}.{self.after.id}"
+        told = f"{self.begun_at}.{self.after}"
         return urlsafe_b64encode(told.encode()).decode().rstrip("=")
 
     @classmethod
@@ -72,14 +74,42 @@ class BulkCursor(NamedTuple):
         """The cursor that a text stands for."""
         try:
             told = urlsafe_b64decode(text + "=" * (-len(text) % 4)).decode("ascii")
-            begun_at, due_at, job_id = told.split(".")
-            if all(one.isdecimal() and len(one) <= 15 for one in (begun_at, due_at)):
-                return cls(int(begun_at), Position(int(due_at), job_id))
-        except ValueError:  # not base64, not ASCII, not three parts
-            pass
-        raise InvalidInput(
-            "this is not a cursor; send back the one that the part before ended with.", "/cursor"
-        )
+        except ValueError:  # not base64, not ASCII
+            raise not_a_cursor() from None
+        begun_at, _, after = told.partition(".")
+        if not begun_at.isdecimal() or len(begun_at) > 15 or not after:
+            raise not_a_cursor()
+        return cls(int(begun_at), after)
+
+
+Place = tuple[int | str, ...]
+"""The key of an entry in one of a store's indexes."""
+
+
+def told_place(place: Place) -> str:
+    """A place as the text that `BulkFound.next` is."""
+    return json.dumps(place, separators=(",", ":"))
+
+
+def read_place(text: str, *shapes: tuple[type, ...]) -> Place:
+    """The place that a text stands for, if it has one of these shapes."""
+    try:
+        place = json.loads(text)
+    except ValueError:
+        raise not_a_cursor() from None
+    if not isinstance(place, list) or tuple(map(type, place)) not in shapes:
+        raise not_a_cursor()
+    if any(isinstance(one, int) and abs(one) > LATEST + 1 for one in place):
+        raise not_a_cursor()
+    return tuple(place)
+
+
+def not_a_cursor() -> InvalidInput:
+    return InvalidInput(
+        "this is not a cursor, or not one of this verb and filter; send back the one that the part "
+        "before ended with, or begin again without one.",
+        "/cursor",
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,7 +119,7 @@ class BulkOrder:
     change: BulkChange
     wanted: JobFilter
     dry_run: bool = False
-    after: Position | None = None
+    after: str | None = None
     limit: int | None = None
     """Go no further than so many jobs that fit; None: to the end."""
     seconds: float | None = None

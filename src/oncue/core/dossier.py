@@ -11,7 +11,8 @@ from oncue.core.job import History, Job
 @dataclass(frozen=True, slots=True)
 class Dossier:
     """`job.state` is the stored one: a job inside a range claim is scheduled here. The last attempt
-    of `history` is the one in the job's hands, if it goes on or finished the job."""
+    of `history` is the one in the job's hands, if it goes on or finished the job. Whether its claim
+    held other jobs does not move with it: elsewhere it counts as fetched with others."""
 
     job: Job
     history: History

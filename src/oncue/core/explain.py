@@ -8,13 +8,21 @@ from typing import Any, NamedTuple
 
 from oncue.core.duration import spoken
 from oncue.core.job import Attempt, Diagnostic, History, Job
-from oncue.core.lifecycle import FINAL, LIVE, State
+from oncue.core.lifecycle import FINAL, LIVE, State, Verb
 from oncue.core.moment import Moment, from_datetime, render
 from oncue.core.queue import Queue
 
 REASONS = (
-    *("not_due", "backoff", "expiring", "paused", "full", "waiting", "no_worker", "no_dispatcher"),
-    *("delivering", "handed_over", "taken", "executing", "silent", "cancel_requested"),
+    *("not_due", "backoff", "expiring", "put_off", "paused", "full", "waiting", "no_worker"),
+    *(
+        "no_dispatcher",
+        "delivering",
+        "handed_over",
+        "taken",
+        "executing",
+        "silent",
+        "cancel_requested",
+    ),
     *("succeeded", "failed", "cancelled", "expired"),
 )
 NOBODY_SECONDS = 5.0  # due for so long with nothing of its queue under way: nobody seems to look
@@ -51,6 +59,8 @@ def explain(job: Job, queue: Queue, history: History, now: Moment, line: Line) -
         return _expiring(job)
     if from_datetime(job.due_at) > now:
         return _not_due(job, queue, history, now)
+    if job.not_before is not None and from_datetime(job.not_before) > now:
+        return _put_off(job, queue, job.not_before, now)
     return _due(job, queue, history, now, line)
 
 
@@ -83,14 +93,31 @@ def _not_due(job: Job, queue: Queue, history: History, now: Moment) -> Explanati
     return Explanation("backoff", f"{failed}; it is tried again at {when}{paused}.", facts)
 
 
+def _put_off(job: Job, queue: Queue, not_before: datetime, now: Moment) -> Explanation:
+    facts: dict[str, Any] = {
+        "due_at": _at(job.due_at),
+        "not_before": _at(not_before),
+        "put_off_seconds": (from_datetime(not_before) - now) / 1000,
+        "refusals": job.refusals,
+        "error": job.error,
+        "sink": queue.sink,
+        "paused": queue.paused,
+    }
+    often = "" if job.refusals == 1 else f", {job.refusals:,} times in a row"
+    told = f"The sink of queue {queue.name} refused it for now{often}{_because(job.error)}"
+    when = f"{facts['not_before']}, in {spoken(facts['put_off_seconds'])}"
+    paused = f"; queue {queue.name} is paused, so it will wait then too" if queue.paused else ""
+    return Explanation("put_off", f"{told}; it is delivered again at {when}{paused}.", facts)
+
+
 def _due(job: Job, queue: Queue, history: History, now: Moment, line: Line) -> Explanation:
     waiting = (now - from_datetime(job.due_at)) / 1000
-    last = _last(job, history)
+    why = _verdict(history)
     facts = {
         "due_at": _at(job.due_at),
         "waiting_seconds": waiting,
         "sink": queue.sink,
-        "reclaimed": last is not None and last.outcome == "reclaimed",
+        "reclaimed": why is not None and why.facts.get("decision") == Verb.RECLAIM,
         **line._asdict(),
         **_attempts(job, queue),
     }

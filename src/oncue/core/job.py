@@ -95,13 +95,16 @@ class Lapse(NamedTuple):
     attempt_base: int
     max_attempts: int | None
     strikes: int
-    """Reclaims since an operation last succeeded."""
+    """Reclaims of claims that had started, since an operation last succeeded."""
     cancel_requested: bool
     worker: str | None
     claimed_at: Moment
     updated_at: Moment
     lease_until: Moment | None
+    """None: none was given, or the claim was handed over to a sink."""
     overlong_at: Moment | None
+    alone: bool = False
+    """Whether it was the only job of its claim."""
 
     @property
     def lapses_at(self) -> Moment:
@@ -172,13 +175,18 @@ class Job(NamedTuple):
     worker: str | None = None
     lease_until: datetime | None = None
     attempt_base: int = 0
-    """Attempts that earlier lives of a revived job had used; they no longer count."""
+    """Attempts that do not count: those of a revived job's earlier lives, and claims that were lost
+    before they began (see `core/retry.py`)."""
     rule: str | None = None
     """The rule that created it, if one did …"""
     instant: datetime | None = None
     """… and the instant, in event time, at which that rule was met."""
     schedule: str | None = None
     """The schedule whose occurrence it is, if it is one."""
+    not_before: datetime | None = None
+    """While it is put off, because its sink refused it for now: until when."""
+    refusals: int = 0
+    """How often in a row its sink refused it for now."""
 
     @property
     def payload(self) -> Any:

@@ -13,6 +13,7 @@ DEFAULT_QUEUE = "default"
 MAX_ATTEMPTS_CAP = 20
 RATE_CAP = 1_000_000
 CONCURRENCY_CAP = 100_000
+POISON_CAP = 100
 WEEK_SECONDS = 604_800.0
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,79}", re.ASCII)
 
@@ -42,6 +43,9 @@ class Queue:
     `rate_per_second` bounds how many jobs are handed over (see `core/rate.py`), `concurrency` how
     many are dispatched or executing at once, however many workers and dispatchers there are. None
     means: no bound.
+
+    `poison_after`: how many lost claims that had started, with no operation finished in between,
+    make a job fail as poison; 0 means never.
     """
 
     name: str
@@ -54,6 +58,7 @@ class Queue:
     rate_per_second: float | None = None
     concurrency: int | None = None
     retention_seconds: float | None = WEEK_SECONDS
+    poison_after: int = 3
     paused: bool = False
 
     def __post_init__(self) -> None:
@@ -72,9 +77,11 @@ class Queue:
         if self.rate_per_second is not None:
             _check_rate(self.rate_per_second)
         if self.concurrency is not None:
-            _check_concurrency(self.concurrency)
+            hint = "; leave it out for no bound"
+            _check_whole(self.concurrency, "/concurrency", 1, CONCURRENCY_CAP, hint)
         if self.retention_seconds is not None:
             _bounded(self.retention_seconds, "/retention_seconds", least=0.0)
+        _check_whole(self.poison_after, "/poison_after", 0, POISON_CAP, "; 0 for never")
 
     @property
     def completes_on(self) -> str:
@@ -104,6 +111,32 @@ def default_queue(name: str) -> Queue:
     return Queue(name, **_BUILT_IN.get(name, {}))
 
 
+BUILT_IN = frozenset({DEFAULT_QUEUE, *_BUILT_IN})
+
+
+def why_kept(name: str, *, unfinished: bool, schedule: str | None, rule: str | None) -> str | None:
+    """Why a queue cannot be deleted; None: it can. `schedule` and `rule` name one that makes jobs
+    for it."""
+    if name in BUILT_IN:
+        return f"queue {name} is built in and cannot be deleted."
+    if unfinished:
+        return (
+            f"queue {name} has unfinished jobs and cannot be deleted. Cancel them, move them to "
+            "another queue or wait until they end."
+        )
+    if schedule is not None:
+        return (
+            f"queue {name} cannot be deleted: schedule {schedule!r} makes jobs for it. Delete the "
+            "schedule or give it another queue."
+        )
+    if rule is not None:
+        return (
+            f"queue {name} cannot be deleted: rule {rule!r} makes jobs for it. Delete the rule or "
+            "give it another queue."
+        )
+    return None
+
+
 def check_queue_name(name: object, pointer: str = "/queue") -> str:
     if not isinstance(name, str) or not _NAME.fullmatch(name):
         raise InvalidInput(
@@ -115,9 +148,7 @@ def check_queue_name(name: object, pointer: str = "/queue") -> str:
 
 
 def check_max_attempts(value: object, pointer: str = "/max_attempts") -> int:
-    if not isinstance(value, int) or isinstance(value, bool) or not 1 <= value <= MAX_ATTEMPTS_CAP:
-        raise InvalidInput(f"must be a whole number from 1 to {MAX_ATTEMPTS_CAP}.", pointer)
-    return value
+    return _check_whole(value, pointer, 1, MAX_ATTEMPTS_CAP)
 
 
 def _check_rate(value: object) -> None:
@@ -128,12 +159,10 @@ def _check_rate(value: object) -> None:
         )
 
 
-def _check_concurrency(value: object) -> None:
-    if not isinstance(value, int) or isinstance(value, bool) or not 1 <= value <= CONCURRENCY_CAP:
-        raise InvalidInput(
-            f"must be a whole number from 1 to {CONCURRENCY_CAP:,}; leave it out for no bound.",
-            "/concurrency",
-        )
+def _check_whole(value: object, pointer: str, least: int, most: int, hint: str = "") -> int:
+    if not isinstance(value, int) or isinstance(value, bool) or not least <= value <= most:
+        raise InvalidInput(f"must be a whole number from {least} to {most:,}{hint}.", pointer)
+    return value
 
 
 def _bounded(value: object, pointer: str, least: float) -> None:

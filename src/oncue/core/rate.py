@@ -40,13 +40,17 @@ def fill(bucket: Bucket | None, rate: float, now: Moment) -> Bucket:
     room = capacity(rate)
     if bucket is None:
         return Bucket(room, now)
+    bucket = begun_again(bucket, now)
     elapsed = now - bucket.at
-    if elapsed < -OVERTAKING_MS:
-        return Bucket(0, now)
     if elapsed <= 0:
         return Bucket(min(room, bucket.turns), bucket.at)
     per_ms, divisor = _gain(rate)
     return Bucket(min(room, bucket.turns + elapsed * per_ms // divisor), now)
+
+
+def begun_again(bucket: Bucket, now: Moment) -> Bucket:
+    """The bucket, or an empty one from now on if it is from before the clock was set back."""
+    return Bucket(0, now) if bucket.at > now + OVERTAKING_MS else bucket
 
 
 def take(bucket: Bucket, count: int) -> Bucket:

@@ -9,8 +9,6 @@ from oncue.core.lifecycle import State, Verb
 from oncue.core.moment import Moment, render
 from oncue.core.queue import Queue, RetryPolicy
 
-POISON_STRIKES = 3
-
 
 class Verdict(NamedTuple):
     """How an attempt ends: the verb, when the job is due again (retries), and why."""
@@ -21,10 +19,15 @@ class Verdict(NamedTuple):
     due_at: Moment | None = None
     silent_beyond_ms: int | None = None
     """The silence that was too long, where neither lease nor timeout decided."""
+    strike: bool = False
+    """RECLAIM: whether the loss counts towards its queue's `poison_after`."""
+    uses_attempt: bool = True
+    """RECLAIM: whether the claim counts as an attempt. If not, `attempt` stays as it is, so that
+    every hand-over has a number of its own, and `attempt_base` is raised by one instead."""
 
 
 def attempts_left(attempt: int, base: int, own_max: int | None, queue: Queue) -> int:
-    """How many attempts remain after this one; `base` is what earlier lives had used."""
+    """How many attempts remain after this one; `base` is how many do not count."""
     return (own_max or queue.max_attempts) - (attempt - base)
 
 
@@ -88,29 +91,47 @@ def lapse_facts(lapse: Lapse, verdict: Verdict, now: Moment) -> dict[str, Any]:
     threshold_ms = verdict.silent_beyond_ms
     if threshold_ms is None and until is not None:
         threshold_ms = until - since
-    return {
+    facts = {
         "worker": lapse.worker,
         "updated_at": render(lapse.updated_at),
         "age_seconds": (now - since) / 1000,
         "threshold_seconds": None if threshold_ms is None else threshold_ms / 1000,
         "decision": verdict.verb.value,
+        "uses_attempt": verdict.uses_attempt,
     }
+    return {name: fact for name, fact in facts.items() if fact is not None}
 
 
 def _after_loss(lapse: Lapse, queue: Queue, now: Moment, what: str) -> Verdict:
     code = _timeout(lapse)
     if lapse.cancel_requested:
         return Verdict(Verb.DROP, code, f"{what} A cancel had been requested.")
+    if not _counts(lapse):
+        why = "It had not started and was fetched together with others: no attempt is used."
+        detail = f"{what} {why} Due again at once."
+        return Verdict(Verb.RECLAIM, code, detail, now, uses_attempt=False)
     left = attempts_left(lapse.attempt, lapse.attempt_base, lapse.max_attempts, queue)
     if left <= 0:
         return Verdict(Verb.GIVE_UP, code, f"{what} No attempt is left.")
-    if lapse.strikes + 1 >= POISON_STRIKES:
-        return Verdict(
-            Verb.GIVE_UP,
-            "poison",
-            f"{what} Reclaimed {POISON_STRIKES} times without finishing another operation.",
-        )
-    return Verdict(Verb.RECLAIM, code, f"{what} Due again at once.", now)
+    strike = _has_started(lapse)
+    if strike and 0 < queue.poison_after <= lapse.strikes + 1:
+        often = f"Lost {lapse.strikes + 1} times after it had started"
+        detail = f"{what} {often}, without finishing another operation."
+        return Verdict(Verb.GIVE_UP, "poison", detail)
+    return Verdict(Verb.RECLAIM, code, f"{what} Due again at once.", now, strike=strike)
+
+
+def _counts(lapse: Lapse) -> bool:
+    """Whether the lost claim was an attempt. It was not if the job was only fetched together with
+    others: one of them may have killed the worker. Reclaimed work is taken one at a time, so a job
+    that does kill its worker still comes to an end. A job without a lease was handed over to a
+    sink, which makes it an attempt of its own."""
+    return _has_started(lapse) or lapse.alone or lapse.lease_until is None
+
+
+def _has_started(lapse: Lapse) -> bool:
+    """Whether a start, a heartbeat or an operation was heard of it."""
+    return lapse.state is State.EXECUTING
 
 
 def _timeout(lapse: Lapse) -> str:

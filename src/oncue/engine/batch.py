@@ -13,12 +13,16 @@ from oncue.core.job import Claimed, Delivery
 from oncue.core.lifecycle import Verb
 from oncue.core.moment import Moment
 from oncue.core.queue import Queue
+from oncue.core.text import legible
 from oncue.core.token import sign
 from oncue.ports.claims import Settlement, Touch, Touched
 from oncue.ports.sink import Refusal
 from oncue.ports.store import Store
 
 DETAIL_KEPT = 1000  # characters of a sink's answer
+
+Refusals = Mapping[int, Refusal] | None
+"""What a sink answered to a batch, by position; None: it was down and took nothing."""
 
 
 class Batch(Protocol):
@@ -34,9 +38,10 @@ class Batch(Protocol):
         """Hold the claim longer. False: it was taken over."""
         ...
 
-    def settle(self, refusals: Mapping[int, Refusal], now: Moment) -> bool:
+    def settle(self, refusals: Refusals, now: Moment) -> bool:
         """Record how the delivery ended, by position: not refused → taken, refused for good →
-        failed, else → due as before with no attempt used. False: some of it was taken over."""
+        failed, refused for now → put off with no attempt used. None: the sink was down, all are due
+        as before. False: some of it was taken over."""
         ...
 
 
@@ -55,18 +60,16 @@ class RangeBatch:
     def renew(self, now: Moment) -> bool:
         return self._store.extend_range(self._claim, now + self._lease_ms)
 
-    def settle(self, refusals: Mapping[int, Refusal], now: Moment) -> bool:
+    def settle(self, refusals: Refusals, now: Moment) -> bool:
+        if refusals is None:
+            return self._store.settle_range(self._claim, [], {}, now)
         if refusals:
             pairs = enumerate(self.deliveries)
             delivered = [job.id for position, job in pairs if position not in refusals]
         else:
             delivered = [job.id for job in self.deliveries]
-        failed = {
-            self.deliveries[position].id: refusal.detail[:DETAIL_KEPT]
-            for position, refusal in refusals.items()
-            if refusal.permanent
-        }
-        return self._store.settle_range(self._claim, delivered, failed, now)
+        refused = {self.deliveries[place].id: _kept(one) for place, one in refusals.items()}
+        return self._store.settle_range(self._claim, delivered, refused, now)
 
 
 class ClaimBatch:
@@ -95,17 +98,18 @@ class ClaimBatch:
         touches = [Touch(job.id, job.epoch, lease_seconds, start=False) for job in self._claims]
         return any(isinstance(answer, Touched) for answer in self._store.touch(touches, now))
 
-    def settle(self, refusals: Mapping[int, Refusal], now: Moment) -> bool:
+    def settle(self, refusals: Refusals, now: Moment) -> bool:
         taken = [
             (job.id, job.epoch)
             for position, job in enumerate(self._claims)
-            if position not in refusals
+            if refusals is not None and position not in refusals
         ]
         # A worker may well have begun or even ended the job by now: only a reclaim is trouble.
         answers = list(self._store.hand_over(taken, now).values()) if taken else []
-        endings = [
-            self._ending(self._claims[position], refusal) for position, refusal in refusals.items()
-        ]
+        if refusals is None:
+            endings = [Settlement(job.id, job.epoch, Verb.RELEASE) for job in self._claims]
+        else:
+            endings = [self._ending(self._claims[place], one) for place, one in refusals.items()]
         refused = self._store.settle(endings, now) if endings else {}
         answers.extend(refused.values())
         cancelled = [
@@ -123,14 +127,21 @@ class ClaimBatch:
         return not any(answer.reason == "reclaimed" for answer in answers)
 
     def _ending(self, job: Claimed, refusal: Refusal) -> Settlement:
+        error = _kept(refusal).detail
         if not refusal.permanent:
-            return Settlement(job.id, job.epoch, Verb.RELEASE)
+            policy = self._queue.retry
+            return Settlement(job.id, job.epoch, Verb.RELEASE, error=error, put_off=policy)
         return Settlement(
             job.id,
             job.epoch,
             Verb.FAIL,
-            error=refusal.detail[:DETAIL_KEPT],
+            error=error,
             code="failure",
             detail="The sink refused it for good.",
             keep=self._queue.keeps_history,
         )
+
+
+def _kept(refusal: Refusal) -> Refusal:
+    """The refusal with as much of its text as is stored."""
+    return refusal._replace(detail=legible(str(refusal.detail), DETAIL_KEPT))

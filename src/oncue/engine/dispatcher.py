@@ -7,16 +7,16 @@ from __future__ import annotations
 
 import logging
 import traceback
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 
 from oncue.core.errors import SinkDown, SinkError
 from oncue.core.moment import Moment
 from oncue.core.queue import Queue
-from oncue.engine.batch import Batch, ClaimBatch, RangeBatch
+from oncue.engine.batch import Batch, ClaimBatch, RangeBatch, Refusals
 from oncue.engine.circuit import Circuit
 from oncue.engine.keeper import Keeper
 from oncue.ports.clock import Clock
-from oncue.ports.sink import Refusal, Sink
+from oncue.ports.sink import Sink
 from oncue.ports.store import Store
 from oncue.telemetry import Telemetry
 
@@ -42,7 +42,9 @@ class Dispatcher:
         name: str,
         keeper: Keeper,
         telemetry: Telemetry | None = None,
+        heed_clock: Callable[[], None] = lambda: None,
     ) -> None:
+        """`heed_clock` is called before each claim: see `Reclaimer.heed_clock`."""
         self._store = store
         self._clock = clock
         self._queue_of = queue_of
@@ -50,15 +52,17 @@ class Dispatcher:
         self._name = name
         self._keeper = keeper
         self._telemetry = telemetry or Telemetry(clock)
+        self._heed_clock = heed_clock
         self._circuit = Circuit(clock)
         self._limit = FIRST_LIMIT
-        self._unsettled: tuple[Queue, Batch, Mapping[int, Refusal]] | None = None
+        self._unsettled: tuple[Queue, Batch, Refusals] | None = None
 
     def step(self) -> float | None:
         """Claim → deliver → settle → go again; nothing due → rest until the next due time."""
         self._settle()  # what the store could not take last time
         if pause := self._circuit.pause_seconds():
             return pause
+        self._heed_clock()
         queue, now = self._queue_of(), self._clock.now()
         if queue.sink is None:
             return None
@@ -87,8 +91,8 @@ class Dispatcher:
             return EMPTY_HANDED_REST_SECONDS
         return max(0.0, (due_at - self._clock.now()) / 1000)
 
-    def _deliver(self, queue: Queue, batch: Batch) -> Mapping[int, Refusal]:
-        """What the sink did not take. Trouble of the sink refuses all of it for now."""
+    def _deliver(self, queue: Queue, batch: Batch) -> Refusals:
+        """What the sink did not take. Trouble of the sink itself opens the circuit."""
         try:
             refusals = self._sink.deliver(queue.name, batch.deliveries)
         except SinkError as error:
@@ -100,16 +104,13 @@ class Dispatcher:
             self._trouble(queue, f"{type(error).__name__} in the sink at\n{place}")
         else:
             self._telemetry.delivered(queue.name, batch.deliveries, refusals, self._clock.now())
-            self._judge(queue, batch, refusals)
+            self._answered(queue, batch)
             return refusals
         self._telemetry.down(queue.name, len(batch.deliveries))
-        return dict.fromkeys(range(len(batch.deliveries)), Refusal("the sink is down", False))
+        return None
 
-    def _judge(self, queue: Queue, batch: Batch, refusals: Mapping[int, Refusal]) -> None:
-        all_refused = len(refusals) == len(batch.deliveries)
-        if all_refused and not any(refusal.permanent for refusal in refusals.values()):
-            self._trouble(queue, "the whole batch was refused for now")
-            return
+    def _answered(self, queue: Queue, batch: Batch) -> None:
+        """The sink works. What it refuses is about single jobs, even if it refuses all of them."""
         if not self._circuit.closed:
             logger.info("queue %s: the sink works again", queue.name, extra={"queue": queue.name})
             self._telemetry.circuit(queue.name, is_open=False)

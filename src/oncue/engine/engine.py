@@ -13,6 +13,7 @@ from typing import NamedTuple
 from oncue.core.moment import Moment
 from oncue.core.queue import Queue
 from oncue.core.schedule import Schedule, occurrence_event
+from oncue.core.text import legible
 from oncue.engine.dispatcher import Dispatcher
 from oncue.engine.keeper import Keeper
 from oncue.engine.loop import Loop
@@ -50,7 +51,7 @@ class Engine:
         name: str | None = None,
         telemetry: Telemetry | None = None,
     ) -> None:
-        self.name = name or f"{socket.gethostname()}:{os.getpid()}:{secrets.token_hex(4)}"
+        self.name = legible(name or f"{socket.gethostname()}:{os.getpid()}:{secrets.token_hex(4)}")
         self.policies = Policies(store, clock)
         self.keeper = Keeper(clock)
         self._telemetry = telemetry or Telemetry(clock)
@@ -76,7 +77,7 @@ class Engine:
 
     def start(self) -> None:
         self._started = True
-        self._unwatch = self._store.watch(self._woken)
+        self._unwatch = self._store.watch(self._woken, lambda: self._routes)
         self.keeper.start()
         for route in self._routes.values():
             route.loop.start()
@@ -135,7 +136,10 @@ class Engine:
         """Make the routes follow the queues' settings."""
         routes = {}
         queues = self._store.queues()
-        self._seen = {queue.name for queue in queues}
+        names = {queue.name for queue in queues}
+        for deleted in self._seen - names:
+            self._telemetry.forget(deleted)
+        self._seen = names
         for queue in queues:
             if queue.sink is None:
                 continue
@@ -183,6 +187,7 @@ class Engine:
             f"{self.name}:{secrets.token_hex(2)}",
             self.keeper,
             self._telemetry,
+            self.reclaimer.heed_clock,
         )
         self._telemetry.circuit(queue.name, is_open=False)
         loop = Loop(f"oncue-dispatcher-{queue.name}", dispatcher.step, self._clock)

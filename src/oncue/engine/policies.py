@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from typing import NamedTuple
 
 from oncue.core.queue import Queue, default_queue
@@ -25,6 +26,7 @@ class Policies:
         self._store = store
         self._clock = clock
         self._read: _Read | None = None
+        self._reading = threading.Lock()
 
     def __call__(self, name: str) -> Queue:
         queues = self._fresh().queues
@@ -44,10 +46,19 @@ class Policies:
 
     def _fresh(self) -> _Read:
         read = self._read
-        if read is None or self._clock.monotonic() - read.at >= FRESH_SECONDS:
-            # The time is taken before reading, so that what is read is never older than it claims.
-            at = self._clock.monotonic()
-            queues = {queue.name: queue for queue in self._store.queues()}
-            read = _Read(at, queues, all(queue.keeps_history for queue in queues.values()))
-            self._read = read
+        if read is not None and self._is_fresh(read):
+            return read
+        with self._reading:  # a change wakes all dispatchers at once: one of them reads for all
+            read = self._read
+            if read is None or not self._is_fresh(read):
+                self._read = read = self._read_now()
         return read
+
+    def _is_fresh(self, read: _Read) -> bool:
+        return self._clock.monotonic() - read.at < FRESH_SECONDS
+
+    def _read_now(self) -> _Read:
+        # The time is taken before reading, so that what is read is never older than it claims.
+        at = self._clock.monotonic()
+        queues = {queue.name: queue for queue in self._store.queues()}
+        return _Read(at, queues, all(queue.keeps_history for queue in queues.values()))

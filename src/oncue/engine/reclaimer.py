@@ -10,6 +10,7 @@ from collections.abc import Callable, Sequence
 
 from oncue.core.errors import StoreUnavailable
 from oncue.core.job import Lapse
+from oncue.core.missed import Look, Missed, missed_since
 from oncue.core.moment import Moment
 from oncue.core.queue import Queue
 from oncue.core.retry import Verdict, after_lapse
@@ -21,16 +22,15 @@ from oncue.telemetry import Telemetry
 PAGE = 500
 LONGEST_REST_SECONDS = 2.0  # bounds the takeover: leases shorter than the rest begin during it
 SHORTEST_REST_SECONDS = 0.05
-LONGEST_GRACE_SECONDS = 300.0
-JUMP_MS = 1000  # less is drift and the delays of a busy machine
 
 logger = logging.getLogger("oncue.engine")
 
 
 class Reclaimer:
-    """While the store was away no heartbeat could arrive, and when the wall clock is set forward or
-    the machine was asleep nobody could have sent one: leases are judged as if that time had not
-    passed, for as long as it lasted."""
+    """While the store was away or no engine ran, no heartbeat could be heard, and when the wall
+    clock is set forward nobody could have sent one. Before it judges leases, a reclaimer moves them
+    by what was missed (`core/missed.py`). The store keeps the last look, so that several reclaimers
+    move them once, and a restarted one knows for how long nobody looked."""
 
     def __init__(
         self,
@@ -43,39 +43,61 @@ class Reclaimer:
         self._clock = clock
         self._policy = policy
         self._telemetry = telemetry or Telemetry(clock)
-        self._away_since: Moment | None = None
-        self._answered_at: Moment | None = None
-        self._looked: tuple[Moment, float] | None = None
-        self._grace_ms = 0
-        self._grace_until: Moment = 0
+        self._last_look: Look | None = None
+        self._away = False
 
     def step(self) -> float:
         """Expire and reclaim one page; full page: go again; else rest until the next lapse."""
+        look = self._look()
         try:
-            return self._pass()
+            rest = self._pass(look)
         except StoreUnavailable:
-            if self._away_since is None:
-                self._away_since = self._answered_at or self._clock.now()
+            self._last_look = self._last_look or look
+            self._away = True
             raise
+        self._last_look, self._away = look, False
+        return rest
 
-    def _pass(self) -> float:
-        now = self._clock.now()
+    def heed_clock(self) -> None:
+        """Judge leases at once if the clock was turned since the last look. For dispatchers, from
+        any thread, before they take over what looks like an open range whose lease has ended."""
+        if self._last_look is not None:
+            look = self._look()
+            if missed_since(self._last_look, None, look) is not None:
+                self._judge_leases(look)
+
+    def _look(self) -> Look:
+        clock = self._clock
+        return Look(clock.origin(), round(clock.monotonic() * 1000), clock.now())
+
+    def _pass(self, look: Look) -> float:
+        now = look.wall
         expired = self._store.expire(now, PAGE)
         if expired:
             self._telemetry.expired(expired)
             logger.info("%d jobs expired before they were taken", expired)
-        grace_ms = self._grace(now)
-        lapses = self._store.lapses(now - grace_ms, PAGE)
+        self._judge_leases(look)
+        lapses = self._store.lapses(now, PAGE)
         if lapses:
             self._reclaim(lapses, now)
-        self._answered_at = now
         if expired >= PAGE or len(lapses) >= PAGE:
             return 0.0
         next_lapse = self._store.next_lapse()
         if next_lapse is None:
             return LONGEST_REST_SECONDS
-        rest = (next_lapse + grace_ms - self._clock.now()) / 1000
+        rest = (next_lapse - self._clock.now()) / 1000
         return min(max(rest, SHORTEST_REST_SECONDS), LONGEST_REST_SECONDS)
+
+    def _judge_leases(self, look: Look) -> None:
+        """Move what would be judged wrongly; record the look now and then while anything runs."""
+        while True:
+            running, last_look = self._store.leases()
+            missed = missed_since(self._last_look, last_look, look, away=self._away)
+            if missed is None and not (running and look.needs_recording(last_look)):
+                return
+            if self._store.judge_leases(look, last_look, missed):
+                _warn_of(missed)
+                return
 
     def _reclaim(self, lapses: Sequence[Lapse], now: Moment) -> None:
         if len(lapses) >= PAGE:
@@ -86,27 +108,11 @@ class Reclaimer:
             verdicts.append((lapse, after_lapse(lapse, queue, now), queue.keeps_history))
         carry_out(self._store, self._telemetry, verdicts, now)
 
-    def _grace(self, now: Moment) -> int:
-        """By how many milliseconds leases are extended at the moment."""
-        in_force = self._grace_ms if now < self._grace_until else 0
-        away_ms = 0 if self._away_since is None else max(now - self._away_since, 0)
-        missed_ms = max(away_ms, self._jump_ms(now))
-        self._away_since = None
-        if missed_ms > 0:
-            in_force += missed_ms
-            # Long enough for every worker that lives to be heard again, whatever was missed.
-            self._grace_ms = in_force
-            self._grace_until = now + min(in_force, round(LONGEST_GRACE_SECONDS * 1000))
-            logger.warning(
-                "the store was away or the clock jumped: leases extended by %.3f s", in_force / 1000
-            )
-        return in_force
 
-    def _jump_ms(self, now: Moment) -> int:
-        """By how much the wall clock ran ahead of the monotonic one since the last look."""
-        monotonic = self._clock.monotonic()
-        before, self._looked = self._looked, (now, monotonic)
-        if before is None:
-            return 0
-        jump_ms = now - before[0] - round((monotonic - before[1]) * 1000)
-        return jump_ms if jump_ms > JUMP_MS else 0
+def _warn_of(missed: Missed | None) -> None:
+    if missed is not None and missed.claims_ms:
+        logger.warning(
+            "no engine ran, the store was away or the clock was set forward: leases extended by "
+            "%.3f s, at most to their full length from now",
+            missed.claims_ms / 1000,
+        )

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from typing import NamedTuple, Protocol
 
 from oncue.core.bulk import BulkChange
-from oncue.core.job import JobFilter, Position
+from oncue.core.job import JobFilter
 from oncue.core.moment import Moment
 
 
@@ -19,8 +19,9 @@ class BulkFound(NamedTuple):
     """Jobs that a change applies to."""
 
     ids: list[str]
-    next: Position | None
-    """Where to go on; None: that was all. A page may be short or empty and still have a next."""
+    next: str | None
+    """Where to go on, for this change and filter, understood by the store alone; None: that was
+    all. A page may be short or empty and still have a next."""
 
 
 class BulkDone(NamedTuple):
@@ -31,13 +32,15 @@ class BulkDone(NamedTuple):
 
 class BulkStore(Protocol):
     def find_all(
-        self, change: BulkChange, wanted: JobFilter, after: Position | None, limit: int
+        self, change: BulkChange, wanted: JobFilter, after: str | None, limit: int
     ) -> BulkFound:
-        """Jobs that fit the filter and are in one of `change.states`, in the order of due time then
-        id, strictly after `after`; up to `limit` are looked at. None inside an open range claim:
-        those are being delivered. For RETRY, none that finished after the change began. Positions
-        stay good whatever becomes of the jobs. Raises `InvalidInput`, naming the filters it can
-        serve, when no index answers `wanted`."""
+        """Jobs that fit the filter and are in one of `change.states`, in an order of the store's
+        own, after `after`, which is the `next` of the page before; up to `limit` are looked at.
+        None inside an open range claim: those are being delivered. For RETRY, none that finished
+        after the change began. A `next` stays good whatever becomes of the jobs, and no job is
+        found again because the change moved it. What a walk costs depends on the jobs and not on
+        the number of queues. Raises `InvalidInput` when `after` is no such text, or, naming the
+        filters it can serve, when no index answers `wanted`."""
         ...
 
     def change_all(

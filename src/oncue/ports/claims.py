@@ -13,6 +13,12 @@ that an open range claim covers included; its `rate_per_second` bounds how many 
 the bucket of `core/rate.py`, and what comes back gives nothing back to it. Both hold for `claim`
 and `claim_range` together, over all processes, by the settings in the store and not by those of the
 `Queue` that was passed; a store without transactions over a queue holds them per dispatcher.
+
+**Put off.** A job that its sink refused for now waits until a moment of its own, `not_before`
+(`core/putoff.py`). Until then it is scheduled like any other and can be cancelled, changed and
+listed, but it is not handed over and no range claim covers it. When the moment has come, `claim`
+and `claim_range` give it its place in the order back. A new due time, another queue or a revival
+ends it as well. `refusals` counts on until the job is taken.
 """
 
 from __future__ import annotations
@@ -22,9 +28,11 @@ from typing import NamedTuple, Protocol
 
 from oncue.core.job import Claimed, Delivery, Diagnostic, Lapse, Operation, Position
 from oncue.core.lifecycle import State, Verb
+from oncue.core.missed import Look, Missed
 from oncue.core.moment import Moment
-from oncue.core.queue import Queue
+from oncue.core.queue import DEFAULT_LEASE_SECONDS, Queue, RetryPolicy
 from oncue.core.retry import Verdict
+from oncue.ports.sink import Refusal
 
 
 class Refused(NamedTuple):
@@ -50,8 +58,9 @@ class Touch(NamedTuple):
     message: str | None = None
     percent: float | None = None
     start: bool = True
-    """dispatched → executing. False: only the lease is held, by a dispatcher that still delivers;
-    refused without a trace."""
+    """dispatched → executing, and a lease is the worker's own from now on. False: a dispatcher that
+    still delivers renews its lease; one that the worker asked for, or that hand-over has ended, is
+    left as it is. Refused without a trace."""
 
 
 class Touched(NamedTuple):
@@ -70,6 +79,8 @@ class Settlement(NamedTuple):
     error: str | None = None
     due_at: Moment | None = None
     """RETRY: when it is due again."""
+    put_off: RetryPolicy | None = None
+    """RELEASE: the sink refused it for now, as `error` says, and it is put off by this policy."""
     code: str = ""
     """FAIL, RETRY, DROP: of the diagnostic, whose detail is `detail`."""
     detail: str = ""
@@ -77,6 +88,8 @@ class Settlement(NamedTuple):
     """Whether a cancel request was known. RETRY and RELEASE are refused when one was not."""
     keep: bool = True
     """False: the job is gone when it ends (retention 0)."""
+    lease_seconds: float = DEFAULT_LEASE_SECONDS
+    """Of its queue. Without `keep`, a repetition of this write is recognised for so long."""
     updated_at: Moment | None = None
     """Given: only if this is still the job's last update; else refused, `moved on`."""
 
@@ -102,6 +115,15 @@ class RangeClaim(NamedTuple):
     """When another dispatcher holds what is due: until when at most."""
 
 
+class Leases(NamedTuple):
+    """What a reclaimer must know before it judges leases."""
+
+    running: bool
+    """Whether a claim has a lease or a timeout, or a range is open."""
+    last_look: Look | None
+    """The last one that `judge_leases` recorded."""
+
+
 class ClaimStore(Protocol):
     def claim(
         self,
@@ -111,16 +133,19 @@ class ClaimStore(Protocol):
         now: Moment,
         *,
         lease_seconds: float | None = None,
-        reclaimed_limit: int | None = None,
+        reclaimed_limit: int = 1,
     ) -> list[Claimed]:
         """Take up to `limit` due jobs, going through the queues in the order given.
 
-        scheduled → dispatched; epoch + 1, attempt + 1. Nothing is taken early, nor from a paused
+        scheduled → dispatched; epoch + 1, attempt + 1; the claim remembers whether it holds just
+        this one job (`Lapse.alone`). Nothing is taken early, nor from a paused
         queue, nor beyond a queue's limits, nor what an open range claim covers; a range whose lease
         has ended is closed first, by raising its fence. What has expired is cancelled instead. The
-        lease is `lease_seconds` or else the queue's. If reclaimed work comes first in a queue, only
-        such work is taken from it, at most `reclaimed_limit` (default `limit`): what may have
-        killed a worker is not taken in bulk.
+        lease is `lease_seconds` or else the queue's.
+
+        Reclaimed work may have killed its worker, so it is not taken in bulk: if any of the queues
+        has such work that can be taken, the claim holds at most `reclaimed_limit` jobs of it and
+        nothing else, whatever is due in the queues named before.
         """
         ...
 
@@ -137,14 +162,18 @@ class ClaimStore(Protocol):
 
     def hand_over(self, claims: Sequence[tuple[str, int]], now: Moment) -> Mapping[int, Refused]:
         """(id, epoch) of claims that a sink took for a worker elsewhere: the lease ends, the
-        timeout stays; the next touch with a lease starts one. A claim that has started keeps its
-        lease: the worker was quicker than the dispatcher. Refused without a trace."""
+        timeout stays; the next touch with a lease begins one; `refusals` is 0 again. A lease that
+        the worker asked for by then is kept (see `core/lease.py`). Refused without a trace."""
         ...
 
     def settle(self, settlements: Sequence[Settlement], now: Moment) -> Mapping[int, Refused]:
         """End claims. COMPLETE → succeeded, FAIL → failed, DROP → cancelled, RETRY → scheduled at
         `due_at`, RELEASE → scheduled as before, the attempt given back. Every end but COMPLETE and
-        RELEASE leaves a diagnostic."""
+        RELEASE leaves a diagnostic.
+
+        The same write again is applied silently, also when the job is gone with it (`keep`), from
+        any process and for at least `lease_seconds`. What makes it the same is in
+        `core/fencing.py`."""
         ...
 
     def lapses(self, until: Moment, limit: int, after: Position | None = None) -> list[Lapse]:
@@ -173,12 +202,24 @@ class ClaimStore(Protocol):
     ) -> Mapping[int, Refused]:
         """Apply verdicts to lapses that are still as they were seen (epoch, state, last update);
         the bool is `keep`, as in `Settlement`. Epoch + 1. RECLAIM → scheduled, due now, ahead of
-        waiting work, strikes + 1; GIVE_UP → failed; DROP → cancelled. One diagnostic each."""
+        waiting work, strikes + 1 if the verdict says so, `attempt_base` + 1 if it uses no attempt;
+        GIVE_UP → failed; DROP → cancelled. One diagnostic each."""
         ...
 
     def expire(self, now: Moment, limit: int) -> int:
         """Cancel scheduled jobs whose `expires_at` has come (and which no open range claim covers),
         each with a diagnostic `expired`. How many."""
+        ...
+
+    def leases(self) -> Leases:
+        """Whether any lease is running, and when one was last judged. Reads only, and cheap."""
+        ...
+
+    def judge_leases(self, look: Look, seen: Look | None, missed: Missed | None) -> bool:
+        """Record a look, if `seen` is still the last one; with `missed`, move all running leases
+        and timeouts in the same transaction, as `core/missed.py` says, and begin again with buckets
+        from before the clock was set back (`core/rate.py`). False: another reclaimer was quicker,
+        and nothing was changed. The record may be lost with the power."""
         ...
 
     def next_lapse(self) -> Moment | None:
@@ -188,7 +229,8 @@ class ClaimStore(Protocol):
 
     def next_due(self, queues: Sequence[str]) -> Moment | None:
         """When something can next be taken from these queues, paused ones left out: the earliest
-        due time outside open ranges, or the end of an open range's lease; or an earlier moment,
+        due time outside open ranges, or until when a job is put off, or the end of an open range's
+        lease; or an earlier moment,
         where the store can only tell when to look again. Never before the queue's rate allows one
         more. A queue at its concurrency has no next due time but the end of an open range's lease:
         the end of a claim is told to listeners, as (queue, 0)."""
@@ -229,12 +271,13 @@ class ClaimStore(Protocol):
         self,
         claim: RangeClaim,
         delivered: Sequence[str],
-        refused: Mapping[str, str],
+        refused: Mapping[str, Refusal],
         now: Moment,
     ) -> bool:
-        """Close the range. Delivered ids → succeeded, refused ids → failed with that error and a
-        diagnostic, attempt + 1 for both, gone at once if their queue keeps no history; every other
-        job of the range is as if it had never been taken. False: taken over; jobs not settled by
-        then belong to the new holder.
+        """Close the range. Delivered ids → succeeded, ids refused for good → failed with that error
+        and a diagnostic, attempt + 1 for both, gone at once if their queue keeps no history. Ids
+        refused for now are put off by the policy of their queue, with that error; no attempt is
+        used. Every other job of the range is as if it had never been taken. False: taken over; jobs
+        not settled by then belong to the new holder.
         """
         ...

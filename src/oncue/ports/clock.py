@@ -17,3 +17,8 @@ class Clock(Protocol):
     def monotonic(self) -> float:
         """Seconds that never go back and that no clock change touches; for measuring lengths."""
         ...
+
+    def origin(self) -> str:
+        """What `monotonic` counts from. Readings of two processes can be compared if their origins
+        are equal."""
+        ...

@@ -13,8 +13,9 @@ class Refusal(NamedTuple):
 
     detail: str
     permanent: bool
-    """True: the job can never be taken, it fails. False: passing trouble, it is delivered again
-    later and no attempt is used up."""
+    """True: the job can never be taken, it fails. False: passing trouble of this job, it is put off
+    with a growing delay of its own, and no attempt is used up. Trouble of the sink itself is raised
+    instead."""
 
 
 class Sink(Protocol):

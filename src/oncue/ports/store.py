@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from concurrent.futures import Future
 from typing import Any, Protocol, TypeVar
 
@@ -23,7 +23,10 @@ T = TypeVar("T")
 Listener = Callable[[str | None, Moment], None]
 """Called with (queue, due_at) when work was stored that is due earlier than the listener may know,
 and with (queue, 0) when a claim ended in a queue that has a concurrency, which makes room;
-queue None means: something changed elsewhere, look at everything."""
+queue None means: settings have changed, look at everything."""
+
+Awaited = Callable[[], Collection[str]]
+"""The queues that a listener waits for at the moment. Asked from any thread."""
 
 
 class Store(
@@ -56,10 +59,12 @@ class Store(
         share a commit where the store can; each future resolves once its effects are durable."""
         ...
 
-    def watch(self, listener: Listener) -> Callable[[], None]:
+    def watch(self, listener: Listener, queues: Awaited | None = None) -> Callable[[], None]:
         """Be told of new work after it is durable; the answer stops it. Listeners must be quick.
         Work stored by other processes is noticed within `describe()["notice_seconds"]` if it is due
-        by then, else in time. A change of queues, schedules or access tokens is told as (None, 0).
+        by then, else in time; with `queues`, that of other queues need not be told, which saves
+        reading it. A change of queues, schedules or access tokens is told as (None, 0). Work that
+        is due may be told of again: in a queue at its concurrency there may be room for it now.
         """
         ...
 

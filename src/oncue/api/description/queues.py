@@ -22,6 +22,7 @@ _QUEUE = {
     "rate_per_second": 20.0,
     "concurrency": 8,
     "retention_seconds": 604800.0,
+    "poison_after": 3,
     "paused": False,
     "counts": {
         "scheduled": 12,
@@ -93,6 +94,16 @@ ABOUT = {
                 "concurrency": 8,
             },
         ),
+    ),
+    ("DELETE", "/queues/{queue}"): About(
+        "deleteQueue",
+        TAG,
+        "Its settings and its finished jobs go with it. Refused while it has unfinished jobs, "
+        "while a schedule or a rule makes jobs for it, and if it is built in; the detail says "
+        "which. The name may be used again, with default settings. Very many finished jobs take a "
+        "while: they are removed in parts, and a job that arrives meanwhile stops it.",
+        {204: Answered("Deleted.")},
+        problems=(404, 409),
     ),
     ("POST", "/queues/{queue}/pause"): About(
         "pauseQueue",

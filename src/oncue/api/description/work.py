@@ -17,7 +17,8 @@ ABOUT = {
         TAG,
         "Takes due jobs under a lease, for work on them to be reported with their tokens. With "
         "`wait_seconds` the answer waits for the first due job, at most so long. Nothing to do is "
-        "an empty list.",
+        "an empty list. Work that was taken back from a lost claim is handed out first, one job "
+        "at a time. If the client has left before it is answered, the jobs are released at once.",
         {200: Answered("What was taken.", answers.Claims, _CLAIMS)},
         json(shapes.Claim, {"limit": 10, "wait_seconds": 20, "worker": "mailer-1"}),
     ),

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from heapq import nsmallest
 
-from oncue.core.bulk import BulkChange, BulkVerb
-from oncue.core.job import JobFilter, Position
+from oncue.core.bulk import BulkChange, BulkVerb, read_place, told_place
+from oncue.core.job import JobFilter
 from oncue.core.lifecycle import LIVE, Verb
 from oncue.core.moment import Moment
 from oncue.ports.bulk import BulkDone, BulkFound
@@ -19,18 +19,20 @@ class MemoryBulk(MemoryJobs):
     """Implements `oncue.ports.bulk.BulkStore`."""
 
     def find_all(
-        self, change: BulkChange, wanted: JobFilter, after: Position | None, limit: int
+        self, change: BulkChange, wanted: JobFilter, after: str | None, limit: int
     ) -> BulkFound:
+        start = None if after is None else read_place(after, (int, str))
         with self._lock:
             fitting = (
                 record
                 for record in self._records.values()
                 if _applies(change, wanted, record)
-                and (after is None or position_of(record) > after)
+                and (start is None or position_of(record) > start)
             )
             found = nsmallest(limit + 1, fitting, key=position_of)
             ids = [record.id for record in found[:limit]]
-            return BulkFound(ids, position_of(found[limit - 1]) if len(found) > limit else None)
+            more = len(found) > limit
+            return BulkFound(ids, told_place(position_of(found[limit - 1])) if more else None)
 
     def change_all(
         self, change: BulkChange, wanted: JobFilter, job_ids: Sequence[str], now: Moment
@@ -60,13 +62,14 @@ class MemoryBulk(MemoryJobs):
             case BulkVerb.CANCEL:
                 self._end(record, Verb.CANCEL, now)
             case BulkVerb.RUN:
-                self._amend(record, Amendment(due_at=now), now)
+                self._amend(record, Amendment(due_at=min(record.due_at, now)), now)
             case BulkVerb.RETRY:
                 self._revive_one(record.id, now)
             case BulkVerb.MOVE:
                 assert change.queue is not None
                 self._unfile(record)
                 record.queue = change.queue
+                record.forget_refusals()
                 record.updated_at = now
                 self._refile(record)
             case BulkVerb.REPRIORITISE:
@@ -85,7 +88,7 @@ def _is_as_wanted(change: BulkChange, record: Record, now: Moment) -> bool:
         case BulkVerb.CANCEL:
             return record.cancel_requested
         case BulkVerb.RUN:
-            return record.due_at <= now
+            return record.due_at <= now and record.not_before is None
         case BulkVerb.MOVE:
             return record.queue == change.queue
         case BulkVerb.REPRIORITISE:

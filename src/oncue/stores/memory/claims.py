@@ -5,9 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
+from oncue.core.fencing import late_write
 from oncue.core.job import Claimed, Operation
-from oncue.core.lifecycle import LIVE, TRANSITIONS, State, Verb
+from oncue.core.lease import Lease
+from oncue.core.lifecycle import LIVE, TRANSITIONS, Verb
 from oncue.core.moment import Moment, to_datetime
+from oncue.core.putoff import back_in_line_until
 from oncue.core.queue import Queue
 from oncue.ports.claims import Refused, Touch, Touched
 from oncue.stores.memory.limits import MemoryLimits
@@ -29,34 +32,35 @@ class MemoryClaims(MemoryLimits):
         now: Moment,
         *,
         lease_seconds: float | None = None,
-        reclaimed_limit: int | None = None,
+        reclaimed_limit: int = 1,
     ) -> list[Claimed]:
-        claimed: list[Claimed] = []
         with self._writing():
             for queue in queues:
                 self._clear_the_way(queue, now)
-            for queue in queues:
-                room = self._room(queue.name, limit - len(claimed), now)
-                most = room if reclaimed_limit is None else min(room, reclaimed_limit)
+            chosen = self._choose(queues, min(limit, reclaimed_limit), now, ahead=True)
+            chosen = chosen or self._choose(queues, limit, now, ahead=False)
+            for record, queue in chosen:
                 lease = queue.lease_seconds if lease_seconds is None else lease_seconds
-                lease_until = now + milliseconds(lease)
-                chosen = self._choose(queue, room, most, now)
-                self._spend(queue.name, len(chosen), now)
-                for record in chosen:
-                    self._take(record, queue, worker, lease_until, now)
-                    claimed.append(record.as_claimed(lease_until))
-        return claimed
+                self._take(record, queue, worker, milliseconds(lease), now)
+                record.alone = len(chosen) == 1
+            return [record.as_claimed() for record, _ in chosen]
 
-    def _choose(self, queue: Queue, room: int, reclaimed_room: int, now: Moment) -> list[Record]:
-        """Take the first due jobs out of the line; only reclaimed ones if such a one is first."""
-        chosen: list[Record] = []
-        record = self._first_due(queue, now) if room else None
-        ahead = record is not None and record.ahead
-        limit = reclaimed_room if ahead else room
-        while record is not None and len(chosen) < limit and record.ahead == ahead:
-            chosen.append(record)
-            self._lines[queue.name].remove(record.id)
-            record = self._first_due(queue, now)
+    def _choose(
+        self, queues: Sequence[Queue], limit: int, now: Moment, *, ahead: bool
+    ) -> list[tuple[Record, Queue]]:
+        """Take the first due jobs out of their lines: reclaimed ones, or (when there are none that
+        can be taken) the others."""
+        chosen: list[tuple[Record, Queue]] = []
+        for queue in queues:
+            room = self._room(queue.name, limit - len(chosen), now)
+            before = len(chosen)
+            while len(chosen) - before < room:
+                record = self._first_due(queue, now)
+                if record is None or record.ahead != ahead:
+                    break
+                chosen.append((record, queue))
+                self._lines[queue.name].remove(record.id)
+            self._spend(queue.name, len(chosen) - before, now)
         return chosen
 
     def _first_due(self, queue: Queue, now: Moment, until: Moment | None = None) -> Record | None:
@@ -67,7 +71,7 @@ class MemoryClaims(MemoryLimits):
 
     def _clear_the_way(self, queue: Queue, now: Moment) -> None:
         """Before jobs of a queue are taken: a range whose dispatcher is gone covers nothing any
-        more, and what has expired is cancelled."""
+        more, what has expired is cancelled, and jobs that were put off are in line again."""
         held = self._ranges.get(queue.name)
         if held is not None and held.lease_until <= now:
             self._close(queue.name)
@@ -75,10 +79,14 @@ class MemoryClaims(MemoryLimits):
         for record in list(self._expiring.values()):
             if record.queue == queue.name and record.due_at <= now and record.has_expired(now):
                 self._expire(record, now)
+        first = self._lines[queue.name].first_due(now)
+        until = back_in_line_until(now, None if first is None else first.due_at)
+        for record in list(self._put_off.values()):
+            if record.queue == queue.name and (record.not_before or 0) <= until:
+                record.not_before = None
+                self._refile(record)
 
-    def _take(
-        self, record: Record, queue: Queue, worker: str, lease_until: Moment, now: Moment
-    ) -> None:
+    def _take(self, record: Record, queue: Queue, worker: str, lease_ms: int, now: Moment) -> None:
         timeout = record.timeout_seconds
         if timeout is None:
             timeout = queue.timeout_seconds
@@ -86,7 +94,7 @@ class MemoryClaims(MemoryLimits):
         record.epoch += 1
         record.worker = worker
         record.claimed_at = record.updated_at = now
-        record.lease_until = lease_until
+        record.lease = Lease.given(now, lease_ms)
         record.overlong_at = None if timeout is None else now + milliseconds(timeout)
         record.begin_attempt(worker, now)
         self._refile(record)
@@ -100,16 +108,19 @@ class MemoryClaims(MemoryLimits):
         record = self._held(touch.id, touch.epoch, kind, now)
         if isinstance(record, Refused):
             return record
+        seconds = touch.lease_seconds
+        length_ms = None if seconds is None else milliseconds(seconds)
         if touch.start:
             self._hear(record, now)
+            record.lease = record.lease.after_heartbeat(now, length_ms)
+        else:
+            record.lease = record.lease.after_renewal(now, length_ms)
         record.updated_at = now
-        if touch.lease_seconds is not None:
-            record.lease_until = now + milliseconds(touch.lease_seconds)
         if touch.message is not None:
             record.message = touch.message
         if touch.percent is not None:
             record.percent = touch.percent
-        return Touched(record.lease_until, record.cancel_requested)
+        return Touched(record.lease.until, record.cancel_requested)
 
     def put_operation(
         self, job_id: str, epoch: int, operation: Operation, now: Moment
@@ -139,8 +150,10 @@ class MemoryClaims(MemoryLimits):
                 record = self._held(job_id, epoch, None, now)
                 if isinstance(record, Refused):
                     refused[position] = record
-                elif record.state is State.DISPATCHED:
-                    record.lease_until = None
+                    continue
+                record.refusal_count = 0
+                if record.lease.after_hand_over() != record.lease:
+                    record.lease = record.lease.after_hand_over()
                     record.updated_at = now
         return refused
 
@@ -159,8 +172,8 @@ class MemoryClaims(MemoryLimits):
             return Refused(ending.reason, record.shown_state, ending.diagnostic)
         fenced = record.refusals.get((epoch, kind))
         if fenced is None:
-            detail = f"A late write ({kind}) was refused: its claim had ended ({ending.reason})."
-            fenced = record.note(now, "fenced", detail, ending.attempt, epoch, write=kind)
+            detail, facts = late_write(kind, ending.reason)
+            fenced = record.note(now, "fenced", detail, ending.attempt, epoch, **facts)
             record.refusals[epoch, kind] = fenced
         return Refused(ending.reason, record.shown_state, ending.diagnostic or fenced)
 

@@ -4,36 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
+from oncue.core.fencing import OUTCOMES, Write, reason_of, words, write_of
 from oncue.core.job import Lapse, Position
+from oncue.core.lease import NO_LEASE
 from oncue.core.lifecycle import FINAL, LIVE, TRANSITIONS, Verb
+from oncue.core.missed import Look, Missed, moved_lease
 from oncue.core.moment import Moment
+from oncue.core.rate import begun_again
 from oncue.core.retry import Verdict, lapse_facts
-from oncue.ports.claims import Refused, Settlement, SilentPage
-from oncue.stores.memory.claims import MemoryClaims
+from oncue.ports.claims import Leases, Refused, Settlement, SilentPage
+from oncue.stores.memory.claims import MemoryClaims, milliseconds
 from oncue.stores.memory.record import Ending, Record
-
-# The worker says "fail"; whether that means FAIL or RETRY is decided anew when it repeats itself.
-_KINDS = {
-    Verb.COMPLETE: "complete",
-    Verb.FAIL: "fail",
-    Verb.RETRY: "fail",
-    Verb.RELEASE: "release",
-    Verb.DROP: "drop",
-}
-_REASONS = {
-    Verb.COMPLETE: "completed",
-    Verb.FAIL: "failed",
-    Verb.RETRY: "failed",
-    Verb.RELEASE: "released",
-    Verb.DROP: "cancelled",
-}
-_OUTCOMES = {
-    Verb.COMPLETE: "succeeded",
-    Verb.FAIL: "failed",
-    Verb.RETRY: "retried",
-    Verb.RELEASE: "released",
-    Verb.DROP: "cancelled",
-}
 
 
 class MemoryEndings(MemoryClaims):
@@ -49,10 +30,12 @@ class MemoryEndings(MemoryClaims):
         return refused
 
     def _settle(self, settlement: Settlement, now: Moment) -> Refused | None:
-        verb, write = settlement.verb, _write_of(settlement)
-        if self._has_ended_by(settlement.id, settlement.epoch, write):
+        verb = settlement.verb
+        write = write_of(verb, settlement.result, settlement.error)
+        if self._has_ended_by(settlement, write, now):
             return None
-        record = self._held(settlement.id, settlement.epoch, write[0], now)
+        kind = "fail" if verb is Verb.RETRY else str(verb)
+        record = self._held(settlement.id, settlement.epoch, kind, now)
         if isinstance(record, Refused):
             return record
         if settlement.updated_at not in (None, record.updated_at):
@@ -72,15 +55,21 @@ class MemoryEndings(MemoryClaims):
                 error=settlement.error,
                 decision=verb.value,
             )
-        record.endings[record.epoch] = Ending(_REASONS[verb], write, record.attempt, diagnostic)
-        record.end_attempt(_OUTCOMES[verb], now)
+        outcome = OUTCOMES[verb]
+        ending = Ending(reason_of(outcome), write, record.attempt, diagnostic)
+        record.endings[record.epoch] = ending
+        record.end_attempt(outcome, now)
         self._apply(record, settlement, now)
+        if not settlement.keep:
+            self._remember(settlement, write, now)
         return None
 
     def _apply(self, record: Record, settlement: Settlement, now: Moment) -> None:
         verb = settlement.verb
         if verb is Verb.RELEASE:
             record.attempt -= 1
+            if settlement.put_off is not None:
+                record.put_off(settlement.put_off, settlement.error, now)
             self._wait_again(record, verb, now)
             return
         record.result = settlement.result
@@ -96,15 +85,25 @@ class MemoryEndings(MemoryClaims):
     def _wait_again(self, record: Record, verb: Verb, now: Moment) -> None:
         record.state = TRANSITIONS[record.state, verb]
         record.updated_at = now
-        record.worker = record.lease_until = record.overlong_at = None
+        record.lease, record.worker, record.overlong_at = NO_LEASE, None, None
         # Whoever decided this knew of the request; a waiting job is cancelled at once instead.
         record.cancel_requested = False
         self._refile(record)
 
-    def _has_ended_by(self, job_id: str, epoch: int, write: tuple[str, object]) -> bool:
-        record = self._visible(job_id)
-        ending = None if record is None else record.endings.get(epoch)
+    def _has_ended_by(self, settlement: Settlement, write: Write, now: Moment) -> bool:
+        record = self._visible(settlement.id)
+        if record is None:
+            word = words([settlement.id], settlement.epoch, write)
+            return self._settled.get(word, 0) > now
+        ending = record.endings.get(settlement.epoch)
         return ending is not None and ending.write == write
+
+    def _remember(self, settlement: Settlement, write: Write, now: Moment) -> None:
+        """The job is gone, or will be: its claim was settled by this write."""
+        while self._settled and next(iter(self._settled.values())) <= now:
+            del self._settled[next(iter(self._settled))]
+        word = words([settlement.id], settlement.epoch, write)
+        self._settled[word] = now + milliseconds(settlement.lease_seconds)
 
     def lapses(self, until: Moment, limit: int, after: Position | None = None) -> list[Lapse]:
         with self._lock:
@@ -169,7 +168,8 @@ class MemoryEndings(MemoryClaims):
             self._end(record, verdict.verb, now, keep=keep)
         else:
             record.ahead = True
-            record.strikes += 1
+            record.strikes += verdict.strike
+            record.attempt_base += not verdict.uses_attempt
             self._wait_again(record, verdict.verb, now)
         return None
 
@@ -181,6 +181,32 @@ class MemoryEndings(MemoryClaims):
                 self._expire(record, now)
             return len(expired[:limit])
 
+    def leases(self) -> Leases:
+        with self._lock:
+            claims = any(record.lapses_at is not None for record in self._taken.values())
+            return Leases(claims or bool(self._ranges), self._last_look)
+
+    def judge_leases(self, look: Look, seen: Look | None, missed: Missed | None) -> bool:
+        with self._writing():
+            if self._last_look != seen:
+                return False
+            self._last_look = look
+            if missed is not None:
+                self._move_leases(missed, look.wall)
+            return True
+
+    def _move_leases(self, missed: Missed, now: Moment) -> None:
+        for record in self._taken.values():
+            if record.lapses_at is not None:
+                record.move(missed.claims_ms, now)
+        for queue, held in self._ranges.items():
+            until = moved_lease(held.lease_until, held.lease_ms, missed.ranges_ms, now)
+            if until < held.lease_until:
+                self._announce(queue, until)
+            held.lease_until = until
+        for name, bucket in self._buckets.items():
+            self._buckets[name] = begun_again(bucket, now)
+
     def next_lapse(self) -> Moment | None:
         with self._lock:
             lapses = (record.lapses_at for record in self._taken.values())
@@ -191,13 +217,6 @@ class MemoryEndings(MemoryClaims):
     def next_due(self, queues: Sequence[str]) -> Moment | None:
         with self._lock:
             return min((at for name in queues for at in self._next_dues(name)), default=None)
-
-
-def _write_of(settlement: Settlement) -> tuple[str, object]:
-    """The kind of write that a settlement is, and what makes it the very same one."""
-    kind = _KINDS[settlement.verb]
-    content = {"complete": settlement.result, "fail": settlement.error}.get(kind)
-    return kind, content
 
 
 def _is_as_seen(record: Record, lapse: Lapse) -> bool:

@@ -83,6 +83,7 @@ class MemoryJobs(Shelves):
     def _amend(self, record: Record, amendment: Amendment, now: Moment) -> None:
         if amendment.due_at is not None:
             record.due_at = amendment.due_at
+            record.forget_refusals()
         if amendment.priority is not None:
             record.priority = amendment.priority
         if amendment.payload is not None:
@@ -136,6 +137,7 @@ class MemoryJobs(Shelves):
         record.finished_at = record.result = record.error = None
         record.message = record.percent = record.worker = None
         record.cancel_requested = False
+        record.forget_refusals()
         record.strikes = 0
         record.attempt_base = record.attempt
         # An old expiry might end the new life before it began.

@@ -36,9 +36,11 @@ class MemoryLimits(Shelves):
         if queue.paused:
             return []
         full = queue.concurrency is not None and self._under_way(name) >= queue.concurrency
-        due_at = None if full else self._lines[name].next_due()
         held = self._ranges.get(name)
-        moments = [due_at, None if held is None else held.lease_until]
+        moments = [None if held is None else held.lease_until]
+        if not full:
+            moments.append(self._lines[name].next_due())
+            moments += [r.not_before for r in self._put_off.values() if r.queue == name]
         bucket, turn_at = self._buckets.get(name), 0
         if queue.rate_per_second is not None and bucket is not None:
             turn_at = rate.ready_at(bucket, queue.rate_per_second)

@@ -9,6 +9,7 @@ from oncue.core.lifecycle import Verb
 from oncue.core.moment import Moment
 from oncue.core.queue import Queue
 from oncue.ports.claims import RangeClaim
+from oncue.ports.sink import Refusal
 from oncue.stores.memory.claims import MemoryClaims, milliseconds
 from oncue.stores.memory.line import hand_over_key
 from oncue.stores.memory.record import Record
@@ -31,7 +32,7 @@ class MemoryRanges(MemoryClaims):
         due_until: Moment | None = None,
     ) -> RangeClaim:
         cutoff = now if due_until is None else due_until
-        lease_until = now + milliseconds(lease_seconds)
+        lease_ms = milliseconds(lease_seconds)
         busy: list[Moment] = []
         with self._writing():
             for queue in queues:
@@ -51,7 +52,9 @@ class MemoryRanges(MemoryClaims):
                 if records:
                     self._spend(queue.name, len(records), now)
                     through = hand_over_key(records[-1])
-                    self._ranges[queue.name] = Range(dispatcher, now, lease_until, cutoff, through)
+                    self._ranges[queue.name] = Range(
+                        dispatcher, now, now + lease_ms, lease_ms, cutoff, through
+                    )
                     self._fences[queue.name] += 1
                     for record in records:
                         self._refile(record)
@@ -81,7 +84,7 @@ class MemoryRanges(MemoryClaims):
         self,
         claim: RangeClaim,
         delivered: Sequence[str],
-        refused: Mapping[str, str],
+        refused: Mapping[str, Refusal],
         now: Moment,
     ) -> bool:
         queue = next((queue for queue in claim.queues if queue.name == claim.range), None)
@@ -91,13 +94,12 @@ class MemoryRanges(MemoryClaims):
             held = self._range(claim)
             if held is None:
                 return False
-            named = [(job_id, None) for job_id in delivered] + list(refused.items())
-            for job_id, error in named:
-                record = held.records.get(job_id)
-                if record is not None:
-                    record.error = error
-                    verb = Verb.COMPLETE if error is None else Verb.FAIL
-                    self._deliver(record, held, verb, queue, now)
+            for job_id in delivered:
+                if (record := held.records.get(job_id)) is not None:
+                    self._deliver(record, held, Verb.COMPLETE, queue, now)
+            for job_id, refusal in refused.items():
+                if (record := held.records.get(job_id)) is not None:
+                    self._refuse(record, held, refusal, queue, now)
             self._close(claim.range)
             return True
 
@@ -105,6 +107,16 @@ class MemoryRanges(MemoryClaims):
         """The open range, if this fence is still the current one."""
         current = self._fences[claim.range] == claim.fence
         return self._ranges.get(claim.range) if current else None
+
+    def _refuse(
+        self, record: Record, held: Range, refusal: Refusal, queue: Queue, now: Moment
+    ) -> None:
+        if refusal.permanent:
+            record.error = refusal.detail
+            self._deliver(record, held, Verb.FAIL, queue, now)
+        else:
+            record.put_off(queue.retry, refusal.detail, now)
+            record.updated_at = now
 
     def _deliver(self, record: Record, held: Range, verb: Verb, queue: Queue, now: Moment) -> None:
         record.begin_attempt(held.dispatcher, held.claimed_at)

@@ -7,6 +7,7 @@ from datetime import datetime
 from typing import Any, NamedTuple
 
 from oncue.core.dossier import Dossier
+from oncue.core.fencing import Write, reason_of
 from oncue.core.job import (
     DIAGNOSTICS_KEPT,
     Attempt,
@@ -18,8 +19,12 @@ from oncue.core.job import (
     NewJob,
     Operation,
 )
+from oncue.core.lease import NO_LEASE, Lease
 from oncue.core.lifecycle import LIVE, State
+from oncue.core.missed import moved_stamp, moved_timeout
 from oncue.core.moment import Moment, from_datetime, maybe_datetime, to_datetime
+from oncue.core.putoff import put_off_until
+from oncue.core.queue import RetryPolicy
 from oncue.core.stamp import from_datetime as stamp_of
 
 
@@ -27,8 +32,8 @@ class Ending(NamedTuple):
     """How a worker's claim ended: what a late write is told, and what a repetition looks like."""
 
     reason: str
-    write: tuple[str, object] | None
-    """Kind and content of the worker's write that did it; None: it was reclaimed."""
+    write: Write | None
+    """The worker's write that did it; None: it was reclaimed."""
     attempt: int
     diagnostic: Diagnostic | None
 
@@ -64,7 +69,9 @@ class Record:
     cancel_requested: bool = False
     worker: str | None = None
     claimed_at: Moment = 0
-    lease_until: Moment | None = None
+    lease: Lease = NO_LEASE
+    alone: bool = False
+    """The only job of its claim."""
     overlong_at: Moment | None = None
     finished_at: Moment | None = None
     result: bytes | None = None
@@ -72,6 +79,9 @@ class Record:
     message: str | None = None
     percent: float | None = None
     schedule: str | None = None
+    not_before: Moment | None = None
+    refusal_count: int = 0
+    """How often in a row its sink refused it for now."""
     operations: dict[str, Operation] = field(default_factory=dict)
     diagnostics: list[Diagnostic] = field(default_factory=list)
     attempts: list[Attempt] = field(default_factory=list)
@@ -95,8 +105,26 @@ class Record:
         """When the claim is lost or overlong if nothing more is heard."""
         if self.state not in LIVE:
             return None
-        bounds = [at for at in (self.lease_until, self.overlong_at) if at is not None]
+        bounds = [at for at in (self.lease.until, self.overlong_at) if at is not None]
         return min(bounds, default=None)
+
+    def put_off(self, policy: RetryPolicy, error: str | None, now: Moment) -> None:
+        """Its sink refused it for now."""
+        self.refusal_count += 1
+        self.not_before = put_off_until(policy, self.id, self.refusal_count, now)
+        self.error = error
+
+    def forget_refusals(self) -> None:
+        self.not_before, self.refusal_count = None, 0
+
+    def move(self, missed_ms: int, now: Moment) -> None:
+        """Judge the claim anew after so much was missed."""
+        self.lease = self.lease.moved(missed_ms, self.updated_at, now)
+        if self.overlong_at is not None:
+            self.overlong_at = moved_timeout(self.overlong_at, self.claimed_at, missed_ms, now)
+        self.claimed_at = moved_stamp(self.claimed_at, now)
+        self.updated_at = moved_stamp(self.updated_at, now)
+        self.attempts[-1] = replace(self.attempts[-1], claimed_at=to_datetime(self.claimed_at))
 
     def has_expired(self, now: Moment) -> bool:
         return self.expires_at is not None and self.expires_at <= now
@@ -147,14 +175,17 @@ class Record:
             cancel_requested=self.cancel_requested,
             epoch=self.epoch,
             worker=self.worker,
-            lease_until=maybe_datetime(self.lease_until),
+            lease_until=maybe_datetime(self.lease.until),
             attempt_base=self.attempt_base,
             rule=self.rule,
             instant=self.instant,
             schedule=self.schedule,
+            not_before=maybe_datetime(self.not_before),
+            refusals=self.refusal_count,
         )
 
-    def as_claimed(self, lease_until: Moment) -> Claimed:
+    def as_claimed(self) -> Claimed:
+        assert self.lease.until is not None  # every claim begins with a lease
         return Claimed(
             id=self.id,
             queue=self.queue,
@@ -169,7 +200,7 @@ class Record:
             timeout_seconds=self.timeout_seconds,
             epoch=self.epoch,
             claimed_at=self.claimed_at,
-            lease_until=lease_until,
+            lease_until=self.lease.until,
             created_at=self.created_at,
             operations=tuple(self.operations.values()),
             expires_at=self.expires_at,
@@ -195,8 +226,9 @@ class Record:
             worker=self.worker,
             claimed_at=self.claimed_at,
             updated_at=self.updated_at,
-            lease_until=self.lease_until,
+            lease_until=self.lease.until,
             overlong_at=self.overlong_at,
+            alone=self.alone,
         )
 
     def as_history(self) -> History:
@@ -243,7 +275,7 @@ class Record:
             cancel_requested=job.cancel_requested,
             worker=job.worker,
             claimed_at=_ms(claimed) or 0,
-            lease_until=_ms(job.lease_until),
+            lease=Lease(_ms(job.lease_until)),
             overlong_at=_ms(dossier.overlong_at),
             finished_at=_ms(job.finished_at),
             result=job.result_json,
@@ -251,6 +283,8 @@ class Record:
             message=job.message,
             percent=job.percent,
             schedule=job.schedule,
+            not_before=_ms(job.not_before),
+            refusal_count=job.refusals,
             operations={operation.name: operation for operation in history.operations},
             diagnostics=list(history.diagnostics),
             attempts=list(history.attempts),
@@ -264,15 +298,10 @@ def _ms(moment: datetime | None) -> Moment | None:
     return None if moment is None else from_datetime(moment)
 
 
-_REASONS = {"succeeded": "completed", "retried": "failed"}
-
-
 def _endings(history: History) -> dict[int, Ending]:
     """What the attempts tell of claims that are over: enough to refuse a late write."""
     return {
-        attempt.epoch: Ending(
-            _REASONS.get(attempt.outcome, attempt.outcome), None, attempt.attempt, None
-        )
+        attempt.epoch: Ending(reason_of(attempt.outcome), None, attempt.attempt, None)
         for attempt in history.attempts
         if attempt.outcome is not None
     }

@@ -8,7 +8,9 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from threading import RLock
 
+from oncue.core.lease import NO_LEASE
 from oncue.core.lifecycle import FINAL, LIVE, TRANSITIONS, State, Verb
+from oncue.core.missed import Look
 from oncue.core.moment import Moment
 from oncue.core.queue import Queue, default_queue
 from oncue.core.rate import Bucket
@@ -26,6 +28,7 @@ class Range:
     dispatcher: str
     claimed_at: Moment
     lease_until: Moment
+    lease_ms: int
     cutoff: Moment
     """It covers the scheduled jobs due by then …"""
     through: tuple[object, ...]
@@ -36,6 +39,7 @@ class Range:
     def covers(self, record: Record) -> bool:
         return (
             record.state is State.SCHEDULED
+            and record.not_before is None
             and record.due_at <= self.cutoff
             and hand_over_key(record) <= self.through
         )
@@ -52,10 +56,14 @@ class Shelves:
         self._keys: dict[tuple[str, str], Record] = {}
         self._taken: dict[str, Record] = {}
         self._expiring: dict[str, Record] = {}
+        self._put_off: dict[str, Record] = {}
         self._settings: dict[str, Queue] = {}
         self._buckets: dict[str, Bucket] = {}
         self._fences: defaultdict[str, int] = defaultdict(int)
         self._ranges: dict[str, Range] = {}
+        self._last_look: Look | None = None
+        self._settled: dict[str, Moment] = {}
+        """Settled claims on jobs that go with them, and until when each is remembered."""
         self._news: dict[str | None, Moment] = {}
 
     def _renew(self) -> None:
@@ -91,7 +99,10 @@ class Shelves:
             self._keys[record.queue, record.key] = record
         if waiting and record.expires_at is not None:
             self._expiring[record.id] = record
-        if waiting:
+        if waiting and record.not_before is not None:
+            self._put_off[record.id] = record
+            self._announce(record.queue, record.not_before)
+        elif waiting:
             self._lines[record.queue].put(record)
             self._announce(record.queue, record.due_at)
 
@@ -107,6 +118,7 @@ class Shelves:
         if self._taken.pop(record.id, None) is not None and record.state not in LIVE:
             self._announce_room(record.queue)
         self._expiring.pop(record.id, None)
+        self._put_off.pop(record.id, None)
         if record.key is not None and self._keys.get((record.queue, record.key)) is record:
             del self._keys[record.queue, record.key]
 
@@ -124,8 +136,9 @@ class Shelves:
         record.state = TRANSITIONS[record.shown_state, verb]
         record.covered = False
         record.ahead = False
+        record.not_before = None
         record.finished_at = record.updated_at = now
-        record.lease_until = record.overlong_at = None
+        record.lease, record.overlong_at = NO_LEASE, None
         self._refile(record)
         if not keep:
             self._forget(record)

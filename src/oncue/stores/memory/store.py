@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 
 from oncue.clock import SystemClock
 from oncue.ports.clock import Clock
-from oncue.ports.store import Listener
+from oncue.ports.store import Awaited, Listener
 from oncue.stores.memory.access import MemoryAccess
 from oncue.stores.memory.bulk import MemoryBulk
 from oncue.stores.memory.endings import MemoryEndings
@@ -59,7 +59,7 @@ class MemoryStore(
             future.set_exception(problem)
         return future
 
-    def watch(self, listener: Listener) -> Callable[[], None]:
+    def watch(self, listener: Listener, queues: Awaited | None = None) -> Callable[[], None]:
         with self._lock:
             self._listeners.append(listener)
 

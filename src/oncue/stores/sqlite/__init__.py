@@ -11,7 +11,7 @@ import apsw
 
 from oncue.clock import SystemClock
 from oncue.ports.clock import Clock
-from oncue.ports.store import Listener
+from oncue.ports.store import Awaited, Listener
 from oncue.stores.sqlite.access import AccessTokens
 from oncue.stores.sqlite.bulk import Bulk
 from oncue.stores.sqlite.claims import Claims
@@ -19,6 +19,7 @@ from oncue.stores.sqlite.connection import file_system, pragma
 from oncue.stores.sqlite.database import WATCH_SECONDS, Database
 from oncue.stores.sqlite.events import Events
 from oncue.stores.sqlite.jobs import Jobs
+from oncue.stores.sqlite.leases import LeaseJudging
 from oncue.stores.sqlite.queues import Queues
 from oncue.stores.sqlite.ranges import Ranges
 from oncue.stores.sqlite.reclaims import Reclaims
@@ -31,7 +32,18 @@ T = TypeVar("T")
 
 
 class SqliteStore(
-    Jobs, Bulk, Claims, Reclaims, Ranges, Queues, Rules, Events, Schedules, Transfer, AccessTokens
+    Jobs,
+    Bulk,
+    Claims,
+    LeaseJudging,
+    Reclaims,
+    Ranges,
+    Queues,
+    Rules,
+    Events,
+    Schedules,
+    Transfer,
+    AccessTokens,
 ):
     """`oncue.ports.store.Store` on one file. Its clock is the one it was given: on a single machine
     every process reads the same."""
@@ -56,8 +68,8 @@ class SqliteStore(
     def submit(self, call: Callable[[], T]) -> Future[T]:
         return self.db.submit(call)
 
-    def watch(self, listener: Listener) -> Callable[[], None]:
-        return self.db.watch(listener)
+    def watch(self, listener: Listener, queues: Awaited | None = None) -> Callable[[], None]:
+        return self.db.watch(listener, queues)
 
     def describe(self) -> dict[str, Any]:
         with self.db.reading() as tx:

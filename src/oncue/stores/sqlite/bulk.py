@@ -2,46 +2,33 @@
 
 from __future__ import annotations
 
-import heapq
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict
-from itertools import islice
-from operator import itemgetter
 from typing import Any
 
 import apsw
 
 from oncue.core.bulk import BulkChange, BulkVerb
-from oncue.core.job import DIAGNOSTICS_KEPT, JobFilter, Position
-from oncue.core.lifecycle import FINAL, LIVE, State
-from oncue.core.moment import LATEST, Moment
+from oncue.core.job import DIAGNOSTICS_KEPT, JobFilter
+from oncue.core.moment import Moment
 from oncue.ports.bulk import BulkDone, BulkFound
 from oncue.stores.sqlite import rows
 from oncue.stores.sqlite.database import Database
 from oncue.stores.sqlite.statements import load
+from oncue.stores.sqlite.walking import find_all
 
 SQL = load("bulk")
-RANKS = load("jobs")["ranks"]
 ENSURE_QUEUE = load("queues")["ensure"]
-QUEUE_NAMES = load("queues")["names"]
-_PLACE = itemgetter(1, 0)  # due time and id of what the `find_…` statements answer with
 
 
 class Bulk:
     db: Database
 
     def find_all(
-        self, change: BulkChange, wanted: JobFilter, after: Position | None, limit: int
+        self, change: BulkChange, wanted: JobFilter, after: str | None, limit: int
     ) -> BulkFound:
-        own = _bounds(wanted, after) | {"limit": limit, "begun_at": change.begun_at}
-        own |= {state.value: int(state in change.states) for state in State}
         with self.db.reading() as tx:
-            streams = [
-                tx.execute(SQL[name], own | more) for name, more in _streams(tx, change, wanted)
-            ]
-            seen = list(islice(heapq.merge(*streams, key=_PLACE), limit))
-        ids = [job_id for job_id, _, applies in seen if applies]
-        return BulkFound(ids, Position(*_PLACE(seen[-1])) if len(seen) == limit else None)
+            return find_all(tx, change, wanted, after, limit)
 
     def change_all(
         self, change: BulkChange, wanted: JobFilter, job_ids: Sequence[str], now: Moment
@@ -110,34 +97,3 @@ def _free(found: Iterable[Any], name_of: Callable[[Any], Any]) -> Iterator[Any]:
         elif not row[3] and name not in given:
             given.add(name)
             yield row
-
-
-def _bounds(wanted: JobFilter, after: Position | None) -> dict[str, Any]:
-    """The filter as parameters, and where its page begins and ends."""
-    start = after or Position(-1, "")
-    if wanted.due_after is not None and wanted.due_after > start.due_at:
-        start = Position(wanted.due_after, "")
-    until = LATEST if wanted.due_before is None else wanted.due_before - 1
-    return asdict(wanted) | {"after_due": start.due_at, "after_id": start.id, "until": until}
-
-
-def _streams(
-    tx: apsw.Connection, change: BulkChange, wanted: JobFilter
-) -> Iterator[tuple[str, dict[str, Any]]]:
-    """The statements, each on its index, that together see everything that can be wanted."""
-    if wanted.owner is not None:
-        yield "find_owned", {}
-        return
-    if wanted.key is not None:
-        yield "find_keyed", {}
-        return
-    states = change.states if wanted.state is None else change.states & {wanted.state}
-    queues = [wanted.queue] if wanted.queue else [row[0] for row in rows.fetch(tx, QUEUE_NAMES)]
-    for queue in queues:
-        if State.SCHEDULED in states:
-            for rank, _ in rows.fetch(tx, RANKS, {"queue": queue}):
-                yield "find_waiting", {"queue": queue, "rank": rank}
-        if states & LIVE:
-            yield "find_taken", {"queue": queue}
-        for state in sorted(states & FINAL):
-            yield "find_ended", {"queue": queue, "ended": state}

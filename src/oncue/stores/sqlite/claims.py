@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from itertools import groupby
 from typing import Any, NamedTuple
 
@@ -12,6 +12,7 @@ import apsw
 from oncue.core.job import Claimed, Operation
 from oncue.core.lifecycle import State, Verb
 from oncue.core.moment import Moment
+from oncue.core.putoff import put_off_until
 from oncue.core.queue import Queue
 from oncue.ports.claims import Refused, Settlement, Touch, Touched
 from oncue.stores.sqlite import rows
@@ -24,19 +25,25 @@ from oncue.stores.sqlite.fencing import (
     left_behind,
     refuse,
 )
-from oncue.stores.sqlite.limits import room_for
+from oncue.stores.sqlite.limits import Room, room_for
+from oncue.stores.sqlite.lines import FIRST_WAITING_LINE, bring_back, hand_over_lines
+from oncue.stores.sqlite.looking import worth_a_claim
 from oncue.stores.sqlite.reclaims import expire_due, remove
+from oncue.stores.sqlite.settled import Settled
 from oncue.stores.sqlite.statements import load
 
 SQL = load("claims")
-RANKS = load("jobs")["ranks"]
 RANGE = load("ranges")["range"]
 CLOSE_LAPSED = load("ranges")["close_lapsed"]
-FIRST_WAITING_RANK = 10  # below it: reclaimed work
+NO_ROOM = Room(0)
 _PAYLOAD = Claimed._fields.index("payload")
 # `due` has n and trail in the place of the operations.
 _N = Claimed._fields.index("operations")
 _TRAIL, _REST = _N + 1, _N + 2
+
+
+_Lines = dict[str, list[int]]
+"""By queue: the lines in which something is due."""
 
 
 class Claims:
@@ -50,25 +57,56 @@ class Claims:
         now: Moment,
         *,
         lease_seconds: float | None = None,
-        reclaimed_limit: int | None = None,
+        reclaimed_limit: int = 1,
     ) -> list[Claimed]:
+        named = {queue.name: queue for queue in queues}
+        leases = {
+            name: now + round((own if lease_seconds is None else lease_seconds) * 1000)
+            for name, own in ((queue.name, queue.lease_seconds) for queue in queues)
+        }
+
         def claim(tx: apsw.Connection) -> list[Claimed]:
-            for queue in queues:
-                tx.execute(CLOSE_LAPSED, {"queue": queue.name, "now": now})
-                expire_due(tx, queue.name, now)
+            reclaimed: _Lines = {}
+            waiting: _Lines = {}
+            for name in named:
+                tx.execute(CLOSE_LAPSED, {"queue": name, "now": now})
+                expire_due(tx, name, now)
+                bring_back(tx, name, limit, now)
+                lines = [line for line, due in hand_over_lines(tx, name) if due <= now]
+                reclaimed[name] = [line for line in lines if line < FIRST_WAITING_LINE]
+                waiting[name] = [line for line in lines if line >= FIRST_WAITING_LINE]
+            chosen = self._choose(tx, reclaimed, leases, min(limit, reclaimed_limit), now)
+            chosen = chosen or self._choose(tx, waiting, leases, limit, now)
+            alone = sum(map(len, chosen.values())) == 1
             taken: list[Claimed] = []
-            for queue in queues:
-                if len(taken) >= limit or _size(taken) >= rows.BATCH_BYTES:
-                    break
-                lease = queue.lease_seconds if lease_seconds is None else lease_seconds
-                free = room_for(self.db, tx, queue.name, limit - len(taken), now)
-                if free.most:
-                    due = _due(tx, queue.name, free.most, reclaimed_limit, now, lease)
-                    taken += _take(tx, queue, worker, due, now, lease)
-                    free.spend(tx, queue.name, len(due))
+            for name, due in chosen.items():
+                taken += _take(tx, named[name], worker, due, now, leases[name], alone=alone)
             return taken
 
-        return self.db.write(claim)
+        return self.db.write(claim) if worth_a_claim(self.db, queues, now, now) else []
+
+    def _choose(
+        self,
+        tx: apsw.Connection,
+        lines: _Lines,
+        leases: Mapping[str, Moment],
+        limit: int,
+        now: Moment,
+    ) -> dict[str, list[Sequence[Any]]]:
+        """The first due jobs of these lines, by queue, as far as the queues have room for them."""
+        chosen: dict[str, list[Sequence[Any]]] = {}
+        size = 0
+        for queue, own_lines in lines.items():
+            if limit <= 0 or size >= rows.BATCH_BYTES:
+                break
+            free = room_for(self.db, tx, queue, limit, now) if own_lines else NO_ROOM
+            due = _due(tx, queue, own_lines, free.most, now, leases[queue]) if free.most else []
+            if due:
+                free.spend(tx, queue, len(due))
+                chosen[queue] = due
+                limit -= len(due)
+                size += sum([len(row[_PAYLOAD]) for row in due])
+        return chosen
 
     def touch(self, touches: Sequence[Touch], now: Moment) -> list[Touched | Refused]:
         def touch(tx: apsw.Connection) -> list[Touched | Refused]:
@@ -83,13 +121,20 @@ class Claims:
                     else:
                         answers.append(left_behind(tx, claim, one.epoch))
                     continue
-                until = _lease_end(now, one.lease_seconds)
-                groups[until, one.message, one.percent, one.start].append(claim.n)
-                answers.append(Touched(until or claim.lease_until, claim.cancel_requested))
-            for (until, message, percent, start), ns in groups.items():
-                told = {"lease_until": until, "message": message, "percent": percent}
-                own = {"ns": rows.numbers(ns), "now": now, "start": int(start)}
-                tx.execute(SQL["touch"], {**told, **own})
+                seconds = one.lease_seconds
+                length_ms = None if seconds is None else round(seconds * 1000)
+                after = claim.lease.after_heartbeat if one.start else claim.lease.after_renewal
+                lease = after(now, length_ms)
+                groups[*lease, one.message, one.percent, one.start].append(claim.n)
+                answers.append(Touched(lease.until, claim.cancel_requested))
+            for (until, length_ms, asked, message, percent, start), ns in groups.items():
+                lease_row = {
+                    "lease_until": until,
+                    "lease_ms": length_ms,
+                    "lease_asked": int(asked),
+                }
+                told = {"message": message, "percent": percent, "start": int(start)}
+                tx.execute(SQL["touch"], {"ns": rows.numbers(ns), "now": now, **lease_row, **told})
             return answers
 
         return self.db.write(touch)
@@ -136,7 +181,7 @@ class Claims:
                 claim = held.get(job_id)
                 if claim is None or not claim.is_current(epoch):
                     refused[position] = left_behind(tx, claim, epoch)
-                else:
+                elif claim.refusals or claim.lease.after_hand_over() != claim.lease:
                     ns.append(claim.n)
             if ns:
                 tx.execute(SQL["hand_over"], {"ns": rows.numbers(ns), "now": now})
@@ -147,10 +192,14 @@ class Claims:
     def settle(self, settlements: Sequence[Settlement], now: Moment) -> Mapping[int, Refused]:
         def settle(tx: apsw.Connection) -> Mapping[int, Refused]:
             refused: dict[int, Refused] = {}
+            settled = Settled(tx, now)
             for kind, group in groupby(enumerate(settlements), key=_kind):
                 items = list(group)
                 if not (kind.completes and self._complete_all(tx, items, kind, now)):
-                    refused.update(self._settle_each(tx, items, now))
+                    refused.update(self._settle_each(tx, items, now, settled))
+                elif not kind.keep:
+                    settled.add_all([one for _, one in items])
+            settled.keep()
             return refused
 
         return self.db.write(settle)
@@ -167,11 +216,15 @@ class Claims:
         return done
 
     def _settle_each(
-        self, tx: apsw.Connection, items: Iterable[tuple[int, Settlement]], now: Moment
+        self,
+        tx: apsw.Connection,
+        items: Sequence[tuple[int, Settlement]],
+        now: Moment,
+        settled: Settled,
     ) -> dict[int, Refused]:
-        items = list(items)
         held = held_claims(tx, [one.id for _, one in items])
         refused: dict[int, Refused] = {}
+        gone: list[tuple[int, Settlement]] = []
         for position, one in items:
             claim = held.get(one.id)
             if claim is not None and claim.is_current(one.epoch):
@@ -183,10 +236,19 @@ class Claims:
                     refused[position] = Refused("cancel requested", claim.state)
                     continue
                 self._settle_one(tx, claim, one, now)
+                if not one.keep:
+                    settled.add(one)
                 del held[one.id]
                 held.update(held_claims(tx, [one.id]))
-            elif claim is None or not claim.was_ended_by(tx, one):
+            elif claim is None:
+                gone.append((position, one))
+            elif not claim.was_ended_by(tx, one):
                 refused[position] = refuse(tx, claim, one.epoch, one.verb, now)
+        if gone:
+            repeated = settled.repeated([one for _, one in gone])
+            for (position, _), again in zip(gone, repeated, strict=True):
+                if not again:
+                    refused[position] = Refused("unknown", None)
         return refused
 
     def _settle_one(self, tx: apsw.Connection, claim: Held, one: Settlement, now: Moment) -> None:
@@ -214,8 +276,12 @@ class Claims:
         outcome = "released" if released else "retried"
         keep_attempt(tx, {**own, "outcome": outcome})
         due_at = None if released else one.due_at
-        tx.execute(SQL["reschedule"], {**own, "due_at": due_at, "given_back": int(released)})
-        self.db.tell(claim.queue, 0 if one.due_at is None else one.due_at)
+        not_before = None
+        if one.put_off is not None:
+            not_before = put_off_until(one.put_off, claim.id, claim.refusals + 1, now)
+        back = {"due_at": due_at, "given_back": int(released), "not_before": not_before}
+        tx.execute(SQL["reschedule"], {**own, **back})
+        self.db.tell(claim.queue, not_before or one.due_at or 0)
 
 
 class _NotAllAsExpected(Exception):
@@ -264,17 +330,13 @@ def _complete_all(
 def _due(
     tx: apsw.Connection,
     queue: str,
+    lines: Sequence[int],
     limit: int,
-    reclaimed_limit: int | None,
     now: Moment,
-    lease_seconds: float,
+    lease_until: Moment,
 ) -> list[Sequence[Any]]:
     """The first due jobs of a queue in hand-over order."""
-    ranks = [r for r, due in rows.fetch(tx, RANKS, {"queue": queue}) if due <= now]
-    if ranks and ranks[0] < FIRST_WAITING_RANK:
-        ranks = [rank for rank in ranks if rank < FIRST_WAITING_RANK]
-        limit = min(limit, limit if reclaimed_limit is None else reclaimed_limit)
-    own = {"queue": queue, "now": now, "lease_until": _lease_end(now, lease_seconds)}
+    own = {"queue": queue, "now": now, "lease_until": lease_until}
     statement = SQL["due"]
     open_range = rows.first(tx, RANGE, {"queue": queue})
     if open_range is not None and open_range[3] is not None:
@@ -283,10 +345,10 @@ def _due(
         own.update(zip(names, open_range[3:7], strict=True))
     found: list[Sequence[Any]] = []
     room = rows.BATCH_BYTES
-    for rank in ranks:
+    for line in lines:
         if len(found) >= limit:
             break
-        for row in rows.stream(tx, statement, {**own, "rank": rank, "limit": limit - len(found)}):
+        for row in rows.stream(tx, statement, {**own, "line": line, "limit": limit - len(found)}):
             found.append(row)
             room -= len(row[_PAYLOAD])
             if room <= 0:
@@ -300,10 +362,10 @@ def _take(
     worker: str,
     due: list[Sequence[Any]],
     now: Moment,
-    lease_seconds: float,
+    lease_until: Moment,
+    *,
+    alone: bool,
 ) -> list[Claimed]:
-    if not due:
-        return []
     ns = [row[_N] for row in due]
     tx.execute(
         SQL["claim"],
@@ -311,8 +373,9 @@ def _take(
             "ns": rows.numbers(ns),
             "worker": worker,
             "now": now,
-            "lease_until": _lease_end(now, lease_seconds),
+            "lease_until": lease_until,
             "timeout_seconds": queue.timeout_seconds,
+            "alone": int(alone),
         },
     )
     if not any(row[_TRAIL] for row in due):
@@ -325,14 +388,6 @@ def _take(
     ]
 
 
-def _size(taken: list[Claimed]) -> int:
-    return sum([len(one.payload) for one in taken])
-
-
 def _operation(tx: apsw.Connection, n: int, name: str) -> Operation | None:
     row = rows.first(tx, SQL["operation"], {"n": n, "name": name})
     return None if row is None else rows.operation(row)
-
-
-def _lease_end(now: Moment, lease_seconds: float | None) -> Moment | None:
-    return None if lease_seconds is None else now + round(lease_seconds * 1000)

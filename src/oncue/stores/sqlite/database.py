@@ -17,13 +17,15 @@ import apsw
 from oncue.clock import SystemClock
 from oncue.core.errors import StoreError
 from oncue.core.moment import Moment
-from oncue.ports.store import Listener
+from oncue.core.queue import Queue
+from oncue.ports.store import Awaited, Listener
 from oncue.stores.listeners import tell
 from oncue.stores.sqlite import forking
 from oncue.stores.sqlite.connection import connect, pragma, prepare, translated
 from oncue.stores.sqlite.handle import Handle
 from oncue.stores.sqlite.presence import Presence
 from oncue.stores.sqlite.turnstile import Turnstile
+from oncue.stores.sqlite.watching import Abroad, awaited_by
 from oncue.stores.sqlite.writer import Writer
 
 T = TypeVar("T")
@@ -40,9 +42,14 @@ class Database:
         self.path = path
         self._pid = os.getpid()
         self.known_queues: set[str] = set()
-        """Queues whose rows are certainly there."""
+        """Queues whose rows are certainly there, as long as no other process deletes one: any
+        foreign commit clears it."""
+        self._known_version: object = None
+        self._deleted_queues: set[str] = set()
         self.bounded_queues: set[str] = set()
         """Queues with a concurrency that this process takes from, as its last claim found them."""
+        self.queues_read: tuple[int, list[Queue]] | None = None
+        """The queues as they were at a revision of the settings."""
         self._handles: list[Handle] = []
         self._opening = threading.Lock()
         """Held to add to `_handles`, and over a fork."""
@@ -59,14 +66,17 @@ class Database:
             self._after_commit,
         )
         self._told: dict[str | None, Moment] = {}
-        self._listeners: list[Listener] = []
-        self._version: object = None
+        self._listeners: list[tuple[Listener, Awaited | None]] = []
+        self._abroad = Abroad()
+        self._others_wrote = False
         self._watching: threading.Thread | None = None
         self._closing = threading.Event()
+        self._version: object = None
         forking.remember(self)
         with self._opening:
             prepare(path)
             self._presence.note_file()
+        self._version = self._foreign_version(self.writer.connection)
 
     def _new_handle(self, open_it: Callable[[], apsw.Connection]) -> Handle:
         handle = Handle(open_it)
@@ -128,20 +138,25 @@ class Database:
         if known is None or due_at < known:
             self._told[queue] = due_at
 
+    def forget_queue(self, name: str) -> None:
+        """Note, inside a write, that the row of a queue is gone."""
+        self.known_queues.discard(name)
+        self._deleted_queues.add(name)
+
     def tell_room(self, queue: str) -> None:
         """Note, inside a write, that a job of the queue is no longer under way: at its concurrency,
         that is what everybody here waits for. Other processes notice the commit."""
         if queue in self.bounded_queues:
             self.tell(queue, 0)
 
-    def watch(self, listener: Listener) -> Callable[[], None]:
-        self._listeners = [*self._listeners, listener]
+    def watch(self, listener: Listener, queues: Awaited | None = None) -> Callable[[], None]:
+        self._listeners = [*self._listeners, (listener, queues)]
         if self._watching is None:
             self._watching = threading.Thread(target=self._watch, name="oncue-watch", daemon=True)
             self._watching.start()
 
         def stop() -> None:
-            self._listeners = [known for known in self._listeners if known is not listener]
+            self._listeners = [known for known in self._listeners if known[0] is not listener]
 
         return stop
 
@@ -183,7 +198,7 @@ class Database:
         for handle in self._handles:
             handle.close(checkpoint=False)
         self._presence.note_log(opened=False)
-        self._version = None
+        self._version = self._known_version = None
         return True
 
     def resume(self) -> None:
@@ -214,13 +229,19 @@ class Database:
             )
 
     def _begun(self) -> None:
-        """What an interrupted or failed call left may or may not be stored: look at everything."""
-        if self._told:
+        """At the beginning of each transaction, when nobody else can write."""
+        if self._told:  # an interrupted or failed call left it, and may have stored something
             self._told.clear()
             self._told[None] = 0
+        self._deleted_queues.clear()
+        version = self._foreign_version(self.writer.connection)
+        if version != self._known_version:
+            self._known_version = version
+            self.known_queues.clear()
 
     def _after_commit(self) -> None:
-        self.known_queues.update(queue for queue in self._told if queue is not None)
+        told = {queue for queue in self._told if queue is not None}
+        self.known_queues |= told - self._deleted_queues
         for queue, due_at in list(self._told.items()):
             self._notify(queue, due_at)
         self._told.clear()
@@ -234,18 +255,34 @@ class Database:
         while not self._closing.wait(WATCH_SECONDS):
             try:
                 self.writer.probe(self._look_abroad)
-            except (apsw.Error, StoreError) as error:  # the next look will tell
+                if self._others_wrote:
+                    self._tell_of_others()
+            except (apsw.Error, StoreError) as error:  # passing: the next look will tell
                 log.debug("watching %s: %s", self.path, error)
             except BaseException:  # this thread is the only one that sees other processes
                 log.exception("watching %s", self.path)
 
     def _look_abroad(self, connection: apsw.Connection) -> None:
-        """Tell of commits by other processes, and of our own that Ctrl-C kept from being told."""
+        """Notice commits by other processes; tell of our own that Ctrl-C kept from being told."""
         version = self._foreign_version(connection)
-        if version != self._version or self._told:
+        if version != self._version:
             self._version = version
+            self._others_wrote = True
+        if self._told:
             self._told.clear()
             self._notify(None, 0)
+
+    def _tell_of_others(self) -> None:
+        """Find out what other processes wrote, as far as somebody here waits for it."""
+        self._others_wrote = False  # before reading: what follows is found by the next look
+        try:
+            with self.reading() as tx:
+                news = self._abroad.news(tx, awaited_by(self._listeners))
+        except BaseException:
+            self._others_wrote = True
+            raise
+        for queue, moment in news:
+            self._notify(queue, moment)
 
     @staticmethod
     def _foreign_version(connection: apsw.Connection) -> object:
@@ -253,4 +290,4 @@ class Database:
         return pragma(connection, "data_version")
 
     def _notify(self, queue: str | None, due_at: Moment) -> None:
-        tell(self._listeners, queue, due_at)
+        tell([listener for listener, _ in self._listeners], queue, due_at)

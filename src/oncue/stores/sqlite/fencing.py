@@ -8,7 +8,9 @@ from typing import Any, NamedTuple
 
 import apsw
 
+from oncue.core.fencing import late_write, reason_of, write_behind, write_of
 from oncue.core.job import DIAGNOSTICS_KEPT, Diagnostic
+from oncue.core.lease import Lease
 from oncue.core.lifecycle import LIVE, State, Verb
 from oncue.core.moment import Moment, to_datetime
 from oncue.ports.claims import Refused, Settlement
@@ -17,22 +19,6 @@ from oncue.stores.sqlite.statements import load
 
 SQL = load("claims")
 JOBS = load("jobs")
-_REASONS = {
-    "succeeded": "completed",
-    "failed": "failed",
-    "retried": "failed",
-    "cancelled": "cancelled",
-    "released": "released",
-    "reclaimed": "reclaimed",
-}
-# The worker says "fail"; whether that means FAIL or RETRY is decided anew when it repeats itself.
-_ENDS = {
-    Verb.COMPLETE: ("succeeded",),
-    Verb.FAIL: ("failed", "retried"),
-    Verb.RETRY: ("failed", "retried"),
-    Verb.DROP: ("cancelled",),
-    Verb.RELEASE: ("released",),
-}
 
 
 class End(NamedTuple):
@@ -44,7 +30,8 @@ class End(NamedTuple):
 
 
 class Held(NamedTuple):
-    """A job's row as far as claims are concerned, in the order of `claims.sql: held_columns`."""
+    """A job's row as far as claims are concerned, in the order of `claims.sql: held_columns`
+    (three of which are the lease)."""
 
     id: str
     n: int
@@ -56,9 +43,10 @@ class Held(NamedTuple):
     claimed_at: Moment | None
     updated_at: Moment
     cancel_requested: bool
-    lease_until: Moment | None
+    lease: Lease
     result: bytes | None
     error: str | None
+    refusals: int
 
     def is_current(self, epoch: int) -> bool:
         return self.epoch == epoch and self.state in LIVE
@@ -75,11 +63,10 @@ class Held(NamedTuple):
     def was_ended_by(self, tx: apsw.Connection, one: Settlement) -> bool:
         """Whether this very settlement ended its claim, so that it is a repetition."""
         end = self.end_of(tx, one.epoch)
-        if end is None or end.outcome not in _ENDS[one.verb]:
+        if end is None:
             return False
-        if one.verb is Verb.COMPLETE:
-            return self.result == one.result
-        return one.verb in (Verb.RELEASE, Verb.DROP) or end.error == one.error
+        write = write_of(one.verb, one.result, one.error)
+        return write_behind(end.outcome, self.result, end.error) == write
 
 
 def held_claims(tx: apsw.Connection, ids: Sequence[str]) -> dict[str, Held]:
@@ -91,7 +78,8 @@ def held_claims(tx: apsw.Connection, ids: Sequence[str]) -> dict[str, Held]:
 
 
 def held(row: Sequence[Any]) -> Held:
-    return Held._make((*row[:4], State(row[4]), *row[5:9], bool(row[9]), *row[10:]))
+    lease = Lease(row[10], row[11], bool(row[12]))
+    return Held._make((*row[:4], State(row[4]), *row[5:9], bool(row[9]), lease, *row[13:]))
 
 
 def refuse(tx: apsw.Connection, claim: Held | None, epoch: int, write: str, now: Moment) -> Refused:
@@ -102,14 +90,14 @@ def refuse(tx: apsw.Connection, claim: Held | None, epoch: int, write: str, now:
     end = claim.end_of(tx, epoch)
     if end is None:
         return Refused("unknown", claim.state)
-    reason = _REASONS[end.outcome]
+    reason = reason_of(end.outcome)
     recorded = rows.first(
         tx, SQL["fenced_diagnostic"], {"n": claim.n, "epoch": epoch, "write": write}
     )
     if recorded is None:
-        detail = f"Refused a late {write}: this claim had ended ({reason})."
-        facts = {"write": write, "reason": reason}
-        then = claim._replace(epoch=epoch, attempt=end.attempt)
+        detail, facts = late_write(write, reason)
+        # The worker in the row may be another one by now.
+        then = claim._replace(epoch=epoch, attempt=end.attempt, worker=None)
         fenced = diagnose(tx, then, "fenced", detail, facts, now)
     else:
         fenced = rows.diagnostic(recorded)
@@ -123,7 +111,7 @@ def left_behind(tx: apsw.Connection, claim: Held | None, epoch: int) -> Refused:
     end = claim.end_of(tx, epoch)
     if end is None:
         return Refused("unknown", claim.state)
-    return Refused(_REASONS[end.outcome], claim.state, _explanation(tx, claim, epoch, end))
+    return Refused(reason_of(end.outcome), claim.state, _explanation(tx, claim, epoch, end))
 
 
 def _explanation(tx: apsw.Connection, claim: Held, epoch: int, end: End) -> Diagnostic | None:

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import heapq
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from itertools import chain, islice
+from collections.abc import Callable, Mapping, Sequence
+from itertools import chain
 from operator import itemgetter
 from typing import Any
 
@@ -13,24 +12,21 @@ import apsw
 
 from oncue.core.job import Attempt, Diagnostic, History, Job, JobFilter, NewJob, Page, Position
 from oncue.core.lifecycle import FINAL, LIVE, State
-from oncue.core.moment import LATEST, Moment, from_datetime
+from oncue.core.moment import Moment, from_datetime
 from oncue.ports.jobs import Amendment, Change, Clash
 from oncue.stores.sqlite import rows
 from oncue.stores.sqlite.database import Database
 from oncue.stores.sqlite.fencing import diagnose, held_claims, keep_attempt
+from oncue.stores.sqlite.listing import page
 from oncue.stores.sqlite.statements import load
 
 SQL = load("jobs")
 ENSURE_QUEUE = load("queues")["ensure"]
-QUEUE_NAMES = load("queues")["names"]
 _INSERTED = 12  # how many members of NewJob are columns; the rest says what to do about clashes
 # Per-job work of a bulk insert, at the speed of C.
 _QUEUE_OF = itemgetter(NewJob._fields.index("queue"))
 _DUE_OF = itemgetter(NewJob._fields.index("due_at"))
 _COLUMNS_OF = itemgetter(slice(_INSERTED))
-_ID, _DUE_AT = Job._fields.index("id"), Job._fields.index("due_at")
-_PAYLOAD, _RESULT = Job._fields.index("payload_json"), Job._fields.index("result_json")
-STREAMS_AT_ONCE = 64
 _ROWS = 64
 
 
@@ -46,8 +42,6 @@ def _many_rows(statement: str, count: int) -> str:
 
 
 _INSERT_ROWS = _many_rows(SQL["insert"], _ROWS)
-_BEFORE_ALL = Position(-1, "")
-MAX_RANK = 19
 
 
 class Jobs:
@@ -88,19 +82,8 @@ class Jobs:
         self.db.write(note)
 
     def page(self, wanted: JobFilter, after: Position | None, limit: int) -> Page:
-        start = after or _BEFORE_ALL
-        if wanted.due_after is not None and wanted.due_after > start.due_at:
-            start = Position(wanted.due_after, "")
         with self.db.reading() as tx:
-            found, full = _merged(tx, wanted, start, limit)
-        items = [rows.job(row) for row in found]
-        if wanted.state is not None:
-            items = [job for job in items if job.state is wanted.state]
-        if wanted.queue is not None:
-            items = [job for job in items if job.queue == wanted.queue]
-        if wanted.owner is not None and wanted.key is not None:
-            items = [job for job in items if job.key == wanted.key]
-        return Page(items, Position(found[-1][_DUE_AT], found[-1][_ID]) if full else None)
+            return page(tx, wanted, after, limit)
 
     def amend(self, job_ids: Sequence[str], amendment: Amendment, now: Moment) -> list[Change]:
         def amend(tx: apsw.Connection, job_id: str) -> Change:
@@ -224,40 +207,6 @@ class Jobs:
         return Change(job)
 
 
-def _merged(
-    tx: apsw.Connection, wanted: JobFilter, start: Position, limit: int
-) -> tuple[list[Sequence[Any]], bool]:
-    """The first rows of all the indexes that can hold what is wanted, in order; and whether there
-    may be more. A connection bears only so many open statements, and there may be any number of
-    queues: each group of indexes is read as far as those before it leave room."""
-    until = LATEST if wanted.due_before is None else wanted.due_before - 1
-    bounds = {"due_at": start.due_at, "id": start.id, "limit": limit}
-    kept: list[Sequence[Any]] = []
-    full = False
-    streams = _streams(tx, wanted)
-    while group := list(islice(streams, STREAMS_AT_ONCE)):
-        opened = [
-            tx.execute(SQL[name], {**bounds, **own, "until": min(until, own.get("until", until))})
-            for name, own in group
-        ]
-        kept, full = _bounded(heapq.merge(kept, *opened, key=itemgetter(_DUE_AT, _ID)), limit)
-        if full:
-            until = kept[-1][_DUE_AT]
-    return kept, full
-
-
-def _bounded(found: Iterable[Sequence[Any]], limit: int) -> tuple[list[Sequence[Any]], bool]:
-    """As many as are wanted and memory bears, and whether there may be more."""
-    kept: list[Sequence[Any]] = []
-    room = rows.BATCH_BYTES
-    for row in found:
-        kept.append(row)
-        room -= len(row[_PAYLOAD]) + len(row[_RESULT] or b"")
-        if room <= 0 or len(kept) == limit:
-            return kept, True
-    return kept, False
-
-
 def _insert_all(tx: apsw.Connection, jobs: Sequence[NewJob]) -> None:
     """Sixty-four rows a statement: apsw lets other threads run during each, and a busy one keeps
     the interpreter for milliseconds before it gives it back."""
@@ -267,40 +216,6 @@ def _insert_all(tx: apsw.Connection, jobs: Sequence[NewJob]) -> None:
         tx.execute(_INSERT_ROWS, tuple(chain.from_iterable(map(_COLUMNS_OF, chunk))))
     if whole < len(jobs):
         tx.executemany(SQL["insert"], map(_COLUMNS_OF, jobs[whole:]))
-
-
-def _streams(tx: apsw.Connection, wanted: JobFilter) -> Iterator[tuple[str, dict[str, Any]]]:
-    if wanted.owner is not None:
-        yield "page_owner", {"owner": wanted.owner}
-        return
-    if wanted.key is not None:
-        yield "page_key", {"key": wanted.key}
-        return
-    queues = [wanted.queue] if wanted.queue else [row[0] for row in rows.fetch(tx, QUEUE_NAMES)]
-    for queue in queues:
-        yield from _waiting_streams(tx, queue, wanted.state)
-        if wanted.state is None or wanted.state in LIVE:
-            yield "page_taken", {"queue": queue}
-        for state in sorted(FINAL if wanted.state is None else FINAL & {wanted.state}):
-            yield "page_final", {"queue": queue, "state": state}
-
-
-def _waiting_streams(
-    tx: apsw.Connection, queue: str, state: State | None
-) -> Iterator[tuple[str, dict[str, Any]]]:
-    """Stored as scheduled; those inside an open range claim show as dispatched."""
-    if state not in (None, State.SCHEDULED, State.DISPATCHED):
-        return
-    bounds: dict[str, Any] = {}
-    last_rank = MAX_RANK
-    if state is State.DISPATCHED:
-        covered = rows.first(tx, SQL["covered"], {"queue": queue})
-        if covered is None:
-            return
-        bounds["until"], last_rank = covered
-    for rank, _ in rows.fetch(tx, SQL["ranks"], {"queue": queue}):
-        if rank <= last_rank:
-            yield "page_scheduled", {"queue": queue, "rank": rank, **bounds}
 
 
 def _unless(

@@ -11,10 +11,10 @@ from oncue.core.moment import Moment
 from oncue.core.rate import Bucket
 from oncue.stores.sqlite import rows
 from oncue.stores.sqlite.database import Database
+from oncue.stores.sqlite.lines import hand_over_lines
 from oncue.stores.sqlite.statements import load
 
 SQL = load("queues")
-RANKS = load("jobs")["ranks"]
 RANGE = load("ranges")["range"]
 AFTER_EVERY_ID = "\U0010ffff"
 
@@ -92,11 +92,11 @@ def _under_way(tx: apsw.Connection, queue: str, limit: int) -> int:
     if held is None or held[3] is None:
         return count
     cutoff, through_rank, through_due, through_id = held[3:7]
-    for rank, _ in rows.fetch(tx, RANKS, {"queue": queue}):
-        if rank > through_rank or count >= limit:
+    for line, _ in hand_over_lines(tx, queue):
+        if line > through_rank or count >= limit:
             break
-        last = (through_due, through_id) if rank == through_rank else (cutoff, AFTER_EVERY_ID)
+        last = (through_due, through_id) if line == through_rank else (cutoff, AFTER_EVERY_ID)
         bounds = {"due_at": last[0], "id": last[1], "limit": limit - count}
-        own = {"queue": queue, "rank": rank, **bounds}
-        count += int(rows.first(tx, SQL["count_covered_in_rank"], own)[0])
+        own = {"queue": queue, "line": line, **bounds}
+        count += int(rows.first(tx, SQL["count_covered_in_line"], own)[0])
     return count

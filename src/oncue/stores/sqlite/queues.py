@@ -4,20 +4,22 @@ from __future__ import annotations
 
 import json
 from dataclasses import asdict, replace
+from typing import Any
 
 import apsw
 
 from oncue.core.lifecycle import State
-from oncue.core.moment import Moment
-from oncue.core.queue import Queue, RetryPolicy, default_queue
-from oncue.ports.queues import QueueStats
+from oncue.core.moment import LATEST, Moment
+from oncue.core.queue import Queue, RetryPolicy, default_queue, why_kept
+from oncue.ports.queues import QueueDeletion, QueueStats
 from oncue.stores.sqlite import rows
 from oncue.stores.sqlite.database import Database
-from oncue.stores.sqlite.ranges import waiting_dues
+from oncue.stores.sqlite.lines import all_lines, waiting_dues
+from oncue.stores.sqlite.settled import any_settled_over, forget_settled
 from oncue.stores.sqlite.statements import load
+from oncue.stores.sqlite.watching import settings_revision
 
 SQL = load("queues")
-RANKS = load("jobs")["ranks"]
 REMEMBERED_MS = 86_400_000  # how long an id chosen by a client outlives its job
 
 
@@ -25,8 +27,14 @@ class Queues:
     db: Database
 
     def queues(self) -> list[Queue]:
+        """Read anew only after a change: loops ask every few seconds, and there may be many."""
         with self.db.reading() as tx:
-            return [_queue(*row) for row in rows.fetch(tx, SQL["names"])]
+            if self.db.writer.inside:  # a change of this transaction may yet be undone
+                return _read_queues(tx)
+            revision, known = settings_revision(tx), self.db.queues_read
+            if known is None or known[0] != revision:
+                self.db.queues_read = known = (revision, _read_queues(tx))
+            return list(known[1])
 
     def put_queue(self, queue: Queue) -> None:
         settings = asdict(queue)
@@ -55,7 +63,7 @@ class Queues:
             covered = int(tx.execute(SQL["count_covered"], own).get)
             counts[State.SCHEDULED] -= covered
             counts[State.DISPATCHED] = counts.get(State.DISPATCHED, 0) + covered
-            oldest = min(waiting_dues(tx, name), default=None)
+            oldest = min(waiting_dues(tx, name, all_lines(tx, name)), default=None)
         return QueueStats({state: counts.get(state, 0) for state in State}, oldest)
 
     def due_counts(
@@ -64,27 +72,69 @@ class Queues:
         bounds = {"queue": name, "start": start, "until": until, "step": step_ms}
         counts: dict[Moment, int] = {}
         with self.db.reading() as tx:
-            for rank, _ in rows.fetch(tx, RANKS, {"queue": name}):
-                for step, count in rows.fetch(tx, SQL["due_counts"], {**bounds, "rank": rank}):
+            for line, _ in all_lines(tx, name):
+                for step, count in rows.fetch(tx, SQL["due_counts"], {**bounds, "line": line}):
                     moment = start + step * step_ms
                     counts[moment] = counts.get(moment, 0) + count
         return dict(sorted(counts.items()))
 
-    def prune(self, name: str, finished_before: Moment, now: Moment, limit: int) -> int:
-        def prune(tx: apsw.Connection) -> int:
-            forget = now - REMEMBERED_MS
-            own = {"queue": name, "limit": limit}
-            old = rows.fetch(tx, SQL["prunable"], {**own, "before": finished_before})
-            hidden = rows.fetch(tx, SQL["forgettable"], {**own, "before": forget})
-            for found in (old, hidden):
-                if found:
-                    ns = rows.numbers([row[0] for row in found])
-                    tx.execute(SQL["prune"], {"ns": ns, "forget_before": forget})
-            if old:
-                tx.execute(SQL["hide"], {"ns": rows.numbers([row[0] for row in old])})
-            return len(old) + len(hidden)
+    def oldest_finished(self) -> dict[str, Moment]:
+        with self.db.reading() as tx:
+            return dict(rows.fetch(tx, SQL["oldest_finished"]))
 
-        return self.db.write(prune)
+    def prune(self, name: str, finished_before: Moment, now: Moment, limit: int) -> int:
+        own = {"queue": name, "before": finished_before, "limit": limit}
+        return self.db.write(lambda tx: _prune(tx, own, now))
+
+    def forget(self, now: Moment, limit: int) -> int:
+        own = {"before": now - REMEMBERED_MS, "limit": limit}
+        with self.db.reading() as tx:
+            jobs = rows.first(tx, SQL["forgettable"], {**own, "limit": 1})
+            if jobs is None and not any_settled_over(tx, now):
+                return 0
+
+        def forget(tx: apsw.Connection) -> int:
+            forget_settled(tx, now)
+            ns = [row[0] for row in rows.fetch(tx, SQL["forgettable"], own)]
+            if ns:
+                _remove(tx, ns, now)
+            return len(ns)
+
+        return self.db.write(forget)
+
+    def delete_queue(self, name: str, now: Moment, limit: int) -> QueueDeletion:
+        def delete(tx: apsw.Connection) -> QueueDeletion:
+            unfinished, schedule, rule, known = rows.first(tx, SQL["in_use"], {"name": name})
+            why = why_kept(name, unfinished=bool(unfinished), schedule=schedule, rule=rule)
+            if why is not None:
+                return QueueDeletion("kept", why)
+            if not known:
+                return QueueDeletion("unknown")
+            if _prune(tx, {"queue": name, "before": LATEST, "limit": limit}, now) == limit:
+                return QueueDeletion("more")
+            tx.execute(SQL["delete"], {"name": name})
+            self.db.forget_queue(name)
+            self.db.tell(None, 0)
+            return QueueDeletion("deleted")
+
+        return self.db.write(delete)
+
+
+def _prune(tx: apsw.Connection, own: dict[str, Any], now: Moment) -> int:
+    ns = [row[0] for row in rows.fetch(tx, SQL["prunable"], own)]
+    if ns:
+        _remove(tx, ns, now)
+        tx.execute(SQL["hide"], {"ns": rows.numbers(ns)})
+    return len(ns)
+
+
+def _remove(tx: apsw.Connection, ns: list[int], now: Moment) -> None:
+    """Remove finished jobs, but for those whose id is remembered still."""
+    tx.execute(SQL["prune"], {"ns": rows.numbers(ns), "forget_before": now - REMEMBERED_MS})
+
+
+def _read_queues(tx: apsw.Connection) -> list[Queue]:
+    return [_queue(*row) for row in rows.fetch(tx, SQL["names"])]
 
 
 def _queue(name: str, settings: str, paused: int) -> Queue:

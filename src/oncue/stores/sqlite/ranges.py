@@ -9,17 +9,20 @@ import apsw
 
 from oncue.core.job import Delivery
 from oncue.core.moment import Moment
+from oncue.core.putoff import put_off_until
 from oncue.core.queue import Queue
 from oncue.ports.claims import RangeClaim
+from oncue.ports.sink import Refusal
 from oncue.stores.sqlite import rows
 from oncue.stores.sqlite.database import Database
 from oncue.stores.sqlite.fencing import diagnose, held_claims
 from oncue.stores.sqlite.limits import limits, room_for
+from oncue.stores.sqlite.lines import bring_back, hand_over_lines, open_range, waiting_dues
+from oncue.stores.sqlite.looking import worth_a_claim
 from oncue.stores.sqlite.reclaims import expire_due, remove
 from oncue.stores.sqlite.statements import load
 
 SQL = load("ranges")
-RANKS = load("jobs")["ranks"]
 
 
 class Ranges:
@@ -37,20 +40,24 @@ class Ranges:
         lease_seconds: float,
         due_until: Moment | None = None,
     ) -> RangeClaim:
+        until = now if due_until is None else due_until
+        if not worth_a_claim(self.db, queues, until, now):
+            return RangeClaim("", 0, (), queues)
+
         def claim(tx: apsw.Connection) -> RangeClaim:
             for queue in queues:
                 own = {"queue": queue.name, "now": now, "dispatcher": dispatcher}
                 tx.execute(SQL["take_over"], own)
                 expire_due(tx, queue.name, now)
-            until = now if due_until is None else due_until
+                bring_back(tx, queue.name, limit, now)
             busy: list[Moment] = []
             for queue in queues:
-                held = _open_range(tx, queue.name)
+                held = open_range(tx, queue.name)
                 if held is not None:
                     busy.append(held["lease_until"])
                     continue
                 free = room_for(self.db, tx, queue.name, limit, now)
-                jobs, rank = _first_due(tx, queue.name, free.most, until, now)
+                jobs, line = _first_due(tx, queue.name, free.most, until, now)
                 if jobs:
                     free.spend(tx, queue.name, len(jobs))
                     lease_until = now + round(lease_seconds * 1000)
@@ -61,7 +68,7 @@ class Ranges:
                         "now": now,
                         "until": until,
                         "lease_until": lease_until,
-                        "through_rank": rank,
+                        "through_rank": line,
                         "through_due": last.due_at,
                         "through_id": last.id,
                     }
@@ -85,7 +92,7 @@ class Ranges:
         self,
         claim: RangeClaim,
         delivered: Sequence[str],
-        refused: Mapping[str, str],
+        refused: Mapping[str, Refusal],
         now: Moment,
     ) -> bool:
         queue = next((queue for queue in claim.queues if queue.name == claim.range), None)
@@ -99,8 +106,11 @@ class Ranges:
             own = {"queue": queue.name, "now": now, "dispatcher": closed[0], "opened_at": closed[1]}
             if delivered:
                 _deliver(tx, queue, delivered, own)
-            for job_id, error in refused.items():
-                _fail(tx, queue, job_id, error, own)
+            for job_id, refusal in refused.items():
+                if refusal.permanent:
+                    _fail(tx, queue, job_id, refusal.detail, own)
+            for not_before in _put_off(tx, queue, refused, now):
+                self.db.tell(queue.name, not_before)
             if len(delivered) + len(refused) < len(claim.jobs):
                 self.db.tell(queue.name, 0)
             self.db.tell_room(queue.name)
@@ -114,18 +124,10 @@ class Ranges:
         return min(found, default=None)
 
 
-def _open_range(tx: apsw.Connection, queue: str) -> dict[str, Any] | None:
-    row = rows.first(tx, SQL["range"], {"queue": queue})
-    if row is None or row[3] is None:
-        return None
-    names = ("fence", "dispatcher", "lease_until", "cutoff", "rank", "due_at", "id", "opened_at")
-    return dict(zip(names, row, strict=True))
-
-
 def _first_due(
     tx: apsw.Connection, queue: str, limit: int, until: Moment, now: Moment
 ) -> tuple[list[Delivery], int]:
-    """The first due jobs in hand-over order, no more than memory bears, and the rank of the last
+    """The first due jobs in hand-over order, no more than memory bears, and the line of the last
     of them."""
     jobs: list[Delivery] = []
     last = 0
@@ -133,11 +135,11 @@ def _first_due(
         return jobs, last
     bounds = {"queue": queue, "until": until, "now": now}
     room = rows.BATCH_BYTES
-    for rank, due in rows.fetch(tx, RANKS, {"queue": queue}):
+    for line, due in hand_over_lines(tx, queue):
         if due > until or len(jobs) >= limit:
             continue
-        last = rank
-        for row in tx.execute(SQL["due"], {**bounds, "rank": rank, "limit": limit - len(jobs)}):
+        last = line
+        for row in tx.execute(SQL["due"], {**bounds, "line": line, "limit": limit - len(jobs)}):
             job = Delivery._make(row)
             jobs.append(job)
             room -= len(job.payload)
@@ -170,18 +172,20 @@ def _fail(tx: apsw.Connection, queue: Queue, job_id: str, error: str, own: dict[
         remove(tx, [claim.n])
 
 
-def waiting_dues(tx: apsw.Connection, queue: str) -> list[Moment]:
-    """The first due time in each rank, outside an open range."""
-    held = _open_range(tx, queue)
-    dues: list[Moment] = []
-    for rank, due in rows.fetch(tx, RANKS, {"queue": queue}):
-        if held is None or rank > held["rank"]:
-            dues.append(due)
-            continue
-        after = (held["due_at"], held["id"]) if rank == held["rank"] else (held["cutoff"] + 1, "")
-        own = {"queue": queue, "rank": rank, "due_at": after[0], "id": after[1]}
-        dues += [row[0] for row in rows.fetch(tx, SQL["after"], own)]
-    return dues
+def _put_off(
+    tx: apsw.Connection, queue: Queue, refused: Mapping[str, Refusal], now: Moment
+) -> list[Moment]:
+    """Let the jobs that were refused for now wait. Until when each."""
+    details = {job_id: one.detail for job_id, one in refused.items() if not one.permanent}
+    if not details:
+        return []
+    own = {"queue": queue.name, "ids": rows.texts(details)}
+    waits = []
+    for job_id, before in rows.fetch(tx, SQL["refusals_of"], own):
+        until = put_off_until(queue.retry, job_id, before + 1, now)
+        waits.append((job_id, until, before + 1, details[job_id], now))
+    tx.executemany(SQL["put_off"], waits)
+    return [until for _, until, *_ in waits]
 
 
 def _next_dues(tx: apsw.Connection, queue: str) -> list[Moment]:
@@ -190,8 +194,11 @@ def _next_dues(tx: apsw.Connection, queue: str) -> list[Moment]:
     own = limits(tx, queue)
     if own.paused:
         return []
-    held = _open_range(tx, queue)
-    dues = [] if own.is_full(tx, queue) else waiting_dues(tx, queue)
+    held = open_range(tx, queue)
+    dues: list[Moment] = []
+    if not own.is_full(tx, queue):
+        dues += waiting_dues(tx, queue, hand_over_lines(tx, queue))
+        dues += [at for [at] in rows.fetch(tx, SQL["next_return"], {"queue": queue}) if at]
     if held is not None:
         dues.append(held["lease_until"])
     turn_at = own.next_turn_at()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
@@ -101,6 +102,9 @@ class Reclaims:
         return self.db.write(reclaim)
 
     def expire(self, now: Moment, limit: int) -> int:
+        with self.db.reading() as tx:  # usually there is none, and looking keeps nobody waiting
+            if rows.first(tx, SQL["expired"], {"now": now, "limit": 1}) is None:
+                return 0
         return self.db.write(lambda tx: expire(tx, now, limit))
 
     def next_lapse(self) -> Moment | None:
@@ -110,10 +114,13 @@ class Reclaims:
 
     def _reclaim_all(self, tx: apsw.Connection, fallen: Sequence[Fallen], now: Moment) -> None:
         _record_all(tx, fallen, now)
-        again = [one.claim for one in fallen if one.verdict.verb is Verb.RECLAIM]
-        if again:
-            own = {"ns": rows.numbers([claim.n for claim in again]), "now": now}
-            tx.execute(SQL["reclaim"], own)
+        again: dict[tuple[bool, bool], list[int]] = defaultdict(list)
+        for one in fallen:
+            if one.verdict.verb is Verb.RECLAIM:
+                again[one.verdict.strike, one.verdict.uses_attempt].append(one.claim.n)
+        for (strike, uses_attempt), ns in again.items():
+            counted = {"strike": int(strike), "uses_attempt": int(uses_attempt)}
+            tx.execute(SQL["reclaim"], {"ns": rows.numbers(ns), "now": now, **counted})
         for one in fallen:
             if one.verdict.verb is not Verb.RECLAIM:
                 state = State.FAILED if one.verdict.verb is Verb.GIVE_UP else State.CANCELLED
@@ -124,7 +131,7 @@ class Reclaims:
             remove(tx, gone)
         for queue in {one.claim.queue for one in fallen}:
             self.db.tell_room(queue)
-        for queue in {claim.queue for claim in again}:
+        for queue in {one.claim.queue for one in fallen if one.verdict.verb is Verb.RECLAIM}:
             self.db.tell(queue, 0)
 
 
@@ -157,7 +164,9 @@ def _cancel_expired(tx: apsw.Connection, found: list[Any], now: Moment) -> int:
 
 def _lapse(row: Sequence[Any]) -> Lapse:
     """From the columns of `claims.sql: lapse_columns`."""
-    return Lapse._make((*row[:2], State(row[2]), *row[3:8], bool(row[8]), *row[9:]))
+    return Lapse._make(
+        (*row[:2], State(row[2]), *row[3:8], bool(row[8]), *row[9:14], bool(row[14]))
+    )
 
 
 def _record_all(tx: apsw.Connection, fallen: Sequence[Fallen], now: Moment) -> None:
@@ -175,7 +184,6 @@ def _record_all(tx: apsw.Connection, fallen: Sequence[Fallen], now: Moment) -> N
 
 
 def _diagnostic_row(one: Fallen, now: Moment) -> dict[str, Any]:
-    facts = {name: fact for name, fact in lapse_facts(one.lapse, one.verdict, now).items() if fact}
     return {
         "n": one.claim.n,
         "at": now,
@@ -183,7 +191,7 @@ def _diagnostic_row(one: Fallen, now: Moment) -> dict[str, Any]:
         "detail": one.verdict.detail,
         "attempt": one.claim.attempt,
         "epoch": one.claim.epoch,
-        "facts": json.dumps(facts),
+        "facts": json.dumps(lapse_facts(one.lapse, one.verdict, now)),
     }
 
 

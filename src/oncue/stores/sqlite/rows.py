@@ -62,6 +62,8 @@ def job(row: Sequence[Any]) -> Job:
         rule=row[24],
         instant=None if row[25] is None else stamp.to_datetime(row[25]),
         schedule=row[26],
+        not_before=maybe_datetime(row[27]),
+        refusals=row[28],
     )
 
 

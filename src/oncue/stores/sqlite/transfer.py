@@ -24,7 +24,7 @@ from oncue.stores.sqlite.statements import load
 SQL = load("transfer")
 OPERATIONS_OF = load("claims")["operations_of"]
 ENSURE_QUEUE = load("queues")["ensure"]
-_JOB = 27  # columns of `export` that make a Job; what follows is the rest of the dossier
+_JOB = 29  # columns of `export` that make a Job; what follows is the rest of the dossier
 
 
 class Transfer:
@@ -98,6 +98,7 @@ def _admit(tx: apsw.Connection, dossier: Dossier) -> int:
         *(dossier.digest, _ms(dossier.overlong_at), dossier.strikes, int(dossier.ahead)),
         *(int(dossier.hidden), int(trail), job.rule),
         *(None if job.instant is None else stamp.from_datetime(job.instant), job.schedule),
+        *(_ms(job.not_before), job.refusals),
     )
     try:
         tx.execute(SQL["admit"], row)

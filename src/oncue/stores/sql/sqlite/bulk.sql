@@ -1,10 +1,12 @@
--- Each `find_…` reads `limit` entries of one index and says of each whether the change applies, so that
--- a page is bounded by what is looked at, not by what is found. The others change what fits still.
+-- Each `find_…` walks one index in its own order, from the place (:p0, :p1, …) on, over all queues or
+-- one. It answers whether the change applies, so that a page is bounded by what is looked at and not by
+-- what is found; the priority, where it belongs to the index; and the key of the entry. The other
+-- statements change what still fits.
 
 -- name: uncovered
 NOT EXISTS (
   SELECT 1 FROM ranges AS r WHERE r.queue = j.queue AND j.due_at <= r.cutoff
-    AND (j.rank, j.due_at, j.id) <= (r.through_rank, r.through_due, r.through_id))
+    AND (j.line, j.due_at, j.id) <= (r.through_rank, r.through_due, r.through_id))
 
 -- name: fits
 (:queue IS NULL OR j.queue = :queue) AND (:state IS NULL OR j.state = :state)
@@ -15,7 +17,7 @@ AND j.due_at >= coalesce(:due_after, j.due_at) AND j.due_at < coalesce(:due_befo
 CASE j.state
   WHEN 'scheduled' THEN :scheduled AND NOT EXISTS (
     SELECT 1 FROM ranges AS r WHERE r.queue = j.queue AND j.due_at <= r.cutoff
-      AND (j.rank, j.due_at, j.id) <= (r.through_rank, r.through_due, r.through_id))
+      AND (j.line, j.due_at, j.id) <= (r.through_rank, r.through_due, r.through_id))
   WHEN 'dispatched' THEN :dispatched
   WHEN 'executing' THEN :executing
   WHEN 'failed' THEN :failed AND j.finished_at <= :begun_at
@@ -23,37 +25,36 @@ CASE j.state
   ELSE 0 END
 
 -- name: find_waiting
-SELECT j.id, j.due_at, {uncovered} FROM jobs AS j
-WHERE j.state = 'scheduled' AND j.queue = :queue AND j.rank = :rank
-  AND (j.due_at, j.id) > (:after_due, :after_id) AND j.due_at <= :until
-ORDER BY j.due_at, j.id LIMIT :limit;
+SELECT {uncovered}, j.priority, j.queue, j.line, j.due_at, j.id FROM jobs AS j
+WHERE j.state = 'scheduled' AND (j.queue, j.line, j.due_at, j.id) > (:p0, :p1, :p2, :p3)
+  AND j.queue <= :last_queue
+ORDER BY j.queue, j.line, j.due_at, j.id LIMIT :limit;
 
 -- name: find_taken
-SELECT j.id, j.due_at, (:state IS NULL OR j.state = :state) FROM jobs AS j
-WHERE j.state IN ('dispatched', 'executing') AND j.queue = :queue
-  AND (j.due_at, j.id) > (:after_due, :after_id) AND j.due_at <= :until
-ORDER BY j.due_at, j.id LIMIT :limit;
+SELECT :state IS NULL OR j.state = :state, NULL, j.queue, j.due_at, j.id FROM jobs AS j
+WHERE j.state IN ('dispatched', 'executing') AND (j.queue, j.due_at, j.id) > (:p0, :p1, :p2)
+  AND j.queue <= :last_queue
+ORDER BY j.queue, j.due_at, j.id LIMIT :limit;
 
 -- name: find_ended
-SELECT j.id, j.due_at, j.finished_at <= :begun_at FROM jobs AS j
-WHERE j.finished_at IS NOT NULL AND j.queue = :queue AND j.state = :ended AND j.hidden = 0
-  AND (j.due_at, j.id) > (:after_due, :after_id) AND j.due_at <= :until
-ORDER BY j.due_at, j.id LIMIT :limit;
+SELECT j.finished_at <= :begun_at, NULL, j.queue, j.state, j.due_at, j.id FROM jobs AS j
+WHERE j.finished_at IS NOT NULL AND j.hidden = 0
+  AND (j.queue, j.state, j.due_at, j.id) > (:p0, :p1, :p2, :p3) AND j.queue <= :last_queue
+ORDER BY j.queue, j.state, j.due_at, j.id LIMIT :limit;
 
 -- name: find_owned
-SELECT j.id, j.due_at, {applies} AND {fits} FROM jobs AS j
-WHERE j.owner = :owner AND j.hidden = 0
-  AND (j.due_at, j.id) > (:after_due, :after_id) AND j.due_at <= :until
+SELECT {applies} AND {fits}, NULL, j.due_at, j.id FROM jobs AS j
+WHERE j.owner = :owner AND j.hidden = 0 AND (j.due_at, j.id) > (:p0, :p1)
 ORDER BY j.due_at, j.id LIMIT :limit;
 
 -- name: find_keyed
-SELECT j.id, j.due_at, {applies} AND {fits} FROM jobs AS j
-WHERE j.key = :key AND j.hidden = 0
-  AND (j.due_at, j.id) > (:after_due, :after_id) AND j.due_at <= :until
+SELECT {applies} AND {fits}, NULL, j.due_at, j.id FROM jobs AS j
+WHERE j.key = :key AND j.hidden = 0 AND (j.due_at, j.id) > (:p0, :p1)
 ORDER BY j.due_at, j.id LIMIT :limit;
 
 -- name: cancel
-UPDATE jobs AS j SET state = 'cancelled', finished_at = :now, updated_at = :now, ahead = 0
+UPDATE jobs AS j SET state = 'cancelled', finished_at = :now, updated_at = :now, ahead = 0,
+  not_before = NULL
 WHERE j.id IN carray(:ids) AND j.state = 'scheduled' AND {uncovered} AND {fits};
 
 -- name: ask_to_stop
@@ -62,8 +63,9 @@ WHERE j.id IN carray(:ids) AND j.state IN ('dispatched', 'executing') AND j.canc
   AND {fits};
 
 -- name: run
-UPDATE jobs AS j SET due_at = :now, updated_at = :now
-WHERE j.id IN carray(:ids) AND j.state = 'scheduled' AND j.due_at > :now AND {uncovered} AND {fits};
+UPDATE jobs AS j SET due_at = min(due_at, :now), updated_at = :now, not_before = NULL, refusals = 0
+WHERE j.id IN carray(:ids) AND j.state = 'scheduled'
+  AND (j.due_at > :now OR j.not_before IS NOT NULL) AND {uncovered} AND {fits};
 
 -- name: reprioritise
 UPDATE jobs AS j SET priority = :priority, updated_at = :now
@@ -83,7 +85,8 @@ WHERE j.id IN carray(:ids) AND j.state = 'scheduled' AND j.queue <> :target AND 
 ORDER BY j.due_at, j.id;
 
 -- name: move
-UPDATE jobs SET queue = :target, updated_at = :now WHERE n IN carray(:ns);
+UPDATE jobs SET queue = :target, updated_at = :now, not_before = NULL, refusals = 0
+WHERE n IN carray(:ns);
 
 -- name: revivable
 SELECT j.n, j.key, j.queue, j.key IS NOT NULL AND EXISTS (
@@ -111,5 +114,6 @@ DELETE FROM attempts WHERE seq IN (
 UPDATE jobs SET state = 'scheduled', trail = 1, due_at = :now, updated_at = :now,
   attempt_base = attempt, strikes = 0, ahead = 0, cancel_requested = 0, worker = NULL,
   claimed_at = NULL, lease_until = NULL, overlong_at = NULL, message = NULL, percent = NULL,
-  result = NULL, error = NULL, finished_at = NULL, expires_at = NULL
+  result = NULL, error = NULL, finished_at = NULL, expires_at = NULL, not_before = NULL,
+  refusals = 0
 WHERE n IN carray(:ns);

@@ -3,7 +3,7 @@ SELECT id, queue, due_at, payload, priority, owner, key, attempt + 1, attempt_ba
   timeout_seconds, epoch + 1, :now, :lease_until, created_at, n, trail, expires_at, error, message, percent,
   rule, instant, schedule
 FROM jobs AS j
-WHERE state = 'scheduled' AND queue = :queue AND rank = :rank AND due_at <= :now
+WHERE state = 'scheduled' AND queue = :queue AND line = :line AND due_at <= :now
   AND (expires_at IS NULL OR expires_at > :now)
 ORDER BY due_at, id LIMIT :limit;
 
@@ -12,14 +12,15 @@ SELECT id, queue, due_at, payload, priority, owner, key, attempt + 1, attempt_ba
   timeout_seconds, epoch + 1, :now, :lease_until, created_at, n, trail, expires_at, error, message, percent,
   rule, instant, schedule
 FROM jobs AS j
-WHERE state = 'scheduled' AND queue = :queue AND rank = :rank AND due_at <= :now
+WHERE state = 'scheduled' AND queue = :queue AND line = :line AND due_at <= :now
   AND (expires_at IS NULL OR expires_at > :now)
-  AND NOT (due_at <= :cutoff AND (rank, due_at, id) <= (:through_rank, :through_due, :through_id))
+  AND NOT (due_at <= :cutoff AND (line, due_at, id) <= (:through_rank, :through_due, :through_id))
 ORDER BY due_at, id LIMIT :limit;
 
 -- name: claim
 UPDATE jobs SET state = 'dispatched', epoch = epoch + 1, attempt = attempt + 1, worker = :worker,
-  claimed_at = :now, updated_at = :now, lease_until = :lease_until,
+  claimed_at = :now, updated_at = :now, lease_until = :lease_until, lease_ms = :lease_until - :now,
+  lease_asked = 0, alone = :alone,
   overlong_at = :now + CAST(coalesce(timeout_seconds, :timeout_seconds) * 1000 AS INTEGER)
 WHERE n IN carray(:ns) AND state = 'scheduled';
 
@@ -29,20 +30,21 @@ WHERE n IN carray(:ns) ORDER BY n, seq;
 
 -- name: held_columns
 id, n, queue, epoch, state, attempt, worker, claimed_at, updated_at, cancel_requested, lease_until,
-result, error
+lease_ms, lease_asked, result, error, refusals
 
 -- name: held
 SELECT {held_columns} FROM jobs WHERE id IN carray(:ids) AND hidden = 0;
 
 -- name: touch
 UPDATE jobs SET state = CASE WHEN :start THEN 'executing' ELSE state END, updated_at = :now,
-  lease_until = coalesce(:lease_until, lease_until),
+  lease_until = :lease_until, lease_ms = :lease_ms, lease_asked = :lease_asked,
   message = coalesce(:message, message), percent = coalesce(:percent, percent)
 WHERE n IN carray(:ns);
 
 -- name: hand_over
-UPDATE jobs SET lease_until = NULL, updated_at = :now
-WHERE n IN carray(:ns) AND state = 'dispatched';
+UPDATE jobs SET refusals = 0, lease_until = CASE WHEN lease_asked THEN lease_until END,
+  updated_at = CASE WHEN lease_asked THEN updated_at ELSE :now END
+WHERE n IN carray(:ns);
 
 -- name: queues_of
 SELECT DISTINCT queue FROM jobs WHERE id IN carray(:ids);
@@ -76,7 +78,8 @@ WHERE n = :n;
 UPDATE jobs SET state = 'scheduled', due_at = coalesce(:due_at, due_at), updated_at = :now,
   worker = NULL, claimed_at = NULL, lease_until = NULL, overlong_at = NULL,
   cancel_requested = 0, attempt = attempt - :given_back, ahead = CASE WHEN :given_back THEN ahead ELSE 0 END,
-  trail = 1, error = coalesce(:error, error)
+  trail = 1, error = coalesce(:error, error), not_before = :not_before,
+  refusals = refusals + (:not_before IS NOT NULL)
 WHERE n = :n;
 
 -- name: remove
@@ -84,6 +87,18 @@ DELETE FROM jobs WHERE n IN carray(:ns) AND digest IS NULL;
 
 -- name: hide
 UPDATE jobs SET hidden = 1 WHERE n IN carray(:ns) AND digest IS NOT NULL;
+
+-- name: settle
+INSERT INTO settled (until, claims) VALUES (:until, :claims);
+
+-- name: settled
+SELECT claims FROM settled WHERE until > :now ORDER BY seq DESC;
+
+-- name: settled_over
+SELECT 1 FROM settled WHERE until <= :now LIMIT 1;
+
+-- name: forget_settled
+DELETE FROM settled WHERE until <= :now;
 
 -- name: attempt_ended
 SELECT outcome, error, attempt FROM attempts WHERE n = :n AND epoch = :epoch
@@ -128,7 +143,7 @@ WHERE n = :n;
 
 -- name: lapse_columns
 id, queue, state, epoch, attempt, attempt_base, max_attempts, strikes, cancel_requested, worker,
-claimed_at, updated_at, lease_until, overlong_at
+claimed_at, updated_at, lease_until, overlong_at, alone
 
 -- name: lapses
 SELECT {lapse_columns}
@@ -154,8 +169,8 @@ SELECT count(*) FROM jobs WHERE state IN ('dispatched', 'executing') AND queue >
 -- name: reclaim
 UPDATE jobs SET state = 'scheduled', updated_at = :now, epoch = epoch + 1,
   worker = NULL, claimed_at = NULL, lease_until = NULL, overlong_at = NULL, ahead = 1,
-  cancel_requested = 0,
-  strikes = strikes + 1, trail = 1
+  cancel_requested = 0, trail = 1,
+  strikes = strikes + :strike, attempt_base = attempt_base + NOT :uses_attempt
 WHERE n IN carray(:ns);
 
 -- name: crowded_diagnostics
@@ -185,11 +200,11 @@ ORDER BY expires_at, id LIMIT :limit;
 -- name: not_covered
 NOT EXISTS (
   SELECT 1 FROM ranges AS r WHERE r.queue = j.queue AND j.due_at <= r.cutoff
-    AND (j.rank, j.due_at, j.id) <= (r.through_rank, r.through_due, r.through_id))
+    AND (j.line, j.due_at, j.id) <= (r.through_rank, r.through_due, r.through_id))
 
 -- name: expire
 UPDATE jobs SET state = 'cancelled', finished_at = :now, updated_at = :now, ahead = 0, trail = 1,
-  error = :detail
+  error = :detail, not_before = NULL
 WHERE n IN carray(:ns) AND state = 'scheduled';
 
 -- name: diagnose_expired

@@ -13,12 +13,12 @@ CASE WHEN j.state = 'scheduled' AND r.queue IS NOT NULL THEN 'dispatched' ELSE j
 j.due_at, j.payload, j.priority, j.attempt, j.created_at, j.updated_at, j.owner, j.key,
 j.expires_at, j.max_attempts, j.timeout_seconds, j.finished_at, j.result, j.error, j.message,
 j.percent, j.cancel_requested, j.epoch, j.worker, j.lease_until, j.attempt_base, j.rule, j.instant,
-j.schedule
+j.schedule, j.not_before, j.refusals
 
 -- name: with_range
 jobs AS j LEFT JOIN ranges AS r ON r.queue = j.queue AND j.state = 'scheduled'
   AND j.due_at <= r.cutoff
-  AND (j.rank, j.due_at, j.id) <= (r.through_rank, r.through_due, r.through_id)
+  AND (j.line, j.due_at, j.id) <= (r.through_rank, r.through_due, r.through_id)
 
 -- name: get
 SELECT {columns} FROM {with_range} WHERE j.id = :id AND j.hidden = 0;
@@ -34,11 +34,14 @@ SELECT id FROM jobs WHERE queue = :queue AND key = :key AND finished_at IS NULL;
 
 -- name: amend
 UPDATE jobs SET due_at = coalesce(:due_at, due_at), priority = coalesce(:priority, priority),
-  payload = coalesce(:payload, payload), updated_at = :now
+  payload = coalesce(:payload, payload), updated_at = :now,
+  not_before = CASE WHEN :due_at IS NULL THEN not_before END,
+  refusals = CASE WHEN :due_at IS NULL THEN refusals ELSE 0 END
 WHERE id = :id AND state = 'scheduled';
 
 -- name: cancel
-UPDATE jobs SET state = 'cancelled', finished_at = :now, updated_at = :now, ahead = 0
+UPDATE jobs SET state = 'cancelled', finished_at = :now, updated_at = :now, ahead = 0,
+  not_before = NULL
 WHERE id = :id AND state = 'scheduled';
 
 -- name: request_cancel
@@ -52,7 +55,7 @@ SELECT n, state, queue, key, finished_at FROM jobs WHERE id = :id;
 UPDATE jobs SET state = 'scheduled', trail = 1, due_at = :now, updated_at = :now, attempt_base = attempt,
   strikes = 0, ahead = 0, cancel_requested = 0, worker = NULL, claimed_at = NULL,
   lease_until = NULL, overlong_at = NULL, message = NULL, percent = NULL, result = NULL,
-  error = NULL, finished_at = NULL, expires_at = NULL
+  error = NULL, finished_at = NULL, expires_at = NULL, not_before = NULL, refusals = 0
 WHERE id = :id AND state IN ('failed', 'cancelled');
 
 -- name: attempts
@@ -82,7 +85,7 @@ DELETE FROM attempts WHERE seq = (
 
 -- name: page_scheduled
 SELECT {columns} FROM {with_range}
-WHERE j.state = 'scheduled' AND j.queue = :queue AND j.rank = :rank
+WHERE j.state = 'scheduled' AND j.queue = :queue AND j.line = :line
   AND (j.due_at, j.id) > (:due_at, :id) AND j.due_at <= :until
 ORDER BY j.due_at, j.id LIMIT :limit;
 
@@ -110,17 +113,57 @@ WHERE j.key = :key AND j.hidden = 0
   AND (j.due_at, j.id) > (:due_at, :id) AND j.due_at <= :until
 ORDER BY j.due_at, j.id LIMIT :limit;
 
--- name: ranks
-WITH RECURSIVE level (rank) AS (
-  SELECT min(rank) FROM jobs WHERE state = 'scheduled' AND queue = :queue
+-- name: lines
+WITH RECURSIVE level (line) AS (
+  SELECT min(line) FROM jobs WHERE state = 'scheduled' AND queue = :queue
   UNION ALL
-  SELECT (SELECT min(rank) FROM jobs
-          WHERE state = 'scheduled' AND queue = :queue AND rank > level.rank)
-  FROM level WHERE level.rank IS NOT NULL
+  SELECT (SELECT min(line) FROM jobs
+          WHERE state = 'scheduled' AND queue = :queue AND line > level.line)
+  FROM level WHERE level.line < :below
 )
-SELECT rank, (SELECT min(due_at) FROM jobs
-              WHERE state = 'scheduled' AND queue = :queue AND rank = level.rank)
-FROM level WHERE rank IS NOT NULL;
+SELECT line, (SELECT min(due_at) FROM jobs
+              WHERE state = 'scheduled' AND queue = :queue AND line = level.line)
+FROM level WHERE line < :below;
 
--- name: covered
-SELECT cutoff, through_rank FROM ranges WHERE queue = :queue AND cutoff IS NOT NULL;
+-- name: open_ranges
+SELECT queue, cutoff, through_rank FROM ranges
+WHERE cutoff IS NOT NULL AND queue BETWEEN :first_queue AND :last_queue;
+
+-- The first entry after a position in each part of an index that a page is merged from: a seek or two
+-- for each queue, inside SQLite. Due time and id are one text, which sorts as they do.
+
+-- name: heads_scheduled
+WITH RECURSIVE level (queue, line) AS (
+  SELECT name, (SELECT min(line) FROM jobs WHERE state = 'scheduled' AND queue = name)
+  FROM queues WHERE name BETWEEN :first_queue AND :last_queue
+  UNION ALL
+  SELECT queue, (SELECT min(j.line) FROM jobs AS j
+                 WHERE j.state = 'scheduled' AND j.queue = level.queue AND j.line > level.line)
+  FROM level WHERE line IS NOT NULL
+)
+SELECT * FROM (
+  SELECT (SELECT printf('%016d', j.due_at) || j.id FROM jobs AS j
+          WHERE j.state = 'scheduled' AND j.queue = level.queue AND j.line = level.line
+            AND (j.due_at, j.id) > (:due_at, :id) AND j.due_at <= :until
+          ORDER BY j.due_at, j.id LIMIT 1) AS head, queue, line
+  FROM level WHERE line IS NOT NULL)
+WHERE head IS NOT NULL ORDER BY head LIMIT :limit;
+
+-- name: heads_taken
+SELECT * FROM (
+  SELECT (SELECT printf('%016d', j.due_at) || j.id FROM jobs AS j
+          WHERE j.state IN ('dispatched', 'executing') AND j.queue = name
+            AND (j.due_at, j.id) > (:due_at, :id) AND j.due_at <= :until
+          ORDER BY j.due_at, j.id LIMIT 1) AS head, name
+  FROM queues WHERE name BETWEEN :first_queue AND :last_queue)
+WHERE head IS NOT NULL ORDER BY head LIMIT :limit;
+
+-- name: heads_final
+SELECT * FROM (
+  SELECT (SELECT printf('%016d', j.due_at) || j.id FROM jobs AS j
+          WHERE j.finished_at IS NOT NULL AND j.queue = name AND j.state = s.column1 AND j.hidden = 0
+            AND (j.due_at, j.id) > (:due_at, :id) AND j.due_at <= :until
+          ORDER BY j.due_at, j.id LIMIT 1) AS head, name, s.column1
+  FROM queues, (VALUES ('succeeded'), ('failed'), ('cancelled')) AS s
+  WHERE name BETWEEN :first_queue AND :last_queue AND (:state IS NULL OR s.column1 = :state))
+WHERE head IS NOT NULL ORDER BY head LIMIT :limit;

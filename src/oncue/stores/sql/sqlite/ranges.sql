@@ -4,16 +4,17 @@ FROM ranges WHERE queue = :queue;
 
 -- name: due
 SELECT id, due_at, payload, attempt + 1, NULL, queue FROM jobs
-WHERE state = 'scheduled' AND queue = :queue AND rank = :rank AND due_at <= :until
+WHERE state = 'scheduled' AND queue = :queue AND line = :line AND due_at <= :until
   AND (expires_at IS NULL OR expires_at > :now)
 ORDER BY due_at, id LIMIT :limit;
 
 -- name: open
 INSERT INTO ranges (queue, fence, dispatcher, lease_until, opened_at, cutoff, through_rank,
-                    through_due, through_id)
-VALUES (:queue, 1, :dispatcher, :lease_until, :now, :until, :through_rank, :through_due, :through_id)
+                    through_due, through_id, lease_ms)
+VALUES (:queue, 1, :dispatcher, :lease_until, :now, :until, :through_rank, :through_due, :through_id,
+        :lease_until - :now)
 ON CONFLICT (queue) DO UPDATE SET fence = fence + 1, dispatcher = excluded.dispatcher,
-  lease_until = excluded.lease_until, opened_at = excluded.opened_at, cutoff = excluded.cutoff,
+  lease_until = excluded.lease_until, lease_ms = excluded.lease_ms, opened_at = excluded.opened_at, cutoff = excluded.cutoff,
   through_rank = excluded.through_rank, through_due = excluded.through_due,
   through_id = excluded.through_id
 RETURNING fence;
@@ -51,11 +52,30 @@ UPDATE jobs SET state = 'failed', attempt = attempt + 1, worker = :dispatcher,
   error = :error
 WHERE id = :id AND state = 'scheduled' AND +queue = :queue;
 
+-- name: refusals_of
+SELECT id, refusals FROM jobs WHERE id IN carray(:ids) AND state = 'scheduled' AND +queue = :queue;
+
+-- name: put_off
+UPDATE jobs SET not_before = ?2, refusals = ?3, error = ?4, updated_at = ?5
+WHERE id = ?1 AND state = 'scheduled';
+
+-- name: returning
+SELECT n FROM jobs
+WHERE state = 'scheduled' AND queue = :queue AND not_before IS NOT NULL AND not_before <= :until
+ORDER BY not_before LIMIT :limit;
+
+-- name: back_in_line
+UPDATE jobs SET not_before = NULL WHERE n IN carray(:ns) AND state = 'scheduled';
+
+-- name: next_return
+SELECT min(not_before) FROM jobs
+WHERE state = 'scheduled' AND queue = :queue AND not_before IS NOT NULL;
+
 -- name: hide_all
 UPDATE jobs SET hidden = 1 WHERE id IN carray(:ids) AND digest IS NOT NULL AND +queue = :queue
   AND finished_at IS NOT NULL;
 
 -- name: after
 SELECT due_at FROM jobs
-WHERE state = 'scheduled' AND queue = :queue AND rank = :rank AND (due_at, id) > (:due_at, :id)
+WHERE state = 'scheduled' AND queue = :queue AND line = :line AND (due_at, id) > (:due_at, :id)
 ORDER BY due_at, id LIMIT 1;

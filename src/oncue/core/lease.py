@@ -1,0 +1,52 @@
+"""The lease of a claim: how long silence is borne, and who asked for it.
+
+A claim begins with a lease. If a dispatcher made the claim, hand-over to the sink ends that lease:
+nobody can expect a heartbeat from a worker that may not have the job yet. A heartbeat of the worker
+that names a length begins a lease of the worker's own, which neither the dispatcher's renewals nor
+the hand-over change. So it makes no difference whether the worker or the hand-over comes first.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from oncue.core.missed import moved_lease
+from oncue.core.moment import Moment
+
+
+class Lease(NamedTuple):
+    until: Moment | None
+    """None: silence is not bounded."""
+    length_ms: int | None = None
+    """How long it was when it was given; None: not known, the claim came from another store."""
+    asked: bool = False
+    """Whether the worker asked for it, by a heartbeat."""
+
+    @classmethod
+    def given(cls, now: Moment, length_ms: int, *, asked: bool = False) -> Lease:
+        return cls(now + length_ms, length_ms, asked)
+
+    def after_heartbeat(self, now: Moment, length_ms: int | None) -> Lease:
+        """The worker was heard, and asks for a lease of this length; None: it does not ask for one,
+        as when it only says that it starts."""
+        return self if length_ms is None else Lease.given(now, length_ms, asked=True)
+
+    def after_renewal(self, now: Moment, length_ms: int | None) -> Lease:
+        """The dispatcher that still delivers the job renews what it holds."""
+        if length_ms is None or self.asked or self.until is None:
+            return self
+        return Lease.given(now, length_ms)
+
+    def after_hand_over(self) -> Lease:
+        """A sink took the job for a worker elsewhere."""
+        return self if self.asked else NO_LEASE
+
+    def moved(self, missed_ms: int, heard_at: Moment, now: Moment) -> Lease:
+        """The same lease after so much was missed, of a worker last heard then."""
+        if self.until is None:
+            return self
+        length_ms = max(0, self.until - heard_at) if self.length_ms is None else self.length_ms
+        return self._replace(until=moved_lease(self.until, length_ms, missed_ms, now))
+
+
+NO_LEASE = Lease(None)

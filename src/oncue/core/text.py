@@ -1,0 +1,22 @@
+"""Text from outside, made storable where it comes in, so that no store refuses it later."""
+
+from __future__ import annotations
+
+TEXT_LIMIT = 2000
+
+
+def legible(text: str, limit: int = TEXT_LIMIT) -> str:
+    """As much of a text as is kept. What not every store can keep, NUL and half a character (a lone
+    surrogate), is written as an escape. A settlement that carries such a text as it is would be
+    refused again and again, and its queue would stand still."""
+    text = text[:limit].replace("\0", "\\0")
+    return text.encode("utf-8", "backslashreplace").decode()[:limit]
+
+
+def exception_text(error: BaseException) -> str:
+    """The kind and the message of an exception. One whose message cannot be read has none."""
+    kind = type(error).__name__
+    try:
+        return legible(f"{kind}: {error}")
+    except Exception:
+        return legible(kind)

@@ -1,0 +1,51 @@
+"""Running leases in SQLite: when they were last judged, and their move after a gap."""
+
+from __future__ import annotations
+
+import json
+
+import apsw
+
+from oncue.core.missed import JUMP_MS, Look, Missed
+from oncue.core.moment import Moment
+from oncue.core.rate import OVERTAKING_MS
+from oncue.ports.claims import Leases
+from oncue.stores.sqlite import rows
+from oncue.stores.sqlite.database import Database
+from oncue.stores.sqlite.statements import load
+
+SQL = load("leases")
+
+
+class LeaseJudging:
+    db: Database
+
+    def leases(self) -> Leases:
+        with self.db.reading() as tx:
+            return _leases(tx)
+
+    def judge_leases(self, look: Look, seen: Look | None, missed: Missed | None) -> bool:
+        def judge(tx: apsw.Connection) -> bool:
+            if _leases(tx).last_look != seen:
+                return False
+            tx.execute(SQL["record_look"], {"look": json.dumps(look).encode()})
+            if missed is not None:
+                self._move_leases(tx, missed, look.wall)
+            return True
+
+        # Lost with the power, the record is an older one; and the claims are judged after a restart
+        # of the machine, by the wall clock.
+        return self.db.write(judge, synced=False)
+
+    def _move_leases(self, tx: apsw.Connection, missed: Missed, now: Moment) -> None:
+        own = {"now": now, "jump": JUMP_MS}
+        tx.execute(SQL["move_claims"], {**own, "missed": missed.claims_ms})
+        for queue, until in rows.fetch(tx, SQL["shortened_ranges"], own):
+            self.db.tell(queue, until)
+        tx.execute(SQL["move_ranges"], {**own, "missed": missed.ranges_ms})
+        tx.execute(SQL["begin_buckets_again"], {"now": now, "overtaking": OVERTAKING_MS})
+
+
+def _leases(tx: apsw.Connection) -> Leases:
+    running, look = rows.first(tx, SQL["leases"])
+    return Leases(bool(running), None if look is None else Look._make(json.loads(look)))

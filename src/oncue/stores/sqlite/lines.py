@@ -1,0 +1,73 @@
+"""The lines in which the jobs of a queue wait in SQLite: one for each rank, and one more for each
+rank whose jobs are put off (`jobs.line`)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import apsw
+
+from oncue.core.moment import Moment
+from oncue.core.putoff import back_in_line_until
+from oncue.stores.sqlite import rows
+from oncue.stores.sqlite.statements import load
+
+LINES = load("jobs")["lines"]
+RANGES = load("ranges")
+FIRST_WAITING_LINE = 10  # below it: reclaimed work
+FIRST_PUT_OFF_LINE = 100
+AFTER_EVERY_LINE = 200
+
+
+def all_lines(tx: apsw.Connection, queue: str) -> list[tuple[int, Moment]]:
+    """Every line that holds a scheduled job, in order, with its earliest due time."""
+    return rows.fetch(tx, LINES, {"queue": queue, "below": AFTER_EVERY_LINE})
+
+
+def hand_over_lines(tx: apsw.Connection, queue: str) -> list[tuple[int, Moment]]:
+    """The lines from which jobs may be handed over: those of jobs that are not put off."""
+    return rows.fetch(tx, LINES, {"queue": queue, "below": FIRST_PUT_OFF_LINE})
+
+
+def open_range(tx: apsw.Connection, queue: str) -> dict[str, Any] | None:
+    row = rows.first(tx, RANGES["range"], {"queue": queue})
+    if row is None or row[3] is None:
+        return None
+    names = ("fence", "dispatcher", "lease_until", "cutoff", "line", "due_at", "id", "opened_at")
+    return dict(zip(names, row, strict=True))
+
+
+def waiting_dues(
+    tx: apsw.Connection, queue: str, lines: Sequence[tuple[int, Moment]]
+) -> list[Moment]:
+    """The first due time in each of these lines, outside an open range."""
+    held = open_range(tx, queue)
+    dues: list[Moment] = []
+    for line, due in lines:
+        if held is None or line > held["line"]:
+            dues.append(due)
+            continue
+        after = (held["due_at"], held["id"]) if line == held["line"] else (held["cutoff"] + 1, "")
+        own = {"queue": queue, "line": line, "due_at": after[0], "id": after[1]}
+        dues += [row[0] for row in rows.fetch(tx, RANGES["after"], own)]
+    return dues
+
+
+def is_returning(tx: apsw.Connection, queue: str, now: Moment) -> bool:
+    """Whether the moment of a put-off job has come."""
+    own = {"queue": queue, "limit": 1, "until": now}
+    return bool(rows.fetch(tx, RANGES["returning"], own))
+
+
+def bring_back(tx: apsw.Connection, queue: str, limit: int, now: Moment) -> None:
+    """Give up to `limit` put-off jobs whose moment has come their place in line again."""
+    if not is_returning(tx, queue, now):
+        return
+    dues = waiting_dues(tx, queue, hand_over_lines(tx, queue))
+    first_due = next((due for due in dues if due <= now), None)
+    until = back_in_line_until(now, first_due)
+    own = {"queue": queue, "limit": limit, "until": until}
+    found = rows.fetch(tx, RANGES["returning"], own)
+    if found:
+        tx.execute(RANGES["back_in_line"], {"ns": rows.numbers([row[0] for row in found])})

@@ -1,0 +1,47 @@
+"""Looking before writing in SQLite: whether a claim could find anything, asked by reading alone.
+
+A claim needs the write lock, which all processes share. Idle workers and dispatchers ask often and
+find nothing; without the look, a hundred of them kept the lock from whoever had something to write.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import apsw
+
+from oncue.core import rate
+from oncue.core.moment import Moment
+from oncue.core.queue import Queue
+from oncue.stores.sqlite.database import Database
+from oncue.stores.sqlite.limits import limits
+from oncue.stores.sqlite.lines import hand_over_lines, is_returning, open_range
+
+
+def worth_a_claim(db: Database, queues: Sequence[Queue], until: Moment, now: Moment) -> bool:
+    """Whether a claim of what is due by `until` may find something to do. Inside a write nothing is
+    saved by looking."""
+    if db.writer.inside:
+        return True
+    with db.reading() as tx:
+        return any(_is_worth_it(db, tx, queue.name, until, now) for queue in queues)
+
+
+def _is_worth_it(db: Database, tx: apsw.Connection, queue: str, until: Moment, now: Moment) -> bool:
+    if open_range(tx, queue) is not None:
+        return True  # it may have to be closed, which the claim decides
+    own = limits(tx, queue)
+    if own.paused:
+        return False
+    if own.concurrency is not None:
+        db.bounded_queues.add(queue)  # before counting: what ends from now on is told
+        if own.is_full(tx, queue):
+            return False
+    if own.rate_per_second is not None and own.bucket is not None:
+        bucket = rate.fill(own.bucket, own.rate_per_second, now)
+        set_back = bucket.at < own.bucket.at  # by the clock; the claim keeps the new beginning
+        if not bucket.whole and not set_back:
+            return False
+    return any(due <= until for _, due in hand_over_lines(tx, queue)) or is_returning(
+        tx, queue, now
+    )

@@ -1,0 +1,160 @@
+"""How bulk verbs find jobs in SQLite: by walking whole indexes, each in its own order.
+
+One statement and one place stand for all queues, so what a walk costs does not depend on their
+number. Entries that cannot be wanted are leapt over: a due time outside the window, or a whole
+group of entries that share all of the key but due time and id.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import asdict
+from typing import Any, NamedTuple
+
+import apsw
+
+from oncue.core.bulk import BulkChange, BulkVerb, Place, not_a_cursor, read_place, told_place
+from oncue.core.job import JobFilter
+from oncue.core.lifecycle import FINAL, LIVE, State
+from oncue.core.moment import LATEST, Moment
+from oncue.ports.bulk import BulkFound
+from oncue.stores.sqlite.statements import load
+
+SQL = load("bulk")
+AFTER_EVERY_QUEUE = "\U0010ffff"
+
+Wanted = Callable[[Place, int | None], bool]
+"""Whether anything is wanted of a group of entries, by their key and priority."""
+
+
+class Walk(NamedTuple):
+    """A walk over one index. The last two of a key are due time and id; the others make a group."""
+
+    name: str
+    """In cursors."""
+    statement: str
+    before_all: Place
+    wanted: Wanted = lambda key, priority: True
+
+    @property
+    def shape(self) -> tuple[type, ...]:
+        return (str, *map(type, self.before_all))
+
+
+class Window(NamedTuple):
+    start: Moment
+    until: Moment
+
+
+class Stretch(NamedTuple):
+    """What a part of a walk came to."""
+
+    ids: list[str]
+    looked: int
+    place: Place | None
+    """How far it came; None: to the end."""
+
+
+def find_all(
+    tx: apsw.Connection, change: BulkChange, wanted: JobFilter, after: str | None, limit: int
+) -> BulkFound:
+    """See `oncue.ports.bulk.BulkStore.find_all`."""
+    walks, place = _from(_walks(change, wanted), after)
+    own = _own(change, wanted)
+    until = LATEST if wanted.due_before is None else wanted.due_before - 1
+    window = Window(wanted.due_after or 0, until)
+    ids: list[str] = []
+    looked = 0
+    for walk in walks:
+        stretch = _stretch(tx, walk, own, window, place or walk.before_all, limit - looked)
+        ids += stretch.ids
+        looked += stretch.looked
+        place = None
+        if stretch.place is not None:
+            return BulkFound(ids, told_place((walk.name, *stretch.place)))
+    return BulkFound(ids, None)
+
+
+def _from(walks: list[Walk], after: str | None) -> tuple[list[Walk], Place | None]:
+    """The walks that are left, and where the first of them goes on."""
+    if after is None:
+        return walks, None
+    name, *place = read_place(after, *(walk.shape for walk in walks))
+    for number, walk in enumerate(walks):
+        if (walk.name, walk.shape[1:]) == (name, tuple(map(type, place))):
+            return walks[number:], tuple(place)
+    raise not_a_cursor()
+
+
+def _walks(change: BulkChange, wanted: JobFilter) -> list[Walk]:
+    """The walks that together see everything that can be wanted."""
+    if wanted.owner is not None:
+        return [Walk("owned", "find_owned", (-1, ""))]
+    if wanted.key is not None:
+        return [Walk("keyed", "find_keyed", (-1, ""))]
+    states = change.states if wanted.state is None else change.states & {wanted.state}
+    first = wanted.queue or ""
+    walks: list[Walk] = []
+    if State.SCHEDULED in states:
+        walks += _waiting(change, (first, -1, -1, ""))
+    if states & LIVE:
+        walks.append(Walk("taken", "find_taken", (first, -1, "")))
+    if ended := states & FINAL:
+        start = (first, "", -1, "")
+        walks.append(Walk("ended", "find_ended", start, lambda key, _: key[1] in ended))
+    return walks
+
+
+def _waiting(change: BulkChange, before_all: Place) -> list[Walk]:
+    """MOVE and REPRIORITISE give jobs another place in the index. Those that are at the new place
+    already are looked at first, so that no job is met again where the change has put it."""
+    if change.verb is BulkVerb.MOVE:
+        arrived: Wanted = lambda key, _: key[0] == change.queue  # noqa: E731
+    elif change.verb is BulkVerb.REPRIORITISE:
+        arrived = lambda _, priority: priority == change.priority  # noqa: E731
+    else:
+        return [Walk("waiting", "find_waiting", before_all)]
+    return [
+        Walk("arrived", "find_waiting", before_all, arrived),
+        Walk("waiting", "find_waiting", before_all, lambda *entry: not arrived(*entry)),
+    ]
+
+
+def _own(change: BulkChange, wanted: JobFilter) -> dict[str, Any]:
+    own = asdict(wanted) | {state.value: int(state in change.states) for state in State}
+    last_queue = wanted.queue or AFTER_EVERY_QUEUE
+    return own | {"begun_at": change.begun_at, "last_queue": last_queue}
+
+
+def _stretch(
+    tx: apsw.Connection, walk: Walk, own: dict[str, Any], window: Window, place: Place, room: int
+) -> Stretch:
+    """Walk on from a place, looking at up to `room` entries."""
+    ids: list[str] = []
+    looked = 0
+    while looked < room:
+        asked, before = room - looked, looked
+        places = {f"p{number}": one for number, one in enumerate(place)}
+        for applies, priority, *entry in tx.execute(
+            SQL[walk.statement], {**own, **places, "limit": asked}
+        ):
+            looked += 1
+            place = tuple(entry)
+            leap = _leap(walk, window, place, priority)
+            if leap is not None:
+                place = leap
+                break
+            if applies:
+                ids.append(str(place[-1]))
+        else:
+            if looked - before < asked:
+                return Stretch(ids, looked, None)
+    return Stretch(ids, looked, place)
+
+
+def _leap(walk: Walk, window: Window, key: Place, priority: int | None) -> Place | None:
+    """Where to go on instead, if the entry is not wanted."""
+    *group, due_at, _ = key
+    if not walk.wanted(key, priority) or int(due_at) > window.until:
+        return (*group, LATEST + 1, "")
+    return (*group, window.start, "") if int(due_at) < window.start else None

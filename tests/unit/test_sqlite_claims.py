@@ -1,0 +1,96 @@
+"""What SQLite keeps of claims: in files that were there before, and of jobs that are gone."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Iterator
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+
+from oncue.clock import FakeClock
+from oncue.core.lifecycle import Verb
+from oncue.core.retry import after_lapse
+from oncue.stores.sqlite import SqliteStore, connection
+from oncue.stores.sqlite.statements import migrations
+from tests.contract.desk import FLEETING, LEASE, Desk, Q, settlement
+
+NOW = FakeClock().now()
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    return tmp_path / "jobs.db"
+
+
+@pytest.fixture
+def desk(path: Path) -> Iterator[Desk]:
+    clock = FakeClock()
+    with closing(SqliteStore(path, clock)) as store:
+        yield Desk(store, clock)
+
+
+def remembered(path: Path) -> list[str]:
+    """The claims of each row."""
+    with closing(sqlite3.connect(path)) as file:
+        return [row[0] for row in file.execute("SELECT claims FROM settled ORDER BY seq")]
+
+
+def complete(desk: Desk, number: int, lease_seconds: float = LEASE) -> None:
+    desk.add_many(number, queue=FLEETING.name)
+    writes = [
+        settlement(claimed, Verb.COMPLETE, keep=False, lease_seconds=lease_seconds)
+        for claimed in desk.claim(FLEETING, limit=number)
+    ]
+    assert len(writes) == number
+    assert desk.store.settle(writes, desk.now) == {}
+
+
+def test_a_claim_that_is_live_in_an_old_file_counts_as_fetched_with_others(path: Path) -> None:
+    with closing(sqlite3.connect(path)) as old:
+        old.executescript(migrations()[0])
+        old.executescript(f"PRAGMA application_id = {connection.APPLICATION_ID}")
+        old.executescript("PRAGMA user_version = 1")
+        old.execute(
+            "INSERT INTO jobs (id, queue, state, due_at, payload, created_at, updated_at, epoch,"
+            " attempt, worker, claimed_at, lease_until, strikes)"
+            " VALUES ('a', 'q', 'dispatched', ?1, x'7b7d', ?1, ?1, 1, 3, 'ada', ?1, ?1, 2)",
+            (NOW,),
+        )
+        old.commit()
+    with closing(SqliteStore(path, FakeClock())) as store:
+        [lapse] = store.lapses(NOW, 10)
+        assert (lapse.id, lapse.alone) == ("a", False)
+        assert store.reclaim([(lapse, after_lapse(lapse, Q, NOW), True)], NOW) == {}
+        job = store.get("a")
+        assert job is not None
+        assert (job.state, job.attempt, job.attempt_base) == ("scheduled", 3, 1)
+
+
+def test_a_call_that_settles_a_thousand_is_one_row(desk: Desk, path: Path) -> None:
+    complete(desk, 1000)
+    [claims] = remembered(path)
+    assert len(claims.split()) == 1000
+
+
+def test_what_is_kept_is_not_remembered_twice(desk: Desk, path: Path) -> None:
+    desk.complete(desk.take())
+    assert remembered(path) == []
+
+
+def test_the_next_call_removes_what_is_over(desk: Desk, path: Path) -> None:
+    complete(desk, 2, lease_seconds=10)
+    complete(desk, 3, lease_seconds=30)
+    desk.clock.advance(10)
+    complete(desk, 1)
+    assert [len(claims.split()) for claims in remembered(path)] == [3, 1]
+
+
+def test_the_pruner_removes_what_is_over_where_nothing_more_is_settled(
+    desk: Desk, path: Path
+) -> None:
+    complete(desk, 2)
+    desk.clock.advance(LEASE)
+    desk.store.prune(FLEETING.name, desk.now, desk.now, 100)
+    assert remembered(path) == []

@@ -1,0 +1,265 @@
+"""Several processes on one file: what each learns of the others, and what idleness costs them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import closing
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from oncue.clock import FakeClock
+from oncue.core.access import AccessToken, Scope
+from oncue.core.job import NewJob
+from oncue.core.lifecycle import Verb
+from oncue.core.queue import Queue
+from oncue.core.recurrence import begun
+from oncue.core.schedule import Schedule, check_schedule
+from oncue.ports.claims import Settlement
+from oncue.ports.sink import Refusal
+from oncue.stores.sqlite import SqliteStore
+from oncue.stores.sqlite.connection import connect
+from oncue.stores.sqlite.watching import Abroad, News, settings_revision
+
+NOW = FakeClock().now()
+OUT = Queue("out", sink="log:")
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    return tmp_path / "jobs.db"
+
+
+@pytest.fixture
+def here(path: Path) -> Iterator[SqliteStore]:
+    with closing(SqliteStore(path, FakeClock())) as store:
+        store.insert([new("first", due_in=3_600_000)], NOW)
+        yield store
+
+
+@pytest.fixture
+def there(path: Path, here: SqliteStore) -> Iterator[SqliteStore]:
+    """The same file, opened by somebody else."""
+    with closing(SqliteStore(path, FakeClock())) as store:
+        yield store
+
+
+def new(job_id: str, queue: str = "out", due_in: int = 0, **more: object) -> NewJob:
+    return NewJob(job_id, queue, NOW + due_in, b"{}", 0, NOW, **more)  # type: ignore[arg-type]
+
+
+class Ear:
+    """One look abroad after the other."""
+
+    def __init__(self, store: SqliteStore, *queues: str) -> None:
+        self._store = store
+        self._queues = queues or None
+        self._abroad = Abroad()
+        self.hear()
+
+    def hear(self) -> list[News]:
+        with self._store.db.reading() as tx:
+            return sorted(self._abroad.news(tx, self._queues), key=str)
+
+
+# -- news ------------------------------------------------------------------------------------------
+
+
+def test_a_job_of_another_process_is_told_by_its_queue_and_moment(
+    here: SqliteStore, there: SqliteStore
+) -> None:
+    ear = Ear(here, "out")
+    there.insert([new("a", due_in=5_000), new("b", due_in=7_000)], NOW)
+    assert ear.hear() == [("out", NOW + 5_000)]
+
+
+def test_work_of_every_priority_is_told(here: SqliteStore, there: SqliteStore) -> None:
+    ear = Ear(here, "out")
+    there.insert([new("a", due_in=9_000)._replace(priority=9), new("b", due_in=5_000)], NOW)
+    assert ear.hear() == [("out", NOW + 5_000), ("out", NOW + 9_000)]
+
+
+def test_queues_that_nobody_awaits_are_not_read(here: SqliteStore, there: SqliteStore) -> None:
+    there.insert([new("a", "elsewhere")], NOW)
+    ear = Ear(here, "out")
+    there.insert([new("b", "elsewhere")], NOW)
+    assert ear.hear() == [("out", NOW + 3_600_000)]
+    assert Ear(here).hear() == [("elsewhere", NOW), ("out", NOW + 3_600_000)]
+
+
+def test_the_moment_of_a_job_that_is_put_off_is_told(here: SqliteStore, there: SqliteStore) -> None:
+    there.insert([new("a")], NOW)
+    ear = Ear(here, "out")
+    claim = there.claim_range([OUT], "d", 9, NOW, lease_seconds=60)
+    there.settle_range(claim, [], {"a": Refusal("busy", False)}, NOW)
+    job = there.get("a")
+    assert job is not None
+    assert job.not_before is not None
+    moment = there.next_due(["out"])
+    assert moment is not None
+    assert ("out", moment) in ear.hear()
+
+
+def test_a_paused_queue_has_no_news(here: SqliteStore, there: SqliteStore) -> None:
+    there.set_paused("out", True)
+    ear = Ear(here, "out")
+    there.insert([new("a")], NOW)
+    assert ear.hear() == []
+
+
+def test_room_in_a_full_queue_is_told_by_telling_of_its_due_work_again(
+    here: SqliteStore, there: SqliteStore
+) -> None:
+    one = Queue("one", concurrency=1)
+    there.put_queue(one)
+    there.insert([new("a", "one"), new("b", "one")], NOW)
+    assert len(there.claim([one], "w", 9, NOW)) == 1
+    ear = Ear(here, "one")
+    assert here.claim([one], "v", 9, NOW) == []
+    there.cancel(["x"], NOW)
+    assert ear.hear() == [("one", NOW)]
+
+
+# -- settings --------------------------------------------------------------------------------------
+
+
+def put_queue(store: SqliteStore) -> None:
+    store.put_queue(replace(OUT, max_attempts=7))
+
+
+def pause(store: SqliteStore) -> None:
+    store.set_paused("out", True)
+
+
+def first_job_of_a_queue(store: SqliteStore) -> None:
+    store.insert([new("x", "never seen")], NOW)
+
+
+def put_schedule(store: SqliteStore) -> None:
+    wanted = check_schedule(Schedule("s", cron="0 9 * * *", timezone="Europe/Paris"))
+    assert store.put_schedule(None, begun(wanted, NOW), NOW) is not None
+
+
+def delete_schedule(store: SqliteStore) -> None:
+    seen = store.schedule("old")
+    assert seen is not None
+    assert store.delete_schedule(seen, NOW)
+
+
+def put_token(store: SqliteStore) -> None:
+    store.put_token(AccessToken("t", None, bytes(32), frozenset({Scope.READ}), 0))
+
+
+def remove_token(store: SqliteStore) -> None:
+    assert store.remove_token("old")
+
+
+SETTINGS = [put_queue, pause, first_job_of_a_queue, put_schedule, delete_schedule, put_token]
+
+
+@pytest.mark.parametrize("change", [*SETTINGS, remove_token])
+def test_a_change_of_settings_is_told_once(
+    here: SqliteStore, there: SqliteStore, change: Callable[[SqliteStore], None]
+) -> None:
+    wanted = check_schedule(Schedule("old", cron="0 9 * * *", timezone="Europe/Paris"))
+    there.put_schedule(None, begun(wanted, NOW), NOW)
+    there.put_token(AccessToken("old", None, bytes(32), frozenset({Scope.READ}), 0))
+    ear = Ear(here, "elsewhere")
+    change(there)
+    assert ear.hear() == [(None, 0)]
+    assert ear.hear() == []
+
+
+def test_what_jobs_go_through_is_no_change_of_settings(
+    here: SqliteStore, there: SqliteStore
+) -> None:
+    rated = Queue("rated", rate_per_second=5)
+    there.put_queue(rated)
+    there.insert([new("a", "rated"), new("b")], NOW)
+    with here.db.reading() as tx:
+        before = settings_revision(tx)
+    there.insert([new("c")], NOW)
+    assert len(there.claim([rated], "w", 9, NOW)) == 1
+    claim = there.claim_range([OUT], "d", 9, NOW, lease_seconds=60)
+    there.settle_range(claim, ["b"], {}, NOW)
+    there.prune("out", NOW + 1, NOW, 9)
+    with here.db.reading() as tx:
+        assert settings_revision(tx) == before
+
+
+def test_settings_of_another_process_are_seen_at_once(
+    here: SqliteStore, there: SqliteStore
+) -> None:
+    assert here.queues() == here.queues() == [Queue("out")]
+    there.put_queue(OUT)
+    assert here.queues() == [OUT]
+    there.set_paused("out", True)
+    assert here.queues() == [replace(OUT, paused=True)]
+
+
+class Undone(Exception):
+    pass
+
+
+def test_settings_that_were_undone_are_not_remembered(
+    here: SqliteStore, there: SqliteStore
+) -> None:
+    def change() -> None:
+        here.put_queue(OUT)
+        assert here.queues() == [OUT]
+        raise Undone
+
+    with pytest.raises(Undone):
+        here.submit(change).result()
+    there.put_queue(replace(OUT, max_attempts=7))
+    assert here.queues() == [replace(OUT, max_attempts=7)]
+
+
+# -- looking before writing ------------------------------------------------------------------------
+
+
+@pytest.fixture
+def locked(here: SqliteStore, path: Path) -> Iterator[None]:
+    """Somebody else holds the write lock: who wants it now waits, and fails."""
+    here.db.writer.connection.set_busy_timeout(0)
+    with closing(connect(path)) as holder:
+        holder.execute("BEGIN IMMEDIATE")
+        yield
+        holder.execute("ROLLBACK")
+
+
+@pytest.mark.usefixtures("locked")
+def test_a_claim_that_can_find_nothing_takes_no_lock(here: SqliteStore) -> None:
+    queues = [OUT, Queue("empty", sink="log:")]
+    assert here.claim(queues, "w", 9, NOW) == []
+    assert list(here.claim_range(queues, "d", 9, NOW, lease_seconds=60).jobs) == []
+
+
+@pytest.fixture
+def waiting(here: SqliteStore) -> None:
+    """Due jobs that nobody may take: of a paused queue, a full one, one whose turn is to come."""
+    full = Queue("full", concurrency=1)
+    rated = Queue("rated", rate_per_second=1)
+    for queue in (full, rated):
+        here.put_queue(queue)
+        here.insert([new(f"{queue.name}-{n}", queue.name) for n in range(2)], NOW)
+        assert len(here.claim([queue], "w", 9, NOW)) == 1
+    here.insert([new("a", "paused")], NOW)
+    here.set_paused("paused", True)
+
+
+@pytest.mark.usefixtures("waiting", "locked")
+@pytest.mark.parametrize("name", ["full", "rated", "paused"])
+def test_a_claim_that_may_take_nothing_takes_no_lock(here: SqliteStore, name: str) -> None:
+    assert here.claim([Queue(name)], "w", 9, NOW) == []
+
+
+@pytest.mark.usefixtures("waiting")
+def test_who_finds_a_queue_full_is_told_of_room(path: Path) -> None:
+    with closing(SqliteStore(path, FakeClock())) as late:
+        told: list[tuple[str | None, int]] = []
+        late.watch(lambda queue, moment: told.append((queue, moment)))
+        assert late.claim([Queue("full")], "w", 9, NOW) == []
+        late.settle([Settlement("full-0", 1, Verb.COMPLETE)], NOW)
+        assert ("full", 0) in told

@@ -14,6 +14,7 @@ from oncue.engine.engine import Engine
 from oncue.ports.sink import Refusal, Sink
 from oncue.sinks.memory import MemorySink
 from oncue.stores.memory import MemoryStore
+from oncue.telemetry import Telemetry
 
 SOON = 20.0
 
@@ -193,3 +194,19 @@ def test_the_first_job_of_a_queue_that_has_a_sink_by_default_is_delivered_at_onc
     finally:
         assert bench.engine.stop(SOON)
     assert bench.taken("log:") == ["b"]
+
+
+def test_what_was_counted_of_a_deleted_queue_is_dropped(bench: Bench) -> None:
+    telemetry = Telemetry(bench.clock)
+    engine = Engine(bench.store, bench.clock, bench.open_sink, telemetry=telemetry)
+    bench.store.put_queue(Queue("mail", sink="memory:mail"))
+    bench.store.put_queue(Queue("sms", sink="memory:sms"))
+    bench.add("mail", "a")
+    bench.add("sms", "b")
+    engine.step_all()
+    assert set(telemetry.totals().queues) == {"mail", "sms"}
+    assert bench.store.delete_queue("mail", bench.clock.now(), 10).outcome == "deleted"
+    engine.step_all()
+    assert set(telemetry.totals().queues) == {"sms"}
+    assert set(telemetry.totals().circuits) == {"sms"}
+    assert telemetry.lateness("mail") is None

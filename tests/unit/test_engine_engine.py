@@ -291,3 +291,19 @@ def _pass_time(clock: FakeClock, engine: Engine, done: Callable[[], bool]) -> No
         for loop in _loops(engine):
             loop.wake()
     raise AssertionError("it never happened")
+
+
+def test_what_was_counted_of_a_deleted_queue_is_dropped(bench: Bench) -> None:
+    telemetry = Telemetry(bench.clock)
+    engine = Engine(bench.store, bench.clock, bench.open_sink, telemetry=telemetry)
+    bench.store.put_queue(Queue("mail", sink="memory:mail"))
+    bench.store.put_queue(Queue("sms", sink="memory:sms"))
+    bench.add("mail", "a")
+    bench.add("sms", "b")
+    engine.step_all()
+    assert set(telemetry.totals().queues) == {"mail", "sms"}
+    assert bench.store.delete_queue("mail", bench.clock.now(), 10).outcome == "deleted"
+    engine.step_all()
+    assert set(telemetry.totals().queues) == {"sms"}
+    assert set(telemetry.totals().circuits) == {"sms"}
+    assert telemetry.lateness("mail") is None

@@ -71,6 +71,7 @@ METHODS = [
     "complete",
     "complete_all",
     "complete_by_hand",
+    "delete_queue",
     "delete_rule",
     "delete_schedule",
     "due_counts",

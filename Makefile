@@ -8,12 +8,13 @@ PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
 TYPED := src tests examples
 
 .DEFAULT_GOAL := help
-.PHONY: help run demo test check bench chaos dst clean
+.PHONY: help run demo test test-quick check bench chaos dst clean
 
 help:
 	@echo 'make run                    the service on 127.0.0.1:8420, with a few jobs and what to try'
 	@echo 'make demo                   a job fails, a worker is killed: a demonstration of ten seconds'
-	@echo 'make test                   all tests'
+	@echo 'make test                   all tests, 5 minutes on two cores'
+	@echo 'make test-quick             unit and contract tests without the slow ones, 90 seconds'
 	@echo 'make check                  formatting, lint, types, import directions'
 	@echo 'make bench [STORE=sqlite]   the benchmark, as ratios to the raw store'
 	@echo 'make chaos                  100,000 jobs under kill -9, and faults with fresh seeds: ten minutes'
@@ -26,8 +27,15 @@ run: $(VENV)/installed
 demo: $(VENV)/installed
 	@$(BIN)/python -m oncue.demo
 
+# Tests start many processes. Byte code is kept even where the environment says otherwise: without it
+# each of them compiles the program again. `make clean` removes it.
+test test-quick: export PYTHONDONTWRITEBYTECODE =
+
 test: $(VENV)/installed-dev
 	@$(BIN)/python -m pytest -n auto
+
+test-quick: $(VENV)/installed-dev
+	@$(BIN)/python -m pytest -n auto -m 'not slow' tests/unit tests/contract tests/contract_sinks
 
 check: $(VENV)/installed-dev
 	$(BIN)/ruff check .

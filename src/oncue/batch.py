@@ -37,7 +37,7 @@ class Batch:
         self.settling = threading.Lock()
         self.began = now
         self.acknowledged = now
-        """When the claims were last confirmed, by the monotonic clock."""
+        """When the last confirmed heartbeat was sent, by the monotonic clock."""
 
     def take_pending(self) -> list[HandledJob]:
         return _take_all(self.pending)

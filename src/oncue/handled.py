@@ -14,8 +14,11 @@ from oncue.core.moment import to_datetime
 from oncue.core.queue import check_queue_name
 from oncue.intake import check_message, check_percent
 from oncue.ports.claims import Refused
+from oncue.ports.clock import Clock
 from oncue.settling import Settling
-from oncue.workplace import AWAY, Workplace
+from oncue.workplace import AWAY, Handful, Workplace
+
+TRUSTED = 2 / 3  # of a lease: so long without a confirmed heartbeat, and the claim is given up
 
 logger = logging.getLogger("oncue.worker")
 T = TypeVar("T")
@@ -26,20 +29,27 @@ class HandledJob:
     """A job in the hands of a handler."""
 
     __slots__ = (
-        *("_operations", "_payload", "_place", "_settling"),
-        *("cancel_requested", "claim", "lost"),
+        *("_clock", "_handful", "_keep_until", "_operations", "_payload", "_place", "_settling"),
+        *("announced", "cancel_requested", "claim", "why_lost"),
     )
 
-    def __init__(self, claim: Claimed, place: Workplace, settling: Settling) -> None:
+    def __init__(
+        self, claim: Claimed, handful: Handful, place: Workplace, settling: Settling, clock: Clock
+    ) -> None:
         self.claim = claim
         self.cancel_requested = False
-        """Somebody asked for this job to end; learnt by heartbeat."""
-        self.lost = False
-        """The claim is over: another worker may have the job. Nothing more will be accepted."""
+        """Somebody asked for this job to end."""
+        self.why_lost = ""
+        """What is told of the claim once it is `lost`."""
+        self.announced = False
+        """Whether the loss was logged."""
+        self._handful = handful
+        self._keep_until = handful.since + handful.queue.lease_seconds * TRUSTED
         self._payload: Any = _UNREAD
         self._operations: dict[str, Operation] | None = None
         self._settling = settling
         self._place = place
+        self._clock = clock
 
     @property
     def id(self) -> str:
@@ -91,6 +101,40 @@ class HandledJob:
         """The schedule whose occurrence it is, if it is one."""
         return self.claim.schedule
 
+    @property
+    def lost(self) -> bool:
+        """The claim is over: another worker may have the job. Nothing more will be accepted.
+
+        Also when no heartbeat was confirmed for two thirds of the lease. That is judged here, when
+        it is asked, by the monotonic clock: a store that does not answer cannot delay it, and a
+        heartbeat that is answered too late does not undo it."""
+        if not self.why_lost and self._clock.monotonic() >= self._keep_until:
+            silent = self._handful.queue.lease_seconds * TRUSTED
+            self.lose(f": no heartbeat was confirmed for {silent:.3g} s, two thirds of its lease")
+        return bool(self.why_lost)
+
+    @property
+    def overlong(self) -> bool:
+        """The attempt has run for its `timeout_seconds`: the job is about to be taken back."""
+        timeout = self.timeout_seconds
+        return timeout is not None and self._clock.monotonic() >= self._handful.taken + timeout
+
+    @property
+    def timeout_seconds(self) -> float | None:
+        """How long the attempt may take; None: as long as it needs. Of a queue on a server only the
+        server knows it."""
+        own = self.claim.timeout_seconds
+        return self._handful.queue.timeout_seconds if own is None else own
+
+    def lose(self, how: str) -> None:
+        """Note that the claim is over."""
+        self.why_lost = f"the claim was lost{how}"
+
+    def confirm(self, sent: float) -> None:
+        """A heartbeat was confirmed, which was sent at that time of the monotonic clock."""
+        if not self.lost:
+            self._keep_until = sent + self._handful.queue.lease_seconds * TRUSTED
+
     def operation(self, name: str) -> Operation | None:
         """What is known of a step, also from earlier attempts: state, percent, message, result."""
         return self._known().get(name)
@@ -105,7 +149,7 @@ class HandledJob:
         self._report(name, "executing")
         try:
             result = function()
-        except Exception as error:
+        except BaseException as error:
             self._report(name, "failed", message=type(error).__name__)
             raise
         self._report(name, "succeeded", result=payloads.encode(result, f"/{name}"))
@@ -123,24 +167,38 @@ class HandledJob:
             if step is not None:
                 self._tell(check_queue_name(step, "/step"), "executing", percent, message)
                 return
-            lease_seconds = (self.claim.lease_until - self.claim.claimed_at) / 1000
-            [answer] = self._place.touch([self.claim], lease_seconds, message, percent)
+            sent, lease = self._clock.monotonic(), self._handful.queue.lease_seconds
+            [answer] = self._place.touch([(self.claim, lease)], message, percent)
         except AWAY as trouble:
             text = "job %s: its progress was not stored: %s"
             logger.warning(text, self.id, trouble, extra=self.facts)
             return
         if isinstance(answer, Refused):
-            self._lose(answer)
+            self.lose(f" ({answer.reason})")
+            self.check()
         else:
             self.cancel_requested = answer.cancel_requested
+            self.confirm(sent)
 
     def check(self) -> None:
         """Raise `ClaimLost` if there is no point in going on. Long handlers call it now and then;
-        `step` and `progress` do so by themselves."""
+        `step` and `progress` do so by themselves. It asks nobody and costs next to nothing."""
         if self.lost:
-            raise ClaimLost(f"job {self.id}: the claim was lost; another worker goes on with it.")
+            raise ClaimLost(
+                f"job {self.id}: {self.why_lost}. Another worker may have the job, and nothing "
+                "more is accepted from this attempt; stop now."
+            )
         if self.cancel_requested:
-            raise ClaimLost(f"job {self.id}: a cancel was requested.")
+            raise ClaimLost(
+                f"job {self.id}: a cancel was requested. The job ends cancelled as soon as its "
+                "handler ends; stop now."
+            )
+        if self.overlong:
+            raise ClaimLost(
+                f"job {self.id}: the attempt has run for {self.timeout_seconds:g} s, its "
+                "timeout_seconds. The job goes to another worker, or fails if this was its last "
+                "attempt; stop now."
+            )
 
     def _known(self) -> dict[str, Operation]:
         if self._operations is None:
@@ -169,8 +227,5 @@ class HandledJob:
         elif answer.reason == "different result":
             raise Conflict(f"job {self.id}: step {name!r} has another result already.")
         else:
-            self._lose(answer)
-
-    def _lose(self, answer: Refused) -> None:
-        self.lost = True
-        raise ClaimLost(f"job {self.id}: the claim was lost ({answer.reason}).")
+            self.lose(f" ({answer.reason})")
+            self.check()

@@ -1,16 +1,19 @@
-"""A worker's heartbeats: signs of life for what it runs, and the courage to stop by itself."""
+"""A worker's heartbeats: they renew the leases of what runs, and learn what should stop."""
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack
+from functools import partial
 
 from oncue.batch import Batch
-from oncue.core.errors import OncueError, ServerUnavailable
+from oncue.core.errors import OncueError
 from oncue.engine.loop import Loop
+from oncue.handled import HandledJob
 from oncue.ports.claims import Refused
 from oncue.ports.clock import Clock
-from oncue.workplace import Workplace
+from oncue.workplace import AWAY, Workplace
 
 LOOK_SECONDS = 1.0  # how soon a job that takes its time shows as executing
 
@@ -19,9 +22,9 @@ logger = logging.getLogger("oncue.worker")
 
 class Heartbeats:
     """Looks every second at the batches under way. What has run for a second gets a heartbeat, then
-    one every third of the lease. A claim for which none was confirmed during two thirds of its
-    lease is given up, by the monotonic clock, before anybody else can take it. What waits behind a
-    job that takes its time is handed back, and what is done before it is settled."""
+    one every third of the lease, in one call for all of them. What waits behind a job that takes
+    its time is handed back, and what is done before it is settled. Nothing here has to run in time
+    for a claim to be given up: see `HandledJob.lost`."""
 
     def __init__(
         self,
@@ -29,81 +32,127 @@ class Heartbeats:
         clock: Clock,
         batches: Callable[[], Sequence[Batch]],
     ) -> None:
+        self.loop = Loop("oncue-heartbeats", self.step, clock)
         self._place = place
         self._clock = clock
         self._batches = batches
-        self._loop = Loop("oncue-heartbeats", self.step, clock)
+        self._next_look = 0.0
 
     def start(self) -> None:
-        self._loop.start()
+        self.loop.start()
 
     def stop(self) -> None:
-        self._loop.stop(5.0)
+        self.loop.stop(5.0)
 
     def expect(self, lease_seconds: float) -> None:
         """A batch was claimed: where the lease is short, the next usual look would be too late."""
         if lease_seconds < 3 * LOOK_SECONDS:
-            self._loop.wake_for(self._clock.now() + round(lease_seconds / 3 * 1000))
+            self.loop.wake_for(self._clock.now() + round(lease_seconds / 3 * 1000))
 
     def step(self) -> float:
         """Look at every batch once; rest until the next look."""
-        shortest = LOOK_SECONDS
         batches = self._batches()
+        slow = [batch for batch in batches if self._is_slow(batch)]
+        acts = [
+            partial(self._beat, slow),
+            partial(self._look, batches),
+            *(partial(self._relieve, batch) for batch in slow),
+        ]
+        for act in acts:
+            try:
+                act()
+            except OncueError as trouble:
+                logger.warning("heartbeat: %s (trying again)", trouble)
+                if isinstance(trouble, AWAY):
+                    break  # each of the others would have to wait for it again
         for batch in batches:
-            lease = batch.queue.lease_seconds
-            shortest = min(shortest, lease / 6)
-            slow = self._clock.monotonic() - batch.began >= min(LOOK_SECONDS, lease / 3)
-            if slow and batch.settling.acquire(blocking=False):  # else the runner is at it
-                try:
-                    self._speak_for(batch)
-                except OncueError as trouble:
-                    logger.warning("heartbeat: %s (trying again)", trouble)
-                    if isinstance(trouble, ServerUnavailable):
-                        break  # waiting for it again for each of the others would take too long
-                finally:
-                    batch.settling.release()
-        for batch in batches:
-            if self._clock.monotonic() - batch.acknowledged >= batch.queue.lease_seconds * 2 / 3:
-                self._give_up(batch)
-        return shortest
+            _announce([*batch.running, *batch.pending])
+        return self._rest(batches)
 
-    def _speak_for(self, batch: Batch) -> None:
-        self._relieve(batch)
+    def _is_slow(self, batch: Batch) -> bool:
+        age = self._clock.monotonic() - batch.began
+        return age >= min(LOOK_SECONDS, batch.queue.lease_seconds / 3)
+
+    def _rest(self, batches: Sequence[Batch]) -> float:
+        if not batches:
+            return LOOK_SECONDS
+        shortest = min(batch.queue.lease_seconds for batch in batches) / 6
+        look = max(0.0, self._next_look - self._clock.monotonic())
+        return min(LOOK_SECONDS, shortest, look)
+
+    def _beat(self, slow: Sequence[Batch]) -> None:
+        """One call for all that is due for a heartbeat."""
+        with ExitStack() as held:
+            due = [batch for batch in slow if self._is_due(batch) and _hold(batch, held)]
+            jobs = list(_running(due))
+            if not jobs:
+                return
+            sent = self._clock.monotonic()
+            claims = [(job.claim, batch.queue.lease_seconds) for batch, job in jobs]
+            for (batch, job), answer in zip(jobs, self._place.touch(claims), strict=True):
+                batch.acknowledged = sent
+                if isinstance(answer, Refused):
+                    _interrupt(job, answer)
+                else:
+                    job.confirm(sent)
+                    job.cancel_requested = answer.cancel_requested
+
+    def _is_due(self, batch: Batch) -> bool:
+        every = min(batch.queue.lease_seconds / 3, self._place.beat_seconds)
         silent = self._clock.monotonic() - batch.acknowledged
-        if batch.acknowledged == batch.began or silent >= batch.queue.lease_seconds / 3:
-            self._beat(batch)
+        return batch.acknowledged == batch.began or silent >= every
 
-    def _beat(self, batch: Batch) -> None:
-        jobs = [job for job in batch.running if not job.lost]
-        if not jobs:
+    def _look(self, batches: Sequence[Batch]) -> None:
+        """Ask, for all that runs, what should stop: what was cancelled, or is no longer ours."""
+        if self._clock.monotonic() < self._next_look:
             return
-        sent = self._clock.monotonic()
-        lease = batch.queue.lease_seconds
-        answers = self._place.touch([job.claim for job in jobs], lease)
-        batch.acknowledged = sent
-        for job, answer in zip(jobs, answers, strict=True):
-            if isinstance(answer, Refused):
-                job.lost = True
-                text = "job %s: the claim was lost (%s)"
-                logger.warning(text, job.id, answer.reason, extra=job.facts)
-            else:
-                job.cancel_requested = answer.cancel_requested
+        jobs = [(batch, job) for batch, job in _running(batches) if not job.cancel_requested]
+        self._next_look = self._clock.monotonic() + self._place.look_seconds
+        if jobs:
+            found = self._place.interruptions([job.claim for _, job in jobs])
+            for position, why in found.items():
+                batch, job = jobs[position]
+                if job in batch.running:  # else it came to its end meanwhile
+                    _interrupt(job, why)
 
     def _relieve(self, batch: Batch) -> None:
         """Settle what is done and hand back what has not begun; if that fails, as it was."""
-        done, waiting = batch.take_done(), batch.take_pending()
-        released, queue = self._place.released, batch.queue
-        try:
-            back = [released(job.claim, queue) for job in waiting if not job.lost]
-            self._place.settle([*done, *back], brief=True)
-        except OncueError:
-            batch.done.extendleft(reversed(done))
-            batch.pending.extendleft(reversed(waiting))
-            raise
+        with ExitStack() as held:
+            if not _hold(batch, held):
+                return
+            done, waiting = batch.take_done(), batch.take_pending()
+            released, queue = self._place.released, batch.queue
+            try:
+                back = [released(job.claim, queue) for job in waiting if not job.lost]
+                self._place.settle([*done, *back], brief=True)
+            except OncueError:
+                batch.done.extendleft(reversed(done))
+                batch.pending.extendleft(reversed(waiting))
+                raise
 
-    def _give_up(self, batch: Batch) -> None:
-        for job in [*batch.running, *batch.pending]:
-            if not job.lost:
-                job.lost = True
-                text = "job %s: no heartbeat was confirmed; giving it up"
-                logger.warning(text, job.id, extra=job.facts)
+
+def _hold(batch: Batch, held: ExitStack) -> bool:
+    """Keep others from writing about the batch; False: its runner is at it."""
+    if not batch.settling.acquire(blocking=False):
+        return False
+    held.callback(batch.settling.release)
+    return True
+
+
+def _running(batches: Sequence[Batch]) -> Iterator[tuple[Batch, HandledJob]]:
+    return ((batch, job) for batch in batches for job in batch.running if not job.lost)
+
+
+def _interrupt(job: HandledJob, why: Refused) -> None:
+    if why.reason == "cancel requested":
+        job.cancel_requested = True
+    else:
+        job.lose(f" ({why.reason})")
+
+
+def _announce(jobs: Sequence[HandledJob]) -> None:
+    """Log what was lost, once."""
+    for job in jobs:
+        if job.lost and not job.announced:
+            job.announced = True
+            logger.warning("job %s: %s", job.id, job.why_lost, extra=job.facts)

@@ -115,6 +115,11 @@ class _Exposition(Collector):
             ("expired", "Waiting jobs that the reclaimer here found expired.", totals.expired),
             ("pruned_rows", "Rows that the pruner here removed or emptied.", totals.pruned),
             ("fenced_writes", "Writes refused because their claim was over.", totals.fenced),
+            (
+                "threads_replaced",
+                "Threads of loops and workers that died and were started anew: see the log.",
+                totals.threads_replaced,
+            ),
         ):
             yield CounterMetricFamily(f"oncue_{name}", help_text, value)
         reclaimed = CounterMetricFamily(

@@ -9,7 +9,7 @@ from __future__ import annotations
 import logging
 import math
 from collections import deque
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import islice
 from typing import TYPE_CHECKING, Any
 
@@ -45,6 +45,7 @@ if TYPE_CHECKING:
 WAIT_SECONDS = 20.0
 ANSWER_SECONDS = 10.0  # whoever reports goes on trying, and must not be held up for long
 OTHERS_SECONDS = 0.5  # while one queue has work, the others are looked at so often
+HEARTBEAT_SECONDS = 5.0  # by which a handler learns of a cancel; one request for all that runs
 QUEUES_LIMIT = 100  # that can be waited for at once; more of them take turns
 TURN_SECONDS = 1.0
 
@@ -54,6 +55,9 @@ logger = logging.getLogger("oncue.worker")
 class RemoteWorkplace:
     """A server. The settings of queues stay there: of them a worker only needs to know how long its
     leases are, which the claims tell."""
+
+    beat_seconds = HEARTBEAT_SECONDS
+    look_seconds = math.inf
 
     def __init__(self, client: Client, worker: str) -> None:
         self._client = client
@@ -156,10 +160,13 @@ class RemoteWorkplace:
         by_queue: dict[str, list[RemoteClaim]] = {}
         for item in body.items:
             by_queue.setdefault(item.queue, []).append(reading.claim(item))
-        handfuls = (self._handful(name, claims, sent) for name, claims in by_queue.items())
+        taken = self._clock.monotonic()
+        handfuls = (self._handful(name, claims, sent, taken) for name, claims in by_queue.items())
         return [handful for handful in handfuls if handful is not None]
 
-    def _handful(self, name: str, claims: list[RemoteClaim], sent: float) -> Handful | None:
+    def _handful(
+        self, name: str, claims: list[RemoteClaim], sent: float, taken: float
+    ) -> Handful | None:
         """The leases began at the earliest when the claim was asked for. If that is long ago they
         may be over, so the first is renewed before it is begun. A heartbeat starts its job, and the
         loss of what has started counts, so the others go back instead."""
@@ -167,29 +174,37 @@ class RemoteWorkplace:
         queue = Queue(name, lease_seconds=lease)
         self._shortest = min(self._shortest, lease)
         if self._clock.monotonic() - sent < lease / 3:
-            return Handful(queue, claims, sent)
+            return Handful(queue, claims, sent, taken)
         self._hand_back(queue, claims[1:])
         sent = self._clock.monotonic()
-        [answer] = self.touch(claims[:1], lease)
-        return Handful(queue, claims[:1], sent) if isinstance(answer, Touched) else None
+        [answer] = self.touch([(claims[0], lease)])
+        return Handful(queue, claims[:1], sent, taken) if isinstance(answer, Touched) else None
 
     # -- reporting -------------------------------------------------------------------------------
 
+    def interruptions(self, claims: Sequence[Claimed]) -> Mapping[int, Refused]:
+        return {}
+
+    def thread_replaced(self) -> None:
+        """Nothing is counted here: it was logged."""
+
     def touch(
         self,
-        claims: Sequence[Claimed],
-        lease_seconds: float,
+        claims: Sequence[tuple[Claimed, float]],
         message: str | None = None,
         percent: float | None = None,
     ) -> list[Touched | Refused]:
-        told = {"lease_seconds": lease_seconds, "message": message, "percent": percent}
+        told = {"message": message, "percent": percent}
         told = {name: value for name, value in told.items() if value is not None}
-        items = [{"id": one.id, "token": _token(one), **told} for one in claims]
+        items = [
+            {"id": one.id, "token": _token(one), "lease_seconds": lease, **told}
+            for one, lease in claims
+        ]
         answers: list[Touched | Refused] = []
         for start in range(0, len(items), ITEMS_LIMIT):
             part = claims[start : start + ITEMS_LIMIT]
             found = self._send("/heartbeat", items[start : start + ITEMS_LIMIT], self._patience)
-            for claim, item in zip(part, found, strict=True):
+            for (claim, _), item in zip(part, found, strict=True):
                 refused = _refused(claim.id, item.problem)
                 answers.append(reading.touched(item) if refused is None else refused)
         return answers

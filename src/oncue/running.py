@@ -11,6 +11,7 @@ from typing import Any
 from oncue.batch import Batch
 from oncue.core.errors import ClaimLost, NonRetryable
 from oncue.core.text import exception_text
+from oncue.engine.loop import is_ctrl_c
 from oncue.handled import HandledJob
 from oncue.handlers import Handler
 from oncue.ports.clock import Clock
@@ -86,11 +87,15 @@ class Running:
         try:
             result = call(job)
             stored = None if result is None else body(result)
-        except KeyboardInterrupt:
-            raise
         except BaseException as error:  # whatever a handler raises must not end the worker's thread
+            if is_ctrl_c(error):
+                raise
             return self._failed(batch, job, error)
-        if job.lost:
+        return self._completed(batch, job, stored)
+
+    def _completed(self, batch: Batch, job: HandledJob, stored: bytes | None) -> Ending | None:
+        if job.why_lost:  # noticed by the handler or the heartbeats; else the store judges it
+            _log_unused(job)
             return None
         return self._place.completed(job.claim, batch.queue, stored)
 
@@ -100,28 +105,29 @@ class Running:
         try:
             results = _caller(batch.handler, runner)(jobs)
             stored = bodies(results, len(jobs))
-        except KeyboardInterrupt:
-            raise
         except BaseException as error:
+            if is_ctrl_c(error):
+                raise
             ends = [self._failed(batch, job, error) for job in jobs]
         else:
-            ends = [
-                self._place.completed(job.claim, batch.queue, one)
-                for job, one in zip(jobs, stored, strict=True)
-                if not job.lost
-            ]
+            pairs = zip(jobs, stored, strict=True)
+            ends = [self._completed(batch, job, one) for job, one in pairs]
         batch.running = []
         batch.done.extend(end for end in ends if end is not None)
         self.settle(batch)
 
     def _failed(self, batch: Batch, job: HandledJob, error: BaseException) -> Ending | None:
         claim = job.claim
-        if job.lost:
-            text = "job %s: the claim was lost; its result is not used"
-            logger.warning(text, claim.id, extra=job.facts)
+        if job.why_lost:
+            _log_unused(job)
             return None
         if isinstance(error, ClaimLost) and job.cancel_requested:
             text = "The handler stopped because a cancel was requested."
+        elif isinstance(error, ClaimLost) and job.overlong:
+            # Left to the reclaimer, which judges every attempt that took too long alike.
+            text = "job %s: its handler stopped at the timeout of the attempt"
+            logger.warning(text, claim.id, extra=job.facts)
+            return None
         else:
             text = exception_text(error)
         retryable = not isinstance(error, (NonRetryable, *batch.handler.fatal))
@@ -143,6 +149,11 @@ class Running:
             in_memory = BATCH_BYTES // max(batch.largest, 1)
             grown = self.sizes.get(queue, 1) * 4
             self.sizes[queue] = max(1, min(in_time, in_memory, grown, BATCH_LIMIT))
+
+
+def _log_unused(job: HandledJob) -> None:
+    text = "job %s: %s; its result is not used"
+    logger.warning(text, job.id, job.why_lost, extra=job.facts)
 
 
 def _caller(handler: Handler, runner: asyncio.Runner | None) -> Callable[[Any], Any]:

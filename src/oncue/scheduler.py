@@ -26,6 +26,7 @@ from oncue.ports.clock import Clock
 from oncue.ports.jobs import Amendment, Change, Clash
 from oncue.ports.queues import QueueStats
 from oncue.ports.store import Store
+from oncue.queues import Queues
 from oncue.reclaiming import Reclaiming
 from oncue.reporting import Reporting, plain_id, unknown
 from oncue.rules import Rules
@@ -54,7 +55,7 @@ class Tally:
     """In order, as long as there are no more than 10,000."""
 
 
-class Scheduler(Reporting, BulkChanges, Rules, Schedules, Reclaiming):
+class Scheduler(Reporting, BulkChanges, Rules, Schedules, Queues, Reclaiming):
     """Schedules work in a store, and does it or hands it over.
 
     `store` is a URL (`sqlite:///jobs.db`, `sqlite:////var/lib/jobs.db`, `memory:`) or a store.

@@ -124,6 +124,7 @@ class Totals(NamedTuple):
     reclaimed: Mapping[Reclaimed, int]
     requests: Mapping[Request, int]
     request_seconds: Mapping[str, Histogram]
+    threads_replaced: int
 
 
 class Window:
@@ -172,6 +173,7 @@ class Telemetry:
         self._windows: OrderedDict[str, Window] = OrderedDict()  # likewise
         self._circuits: dict[str, bool] = {}
         self._created = self._expired = self._pruned = self._fenced = 0
+        self._threads_replaced = 0
         self._reclaimed: Counter[Reclaimed] = Counter()
         self._requests: Counter[Request] = Counter()
         self._request_seconds: dict[str, Histogram] = {}
@@ -223,6 +225,13 @@ class Telemetry:
             else:
                 self._circuits[queue] = is_open
 
+    def forget(self, queue: str) -> None:
+        """Drop what was counted of a queue: it was deleted."""
+        with self._lock:
+            self._queues.pop(queue, None)
+            self._windows.pop(queue, None)
+            self._circuits.pop(queue, None)
+
     def created(self, count: int) -> None:
         with self._lock:
             self._created += count
@@ -243,6 +252,11 @@ class Telemetry:
     def reclaimed(self, outcomes: Mapping[Reclaimed, int]) -> None:
         with self._lock:
             self._reclaimed.update(outcomes)
+
+    def thread_replaced(self) -> None:
+        """A thread of a loop or a worker had died and was started anew."""
+        with self._lock:
+            self._threads_replaced += 1
 
     # -- requests --------------------------------------------------------------------------------
 
@@ -280,6 +294,7 @@ class Telemetry:
                 self._reclaimed.copy(),
                 self._requests.copy(),
                 {route: one.copy() for route, one in self._request_seconds.items()},
+                self._threads_replaced,
             )
 
     def _slot(self) -> int:

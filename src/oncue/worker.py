@@ -20,7 +20,7 @@ import threading
 from collections import deque
 from collections.abc import Iterator
 from contextlib import contextmanager
-from queue import SimpleQueue
+from queue import Empty, SimpleQueue
 
 from oncue.batch import Batch
 from oncue.core.errors import AccessDenied, InvalidInput, OncueError
@@ -31,12 +31,13 @@ from oncue.handled import HandledJob
 from oncue.heartbeats import Heartbeats
 from oncue.running import Running
 from oncue.settling import Settling
-from oncue.workplace import AWAY, Employer
+from oncue.workplace import Employer
 
 EMPTY_HANDED_REST_MS = 50  # something is due, but somebody else is about to take it
 LOOK_EVERYWHERE_SECONDS = 30.0
 OTHERS_REST_SECONDS = 0.25  # between looks at what others still have, when running until empty
 TROUBLE_SECONDS = 1.0  # between tries while the store or the server is away
+SUPERVISE_SECONDS = 2.0  # between looks whether all threads are there
 DENIALS_BORNE = 3  # a token that was just made may not be known everywhere for a second
 
 logger = logging.getLogger("oncue.worker")
@@ -88,18 +89,16 @@ class Worker:
         self._until_empty = until_empty
         unwatch = self._place.watch(self._woken, self._next_at.keys)
         self._heartbeats.start()
-        threads = [
-            threading.Thread(target=self._serve, name=f"oncue-worker-{n + 1}", daemon=True)
-            for n in range(self._concurrency)
-        ]
+        threads: list[threading.Thread | None] = [None] * self._concurrency
         with self._signals():
-            for thread in threads:
-                thread.start()
-            self._ended.get()
-            self.stop()
             try:
-                self._finish(threads)
+                self._staff(threads)
+                while not self._has_ended():
+                    self._staff(threads)
+                self.stop()
+                self._finish([thread for thread in threads if thread is not None])
             finally:
+                self.stop()
                 unwatch()
         if self._denied is not None:
             raise self._denied
@@ -107,9 +106,9 @@ class Worker:
     def stop(self) -> None:
         """Claim nothing more, hand back what was not begun, and let `run` return."""
         self._done.set()
+        self._ended.put(None)
         self._alarm.stop()
         self._place.stop()
-        self._ended.put(None)
 
     def step(self) -> bool:
         """Claim and run one batch in this thread, without waiting. Whether there was any."""
@@ -120,6 +119,36 @@ class Worker:
         self._run(batch, None)
         return True
 
+    def _has_ended(self) -> bool:
+        """Wait a while. Whether it is to end."""
+        try:
+            self._ended.get(timeout=SUPERVISE_SECONDS)
+        except Empty:
+            return False
+        return True
+
+    def _staff(self, threads: list[threading.Thread | None]) -> None:
+        """See to it that every thread is there: start them, and replace those that died."""
+        for n, before in enumerate(threads):
+            # In this order: a thread that ended because of `stop` did so after `_done` was set.
+            if (before is not None and before.is_alive()) or self._done.is_set():
+                continue
+            thread = threading.Thread(target=self._serve, name=f"oncue-worker-{n + 1}", daemon=True)
+            try:
+                thread.start()
+            except RuntimeError as error:  # no more threads can be started: at the next look
+                logger.error("worker %s: %s cannot be started: %s", self.name, thread.name, error)
+                continue
+            threads[n] = thread
+            if before is not None:
+                self._replaced(thread.name)
+        if self._heartbeats.loop.revive():
+            self._replaced(self._heartbeats.loop.name)
+
+    def _replaced(self, thread: str) -> None:
+        logger.error("worker %s: %s had ended; a new thread goes on", self.name, thread)
+        self._place.thread_replaced()
+
     def _finish(self, threads: list[threading.Thread]) -> None:
         ends = self._clock.monotonic() + self._grace_seconds
         for thread in threads:
@@ -127,10 +156,13 @@ class Worker:
         self._heartbeats.stop()
         self._settling.hurry()
         for batch in list(self._batches):  # still running after the grace: somebody else may
-            self._running.hand_back(batch, [*batch.running, *batch.take_pending()])
+            left = [*batch.running, *batch.take_pending()]
+            self._running.hand_back(batch, left)
+            for job in left:
+                job.lose(" (released: the worker has stopped)")
             try:
                 self._running.settle(batch)
-            except AWAY as trouble:
+            except OncueError as trouble:  # of this batch; the others are handed back
                 logger.error("worker %s: results were not written: %s", self.name, trouble)
 
     @contextmanager
@@ -162,7 +194,7 @@ class Worker:
                 except OncueError as trouble:
                     self._bear(trouble)
                     self._alarm.pause(TROUBLE_SECONDS)
-                except Exception:
+                except BaseException:  # nothing that is raised here may end the thread
                     logger.exception("worker %s: unexpected (trying again)", self.name)
                     self._alarm.pause(TROUBLE_SECONDS)
 
@@ -239,7 +271,8 @@ class Worker:
         handful = self._place.claim(name, limit, now)
         if handful is None:
             return None
-        jobs = [HandledJob(claim, self._place, self._settling) for claim in handful.claims]
+        place, settling, clock = self._place, self._settling, self._clock
+        jobs = [HandledJob(one, handful, place, settling, clock) for one in handful.claims]
         batch = Batch(handful.queue, handler, jobs, handful.since)
         self._batches.add(batch)
         self._heartbeats.expect(handful.queue.lease_seconds)

@@ -7,7 +7,9 @@ claim is made, proven and ended is behind this port. `remote` has the other impl
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Sequence
+import math
+from collections.abc import Callable, Mapping, Sequence
+from functools import cached_property
 from typing import Any, NamedTuple, Protocol
 
 from oncue.core.errors import ServerUnavailable, StoreUnavailable
@@ -27,6 +29,8 @@ from oncue.telemetry import Telemetry
 AWAY = (StoreUnavailable, ServerUnavailable)
 """Passing trouble of a workplace: the same call may succeed later."""
 
+LOOK_SECONDS = 0.9  # so that a handler learns of a cancel within a second
+
 Ending = Any
 """How a claim ended, in the terms of the workplace that made it: for nobody else to look into."""
 
@@ -40,6 +44,8 @@ class Handful(NamedTuple):
     claims: Sequence[Claimed]
     since: float
     """When the leases began at the earliest, by the monotonic clock here."""
+    taken: float
+    """When the claims were made at the latest, likewise: from then on an attempt is timed."""
 
 
 class Workplace(Protocol):
@@ -71,14 +77,28 @@ class Workplace(Protocol):
         """Whether nothing waits in these queues, paused ones aside, and nothing is taken."""
         ...
 
+    @property
+    def beat_seconds(self) -> float:
+        """How often at least a heartbeat is sent for what runs, however long its lease."""
+        ...
+
+    @property
+    def look_seconds(self) -> float:
+        """How often `interruptions` is asked for what runs."""
+        ...
+
     def touch(
         self,
-        claims: Sequence[Claimed],
-        lease_seconds: float,
+        claims: Sequence[tuple[Claimed, float]],
         message: str | None = None,
         percent: float | None = None,
     ) -> list[Touched | Refused]:
-        """Signs of life that renew leases; one answer each."""
+        """Signs of life that renew leases, each to so many seconds; one answer each."""
+        ...
+
+    def interruptions(self, claims: Sequence[Claimed]) -> Mapping[int, Refused]:
+        """Which of these should be stopped, as a store tells it; and where that would take a
+        request for itself, nothing: the answers to heartbeats tell it."""
         ...
 
     def put_operation(
@@ -110,6 +130,10 @@ class Workplace(Protocol):
         `brief`, the answer is waited for no longer than that to a heartbeat."""
         ...
 
+    def thread_replaced(self) -> None:
+        """A thread of the worker had died and was started anew: count it, where that is done."""
+        ...
+
 
 class Employer(Protocol):
     """Who has handlers for a worker to run, and a place where it works: a Scheduler, a Client."""
@@ -125,6 +149,8 @@ class Employer(Protocol):
 
 class LocalWorkplace:
     """A store that this process has opened."""
+
+    beat_seconds = math.inf
 
     def __init__(
         self,
@@ -150,7 +176,7 @@ class LocalWorkplace:
         if not claims:
             return None
         self._telemetry.claimed(claims, self._clock.now())
-        return Handful(policy, claims, began)
+        return Handful(policy, claims, began, began)
 
     def next_due(self, queue: str) -> Moment | None:
         return self._store.next_due([queue])
@@ -173,14 +199,23 @@ class LocalWorkplace:
         taken = any(page.items or page.next for page in pages)
         return not taken and self._store.next_due(queues) is None
 
+    @cached_property
+    def look_seconds(self) -> float:
+        return max(LOOK_SECONDS, float(self._store.describe().get("notice_seconds", 0.0)))
+
+    def interruptions(self, claims: Sequence[Claimed]) -> Mapping[int, Refused]:
+        return self._store.interruptions([(one.id, one.epoch) for one in claims])
+
+    def thread_replaced(self) -> None:
+        self._telemetry.thread_replaced()
+
     def touch(
         self,
-        claims: Sequence[Claimed],
-        lease_seconds: float,
+        claims: Sequence[tuple[Claimed, float]],
         message: str | None = None,
         percent: float | None = None,
     ) -> list[Touched | Refused]:
-        touches = [Touch(one.id, one.epoch, lease_seconds, message, percent) for one in claims]
+        touches = [Touch(one.id, one.epoch, lease, message, percent) for one, lease in claims]
         answers = self._store.touch(touches, self._clock.now())
         self._telemetry.fenced(sum(isinstance(answer, Refused) for answer in answers))
         return answers

@@ -17,7 +17,7 @@ PRELUDE, *GUIDE = blocks("docs/python.md", "python")
 RULES_PRELUDE, *RULES = blocks("docs/rules.md", "python")
 SCHEDULES_PRELUDE, *SCHEDULES = blocks("docs/schedules.md", "python")
 PROGRESS = blocks("docs/progress.md", "python")
-TARGETS = set(re.findall(r"^(\w+):", read("Makefile"), re.MULTILINE))
+TARGETS = set(re.findall(r"^([\w-]+):", read("Makefile"), re.MULTILINE))
 
 
 def place(block: Block) -> str:

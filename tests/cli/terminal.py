@@ -1,4 +1,4 @@
-"""Runs the real program: `run` as a script does, `Terminal` as a person does, in a pty.
+"""Runs the program: `run` as a script does, `Terminal` as a person does, in a pty.
 
     ended = run("jobs", "list", cwd=tmp_path)            # ended.code, ended.out, ended.err
     with Terminal("top", cwd=tmp_path, columns=100) as terminal:
@@ -22,8 +22,8 @@ import select
 import signal
 import struct
 import subprocess
-import sys
 import termios
+import threading
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -33,10 +33,14 @@ import msgspec
 
 from oncue.clock import SystemClock
 from oncue.scheduler import Scheduler
+from tests import program
+from tests.program import PROGRAM as PROGRAM
+from tests.program import Program
 
 PATIENCE_SECONDS = 30.0
 SOURCE = Path(__file__).parents[2] / "src"
-PROGRAM = (sys.executable, "-m", "oncue.cli")
+LOOK_SECONDS = 0.02
+_NEVER = threading.Event()
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,6 +65,7 @@ def wait_until(holds: Callable[[], bool]) -> None:
     give_up = clock.monotonic() + PATIENCE_SECONDS
     while not holds():
         assert clock.monotonic() < give_up, "it never came to that"
+        _NEVER.wait(LOOK_SECONDS)
 
 
 def environment(changes: Mapping[str, str | None] | None = None) -> dict[str, str]:
@@ -82,16 +87,11 @@ def run(
     env: Mapping[str, str | None] | None = None,
 ) -> Ended:
     """The program without a terminal, to its end."""
-    ended = subprocess.run(
-        [*PROGRAM, *arguments],
-        cwd=cwd,
-        env=environment(env),
-        input=stdin.encode() if isinstance(stdin, str) else stdin,
-        capture_output=True,
-        timeout=PATIENCE_SECONDS,
-        check=False,
+    given = stdin.encode() if isinstance(stdin, str) else stdin
+    ended = program.run(
+        *arguments, cwd=cwd, env=environment(env), stdin=given, timeout=PATIENCE_SECONDS
     )
-    return Ended(ended.returncode, ended.stdout.decode(), ended.stderr.decode())
+    return Ended(ended.returncode, ended.stdout, ended.stderr)
 
 
 def shell(line: str, *, cwd: Path, env: Mapping[str, str | None] | None = None) -> Ended:
@@ -120,7 +120,9 @@ class Terminal:
         columns: int = 100,
         lines: int = 30,
         env: Mapping[str, str | None] | None = None,
+        child: bool = False,
     ) -> None:
+        """With `child`, it is a child of this process, which `os.waitpid` can wait for."""
         self._ours, theirs = os.openpty()
         size = struct.pack("HHHH", lines, columns, 0, 0)
         fcntl.ioctl(theirs, termios.TIOCSWINSZ, size)
@@ -129,16 +131,17 @@ class Terminal:
         self._decode = codecs.getincrementaldecoder("utf-8")("replace").decode
         self._clock = SystemClock()
         self.output = ""
-        # A session leader's first terminal becomes its own, so that Ctrl-C reaches it.
-        leader = ["sh", "-c", 'exec "$@" <"$0" >"$0" 2>&1', os.ttyname(theirs)]
-        self.process = subprocess.Popen(
-            [*leader, *PROGRAM, *arguments],
-            cwd=cwd,
-            env=environment(env),
-            stdin=subprocess.DEVNULL,
-            stdout=theirs,  # keeps the terminal open until it has been taken
-            start_new_session=True,
-        )
+        self.process: Program | subprocess.Popen[bytes]
+        if child:
+            self.process = _child(theirs, arguments, cwd, environment(env))
+        else:
+            self.process = Program(
+                *arguments,
+                cwd=cwd,
+                env=environment(env),
+                stdout=theirs,  # keeps the terminal open until it has been taken
+                terminal=os.ttyname(theirs),
+            )
         os.close(theirs)
 
     @property
@@ -213,6 +216,21 @@ class Terminal:
             self.process.send_signal(signal.SIGKILL)
             self.process.wait(PATIENCE_SECONDS)
         os.close(self._ours)
+
+
+def _child(
+    terminal: int, arguments: tuple[str, ...], cwd: Path, env: Mapping[str, str]
+) -> subprocess.Popen[bytes]:
+    # A session leader's first terminal becomes its own, so that Ctrl-C reaches it.
+    leader = ["sh", "-c", 'exec "$@" <"$0" >"$0" 2>&1', os.ttyname(terminal)]
+    return subprocess.Popen(
+        [*leader, *PROGRAM, *arguments],
+        cwd=cwd,
+        env=env,
+        stdin=subprocess.DEVNULL,
+        stdout=terminal,
+        start_new_session=True,
+    )
 
 
 def see(

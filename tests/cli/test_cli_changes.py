@@ -6,12 +6,16 @@ from pathlib import Path
 
 import pytest
 
+from oncue import Scheduler
+from oncue.clock import FakeClock, SystemClock
 from tests.cli.terminal import Terminal, run, scheduler, see
 
 
 @pytest.fixture
 def place(tmp_path: Path) -> Path:
-    with scheduler(tmp_path) as cue:
+    # Ten seconds ago, so that the drawing of the times does not depend on how long this takes.
+    clock = FakeClock(SystemClock().now() - 10_000)
+    with Scheduler(f"sqlite:///{tmp_path}/oncue.db", clock=clock) as cue:
         cue.schedule({"to": "ada"}, queue="mail", id="due", owner="ada")
         cue.schedule({"to": "bob"}, queue="mail", id="later", delay=7200, key="weekly")
         cue.schedule(queue="video", id="broken", max_attempts=2)

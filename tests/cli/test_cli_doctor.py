@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import os
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
 import apsw
 import pytest
+from click.testing import CliRunner
 
 from oncue import Queue, Scheduler
+from oncue.cli.app import cli
 from oncue.clock import FakeClock, SystemClock
+from oncue.stores.sqlite import connection as sqlite_connection
 
 from .terminal import run, see
 
@@ -103,17 +107,17 @@ def test_a_missing_file_is_bad_and_stays_missing(tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_locked_file_is_told_with_the_next_step(place: Path) -> None:
-    connection = apsw.Connection(str(place / "oncue.db"))
-    connection.execute("BEGIN IMMEDIATE")
-    try:
-        ended = run("doctor", cwd=place)
-    finally:
-        connection.execute("ROLLBACK")
-        connection.close()
-    assert ended.code == 1
-    assert "locked by another process" in ended.out
-    assert "Find the program that holds a long transaction" in ended.out
+def test_a_locked_file_is_told_with_the_next_step(
+    place: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """In this process, where it can be given less patience than ten seconds."""
+    monkeypatch.setattr(sqlite_connection, "BUSY_MS", 100)
+    with closing(apsw.Connection(str(place / "oncue.db"))) as other:
+        other.execute("BEGIN IMMEDIATE")
+        ended = CliRunner().invoke(cli, ["--store", f"sqlite:///{place}/oncue.db", "doctor"])
+    assert ended.exit_code == 1
+    assert "locked by another process" in ended.output
+    assert "Find the program that holds a long transaction" in ended.output
 
 
 def test_something_else_in_the_place_of_the_file_is_told(tmp_path: Path) -> None:

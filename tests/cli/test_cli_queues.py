@@ -175,3 +175,28 @@ def test_no_queues_yet(tmp_path: Path) -> None:
     ended = run("queues", "list", cwd=tmp_path)
     assert (ended.code, ended.out) == (0, "")
     assert "There are no queues yet" in ended.err
+
+
+def test_deleting_a_queue_asks_first(place: Path) -> None:
+    arguments = ("queues", "delete", "audit")
+    kept = see(*arguments, cwd=place, keys="n\n")
+    assert (kept.code, "Nothing was changed." in kept.out) == (1, True)
+    ended = run(*arguments, cwd=place)
+    assert ended.code == 2
+    assert "add --yes" in ended.err
+    assert see(*arguments, cwd=place, keys="y\n").code == 0
+    with scheduler(place) as cue:
+        assert [queue.name for queue in cue.queues()] == ["mail", "video"]
+
+
+def test_a_queue_is_deleted_without_being_asked_unless_it_is_in_use(place: Path) -> None:
+    refused = run("queues", "delete", "mail", "--yes", cwd=place)
+    assert (refused.code, "unfinished jobs" in refused.err) == (4, True)
+    with scheduler(place) as cue:
+        cue.cancel_all(queue="mail")
+    ended = run("queues", "delete", "mail", "--yes", cwd=place)
+    assert ended.out == "Deleted queue mail with 2 finished jobs.\n"
+    unknown = run("queues", "delete", "mial", "--yes", "--json", cwd=place)
+    assert (unknown.code, "there is no queue" in unknown.err) == (3, True)
+    told = run("queues", "delete", "audit", "--yes", "--json", cwd=place)
+    assert told.json == {"name": "audit", "deleted": True}

@@ -18,7 +18,8 @@ def place(tmp_path: Path) -> Path:
         cue.schedule({"secret": "hush"}, queue="video", id="first")
         cue.schedule(queue="video", id="last", max_attempts=1)
         cue.schedule(queue="video", id="unwanted")
-        cue.claim("video", "host-a:1", limit=3, lease_seconds=86_400)
+        for _ in range(3):
+            cue.claim("video", "host-a:1", lease_seconds=86_400)
         cue.cancel("unwanted", running=True)
     return tmp_path
 

@@ -80,7 +80,7 @@ def test_however_it_ends_the_terminal_is_given_back(
 
 
 def test_ctrl_z_gives_the_terminal_back_until_it_goes_on(place: Path) -> None:
-    with Terminal("top", cwd=place) as terminal:
+    with Terminal("top", cwd=place, child=True) as terminal:
         terminal.expect("Next 60 minutes")
         terminal.process.send_signal(signal.SIGTSTP)
         _, status = os.waitpid(terminal.process.pid, os.WUNTRACED)

@@ -74,6 +74,7 @@ def check(board: Board, case: Case, order: tuple[Event, ...], name: str) -> None
     board.prune()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", range(2))
 def test_no_order_loses_the_job_or_fires_at_an_unmet_instant(board: Board, seed: int) -> None:
     for number, case in enumerate(cases(seed, 8)):

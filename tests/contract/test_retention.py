@@ -166,7 +166,7 @@ def test_an_id_chosen_by_a_client_is_remembered_for_a_day_after_its_end(
     assert desk.revive("mine").job is None
 
     desk.clock.advance(DAY - 1)
-    assert desk.store.prune("f", desk.now, desk.now, 10) == 0
+    assert desk.store.forget(desk.now, 10) == 0
     clash = desk.store.insert([new], desk.now)[0]
     assert (clash.kind, clash.job.id, clash.job.finished_at) == (
         "existing",
@@ -178,8 +178,9 @@ def test_an_id_chosen_by_a_client_is_remembered_for_a_day_after_its_end(
     assert desk.store.get("mine") is None
 
     desk.clock.advance(1.001)
-    assert desk.store.prune("f", desk.now, desk.now, 10) == 1
     assert desk.store.prune("f", desk.now, desk.now, 10) == 0
+    assert desk.store.forget(desk.now, 10) == 1
+    assert desk.store.forget(desk.now, 10) == 0
     assert desk.store.insert([other], desk.now) == {}
     assert desk.job("mine").attempt == 0
 
@@ -204,3 +205,15 @@ def test_remembered_ids_of_finished_and_living_jobs_do_not_disturb_each_other(de
     alive = desk.add("alive", queue="f", digest=b"d")
     assert desk.listed() == [alive]
     assert desk.claimed_ids(FLEETING) == [alive]
+
+
+def test_a_store_knows_when_the_oldest_finished_job_of_each_queue_finished(desk: Desk) -> None:
+    assert desk.store.oldest_finished() == {}
+    first = desk.now + 1_000
+    done = finished(desk, 3)
+    desk.complete(desk.take("mine", queue=FLEETING, digest=b"d"), keep=False)
+    desk.add(queue="waiting")
+    assert desk.store.oldest_finished() == {"q": first}
+    assert desk.store.prune("q", first + 1, desk.now, 10) == 1
+    assert desk.store.get(done[0]) is None
+    assert desk.store.oldest_finished() == {"q": first + 1_000}

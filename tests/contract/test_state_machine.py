@@ -173,6 +173,7 @@ class Comparison(RuleBasedStateMachine):
             kept = round((queue.retention_seconds or 0) * 1000)
             before = self.now - kept
             self.both(lambda store, *of: store.prune(*of), queue.name, before, self.now, ALL)
+        self.both(lambda store, *of: store.forget(*of), self.now, ALL)
 
     @precondition(lambda self: self.known)
     @rule(

@@ -7,7 +7,6 @@ import os
 import re
 import signal
 import subprocess
-import sys
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -15,6 +14,8 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import urllib3
+
+from tests.program import Program
 
 STARTED_SECONDS = 30.0
 STOPPED_SECONDS = 30.0
@@ -42,12 +43,11 @@ class Server:
     def __init__(self, folder: Path, *arguments: str, **environment: str) -> None:
         self.folder = folder
         self.store = f"sqlite:///{folder / 'jobs.db'}"
-        self.process = subprocess.Popen(
-            [sys.executable, "-m", "oncue.cli", "--store", self.store, "serve", *arguments],
-            stderr=subprocess.PIPE,
-            text=True,
-            env={**_clean_environment(), **environment},
+        self.process = Program(
+            *("--store", self.store, "serve", *arguments),
             cwd=folder,
+            env={**_clean_environment(), **environment},
+            stderr=subprocess.PIPE,
         )
         self.said: list[str] = []
         self.url = ""
@@ -116,11 +116,9 @@ class Server:
     def _close(self) -> None:
         self._reader.join(STOPPED_SECONDS)
         self._pool.clear()
-        assert self.process.stderr is not None
         self.process.stderr.close()
 
     def _read(self) -> None:
-        assert self.process.stderr is not None
         for line in self.process.stderr:
             self.said.append(line)
             if found := _LISTENING.search(line):

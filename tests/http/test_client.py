@@ -512,3 +512,18 @@ def test_a_timeout_is_a_positive_number(seconds: Any) -> None:
     with pytest.raises(InvalidInput) as caught:
         Client(timeout_seconds=seconds)
     assert caught.value.pointer == "/timeout_seconds"
+
+
+def test_a_queue_is_deleted_as_a_scheduler_would(client: Client, cue: Scheduler) -> None:
+    for name, user in (("c-gone", client), ("s-gone", cue)):
+        user.set_queue(name, max_attempts=9)
+        job = user.schedule(queue=name, delay=60)
+        with pytest.raises(Conflict, match="unfinished jobs"):
+            user.delete_queue(name)
+        user.cancel(job.id)
+        user.delete_queue(name)
+        assert user.queue(name).max_attempts == Queue(name).max_attempts
+        with pytest.raises(NotFound, match=name):
+            user.delete_queue(name)
+        with pytest.raises(InvalidInput):
+            user.delete_queue("a b")

@@ -11,6 +11,7 @@ import pytest
 from oncue import (
     AccessDenied,
     Client,
+    NotFound,
     OncueError,
     Scheduler,
     ServerError,
@@ -136,14 +137,14 @@ def test_a_claim_that_was_turned_away_is_repeated(client: Client, proxy: Meddler
 
 def test_a_server_that_stays_broken_is_not_asked_for_ever(proxy: Meddler) -> None:
     proxy.always = BROKEN
-    with Client(proxy.url, timeout_seconds=0.5) as client, pytest.raises(ServerUnavailable):
+    with Client(proxy.url, timeout_seconds=2.0) as client, pytest.raises(ServerUnavailable):
         client.queues()
     assert len(proxy.seen) > 1
 
 
 def test_a_server_that_asks_for_no_pause_is_given_one(proxy: Meddler) -> None:
     proxy.always = BUSY
-    with Client(proxy.url, timeout_seconds=0.5) as client, pytest.raises(ServerUnavailable):
+    with Client(proxy.url, timeout_seconds=2.0) as client, pytest.raises(ServerUnavailable):
         client.queues()
     assert 1 < len(proxy.seen) < 20
 
@@ -232,3 +233,13 @@ def test_a_server_below_a_path_is_found(proxy: Meddler) -> None:
     with Client(f"{proxy.url}/below/oncue/") as client:
         assert client.explain("7").reason == "r"
     assert proxy.seen == [("GET", "/below/oncue/jobs/7/explain")]
+
+
+def test_a_queue_is_deleted_once_when_the_answer_was_lost(client: Client, proxy: Meddler) -> None:
+    client.set_queue("lost-queue")
+    before = len(proxy.seen)
+    proxy.plan.append(LOSE)
+    client.delete_queue("lost-queue")
+    assert proxy.seen[before:] == [("DELETE", "/queues/lost-queue")] * 2
+    with pytest.raises(NotFound):
+        client.delete_queue("lost-queue")

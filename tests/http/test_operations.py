@@ -12,6 +12,7 @@ import apsw
 import pytest
 
 from oncue import __version__
+from oncue.stores.sqlite.connection import BUSY_MS
 from tests.http.errand import created, one_taken, state, told
 from tests.http.patience import until
 from tests.http.server import Server, running_server
@@ -25,12 +26,16 @@ def own(tmp_path: Path) -> Iterator[Server]:
 
 
 def damage(server: Server, *statements: str) -> None:
-    """Change the store behind the server's back."""
+    """Change the store behind the server's back. The server writes as well: wait for the lock, and
+    take it before reading, because a read cannot become a write once somebody else has written."""
     connection = apsw.Connection(str(server.folder / "jobs.db"))
+    connection.set_busy_timeout(BUSY_MS)
     try:
         connection.execute("PRAGMA ignore_check_constraints = ON")
+        connection.execute("BEGIN IMMEDIATE")
         for statement in statements:
             connection.execute(statement)
+        connection.execute("COMMIT")
     finally:
         connection.close()
 

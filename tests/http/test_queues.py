@@ -262,3 +262,41 @@ def test_a_rate_holds_across_processes(tmp_path: Path) -> None:
     moments = sorted(datetime.fromisoformat(history[0]["claimed_at"]) for history in histories)
     spread = (moments[-1] - moments[0]).total_seconds()
     assert spread >= (jobs - 1) / rate - OVERTAKING_SECONDS
+
+
+def test_a_queue_is_deleted_with_its_finished_jobs(server: Server) -> None:
+    server.put("/queues/d-done", SETTINGS | {"sink": None})
+    job = created(server, queue="d-done", delay=60)
+    assert server.delete(f"/jobs/{job}").status == 200
+    reply = server.delete("/queues/d-done")
+    assert (reply.status, reply.body) == (204, b"")
+    assert server.get(f"/jobs/{job}").status == 404
+    assert "d-done" not in [one["name"] for one in server.get("/queues?limit=500").json["items"]]
+    assert settings(server.get("/queues/d-done").json) == DEFAULTS
+    again = server.delete("/queues/d-done")
+    assert (again.status, "d-done" in again.json["detail"]) == (404, True)
+    assert 'queue="d-done"' not in server.get("/metrics").body.decode()
+
+
+def test_a_queue_that_is_in_use_is_not_deleted_and_the_problem_says_why(server: Server) -> None:
+    job = created(server, queue="d-used", delay=60)
+    refused = server.delete("/queues/d-used")
+    assert (refused.status, "unfinished jobs" in refused.json["detail"]) == (409, True)
+    assert state(server, job) == "scheduled"
+    server.delete(f"/jobs/{job}")
+    server.put("/schedules/d-nightly", {"every_seconds": 86_400, "queue": "d-used"})
+    assert "schedule 'd-nightly'" in server.delete("/queues/d-used").json["detail"]
+    server.delete("/schedules/d-nightly")
+    waits = {"type": "TABLE", "resourceId": "d", "lifeDuration": 0}
+    server.put("/rules/d-rule", {"name": "d-rule", "dependencies": [waits], "queue": "d-used"})
+    assert "rule 'd-rule'" in server.delete("/queues/d-used").json["detail"]
+    server.delete("/rules/d-rule")
+    assert server.delete("/queues/d-used").status == 204
+    for name in ("default", "tasks", "rules"):
+        built_in = server.delete(f"/queues/{name}")
+        assert (built_in.status, "built in" in built_in.json["detail"]) == (409, True)
+
+
+@pytest.mark.parametrize("path", ["/queues/a%20b", "/queues/d-done?x=1"])
+def test_a_deletion_that_makes_no_sense_is_refused(server: Server, path: str) -> None:
+    assert server.delete(path).status == 422

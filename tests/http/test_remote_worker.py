@@ -23,6 +23,7 @@ from oncue import (
 )
 from oncue.clock import SystemClock
 from oncue.engine.alarm import Alarm
+from oncue.remote import RemoteWorkplace
 from oncue.worker import Worker
 from tests.http.meddler import HOLD, LOSE, Said, meddling
 from tests.http.patience import until
@@ -227,7 +228,35 @@ def test_a_claim_that_was_taken_away_is_noticed_and_its_result_not_used(client: 
     job = client.schedule(queue="r-lost")
     client.work(until_empty=True)
     assert client.job(job.id).result == "of attempt 2"
-    assert lost == [f"job {job.id}: the claim was lost (failed)."]
+    [text] = lost
+    assert text.startswith(f"job {job.id}: the claim was lost (failed). ")
+
+
+def test_a_cancel_is_learnt_by_a_heartbeat_long_before_a_third_of_the_lease(
+    client: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(RemoteWorkplace, "beat_seconds", 0.1)
+    client.set_queue("r-cancelled", lease_seconds=3600)
+    told: list[str] = []
+
+    def is_told(job: HandledJob) -> bool:
+        try:
+            job.check()
+        except ClaimLost as stop:
+            told.append(str(stop))
+        return bool(told)
+
+    @client.handler("r-cancelled")
+    def handle(job: HandledJob) -> None:
+        until(lambda: client.job(job.id).state is State.EXECUTING)
+        client.cancel(job.id, running=True)
+        until(lambda: is_told(job))
+        job.check()
+
+    job = client.schedule(queue="r-cancelled")
+    client.work(until_empty=True)
+    assert client.job(job.id).state is State.CANCELLED
+    assert "a cancel was requested" in told[0]
 
 
 def test_reclaimed_work_is_taken_one_at_a_time(client: Client) -> None:
@@ -432,7 +461,9 @@ def test_a_worker_stops_by_itself_when_the_server_is_silent_for_two_thirds_of_a_
         job = client.schedule(queue="r-silent")
         client.work(until_empty=True)
         assert gave_up == [True]
-        assert client.job(job.id).result == "of attempt 2"
+        done = client.job(job.id)  # a busy machine may lose a later attempt's short lease as well
+        assert done.attempt > 1
+        assert done.result == f"of attempt {done.attempt}"
 
 
 def test_a_silent_server_does_not_keep_whoever_watches_over_the_leases(server: Server) -> None:
@@ -451,7 +482,7 @@ def test_a_silent_server_does_not_keep_whoever_watches_over_the_leases(server: S
         with pytest.raises(ServerUnavailable):
             place.settle(endings, brief=True)
         with pytest.raises(ServerUnavailable):
-            place.touch(handful.claims, 60)
+            place.touch([(one, 60.0) for one in handful.claims])
         assert patient.is_alive(), "it was asked first, and would wait longer"
         proxy.let_go.set()
         patient.join(SOON)
@@ -478,7 +509,7 @@ def test_a_server_that_restarts_finds_its_workers_still_at_it(crew: Crew, tmp_pa
 def test_a_job_whose_worker_was_killed_goes_to_another_and_skips_its_finished_steps(
     server: Server, client: Client, crew: Crew
 ) -> None:
-    client.set_queue("work", lease_seconds=1)
+    client.set_queue("work", lease_seconds=3)  # a heartbeat may be late by two
     job = client.schedule(f"steps {crew.folder / 'go'}", queue="work")
     first = crew.worker(server.url, "ada")
     until(lambda: crew.begun("first", job.id))

@@ -13,10 +13,13 @@ from typing import Any
 from urllib.parse import unquote
 
 import pytest
+import requests
 import schemathesis
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from schemathesis import Case, GenerationMode
+from schemathesis.core.result import Ok
+from schemathesis.pytest.lazy import get_all_tests
 from schemathesis.specs.openapi.checks import negative_data_rejection
 
 from oncue import Scheduler
@@ -28,7 +31,12 @@ from oncue.core.access import Scope
 from oncue.core.bulk import BulkCursor, told_place
 from tests.http.server import Server, running_server
 
-EXAMPLES = 10  # for each operation, beside those that schemathesis derives from each bound
+HOW = settings(
+    max_examples=10,  # for each operation, beside those that schemathesis derives from each bound
+    derandomize=True,
+    deadline=None,
+    suppress_health_check=list(HealthCheck),
+)
 # An item that is wrong is told beside the others, with 200: nothing here is refused as a whole.
 EACH_BY_ITSELF = ("/jobs/batch", "/settle", "/heartbeat")
 _unique = itertools.count(1)
@@ -53,7 +61,9 @@ schemathesis.openapi.format(
 schemathesis.openapi.format(
     "oncue-timezone", st.sampled_from(["UTC", "Europe/Paris", "America/Port-au-Prince"])
 )
-schemathesis.openapi.format("printable", st.text(min_size=1, max_size=200).filter(str.isprintable))
+_printable = st.text(min_size=1, max_size=200).filter(str.isprintable)
+# Texts that are too long are asked for as well. Where none come, a long search for them is made.
+schemathesis.openapi.format("printable", st.one_of(*[_printable] * 3, st.just("a" * 201)))
 schemathesis.openapi.format(
     "cursor",
     st.integers(0, 10**14).map(
@@ -65,13 +75,15 @@ schemathesis.openapi.format(
     "oncue-stamp",
     st.datetimes(datetime(1990, 1, 1), datetime(2025, 1, 1)).map("{:%Y-%m-%d %H:%M:%S.%f}".format),
 )
-schemathesis.openapi.format("oncue-resource", st.from_regex("/?[a-z]{1,8}(/[a-z]{1,8}){0,3}/?"))
+_resource = st.from_regex("/?[a-z]{1,8}(/[a-z]{1,8}){0,3}/?")
+schemathesis.openapi.format("oncue-resource", st.one_of(*[_resource] * 3, st.just("a" * 1025)))
 schemathesis.openapi.format(
     "bulk-cursor",
     st.integers(0, 10**14).map(lambda due_at: str(BulkCursor(0, told_place((due_at, "a"))))),
 )
 
 schema = schemathesis.openapi.from_dict(document(OPERATIONS))
+ROUTES = [(method, path) for path, item in schema.raw_schema["paths"].items() for method in item]
 
 
 @schemathesis.serializer("application/x-ndjson")
@@ -94,20 +106,32 @@ def server(token: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Ser
         yield running
 
 
-@schema.parametrize()
-@settings(
-    max_examples=EXAMPLES, derandomize=True, deadline=None, suppress_health_check=list(HealthCheck)
+@pytest.mark.parametrize(
+    ("method", "path"), ROUTES, ids=[f"{method.upper()} {path}" for method, path in ROUTES]
 )
 def test_an_operation_does_what_its_description_says(
-    case: Case[Any], server: Server, token: str
+    method: str, path: str, server: Server, token: str
 ) -> None:
+    """Its examples are made here and not by `schema.parametrize()`: there, every worker makes those
+    of all operations before its first test, and that takes longer than sending them."""
     headers = {"Authorization": f"Bearer {token}"}
-    if isinstance(case.body, dict) and "wait_seconds" in case.body:
-        hurry(case.body)
-    if case.meta is not None and case.meta.generation.mode == GenerationMode.POSITIVE:
-        make_possible(case, Claims(server, headers))
-    excluded: list[Any] = [negative_data_rejection] if case.path in EACH_BY_ITSELF else []
-    case.call_and_validate(base_url=server.url, headers=headers, excluded_checks=excluded)
+
+    def ask(case: Case[Any]) -> None:
+        if isinstance(case.body, dict) and "wait_seconds" in case.body:
+            hurry(case.body)
+        if case.meta is not None and case.meta.generation.mode == GenerationMode.POSITIVE:
+            make_possible(case, Claims(server, headers))
+        excluded: list[Any] = [negative_data_rejection] if case.path in EACH_BY_ITSELF else []
+        case.call_and_validate(
+            base_url=server.url, session=session, headers=headers, excluded_checks=excluded
+        )
+
+    chosen = schema.include(method=method.upper(), path=path)
+    [made] = get_all_tests(schema=chosen, test_func=ask, settings=HOW, given_kwargs=None)
+    assert isinstance(made, Ok), made
+    _, ask_all = made.ok()
+    with requests.Session() as session:
+        ask_all()
 
 
 class Claims:

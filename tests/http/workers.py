@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import os
 import signal
-import subprocess
-import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import NamedTuple
 
 from tests.http.patience import until
+from tests.program import Program
 
 # What a job does is in its payload: hold FILE, stop (as if somebody had), steps FILE, or nothing.
 MODULE = """
@@ -65,12 +64,12 @@ class RemoteWorker:
         self._said_path = folder / f"{name}.log"
         self._said = self._said_path.open("w")
         command = ["worker", "tasks:cue", "--url", url, "--name", name, *options]
-        self.process = subprocess.Popen(
-            [sys.executable, "-m", "oncue.cli", *command],
+        self.process = Program(
+            *command,
             cwd=folder,
             env={**os.environ, "WORKER": name},
             stdout=self._said,
-            stderr=subprocess.STDOUT,
+            stderr=self._said,
         )
 
     @property
@@ -82,7 +81,7 @@ class RemoteWorker:
 
     def wait(self) -> int:
         until(lambda: self.process.poll() is not None)
-        return int(self.process.returncode)
+        return self.process.wait()
 
     def end(self) -> None:
         if self.process.poll() is None:

@@ -26,7 +26,7 @@ Rival = Callable[[Call], Callable[[], object] | None]
 call loses a race, or None if it has no part in such a call."""
 
 STALE_READS = frozenset({"get", "history", "page", "lapses", "next_lapse", "next_due", "stats"})
-READS = STALE_READS | {"queues"}
+READS = STALE_READS | {"queues", "interruptions"}
 BATCHES = frozenset(
     {"insert", "amend", "cancel", "request_cancel", "revive"}
     | {"touch", "hand_over", "settle", "reclaim"}

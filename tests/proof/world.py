@@ -67,7 +67,7 @@ QUEUES = (SENT, PULLED, HANDED, BRIEF)
 Turn = Callable[[], object]
 
 
-class Died(BaseException):
+class Died(KeyboardInterrupt):  # which nothing holds up in the main thread
     """What SIGKILL is in here."""
 
 

@@ -45,6 +45,7 @@ class WrappedStore:
         # claims
         self.claim = self._around(store.claim)
         self.touch = self._around(store.touch)
+        self.interruptions = self._around(store.interruptions)
         self.put_operation = self._around(store.put_operation)
         self.hand_over = self._around(store.hand_over)
         self.settle = self._around(store.settle)
@@ -67,7 +68,10 @@ class WrappedStore:
         self.set_paused = self._around(store.set_paused)
         self.stats = self._around(store.stats)
         self.due_counts = self._around(store.due_counts)
+        self.oldest_finished = self._around(store.oldest_finished)
         self.prune = self._around(store.prune)
+        self.forget = self._around(store.forget)
+        self.delete_queue = self._around(store.delete_queue)
         # rules and events
         self.put_rule = self._around(store.put_rule)
         self.rule = self._around(store.rule)

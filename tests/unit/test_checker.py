@@ -377,6 +377,7 @@ def test_the_card_shows_the_first_few_of_many_violations() -> None:
     assert "  lost: … 4 more" in lines
 
 
+@pytest.mark.slow
 def test_a_hundred_thousand_jobs_are_judged() -> None:
     job_ids = [f"j{n}" for n in range(100_000)]
     entries = [entry for job_id in job_ids for entry in done(job_id)]

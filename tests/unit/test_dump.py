@@ -231,6 +231,7 @@ def test_a_dump_has_marks_to_go_on_from(clock: FakeClock) -> None:
     assert [msgspec.json.decode(mark)["mark"]["jobs"] for mark in marks] == [50]
 
 
+@pytest.mark.slow
 def test_wherever_it_was_torn_a_dump_goes_on_to_the_same_end(clock: FakeClock) -> None:
     desk = crowded(clock)
     whole = dumped(desk)

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import asyncio
 import logging
 from collections.abc import Mapping, Sequence
 from contextlib import closing
@@ -25,6 +26,8 @@ from oncue.ports.store import Store
 from oncue.sinks.memory import MemorySink
 from oncue.stores.memory import MemoryStore
 from oncue.stores.sqlite import SqliteStore
+from tests.proof.faults import FaultyStore
+from tests.proof.plan import Fault, Plan
 
 PASSING = Refusal("busy", permanent=False)
 PERMANENT = Refusal("gone", permanent=True)
@@ -187,6 +190,30 @@ def test_an_unexpected_error_of_the_sink_counts_as_down_and_its_message_stays_ou
     assert "secret" not in caplog.text
 
 
+@pytest.mark.parametrize(
+    "error", [asyncio.CancelledError(), SystemExit(1), GeneratorExit(), BaseException("hidden")]
+)
+def test_what_a_sink_raises_to_end_a_task_or_a_program_counts_as_down(
+    bench: Bench, error: BaseException, caplog: pytest.LogCaptureFixture
+) -> None:
+    bench.sink.fail_next(error)
+    bench.add("a")
+    assert bench.dispatcher.step() == 1.0
+    assert (bench.job("a").state, bench.job("a").attempt) == (State.SCHEDULED, 0)
+    assert type(error).__name__ in caplog.text
+    assert "hidden" not in caplog.text
+    bench.clock.advance(1)
+    bench.dispatcher.step()
+    assert bench.taken == ["a"]
+
+
+def test_ctrl_c_while_a_sink_is_called_by_hand_ends_the_program(bench: Bench) -> None:
+    bench.sink.fail_next(KeyboardInterrupt())
+    bench.add("a")
+    with pytest.raises(KeyboardInterrupt):
+        bench.dispatcher.step()
+
+
 def test_a_long_outage_is_logged_once(bench: Bench, caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.INFO, "oncue.engine")
     bench.add("a")
@@ -315,7 +342,7 @@ def test_a_batch_refused_for_good_is_no_trouble_of_the_sink(bench: Bench) -> Non
     assert bench.dispatcher.step() == 0.0
 
 
-class Crash(BaseException):
+class Crash(KeyboardInterrupt):
     pass
 
 
@@ -388,6 +415,23 @@ def test_a_lease_is_kept_while_a_slow_delivery_is_under_way(completion: str) -> 
     assert bench.another("slow", sink).step() == 0.0
     assert bench.store.lapses(bench.clock.now(), 10) == []
     assert bench.job("a").state is not State.SCHEDULED
+
+
+@pytest.mark.parametrize("completion", ["delivery", "worker"])
+def test_what_was_claimed_too_long_ago_is_not_sent_but_claimed_anew(completion: str) -> None:
+    """The store took 50 s of a lease of 60 s to answer: another dispatcher may soon take over."""
+    bench = Bench(completion)
+    slow = Plan(1, {Fault.DELAY: 1.0}, only={"claim", "claim_range"}, first_n=1)
+    store = FaultyStore(bench.store, slow, pause=bench.clock.advance, pause_seconds=50)
+    dispatcher = Dispatcher(
+        store, bench.clock, lambda: bench.queue, bench.sink, "slow", bench.keeper
+    )
+    bench.add("a")
+    assert dispatcher.step() == 0.0
+    assert bench.taken == []
+    assert (bench.job("a").state, bench.job("a").attempt) == (State.SCHEDULED, 0)
+    dispatcher.step()
+    assert bench.taken == ["a"]
 
 
 class StalledSink(MemorySink):

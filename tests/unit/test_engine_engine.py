@@ -1,7 +1,8 @@
 from __future__ import annotations
 
+import asyncio
 import threading
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 import pytest
 
@@ -9,11 +10,14 @@ from oncue.clock import FakeClock
 from oncue.core.errors import InvalidInput
 from oncue.core.job import Delivery, NewJob
 from oncue.core.lifecycle import State
+from oncue.core.moment import Moment
 from oncue.core.queue import Queue
 from oncue.engine.engine import Engine
+from oncue.engine.loop import Loop
 from oncue.ports.sink import Refusal, Sink
 from oncue.sinks.memory import MemorySink
 from oncue.stores.memory import MemoryStore
+from oncue.telemetry import Telemetry
 
 SOON = 20.0
 
@@ -193,3 +197,97 @@ def test_the_first_job_of_a_queue_that_has_a_sink_by_default_is_delivered_at_onc
     finally:
         assert bench.engine.stop(SOON)
     assert bench.taken("log:") == ["b"]
+
+
+@pytest.mark.parametrize("error", [SystemExit(1), asyncio.CancelledError()])
+def test_a_sink_whose_opening_or_closing_raises_anything_disturbs_no_other_queue(
+    bench: Bench, error: BaseException
+) -> None:
+    class Unclosable(SignallingSink):
+        def close(self) -> None:
+            raise error
+
+    def open_sink(url: str) -> Sink:
+        if url == "memory:unclosable":
+            return Unclosable()
+        if url == "memory:unopenable":
+            raise error
+        return bench.open_sink(url)
+
+    bench.engine = Engine(bench.store, bench.clock, open_sink)
+    for name in ("a-unopenable", "b-unclosable", "mail"):
+        bench.store.put_queue(Queue(name, sink=f"memory:{name.rpartition('-')[2]}"))
+    bench.engine.step_all()
+    bench.store.put_queue(Queue("b-unclosable"))
+    bench.add("mail", "a")
+    bench.engine.step_all()
+    bench.engine.step_all()
+    assert bench.taken("memory:mail") == ["a"]
+    assert bench.engine.stop(SOON)
+
+
+class MortalClock(FakeClock):
+    """Raises in the threads of these names, which can then neither work nor wait."""
+
+    def __init__(self) -> None:
+        super().__init__(1_000_000)
+        self.deadly: set[str] = set()
+
+    def now(self) -> Moment:
+        self._strike()
+        return super().now()
+
+    def monotonic(self) -> float:
+        self._strike()
+        return super().monotonic()
+
+    def _strike(self) -> None:
+        if threading.current_thread().name in self.deadly:
+            raise MemoryError
+
+
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")
+@pytest.mark.parametrize(
+    "name",
+    [
+        "oncue-dispatcher-mail",
+        "oncue-keeper",
+        "oncue-recurrer",
+        "oncue-reclaimer",
+        "oncue-pruner",
+        "oncue-supervisor",
+    ],
+)
+def test_a_thread_that_died_is_replaced_and_that_is_told(
+    name: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    clock = MortalClock()
+    store = MemoryStore(clock)
+    store.put_queue(Queue("mail", sink="memory:mail"))
+    telemetry = Telemetry(clock)
+    engine = Engine(store, clock, lambda url: MemorySink(), telemetry=telemetry)
+    engine.step_all()
+    clock.deadly.add(name)
+    engine.start()
+    [dead] = [one for one in _loops(engine) if one.name == name]
+    _pass_time(clock, engine, lambda: telemetry.totals().threads_replaced > 0)
+    clock.deadly.clear()
+    _pass_time(clock, engine, lambda: dead._thread.is_alive())
+    assert engine.stop(SOON)
+    assert f"{name}: its thread had ended; a new one goes on" in caplog.text
+
+
+def _loops(engine: Engine) -> list[Loop]:
+    routes = [route.loop for route in engine._routes.values()]
+    return [engine._supervisor, engine.keeper.loop, *engine._upkeep, *routes]
+
+
+def _pass_time(clock: FakeClock, engine: Engine, done: Callable[[], bool]) -> None:
+    """Let time pass, and wake the loops as the end of a real wait would, until `done`."""
+    for _ in range(100_000):
+        if done():
+            return
+        clock.advance(1)
+        for loop in _loops(engine):
+            loop.wake()
+    raise AssertionError("it never happened")

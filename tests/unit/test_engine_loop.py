@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 import threading
 from collections.abc import Callable, Iterator
@@ -18,7 +19,9 @@ SOON = 20.0
 class Steps:
     """A step that does what its script says, then rests as told, and counts itself."""
 
-    def __init__(self, script: list[float | Exception | None], rest: float | None = None) -> None:
+    def __init__(
+        self, script: list[float | BaseException | None], rest: float | None = None
+    ) -> None:
         self.count = 0
         self._script = script
         self._rest = rest
@@ -29,7 +32,7 @@ class Steps:
             self.count += 1
             self._made.notify_all()
             answer = self._script.pop(0) if self._script else self._rest
-        if isinstance(answer, Exception):
+        if isinstance(answer, BaseException):
             raise answer
         return answer
 
@@ -188,6 +191,92 @@ def test_an_unexpected_error_is_logged_with_its_traceback_and_the_loop_goes_on(
     assert steps.wait_for(1)
     assert _end_back_off(loop, clock, lambda: steps.count > 1)
     assert caplog.records[0].exc_info is not None
+
+
+class Unspeakable(Exception):
+    """Even its text is trouble."""
+
+    def __str__(self) -> str:
+        raise MemoryError
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        SystemExit(1),
+        asyncio.CancelledError(),
+        GeneratorExit(),
+        KeyboardInterrupt(),
+        MemoryError(),
+        Unspeakable(),
+    ],
+    ids=lambda error: type(error).__name__,
+)
+def test_whatever_a_step_raises_the_loop_goes_on(
+    run: Callable[[Steps], Loop], clock: FakeClock, error: BaseException
+) -> None:
+    steps = Steps([error])
+    loop = run(steps)
+    assert steps.wait_for(1)
+    assert _end_back_off(loop, clock, lambda: steps.count > 1)
+
+
+def test_trouble_of_the_log_does_not_end_a_loop(
+    run: Callable[[Steps], Loop], clock: FakeClock
+) -> None:
+    def broken(record: logging.LogRecord) -> bool:
+        raise OSError("disk full")
+
+    logger = logging.getLogger("oncue.engine")
+    logger.addFilter(broken)
+    try:
+        steps = Steps([ZeroDivisionError("oops")])
+        loop = run(steps)
+        assert steps.wait_for(1)
+        assert _end_back_off(loop, clock, lambda: steps.count > 1)
+    finally:
+        logger.removeFilter(broken)
+
+
+class StoppedClock(FakeClock):
+    """Does not tell the time while it is `broken`: a loop then can neither work nor wait."""
+
+    broken = False
+
+    def now(self) -> int:
+        if self.broken:
+            raise MemoryError
+        return super().now()
+
+    def monotonic(self) -> float:
+        if self.broken:
+            raise MemoryError
+        return super().monotonic()
+
+
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")
+def test_a_loop_whose_thread_has_died_goes_on_in_a_new_one() -> None:
+    clock = StoppedClock()
+    steps = Steps([0.0])
+    loop = Loop("test-loop", steps, clock)
+    clock.broken = True
+    loop.start()
+    loop._thread.join(SOON)
+    clock.broken = False
+    made = steps.count
+    assert loop.revive()
+    assert steps.wait_for(made + 1)
+    assert not loop.revive()
+    assert loop.stop(SOON)
+
+
+def test_a_loop_that_was_stopped_or_never_started_stays_so(
+    run: Callable[[Steps], Loop], clock: FakeClock
+) -> None:
+    assert not Loop("test-loop", Steps([]), clock).revive()
+    loop = run(Steps([]))
+    assert loop.stop(SOON)
+    assert not loop.revive()
 
 
 def _end_back_off(loop: Loop, clock: FakeClock, done: Callable[[], bool]) -> bool:

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from oncue.clock import FakeClock
-from oncue.core.errors import OncueError
+from oncue.core.errors import OncueError, StoreUnavailable
 from oncue.core.job import Job, JobFilter
 from oncue.core.lifecycle import State
 from oncue.core.moment import Moment, parse, render, to_datetime
@@ -19,6 +19,8 @@ from oncue.core.schedule import Emission, Schedule, check_schedule
 from oncue.engine.recurrer import LONGEST_REST_SECONDS, Recurrer
 from oncue.ports.jobs import Amendment
 from oncue.stores.memory import MemoryStore
+from tests.proof.faults import FaultyStore
+from tests.proof.plan import Fault, Plan
 
 START = parse("2026-05-04T12:00:00Z")
 
@@ -226,6 +228,95 @@ def test_an_event_that_could_not_be_published_is_published_later(
     broken = False
     desk.go(60)
     assert published == [START + 3_600_000]
+
+
+class Publisher:
+    """Publishes events, except the first `troubles` times, and counts the tries."""
+
+    def __init__(self, troubles: int) -> None:
+        self.troubles = troubles
+        self.tries = 0
+        self.published: list[tuple[str, Moment]] = []
+
+    def __call__(self, schedule: Schedule, moments: Sequence[Moment]) -> None:
+        self.tries += 1
+        if self.tries <= self.troubles:
+            raise StoreUnavailable("locked for a moment")
+        self.published.extend((schedule.name, at) for at in moments)
+
+
+def test_a_passing_store_error_delays_an_event_by_seconds(desk: Desk) -> None:
+    desk.recurrer.publish = publisher = Publisher(troubles=3)
+    desk.put(emits=Emission("TIME_BASED", "cron"))
+    desk.go(3600)
+    for seconds in (1, 2):
+        desk.go(seconds)
+        assert publisher.published == []
+    desk.go(4)
+    assert publisher.published == [("s", START + 3_600_000)]
+    assert desk.fates() == ["emitted"]
+
+
+@pytest.mark.parametrize("catch_up", ["skip", "once", "all"])
+def test_an_occurrence_first_tried_in_time_is_not_missed_however_long_the_trouble_lasts(
+    desk: Desk, catch_up: str
+) -> None:
+    desk.recurrer.publish = publisher = Publisher(troubles=12)
+    desk.put(emits=Emission("TIME_BASED", "cron"), catch_up=catch_up)
+    desk.go(3600)
+    for _ in range(900):
+        desk.go(1)
+    assert publisher.published == [("s", START + 3_600_000)]
+    assert desk.fates() == ["emitted"]
+    desk.go(2700)
+    assert desk.fates() == ["emitted", "emitted"]
+
+
+def test_passing_trouble_is_tried_less_and_less_often_but_every_minute(desk: Desk) -> None:
+    desk.recurrer.publish = publisher = Publisher(troubles=1000)
+    desk.put(emits=Emission("TIME_BASED", "cron"))
+    desk.clock.advance(3599)
+    for _ in range(600):
+        desk.go(1)
+    assert 10 <= publisher.tries <= 16
+
+
+def test_while_the_store_does_not_answer_one_publication_is_tried_and_not_all(desk: Desk) -> None:
+    desk.recurrer.publish = publisher = Publisher(troubles=1)
+    for name in ("a", "b", "c"):
+        desk.put(name, emits=Emission("TIME_BASED", name))
+    desk.put("job")
+    desk.go(3600)
+    assert publisher.tries == 1
+    assert [job.schedule for job in desk.jobs()] == ["job"]
+    desk.go(1)
+    assert sorted(publisher.published) == [(name, START + 3_600_000) for name in ("a", "b", "c")]
+
+
+def test_what_could_not_be_stored_in_time_is_judged_by_the_first_try(desk: Desk) -> None:
+    """The jobs of a schedule are stored together with its progress; here that fails for long."""
+    plan = Plan(1, {Fault.FAIL: 1.0}, only={"advance"}, first_n=3)
+    store = FaultyStore(desk.store, plan)
+    desk.put(catch_up="skip", overlap="skip")
+    desk.recurrer = Recurrer(store, desk.clock)
+    desk.clock.advance(3600)
+    for _ in range(3):
+        with pytest.raises(StoreUnavailable):
+            desk.recurrer.step()
+        desk.clock.advance(30)
+    desk.go()
+    assert desk.dues() == ["13:00:00"]
+    assert desk.fates() == ["created"]
+
+
+def test_lasting_trouble_is_looked_at_every_minute_and_judged_as_it_is_then(desk: Desk) -> None:
+    desk.put(emits=Emission("TIME_BASED", "cron"), catch_up="skip")
+    desk.go(3600)
+    desk.recurrer.publish = publisher = Publisher(troubles=0)
+    desk.go(59)
+    assert publisher.tries == 0
+    desk.go(2)
+    assert desk.fates() == ["missed"]
 
 
 def test_where_nobody_publishes_an_emitting_schedule_waits_and_says_so(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from contextlib import ExitStack
 
 import pytest
 
@@ -190,6 +191,46 @@ def finish(store: MemoryStore, *ids: str) -> None:
     assert store.settle(settlements, store.clock.now()) == {}
 
 
+class CountingStore(MemoryStore):
+    prunes = 0
+
+    def prune(self, name: str, finished_before: Moment, now: Moment, limit: int) -> int:
+        self.prunes += 1
+        return super().prune(name, finished_before, now, limit)
+
+
+def test_a_pass_of_the_pruner_touches_only_queues_with_something_to_prune(clock: FakeClock) -> None:
+    store = CountingStore(clock)
+    for number in range(5):
+        store.put_queue(Queue(f"idle-{number}"))
+    store.put_queue(Queue("work", retention_seconds=10))
+    finish(store, "done")
+    pruner = Pruner(store, clock)
+    pruner.step()
+    assert store.prunes == 0
+    clock.advance(11)
+    pruner.step()
+    assert (store.prunes, store.get("done")) == (1, None)
+
+
+def test_what_is_only_remembered_is_forgotten_although_its_queue_was_deleted(
+    clock: FakeClock,
+) -> None:
+    store = MemoryStore(clock)
+    now = clock.now()
+    new = NewJob("mine", "work", now, b"{}", 0, now, digest=b"d")
+    store.insert([new], now)
+    claim(store)
+    assert store.settle([Settlement("mine", 1, Verb.COMPLETE)], clock.now()) == {}
+    assert store.delete_queue("work", clock.now(), 10).outcome == "deleted"
+    pruner = Pruner(store, clock)
+    pruner.step()
+    assert store.insert([new], clock.now())[0].kind == "existing"
+    clock.advance(86_401)
+    pruner.step()
+    assert store.insert([new], clock.now()) == {}
+
+
 def test_finished_jobs_go_when_their_retention_is_over_and_unfinished_ones_stay(
     store: FlakyStore, clock: FakeClock
 ) -> None:
@@ -234,7 +275,7 @@ def test_a_kept_lease_is_renewed_at_its_pace_until_the_block_ends(clock: FakeClo
         renewals.append(clock.now())
         return True
 
-    with keeper.keeping(renew, 20.0) as kept:
+    with keeper.keeping(renew, 60.0, clock.monotonic()) as kept:
         assert keeper.step() == 20.0
         clock.advance(20)
         assert keeper.step() == 20.0
@@ -248,7 +289,7 @@ def test_a_kept_lease_is_renewed_at_its_pace_until_the_block_ends(clock: FakeClo
 
 def test_a_lease_that_was_taken_over_is_not_renewed_again(clock: FakeClock) -> None:
     keeper = Keeper(clock)
-    with keeper.keeping(lambda: False, 20.0) as kept:
+    with keeper.keeping(lambda: False, 60.0, clock.monotonic()) as kept:
         clock.advance(20)
         assert keeper.step() is None
         assert kept.lost
@@ -267,13 +308,60 @@ def test_a_renewal_that_fails_is_tried_again_soon_and_disturbs_no_other(
         others.append(clock.now())
         return True
 
-    with keeper.keeping(fail, 20.0), keeper.keeping(renew, 20.0):
+    since = clock.monotonic()
+    with keeper.keeping(fail, 60.0, since), keeper.keeping(renew, 60.0, since):
         clock.advance(20)
         assert keeper.step() == 1.0
         clock.advance(1)
         assert keeper.step() == 1.0
     assert others == [1_020_000]
     assert caplog.text.count("locked") == 1
+
+
+def test_a_lease_is_given_up_in_time_while_the_store_holds_up_the_renewals_of_others(
+    clock: FakeClock,
+) -> None:
+    """Every renewal waits 10 s for a locked file; the sixth would only be tried after 50 s."""
+    keeper = Keeper(clock)
+    given_up: list[tuple[float, list[bool]]] = []
+
+    def locked() -> bool:
+        for _ in range(10):
+            clock.advance(1)
+            given_up.append((clock.monotonic() - since, [kept.lost for kept in all_kept]))
+        raise StoreUnavailable("locked")
+
+    since = clock.monotonic()
+    with ExitStack() as leases:
+        all_kept = [leases.enter_context(keeper.keeping(locked, 60.0, since)) for _ in range(6)]
+        clock.advance(20)
+        keeper.step()
+    for seconds, lost in given_up:
+        assert lost == [seconds >= 40] * 6
+
+
+def test_a_renewal_that_is_answered_too_late_does_not_bring_a_lease_back(clock: FakeClock) -> None:
+    keeper = Keeper(clock)
+
+    def late() -> bool:
+        clock.advance(25)
+        assert kept.lost
+        return True
+
+    with keeper.keeping(late, 60.0, clock.monotonic()) as kept:
+        clock.advance(20)
+        assert keeper.step() is None
+        assert kept.lost
+
+
+def test_a_lease_counts_from_the_moment_it_was_asked_for(clock: FakeClock) -> None:
+    keeper = Keeper(clock)
+    asked = clock.monotonic()
+    clock.advance(15)
+    with keeper.keeping(lambda: True, 60.0, asked) as kept:
+        assert keeper.step() == 5.0
+        clock.advance(25)
+        assert kept.lost
 
 
 def test_an_unknown_queue_has_the_default_settings(store: FlakyStore, clock: FakeClock) -> None:

@@ -7,8 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from oncue import HandledJob, Scheduler, State
+from oncue import ClaimLost, HandledJob, Scheduler, State
 from oncue.clock import FakeClock
+from oncue.core.errors import StoreUnavailable
 from oncue.ports.store import Store
 from oncue.stores.memory import MemoryStore
 from oncue.stores.sqlite import SqliteStore
@@ -186,8 +187,10 @@ def test_a_claim_that_was_taken_away_is_lost_and_its_result_not_used(slow: Slow)
 
 
 def test_a_late_result_is_refused_even_if_nobody_noticed_the_loss(slow: Slow) -> None:
+    slow.cue.set_queue("q", lease_seconds=60, timeout_seconds=30)
+
     def during(job: HandledJob) -> None:
-        slow.clock.advance(60)
+        slow.clock.advance(30)
         slow.cue.engine.reclaimer.step()
 
     slow.during = during
@@ -287,3 +290,223 @@ def test_no_heartbeat_follows_a_settlement(slow: Slow) -> None:
     slow.look(30)
     for one in ids:
         assert slow.cue.history(one).diagnostics == ()
+
+
+class Crowded(Slow):
+    """Has several batches in hand at once: each handler begins the next one, then the last one
+    looks around."""
+
+    def __init__(self, store: Store, clock: FakeClock, lease_seconds: float = 60) -> None:
+        super().__init__(store, clock, lease_seconds)
+        self.jobs: list[HandledJob] = []
+        self.at_the_end: Callable[[], None] = lambda: None
+        self.during = self.begin
+
+    def begin(self, job: HandledJob) -> None:
+        self.jobs.append(job)
+        if not self.worker.step():
+            self.at_the_end()
+
+    def run_all(self, number: int) -> list[str]:
+        return self.run(*["slow"] * number)
+
+
+def test_the_heartbeats_of_all_batches_are_one_call(store: Store, clock: FakeClock) -> None:
+    plan = Plan(1, {})
+    slow = Crowded(FaultyStore(store, plan), clock)
+    shown: list[list[State]] = []
+
+    def look() -> None:
+        slow.look(1)
+        shown.append(slow.states([job.id for job in slow.jobs]))
+
+    slow.at_the_end = look
+    slow.run_all(5)
+    assert shown == [[State.EXECUTING] * 5]
+    assert plan.calls["touch"] == 1
+
+
+@pytest.mark.parametrize("number", [1, 8])
+def test_a_worker_stops_by_itself_in_time_while_a_call_of_the_store_hangs(
+    store: Store, clock: FakeClock, number: int
+) -> None:
+    """A locked file holds up every call for 10 s and then fails it. However many batches there are
+    and however long that takes, each is lost 40 s after its last confirmed heartbeat."""
+    plan = Plan(1, {Fault.DELAY: 1.0}, only={"touch", "settle", "interruptions"})
+    seen: list[tuple[float, list[bool]]] = []
+
+    def hang(seconds: float) -> None:
+        for _ in range(round(seconds)):
+            clock.advance(1)
+            seen.append((clock.monotonic(), [job.lost for job in crowd.jobs]))
+        raise StoreUnavailable("locked")
+
+    crowd = Crowded(FaultyStore(store, plan, pause=hang, pause_seconds=10), clock)
+
+    def wait() -> None:
+        while clock.monotonic() < 60:
+            crowd.look(1)
+        plan.heal()
+
+    crowd.at_the_end = wait
+    ids = crowd.run_all(number)
+    assert len(seen) > 20
+    for at, lost in seen:
+        assert lost == [at >= 40] * number
+    assert crowd.states(ids) == [State.EXECUTING] * number  # nothing was settled
+
+
+def test_a_heartbeat_that_is_answered_too_late_does_not_undo_the_loss(
+    store: Store, clock: FakeClock
+) -> None:
+    plan = Plan(1, {Fault.DELAY: 1.0}, only={"touch"})
+
+    lost: list[bool] = []
+
+    def wait(seconds: float) -> None:
+        clock.advance(seconds)
+        lost.append(crowd.jobs[0].lost)
+
+    def look() -> None:
+        crowd.look(1)
+        plan.heal()
+
+    crowd = Crowded(FaultyStore(store, plan, pause=wait, pause_seconds=50), clock)
+    crowd.at_the_end = look
+    ids = crowd.run_all(1)
+    assert lost == [True]
+    assert crowd.jobs[0].lost
+    assert crowd.states(ids) == [State.EXECUTING]  # nothing was settled
+
+
+def test_a_cancel_by_another_process_is_learnt_within_a_second_between_heartbeats(
+    slow: Slow,
+) -> None:
+    other = Scheduler(slow.cue.store, clock=slow.clock)
+    told: list[str] = []
+
+    def during(job: HandledJob) -> None:
+        slow.look(1)  # the first heartbeat; the next one follows after 20 s
+        slow.look(1)
+        other.cancel(job.id, running=True)
+        slow.look(0.9)
+        try:
+            job.check()
+        except ClaimLost as stop:
+            told.append(str(stop))
+            raise
+
+    slow.during = during
+    [job] = slow.run("slow")
+    assert told == [
+        f"job {job}: a cancel was requested. The job ends cancelled as soon as its handler ends; "
+        "stop now."
+    ]
+    assert slow.states([job]) == [State.CANCELLED]
+
+
+def test_that_the_claim_was_taken_away_is_learnt_within_a_second(slow: Slow) -> None:
+    told: list[str] = []
+
+    def during(job: HandledJob) -> None:
+        slow.look(1)
+        slow.look(1)
+        assert slow.cue.reclaim(reclaim_age_minutes=0.001).reclaimed == 1
+        slow.look(0.9)
+        try:
+            job.check()
+        except ClaimLost as lost:
+            told.append(str(lost))
+
+    slow.during = during
+    [job] = slow.run("slow")
+    assert told == [
+        f"job {job}: the claim was lost (reclaimed). Another worker may have the job, and nothing "
+        "more is accepted from this attempt; stop now."
+    ]
+    assert slow.states([job]) == [State.SCHEDULED]
+
+
+def test_what_should_stop_is_asked_once_a_second_for_all_that_runs_and_else_not_at_all(
+    store: Store, clock: FakeClock
+) -> None:
+    plan = Plan(1, {})
+    slow = Crowded(FaultyStore(store, plan), clock)
+    for _ in range(10):
+        slow.look(1)
+    assert plan.calls["interruptions"] == 0
+
+    def look() -> None:
+        for _ in range(100):
+            slow.look(0.1)
+
+    slow.at_the_end = look
+    slow.run_all(5)
+    assert 9 <= plan.calls["interruptions"] <= 12
+    assert plan.calls["touch"] == 1
+
+
+@pytest.mark.parametrize("of", ["job", "queue"])
+def test_a_handler_learns_of_its_timeout_at_once_and_the_reclaimer_decides(
+    slow: Slow, of: str
+) -> None:
+    slow.cue.set_queue("q", lease_seconds=60, timeout_seconds=30 if of == "queue" else None)
+    told: list[str] = []
+
+    def during(job: HandledJob) -> None:
+        slow.look(29.9)
+        job.check()
+        slow.clock.advance(0.1)
+        assert job.overlong
+        try:
+            job.check()
+        except ClaimLost as stop:
+            told.append(str(stop))
+            raise
+
+    slow.during = during
+    timeout_seconds = 30 if of == "job" else None
+    job = slow.cue.schedule("slow", queue="q", timeout_seconds=timeout_seconds).id
+    assert slow.worker.step()
+    assert told == [
+        f"job {job}: the attempt has run for 30 s, its timeout_seconds. The job goes to another "
+        "worker, or fails if this was its last attempt; stop now."
+    ]
+    assert slow.states([job]) == [State.EXECUTING]
+    slow.cue.engine.reclaimer.step()
+    assert [one.code for one in slow.cue.history(job).diagnostics] == ["timeout_executing"]
+    assert slow.states([job]) == [State.SCHEDULED]
+
+
+def test_a_result_that_comes_after_the_timeout_and_before_the_reclaimer_is_used(slow: Slow) -> None:
+    slow.cue.set_queue("q", lease_seconds=60, timeout_seconds=30)
+
+    def during(job: HandledJob) -> None:
+        slow.look(31)
+
+    slow.during = during
+    ids = slow.run("slow")
+    assert slow.states(ids) == [State.SUCCEEDED]
+
+
+def test_without_a_timeout_a_handler_may_take_as_long_as_it_needs(slow: Slow) -> None:
+    def during(job: HandledJob) -> None:
+        for _ in range(1000):
+            slow.look(10)
+            job.check()
+
+    slow.during = during
+    ids = slow.run("slow")
+    assert slow.states(ids) == [State.SUCCEEDED]
+
+
+def test_progress_that_was_stored_keeps_the_claim_like_a_heartbeat(slow: Slow) -> None:
+    def during(job: HandledJob) -> None:
+        for percent in range(4):
+            slow.clock.advance(30)
+            job.progress(percent)
+        assert not job.lost
+
+    slow.during = during
+    ids = slow.run("slow")
+    assert slow.states(ids) == [State.SUCCEEDED]

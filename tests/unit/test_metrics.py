@@ -135,6 +135,12 @@ def test_fenced_writes_reclaims_expiry_and_pruning_are_told(cue: Scheduler) -> N
     assert found["oncue_pruned_rows_total",] == 5
 
 
+def test_threads_that_were_replaced_are_told(cue: Scheduler) -> None:
+    assert samples(cue)["oncue_threads_replaced_total",] == 0
+    cue.telemetry.thread_replaced()
+    assert samples(cue)["oncue_threads_replaced_total",] == 1
+
+
 def test_requests_are_told_by_method_route_and_status(cue: Scheduler) -> None:
     cue.telemetry.request("/jobs/{id}", "GET", 200, 0.004)
     cue.telemetry.request("/jobs/{id}", "GET", 404, 0.2)

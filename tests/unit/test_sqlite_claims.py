@@ -92,5 +92,5 @@ def test_the_pruner_removes_what_is_over_where_nothing_more_is_settled(
 ) -> None:
     complete(desk, 2)
     desk.clock.advance(LEASE)
-    desk.store.prune(FLEETING.name, desk.now, desk.now, 100)
+    desk.store.forget(desk.now, 100)
     assert remembered(path) == []

@@ -115,6 +115,7 @@ def measured(tmp_path: Path, name: str, rules: int, accepted: int) -> dict[str, 
     return spent
 
 
+@pytest.mark.slow
 def test_an_event_costs_the_same_with_ten_rules_and_with_a_hundred_thousand(
     tmp_path: Path,
 ) -> None:
@@ -124,6 +125,7 @@ def test_an_event_costs_the_same_with_ten_rules_and_with_a_hundred_thousand(
     assert measured(tmp_path, "many", rules=MANY_RULES, accepted=10) == few
 
 
+@pytest.mark.slow
 def test_accepting_costs_the_same_with_ten_accepted_events_and_with_a_million(
     tmp_path: Path,
 ) -> None:

@@ -348,7 +348,8 @@ def test_reclaims_are_counted_by_what_became_of_the_job(cue: Scheduler, clock: F
     cue.schedule(id="again")
     cue.schedule(id="last", max_attempts=1)
     cue.schedule(id="stopped")
-    cue.claim("default", "ada", limit=3, lease_seconds=1)
+    for claim in cue.claim("default", "ada", limit=3, lease_seconds=1):
+        cue.start(claim.id, cue.token(claim))
     cue.cancel("stopped", running=True)
     clock.advance(5)
     cue.engine.reclaimer.step()

@@ -148,11 +148,12 @@ def test_there_are_no_threads() -> None:
     assert threading.active_count() == before
 
 
-def test_an_endless_chain_is_told_and_not_followed() -> None:
+def test_an_endless_chain_is_told_and_not_followed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(oncue.testing, "ROUNDS_LIMIT", 50)
     cue = HandDriven()
     cue.handler("q")(lambda job: cue.schedule(queue="q").id)
     cue.schedule(queue="q")
-    with pytest.raises(OncueError, match="Give them a delay"):
+    with pytest.raises(OncueError, match="after 50 rounds .* Give them a delay"):
         cue.run_due()
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+import logging
 import os
 import signal
 import threading
@@ -10,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from oncue import HandledJob, Scheduler, State, StoreUnavailable
+from oncue import ClaimLost, HandledJob, Scheduler, State, StoreUnavailable
 from oncue.clock import FakeClock, SystemClock
 from oncue.ports.store import Store
 from oncue.stores.memory import MemoryStore
@@ -138,19 +140,134 @@ def test_many_signals_at_once_are_no_trouble() -> None:
     assert cue.job(job.id).result == "finished"
 
 
-@pytest.mark.parametrize("error", [SystemExit(1), ValueError("boom")])
-def test_whatever_a_handler_raises_its_thread_goes_on(error: BaseException) -> None:
+class Unspeakable(Exception):
+    """Even its text is trouble."""
+
+    def __str__(self) -> str:
+        raise MemoryError
+
+
+class Deadly:
+    """Handlers of each kind that raise the error for a job whose payload is "bad"."""
+
+    def __init__(self, error: BaseException) -> None:
+        self.error = error
+
+    def plain(self, job: HandledJob) -> None:
+        if job.payload == "bad":
+            raise self.error
+
+    def stepping(self, job: HandledJob) -> None:
+        job.step("first", lambda: self.plain(job))
+
+    def batch(self, jobs: list[HandledJob]) -> None:
+        for job in jobs:
+            self.plain(job)
+
+    async def asynchronous(self, job: HandledJob) -> None:
+        self.plain(job)
+
+
+@pytest.mark.parametrize("kind", ["plain", "stepping", "batch", "asynchronous"])
+@pytest.mark.parametrize(
+    "error",
+    [
+        ValueError("boom"),
+        SystemExit(1),
+        asyncio.CancelledError(),
+        GeneratorExit(),
+        KeyboardInterrupt(),
+        Unspeakable(),
+    ],
+    ids=lambda error: type(error).__name__,
+)
+def test_whatever_a_handler_raises_fails_the_job_and_its_thread_goes_on(
+    error: BaseException, kind: str
+) -> None:
     cue = Scheduler("memory:")
+    handler = getattr(Deadly(error), kind)
+    cue.handler("q", batch=1 if kind == "batch" else None)(handler)
+    bad = cue.schedule("bad", queue="q", max_attempts=1)
+    job = cue.schedule("good", queue="q")
+    thread = in_background(lambda: Worker(cue).run(until_empty=True))
+    thread.join(SOON)
+    assert not thread.is_alive()
+    assert cue.job(job.id).state is State.SUCCEEDED
+    assert cue.job(bad.id).state is State.FAILED
+    assert str(cue.job(bad.id).error).startswith(type(error).__name__)
+    if kind == "stepping":
+        [operation] = cue.history(bad.id).operations
+        assert (operation.state, operation.message) == ("failed", type(error).__name__)
+
+
+def test_ctrl_c_in_a_handler_that_is_run_by_hand_ends_the_program() -> None:
+    cue = Scheduler("memory:")
+    cue.handler("q")(Deadly(KeyboardInterrupt()).plain)
+    cue.schedule("bad", queue="q")
+    with pytest.raises(KeyboardInterrupt):
+        Worker(cue).step()
+
+
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")
+@pytest.mark.parametrize("which", ["oncue-worker-1", "oncue-heartbeats"])
+def test_a_thread_of_a_worker_that_died_is_replaced_and_that_is_told(
+    which: str, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It can neither work nor wait: its clock raises."""
+    monkeypatch.setattr("oncue.worker.SUPERVISE_SECONDS", 0.01)
+
+    class Mortal(SystemClock):
+        deadly = True
+
+        def monotonic(self) -> float:
+            if self.deadly and threading.current_thread().name == which:
+                raise MemoryError
+            return super().monotonic()
+
+    class Listening(logging.Handler):
+        def emit(self, record: logging.LogRecord) -> None:
+            if "had ended" in record.getMessage():
+                told.set()
+
+    told, done = threading.Event(), threading.Event()
+    monkeypatch.setattr(logging.getLogger("oncue.worker"), "handlers", [Listening()])
+    clock = Mortal()
+    cue = Scheduler(MemoryStore(clock), clock=clock)
+    cue.handler("q")(lambda job: done.set())
+    worker = Worker(cue)
+    cue.schedule(queue="q")
+    thread = in_background(worker.run)
+    assert told.wait(SOON)
+    clock.deadly = False
+    assert done.wait(SOON)
+    worker.stop()
+    thread.join(SOON)
+    assert not thread.is_alive()
+    assert f"{which} had ended; a new thread goes on" in caplog.text
+    assert cue.telemetry.totals().threads_replaced > 0
+
+
+def test_a_handler_that_outlives_the_grace_learns_that_its_job_was_handed_back() -> None:
+    cue = Scheduler("memory:")
+    begun, go = threading.Event(), threading.Event()
+    seen: list[HandledJob] = []
 
     @cue.handler("q")
     def handle(job: HandledJob) -> None:
-        if job.payload == "bad":
-            raise error
+        seen.append(job)
+        begun.set()
+        assert go.wait(SOON)
 
-    cue.schedule("bad", queue="q", max_attempts=1)
-    job = cue.schedule("good", queue="q")
-    Worker(cue).run(until_empty=True)
-    assert cue.job(job.id).state is State.SUCCEEDED
+    job = cue.schedule(queue="q")
+    worker = Worker(cue, grace_seconds=0)
+    thread = in_background(worker.run)
+    assert begun.wait(SOON)
+    worker.stop()
+    thread.join(SOON)
+    assert cue.job(job.id).state is State.SCHEDULED
+    with pytest.raises(ClaimLost, match="released"):
+        seen[0].check()
+    go.set()
 
 
 class Ticking(FakeClock):

@@ -34,9 +34,10 @@ LAST_WORDS: dict[str, Callable[[HandledJob], object]] = {
 
 
 def lose(cue: HandDriven, again: bool) -> Claimed | None:
-    """Let the lease end and the reclaimer find it; perhaps somebody takes the job again."""
-    cue.clock.advance(LEASE + 1)
-    cue.engine.reclaimer.step()
+    """Let an operator take the claim away, long before the worker could notice it by its own clock;
+    perhaps somebody takes the job again."""
+    cue.clock.advance(1)
+    assert cue.reclaim(reclaim_age_minutes=0.001).reclaimed == 1
     if not again:
         return None
     [claim] = cue.claim("video", "bob")
@@ -100,7 +101,7 @@ def test_a_handler_whose_claim_was_lost_is_told_so() -> None:
 
 
 WRITES: dict[str, Callable[[Workplace, Claimed, HandDriven], object]] = {
-    "heartbeat": lambda place, claim, cue: place.touch([claim], LEASE, "late", 99.0),
+    "heartbeat": lambda place, claim, cue: place.touch([(claim, LEASE)], "late", 99.0),
     "operation": lambda place, claim, cue: place.put_operation(
         claim, "encode", "succeeded", None, None, b'"late"'
     ),

@@ -66,6 +66,13 @@ async def replace(service: Service, request: Request) -> Answer:
     return await _answer(service, name)
 
 
+async def delete(service: Service, request: Request) -> Answer:
+    request.query()
+    name = check_queue_name(request.parameters[0], "/queue")
+    await service.change(service.cue.delete_queue, name)
+    return Answer(204, b"")
+
+
 async def pause(service: Service, request: Request) -> Answer:
     return await _set_paused(service, request, service.cue.pause)
 
@@ -140,6 +147,7 @@ OPERATIONS = [
         "How many jobs are due when",
     ),
     Operation("PUT", "/queues/{queue}", replace, Scope.ADMIN, "Replace a queue's settings"),
+    Operation("DELETE", "/queues/{queue}", delete, Scope.ADMIN, "Delete a queue"),
     Operation("POST", "/queues/{queue}/pause", pause, Scope.ADMIN, "Hand nothing over"),
     Operation("POST", "/queues/{queue}/resume", resume, Scope.ADMIN, "Hand over again"),
 ]

@@ -1,8 +1,9 @@
-"""`oncue queues`: list, show, set, pause, resume."""
+"""`oncue queues`: list, show, set, pause, resume, delete."""
 
 from __future__ import annotations
 
 import difflib
+import sys
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
@@ -10,11 +11,11 @@ import click
 
 from oncue import intake
 from oncue.cli import output
-from oncue.cli.app import App, Finite, Group, common, examples
+from oncue.cli.app import EXIT_FAILED, App, Finite, Group, common, examples
 from oncue.cli.place import require_file
 from oncue.cli.times import maybe_length, read_length
 from oncue.core.errors import NotFound
-from oncue.core.lifecycle import State
+from oncue.core.lifecycle import FINAL, State
 from oncue.core.moment import Moment, render
 from oncue.core.queue import Queue, check_queue_name
 from oncue.ports.queues import QueueStats
@@ -163,6 +164,36 @@ def pause(app: App, name: str) -> None:
 @click.pass_obj
 def resume(app: App, name: str) -> None:
     _set_paused(app, name, False)
+
+
+@queues.command(
+    help=examples("oncue queues delete mail", "oncue queues delete mail --yes")
+    + "\n\nDelete a queue with its settings and its finished jobs. Refused while it has unfinished "
+    "jobs, while a schedule or a rule makes jobs for it, and if it is built in."
+)
+@click.argument("name")
+@click.option("--yes", "-y", is_flag=True, help="Do not ask.")
+@common
+@click.pass_obj
+def delete(app: App, name: str, yes: bool) -> None:
+    require_file(app)
+    _known(app, name)
+    finished = sum(app.cue.stats(name).counts.get(state, 0) for state in FINAL)
+    if not yes:
+        _ask(name, finished)
+    app.cue.delete_queue(name)
+    if app.as_json:
+        output.document({"name": name, "deleted": True})
+    else:
+        click.echo(f"Deleted queue {name} with {finished:,} finished jobs.")
+
+
+def _ask(name: str, finished: int) -> None:
+    if not sys.stdin.isatty():
+        raise click.UsageError("there is no terminal to ask on; add --yes to delete the queue.")
+    if not click.confirm(f"Delete queue {name} with {finished:,} finished jobs?", err=True):
+        output.note("Nothing was changed.")
+        raise click.exceptions.Exit(EXIT_FAILED)
 
 
 def _set_paused(app: App, name: str, paused: bool) -> None:

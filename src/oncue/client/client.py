@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import asdict
 from datetime import datetime
 from types import TracebackType
@@ -25,7 +26,7 @@ from oncue.client.schedules import RemoteSchedules
 from oncue.client.storing import RemoteStoring
 from oncue.clock import SystemClock
 from oncue.core.duration import Duration
-from oncue.core.errors import InvalidInput
+from oncue.core.errors import InvalidInput, NotFound
 from oncue.core.explain import Explanation
 from oncue.core.job import History, Job, JobFilter
 from oncue.core.lifecycle import LIVE, State
@@ -219,6 +220,15 @@ class Client(
         members = {k: v for k, v in asdict(queue).items() if k not in ("name", "paused")}
         request = Request("PUT", path("queues", name), msgspec.json.encode(members))
         return reading.queue(self._ask(request, dict[str, Any]))
+
+    def delete_queue(self, name: str) -> None:
+        """Delete a queue with its settings and finished jobs, as `Scheduler.delete_queue` does."""
+        request = Request("DELETE", path("queues", check_queue_name(name)), repeatable=False)
+        try:
+            self.connection.ask(request)
+        except AnswerLost:
+            with suppress(NotFound):  # the first request did it
+                self.connection.ask(request)
 
     def pause(self, name: str) -> None:
         """Take and deliver nothing of this queue until it is resumed; due work waits."""

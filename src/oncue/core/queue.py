@@ -111,6 +111,32 @@ def default_queue(name: str) -> Queue:
     return Queue(name, **_BUILT_IN.get(name, {}))
 
 
+BUILT_IN = frozenset({DEFAULT_QUEUE, *_BUILT_IN})
+
+
+def why_kept(name: str, *, unfinished: bool, schedule: str | None, rule: str | None) -> str | None:
+    """Why a queue cannot be deleted; None: it can. `schedule` and `rule` name one that makes jobs
+    for it."""
+    if name in BUILT_IN:
+        return f"queue {name} is built in and cannot be deleted."
+    if unfinished:
+        return (
+            f"queue {name} has unfinished jobs and cannot be deleted. Cancel them, move them to "
+            "another queue or wait until they end."
+        )
+    if schedule is not None:
+        return (
+            f"queue {name} cannot be deleted: schedule {schedule!r} makes jobs for it. Delete the "
+            "schedule or give it another queue."
+        )
+    if rule is not None:
+        return (
+            f"queue {name} cannot be deleted: rule {rule!r} makes jobs for it. Delete the rule or "
+            "give it another queue."
+        )
+    return None
+
+
 def check_queue_name(name: object, pointer: str = "/queue") -> str:
     if not isinstance(name, str) or not _NAME.fullmatch(name):
         raise InvalidInput(

@@ -19,6 +19,7 @@ AHEAD_MS = 30_000  # jobs are made so long before they are due,
 REFILL_MS = 15_000  # once what is made lasts no longer than this
 LATE_MS = 60_000  # less is not missed: a restart is not an outage
 HOLD_MS = (1_000, 30_000)  # the shortest and the longest rest while the job before goes on
+PUT_OFF_MS = (1_000, 60_000)  # what cannot be decided on now is tried again: the first, the longest
 PAGE = 90  # occurrences made at once: with all that goes with them, a hundred writes at most
 COUNTED = 100  # of those left out; beyond it there were "many"
 OUTCOMES_KEPT = 100
@@ -88,6 +89,14 @@ def wake_for(schedule: Schedule, next_at: Moment | None) -> Moment | None:
     if next_at is None or not schedule.is_ahead_of_time:
         return next_at
     return next_at - REFILL_MS
+
+
+def put_off_ms(tries: int, *, passing: bool) -> int:
+    """How long a schedule waits that could not be decided on so many times in a row. Passing
+    trouble (the store does not answer) is tried again soon, then less and less often; lasting
+    trouble (a time zone that has gone, nobody to publish) only now and then."""
+    first, longest = PUT_OFF_MS
+    return min(first * 2 ** min(tries - 1, 16), longest) if passing else longest
 
 
 def begun(wanted: Schedule, now: Moment) -> Schedule:

@@ -18,5 +18,5 @@ def exception_text(error: BaseException) -> str:
     kind = type(error).__name__
     try:
         return legible(f"{kind}: {error}")
-    except Exception:
+    except BaseException:  # foreign code makes the message, and may raise anything
         return legible(kind)

@@ -14,7 +14,8 @@ from oncue.core.moment import Moment
 from oncue.core.queue import Queue
 from oncue.engine.batch import Batch, ClaimBatch, RangeBatch, Refusals
 from oncue.engine.circuit import Circuit
-from oncue.engine.keeper import Keeper
+from oncue.engine.keeper import Keeper, Kept
+from oncue.engine.loop import is_ctrl_c
 from oncue.ports.clock import Clock
 from oncue.ports.sink import Sink
 from oncue.ports.store import Store
@@ -66,11 +67,13 @@ class Dispatcher:
         queue, now = self._queue_of(), self._clock.now()
         if queue.sink is None:
             return None
+        asked = self._clock.monotonic()
         batch = self._claim(queue, now)
         if not batch.deliveries:
             return self._rest(queue, batch, now)
-        with self._keeper.keeping(lambda: batch.renew(self._clock.now()), queue.lease_seconds / 3):
-            refusals = self._deliver(queue, batch)
+        renew, lease = (lambda: batch.renew(self._clock.now())), queue.lease_seconds
+        with self._keeper.keeping(renew, lease, asked) as kept:
+            refusals = self._deliver(queue, batch, kept)
         self._unsettled = (queue, batch, refusals)
         self._settle()
         return self._circuit.pause_seconds()
@@ -91,14 +94,20 @@ class Dispatcher:
             return EMPTY_HANDED_REST_SECONDS
         return max(0.0, (due_at - self._clock.now()) / 1000)
 
-    def _deliver(self, queue: Queue, batch: Batch) -> Refusals:
+    def _deliver(self, queue: Queue, batch: Batch, kept: Kept) -> Refusals:
         """What the sink did not take. Trouble of the sink itself opens the circuit."""
+        if kept.lost:  # the claim took so long that its lease may be over: another may deliver
+            text = "queue %s: the lease was nearly over before anything was sent; claiming again"
+            logger.warning(text, queue.name, extra={"queue": queue.name})
+            return None
         try:
             refusals = self._sink.deliver(queue.name, batch.deliveries)
         except SinkError as error:
             asked = error.retry_after_seconds if isinstance(error, SinkDown) else None
             self._trouble(queue, str(error), asked)
-        except Exception as error:
+        except BaseException as error:  # also what is meant to end a program or a task: not ours
+            if is_ctrl_c(error):
+                raise
             # Foreign messages may quote payloads, so only the place is logged.
             place = "".join(traceback.format_tb(error.__traceback__))
             self._trouble(queue, f"{type(error).__name__} in the sink at\n{place}")

@@ -6,7 +6,7 @@ import logging
 import os
 import secrets
 import socket
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from typing import NamedTuple
 
@@ -16,7 +16,7 @@ from oncue.core.schedule import Schedule, occurrence_event
 from oncue.core.text import legible
 from oncue.engine.dispatcher import Dispatcher
 from oncue.engine.keeper import Keeper
-from oncue.engine.loop import Loop
+from oncue.engine.loop import Loop, is_ctrl_c
 from oncue.engine.policies import Policies
 from oncue.engine.pruner import Pruner
 from oncue.engine.reclaimer import Reclaimer
@@ -69,7 +69,7 @@ class Engine:
         self._recurring = Loop("oncue-recurrer", self.recurrer.step, clock)
         self._upkeep = (
             self._recurring,
-            Loop("oncue-reclaimer", self.reclaimer.step, clock),
+            Loop("oncue-reclaimer", self._reclaim, clock),
             Loop("oncue-pruner", self.pruner.step, clock),
         )
         self._started = False
@@ -97,7 +97,7 @@ class Engine:
         ended += [loop.stop(self._left(ends)) for loop in loops]
         for route in routes:
             if route.loop.stop(0):
-                route.sink.close()
+                _close(route)
         self._routes, self._retiring = {}, []
         ended.append(self.keeper.stop(self._left(ends)))
         return all(ended)
@@ -132,11 +132,34 @@ class Engine:
         elif queue not in self._seen:  # it may have a sink by default
             self._supervisor.wake()
 
+    def _reclaim(self) -> float:
+        """Supervisor and reclaimer, which both make a step every two seconds, look after each
+        other."""
+        self._replace_dead([self._supervisor])
+        return self.reclaimer.step()
+
+    def _replace_dead(self, loops: Iterable[Loop]) -> None:
+        """A thread that ended although nobody stopped it is started anew, and that is told."""
+        for loop in loops:
+            try:
+                replaced = loop.revive()
+            except RuntimeError as error:  # no more threads can be started: at the next look
+                logger.error("%s: its thread cannot be started: %s", loop.name, error)
+                continue
+            if replaced:
+                self._telemetry.thread_replaced()
+                logger.error("%s: its thread had ended; a new one goes on", loop.name)
+
     def _supervise(self) -> float:
-        """Make the routes follow the queues' settings."""
+        """Replace threads that died; make the routes follow the queues' settings."""
+        loops = (route.loop for route in self._routes.values())
+        self._replace_dead([self.keeper.loop, *self._upkeep, *loops])
         routes = {}
         queues = self._store.queues()
-        self._seen = {queue.name for queue in queues}
+        names = {queue.name for queue in queues}
+        for deleted in self._seen - names:
+            self._telemetry.forget(deleted)
+        self._seen = names
         for queue in queues:
             if queue.sink is None:
                 continue
@@ -168,7 +191,9 @@ class Engine:
         assert queue.sink is not None
         try:
             sink = self._open_sink(queue.sink)
-        except Exception as error:
+        except BaseException as error:  # of this queue; the others go on
+            if is_ctrl_c(error):
+                raise
             if self._unopened.get(queue.name) != str(error):
                 text, facts = "queue %s: its sink cannot be opened: %s", {"queue": queue.name}
                 logger.error(text, queue.name, error, extra=facts)
@@ -195,7 +220,19 @@ class Engine:
         waiting = []
         for route in self._retiring:
             if route.loop.stop(0):
-                route.sink.close()
+                _close(route)
             else:
                 waiting.append(route)
         self._retiring = waiting
+
+
+def _close(route: Route) -> None:
+    """A sink that cannot be closed is left as it is: the other queues go on."""
+    try:
+        route.sink.close()
+    except BaseException as error:
+        if is_ctrl_c(error):
+            raise
+        # Foreign messages may quote payloads, so only the kind is logged.
+        text, name = "queue %s: its sink cannot be closed: %s", route.queue.name
+        logger.error(text, name, type(error).__name__, extra={"queue": name})

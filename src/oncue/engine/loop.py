@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import threading
 from collections.abc import Callable
+from contextlib import suppress
 
 from oncue.core.errors import OncueError
 from oncue.core.moment import Moment
@@ -20,12 +21,23 @@ LONGEST_BACKOFF_SECONDS = 30.0
 logger = logging.getLogger("oncue.engine")
 
 
+def is_ctrl_c(error: BaseException) -> bool:
+    """Whether it is meant for the program and not for the step under way: Ctrl-C arrives in the
+    main thread, where steps are made by hand. In any other thread it is an error like others."""
+    main = threading.current_thread() is threading.main_thread()
+    return main and isinstance(error, KeyboardInterrupt)
+
+
 class Loop:
     """Calls `step`, rests as long as it says or until woken, and goes on until stopped.
 
-    No wake-up is lost: one that comes during a step shortens the rest after it. A step that raises
-    is logged (once per change of message) and tried again after a back-off that wake-ups do not cut
-    short. Steps look at the clock again themselves: waking early costs nothing but the look.
+    No wake-up is lost: one that comes during a step shortens the rest after it. A step that raises,
+    whatever it is (also `SystemExit`, `asyncio.CancelledError`, …), is logged (once per change of
+    message) and tried again after a back-off that wake-ups do not cut short. Steps look at the
+    clock again themselves: waking early costs nothing but the look.
+
+    Should the thread end all the same, because it could neither work nor wait, `revive` starts
+    another; somebody has to call it.
     """
 
     def __init__(self, name: str, step: Step, clock: Clock) -> None:
@@ -34,9 +46,11 @@ class Loop:
         self._alarm = Alarm(clock)
         self._trouble = ""
         self._backoff_seconds = FIRST_BACKOFF_SECONDS
-        self._thread = threading.Thread(target=self._run, name=name, daemon=True)
+        self._started = False
+        self._thread = self._new_thread()
 
     def start(self) -> None:
+        self._started = True
         self._thread.start()
 
     def stop(self, timeout: float | None = None) -> bool:
@@ -45,6 +59,15 @@ class Loop:
         if self._thread.ident is not None:
             self._thread.join(timeout)
         return not self._thread.is_alive()
+
+    def revive(self) -> bool:
+        """Start a new thread if the one that was started is gone although nobody stopped it.
+        Whether it was."""
+        if not self._started or self._alarm.stopped or self._thread.is_alive():
+            return False
+        self._thread = self._new_thread()
+        self._thread.start()
+        return True
 
     def wake(self) -> None:
         """Make a step now."""
@@ -58,29 +81,38 @@ class Loop:
         """Wait so long, or until stopped."""
         self._alarm.pause(seconds)
 
+    def _new_thread(self) -> threading.Thread:
+        return threading.Thread(target=self._run, name=self.name, daemon=True)
+
     def _run(self) -> None:
         while not self._alarm.stopped:
-            self._alarm.arm()
             try:
-                rest = self._step()
-            except Exception as error:
+                self._pass()
+            except BaseException as error:  # whatever a step raises must not end the thread
                 self._back_off(error)
-            else:
-                self._recovered()
-                self._alarm.rest(rest)
 
-    def _back_off(self, error: Exception) -> None:
+    def _pass(self) -> None:
+        self._alarm.arm()
+        rest = self._step()
+        self._recovered()
+        self._alarm.rest(rest)
+
+    def _back_off(self, error: BaseException) -> None:
         seconds = self._backoff_seconds
         self._backoff_seconds = min(seconds * 2, LONGEST_BACKOFF_SECONDS)
+        with suppress(BaseException):  # the log, or the text of the error, may be in trouble too
+            self._complain(error)
+        self._alarm.pause(seconds)
+
+    def _complain(self, error: BaseException) -> None:
         trouble = f"{type(error).__name__}: {error}"
         if trouble != self._trouble:
             self._trouble = trouble
             unexpected = None if isinstance(error, OncueError) else error
             logger.error("%s: %s (trying again)", self.name, trouble, exc_info=unexpected)
-        self._alarm.pause(seconds)
 
     def _recovered(self) -> None:
+        self._backoff_seconds = FIRST_BACKOFF_SECONDS
         if self._trouble:
-            logger.info("%s: works again", self.name)
             self._trouble = ""
-            self._backoff_seconds = FIRST_BACKOFF_SECONDS
+            logger.info("%s: works again", self.name)

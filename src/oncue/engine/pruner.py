@@ -36,13 +36,15 @@ class Pruner:
     def step(self) -> float:
         """Remove one chunk from each queue, and one of events; rest briefly while any was full."""
         full = False
-        for queue in self._store.queues():
+        oldest = self._store.oldest_finished()
+        for queue in self._store.queues() if oldest else ():
             now = self._clock.now()
             kept = queue.retention_seconds
-            # Also where history is kept for ever: what is only remembered is forgotten in time.
-            finished_before = 0 if kept is None else now - round(kept * 1000)
-            touched = self._store.prune(queue.name, finished_before, now, CHUNK)
-            self._telemetry.pruned(touched)
-            full = full or touched >= CHUNK
+            before = 0 if kept is None else now - round(kept * 1000)
+            if oldest.get(queue.name, before) < before:
+                removed = self._store.prune(queue.name, before, now, CHUNK)
+                self._telemetry.pruned(removed)
+                full = full or removed >= CHUNK
+        full = self._store.forget(self._clock.now(), CHUNK) >= CHUNK or full
         full = self._store.prune_events(self._clock.now(), self.bounds, CHUNK) or full
         return REST_BETWEEN_CHUNKS_SECONDS if full else REST_SECONDS

@@ -1,7 +1,9 @@
 """The recurrer: schedules → their next jobs, a little ahead of time.
 
-It needs no leader and remembers nothing: the store applies what was decided only to a schedule that
-is still as it was seen, together with its jobs.
+It needs no leader: the store applies what was decided only to a schedule that is still as it was
+seen, together with its jobs. It remembers only what passing trouble kept it from doing: once that
+is possible it is judged by the moment of the first try, so that an occurrence which was found in
+time is not recorded as missed.
 """
 
 from __future__ import annotations
@@ -9,11 +11,12 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from typing import NamedTuple
 
-from oncue.core.errors import Conflict, InvalidInput
+from oncue.core.errors import Conflict, InvalidInput, StoreUnavailable
 from oncue.core.lifecycle import State
 from oncue.core.moment import Moment, to_datetime
-from oncue.core.recurrence import Fate, Outcome, Plan, begun, made_ahead, plan, revised
+from oncue.core.recurrence import Fate, Outcome, Plan, begun, made_ahead, plan, put_off_ms, revised
 from oncue.core.schedule import Progress, Schedule, occurrence_id, occurrence_job
 from oncue.core.zone import zone
 from oncue.ports.clock import Clock
@@ -23,7 +26,6 @@ from oncue.telemetry import Telemetry
 
 PAGE = 500
 LONGEST_REST_SECONDS = 30.0
-PUT_OFF_MS = 60_000  # for what cannot be decided now: a time zone that has gone, nobody to publish
 TRIES = 50
 
 logger = logging.getLogger("oncue.engine")
@@ -31,6 +33,18 @@ logger = logging.getLogger("oncue.engine")
 Publish = Callable[[Schedule, Sequence[Moment]], None]
 """Publishes the events of these occurrences of a schedule that `emits`. It may be called again for
 the same ones, and must take them for the same."""
+
+
+class _Trouble(NamedTuple):
+    """A schedule that could not be decided on."""
+
+    next_at: Moment | None
+    since: Moment
+    """When it was first tried."""
+    tries: int
+    passing: bool
+    """False: it lasts until somebody changes something."""
+    text: str
 
 
 class Recurrer:
@@ -46,7 +60,7 @@ class Recurrer:
         self._clock = clock
         self._telemetry = telemetry or Telemetry(clock)
         self._zones_compared = False
-        self._troubles: dict[str, str] = {}
+        self._troubles: dict[str, _Trouble] = {}
 
     def step(self) -> float:
         """Make the jobs of one page of schedules; go again until nothing is to be made."""
@@ -65,8 +79,14 @@ class Recurrer:
 
     def make(self, due: Sequence[Schedule], now: Moment) -> None:
         """Decide on these schedules. What others decided on meanwhile is left to them."""
-        advances = [self.decide(schedule, now) for schedule in due]
-        refused = set(self._store.advance(advances, now))
+        tried = [self._first_tried(schedule, now) for schedule in due]
+        advances = self._decide_all(due, now)
+        try:
+            refused = set(self._store.advance(advances, now))
+        except StoreUnavailable as problem:
+            for schedule, at in zip(due, tried, strict=True):
+                self._note(schedule, problem, at)
+            raise
         applied = [one for position, one in enumerate(advances) if position not in refused]
         self._telemetry.created(sum(len(one.jobs) for one in applied))
         if refused:
@@ -74,16 +94,55 @@ class Recurrer:
 
     def decide(self, schedule: Schedule, now: Moment) -> Advance:
         """What to do about one schedule; its events are published when this returns."""
-        try:
-            decided = plan(schedule, now)
-            if schedule.emits is not None and decided.made:
-                self._emit(schedule, decided.made)
-        except Exception as problem:  # of this schedule; the others go on
-            self._complain(schedule, problem)
-            later = schedule.progress._replace(wake_at=now + PUT_OFF_MS)
-            return Advance(schedule, later)
+        [advance] = self._decide_all([schedule], now)
+        return advance
+
+    def _decide_all(self, due: Sequence[Schedule], now: Moment) -> list[Advance]:
+        """Trouble with one schedule puts off that one. A store that does not answer puts off all
+        that publish: each further try would wait for it again."""
+        advances: list[Advance] = []
+        away: StoreUnavailable | None = None
+        for schedule in due:
+            try:
+                if away is not None and schedule.emits is not None:
+                    raise away
+                advances.append(self._decided(schedule, now))
+            except Exception as problem:
+                away = problem if isinstance(problem, StoreUnavailable) else away
+                advances.append(self._put_off(schedule, problem, now))
+        return advances
+
+    def _decided(self, schedule: Schedule, now: Moment) -> Advance:
+        decided = plan(schedule, self._first_tried(schedule, now))
+        if schedule.emits is not None and decided.made:
+            self._emit(schedule, decided.made)
         self._troubles.pop(schedule.name, None)
         return _advance(schedule, decided, now)
+
+    def _put_off(self, schedule: Schedule, problem: Exception, now: Moment) -> Advance:
+        trouble = self._note(schedule, problem, self._first_tried(schedule, now))
+        wait_ms = put_off_ms(trouble.tries, passing=trouble.passing)
+        return Advance(schedule, schedule.progress._replace(wake_at=now + wait_ms))
+
+    def _first_tried(self, schedule: Schedule, now: Moment) -> Moment:
+        """When passing trouble first kept this occurrence from being decided on; else now."""
+        known = self._troubles.get(schedule.name)
+        if known is None or not known.passing or known.next_at != schedule.progress.next_at:
+            return now
+        return known.since
+
+    def _note(self, schedule: Schedule, problem: Exception, since: Moment) -> _Trouble:
+        """Complains once, as long as it is the same trouble. What was raised may quote what is
+        secret, unless it is our own judgement of the schedule."""
+        lasting = isinstance(problem, InvalidInput | Conflict)
+        text = str(problem) if lasting else type(problem).__name__
+        known, next_at = self._troubles.get(schedule.name), schedule.progress.next_at
+        if known is None or known.text != text:
+            logger.error("schedule %s waits: %s", schedule.name, text)
+        tries = known.tries + 1 if known is not None and known.next_at == next_at else 1
+        trouble = _Trouble(next_at, since, tries, not lasting, text)
+        self._troubles[schedule.name] = trouble
+        return trouble
 
     def change(self, name: str, choose: Callable[[Schedule | None], Schedule]) -> Schedule:
         """Give the schedule of that name the settings that `choose` makes of its present ones.
@@ -185,14 +244,6 @@ class Recurrer:
             raise Conflict("it emits events, and nobody here publishes them.")
         # Before it goes on, not after: an event that is published again is the same event.
         self.publish(schedule, made)
-
-    def _complain(self, schedule: Schedule, problem: Exception) -> None:
-        """Once, as long as it is the same trouble. What was raised may quote what is secret."""
-        known = isinstance(problem, InvalidInput | Conflict)
-        trouble = str(problem) if known else type(problem).__name__
-        if self._troubles.get(schedule.name) != trouble:
-            self._troubles[schedule.name] = trouble
-            logger.error("schedule %s waits: %s", schedule.name, trouble)
 
 
 def _advance(schedule: Schedule, decided: Plan, now: Moment) -> Advance:

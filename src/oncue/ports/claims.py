@@ -153,6 +153,12 @@ class ClaimStore(Protocol):
         """Signs of life, one answer each: dispatched → executing, message and percent stored."""
         ...
 
+    def interruptions(self, claims: Sequence[tuple[str, int]]) -> Mapping[int, Refused]:
+        """Which of these (id, epoch) are no longer to be worked on, by position: `cancel
+        requested`, or how the claim ended. Only reads, and leaves no trace: a process asks it every
+        second for all that its workers run, so one look must answer for all of them."""
+        ...
+
     def put_operation(
         self, job_id: str, epoch: int, operation: Operation, now: Moment
     ) -> Operation | Refused:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import NamedTuple, Protocol
+from typing import Literal, NamedTuple, Protocol
 
 from oncue.core.lifecycle import State
 from oncue.core.moment import Moment
@@ -17,6 +17,14 @@ class QueueStats(NamedTuple):
     """Of the scheduled jobs; in the past means work is waiting. None also where unknown."""
     approximate: bool = False
     """A count stopped at its cap."""
+
+
+class QueueDeletion(NamedTuple):
+    """What came of one part of a deletion."""
+
+    outcome: Literal["deleted", "more", "kept", "unknown"]
+    """`more`: some of its finished jobs are gone, go on; `kept`: it is in use, see `why`."""
+    why: str = ""
 
 
 class QueueStore(Protocol):
@@ -35,6 +43,13 @@ class QueueStore(Protocol):
         for one more second."""
         ...
 
+    def delete_queue(self, name: str, now: Moment, limit: int) -> QueueDeletion:
+        """Remove up to `limit` finished jobs of a queue, as `prune` does, and, if none is left, the
+        queue: its settings, its pause and its rate. In one transaction with the look whether it is
+        in use (`core/queue.py: why_kept`), so a job that arrives is never lost. The fences of its
+        range claims go on, and ids chosen by clients stay remembered."""
+        ...
+
     def stats(self, name: str) -> QueueStats: ...
 
     def due_counts(
@@ -44,9 +59,20 @@ class QueueStore(Protocol):
         step's beginning; empty steps are left out."""
         ...
 
+    def oldest_finished(self) -> Mapping[str, Moment]:
+        """When the oldest finished job of each queue finished, of those that have one. One read for
+        all of them, so that a pass of the pruner costs next to nothing where there is nothing to
+        prune. A store that forgets by itself answers with none."""
+        ...
+
     def prune(self, name: str, finished_before: Moment, now: Moment, limit: int) -> int:
         """Remove up to `limit` jobs of the queue that finished before that moment, oldest first,
-        with all that belongs to them. How many rows were touched. Ids chosen by clients disappear
-        from sight but stay remembered until a day after they finished. A store that forgets by
-        itself goes by the retention in force when the job finished, and answers 0."""
+        with all that belongs to them. How many. Ids chosen by clients disappear from sight but stay
+        remembered until a day after they finished. A store that forgets by itself goes by the
+        retention in force when the job finished, and answers 0."""
+        ...
+
+    def forget(self, now: Moment, limit: int) -> int:
+        """Forget up to `limit` ids that were only remembered and whose day is over, of any queue,
+        also of one that was deleted. How many."""
         ...

@@ -25,7 +25,8 @@ class Sink(Protocol):
         """Hand the batch over, in order, and answer with the exceptions only: position → why.
 
         An empty answer means that all were taken for good. Raise `SinkDown` when nothing was taken
-        (unreachable, throttled, credentials expired). A crash in here repeats the whole batch, so
+        (unreachable, throttled, credentials expired). Whatever else is raised, also `SystemExit` or
+        `asyncio.CancelledError`, is taken for the same. A crash in here repeats the whole batch, so
         receivers must recognise the same id and attempt.
         """
         ...

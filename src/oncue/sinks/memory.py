@@ -27,11 +27,11 @@ class MemorySink:
         self.counts: Counter[str] = Counter()
         self.closed = False
         self._counting = counting
-        self._failures: deque[Exception] = deque()
+        self._failures: deque[BaseException] = deque()
         self._refusals: dict[str, Refusal] = {}
         self._lock = threading.Lock()
 
-    def fail_next(self, error: Exception) -> None:
+    def fail_next(self, error: BaseException) -> None:
         """The next delivery raises this and takes nothing; call again for the one after it."""
         self._failures.append(error)
 

@@ -95,6 +95,16 @@ ABOUT = {
             },
         ),
     ),
+    ("DELETE", "/queues/{queue}"): About(
+        "deleteQueue",
+        TAG,
+        "Its settings and its finished jobs go with it. Refused while it has unfinished jobs, "
+        "while a schedule or a rule makes jobs for it, and if it is built in; the detail says "
+        "which. The name may be used again, with default settings. Very many finished jobs take a "
+        "while: they are removed in parts, and a job that arrives meanwhile stops it.",
+        {204: Answered("Deleted.")},
+        problems=(404, 409),
+    ),
     ("POST", "/queues/{queue}/pause"): About(
         "pauseQueue",
         TAG,

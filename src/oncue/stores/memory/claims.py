@@ -122,6 +122,17 @@ class MemoryClaims(MemoryLimits):
             record.percent = touch.percent
         return Touched(record.lease.until, record.cancel_requested)
 
+    def interruptions(self, claims: Sequence[tuple[str, int]]) -> Mapping[int, Refused]:
+        found: dict[int, Refused] = {}
+        with self._lock:
+            for position, (job_id, epoch) in enumerate(claims):
+                record = self._held(job_id, epoch, None, 0)
+                if isinstance(record, Refused):
+                    found[position] = record
+                elif record.cancel_requested:
+                    found[position] = Refused("cancel requested", record.state)
+        return found
+
     def put_operation(
         self, job_id: str, epoch: int, operation: Operation, now: Moment
     ) -> Operation | Refused:

@@ -5,17 +5,18 @@ from __future__ import annotations
 from collections import Counter
 from dataclasses import replace
 
-from oncue.core.lifecycle import State
-from oncue.core.moment import Moment
-from oncue.core.queue import Queue
-from oncue.ports.queues import QueueStats
+from oncue.core.lifecycle import FINAL, State
+from oncue.core.moment import LATEST, Moment
+from oncue.core.queue import Queue, why_kept
+from oncue.ports.queues import QueueDeletion, QueueStats
 from oncue.stores.memory.record import Record
-from oncue.stores.memory.shelves import Shelves
+from oncue.stores.memory.rules import MemoryRules
+from oncue.stores.memory.schedules import MemorySchedules
 
 REMEMBERED_MS = 86_400_000  # how long ids chosen by clients outlive their jobs: a day
 
 
-class MemoryQueues(Shelves):
+class MemoryQueues(MemoryRules, MemorySchedules):
     """Implements `oncue.ports.queues.QueueStore`."""
 
     def queues(self) -> list[Queue]:
@@ -60,24 +61,72 @@ class MemoryQueues(Shelves):
             )
             return dict(sorted(counts.items()))
 
+    def oldest_finished(self) -> dict[str, Moment]:
+        oldest: dict[str, Moment] = {}
+        with self._lock:
+            for record in self._records.values():
+                at = record.finished_at
+                if at is not None and not record.hidden:
+                    oldest[record.queue] = min(at, oldest.get(record.queue, at))
+        return oldest
+
     def prune(self, name: str, finished_before: Moment, now: Moment, limit: int) -> int:
         with self._writing():
+            return self._prune(name, finished_before, now, limit)
+
+    def forget(self, now: Moment, limit: int) -> int:
+        with self._writing():
             over = [
-                (record.finished_at, record.id, record)
+                record
                 for record in self._records.values()
-                if record.queue == name
-                and record.finished_at is not None
-                and _is_over(record, record.finished_at, finished_before, now)
+                if record.hidden and _is_forgotten(record, now)
             ]
-            for finished_at, job_id, record in sorted(over)[:limit]:
-                if finished_at + REMEMBERED_MS <= now:
-                    del self._records[job_id]
-                else:
-                    self._forget(record)
+            for record in over[:limit]:
+                del self._records[record.id]
             return len(over[:limit])
 
+    def delete_queue(self, name: str, now: Moment, limit: int) -> QueueDeletion:
+        with self._writing():
+            mine = [one for one in self._records.values() if one.queue == name and not one.hidden]
+            schedules = [
+                one.name
+                for one in self._schedules.values()
+                if one.queue == name and one.emits is None
+            ]
+            rules = [one.rule.name for one in self._rules.values() if one.rule.queue == name]
+            why = why_kept(
+                name,
+                unfinished=any(one.state not in FINAL for one in mine),
+                schedule=min(schedules, default=None),
+                rule=min(rules, default=None),
+            )
+            if why is not None:
+                return QueueDeletion("kept", why)
+            if not mine and name not in self._settings:
+                return QueueDeletion("unknown")
+            if self._prune(name, LATEST, now, limit) == limit:
+                return QueueDeletion("more")
+            self._settings.pop(name, None)
+            self._buckets.pop(name, None)
+            self._announce(None, 0)
+            return QueueDeletion("deleted")
 
-def _is_over(record: Record, finished_at: Moment, finished_before: Moment, now: Moment) -> bool:
-    if record.hidden:
-        return finished_at + REMEMBERED_MS <= now
-    return finished_at < finished_before
+    def _prune(self, name: str, finished_before: Moment, now: Moment, limit: int) -> int:
+        over = [
+            (record.finished_at, record.id, record)
+            for record in self._records.values()
+            if record.queue == name
+            and not record.hidden
+            and record.finished_at is not None
+            and record.finished_at < finished_before
+        ]
+        for _, job_id, record in sorted(over)[:limit]:
+            if _is_forgotten(record, now):
+                del self._records[job_id]
+            else:
+                self._forget(record)
+        return len(over[:limit])
+
+
+def _is_forgotten(record: Record, now: Moment) -> bool:
+    return record.finished_at is not None and record.finished_at < now - REMEMBERED_MS

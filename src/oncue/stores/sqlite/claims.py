@@ -139,6 +139,18 @@ class Claims:
 
         return self.db.write(touch)
 
+    def interruptions(self, claims: Sequence[tuple[str, int]]) -> Mapping[int, Refused]:
+        found: dict[int, Refused] = {}
+        with self.db.reading() as tx:
+            held = held_claims(tx, [job_id for job_id, _ in claims])
+            for position, (job_id, epoch) in enumerate(claims):
+                claim = held.get(job_id)
+                if claim is None or not claim.is_current(epoch):
+                    found[position] = left_behind(tx, claim, epoch)
+                elif claim.cancel_requested:
+                    found[position] = Refused("cancel requested", claim.state)
+        return found
+
     def put_operation(
         self, job_id: str, epoch: int, operation: Operation, now: Moment
     ) -> Operation | Refused:

@@ -35,13 +35,16 @@ class Database:
         self._pid = os.getpid()
         prepare(path)
         self.known_queues: set[str] = set()
-        """Queues whose rows are certainly there."""
+        """Queues whose rows are certainly there, as long as no other process deletes one: any
+        foreign commit clears it."""
+        self._known_version: object = None
+        self._deleted_queues: set[str] = set()
         self.bounded_queues: set[str] = set()
         """Queues with a concurrency that this process takes from, as its last claim found them."""
         self.queues_read: tuple[int, list[Queue]] | None = None
         """The queues as they were at a revision of the settings."""
         self._told: dict[str | None, Moment] = {}
-        self.writer = Writer(connect(path), path, self._told.clear, self._after_commit)
+        self.writer = Writer(connect(path), path, self._begun, self._after_commit)
         self._readers: deque[apsw.Connection] = deque()
         self._listeners: list[tuple[Listener, Awaited | None]] = []
         self._abroad = Abroad()
@@ -84,6 +87,11 @@ class Database:
         if known is None or due_at < known:
             self._told[queue] = due_at
 
+    def forget_queue(self, name: str) -> None:
+        """Note, inside a write, that the row of a queue is gone."""
+        self.known_queues.discard(name)
+        self._deleted_queues.add(name)
+
     def tell_room(self, queue: str) -> None:
         """Note, inside a write, that a job of the queue is no longer under way: at its concurrency,
         that is what everybody here waits for. Other processes notice the commit."""
@@ -122,8 +130,18 @@ class Database:
                 "Open the store anew after forking."
             )
 
+    def _begun(self) -> None:
+        """At the beginning of each transaction, when nobody else can write."""
+        self._told.clear()
+        self._deleted_queues.clear()
+        version = self._foreign_version(self.writer.connection)
+        if version != self._known_version:
+            self._known_version = version
+            self.known_queues.clear()
+
     def _after_commit(self) -> None:
-        self.known_queues.update(queue for queue in self._told if queue is not None)
+        told = {queue for queue in self._told if queue is not None}
+        self.known_queues |= told - self._deleted_queues
         if not self._listeners:
             return
         for queue, due_at in self._told.items():

@@ -61,6 +61,11 @@ class Settled:
             forget_settled(self._tx, self._now)
 
 
+def any_settled_over(tx: apsw.Connection, now: Moment) -> bool:
+    """Whether `forget_settled` has something to remove."""
+    return rows.first(tx, SQL["settled_over"], {"now": now}) is not None
+
+
 def forget_settled(tx: apsw.Connection, now: Moment) -> None:
     tx.execute(SQL["forget_settled"], {"now": now})
 

@@ -94,6 +94,9 @@ INSERT INTO settled (until, claims) VALUES (:until, :claims);
 -- name: settled
 SELECT claims FROM settled WHERE until > :now ORDER BY seq DESC;
 
+-- name: settled_over
+SELECT 1 FROM settled WHERE until <= :now LIMIT 1;
+
 -- name: forget_settled
 DELETE FROM settled WHERE until <= :now;
 

@@ -51,13 +51,20 @@ WHERE state IN ('dispatched', 'executing') AND queue = :queue GROUP BY state;
 SELECT state, count(*) FROM jobs WHERE finished_at IS NOT NULL AND queue = :queue AND hidden = 0
 GROUP BY state;
 
+-- name: oldest_finished
+SELECT * FROM (
+  SELECT name, (SELECT min(finished_at) FROM jobs
+                WHERE finished_at IS NOT NULL AND hidden = 0 AND queue = name) AS oldest
+  FROM queues)
+WHERE oldest IS NOT NULL;
+
 -- name: prunable
 SELECT n FROM jobs
 WHERE finished_at IS NOT NULL AND hidden = 0 AND queue = :queue AND finished_at < :before
 ORDER BY finished_at LIMIT :limit;
 
 -- name: forgettable
-SELECT n FROM jobs WHERE hidden = 1 AND queue = :queue AND finished_at < :before
+SELECT n FROM jobs WHERE hidden = 1 AND finished_at < :before
 ORDER BY finished_at LIMIT :limit;
 
 -- name: prune
@@ -65,6 +72,16 @@ DELETE FROM jobs WHERE n IN carray(:ns) AND (digest IS NULL OR finished_at < :fo
 
 -- name: hide
 UPDATE jobs SET hidden = 1 WHERE n IN carray(:ns);
+
+-- name: in_use
+SELECT EXISTS (SELECT 1 FROM jobs WHERE state = 'scheduled' AND queue = :name)
+    OR EXISTS (SELECT 1 FROM jobs WHERE state IN ('dispatched', 'executing') AND queue = :name),
+  (SELECT min(name) FROM schedules WHERE queue = :name AND event_type IS NULL),
+  (SELECT min(name) FROM rules WHERE queue = :name AND deleted = 0),
+  EXISTS (SELECT 1 FROM queues WHERE name = :name);
+
+-- name: delete
+DELETE FROM queues WHERE name = :name;
 
 -- name: meta
 SELECT value FROM meta WHERE name = :name;

@@ -83,7 +83,8 @@ class KillRun:
         try:
             self._spawn("reclaimer", "")
             self._until(self._enough, deadly=True)
-            self._wake_all()
+            if self.kills:
+                self._wake_all()
             self._spawn("asker", "", AFTERWARDS)
             self._until(lambda: self._all_done(store), deadly=False)
             self._stop_all()

@@ -24,6 +24,8 @@ from tests.proof.entries import (
 RIVAL = "rival"
 """Whoever acts under this name judges leases by a clock of its own (see `rivals`)."""
 
+ROUNDING = 0.0005  # seconds; the moments in the log are sums of floats
+
 STARTING = frozenset({"start", "operation"})
 LASTING = frozenset({*STARTING, "hold", "hand over"})
 """Writes after which the claim goes on; every other one ends it."""
@@ -356,13 +358,13 @@ class Ledger:
             return True
         after = entry.since - before.until
         self._note(Takeover(entry.range, before.fence, before.holder, after))
-        return after >= -self._slack_seconds
+        return after >= -self._slack_seconds - ROUNDING
 
     def _note(self, takeover: Takeover) -> None:
-        if takeover.after < -self._slack_seconds - 0.0005:
+        if takeover.after < -self._slack_seconds - ROUNDING:
             self.premature.append(takeover)
         longest = self._takeover_seconds
-        if longest is not None and takeover.after > longest + 0.0005:
+        if longest is not None and takeover.after > longest + ROUNDING:
             self.late.append(takeover)
 
     def _find_stale_completions(self) -> None:

@@ -79,7 +79,7 @@ ROUGH = Scene(bounds=_PROMPT)
 
 FAULTS = {
     fault.name.lower(): Scene(
-        {fault: RATES.get(fault, 0.2)}, cancels=fault not in UNFENCED, min_faults=5
+        {fault: RATES.get(fault, 0.2)}, cancels=fault not in UNFENCED, min_faults=3
     )
     for fault in Fault
 }

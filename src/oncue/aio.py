@@ -9,7 +9,7 @@ from typing import Any, ParamSpec, TypeVar
 from oncue import intake
 from oncue.core.errors import OncueError
 from oncue.core.job import Job, NewJob
-from oncue.gathering import Gathering, one_by_one
+from oncue.gathering import Gathering, isolated, together
 from oncue.ports.jobs import Clash
 from oncue.reporting import Completion
 from oncue.scheduler import Scheduler, answer, given
@@ -28,13 +28,13 @@ class AsyncScheduler:
         self.scheduler = scheduler
         self._clock = scheduler.clock
         self._inserts: Gathering[NewJob, Clash | None] = Gathering(
-            scheduler.store, self._insert, JOBS_TOGETHER
+            together(scheduler.store, self._insert), JOBS_TOGETHER
         )
         self._completions: Gathering[Completion, None] = Gathering(
-            scheduler.store, self._complete, JOBS_TOGETHER
+            together(scheduler.store, self._complete), JOBS_TOGETHER
         )
         self._writes: Gathering[Callable[[], Any], Any] = Gathering(
-            scheduler.store, one_by_one, CALLS_TOGETHER
+            isolated(scheduler.store), CALLS_TOGETHER
         )
 
     async def schedule(self, payload: Any = None, **members: Any) -> Job:

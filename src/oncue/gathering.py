@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future
+from itertools import count
 from typing import Any, Generic, Protocol, TypeVar
 
 from oncue.core.errors import OncueError, StoreError
@@ -24,15 +25,16 @@ class Place(Protocol):
     def submit(self, call: Callable[[], T], /) -> Future[T]: ...
 
 
-class Gathering(Generic[Q, A]):
-    """For one event loop. `apply` does a whole group off the loop's thread, by one `submit`, and
-    answers each request in order: with a value, or with the error to raise."""
+Send = Callable[[list[Q]], Future[Sequence[A | BaseException]]]
+"""Does a group off the loop's thread and answers each request in order: with a value, or with the
+error to raise."""
 
-    def __init__(
-        self, place: Place, apply: Callable[[list[Q]], Sequence[A | OncueError]], limit: int
-    ) -> None:
-        self._place = place
-        self._apply = apply
+
+class Gathering(Generic[Q, A]):
+    """For one event loop: `send` gets a group at a time, of at most `limit` requests."""
+
+    def __init__(self, send: Send[Q, A], limit: int) -> None:
+        self._send = send
         self._limit = limit
         self._gathered: list[tuple[Q, asyncio.Future[A]]] = []
         self._busy = False
@@ -56,9 +58,8 @@ class Gathering(Generic[Q, A]):
     def _submit(
         self, loop: asyncio.AbstractEventLoop, group: list[tuple[Q, asyncio.Future[A]]]
     ) -> None:
-        requests = [request for request, _ in group]
         try:
-            done = self._place.submit(lambda: self._apply(requests))
+            done = self._send([request for request, _ in group])
         except OncueError as trouble:  # the store is closed
             done = Future()
             done.set_exception(trouble)
@@ -73,33 +74,106 @@ class Gathering(Generic[Q, A]):
         done: Future[Any],
     ) -> None:
         trouble = done.exception()
-        if trouble is not None and not isinstance(trouble, OncueError) and len(group) > 1:
-            # One of them hit a defect, which undid the work of all: the others get another chance.
-            self._busy = False
+        self._busy = False
+        if trouble is not None and len(group) > 1 and _is_of_one(trouble):
             for one in group:
                 self._submit(loop, [one])
             return
-        self._busy = False
         self._flush(loop)
         answers = [trouble] * len(group) if trouble is not None else done.result()
         for (_, waiting), answer in zip(group, answers, strict=True):
             if waiting.done():  # whoever asked has gone; what was asked for is done all the same
                 continue
-            if isinstance(answer, BaseException):
+            if isinstance(answer, StopIteration):  # which a future does not take
+                waiting.set_exception(RuntimeError(repr(answer)))
+            elif isinstance(answer, BaseException):
                 waiting.set_exception(answer)
             else:
                 waiting.set_result(answer)
 
 
-def one_by_one(calls: list[Callable[[], Any]]) -> list[Any]:
-    """An `apply` for requests that are calls. A refusal is the answer of its own call; trouble
-    with the store is everybody's."""
-    answers: list[Any] = []
+def _is_of_one(trouble: BaseException) -> bool:
+    """Whether one request of a group met a defect, which undid the work of all: then the others get
+    another chance. A refusal is an answer, and a store that is away or cannot tell whether it
+    stored the group must not be asked again."""
+    return type(trouble) is StoreError or not isinstance(trouble, OncueError)
+
+
+def together(place: Place, apply: Callable[[list[Q]], Sequence[A | OncueError]]) -> Send[Q, A]:
+    """Groups of requests that one call does. They are repeated one by one after a defect, so
+    repeating one must do no harm."""
+    return lambda requests: place.submit(lambda: apply(requests))
+
+
+class _Undone(Exception):
+    """One of the calls of a group failed, which undid the others."""
+
+
+def isolated(place: Place) -> Send[Callable[[], A], A]:
+    """Groups of calls that have nothing to do with each other: each fails by itself.
+
+    A place that is `all_or_nothing`, because a submitted call is one transaction there, does the
+    group by one call, which is cheaper. If that was undone, each is submitted by itself. Elsewhere
+    they are from the beginning: what has been done there must not be done again."""
+    separate: Send[Callable[[], A], A] = separately(place)
+    if not getattr(place, "all_or_nothing", False):
+        return separate
+
+    def send(calls: list[Callable[[], A]]) -> Future[Sequence[A | BaseException]]:
+        done: Future[Sequence[A | BaseException]] = Future()
+
+        def pass_on(future: Future[Sequence[A | BaseException]]) -> None:
+            trouble = future.exception()
+            if isinstance(trouble, _Undone):
+                separate(calls).add_done_callback(pass_on)
+            elif trouble is not None:
+                done.set_exception(trouble)
+            else:
+                done.set_result(future.result())
+
+        place.submit(lambda: _one_by_one(calls)).add_done_callback(pass_on)
+        return done
+
+    return send
+
+
+def _one_by_one(calls: list[Callable[[], A]]) -> Sequence[A | BaseException]:
+    """A refusal is the answer of its own call; whatever else is raised undoes the group."""
+    answers: list[A | BaseException] = []
     for call in calls:
         try:
             answers.append(call())
-        except StoreError:
-            raise
-        except OncueError as refusal:
-            answers.append(refusal)
+        except BaseException as error:
+            if isinstance(error, StoreError) or not isinstance(error, OncueError):
+                raise _Undone from error
+            answers.append(error)
     return answers
+
+
+def separately(place: Place) -> Send[Callable[[], A], A]:
+    """Groups of calls of which each is submitted, and fails, by itself. The place commits together
+    what comes together."""
+
+    def send(calls: list[Callable[[], A]]) -> Future[Sequence[A | BaseException]]:
+        answers: list[Any] = [None] * len(calls)
+        answered = count(1)  # its `next` is one step, whichever threads answer
+        done: Future[Sequence[A | BaseException]] = Future()
+
+        def note(position: int, answer: A | BaseException) -> None:
+            answers[position] = answer
+            if next(answered) == len(calls):
+                done.set_result(answers)
+
+        def noted(position: int) -> Callable[[Future[A]], None]:
+            return lambda future: note(position, future.exception() or future.result())
+
+        for position, call in enumerate(calls):
+            try:
+                future = place.submit(call)
+            except OncueError as trouble:  # the store is closed
+                note(position, trouble)
+            else:
+                future.add_done_callback(noted(position))
+        return done
+
+    return send

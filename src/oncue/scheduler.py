@@ -21,6 +21,7 @@ from oncue.core.moment import Moment
 from oncue.core.queue import DEFAULT_QUEUE, Queue, check_queue_name, default_queue
 from oncue.engine.engine import Engine
 from oncue.engine.policies import Policies
+from oncue.forking import now_and_after_fork
 from oncue.handlers import Handler, Handlers
 from oncue.ports.clock import Clock
 from oncue.ports.jobs import Amendment, Change, Clash
@@ -56,18 +57,20 @@ class Tally:
 
 
 class Scheduler(Reporting, BulkChanges, Rules, Schedules, Queues, Reclaiming):
-    """Schedules work in a store, and does it or hands it over.
-
-    `store` is a URL (`sqlite:///jobs.db`, `sqlite:////var/lib/jobs.db`, `memory:`) or a store.
-    """
+    """Schedules work in a store, and does it or hands it over. `store` is a URL
+    (`sqlite:///jobs.db`, `sqlite:////var/lib/jobs.db`, `memory:`) or a store."""
 
     def __init__(
         self, store: str | Store = "sqlite:///oncue.db", *, clock: Clock | None = None
     ) -> None:
         self.store = open_store(store, clock) if isinstance(store, str) else store
         self.clock = clock or self.store.clock
-        self.policies = Policies(self.store, self.clock)
         self.handlers = Handlers()
+        now_and_after_fork(self, Scheduler._renew)
+
+    def _renew(self) -> None:
+        """What has locks, threads or counts of its own: made anew in a forked child."""
+        self.policies = Policies(self.store, self.clock)
         self.telemetry = Telemetry(self.clock)
         self.engine = Engine(
             self.store, self.clock, lambda url: open_sink(url, self.clock), telemetry=self.telemetry
@@ -375,10 +378,8 @@ def answer(new: NewJob, clash: Clash | None) -> Job:
     """The job that a request to create one leads to."""
     if clash is None:
         return intake.as_stored(new)
-    if clash.kind == "id taken":
-        raise IdTaken(_clash_text(clash))
-    if clash.kind == "key taken":
-        raise KeyTaken(_clash_text(clash))
+    if clash.kind in ("id taken", "key taken"):
+        raise (IdTaken if clash.kind == "id taken" else KeyTaken)(_clash_text(clash))
     return clash.job
 
 

@@ -107,6 +107,25 @@ def test_a_missing_file_is_bad_and_stays_missing(tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == []
 
 
+@pytest.mark.skipif(not Path("/proc/self/fd").is_dir(), reason="this system does not tell")
+def test_a_process_that_uses_a_deleted_file_is_named(place: Path) -> None:
+    path = place / "oncue.db"
+    with scheduler(place) as cue:
+        cue.schedule()
+        for file in list(place.iterdir()):
+            file.unlink()
+        missing = run("doctor", cwd=place)
+        with apsw.Connection(str(path)):
+            pass
+        scheduler(place).close()
+        replaced = run("doctor", cwd=place)
+    for ended in (missing, replaced):
+        assert ended.code == 1
+        assert f"process {os.getpid()} uses a file of this name" in ended.out
+        assert f"→ Restart process {os.getpid()}." in ended.out
+    assert "there is no such file" in missing.out
+
+
 def test_a_locked_file_is_told_with_the_next_step(
     place: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

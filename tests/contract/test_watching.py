@@ -96,6 +96,34 @@ def test_every_listener_is_told_until_it_stops(desk: Desk) -> None:
     assert second.has_heard_of("other", desk.now)
 
 
+@pytest.mark.parametrize("error", [ValueError, SystemExit, GeneratorExit, BaseException])
+def test_whatever_a_listener_raises_the_write_is_done_and_the_others_are_told(
+    desk: Desk, error: type[BaseException]
+) -> None:
+    def failing(queue: str | None, due_at: Moment) -> None:
+        raise error
+
+    desk.store.watch(failing)
+    listening = Listening(desk.store)
+    desk.add("first")
+    desk.store.submit(lambda: desk.add("second", queue="other")).result(10)
+    assert listening.has_heard_of("q", desk.now)
+    assert listening.has_heard_of("other", desk.now)
+    assert sorted(desk.listed()) == ["first", "second"]
+
+
+def test_a_submitted_call_that_fails_at_its_statement_fails_alone(desk: Desk) -> None:
+    def defect() -> None:
+        desk.add("half")
+        raise ZeroDivisionError
+
+    futures = [desk.store.submit(lambda n=n: desk.add(f"job-{n}")) for n in range(5)]  # type: ignore[misc]
+    guilty = desk.store.submit(defect)
+    futures += [desk.store.submit(lambda n=n: desk.add(f"job-{n}")) for n in range(5, 10)]  # type: ignore[misc]
+    assert [future.result(10) for future in futures] == [f"job-{n}" for n in range(10)]
+    assert isinstance(guilty.exception(10), ZeroDivisionError)
+
+
 def test_a_submitted_call_answers_through_its_future(desk: Desk) -> None:
     future = desk.store.submit(lambda: desk.store.insert([desk.new("job")], desk.now))
     assert future.result(10) == {}

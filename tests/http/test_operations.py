@@ -126,6 +126,18 @@ def test_what_callers_make_up_does_not_become_a_metric(server: Server) -> None:
     assert 'route="/jobs/{id}"' in text
 
 
+def test_a_deleted_file_makes_the_server_not_ready_and_nothing_is_acknowledged(own: Server) -> None:
+    created(own, "before")
+    for file in own.folder.glob("jobs.db*"):
+        file.unlink()
+    until(lambda: own.get("/readyz").status == 503)
+    reply = own.post("/jobs", {})
+    assert reply.status == 503
+    assert "The log of the server tells what to do" in reply.json["detail"]
+    assert "was deleted or replaced while it was in use" in own.log
+    assert own.get("/livez").status == 200
+
+
 # -- request ids and the log -----------------------------------------------------------------------
 
 

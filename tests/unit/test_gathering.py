@@ -1,16 +1,20 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from functools import partial
+from pathlib import Path
 from typing import Any
 
+import apsw
 import pytest
 
-from oncue.core.errors import IllegalState, NotFound, StoreUnavailable
+from oncue import Scheduler
+from oncue.clock import FakeClock
+from oncue.core.errors import IllegalState, NotFound, StoreError, StoreUnavailable
 from oncue.core.lifecycle import State
-from oncue.gathering import Gathering, one_by_one
+from oncue.gathering import Gathering, isolated, separately, together
 from oncue.stores.memory import MemoryStore
 
 
@@ -43,7 +47,7 @@ def test_what_is_asked_in_one_turn_is_done_together(store: Threaded) -> None:
         return [request * 2 for request in requests]
 
     async def main() -> list[int]:
-        gathering = Gathering[int, int](store, apply, limit=100)
+        gathering = Gathering[int, int](together(store, apply), limit=100)
         return await asyncio.gather(*(gathering.ask(n) for n in range(10)))
 
     assert asyncio.run(main()) == [n * 2 for n in range(10)]
@@ -58,7 +62,7 @@ def test_what_comes_while_a_group_is_under_way_makes_the_next_groups(store: Thre
         return requests
 
     async def main() -> None:
-        gathering = Gathering[int, int](store, apply, limit=3)
+        gathering = Gathering[int, int](together(store, apply), limit=3)
         first = gathering.ask(0)
         await asyncio.sleep(0)  # the turn is over: it goes alone
         await asyncio.gather(first, *(gathering.ask(n) for n in range(1, 8)))
@@ -72,7 +76,7 @@ def test_a_refusal_is_the_answer_of_its_own_call(store: Threaded) -> None:
         raise IllegalState("not now", State.FAILED)
 
     async def main() -> list[Any]:
-        gathering = Gathering[Callable[[], Any], Any](store, one_by_one, limit=100)
+        gathering = Gathering[Callable[[], Any], Any](separately(store), limit=100)
         asked = [gathering.ask(lambda: 1), gathering.ask(refuse), gathering.ask(lambda: 3)]
         return list(await asyncio.gather(*asked, return_exceptions=True))
 
@@ -81,37 +85,98 @@ def test_a_refusal_is_the_answer_of_its_own_call(store: Threaded) -> None:
     assert isinstance(second, IllegalState)
 
 
-def test_trouble_with_the_store_is_everybodys(store: Threaded) -> None:
-    def trouble() -> None:
+def test_trouble_with_the_store_is_everybodys_and_is_not_asked_for_again(store: Threaded) -> None:
+    groups: list[list[int]] = []
+
+    def apply(requests: list[int]) -> list[int]:
+        groups.append(requests)
         raise StoreUnavailable("away")
 
     async def main() -> list[Any]:
-        gathering = Gathering[Callable[[], Any], Any](store, one_by_one, limit=100)
-        asked = (gathering.ask(lambda: 1), gathering.ask(trouble))
+        gathering = Gathering[int, int](together(store, apply), limit=100)
+        asked = (gathering.ask(1), gathering.ask(2))
         return list(await asyncio.gather(*asked, return_exceptions=True))
 
     assert [type(answer) for answer in asyncio.run(main())] == [StoreUnavailable] * 2
+    assert groups == [[1, 2]]
 
 
-def test_a_defect_in_one_call_does_not_spoil_the_others(store: Threaded) -> None:
-    def defect() -> None:
-        raise ZeroDivisionError
+@pytest.mark.parametrize("defect", [ZeroDivisionError(), StoreError("CHECK constraint failed")])
+def test_a_request_that_cannot_be_stored_fails_alone(store: Threaded, defect: Exception) -> None:
+    def apply(requests: list[int]) -> list[int]:
+        if 2 in requests:
+            raise defect
+        return requests
 
     async def main() -> list[Any]:
-        gathering = Gathering[Callable[[], Any], Any](store, one_by_one, limit=100)
-        asked = [gathering.ask(partial(int, n)) for n in range(3)] + [gathering.ask(defect)]
+        gathering = Gathering[int, int](together(store, apply), limit=100)
+        asked = [gathering.ask(n) for n in range(4)]
+        return list(await asyncio.gather(*asked, return_exceptions=True))
+
+    assert asyncio.run(main()) == [0, 1, defect, 3]
+
+
+@pytest.mark.parametrize(
+    "error", [ZeroDivisionError, StopIteration, StoreError, StoreUnavailable, GeneratorExit]
+)
+def test_a_failing_call_fails_alone_and_no_other_is_repeated(
+    store: Threaded, error: type[BaseException]
+) -> None:
+    done: list[int] = []
+
+    def failing() -> None:
+        raise error("no")
+
+    async def main() -> list[Any]:
+        gathering = Gathering[Callable[[], Any], Any](separately(store), limit=100)
+        asked = [gathering.ask(partial(done.append, n)) for n in range(3)]
+        asked = [*asked, gathering.ask(failing), gathering.ask(partial(done.append, 3))]
         answers = await asyncio.gather(*asked, return_exceptions=True)
         return [*answers, await gathering.ask(lambda: "and it goes on")]
 
-    *good, bad, after = asyncio.run(main())
-    assert good == [0, 1, 2]
-    assert isinstance(bad, ZeroDivisionError)
+    *before, bad, last, after = asyncio.run(main())
+    assert [*before, last] == [None] * 4
+    assert isinstance(bad, RuntimeError if error is StopIteration else error)
     assert after == "and it goes on"
+    assert done == [0, 1, 2, 3]
+
+
+@pytest.fixture(params=["memory", "sqlite"])
+def cue(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Scheduler]:
+    url = "memory:" if request.param == "memory" else f"sqlite:///{tmp_path}/jobs.db"
+    with Scheduler(url, clock=FakeClock()) as cue:
+        yield cue
+
+
+@pytest.mark.parametrize(
+    "error", [ZeroDivisionError, StopIteration, StoreError, StoreUnavailable, apsw.ConstraintError]
+)
+def test_on_every_store_a_failing_call_fails_alone_and_the_others_are_done_once(
+    cue: Scheduler, error: type[Exception]
+) -> None:
+    def failing() -> None:
+        raise error("no")
+
+    def refused() -> None:
+        raise IllegalState("not now", State.FAILED)
+
+    async def main() -> list[Any]:
+        gathering = Gathering[Callable[[], Any], Any](isolated(cue.store), limit=100)
+        asked = [gathering.ask(partial(cue.schedule, n)) for n in range(20)]
+        asked = [*asked, gathering.ask(failing), gathering.ask(refused)]
+        asked += [gathering.ask(partial(cue.schedule, n)) for n in range(20, 40)]
+        return list(await asyncio.gather(*asked, return_exceptions=True))
+
+    answers = asyncio.run(main())
+    failed = {place for place, answer in enumerate(answers) if isinstance(answer, Exception)}
+    assert failed == {20, 21}
+    assert isinstance(answers[21], IllegalState)
+    assert sorted(job.payload for job in cue.jobs()) == list(range(40))
 
 
 def test_whoever_stops_waiting_disturbs_nobody(store: Threaded) -> None:
     async def main() -> list[Any]:
-        gathering = Gathering[Callable[[], Any], Any](store, one_by_one, limit=100)
+        gathering = Gathering[Callable[[], Any], Any](separately(store), limit=100)
         gone, staying = gathering.ask(lambda: 1), gathering.ask(lambda: 2)
         gone.cancel()
         return [await staying]
@@ -125,7 +190,7 @@ def test_a_store_that_takes_nothing_more_answers_everybody() -> None:
             raise NotFound("closed")
 
     async def main() -> list[Any]:
-        gathering = Gathering[Callable[[], Any], Any](Closed(), one_by_one, limit=100)
+        gathering = Gathering[Callable[[], Any], Any](separately(Closed()), limit=100)
         asked = (gathering.ask(lambda: 1), gathering.ask(lambda: 2))
         return list(await asyncio.gather(*asked, return_exceptions=True))
 

@@ -19,6 +19,7 @@ from oncue.core.errors import (
     NotFound,
     OncueError,
     StoreError,
+    StoreUnusable,
     TooLarge,
 )
 
@@ -114,6 +115,9 @@ def of(error: OncueError) -> Problem:
             return Problem(404, "not-found", str(error))
         case Conflict():
             return _conflict(error)
+        case StoreUnusable():
+            told = "The store cannot be used as it is. The log of the server tells what to do."
+            return Problem(503, "store-unavailable", told, headers={"retry-after": "1"})
         case StoreError():
             # What the store says may name files of this machine: that is for the log.
             return Problem(

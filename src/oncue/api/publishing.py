@@ -17,7 +17,7 @@ from oncue.core.errors import EventIdTaken
 from oncue.core.event import Event, latest_stamp, read_event
 from oncue.core.publication import Published
 from oncue.core.stamp import Stamp, of_moment
-from oncue.gathering import Gathering
+from oncue.gathering import Gathering, together
 from oncue.rules import log_fired
 from oncue.scheduler import Scheduler
 
@@ -34,7 +34,7 @@ class Publishing:
         self._cue = cue
         self._threads = ThreadPoolExecutor(THREADS, "oncue-http-publisher")
         self._gathering: Gathering[list[Event], Answer] = Gathering(
-            self._threads, self._publish_all, REQUESTS_TOGETHER
+            together(self._threads, self._publish_all), REQUESTS_TOGETHER
         )
 
     async def publish(self, members: Members) -> Answer:

@@ -55,7 +55,9 @@ def examine(app: App) -> tuple[dict[str, Any], list[Finding]]:
 
     path = file_of(app.settings["store"].value)
     if path is not None and not path.exists():
-        return {}, [findings.bad("store", missing(app, path), "")]
+        from oncue.cli.sqlite_findings import deleted
+
+        return {}, [findings.bad("store", missing(app, path), ""), *deleted(path)]
     try:
         cue = app.scheduler
         facts = cue.store.describe()

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
+from glob import glob
 from pathlib import Path
 from typing import Any
 
@@ -27,6 +29,7 @@ def sqlite(cue: Scheduler, facts: dict[str, Any]) -> Iterator[Finding]:
     yield _schema(facts)
     yield _file_system(facts["file_system"])
     yield from disk(path)
+    yield from deleted(path)
     yield _log(path)
     yield _integrity(cue.store)
 
@@ -85,6 +88,29 @@ def _file_system(kind: str) -> Finding:
             "Put the file on a volume.",
         )
     return ok("file system", f"{kind or 'of a kind that this system does not tell'}.")
+
+
+def deleted(path: Path) -> Iterator[Finding]:
+    """Processes that have a file of this name open which is not there any more. Where the system
+    tells: on Linux, of the processes of the same user."""
+    names = {f"{os.path.abspath(path)}{end} (deleted)" for end in ("", "-wal")}
+    for process in sorted(glob("/proc/[0-9]*")):
+        files = [_target(file) for file in glob(f"{process}/fd/*")]
+        if names.intersection(files):
+            number = process.rpartition("/")[2]
+            yield bad(
+                "open file",
+                f"process {number} uses a file of this name, or its log, that was deleted or "
+                "replaced, and stores nothing any more.",
+                f"Restart process {number}.",
+            )
+
+
+def _target(link: str) -> str:
+    try:
+        return os.readlink(link)
+    except OSError:  # closed meanwhile
+        return ""
 
 
 def _log(path: Path) -> Finding:

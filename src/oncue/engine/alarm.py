@@ -21,7 +21,10 @@ class Alarm:
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
-        self._changed = threading.Condition(threading.Lock())
+        # Always taken by `with self._lock`, done in C. `with self._changed` is Python code,
+        # in which Ctrl-C can leave the lock taken for ever.
+        self._lock = threading.Lock()
+        self._changed = threading.Condition(self._lock)
         self._planned: Moment = LATEST
         self._stopped = False
 
@@ -31,25 +34,25 @@ class Alarm:
 
     def arm(self) -> None:
         """Forget the wake-ups so far: what they told of is about to be looked for."""
-        with self._changed:
+        with self._lock:
             self._planned = LATEST
 
     def wake(self) -> None:
         """End the rest now."""
-        with self._changed:
+        with self._lock:
             self._planned = 0
             self._changed.notify_all()
 
     def wake_for(self, due_at: Moment) -> None:
         """End the rest at `due_at`, unless it ends by then."""
-        with self._changed:
+        with self._lock:
             if due_at < self._planned:
                 self._planned = due_at
                 self._changed.notify_all()
 
     def stop(self) -> None:
         """End this rest and every later one at once."""
-        with self._changed:
+        with self._lock:
             self._stopped = True
             self._changed.notify_all()
 
@@ -60,7 +63,7 @@ class Alarm:
         seconds = min(seconds or LONGEST_REST_SECONDS, LONGEST_REST_SECONDS)
         now, monotonic = self._clock.now, self._clock.monotonic
         ends = monotonic() + seconds  # bounds the rest when the wall clock is set back
-        with self._changed:
+        with self._lock:
             self._planned = min(self._planned, now() + math.ceil(seconds * 1000 - 1e-6))
             while not self._stopped:
                 ahead_ms = self._planned - now()
@@ -72,6 +75,6 @@ class Alarm:
     def pause(self, seconds: float) -> None:
         """Wait so long whatever comes; only `stop` cuts it short."""
         ends = self._clock.monotonic() + seconds
-        with self._changed:
+        with self._lock:
             while not self._stopped and (left := ends - self._clock.monotonic()) > 0:
                 self._changed.wait(left)

@@ -14,7 +14,9 @@ from oncue.core.missed import Look
 from oncue.core.moment import Moment
 from oncue.core.queue import Queue, default_queue
 from oncue.core.rate import Bucket
+from oncue.forking import now_and_after_fork
 from oncue.ports.store import Listener
+from oncue.stores.listeners import tell
 from oncue.stores.memory.line import Line, hand_over_key
 from oncue.stores.memory.record import Record
 
@@ -48,7 +50,7 @@ class Shelves:
     records, and nothing but `refile` and `forget` writes them."""
 
     def __init__(self) -> None:
-        self._lock = RLock()
+        now_and_after_fork(self, Shelves._renew)
         self._records: dict[str, Record] = {}
         self._lines: defaultdict[str, Line] = defaultdict(Line)
         self._keys: dict[tuple[str, str], Record] = {}
@@ -62,8 +64,12 @@ class Shelves:
         self._last_look: Look | None = None
         self._settled: dict[str, Moment] = {}
         """Settled claims on jobs that go with them, and until when each is remembered."""
-        self._listeners: list[Listener] = []
         self._news: dict[str | None, Moment] = {}
+
+    def _renew(self) -> None:
+        """A forked child has a copy of its own, and nobody who listens."""
+        self._lock = RLock()
+        self._listeners: list[Listener] = []
 
     @contextmanager
     def _writing(self) -> Iterator[None]:
@@ -73,8 +79,7 @@ class Shelves:
             news, self._news = self._news, {}
             listeners = list(self._listeners)
         for queue, due_at in news.items():
-            for listener in listeners:
-                listener(queue, due_at)
+            tell(listeners, queue, due_at)
 
     def _visible(self, job_id: str) -> Record | None:
         record = self._records.get(job_id)

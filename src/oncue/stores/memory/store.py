@@ -55,7 +55,7 @@ class MemoryStore(
         future: Future[T] = Future()
         try:
             future.set_result(call())
-        except Exception as problem:
+        except BaseException as problem:
             future.set_exception(problem)
         return future
 

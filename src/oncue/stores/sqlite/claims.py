@@ -81,6 +81,7 @@ class Claims:
             taken: list[Claimed] = []
             for name, due in chosen.items():
                 taken += _take(tx, named[name], worker, due, now, leases[name], alone=alone)
+                self.db.expected[name] = 0
             return taken
 
         return self.db.write(claim) if worth_a_claim(self.db, queues, now, now) else []

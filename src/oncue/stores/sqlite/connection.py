@@ -18,6 +18,9 @@ CACHE_KIB = 16_384
 BUSY_MS = 10_000
 # Checkpoints cost more than they save when they come often; this is 32 MiB of log.
 CHECKPOINT_PAGES = 4096
+# A log that a long reader made longer is cut to this when it is next written from its beginning.
+# Well above the usual length: cutting that would make the next commits pay for growing it again.
+LOG_BYTES = 48 * 1024 * 1024
 _NETWORK = {
     *("nfs", "nfs4", "cifs", "smb3", "smbfs", "afs", "ceph", "lustre", "beegfs", "ncpfs"),
     *("fuse.sshfs", "fuse.glusterfs", "fuse.s3fs", "fuse.rclone"),
@@ -27,7 +30,8 @@ _NETWORK = {
 def connect(path: Path) -> apsw.Connection:
     """A connection with every durability setting in force and read back."""
     with translated(path):
-        connection = apsw.Connection(str(path))
+        # Never creates the file: one that was deleted must not come back empty.
+        connection = apsw.Connection(str(path), flags=apsw.SQLITE_OPEN_READWRITE)
         connection.set_busy_timeout(BUSY_MS)
         pragma(connection, "page_size", PAGE_SIZE)
         if _switch_to_wal(connection) != "wal":
@@ -43,6 +47,7 @@ def connect(path: Path) -> apsw.Connection:
         connection.config(apsw.SQLITE_DBCONFIG_ENABLE_QPSG, 1)
         pragma(connection, "cache_size", -CACHE_KIB)
         pragma(connection, "wal_autocheckpoint", CHECKPOINT_PAGES)
+        pragma(connection, "journal_size_limit", LOG_BYTES)
         return connection
 
 

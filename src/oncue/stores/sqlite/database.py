@@ -14,11 +14,17 @@ from typing import TypeVar
 
 import apsw
 
+from oncue.clock import SystemClock
 from oncue.core.errors import StoreError
 from oncue.core.moment import Moment
 from oncue.core.queue import Queue
 from oncue.ports.store import Awaited, Listener
+from oncue.stores.listeners import tell
+from oncue.stores.sqlite import forking
 from oncue.stores.sqlite.connection import connect, pragma, prepare, translated
+from oncue.stores.sqlite.handle import Handle
+from oncue.stores.sqlite.presence import Presence
+from oncue.stores.sqlite.turnstile import Turnstile
 from oncue.stores.sqlite.watching import Abroad, awaited_by
 from oncue.stores.sqlite.writer import Writer
 
@@ -28,12 +34,13 @@ log = logging.getLogger("oncue.store")
 WATCH_SECONDS = 0.05  # how often an idle process looks whether another one wrote
 READERS_KEPT = 4
 
+_monotonic = SystemClock().monotonic
+
 
 class Database:
     def __init__(self, path: Path) -> None:
         self.path = path
         self._pid = os.getpid()
-        prepare(path)
         self.known_queues: set[str] = set()
         """Queues whose rows are certainly there, as long as no other process deletes one: any
         foreign commit clears it."""
@@ -41,17 +48,53 @@ class Database:
         self._deleted_queues: set[str] = set()
         self.bounded_queues: set[str] = set()
         """Queues with a concurrency that this process takes from, as its last claim found them."""
+        self.expected: dict[str, Moment] = {}
+        """When queues have work, as this process last found out; 0: they had some just now."""
         self.queues_read: tuple[int, list[Queue]] | None = None
         """The queues as they were at a revision of the settings."""
+        self._handles: list[Handle] = []
+        self._opening = threading.Lock()
+        """Held to add to `_handles`, and over a fork."""
+        self._held: list[threading.Lock] = []
+        self._readers: deque[Handle] = deque()
+        self._presence = Presence(path)
+        self._turnstile = Turnstile(self._presence.place)
+        self.writer = Writer(
+            self._new_handle(self._open_writer),
+            self._turnstile,
+            path,
+            self._presence.check,
+            self._begun,
+            self._after_commit,
+        )
         self._told: dict[str | None, Moment] = {}
-        self.writer = Writer(connect(path), path, self._begun, self._after_commit)
-        self._readers: deque[apsw.Connection] = deque()
         self._listeners: list[tuple[Listener, Awaited | None]] = []
         self._abroad = Abroad()
         self._others_wrote = False
-        self._version = self._foreign_version(self.writer.connection)
         self._watching: threading.Thread | None = None
         self._closing = threading.Event()
+        self._version: object = None
+        forking.remember(self)
+        with self._opening:
+            prepare(path)
+            self._presence.note_file()
+        self._version = self._foreign_version(self.writer.connection)
+
+    def _new_handle(self, open_it: Callable[[], apsw.Connection]) -> Handle:
+        handle = Handle(open_it)
+        with self._opening:
+            self._handles = [*self._handles, handle]
+        return handle
+
+    def _open_writer(self) -> apsw.Connection:
+        self._presence.check()
+        connection = connect(self._presence.place)
+        connection.transaction_mode = "IMMEDIATE"
+        connection.set_busy_handler(self._turnstile.wait_for_lock)
+        pragma(connection, "user_version")  # opens the log
+        self._turnstile.open()
+        self._presence.note_log(opened=True)
+        return connection
 
     def write(self, call: Callable[[apsw.Connection], T], *, synced: bool = True) -> T:
         """Run `call` in a write transaction, shared with others where that saves a commit. See
@@ -68,18 +111,28 @@ class Database:
             return
         if self._closing.is_set():
             raise StoreError(f"{self.path}: the store is closed.")
+        self._presence.check()
         try:
-            connection = self._readers.pop()
+            handle = self._readers.pop()
         except IndexError:
-            connection = connect(self.path)
+            handle = self._new_handle(lambda: connect(self._presence.place))
         try:
-            with translated(self.path), connection:  # one snapshot, however many statements
-                yield connection
+            with handle.lock, translated(self.path):
+                handle.owner = threading.get_ident()
+                with handle.connection as connection:  # one snapshot, however many statements
+                    yield connection
         finally:
-            if len(self._readers) < READERS_KEPT and not self._closing.is_set():
-                self._readers.append(connection)
-            else:
-                connection.close()
+            handle.owner = None
+            self._give_back(handle)
+
+    def _give_back(self, handle: Handle) -> None:
+        if len(self._readers) < READERS_KEPT and not self._closing.is_set():
+            self._readers.append(handle)
+            return
+        with self._opening:
+            self._handles = [known for known in self._handles if known is not handle]
+        with handle.lock:
+            handle.close()
 
     def tell(self, queue: str | None, due_at: Moment) -> None:
         """Note, inside a write, what listeners are to be told after the commit."""
@@ -110,7 +163,7 @@ class Database:
         return stop
 
     def close(self) -> None:
-        if self._closing.is_set():
+        if self._closing.is_set() or os.getpid() != self._pid:
             return
         self._closing.set()
         if self._watching is not None:
@@ -118,6 +171,53 @@ class Database:
         self.writer.close()
         while self._readers:
             self._readers.pop().close()
+
+    # -- over a fork -----------------------------------------------------------------------------
+
+    def pause(self, seconds: float) -> bool:
+        ends = _monotonic() + seconds
+        held: list[threading.Lock] = []
+
+        def hold(lock: threading.Lock) -> bool:
+            if taken := lock.acquire(timeout=max(0.0, ends - _monotonic())):
+                held.append(lock)
+            return taken
+
+        me, known = threading.get_ident(), self._handles
+        using = self.writer.inside or any(handle.owner == me for handle in known)
+        if not (
+            os.getpid() == self._pid
+            and not using
+            and all(hold(handle.lock) for handle in known)
+            and hold(self._opening)
+            and all(hold(handle.lock) for handle in self._handles if handle not in known)
+        ):
+            for lock in held:
+                lock.release()
+            return False
+        self._held = held
+        self.writer.give_up()
+        for handle in self._handles:
+            handle.close(checkpoint=False)
+        self._presence.note_log(opened=False)
+        self._version = self._known_version = None
+        return True
+
+    def resume(self) -> None:
+        while self._held:
+            self._held.pop().release()
+
+    def renew(self) -> None:
+        self._pid = os.getpid()
+        self._listeners = []  # of loops and waiting requests, whose threads are not here
+        self._watching = None
+        self._told.clear()
+        closed, self._closing = self._closing.is_set(), threading.Event()
+        if closed:
+            self._closing.set()
+        self.writer.renew()
+
+    # --------------------------------------------------------------------------------------------
 
     def submit(self, call: Callable[[], T]) -> Future[T]:
         self._refuse_after_fork()
@@ -132,7 +232,9 @@ class Database:
 
     def _begun(self) -> None:
         """At the beginning of each transaction, when nobody else can write."""
-        self._told.clear()
+        if self._told:  # an interrupted or failed call left it, and may have stored something
+            self._told.clear()
+            self._told[None] = 0
         self._deleted_queues.clear()
         version = self._foreign_version(self.writer.connection)
         if version != self._known_version:
@@ -142,14 +244,14 @@ class Database:
     def _after_commit(self) -> None:
         told = {queue for queue in self._told if queue is not None}
         self.known_queues |= told - self._deleted_queues
-        if not self._listeners:
-            return
-        for queue, due_at in self._told.items():
+        for queue, due_at in list(self._told.items()):
             self._notify(queue, due_at)
-        try:
-            self._look_abroad(self.writer.connection)
-        except apsw.Error as error:  # the watching thread looks again
-            log.debug("watching %s: %s", self.path, error)
+        self._told.clear()
+        if self._listeners:
+            try:
+                self._look_abroad(self.writer.connection)
+            except apsw.Error as error:  # the watching thread looks again
+                log.debug("watching %s: %s", self.path, error)
 
     def _watch(self) -> None:
         while not self._closing.wait(WATCH_SECONDS):
@@ -159,12 +261,18 @@ class Database:
                     self._tell_of_others()
             except (apsw.Error, StoreError) as error:  # passing: the next look will tell
                 log.debug("watching %s: %s", self.path, error)
+            except BaseException:  # this thread is the only one that sees other processes
+                log.exception("watching %s", self.path)
 
     def _look_abroad(self, connection: apsw.Connection) -> None:
+        """Notice commits by other processes; tell of our own that Ctrl-C kept from being told."""
         version = self._foreign_version(connection)
         if version != self._version:
             self._version = version
             self._others_wrote = True
+        if self._told:
+            self._told.clear()
+            self._notify(None, 0)
 
     def _tell_of_others(self) -> None:
         """Find out what other processes wrote, as far as somebody here waits for it."""
@@ -184,8 +292,4 @@ class Database:
         return pragma(connection, "data_version")
 
     def _notify(self, queue: str | None, due_at: Moment) -> None:
-        for listener, _ in self._listeners:
-            try:
-                listener(queue, due_at)
-            except Exception:  # the write is done; whoever listens cannot undo it
-                log.exception("a listener of the store failed")
+        tell([listener for listener, _ in self._listeners], queue, due_at)

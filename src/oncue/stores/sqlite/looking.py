@@ -11,7 +11,7 @@ from collections.abc import Sequence
 import apsw
 
 from oncue.core import rate
-from oncue.core.moment import Moment
+from oncue.core.moment import LATEST, Moment
 from oncue.core.queue import Queue
 from oncue.stores.sqlite.database import Database
 from oncue.stores.sqlite.limits import limits
@@ -20,8 +20,11 @@ from oncue.stores.sqlite.lines import hand_over_lines, is_returning, open_range
 
 def worth_a_claim(db: Database, queues: Sequence[Queue], until: Moment, now: Moment) -> bool:
     """Whether a claim of what is due by `until` may find something to do. Inside a write nothing is
-    saved by looking."""
+    saved by looking, nor when work is expected: then the look would only delay it."""
     if db.writer.inside:
+        return True
+    expected = [db.expected.pop(queue.name, LATEST) for queue in queues]
+    if min(expected, default=LATEST) <= until:
         return True
     with db.reading() as tx:
         return any(_is_worth_it(db, tx, queue.name, until, now) for queue in queues)

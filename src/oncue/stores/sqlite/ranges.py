@@ -59,6 +59,7 @@ class Ranges:
                 free = room_for(self.db, tx, queue.name, limit, now)
                 jobs, line = _first_due(tx, queue.name, free.most, until, now)
                 if jobs:
+                    self.db.expected[queue.name] = 0
                     free.spend(tx, queue.name, len(jobs))
                     lease_until = now + round(lease_seconds * 1000)
                     last = jobs[-1]
@@ -120,8 +121,10 @@ class Ranges:
 
     def next_due(self, queues: Sequence[str]) -> Moment | None:
         with self.db.reading() as tx:
-            found = [due for queue in queues for due in _next_dues(tx, queue)]
-        return min(found, default=None)
+            found = [(due, queue) for queue in queues for due in _next_dues(tx, queue)]
+        for due, queue in sorted(found, reverse=True):
+            self.db.expected[queue] = due
+        return min(found)[0] if found else None
 
 
 def _first_due(

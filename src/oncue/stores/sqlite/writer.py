@@ -1,76 +1,171 @@
 """The one writer of an SQLite file in this process: group commit without a hand-over per job.
 
-A blocking caller that finds the writer idle becomes the writer for that commit, in its own thread,
-and takes along whatever others have queued meanwhile. Only `submit`, whose callers must not block,
-needs a thread; it is started on first use.
+A blocking caller that finds the writer idle commits its own call, in its own thread. Every other
+call is queued for the writer's thread, which commits all that is queued together. So a commit is
+only ever shared in a thread of ours: Ctrl-C is raised in the main thread, where it can interrupt
+nobody's call but the main thread's own.
 """
 
 from __future__ import annotations
 
+import logging
 import threading
+from abc import abstractmethod
 from collections import deque
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future
 from pathlib import Path
-from typing import Any, TypeVar
+from queue import SimpleQueue
+from typing import Any, Generic, TypeVar
 
 import apsw
 
 from oncue.core.errors import OncueError, StoreError, StoreUnavailable
 from oncue.stores.sqlite.connection import translate
+from oncue.stores.sqlite.handle import Handle
+from oncue.stores.sqlite.turnstile import Turnstile
 
 T = TypeVar("T")
+log = logging.getLogger("oncue.store")
 
 GROUP_LIMIT = 1024  # calls that share one commit, so that no caller waits for an endless one
 
 
-class _Ticket:
-    __slots__ = ("call", "error", "future", "value")
+class _Outcome:
+    """What became of a transaction: `answers`, the values of its calls or the refusals they raised,
+    hold if it was `stored`; otherwise `trouble` may say why it was not."""
 
-    def __init__(self, call: Callable[[], Any]) -> None:
+    __slots__ = ("answers", "stored", "trouble")
+
+    def __init__(self) -> None:
+        self.answers: list[tuple[Any, OncueError | None]] = []
+        self.stored = False
+        self.trouble: BaseException | None = None
+
+
+class _Ticket(Generic[T]):
+    """A queued call, and its place in the transaction that it became part of."""
+
+    __slots__ = ("_answered", "call", "outcome", "position")
+
+    def __init__(self, call: Callable[[], T]) -> None:
         self.call = call
-        self.future: Future[Any] = Future()
-        self.value: Any = None
-        self.error: BaseException | None = None
+        self.outcome: _Outcome | None = None
+        self.position = 0
+        self._answered = False
 
-    def resolve(self) -> None:
-        if self.error is None:
-            self.future.set_result(self.value)
+    def resolve(self, otherwise: BaseException) -> None:
+        """Answer the caller, once, by what became of the transaction, or `otherwise`."""
+        if self._answered:
+            return
+        self._answered = True
+        outcome = self.outcome
+        if outcome is None or not outcome.stored:
+            self._deliver(None, (outcome and outcome.trouble) or otherwise)
         else:
-            self.future.set_exception(self.error)
+            self._deliver(*outcome.answers[self.position])
 
-    def fail(self, error: BaseException) -> None:
-        self.error = error
-        self.future.set_exception(error)
+    @abstractmethod
+    def begin(self) -> bool:
+        """Whether the call is still wanted. From then on it is."""
+
+    @abstractmethod
+    def _deliver(self, value: Any, error: BaseException | None) -> None: ...
+
+
+class _Blocking(_Ticket[T]):
+    """A queued call whose caller waits for it, on a plain lock: Ctrl-C can leave the locks of
+    `Future` and `Event` locked, since these are taken in Python code, and the writer needs them."""
+
+    __slots__ = ("_done", "_error", "_value")
+
+    _value: T
+    _error: BaseException | None
+
+    def __init__(self, call: Callable[[], T]) -> None:
+        super().__init__(call)
+        self._done = threading.Lock()
+        self._done.acquire()
+
+    def begin(self) -> bool:
+        return True
+
+    def result(self) -> T:
+        with self._done:
+            if self._error is not None:
+                raise self._error
+            return self._value
+
+    def _deliver(self, value: Any, error: BaseException | None) -> None:
+        self._value, self._error = value, error
+        self._done.release()
+
+
+class _Submitted(_Ticket[T]):
+    """A queued call whose caller was given a future."""
+
+    __slots__ = ("future",)
+
+    def __init__(self, call: Callable[[], T]) -> None:
+        super().__init__(call)
+        self.future: Future[T] = Future()
+
+    def begin(self) -> bool:
+        return self.future.set_running_or_notify_cancel()
+
+    def _deliver(self, value: Any, error: BaseException | None) -> None:
+        try:
+            if self.future.cancelled():
+                return
+            if error is None:
+                self.future.set_result(value)
+            else:
+                self.future.set_exception(error)
+        except BaseException:  # others wait for their answer
+            log.exception("a callback of a submitted call failed")
 
 
 class _CallFailed(Exception):
-    """One of the calls of a group raised, and the transaction was undone."""
+    """The call at this position raised `error`, and the transaction was undone."""
 
-    def __init__(self, error: BaseException) -> None:
+    def __init__(self, position: int, error: BaseException) -> None:
+        self.position = position
         self.error = error
 
 
 class Writer:
     def __init__(
         self,
-        connection: apsw.Connection,
+        handle: Handle,
+        turnstile: Turnstile,
         path: Path,
+        vouch: Callable[[], None],
         begun: Callable[[], None],
         committed: Callable[[], None],
     ) -> None:
-        """`begun` is called at the beginning of each transaction, `committed` after its commit,
-        outside it. Neither may raise."""
-        self.connection = connection
+        """`vouch` is called before and after each transaction, and what it raises is the answer of
+        all calls. `begun` is called at the beginning of each transaction, `committed` after its
+        commit, outside it. Neither may raise anything but Ctrl-C."""
+        self._handle = handle
+        self._turnstile = turnstile
         self._path = path
+        self._vouch = vouch
         self._begun = begun
         self._committed = committed
-        self._queue: deque[_Ticket] = deque()
-        self._lock = threading.Lock()
+        self._queue: SimpleQueue[_Ticket[Any] | None] = SimpleQueue()
+        self._queueing = threading.Lock()
+        # Always taken by `with`: its C code lets go whatever is raised wherever, which
+        # `acquire … finally: release` does not if Ctrl-C comes between the two.
+        self._lock = handle.lock
         self._owner: int | None = None
-        self._kick = threading.Event()
+        self._full = True  # synchronous=FULL is in force
         self._thread: threading.Thread | None = None
+        self._serving = False  # the thread runs; it may not, after a start that Ctrl-C interrupted
         self._closed = False
+
+    @property
+    def connection(self) -> apsw.Connection:
+        return self._handle.connection
 
     @property
     def inside(self) -> bool:
@@ -83,147 +178,207 @@ class Writer:
         all the same."""
         if self.inside:
             return call()
-        if not self._queue and self._lock.acquire(blocking=False):
-            try:
-                return self._alone(call) if synced else self._unsynced(call)
-            finally:
-                self._lock.release()
-                self._hand_on()
-        ticket = _Ticket(call)
+        if self._queue.empty() and not self._lock.locked():
+            with self._lock:  # waits for one commit if another thread was quicker
+                return self._alone(call, synced)
+        ticket = _Blocking(call)
         self._enqueue(ticket)
-        self._lead(ticket)
-        return ticket.future.result()  # type: ignore[no-any-return]
+        return ticket.result()
 
     def submit(self, call: Callable[[], T]) -> Future[T]:
         """The same, off this thread."""
-        ticket = _Ticket(call)
+        ticket = _Submitted(call)
         self._enqueue(ticket)
-        self._start_thread()
-        self._kick.set()
         return ticket.future
 
     def probe(self, look: Callable[[apsw.Connection], T]) -> T | None:
         """Use the connection between transactions, or None if one is under way."""
-        if not self._lock.acquire(blocking=False):
+        if self._lock.locked():
             return None
-        try:
+        with self._lock:
             return None if self._closed else look(self.connection)
-        finally:
-            self._lock.release()
-            self._hand_on()
 
     def close(self) -> None:
         """Finish what was queued; nothing is accepted afterwards."""
-        self._closed = True
-        self._kick.set()
+        with self._queueing:
+            self._closed = True
+        self._queue.put(None)
         if self._thread is not None:
             self._thread.join()
         with self._lock:
-            self._drain(None)
-            self.connection.close()
-        while self._queue:  # queued between the last look and the end
-            self._queue.popleft().fail(self._is_closed())
+            self._turnstile.close()
+            self._handle.close()
+
+    def give_up(self) -> None:
+        """Close the connection for now, holding its lock; it is opened again when needed."""
+        self._turnstile.close()
+        self._handle.close(checkpoint=False)
+        self._full = True
+
+    def renew(self) -> None:
+        """In a forked child: what is queued is done by the parent's thread, which is not here."""
+        self._queue = SimpleQueue()
+        self._queueing = threading.Lock()
+        self._thread = None
+        self._serving = False
 
     def _is_closed(self) -> StoreError:
         return StoreError(f"{self._path}: the store is closed.")
 
-    def _enqueue(self, ticket: _Ticket) -> None:
-        if self._closed:
-            raise self._is_closed()
-        self._queue.append(ticket)
-
-    def _lead(self, own: _Ticket) -> None:
-        """Be the writer until `own` is done, if nobody is. Whoever is, takes `own` along: it was
-        queued before the lock was tried, and whoever lets go of the lock looks again."""
-        while not own.future.done() and self._lock.acquire(blocking=False):
-            try:
-                self._drain(own)
-            finally:
-                self._lock.release()
-                self._hand_on()
-
-    def _hand_on(self) -> None:
-        """After letting go of the lock: see that what was queued meanwhile finds a writer."""
-        if self._queue and not self._closed:
-            self._start_thread()
-            self._kick.set()
-
-    def _start_thread(self) -> None:
-        if self._thread is None:
-            with self._lock:
-                if self._thread is None:
-                    thread = threading.Thread(target=self._serve, name="oncue-writer", daemon=True)
-                    thread.start()
-                    self._thread = thread
+    def _enqueue(self, ticket: _Ticket[Any]) -> None:
+        with self._queueing:  # `close` cannot come between the question and the queue
+            if self._closed:
+                raise self._is_closed()
+            self._queue.put(ticket)
+            if not self._serving:
+                name = "oncue-writer"
+                self._thread = threading.Thread(target=self._serve, name=name, daemon=True)
+                self._thread.start()
 
     def _serve(self) -> None:
-        while not self._closed:
-            self._kick.wait()
-            self._kick.clear()
-            while self._queue:  # looked at again after letting go: see `_lead`
+        """The writer's thread: commit what is queued, until closed."""
+        self._serving = True
+        ticket = self._queue.get()
+        while ticket is not None:
+            group = [ticket]
+            try:
                 with self._lock:
-                    self._drain(None)
+                    self._commit_queued(group)
+            except BaseException:  # a defect, or no memory: the next callers need this thread
+                log.exception("%s: a commit was interrupted", self._path)
+            for ticket in group:  # no caller waits for ever
+                ticket.resolve(self._unknown())
+            ticket = self._queue.get()
+        self._queue.put(None)  # Ctrl-C while a thread was started may have led to a second one
 
-    def _drain(self, own: _Ticket | None) -> None:
-        while self._queue and not (own is not None and own.future.done()):
-            count = min(len(self._queue), GROUP_LIMIT)
-            group = [self._queue.popleft() for _ in range(count)]
-            # From here on nobody can cancel: each is answered by what becomes of it.
-            self._commit([t for t in group if t.future.set_running_or_notify_cancel()], own)
+    def _commit_queued(self, group: list[_Ticket[Any]]) -> None:
+        """Commit this group of one, and up to a limit what else is queued."""
+        while len(group) < GROUP_LIMIT and self._next(group):
+            pass
+        # From here on nobody can cancel: each is answered by what becomes of it.
+        self._commit([ticket for ticket in group if ticket.begin()])
 
-    def _alone(self, call: Callable[[], T]) -> T:
+    def _next(self, group: list[_Ticket[Any]]) -> bool:
+        """Move one call from the queue to the group, if there is one."""
+        ticket = None if self._queue.empty() else self._queue.get()
+        if ticket is not None:
+            group.append(ticket)
+        elif self._closed:
+            self._queue.put(None)  # it was the end of the queue
+        return ticket is not None
+
+    def _commit(self, group: list[_Ticket[Any]]) -> None:
+        """Commit the calls together. A call that fails is undone and fails alone: what came before
+        it is committed, it is tried by itself, and what comes after it is committed."""
+        parts = deque([group] if group else [])
+        while parts:
+            part = parts.popleft()
+            failed = self._commit_together(part)
+            if failed is not None and len(part) > 1:
+                at = failed.position
+                cut = (part[:at], part[at : at + 1], part[at + 1 :])
+                parts.extendleft(reversed([one for one in cut if one]))
+                continue
+            for ticket in part:
+                ticket.resolve(self._unknown())
+
+    def _commit_together(self, part: list[_Ticket[Any]]) -> _CallFailed | None:
+        """One transaction. The call that spoilt it, if one did."""
+        outcome = _Outcome()
+        for position, ticket in enumerate(part):
+            ticket.outcome, ticket.position = outcome, position
+        try:
+            self._vouch()
+            self._transact([ticket.call for ticket in part], outcome)
+            self._vouch()
+            self._committed()
+        except _CallFailed as failed:
+            outcome.trouble = self._translated(failed.error)
+            return failed
+        except apsw.Error as error:  # no beginning or no commit: the same for all
+            trouble = self._translated(error)
+            # Any other StoreError tells callers that nothing was stored.
+            outcome.trouble = self._unknown() if type(trouble) is StoreError else trouble
+        except StoreError as error:  # nobody can vouch for what is stored
+            outcome.trouble, outcome.stored = error, False
+        return None
+
+    def _alone(self, call: Callable[[], T], synced: bool) -> T:
         """One caller, one commit: nobody to answer but the caller."""
         if self._closed:
             raise self._is_closed()
+        outcome = _Outcome()
         try:
-            [(value, refusal)] = self._transact([call])
+            self._vouch()
+            self._transact([call], outcome, synced)
+            self._vouch()
+            self._committed()
         except _CallFailed as failed:
             raise self._translated(failed.error) from failed.error
         except apsw.Error as error:
-            raise translate(error, self._path) from error
-        self._committed()
+            raise self._translated(error) from error
+        finally:
+            self._sync(full=True)
+        [(value, refusal)] = outcome.answers
         if refusal is not None:
             raise refusal
         return value  # type: ignore[no-any-return]
 
-    def _unsynced(self, call: Callable[[], T]) -> T:
-        if self._closed:
-            raise self._is_closed()
-        self.connection.execute("PRAGMA synchronous = NORMAL")
+    def _transact(
+        self, calls: Sequence[Callable[[], Any]], outcome: _Outcome, synced: bool = True
+    ) -> None:
+        """Run the calls in one transaction. Whatever is raised at whichever line, none stays open,
+        and `outcome` tells whether it was stored."""
+        connection = self.connection
+        if connection.in_transaction:  # Ctrl-C cut the end of the last one short
+            connection.execute("ROLLBACK")
+        self._sync(full=synced)
+        failed: _CallFailed | None = None
+        self._turnstile.enter()
         try:
-            return self._alone(call)
-        finally:
-            self.connection.execute("PRAGMA synchronous = FULL")
-
-    def _commit(self, group: list[_Ticket], own: _Ticket | None) -> None:
-        try:
-            answers = self._transact([ticket.call for ticket in group])
-        except _CallFailed as failed:
-            self._each_alone(group, own, failed.error)
-        except BaseException as error:  # no beginning or no commit: the same for all
-            passing = isinstance(error, Exception)
-            for ticket in group:
-                mine = passing or ticket is own
-                ticket.fail(self._translated(error) if mine else self._unknown())
-            if not passing and own is not None and own not in group:
+            with connection:  # begins, commits or rolls back in C, where no signal is delivered
+                self._turnstile.leave()
+                self._owner = threading.get_ident()
+                self._begun()
+                for position, call in enumerate(calls):
+                    try:
+                        outcome.answers.append(self._answer(call))
+                    except BaseException as error:
+                        failed = _CallFailed(position, error)
+                        raise failed from error
+                self._owner = None
+                outcome.stored = True  # the last thing before the commit
+        except BaseException as error:
+            if connection.in_transaction:
+                outcome.stored = False
+                connection.execute("ROLLBACK")
+            elif isinstance(error, apsw.Error):  # the commit failed
+                outcome.stored = False
+            if failed is None or error is failed:
                 raise
-        else:
-            self._committed()
-            for ticket, answer in zip(group, answers, strict=True):
-                ticket.value, ticket.error = answer
-                ticket.resolve()
+            # A full disk ends the transaction by itself, and then it cannot be rolled back.
+            raise failed from failed.error
+        finally:
+            self._owner = None
+            self._turnstile.leave()
 
-    def _each_alone(self, group: list[_Ticket], own: _Ticket | None, error: BaseException) -> None:
-        """One of them spoilt it for all: each gets a transaction of its own."""
-        if len(group) == 1:
-            group[0].fail(self._translated(error))
-            return
-        for ticket in group:
-            self._commit([ticket], own)
-        # A Ctrl-C that came during somebody's call does not come again: it is the leader's.
-        spoilt = any(isinstance(ticket.error, type(error)) for ticket in group)
-        if own is not None and not isinstance(error, Exception) and not spoilt:
-            raise error
+    @staticmethod
+    def _answer(call: Callable[[], Any]) -> tuple[Any, OncueError | None]:
+        """The value of a call, or its refusal: what it recorded is part of the transaction."""
+        try:
+            return call(), None
+        except StoreError:
+            raise
+        except OncueError as refusal:
+            return None, refusal
+
+    def _sync(self, *, full: bool) -> None:
+        """Whether commits wait for the disk. Asked for before each transaction, since Ctrl-C may
+        have cut short the return to FULL after the last one."""
+        if full is not self._full:
+            self._full = False
+            self.connection.execute(f"PRAGMA synchronous = {'FULL' if full else 'NORMAL'}")
+            self._full = full
 
     def _translated(self, error: BaseException) -> BaseException:
         return translate(error, self._path) if isinstance(error, apsw.Error) else error
@@ -233,29 +388,3 @@ class Writer:
             f"{self._path}: the write was interrupted and may or may not have been stored. "
             "Look, or call again: it does no harm."
         )
-
-    def _transact(self, calls: Sequence[Callable[[], Any]]) -> list[tuple[Any, OncueError | None]]:
-        """Run the calls in one transaction. Their values, or the refusals they raised."""
-        connection = self.connection
-        answers: list[tuple[Any, OncueError | None]] = []
-        try:
-            connection.execute("BEGIN IMMEDIATE")
-            self._owner = threading.get_ident()
-            self._begun()
-            for call in calls:
-                try:
-                    answers.append((call(), None))
-                except StoreError as error:
-                    raise _CallFailed(error) from error
-                except OncueError as refusal:  # what it recorded is part of it
-                    answers.append((None, refusal))
-                except BaseException as error:
-                    raise _CallFailed(error) from error
-            connection.execute("COMMIT")
-        except BaseException:
-            if connection.in_transaction:
-                connection.execute("ROLLBACK")
-            raise
-        finally:
-            self._owner = None
-        return answers

@@ -1,34 +1,110 @@
-"""The long form of the kill run: python -m tests.chaos [--jobs 100000] [--kills 100]."""
+"""The long form of the proof: python -m tests.chaos. It takes about ten minutes and ends by itself.
+
+1. worlds on a fake clock, with fresh seeds: faults, deaths, stops, a clock that is turned
+2. the state machine that compares the stores, with fresh seeds
+3. real processes (askers, dispatchers, workers with several threads, workers behind a sink), killed
+   and stopped while they work
+
+Each part prints its card; what fails is printed with what it takes to see it again. The sizes come
+from the environment: ONCUE_CHAOS_JOBS (100000), ONCUE_CHAOS_KILLS (100), ONCUE_CHAOS_SECONDS (900,
+for the processes), ONCUE_CHAOS_WORLDS and ONCUE_CHAOS_MACHINE (90 seconds each), ONCUE_CHAOS_SEED.
+"""
 
 from __future__ import annotations
 
-import argparse
+import logging
+import os
+import random
+import subprocess
 import sys
 import tempfile
+import time
 from pathlib import Path
 
+from oncue.clock import FakeClock
+from oncue.stores.memory import MemoryStore
+from oncue.stores.sqlite import SqliteStore
 from tests.chaos.kills import KillRun
+from tests.proof import scenes
+
+# The promise is two seconds; starting a process in place of a dead one takes the rest.
+TAKEOVER_SECONDS = 5.0
+SQLITE_SHARE = 0.2  # of the worlds are played on a file
+EXAMPLES_PER_SECOND = 0.5  # of the state machine, about
+
+
+def size(name: str, default: int) -> int:
+    return int(os.environ.get(f"ONCUE_CHAOS_{name}", default))
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(prog="python -m tests.chaos", description=__doc__)
-    parser.add_argument("--jobs", type=int, default=100_000)
-    parser.add_argument("--kills", type=int, default=100)
-    parser.add_argument("--seconds", type=float, default=900, help="give up after so long")
-    parser.add_argument("--seed", type=int, default=0)
-    asked = parser.parse_args()
+    seed = size("SEED", random.SystemRandom().randrange(1_000_000))
+    print(f"seed {seed} (ONCUE_CHAOS_SEED={seed} plays the same worlds again)", flush=True)
+    green = [part(seed) for part in (play_worlds, compare_stores, kill_processes)]
+    return 0 if all(green) else 1
+
+
+def play_worlds(seed: int) -> bool:
+    """Scenes in turn, each with a seed of its own, until the time is over."""
+    seconds = size("WORLDS", 90)
+    print(f"\nWorlds: {len(scenes.ALL)} scenes with fresh seeds for {seconds} s …", flush=True)
+    ends = time.monotonic() + seconds
+    played, broken = 0, 0
+    chance = random.Random(seed)
+    logging.disable(logging.CRITICAL)
+    while time.monotonic() < ends:
+        for name, scene in scenes.ALL.items():
+            number, on_file = chance.randrange(1_000_000_000), chance.random() < SQLITE_SHARE
+            with tempfile.TemporaryDirectory() as folder:
+                card = scene.play(number, _store_maker(folder if on_file else None))
+            played += 1
+            if card.broken:  # a void run of a random seed is only one that proves nothing
+                broken += 1
+                where = "SQLite" if on_file else "memory"
+                print(f"scenes.ALL[{name!r}].play({number}) on {where}\n{card}", flush=True)
+    logging.disable(logging.NOTSET)
+    print(f"{'BROKEN' if broken else 'GREEN'}: {played} worlds, {broken} broken", flush=True)
+    return not broken
+
+
+def _store_maker(folder: str | None) -> scenes.MakeStore:
+    if folder is None:
+        return MemoryStore
+    path = Path(folder) / "world.db"
+
+    def make(clock: FakeClock) -> SqliteStore:
+        return SqliteStore(path, clock)
+
+    return make
+
+
+def compare_stores(seed: int) -> bool:
+    """Hypothesis draws the seeds by itself, and prints the blob that reproduces a failure."""
+    examples = max(1, round(size("MACHINE", 90) * EXAMPLES_PER_SECOND))
+    print(f"\nState machine: {examples} examples with fresh seeds …", flush=True)
+    ended = subprocess.run(
+        [sys.executable, "-m", "pytest", "-p", "no:xdist", "tests/contract/test_state_machine.py"],
+        env={**os.environ, "ONCUE_FRESH_EXAMPLES": str(examples)},
+        check=False,
+    )
+    print("GREEN" if ended.returncode == 0 else "BROKEN", flush=True)
+    return ended.returncode == 0
+
+
+def kill_processes(seed: int) -> bool:
+    jobs, kills, seconds = size("JOBS", 100_000), size("KILLS", 100), size("SECONDS", 900)
+    print(f"\nProcesses on SQLite: {jobs:,} jobs, at least {kills} kills and stops …", flush=True)
     with tempfile.TemporaryDirectory() as folder:
-        print(f"SQLite: {asked.jobs:,} jobs, at least {asked.kills} kills …", flush=True)
-        run = KillRun(
+        card = KillRun(
             Path(folder),
-            jobs=asked.jobs,
-            kills=asked.kills,
-            seconds=asked.seconds,
-            seed=asked.seed,
-        )
-        card = run.run()
-    print(card)
-    return 0 if card.green else 1
+            jobs=jobs,
+            kills=kills,
+            seconds=seconds,
+            takeover_seconds=TAKEOVER_SECONDS,
+            seed=seed,
+        ).run()
+    print(card, flush=True)
+    return card.green
 
 
 if __name__ == "__main__":

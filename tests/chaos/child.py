@@ -1,6 +1,14 @@
-"""A process that lives until it is killed: `asker` schedules jobs, `dispatcher` delivers them.
+"""A process that lives until it is killed: python -m tests.chaos.child ROLE FOLDER NAME [NUMBER].
 
-python -m tests.chaos.child asker|dispatcher FOLDER NUMBER
+NUMBER is how many were born before it; for an asker, how many jobs it asks for.
+
+asker       schedules jobs and ends
+dispatcher  runs the engine: delivers to sinks, reclaims, prunes
+reclaimer   reclaims only; the one process that is never killed
+worker      pulls jobs with several threads
+remote      works on what a sink was given for it, and reports with the token
+
+Each writes down what it does, on disk, where its death cannot reach it.
 """
 
 from __future__ import annotations
@@ -9,76 +17,163 @@ import random
 import signal
 import sys
 import threading
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
+from zlib import crc32
 
 from oncue.core import ids
+from oncue.core.errors import Fenced, NotFound
 from oncue.core.job import Delivery, NewJob
+from oncue.core.queue import Queue
 from oncue.engine.engine import Engine
-from oncue.ports.clock import Clock
+from oncue.engine.loop import Loop
+from oncue.engine.policies import Policies
+from oncue.engine.reclaimer import Reclaimer
+from oncue.handled import HandledJob
 from oncue.ports.sink import Refusal, Sink
+from oncue.ports.store import Store
+from oncue.scheduler import Scheduler
 from oncue.stores.sqlite import SqliteStore
-from tests.proof.history import Received
-from tests.proof.logs import AskLog, ReceiverLog
+from oncue.worker import Worker
+from tests.proof.entries import Received
+from tests.proof.history import Ask, Said
+from tests.proof.logs import AskLog, Log, RunLog
 from tests.proof.points import KillingSink, KillingStore
-from tests.proof.receiver import ReceivingSink
+from tests.proof.witness import Witness
 
-QUEUE = "out"
-CHUNK = 50
+LEASE_SECONDS = 1.0
+OUT = Queue("out", sink="log:", lease_seconds=LEASE_SECONDS, retention_seconds=0)
+WORK = Queue("work", lease_seconds=LEASE_SECONDS, max_attempts=20)
+HANDED = Queue(
+    "handed",
+    sink="log:handed",
+    completion="worker",
+    lease_seconds=LEASE_SECONDS,
+    timeout_seconds=4 * LEASE_SECONDS,
+    max_attempts=20,
+)
+QUEUES = (OUT, WORK, HANDED)
+SHARES = (34, 13, 3)  # of a chunk
+CHUNK = sum(SHARES)
 SPREAD_MS = 3_000  # how far ahead jobs are due
+THREADS = 3
+SLOW_SECONDS = 0.5  # one job in fifty takes so long that heartbeats speak for it
+POLL_SECONDS = 0.02
+FIRST_BORN = 8  # at the beginning of a run
 
 
-def ask(folder: Path, number: int) -> None:
-    """Schedule `number` jobs; each is written down before it is asked for and after."""
-    store = KillingStore(SqliteStore(folder / "jobs.db"))
-    log = AskLog(folder / "asks.log")
-    for _ in range(0, number, CHUNK):
-        now = store.clock.now()
-        dues = [now + random.randrange(SPREAD_MS) for _ in range(CHUNK)]
-        jobs = [NewJob(ids.mint(now, due), QUEUE, due, b"{}", 0, now) for due in dues]
-        for job in jobs:
-            log.invoked(job.id, now, job.due_at)
-        store.insert(jobs, now)
-        for job in jobs:
-            log.acknowledged(job.id)
-    store.close()
+class Child:
+    def __init__(self, folder: Path, name: str) -> None:
+        self.name = name
+        self.log = RunLog(folder / "run.log")
+        self.asks = AskLog(folder / "asks.log")
+        self.mailbox = Log(folder / "mailbox.log")
+        store = SqliteStore(folder / "jobs.db")
+        self.store: Store = KillingStore(Witness(store, self.log.record, name))
+
+    def ask(self, number: int) -> None:
+        """Each job is written down before it is asked for and after."""
+        for _ in range(0, number, CHUNK):
+            now = self.store.clock.now()
+            jobs = [
+                NewJob(ids.mint(now, due), queue.name, due, b"{}", 0, now)
+                for queue, share in zip(QUEUES, SHARES, strict=True)
+                for due in (now + random.randrange(SPREAD_MS) for _ in range(share))
+            ]
+            self.asks.record(*(Ask(Said.INVOKED, job.id, now, job.due_at) for job in jobs))
+            self.store.insert(jobs, now)
+            self.asks.record(*(Ask(Said.ACKNOWLEDGED, job.id) for job in jobs))
+
+    def dispatch(self) -> None:
+        engine = Engine(self.store, self.store.clock, self._open_sink)
+        engine.start()
+        _wait_for_sigterm()
+        engine.stop(30.0)
+
+    def reclaim(self) -> None:
+        policies = Policies(self.store, self.store.clock)
+        step = Reclaimer(self.store, self.store.clock, policies).step
+        loop = Loop("reclaimer", step, self.store.clock)
+        loop.start()
+        _wait_for_sigterm()
+        loop.stop(30.0)
+
+    def work(self) -> None:
+        cue = Scheduler(self.store)
+
+        @cue.handler(WORK.name)
+        def handle(job: HandledJob) -> None:
+            self._receive(job.id, job.attempt)
+            if crc32(job.id.encode()) % 50 == 0:
+                threading.Event().wait(SLOW_SECONDS)
+
+        Worker(cue, concurrency=THREADS, name=self.name).run()
+
+    def serve_mailbox(self, *, first: bool) -> None:
+        """From now on, unless it is the first: what was given to one that has died is given again
+        when it times out."""
+        cue = Scheduler(self.store)
+        done = threading.Event()
+        signal.signal(signal.SIGTERM, lambda *_: done.set())
+        seen = 0 if first else sum(1 for _ in self.mailbox.rows())
+        while not done.wait(POLL_SECONDS):
+            for row in list(self.mailbox.rows())[seen:]:
+                seen += 1
+                job_id, token, attempt = str(row[0]), str(row[1]), int(str(row[2]))
+                with suppress(Fenced, NotFound):
+                    cue.start(job_id, token)
+                    self._receive(job_id, attempt)
+                    cue.complete(job_id, token)
+
+    def _receive(self, job_id: str, attempt: int) -> None:
+        self.log.record(Received(job_id, attempt, self.store.clock.now(), self.name))
+
+    def _open_sink(self, url: str) -> Sink:
+        return KillingSink(Mailing(self) if url == HANDED.sink else Receiving(self))
 
 
-def dispatch(folder: Path, name: str) -> None:
-    """Run the engine until SIGTERM."""
-    store = KillingStore(SqliteStore(folder / "jobs.db"))
-    log = ReceiverLog(folder / "received.log")
-
-    def open_sink(_: str) -> Sink:
-        return KillingSink(Receiving(log, store.clock, name))
-
-    engine = Engine(store, store.clock, open_sink)
-    asked_to_stop = threading.Event()
-    signal.signal(signal.SIGTERM, lambda *_: asked_to_stop.set())
-    engine.start()
-    asked_to_stop.wait()
-    engine.stop(30.0)
-    store.close()
-
-
-class Receiving(ReceivingSink):
+class Receiving:
     """Writes a batch down in one go: what is in the log was received."""
 
-    def __init__(self, log: ReceiverLog, clock: Clock, name: str) -> None:
-        self._gathered: list[Received] = []
-        super().__init__(self._gathered.append, clock, name)
-        self._log = log
+    def __init__(self, child: Child) -> None:
+        self._child = child
 
     def deliver(self, queue: str, batch: Sequence[Delivery]) -> Mapping[int, Refusal]:
-        refused = super().deliver(queue, batch)
-        self._log.record(*self._gathered)
-        self._gathered.clear()
-        return refused
+        at, name = self._child.store.clock.now(), self._child.name
+        self._child.log.record(*(Received(job.id, job.attempt, at, name) for job in batch))
+        return {}
+
+    def close(self) -> None:
+        pass
+
+
+class Mailing(Receiving):
+    """Puts jobs into the mailbox of the remote worker, who receives them."""
+
+    def deliver(self, queue: str, batch: Sequence[Delivery]) -> Mapping[int, Refusal]:
+        self._child.mailbox.append(*((job.id, job.token, job.attempt) for job in batch))
+        return {}
+
+
+def _wait_for_sigterm() -> None:
+    asked_to_stop = threading.Event()
+    signal.signal(signal.SIGTERM, lambda *_: asked_to_stop.set())
+    asked_to_stop.wait()
+
+
+def main(role: str, folder: str, name: str, number: str = "0") -> None:
+    child = Child(Path(folder), name)
+    roles: dict[str, Callable[[], None]] = {
+        "asker": lambda: child.ask(int(number)),
+        "dispatcher": child.dispatch,
+        "reclaimer": child.reclaim,
+        "worker": child.work,
+        "remote": lambda: child.serve_mailbox(first=int(number) < FIRST_BORN),
+    }
+    roles[role]()
+    child.store.close()
 
 
 if __name__ == "__main__":
-    role, where, what = sys.argv[1:]
-    if role == "asker":
-        ask(Path(where), int(what))
-    else:
-        dispatch(Path(where), what)
+    main(*sys.argv[1:])

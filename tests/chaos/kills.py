@@ -1,5 +1,6 @@
-"""The kill run: askers and dispatchers die at random points until enough have; then what is left
-is delivered in peace, and the checker says whether anything was lost."""
+"""The kill run: processes that ask, dispatch, work and report die at random points or stand still
+for longer than their leases, until enough have. Then more is asked for, all that is left is done in
+peace, and the checker says whether a promise was broken."""
 
 from __future__ import annotations
 
@@ -10,119 +11,207 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
+from oncue.core.lifecycle import FINAL
 from oncue.core.queue import Queue
 from oncue.stores.sqlite import SqliteStore
-from tests.chaos.child import CHUNK, QUEUE
+from tests.chaos.child import CHUNK, LEASE_SECONDS, QUEUES
 from tests.proof.checker import Card, verdict
-from tests.proof.logs import AskLog, ReceiverLog
+from tests.proof.ends import ends_of
+from tests.proof.entries import Struck
+from tests.proof.logs import AskLog, RunLog
 from tests.proof.points import VARIABLE
 
-ASKER_POINTS = ("before-insert-commit", "after-insert-commit")
-DISPATCHER_POINTS = (
-    "after-claim-range",
-    "mid-batch",
-    "after-deliver-before-settle",
-    "after-settle",
-)
-DISPATCHERS = 2
-LEASE_SECONDS = 1.0
-BATCH = 5000
+ANYWHERE = "anywhere"  # at no point of its own: it is killed whatever it is doing
+STOPPED = "stopped"  # for twice its lease, then it goes on
+POINTS = {
+    "asker": ("before-insert-commit", "after-insert-commit", "", "", ""),
+    "dispatcher": (
+        *("after-claim-range", "mid-batch", "after-deliver-before-settle", "after-settle"),
+        *("after-claim", "after-reclaim", STOPPED, ANYWHERE),
+    ),
+    "worker": ("after-claim", "after-settle", "after-touch", STOPPED, ANYWHERE, ANYWHERE),
+    "remote": ("after-touch", "after-settle", STOPPED, ANYWHERE),
+}
+CREW = {"dispatcher": 2, "worker": 2, "remote": 1, "asker": 1}
+LATEST = 4  # a point is passed so often at most before it strikes
+LIFE_SECONDS = (0.8, 3.0)  # of those who are struck anywhere, from their birth
+BEFORE = 0.01  # seconds by which two processes may read the clock apart
+AFTERWARDS = 200  # jobs that are asked for after the last fault
 
 
+@dataclass
+class Member:
+    role: str
+    name: str
+    process: subprocess.Popen[bytes]
+    fate: str = ""
+    at: float = 0.0
+    """When somebody has to do something about it."""
+
+
+@dataclass
 class KillRun:
-    """`jobs` asked for, at least `kills` deaths, on one SQLite file in `folder`."""
+    """`jobs` asked for, at least `kills` deaths and stops, on one SQLite file in `folder`; over
+    after `seconds` at the latest. `takeover_seconds` bounds how long after the end of its lease a
+    lost claim is taken over; a busy machine needs more than the two seconds of the promise, since
+    it must also start the process that does it."""
 
-    def __init__(
-        self, folder: Path, *, jobs: int, kills: int, seconds: float, seed: int = 0
-    ) -> None:
-        self._folder = folder
-        self._jobs = jobs
-        self._wanted_kills = kills
-        self._ends = time.monotonic() + seconds
-        self._random = random.Random(seed)
-        self._children: dict[str, subprocess.Popen[bytes]] = {}
-        self.kills = 0
+    folder: Path
+    jobs: int
+    kills: int
+    seconds: float
+    takeover_seconds: float
+    seed: int = 0
+    struck: int = 0
+    _crew: list[Member] = field(default_factory=list)
+    _born: int = 0
+    _asked: int = 0
+
+    def __post_init__(self) -> None:
+        self._ends = time.monotonic() + self.seconds
+        self._random = random.Random(self.seed)
+        self._log = RunLog(self.folder / "run.log")
+        self._asks = AskLog(self.folder / "asks.log")
 
     def run(self) -> Card:
-        store = SqliteStore(self._folder / "jobs.db")
-        store.put_queue(Queue(QUEUE, sink="log:", lease_seconds=LEASE_SECONDS, retention_seconds=0))
+        store = SqliteStore(self.folder / "jobs.db")
+        for queue in QUEUES:
+            store.put_queue(queue if self.kills else _unhurried(queue))
         try:
-            self._until(self._enough, kill=True)
+            self._spawn("reclaimer", "")
+            self._until(self._enough, deadly=True)
+            if self.kills:
+                self._wake_all()
+            self._spawn("asker", "", AFTERWARDS)
+            self._until(lambda: self._all_done(store), deadly=False)
             self._stop_all()
-            self._until(lambda: store.next_due([QUEUE]) is None, kill=False)
+            return self._card(store)
         finally:
-            self._stop_all()
+            self._kill_all()
             store.close()
-        return self._card()
 
     def _enough(self) -> bool:
-        return self.kills >= self._wanted_kills and self._asked() >= self._jobs
+        return self.struck >= self.kills and self._asked >= self.jobs
 
-    def _until(self, done: Callable[[], bool], *, kill: bool) -> None:
+    def _all_done(self, store: SqliteStore) -> bool:
+        if any(member.role == "asker" for member in self._crew):
+            return False
+        counts = [store.stats(queue.name).counts for queue in QUEUES]
+        return not any(n for count in counts for state, n in count.items() if state not in FINAL)
+
+    def _until(self, done: Callable[[], bool], *, deadly: bool) -> None:
         while not done():
             if time.monotonic() > self._ends:
-                raise TimeoutError(f"the kill run did not end in time ({self.kills} kills)")
+                raise TimeoutError(f"the kill run did not end in time ({self.struck} struck)")
             self._bury()
-            self._bear(kill)
+            self._strike()
+            self._bear(deadly)
             time.sleep(0.02)
 
     def _bury(self) -> None:
-        for name, child in list(self._children.items()):
-            code = child.poll()
-            if code is None:
+        for member in [one for one in self._crew if one.process.poll() is not None]:
+            self._crew.remove(member)
+            if member.process.returncode == -signal.SIGKILL:
+                self._note(member, "kill")
+            elif member.process.returncode or member.role != "asker":
+                code = member.process.returncode
+                raise RuntimeError(f"{member.name} ended by itself with {code}")
+
+    def _strike(self) -> None:
+        for member in self._crew:
+            if not member.at or time.monotonic() < member.at:
                 continue
-            del self._children[name]
-            if code == -signal.SIGKILL:
-                self.kills += 1
-            elif code:
-                raise RuntimeError(f"{name} ended by itself with {code}")
+            if member.fate == ANYWHERE:
+                member.process.kill()
+                member.at = 0.0
+            elif member.fate == STOPPED:
+                self._stop(member)
+            else:
+                member.process.send_signal(signal.SIGCONT)
+                member.at = 0.0
 
-    def _bear(self, kill: bool) -> None:
-        for number in range(DISPATCHERS):
-            self._spawn(f"dispatcher-{number}", DISPATCHER_POINTS if kill else ())
-        if kill:  # the dead need work to die over
-            self._spawn("asker", ASKER_POINTS if self._random.random() < 0.3 else ())
+    def _stop(self, member: Member) -> None:
+        """Stop it; it is written down once it stands still, so that it is known what it had."""
+        member.process.send_signal(signal.SIGSTOP)
+        _, status = os.waitpid(member.process.pid, os.WUNTRACED)
+        if not os.WIFSTOPPED(status):
+            raise RuntimeError(f"{member.name} ended when it was to be stopped")
+        self._note(member, "stop")
+        member.fate, member.at = "", time.monotonic() + 2 * LEASE_SECONDS
 
-    def _spawn(self, name: str, points: tuple[str, ...]) -> None:
-        if name in self._children:
-            return
+    def _note(self, member: Member, how: str) -> None:
+        self._log.record(Struck(member.name, how))
+        self.struck += 1
+
+    def _bear(self, deadly: bool) -> None:
+        for role, number in CREW.items():
+            missing = number - sum(member.role == role for member in self._crew)
+            if role == "asker":
+                missing = min(missing, 1) if deadly and not self._enough() else 0
+            for _ in range(missing):
+                fate = self._random.choice(POINTS[role]) if deadly and self.kills else ""
+                share = max(CHUNK, self.jobs // max(self.kills, 2))
+                self._spawn(role, fate, share if role == "asker" else self._born)
+
+    def _spawn(self, role: str, fate: str, number: int = 0) -> None:
+        self._born += 1
+        name = f"{role}-{self._born}"
         environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
         environment.pop(VARIABLE, None)
-        if points and self._wanted_kills:
-            point = self._random.choice(points)
-            environment[VARIABLE] = f"{point}:{self._random.randint(1, 4)}"
-        role = name.partition("-")[0]
-        share = max(CHUNK, 2 * self._jobs // max(self._wanted_kills, 2))
-        what = str(share) if role == "asker" else name
-        command = [sys.executable, "-m", "tests.chaos.child", role, str(self._folder), what]
-        self._children[name] = subprocess.Popen(command, env=environment)
+        at = 0.0
+        if fate in (ANYWHERE, STOPPED):
+            at = time.monotonic() + self._random.uniform(*LIFE_SECONDS)
+        elif fate:
+            environment[VARIABLE] = f"{fate}:{self._random.randint(1, LATEST)}"
+        if role == "asker":
+            self._asked += number
+        command = [sys.executable, "-m", "tests.chaos.child", role, str(self.folder), name]
+        process = subprocess.Popen([*command, str(number)], env=environment)
+        self._crew.append(Member(role, name, process, fate, at))
 
-    def _asked(self) -> int:
-        """About how many jobs were asked for: each leaves two short lines."""
-        path = self._folder / "asks.log"
-        return path.stat().st_size // 150 if path.exists() else 0
+    def _wake_all(self) -> None:
+        """The last fault has passed: whoever was still to be struck is let go."""
+        for member in self._crew:
+            if member.role != "reclaimer":
+                member.process.send_signal(signal.SIGCONT)
+            if member.role not in ("reclaimer", "asker"):
+                member.process.terminate()
+        for member in [one for one in self._crew if one.role != "reclaimer"]:
+            code = member.process.wait(60)
+            self._crew.remove(member)
+            if code == -signal.SIGKILL:
+                self._note(member, "kill")
 
     def _stop_all(self) -> None:
-        for child in self._children.values():
-            child.terminate()
-        for child in self._children.values():
-            try:
-                child.wait(30)
-            except subprocess.TimeoutExpired:
-                child.kill()
-                child.wait()
-        self._children.clear()
+        for member in self._crew:
+            member.process.terminate()
+        for member in self._crew:
+            member.process.wait(60)
+        self._crew.clear()
 
-    def _card(self) -> Card:
-        history = AskLog(self._folder / "asks.log").read()
-        received = ReceiverLog(self._folder / "received.log").read()
+    def _kill_all(self) -> None:
+        for member in self._crew:
+            member.process.kill()
+            member.process.wait()
+        self._crew.clear()
+
+    def _card(self, store: SqliteStore) -> Card:
+        history = self._asks.read()
         return verdict(
             history,
-            received,
-            max_duplicates=self.kills * BATCH,
-            min_acknowledged=self._jobs // 2,
-            min_faults=self._wanted_kills,
-            faults_fired=self.kills,
+            self._log.read(),
+            ends_of(store, history.jobs),
+            min_acknowledged=self.jobs // 2,
+            min_faults=self.kills,
+            faults_fired=self.struck,
+            takeover_seconds=self.takeover_seconds,
+            slack_seconds=BEFORE,
         )
+
+
+def _unhurried(queue: Queue) -> Queue:
+    """Where nobody is killed, nothing may be taken away from a slow machine."""
+    return replace(queue, lease_seconds=60.0, timeout_seconds=None)

@@ -6,13 +6,19 @@ from pathlib import Path
 
 from tests.chaos.kills import KillRun
 
-
-def test_without_kills_every_job_is_delivered_exactly_once(tmp_path: Path) -> None:
-    card = KillRun(tmp_path, jobs=1_000, kills=0, seconds=120).run()
-    assert card.green, str(card)
-    assert not card.duplicates
+# The promise is two seconds. Here a process must be started, on a machine that is busy with other
+# tests; `make chaos` is stricter.
+TAKEOVER_SECONDS = 20.0
 
 
-def test_nothing_is_lost_early_or_unexpected_under_kills(tmp_path: Path) -> None:
-    card = KillRun(tmp_path, jobs=2_000, kills=10, seconds=180).run()
-    assert card.green, str(card)
+def test_without_kills_every_job_is_done_exactly_once(tmp_path: Path) -> None:
+    run = KillRun(tmp_path, jobs=1_000, kills=0, seconds=180, takeover_seconds=TAKEOVER_SECONDS)
+    card = run.run()
+    assert card.green, f"\n{card}"
+    assert (card.duplicates, run.struck) == ((), 0)
+
+
+def test_every_promise_survives_processes_that_are_killed_and_stopped(tmp_path: Path) -> None:
+    run = KillRun(tmp_path, jobs=2_000, kills=10, seconds=240, takeover_seconds=TAKEOVER_SECONDS)
+    card = run.run()
+    assert card.green, f"\n{card}"

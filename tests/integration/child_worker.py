@@ -4,7 +4,7 @@ It writes down every job that it begins, then does what the payload says:
     hold FILE   go on only when that file exists
     die         kill this process, before a sign of life was sent
     report-die  the same, but after one
-    stop        stop this process, as if somebody else had
+    stop        stop this process, as if somebody else had; when it goes on, report all the same
 """
 
 from __future__ import annotations
@@ -16,20 +16,23 @@ from pathlib import Path
 from threading import Event
 
 from oncue import HandledJob, Scheduler
+from oncue.core.lifecycle import Verb
+from oncue.ports.claims import Settlement
 from oncue.stores import open_store
-from tests.proof.history import Received
-from tests.proof.logs import ReceiverLog
+from tests.proof.entries import Received
+from tests.proof.logs import RunLog
 from tests.proof.points import KillingStore
+from tests.proof.witness import Witness
 
 
 def main(url: str, log: str, name: str) -> None:
-    received = ReceiverLog(log)
-    store = open_store(url)
+    run = RunLog(log)
+    store = Witness(open_store(url), run.record, name)
     cue = Scheduler(KillingStore(store))
 
     @cue.handler("work")
     def work(job: HandledJob) -> str:
-        received.record(Received(job.id, job.attempt, store.clock.now(), name))
+        run.record(Received(job.id, job.attempt, store.clock.now(), name))
         match str(job.payload or "").split():
             case ["hold", file]:
                 while not Path(file).exists():
@@ -41,6 +44,8 @@ def main(url: str, log: str, name: str) -> None:
             case ["stop"] if job.attempt == 1:
                 os.kill(os.getpid(), signal.SIGSTOP)
                 Event().wait(0.5)  # not every thread stops at once
+                late = Settlement(job.id, job.claim.epoch, Verb.COMPLETE, result=b'"late"')
+                store.settle([late], store.clock.now())
         return name
 
     cue.work(name=name)

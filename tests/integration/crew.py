@@ -13,7 +13,7 @@ from threading import Event
 from types import TracebackType
 
 from oncue.clock import SystemClock
-from tests.proof.logs import ReceiverLog
+from tests.proof.logs import RunLog
 from tests.proof.points import VARIABLE
 
 ROOT = Path(__file__).parents[2]
@@ -97,7 +97,7 @@ class Crew:
     def __init__(self, folder: Path) -> None:
         self.folder = folder
         self.url = f"sqlite:///{folder}/jobs.db"
-        self.log = ReceiverLog(folder / "received.log")
+        self.log = RunLog(folder / "received.log")
         self.children: list[Child] = []
 
     def start(self, module: str, *args: object, orders: str = "") -> Child:

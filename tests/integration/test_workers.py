@@ -11,7 +11,8 @@ import pytest
 
 from oncue import Scheduler, State
 from tests.integration.crew import Crew, wait_until
-from tests.proof.history import Received
+from tests.proof.entries import Received, Wrote
+from tests.proof.ledger import Ledger
 
 
 @pytest.fixture
@@ -155,6 +156,10 @@ def test_a_worker_that_was_stopped_for_twice_its_lease_cannot_write_any_more(
     done = cue.job(job.id)
     assert (done.state, done.result, done.attempt) == (State.SUCCEEDED, "bob", 2)
     assert [one.attempt for one in received(crew) if one.id == job.id] == [1, 2]
+    writes = [one for one in crew.log.read() if isinstance(one, Wrote) and one.id == job.id]
+    answers = {one.writer: one.accepted for one in writes if one.what == "complete"}
+    assert answers == {"ada": False, "bob": True}
+    assert not Ledger(crew.log.read()).stale
 
 
 def _silent_for(cue: Scheduler, seconds: float) -> bool:

@@ -1,26 +1,49 @@
-"""The one checker: compares what was asked with what the receivers saw, and gives a card.
+"""The one checker: compares what was asked with what happened, and gives a card.
 
-lost        acknowledged, not cancelled, never delivered
-unexpected  delivered though never asked for, refused for certain, or cancelled with acknowledgement
-early       delivered before its due time
-stale       a write of an old epoch that was accepted
-duplicates  every delivery after a job's first; identifiable if its attempt has not fallen
+lost            acknowledged, and not ended as the history justifies (begun is not enough)
+unexpected      delivered though never asked for, refused for certain, or cancelled with
+                acknowledgement
+early           delivered before its due time
+stale           a write of an old epoch or fence that was accepted
+unkept          an acknowledged completion or cancel, and the job ended otherwise
+twice           two claims of one job whose completions were both acknowledged
+unidentifiable  a duplicate whose attempt is lower than one seen before
+repeated        a duplicate without a fault that explains it: the claim before was not lost
+overcounted     an attempt was counted that nobody had
+premature       a claim was taken from its holder before its lease or timeout had elapsed
+late            a lost claim was taken over later than it must be
+too many        more duplicates than were in flight when the faults struck
 
-The first four must be empty, every duplicate identifiable and their number within its bound. A run
-in which too little succeeded or too few faults fired proves nothing: it is void.
+All must be empty. A run in which too little succeeded or too few faults fired proves nothing: it is
+void.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import islice
 from typing import NamedTuple
 
+from oncue.core.lifecycle import State
 from oncue.core.moment import Moment
-from tests.proof.history import History, Received, StaleWrite
+from tests.proof.ends import GONE, End, unjustified
+from tests.proof.entries import Entry, Received
+from tests.proof.history import History
+from tests.proof.ledger import Account, Ledger
 
 SHOWN = 5  # of every kind of violation, on the card
+
+
+class Lost(NamedTuple):
+    id: str
+    why: str
+
+
+class Unkept(NamedTuple):
+    id: str
+    acknowledged: str
+    state: State
 
 
 class Unexpected(NamedTuple):
@@ -58,10 +81,8 @@ class Card:
     acknowledged: int
     delivered: int
     """Jobs, not deliveries."""
-    lost: tuple[str, ...]
-    unexpected: tuple[Unexpected, ...]
-    early: tuple[Received, ...]
-    stale: tuple[StaleWrite, ...]
+    found: Mapping[str, Sequence[object]]
+    """The violations, by the name of the check."""
     duplicates: tuple[Duplicate, ...]
     max_duplicates: int | None
     lateness: Lateness | None
@@ -73,15 +94,14 @@ class Card:
         return bool(self.void_because)
 
     @property
-    def unidentifiable(self) -> tuple[Duplicate, ...]:
-        return tuple(one for one in self.duplicates if not one.identifiable)
+    def violated(self) -> set[str]:
+        """The names of the checks that found something."""
+        return {name for name, violations in self.found.items() if violations}
 
     @property
     def broken(self) -> bool:
         """A promise was broken, whether or not the run was long enough to prove the others."""
-        too_many = self.max_duplicates is not None and len(self.duplicates) > self.max_duplicates
-        violations = (self.lost, self.unexpected, self.early, self.stale, self.unidentifiable)
-        return too_many or any(violations)
+        return bool(self.violated)
 
     @property
     def green(self) -> bool:
@@ -89,64 +109,94 @@ class Card:
 
     def __str__(self) -> str:
         word = "BROKEN" if self.broken else "VOID" if self.void else "GREEN"
-        bound = "" if self.max_duplicates is None else f", {self.max_duplicates} allowed"
+        bound = "" if self.max_duplicates is None else f" ({self.max_duplicates} allowed)"
         asked = f"asked {self.asked}, acknowledged {self.acknowledged}"
-        early_or_stale = f"early {len(self.early)}, stale {len(self.stale)}"
-        strange = f"{len(self.unidentifiable)} unidentifiable"
+        counts = ", ".join(f"{name} {len(found)}" for name, found in self.found.items())
         lines = [
             f"{word}: {asked}, delivered {self.delivered}, faults {self.faults_fired}",
-            f"  lost {len(self.lost)}, unexpected {len(self.unexpected)}, {early_or_stale}",
-            f"  duplicates {len(self.duplicates)} ({strange}{bound})",
+            f"  {counts}",
+            f"  duplicates {len(self.duplicates)}{bound}",
             f"  lateness {self.lateness or 'unknown'}",
             *(f"  void: {reason}" for reason in self.void_because),
-            *_shown("lost", self.lost),
-            *_shown("unexpected", self.unexpected),
-            *_shown("early", self.early),
-            *_shown("stale", self.stale),
-            *_shown("unidentifiable", self.unidentifiable),
         ]
+        for name, found in self.found.items():
+            lines += _shown(name, found)
         return "\n".join(lines)
 
 
 def verdict(
     history: History,
-    deliveries: Iterable[Received | StaleWrite],
+    entries: Iterable[Entry],
+    ends: Mapping[str, End],
     *,
     max_duplicates: int | None = None,
     min_acknowledged: int = 1,
     min_faults: int = 0,
     faults_fired: int = 0,
     early_tolerance_ms: int = 0,
+    takeover_seconds: float | None = None,
+    slack_seconds: float = 0.0,
 ) -> Card:
-    """Judge a run. `deliveries` come in the order of arrival, as one `ReceiverLog` keeps them.
+    """Judge a run. `entries` come in the order in which they happened, as one `RunLog` keeps them;
+    `ends` is what the store says when the run is over.
 
-    `max_duplicates` None means that identifiable duplicates are free.
+    `max_duplicates` None: as many as were in flight at the strikes in the log, if there are any.
+    `takeover_seconds` None: it is not judged how late lost claims are taken over.
     """
-    entries = list(deliveries)
-    received = [entry for entry in entries if isinstance(entry, Received)]
-    stale = tuple(entry for entry in entries if isinstance(entry, StaleWrite))
-    seen = {one.id for one in received}
+    ledger = Ledger(entries, takeover_seconds=takeover_seconds, slack_seconds=slack_seconds)
+    duplicates = _duplicates(ledger.received)
+    if max_duplicates is None and ledger.strikes:
+        max_duplicates = ledger.in_flight
     acknowledged = sum(asked.acknowledged for asked in history.jobs.values())
     return Card(
         asked=len(history.jobs),
         acknowledged=acknowledged,
-        delivered=len(seen),
-        lost=_lost(history, seen),
-        unexpected=_unexpected(history, received),
-        early=_early(history, received, early_tolerance_ms),
-        stale=stale,
-        duplicates=_duplicates(received),
+        delivered=sum(job.received > 0 for job in ledger.jobs.values()),
+        found={
+            "lost": _lost(history, ledger, ends),
+            "unexpected": _unexpected(history, ledger.received),
+            "early": _early(history, ledger.received, early_tolerance_ms),
+            "stale": ledger.stale,
+            "unkept": _unkept(history, ledger, ends),
+            "twice": [job_id for job_id, job in ledger.jobs.items() if len(job.completions) > 1],
+            "unidentifiable": [one for one in duplicates if not one.identifiable],
+            "repeated": ledger.repeated,
+            "overcounted": ledger.overcounted,
+            "premature": ledger.premature,
+            "late": ledger.late,
+            "too many": () if max_duplicates is None else duplicates[max_duplicates:],
+        },
+        duplicates=duplicates,
         max_duplicates=max_duplicates,
-        lateness=_lateness(history, received),
+        lateness=_lateness(history, ledger.received),
         faults_fired=faults_fired,
         void_because=_void(acknowledged, min_acknowledged, faults_fired, min_faults),
     )
 
 
-def _lost(history: History, seen: set[str]) -> tuple[str, ...]:
-    return tuple(
-        job_id for job_id, asked in history.jobs.items() if asked.must_arrive and job_id not in seen
-    )
+def _lost(history: History, ledger: Ledger, ends: Mapping[str, End]) -> list[Lost]:
+    found = []
+    for job_id, asked in history.jobs.items():
+        if asked.acknowledged:
+            job = ledger.jobs.get(job_id) or Account()
+            why = unjustified(asked, job, ends.get(job_id, GONE))
+            if why is not None:
+                found.append(Lost(job_id, why))
+    return found
+
+
+def _unkept(history: History, ledger: Ledger, ends: Mapping[str, End]) -> list[Unkept]:
+    found = []
+    for job_id, asked in history.jobs.items():
+        job, end = ledger.jobs.get(job_id) or Account(), ends.get(job_id, GONE)
+        if end.state is None:
+            continue
+        completed = bool(job.completions) or job.delivered is True
+        if completed and end.state is not State.SUCCEEDED:
+            found.append(Unkept(job_id, "completion", end.state))
+        if asked.cancelled and end.state is not State.CANCELLED:
+            found.append(Unkept(job_id, "cancel", end.state))
+    return found
 
 
 def _unexpected(history: History, received: Sequence[Received]) -> tuple[Unexpected, ...]:

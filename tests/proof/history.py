@@ -1,4 +1,4 @@
-"""What was asked of oncue, and what came out of it: the two sides the checker compares."""
+"""What was asked of oncue: one of the two sides that the checker compares."""
 
 from __future__ import annotations
 
@@ -28,6 +28,7 @@ class Ask(NamedTuple):
     id: str
     at: Moment | None = None
     due_at: Moment | None = None
+    expires_at: Moment | None = None
 
 
 class Asking(Protocol):
@@ -35,9 +36,11 @@ class Asking(Protocol):
 
     def record(self, *asks: Ask) -> None: ...
 
-    def invoked(self, job_id: str, at: Moment, due_at: Moment) -> None:
+    def invoked(
+        self, job_id: str, at: Moment, due_at: Moment, expires_at: Moment | None = None
+    ) -> None:
         """A job is about to be asked for. Without an answer after it, its outcome is unknown."""
-        self.record(Ask(Said.INVOKED, job_id, at, due_at))
+        self.record(Ask(Said.INVOKED, job_id, at, due_at, expires_at))
 
     def acknowledged(self, job_id: str) -> None:
         self.record(Ask(Said.ACKNOWLEDGED, job_id))
@@ -76,16 +79,13 @@ class Asked:
 
     invoked_at: Moment | None = None
     due_at: Moment | None = None
+    expires_at: Moment | None = None
     acknowledged: bool = False
     open: int = 0
     """Invocations that were not refused for certain: any of them may have taken effect."""
     cancelled: bool = False
     cancelled_at: Moment | None = None
     cancel_unknown: bool = False
-
-    @property
-    def must_arrive(self) -> bool:
-        return self.acknowledged and not (self.cancelled or self.cancel_unknown)
 
     @property
     def may_arrive(self) -> bool:
@@ -118,6 +118,7 @@ def _apply(asked: Asked, ask: Ask) -> None:
             asked.open += 1
             asked.invoked_at = ask.at if asked.invoked_at is None else asked.invoked_at
             asked.due_at = _earlier(asked.due_at, ask.due_at)
+            asked.expires_at = ask.expires_at
         case Said.ACKNOWLEDGED:
             asked.acknowledged = True
         case Said.FAILED:
@@ -137,22 +138,3 @@ def _apply(asked: Asked, ask: Ask) -> None:
 
 def _earlier(one: Moment | None, other: Moment | None) -> Moment | None:
     return other if one is None or (other is not None and other < one) else one
-
-
-class Received(NamedTuple):
-    """One delivery as its receiver saw it. `at` is by the store's clock."""
-
-    id: str
-    attempt: int
-    at: Moment
-    receiver: str = ""
-
-
-class StaleWrite(NamedTuple):
-    """A write whose epoch or fence was no longer the current one, and which was accepted."""
-
-    id: str
-    epoch: int
-    current: int
-    what: str
-    at: Moment

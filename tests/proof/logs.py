@@ -12,7 +12,8 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from oncue.core.moment import Moment
-from tests.proof.history import Ask, Asking, History, Received, Said, StaleWrite
+from tests.proof.entries import Entry, from_row, to_row
+from tests.proof.history import Ask, Asking, History, Said
 
 _STRUCK = b"\x18\n"  # CAN: the line before it was never finished
 
@@ -66,34 +67,22 @@ class AskLog(Asking):
         return History(_ask(row) for row in self.log.rows())
 
 
-class ReceiverLog:
-    """What receivers saw, in the order in which they wrote it down. All may share one file."""
+class RunLog:
+    """What happened in a run, in the order in which it was written down. All processes share it."""
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
         self.log = Log(path)
 
-    def record(self, *received: Received) -> None:
-        self.log.append(*(("received", *one) for one in received))
+    def record(self, *entries: Entry) -> None:
+        self.log.append(*(to_row(entry) for entry in entries))
 
-    def record_stale(self, stale: StaleWrite) -> None:
-        self.log.append(("stale", *stale))
-
-    def read(self) -> list[Received | StaleWrite]:
-        return [_entry(row) for row in self.log.rows()]
+    def read(self) -> list[Entry]:
+        return [from_row(row) for row in self.log.rows()]
 
 
 def _ask(row: list[object]) -> Ask:
-    what, job_id, at, due_at = row
-    return Ask(Said(str(what)), str(job_id), _maybe(at), _maybe(due_at))
-
-
-def _entry(row: list[object]) -> Received | StaleWrite:
-    match row:
-        case ["received", str(job_id), int(attempt), int(at), str(receiver)]:
-            return Received(job_id, attempt, at, receiver)
-        case ["stale", str(job_id), int(epoch), int(current), str(what), int(at)]:
-            return StaleWrite(job_id, epoch, current, what, at)
-    raise ValueError(f"no receiver writes such a line: {row!r}")
+    what, job_id, at, due_at, expires_at = row
+    return Ask(Said(str(what)), str(job_id), _maybe(at), _maybe(due_at), _maybe(expires_at))
 
 
 def _maybe(value: object) -> Moment | None:

@@ -64,6 +64,10 @@ class Points:
         if with_signal is not None:
             self._strike(with_signal)
 
+    def heal(self) -> None:
+        """Nothing happens at any point from here on."""
+        self._orders = {}
+
     def awaits(self, point: str) -> bool:
         """Whether anything is to happen at that point."""
         return any(name == point for name, _ in self._orders)

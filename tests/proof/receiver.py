@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING
 from oncue.core.job import Delivery
 from oncue.ports.clock import Clock
 from oncue.ports.sink import Refusal, Sink
-from tests.proof.history import Received
+from tests.proof.entries import Received
 
 
 class ReceivingSink:
-    """Records every delivery at the store's clock: into a list, or a `ReceiverLog`."""
+    """Records every delivery at the store's clock: into a list, or a `RunLog`."""
 
     def __init__(
         self, record: Callable[[Received], None], clock: Clock, name: str = "sink"

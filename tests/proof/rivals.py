@@ -8,6 +8,7 @@ from oncue.core.queue import Queue
 from oncue.core.retry import after_lapse
 from oncue.ports.claims import RangeClaim
 from oncue.ports.store import Store
+from tests.proof.ledger import RIVAL
 from tests.proof.wrapped import Call
 
 DAY_MS = 86_400_000
@@ -49,7 +50,7 @@ class Rival:
 
     def _take_over(self, queues: Sequence[Queue]) -> None:
         now = self._store.clock.now() + DAY_MS
-        taken = self._store.claim_range(queues, "rival", 1, now, lease_seconds=1)
+        taken = self._store.claim_range(queues, RIVAL, 1, now, lease_seconds=1)
         if taken.jobs:
             self._store.settle_range(taken, [], {}, now)
 

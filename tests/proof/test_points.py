@@ -90,6 +90,12 @@ def test_a_point_strikes_at_its_count_and_only_then() -> None:
     points.reach("after-claim")
 
 
+def test_healed_points_strike_no_more() -> None:
+    points = dying_at("after-claim:1")
+    points.heal()
+    points.reach("after-claim")
+
+
 def test_before_the_commit_nothing_is_stored_and_after_it_everything() -> None:
     for point, stored in (("before-insert-commit", False), ("after-insert-commit", True)):
         store = a_store()

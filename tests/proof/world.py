@@ -3,16 +3,17 @@ store, every one of them stepped by hand on a fake clock, in an order drawn from
 
 Whenever a call is slow, time passes *and the others act*: that is how a lease comes to end in the
 middle of somebody's step. Whoever dies at a point is born again, under another name, knowing
-nothing.
+nothing. The wall clock may be turned on the way.
 """
 
 from __future__ import annotations
 
 import signal
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from functools import partial
 from random import Random
+from typing import Any
 
 from oncue.clock import FakeClock
 from oncue.core.errors import StoreUnavailable
@@ -27,18 +28,32 @@ from oncue.engine.reclaimer import Reclaimer
 from oncue.ports.store import Store
 from oncue.stores.memory import MemoryStore
 from tests.proof.checker import Card, verdict
+from tests.proof.ends import ends_of
+from tests.proof.entries import Entry
 from tests.proof.faults import FaultySink, FaultyStore
-from tests.proof.history import History, Received, StaleWrite
-from tests.proof.inhabitants import LEASE_SECONDS, Asker, Puller, Remote
+from tests.proof.history import History
+from tests.proof.inhabitants import LEASE_SECONDS, Asker, Holder, Puller, Remote
+from tests.proof.ledger import RIVAL
 from tests.proof.plan import Plan
 from tests.proof.points import KillingSink, KillingStore, Points
 from tests.proof.rivals import Rival
+from tests.proof.witness import Witness
 
 START: Moment = 1_800_000_000_000
 SLOW_SECONDS = 12.0  # longer than a lease
 SPREAD_MS = 60_000  # due times lie within the first minute
+OFFSETS = (0, 1, 50, 99)  # the clock moves by tenths of a second: some are due right after a step
+LONG_AGO_MS = 2 * 3_600_000  # longer than the clock is turned
+FAULTY_SECONDS = 120.0
+PATIENCE_SECONDS = 900.0
+LONGEST_STEP_SECONDS = 2.0
+TAKEOVER_SECONDS = 2.0
+# A lease or timeout that was given before the clock was set back ends one length after that was
+# noticed, so in the worst case it is kept twice as long (F6).
+TURNED_TAKEOVER_SECONDS = 3 * LEASE_SECONDS + 2 * TAKEOVER_SECONDS
 SENT = Queue("sent", sink="sent", lease_seconds=LEASE_SECONDS)
 PULLED = Queue("pulled", lease_seconds=LEASE_SECONDS, max_attempts=20)
+BRIEF = Queue("brief", lease_seconds=LEASE_SECONDS, max_attempts=20, retention_seconds=0)
 HANDED = Queue(
     "handed",
     sink="handed",
@@ -47,7 +62,7 @@ HANDED = Queue(
     timeout_seconds=3 * LEASE_SECONDS,
     max_attempts=20,
 )
-QUEUES = (SENT, PULLED, HANDED)
+QUEUES = (SENT, PULLED, HANDED, BRIEF)
 
 Turn = Callable[[], object]
 
@@ -56,15 +71,15 @@ class Died(KeyboardInterrupt):  # which nothing holds up in the main thread
     """What SIGKILL is in here."""
 
 
-def die(with_signal: signal.Signals) -> None:
-    raise Died
-
-
 class World:
-    """`jobs` jobs are asked for, in three queues: sent to a sink, pulled by a worker, handed to a
-    sink for a worker. `deaths` are orders to die at points; `truth` is the store itself, without
-    its troubles. `run` plays until nothing is left to
-    do, with the plan healed on the way."""
+    """`jobs` jobs are asked for, in four queues: sent to a sink, pulled by workers (of one queue
+    nothing is kept), handed to a sink for a worker. `truth` is the store without its troubles.
+
+    `deaths` are orders to die or stop at points. `turns` are (after so many seconds, turn the wall
+    clock by so many); then all jobs are long overdue, so that none has to wait for the clock.
+    `rough`: see `inhabitants`. `honest` False: the puller reports what it never did; `drops`: the
+    sinks throw away what they take. `run` plays until nothing is left to do, with the plan healed
+    on the way."""
 
     def __init__(
         self,
@@ -73,58 +88,80 @@ class World:
         jobs: int = 120,
         *,
         deaths: str = "",
+        turns: Sequence[tuple[float, float]] = (),
         cancels: bool = True,
+        rough: bool = False,
+        honest: bool = True,
+        drops: bool = False,
         make_store: Callable[[FakeClock], Store] = MemoryStore,
     ) -> None:
         self.plan = plan
-        self.deaths = 0
+        self.deaths = self.stops = 0
         self.random = Random(seed)
         self.clock = FakeClock(START)
         self.truth = make_store(self.clock)
         for queue in QUEUES:
             self.truth.put_queue(queue)
         self.history = History()
-        self.log: list[Received | StaleWrite] = []
-        self._points = Points(deaths, die)
+        self.log: list[Entry] = []
+        self._turns_of_clock = sorted(turns)
+        self._longest_turn = max((abs(by) for _, by in turns), default=0.0)
+        self._points = Points(deaths, self._strike)
         self._acting: set[str] = set()
+        self._ended: set[str] = set()
         self._keepers: dict[str, Keeper] = {}
         self.store = self._surrounded(self.truth)
         self.asker = Asker(
             self.store,
             self.history,
-            list(self._batches(jobs)),
+            list(self._batches("j", jobs, START - (LONG_AGO_MS if turns else 0), SPREAD_MS)),
             self.random,
-            cancels=cancels,
-            forgiving=bool(plan.rates or deaths),
+            cancels=cancels and not turns,
+            forgiving=rough or bool(plan.rates or deaths),
         )
-        self.remote = Remote(self.store, self.truth, self.log)
-        puller = Puller(self.store, self.truth, PULLED, self.log, self.random)
+        record, random = self.log.append, self.random
+        self.remote = Remote(self.store, record, random, rough=rough, waits=not turns, drops=drops)
+        puller = Puller(
+            self.store, (PULLED, BRIEF), record, random, rough=rough, waits=not turns, does=honest
+        )
         self._births: dict[str, Callable[[], Turn]] = {
             "first dispatcher": partial(self._dispatcher, "first dispatcher", SENT),
             "second dispatcher": partial(self._dispatcher, "second dispatcher", SENT),
             "handing dispatcher": partial(self._dispatcher, "handing dispatcher", HANDED),
             "reclaimer": self._reclaimer,
             "puller": lambda: puller.step,
+            "holder": lambda: Holder(self.store, PULLED, record).step,
             "remote": lambda: self.remote.step,
             "asker": lambda: self.asker.step,
         }
         self._turns = {name: birth() for name, birth in self._births.items()}
 
-    def run(self, **bounds: int) -> Card:
-        """Two minutes with faults, then all is healed and measured until everything has ended."""
-        while self.clock.now() < START + 2 * SPREAD_MS:
+    def run(self, **bounds: Any) -> Card:
+        """Two minutes with faults, then all is healed, more is asked for, and it is measured until
+        everything has ended, or should have."""
+        while self.clock.monotonic() < FAULTY_SECONDS:
             self._play()
         self.plan.heal()
-        healed = self.clock.now()
+        self._points.heal()
+        self.asker.waiting += self._batches("late", 20, self.clock.now(), 5_000)
+        ends = self.clock.monotonic() + PATIENCE_SECONDS + self._longest_turn
         while self.asker.waiting or self.unfinished():
             self._play()
-            assert self.clock.now() < healed + 20 * SPREAD_MS, f"no end: {self.unfinished()[:5]}"
-        fired = self.plan.fired.total() + self.deaths
-        return verdict(self.history, self.log, faults_fired=fired, **bounds)
+            if self.clock.monotonic() > ends:
+                break  # the checker says what was left
+        fired = self.plan.fired.total() + self.deaths + self.stops
+        ended = ends_of(self.truth, self.history.jobs)
+        return verdict(self.history, self.log, ended, faults_fired=fired, **bounds)
 
-    def unfinished(self) -> list[str]:
-        found = (self.truth.get(job_id) for job_id in self.history.jobs)
-        return [job.id for job in found if job is not None and job.state not in FINAL]
+    def unfinished(self) -> bool:
+        """Whether a job has not ended. Those that had are not looked at again."""
+        for job_id in self.history.jobs:
+            if job_id not in self._ended:
+                job = self.truth.get(job_id)
+                if job is not None and job.state not in FINAL:
+                    return True
+                self._ended.add(job_id)
+        return False
 
     def pause(self, seconds: float) -> None:
         """Time passes for whoever is acting, who may or may not keep a lease; the others go on."""
@@ -133,13 +170,30 @@ class World:
         else:
             for _ in range(4):
                 self.clock.advance(seconds / 4)
-                for name, keeper in self._keepers.items():
-                    self._act(f"keeper of the {name}", keeper.step)
+                self._keep()
         self._everybody()
+
+    def _strike(self, with_signal: signal.Signals) -> None:
+        """SIGKILL: whoever is acting knows nothing any more. SIGSTOP: it stands still for longer
+        than its lease, and so does its keeper, while the others go on."""
+        if with_signal is signal.SIGKILL:
+            raise Died
+        self.stops += 1
+        for _ in range(round(2 * LEASE_SECONDS / LONGEST_STEP_SECONDS)):
+            self.clock.advance(LONGEST_STEP_SECONDS)
+            self._everybody()
 
     def _play(self) -> None:
         self._everybody()
-        self.clock.advance(self.random.choice((0.0, 0.1, 0.7, 2.0)))
+        self._keep()
+        self.clock.advance(self.random.choice((0.0, 0.1, 0.7, LONGEST_STEP_SECONDS)))
+        while self._turns_of_clock and self._turns_of_clock[0][0] <= self.clock.monotonic():
+            _, seconds = self._turns_of_clock.pop(0)
+            self.clock.set(self.clock.now() + round(seconds * 1000))
+
+    def _keep(self) -> None:
+        for name, keeper in self._keepers.items():
+            self._act(f"keeper of the {name}", keeper.step)
 
     def _everybody(self) -> None:
         for name in self.random.sample(sorted(self._turns), len(self._turns)):
@@ -160,14 +214,17 @@ class World:
             self._acting.discard(name)
 
     def _surrounded(self, store: Store) -> Store:
-        """The store, with points at which to die, and in trouble."""
+        """The store, with a witness, with points at which to die, and in trouble."""
         return FaultyStore(
-            KillingStore(store, self._points),
+            KillingStore(Witness(store, self._record), self._points),
             self.plan,
             pause=self.pause,
             pause_seconds=SLOW_SECONDS,
-            rival=Rival(store),
+            rival=Rival(Witness(store, self._record, RIVAL)),
         )
+
+    def _record(self, *entries: Entry) -> None:
+        self.log.extend(entries)
 
     def _dispatcher(self, name: str, queue: Queue) -> Turn:
         sink = FaultySink(
@@ -179,19 +236,31 @@ class World:
         self._keepers[name] = keeper = Keeper(self.clock)
         queue_of = partial(Policies(self.store, self.clock), queue.name)
         alias = f"{name} {self.deaths}"
-        return Dispatcher(self.store, self.clock, queue_of, sink, alias, keeper).step
+        return Dispatcher(
+            self.store, self.clock, queue_of, sink, alias, keeper, heed_clock=self._heed_clock
+        ).step
 
     def _reclaimer(self) -> Turn:
-        return Reclaimer(self.store, self.clock, Policies(self.store, self.clock)).step
+        self._newest = Reclaimer(self.store, self.clock, Policies(self.store, self.clock))
+        return self._newest.step
 
-    def _batches(self, jobs: int) -> Iterator[list[NewJob]]:
-        made = [self._new_job(n) for n in range(jobs)]
+    def _heed_clock(self) -> None:
+        self._newest.heed_clock()
+
+    def _batches(
+        self, prefix: str, jobs: int, due_from: Moment, spread_ms: int
+    ) -> Iterator[list[NewJob]]:
+        made = [self._new_job(f"{prefix}{n}", due_from, spread_ms) for n in range(jobs)]
         while made:
             size = self.random.randint(1, 8)
             yield made[:size]
             made = made[size:]
 
-    def _new_job(self, n: int) -> NewJob:
-        due_at = START + self.random.randrange(SPREAD_MS)
-        queue = self.random.choice(QUEUES).name
-        return NewJob(f"j{n}", queue, due_at, b"{}", 0, START, digest=b"%d" % n)
+    def _new_job(self, job_id: str, due_from: Moment, spread_ms: int) -> NewJob:
+        due_at = due_from + self.random.randrange(0, spread_ms, 100) + self.random.choice(OFFSETS)
+        queue = self.random.choice(QUEUES)
+        may_expire = queue is PULLED and self.random.random() < 0.2 and due_from >= START
+        expires_at = due_at + 700 if may_expire else None
+        return NewJob(
+            job_id, queue.name, due_at, b"{}", 0, START, expires_at=expires_at, digest=b"d"
+        )

@@ -1,0 +1,320 @@
+"""Wrong stores, each in one way. Arguments that a saboteur does not look at are passed on as they
+come."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from oncue.core.job import Claimed, Lapse, NewJob
+from oncue.core.lifecycle import State, Verb
+from oncue.core.moment import Moment
+from oncue.core.retry import Verdict
+from oncue.ports.claims import RangeClaim, Refused, Settlement, Touch
+from oncue.ports.jobs import Change
+from oncue.stores.memory import MemoryStore
+
+Verdicts = Sequence[tuple[Lapse, Verdict, bool]]
+
+
+# Creation and cancelling
+
+
+class Forgetting(MemoryStore):
+    """Acknowledges jobs that it does not keep."""
+
+    def insert(self, jobs: Sequence[NewJob], now: Moment) -> Any:
+        return super().insert([job for job in jobs if not job.id.endswith("3")], now)
+
+
+class Inventing(MemoryStore):
+    """Keeps a job that nobody asked for."""
+
+    def insert(self, jobs: Sequence[NewJob], now: Moment) -> Any:
+        return super().insert([*jobs, jobs[0]._replace(id=f"{jobs[0].id} again")], now)
+
+
+class NotCancelling(MemoryStore):
+    """Acknowledges a cancel and goes on."""
+
+    def cancel(self, job_ids: Sequence[str], now: Moment) -> list[Change]:
+        return [change._replace(refused=None) for change in super().cancel(job_ids, now)]
+
+
+class ExpiringSilently(MemoryStore):
+    """Cancels what has expired and records nothing."""
+
+    def _expire(self, record: Any, now: Moment) -> None:
+        super()._expire(record, now)
+        record.diagnostics.clear()
+
+
+# Claiming
+
+
+class ClaimingEarly(MemoryStore):
+    """Hands out jobs before they are due."""
+
+    ahead_ms = 1000
+
+    def claim(
+        self, queues: Any, worker: str, limit: int, now: Moment, **rest: Any
+    ) -> list[Claimed]:
+        return super().claim(queues, worker, limit, now + self.ahead_ms, **rest)
+
+
+class ClaimingAMillisecondEarly(ClaimingEarly):
+    ahead_ms = 1
+
+
+class RangingEarly(MemoryStore):
+    """Hands out ranges before their jobs are due."""
+
+    def claim_range(self, *args: Any, **rest: Any) -> RangeClaim:
+        return super().claim_range(*args, **{**rest, "due_until": args[3] + 500})
+
+
+class ClaimingTwice(MemoryStore):
+    """Hands out a job that it has handed out just before, once more."""
+
+    def __init__(self, clock: Any) -> None:
+        super().__init__(clock)
+        self.last: list[Claimed] = []
+
+    def claim(self, *args: Any, **rest: Any) -> list[Claimed]:
+        before, self.last = self.last, super().claim(*args, **rest)
+        wanted = {queue.name for queue in args[0]}
+        return [*self.last, *(claim for claim in before[:1] if claim.queue in wanted)]
+
+
+class FallingAttempts(MemoryStore):
+    """Counts attempts downwards."""
+
+    def claim(self, *args: Any, **rest: Any) -> list[Claimed]:
+        claims = super().claim(*args, **rest)
+        return [claim._replace(attempt=max(1, 3 - claim.attempt)) for claim in claims]
+
+
+class SameEpoch(MemoryStore):
+    """A job that was reclaimed gets the epoch of the lost claim again."""
+
+    def claim(self, *args: Any, **rest: Any) -> list[Claimed]:
+        claims = super().claim(*args, **rest)
+        again = [self._records[claim.id] for claim in claims if claim.epoch > 1]
+        for record in again:
+            record.epoch = 1
+        return [claim._replace(epoch=self._records[claim.id].epoch) for claim in claims]
+
+
+# Signs of life
+
+
+class BelievingTouches(MemoryStore):
+    """Accepts a sign of life of any epoch."""
+
+    def touch(self, touches: Sequence[Touch], now: Moment) -> Any:
+        records = [self._records.get(touch.id) for touch in touches]
+        current = [
+            touch if record is None else touch._replace(epoch=record.epoch)
+            for touch, record in zip(touches, records, strict=True)
+        ]
+        return super().touch(current, now)
+
+
+class NotRenewing(MemoryStore):
+    """Acknowledges a heartbeat and leaves the lease as it is."""
+
+    def touch(self, touches: Sequence[Touch], now: Moment) -> Any:
+        return super().touch([touch._replace(lease_seconds=None) for touch in touches], now)
+
+
+# Settling
+
+
+class BelievingSettlements(MemoryStore):
+    """Accepts a settlement of any epoch."""
+
+    def settle(self, settlements: Sequence[Settlement], now: Moment) -> Mapping[int, Refused]:
+        super().settle(settlements, now)
+        return {}
+
+
+class DroppingCompletions(MemoryStore):
+    """Acknowledges the first completion of a job and forgets it."""
+
+    def __init__(self, clock: Any) -> None:
+        super().__init__(clock)
+        self.dropped: set[str] = set()
+
+    def settle(self, settlements: Sequence[Settlement], now: Moment) -> Mapping[int, Refused]:
+        kept = [one for one in settlements if one.id in self.dropped or one.verb != Verb.COMPLETE]
+        self.dropped |= {one.id for one in settlements}
+        return super().settle(kept, now)
+
+
+class FailingCompletions(MemoryStore):
+    """Acknowledges a completion and records a failure."""
+
+    def settle(self, settlements: Sequence[Settlement], now: Moment) -> Mapping[int, Refused]:
+        turned = [
+            one._replace(verb=Verb.FAIL, code="failure") if one.verb is Verb.COMPLETE else one
+            for one in settlements
+        ]
+        return super().settle(turned, now)
+
+
+class LosingRetries(MemoryStore):
+    """A job that is to be tried again fails."""
+
+    def settle(self, settlements: Sequence[Settlement], now: Moment) -> Mapping[int, Refused]:
+        turned = [
+            one._replace(verb=Verb.FAIL) if one.verb is Verb.RETRY else one for one in settlements
+        ]
+        return super().settle(turned, now)
+
+
+class CountingReleases(MemoryStore):
+    """A claim that was given back counts as an attempt."""
+
+    def settle(self, settlements: Sequence[Settlement], now: Moment) -> Mapping[int, Refused]:
+        answer = super().settle(settlements, now)
+        for position, one in enumerate(settlements):
+            if one.verb is Verb.RELEASE and position not in answer:
+                self._records[one.id].attempt += 1
+        return answer
+
+
+# Ranges
+
+
+class SettlingAll(MemoryStore):
+    """Takes a whole range for delivered, whatever it is told."""
+
+    def settle_range(self, claim: RangeClaim, delivered: Any, refused: Any, now: Moment) -> bool:
+        return super().settle_range(claim, [job.id for job in claim.jobs], {}, now)
+
+
+class SettlingArrivals(MemoryStore):
+    """Takes for delivered what came into the range behind the dispatcher's back."""
+
+    def settle_range(self, claim: RangeClaim, delivered: Any, *rest: Any) -> bool:
+        held = self._ranges.get(claim.range)
+        came = set(held.records) - {job.id for job in claim.jobs} if held else set()
+        return super().settle_range(claim, [*delivered, *sorted(came)], *rest)
+
+
+class ForgettingRanges(MemoryStore):
+    """Acknowledges that a range was settled and settles nothing of it."""
+
+    def settle_range(self, claim: RangeClaim, delivered: Any, *rest: Any) -> bool:
+        return super().settle_range(claim, delivered[1:], *rest)
+
+
+class Unfenced(MemoryStore):
+    """Accepts what a dispatcher says of a range, whoever holds it now."""
+
+    def settle_range(self, claim: RangeClaim, *rest: Any) -> bool:
+        super().settle_range(claim, *rest)
+        return True
+
+
+class CountingRefusals(MemoryStore):
+    """A job that the sink refused for now has used an attempt."""
+
+    def settle_range(self, claim: RangeClaim, delivered: Any, refused: Any, *rest: Any) -> bool:
+        settled = super().settle_range(claim, delivered, refused, *rest)
+        put_off = [job_id for job_id, why in refused.items() if not why.permanent]
+        for job_id in put_off if settled else ():
+            self._records[job_id].attempt += 1
+        return settled
+
+
+# Reclaiming
+
+
+def _instead(verdicts: Verdicts, code: str = "timeout_dispatched") -> Verdicts:
+    """The same, and nothing is tried again."""
+    return [
+        (lapse, verdict._replace(verb=Verb.GIVE_UP, code=code), keep)
+        for lapse, verdict, keep in verdicts
+    ]
+
+
+class FailingReclaimed(MemoryStore):
+    """Reclaimed work fails, whatever attempts are left."""
+
+    def reclaim(self, verdicts: Verdicts, now: Moment) -> Mapping[int, Refused]:
+        return super().reclaim(_instead(verdicts), now)
+
+
+class DeletingReclaimed(MemoryStore):
+    """Reclaimed work is gone."""
+
+    def reclaim(self, verdicts: Verdicts, now: Moment) -> Mapping[int, Refused]:
+        gone = [(lapse, verdict, False) for lapse, verdict, _ in _instead(verdicts)]
+        return super().reclaim(gone, now)
+
+
+class SucceedingReclaimed(MemoryStore):
+    """Reclaimed work counts as done."""
+
+    def reclaim(self, verdicts: Verdicts, now: Moment) -> Mapping[int, Refused]:
+        refused = super().reclaim(_instead(verdicts), now)
+        for position, (lapse, _, _) in enumerate(verdicts):
+            if position not in refused:
+                self._records[lapse.id].state = State.SUCCEEDED
+        return refused
+
+
+class FailingSilently(MemoryStore):
+    """What is given up fails without a record."""
+
+    def settle(self, settlements: Sequence[Settlement], now: Moment) -> Mapping[int, Refused]:
+        answer = super().settle(settlements, now)
+        for one in settlements:
+            record = self._records.get(one.id)
+            if record is not None and record.state is State.FAILED:
+                record.diagnostics.clear()
+        return answer
+
+
+class PoisoningUnstarted(MemoryStore):
+    """Takes a job for poison though no worker ever started it."""
+
+    def reclaim(self, verdicts: Verdicts, now: Moment) -> Mapping[int, Refused]:
+        bad = [
+            one if one[0].state is State.EXECUTING else _instead([one], "poison")[0]
+            for one in verdicts
+        ]
+        return super().reclaim(bad, now)
+
+
+class ReclaimingLate(MemoryStore):
+    """Finds a lost claim a minute after its lease has ended."""
+
+    def lapses(self, until: Moment, *rest: Any) -> list[Lapse]:
+        return super().lapses(until - 60_000, *rest)
+
+
+class ReclaimingNever(MemoryStore):
+    """Finds no lost claim."""
+
+    def lapses(self, until: Moment, *rest: Any) -> list[Lapse]:
+        return []
+
+
+class ReclaimingEarly(MemoryStore):
+    """Takes a claim away five seconds before its lease has ended."""
+
+    def lapses(self, until: Moment, *rest: Any) -> list[Lapse]:
+        return super().lapses(until + 5_000, *rest)
+
+
+class WaitingForTheClock(MemoryStore):
+    """When the clock was set back, no lease ends until the clock is where it was."""
+
+    latest: Moment = 0
+
+    def lapses(self, until: Moment, *rest: Any) -> list[Lapse]:
+        self.latest = max(self.latest, until)
+        return super().lapses(until, *rest) if until == self.latest else []

@@ -1,0 +1,155 @@
+"""A store that writes down what is taken from it and written to it, with its answers."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, TypeVar
+
+from oncue.core.job import Claimed
+from oncue.core.moment import Moment
+from oncue.core.queue import Queue
+from oncue.ports.claims import RangeClaim, Refused
+from oncue.ports.store import Store
+from tests.proof.entries import Ranged, RangeWrote, Reclaimed, Taken, Wrote
+from tests.proof.wrapped import Call, WrappedStore
+
+T = TypeVar("T")
+
+Record = Callable[..., object]
+"""Takes any number of entries, as `ReceiverLog.record` does."""
+
+
+class Witness(WrappedStore):
+    """Every write is written down before it is made and once more with its answer, so that a
+    process may die in between. `holder` is who acts; None: whoever a claim names."""
+
+    def __init__(self, store: Store, record: Record, holder: str | None = None) -> None:
+        super().__init__(store)
+        self._record = record
+        self._holder = holder
+
+    def during(self, call: Call, go: Callable[[], T]) -> T:
+        match call.method:
+            case "claim":
+                return self._claim(call, go)
+            case "claim_range":
+                return self._claim_range(call, go)
+            case "touch" | "hand_over" | "settle":
+                return self._write(_writes(call, self._since(call.args[1])), go)
+            case "put_operation":
+                job_id, epoch, _, now = call.args
+                write = Wrote(job_id, epoch, "operation", None, self._since(now))
+                return self._write([write], go)
+            case "reclaim":
+                return self._reclaim(call, go)
+            case "extend_range" | "settle_range":
+                return self._write_range(call, go)
+        return go()
+
+    def _claim(self, call: Call, go: Callable[[], T]) -> T:
+        queues: dict[str, Queue] = {queue.name: queue for queue in call.args[0]}
+        holder, since = self._holder or call.args[1], self._since(call.args[3])
+        claims: Sequence[Claimed] = (answer := go())  # type: ignore[assignment]
+        lease = call.kwargs.get("lease_seconds")
+        self._record(
+            *(
+                Taken(
+                    claim.id,
+                    claim.epoch,
+                    claim.attempt,
+                    holder,
+                    since,
+                    lease or queues[claim.queue].lease_seconds,
+                    claim.timeout_seconds or queues[claim.queue].timeout_seconds,
+                    len(claims),
+                )
+                for claim in claims
+            )
+        )
+        return answer
+
+    def _claim_range(self, call: Call, go: Callable[[], T]) -> T:
+        since = self._since(call.args[3])
+        claim: Any = go()
+        assert isinstance(claim, RangeClaim)
+        if claim.jobs:
+            ids = tuple(job.id for job in claim.jobs)
+            lease = call.kwargs["lease_seconds"]
+            holder = self._holder or call.args[1]
+            self._record(Ranged(claim.range, claim.fence, ids, holder, since, lease))
+        return claim  # type: ignore[return-value]
+
+    def _write(self, writes: Sequence[Wrote], go: Callable[[], T]) -> T:
+        writes = [write._replace(writer=self._holder or "") for write in writes]
+        self._record(*writes)
+        answer = go()
+        answers = _refusals(answer, len(writes))
+        self._record(
+            *(
+                write._replace(accepted=position not in answers)
+                for position, write in enumerate(writes)
+            )
+        )
+        return answer
+
+    def _reclaim(self, call: Call, go: Callable[[], T]) -> T:
+        at = self.clock.monotonic()
+        lapses = [verdict[0] for verdict in call.args[0]]
+        answer = go()
+        refused: Any = answer
+        self._record(
+            *(
+                Reclaimed(lapse.id, lapse.epoch, self._holder or "", at)
+                for position, lapse in enumerate(lapses)
+                if position not in refused
+            )
+        )
+        return answer
+
+    def _write_range(self, call: Call, go: Callable[[], T]) -> T:
+        claim: RangeClaim = call.args[0]
+        write = RangeWrote(claim.range, claim.fence, "", None, 0.0)
+        if call.method == "extend_range":
+            write = write._replace(what="extend", until=self._since(call.args[1]))
+        else:
+            delivered = tuple(call.args[1])
+            refused = tuple(job_id for job_id, why in call.args[2].items() if why.permanent)
+            write = write._replace(what="settle", delivered=delivered, refused=refused)
+        self._record(write)
+        answer = go()
+        self._record(write._replace(accepted=answer is True))
+        return answer
+
+    def _since(self, now: Moment) -> float:
+        """A moment that a call names, by the monotonic clock."""
+        return self.clock.monotonic() + (now - self.clock.now()) / 1000
+
+
+def _writes(call: Call, since: float) -> list[Wrote]:
+    match call.method:
+        case "touch":
+            return [
+                Wrote(
+                    one.id,
+                    one.epoch,
+                    "start" if one.start else "hold",
+                    None,
+                    since,
+                    one.lease_seconds,
+                )
+                for one in call.args[0]
+            ]
+        case "hand_over":
+            return [
+                Wrote(job_id, epoch, "hand over", None, since) for job_id, epoch in call.args[0]
+            ]
+    return [Wrote(one.id, one.epoch, one.verb.value, None, since) for one in call.args[0]]
+
+
+def _refusals(answer: object, writes: int) -> set[int]:
+    """The positions of what was refused, from the answers in their several forms."""
+    if isinstance(answer, Refused):
+        return {0}
+    if isinstance(answer, list):
+        return {position for position, one in enumerate(answer) if isinstance(one, Refused)}
+    return set(answer) if isinstance(answer, dict) and writes else set()

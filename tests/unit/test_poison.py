@@ -20,8 +20,8 @@ from oncue.sinks.memory import MemorySink
 from oncue.stores.memory import MemoryStore
 
 
-class Death(BaseException):
-    """As if the process had been killed."""
+class Death(KeyboardInterrupt):
+    """As if the process had been killed: nothing in it may catch this."""
 
 
 class DeadlySink(MemorySink):
@@ -36,12 +36,12 @@ class House:
         self.clock = FakeClock()
         self.store = MemoryStore(self.clock)
         self.cue = Scheduler(self.store, clock=self.clock)
+        self.reclaimer = Reclaimer(self.store, self.clock, Policies(self.store, self.clock))
 
     def reclaim(self) -> None:
         """Let every lease end, and everything lost be found."""
         self.clock.advance(61)
-        reclaimer = Reclaimer(self.store, self.clock, Policies(self.store, self.clock))
-        while reclaimer.step() == 0.0:
+        while self.reclaimer.step() == 0.0:
             continue
 
     def counts(self, queue: str) -> dict[str, int]:

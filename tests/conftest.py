@@ -1,4 +1,4 @@
-"""Settings for all property tests.
+"""What all tests have in common: the settings of property tests, and Ctrl-C.
 
 By default hypothesis fails a test whose example takes 200 ms, or whose examples are made slowly: on
 a busy machine both happen to a test that is right. Examples are the same in every run, so that a
@@ -6,6 +6,8 @@ red run can be repeated and a green one means the same everywhere.
 """
 
 from __future__ import annotations
+
+import signal
 
 from hypothesis import HealthCheck, settings
 
@@ -17,3 +19,8 @@ settings.register_profile(
     suppress_health_check=[HealthCheck.too_slow],
 )
 settings.load_profile("oncue")
+
+# A shell starts what runs in the background with SIGINT ignored, and every program that a test
+# starts would inherit that: none of them could be interrupted.
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)

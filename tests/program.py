@@ -89,7 +89,9 @@ class Program:
     def __enter__(self) -> Program:
         return self
 
-    def __exit__(self, *_: object) -> None:
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
+        if kind is not None:
+            self.kill()  # nobody will tell it to end
         self.wait()
         for pipe in (self.stdin, self.stdout, self.stderr):
             if pipe is not None:

@@ -23,8 +23,9 @@ from oncue.client import Client
 from oncue.clock import FakeClock
 from oncue.core.access import Scope
 from tests.http.server import Server, running_server
+from tests.program import Program
 
-from .terminal import PROGRAM, Ended, Terminal, environment, run, wait_until
+from .terminal import PATIENCE_SECONDS, Ended, Terminal, environment, run, wait_until
 
 AHEAD = datetime(2036, 2, 29, 8, 30, tzinfo=UTC)
 NOWHERE = "http://127.0.0.1:1"
@@ -349,24 +350,20 @@ def test_more_refusals_than_a_server_describes_at_once_are_all_counted(places: P
 
 def test_an_interrupted_load_says_where_to_go_on(places: Places) -> None:
     url = places.server.url
-    process = subprocess.Popen(
-        [*PROGRAM, "--url", url, "jobs", "load", "-", "--batch", "b"],
+    process = Program(
+        *("--url", url, "jobs", "load", "-", "--batch", "b"),
         cwd=places.folder,
         env=environment(),
         stdin=subprocess.PIPE,
         stderr=subprocess.PIPE,
-        text=True,
     )
-    assert process.stdin is not None
-    assert process.stderr is not None
     with process, Client(url) as cue:
         process.stdin.write('{"queue": "bulk", "delay": 60}\n' * 2000)
         process.stdin.flush()
         wait_until(lambda: sum(cue.stats("bulk").counts.values()) == 2000)
         process.send_signal(signal.SIGINT)
+        assert process.wait(PATIENCE_SECONDS) == 130
         told = process.stderr.read()
-        process.stdin.close()
-        assert process.wait() == 130
     again = f"Go on with: oncue --url {url} jobs load - --batch b"
     # Stored for certain: what was answered, which the signal may have come before.
     assert re.search(rf"Stopped; (0|2,000) jobs are stored\. {re.escape(again)}", told)

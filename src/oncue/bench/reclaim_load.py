@@ -23,6 +23,7 @@ PAGE = 500
 SHARED = 256  # heartbeats that share a commit at best, as in `aio`
 DAY = 86_400
 CLAIMS = load("claims")
+UNSTARTED = {"strike": 0, "uses_attempt": 0}  # of claims that never started, taken with others
 
 Figures = dict[str, Any]
 
@@ -62,7 +63,7 @@ def raw_updates(path: str, count: int) -> Figures:
     for start in range(0, count, PAGE):
         with connection:
             own = {"ns": rows.numbers(ns[start : start + PAGE]), "now": now}
-            connection.execute(CLAIMS["reclaim"], own)
+            connection.execute(CLAIMS["reclaim"], own | UNSTARTED)
     return {"count": count, "seconds": perf_counter() - began}
 
 
@@ -105,9 +106,9 @@ def raw_beats(path: str, workers: int, beats: int) -> Figures:
 
 
 def _beat(connection: apsw.Connection, n: int, now: int) -> None:
-    told = {"lease_until": now + DAY * 1000, "message": None, "percent": None}
-    own = {"ns": rows.numbers([n]), "now": now, "start": 1}
-    connection.execute(CLAIMS["touch"], {**told, **own})
+    lease = {"lease_until": now + DAY * 1000, "lease_ms": DAY * 1000, "lease_asked": 1}
+    own = {"ns": rows.numbers([n]), "now": now, "start": 1, "message": None, "percent": None}
+    connection.execute(CLAIMS["touch"], {**lease, **own})
 
 
 def _stick(cue: Scheduler, count: int) -> list[Claimed]:

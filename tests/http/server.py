@@ -51,6 +51,7 @@ class Server:
         )
         self.said: list[str] = []
         self.url = ""
+        self._terminated = False
         self._listening = threading.Event()
         self._reader = threading.Thread(target=self._read, daemon=True)
         self._reader.start()
@@ -100,10 +101,15 @@ class Server:
     def delete(self, path: str, **more: Any) -> Reply:
         return self.ask("DELETE", path, **more)
 
-    def stop(self) -> int:
-        """As a supervisor would: SIGTERM, and wait. The exit code."""
-        if self.process.poll() is None:
+    def terminate(self) -> None:
+        """As a supervisor would: SIGTERM. Once only, because a second one ends it at once."""
+        if not self._terminated:
+            self._terminated = True
             self.process.send_signal(signal.SIGTERM)
+
+    def stop(self) -> int:
+        """Have it stop in good order, and wait. The exit code."""
+        self.terminate()
         code = self.process.wait(STOPPED_SECONDS)
         self._close()
         return code

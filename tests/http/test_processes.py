@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import signal
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -134,7 +133,7 @@ def test_stopping_under_load_answers_what_it_stores(tmp_path: Path) -> None:
         for client in clients:
             client.start()
         assert enough.wait(60)
-        server.process.send_signal(signal.SIGTERM)
+        server.terminate()
         for client in clients:
             client.join(60)
         assert server.stop() == 0

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import selectors
-import signal
 import socket
 import threading
 from collections.abc import Iterator
@@ -192,7 +191,7 @@ def test_a_server_that_stops_while_work_comes_in_hands_nothing_to_nobody(tmp_pat
         for thread in creating:
             thread.start()
         until(lambda: server.get("/jobs?queue=busy&state=dispatched").json["items"])
-        server.process.send_signal(signal.SIGTERM)
+        server.terminate()
         given = [job["id"] for connection in idle for job in read_items(connection)]
         assert server.stop() == 0
         for thread in creating:

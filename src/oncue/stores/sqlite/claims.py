@@ -26,14 +26,13 @@ from oncue.stores.sqlite.fencing import (
     refuse,
 )
 from oncue.stores.sqlite.limits import Room, room_for
-from oncue.stores.sqlite.lines import FIRST_WAITING_LINE, bring_back, hand_over_lines
+from oncue.stores.sqlite.lines import FIRST_WAITING_LINE, bring_back, hand_over_lines, open_range
 from oncue.stores.sqlite.looking import worth_a_claim
 from oncue.stores.sqlite.reclaims import expire_due, remove
 from oncue.stores.sqlite.settled import Settled
 from oncue.stores.sqlite.statements import load
 
 SQL = load("claims")
-RANGE = load("ranges")["range"]
 CLOSE_LAPSED = load("ranges")["close_lapsed"]
 NO_ROOM = Room(0)
 _PAYLOAD = Claimed._fields.index("payload")
@@ -349,13 +348,12 @@ def _due(
     lease_until: Moment,
 ) -> list[Sequence[Any]]:
     """The first due jobs of a queue in hand-over order."""
-    own = {"queue": queue, "now": now, "lease_until": lease_until}
+    own: dict[str, Any] = {"queue": queue, "now": now, "lease_until": lease_until}
     statement = SQL["due"]
-    open_range = rows.first(tx, RANGE, {"queue": queue})
-    if open_range is not None and open_range[3] is not None:
+    held = open_range(tx, queue)
+    if held is not None:
         statement = SQL["due_uncovered"]
-        names = ("cutoff", "through_rank", "through_due", "through_id")
-        own.update(zip(names, open_range[3:7], strict=True))
+        own = held._asdict() | own  # the lease is that of the new claims
     found: list[Sequence[Any]] = []
     room = rows.BATCH_BYTES
     for line in lines:

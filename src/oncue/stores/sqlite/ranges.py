@@ -54,7 +54,7 @@ class Ranges:
             for queue in queues:
                 held = open_range(tx, queue.name)
                 if held is not None:
-                    busy.append(held["lease_until"])
+                    busy.append(held.lease_until)
                     continue
                 free = room_for(self.db, tx, queue.name, limit, now)
                 jobs, line = _first_due(tx, queue.name, free.most, until, now)
@@ -69,7 +69,7 @@ class Ranges:
                         "now": now,
                         "until": until,
                         "lease_until": lease_until,
-                        "through_rank": line,
+                        "through_line": line,
                         "through_due": last.due_at,
                         "through_id": last.id,
                     }
@@ -203,6 +203,6 @@ def _next_dues(tx: apsw.Connection, queue: str) -> list[Moment]:
         dues += waiting_dues(tx, queue, hand_over_lines(tx, queue))
         dues += [at for [at] in rows.fetch(tx, SQL["next_return"], {"queue": queue}) if at]
     if held is not None:
-        dues.append(held["lease_until"])
+        dues.append(held.lease_until)
     turn_at = own.next_turn_at()
     return [max(due, turn_at) for due in dues]

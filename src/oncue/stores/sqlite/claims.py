@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 
 import apsw
 
+from oncue.core.fencing import objection
 from oncue.core.job import Claimed, Operation
 from oncue.core.lifecycle import State, Verb
 from oncue.core.moment import Moment
@@ -39,7 +40,6 @@ _PAYLOAD = Claimed._fields.index("payload")
 # `due` has n and trail in the place of the operations.
 _N = Claimed._fields.index("operations")
 _TRAIL, _REST = _N + 1, _N + 2
-
 
 _Lines = dict[str, list[int]]
 """By queue: the lines in which something is due."""
@@ -240,12 +240,10 @@ class Claims:
         for position, one in items:
             claim = held.get(one.id)
             if claim is not None and claim.is_current(one.epoch):
-                if one.updated_at not in (None, claim.updated_at):
-                    refused[position] = Refused("moved on", claim.state)
-                    continue
-                again = one.verb in (Verb.RETRY, Verb.RELEASE)
-                if again and claim.cancel_requested and not one.cancel_seen:
-                    refused[position] = Refused("cancel requested", claim.state)
+                unseen = claim.cancel_requested and not one.cancel_seen
+                why = objection(one.verb, claim.updated_at, one.updated_at, cancel_unseen=unseen)
+                if why is not None:
+                    refused[position] = Refused(why, claim.state)
                     continue
                 self._settle_one(tx, claim, one, now)
                 if not one.keep:

@@ -20,6 +20,7 @@ from oncue.stores.sqlite.database import WATCH_SECONDS, Database
 from oncue.stores.sqlite.events import Events
 from oncue.stores.sqlite.jobs import Jobs
 from oncue.stores.sqlite.leases import LeaseJudging
+from oncue.stores.sqlite.operations import Operations
 from oncue.stores.sqlite.queues import Queues
 from oncue.stores.sqlite.ranges import Ranges
 from oncue.stores.sqlite.reclaims import Reclaims
@@ -35,6 +36,7 @@ class SqliteStore(
     Jobs,
     Bulk,
     Claims,
+    Operations,
     LeaseJudging,
     Reclaims,
     Ranges,

@@ -151,39 +151,6 @@ class Claims:
                     found[position] = Refused("cancel requested", claim.state)
         return found
 
-    def put_operation(
-        self, job_id: str, epoch: int, operation: Operation, now: Moment
-    ) -> Operation | Refused:
-        def put(tx: apsw.Connection) -> Operation | Refused:
-            claim = held_claims(tx, [job_id]).get(job_id)
-            if claim is None or not claim.is_current(epoch):
-                return refuse(tx, claim, epoch, "operation", now)
-            known = _operation(tx, claim.n, operation.name)
-            if known is not None and known.state == "succeeded":
-                same = operation.state == "succeeded" and known.result == operation.result
-                return known if same else Refused("different result", claim.state)
-            tx.execute(
-                SQL["put_operation"],
-                {
-                    "n": claim.n,
-                    "name": operation.name,
-                    "state": operation.state,
-                    "now": now,
-                    "percent": operation.percent,
-                    "message": operation.message,
-                    "result": operation.result,
-                },
-            )
-            succeeded = operation.state == "succeeded"
-            tx.execute(
-                SQL["operation_touch"], {"n": claim.n, "now": now, "succeeded": int(succeeded)}
-            )
-            stored = _operation(tx, claim.n, operation.name)
-            assert stored is not None
-            return stored
-
-        return self.db.write(put)
-
     def hand_over(self, claims: Sequence[tuple[str, int]], now: Moment) -> Mapping[int, Refused]:
         def hand_over(tx: apsw.Connection) -> Mapping[int, Refused]:
             held = held_claims(tx, [job_id for job_id, _ in claims])
@@ -222,7 +189,7 @@ class Claims:
         bounded: list[Any] = []
         if self.db.bounded_queues:  # asked before: afterwards they may be gone
             bounded = rows.fetch(tx, SQL["queues_of"], {"ids": rows.texts(o.id for _, o in items)})
-        done = _complete_all(tx, items, kind, now)
+        done = _complete_together(tx, items, kind, now)
         for [queue] in bounded:
             self.db.tell_room(queue)
         return done
@@ -312,7 +279,7 @@ def _kind(item: tuple[int, Settlement]) -> _Kind:
     return _Kind(in_bulk, one.epoch, one.keep)
 
 
-def _complete_all(
+def _complete_together(
     tx: apsw.Connection, items: list[tuple[int, Settlement]], kind: _Kind, now: Moment
 ) -> bool:
     """Complete the whole group at once. False: some were not as expected, and nothing was done;
@@ -395,8 +362,3 @@ def _take(
     return [
         Claimed._make((*row[:_N], tuple(operations.get(row[_N], ())), *row[_REST:])) for row in due
     ]
-
-
-def _operation(tx: apsw.Connection, n: int, name: str) -> Operation | None:
-    row = rows.first(tx, SQL["operation"], {"n": n, "name": name})
-    return None if row is None else rows.operation(row)

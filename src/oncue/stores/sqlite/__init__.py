@@ -50,8 +50,7 @@ class SqliteStore(
     """`oncue.ports.store.Store` on one file. Its clock is the one it was given: on a single machine
     every process reads the same."""
 
-    all_or_nothing = True
-    """A submitted call is one transaction: if it fails, nothing of it was stored."""
+    all_or_nothing = True  # a submitted call is one transaction
 
     def __init__(self, path: str | Path, clock: Clock | None = None) -> None:
         self.db = Database(Path(path))

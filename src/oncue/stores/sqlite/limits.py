@@ -15,7 +15,6 @@ from oncue.stores.sqlite.lines import hand_over_lines, open_range
 from oncue.stores.sqlite.statements import load
 
 SQL = load("queues")
-AFTER_EVERY_ID = "\U0010ffff"
 
 
 class Limits(NamedTuple):
@@ -96,7 +95,7 @@ def _under_way(tx: apsw.Connection, queue: str, limit: int) -> int:
         if line == held.through_line:
             last = (held.through_due, held.through_id)
         else:
-            last = (held.cutoff, AFTER_EVERY_ID)
+            last = (held.cutoff, rows.AFTER_EVERY_TEXT)
         bounds = {"due_at": last[0], "id": last[1], "limit": limit - count}
         own = {"queue": queue, "line": line, **bounds}
         count += int(rows.first(tx, SQL["count_covered_in_line"], own)[0])

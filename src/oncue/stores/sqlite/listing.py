@@ -26,7 +26,6 @@ _ID, _DUE_AT = Job._fields.index("id"), Job._fields.index("due_at")
 _PAYLOAD, _RESULT = Job._fields.index("payload_json"), Job._fields.index("result_json")
 _PLACE = itemgetter(_DUE_AT, _ID)
 _BEFORE_ALL = Position(-1, "")
-AFTER_EVERY_QUEUE = "\U0010ffff"
 STREAMS_AT_ONCE = 64  # a connection bears only so many open statements
 
 
@@ -107,7 +106,7 @@ def _streams(tx: apsw.Connection, wanted: JobFilter, bounds: dict[str, Any]) -> 
         yield Stream(_BEFORE_ALL, "page_key", {"key": wanted.key})
         return
     state = wanted.state
-    span = {"first_queue": wanted.queue or "", "last_queue": wanted.queue or AFTER_EVERY_QUEUE}
+    span = {"first_queue": wanted.queue or "", "last_queue": wanted.queue or rows.AFTER_EVERY_TEXT}
     own = {**bounds, **span}
     if state in (None, State.SCHEDULED):
         for head, queue, line in rows.fetch(tx, SQL["heads_scheduled"], own):

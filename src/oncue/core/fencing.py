@@ -1,4 +1,4 @@
-"""Fencing: how a claim ended, which write repeats the one that ended it, what others are told."""
+"""Fencing: how claims end, which writes repeat an end, and the texts for writes that come late."""
 
 from __future__ import annotations
 

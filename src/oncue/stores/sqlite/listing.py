@@ -26,7 +26,7 @@ _ID, _DUE_AT = Job._fields.index("id"), Job._fields.index("due_at")
 _PAYLOAD, _RESULT = Job._fields.index("payload_json"), Job._fields.index("result_json")
 _PLACE = itemgetter(_DUE_AT, _ID)
 _BEFORE_ALL = Position(-1, "")
-STREAMS_AT_ONCE = 64  # a connection bears only so many open statements
+STREAMS_AT_ONCE = 64  # open statements of one connection
 
 
 class Stream(NamedTuple):
@@ -86,7 +86,7 @@ def _merged(
 
 
 def _bounded(found: Iterable[Sequence[Any]], limit: int) -> tuple[list[Sequence[Any]], bool]:
-    """As many as are wanted and memory bears, and whether there may be more."""
+    """The first rows, up to `limit` and to what fits in memory; and whether there may be more."""
     kept: list[Sequence[Any]] = []
     room = rows.BATCH_BYTES
     for row in found:

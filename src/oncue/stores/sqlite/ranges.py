@@ -130,7 +130,7 @@ class Ranges:
 def _first_due(
     tx: apsw.Connection, queue: str, limit: int, until: Moment, now: Moment
 ) -> tuple[list[Delivery], int]:
-    """The first due jobs in hand-over order, no more than memory bears, and the line of the last
+    """The first due jobs in hand-over order, no more than fit in memory, and the line of the last
     of them."""
     jobs: list[Delivery] = []
     last = 0

@@ -17,7 +17,13 @@ from oncue.stores.sqlite import rows
 from oncue.stores.sqlite.database import Database
 from oncue.stores.sqlite.fencing import diagnose, held_claims
 from oncue.stores.sqlite.limits import limits, room_for
-from oncue.stores.sqlite.lines import bring_back, hand_over_lines, open_range, waiting_dues
+from oncue.stores.sqlite.lines import (
+    OpenRange,
+    bring_back,
+    hand_over_lines,
+    open_range,
+    waiting_dues,
+)
 from oncue.stores.sqlite.looking import worth_a_claim
 from oncue.stores.sqlite.reclaims import expire_due, remove
 from oncue.stores.sqlite.statements import load
@@ -41,6 +47,7 @@ class Ranges:
         due_until: Moment | None = None,
     ) -> RangeClaim:
         until = now if due_until is None else due_until
+        lease_until = now + round(lease_seconds * 1000)
         if not worth_a_claim(self.db, queues, until, now):
             return RangeClaim("", 0, (), queues)
 
@@ -61,19 +68,9 @@ class Ranges:
                 if jobs:
                     self.db.expected[queue.name] = 0
                     free.spend(tx, queue.name, len(jobs))
-                    lease_until = now + round(lease_seconds * 1000)
-                    last = jobs[-1]
-                    record = {
-                        "queue": queue.name,
-                        "dispatcher": dispatcher,
-                        "now": now,
-                        "until": until,
-                        "lease_until": lease_until,
-                        "through_line": line,
-                        "through_due": last.due_at,
-                        "through_id": last.id,
-                    }
-                    [fence] = rows.first(tx, SQL["open"], record)
+                    held = OpenRange(lease_until, until, line, jobs[-1].due_at, jobs[-1].id)
+                    record = {"queue": queue.name, "dispatcher": dispatcher, "now": now}
+                    [fence] = rows.first(tx, SQL["open"], record | held._asdict())
                     return RangeClaim(queue.name, fence, jobs, queues)
             return RangeClaim("", 0, (), queues, min(busy, default=None))
 

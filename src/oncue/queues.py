@@ -1,14 +1,21 @@
-"""The end of a queue."""
+"""Queues: their settings, their counts, and their end."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import Any
+
+from oncue import intake
 from oncue.core.errors import Conflict, NotFound
-from oncue.core.queue import check_queue_name
+from oncue.core.moment import Moment
+from oncue.core.queue import Queue, check_queue_name, default_queue
 from oncue.engine.alarm import Alarm
 from oncue.engine.engine import Engine
 from oncue.engine.policies import Policies
 from oncue.ports.clock import Clock
+from oncue.ports.queues import QueueStats
 from oncue.ports.store import Store
+from oncue.sinks import open_sink
 from oncue.telemetry import Telemetry
 
 CHUNK = 1000  # finished jobs removed in one transaction: a few milliseconds
@@ -22,6 +29,42 @@ class Queues:
     policies: Policies
     telemetry: Telemetry
     engine: Engine
+
+    def queue(self, name: str) -> Queue:
+        """The settings of a queue; one never set has the defaults."""
+        known = {queue.name: queue for queue in self.store.queues()}
+        return known.get(name) or default_queue(name)
+
+    def queues(self) -> list[Queue]:
+        return self.store.queues()
+
+    def set_queue(self, name: str, **settings: Any) -> Queue:
+        """Replace all settings of a queue: `sink`, `completion`, `max_attempts`, `retry`,
+        `lease_seconds`, `timeout_seconds`, `rate_per_second`, `concurrency`, `retention_seconds`,
+        `poison_after`. What is not given is default."""
+        queue = intake.queue(name, settings)
+        if queue.sink is not None:
+            open_sink(queue.sink, self.clock).close()
+        self.store.put_queue(queue)
+        self._forget_policies()
+        return queue
+
+    def pause(self, name: str) -> None:
+        """Take and deliver nothing of this queue until it is resumed; due work waits."""
+        self.store.set_paused(check_queue_name(name), True)
+
+    def resume(self, name: str) -> None:
+        self.store.set_paused(check_queue_name(name), False)
+
+    def stats(self, name: str) -> QueueStats:
+        """How many jobs of the queue are in each state, and the oldest due one."""
+        return self.store.stats(check_queue_name(name))
+
+    def due_counts(
+        self, name: str, since: Moment, until: Moment, step_ms: int
+    ) -> Mapping[Moment, int]:
+        """How many scheduled jobs are due in each step of [since, until), by its beginning."""
+        return self.store.due_counts(check_queue_name(name), since, until, step_ms)
 
     def delete_queue(self, name: str) -> None:
         """Delete a queue with its settings and its finished jobs. Refused with `Conflict` while it
@@ -43,6 +86,9 @@ class Queues:
             if outcome == "deleted":
                 break
             alarm.pause(self.clock.monotonic() - began)
+        self._forget_policies()
+        self.telemetry.forget(name)
+
+    def _forget_policies(self) -> None:
         self.policies.forget()
         self.engine.policies.forget()
-        self.telemetry.forget(name)

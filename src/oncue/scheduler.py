@@ -17,15 +17,13 @@ from oncue.core.errors import Conflict, IdTaken, IllegalState, InvalidInput, Key
 from oncue.core.explain import Explanation, Line, explain
 from oncue.core.job import History, Job, JobFilter, NewJob, Page, Position
 from oncue.core.lifecycle import LIVE, State
-from oncue.core.moment import Moment
-from oncue.core.queue import DEFAULT_QUEUE, Queue, check_queue_name, default_queue
+from oncue.core.queue import DEFAULT_QUEUE, check_queue_name
 from oncue.engine.engine import Engine
 from oncue.engine.policies import Policies
 from oncue.forking import now_and_after_fork
 from oncue.handlers import Handler, Handlers
 from oncue.ports.clock import Clock
 from oncue.ports.jobs import Amendment, Change, Clash
-from oncue.ports.queues import QueueStats
 from oncue.ports.store import Store
 from oncue.queues import Queues
 from oncue.reclaiming import Reclaiming
@@ -57,8 +55,10 @@ class Tally:
 
 
 class Scheduler(Reporting, BulkChanges, Rules, Schedules, Queues, Reclaiming):
-    """Schedules work in a store, and does it or hands it over. `store` is a URL
-    (`sqlite:///jobs.db`, `sqlite:////var/lib/jobs.db`, `memory:`) or a store."""
+    """Schedules work in a store, and does it or hands it over.
+
+    `store` is a URL (`sqlite:///jobs.db`, `sqlite:////var/lib/jobs.db`, `memory:`) or a store.
+    """
 
     def __init__(
         self, store: str | Store = "sqlite:///oncue.db", *, clock: Clock | None = None
@@ -275,45 +275,6 @@ class Scheduler(Reporting, BulkChanges, Rules, Schedules, Queues, Reclaiming):
             )
         return change.job
 
-    # -- queues ----------------------------------------------------------------------------------
-
-    def queue(self, name: str) -> Queue:
-        """The settings of a queue; one never set has the defaults."""
-        known = {queue.name: queue for queue in self.store.queues()}
-        return known.get(name) or default_queue(name)
-
-    def queues(self) -> list[Queue]:
-        return self.store.queues()
-
-    def set_queue(self, name: str, **settings: Any) -> Queue:
-        """Replace all settings of a queue: `sink`, `completion`, `max_attempts`, `retry`,
-        `lease_seconds`, `timeout_seconds`, `rate_per_second`, `concurrency`, `retention_seconds`,
-        `poison_after`. What is not given is default."""
-        queue = intake.queue(name, settings)
-        if queue.sink is not None:
-            open_sink(queue.sink, self.clock).close()
-        self.store.put_queue(queue)
-        self.policies.forget()
-        self.engine.policies.forget()
-        return queue
-
-    def pause(self, name: str) -> None:
-        """Take and deliver nothing of this queue until it is resumed; due work waits."""
-        self.store.set_paused(check_queue_name(name), True)
-
-    def resume(self, name: str) -> None:
-        self.store.set_paused(check_queue_name(name), False)
-
-    def stats(self, name: str) -> QueueStats:
-        """How many jobs of the queue are in each state, and the oldest due one."""
-        return self.store.stats(check_queue_name(name))
-
-    def due_counts(
-        self, name: str, since: Moment, until: Moment, step_ms: int
-    ) -> Mapping[Moment, int]:
-        """How many scheduled jobs are due in each step of [since, until), by its beginning."""
-        return self.store.due_counts(check_queue_name(name), since, until, step_ms)
-
     # -- doing -----------------------------------------------------------------------------------
 
     def handler(
@@ -378,8 +339,10 @@ def answer(new: NewJob, clash: Clash | None) -> Job:
     """The job that a request to create one leads to."""
     if clash is None:
         return intake.as_stored(new)
-    if clash.kind in ("id taken", "key taken"):
-        raise (IdTaken if clash.kind == "id taken" else KeyTaken)(_clash_text(clash))
+    if clash.kind == "id taken":
+        raise IdTaken(_clash_text(clash))
+    if clash.kind == "key taken":
+        raise KeyTaken(_clash_text(clash))
     return clash.job
 
 

@@ -173,7 +173,7 @@ class Worker:
 
         def stop(number: int, frame: object) -> None:
             if number == signal.SIGINT and self._done.is_set():
-                raise KeyboardInterrupt  # pressed again: whoever waits here has waited enough
+                raise KeyboardInterrupt  # pressed again: end without waiting
             self._ended.put(None)
 
         before = {number: signal.signal(number, stop) for number in (signal.SIGTERM, signal.SIGINT)}

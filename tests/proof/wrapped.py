@@ -104,6 +104,10 @@ class WrappedStore:
         """Make the call by `go()`, or not."""
         return go()
 
+    @property
+    def all_or_nothing(self) -> bool:
+        return self.store.all_or_nothing
+
     def submit(self, call: Callable[[], T]) -> Future[T]:
         return self.store.submit(call)
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import difflib
-import sys
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
@@ -11,7 +10,8 @@ import click
 
 from oncue import intake
 from oncue.cli import output
-from oncue.cli.app import EXIT_FAILED, App, Finite, Group, common, examples
+from oncue.cli.app import App, Finite, Group, common, examples
+from oncue.cli.confirming import confirm_deletion
 from oncue.cli.place import require_file
 from oncue.cli.times import maybe_length, read_length
 from oncue.core.errors import NotFound
@@ -180,20 +180,12 @@ def delete(app: App, name: str, yes: bool) -> None:
     _known(app, name)
     finished = sum(app.cue.stats(name).counts.get(state, 0) for state in FINAL)
     if not yes:
-        _ask(name, finished)
+        confirm_deletion("queue", f"Delete queue {name} with {finished:,} finished jobs?")
     app.cue.delete_queue(name)
     if app.as_json:
         output.document({"name": name, "deleted": True})
     else:
         click.echo(f"Deleted queue {name} with {finished:,} finished jobs.")
-
-
-def _ask(name: str, finished: int) -> None:
-    if not sys.stdin.isatty():
-        raise click.UsageError("there is no terminal to ask on; add --yes to delete the queue.")
-    if not click.confirm(f"Delete queue {name} with {finished:,} finished jobs?", err=True):
-        output.note("Nothing was changed.")
-        raise click.exceptions.Exit(EXIT_FAILED)
 
 
 def _set_paused(app: App, name: str, paused: bool) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import difflib
-import sys
 from collections.abc import Callable
 from itertools import islice
 from typing import TypeVar
@@ -11,7 +10,8 @@ from typing import TypeVar
 import click
 
 from oncue.cli import output, windows
-from oncue.cli.app import EXIT_FAILED, App, Group, common, examples
+from oncue.cli.app import App, Group, common, examples
+from oncue.cli.confirming import confirm_deletion
 from oncue.cli.place import require_file
 from oncue.cli.times import read_stamp
 from oncue.core import stamp as stamps
@@ -149,20 +149,12 @@ def delete(app: App, name: str, yes: bool) -> None:
     require_file(app)
     rule = _of(app, name, app.cue.rule)
     if not yes:
-        _ask(rule)
+        confirm_deletion("rule", f"Delete {output.clean(rule.name)} with all its events?")
     app.cue.delete_rule(rule.name)
     if app.as_json:
         output.document({"name": rule.name, "deleted": True})
     else:
         click.echo(f"Deleted {output.clean(rule.name)}. Its jobs stay.")
-
-
-def _ask(rule: Rule) -> None:
-    if not sys.stdin.isatty():
-        raise click.UsageError("there is no terminal to ask on; add --yes to delete the rule.")
-    if not click.confirm(f"Delete {output.clean(rule.name)} with all its events?", err=True):
-        output.note("Nothing was changed.")
-        raise click.exceptions.Exit(EXIT_FAILED)
 
 
 def _of(app: App, name: str, ask: Callable[[str], T]) -> T:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import difflib
-import sys
 from collections.abc import Callable
 from itertools import islice
 from typing import TYPE_CHECKING, TypeVar
@@ -12,7 +11,8 @@ import click
 
 from oncue import wire
 from oncue.cli import output
-from oncue.cli.app import EXIT_FAILED, App, Group, common, examples
+from oncue.cli.app import App, Group, common, examples
+from oncue.cli.confirming import confirm_deletion
 from oncue.cli.place import require_file
 from oncue.core.errors import NotFound
 from oncue.core.moment import Moment
@@ -120,7 +120,7 @@ def resume(app: App, name: str) -> None:
 def delete(app: App, name: str, yes: bool) -> None:
     schedule = of(app, name, lambda cue: cue.schedule_named(name))
     if not yes:
-        _ask(schedule)
+        confirm_deletion("schedule", f"Delete {schedule.name}?")
     of(app, name, lambda cue: cue.delete_schedule(name))
     if app.as_json:
         output.document({"name": name, "deleted": True})
@@ -148,14 +148,6 @@ def _told(app: App, schedule: Schedule) -> None:
     else:
         then = _next(schedule, app.cue.clock.now())
         click.echo(f"Schedule {schedule.name} goes on; next: {then}.")
-
-
-def _ask(schedule: Schedule) -> None:
-    if not sys.stdin.isatty():
-        raise click.UsageError("there is no terminal to ask on; add --yes to delete the schedule.")
-    if not click.confirm(f"Delete {schedule.name}?", err=True):
-        output.note("Nothing was changed.")
-        raise click.exceptions.Exit(EXIT_FAILED)
 
 
 def _when(schedule: Schedule) -> str:

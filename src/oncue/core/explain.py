@@ -13,16 +13,9 @@ from oncue.core.moment import Moment, from_datetime, render
 from oncue.core.queue import Queue
 
 REASONS = (
-    *("not_due", "backoff", "expiring", "put_off", "paused", "full", "waiting", "no_worker"),
-    *(
-        "no_dispatcher",
-        "delivering",
-        "handed_over",
-        "taken",
-        "executing",
-        "silent",
-        "cancel_requested",
-    ),
+    *("not_due", "backoff", "expiring", "put_off", "paused", "full", "waiting"),
+    *("no_worker", "no_dispatcher", "delivering", "handed_over"),
+    *("taken", "executing", "silent", "cancel_requested"),
     *("succeeded", "failed", "cancelled", "expired"),
 )
 NOBODY_SECONDS = 5.0  # due for so long with nothing of its queue under way: nobody seems to look

@@ -1,4 +1,4 @@
-"""Fencing: how a claim ended, which write repeats the one that ended it, what others are told."""
+"""Fencing: how claims end, which writes repeat an end, and the texts for writes that come late."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from hashlib import blake2b
 from typing import NamedTuple
 
 from oncue.core.lifecycle import Verb
+from oncue.core.moment import Moment
 
 OUTCOMES = {
     Verb.COMPLETE: "succeeded",
@@ -53,6 +54,19 @@ def write_of(verb: Verb, result: bytes | None, error: str | None) -> Write:
     write = write_behind(OUTCOMES[verb], result, error)
     assert write is not None  # only reclaims have none
     return write
+
+
+def objection(
+    verb: Verb, updated_at: Moment, expected: Moment | None, *, cancel_unseen: bool
+) -> str | None:
+    """Why a settlement of the current claim is not applied; None: it is. `expected` is the last
+    update that the settlement was decided upon, if it depends on one. `cancel_unseen`: a cancel was
+    requested, and the settlement was decided without knowing of it."""
+    if expected not in (None, updated_at):
+        return "moved on"
+    if cancel_unseen and verb in (Verb.RETRY, Verb.RELEASE):
+        return "cancel requested"
+    return None
 
 
 def words(ids: Sequence[str], epoch: int, write: Write) -> str:

@@ -20,6 +20,7 @@ from oncue.core.moment import Moment
 _ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,79}", re.ASCII)
 _MADE = re.compile(r"([0-9a-f]{12})[0-9a-f]{15}([0-9a-f]{1,11})", re.ASCII)
 RESERVED = frozenset({"batch", "cancel", "run", "retry", "move", "reprioritise"})
+REMEMBERED_MS = 86_400_000  # how long an id chosen by a client outlives its finished job: a day
 
 
 def _fresh_counter() -> Iterator[int]:

@@ -1,4 +1,4 @@
-"""The lease of a claim: how long silence is borne, and who asked for it.
+"""The lease of a claim: how long a worker may be silent, and whether it asked for that itself.
 
 A claim begins with a lease. If a dispatcher made the claim, hand-over to the sink ends that lease:
 nobody can expect a heartbeat from a worker that may not have the job yet. A heartbeat of the worker

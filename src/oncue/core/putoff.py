@@ -1,4 +1,4 @@
-"""Jobs that their sink refused for now: how long each is put off, and when it is in line again.
+"""Jobs that their sink refused for now: how long each is put off, and when it returns.
 
 A sink that is down stops its queue (engine/circuit.py). A refusal of one job is about that job: it
 waits by itself with a growing delay, and the others go on.

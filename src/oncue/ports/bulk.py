@@ -1,8 +1,8 @@
 """The store, as far as bulk verbs go: find a page of jobs that fit, change those that still do.
 
 Finding only reads, so it keeps nobody from writing. Changing is a compare-and-set for each job, as
-for the single verbs, in a handful of statements for all of them. Whoever wants many jobs changed
-asks for short pages and rests in between: others write meanwhile.
+for the single verbs, in a few statements for all of them. A caller that changes many jobs asks for
+short pages and rests in between, so that others can write.
 """
 
 from __future__ import annotations

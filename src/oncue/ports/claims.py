@@ -138,10 +138,10 @@ class ClaimStore(Protocol):
         """Take up to `limit` due jobs, going through the queues in the order given.
 
         scheduled → dispatched; epoch + 1, attempt + 1; the claim remembers whether it holds just
-        this one job (`Lapse.alone`). Nothing is taken early, nor from a paused
-        queue, nor beyond a queue's limits, nor what an open range claim covers; a range whose lease
-        has ended is closed first, by raising its fence. What has expired is cancelled instead. The
-        lease is `lease_seconds` or else the queue's.
+        this one job (`Lapse.alone`). Nothing is taken early, nor from a paused queue, nor beyond a
+        queue's limits, nor if an open range claim covers it. A range whose lease has ended is
+        closed first, by raising its fence. Expired jobs are cancelled instead. The lease is
+        `lease_seconds` or else the queue's.
 
         Reclaimed work may have killed its worker, so it is not taken in bulk: if any of the queues
         has such work that can be taken, the claim holds at most `reclaimed_limit` jobs of it and
@@ -236,10 +236,9 @@ class ClaimStore(Protocol):
     def next_due(self, queues: Sequence[str]) -> Moment | None:
         """When something can next be taken from these queues, paused ones left out: the earliest
         due time outside open ranges, or until when a job is put off, or the end of an open range's
-        lease; or an earlier moment,
-        where the store can only tell when to look again. Never before the queue's rate allows one
-        more. A queue at its concurrency has no next due time but the end of an open range's lease:
-        the end of a claim is told to listeners, as (queue, 0)."""
+        lease; or an earlier moment, where the store can only tell when to look again. Never before
+        the queue's rate allows one more. A queue at its concurrency has no next due time but the
+        end of an open range's lease: the end of a claim is told to listeners, as (queue, 0)."""
         ...
 
     def claim_range(

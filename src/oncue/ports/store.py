@@ -54,6 +54,11 @@ class Store(
         """What claim tokens are signed with: made with the store, the same on every node."""
         ...
 
+    @property
+    def all_or_nothing(self) -> bool:
+        """Whether a submitted call that raises has stored nothing, so that it may be repeated."""
+        ...
+
     def submit(self, call: Callable[[], T]) -> Future[T]:
         """Run a call that uses this store off the caller's thread. Calls submitted close together
         share a commit where the store can; each future resolves once its effects are durable."""

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from oncue.core.fencing import OUTCOMES, Write, reason_of, words, write_of
+from oncue.core.fencing import OUTCOMES, Write, objection, reason_of, words, write_of
 from oncue.core.job import Lapse, Position
 from oncue.core.lease import NO_LEASE
-from oncue.core.lifecycle import FINAL, LIVE, TRANSITIONS, Verb
+from oncue.core.lifecycle import FINAL, TRANSITIONS, Verb
 from oncue.core.missed import Look, Missed, moved_lease
 from oncue.core.moment import Moment
 from oncue.core.rate import begun_again
@@ -38,11 +38,14 @@ class MemoryEndings(MemoryClaims):
         record = self._held(settlement.id, settlement.epoch, kind, now)
         if isinstance(record, Refused):
             return record
-        if settlement.updated_at not in (None, record.updated_at):
-            return Refused("moved on", record.state)
-        unseen = record.cancel_requested and not settlement.cancel_seen
-        if unseen and verb in (Verb.RETRY, Verb.RELEASE):
-            return Refused("cancel requested", record.state)
+        why = objection(
+            verb,
+            record.updated_at,
+            settlement.updated_at,
+            cancel_unseen=record.cancel_requested and not settlement.cancel_seen,
+        )
+        if why is not None:
+            return Refused(why, record.state)
         diagnostic = None
         if verb not in (Verb.COMPLETE, Verb.RELEASE):
             diagnostic = record.note(
@@ -153,7 +156,12 @@ class MemoryEndings(MemoryClaims):
         record = self._visible(lapse.id)
         if record is None:
             return Refused("unknown", None)
-        if not _is_as_seen(record, lapse):
+        if not lapse.is_still_so(
+            record.state,
+            record.epoch,
+            record.updated_at,
+            cancel_requested=record.cancel_requested,
+        ):
             return Refused("moved on", record.shown_state)
         facts = lapse_facts(lapse, verdict, now)
         diagnostic = record.note(
@@ -217,14 +225,3 @@ class MemoryEndings(MemoryClaims):
     def next_due(self, queues: Sequence[str]) -> Moment | None:
         with self._lock:
             return min((at for name in queues for at in self._next_dues(name)), default=None)
-
-
-def _is_as_seen(record: Record, lapse: Lapse) -> bool:
-    """Whether nothing has happened to the claim since the reclaimer looked."""
-    return (
-        record.state in LIVE
-        and record.state is lapse.state
-        and record.epoch == lapse.epoch
-        and record.updated_at == lapse.updated_at
-        and record.cancel_requested == lapse.cancel_requested
-    )

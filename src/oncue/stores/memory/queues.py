@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from dataclasses import replace
 
+from oncue.core.ids import REMEMBERED_MS
 from oncue.core.lifecycle import FINAL, State
 from oncue.core.moment import LATEST, Moment
 from oncue.core.queue import Queue, why_kept
@@ -12,8 +13,6 @@ from oncue.ports.queues import QueueDeletion, QueueStats
 from oncue.stores.memory.record import Record
 from oncue.stores.memory.rules import MemoryRules
 from oncue.stores.memory.schedules import MemorySchedules
-
-REMEMBERED_MS = 86_400_000  # how long ids chosen by clients outlive their jobs: a day
 
 
 class MemoryQueues(MemoryRules, MemorySchedules):

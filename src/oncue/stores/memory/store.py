@@ -37,6 +37,8 @@ class MemoryStore(
     """Implements `oncue.ports.store.Store` for one process. For tests, for trying things out, and
     as the meaning of the port: where another store answers differently, that one is wrong."""
 
+    all_or_nothing = False
+
     def __init__(self, clock: Clock | None = None) -> None:
         super().__init__()
         self._clock = clock or SystemClock()

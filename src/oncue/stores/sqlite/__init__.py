@@ -20,6 +20,7 @@ from oncue.stores.sqlite.database import WATCH_SECONDS, Database
 from oncue.stores.sqlite.events import Events
 from oncue.stores.sqlite.jobs import Jobs
 from oncue.stores.sqlite.leases import LeaseJudging
+from oncue.stores.sqlite.operations import Operations
 from oncue.stores.sqlite.queues import Queues
 from oncue.stores.sqlite.ranges import Ranges
 from oncue.stores.sqlite.reclaims import Reclaims
@@ -35,6 +36,7 @@ class SqliteStore(
     Jobs,
     Bulk,
     Claims,
+    Operations,
     LeaseJudging,
     Reclaims,
     Ranges,
@@ -48,8 +50,7 @@ class SqliteStore(
     """`oncue.ports.store.Store` on one file. Its clock is the one it was given: on a single machine
     every process reads the same."""
 
-    all_or_nothing = True
-    """A submitted call is one transaction: if it fails, nothing of it was stored."""
+    all_or_nothing = True  # a submitted call is one transaction
 
     def __init__(self, path: str | Path, clock: Clock | None = None) -> None:
         self.db = Database(Path(path))

@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 
 import apsw
 
+from oncue.core.fencing import objection
 from oncue.core.job import Claimed, Operation
 from oncue.core.lifecycle import State, Verb
 from oncue.core.moment import Moment
@@ -26,21 +27,19 @@ from oncue.stores.sqlite.fencing import (
     refuse,
 )
 from oncue.stores.sqlite.limits import Room, room_for
-from oncue.stores.sqlite.lines import FIRST_WAITING_LINE, bring_back, hand_over_lines
+from oncue.stores.sqlite.lines import FIRST_WAITING_LINE, bring_back, hand_over_lines, open_range
 from oncue.stores.sqlite.looking import worth_a_claim
 from oncue.stores.sqlite.reclaims import expire_due, remove
 from oncue.stores.sqlite.settled import Settled
 from oncue.stores.sqlite.statements import load
 
 SQL = load("claims")
-RANGE = load("ranges")["range"]
 CLOSE_LAPSED = load("ranges")["close_lapsed"]
 NO_ROOM = Room(0)
 _PAYLOAD = Claimed._fields.index("payload")
 # `due` has n and trail in the place of the operations.
 _N = Claimed._fields.index("operations")
 _TRAIL, _REST = _N + 1, _N + 2
-
 
 _Lines = dict[str, list[int]]
 """By queue: the lines in which something is due."""
@@ -152,39 +151,6 @@ class Claims:
                     found[position] = Refused("cancel requested", claim.state)
         return found
 
-    def put_operation(
-        self, job_id: str, epoch: int, operation: Operation, now: Moment
-    ) -> Operation | Refused:
-        def put(tx: apsw.Connection) -> Operation | Refused:
-            claim = held_claims(tx, [job_id]).get(job_id)
-            if claim is None or not claim.is_current(epoch):
-                return refuse(tx, claim, epoch, "operation", now)
-            known = _operation(tx, claim.n, operation.name)
-            if known is not None and known.state == "succeeded":
-                same = operation.state == "succeeded" and known.result == operation.result
-                return known if same else Refused("different result", claim.state)
-            tx.execute(
-                SQL["put_operation"],
-                {
-                    "n": claim.n,
-                    "name": operation.name,
-                    "state": operation.state,
-                    "now": now,
-                    "percent": operation.percent,
-                    "message": operation.message,
-                    "result": operation.result,
-                },
-            )
-            succeeded = operation.state == "succeeded"
-            tx.execute(
-                SQL["operation_touch"], {"n": claim.n, "now": now, "succeeded": int(succeeded)}
-            )
-            stored = _operation(tx, claim.n, operation.name)
-            assert stored is not None
-            return stored
-
-        return self.db.write(put)
-
     def hand_over(self, claims: Sequence[tuple[str, int]], now: Moment) -> Mapping[int, Refused]:
         def hand_over(tx: apsw.Connection) -> Mapping[int, Refused]:
             held = held_claims(tx, [job_id for job_id, _ in claims])
@@ -223,7 +189,7 @@ class Claims:
         bounded: list[Any] = []
         if self.db.bounded_queues:  # asked before: afterwards they may be gone
             bounded = rows.fetch(tx, SQL["queues_of"], {"ids": rows.texts(o.id for _, o in items)})
-        done = _complete_all(tx, items, kind, now)
+        done = _complete_together(tx, items, kind, now)
         for [queue] in bounded:
             self.db.tell_room(queue)
         return done
@@ -241,12 +207,10 @@ class Claims:
         for position, one in items:
             claim = held.get(one.id)
             if claim is not None and claim.is_current(one.epoch):
-                if one.updated_at not in (None, claim.updated_at):
-                    refused[position] = Refused("moved on", claim.state)
-                    continue
-                again = one.verb in (Verb.RETRY, Verb.RELEASE)
-                if again and claim.cancel_requested and not one.cancel_seen:
-                    refused[position] = Refused("cancel requested", claim.state)
+                unseen = claim.cancel_requested and not one.cancel_seen
+                why = objection(one.verb, claim.updated_at, one.updated_at, cancel_unseen=unseen)
+                if why is not None:
+                    refused[position] = Refused(why, claim.state)
                     continue
                 self._settle_one(tx, claim, one, now)
                 if not one.keep:
@@ -315,7 +279,7 @@ def _kind(item: tuple[int, Settlement]) -> _Kind:
     return _Kind(in_bulk, one.epoch, one.keep)
 
 
-def _complete_all(
+def _complete_together(
     tx: apsw.Connection, items: list[tuple[int, Settlement]], kind: _Kind, now: Moment
 ) -> bool:
     """Complete the whole group at once. False: some were not as expected, and nothing was done;
@@ -349,13 +313,12 @@ def _due(
     lease_until: Moment,
 ) -> list[Sequence[Any]]:
     """The first due jobs of a queue in hand-over order."""
-    own = {"queue": queue, "now": now, "lease_until": lease_until}
+    own: dict[str, Any] = {"queue": queue, "now": now, "lease_until": lease_until}
     statement = SQL["due"]
-    open_range = rows.first(tx, RANGE, {"queue": queue})
-    if open_range is not None and open_range[3] is not None:
+    held = open_range(tx, queue)
+    if held is not None:
         statement = SQL["due_uncovered"]
-        names = ("cutoff", "through_rank", "through_due", "through_id")
-        own.update(zip(names, open_range[3:7], strict=True))
+        own = held._asdict() | own  # the lease is that of the new claims
     found: list[Sequence[Any]] = []
     room = rows.BATCH_BYTES
     for line in lines:
@@ -399,8 +362,3 @@ def _take(
     return [
         Claimed._make((*row[:_N], tuple(operations.get(row[_N], ())), *row[_REST:])) for row in due
     ]
-
-
-def _operation(tx: apsw.Connection, n: int, name: str) -> Operation | None:
-    row = rows.first(tx, SQL["operation"], {"n": n, "name": name})
-    return None if row is None else rows.operation(row)

@@ -1,4 +1,4 @@
-"""One SQLite file as this process uses it: the writer, the readers, and who is told of new work."""
+"""One SQLite file as this process uses it: the writer, the readers and the listeners."""
 
 from __future__ import annotations
 

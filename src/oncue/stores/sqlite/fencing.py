@@ -1,4 +1,4 @@
-"""Who holds a job now, and what a writer that no longer does is told."""
+"""The current claim on a job in SQLite, and the refusal of writes by earlier claims."""
 
 from __future__ import annotations
 

@@ -11,12 +11,10 @@ from oncue.core.moment import Moment
 from oncue.core.rate import Bucket
 from oncue.stores.sqlite import rows
 from oncue.stores.sqlite.database import Database
-from oncue.stores.sqlite.lines import hand_over_lines
+from oncue.stores.sqlite.lines import hand_over_lines, open_range
 from oncue.stores.sqlite.statements import load
 
 SQL = load("queues")
-RANGE = load("ranges")["range"]
-AFTER_EVERY_ID = "\U0010ffff"
 
 
 class Limits(NamedTuple):
@@ -88,14 +86,16 @@ def room_for(db: Database, tx: apsw.Connection, queue: str, limit: int, now: Mom
 def _under_way(tx: apsw.Connection, queue: str, limit: int) -> int:
     """How many jobs of the queue are dispatched or executing, counted up to `limit`."""
     count = int(rows.first(tx, SQL["count_live"], {"queue": queue, "limit": limit})[0])
-    held = rows.first(tx, RANGE, {"queue": queue})
-    if held is None or held[3] is None:
+    held = open_range(tx, queue)
+    if held is None:
         return count
-    cutoff, through_rank, through_due, through_id = held[3:7]
     for line, _ in hand_over_lines(tx, queue):
-        if line > through_rank or count >= limit:
+        if line > held.through_line or count >= limit:
             break
-        last = (through_due, through_id) if line == through_rank else (cutoff, AFTER_EVERY_ID)
+        if line == held.through_line:
+            last = (held.through_due, held.through_id)
+        else:
+            last = (held.cutoff, rows.AFTER_EVERY_TEXT)
         bounds = {"due_at": last[0], "id": last[1], "limit": limit - count}
         own = {"queue": queue, "line": line, **bounds}
         count += int(rows.first(tx, SQL["count_covered_in_line"], own)[0])

@@ -4,7 +4,7 @@ rank whose jobs are put off (`jobs.line`)."""
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import NamedTuple
 
 import apsw
 
@@ -20,6 +20,18 @@ FIRST_PUT_OFF_LINE = 100
 AFTER_EVERY_LINE = 200
 
 
+class OpenRange(NamedTuple):
+    """How far a dispatcher's open claim goes, in the order of `ranges.sql: range`."""
+
+    lease_until: Moment
+    cutoff: Moment
+    """It covers the jobs due by then …"""
+    through_line: int
+    """… up to this line, and in this line up to this job."""
+    through_due: Moment
+    through_id: str
+
+
 def all_lines(tx: apsw.Connection, queue: str) -> list[tuple[int, Moment]]:
     """Every line that holds a scheduled job, in order, with its earliest due time."""
     return rows.fetch(tx, LINES, {"queue": queue, "below": AFTER_EVERY_LINE})
@@ -30,12 +42,9 @@ def hand_over_lines(tx: apsw.Connection, queue: str) -> list[tuple[int, Moment]]
     return rows.fetch(tx, LINES, {"queue": queue, "below": FIRST_PUT_OFF_LINE})
 
 
-def open_range(tx: apsw.Connection, queue: str) -> dict[str, Any] | None:
+def open_range(tx: apsw.Connection, queue: str) -> OpenRange | None:
     row = rows.first(tx, RANGES["range"], {"queue": queue})
-    if row is None or row[3] is None:
-        return None
-    names = ("fence", "dispatcher", "lease_until", "cutoff", "line", "due_at", "id", "opened_at")
-    return dict(zip(names, row, strict=True))
+    return None if row is None else OpenRange._make(row)
 
 
 def waiting_dues(
@@ -45,10 +54,13 @@ def waiting_dues(
     held = open_range(tx, queue)
     dues: list[Moment] = []
     for line, due in lines:
-        if held is None or line > held["line"]:
+        if held is None or line > held.through_line:
             dues.append(due)
             continue
-        after = (held["due_at"], held["id"]) if line == held["line"] else (held["cutoff"] + 1, "")
+        if line == held.through_line:
+            after = (held.through_due, held.through_id)
+        else:
+            after = (held.cutoff + 1, "")
         own = {"queue": queue, "line": line, "due_at": after[0], "id": after[1]}
         dues += [row[0] for row in rows.fetch(tx, RANGES["after"], own)]
     return dues

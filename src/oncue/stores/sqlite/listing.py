@@ -26,8 +26,7 @@ _ID, _DUE_AT = Job._fields.index("id"), Job._fields.index("due_at")
 _PAYLOAD, _RESULT = Job._fields.index("payload_json"), Job._fields.index("result_json")
 _PLACE = itemgetter(_DUE_AT, _ID)
 _BEFORE_ALL = Position(-1, "")
-AFTER_EVERY_QUEUE = "\U0010ffff"
-STREAMS_AT_ONCE = 64  # a connection bears only so many open statements
+STREAMS_AT_ONCE = 64  # open statements of one connection
 
 
 class Stream(NamedTuple):
@@ -87,7 +86,7 @@ def _merged(
 
 
 def _bounded(found: Iterable[Sequence[Any]], limit: int) -> tuple[list[Sequence[Any]], bool]:
-    """As many as are wanted and memory bears, and whether there may be more."""
+    """The first rows, up to `limit` and to what fits in memory; and whether there may be more."""
     kept: list[Sequence[Any]] = []
     room = rows.BATCH_BYTES
     for row in found:
@@ -107,7 +106,7 @@ def _streams(tx: apsw.Connection, wanted: JobFilter, bounds: dict[str, Any]) -> 
         yield Stream(_BEFORE_ALL, "page_key", {"key": wanted.key})
         return
     state = wanted.state
-    span = {"first_queue": wanted.queue or "", "last_queue": wanted.queue or AFTER_EVERY_QUEUE}
+    span = {"first_queue": wanted.queue or "", "last_queue": wanted.queue or rows.AFTER_EVERY_TEXT}
     own = {**bounds, **span}
     if state in (None, State.SCHEDULED):
         for head, queue, line in rows.fetch(tx, SQL["heads_scheduled"], own):

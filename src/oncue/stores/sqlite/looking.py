@@ -1,7 +1,7 @@
 """Looking before writing in SQLite: whether a claim could find anything, asked by reading alone.
 
 A claim needs the write lock, which all processes share. Idle workers and dispatchers ask often and
-find nothing; without the look, a hundred of them kept the lock from whoever had something to write.
+find nothing. Without the look, a hundred of them delayed every other writer.
 """
 
 from __future__ import annotations

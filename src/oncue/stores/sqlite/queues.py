@@ -8,6 +8,7 @@ from typing import Any
 
 import apsw
 
+from oncue.core.ids import REMEMBERED_MS
 from oncue.core.lifecycle import State
 from oncue.core.moment import LATEST, Moment
 from oncue.core.queue import Queue, RetryPolicy, default_queue, why_kept
@@ -20,7 +21,6 @@ from oncue.stores.sqlite.statements import load
 from oncue.stores.sqlite.watching import settings_revision
 
 SQL = load("queues")
-REMEMBERED_MS = 86_400_000  # how long an id chosen by a client outlives its job
 
 
 class Queues:

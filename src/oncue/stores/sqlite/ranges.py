@@ -17,7 +17,13 @@ from oncue.stores.sqlite import rows
 from oncue.stores.sqlite.database import Database
 from oncue.stores.sqlite.fencing import diagnose, held_claims
 from oncue.stores.sqlite.limits import limits, room_for
-from oncue.stores.sqlite.lines import bring_back, hand_over_lines, open_range, waiting_dues
+from oncue.stores.sqlite.lines import (
+    OpenRange,
+    bring_back,
+    hand_over_lines,
+    open_range,
+    waiting_dues,
+)
 from oncue.stores.sqlite.looking import worth_a_claim
 from oncue.stores.sqlite.reclaims import expire_due, remove
 from oncue.stores.sqlite.statements import load
@@ -41,6 +47,7 @@ class Ranges:
         due_until: Moment | None = None,
     ) -> RangeClaim:
         until = now if due_until is None else due_until
+        lease_until = now + round(lease_seconds * 1000)
         if not worth_a_claim(self.db, queues, until, now):
             return RangeClaim("", 0, (), queues)
 
@@ -54,26 +61,16 @@ class Ranges:
             for queue in queues:
                 held = open_range(tx, queue.name)
                 if held is not None:
-                    busy.append(held["lease_until"])
+                    busy.append(held.lease_until)
                     continue
                 free = room_for(self.db, tx, queue.name, limit, now)
                 jobs, line = _first_due(tx, queue.name, free.most, until, now)
                 if jobs:
                     self.db.expected[queue.name] = 0
                     free.spend(tx, queue.name, len(jobs))
-                    lease_until = now + round(lease_seconds * 1000)
-                    last = jobs[-1]
-                    record = {
-                        "queue": queue.name,
-                        "dispatcher": dispatcher,
-                        "now": now,
-                        "until": until,
-                        "lease_until": lease_until,
-                        "through_rank": line,
-                        "through_due": last.due_at,
-                        "through_id": last.id,
-                    }
-                    [fence] = rows.first(tx, SQL["open"], record)
+                    held = OpenRange(lease_until, until, line, jobs[-1].due_at, jobs[-1].id)
+                    record = {"queue": queue.name, "dispatcher": dispatcher, "now": now}
+                    [fence] = rows.first(tx, SQL["open"], record | held._asdict())
                     return RangeClaim(queue.name, fence, jobs, queues)
             return RangeClaim("", 0, (), queues, min(busy, default=None))
 
@@ -130,7 +127,7 @@ class Ranges:
 def _first_due(
     tx: apsw.Connection, queue: str, limit: int, until: Moment, now: Moment
 ) -> tuple[list[Delivery], int]:
-    """The first due jobs in hand-over order, no more than memory bears, and the line of the last
+    """The first due jobs in hand-over order, no more than fit in memory, and the line of the last
     of them."""
     jobs: list[Delivery] = []
     last = 0
@@ -203,6 +200,6 @@ def _next_dues(tx: apsw.Connection, queue: str) -> list[Moment]:
         dues += waiting_dues(tx, queue, hand_over_lines(tx, queue))
         dues += [at for [at] in rows.fetch(tx, SQL["next_return"], {"queue": queue}) if at]
     if held is not None:
-        dues.append(held["lease_until"])
+        dues.append(held.lease_until)
     turn_at = own.next_turn_at()
     return [max(due, turn_at) for due in dues]

@@ -86,8 +86,13 @@ class Reclaims:
                     repeated.append(position)
                 elif claim is None:
                     refused[position] = _GONE
-                elif (lost_race := _lost_race(claim, lapse)) is not None:
-                    refused[position] = lost_race
+                elif not lapse.is_still_so(
+                    claim.state,
+                    claim.epoch,
+                    claim.updated_at,
+                    cancel_requested=claim.cancel_requested,
+                ):
+                    refused[position] = Refused("moved on", claim.state)
                 else:
                     fallen[lapse.id] = Fallen(claim, lapse, verdict, keep)
             if fallen:
@@ -193,13 +198,3 @@ def _diagnostic_row(one: Fallen, now: Moment) -> dict[str, Any]:
         "epoch": one.claim.epoch,
         "facts": json.dumps(lapse_facts(one.lapse, one.verdict, now)),
     }
-
-
-def _lost_race(claim: Held, lapse: Lapse) -> Refused | None:
-    """Why the claim is no longer as the reclaimer saw it."""
-    as_seen = (
-        claim.is_current(lapse.epoch)
-        and (claim.state, claim.updated_at) == (lapse.state, lapse.updated_at)
-        and claim.cancel_requested == lapse.cancel_requested
-    )
-    return None if as_seen else Refused("moved on", claim.state)

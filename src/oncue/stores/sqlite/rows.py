@@ -14,6 +14,7 @@ from oncue.core.job import Attempt, Diagnostic, Job, Operation
 from oncue.core.lifecycle import State
 from oncue.core.moment import maybe_datetime, to_datetime
 
+AFTER_EVERY_TEXT = "\U0010ffff"
 BATCH_BYTES = 32 * 1024 * 1024  # of payloads that are read into memory at once
 
 

@@ -18,10 +18,10 @@ from oncue.core.job import JobFilter
 from oncue.core.lifecycle import FINAL, LIVE, State
 from oncue.core.moment import LATEST, Moment
 from oncue.ports.bulk import BulkFound
+from oncue.stores.sqlite import rows
 from oncue.stores.sqlite.statements import load
 
 SQL = load("bulk")
-AFTER_EVERY_QUEUE = "\U0010ffff"
 
 Wanted = Callable[[Place, int | None], bool]
 """Whether anything is wanted of a group of entries, by their key and priority."""
@@ -122,7 +122,7 @@ def _waiting(change: BulkChange, before_all: Place) -> list[Walk]:
 
 def _own(change: BulkChange, wanted: JobFilter) -> dict[str, Any]:
     own = asdict(wanted) | {state.value: int(state in change.states) for state in State}
-    last_queue = wanted.queue or AFTER_EVERY_QUEUE
+    last_queue = wanted.queue or rows.AFTER_EVERY_TEXT
     return own | {"begun_at": change.begun_at, "last_queue": last_queue}
 
 

@@ -1,4 +1,4 @@
-"""What commits of other processes mean to the listeners of this one.
+"""Finds the news for listeners in commits of other processes.
 
 SQLite tells only that somebody committed. One read then finds out for all listeners together what
 they want to know: whether settings have changed, and when each awaited queue has work.
@@ -21,7 +21,8 @@ News = tuple[str | None, Moment]
 
 
 class Abroad:
-    """Keeps what was last told of the settings. Used by one thread."""
+    """Remembers the revision of the settings that listeners were last told of. Used by one
+    thread."""
 
     def __init__(self) -> None:
         self._revision: int | None = None

@@ -139,17 +139,18 @@ class Writer:
         handle: Handle,
         turnstile: Turnstile,
         path: Path,
-        vouch: Callable[[], None],
+        check_file: Callable[[], None],
         begun: Callable[[], None],
         committed: Callable[[], None],
     ) -> None:
-        """`vouch` is called before and after each transaction, and what it raises is the answer of
-        all calls. `begun` is called at the beginning of each transaction, `committed` after its
-        commit, outside it. Neither may raise anything but Ctrl-C."""
+        """`check_file` is called before and after each transaction; if it raises, all calls of the
+        transaction are answered with that error. `begun` is called at the beginning of each
+        transaction, `committed` after its commit, outside it. Neither may raise anything but
+        Ctrl-C."""
         self._handle = handle
         self._turnstile = turnstile
         self._path = path
-        self._vouch = vouch
+        self._check_file = check_file
         self._begun = begun
         self._committed = committed
         self._queue: SimpleQueue[_Ticket[Any] | None] = SimpleQueue()
@@ -288,9 +289,9 @@ class Writer:
         for position, ticket in enumerate(part):
             ticket.outcome, ticket.position = outcome, position
         try:
-            self._vouch()
+            self._check_file()
             self._transact([ticket.call for ticket in part], outcome)
-            self._vouch()
+            self._check_file()
             self._committed()
         except _CallFailed as failed:
             outcome.trouble = self._translated(failed.error)
@@ -299,7 +300,7 @@ class Writer:
             trouble = self._translated(error)
             # Any other StoreError tells callers that nothing was stored.
             outcome.trouble = self._unknown() if type(trouble) is StoreError else trouble
-        except StoreError as error:  # nobody can vouch for what is stored
+        except StoreError as error:  # the file is gone or another one: nothing is certain
             outcome.trouble, outcome.stored = error, False
         return None
 
@@ -309,9 +310,9 @@ class Writer:
             raise self._is_closed()
         outcome = _Outcome()
         try:
-            self._vouch()
+            self._check_file()
             self._transact([call], outcome, synced)
-            self._vouch()
+            self._check_file()
             self._committed()
         except _CallFailed as failed:
             raise self._translated(failed.error) from failed.error

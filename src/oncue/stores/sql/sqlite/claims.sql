@@ -14,7 +14,7 @@ SELECT id, queue, due_at, payload, priority, owner, key, attempt + 1, attempt_ba
 FROM jobs AS j
 WHERE state = 'scheduled' AND queue = :queue AND line = :line AND due_at <= :now
   AND (expires_at IS NULL OR expires_at > :now)
-  AND NOT (due_at <= :cutoff AND (line, due_at, id) <= (:through_rank, :through_due, :through_id))
+  AND NOT (due_at <= :cutoff AND (line, due_at, id) <= (:through_line, :through_due, :through_id))
 ORDER BY due_at, id LIMIT :limit;
 
 -- name: claim

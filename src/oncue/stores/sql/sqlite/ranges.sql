@@ -1,6 +1,6 @@
 -- name: range
-SELECT fence, dispatcher, lease_until, cutoff, through_rank, through_due, through_id, opened_at
-FROM ranges WHERE queue = :queue;
+SELECT lease_until, cutoff, through_rank, through_due, through_id
+FROM ranges WHERE queue = :queue AND cutoff IS NOT NULL;
 
 -- name: due
 SELECT id, due_at, payload, attempt + 1, NULL, queue FROM jobs
@@ -11,7 +11,7 @@ ORDER BY due_at, id LIMIT :limit;
 -- name: open
 INSERT INTO ranges (queue, fence, dispatcher, lease_until, opened_at, cutoff, through_rank,
                     through_due, through_id, lease_ms)
-VALUES (:queue, 1, :dispatcher, :lease_until, :now, :until, :through_rank, :through_due, :through_id,
+VALUES (:queue, 1, :dispatcher, :lease_until, :now, :cutoff, :through_line, :through_due, :through_id,
         :lease_until - :now)
 ON CONFLICT (queue) DO UPDATE SET fence = fence + 1, dispatcher = excluded.dispatcher,
   lease_until = excluded.lease_until, lease_ms = excluded.lease_ms, opened_at = excluded.opened_at, cutoff = excluded.cutoff,

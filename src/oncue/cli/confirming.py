@@ -1,0 +1,19 @@
+"""The question before something is deleted."""
+
+from __future__ import annotations
+
+import sys
+
+import click
+
+from oncue.cli import output
+from oncue.cli.app import EXIT_FAILED
+
+
+def confirm_deletion(noun: str, question: str) -> None:
+    """Ask on the terminal, and end the command unless the answer is yes."""
+    if not sys.stdin.isatty():
+        raise click.UsageError(f"there is no terminal to ask on; add --yes to delete the {noun}.")
+    if not click.confirm(question, err=True):
+        output.note("Nothing was changed.")
+        raise click.exceptions.Exit(EXIT_FAILED)

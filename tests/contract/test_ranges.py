@@ -68,6 +68,7 @@ def test_refused_jobs_have_failed_with_the_sinks_answer(desk: Desk) -> None:
     assert job.finished_at == at(desk.now)
     (diagnostic,) = desk.diagnostics(job_id)
     assert diagnostic.attempt == 1
+    assert diagnostic.facts == {"worker": "dora", "error": "410 gone", "decision": "fail"}
     assert desk.outcomes(job_id) == [(1, "failed")]
 
 

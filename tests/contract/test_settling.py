@@ -31,6 +31,7 @@ def test_a_failed_job_keeps_its_error_and_a_diagnostic(desk: Desk) -> None:
     (diagnostic,) = desk.diagnostics(claimed.id)
     assert (diagnostic.code, diagnostic.detail) == ("failure", "No attempt is left.")
     assert (diagnostic.attempt, diagnostic.epoch, diagnostic.at) == (1, 1, at(desk.now))
+    assert diagnostic.facts == {"worker": "ada", "error": "disk full", "decision": "fail"}
     assert desk.outcomes(claimed.id) == [(1, "failed")]
 
 

@@ -81,6 +81,12 @@ def words(ids: Sequence[str], epoch: int, write: Write) -> str:
     return ending.join([*ids, ""])
 
 
+def settled_facts(verb: Verb, worker: str | None, error: str | None) -> dict[str, str]:
+    """Facts of the diagnostic that a settlement leaves; those that are not known are left out."""
+    facts = {"worker": worker, "error": error, "decision": verb.value}
+    return {name: fact for name, fact in facts.items() if fact}
+
+
 def late_write(write: str, reason: str) -> tuple[str, dict[str, str]]:
     """Detail and facts of the diagnostic that records a refused write."""
     detail = f"Refused a late {write}: this claim had ended ({reason})."

@@ -81,7 +81,7 @@ class Settlement(NamedTuple):
     """RETRY: when it is due again."""
     put_off: RetryPolicy | None = None
     """RELEASE: the sink refused it for now, as `error` says, and it is put off by this policy."""
-    code: str = ""
+    code: str = "failure"
     """FAIL, RETRY, DROP: of the diagnostic, whose detail is `detail`."""
     detail: str = ""
     cancel_seen: bool = False

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from oncue.core.fencing import OUTCOMES, Write, objection, reason_of, words, write_of
+from oncue.core.fencing import OUTCOMES, Write, objection, reason_of, settled_facts, words, write_of
 from oncue.core.job import Lapse, Position
 from oncue.core.lease import NO_LEASE
 from oncue.core.lifecycle import FINAL, TRANSITIONS, Verb
@@ -54,9 +54,7 @@ class MemoryEndings(MemoryClaims):
                 settlement.detail,
                 record.attempt,
                 record.epoch,
-                worker=record.worker,
-                error=settlement.error,
-                decision=verb.value,
+                **settled_facts(verb, record.worker, settlement.error),
             )
         outcome = OUTCOMES[verb]
         ending = Ending(reason_of(outcome), write, record.attempt, diagnostic)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
+from oncue.core.fencing import settled_facts
 from oncue.core.job import Delivery
 from oncue.core.lifecycle import Verb
 from oncue.core.moment import Moment
@@ -132,8 +133,6 @@ class MemoryRanges(MemoryClaims):
                 f"The sink refused it for good: {record.error}",
                 record.attempt,
                 record.epoch,
-                worker=held.dispatcher,
-                error=record.error,
-                decision=verb.value,
+                **settled_facts(verb, held.dispatcher, record.error),
             )
         self._end(record, verb, now, keep=queue.keeps_history)

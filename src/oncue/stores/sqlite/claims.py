@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 import apsw
 
-from oncue.core.fencing import objection
+from oncue.core.fencing import objection, settled_facts
 from oncue.core.job import Claimed, Operation
 from oncue.core.lifecycle import State, Verb
 from oncue.core.moment import Moment
@@ -232,8 +232,8 @@ class Claims:
         own = {"n": claim.n, "now": now}
         self.db.tell_room(claim.queue)
         if one.verb in (Verb.FAIL, Verb.RETRY, Verb.DROP):
-            facts = {"decision": str(one.verb), "error": one.error}
-            diagnose(tx, claim, one.code or "failure", one.detail, facts, now)
+            facts = settled_facts(one.verb, claim.worker, one.error)
+            diagnose(tx, claim, one.code, one.detail, facts, now)
         if one.verb is Verb.COMPLETE:
             tx.execute(SQL["complete"], {**own, "result": one.result})
         elif one.verb in (Verb.FAIL, Verb.DROP):

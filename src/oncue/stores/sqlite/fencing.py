@@ -138,7 +138,6 @@ def diagnose(
     now: Moment,
 ) -> Diagnostic:
     """Record a fact about a job; the first and the last fifty are kept."""
-    facts = {name: value for name, value in {"worker": claim.worker, **facts}.items() if value}
     row = {"at": now, "code": code, "detail": detail, "attempt": claim.attempt}
     tx.execute(
         SQL["add_diagnostic"],

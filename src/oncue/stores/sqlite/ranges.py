@@ -7,7 +7,9 @@ from typing import Any
 
 import apsw
 
+from oncue.core.fencing import settled_facts
 from oncue.core.job import Delivery
+from oncue.core.lifecycle import Verb
 from oncue.core.moment import Moment
 from oncue.core.putoff import put_off_until
 from oncue.core.queue import Queue
@@ -167,7 +169,8 @@ def _fail(tx: apsw.Connection, queue: Queue, job_id: str, error: str, own: dict[
         return
     claim = held_claims(tx, [job_id])[job_id]
     detail = f"The sink refused it for good: {error}"
-    diagnose(tx, claim, "failure", detail, {"decision": "fail"}, own["now"])
+    facts = settled_facts(Verb.FAIL, claim.worker, error)
+    diagnose(tx, claim, "failure", detail, facts, own["now"])
     if not queue.keeps_history:
         remove(tx, [claim.n])
 

@@ -22,7 +22,7 @@ from flask.testing import FlaskClient
 
 from oncue import InvalidInput, Scheduler
 from oncue.access import Access
-from oncue.integrations.flask import EXAMPLES, Reopening, blueprint, create_app
+from oncue.integrations.flask import EXAMPLES, Running, blueprint, create_app
 from tests.cli.terminal import environment, wait_until
 
 FIXTURES = Path(__file__).parents[1] / "fixtures" / "seed_001"
@@ -145,9 +145,9 @@ def quiet() -> Iterator[None]:
         logging.getLogger(name).setLevel(level)
 
 
-def services(app: Flask) -> Reopening:
+def services(app: Flask) -> Running:
     found = app.extensions["oncue"]
-    assert isinstance(found, Reopening)
+    assert isinstance(found, Running)
     return found
 
 

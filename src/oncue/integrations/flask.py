@@ -10,8 +10,6 @@ from __future__ import annotations
 
 import atexit
 import logging
-import os
-import threading
 from collections.abc import Callable
 from importlib.resources import files
 from pathlib import Path
@@ -53,18 +51,14 @@ def create_app(store: str | None = None, rules: str | None = None) -> Flask:
     wanted = _rules(settings["rules"])
     _show_deliveries(settings)
 
-    def open_here() -> InlineService:
-        cue = Scheduler(str(settings["store"].value))
-        rulebook.apply(cue, rulebook.compare(cue, wanted))
-        cue.run_loops()
-        guard = Guard(Access(cue.store, cue.clock), open_to_all=True)
-        return InlineService(cue, _EVENTS, guard)
-
-    opened = Reopening(open_here)
-    opened()
+    cue = Scheduler(str(settings["store"].value))
+    rulebook.apply(cue, rulebook.compare(cue, wanted))
+    guard = Guard(Access(cue.store, cue.clock), open_to_all=True)
+    running = Running(InlineService(cue, _EVENTS, guard))
+    running()
     app = Flask("oncue")
-    app.extensions[EXTENSION] = opened
-    app.register_blueprint(_blueprint(opened, _EVENTS))
+    app.extensions[EXTENSION] = running
+    app.register_blueprint(_blueprint(running, _EVENTS))
     app.register_error_handler(NotFound, _nothing_here)
     return app
 
@@ -78,41 +72,31 @@ def blueprint(scheduler: Scheduler, *, rules: bool = False) -> Blueprint:
     return _blueprint(lambda: service, operations)
 
 
-class Reopening:
-    """A service that is closed before the process forks, and open for whoever calls: SQLite must
-    not be carried over. So a server may load the application first and fork its workers then,
-    each of which opens it with its first request. Closed when the process ends."""
+class Running:
+    """A service with its loops, started in the process that calls it: a server may load the
+    application first and fork its workers then. Closed when the process ends."""
 
-    def __init__(self, open_here: Callable[[], InlineService]) -> None:
-        self._open = open_here
-        self._lock = threading.Lock()
-        self._service: InlineService | None = None
-        _REOPENING.add(self)
+    def __init__(self, service: InlineService) -> None:
+        self._service = service
+        _RUNNING.add(self)
 
     def __call__(self) -> InlineService:
-        service = self._service
-        if service is None:
-            with self._lock:
-                service = self._service = self._service or self._open()
-        return service
+        self._service.cue.run_loops()
+        return self._service
 
     def close(self) -> None:
-        """Finish deliveries under way, give the store back. The next call opens it again."""
-        with self._lock:
-            service, self._service = self._service, None
-        if service is not None:
-            service.cue.close()
+        """Finish deliveries under way, give the store back."""
+        self._service.cue.close()
 
 
-_REOPENING: WeakSet[Reopening] = WeakSet()
+_RUNNING: WeakSet[Running] = WeakSet()
 
 
 def _close_all() -> None:
-    for one in list(_REOPENING):
+    for one in list(_RUNNING):
         one.close()
 
 
-os.register_at_fork(before=_close_all)
 atexit.register(_close_all)
 
 

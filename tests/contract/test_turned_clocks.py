@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import TypeVar
 
 import pytest
 
@@ -12,10 +13,13 @@ from oncue.core.missed import Look, Missed, moved_lease, moved_stamp, moved_time
 from oncue.core.queue import Queue
 from oncue.engine.policies import Policies
 from oncue.engine.reclaimer import Reclaimer
+from oncue.ports.claims import Touched
 from oncue.ports.store import Store
+from tests.proof.wrapped import Call, WrappedStore
 
 from .desk import LEASE, Desk, Q, at
 
+T = TypeVar("T")
 HOUR = 3600
 TIMED = Queue("timed", timeout_seconds=1800)
 
@@ -271,16 +275,61 @@ def test_an_open_range_is_running_until_it_is_settled(desk: Desk) -> None:
     assert not desk.store.leases().running
 
 
-def test_a_look_that_another_one_overtook_changes_nothing(desk: Desk) -> None:
+def test_a_judge_is_told_the_recorded_look_and_may_leave_everything_as_it_is(desk: Desk) -> None:
     desk.take("a", queue=TIMED)
-    first, second = Look("0", 1, desk.now), Look("0", 2, desk.now)
-    before = desk.job("a")
-    assert desk.store.judge_leases(first, None, None)
-    desk.clock.advance(10)
-    assert not desk.store.judge_leases(second, None, Missed(HOUR * 1000, HOUR * 1000))
-    assert desk.job("a") == before
+    first, before = Look("0", 1, desk.now), desk.job("a")
+    told: list[Look | None] = []
+
+    def nothing(recorded: Look | None) -> None:
+        told.append(recorded)
+
+    assert desk.store.judge_leases(lambda recorded: (first, None)) is None
+    assert desk.store.judge_leases(nothing) is None
+    assert told == [first]
     assert desk.store.leases().last_look == first
-    assert desk.store.judge_leases(second, first, None)
+    assert desk.job("a") == before
+
+
+class Stalling(WrappedStore):
+    """Seen by an engine that is stopped for a while at the beginning of a step."""
+
+    def __init__(self, store: Store, meanwhile: Callable[[], None]) -> None:
+        super().__init__(store)
+        self.meanwhile = meanwhile
+
+    def during(self, call: Call, go: Callable[[], T]) -> T:
+        answer = go()
+        if call.method == "expire":
+            self.meanwhile()
+        return answer
+
+
+@pytest.mark.parametrize("turned", [0, HOUR, -HOUR])
+@pytest.mark.parametrize("starting", [True, False])
+def test_an_engine_that_stalls_in_a_step_leaves_healthy_claims_as_they_are(
+    desk: Desk, twin: Store, start: Start, turned: float, starting: bool
+) -> None:
+    claimed = desk.take("a", queue=TIMED)
+    running = start(desk.store)
+    running.step()
+
+    def beat() -> None:
+        assert isinstance(desk.touch(claimed, lease_seconds=6), Touched)
+
+    def meanwhile() -> None:
+        turn(desk, turned)
+        live_through(desk, 8, running, step=1, meanwhile=beat)
+
+    stalling = Stalling(twin, lambda: None)
+    stalled = start(stalling)
+    if not starting:
+        stalled.step()
+    beat()
+    stalling.meanwhile = meanwhile
+    stalled.step()
+    claim = desk.store.claim_on("a")
+    assert claim is not None
+    assert (claim.lease_until, claim.updated_at) == (desk.now + 6000, desk.now)
 
 
 @pytest.mark.parametrize("turned", [-HOUR, -30, 0, 5, HOUR])
@@ -297,8 +346,8 @@ def test_every_moment_of_a_claim_moves_as_core_says(
     assert before is not None
     assert before.lease_until is not None
     assert before.overlong_at is not None
-    look = Look("0", 0, desk.now)
-    assert desk.store.judge_leases(look, None, Missed(missed_ms, 0))
+    judged = Look("0", 0, desk.now), Missed(missed_ms, 0)
+    assert desk.store.judge_leases(lambda recorded: judged) == judged[1]
     now = desk.now
     assert desk.store.claim_on("a") == before._replace(
         lease_until=moved_lease(before.lease_until, 90_000, missed_ms, now),

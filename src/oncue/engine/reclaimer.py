@@ -48,15 +48,13 @@ class Reclaimer:
 
     def step(self) -> float:
         """Expire and reclaim one page; full page: go again; else rest until the next lapse."""
-        look = self._look()
+        began = self._look()
         try:
-            rest = self._pass(look)
+            return self._pass()
         except StoreUnavailable:
-            self._last_look = self._last_look or look
+            self._last_look = self._last_look or began
             self._away = True
             raise
-        self._last_look, self._away = look, False
-        return rest
 
     def heed_clock(self) -> None:
         """Judge leases at once if the clock was turned since the last look. For dispatchers, from
@@ -64,20 +62,23 @@ class Reclaimer:
         if self._last_look is not None:
             look = self._look()
             if missed_since(self._last_look, None, look) is not None:
-                self._judge_leases(look)
+                self._judge_leases()
 
     def _look(self) -> Look:
         clock = self._clock
         return Look(clock.origin(), round(clock.monotonic() * 1000), clock.now())
 
-    def _pass(self, look: Look) -> float:
-        now = look.wall
-        expired = self._store.expire(now, PAGE)
+    def _pass(self) -> float:
+        expired = self._store.expire(self._clock.now(), PAGE)
         if expired:
             self._telemetry.expired(expired)
             logger.info("%d jobs expired before they were taken", expired)
-        self._judge_leases(look)
+        look = self._judge_leases()
+        self._last_look, self._away = look, False
+        now = look.wall
         lapses = self._store.lapses(now, PAGE)
+        if missed_since(look, None, self._look()) is not None:  # turned in between: judge again
+            return SHORTEST_REST_SECONDS
         if lapses:
             self._reclaim(lapses, now)
         if expired >= PAGE or len(lapses) >= PAGE:
@@ -88,16 +89,21 @@ class Reclaimer:
         rest = (next_lapse - self._clock.now()) / 1000
         return min(max(rest, SHORTEST_REST_SECONDS), LONGEST_REST_SECONDS)
 
-    def _judge_leases(self, look: Look) -> None:
-        """Move what would be judged wrongly; record the look now and then while anything runs."""
-        while True:
-            running, last_look = self._store.leases()
-            missed = missed_since(self._last_look, last_look, look, away=self._away)
-            if missed is None and not (running and look.needs_recording(last_look)):
-                return
-            if self._store.judge_leases(look, last_look, missed):
-                _warn_of(missed)
-                return
+    def _judge_leases(self) -> Look:
+        """Move what would be judged wrongly; record a look now and then while anything runs. The
+        look up to which leases are judged."""
+        look = self._look()
+        running, last_look = self._store.leases()
+        missed = missed_since(self._last_look, last_look, look, away=self._away)
+        if missed is not None or (running and look.needs_recording(last_look)):
+            _warn_of(self._store.judge_leases(self._judge))
+        return look
+
+    def _judge(self, recorded: Look | None) -> tuple[Look, Missed | None] | None:
+        look = self._look()
+        if recorded is not None and recorded.is_later_than(look):
+            return None
+        return look, missed_since(self._last_look, recorded, look, away=self._away)
 
     def _reclaim(self, lapses: Sequence[Lapse], now: Moment) -> None:
         if len(lapses) >= PAGE:

@@ -28,7 +28,7 @@ from typing import NamedTuple, Protocol
 
 from oncue.core.job import Claimed, Delivery, Diagnostic, Lapse, Operation, Position
 from oncue.core.lifecycle import State, Verb
-from oncue.core.missed import Look, Missed
+from oncue.core.missed import Judge, Look, Missed
 from oncue.core.moment import Moment
 from oncue.core.queue import DEFAULT_LEASE_SECONDS, Queue, RetryPolicy
 from oncue.core.retry import Verdict
@@ -221,11 +221,11 @@ class ClaimStore(Protocol):
         """Whether any lease is running, and when one was last judged. Reads only, and cheap."""
         ...
 
-    def judge_leases(self, look: Look, seen: Look | None, missed: Missed | None) -> bool:
-        """Record a look, if `seen` is still the last one; with `missed`, move all running leases
-        and timeouts in the same transaction, as `core/missed.py` says, and begin again with buckets
-        from before the clock was set back (`core/rate.py`). False: another reclaimer was quicker,
-        and nothing was changed. The record may be lost with the power."""
+    def judge_leases(self, judge: Judge) -> Missed | None:
+        """Call `judge` with the last recorded look, inside the transaction that applies its answer:
+        record its look; with a `Missed`, move all running leases and timeouts as `core/missed.py`
+        says, and begin again with buckets from before the clock was set back (`core/rate.py`). By
+        how much they were moved; None: not at all. The record may be lost with the power."""
         ...
 
     def next_lapse(self) -> Moment | None:

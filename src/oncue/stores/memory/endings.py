@@ -8,7 +8,7 @@ from oncue.core.fencing import OUTCOMES, Write, objection, reason_of, settled_fa
 from oncue.core.job import Lapse, Position
 from oncue.core.lease import NO_LEASE
 from oncue.core.lifecycle import FINAL, TRANSITIONS, Verb
-from oncue.core.missed import Look, Missed, moved_lease
+from oncue.core.missed import Judge, Missed, moved_lease
 from oncue.core.moment import Moment
 from oncue.core.rate import begun_again
 from oncue.core.retry import Verdict, lapse_facts
@@ -192,14 +192,15 @@ class MemoryEndings(MemoryClaims):
             claims = any(record.lapses_at is not None for record in self._taken.values())
             return Leases(claims or bool(self._ranges), self._last_look)
 
-    def judge_leases(self, look: Look, seen: Look | None, missed: Missed | None) -> bool:
+    def judge_leases(self, judge: Judge) -> Missed | None:
         with self._writing():
-            if self._last_look != seen:
-                return False
-            self._last_look = look
+            judged = judge(self._last_look)
+            if judged is None:
+                return None
+            self._last_look, missed = judged
             if missed is not None:
-                self._move_leases(missed, look.wall)
-            return True
+                self._move_leases(missed, self._last_look.wall)
+            return missed
 
     def _move_leases(self, missed: Missed, now: Moment) -> None:
         for record in self._taken.values():

@@ -6,7 +6,7 @@ import json
 
 import apsw
 
-from oncue.core.missed import JUMP_MS, Look, Missed
+from oncue.core.missed import JUMP_MS, Judge, Look, Missed
 from oncue.core.moment import Moment
 from oncue.core.rate import OVERTAKING_MS
 from oncue.ports.claims import Leases
@@ -24,18 +24,20 @@ class LeaseJudging:
         with self.db.reading() as tx:
             return _leases(tx)
 
-    def judge_leases(self, look: Look, seen: Look | None, missed: Missed | None) -> bool:
-        def judge(tx: apsw.Connection) -> bool:
-            if _leases(tx).last_look != seen:
-                return False
+    def judge_leases(self, judge: Judge) -> Missed | None:
+        def apply(tx: apsw.Connection) -> Missed | None:
+            judged = judge(_leases(tx).last_look)
+            if judged is None:
+                return None
+            look, missed = judged
             tx.execute(SQL["record_look"], {"look": json.dumps(look).encode()})
             if missed is not None:
                 self._move_leases(tx, missed, look.wall)
-            return True
+            return missed
 
         # Lost with the power, the record is an older one; and the claims are judged after a restart
         # of the machine, by the wall clock.
-        return self.db.write(judge, synced=False)
+        return self.db.write(apply, synced=False)
 
     def _move_leases(self, tx: apsw.Connection, missed: Missed, now: Moment) -> None:
         own = {"now": now, "jump": JUMP_MS}

@@ -13,11 +13,11 @@ from oncue.core.missed import Look, Missed, moved_lease, moved_stamp, moved_time
 from oncue.core.queue import Queue
 from oncue.engine.policies import Policies
 from oncue.engine.reclaimer import Reclaimer
-from oncue.ports.claims import Touched
+from oncue.ports.claims import Touch, Touched
 from oncue.ports.store import Store
 from tests.proof.wrapped import Call, WrappedStore
 
-from .desk import LEASE, Desk, Q, at
+from .desk import DELIVERY, LEASE, Desk, Q, at
 
 T = TypeVar("T")
 HOUR = 3600
@@ -330,6 +330,57 @@ def test_an_engine_that_stalls_in_a_step_leaves_healthy_claims_as_they_are(
     claim = desk.store.claim_on("a")
     assert claim is not None
     assert (claim.lease_until, claim.updated_at) == (desk.now + 6000, desk.now)
+
+
+def test_what_a_call_wrote_that_had_read_the_clock_before_it_was_set_back_ends_in_time(
+    desk: Desk, start: Start
+) -> None:
+    reclaimer = start(desk.store)
+    reclaimer.step()
+    for queue in ("d", "q"):
+        desk.add(f"of-{queue}", queue=queue, due_in=-2 * HOUR)
+    in_flight = desk.now
+    turn(desk, -HOUR)
+    reclaimer.step()
+    assert not desk.store.has_leases_astray(desk.now)
+    assert desk.store.claim([Q], "dead", 1, in_flight, lease_seconds=LEASE)
+    assert desk.store.has_leases_astray(desk.now)
+    assert desk.store.claim_range([DELIVERY], "dead", 1, in_flight, lease_seconds=LEASE).jobs
+    live_through(desk, 2, reclaimer)
+    assert not desk.store.has_leases_astray(desk.now)
+    live_through(desk, LEASE, reclaimer)
+    assert desk.claimed_ids(Q) == ["of-q"]
+    assert [job.id for job in desk.claim_range(dispatcher="dan").jobs] == ["of-d"]
+
+
+def test_an_open_range_alone_is_found_astray(desk: Desk) -> None:
+    desk.add("a", queue="d", due_in=-2 * HOUR)
+    assert desk.claim_range().jobs
+    assert not desk.store.has_leases_astray(desk.now - 1000)
+    assert desk.store.has_leases_astray(desk.now - 1001)
+
+
+def test_a_renewal_that_had_read_the_clock_before_it_was_set_forward_ends_nothing(
+    desk: Desk, start: Start
+) -> None:
+    claimed = desk.take("a")
+    desk.add("b", queue="d")
+    claim = desk.claim_range()
+    reclaimer = start(desk.store)
+    reclaimer.step()
+    desk.clock.advance(1)
+    in_flight = desk.now
+    turn(desk, HOUR)
+    reclaimer.step()
+    for seconds in (LEASE, LEASE / 2):
+        touch = Touch("a", claimed.epoch, seconds)
+        assert isinstance(desk.store.touch([touch], in_flight)[0], Touched)
+    assert desk.store.extend_range(claim, in_flight + round(LEASE * 1000))
+    live_through(desk, LEASE / 2 - 2, reclaimer)
+    assert desk.state("a") is State.EXECUTING
+    assert not desk.claim_range(dispatcher="dan").jobs
+    live_through(desk, LEASE, reclaimer)
+    assert desk.state("a") is State.SCHEDULED
 
 
 @pytest.mark.parametrize("turned", [-HOUR, -30, 0, 5, HOUR])

@@ -83,6 +83,11 @@ def missed_since(
     return Missed(forward_ms + (elapsed_ms if unheard else 0), forward_ms)
 
 
+def is_astray(until: Moment, length_ms: int, now: Moment) -> bool:
+    """Whether a lease of that length was given by a clock that has been set back since."""
+    return until > now + length_ms + JUMP_MS
+
+
 def moved_lease(until: Moment, length_ms: int, missed_ms: int, now: Moment) -> Moment:
     """When a lease of that length ends after so much was missed.
 
@@ -90,7 +95,7 @@ def moved_lease(until: Moment, length_ms: int, missed_ms: int, now: Moment) -> M
     later than that was given before the clock was set back.
     """
     latest = now + length_ms
-    if until > latest + JUMP_MS:
+    if is_astray(until, length_ms, now):
         return latest
     return max(until, min(until + missed_ms, latest))
 

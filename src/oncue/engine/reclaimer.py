@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Sequence
+from functools import partial
 
 from oncue.core.errors import StoreUnavailable
 from oncue.core.job import Lapse
@@ -95,15 +96,19 @@ class Reclaimer:
         look = self._look()
         running, last_look = self._store.leases()
         missed = missed_since(self._last_look, last_look, look, away=self._away)
-        if missed is not None or (running and look.needs_recording(last_look)):
-            _warn_of(self._store.judge_leases(self._judge))
+        if missed is None and not (running and look.needs_recording(last_look)):
+            return look
+        astray = missed is None and self._store.has_leases_astray(look.wall)
+        _warn_of(self._store.judge_leases(partial(self._judge, astray)))
         return look
 
-    def _judge(self, recorded: Look | None) -> tuple[Look, Missed | None] | None:
+    def _judge(self, astray: bool, recorded: Look | None) -> tuple[Look, Missed | None] | None:
+        """`astray`: leases are to be judged even if nothing was missed."""
         look = self._look()
         if recorded is not None and recorded.is_later_than(look):
             return None
-        return look, missed_since(self._last_look, recorded, look, away=self._away)
+        missed = missed_since(self._last_look, recorded, look, away=self._away)
+        return look, Missed() if missed is None and astray else missed
 
     def _reclaim(self, lapses: Sequence[Lapse], now: Moment) -> None:
         if len(lapses) >= PAGE:

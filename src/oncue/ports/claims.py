@@ -221,6 +221,12 @@ class ClaimStore(Protocol):
         """Whether any lease is running, and when one was last judged. Reads only, and cheap."""
         ...
 
+    def has_leases_astray(self, now: Moment) -> bool:
+        """Whether a running lease ends later than its own length from now (`core/missed.py`): a
+        call that had read the clock before it was set back wrote it after leases were judged. Reads
+        all live claims, and only those."""
+        ...
+
     def judge_leases(self, judge: Judge) -> Missed | None:
         """Call `judge` with the last recorded look, inside the transaction that applies its answer:
         record its look; with a `Missed`, move all running leases and timeouts as `core/missed.py`
@@ -269,7 +275,7 @@ class ClaimStore(Protocol):
         ...
 
     def extend_range(self, claim: RangeClaim, lease_until: Moment) -> bool:
-        """Hold an open range longer. False: it was taken over, stop."""
+        """Hold an open range longer, never shorter. False: it was taken over, stop."""
         ...
 
     def settle_range(

@@ -8,7 +8,7 @@ from oncue.core.fencing import OUTCOMES, Write, objection, reason_of, settled_fa
 from oncue.core.job import Lapse, Position
 from oncue.core.lease import NO_LEASE
 from oncue.core.lifecycle import FINAL, TRANSITIONS, Verb
-from oncue.core.missed import Judge, Missed, moved_lease
+from oncue.core.missed import Judge, Missed, is_astray, moved_lease
 from oncue.core.moment import Moment
 from oncue.core.rate import begun_again
 from oncue.core.retry import Verdict, lapse_facts
@@ -191,6 +191,12 @@ class MemoryEndings(MemoryClaims):
         with self._lock:
             claims = any(record.lapses_at is not None for record in self._taken.values())
             return Leases(claims or bool(self._ranges), self._last_look)
+
+    def has_leases_astray(self, now: Moment) -> bool:
+        with self._lock:
+            claims = any(r.lease.is_astray(r.updated_at, now) for r in self._taken.values())
+            ranges = self._ranges.values()
+            return claims or any(is_astray(r.lease_until, r.lease_ms, now) for r in ranges)
 
     def judge_leases(self, judge: Judge) -> Missed | None:
         with self._writing():

@@ -24,6 +24,10 @@ class LeaseJudging:
         with self.db.reading() as tx:
             return _leases(tx)
 
+    def has_leases_astray(self, now: Moment) -> bool:
+        with self.db.reading() as tx:
+            return bool(rows.first(tx, SQL["astray"], {"now": now, "jump": JUMP_MS})[0])
+
     def judge_leases(self, judge: Judge) -> Missed | None:
         def apply(tx: apsw.Connection) -> Missed | None:
             judged = judge(_leases(tx).last_look)

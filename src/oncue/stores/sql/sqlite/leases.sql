@@ -6,6 +6,12 @@ SELECT EXISTS (SELECT 1 FROM jobs
     OR EXISTS (SELECT 1 FROM ranges WHERE cutoff IS NOT NULL),
   (SELECT value FROM meta WHERE name = 'last_look');
 
+-- name: astray
+SELECT EXISTS (SELECT 1 FROM jobs WHERE state IN ('dispatched', 'executing')
+                 AND reclaim_at IS NOT NULL AND lease_until > :now + {lease_length} + :jump)
+    OR EXISTS (SELECT 1 FROM ranges
+               WHERE cutoff IS NOT NULL AND lease_until > :now + lease_ms + :jump);
+
 -- name: record_look
 INSERT INTO meta (name, value) VALUES ('last_look', :look)
 ON CONFLICT (name) DO UPDATE SET value = excluded.value;

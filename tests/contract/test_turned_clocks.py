@@ -10,10 +10,11 @@ import pytest
 from oncue.clock import FakeClock
 from oncue.core.lifecycle import State
 from oncue.core.missed import Look, Missed, moved_lease, moved_stamp, moved_timeout
-from oncue.core.queue import Queue
+from oncue.core.queue import Queue, RetryPolicy
 from oncue.engine.policies import Policies
 from oncue.engine.reclaimer import Reclaimer
 from oncue.ports.claims import Touch, Touched
+from oncue.ports.sink import Refusal
 from oncue.ports.store import Store
 from tests.proof.wrapped import Call, WrappedStore
 
@@ -407,6 +408,33 @@ def test_every_moment_of_a_claim_moves_as_core_says(
         updated_at=moved_stamp(before.updated_at, now),
     )
     assert desk.attempts("a")[-1].claimed_at == at(moved_stamp(before.claimed_at, now))
+
+
+def test_a_job_that_was_put_off_waits_no_longer_than_its_policy_after_the_clock_was_set_back(
+    desk: Desk, start: Start
+) -> None:
+    queue = Queue("d", sink="log:", retry=RetryPolicy(initial_seconds=20, max_seconds=30))
+    desk.store.put_queue(queue)
+    desk.add("a", queue="d", due_in=-2 * HOUR)
+    reclaimer = start(desk.store)
+    reclaimer.step()
+    claim = desk.store.claim_range([queue], "dan", 1, desk.now, lease_seconds=LEASE)
+    assert desk.store.settle_range(claim, [], {"a": Refusal("busy", False)}, desk.now)
+    before = desk.job("a")
+    turn(desk, -9)
+    reclaimer.step()
+    assert desk.job("a") == before, "its policy may let it wait as long"
+    told: list[tuple[str | None, int]] = []
+    stop = desk.store.watch(lambda queue, due_at: told.append((queue, due_at)))
+    turn(desk, -HOUR)
+    reclaimer.step()
+    stop()
+    until = desk.now + 30_000
+    assert desk.job("a") == before._replace(not_before=at(until))
+    assert ("d", until) in told
+    assert desk.store.next_due(["d"]) == until
+    live_through(desk, 30, reclaimer)
+    assert [job.id for job in desk.claim_range(queue=queue).jobs] == ["a"]
 
 
 def test_a_rate_begins_again_when_the_clock_was_set_back(desk: Desk, start: Start) -> None:

@@ -230,8 +230,9 @@ class ClaimStore(Protocol):
     def judge_leases(self, judge: Judge) -> Missed | None:
         """Call `judge` with the last recorded look, inside the transaction that applies its answer:
         record its look; with a `Missed`, move all running leases and timeouts as `core/missed.py`
-        says, and begin again with buckets from before the clock was set back (`core/rate.py`). By
-        how much they were moved; None: not at all. The record may be lost with the power."""
+        says, begin again with buckets from before the clock was set back (`core/rate.py`), and let
+        no job be put off longer than the policy of its queue ever does (`core/putoff.py`). By how
+        much leases were moved; None: not at all. The record may be lost with the power."""
         ...
 
     def next_lapse(self) -> Moment | None:

@@ -10,6 +10,7 @@ from oncue.core.lease import NO_LEASE
 from oncue.core.lifecycle import FINAL, TRANSITIONS, Verb
 from oncue.core.missed import Judge, Missed, is_astray, moved_lease
 from oncue.core.moment import Moment
+from oncue.core.putoff import moved_return
 from oncue.core.rate import begun_again
 from oncue.core.retry import Verdict, lapse_facts
 from oncue.ports.claims import Leases, Refused, Settlement, SilentPage
@@ -219,6 +220,12 @@ class MemoryEndings(MemoryClaims):
             held.lease_until = until
         for name, bucket in self._buckets.items():
             self._buckets[name] = begun_again(bucket, now)
+        for record in self._put_off.values():
+            assert record.not_before is not None
+            until = moved_return(record.not_before, self._queue(record.queue).retry, now)
+            if until < record.not_before:
+                record.not_before = until
+                self._announce(record.queue, until)
 
     def next_lapse(self) -> Moment | None:
         with self._lock:

@@ -8,10 +8,12 @@ import apsw
 
 from oncue.core.missed import JUMP_MS, Judge, Look, Missed
 from oncue.core.moment import Moment
+from oncue.core.putoff import latest_return
 from oncue.core.rate import OVERTAKING_MS
 from oncue.ports.claims import Leases
 from oncue.stores.sqlite import rows
 from oncue.stores.sqlite.database import Database
+from oncue.stores.sqlite.queues import read_queues
 from oncue.stores.sqlite.statements import load
 
 SQL = load("leases")
@@ -50,6 +52,13 @@ class LeaseJudging:
             self.db.tell(queue, until)
         tx.execute(SQL["move_ranges"], {**own, "missed": missed.ranges_ms})
         tx.execute(SQL["begin_buckets_again"], {"now": now, "overtaking": OVERTAKING_MS})
+        for queue in read_queues(tx):
+            latest = latest_return(queue.retry, now)
+            tx.execute(
+                SQL["move_returns"], {"queue": queue.name, "latest": latest, "jump": JUMP_MS}
+            )
+            if tx.changes():
+                self.db.tell(queue.name, latest)
 
 
 def _leases(tx: apsw.Connection) -> Leases:

@@ -42,6 +42,12 @@ UPDATE ranges SET
     ELSE max(lease_until, min(lease_until + :missed, :now + lease_ms)) END
 WHERE cutoff IS NOT NULL;
 
+-- As `core/putoff.py`: moved_return.
+-- name: move_returns
+UPDATE jobs SET not_before = :latest
+WHERE state = 'scheduled' AND queue = :queue AND not_before IS NOT NULL
+  AND not_before > :latest + :jump;
+
 -- As `core/rate.py`: begun_again.
 -- name: begin_buckets_again
 UPDATE queues SET turns = 0, filled_at = :now WHERE filled_at > :now + :overtaking;

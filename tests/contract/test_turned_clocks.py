@@ -206,6 +206,46 @@ def test_an_engine_that_starts_after_an_outage_extends_leases_and_then_reclaims_
     assert (desk.state("dead"), desk.state("alive")) == (State.SCHEDULED, State.EXECUTING)
 
 
+def test_an_engine_that_stood_still_extends_leases_and_then_reclaims_the_dead(
+    desk: Desk, start: Start
+) -> None:
+    desk.take("a")
+    reclaimer = start(desk.store)
+    live_through(desk, 20, reclaimer)
+    desk.clock.advance(600)
+    reclaimer.overslept()
+    live_through(desk, 40, reclaimer)
+    assert desk.state("a") is State.DISPATCHED, "it had 40 s left when the engine was stopped"
+    live_through(desk, 2, reclaimer)
+    assert desk.state("a") is State.SCHEDULED
+
+
+def test_an_engine_that_stood_still_inside_a_step_extends_leases(desk: Desk, start: Start) -> None:
+    desk.take("a")
+    stalling = Stalling(desk.store, lambda: None)
+    reclaimer = start(stalling)
+    live_through(desk, 20, reclaimer)
+    stalling.meanwhile = lambda: desk.clock.advance(600)
+    reclaimer.step()
+    stalling.meanwhile = lambda: None
+    live_through(desk, 38, reclaimer)
+    assert desk.state("a") is State.DISPATCHED
+    live_through(desk, 2, reclaimer)
+    assert desk.state("a") is State.SCHEDULED
+
+
+def test_an_engine_that_stood_still_while_another_one_ran_extends_nothing(
+    desk: Desk, twin: Store, start: Start
+) -> None:
+    desk.take("a")
+    running, stopped = start(desk.store), start(twin)
+    live_through(desk, 20, running, stopped)
+    live_through(desk, 38, running)
+    stopped.overslept()
+    live_through(desk, 2, running, stopped)
+    assert desk.state("a") is State.SCHEDULED
+
+
 def test_after_a_reboot_leases_are_extended_by_the_time_the_wall_clock_tells(
     desk: Desk, start: Start
 ) -> None:
@@ -294,7 +334,7 @@ def test_a_judge_is_told_the_recorded_look_and_may_leave_everything_as_it_is(des
 class Stalling(WrappedStore):
     """Seen by an engine that is stopped for a while at the beginning of a step."""
 
-    def __init__(self, store: Store, meanwhile: Callable[[], None]) -> None:
+    def __init__(self, store: Store, meanwhile: Callable[[], object]) -> None:
         super().__init__(store)
         self.meanwhile = meanwhile
 

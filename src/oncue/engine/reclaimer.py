@@ -11,7 +11,7 @@ from functools import partial
 
 from oncue.core.errors import StoreUnavailable
 from oncue.core.job import Lapse
-from oncue.core.missed import Look, Missed, missed_since
+from oncue.core.missed import LONGEST_GAP_MS, Look, Missed, missed_since
 from oncue.core.moment import Moment
 from oncue.core.queue import Queue
 from oncue.core.retry import Verdict, after_lapse
@@ -28,9 +28,10 @@ logger = logging.getLogger("oncue.engine")
 
 
 class Reclaimer:
-    """While the store was away or no engine ran, no heartbeat could be heard, and when the wall
-    clock is set forward nobody could have sent one. Before it judges leases, a reclaimer moves them
-    by what was missed (`core/missed.py`). The store keeps the last look, so that several reclaimers
+    """While the store was away, or no engine ran because none was started or its process stood
+    still, no heartbeat could be heard; and when the wall clock is set forward nobody could have
+    sent one. Before it judges leases, a reclaimer moves them by what was missed
+    (`core/missed.py`). The store keeps the last look, so that several reclaimers
     move them once, and a restarted one knows for how long nobody looked."""
 
     def __init__(
@@ -51,11 +52,16 @@ class Reclaimer:
         """Expire and reclaim one page; full page: go again; else rest until the next lapse."""
         began = self._look()
         try:
-            return self._pass()
+            return self._pass(began)
         except StoreUnavailable:
             self._last_look = self._last_look or began
             self._away = True
             raise
+
+    def overslept(self) -> None:
+        """The next step comes much later than planned: this process stood still, and unless another
+        engine ran, nobody could be heard."""
+        self._away = True
 
     def heed_clock(self) -> None:
         """Judge leases at once if the clock was turned since the last look. For dispatchers, from
@@ -69,11 +75,13 @@ class Reclaimer:
         clock = self._clock
         return Look(clock.origin(), round(clock.monotonic() * 1000), clock.now())
 
-    def _pass(self) -> float:
+    def _pass(self, began: Look) -> float:
         expired = self._store.expire(self._clock.now(), PAGE)
         if expired:
             self._telemetry.expired(expired)
             logger.info("%d jobs expired before they were taken", expired)
+        if self._look().monotonic_ms - began.monotonic_ms > LONGEST_GAP_MS:  # it stood still here
+            self._away = True
         look = self._judge_leases()
         self._last_look, self._away = look, False
         now = look.wall

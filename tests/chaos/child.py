@@ -93,8 +93,8 @@ class Child:
 
     def reclaim(self) -> None:
         policies = Policies(self.store, self.store.clock)
-        step = Reclaimer(self.store, self.store.clock, policies).step
-        loop = Loop("reclaimer", step, self.store.clock)
+        reclaimer = Reclaimer(self.store, self.store.clock, policies)
+        loop = Loop("reclaimer", reclaimer.step, self.store.clock, reclaimer.overslept)
         loop.start()
         _wait_for_sigterm()
         loop.stop(30.0)

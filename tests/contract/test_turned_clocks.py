@@ -3,19 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import TypeVar
 
 import pytest
 
 from oncue.clock import FakeClock
 from oncue.core.lifecycle import State
 from oncue.core.missed import Look, Missed, moved_lease, moved_stamp, moved_timeout
-from oncue.core.queue import Queue
+from oncue.core.queue import Queue, RetryPolicy
 from oncue.engine.policies import Policies
 from oncue.engine.reclaimer import Reclaimer
+from oncue.ports.claims import Touch, Touched
+from oncue.ports.sink import Refusal
 from oncue.ports.store import Store
+from tests.proof.wrapped import Call, WrappedStore
 
-from .desk import LEASE, Desk, Q, at
+from .desk import DELIVERY, LEASE, Desk, Q, at
 
+T = TypeVar("T")
 HOUR = 3600
 TIMED = Queue("timed", timeout_seconds=1800)
 
@@ -201,6 +206,46 @@ def test_an_engine_that_starts_after_an_outage_extends_leases_and_then_reclaims_
     assert (desk.state("dead"), desk.state("alive")) == (State.SCHEDULED, State.EXECUTING)
 
 
+def test_an_engine_that_stood_still_extends_leases_and_then_reclaims_the_dead(
+    desk: Desk, start: Start
+) -> None:
+    desk.take("a")
+    reclaimer = start(desk.store)
+    live_through(desk, 20, reclaimer)
+    desk.clock.advance(600)
+    reclaimer.overslept()
+    live_through(desk, 40, reclaimer)
+    assert desk.state("a") is State.DISPATCHED, "it had 40 s left when the engine was stopped"
+    live_through(desk, 2, reclaimer)
+    assert desk.state("a") is State.SCHEDULED
+
+
+def test_an_engine_that_stood_still_inside_a_step_extends_leases(desk: Desk, start: Start) -> None:
+    desk.take("a")
+    stalling = Stalling(desk.store, lambda: None)
+    reclaimer = start(stalling)
+    live_through(desk, 20, reclaimer)
+    stalling.meanwhile = lambda: desk.clock.advance(600)
+    reclaimer.step()
+    stalling.meanwhile = lambda: None
+    live_through(desk, 38, reclaimer)
+    assert desk.state("a") is State.DISPATCHED
+    live_through(desk, 2, reclaimer)
+    assert desk.state("a") is State.SCHEDULED
+
+
+def test_an_engine_that_stood_still_while_another_one_ran_extends_nothing(
+    desk: Desk, twin: Store, start: Start
+) -> None:
+    desk.take("a")
+    running, stopped = start(desk.store), start(twin)
+    live_through(desk, 20, running, stopped)
+    live_through(desk, 38, running)
+    stopped.overslept()
+    live_through(desk, 2, running, stopped)
+    assert desk.state("a") is State.SCHEDULED
+
+
 def test_after_a_reboot_leases_are_extended_by_the_time_the_wall_clock_tells(
     desk: Desk, start: Start
 ) -> None:
@@ -271,16 +316,112 @@ def test_an_open_range_is_running_until_it_is_settled(desk: Desk) -> None:
     assert not desk.store.leases().running
 
 
-def test_a_look_that_another_one_overtook_changes_nothing(desk: Desk) -> None:
+def test_a_judge_is_told_the_recorded_look_and_may_leave_everything_as_it_is(desk: Desk) -> None:
     desk.take("a", queue=TIMED)
-    first, second = Look("0", 1, desk.now), Look("0", 2, desk.now)
-    before = desk.job("a")
-    assert desk.store.judge_leases(first, None, None)
-    desk.clock.advance(10)
-    assert not desk.store.judge_leases(second, None, Missed(HOUR * 1000, HOUR * 1000))
-    assert desk.job("a") == before
+    first, before = Look("0", 1, desk.now), desk.job("a")
+    told: list[Look | None] = []
+
+    def nothing(recorded: Look | None) -> None:
+        told.append(recorded)
+
+    assert desk.store.judge_leases(lambda recorded: (first, None)) is None
+    assert desk.store.judge_leases(nothing) is None
+    assert told == [first]
     assert desk.store.leases().last_look == first
-    assert desk.store.judge_leases(second, first, None)
+    assert desk.job("a") == before
+
+
+class Stalling(WrappedStore):
+    """Seen by an engine that is stopped for a while at the beginning of a step."""
+
+    def __init__(self, store: Store, meanwhile: Callable[[], object]) -> None:
+        super().__init__(store)
+        self.meanwhile = meanwhile
+
+    def during(self, call: Call, go: Callable[[], T]) -> T:
+        answer = go()
+        if call.method == "expire":
+            self.meanwhile()
+        return answer
+
+
+@pytest.mark.parametrize("turned", [0, HOUR, -HOUR])
+@pytest.mark.parametrize("starting", [True, False])
+def test_an_engine_that_stalls_in_a_step_leaves_healthy_claims_as_they_are(
+    desk: Desk, twin: Store, start: Start, turned: float, starting: bool
+) -> None:
+    claimed = desk.take("a", queue=TIMED)
+    running = start(desk.store)
+    running.step()
+
+    def beat() -> None:
+        assert isinstance(desk.touch(claimed, lease_seconds=6), Touched)
+
+    def meanwhile() -> None:
+        turn(desk, turned)
+        live_through(desk, 8, running, step=1, meanwhile=beat)
+
+    stalling = Stalling(twin, lambda: None)
+    stalled = start(stalling)
+    if not starting:
+        stalled.step()
+    beat()
+    stalling.meanwhile = meanwhile
+    stalled.step()
+    claim = desk.store.claim_on("a")
+    assert claim is not None
+    assert (claim.lease_until, claim.updated_at) == (desk.now + 6000, desk.now)
+
+
+def test_what_a_call_wrote_that_had_read_the_clock_before_it_was_set_back_ends_in_time(
+    desk: Desk, start: Start
+) -> None:
+    reclaimer = start(desk.store)
+    reclaimer.step()
+    for queue in ("d", "q"):
+        desk.add(f"of-{queue}", queue=queue, due_in=-2 * HOUR)
+    in_flight = desk.now
+    turn(desk, -HOUR)
+    reclaimer.step()
+    assert not desk.store.has_leases_astray(desk.now)
+    assert desk.store.claim([Q], "dead", 1, in_flight, lease_seconds=LEASE)
+    assert desk.store.has_leases_astray(desk.now)
+    assert desk.store.claim_range([DELIVERY], "dead", 1, in_flight, lease_seconds=LEASE).jobs
+    live_through(desk, 2, reclaimer)
+    assert not desk.store.has_leases_astray(desk.now)
+    live_through(desk, LEASE, reclaimer)
+    assert desk.claimed_ids(Q) == ["of-q"]
+    assert [job.id for job in desk.claim_range(dispatcher="dan").jobs] == ["of-d"]
+
+
+def test_an_open_range_alone_is_found_astray(desk: Desk) -> None:
+    desk.add("a", queue="d", due_in=-2 * HOUR)
+    assert desk.claim_range().jobs
+    assert not desk.store.has_leases_astray(desk.now - 1000)
+    assert desk.store.has_leases_astray(desk.now - 1001)
+
+
+def test_a_renewal_that_had_read_the_clock_before_it_was_set_forward_ends_nothing(
+    desk: Desk, start: Start
+) -> None:
+    claimed = desk.take("a")
+    desk.add("b", queue="d")
+    claim = desk.claim_range()
+    reclaimer = start(desk.store)
+    reclaimer.step()
+    desk.clock.advance(1)
+    in_flight = desk.now
+    turn(desk, HOUR)
+    reclaimer.step()
+    for seconds in (LEASE, LEASE / 2):
+        touch = Touch("a", claimed.epoch, seconds)
+        assert isinstance(desk.store.touch([touch], in_flight)[0], Touched)
+    assert desk.store.extend_range(claim, in_flight + round(LEASE * 1000))
+    live_through(desk, LEASE / 2 - 2, reclaimer)
+    assert desk.state("a") is State.EXECUTING
+    assert not desk.claim_range(dispatcher="dan").jobs
+    live_through(desk, LEASE, reclaimer)
+    assert desk.state("a") is State.SCHEDULED
 
 
 @pytest.mark.parametrize("turned", [-HOUR, -30, 0, 5, HOUR])
@@ -297,8 +438,8 @@ def test_every_moment_of_a_claim_moves_as_core_says(
     assert before is not None
     assert before.lease_until is not None
     assert before.overlong_at is not None
-    look = Look("0", 0, desk.now)
-    assert desk.store.judge_leases(look, None, Missed(missed_ms, 0))
+    judged = Look("0", 0, desk.now), Missed(missed_ms, 0)
+    assert desk.store.judge_leases(lambda recorded: judged) == judged[1]
     now = desk.now
     assert desk.store.claim_on("a") == before._replace(
         lease_until=moved_lease(before.lease_until, 90_000, missed_ms, now),
@@ -307,6 +448,33 @@ def test_every_moment_of_a_claim_moves_as_core_says(
         updated_at=moved_stamp(before.updated_at, now),
     )
     assert desk.attempts("a")[-1].claimed_at == at(moved_stamp(before.claimed_at, now))
+
+
+def test_a_job_that_was_put_off_waits_no_longer_than_its_policy_after_the_clock_was_set_back(
+    desk: Desk, start: Start
+) -> None:
+    queue = Queue("d", sink="log:", retry=RetryPolicy(initial_seconds=20, max_seconds=30))
+    desk.store.put_queue(queue)
+    desk.add("a", queue="d", due_in=-2 * HOUR)
+    reclaimer = start(desk.store)
+    reclaimer.step()
+    claim = desk.store.claim_range([queue], "dan", 1, desk.now, lease_seconds=LEASE)
+    assert desk.store.settle_range(claim, [], {"a": Refusal("busy", False)}, desk.now)
+    before = desk.job("a")
+    turn(desk, -9)
+    reclaimer.step()
+    assert desk.job("a") == before, "its policy may let it wait as long"
+    told: list[tuple[str | None, int]] = []
+    stop = desk.store.watch(lambda queue, due_at: told.append((queue, due_at)))
+    turn(desk, -HOUR)
+    reclaimer.step()
+    stop()
+    until = desk.now + 30_000
+    assert desk.job("a") == before._replace(not_before=at(until))
+    assert ("d", until) in told
+    assert desk.store.next_due(["d"]) == until
+    live_through(desk, 30, reclaimer)
+    assert [job.id for job in desk.claim_range(queue=queue).jobs] == ["a"]
 
 
 def test_a_rate_begins_again_when_the_clock_was_set_back(desk: Desk, start: Start) -> None:

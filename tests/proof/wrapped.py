@@ -56,6 +56,7 @@ class WrappedStore:
         self.reclaim = self._around(store.reclaim)
         self.expire = self._around(store.expire)
         self.leases = self._around(store.leases)
+        self.has_leases_astray = self._around(store.has_leases_astray)
         self.judge_leases = self._around(store.judge_leases)
         self.next_lapse = self._around(store.next_lapse)
         self.next_due = self._around(store.next_due)

@@ -41,6 +41,19 @@ class Steps:
             return self._made.wait_for(lambda: self.count >= count, SOON)
 
 
+class HaltingClock(FakeClock):
+    """So many seconds pass after each reading, as if the process were stopped there."""
+
+    def __init__(self, seconds: float) -> None:
+        super().__init__(1_000_000)
+        self._seconds = seconds
+
+    def monotonic(self) -> float:
+        reading = super().monotonic()
+        self.advance(self._seconds)
+        return reading
+
+
 @pytest.fixture
 def clock() -> FakeClock:
     return FakeClock(1_000_000)
@@ -84,6 +97,25 @@ def test_work_due_earlier_than_planned_wakes_the_loop_when_it_is_due(
     clock.advance(1)
     loop.wake_for(clock.now())
     assert steps.wait_for(2)
+
+
+@pytest.mark.parametrize(("stopped_for", "told"), [(6.9, False), (7.1, True)])
+def test_a_step_much_later_than_planned_is_told(stopped_for: float, told: bool) -> None:
+    calls = []
+    steps = Steps([], rest=2.0)
+    stepped = threading.Event()
+
+    def step() -> float | None:
+        calls.append("step")
+        if len(calls) > 2:
+            stepped.set()
+        return steps()
+
+    loop = Loop("test-loop", step, HaltingClock(stopped_for), lambda: calls.append("overslept"))
+    loop.start()
+    assert stepped.wait(SOON)
+    assert loop.stop(SOON)
+    assert calls[:3] == ["step", "overslept" if told else "step", "step"]
 
 
 def test_a_wake_up_during_a_step_is_not_lost(clock: FakeClock) -> None:

@@ -53,6 +53,12 @@ def test_a_recorded_look_of_another_machine_run_does_not_replace_the_own_one() -
     assert missed_since(FIRST, look(9_000, origin="other"), look(2_000)) is None
 
 
+@pytest.mark.parametrize("own", [None, FIRST])
+def test_a_look_from_before_the_recorded_one_tells_nothing(own: Look | None) -> None:
+    assert missed_since(own, look(8_000), look(2_000)) is None
+    assert missed_since(own, look(8_000, HOUR), look(2_000)) is None
+
+
 def test_the_first_look_of_all_misses_nothing_but_has_leases_judged() -> None:
     assert missed_since(None, None, FIRST) == Missed(0, 0)
 

@@ -105,6 +105,8 @@ def test_no_hot_statement_sorts(store: SqliteStore, noun: str, name: str) -> Non
         ("claims", "lapses", "jobs_live ("),
         ("claims", "expired", "jobs_expiring ("),
         ("leases", "leases", "jobs_live (reclaim_at>?)"),
+        ("leases", "astray", "jobs_live (reclaim_at>?)"),
+        ("leases", "move_returns", "jobs_put_off (queue=? AND not_before>?)"),
         ("leases", "move_claims", "jobs_live (reclaim_at>?)"),
         ("jobs", "page_scheduled", "jobs_ready (queue=? AND line=?"),
         ("jobs", "page_taken", "jobs_taken (queue=?"),

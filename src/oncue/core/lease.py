@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from oncue.core.missed import moved_lease
+from oncue.core.missed import is_astray, moved_lease
 from oncue.core.moment import Moment
 
 
@@ -29,13 +29,15 @@ class Lease(NamedTuple):
     def after_heartbeat(self, now: Moment, length_ms: int | None) -> Lease:
         """The worker was heard, and asks for a lease of this length; None: it does not ask for one,
         as when it only says that it starts."""
-        return self if length_ms is None else Lease.given(now, length_ms, asked=True)
+        if length_ms is None:
+            return self
+        return Lease.given(self._not_before_given(now), length_ms, asked=True)
 
     def after_renewal(self, now: Moment, length_ms: int | None) -> Lease:
         """The dispatcher that still delivers the job renews what it holds."""
         if length_ms is None or self.asked or self.until is None:
             return self
-        return Lease.given(now, length_ms)
+        return Lease.given(self._not_before_given(now), length_ms)
 
     def after_hand_over(self) -> Lease:
         """A sink took the job for a worker elsewhere."""
@@ -45,8 +47,25 @@ class Lease(NamedTuple):
         """The same lease after so much was missed, of a worker last heard then."""
         if self.until is None:
             return self
-        length_ms = max(0, self.until - heard_at) if self.length_ms is None else self.length_ms
+        length_ms = self._length(self.until, heard_at)
         return self._replace(until=moved_lease(self.until, length_ms, missed_ms, now))
+
+    def is_astray(self, heard_at: Moment, now: Moment) -> bool:
+        """Whether it was given by a clock that has been set back since."""
+        if self.until is None:
+            return False
+        return is_astray(self.until, self._length(self.until, heard_at), now)
+
+    def _length(self, until: Moment, heard_at: Moment) -> int:
+        return max(0, until - heard_at) if self.length_ms is None else self.length_ms
+
+    def _not_before_given(self, now: Moment) -> Moment:
+        """A caller may have read the clock before it was set forward and come to the store after
+        leases were moved: its renewal must not end the lease in the past. If the clock was set back
+        instead, the lease is astray, and the reclaimer shortens it."""
+        if self.until is None or self.length_ms is None:
+            return now
+        return max(now, self.until - self.length_ms)
 
 
 NO_LEASE = Lease(None)

@@ -8,6 +8,7 @@ Decisions only: a store applies them.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import NamedTuple
 
 from oncue.core.moment import Moment
@@ -47,6 +48,13 @@ class Missed(NamedTuple):
     left over from one that is gone."""
 
 
+Judge = Callable[[Look | None], tuple[Look, Missed | None] | None]
+"""Takes a look and compares it with the recorded one: the look, and by how much leases are to be
+moved (None: not at all). None: nothing is to be recorded either. A store calls it inside the
+transaction that applies the answer: a look that is older than a heartbeat would take that heartbeat
+for one from before the clock was set back."""
+
+
 def missed_since(
     own: Look | None, recorded: Look | None, look: Look, *, away: bool = False
 ) -> Missed | None:
@@ -55,7 +63,7 @@ def missed_since(
     `own` is this reclaimer's last look and `recorded` the last one in the store; the later of them
     counts. `away`: the store did not answer since then, so no heartbeat was heard. A reclaimer's
     first look always answers with a `Missed`, so that leases from before a clock was set back are
-    found: see `moved_lease`.
+    found: see `moved_lease`. A look from before the last one tells nothing: it was judged already.
     """
     before = recorded if own is None or (recorded and recorded.is_later_than(own)) else own
     if before is None:
@@ -63,6 +71,8 @@ def missed_since(
     wall_ms = look.wall - before.wall
     if before.origin != look.origin:  # the machine was started again: only the wall clock is left
         return Missed(wall_ms if wall_ms > LONGEST_GAP_MS else 0)
+    if before.is_later_than(look):
+        return None
     elapsed_ms = look.monotonic_ms - before.monotonic_ms
     jump_ms = wall_ms - elapsed_ms
     longest_gap_ms = LONGEST_GAP_MS if own is None else 0
@@ -73,6 +83,11 @@ def missed_since(
     return Missed(forward_ms + (elapsed_ms if unheard else 0), forward_ms)
 
 
+def is_astray(until: Moment, length_ms: int, now: Moment) -> bool:
+    """Whether a lease of that length was given by a clock that has been set back since."""
+    return until > now + length_ms + JUMP_MS
+
+
 def moved_lease(until: Moment, length_ms: int, missed_ms: int, now: Moment) -> Moment:
     """When a lease of that length ends after so much was missed.
 
@@ -80,7 +95,7 @@ def moved_lease(until: Moment, length_ms: int, missed_ms: int, now: Moment) -> M
     later than that was given before the clock was set back.
     """
     latest = now + length_ms
-    if until > latest + JUMP_MS:
+    if is_astray(until, length_ms, now):
         return latest
     return max(until, min(until + missed_ms, latest))
 

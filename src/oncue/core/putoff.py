@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from zlib import crc32
 
+from oncue.core.missed import JUMP_MS
 from oncue.core.moment import Moment
 from oncue.core.queue import RetryPolicy
 from oncue.core.retry import backoff_seconds
@@ -28,6 +29,18 @@ def put_off_until(policy: RetryPolicy, job_id: str, refusals: int, now: Moment) 
     group_ms = 1 << (delay_ms // 4).bit_length() - 1  # powers of two: the groups of all jobs agree
     until = now + delay_ms
     return until - until % group_ms
+
+
+def latest_return(policy: RetryPolicy, now: Moment) -> Moment:
+    """Until when a job waits at the latest that is put off now."""
+    return now + round(1000 * max(SHORTEST_SECONDS, policy.max_seconds))
+
+
+def moved_return(not_before: Moment, policy: RetryPolicy, now: Moment) -> Moment:
+    """Until when a put-off job waits. One that waits longer than the policy ever lets it was put
+    off before the clock was set back."""
+    latest = latest_return(policy, now)
+    return latest if not_before > latest + JUMP_MS else not_before
 
 
 def back_in_line_until(now: Moment, first_due: Moment | None) -> Moment:

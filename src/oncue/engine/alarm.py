@@ -56,20 +56,21 @@ class Alarm:
             self._stopped = True
             self._changed.notify_all()
 
-    def rest(self, seconds: float | None) -> None:
-        """Wait so long (None: until woken), at most half a minute."""
+    def rest(self, seconds: float | None) -> float:
+        """Wait so long (None: until woken), at most half a minute. How many seconds longer it took:
+        many if the process or the machine stood still."""
         if seconds is not None and seconds <= 0:
-            return
+            return 0.0
         seconds = min(seconds or LONGEST_REST_SECONDS, LONGEST_REST_SECONDS)
         now, monotonic = self._clock.now, self._clock.monotonic
         ends = monotonic() + seconds  # bounds the rest when the wall clock is set back
         with self._lock:
             self._planned = min(self._planned, now() + math.ceil(seconds * 1000 - 1e-6))
-            while not self._stopped:
+            while True:
                 ahead_ms = self._planned - now()
                 left = ends - monotonic()
-                if ahead_ms <= 0 or left <= 0:
-                    return
+                if self._stopped or ahead_ms <= 0 or left <= 0:
+                    return max(0.0, -left)
                 self._changed.wait(min(left, max(ahead_ms - 1, _NAP_MS) / 1000))
 
     def pause(self, seconds: float) -> None:

@@ -69,7 +69,7 @@ class Engine:
         self._recurring = Loop("oncue-recurrer", self.recurrer.step, clock)
         self._upkeep = (
             self._recurring,
-            Loop("oncue-reclaimer", self._reclaim, clock),
+            Loop("oncue-reclaimer", self._reclaim, clock, self.reclaimer.overslept),
             Loop("oncue-pruner", self.pruner.step, clock),
         )
         self._started = False

@@ -17,6 +17,7 @@ Step = Callable[[], float | None]
 
 FIRST_BACKOFF_SECONDS = 1.0
 LONGEST_BACKOFF_SECONDS = 30.0
+OVERSLEPT_SECONDS = 5.0  # more than a busy machine delays a thread
 
 logger = logging.getLogger("oncue.engine")
 
@@ -36,13 +37,23 @@ class Loop:
     message) and tried again after a back-off that wake-ups do not cut short. Steps look at the
     clock again themselves: waking early costs nothing but the look.
 
+    `overslept` is called before a step that comes much later than planned, because the process did
+    not run in the meantime.
+
     Should the thread end all the same, because it could neither work nor wait, `revive` starts
     another; somebody has to call it.
     """
 
-    def __init__(self, name: str, step: Step, clock: Clock) -> None:
+    def __init__(
+        self,
+        name: str,
+        step: Step,
+        clock: Clock,
+        overslept: Callable[[], None] = lambda: None,
+    ) -> None:
         self.name = name
         self._step = step
+        self._overslept = overslept
         self._alarm = Alarm(clock)
         self._trouble = ""
         self._backoff_seconds = FIRST_BACKOFF_SECONDS
@@ -95,7 +106,8 @@ class Loop:
         self._alarm.arm()
         rest = self._step()
         self._recovered()
-        self._alarm.rest(rest)
+        if self._alarm.rest(rest) > OVERSLEPT_SECONDS:
+            self._overslept()
 
     def _back_off(self, error: BaseException) -> None:
         seconds = self._backoff_seconds

@@ -7,10 +7,11 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Sequence
+from functools import partial
 
 from oncue.core.errors import StoreUnavailable
 from oncue.core.job import Lapse
-from oncue.core.missed import Look, Missed, missed_since
+from oncue.core.missed import LONGEST_GAP_MS, Look, Missed, missed_since
 from oncue.core.moment import Moment
 from oncue.core.queue import Queue
 from oncue.core.retry import Verdict, after_lapse
@@ -27,9 +28,10 @@ logger = logging.getLogger("oncue.engine")
 
 
 class Reclaimer:
-    """While the store was away or no engine ran, no heartbeat could be heard, and when the wall
-    clock is set forward nobody could have sent one. Before it judges leases, a reclaimer moves them
-    by what was missed (`core/missed.py`). The store keeps the last look, so that several reclaimers
+    """While the store was away, or no engine ran because none was started or its process stood
+    still, no heartbeat could be heard; and when the wall clock is set forward nobody could have
+    sent one. Before it judges leases, a reclaimer moves them by what was missed
+    (`core/missed.py`). The store keeps the last look, so that several reclaimers
     move them once, and a restarted one knows for how long nobody looked."""
 
     def __init__(
@@ -48,15 +50,18 @@ class Reclaimer:
 
     def step(self) -> float:
         """Expire and reclaim one page; full page: go again; else rest until the next lapse."""
-        look = self._look()
+        began = self._look()
         try:
-            rest = self._pass(look)
+            return self._pass(began)
         except StoreUnavailable:
-            self._last_look = self._last_look or look
+            self._last_look = self._last_look or began
             self._away = True
             raise
-        self._last_look, self._away = look, False
-        return rest
+
+    def overslept(self) -> None:
+        """The next step comes much later than planned: this process stood still, and unless another
+        engine ran, nobody could be heard."""
+        self._away = True
 
     def heed_clock(self) -> None:
         """Judge leases at once if the clock was turned since the last look. For dispatchers, from
@@ -64,20 +69,25 @@ class Reclaimer:
         if self._last_look is not None:
             look = self._look()
             if missed_since(self._last_look, None, look) is not None:
-                self._judge_leases(look)
+                self._judge_leases()
 
     def _look(self) -> Look:
         clock = self._clock
         return Look(clock.origin(), round(clock.monotonic() * 1000), clock.now())
 
-    def _pass(self, look: Look) -> float:
-        now = look.wall
-        expired = self._store.expire(now, PAGE)
+    def _pass(self, began: Look) -> float:
+        expired = self._store.expire(self._clock.now(), PAGE)
         if expired:
             self._telemetry.expired(expired)
             logger.info("%d jobs expired before they were taken", expired)
-        self._judge_leases(look)
+        if self._look().monotonic_ms - began.monotonic_ms > LONGEST_GAP_MS:  # it stood still here
+            self._away = True
+        look = self._judge_leases()
+        self._last_look, self._away = look, False
+        now = look.wall
         lapses = self._store.lapses(now, PAGE)
+        if missed_since(look, None, self._look()) is not None:  # turned in between: judge again
+            return SHORTEST_REST_SECONDS
         if lapses:
             self._reclaim(lapses, now)
         if expired >= PAGE or len(lapses) >= PAGE:
@@ -88,16 +98,25 @@ class Reclaimer:
         rest = (next_lapse - self._clock.now()) / 1000
         return min(max(rest, SHORTEST_REST_SECONDS), LONGEST_REST_SECONDS)
 
-    def _judge_leases(self, look: Look) -> None:
-        """Move what would be judged wrongly; record the look now and then while anything runs."""
-        while True:
-            running, last_look = self._store.leases()
-            missed = missed_since(self._last_look, last_look, look, away=self._away)
-            if missed is None and not (running and look.needs_recording(last_look)):
-                return
-            if self._store.judge_leases(look, last_look, missed):
-                _warn_of(missed)
-                return
+    def _judge_leases(self) -> Look:
+        """Move what would be judged wrongly; record a look now and then while anything runs. The
+        look up to which leases are judged."""
+        look = self._look()
+        running, last_look = self._store.leases()
+        missed = missed_since(self._last_look, last_look, look, away=self._away)
+        if missed is None and not (running and look.needs_recording(last_look)):
+            return look
+        astray = missed is None and self._store.has_leases_astray(look.wall)
+        _warn_of(self._store.judge_leases(partial(self._judge, astray)))
+        return look
+
+    def _judge(self, astray: bool, recorded: Look | None) -> tuple[Look, Missed | None] | None:
+        """`astray`: leases are to be judged even if nothing was missed."""
+        look = self._look()
+        if recorded is not None and recorded.is_later_than(look):
+            return None
+        missed = missed_since(self._last_look, recorded, look, away=self._away)
+        return look, Missed() if missed is None and astray else missed
 
     def _reclaim(self, lapses: Sequence[Lapse], now: Moment) -> None:
         if len(lapses) >= PAGE:

@@ -28,7 +28,7 @@ from typing import NamedTuple, Protocol
 
 from oncue.core.job import Claimed, Delivery, Diagnostic, Lapse, Operation, Position
 from oncue.core.lifecycle import State, Verb
-from oncue.core.missed import Look, Missed
+from oncue.core.missed import Judge, Look, Missed
 from oncue.core.moment import Moment
 from oncue.core.queue import DEFAULT_LEASE_SECONDS, Queue, RetryPolicy
 from oncue.core.retry import Verdict
@@ -221,11 +221,18 @@ class ClaimStore(Protocol):
         """Whether any lease is running, and when one was last judged. Reads only, and cheap."""
         ...
 
-    def judge_leases(self, look: Look, seen: Look | None, missed: Missed | None) -> bool:
-        """Record a look, if `seen` is still the last one; with `missed`, move all running leases
-        and timeouts in the same transaction, as `core/missed.py` says, and begin again with buckets
-        from before the clock was set back (`core/rate.py`). False: another reclaimer was quicker,
-        and nothing was changed. The record may be lost with the power."""
+    def has_leases_astray(self, now: Moment) -> bool:
+        """Whether a running lease ends later than its own length from now (`core/missed.py`): a
+        call that had read the clock before it was set back wrote it after leases were judged. Reads
+        all live claims, and only those."""
+        ...
+
+    def judge_leases(self, judge: Judge) -> Missed | None:
+        """Call `judge` with the last recorded look, inside the transaction that applies its answer:
+        record its look; with a `Missed`, move all running leases and timeouts as `core/missed.py`
+        says, begin again with buckets from before the clock was set back (`core/rate.py`), and let
+        no job be put off longer than the policy of its queue ever does (`core/putoff.py`). By how
+        much leases were moved; None: not at all. The record may be lost with the power."""
         ...
 
     def next_lapse(self) -> Moment | None:
@@ -269,7 +276,7 @@ class ClaimStore(Protocol):
         ...
 
     def extend_range(self, claim: RangeClaim, lease_until: Moment) -> bool:
-        """Hold an open range longer. False: it was taken over, stop."""
+        """Hold an open range longer, never shorter. False: it was taken over, stop."""
         ...
 
     def settle_range(

@@ -8,8 +8,9 @@ from oncue.core.fencing import OUTCOMES, Write, objection, reason_of, settled_fa
 from oncue.core.job import Lapse, Position
 from oncue.core.lease import NO_LEASE
 from oncue.core.lifecycle import FINAL, TRANSITIONS, Verb
-from oncue.core.missed import Look, Missed, moved_lease
+from oncue.core.missed import Judge, Missed, is_astray, moved_lease
 from oncue.core.moment import Moment
+from oncue.core.putoff import moved_return
 from oncue.core.rate import begun_again
 from oncue.core.retry import Verdict, lapse_facts
 from oncue.ports.claims import Leases, Refused, Settlement, SilentPage
@@ -192,14 +193,21 @@ class MemoryEndings(MemoryClaims):
             claims = any(record.lapses_at is not None for record in self._taken.values())
             return Leases(claims or bool(self._ranges), self._last_look)
 
-    def judge_leases(self, look: Look, seen: Look | None, missed: Missed | None) -> bool:
+    def has_leases_astray(self, now: Moment) -> bool:
+        with self._lock:
+            claims = any(r.lease.is_astray(r.updated_at, now) for r in self._taken.values())
+            ranges = self._ranges.values()
+            return claims or any(is_astray(r.lease_until, r.lease_ms, now) for r in ranges)
+
+    def judge_leases(self, judge: Judge) -> Missed | None:
         with self._writing():
-            if self._last_look != seen:
-                return False
-            self._last_look = look
+            judged = judge(self._last_look)
+            if judged is None:
+                return None
+            self._last_look, missed = judged
             if missed is not None:
-                self._move_leases(missed, look.wall)
-            return True
+                self._move_leases(missed, self._last_look.wall)
+            return missed
 
     def _move_leases(self, missed: Missed, now: Moment) -> None:
         for record in self._taken.values():
@@ -212,6 +220,12 @@ class MemoryEndings(MemoryClaims):
             held.lease_until = until
         for name, bucket in self._buckets.items():
             self._buckets[name] = begun_again(bucket, now)
+        for record in self._put_off.values():
+            assert record.not_before is not None
+            until = moved_return(record.not_before, self._queue(record.queue).retry, now)
+            if until < record.not_before:
+                record.not_before = until
+                self._announce(record.queue, until)
 
     def next_lapse(self) -> Moment | None:
         with self._lock:

@@ -78,7 +78,7 @@ class MemoryRanges(MemoryClaims):
             held = self._range(claim)
             if held is None:
                 return False
-            held.lease_until = lease_until
+            held.lease_until = max(held.lease_until, lease_until)
             return True
 
     def settle_range(

@@ -6,12 +6,14 @@ import json
 
 import apsw
 
-from oncue.core.missed import JUMP_MS, Look, Missed
+from oncue.core.missed import JUMP_MS, Judge, Look, Missed
 from oncue.core.moment import Moment
+from oncue.core.putoff import latest_return
 from oncue.core.rate import OVERTAKING_MS
 from oncue.ports.claims import Leases
 from oncue.stores.sqlite import rows
 from oncue.stores.sqlite.database import Database
+from oncue.stores.sqlite.queues import read_queues
 from oncue.stores.sqlite.statements import load
 
 SQL = load("leases")
@@ -24,18 +26,24 @@ class LeaseJudging:
         with self.db.reading() as tx:
             return _leases(tx)
 
-    def judge_leases(self, look: Look, seen: Look | None, missed: Missed | None) -> bool:
-        def judge(tx: apsw.Connection) -> bool:
-            if _leases(tx).last_look != seen:
-                return False
+    def has_leases_astray(self, now: Moment) -> bool:
+        with self.db.reading() as tx:
+            return bool(rows.first(tx, SQL["astray"], {"now": now, "jump": JUMP_MS})[0])
+
+    def judge_leases(self, judge: Judge) -> Missed | None:
+        def apply(tx: apsw.Connection) -> Missed | None:
+            judged = judge(_leases(tx).last_look)
+            if judged is None:
+                return None
+            look, missed = judged
             tx.execute(SQL["record_look"], {"look": json.dumps(look).encode()})
             if missed is not None:
                 self._move_leases(tx, missed, look.wall)
-            return True
+            return missed
 
         # Lost with the power, the record is an older one; and the claims are judged after a restart
         # of the machine, by the wall clock.
-        return self.db.write(judge, synced=False)
+        return self.db.write(apply, synced=False)
 
     def _move_leases(self, tx: apsw.Connection, missed: Missed, now: Moment) -> None:
         own = {"now": now, "jump": JUMP_MS}
@@ -44,6 +52,13 @@ class LeaseJudging:
             self.db.tell(queue, until)
         tx.execute(SQL["move_ranges"], {**own, "missed": missed.ranges_ms})
         tx.execute(SQL["begin_buckets_again"], {"now": now, "overtaking": OVERTAKING_MS})
+        for queue in read_queues(tx):
+            latest = latest_return(queue.retry, now)
+            tx.execute(
+                SQL["move_returns"], {"queue": queue.name, "latest": latest, "jump": JUMP_MS}
+            )
+            if tx.changes():
+                self.db.tell(queue.name, latest)
 
 
 def _leases(tx: apsw.Connection) -> Leases:

@@ -30,10 +30,10 @@ class Queues:
         """Read anew only after a change: loops ask every few seconds, and there may be many."""
         with self.db.reading() as tx:
             if self.db.writer.inside:  # a change of this transaction may yet be undone
-                return _read_queues(tx)
+                return read_queues(tx)
             revision, known = settings_revision(tx), self.db.queues_read
             if known is None or known[0] != revision:
-                self.db.queues_read = known = (revision, _read_queues(tx))
+                self.db.queues_read = known = (revision, read_queues(tx))
             return list(known[1])
 
     def put_queue(self, queue: Queue) -> None:
@@ -133,7 +133,7 @@ def _remove(tx: apsw.Connection, ns: list[int], now: Moment) -> None:
     tx.execute(SQL["prune"], {"ns": rows.numbers(ns), "forget_before": now - REMEMBERED_MS})
 
 
-def _read_queues(tx: apsw.Connection) -> list[Queue]:
+def read_queues(tx: apsw.Connection) -> list[Queue]:
     return [_queue(*row) for row in rows.fetch(tx, SQL["names"])]
 
 

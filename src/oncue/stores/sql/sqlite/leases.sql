@@ -6,6 +6,12 @@ SELECT EXISTS (SELECT 1 FROM jobs
     OR EXISTS (SELECT 1 FROM ranges WHERE cutoff IS NOT NULL),
   (SELECT value FROM meta WHERE name = 'last_look');
 
+-- name: astray
+SELECT EXISTS (SELECT 1 FROM jobs WHERE state IN ('dispatched', 'executing')
+                 AND reclaim_at IS NOT NULL AND lease_until > :now + {lease_length} + :jump)
+    OR EXISTS (SELECT 1 FROM ranges
+               WHERE cutoff IS NOT NULL AND lease_until > :now + lease_ms + :jump);
+
 -- name: record_look
 INSERT INTO meta (name, value) VALUES ('last_look', :look)
 ON CONFLICT (name) DO UPDATE SET value = excluded.value;
@@ -35,6 +41,12 @@ UPDATE ranges SET
   lease_until = CASE WHEN lease_until > :now + lease_ms + :jump THEN :now + lease_ms
     ELSE max(lease_until, min(lease_until + :missed, :now + lease_ms)) END
 WHERE cutoff IS NOT NULL;
+
+-- As `core/putoff.py`: moved_return.
+-- name: move_returns
+UPDATE jobs SET not_before = :latest
+WHERE state = 'scheduled' AND queue = :queue AND not_before IS NOT NULL
+  AND not_before > :latest + :jump;
 
 -- As `core/rate.py`: begun_again.
 -- name: begin_buckets_again

@@ -20,7 +20,7 @@ ON CONFLICT (queue) DO UPDATE SET fence = fence + 1, dispatcher = excluded.dispa
 RETURNING fence;
 
 -- name: extend
-UPDATE ranges SET lease_until = :lease_until
+UPDATE ranges SET lease_until = max(lease_until, :lease_until)
 WHERE queue = :queue AND fence = :fence AND cutoff IS NOT NULL;
 
 -- name: close

@@ -126,6 +126,19 @@ def test_a_process_that_uses_a_deleted_file_is_named(place: Path) -> None:
     assert "there is no such file" in missing.out
 
 
+def test_nobody_is_told_to_make_a_file_beside_the_log_of_another(place: Path) -> None:
+    with scheduler(place) as cue:
+        cue.schedule()
+        (place / "oncue.db").unlink()
+        for command in (["doctor"], ["queues", "list"]):
+            ended = run(*command, cwd=place)
+            assert ended.code != 0
+            assert "adding a first job creates it" not in ended.out + ended.err
+            assert "remove oncue.db-wal and oncue.db-shm, put the" in ended.out + ended.err
+    assert run("jobs", "add", cwd=place).code == 5
+    assert not (place / "oncue.db").exists()
+
+
 def test_a_locked_file_is_told_with_the_next_step(
     place: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -10,6 +10,7 @@ from pathlib import Path
 import apsw
 
 from oncue.core.errors import StoreError, StoreUnavailable, StoreUnusable
+from oncue.stores.sqlite.presence import side_files, steps
 from oncue.stores.sqlite.statements import migrations
 
 APPLICATION_ID = 0x6F6E6375  # "oncu": tells our files from other people's
@@ -65,6 +66,7 @@ def prepare(path: Path) -> None:
     _refuse_network(path)
     if not path.parent.is_dir():
         raise StoreUnusable(f"{path}: the folder {path.parent} does not exist. Create it first.")
+    _refuse_remains(path)
     with translated(path):
         _refuse_foreign(path)  # before anything is written into it
     connection = connect(path)
@@ -98,7 +100,7 @@ def translate(error: apsw.Error, path: Path) -> StoreError:
         case apsw.NotADBError() | apsw.CorruptError():
             return StoreUnusable(
                 f"{path}: not an SQLite database, or a damaged one ({error}). "
-                "Check the path; restore the file from a backup if it used to work."
+                f"Check the path. If it used to work, restore a backup: {steps(path)}"
             )
         case apsw.ReadOnlyError() | apsw.PermissionsError():
             return StoreUnusable(
@@ -145,6 +147,30 @@ def _migrate(connection: apsw.Connection, path: Path) -> None:
         if connection.in_transaction:
             connection.execute("ROLLBACK")
         raise
+
+
+def has_remains(path: Path) -> bool:
+    """Whether a log is there without its file. A new file would be mixed up with it, and with what
+    a process that still has the old file open writes to it."""
+    # In this order: somebody who creates the store makes the file before the log.
+    return any(map(os.path.exists, side_files(path))) and not _has_content(path)
+
+
+def _has_content(path: Path) -> bool:
+    try:
+        return path.stat().st_size > 0
+    except OSError:
+        return False
+
+
+def _refuse_remains(path: Path) -> None:
+    if has_remains(path):
+        raise StoreUnusable(
+            f"{path}: the file is gone or empty, but {path}-wal or {path}-shm is there: it was "
+            "deleted or moved away, perhaps while a program uses it. Put the same file back; or "
+            "ask 'oncue doctor' whether a program still has its data. For a backup, or to begin "
+            f"without one: {steps(path)}"
+        )
 
 
 def _refuse_foreign(path: Path) -> None:

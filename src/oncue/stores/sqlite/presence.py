@@ -101,10 +101,11 @@ def steps(path: str | Path) -> str:
 def _is_unused(place: str) -> bool:
     """Whether no process has the file open; not, where the system does not tell."""
     files, real = glob("/proc/[0-9]*/fd/*"), os.path.realpath(place)
-    return bool(files) and not any(_target(file) == real for file in files)
+    return bool(files) and not any(target_of(file) == real for file in files)
 
 
-def _target(link: str) -> str:
+def target_of(link: str) -> str:
+    """The file that an open file of a process is, as /proc tells."""
     try:
         return os.readlink(link)
     except OSError:  # closed meanwhile

@@ -71,10 +71,20 @@ def test_a_broken_store_is_not_ready_but_the_process_is_alive(own: Server) -> No
     until(lambda: own.get("/readyz").status == 200)
 
 
+@pytest.mark.parametrize(
+    "damages", ["DROP TABLE events", "PRAGMA user_version = 99", "PRAGMA user_version = 1"]
+)
+def test_a_lost_table_or_another_schema_is_not_ready(own: Server, damages: str) -> None:
+    assert own.get("/readyz").status == 200
+    damage(own, damages)
+    assert own.get("/readyz").status == 503
+
+
 def test_a_store_that_cannot_say_who_may_ask_lets_nobody_in(own: Server) -> None:
     damage(own, "ALTER TABLE access_tokens RENAME TO elsewhere")
     until(lambda: own.get("/jobs").status == 503)
     assert own.post("/jobs", {}).status == 503
+    assert own.get("/access").status == 503  # not 401: no token would help
     assert own.get("/livez").status == 200
 
 

@@ -131,12 +131,7 @@ def _migrate(connection: apsw.Connection, path: Path) -> None:
     wanted = migrations()
     connection.execute("BEGIN IMMEDIATE")  # whoever comes second finds it done
     try:
-        version = int(str(pragma(connection, "user_version")))
-        if version > len(wanted):
-            raise StoreUnusable(
-                f"{path}: its schema is version {version}, but this oncue knows only up to "
-                f"{len(wanted)}. Upgrade oncue, or use the version that wrote the file."
-            )
+        version = require_current(connection, path)
         for script in wanted[version:]:
             connection.execute(script).fetchall()
         if version < len(wanted):
@@ -147,6 +142,22 @@ def _migrate(connection: apsw.Connection, path: Path) -> None:
         if connection.in_transaction:
             connection.execute("ROLLBACK")
         raise
+
+
+def require_current(connection: apsw.Connection, path: Path) -> int:
+    """The version of the schema; a newer one than is known here is refused."""
+    version, known = int(str(pragma(connection, "user_version"))), len(migrations())
+    if version > known:
+        raise StoreUnusable(
+            f"{path}: its schema is version {version}, but this oncue knows only up to {known}. "
+            "Upgrade oncue, or use the version that wrote the file."
+        )
+    return version
+
+
+def tables(connection: apsw.Connection) -> set[str]:
+    names = connection.execute("SELECT name FROM sqlite_schema WHERE type = 'table'")
+    return {str(name) for (name,) in names}
 
 
 def has_remains(path: Path) -> bool:

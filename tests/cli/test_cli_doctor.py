@@ -114,6 +114,9 @@ def test_a_process_that_uses_a_deleted_file_is_named(place: Path) -> None:
     path = place / "oncue.db"
     with scheduler(place) as cue:
         cue.schedule()
+        path.unlink()
+        path.touch()
+        emptied = run("doctor", cwd=place)
         for file in list(place.iterdir()):
             file.unlink()
         missing = run("doctor", cwd=place)
@@ -121,7 +124,7 @@ def test_a_process_that_uses_a_deleted_file_is_named(place: Path) -> None:
             pass
         scheduler(place).close()
         replaced = run("doctor", cwd=place)
-    for ended in (missing, replaced):
+    for ended in (emptied, missing, replaced):
         assert ended.code == 1
         assert f"process {os.getpid()} uses a file of this name" in ended.out
         assert f"Its data is there until process {os.getpid()} ends." in ended.out

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import re
+import subprocess
 from contextlib import closing
 from pathlib import Path
 from typing import Any
@@ -112,6 +114,9 @@ def test_a_process_that_uses_a_deleted_file_is_named(place: Path) -> None:
     path = place / "oncue.db"
     with scheduler(place) as cue:
         cue.schedule()
+        path.unlink()
+        path.touch()
+        emptied = run("doctor", cwd=place)
         for file in list(place.iterdir()):
             file.unlink()
         missing = run("doctor", cwd=place)
@@ -119,11 +124,44 @@ def test_a_process_that_uses_a_deleted_file_is_named(place: Path) -> None:
             pass
         scheduler(place).close()
         replaced = run("doctor", cwd=place)
-    for ended in (missing, replaced):
+    for ended in (emptied, missing, replaced):
         assert ended.code == 1
         assert f"process {os.getpid()} uses a file of this name" in ended.out
-        assert f"→ Restart process {os.getpid()}." in ended.out
+        assert f"Its data is there until process {os.getpid()} ends." in ended.out
+        assert "Stop every program that uses it, remove oncue.db-wal and oncue.db-shm" in ended.out
     assert "there is no such file" in missing.out
+
+
+@pytest.mark.skipif(not Path("/proc/self/fd").is_dir(), reason="this system does not tell")
+@pytest.mark.parametrize("lost", [["oncue.db"], ["oncue.db", "oncue.db-wal"], ["oncue.db-wal"]])
+def test_a_deleted_file_can_be_saved_as_it_is_told(place: Path, lost: list[str]) -> None:
+    with scheduler(place) as cue:
+        cue.schedule(queue="last")
+        for name in lost:
+            (place / name).unlink()
+        told = run("doctor", cwd=place).out
+        steps = re.search(r"copy it first: (cp [^;]+; cp [^;]+);", told)
+        assert steps is not None, told
+        for step in steps[1].split("; "):
+            subprocess.run(step.split(), cwd=place, check=True)
+    ended = run(
+        "--store", "sqlite:///saved.db", "jobs", "list", "--queue", "last", "--json", cwd=place
+    )
+    assert ended.code == 0, ended.err
+    assert len(ended.json["items"]) == 1
+
+
+def test_nobody_is_told_to_make_a_file_beside_the_log_of_another(place: Path) -> None:
+    with scheduler(place) as cue:
+        cue.schedule()
+        (place / "oncue.db").unlink()
+        for command in (["doctor"], ["queues", "list"]):
+            ended = run(*command, cwd=place)
+            assert ended.code != 0
+            assert "adding a first job creates it" not in ended.out + ended.err
+            assert "remove oncue.db-wal and oncue.db-shm, put the" in ended.out + ended.err
+    assert run("jobs", "add", cwd=place).code == 5
+    assert not (place / "oncue.db").exists()
 
 
 def test_a_locked_file_is_told_with_the_next_step(

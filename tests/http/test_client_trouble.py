@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import socket
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -21,7 +22,8 @@ from oncue import (
 )
 from oncue.reporting import Completion
 from tests.http.meddler import LOSE, SPOIL, Meddler, Said, meddling
-from tests.http.server import Server
+from tests.http.patience import until
+from tests.http.server import Server, running_server
 
 BUSY = Said(503, headers={"retry-after": "0"})
 BROKEN = Said(500)
@@ -154,6 +156,25 @@ def test_a_wait_longer_than_the_patience_is_not_begun(client: Client, proxy: Med
     with pytest.raises(ServerUnavailable):
         client.queues()
     assert len(proxy.seen) == 1
+
+
+def test_a_store_that_must_be_mended_is_told_at_once(tmp_path: Path) -> None:
+    with running_server(tmp_path) as own, meddling(own.url) as proxy, Client(proxy.url) as client:
+        client.schedule(queue="mail", delay=60)
+        (tmp_path / "jobs.db").unlink()
+        until(lambda: own.get("/jobs").status == 503)
+        assert own.get("/jobs").json["lasting"] is True
+        assert "retry-after" in own.get("/jobs").headers
+        calls: list[Callable[[], Any]] = [
+            client.queues,
+            lambda: client.schedule(queue="mail"),
+            lambda: client.schedule_many([{"payload": 1}], queue="mail"),
+        ]
+        for call in calls:
+            proxy.seen.clear()
+            with pytest.raises(ServerUnavailable, match="The log of the server|cannot answer now"):
+                call()
+            assert len(proxy.seen) == 1
 
 
 def test_nobody_listening_is_told_with_the_next_step() -> None:

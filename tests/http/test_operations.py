@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 from collections.abc import Iterator
 from pathlib import Path
@@ -11,7 +12,7 @@ from typing import Any
 import apsw
 import pytest
 
-from oncue import __version__
+from oncue import Scheduler, __version__
 from oncue.stores.sqlite.connection import BUSY_MS
 from tests.http.errand import created, one_taken, state, told
 from tests.http.patience import until
@@ -71,10 +72,35 @@ def test_a_broken_store_is_not_ready_but_the_process_is_alive(own: Server) -> No
     until(lambda: own.get("/readyz").status == 200)
 
 
+@pytest.mark.parametrize(
+    "damages", ["DROP TABLE events", "PRAGMA user_version = 99", "PRAGMA user_version = 1"]
+)
+def test_a_lost_table_or_another_schema_is_not_ready(own: Server, damages: str) -> None:
+    assert own.get("/readyz").status == 200
+    damage(own, damages)
+    assert own.get("/readyz").status == 503
+
+
+def test_a_backup_that_is_put_in_place_under_a_server_outlives_its_end(tmp_path: Path) -> None:
+    backup = tmp_path / "backup.db"
+    with Scheduler(f"sqlite:///{backup}") as cue:
+        cue.schedule_many(({"delay": 3600} for _ in range(3000)), queue="backup")
+    with running_server(tmp_path) as first:
+        for _ in range(30):
+            assert first.post("/jobs", {"queue": "old", "delay": 3600}).status == 201
+        os.replace(backup, tmp_path / "jobs.db")
+        until(lambda: first.post("/jobs", {}).status == 503)
+        assert first.stop() == 0
+    with running_server(tmp_path) as second:
+        assert second.get("/queues/backup").json["counts"]["scheduled"] == 3000
+        assert [queue["name"] for queue in second.get("/queues").json["items"]] == ["backup"]
+
+
 def test_a_store_that_cannot_say_who_may_ask_lets_nobody_in(own: Server) -> None:
     damage(own, "ALTER TABLE access_tokens RENAME TO elsewhere")
     until(lambda: own.get("/jobs").status == 503)
     assert own.post("/jobs", {}).status == 503
+    assert own.get("/access").status == 503  # not 401: no token would help
     assert own.get("/livez").status == 200
 
 

@@ -126,6 +126,9 @@ class WrappedStore:
     def describe(self) -> dict[str, Any]:
         return self.store.describe()
 
+    def verify(self) -> None:
+        self.store.verify()
+
     def close(self) -> None:
         self.store.close()
 

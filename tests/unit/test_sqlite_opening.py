@@ -207,7 +207,7 @@ server:/home {tmp_path.parent} nfs4 rw 0 0
         (apsw.ReadOnlyError("x"), StoreUnusable, "read-only. Give this user write permission"),
         (apsw.PermissionsError("x"), StoreUnusable, "read-only"),
         (apsw.CantOpenError("x"), StoreUnusable, "cannot be opened"),
-        (apsw.CorruptError("x"), StoreUnusable, "restore the file from a backup"),
+        (apsw.CorruptError("x"), StoreUnusable, "remove jobs.db-wal and jobs.db-shm, put"),
         (apsw.FullError("x"), StoreUnavailable, "the disk is full. Nothing of this call was"),
         (apsw.BusyError("x"), StoreUnavailable, "locked by another process for 10 s"),
         (apsw.LockedError("x"), StoreUnavailable, "locked"),

@@ -5,12 +5,14 @@ from __future__ import annotations
 import os
 import shutil
 from collections.abc import Callable, Iterator
+from contextlib import closing
 from functools import partial
 from pathlib import Path
 
+import apsw
 import pytest
 
-from oncue import Scheduler, StoreUnusable
+from oncue import Scheduler, State, StoreUnusable
 from oncue.clock import FakeClock
 from oncue.stores.sqlite import SqliteStore, presence
 
@@ -139,3 +141,82 @@ def test_the_file_is_looked_at_twice_a_second_and_not_at_every_write(
     path.unlink()
     with pytest.raises(StoreUnusable):
         cue.schedule()
+
+
+# -- afterwards ------------------------------------------------------------------------------------
+
+
+def backup_of(path: Path, jobs: int) -> Path:
+    """A sound file of so many jobs, beside the other one."""
+    backup = path.with_name("backup.db")
+    with closing(SqliteStore(backup, FakeClock())) as store:
+        Scheduler(store).schedule_many(({"payload": n} for n in range(jobs)), queue="backup")
+    return backup
+
+
+def waiting(path: Path, queue: str) -> int:
+    with closing(SqliteStore(path, FakeClock())) as store:
+        with store.db.reading() as tx:
+            assert tx.execute("PRAGMA integrity_check").get == "ok"
+        return store.stats(queue).counts[State.SCHEDULED]
+
+
+def test_the_log_of_a_replaced_file_is_not_written_over_the_backup(
+    path: Path, store: SqliteStore, cue: Scheduler
+) -> None:
+    os.replace(backup_of(path, 3000), path)
+    with pytest.raises(StoreUnusable, match=r"remove .*jobs\.db-wal and .*jobs\.db-shm, put the"):
+        cue.schedule()
+    store.close()
+    assert waiting(path, "backup") == 3000
+    assert waiting(path, "default") == 0
+
+
+def test_a_file_that_is_moved_away_for_a_backup_has_what_was_stored_last(
+    path: Path, store: SqliteStore, cue: Scheduler
+) -> None:
+    path.rename(path.with_name("old.db"))
+    os.replace(backup_of(path, 1), path)
+    store.close()
+    assert waiting(path.with_name("old.db"), "default") == 1
+    assert waiting(path, "backup") == 1
+
+
+def test_a_file_that_is_put_back_after_the_end_has_what_was_stored_last(
+    path: Path, store: SqliteStore, cue: Scheduler
+) -> None:
+    path.rename(path.with_name("away"))
+    store.close()
+    path.with_name("away").rename(path)
+    assert waiting(path, "default") == 1
+
+
+def test_a_log_that_the_new_file_uses_is_left_alone(
+    path: Path, store: SqliteStore, cue: Scheduler
+) -> None:
+    replace(path)
+    with closing(apsw.Connection(str(path))) as other:
+        before = log_of(path).read_bytes()
+        store.close()
+        assert log_of(path).read_bytes() == before
+        assert other.execute("SELECT count(*) FROM queues").get == 1
+
+
+def test_no_file_is_made_beside_the_log_of_one_that_is_gone(
+    path: Path, store: SqliteStore, cue: Scheduler
+) -> None:
+    path.unlink()
+    before = {file.name: file.read_bytes() for file in path.parent.iterdir()}
+    for empty in (False, True):
+        if empty:
+            path.touch()
+        with pytest.raises(StoreUnusable, match="the file is gone or empty, but"):
+            SqliteStore(path)
+        assert path.exists() == empty
+    path.unlink()
+    store.close()
+    assert {file.name: file.read_bytes() for file in path.parent.iterdir()} == before
+    with pytest.raises(StoreUnusable, match="remove .*put the backup in place, start again"):
+        SqliteStore(path)
+    delete_all(path)
+    assert waiting(path, "default") == 0

@@ -196,6 +196,7 @@ class Problem(Struct):
     diagnostic: Diagnostic | UnsetType | None = UNSET
     request_id: str | UnsetType = UNSET
     accepted: int | UnsetType = UNSET
+    lasting: bool | UnsetType = UNSET
 
 
 class Settled(Struct):

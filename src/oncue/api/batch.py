@@ -21,7 +21,7 @@ from oncue.api.request import JSON_TYPE, Answer, Gone, Request, json_answer
 from oncue.api.routing import Operation
 from oncue.api.unreadable import unreadable
 from oncue.core.access import Scope
-from oncue.core.errors import InvalidInput, OncueError, StoreError, TooLarge
+from oncue.core.errors import InvalidInput, OncueError, StoreError, StoreUnusable, TooLarge
 from oncue.core.job import NewJob
 from oncue.ports.jobs import Clash
 from oncue.scheduler import IDS_KEPT, Scheduler, answer
@@ -53,7 +53,7 @@ async def batch(service: Service, request: Request) -> Answer:
         await service.take_in(arriving.end)
     except StoreError as error:
         logger.error("%s: %s", request.id, error, extra={"request_id": request.id})
-        raise _interrupted(arriving) from None
+        raise _interrupted(arriving, error) from None
     except Problem as problem:  # the rest of the body did not come
         problem.extra["accepted"] = 0 if arriving is None else arriving.accepted
         raise
@@ -95,8 +95,9 @@ def _refuse_encoded(request: Request) -> None:
         )
 
 
-def _interrupted(arriving: Arriving | None) -> Problem:
+def _interrupted(arriving: Arriving | None, error: StoreError) -> Problem:
     accepted = 0 if arriving is None else arriving.accepted
+    lasting: dict[str, Any] = {"lasting": True} if isinstance(error, StoreUnusable) else {}
     return Problem(
         503,
         "store-unavailable",
@@ -104,6 +105,7 @@ def _interrupted(arriving: Arriving | None) -> Problem:
         "With an Idempotency-Key, send the whole batch again: it stores only what is missing.",
         headers={"retry-after": "1"},
         accepted=accepted,
+        **lasting,
     )
 
 

@@ -117,7 +117,8 @@ def of(error: OncueError) -> Problem:
             return _conflict(error)
         case StoreUnusable():
             told = "The store cannot be used as it is. The log of the server tells what to do."
-            return Problem(503, "store-unavailable", told, headers={"retry-after": "1"})
+            headers = {"retry-after": "1"}
+            return Problem(503, "store-unavailable", told, headers=headers, lasting=True)
         case StoreError():
             # What the store says may name files of this machine: that is for the log.
             return Problem(

@@ -21,17 +21,19 @@ async def alive(service: Service, request: Request) -> Answer:
 
 
 async def ready(service: Service, request: Request) -> Answer:
-    """The store answers. That its schema is current was found out when it was opened."""
+    """The store answers, with the schema and the tables that it needs."""
     request.query()
-    facts = await service.read(service.cue.store.describe)
-    await service.read(service.cue.queues)
+    store = service.cue.store
+    await service.read(store.verify)
+    facts = await service.read(store.describe)
     return json_answer({"status": "ready", "store": facts["kind"], "schema": facts.get("schema")})
 
 
 async def access(service: Service, request: Request) -> Answer:
     """What the token allows; a server without tokens lets this machine do everything."""
     request.query()
-    known = identified(request.scopes)
+    # Asked anew: a store that cannot say who asks must not look like a token that is unknown.
+    known = identified(service.guard.scopes(request))
     return json_answer({"scopes": [scope.value for scope in Scope if allows(known, scope)]})
 
 

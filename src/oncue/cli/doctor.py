@@ -52,11 +52,10 @@ def examine(app: App) -> tuple[dict[str, Any], list[Finding]]:
     """The facts about the store, and everything that was looked at."""
     from oncue.cli import findings
     from oncue.cli.place import file_of, missing
+    from oncue.cli.sqlite_findings import deleted
 
     path = file_of(app.settings["store"].value)
     if path is not None and not path.exists():
-        from oncue.cli.sqlite_findings import deleted
-
         return {}, [findings.bad("store", missing(app, path), ""), *deleted(path)]
     try:
         cue = app.scheduler
@@ -64,7 +63,7 @@ def examine(app: App) -> tuple[dict[str, Any], list[Finding]]:
     except OncueError as error:
         # Its text has the next step in it.
         found = [findings.bad("store", str(error), "")]
-        return {}, [*found, *(findings.disk(path) if path is not None else [])]
+        return {}, found if path is None else [*found, *findings.disk(path), *deleted(path)]
     looked = list(_all(cue, facts))
     if path is not None:
         facts["path"] = str(path.absolute())

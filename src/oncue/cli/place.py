@@ -30,8 +30,14 @@ def is_missing(app: App) -> bool:
 
 
 def missing(app: App, path: Path) -> str:
+    from oncue.stores.sqlite.connection import has_remains
+    from oncue.stores.sqlite.presence import steps
+
     origin = app.settings["store"].origin
-    return (
-        f"{path.absolute()}: there is no such file (the store comes from: {origin}). "
-        "Name the right one with --store or ONCUE_STORE; adding a first job creates it."
-    )
+    told = f"{path.absolute()}: there is no such file (the store comes from: {origin})."
+    if has_remains(path):
+        return (
+            f"{told} But its log is there, so the file was deleted or moved away. Put the same "
+            f"file back; or, for a backup or to begin without one: {steps(path)}"
+        )
+    return f"{told} Name the right one with --store or ONCUE_STORE; adding a first job creates it."

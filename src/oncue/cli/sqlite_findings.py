@@ -12,6 +12,7 @@ from oncue.cli.findings import Finding, bad, disk, ok, size, warn
 from oncue.core.errors import OncueError
 from oncue.scheduler import Scheduler
 from oncue.stores.sqlite import SqliteStore
+from oncue.stores.sqlite.presence import steps, target_of
 from oncue.stores.sqlite.statements import migrations
 
 SAFE_SQLITE = (3, 51, 3)
@@ -93,24 +94,25 @@ def _file_system(kind: str) -> Finding:
 def deleted(path: Path) -> Iterator[Finding]:
     """Processes that have a file of this name open which is not there any more. Where the system
     tells: on Linux, of the processes of the same user."""
-    names = {f"{os.path.abspath(path)}{end} (deleted)" for end in ("", "-wal")}
+    names = [f"{os.path.realpath(path)}{end}" for end in ("", "-wal")]
     for process in sorted(glob("/proc/[0-9]*")):
-        files = [_target(file) for file in glob(f"{process}/fd/*")]
-        if names.intersection(files):
+        files = {target_of(file): file for file in glob(f"{process}/fd/*")}
+        # The copy must not be of a new file that the process has open besides.
+        gone = [files.get(f"{name} (deleted)") for name in names]
+        if any(gone):
             number = process.rpartition("/")[2]
+            data, log = (
+                old or files.get(name, name) for old, name in zip(gone, names, strict=True)
+            )
             yield bad(
                 "open file",
                 f"process {number} uses a file of this name, or its log, that was deleted or "
                 "replaced, and stores nothing any more.",
-                f"Restart process {number}.",
+                f"Its data is there until process {number} ends. Without a backup copy it first: "
+                f"cp {data} saved.db; cp {log} saved.db-wal; "
+                "oncue --store sqlite:///saved.db doctor. "
+                f"Then put saved.db or the backup in place: {steps(path)}",
             )
-
-
-def _target(link: str) -> str:
-    try:
-        return os.readlink(link)
-    except OSError:  # closed meanwhile
-        return ""
 
 
 def _log(path: Path) -> Finding:
@@ -138,5 +140,6 @@ def _integrity(store: SqliteStore) -> Finding:
     return bad(
         "integrity",
         "; ".join(answers),
-        "Stop everything that uses the file, copy it, and restore it from a backup or a dump.",
+        "Stop every program that uses the file and copy it. Then restore a dump into a new file; "
+        f"or, for a backup: {steps(store.db.path)}",
     )

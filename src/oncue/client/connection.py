@@ -1,7 +1,8 @@
 """HTTP to one server: kept-alive connections, safe repetition, and errors that say what to do.
 
-What is repeated: a request that never left; one that was turned away for now (408, 429, 503); and,
-where `repeatable` says that doing it twice is doing it once, also one whose answer was lost.
+What is repeated: a request that never left; one that was turned away for now (408, 429, 503; not if
+the problem is `lasting`); and, where `repeatable` says that doing it twice is doing it once, also
+one whose answer was lost.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ from urllib3.exceptions import (
 
 from oncue.client.address import Address
 from oncue.client.problems import MEDIA_TYPE as PROBLEM_TYPE
-from oncue.client.problems import error_of, problem_of
+from oncue.client.problems import Problem, error_of, problem_of
 from oncue.core.errors import (
     AccessDenied,
     OncueError,
@@ -202,7 +203,7 @@ class Connection:
     def _trouble_of(self, answer: Answer, request: Request) -> OncueError:
         if _broken(answer) and not request.repeatable:
             return self._answer_lost(f"answered with status {answer.status}")
-        problem = problem_of(answer.body) if answer.media_type == PROBLEM_TYPE else None
+        problem = _problem_in(answer)
         if problem is not None:
             problem.status = answer.status
             return error_of(problem, request.job_id)
@@ -235,7 +236,14 @@ def query(members: Mapping[str, Any]) -> str:
 
 def _passing(answer: Answer, request: Request) -> bool:
     """Whether the same request may fare better in a moment, and may be sent again."""
-    return answer.status in TURNED_AWAY or (_broken(answer) and request.repeatable)
+    if answer.status in TURNED_AWAY:
+        problem = _problem_in(answer)
+        return problem is None or not problem.lasting
+    return _broken(answer) and request.repeatable
+
+
+def _problem_in(answer: Answer) -> Problem | None:
+    return problem_of(answer.body) if answer.media_type == PROBLEM_TYPE else None
 
 
 def _broken(answer: Answer) -> bool:

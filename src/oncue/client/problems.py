@@ -47,6 +47,8 @@ class Problem(msgspec.Struct):
     reason: str = "unknown"
     state: State | None = None
     diagnostic: DiagnosticBody | None = None
+    lasting: bool = False
+    """Somebody has to change something at the server before asking again is of use."""
 
     @property
     def kind(self) -> str:

@@ -77,6 +77,10 @@ class Store(
         """Facts about the store for people: kind, where, version, durability in force."""
         ...
 
+    def verify(self) -> None:
+        """Look whether all that the store needs is there now; raise a StoreError if not."""
+        ...
+
     def close(self) -> None:
         """Finish what was submitted and give everything back."""
         ...

@@ -135,7 +135,8 @@ REFUSALS = {
     ),
     503: Refusal(
         "StoreUnavailable",
-        "The store cannot answer now, or the server ends. Try again in a moment.",
+        "The store cannot answer now, or the server ends. Try again in a moment; with `lasting`, "
+        "somebody has to mend the store first.",
         (
             Problem(
                 503,

@@ -72,6 +72,9 @@ class MemoryStore(
 
         return stop
 
+    def verify(self) -> None:
+        """Nothing of it can be lost while the process lives."""
+
     def describe(self) -> dict[str, Any]:
         return {"kind": "memory", "durability": "none: everything ends with the process"}
 

@@ -10,23 +10,25 @@ from typing import Any, TypeVar
 import apsw
 
 from oncue.clock import SystemClock
+from oncue.core.errors import StoreUnusable
 from oncue.ports.clock import Clock
 from oncue.ports.store import Awaited, Listener
 from oncue.stores.sqlite.access import AccessTokens
 from oncue.stores.sqlite.bulk import Bulk
 from oncue.stores.sqlite.claims import Claims
-from oncue.stores.sqlite.connection import file_system, pragma
+from oncue.stores.sqlite.connection import file_system, pragma, require_current, tables
 from oncue.stores.sqlite.database import WATCH_SECONDS, Database
 from oncue.stores.sqlite.events import Events
 from oncue.stores.sqlite.jobs import Jobs
 from oncue.stores.sqlite.leases import LeaseJudging
 from oncue.stores.sqlite.operations import Operations
+from oncue.stores.sqlite.presence import steps
 from oncue.stores.sqlite.queues import Queues
 from oncue.stores.sqlite.ranges import Ranges
 from oncue.stores.sqlite.reclaims import Reclaims
 from oncue.stores.sqlite.rules import Rules
 from oncue.stores.sqlite.schedules import Schedules
-from oncue.stores.sqlite.statements import load
+from oncue.stores.sqlite.statements import load, migrations
 from oncue.stores.sqlite.transfer import Transfer
 
 T = TypeVar("T")
@@ -57,6 +59,7 @@ class SqliteStore(
         self._clock = clock or SystemClock()
         with self.db.reading() as tx:
             self._secret = bytes(tx.execute(load("queues")["meta"], {"name": "secret"}).get)
+            self._tables = tables(tx)
 
     @property
     def clock(self) -> Clock:
@@ -85,6 +88,21 @@ class SqliteStore(
                 "file_system": file_system(self.db.path),
                 "notice_seconds": 2 * WATCH_SECONDS,
             }
+
+    def verify(self) -> None:
+        with self.db.reading() as tx:
+            older = require_current(tx, self.db.path) < len(migrations())
+            lost = self._tables - tables(tx)
+        if older:
+            raise StoreUnusable(
+                f"{self.db.path}: an older schema was put in place while it was in use. "
+                "Restart every program that uses it."
+            )
+        if lost:
+            raise StoreUnusable(
+                f"{self.db.path}: it had tables that are gone: {', '.join(sorted(lost))}. "
+                f"Restore a backup: {steps(self.db.path)}"
+            )
 
     def close(self) -> None:
         self.db.close()

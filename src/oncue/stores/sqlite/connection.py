@@ -10,6 +10,7 @@ from pathlib import Path
 import apsw
 
 from oncue.core.errors import StoreError, StoreUnavailable, StoreUnusable
+from oncue.stores.sqlite.presence import side_files, steps
 from oncue.stores.sqlite.statements import migrations
 
 APPLICATION_ID = 0x6F6E6375  # "oncu": tells our files from other people's
@@ -65,6 +66,7 @@ def prepare(path: Path) -> None:
     _refuse_network(path)
     if not path.parent.is_dir():
         raise StoreUnusable(f"{path}: the folder {path.parent} does not exist. Create it first.")
+    _refuse_remains(path)
     with translated(path):
         _refuse_foreign(path)  # before anything is written into it
     connection = connect(path)
@@ -98,7 +100,7 @@ def translate(error: apsw.Error, path: Path) -> StoreError:
         case apsw.NotADBError() | apsw.CorruptError():
             return StoreUnusable(
                 f"{path}: not an SQLite database, or a damaged one ({error}). "
-                "Check the path; restore the file from a backup if it used to work."
+                f"Check the path. If it used to work, restore a backup: {steps(path)}"
             )
         case apsw.ReadOnlyError() | apsw.PermissionsError():
             return StoreUnusable(
@@ -129,12 +131,7 @@ def _migrate(connection: apsw.Connection, path: Path) -> None:
     wanted = migrations()
     connection.execute("BEGIN IMMEDIATE")  # whoever comes second finds it done
     try:
-        version = int(str(pragma(connection, "user_version")))
-        if version > len(wanted):
-            raise StoreUnusable(
-                f"{path}: its schema is version {version}, but this oncue knows only up to "
-                f"{len(wanted)}. Upgrade oncue, or use the version that wrote the file."
-            )
+        version = require_current(connection, path)
         for script in wanted[version:]:
             connection.execute(script).fetchall()
         if version < len(wanted):
@@ -145,6 +142,46 @@ def _migrate(connection: apsw.Connection, path: Path) -> None:
         if connection.in_transaction:
             connection.execute("ROLLBACK")
         raise
+
+
+def require_current(connection: apsw.Connection, path: Path) -> int:
+    """The version of the schema; a newer one than is known here is refused."""
+    version, known = int(str(pragma(connection, "user_version"))), len(migrations())
+    if version > known:
+        raise StoreUnusable(
+            f"{path}: its schema is version {version}, but this oncue knows only up to {known}. "
+            "Upgrade oncue, or use the version that wrote the file."
+        )
+    return version
+
+
+def tables(connection: apsw.Connection) -> set[str]:
+    names = connection.execute("SELECT name FROM sqlite_schema WHERE type = 'table'")
+    return {str(name) for (name,) in names}
+
+
+def has_remains(path: Path) -> bool:
+    """Whether a log is there without its file. A new file would be mixed up with it, and with what
+    a process that still has the old file open writes to it."""
+    # In this order: somebody who creates the store makes the file before the log.
+    return any(map(os.path.exists, side_files(path))) and not _has_content(path)
+
+
+def _has_content(path: Path) -> bool:
+    try:
+        return path.stat().st_size > 0
+    except OSError:
+        return False
+
+
+def _refuse_remains(path: Path) -> None:
+    if has_remains(path):
+        raise StoreUnusable(
+            f"{path}: the file is gone or empty, but {path}-wal or {path}-shm is there: it was "
+            "deleted or moved away, perhaps while a program uses it. Put the same file back; or "
+            "ask 'oncue doctor' whether a program still has its data. For a backup, or to begin "
+            f"without one: {steps(path)}"
+        )
 
 
 def _refuse_foreign(path: Path) -> None:

@@ -8,7 +8,7 @@ import threading
 from collections import deque
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TypeVar
 
@@ -168,9 +168,17 @@ class Database:
         self._closing.set()
         if self._watching is not None:
             self._watching.join()
-        self.writer.close()
+        # SQLite would empty a log that the file now at the path may use.
+        replaced = self._presence.is_replaced()
+        orphaned = replaced and self._presence.owns_log()
+        if orphaned:  # the old file may have been moved away: what was stored last goes there
+            with suppress(apsw.Error, StoreError):
+                self.writer.probe(lambda connection: pragma(connection, "wal_checkpoint"))
+        self.writer.close(checkpoint=not replaced)
         while self._readers:
-            self._readers.pop().close()
+            self._readers.pop().close(checkpoint=not replaced)
+        if orphaned:
+            self._presence.remove_log()
 
     # -- over a fork -----------------------------------------------------------------------------
 

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+from contextlib import suppress
+from glob import glob
 from pathlib import Path
 
 from oncue.clock import SystemClock
@@ -51,8 +53,8 @@ class Presence:
         if self._place in gone:
             raise StoreUnusable(
                 f"{self._path}: the file was deleted or replaced while it was in use. Nothing is "
-                "stored in it any more. Put the same file back; or restart this program, which "
-                "then uses what is there."
+                "stored in it any more. Put the same file back; or ask 'oncue doctor' how to save "
+                f"its data before this program ends. For a backup: {steps(self._path)}"
             )
         if gone:
             raise StoreUnusable(
@@ -60,6 +62,54 @@ class Presence:
                 "it was in use, and with it what was stored last. Nothing is stored any more. "
                 "Restart all programs that use the file, then ask 'oncue doctor' about it."
             )
+
+    def is_replaced(self) -> bool:
+        """Whether the file at the path is gone or another one, looked at now."""
+        opened = self._opened.get(self._place)
+        return opened is not None and _identity(self._place) != opened
+
+    def owns_log(self) -> bool:
+        """Whether the log at the path is that of the file that was replaced, and certainly not in
+        use by the new one. Without a new file it is kept: the old one may be put back."""
+        log = f"{self._place}-wal"
+        opened = self._opened.get(log)
+        if opened is None or _identity(log) != opened or _identity(self._place) is None:
+            return False
+        return _is_unused(self._place)
+
+    def remove_log(self) -> None:
+        """SQLite would write it over the new file."""
+        for side in side_files(self._place):
+            with suppress(OSError):
+                os.unlink(side)
+
+
+def side_files(path: str | Path) -> list[str]:
+    """The log of a database file, and the index of the log."""
+    place = os.path.realpath(path)
+    return [f"{place}-wal", f"{place}-shm"]
+
+
+def steps(path: str | Path) -> str:
+    """How a backup is put in place. SQLite would write a log that is left over the backup."""
+    return (
+        f"Stop every program that uses it, remove {path}-wal and {path}-shm, put the backup in "
+        "place, start again."
+    )
+
+
+def _is_unused(place: str) -> bool:
+    """Whether no process has the file open; not, where the system does not tell."""
+    files, real = glob("/proc/[0-9]*/fd/*"), os.path.realpath(place)
+    return bool(files) and not any(target_of(file) == real for file in files)
+
+
+def target_of(link: str) -> str:
+    """The file that an open file of a process is, as /proc tells."""
+    try:
+        return os.readlink(link)
+    except OSError:  # closed meanwhile
+        return ""
 
 
 def _identity(path: str) -> tuple[int, int] | None:

@@ -199,8 +199,8 @@ class Writer:
         with self._lock:
             return None if self._closed else look(self.connection)
 
-    def close(self) -> None:
-        """Finish what was queued; nothing is accepted afterwards."""
+    def close(self, *, checkpoint: bool = True) -> None:
+        """Finish what was queued; nothing is accepted afterwards. See `Handle.close`."""
         with self._queueing:
             self._closed = True
         self._queue.put(None)
@@ -208,7 +208,7 @@ class Writer:
             self._thread.join()
         with self._lock:
             self._turnstile.close()
-            self._handle.close()
+            self._handle.close(checkpoint=checkpoint)
 
     def give_up(self) -> None:
         """Close the connection for now, holding its lock; it is opened again when needed."""

@@ -89,10 +89,16 @@ DELETE FROM jobs WHERE n IN carray(:ns) AND digest IS NULL;
 UPDATE jobs SET hidden = 1 WHERE n IN carray(:ns) AND digest IS NOT NULL;
 
 -- name: settle
-INSERT INTO settled (until, claims) VALUES (:until, :claims);
+INSERT INTO settled (until, mark, marks, claims) VALUES (:until, :mark, :marks, :claims);
 
--- name: settled
-SELECT claims FROM settled WHERE until > :now ORDER BY seq DESC;
+-- name: settled_alone
+SELECT claims FROM settled WHERE mark IN carray(:marks) AND +until > :now;
+
+-- name: settled_marks
+SELECT seq, marks FROM settled WHERE mark IS NULL AND until > :now ORDER BY until DESC;
+
+-- name: settled_claims
+SELECT claims FROM settled WHERE seq = :seq;
 
 -- name: settled_over
 SELECT 1 FROM settled WHERE until <= :now LIMIT 1;

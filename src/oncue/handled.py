@@ -121,8 +121,7 @@ class HandledJob:
 
     @property
     def timeout_seconds(self) -> float | None:
-        """How long the attempt may take; None: as long as it needs. Of a queue on a server only the
-        server knows it."""
+        """How long the attempt may take, by the job or its queue; None: as long as it needs."""
         own = self.claim.timeout_seconds
         return self._handful.queue.timeout_seconds if own is None else own
 

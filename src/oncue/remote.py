@@ -54,7 +54,7 @@ logger = logging.getLogger("oncue.worker")
 
 class RemoteWorkplace:
     """A server. The settings of queues stay there: of them a worker only needs to know how long its
-    leases are, which the claims tell."""
+    leases are and how long an attempt may take, which the claims tell."""
 
     beat_seconds = HEARTBEAT_SECONDS
     look_seconds = math.inf
@@ -171,7 +171,8 @@ class RemoteWorkplace:
         may be over, so the first is renewed before it is begun. A heartbeat starts its job, and the
         loss of what has started counts, so the others go back instead."""
         lease = max(min(_lease_seconds(claim) for claim in claims), 0.001)
-        queue = Queue(name, lease_seconds=lease)
+        by_queue = (c.attempt_timeout_seconds for c in claims if c.timeout_seconds is None)
+        queue = Queue(name, lease_seconds=lease, timeout_seconds=next(by_queue, None))
         self._shortest = min(self._shortest, lease)
         if self._clock.monotonic() - sent < lease / 3:
             return Handful(queue, claims, sent, taken)

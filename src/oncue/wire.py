@@ -78,8 +78,11 @@ def created_members(new: NewJob) -> dict[str, Any]:
     }
 
 
-def claimed_members(claim: Claimed, token: str) -> dict[str, Any]:
+def claimed_members(
+    claim: Claimed, token: str, queue_timeout_seconds: float | None
+) -> dict[str, Any]:
     """A job that was claimed just now, and what its worker needs to go on."""
+    timeout = claim.timeout_seconds
     expires_at = claim.expires_at
     claimed_at = moment.render(claim.claimed_at)
     return {
@@ -94,7 +97,7 @@ def claimed_members(claim: Claimed, token: str) -> dict[str, Any]:
         "key": claim.key,
         "attempt": claim.attempt,
         "max_attempts": claim.max_attempts,
-        "timeout_seconds": claim.timeout_seconds,
+        "timeout_seconds": timeout,
         "created_at": moment.render(claim.created_at),
         "updated_at": claimed_at,
         "finished_at": None,
@@ -108,6 +111,7 @@ def claimed_members(claim: Claimed, token: str) -> dict[str, Any]:
         "schedule": claim.schedule,
         "token": token,
         "lease_until": moment.render(claim.lease_until),
+        "attempt_timeout_seconds": queue_timeout_seconds if timeout is None else timeout,
         "operations": [operation_members(one) for one in claim.operations],
     }
 

@@ -11,7 +11,7 @@ from oncue.core.job import Claimed
 from oncue.core.lifecycle import State, Verb
 from oncue.ports.claims import Refused
 
-from .desk import Desk, at
+from .desk import DELIVERY, Desk, at, ids
 
 Write = Callable[[Desk, Claimed], object]
 
@@ -175,6 +175,19 @@ def test_a_job_that_was_never_claimed_knows_no_epoch(desk: Desk, write: str) -> 
         refused = WRITES[write](desk, claimed._replace(id=fresh, epoch=epoch))
         assert refused == Refused("unknown", State.SCHEDULED)
     assert desk.job(fresh) == before
+
+
+@pytest.mark.parametrize("write", WRITES)
+def test_a_refusal_tells_that_a_dispatcher_has_the_job_by_a_range(desk: Desk, write: str) -> None:
+    claimed = desk.take(queue=DELIVERY)
+    desk.release(claimed)
+    assert ids(desk.claim_range().jobs) == [claimed.id]
+    refused = WRITES[write](desk, claimed._replace(epoch=2))
+    assert refused == Refused("unknown", State.DISPATCHED)
+    if ("released", write) not in REPETITIONS:
+        refused = WRITES[write](desk, claimed)
+        assert isinstance(refused, Refused)
+        assert (refused.reason, refused.state) == ("released", State.DISPATCHED)
 
 
 def test_a_cancelled_job_refuses_its_former_worker(desk: Desk) -> None:

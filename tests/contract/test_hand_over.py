@@ -47,6 +47,15 @@ def test_a_worker_that_only_starts_is_bound_by_the_timeout_alone(desk: Desk, ste
     assert ids(desk.store.lapses(desk.now, 10)) == [claimed.id]
 
 
+def test_a_hand_over_that_is_repeated_changes_nothing(desk: Desk) -> None:
+    claimed = desk.take()
+    hand_over(desk, claimed)
+    before = desk.job(claimed.id)
+    desk.clock.advance(1)
+    hand_over(desk, claimed)
+    assert desk.job(claimed.id) == before
+
+
 @pytest.mark.parametrize(
     "steps",
     [(heartbeat, hand_over), (hand_over, heartbeat), (heartbeat, hand_over, start)],

@@ -109,6 +109,13 @@ def test_a_hand_over_to_a_worker_ends_the_row(desk: Desk) -> None:
     assert (job.state, job.refusals, job.attempt) == (State.DISPATCHED, 0, 1)
 
 
+def test_a_delivery_ends_the_row_and_leaves_no_error(desk: Desk, stuck: str) -> None:
+    wait_for(desk, stuck)
+    by_range(desk)
+    job = desk.job(stuck)
+    assert (job.state, job.error, job.refusals) == (State.SUCCEEDED, None, 0)
+
+
 def test_it_has_its_place_in_the_order_again(desk: Desk) -> None:
     for job_id, due_in in (("b", -2), ("a", -3), ("c", -1)):
         desk.add(job_id, queue="d", due_in=due_in)

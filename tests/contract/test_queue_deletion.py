@@ -140,8 +140,10 @@ def test_ids_chosen_by_clients_are_remembered_for_their_day_and_then_forgotten(d
     desk.complete(desk.retake("mine"))
     assert delete(desk) == "deleted"
     assert desk.store.get("mine") is None
-    assert desk.store.insert([new], desk.now)[0].kind == "existing"
+    for repeated in ([new], [new, new]):
+        assert desk.store.insert(repeated, desk.now)[0].kind == "existing"
     assert desk.listed() == []
+    assert names(desk.store) == [], "nothing was created, so it is not there again"
     desk.clock.advance(DAY + 1)
     assert desk.store.forget(desk.now, 10) == 1
     other = new._replace(digest=b"e")

@@ -74,6 +74,18 @@ def test_a_handler_is_given_the_job_and_its_answer_is_the_result(client: Client)
     assert (attempt.worker, attempt.outcome) == ("wanda", "succeeded")
 
 
+def test_a_worker_knows_how_long_an_attempt_may_take(client: Client) -> None:
+    client.set_queue("r-timed", timeout_seconds=900)
+    seen: dict[str, float | None] = {}
+    for queue in ("r-timed", "r-untimed"):
+        client.handler(queue)(lambda job: seen.update({job.id: job.timeout_seconds}))
+        for number, timeout in enumerate((None, 600, None)):
+            client.schedule(queue=queue, id=f"{queue}-{number}", timeout_seconds=timeout)
+    client.work(until_empty=True)
+    assert [seen[f"r-timed-{n}"] for n in range(3)] == [900, 600, 900]
+    assert [seen[f"r-untimed-{n}"] for n in range(3)] == [None, 600, None]
+
+
 def test_many_jobs_of_several_queues_are_done_once_each(client: Client) -> None:
     done: list[tuple[str, int]] = []
     for queue in ("r-many-a", "r-many-b"):

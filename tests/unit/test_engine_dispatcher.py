@@ -536,6 +536,22 @@ def test_a_job_cancelled_while_its_delivery_fails_ends_cancelled(worker_bench: B
     assert worker_bench.job("a").state is State.CANCELLED
 
 
+class CancellingAndRefusingSink(CancellingSink):
+    def deliver(self, queue: str, batch: Sequence[Delivery]) -> Mapping[int, Refusal]:
+        self._bench.store.request_cancel(["a"], self._bench.clock.now())
+        return {0: Refusal("busy", permanent=False)}
+
+
+@pytest.mark.parametrize("sink", [CancellingSink, CancellingAndRefusingSink])
+def test_a_job_cancelled_during_its_delivery_is_gone_where_nothing_is_kept(
+    worker_bench: Bench, sink: type[CancellingSink]
+) -> None:
+    worker_bench.queue = replace(worker_bench.queue, retention_seconds=0)
+    worker_bench.add("a")
+    worker_bench.another("other", sink(worker_bench)).step()
+    assert worker_bench.store.get("a") is None
+
+
 class QuickWorkerSink(MemorySink):
     """Its worker has begun before the dispatcher hears that the job was taken."""
 

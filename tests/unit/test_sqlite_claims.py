@@ -10,8 +10,10 @@ from pathlib import Path
 import pytest
 
 from oncue.clock import FakeClock
+from oncue.core.fencing import words, write_of
 from oncue.core.lifecycle import Verb
 from oncue.core.retry import after_lapse
+from oncue.ports.claims import Settlement
 from oncue.stores.sqlite import SqliteStore, connection
 from oncue.stores.sqlite.statements import migrations
 from tests.contract.desk import FLEETING, LEASE, Desk, Q, settlement
@@ -72,6 +74,29 @@ def test_a_call_that_settles_a_thousand_is_one_row(desk: Desk, path: Path) -> No
     complete(desk, 1000)
     [claims] = remembered(path)
     assert len(claims.split()) == 1000
+
+
+@pytest.mark.parametrize("number", [1, 5])
+@pytest.mark.parametrize("sought", [1, 20])
+def test_a_late_write_reads_no_claims_but_those_with_its_mark(
+    desk: Desk, path: Path, number: int, sought: int
+) -> None:
+    """With hundreds of thousands of claims, to read all of them took a tenth of a second."""
+    complete(desk, number)
+    late = [Settlement(f"gone-{n}", 1, Verb.COMPLETE) for n in range(sought)]
+    word = words([late[0].id], 1, write_of(Verb.COMPLETE, None, None))
+    with closing(sqlite3.connect(path)) as file:
+        file.execute("UPDATE settled SET claims = ?", (word,))
+        file.commit()
+    assert sorted(desk.store.settle(late, desk.now)) == list(range(sought))
+
+
+def test_many_late_writes_are_recognised_together(desk: Desk) -> None:
+    desk.add_many(60, queue=FLEETING.name)
+    writes = [settlement(claimed, Verb.COMPLETE, keep=False) for claimed in desk.claim(FLEETING)]
+    for part in (writes[:1], writes[1:30], writes[30:]):
+        assert desk.store.settle(part, desk.now) == {}
+    assert desk.store.settle(writes, desk.now) == {}
 
 
 def test_what_is_kept_is_not_remembered_twice(desk: Desk, path: Path) -> None:

@@ -49,10 +49,20 @@ def test_a_job_that_was_just_claimed_looks_as_the_store_has_it(cue: HandDriven) 
     cue.fail(first.id, cue.token(first), "broken", retry_after=1)
     cue.clock.advance(2)
     [claim] = cue.claim("mail", "ada")
-    told = as_json(wire.claimed_members(claim, "proof"))
+    told = as_json(wire.claimed_members(claim, "proof", None))
     expected = as_json(wire.job_members(cue.job(claim.id)))
     assert {name: told[name] for name in expected} == expected
     assert (told["error"], told["percent"], told["token"]) == ("broken", 50, "proof")
+
+
+@pytest.mark.parametrize(("own", "expected"), [(None, 900), (600, 600)])
+def test_a_claimed_job_tells_how_long_the_attempt_may_take(
+    cue: HandDriven, own: float | None, expected: float
+) -> None:
+    cue.schedule(queue="mail", timeout_seconds=own)
+    [claim] = cue.claim("mail", "ada")
+    told = as_json(wire.claimed_members(claim, "proof", 900))
+    assert (told["timeout_seconds"], told["attempt_timeout_seconds"]) == (own, expected)
 
 
 def test_a_claimed_occurrence_names_its_schedule(cue: HandDriven) -> None:
@@ -61,7 +71,7 @@ def test_a_claimed_occurrence_names_its_schedule(cue: HandDriven) -> None:
     cue.clock.advance(60)
     cue.engine.step_all()
     [claim] = cue.claim("mail", "ada")
-    told = as_json(wire.claimed_members(claim, "proof"))
+    told = as_json(wire.claimed_members(claim, "proof", None))
     expected = as_json(wire.job_members(cue.job(claim.id)))
     assert told["schedule"] == "often"
     assert {name: told[name] for name in expected} == expected
@@ -72,7 +82,7 @@ def test_a_claimed_job_that_a_rule_fired_looks_as_the_store_has_it(cue: HandDriv
     at = "2021-01-01T11:59:59.000001Z"
     cue.publish({"eventType": "TABLE", "eventTimestamp": at, "eventResourceId": "T"})
     [claim] = cue.claim("mail", "ada")
-    told = as_json(wire.claimed_members(claim, "proof"))
+    told = as_json(wire.claimed_members(claim, "proof", None))
     expected = as_json(wire.job_members(cue.job(claim.id)))
     assert {name: told[name] for name in expected} == expected
     assert (told["rule"], told["instant"]) == ("r", at)

@@ -153,6 +153,10 @@ class ClaimedJob(Job, kw_only=True):
 
     token: Annotated[str, Meta(description="What every report on this claim must carry.")]
     lease_until: Told
+    attempt_timeout_seconds: Annotated[
+        float | None,
+        Meta(description="How long the attempt may take, by the job or its queue. Null: no limit."),
+    ]
     operations: list[JobOperation]
 
 

@@ -85,8 +85,10 @@ async def _claimed(
 
 
 def _told_claims(service: Service, taken: list[Claimed]) -> Answer:
-    sign = service.cue.token
-    return json_answer({"items": [wire.claimed_members(one, sign(one)) for one in taken]})
+    sign, policies = service.cue.token, service.cue.policies
+    timeouts = {queue: policies(queue).timeout_seconds for queue in {one.queue for one in taken}}
+    items = [wire.claimed_members(one, sign(one), timeouts[one.queue]) for one in taken]
+    return json_answer({"items": items})
 
 
 # -- reporting -------------------------------------------------------------------------------------

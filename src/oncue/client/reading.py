@@ -77,6 +77,7 @@ class JobBody(msgspec.Struct):
     lease_until: datetime | None = None
     attempt_base: int = 0
     token: str = ""
+    attempt_timeout_seconds: float | None = None
     operations: list[OperationBody] = []
     diagnostics: list[DiagnosticBody] = []
     attempts: list[AttemptBody] = []
@@ -149,6 +150,8 @@ class RemoteClaim(Claimed):
     is known to the server alone, and 0 here."""
 
     token: str
+    attempt_timeout_seconds: float | None
+    """How long the attempt may take, by the job or its queue."""
 
 
 def raw(value: msgspec.Raw) -> bytes | None:
@@ -218,6 +221,7 @@ def claim(body: JobBody) -> RemoteClaim:
         body.schedule,
     )
     claimed.token = body.token
+    claimed.attempt_timeout_seconds = body.attempt_timeout_seconds
     return claimed
 
 

@@ -107,7 +107,7 @@ class ClaimBatch:
         # A worker may well have begun or even ended the job by now: only a reclaim is trouble.
         answers = list(self._store.hand_over(taken, now).values()) if taken else []
         if refusals is None:
-            endings = [Settlement(job.id, job.epoch, Verb.RELEASE) for job in self._claims]
+            endings = [self._released(job) for job in self._claims]
         else:
             endings = [self._ending(self._claims[place], one) for place, one in refusals.items()]
         refused = self._store.settle(endings, now) if endings else {}
@@ -129,16 +129,22 @@ class ClaimBatch:
     def _ending(self, job: Claimed, refusal: Refusal) -> Settlement:
         error = _kept(refusal).detail
         if not refusal.permanent:
-            policy = self._queue.retry
-            return Settlement(job.id, job.epoch, Verb.RELEASE, error=error, put_off=policy)
-        return Settlement(
-            job.id,
-            job.epoch,
-            Verb.FAIL,
+            return self._released(job)._replace(error=error, put_off=self._queue.retry)
+        return self._released(job)._replace(
+            verb=Verb.FAIL,
             error=error,
             code="failure",
             detail="The sink refused it for good.",
+        )
+
+    def _released(self, job: Claimed) -> Settlement:
+        """It says whether the job is kept if it ends: a cancel may have been requested."""
+        return Settlement(
+            job.id,
+            job.epoch,
+            Verb.RELEASE,
             keep=self._queue.keeps_history,
+            lease_seconds=self._queue.lease_seconds,
         )
 
 

@@ -8,7 +8,8 @@ from oncue.api.description.samples import FENCED, ID, OPERATION, TAKEN, TOKEN
 
 TAG = "Workers"
 _LEASE = "2026-12-01T12:01:00.004Z"
-_CLAIMS = {"items": [{**TAKEN, "token": TOKEN, "lease_until": _LEASE, "operations": []}]}
+_CLAIM = {"token": TOKEN, "lease_until": _LEASE, "attempt_timeout_seconds": 900.0}
+_CLAIMS = {"items": [{**TAKEN, **_CLAIM, "operations": []}]}
 _PROVED = "Authorised by the token of the claim. Repeating it with the same token is harmless."
 
 ABOUT = {

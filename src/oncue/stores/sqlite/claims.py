@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
-from itertools import groupby
+from itertools import compress, groupby
 from typing import Any, NamedTuple
 
 import apsw
@@ -30,12 +30,13 @@ from oncue.stores.sqlite.limits import Room, room_for
 from oncue.stores.sqlite.lines import FIRST_WAITING_LINE, bring_back, hand_over_lines, open_range
 from oncue.stores.sqlite.looking import worth_a_claim
 from oncue.stores.sqlite.reclaims import expire_due, remove
-from oncue.stores.sqlite.settled import Settled
+from oncue.stores.sqlite.settled import Settled, repeated
 from oncue.stores.sqlite.statements import load
 
 SQL = load("claims")
 CLOSE_LAPSED = load("ranges")["close_lapsed"]
 NO_ROOM = Room(0)
+GONE = Refused("unknown", None)
 _PAYLOAD = Claimed._fields.index("payload")
 # `due` has n and trail in the place of the operations.
 _N = Claimed._fields.index("operations")
@@ -169,7 +170,7 @@ class Claims:
         return self.db.write(hand_over)
 
     def settle(self, settlements: Sequence[Settlement], now: Moment) -> Mapping[int, Refused]:
-        def settle(tx: apsw.Connection) -> Mapping[int, Refused]:
+        def settle(tx: apsw.Connection) -> dict[int, Refused]:
             refused: dict[int, Refused] = {}
             settled = Settled(tx, now)
             for kind, group in groupby(enumerate(settlements), key=_kind):
@@ -181,7 +182,15 @@ class Claims:
             settled.keep()
             return refused
 
-        return self.db.write(settle)
+        refused = self.db.write(settle)
+        gone = [position for position, answer in refused.items() if answer == GONE]
+        if gone:
+            # What settled them is stored by now, so it is sought without the write lock.
+            with self.db.reading() as tx:
+                again = repeated(tx, [settlements[position] for position in gone], now)
+            for position in compress(gone, again):
+                del refused[position]
+        return refused
 
     def _complete_all(
         self, tx: apsw.Connection, items: list[tuple[int, Settlement]], kind: _Kind, now: Moment
@@ -203,7 +212,6 @@ class Claims:
     ) -> dict[int, Refused]:
         held = held_claims(tx, [one.id for _, one in items])
         refused: dict[int, Refused] = {}
-        gone: list[tuple[int, Settlement]] = []
         for position, one in items:
             claim = held.get(one.id)
             if claim is not None and claim.is_current(one.epoch):
@@ -218,14 +226,9 @@ class Claims:
                 del held[one.id]
                 held.update(held_claims(tx, [one.id]))
             elif claim is None:
-                gone.append((position, one))
+                refused[position] = GONE
             elif not claim.was_ended_by(tx, one):
                 refused[position] = refuse(tx, claim, one.epoch, one.verb, now)
-        if gone:
-            repeated = settled.repeated([one for _, one in gone])
-            for (position, _), again in zip(gone, repeated, strict=True):
-                if not again:
-                    refused[position] = Refused("unknown", None)
         return refused
 
     def _settle_one(self, tx: apsw.Connection, claim: Held, one: Settlement, now: Moment) -> None:

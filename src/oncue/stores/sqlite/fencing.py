@@ -51,6 +51,12 @@ class Held(NamedTuple):
     def is_current(self, epoch: int) -> bool:
         return self.epoch == epoch and self.state in LIVE
 
+    def shown_state(self, tx: apsw.Connection) -> State:
+        """As others see it: what an open range covers is dispatched."""
+        if self.state is State.SCHEDULED and rows.first(tx, SQL["is_covered"], {"n": self.n})[0]:
+            return State.DISPATCHED
+        return self.state
+
     def end_of(self, tx: apsw.Connection, epoch: int) -> End | None:
         """How the claim of `epoch` ended; None if there was no such claim."""
         row = rows.first(tx, SQL["attempt_ended"], {"n": self.n, "epoch": epoch})
@@ -89,7 +95,7 @@ def refuse(tx: apsw.Connection, claim: Held | None, epoch: int, write: str, now:
         return Refused("unknown", None)
     end = claim.end_of(tx, epoch)
     if end is None:
-        return Refused("unknown", claim.state)
+        return Refused("unknown", claim.shown_state(tx))
     reason = reason_of(end.outcome)
     recorded = rows.first(
         tx, SQL["fenced_diagnostic"], {"n": claim.n, "epoch": epoch, "write": write}
@@ -101,7 +107,7 @@ def refuse(tx: apsw.Connection, claim: Held | None, epoch: int, write: str, now:
         fenced = diagnose(tx, then, "fenced", detail, facts, now)
     else:
         fenced = rows.diagnostic(recorded)
-    return Refused(reason, claim.state, _explanation(tx, claim, epoch, end) or fenced)
+    return Refused(reason, claim.shown_state(tx), _explanation(tx, claim, epoch, end) or fenced)
 
 
 def left_behind(tx: apsw.Connection, claim: Held | None, epoch: int) -> Refused:
@@ -110,8 +116,10 @@ def left_behind(tx: apsw.Connection, claim: Held | None, epoch: int) -> Refused:
         return Refused("unknown", None)
     end = claim.end_of(tx, epoch)
     if end is None:
-        return Refused("unknown", claim.state)
-    return Refused(reason_of(end.outcome), claim.state, _explanation(tx, claim, epoch, end))
+        return Refused("unknown", claim.shown_state(tx))
+    return Refused(
+        reason_of(end.outcome), claim.shown_state(tx), _explanation(tx, claim, epoch, end)
+    )
 
 
 def _explanation(tx: apsw.Connection, claim: Held, epoch: int, end: End) -> Diagnostic | None:

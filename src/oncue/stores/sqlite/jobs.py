@@ -142,12 +142,6 @@ class Jobs:
     ) -> Mapping[int, Clash]:
         if len(jobs) == 1:
             return self._insert_single(tx, jobs[0], now)
-        queues = set(map(_QUEUE_OF, jobs))
-        for queue in queues - self.db.known_queues:
-            tx.execute(ENSURE_QUEUE, (queue,))
-        for queue in queues:
-            mine = jobs if len(queues) == 1 else [job for job in jobs if job.queue == queue]
-            self.db.tell(queue, min(map(_DUE_OF, mine)))
         if any(job.digest is not None or job.key is not None for job in jobs):
             return self._insert_one_by_one(tx, jobs, now)
         try:
@@ -155,18 +149,20 @@ class Jobs:
                 _insert_all(tx, jobs)
         except apsw.ConstraintError:
             return self._insert_one_by_one(tx, jobs, now)
+        queues = set(map(_QUEUE_OF, jobs))
+        for queue in queues:
+            mine = jobs if len(queues) == 1 else [job for job in jobs if job.queue == queue]
+            self._arrived(tx, queue, min(map(_DUE_OF, mine)))
         return {}
 
     def _insert_single(self, tx: apsw.Connection, job: NewJob, now: Moment) -> Mapping[int, Clash]:
-        if job.queue not in self.db.known_queues:
-            tx.execute(ENSURE_QUEUE, (job.queue,))
-        self.db.tell(job.queue, job.due_at)
         if job.digest is None and job.key is None:
             try:
                 tx.execute(SQL["insert"], _COLUMNS_OF(job))
-                return {}
             except apsw.ConstraintError:  # a minted id that is there: a repeated call
                 return self._insert_one_by_one(tx, [job], now)
+            self._arrived(tx, job.queue, job.due_at)
+            return {}
         return self._insert_one_by_one(tx, [job], now)
 
     def _insert_one_by_one(
@@ -179,7 +175,16 @@ class Jobs:
                 tx.execute(SQL["insert"], _COLUMNS_OF(job))
             else:
                 clashes[position] = clash
+            if clash is None or clash.kind == "replaced":
+                self._arrived(tx, job.queue, job.due_at)
         return clashes
+
+    def _arrived(self, tx: apsw.Connection, queue: str, due_at: Moment) -> None:
+        """Something is new in a queue. Not before: a repeated call must not make a queue again that
+        was deleted meanwhile."""
+        if queue not in self.db.known_queues:
+            tx.execute(ENSURE_QUEUE, (queue,))
+        self.db.tell(queue, due_at)
 
     def _clash(self, tx: apsw.Connection, job: NewJob, now: Moment) -> Clash | None:
         held = rows.first(tx, SQL["digest"], {"id": job.id})

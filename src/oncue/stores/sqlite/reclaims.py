@@ -92,7 +92,7 @@ class Reclaims:
                     claim.updated_at,
                     cancel_requested=claim.cancel_requested,
                 ):
-                    refused[position] = Refused("moved on", claim.state)
+                    refused[position] = Refused("moved on", claim.shown_state(tx))
                 else:
                     fallen[lapse.id] = Fallen(claim, lapse, verdict, keep)
             if fallen:
@@ -101,7 +101,9 @@ class Reclaims:
                 seen = held_claims(tx, [ids[position] for position in repeated])
                 for position in repeated:
                     moved = seen.get(ids[position])
-                    refused[position] = Refused("moved on", moved.state) if moved else _GONE
+                    refused[position] = (
+                        Refused("moved on", moved.shown_state(tx)) if moved else _GONE
+                    )
             return refused
 
         return self.db.write(reclaim)

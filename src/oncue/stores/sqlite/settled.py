@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from array import array
+from collections.abc import Iterator, Sequence
+from zlib import crc32
 
 import apsw
 
@@ -13,6 +15,7 @@ from oncue.stores.sqlite import rows
 from oncue.stores.sqlite.statements import load
 
 SQL = load("claims")
+_FEW = 16  # marks that are sought one by one, which is faster than to look at every mark of a call
 
 
 class Settled:
@@ -23,10 +26,12 @@ class Settled:
         self._tx = tx
         self._now = now
         self._words: list[str] = []
+        self._ids: list[str] = []
         self._lease_seconds = 0.0
 
     def add(self, one: Settlement) -> None:
         self._words.append(_word(one))
+        self._ids.append(one.id)
         self._lease_seconds = max(self._lease_seconds, one.lease_seconds)
 
     def add_all(self, group: Sequence[Settlement]) -> None:
@@ -37,28 +42,57 @@ class Settled:
             return
         first = group[0]
         alike = write_of(first.verb, None, None)
-        self._words.append(words([one.id for one in group], first.epoch, alike))
+        ids = [one.id for one in group]
+        self._words.append(words(ids, first.epoch, alike))
+        self._ids += ids
         longest = max(one.lease_seconds for one in group)
         self._lease_seconds = max(self._lease_seconds, longest)
-
-    def repeated(self, settlements: Sequence[Settlement]) -> list[bool]:
-        """For each, whether it was settled by this very write before, not too long ago."""
-        asked = [_word(one).rstrip() for one in settlements]
-        wanted = set(asked)
-        found = wanted.intersection("".join(self._words).split(" "))
-        # The newest first: a worker that got no answer repeats soon.
-        for [claims] in rows.stream(self._tx, SQL["settled"], {"now": self._now}):
-            if len(found) == len(wanted):
-                break
-            found |= wanted.intersection(claims.split(" "))
-        return [word in found for word in asked]
 
     def keep(self) -> None:
         """Write the row, and remove those whose time is over."""
         if self._words:
             until = self._now + round(self._lease_seconds * 1000)
-            self._tx.execute(SQL["settle"], {"until": until, "claims": "".join(self._words)})
+            marks = _marks(self._ids)
+            alone = len(marks) == 1
+            row = {
+                "until": until,
+                "mark": marks[0] if alone else None,
+                "marks": None if alone else marks.tobytes(),
+                "claims": "".join(self._words),
+            }
+            self._tx.execute(SQL["settle"], row)
             forget_settled(self._tx, self._now)
+
+
+def repeated(tx: apsw.Connection, settlements: Sequence[Settlement], now: Moment) -> list[bool]:
+    """For each, whether it was settled by this very write before, not too long ago. Four bytes are
+    read for each claim that was settled meanwhile, together with others; of a claim that was
+    settled alone, nothing."""
+    asked = [_word(one).rstrip() for one in settlements]
+    wanted = set(asked)
+    found: set[str] = set()
+    for claims in _candidates(tx, _marks([one.id for one in settlements]), now):
+        found |= wanted.intersection(claims.split(" "))
+        if len(found) == len(wanted):
+            break
+    return [word in found for word in asked]
+
+
+def _candidates(tx: apsw.Connection, marks: array[int], now: Moment) -> Iterator[str]:
+    """The claims of all rows that have one of these marks."""
+    own = {"marks": rows.numbers(marks), "now": now}
+    yield from (claims for [claims] in rows.fetch(tx, SQL["settled_alone"], own))
+    wanted = set(marks)
+    sought = [array("I", [mark]).tobytes() for mark in wanted] if len(wanted) <= _FEW else None
+    # The newest first: a worker that got no answer repeats soon.
+    for seq, others in rows.stream(tx, SQL["settled_marks"], {"now": now}):
+        if sought is None:
+            may_be = not wanted.isdisjoint(memoryview(others).cast("I"))
+        else:
+            may_be = any(mark in others for mark in sought)
+        if may_be:
+            [claims] = rows.first(tx, SQL["settled_claims"], {"seq": seq})
+            yield claims
 
 
 def any_settled_over(tx: apsw.Connection, now: Moment) -> bool:
@@ -72,3 +106,7 @@ def forget_settled(tx: apsw.Connection, now: Moment) -> None:
 
 def _word(one: Settlement) -> str:
     return words([one.id], one.epoch, write_of(one.verb, one.result, one.error))
+
+
+def _marks(ids: Sequence[str]) -> array[int]:
+    return array("I", map(crc32, map(str.encode, ids)))

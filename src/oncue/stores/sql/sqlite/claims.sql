@@ -43,7 +43,8 @@ WHERE n IN carray(:ns);
 
 -- name: hand_over
 UPDATE jobs SET refusals = 0, lease_until = CASE WHEN lease_asked THEN lease_until END,
-  updated_at = CASE WHEN lease_asked THEN updated_at ELSE :now END
+  lease_ms = CASE WHEN lease_asked THEN lease_ms END,
+  updated_at = CASE WHEN lease_asked OR lease_until IS NULL THEN updated_at ELSE :now END
 WHERE n IN carray(:ns);
 
 -- name: queues_of
@@ -89,10 +90,16 @@ DELETE FROM jobs WHERE n IN carray(:ns) AND digest IS NULL;
 UPDATE jobs SET hidden = 1 WHERE n IN carray(:ns) AND digest IS NOT NULL;
 
 -- name: settle
-INSERT INTO settled (until, claims) VALUES (:until, :claims);
+INSERT INTO settled (until, mark, marks, claims) VALUES (:until, :mark, :marks, :claims);
 
--- name: settled
-SELECT claims FROM settled WHERE until > :now ORDER BY seq DESC;
+-- name: settled_alone
+SELECT claims FROM settled WHERE mark IN carray(:marks) AND +until > :now;
+
+-- name: settled_marks
+SELECT seq, marks FROM settled WHERE mark IS NULL AND until > :now ORDER BY until DESC;
+
+-- name: settled_claims
+SELECT claims FROM settled WHERE seq = :seq;
 
 -- name: settled_over
 SELECT 1 FROM settled WHERE until <= :now LIMIT 1;
@@ -201,6 +208,9 @@ ORDER BY expires_at, id LIMIT :limit;
 NOT EXISTS (
   SELECT 1 FROM ranges AS r WHERE r.queue = j.queue AND j.due_at <= r.cutoff
     AND (j.line, j.due_at, j.id) <= (r.through_rank, r.through_due, r.through_id))
+
+-- name: is_covered
+SELECT NOT {not_covered} FROM jobs AS j WHERE n = :n;
 
 -- name: expire
 UPDATE jobs SET state = 'cancelled', finished_at = :now, updated_at = :now, ahead = 0, trail = 1,

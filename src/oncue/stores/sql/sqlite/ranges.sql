@@ -39,7 +39,8 @@ WHERE queue = :queue AND cutoff IS NOT NULL
 -- The + keeps the planner from the index of all that waits in the queue: ids are few.
 -- name: delivered
 UPDATE jobs SET state = 'succeeded', attempt = attempt + 1, worker = :dispatcher,
-  claimed_at = :opened_at, finished_at = :now, updated_at = :now, ahead = 0
+  claimed_at = :opened_at, finished_at = :now, updated_at = :now, ahead = 0, error = NULL,
+  refusals = 0
 WHERE id IN carray(:ids) AND state = 'scheduled' AND +queue = :queue;
 
 -- name: delivered_gone

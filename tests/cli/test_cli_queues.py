@@ -8,6 +8,8 @@ import pytest
 
 from tests.cli.terminal import run, scheduler, see, shell
 
+CRON = {"type": "TIME_BASED", "resourceId": "cron", "lifeDuration": 0}
+
 
 @pytest.fixture
 def place(tmp_path: Path) -> Path:
@@ -187,6 +189,35 @@ def test_deleting_a_queue_asks_first(place: Path) -> None:
     assert see(*arguments, cwd=place, keys="y\n").code == 0
     with scheduler(place) as cue:
         assert [queue.name for queue in cue.queues()] == ["mail", "video"]
+
+
+def test_nobody_is_asked_about_a_deletion_that_would_be_refused(place: Path) -> None:
+    with scheduler(place) as cue:
+        cue.set_queue("nightly")
+        cue.put_schedule("audit", cron="0 3 * * *", queue="nightly")
+        cue.set_queue("fired")
+        cue.put_rule("invoice", [CRON], queue="fired")
+    for name, why in (
+        ("mail", "unfinished jobs"),
+        ("nightly", "schedule 'audit'"),
+        ("fired", "rule 'invoice'"),
+        ("default", "built in"),
+    ):
+        refused = see("queues", "delete", name, cwd=place)
+        assert (refused.code, why in refused.out, "[y/N]" in refused.out) == (4, True, False)
+
+
+@pytest.mark.parametrize("name", ["default", "tasks"])
+def test_a_queue_that_is_built_in_is_refused_as_such(place: Path, name: str) -> None:
+    refused = run("queues", "delete", name, "--yes", cwd=place)
+    assert (refused.code, f"queue {name} is built in" in refused.err) == (4, True)
+
+
+def test_one_finished_job_is_told_as_one(place: Path) -> None:
+    with scheduler(place) as cue:
+        cue.cancel(cue.schedule(queue="lone").id)
+    ended = run("queues", "delete", "lone", "--yes", cwd=place)
+    assert ended.out == "Deleted queue lone with 1 finished job.\n"
 
 
 def test_a_queue_is_deleted_without_being_asked_unless_it_is_in_use(place: Path) -> None:

@@ -13,11 +13,12 @@ from oncue.cli import output
 from oncue.cli.app import App, Finite, Group, common, examples
 from oncue.cli.confirming import confirm_deletion
 from oncue.cli.place import require_file
+from oncue.cli.progress import counted
 from oncue.cli.times import maybe_length, read_length
-from oncue.core.errors import NotFound
+from oncue.core.errors import Conflict, NotFound
 from oncue.core.lifecycle import FINAL, State
 from oncue.core.moment import Moment, render
-from oncue.core.queue import Queue, check_queue_name
+from oncue.core.queue import BUILT_IN, Queue, check_queue_name, why_kept
 from oncue.ports.queues import QueueStats
 from oncue.sinks import open_sink
 
@@ -177,15 +178,29 @@ def resume(app: App, name: str) -> None:
 @click.pass_obj
 def delete(app: App, name: str, yes: bool) -> None:
     require_file(app)
-    _known(app, name)
-    finished = sum(app.cue.stats(name).counts.get(state, 0) for state in FINAL)
+    if name not in BUILT_IN:  # deleting one is refused, whether it is in use or not
+        _known(app, name)
+    stats = app.cue.stats(name)
+    finished = counted(sum(stats.counts.get(state, 0) for state in FINAL), "finished job")
     if not yes:
-        confirm_deletion("queue", f"Delete queue {name} with {finished:,} finished jobs?")
+        _check_unused(app.cue, name, stats)
+        confirm_deletion("queue", f"Delete queue {name} with {finished}?")
     app.cue.delete_queue(name)
     if app.as_json:
         output.document({"name": name, "deleted": True})
     else:
-        click.echo(f"Deleted queue {name} with {finished:,} finished jobs.")
+        click.echo(f"Deleted queue {name} with {finished}.")
+
+
+def _check_unused(cue: Scheduler | Client, name: str, stats: QueueStats) -> None:
+    """Nobody is asked about a deletion that would be refused. The deletion looks again."""
+    unfinished = any(stats.counts.get(state) for state in State if state not in FINAL)
+    schedules = (s.name for s in cue.schedules() if s.queue == name and s.emits is None)
+    rules = (rule.name for rule in cue.rules() if rule.queue == name)
+    schedule, rule = next(schedules, None), next(rules, None)
+    why = why_kept(name, unfinished=unfinished, schedule=schedule, rule=rule)
+    if why is not None:
+        raise Conflict(why)
 
 
 def _set_paused(app: App, name: str, paused: bool) -> None:

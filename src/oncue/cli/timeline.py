@@ -46,6 +46,7 @@ def _members(job: Job, queue: Queue, now: Moment) -> Iterable[tuple[str, str]]:
         ("queue", job.queue + (" (paused)" if queue.paused else "")),
         ("state", output.state(job.state) + wanted),
         ("due", at(job.due_at)),
+        ("put off", _put_off(job, at(job.not_before))),
         ("expires", at(job.expires_at)),
         ("owner", job.owner or ""),
         ("key", job.key or ""),
@@ -64,6 +65,11 @@ def _members(job: Job, queue: Queue, now: Moment) -> Iterable[tuple[str, str]]:
         ("percent", "" if job.percent is None else _percent(job.percent)),
     ]
     return ((name, value) for name, value in members if value)
+
+
+def _put_off(job: Job, until: str) -> str:
+    times = "once" if job.refusals == 1 else f"{job.refusals:,} times"
+    return f"until {until}, refused {times}" if until else ""
 
 
 def _timeline(job: Job, history: History, now: Moment) -> list[str]:

@@ -97,7 +97,7 @@ def test_jobs_that_are_put_off_are_told_and_are_not_late(place: Path) -> None:
     found = levels(ended.json)
     assert (found["lateness"], found["sinks"]) == ("ok", "warn")
     told = [one["text"] for one in ended.json["findings"] if one["level"] == "warn"]
-    assert "1 job of queue mail is put off: the sink refused for now." in told
+    assert "the sink of queue mail refused 1 job for now." in told
     assert "oncue jobs explain ID" in todo(ended.json, "sinks")
 
 

@@ -164,12 +164,9 @@ def sinks(cue: Scheduler) -> Iterator[Finding]:
         else:
             yield ok("sinks", f"queue {queue.name} delivers to {queue.sink}")
         if put_off := cue.stats(queue.name).put_off:
-            are = (
-                f"{counted(put_off, 'job')} of queue {queue.name} {'is' if put_off == 1 else 'are'}"
-            )
             yield warn(
                 "sinks",
-                f"{are} put off: the sink refused for now.",
+                f"the sink of queue {queue.name} refused {counted(put_off, 'job')} for now.",
                 f"See which, and why: oncue jobs list --queue {queue.name}, then oncue jobs "
                 "explain ID",
             )

@@ -213,6 +213,15 @@ def test_a_queue_that_is_built_in_is_refused_as_such(place: Path, name: str) -> 
     assert (refused.code, f"queue {name} is built in" in refused.err) == (4, True)
 
 
+def test_setting_an_unknown_queue_with_defaults_says_that_it_was_made(place: Path) -> None:
+    foreseen = run("queues", "set", "new", "--dry-run", cwd=place)
+    assert "it would be made with default settings" in foreseen.err
+    made = run("queues", "set", "new", cwd=place)
+    assert "Queue new was not there before; it was made with default settings." in made.err
+    again = run("queues", "set", "new", cwd=place)
+    assert "has these settings already" in again.err
+
+
 def test_one_finished_job_is_told_as_one(place: Path) -> None:
     with scheduler(place) as cue:
         cue.cancel(cue.schedule(queue="lone").id)

@@ -120,7 +120,7 @@ def show(app: App, name: str) -> None:
     "--poison-after",
     type=int,
     metavar="0-100",
-    help="Lost starts that make a job fail: 3. 0: never.",
+    help="Claims lost after their start that make a job fail: 3. 0: never.",
 )
 @click.option("--dry-run", "-n", is_flag=True, help="Say what would change, change nothing.")
 @common
@@ -130,6 +130,7 @@ def set_(app: App, /, name: str, dry_run: bool, **given: str | int | float | Non
     settings = _given_settings({k: v for k, v in given.items() if v is not None})
     new = intake.queue(name, settings)
     before = app.cue.queue(name)
+    known = name in [queue.name for queue in app.cue.queues()]
     if new.sink is not None and app.url is None:  # a server tries its sinks itself
         open_sink(new.sink).close()
     if not dry_run:
@@ -138,8 +139,11 @@ def set_(app: App, /, name: str, dry_run: bool, **given: str | int | float | Non
     if app.as_json:
         changed = {setting: {"from": old, "to": now} for setting, old, now in changes}
         output.document({"name": name, "dry_run": dry_run, "changed": changed, **_members(new)})
-    elif not changes:
+    elif not changes and known:
         output.note(f"Queue {name} has these settings already; nothing changes.")
+    elif not changes:
+        done = "would be" if dry_run else "was"
+        output.note(f"Queue {name} was not there before; it {done} made with default settings.")
     else:
         if dry_run:
             output.note("Nothing was changed; this is what would be:")
@@ -314,7 +318,7 @@ def _concurrency(queue: Queue) -> str:
 
 
 def _poison(queue: Queue) -> str:
-    return f"{queue.poison_after} lost starts" if queue.poison_after else "never"
+    return counted(queue.poison_after, "lost start") if queue.poison_after else "never"
 
 
 def _maybe(seconds: float | None) -> str:

@@ -141,7 +141,7 @@ def test_so_many_losses_after_a_start_without_a_finished_operation_are_poison(
     assert (verdict.verb, verdict.code) == (Verb.GIVE_UP, "poison")
     assert verdict.detail.endswith(
         f"Lost {poison_after} times after it had started, without finishing another operation. "
-        f"Given up as poison (poison_after {poison_after} of queue q); 'oncue jobs retry j' tries "
+        f"Given up as poison (poison_after {poison_after} of queue q); 'oncue jobs retry a' tries "
         "again."
     )
     fewer = after_lapse(lapse(attempt=9, strikes=strikes - 1), many, NOW)

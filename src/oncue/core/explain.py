@@ -19,7 +19,7 @@ REASONS = (
     *("succeeded", "failed", "cancelled", "expired"),
 )
 NOBODY_SECONDS = 5.0  # due for so long with nothing of its queue under way: nobody seems to look
-ERROR_SHOWN = 200  # characters of an error that fit into a sentence
+ERROR_SHOWN = 300  # characters of an error that fit into a sentence
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,11 +140,7 @@ def _due(job: Job, queue: Queue, history: History, now: Moment, line: Line) -> E
 
 def _lost_claim(why: Diagnostic | None) -> str:
     used = why is None or why.facts.get("uses_attempt", True)
-    return (
-        "It was taken back from a lost claim; "
-        if used
-        else ("It was taken back from a lost claim, no attempt used; ")
-    )
+    return f"It was taken back from a lost claim{'' if used else ', no attempt used'}; "
 
 
 def _turn_seconds(queue: Queue, line: Line) -> float:

@@ -7,7 +7,7 @@ from collections.abc import Callable
 import pytest
 
 from oncue.clock import FakeClock
-from oncue.core.lifecycle import State
+from oncue.core.lifecycle import State, Verb
 from oncue.core.missed import Look, Missed, moved_lease, moved_stamp, moved_timeout
 from oncue.core.queue import Queue
 from oncue.engine.policies import Policies
@@ -199,6 +199,22 @@ def test_an_engine_that_starts_after_an_outage_extends_leases_and_then_reclaims_
     assert desk.state("dead") is State.DISPATCHED, "it had 40 s left when the engine stopped"
     live_through(desk, 2, reclaimer)
     assert (desk.state("dead"), desk.state("alive")) == (State.SCHEDULED, State.EXECUTING)
+
+
+def test_extended_leases_are_told_only_if_there_are_any(
+    desk: Desk, start: Start, caplog: pytest.LogCaptureFixture
+) -> None:
+    ended = desk.take("ended")
+    live_through(desk, 20, start(desk.store))
+    desk.settle(ended, Verb.COMPLETE)
+    desk.clock.advance(600)
+    start(desk.store).step()
+    assert "leases extended" not in caplog.text
+    desk.take("alive")
+    live_through(desk, 20, start(desk.store))
+    desk.clock.advance(600)
+    start(desk.store).step()
+    assert "leases extended" in caplog.text
 
 
 def test_after_a_reboot_leases_are_extended_by_the_time_the_wall_clock_tells(

@@ -96,7 +96,8 @@ class Reclaimer:
             if missed is None and not (running and look.needs_recording(last_look)):
                 return
             if self._store.judge_leases(look, last_look, missed):
-                _warn_of(missed)
+                if running:
+                    _warn_of(missed)
                 return
 
     def _reclaim(self, lapses: Sequence[Lapse], now: Moment) -> None:

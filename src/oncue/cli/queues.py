@@ -10,7 +10,7 @@ import click
 
 from oncue import intake
 from oncue.cli import output
-from oncue.cli.app import App, Finite, Group, common, examples
+from oncue.cli.app import App, Finite, Group, Whole, common, examples
 from oncue.cli.confirming import confirm_deletion
 from oncue.cli.place import require_file
 from oncue.cli.progress import counted
@@ -105,7 +105,7 @@ def show(app: App, name: str) -> None:
     type=click.Choice(["delivery", "worker"]),
     help="What makes a job succeed. Default: delivery if there is a sink, else worker.",
 )
-@click.option("--max-attempts", type=int, metavar="1-20", help="Default: 3.")
+@click.option("--max-attempts", type=Whole("from 1 to 20"), metavar="1-20", help="Default: 3.")
 @click.option("--retry-initial", metavar="LENGTH", help="First pause after a failure: 1s.")
 @click.option("--retry-factor", type=Finite(), help="What each further pause is multiplied by: 2.")
 @click.option("--retry-max", metavar="LENGTH", help="Longest pause after a failure: 100s.")
@@ -118,7 +118,7 @@ def show(app: App, name: str) -> None:
 @click.option("--retention", metavar="LENGTH|none", help="How long finished jobs stay: 7d.")
 @click.option(
     "--poison-after",
-    type=int,
+    type=Whole("from 0 to 100; 0 for never"),
     metavar="0-100",
     help="Claims lost after their start that make a job fail: 3. 0: never.",
 )

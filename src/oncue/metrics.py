@@ -177,7 +177,8 @@ class _Exposition(Collector):
         jobs = GaugeMetricFamily("oncue_jobs", f"Jobs. {_COUNTED}", labels=["queue", "state"])
         oldest = GaugeMetricFamily(
             "oncue_oldest_due_seconds",
-            f"How long the longest waiting due job has waited; 0: none waits. {_COUNTED}",
+            "How long the longest waiting due job has waited; 0: none waits. A job that its sink "
+            f"refused for now waits from the moment at which it may be offered again. {_COUNTED}",
             labels=["queue"],
         )
         for name, stats in self._counts.queues.items():

@@ -122,14 +122,15 @@ class Running:
             _log_unused(job)
             return None
         if isinstance(error, ClaimLost) and job.cancel_requested:
+            line = "job %s: its handler stopped: a cancel was requested"
+            logger.info(line, claim.id, extra=job.facts)
             text = "The handler stopped because a cancel was requested."
-        elif isinstance(error, ClaimLost) and job.overlong:
+            return self._place.failed(claim, batch.queue, text, retryable=True, cancel_seen=True)
+        if isinstance(error, ClaimLost) and job.overlong:
             # Left to the reclaimer, which judges every attempt that took too long alike.
             text = "job %s: its handler stopped at the timeout of the attempt"
             logger.warning(text, claim.id, extra=job.facts)
             return None
-        else:
-            text = exception_text(error)
         retryable = not isinstance(error, (NonRetryable, *batch.handler.fatal))
         # The text of an exception may quote the payload, so only its kind and place are logged.
         place = "".join(traceback.format_tb(error.__traceback__)[-3:])
@@ -137,7 +138,11 @@ class Running:
         line = "job %s: attempt %d raised %s\n%s"
         logger.warning(line, claim.id, claim.attempt, kind, place, extra=job.facts)
         return self._place.failed(
-            claim, batch.queue, text, retryable=retryable, cancel_seen=job.cancel_requested
+            claim,
+            batch.queue,
+            exception_text(error),
+            retryable=retryable,
+            cancel_seen=job.cancel_requested,
         )
 
     def _resize(self, batch: Batch, done: int, seconds: float) -> None:

@@ -32,6 +32,7 @@ from typing import Any
 import msgspec
 
 from oncue.clock import SystemClock
+from oncue.ports.sink import Refusal
 from oncue.scheduler import Scheduler
 from tests import program
 from tests.program import PROGRAM as PROGRAM
@@ -231,6 +232,16 @@ def _child(
         stdout=terminal,
         start_new_session=True,
     )
+
+
+def put_off(cue: Scheduler, queue: str, job_id: str) -> None:
+    """A job that the sink of its queue refused for now, for at least half an hour."""
+    slow = {"initial_seconds": 3600, "max_seconds": 3600}
+    settings = cue.set_queue(queue, sink="log:", retry=slow)
+    cue.schedule(queue=queue, id=job_id)
+    now = cue.clock.now()
+    claim = cue.store.claim_range([settings], "d1", 1, now, lease_seconds=30)
+    assert cue.store.settle_range(claim, [], {job_id: Refusal("busy", False)}, now)
 
 
 def see(

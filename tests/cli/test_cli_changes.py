@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
 
 from oncue import Scheduler
 from oncue.clock import FakeClock, SystemClock
-from tests.cli.terminal import Terminal, run, scheduler, see
+from tests.cli.terminal import Terminal, put_off, run, scheduler, see
 
 
 @pytest.fixture
@@ -45,6 +46,28 @@ def test_show_draws_attempts_operations_and_diagnostics(place: Path) -> None:
     assert "attempt   2 of 2" in shown
     assert "retried" in shown
     assert "Failed: no attempt is left. bad file" in shown
+
+
+def test_show_tells_that_a_job_is_put_off(place: Path) -> None:
+    with scheduler(place) as cue:
+        put_off(cue, "audit", "stuck")
+    shown = see("jobs", "show", "stuck", cwd=place, columns=120).out
+    [told] = [line for line in shown.splitlines() if line.startswith("put off")]
+    assert re.search(r"until 2.* \(in \d.*\), refused once$", told.rstrip())
+
+
+def test_show_marks_an_attempt_that_does_not_count(tmp_path: Path) -> None:
+    clock = FakeClock(SystemClock().now() - 100_000)
+    with Scheduler(f"sqlite:///{tmp_path}/oncue.db", clock=clock) as cue:
+        cue.schedule_many([{"queue": "video", "id": "a"}, {"queue": "video", "id": "b"}])
+        cue.claim("video", "host-a:1", limit=2)
+        clock.advance(61)
+        cue.engine.reclaimer.step()
+        cue.claim("video", "host-b:2")
+    shown = see("jobs", "show", "a", cwd=tmp_path, columns=120).out
+    assert "attempt   1 of 3 (1 more not counted)" in shown
+    assert "reclaimed, not counted  host-a:1" in shown
+    assert re.search(r"under way +host-b:2", shown)
 
 
 def test_show_leaves_out_the_drawing_where_it_does_not_fit(place: Path) -> None:

@@ -18,7 +18,7 @@ from oncue.cli.app import cli
 from oncue.clock import FakeClock, SystemClock
 from oncue.stores.sqlite import connection as sqlite_connection
 
-from .terminal import run, see
+from .terminal import put_off, run, see
 
 MINUTE = 60.0
 
@@ -90,6 +90,17 @@ def test_work_that_waits_for_somebody_is_a_warning(place: Path) -> None:
     assert "oncue serve" in todo(ended.json, "lateness")
     assert todo(ended.json, "paused queues") == "Let it go: oncue queues resume held"
     assert "reclaimer" in todo(ended.json, "claims")
+
+
+def test_jobs_that_are_put_off_are_told_and_are_not_late(place: Path) -> None:
+    with scheduler(place, ago_seconds=10 * MINUTE) as cue:
+        put_off(cue, "mail", "stuck")
+    ended = run("doctor", "--json", cwd=place)
+    found = levels(ended.json)
+    assert (found["lateness"], found["sinks"]) == ("ok", "warn")
+    told = [one["text"] for one in ended.json["findings"] if one["level"] == "warn"]
+    assert "the sink of queue mail refused 1 job for now." in told
+    assert "oncue jobs explain ID" in todo(ended.json, "sinks")
 
 
 def test_a_sink_that_cannot_be_opened_is_bad(place: Path) -> None:

@@ -9,7 +9,7 @@ from oncue import Scheduler
 from oncue.clock import SystemClock
 from oncue.core.moment import to_datetime
 
-from .terminal import run, see
+from .terminal import put_off, run, see
 
 HOUR = timedelta(hours=1)
 
@@ -70,6 +70,14 @@ def test_what_is_overdue_and_what_is_paused_is_told(tmp_path: Path) -> None:
     assert "30 are overdue" in ended.out
     assert "at 10/s they are gone in 3 s." in ended.out
     assert "Queue held is paused: its 5 jobs are left out." in ended.out
+
+
+def test_what_is_put_off_comes_now_and_is_not_called_overdue(tmp_path: Path) -> None:
+    with scheduler(tmp_path) as cue:
+        put_off(cue, "audit", "stuck")
+    told = run("forecast", "--rate=100", "--json", cwd=tmp_path).json
+    assert told["overdue"] == 0
+    assert sum(step["due"] for step in told["steps"]) == 1
 
 
 def test_without_work_it_says_so(tmp_path: Path) -> None:

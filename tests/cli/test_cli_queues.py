@@ -8,6 +8,8 @@ import pytest
 
 from tests.cli.terminal import run, scheduler, see, shell
 
+CRON = {"type": "TIME_BASED", "resourceId": "cron", "lifeDuration": 0}
+
 
 @pytest.fixture
 def place(tmp_path: Path) -> Path:
@@ -187,6 +189,50 @@ def test_deleting_a_queue_asks_first(place: Path) -> None:
     assert see(*arguments, cwd=place, keys="y\n").code == 0
     with scheduler(place) as cue:
         assert [queue.name for queue in cue.queues()] == ["mail", "video"]
+
+
+def test_nobody_is_asked_about_a_deletion_that_would_be_refused(place: Path) -> None:
+    with scheduler(place) as cue:
+        cue.set_queue("nightly")
+        cue.put_schedule("audit", cron="0 3 * * *", queue="nightly")
+        cue.set_queue("fired")
+        cue.put_rule("invoice", [CRON], queue="fired")
+    for name, why in (
+        ("mail", "unfinished jobs"),
+        ("nightly", "schedule 'audit'"),
+        ("fired", "rule 'invoice'"),
+        ("default", "built in"),
+    ):
+        refused = see("queues", "delete", name, cwd=place)
+        assert (refused.code, why in refused.out, "[y/N]" in refused.out) == (4, True, False)
+
+
+@pytest.mark.parametrize("name", ["default", "tasks"])
+def test_a_queue_that_is_built_in_is_refused_as_such(place: Path, name: str) -> None:
+    refused = run("queues", "delete", name, "--yes", cwd=place)
+    assert (refused.code, f"queue {name} is built in" in refused.err) == (4, True)
+
+
+def test_setting_an_unknown_queue_with_defaults_says_that_it_was_made(place: Path) -> None:
+    foreseen = run("queues", "set", "new", "--dry-run", cwd=place)
+    assert "it would be made with default settings" in foreseen.err
+    made = run("queues", "set", "new", cwd=place)
+    assert "Queue new was not there before; it was made with default settings." in made.err
+    again = run("queues", "set", "new", cwd=place)
+    assert "has these settings already" in again.err
+
+
+def test_a_number_with_a_fraction_is_refused_with_the_bounds(place: Path) -> None:
+    ended = run("queues", "set", "mail", "--poison-after", "1.5", cwd=place)
+    assert ended.code == 2
+    assert "'1.5' is not a whole number from 0 to 100; 0 for never." in ended.err
+
+
+def test_one_finished_job_is_told_as_one(place: Path) -> None:
+    with scheduler(place) as cue:
+        cue.cancel(cue.schedule(queue="lone").id)
+    ended = run("queues", "delete", "lone", "--yes", cwd=place)
+    assert ended.out == "Deleted queue lone with 1 finished job.\n"
 
 
 def test_a_queue_is_deleted_without_being_asked_unless_it_is_in_use(place: Path) -> None:

@@ -175,7 +175,7 @@ def test_what_happened_to_a_job_is_shown_and_explained_alike(places: Places) -> 
     shown = places.at_server("jobs", "show", "running").out
     assert "mailer-1" in shown
     assert "half-way" in shown
-    assert "(and 1 that do not count)" in places.at_server("jobs", "show", "retried").out
+    assert "(1 more not counted)" in places.at_server("jobs", "show", "retried").out
 
 
 def test_jobs_are_changed_alike(places: Places) -> None:

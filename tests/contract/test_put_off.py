@@ -241,9 +241,15 @@ def test_it_is_listed_and_counted_like_any_scheduled_job(desk: Desk, stuck: str)
     assert desk.listed() == [stuck, other]
     stats = desk.store.stats("d")
     assert stats.counts[State.SCHEDULED] == 2
-    assert stats.oldest_due_at == from_datetime(desk.job(stuck).due_at)
+    assert stats.put_off == 1
     start = desk.now - 10_000
     assert sum(desk.store.due_counts("d", start, desk.now + 1, 1_000).values()) == 2
+
+
+def test_it_is_late_only_once_it_may_be_offered_again(desk: Desk, stuck: str) -> None:
+    assert desk.store.stats("d").oldest_due_at == not_before(desk, stuck)
+    desk.add(queue="d", due_in=-1)
+    assert desk.store.stats("d").oldest_due_at == desk.now - 1_000
 
 
 def test_no_open_range_covers_it(desk: Desk, stuck: str) -> None:

@@ -8,7 +8,7 @@ from typing import TypeVar
 import pytest
 
 from oncue.clock import FakeClock
-from oncue.core.lifecycle import State
+from oncue.core.lifecycle import State, Verb
 from oncue.core.missed import Look, Missed, moved_lease, moved_stamp, moved_timeout
 from oncue.core.queue import Queue, RetryPolicy
 from oncue.engine.policies import Policies
@@ -244,6 +244,22 @@ def test_an_engine_that_stood_still_while_another_one_ran_extends_nothing(
     stopped.overslept()
     live_through(desk, 2, running, stopped)
     assert desk.state("a") is State.SCHEDULED
+
+
+def test_extended_leases_are_told_only_if_there_are_any(
+    desk: Desk, start: Start, caplog: pytest.LogCaptureFixture
+) -> None:
+    ended = desk.take("ended")
+    live_through(desk, 20, start(desk.store))
+    desk.settle(ended, Verb.COMPLETE)
+    desk.clock.advance(600)
+    start(desk.store).step()
+    assert "leases extended" not in caplog.text
+    desk.take("alive")
+    live_through(desk, 20, start(desk.store))
+    desk.clock.advance(600)
+    start(desk.store).step()
+    assert "leases extended" in caplog.text
 
 
 def test_after_a_reboot_leases_are_extended_by_the_time_the_wall_clock_tells(

@@ -110,6 +110,14 @@ def test_a_wrong_setting_is_named_and_changes_nothing(
     assert settings(server.get("/queues/wrong").json) == DEFAULTS
 
 
+@pytest.mark.parametrize("wrong", [1.5, "x", None])
+def test_a_setting_that_is_no_whole_number_is_told_what_it_must_be(
+    server: Server, wrong: object
+) -> None:
+    [error] = server.put("/queues/wrong", {"poison_after": wrong}).json["errors"]
+    assert error["detail"].startswith("must be a whole number, not ")
+
+
 @pytest.mark.parametrize("name", ["%C3%BC", "a%2Fb", "-a", "a" * 81, "%00"])
 def test_a_name_that_no_queue_can_have_is_refused(server: Server, name: str) -> None:
     for reply in (

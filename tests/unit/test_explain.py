@@ -103,7 +103,11 @@ def test_a_job_refused_for_now_says_why_how_often_and_until_when(
     sink.refuse(job.id, Refusal("tenant A is down", False))
     cue.engine.step_all()
     told = cue.explain(job.id)
-    check(told, "put_off", "refused it for now: tenant A is down; it is delivered again at 2027-")
+    check(
+        told,
+        "put_off",
+        "refused it for now: tenant A is down; it is offered to the sink again at 2027-",
+    )
     assert (told.facts["refusals"], told.facts["error"]) == (1, "tenant A is down")
     until = told.facts["not_before"]
     clock.advance(told.facts["put_off_seconds"])
@@ -203,6 +207,21 @@ def test_a_reclaimed_job_goes_ahead(cue: Scheduler, clock: FakeClock) -> None:
     cue.engine.reclaimer.step()
     told = cue.explain(job.id)
     assert told.facts["reclaimed"] is True
+    clock.advance(NOBODY_SECONDS)
+    check(cue.explain(job.id), "no_worker", "It was taken back from a lost claim; it has been due")
+
+
+def test_a_job_lost_with_others_says_that_no_attempt_was_used(
+    cue: Scheduler, clock: FakeClock
+) -> None:
+    job = cue.schedule(queue="mail")
+    cue.schedule(queue="mail")
+    assert len(cue.claim("mail", "w1", limit=2)) == 2
+    clock.advance(61)
+    cue.engine.reclaimer.step()
+    clock.advance(NOBODY_SECONDS)
+    told = "It was taken back from a lost claim, no attempt used; it has been due"
+    check(cue.explain(job.id), "no_worker", told)
 
 
 def test_a_cancel_on_its_way_is_told(cue: Scheduler, clock: FakeClock) -> None:

@@ -161,8 +161,11 @@ def test_progress_that_makes_no_sense_is_refused(
 
 
 @pytest.mark.parametrize("way", ["step", "progress", "check"])
-def test_a_handler_that_was_asked_to_end_stops_at_its_next_word(cue: Scheduler, way: str) -> None:
+def test_a_handler_that_was_asked_to_end_stops_at_its_next_word(
+    cue: Scheduler, way: str, caplog: pytest.LogCaptureFixture
+) -> None:
     after: list[str] = []
+    caplog.set_level("INFO", "oncue.worker")
 
     @cue.handler("q")
     def handle(job: HandledJob) -> None:
@@ -182,6 +185,8 @@ def test_a_handler_that_was_asked_to_end_stops_at_its_next_word(cue: Scheduler, 
     ended = cue.job(job.id)
     assert (ended.state, after) == (State.CANCELLED, [])
     assert ended.error == "The handler stopped because a cancel was requested."
+    told = [record.getMessage() for record in caplog.records if record.name == "oncue.worker"]
+    assert told == [f"job {job.id}: its handler stopped: a cancel was requested"]
 
 
 def test_a_handler_that_does_not_look_is_not_stopped(cue: Scheduler) -> None:

@@ -118,8 +118,9 @@ def test_a_claim_that_never_started_is_told_apart() -> None:
 
 
 def test_an_overlong_attempt_is_told_as_such_even_if_it_is_silent_too() -> None:
-    verdict = after_lapse(lapse(overlong_at=NOW), Q, NOW)
-    assert verdict.detail.startswith("The attempt ran longer than its timeout (90 s).")
+    verdict = after_lapse(lapse(overlong_at=NOW - 500), Q, NOW)
+    told = "The attempt ran for 90 s; its timeout came after 89.5 s."
+    assert verdict.detail.startswith(told)
     assert after_lapse(lapse(overlong_at=NOW + 1), Q, NOW).detail.startswith("Nothing was heard")
 
 
@@ -139,7 +140,9 @@ def test_so_many_losses_after_a_start_without_a_finished_operation_are_poison(
     verdict = after_lapse(lapse(attempt=9, strikes=strikes), many, NOW)
     assert (verdict.verb, verdict.code) == (Verb.GIVE_UP, "poison")
     assert verdict.detail.endswith(
-        f"Lost {poison_after} times after it had started, without finishing another operation."
+        f"Lost {poison_after} times after it had started, without finishing another operation. "
+        f"Given up as poison (poison_after {poison_after} of queue q); 'oncue jobs retry a' tries "
+        "again."
     )
     fewer = after_lapse(lapse(attempt=9, strikes=strikes - 1), many, NOW)
     assert (fewer.verb, fewer.strike) == (Verb.RECLAIM, True)

@@ -225,7 +225,8 @@ def _invalid_shape(problem: msgspec.ValidationError) -> Problem:
     if missing := _MISSING.match(text):
         return invalid("this member is required.", f"{pointer}/{missing[1]}")
     if got := _GOT.match(text):
-        return invalid(f"must be {got[1].replace(' | ', ' or ')}, not {got[2]}.", pointer)
+        wanted = re.sub(r"\bint\b", "a whole number", got[1]).replace(" | ", " or ")
+        return invalid(f"must be {wanted}, not {got[2]}.", pointer)
     return invalid(f"{text[:1].lower()}{text[1:].replace('`', '')}.", pointer)
 
 

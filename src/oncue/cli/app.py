@@ -237,6 +237,19 @@ class Finite(click.FloatRange):
         return number
 
 
+class Whole(click.types.IntParamType):
+    """A whole number; the bounds are checked with the other settings."""
+
+    def __init__(self, bounds: str) -> None:
+        self.bounds = bounds
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int:
+        try:
+            return int(value)
+        except ValueError:
+            self.fail(f"{value!r} is not a whole number {self.bounds}.", param, ctx)
+
+
 def examples(*lines: str) -> str:
     """The first part of a help text: what people type."""
     return "\b\n" + "\n".join(f"  $ {line}" for line in lines)

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from oncue.cli import output
+from oncue.cli.progress import counted
 from oncue.cli.queues import with_stats
 from oncue.core.moment import to_datetime
 
@@ -162,6 +163,13 @@ def sinks(cue: Scheduler) -> Iterator[Finding]:
             )
         else:
             yield ok("sinks", f"queue {queue.name} delivers to {queue.sink}")
+        if put_off := cue.stats(queue.name).put_off:
+            yield warn(
+                "sinks",
+                f"the sink of queue {queue.name} refused {counted(put_off, 'job')} for now.",
+                f"See which, and why: oncue jobs list --queue {queue.name}, then oncue jobs "
+                "explain ID",
+            )
     if not queues:
         yield ok("sinks", "no queue has one; all are pulled by workers.")
 

@@ -124,17 +124,16 @@ def _add(
     ahead: Ahead, cue: Scheduler | Client, queue: Queue, oldest: Moment | None, fine_ms: int
 ) -> None:
     dues = Counter(cue.due_counts(queue.name, ahead.now, ahead.until, fine_ms))
-    overdue = 0
-    if oldest is not None and oldest < ahead.now:
-        length = ahead.now - oldest
-        overdue = sum(cue.due_counts(queue.name, oldest, ahead.now, length).values())
+    # Not from `oldest` on: jobs that are put off may have been due before it.
+    overdue = sum(cue.due_counts(queue.name, 0, ahead.now, ahead.now).values())
     if queue.paused:
         if waiting := dues.total() + overdue:
             ahead.paused[queue.name] = waiting
         return
     ahead.dues.update(dues)
-    if overdue and oldest is not None:
+    if overdue:
         ahead.dues[ahead.now] += overdue
+    if overdue and oldest is not None and oldest < ahead.now:
         ahead.overdue += overdue
         ahead.overdue_since = min(oldest, ahead.overdue_since or oldest)
 

@@ -10,14 +10,15 @@ import click
 
 from oncue import intake
 from oncue.cli import output
-from oncue.cli.app import App, Finite, Group, common, examples
+from oncue.cli.app import App, Finite, Group, Whole, common, examples
 from oncue.cli.confirming import confirm_deletion
 from oncue.cli.place import require_file
+from oncue.cli.progress import counted
 from oncue.cli.times import maybe_length, read_length
-from oncue.core.errors import NotFound
+from oncue.core.errors import Conflict, NotFound
 from oncue.core.lifecycle import FINAL, State
 from oncue.core.moment import Moment, render
-from oncue.core.queue import Queue, check_queue_name
+from oncue.core.queue import BUILT_IN, Queue, check_queue_name, why_kept
 from oncue.ports.queues import QueueStats
 from oncue.sinks import open_sink
 
@@ -104,7 +105,7 @@ def show(app: App, name: str) -> None:
     type=click.Choice(["delivery", "worker"]),
     help="What makes a job succeed. Default: delivery if there is a sink, else worker.",
 )
-@click.option("--max-attempts", type=int, metavar="1-20", help="Default: 3.")
+@click.option("--max-attempts", type=Whole("from 1 to 20"), metavar="1-20", help="Default: 3.")
 @click.option("--retry-initial", metavar="LENGTH", help="First pause after a failure: 1s.")
 @click.option("--retry-factor", type=Finite(), help="What each further pause is multiplied by: 2.")
 @click.option("--retry-max", metavar="LENGTH", help="Longest pause after a failure: 100s.")
@@ -117,9 +118,9 @@ def show(app: App, name: str) -> None:
 @click.option("--retention", metavar="LENGTH|none", help="How long finished jobs stay: 7d.")
 @click.option(
     "--poison-after",
-    type=int,
+    type=Whole("from 0 to 100; 0 for never"),
     metavar="0-100",
-    help="Lost starts that make a job fail: 3. 0: never.",
+    help="Claims lost after their start that make a job fail: 3. 0: never.",
 )
 @click.option("--dry-run", "-n", is_flag=True, help="Say what would change, change nothing.")
 @common
@@ -129,6 +130,7 @@ def set_(app: App, /, name: str, dry_run: bool, **given: str | int | float | Non
     settings = _given_settings({k: v for k, v in given.items() if v is not None})
     new = intake.queue(name, settings)
     before = app.cue.queue(name)
+    known = name in [queue.name for queue in app.cue.queues()]
     if new.sink is not None and app.url is None:  # a server tries its sinks itself
         open_sink(new.sink).close()
     if not dry_run:
@@ -137,8 +139,11 @@ def set_(app: App, /, name: str, dry_run: bool, **given: str | int | float | Non
     if app.as_json:
         changed = {setting: {"from": old, "to": now} for setting, old, now in changes}
         output.document({"name": name, "dry_run": dry_run, "changed": changed, **_members(new)})
-    elif not changes:
+    elif not changes and known:
         output.note(f"Queue {name} has these settings already; nothing changes.")
+    elif not changes:
+        done = "would be" if dry_run else "was"
+        output.note(f"Queue {name} was not there before; it {done} made with default settings.")
     else:
         if dry_run:
             output.note("Nothing was changed; this is what would be:")
@@ -177,15 +182,29 @@ def resume(app: App, name: str) -> None:
 @click.pass_obj
 def delete(app: App, name: str, yes: bool) -> None:
     require_file(app)
-    _known(app, name)
-    finished = sum(app.cue.stats(name).counts.get(state, 0) for state in FINAL)
+    if name not in BUILT_IN:  # deleting one is refused, whether it is in use or not
+        _known(app, name)
+    stats = app.cue.stats(name)
+    finished = counted(sum(stats.counts.get(state, 0) for state in FINAL), "finished job")
     if not yes:
-        confirm_deletion("queue", f"Delete queue {name} with {finished:,} finished jobs?")
+        _check_unused(app.cue, name, stats)
+        confirm_deletion("queue", f"Delete queue {name} with {finished}?")
     app.cue.delete_queue(name)
     if app.as_json:
         output.document({"name": name, "deleted": True})
     else:
-        click.echo(f"Deleted queue {name} with {finished:,} finished jobs.")
+        click.echo(f"Deleted queue {name} with {finished}.")
+
+
+def _check_unused(cue: Scheduler | Client, name: str, stats: QueueStats) -> None:
+    """Nobody is asked about a deletion that would be refused. The deletion looks again."""
+    unfinished = any(stats.counts.get(state) for state in State if state not in FINAL)
+    schedules = (s.name for s in cue.schedules() if s.queue == name and s.emits is None)
+    rules = (rule.name for rule in cue.rules() if rule.queue == name)
+    schedule, rule = next(schedules, None), next(rules, None)
+    why = why_kept(name, unfinished=unfinished, schedule=schedule, rule=rule)
+    if why is not None:
+        raise Conflict(why)
 
 
 def _set_paused(app: App, name: str, paused: bool) -> None:
@@ -299,7 +318,7 @@ def _concurrency(queue: Queue) -> str:
 
 
 def _poison(queue: Queue) -> str:
-    return f"{queue.poison_after} lost starts" if queue.poison_after else "never"
+    return counted(queue.poison_after, "lost start") if queue.poison_after else "never"
 
 
 def _maybe(seconds: float | None) -> str:

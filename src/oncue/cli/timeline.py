@@ -39,13 +39,14 @@ def _members(job: Job, queue: Queue, now: Moment) -> Iterable[tuple[str, str]]:
 
     timeout = job.timeout_seconds or queue.timeout_seconds
     allowed = job.max_attempts or queue.max_attempts
-    earlier = f" (and {job.attempt_base} that do not count)" if job.attempt_base else ""
+    earlier = f" ({job.attempt_base:,} more not counted)" if job.attempt_base else ""
     wanted = " (cancel requested)" if job.cancel_requested else ""
     members = [
         ("id", job.id),
         ("queue", job.queue + (" (paused)" if queue.paused else "")),
         ("state", output.state(job.state) + wanted),
         ("due", at(job.due_at)),
+        ("put off", _put_off(job, at(job.not_before))),
         ("expires", at(job.expires_at)),
         ("owner", job.owner or ""),
         ("key", job.key or ""),
@@ -66,6 +67,11 @@ def _members(job: Job, queue: Queue, now: Moment) -> Iterable[tuple[str, str]]:
     return ((name, value) for name, value in members if value)
 
 
+def _put_off(job: Job, until: str) -> str:
+    times = "once" if job.refusals == 1 else f"{job.refusals:,} times"
+    return f"until {until}, refused {times}" if until else ""
+
+
 def _timeline(job: Job, history: History, now: Moment) -> list[str]:
     if not history.attempts:
         return []
@@ -75,7 +81,11 @@ def _timeline(job: Job, history: History, now: Moment) -> list[str]:
     else:
         end = now
     head = ["attempt", "start", "end", "took", "outcome", "worker", ""]
-    lines = [_attempt_line(a, start, max(end, start + 1), now) for a in history.attempts]
+    uncounted = {d.attempt for d in history.diagnostics if d.facts.get("uses_attempt") is False}
+    lines = [
+        _attempt_line(a, start, max(end, start + 1), now, counts=a.attempt not in uncounted)
+        for a in history.attempts
+    ]
     drawn = output.columned(head, lines, right=[0, 3])
     width = output.table_width()
     if width is not None and max(map(output.breadth, drawn)) + INDENT > width:
@@ -83,7 +93,9 @@ def _timeline(job: Job, history: History, now: Moment) -> list[str]:
     return _indented(drawn)
 
 
-def _attempt_line(attempt: Attempt, start: Moment, end: Moment, now: Moment) -> list[str]:
+def _attempt_line(
+    attempt: Attempt, start: Moment, end: Moment, now: Moment, *, counts: bool
+) -> list[str]:
     claimed = from_datetime(attempt.claimed_at)
     ended = now if attempt.ended_at is None else from_datetime(attempt.ended_at)
     outcome = attempt.outcome or "under way"
@@ -93,7 +105,7 @@ def _attempt_line(attempt: Attempt, start: Moment, end: Moment, now: Moment) -> 
         output.moment(attempt.claimed_at)[:23],
         "" if attempt.ended_at is None else output.moment(attempt.ended_at)[11:23],
         output.length((ended - claimed) / 1000),
-        output.paint(outcome, colour),
+        output.paint(outcome if counts else f"{outcome}, not counted", colour),
         output.clean(attempt.worker),
         _lane((claimed - start) / (end - start), (ended - start) / (end - start)),
     ]

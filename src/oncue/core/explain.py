@@ -19,7 +19,7 @@ REASONS = (
     *("succeeded", "failed", "cancelled", "expired"),
 )
 NOBODY_SECONDS = 5.0  # due for so long with nothing of its queue under way: nobody seems to look
-ERROR_SHOWN = 200  # characters of an error that fit into a sentence
+ERROR_SHOWN = 300  # characters of an error that fit into a sentence
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,7 +100,9 @@ def _put_off(job: Job, queue: Queue, not_before: datetime, now: Moment) -> Expla
     told = f"The sink of queue {queue.name} refused it for now{often}{_because(job.error)}"
     when = f"{facts['not_before']}, in {spoken(facts['put_off_seconds'])}"
     paused = f"; queue {queue.name} is paused, so it will wait then too" if queue.paused else ""
-    return Explanation("put_off", f"{told}; it is delivered again at {when}{paused}.", facts)
+    return Explanation(
+        "put_off", f"{told}; it is offered to the sink again at {when}{paused}.", facts
+    )
 
 
 def _due(job: Job, queue: Queue, history: History, now: Moment, line: Line) -> Explanation:
@@ -121,7 +123,8 @@ def _due(job: Job, queue: Queue, history: History, now: Moment, line: Line) -> E
         under_way = f"{line.taken:,} under way, and no more than {queue.concurrency:,} at once"
         return Explanation("full", f"{since}, but queue {queue.name} is full: {under_way}.", facts)
     if line.taken == 0 and waiting >= NOBODY_SECONDS + _turn_seconds(queue, line):
-        return _neglected(queue, since, facts)
+        lost = _lost_claim(why) if facts["reclaimed"] else ""
+        return _neglected(queue, f"{lost}{_lower(since)}" if lost else since, facts)
     where = []
     if facts["reclaimed"]:
         where.append("taken back from a lost claim, it goes ahead of the others")
@@ -133,6 +136,11 @@ def _due(job: Job, queue: Queue, history: History, now: Moment, line: Line) -> E
         where.append(f"its queue hands over at most {queue.rate_per_second:,.12g} a second")
     among = f": {', '.join(where)}" if where else ""
     return Explanation("waiting", f"{since} and waits to be taken{among}.", facts)
+
+
+def _lost_claim(why: Diagnostic | None) -> str:
+    used = why is None or why.facts.get("uses_attempt", True)
+    return f"It was taken back from a lost claim{'' if used else ', no attempt used'}; "
 
 
 def _turn_seconds(queue: Queue, line: Line) -> float:

@@ -116,7 +116,9 @@ def _after_loss(lapse: Lapse, queue: Queue, now: Moment, what: str) -> Verdict:
     strike = _has_started(lapse)
     if strike and 0 < queue.poison_after <= lapse.strikes + 1:
         often = f"Lost {lapse.strikes + 1} times after it had started"
-        detail = f"{what} {often}, without finishing another operation."
+        given_up = f"Given up as poison (poison_after {queue.poison_after} of queue {queue.name})"
+        again = f"'oncue jobs retry {lapse.id}' tries again"
+        detail = f"{what} {often}, without finishing another operation. {given_up}; {again}."
         return Verdict(Verb.GIVE_UP, "poison", detail)
     return Verdict(Verb.RECLAIM, code, f"{what} Due again at once.", now, strike=strike)
 
@@ -144,7 +146,9 @@ def _is_overlong(lapse: Lapse, now: Moment) -> bool:
 
 def _what_lapsed(lapse: Lapse, now: Moment) -> str:
     if _is_overlong(lapse, now):
-        return f"The attempt ran longer than its timeout ({_s(now - lapse.claimed_at)} s)."
+        timeout_ms = (lapse.overlong_at or now) - lapse.claimed_at
+        ran = f"The attempt ran for {_s(now - lapse.claimed_at)} s"
+        return f"{ran}; its timeout came after {_s(timeout_ms)} s."
     return _silence(lapse, now)
 
 

@@ -107,7 +107,9 @@ class Reclaimer:
         if missed is None and not (running and look.needs_recording(last_look)):
             return look
         astray = missed is None and self._store.has_leases_astray(look.wall)
-        _warn_of(self._store.judge_leases(partial(self._judge, astray)))
+        applied = self._store.judge_leases(partial(self._judge, astray))
+        if running:
+            _warn_of(applied)
         return look
 
     def _judge(self, astray: bool, recorded: Look | None) -> tuple[Look, Missed | None] | None:

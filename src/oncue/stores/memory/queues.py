@@ -41,11 +41,13 @@ class MemoryQueues(MemoryRules, MemorySchedules):
                 for record in self._records.values()
                 if record.queue == name and not record.hidden
             )
-            dues = [r.due_at for r in self._put_off.values() if r.queue == name]
+            returns = [r.not_before for r in self._put_off.values() if r.queue == name]
+            dues = [moment for moment in returns if moment is not None]
             first_in_line = self._lines[name].next_due()
             if first_in_line is not None:
                 dues.append(first_in_line)
-            return QueueStats({state: counts[state] for state in State}, min(dues, default=None))
+            shown = {state: counts[state] for state in State}
+            return QueueStats(shown, min(dues, default=None), put_off=len(returns))
 
     def due_counts(
         self, name: str, start: Moment, until: Moment, step_ms: int

@@ -31,6 +31,10 @@ SELECT count(*) FROM (
 -- name: count_waiting
 SELECT count(*) FROM jobs WHERE state = 'scheduled' AND queue = :queue;
 
+-- name: put_off
+SELECT count(*), min(not_before) FROM jobs
+WHERE state = 'scheduled' AND queue = :queue AND not_before IS NOT NULL;
+
 -- name: count_covered
 SELECT count(*) FROM ranges AS r JOIN jobs AS j ON j.queue = r.queue
 WHERE r.queue = :queue AND r.cutoff IS NOT NULL AND j.state = 'scheduled' AND j.due_at <= r.cutoff

@@ -338,6 +338,36 @@ def test_a_walk_over_many_queues_meets_each_job_once_although_the_change_moves_i
         assert {desk.job(job_id).priority for job_id in added} == {7}
 
 
+def refuse(desk: Desk, *job_ids: str) -> None:
+    """Their sink refuses these for now, and takes nothing else."""
+    assert desk.settle_range(desk.claim_range(), busy=dict.fromkeys(job_ids, "busy"))
+
+
+@pytest.mark.parametrize("limit", [1, 3, 7])
+@pytest.mark.parametrize("verb", [CANCEL, RUN, MOVE, REPRIORITISE])
+def test_a_walk_meets_each_job_once_although_jobs_are_put_off_and_return(
+    desk: Desk, verb: BulkVerb, limit: int
+) -> None:
+    off = desk.add_many(5, queue="d", due_in=-5)
+    refuse(desk, *off)
+    far = desk.add_many(5, queue="d", due_in=60)
+    others = desk.add_many(3, queue="z", due_in=60)
+    walk = bulk(desk, verb)
+    met: list[str] = []
+    after: str | None = None
+    while True:
+        page = desk.store.find_all(walk.change, walk.wanted, after, limit)
+        met += page.ids
+        walk.apply(page.ids)
+        desk.clock.advance(1.5)
+        if page.next is None:
+            break
+        after = page.next
+        back = desk.claim_range()  # those that are back, some of them to be put off again
+        desk.settle_range(back, [], busy=dict.fromkeys(ids(back.jobs)[::2], "busy"))
+    assert sorted(met) == sorted([*off, *far, *others])
+
+
 def test_a_walk_leaves_out_what_is_due_outside_the_window_in_every_queue(desk: Desk) -> None:
     wanted = []
     for queue in ("a", "b", "c"):

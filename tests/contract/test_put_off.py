@@ -139,6 +139,38 @@ def test_what_has_been_due_longer_than_its_moment_goes_first(desk: Desk, stuck: 
     assert found == [*good, stuck]
 
 
+def test_a_better_priority_goes_first_although_others_have_been_due_longer(desk: Desk) -> None:
+    desk.add("urgent", queue="d", due_in=-1, priority=8)
+    by_range(desk, "urgent")
+    low = desk.add_many(3, queue="d", due_in=-60)
+    wait_for(desk, "urgent")
+    assert ids(desk.claim_range(limit=2).jobs) == ["urgent", low[0]]
+
+
+def test_a_worse_priority_does_not_come_between(desk: Desk) -> None:
+    desk.add("low", queue="d", due_in=-1)
+    by_range(desk, "low")
+    high = desk.add("high", queue="d", due_in=-60, priority=8)
+    wait_for(desk, "low")
+    claim = desk.claim_range(limit=5)
+    assert ids(claim.jobs) == [high]
+    desk.settle_range(claim)
+    assert ids(desk.claim_range(limit=5).jobs) == ["low"]
+
+
+def test_those_that_are_back_are_handed_over_in_the_order_of_the_queue(desk: Desk) -> None:
+    low = desk.add_many(30, queue="d")
+    urgent = [desk.add(f"urgent-{number}", queue="d", priority=9) for number in range(2)]
+    by_range(desk, *low, *urgent)
+    desk.clock.advance(60)
+    order = []
+    for _ in range(32):
+        claim = desk.claim_range(limit=1)
+        order += ids(claim.jobs)
+        desk.settle_range(claim)
+    assert order == [*urgent, *low]
+
+
 def test_a_retried_claim_is_not_put_off(desk: Desk) -> None:
     claimed = desk.take()
     desk.retry(claimed)
@@ -205,8 +237,7 @@ def test_another_priority_or_payload_leaves_it_put_off(desk: Desk, stuck: str) -
     assert list(desk.claim_range().jobs) == []
     desk.add("plain", queue="d", due_in=-9)
     wait_for(desk, stuck)
-    by_range(desk)
-    assert ids(desk.claim_range().jobs) == [stuck]
+    assert ids(desk.claim_range().jobs) == [stuck, "plain"]
 
 
 def test_a_cancelled_one_is_never_delivered(desk: Desk, stuck: str) -> None:

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
+from typing import Any, cast
 
 import pytest
 
@@ -205,6 +206,49 @@ def test_what_a_sink_raises_to_end_a_task_or_a_program_counts_as_down(
     bench.clock.advance(1)
     bench.dispatcher.step()
     assert bench.taken == ["a"]
+
+
+class WrongOnce(MemorySink):
+    """Answers once with something that is no answer."""
+
+    def __init__(self, answer: Any) -> None:
+        super().__init__()
+        self._answer = answer
+
+    def deliver(self, queue: str, batch: Sequence[Delivery]) -> Mapping[int, Refusal]:
+        if self._answer == "taken":
+            return super().deliver(queue, batch)
+        answer, self._answer = self._answer, "taken"
+        return cast("Mapping[int, Refusal]", answer)
+
+
+@pytest.mark.parametrize("completion", ["delivery", "worker"])
+@pytest.mark.parametrize(
+    ("answer", "kind"),
+    [
+        (None, "NoneType"),
+        ([PASSING], "list"),
+        ({1: PASSING}, "position 1 in a batch of 1"),
+        ({-1: PASSING}, "position -1"),
+        ({"0": PASSING}, "str"),
+        ({0: "secret"}, "str instead of a Refusal"),
+    ],
+)
+def test_a_wrong_answer_of_the_sink_counts_as_down_and_does_not_stop_the_queue(
+    completion: str, answer: Any, kind: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    bench = Bench(completion)
+    bench.add("a")
+    sink = WrongOnce(answer)
+    dispatcher = bench.another("wrong", sink)
+    assert dispatcher.step() == 1.0
+    assert (bench.job("a").state, bench.job("a").refusals) == (State.SCHEDULED, 0)
+    assert kind in caplog.text
+    assert "secret" not in caplog.text
+    bench.clock.advance(1)
+    bench.add("b")
+    dispatcher.step()
+    assert [delivery.id for delivery in sink.deliveries] == ["a", "b"]
 
 
 def test_ctrl_c_while_a_sink_is_called_by_hand_ends_the_program(bench: Bench) -> None:
@@ -457,9 +501,10 @@ def test_a_dispatcher_whose_range_was_taken_over_settles_nothing_and_says_so(
 
 
 class ForgetfulStore(MemoryStore):
-    """Cannot settle ranges while `away`."""
+    """Cannot settle ranges while `away`, nor deliveries while `broken`."""
 
     away = False
+    broken = False
 
     def settle_range(
         self,
@@ -470,6 +515,8 @@ class ForgetfulStore(MemoryStore):
     ) -> bool:
         if self.away:
             raise StoreUnavailable("disk full")
+        if self.broken and delivered:
+            raise OverflowError
         return super().settle_range(claim, delivered, refused, now)
 
 
@@ -485,6 +532,21 @@ def test_what_the_store_could_not_settle_is_settled_later_and_not_delivered_agai
     assert bench.dispatcher.step() is None
     assert bench.taken == ["a"]
     assert bench.job("a").state is State.SUCCEEDED
+
+
+def test_what_can_never_be_settled_is_let_go_and_does_not_stop_the_queue() -> None:
+    store = ForgetfulStore(FakeClock())
+    bench = Bench(store=store)
+    bench.add("a")
+    store.broken = True
+    with pytest.raises(OverflowError):
+        bench.dispatcher.step()
+    assert bench.job("a").state is State.SCHEDULED
+    store.broken = False
+    bench.add("b")
+    bench.dispatcher.step()
+    assert bench.taken == ["a", "a", "b"]
+    assert bench.job("b").state is State.SUCCEEDED
 
 
 def test_a_job_for_a_worker_is_handed_over_with_its_token(worker_bench: Bench) -> None:

@@ -13,7 +13,7 @@ from oncue.clock import FakeClock
 from oncue.core.access import AccessToken, Scope
 from oncue.core.job import NewJob
 from oncue.core.lifecycle import Verb
-from oncue.core.queue import Queue
+from oncue.core.queue import BUILT_IN, Queue, default_queue
 from oncue.core.recurrence import begun
 from oncue.core.schedule import Schedule, check_schedule
 from oncue.ports.claims import Settlement
@@ -84,8 +84,22 @@ def test_queues_that_nobody_awaits_are_not_read(here: SqliteStore, there: Sqlite
     there.insert([new("a", "elsewhere")], NOW)
     ear = Ear(here, "out")
     there.insert([new("b", "elsewhere")], NOW)
-    assert ear.hear() == [("out", NOW + 3_600_000)]
-    assert Ear(here).hear() == [("elsewhere", NOW), ("out", NOW + 3_600_000)]
+    assert ear.hear() == []
+    ear = Ear(here)
+    there.insert([new("c", "elsewhere", due_in=-1)], NOW)
+    assert ear.hear() == [("elsewhere", NOW - 1)]
+
+
+def test_due_work_that_cannot_be_taken_is_told_once(here: SqliteStore, there: SqliteStore) -> None:
+    for queue in (Queue("full", concurrency=1), Queue("rated", rate_per_second=1)):
+        there.put_queue(queue)
+        there.insert([new(f"{queue.name}-{n}", queue.name) for n in range(2)], NOW)
+        assert len(there.claim([queue], "w", 9, NOW)) == 1
+    there.insert([new("a"), new("b")], NOW)
+    there.claim_range([OUT], "d", 1, NOW, lease_seconds=60)
+    ear = Ear(here, "full", "rated", "out")
+    there.insert([new("c", "elsewhere"), new("d", due_in=7_200_000)], NOW)
+    assert ear.hear() == []
 
 
 def test_the_moment_of_a_job_that_is_put_off_is_told(here: SqliteStore, there: SqliteStore) -> None:
@@ -108,17 +122,53 @@ def test_a_paused_queue_has_no_news(here: SqliteStore, there: SqliteStore) -> No
     assert ear.hear() == []
 
 
+@pytest.mark.parametrize("most", [1, 2000])
 def test_room_in_a_full_queue_is_told_by_telling_of_its_due_work_again(
+    here: SqliteStore, there: SqliteStore, most: int
+) -> None:
+    one = Queue("one", concurrency=most)
+    there.put_queue(one)
+    there.insert([new(f"a{n:04}", "one") for n in range(most + 1)], NOW)
+    assert len(there.claim([one], "w", most + 1, NOW)) == most
+    ear = Ear(here, "one")
+    assert here.claim([one], "v", 9, NOW) == []
+    there.settle([Settlement("a0000", 1, Verb.COMPLETE)], NOW)
+    assert ear.hear() == [("one", NOW)]
+
+
+def test_the_end_of_a_range_is_told(here: SqliteStore, there: SqliteStore) -> None:
+    there.insert([new("a"), new("b")], NOW)
+    claim = there.claim_range([OUT], "d", 1, NOW, lease_seconds=60)
+    ear = Ear(here, "out")
+    there.settle_range(claim, [], {}, NOW)
+    assert ear.hear() == [("out", NOW)]
+
+
+def test_a_job_that_was_taken_and_released_between_two_looks_is_told(
+    here: SqliteStore, there: SqliteStore
+) -> None:
+    there.insert([new("a")], NOW)
+    ear = Ear(here, "out")
+    [claimed] = there.claim([OUT], "w", 9, NOW)
+    there.settle([Settlement("a", claimed.epoch, Verb.RELEASE)], NOW)
+    assert ear.hear() == [("out", NOW)]
+
+
+def test_room_that_another_process_makes_by_ending_a_job_taken_here_is_told(
     here: SqliteStore, there: SqliteStore
 ) -> None:
     one = Queue("one", concurrency=1)
     there.put_queue(one)
-    there.insert([new("a", "one"), new("b", "one")], NOW)
-    assert len(there.claim([one], "w", 9, NOW)) == 1
-    ear = Ear(here, "one")
-    assert here.claim([one], "v", 9, NOW) == []
-    there.cancel(["x"], NOW)
-    assert ear.hear() == [("one", NOW)]
+    there.insert([new("a", "one")], NOW)
+    with here.db.reading() as tx:
+        here.db.abroad.news(tx, ["one"])
+    here.insert([new("b", "one")._replace(priority=9)], NOW)
+    assert [job.id for job in here.claim([one], "w", 1, NOW)] == ["b"]
+    assert here.claim([one], "w", 1, NOW) == []
+    there.settle([Settlement("b", 1, Verb.COMPLETE)], NOW)
+    with here.db.reading() as tx:
+        told = here.db.abroad.news(tx, ["one"])
+    assert told == [("one", NOW)]
 
 
 # -- settings --------------------------------------------------------------------------------------
@@ -132,8 +182,8 @@ def pause(store: SqliteStore) -> None:
     store.set_paused("out", True)
 
 
-def first_job_of_a_queue(store: SqliteStore) -> None:
-    store.insert([new("x", "never seen")], NOW)
+def first_job_of_a_queue_with_a_sink(store: SqliteStore) -> None:
+    store.insert([new("x", "tasks")], NOW)
 
 
 def put_schedule(store: SqliteStore) -> None:
@@ -155,7 +205,14 @@ def remove_token(store: SqliteStore) -> None:
     assert store.remove_token("old")
 
 
-SETTINGS = [put_queue, pause, first_job_of_a_queue, put_schedule, delete_schedule, put_token]
+SETTINGS = [
+    put_queue,
+    pause,
+    first_job_of_a_queue_with_a_sink,
+    put_schedule,
+    delete_schedule,
+    put_token,
+]
 
 
 @pytest.mark.parametrize("change", [*SETTINGS, remove_token])
@@ -186,6 +243,23 @@ def test_what_jobs_go_through_is_no_change_of_settings(
     there.prune("out", NOW + 1, NOW, 9)
     with here.db.reading() as tx:
         assert settings_revision(tx) == before
+
+
+def test_the_first_job_of_a_queue_is_no_change_of_settings_but_of_the_list(
+    here: SqliteStore, there: SqliteStore
+) -> None:
+    assert [queue.name for queue in here.queues()] == ["out"]
+    ear = Ear(here, "out")
+    there.insert([new("x", "unseen")], NOW)
+    assert ear.hear() == []
+    assert [queue.name for queue in here.queues()] == ["out", "unseen"]
+
+
+def test_every_built_in_queue_with_a_sink_is_told(here: SqliteStore, there: SqliteStore) -> None:
+    for name in sorted(name for name in BUILT_IN if default_queue(name).sink is not None):
+        ear = Ear(here, "out")
+        there.insert([new(f"first of {name}", name)], NOW)
+        assert ear.hear() == [(None, 0)]
 
 
 def test_settings_of_another_process_are_seen_at_once(

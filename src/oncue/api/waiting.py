@@ -229,7 +229,9 @@ class Waiting:
         self._next_at.update(dict.fromkeys(due, LATEST))
         known = dict.fromkeys(due, now + TROUBLE_MS)
         try:
-            taken, emptied = await self._acue.write(self._take_for, chosen, due)
+            # A claim by itself looks before it writes, so those who find nothing take no lock.
+            do = self._acue.write if len(chosen) > 1 else self._acue.call
+            taken, emptied = await do(self._take_for, chosen, due)
             busy = now + BUSY_MS
             known = dict.fromkeys(due, 0) | {
                 q: at if at > now else busy for q, at in emptied.items()
@@ -249,8 +251,7 @@ class Waiting:
     def _take_for(
         self, waiters: list[_Waiter], due: set[str]
     ) -> tuple[list[list[Claimed]], dict[str, Moment]]:
-        """In one transaction: jobs for each, until the queues are empty; and when those have work
-        again."""
+        """Jobs for each, until the queues are empty; and when those have work again."""
         taken: list[list[Claimed]] = []
         empty: set[str] = set()
         for waiter in waiters:

@@ -45,7 +45,8 @@ def moved_return(not_before: Moment, policy: RetryPolicy, now: Moment) -> Moment
 
 def back_in_line_until(now: Moment, first_due: Moment | None) -> Moment:
     """Put-off jobs whose moment is not later than this take their place in line again. `first_due`
-    is the due time of the job to be handed over next, if one is due. It has been ready since then,
-    so jobs whose moment came after it stay out of its way: otherwise many jobs that are refused
-    again and again would keep a queue with a small rate from everything else."""
+    is the due time of the job to be handed over next, if one is due and the put-off jobs have no
+    better rank. It has been ready since then, so jobs whose moment came after it stay out of its
+    way: otherwise many jobs that are refused again and again would keep a queue with a small rate
+    from everything else. A job of a better rank goes first, whenever it returns."""
     return now if first_due is None else min(now, first_due)

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Protocol
 
+from oncue.core.errors import SinkError
 from oncue.core.job import Claimed, Delivery
 from oncue.core.lifecycle import Verb
 from oncue.core.moment import Moment
@@ -68,7 +69,7 @@ class RangeBatch:
             delivered = [job.id for position, job in pairs if position not in refusals]
         else:
             delivered = [job.id for job in self.deliveries]
-        refused = {self.deliveries[place].id: _kept(one) for place, one in refusals.items()}
+        refused = {self.deliveries[place].id: one for place, one in refusals.items()}
         return self._store.settle_range(self._claim, delivered, refused, now)
 
 
@@ -127,7 +128,7 @@ class ClaimBatch:
         return not any(answer.reason == "reclaimed" for answer in answers)
 
     def _ending(self, job: Claimed, refusal: Refusal) -> Settlement:
-        error = _kept(refusal).detail
+        error = refusal.detail
         if not refusal.permanent:
             return self._released(job)._replace(error=error, put_off=self._queue.retry)
         return self._released(job)._replace(
@@ -148,6 +149,22 @@ class ClaimBatch:
         )
 
 
-def _kept(refusal: Refusal) -> Refusal:
-    """The refusal with as much of its text as is stored."""
-    return refusal._replace(detail=legible(str(refusal.detail), DETAIL_KEPT))
+def checked(answer: object, size: int) -> Mapping[int, Refusal]:
+    """The sink's answer to a batch of that size, with as much of each text as is stored. An answer
+    that is no answer does not tell which jobs were taken: it is an error of the sink."""
+    if not isinstance(answer, Mapping):
+        raise _wrong(f"{type(answer).__name__} instead of a mapping")
+    refusals: dict[int, Refusal] = {}
+    for place, one in answer.items():
+        if not isinstance(place, int):
+            raise _wrong(f"{type(place).__name__} instead of a position")
+        if not 0 <= place < size:
+            raise _wrong(f"position {place} in a batch of {size}")
+        if not isinstance(one, Refusal):
+            raise _wrong(f"{type(one).__name__} instead of a Refusal")
+        refusals[place] = one._replace(detail=legible(str(one.detail), DETAIL_KEPT))
+    return refusals
+
+
+def _wrong(what: str) -> SinkError:
+    return SinkError(f"the sink gave a wrong answer: {what}")

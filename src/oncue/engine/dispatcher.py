@@ -8,11 +8,12 @@ from __future__ import annotations
 import logging
 import traceback
 from collections.abc import Callable
+from contextlib import suppress
 
-from oncue.core.errors import SinkDown, SinkError
+from oncue.core.errors import SinkDown, SinkError, StoreUnavailable
 from oncue.core.moment import Moment
 from oncue.core.queue import Queue
-from oncue.engine.batch import Batch, ClaimBatch, RangeBatch, Refusals
+from oncue.engine.batch import Batch, ClaimBatch, RangeBatch, Refusals, checked
 from oncue.engine.circuit import Circuit
 from oncue.engine.keeper import Keeper, Kept
 from oncue.engine.loop import is_ctrl_c
@@ -101,7 +102,8 @@ class Dispatcher:
             logger.warning(text, queue.name, extra={"queue": queue.name})
             return None
         try:
-            refusals = self._sink.deliver(queue.name, batch.deliveries)
+            answer = self._sink.deliver(queue.name, batch.deliveries)
+            refusals = checked(answer, len(batch.deliveries))
         except SinkError as error:
             asked = error.retry_after_seconds if isinstance(error, SinkDown) else None
             self._trouble(queue, str(error), asked)
@@ -139,7 +141,18 @@ class Dispatcher:
         if self._unsettled is None:
             return
         queue, batch, refusals = self._unsettled
-        if not batch.settle(refusals, self._clock.now()):
+        try:
+            held = batch.settle(refusals, self._clock.now())
+        except StoreUnavailable:
+            raise  # passing: the same is tried again, and nothing is delivered twice
+        except Exception:
+            # It would fail again each time and stop the queue. So the jobs are let go, to be
+            # delivered once more after the back-off of the loop, which logs the error.
+            self._unsettled = None
+            with suppress(Exception):  # then they are free when the lease ends
+                batch.settle(None, self._clock.now())
+            raise
+        if not held:
             self._telemetry.fenced()
             logger.warning(
                 "queue %s: the lease ended during delivery and the jobs were taken over; "

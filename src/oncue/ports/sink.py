@@ -26,7 +26,8 @@ class Sink(Protocol):
 
         An empty answer means that all were taken for good. Raise `SinkDown` when nothing was taken
         (unreachable, throttled, credentials expired). Whatever else is raised, also `SystemExit` or
-        `asyncio.CancelledError`, is taken for the same. A crash in here repeats the whole batch, so
+        `asyncio.CancelledError`, is taken for the same, and so is an answer that is not such a
+        mapping: the batch is delivered again. A crash in here repeats the whole batch, so
         receivers must recognise the same id and attempt.
         """
         ...

@@ -14,6 +14,7 @@ from oncue.core.putoff import back_in_line_until
 from oncue.core.queue import Queue
 from oncue.ports.claims import Refused, Touch, Touched
 from oncue.stores.memory.limits import MemoryLimits
+from oncue.stores.memory.line import rank_of
 from oncue.stores.memory.record import Record
 
 
@@ -80,9 +81,12 @@ class MemoryClaims(MemoryLimits):
             if record.queue == queue.name and record.due_at <= now and record.has_expired(now):
                 self._expire(record, now)
         first = self._lines[queue.name].first_due(now)
-        until = back_in_line_until(now, None if first is None else first.due_at)
         for record in list(self._put_off.values()):
-            if record.queue == queue.name and (record.not_before or 0) <= until:
+            if record.queue != queue.name:
+                continue
+            behind = first is not None and rank_of(record) >= rank_of(first)
+            until = back_in_line_until(now, first.due_at if first and behind else None)
+            if (record.not_before or 0) <= until:
                 record.not_before = None
                 self._refile(record)
 

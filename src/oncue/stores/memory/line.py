@@ -16,6 +16,10 @@ class Rank(NamedTuple):
     reversed_priority: int
 
 
+def rank_of(record: Record) -> Rank:
+    return Rank(not record.ahead, -record.priority)
+
+
 def hand_over_key(record: Record) -> tuple[object, ...]:
     """The order of hand-over within a queue."""
     return (not record.ahead, -record.priority, record.due_at, record.id)
@@ -37,7 +41,7 @@ class Line:
 
     def put(self, record: Record) -> None:
         """Let a job wait at the place that its members give it now."""
-        rank = Rank(not record.ahead, -record.priority)
+        rank = rank_of(record)
         place = Place(record.due_at, record.id)
         self._records[record.id] = record
         self._ranks[record.id] = rank, place

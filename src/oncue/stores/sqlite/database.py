@@ -69,7 +69,7 @@ class Database:
         )
         self._told: dict[str | None, Moment] = {}
         self._listeners: list[tuple[Listener, Awaited | None]] = []
-        self._abroad = Abroad()
+        self.abroad = Abroad()
         self._others_wrote = False
         self._watching: threading.Thread | None = None
         self._closing = threading.Event()
@@ -287,7 +287,7 @@ class Database:
         self._others_wrote = False  # before reading: what follows is found by the next look
         try:
             with self.reading() as tx:
-                news = self._abroad.news(tx, awaited_by(self._listeners))
+                news = self.abroad.news(tx, awaited_by(self._listeners))
         except BaseException:
             self._others_wrote = True
             raise

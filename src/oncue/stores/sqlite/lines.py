@@ -18,6 +18,7 @@ RANGES = load("ranges")
 FIRST_WAITING_LINE = 10  # below it: reclaimed work
 FIRST_PUT_OFF_LINE = 100
 AFTER_EVERY_LINE = 200
+BACK_TOGETHER = 1000  # put-off jobs return by their moments but are handed over by their order
 
 
 class OpenRange(NamedTuple):
@@ -72,14 +73,27 @@ def is_returning(tx: apsw.Connection, queue: str, now: Moment) -> bool:
     return bool(rows.fetch(tx, RANGES["returning"], own))
 
 
+def _first_waiting(tx: apsw.Connection, queue: str, now: Moment) -> tuple[int, Moment | None]:
+    """The line and due time of the job to be handed over next, if one is due."""
+    for line in hand_over_lines(tx, queue):
+        for due in waiting_dues(tx, queue, [line]):
+            if due <= now:
+                return line[0], due
+    return AFTER_EVERY_LINE, None
+
+
 def bring_back(tx: apsw.Connection, queue: str, limit: int, now: Moment) -> None:
-    """Give up to `limit` put-off jobs whose moment has come their place in line again."""
+    """Give put-off jobs whose moment has come their place in line again, as many as may be needed
+    to find the first `limit` of them."""
     if not is_returning(tx, queue, now):
         return
-    dues = waiting_dues(tx, queue, hand_over_lines(tx, queue))
-    first_due = next((due for due in dues if due <= now), None)
-    until = back_in_line_until(now, first_due)
-    own = {"queue": queue, "limit": limit, "until": until}
+    line, first_due = _first_waiting(tx, queue, now)
+    most = max(limit, BACK_TOGETHER)
+    own = {"queue": queue, "limit": most, "until": back_in_line_until(now, first_due)}
     found = rows.fetch(tx, RANGES["returning"], own)
+    if first_due is not None:
+        better = {"from_line": FIRST_PUT_OFF_LINE, "below": FIRST_PUT_OFF_LINE + line}
+        until = back_in_line_until(now, None)
+        found += rows.fetch(tx, RANGES["returning_in_lines"], own | better | {"until": until})
     if found:
         tx.execute(RANGES["back_in_line"], {"ns": rows.numbers([row[0] for row in found])})

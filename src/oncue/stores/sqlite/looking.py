@@ -21,9 +21,12 @@ from oncue.stores.sqlite.lines import hand_over_lines, is_returning, open_range
 def worth_a_claim(db: Database, queues: Sequence[Queue], until: Moment, now: Moment) -> bool:
     """Whether a claim of what is due by `until` may find something to do. Inside a write nothing is
     saved by looking, nor when work is expected: then the look would only delay it."""
+    expected = [db.expected.pop(queue.name, LATEST) for queue in queues]
+    for queue, moment in zip(queues, expected, strict=True):
+        if not moment:
+            db.abroad.forget(queue.name)
     if db.writer.inside:
         return True
-    expected = [db.expected.pop(queue.name, LATEST) for queue in queues]
     if min(expected, default=LATEST) <= until:
         return True
     with db.reading() as tx:

@@ -18,7 +18,7 @@ from oncue.stores.sqlite.database import Database
 from oncue.stores.sqlite.lines import all_lines, hand_over_lines, waiting_dues
 from oncue.stores.sqlite.settled import any_settled_over, forget_settled
 from oncue.stores.sqlite.statements import load
-from oncue.stores.sqlite.watching import settings_revision
+from oncue.stores.sqlite.watching import queues_revision
 
 SQL = load("queues")
 
@@ -31,7 +31,7 @@ class Queues:
         with self.db.reading() as tx:
             if self.db.writer.inside:  # a change of this transaction may yet be undone
                 return read_queues(tx)
-            revision, known = settings_revision(tx), self.db.queues_read
+            revision, known = queues_revision(tx), self.db.queues_read
             if known is None or known[0] != revision:
                 self.db.queues_read = known = (revision, read_queues(tx))
             return list(known[1])

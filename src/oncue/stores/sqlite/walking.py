@@ -26,6 +26,9 @@ SQL = load("bulk")
 Wanted = Callable[[Place, int | None], bool]
 """Whether anything is wanted of a group of entries, by their key and priority."""
 
+Following = Callable[[apsw.Connection, dict[str, Any], Place], Place | None]
+"""Where a walk whose statement reads one group at a time goes on after a group; None: nowhere."""
+
 
 class Walk(NamedTuple):
     """A walk over one index. The last two of a key are due time and id; the others make a group."""
@@ -35,6 +38,7 @@ class Walk(NamedTuple):
     statement: str
     before_all: Place
     wanted: Wanted = lambda key, priority: True
+    following: Following = lambda tx, own, place: None
 
     @property
     def shape(self) -> tuple[type, ...]:
@@ -113,11 +117,25 @@ def _waiting(change: BulkChange, before_all: Place) -> list[Walk]:
     elif change.verb is BulkVerb.REPRIORITISE:
         arrived = lambda _, priority: priority == change.priority  # noqa: E731
     else:
-        return [Walk("waiting", "find_waiting", before_all)]
+        return [Walk("waiting", "find_waiting", before_all, following=_next_line)]
+    others: Wanted = lambda *entry: not arrived(*entry)  # noqa: E731
     return [
-        Walk("arrived", "find_waiting", before_all, arrived),
-        Walk("waiting", "find_waiting", before_all, lambda *entry: not arrived(*entry)),
+        Walk("arrived", "find_waiting", before_all, arrived, _next_line),
+        Walk("waiting", "find_waiting", before_all, others, _next_line),
     ]
+
+
+def _next_line(tx: apsw.Connection, own: dict[str, Any], place: Place) -> Place | None:
+    """The beginning of the next queue and rank in which jobs wait."""
+    queue: Any
+    queue, rank, *_ = place
+    while queue is not None:
+        [found] = rows.first(tx, SQL["next_rank"], {"queue": queue, "rank": rank})
+        if found is not None:
+            return (queue, found, -1, "")
+        bounds = {"queue": queue, "last_queue": own["last_queue"]}
+        [queue], rank = rows.first(tx, SQL["next_queue"], bounds), -1
+    return None
 
 
 def _own(change: BulkChange, wanted: JobFilter) -> dict[str, Any]:
@@ -148,7 +166,10 @@ def _stretch(
                 ids.append(str(place[-1]))
         else:
             if looked - before < asked:
-                return Stretch(ids, looked, None)
+                following = walk.following(tx, own, place)
+                if following is None:
+                    return Stretch(ids, looked, None)
+                place = following
     return Stretch(ids, looked, place)
 
 

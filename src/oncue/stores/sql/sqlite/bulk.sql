@@ -25,10 +25,30 @@ CASE j.state
   ELSE 0 END
 
 -- name: find_waiting
-SELECT {uncovered}, j.priority, j.queue, j.line, j.due_at, j.id FROM jobs AS j
-WHERE j.state = 'scheduled' AND (j.queue, j.line, j.due_at, j.id) > (:p0, :p1, :p2, :p3)
-  AND j.queue <= :last_queue
-ORDER BY j.queue, j.line, j.due_at, j.id LIMIT :limit;
+-- The jobs of one queue and rank, in line and put off together: a job that is put off or returns
+-- meanwhile keeps its place in the walk.
+SELECT * FROM (
+  SELECT {uncovered}, j.priority, j.queue, :p1, j.due_at, j.id FROM jobs AS j
+  WHERE j.state = 'scheduled' AND j.queue = :p0 AND j.line = :p1 AND (j.due_at, j.id) > (:p2, :p3)
+  ORDER BY j.due_at, j.id LIMIT :limit)
+UNION ALL
+SELECT * FROM (
+  SELECT 1, j.priority, j.queue, :p1, j.due_at, j.id FROM jobs AS j
+  WHERE j.state = 'scheduled' AND j.queue = :p0 AND j.line = :p1 + 100
+    AND (j.due_at, j.id) > (:p2, :p3)
+  ORDER BY j.due_at, j.id LIMIT :limit)
+ORDER BY 5, 6 LIMIT :limit;
+
+-- name: next_rank
+SELECT min(rank) FROM (
+  SELECT min(line) AS rank FROM jobs
+  WHERE state = 'scheduled' AND queue = :queue AND line > :rank AND line < 100
+  UNION ALL
+  SELECT min(line) - 100 FROM jobs
+  WHERE state = 'scheduled' AND queue = :queue AND line > :rank + 100);
+
+-- name: next_queue
+SELECT min(queue) FROM jobs WHERE state = 'scheduled' AND queue > :queue AND queue <= :last_queue;
 
 -- name: find_taken
 SELECT :state IS NULL OR j.state = :state, NULL, j.queue, j.due_at, j.id FROM jobs AS j

@@ -1,15 +1,23 @@
 -- name: revision
-SELECT settings FROM revision;
+SELECT settings, queues FROM revision;
 
 -- name: names
 SELECT name FROM queues WHERE paused = 0;
 
 -- When something of each of these queues can next be taken, unless its limits or an open range
--- forbid it: the earliest due time, or until when a job is put off. A few steps in an index for each
--- queue, however many jobs wait.
+-- forbid it: the due time of the first job in each line, or until when a job is put off. With it, all
+-- that tells whether something has changed: that job and its epoch, the range, and how many jobs are
+-- under way in a queue that bounds them (-1: too many to be counted each time). A few steps in an
+-- index for each queue, however many jobs wait.
 -- name: moments
-WITH RECURSIVE wanted (queue) AS (
-  SELECT q.name FROM carray(:queues) AS c CROSS JOIN queues AS q ON q.name = c.value
+WITH RECURSIVE wanted (queue, fence, cutoff, live) AS (
+  SELECT q.name, r.fence, r.cutoff, CASE
+    WHEN q.concurrency IS NULL THEN NULL
+    WHEN q.concurrency > 1000 THEN -1
+    ELSE (SELECT count(*) FROM jobs WHERE state IN ('dispatched', 'executing') AND queue = q.name)
+    END
+  FROM carray(:queues) AS c CROSS JOIN queues AS q ON q.name = c.value
+  LEFT JOIN ranges AS r ON r.queue = q.name
   WHERE q.paused = 0
 ), level (queue, line) AS (
   SELECT queue, (SELECT min(line) FROM jobs WHERE state = 'scheduled' AND queue = wanted.queue)
@@ -19,10 +27,14 @@ WITH RECURSIVE wanted (queue) AS (
                  WHERE state = 'scheduled' AND queue = level.queue AND line > level.line)
   FROM level WHERE line < 100
 )
-SELECT queue, (SELECT min(due_at) FROM jobs
-               WHERE state = 'scheduled' AND queue = level.queue AND line = level.line) AS moment
-FROM level WHERE line < 100
+SELECT level.queue, j.due_at, j.n, j.epoch, NULL, NULL, NULL
+FROM level CROSS JOIN jobs AS j
+  ON j.n = (SELECT n FROM jobs
+            WHERE state = 'scheduled' AND queue = level.queue AND line = level.line
+            ORDER BY due_at, id LIMIT 1)
+WHERE level.line < 100
 UNION ALL
 SELECT queue, (SELECT min(not_before) FROM jobs
-               WHERE state = 'scheduled' AND queue = wanted.queue AND not_before IS NOT NULL)
+               WHERE state = 'scheduled' AND queue = wanted.queue AND not_before IS NOT NULL),
+  NULL, NULL, fence, cutoff, live
 FROM wanted;

@@ -77,8 +77,11 @@ class Heartbeats:
         if not batches:
             return LOOK_SECONDS
         shortest = min(batch.queue.lease_seconds for batch in batches) / 6
-        look = max(0.0, self._next_look - self._clock.monotonic())
-        return min(LOOK_SECONDS, shortest, look)
+        now = self._clock.monotonic()
+        look = max(0.0, self._next_look - now)
+        ages = (now - batch.began for batch in batches)
+        first_beat = min((LOOK_SECONDS - age for age in ages if age < LOOK_SECONDS), default=look)
+        return min(LOOK_SECONDS, shortest, look, first_beat)
 
     def _beat(self, slow: Sequence[Batch]) -> None:
         """One call for all that is due for a heartbeat."""

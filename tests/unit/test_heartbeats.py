@@ -87,6 +87,20 @@ def test_what_runs_for_a_second_shows_as_executing(slow: Slow) -> None:
     assert seen == [State.DISPATCHED, State.EXECUTING]
 
 
+def test_the_first_heartbeat_comes_after_a_second_and_not_at_the_look_after_it(slow: Slow) -> None:
+    seen: list[State] = []
+
+    def during(job: HandledJob) -> None:
+        slow.look(slow.look(0.8))
+        seen.append(slow.cue.job(job.id).state)
+
+    slow.during = during
+    began = slow.clock.monotonic()
+    slow.run("slow")
+    assert seen == [State.EXECUTING]
+    assert slow.clock.monotonic() - began == pytest.approx(1.0)
+
+
 def test_a_long_job_keeps_its_lease_by_a_heartbeat_every_third(slow: Slow) -> None:
     renewed: list[float] = []
 

@@ -171,3 +171,73 @@ for thread in busy:
 
 def test_a_store_in_memory_can_be_forked_too(tmp_path: Path) -> None:
     run(MEMORY, tmp_path)
+
+
+CARRIED = """
+import os, sys, threading
+from pathlib import Path
+from oncue.stores.sqlite.database import Database, READERS_KEPT
+from oncue.stores.sqlite.handle import Handle
+
+path = Path(sys.argv[1]) / "jobs.db"
+def carried():
+    for name in os.listdir("/proc/self/fd"):
+        try:
+            if "jobs.db" in os.readlink(f"/proc/self/fd/{name}"):
+                return True
+        except OSError:
+            pass
+    return False
+def forked():
+    pid = os.fork()
+    if pid == 0:
+        os._exit(carried())
+    return os.waitpid(pid, 0)[1]
+"""
+
+SURPLUS = f"""{CARRIED}
+db = Database(path)
+reading = threading.Barrier(READERS_KEPT + 1)
+closing, over = threading.Event(), threading.Event()
+close = Handle.close
+def slowly(handle, **how):
+    if threading.current_thread() is not threading.main_thread():
+        closing.set()
+        over.wait(1.0)  # the fork is waiting for this, or has come in between
+    close(handle, **how)
+Handle.close = slowly
+def read():
+    with db.reading():
+        reading.wait()
+readers = [threading.Thread(target=read) for _ in range(READERS_KEPT + 1)]
+for thread in readers:
+    thread.start()
+closing.wait()
+assert not forked(), "the child has a file of the database open"
+over.set()
+for thread in readers:
+    thread.join()
+db.close()
+"""
+
+
+def test_a_reader_that_is_being_closed_does_not_cross_a_fork(tmp_path: Path) -> None:
+    run(SURPLUS, tmp_path)
+
+
+OPENING = f"""{CARRIED}
+over = threading.Event()
+def opening():
+    while not over.is_set():
+        Database(path).close()
+busy = threading.Thread(target=opening)
+busy.start()
+failed = sum(bool(forked()) for _ in range(100))
+over.set()
+busy.join()
+assert not failed, f"{{failed}} children had a file of the database open"
+"""
+
+
+def test_a_store_that_is_being_opened_does_not_cross_a_fork(tmp_path: Path) -> None:
+    run(OPENING, tmp_path)

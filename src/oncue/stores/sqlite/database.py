@@ -78,7 +78,7 @@ class Database:
         with self._opening:
             prepare(path)
             self._presence.note_file()
-        self._version = self._foreign_version(self.writer.connection)
+        self._version = self.writer.probe(self._foreign_version)
 
     def _new_handle(self, open_it: Callable[[], apsw.Connection]) -> Handle:
         handle = Handle(open_it)
@@ -129,10 +129,10 @@ class Database:
         if len(self._readers) < READERS_KEPT and not self._closing.is_set():
             self._readers.append(handle)
             return
-        with self._opening:
-            self._handles = [known for known in self._handles if known is not handle]
         with handle.lock:
             handle.close()
+        with self._opening:  # only now: `pause` must see it as long as it is open
+            self._handles = [known for known in self._handles if known is not handle]
 
     def tell(self, queue: str | None, due_at: Moment) -> None:
         """Note, inside a write, what listeners are to be told after the commit."""
@@ -170,7 +170,9 @@ class Database:
             self._watching.join()
         self.writer.close()
         while self._readers:
-            self._readers.pop().close()
+            handle = self._readers.pop()
+            with handle.lock:
+                handle.close()
 
     # -- over a fork -----------------------------------------------------------------------------
 

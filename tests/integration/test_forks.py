@@ -126,8 +126,11 @@ def forked(ask):
         try:
             ask()
         except StoreError as error:
-            cue.close()
-            os._exit(0 if "Open the store anew" in str(error) else 2)
+            try:
+                Scheduler(f"sqlite:///{sys.argv[1]}/jobs.db")
+            except StoreError as again:
+                cue.close()
+                os._exit(0 if "Fork outside" in str(error) and str(again) == str(error) else 2)
         os._exit(3)
     assert os.waitpid(pid, 0)[1] == 0
 cue.store.db.write(lambda tx: forked(cue.schedule))
@@ -241,3 +244,42 @@ assert not failed, f"{{failed}} children had a file of the database open"
 
 def test_a_store_that_is_being_opened_does_not_cross_a_fork(tmp_path: Path) -> None:
     run(OPENING, tmp_path)
+
+
+INTERRUPTED = """
+import os, signal, sys, threading
+from oncue import Scheduler
+
+cue = Scheduler(f"sqlite:///{sys.argv[1]}/jobs.db")
+reading, over = threading.Event(), threading.Event()
+def read():
+    with cue.store.db.reading():
+        reading.set()
+        over.wait()
+busy = threading.Thread(target=read)
+busy.start()
+reading.wait()
+def interrupt():
+    os.kill(os.getpid(), signal.SIGINT)
+    over.set()
+threading.Timer(0.2, interrupt).start()
+me = os.getpid()
+try:
+    if os.fork() == 0:
+        signal.alarm(20)
+        cue.schedule()
+        os._exit(0)
+    os.write(2, b"Ctrl-C was lost")
+    os._exit(1)
+except KeyboardInterrupt:
+    assert os.getpid() == me
+assert os.wait()[1] == 0, "the child cannot use the store"
+signal.alarm(20)
+cue.schedule()
+assert cue.stats("default").counts["scheduled"] == 2
+cue.close()
+"""
+
+
+def test_ctrl_c_during_a_fork_comes_after_it_and_harms_nothing(tmp_path: Path) -> None:
+    run(INTERRUPTED, tmp_path)

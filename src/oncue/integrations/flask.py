@@ -11,11 +11,9 @@ from __future__ import annotations
 import atexit
 import logging
 import os
-import threading
 from collections.abc import Callable
 from importlib.resources import files
 from pathlib import Path
-from weakref import WeakSet
 
 from flask import Blueprint, Flask, Response, request
 from werkzeug.exceptions import NotFound
@@ -53,18 +51,22 @@ def create_app(store: str | None = None, rules: str | None = None) -> Flask:
     wanted = _rules(settings["rules"])
     _show_deliveries(settings)
 
-    def open_here() -> InlineService:
-        cue = Scheduler(str(settings["store"].value))
-        rulebook.apply(cue, rulebook.compare(cue, wanted))
-        cue.run_loops()
-        guard = Guard(Access(cue.store, cue.clock), open_to_all=True)
-        return InlineService(cue, _EVENTS, guard)
+    cue = Scheduler(str(settings["store"].value))
+    atexit.register(cue.close)
+    rulebook.apply(cue, rulebook.compare(cue, wanted))
+    cue.run_loops()
+    service = InlineService(cue, _EVENTS, Guard(Access(cue.store, cue.clock), open_to_all=True))
+    started: dict[int, object] = {os.getpid(): cue}
 
-    opened = Reopening(open_here)
-    opened()
+    def running() -> InlineService:
+        """With loops in a forked worker, too, which has none of its parent's threads."""
+        if started.setdefault(os.getpid(), me := object()) is me:  # one thread, without a lock
+            cue.run_loops()
+        return service
+
     app = Flask("oncue")
-    app.extensions[EXTENSION] = opened
-    app.register_blueprint(_blueprint(opened, _EVENTS))
+    app.extensions[EXTENSION] = cue
+    app.register_blueprint(_blueprint(running, _EVENTS))
     app.register_error_handler(NotFound, _nothing_here)
     return app
 
@@ -76,44 +78,6 @@ def blueprint(scheduler: Scheduler, *, rules: bool = False) -> Blueprint:
     operations = [*_EVENTS, *(_RULES if rules else [])]
     service = InlineService(scheduler, operations)
     return _blueprint(lambda: service, operations)
-
-
-class Reopening:
-    """A service that is closed before the process forks, and open for whoever calls: SQLite must
-    not be carried over. So a server may load the application first and fork its workers then,
-    each of which opens it with its first request. Closed when the process ends."""
-
-    def __init__(self, open_here: Callable[[], InlineService]) -> None:
-        self._open = open_here
-        self._lock = threading.Lock()
-        self._service: InlineService | None = None
-        _REOPENING.add(self)
-
-    def __call__(self) -> InlineService:
-        service = self._service
-        if service is None:
-            with self._lock:
-                service = self._service = self._service or self._open()
-        return service
-
-    def close(self) -> None:
-        """Finish deliveries under way, give the store back. The next call opens it again."""
-        with self._lock:
-            service, self._service = self._service, None
-        if service is not None:
-            service.cue.close()
-
-
-_REOPENING: WeakSet[Reopening] = WeakSet()
-
-
-def _close_all() -> None:
-    for one in list(_REOPENING):
-        one.close()
-
-
-os.register_at_fork(before=_close_all)
-atexit.register(_close_all)
 
 
 def _blueprint(service: Callable[[], InlineService], operations: list[Operation]) -> Blueprint:

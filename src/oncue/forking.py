@@ -19,9 +19,37 @@ def now_and_after_fork(one: T, renew: Callable[[T], None]) -> None:
     _known[one] = renew
 
 
-def _renew_all() -> None:
+def around_fork(
+    before: Callable[[], None],
+    after_in_parent: Callable[[], None],
+    after_in_child: Callable[[], None],
+) -> None:
+    """Like `os.register_at_fork`, as if called when this module was imported. So what a program
+    registers that uses a scheduler is called while its store can be used: before `before`, and
+    after the others."""
+    _around.append((before, after_in_parent, after_in_child))
+
+
+_around: list[tuple[Callable[[], None], Callable[[], None], Callable[[], None]]] = []
+
+
+def _before() -> None:
+    for before, _, _ in _around:
+        before()
+
+
+def _after_in_parent() -> None:
+    for _, after, _ in _around:
+        after()
+
+
+def _after_in_child() -> None:
+    for _, _, after in _around:
+        after()
     for one, renew in list(_known.items()):
         renew(one)
 
 
-os.register_at_fork(after_in_child=_renew_all)
+os.register_at_fork(
+    before=_before, after_in_parent=_after_in_parent, after_in_child=_after_in_child
+)

@@ -126,8 +126,11 @@ def forked(ask):
         try:
             ask()
         except StoreError as error:
-            cue.close()
-            os._exit(0 if "Open the store anew" in str(error) else 2)
+            try:
+                Scheduler(f"sqlite:///{sys.argv[1]}/jobs.db")
+            except StoreError as again:
+                cue.close()
+                os._exit(0 if "Fork outside" in str(error) and str(again) == str(error) else 2)
         os._exit(3)
     assert os.waitpid(pid, 0)[1] == 0
 cue.store.db.write(lambda tx: forked(cue.schedule))
@@ -171,3 +174,112 @@ for thread in busy:
 
 def test_a_store_in_memory_can_be_forked_too(tmp_path: Path) -> None:
     run(MEMORY, tmp_path)
+
+
+CARRIED = """
+import os, sys, threading
+from pathlib import Path
+from oncue.stores.sqlite.database import Database, READERS_KEPT
+from oncue.stores.sqlite.handle import Handle
+
+path = Path(sys.argv[1]) / "jobs.db"
+def carried():
+    for name in os.listdir("/proc/self/fd"):
+        try:
+            if "jobs.db" in os.readlink(f"/proc/self/fd/{name}"):
+                return True
+        except OSError:
+            pass
+    return False
+def forked():
+    pid = os.fork()
+    if pid == 0:
+        os._exit(carried())
+    return os.waitpid(pid, 0)[1]
+"""
+
+SURPLUS = f"""{CARRIED}
+db = Database(path)
+reading = threading.Barrier(READERS_KEPT + 1)
+closing, over = threading.Event(), threading.Event()
+close = Handle.close
+def slowly(handle, **how):
+    if threading.current_thread() is not threading.main_thread():
+        closing.set()
+        over.wait(1.0)  # the fork is waiting for this, or has come in between
+    close(handle, **how)
+Handle.close = slowly
+def read():
+    with db.reading():
+        reading.wait()
+readers = [threading.Thread(target=read) for _ in range(READERS_KEPT + 1)]
+for thread in readers:
+    thread.start()
+closing.wait()
+assert not forked(), "the child has a file of the database open"
+over.set()
+for thread in readers:
+    thread.join()
+db.close()
+"""
+
+
+def test_a_reader_that_is_being_closed_does_not_cross_a_fork(tmp_path: Path) -> None:
+    run(SURPLUS, tmp_path)
+
+
+OPENING = f"""{CARRIED}
+over = threading.Event()
+def opening():
+    while not over.is_set():
+        Database(path).close()
+busy = threading.Thread(target=opening)
+busy.start()
+failed = sum(bool(forked()) for _ in range(100))
+over.set()
+busy.join()
+assert not failed, f"{{failed}} children had a file of the database open"
+"""
+
+
+def test_a_store_that_is_being_opened_does_not_cross_a_fork(tmp_path: Path) -> None:
+    run(OPENING, tmp_path)
+
+
+INTERRUPTED = """
+import os, signal, sys, threading
+from oncue import Scheduler
+
+cue = Scheduler(f"sqlite:///{sys.argv[1]}/jobs.db")
+reading, over = threading.Event(), threading.Event()
+def read():
+    with cue.store.db.reading():
+        reading.set()
+        over.wait()
+busy = threading.Thread(target=read)
+busy.start()
+reading.wait()
+def interrupt():
+    os.kill(os.getpid(), signal.SIGINT)
+    over.set()
+threading.Timer(0.2, interrupt).start()
+me = os.getpid()
+try:
+    if os.fork() == 0:
+        signal.alarm(20)
+        cue.schedule()
+        os._exit(0)
+    os.write(2, b"Ctrl-C was lost")
+    os._exit(1)
+except KeyboardInterrupt:
+    assert os.getpid() == me
+assert os.wait()[1] == 0, "the child cannot use the store"
+signal.alarm(20)
+cue.schedule()
+assert cue.stats("default").counts["scheduled"] == 2
+cue.close()
+"""
+
+
+def test_ctrl_c_during_a_fork_comes_after_it_and_harms_nothing(tmp_path: Path) -> None:
+    run(INTERRUPTED, tmp_path)

@@ -127,13 +127,13 @@ def test_the_file_is_looked_at_twice_a_second_and_not_at_every_write(
     monkeypatch.setattr(presence, "LOOK_SECONDS", 0.5)
     monkeypatch.setattr(presence, "_monotonic", lambda: now[0])
     looked: list[str] = []
-    identity = presence._identity
+    identity = presence.identity
 
     def look(path: str) -> tuple[int, int] | None:
         looked.append(path)
         return identity(path)
 
-    monkeypatch.setattr(presence, "_identity", look)
+    monkeypatch.setattr(presence, "identity", look)
     for _ in range(10):
         cue.schedule()
     assert looked == [str(path), str(log_of(path))]
@@ -220,3 +220,17 @@ def test_no_file_is_made_beside_the_log_of_one_that_is_gone(
         SqliteStore(path)
     delete_all(path)
     assert waiting(path, "default") == 0
+
+
+def test_the_log_of_a_linked_file_is_guarded_and_has_a_turnstile(
+    path: Path, store: SqliteStore, tmp_path: Path
+) -> None:
+    (tmp_path / "links").mkdir()
+    link = tmp_path / "links" / "link.db"
+    link.symlink_to(path)
+    with Scheduler(f"sqlite:///{link}") as linked:
+        linked.schedule()
+        assert linked.store.db._turnstile._file is not None  # type: ignore[attr-defined]
+        log_of(path).unlink()
+        with pytest.raises(StoreUnusable, match="write-ahead log"):
+            linked.schedule()

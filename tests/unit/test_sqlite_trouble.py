@@ -131,5 +131,5 @@ def test_the_store_of_a_forked_parent_is_refused(
     store: SqliteStore, cue: Scheduler, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("os.getpid", lambda: -1)
-    with pytest.raises(Exception, match="Open the store anew after forking"):
+    with pytest.raises(Exception, match="Fork outside the store's calls"):
         cue.schedule()

@@ -23,7 +23,7 @@ from oncue.stores.listeners import tell
 from oncue.stores.sqlite import forking
 from oncue.stores.sqlite.connection import connect, pragma, prepare, translated
 from oncue.stores.sqlite.handle import Handle
-from oncue.stores.sqlite.presence import Presence
+from oncue.stores.sqlite.presence import Identity, Presence
 from oncue.stores.sqlite.turnstile import Turnstile
 from oncue.stores.sqlite.watching import Abroad, awaited_by
 from oncue.stores.sqlite.writer import Writer
@@ -58,7 +58,7 @@ class Database:
         self._held: list[threading.Lock] = []
         self._readers: deque[Handle] = deque()
         self._presence = Presence(path)
-        self._turnstile = Turnstile(self._presence.place)
+        self._turnstile = Turnstile()
         self.writer = Writer(
             self._new_handle(self._open_writer),
             self._turnstile,
@@ -76,9 +76,10 @@ class Database:
         self._version: object = None
         forking.remember(self)
         with self._opening:
+            forking.refuse_abandoned(path)
             prepare(path)
             self._presence.note_file()
-        self._version = self._foreign_version(self.writer.connection)
+        self._version = self.writer.probe(self._foreign_version)
 
     def _new_handle(self, open_it: Callable[[], apsw.Connection]) -> Handle:
         handle = Handle(open_it)
@@ -86,14 +87,22 @@ class Database:
             self._handles = [*self._handles, handle]
         return handle
 
+    @property
+    def file(self) -> Identity | None:
+        return self._presence.file
+
+    def _connect(self) -> apsw.Connection:
+        forking.refuse_abandoned(self._presence.place)
+        return connect(self._presence.place)
+
     def _open_writer(self) -> apsw.Connection:
         self._presence.check()
-        connection = connect(self._presence.place)
+        connection = self._connect()
         connection.transaction_mode = "IMMEDIATE"
         connection.set_busy_handler(self._turnstile.wait_for_lock)
         pragma(connection, "user_version")  # opens the log
-        self._turnstile.open()
         self._presence.note_log(opened=True)
+        self._turnstile.open(self._presence.log)
         return connection
 
     def write(self, call: Callable[[apsw.Connection], T], *, synced: bool = True) -> T:
@@ -115,7 +124,7 @@ class Database:
         try:
             handle = self._readers.pop()
         except IndexError:
-            handle = self._new_handle(lambda: connect(self._presence.place))
+            handle = self._new_handle(self._connect)
         try:
             with handle.lock, translated(self.path):
                 handle.owner = threading.get_ident()
@@ -129,10 +138,10 @@ class Database:
         if len(self._readers) < READERS_KEPT and not self._closing.is_set():
             self._readers.append(handle)
             return
-        with self._opening:
-            self._handles = [known for known in self._handles if known is not handle]
         with handle.lock:
             handle.close()
+        with self._opening:  # only now: `pause` must see it as long as it is open
+            self._handles = [known for known in self._handles if known is not handle]
 
     def tell(self, queue: str | None, due_at: Moment) -> None:
         """Note, inside a write, what listeners are to be told after the commit."""
@@ -163,7 +172,7 @@ class Database:
         return stop
 
     def close(self) -> None:
-        if self._closing.is_set() or os.getpid() != self._pid:
+        if os.getpid() != self._pid:
             return
         self._closing.set()
         if self._watching is not None:
@@ -176,7 +185,9 @@ class Database:
                 self.writer.probe(lambda connection: pragma(connection, "wal_checkpoint"))
         self.writer.close(checkpoint=not replaced)
         while self._readers:
-            self._readers.pop().close(checkpoint=not replaced)
+            handle = self._readers.pop()
+            with handle.lock:
+                handle.close(checkpoint=not replaced)
         if orphaned:
             self._presence.remove_log()
 
@@ -184,32 +195,36 @@ class Database:
 
     def pause(self, seconds: float) -> bool:
         ends = _monotonic() + seconds
-        held: list[threading.Lock] = []
 
         def hold(lock: threading.Lock) -> bool:
             if taken := lock.acquire(timeout=max(0.0, ends - _monotonic())):
-                held.append(lock)
+                self._held.append(lock)
             return taken
 
         me, known = threading.get_ident(), self._handles
-        using = self.writer.inside or any(handle.owner == me for handle in known)
-        if not (
-            os.getpid() == self._pid
-            and not using
-            and all(hold(handle.lock) for handle in known)
-            and hold(self._opening)
-            and all(hold(handle.lock) for handle in self._handles if handle not in known)
-        ):
-            for lock in held:
-                lock.release()
-            return False
-        self._held = held
+        using = self.writer.inside or any(handle.owned_by(me) for handle in known)
+        paused = False
+        try:
+            if (
+                os.getpid() == self._pid
+                and not using
+                and all(hold(handle.lock) for handle in known)
+                and hold(self._opening)
+                and all(hold(handle.lock) for handle in self._handles if handle not in known)
+            ):
+                self._give_up()
+                paused = True
+        finally:
+            if not paused:
+                self.resume()
+        return paused
+
+    def _give_up(self) -> None:
         self.writer.give_up()
         for handle in self._handles:
             handle.close(checkpoint=False)
         self._presence.note_log(opened=False)
         self._version = self._known_version = None
-        return True
 
     def resume(self) -> None:
         while self._held:
@@ -233,10 +248,7 @@ class Database:
 
     def _refuse_after_fork(self) -> None:
         if os.getpid() != self._pid:
-            raise StoreError(
-                f"{self.path}: this process was forked from the one that opened the store. "
-                "Open the store anew after forking."
-            )
+            raise forking.forked_in_use(self.path)
 
     def _begun(self) -> None:
         """At the beginning of each transaction, when nobody else can write."""

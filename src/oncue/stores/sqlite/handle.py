@@ -28,6 +28,9 @@ class Handle:
             found = self._connection = self._open()
         return found
 
+    def owned_by(self, thread: int) -> bool:
+        return self.owner == thread and self.lock.locked()  # Ctrl-C may have left the owner behind
+
     def close(self, *, checkpoint: bool = True) -> None:
         """Close the connection. Without `checkpoint` the log stays as it is."""
         found, self._connection = self._connection, None

@@ -12,6 +12,8 @@ from oncue.core.errors import StoreUnusable
 
 LOOK_SECONDS = 0.5  # a deleted file is noticed within a second
 
+Identity = tuple[int, int]
+
 _monotonic = SystemClock().monotonic
 
 
@@ -22,7 +24,9 @@ class Presence:
     def __init__(self, path: Path) -> None:
         self._path = path
         self._place = os.path.abspath(path)  # whatever becomes of the working directory
-        self._opened: dict[str, tuple[int, int] | None] = {}
+        self._opened: dict[str, Identity | None] = {}
+        self.log = ""
+        """Of the file that was opened; SQLite puts it beside the file itself, not beside a link."""
         self._next_look = 0.0
         self._missing = False
 
@@ -30,16 +34,20 @@ class Presence:
     def place(self) -> Path:
         return Path(self._place)
 
+    @property
+    def file(self) -> Identity | None:
+        return self._opened.get(self._place)
+
     def note_file(self) -> None:
         """The file was opened."""
-        self._opened[self._place] = _identity(self._place)
+        self._opened[self._place] = identity(self._place)
 
     def note_log(self, *, opened: bool) -> None:
         """The log was opened, or is to be forgotten: it is made anew when all have closed it."""
-        log = f"{self._place}-wal"
-        self._opened.pop(log, None)
+        self._opened.pop(self.log, None)
         if opened:
-            self._opened[log] = _identity(log)
+            self.log = f"{os.path.realpath(self._place)}-wal"
+            self._opened[self.log] = identity(self.log)
 
     def check(self) -> None:
         """Look twice a second; raise from the moment the file is missing until it is back."""
@@ -48,7 +56,7 @@ class Presence:
             return
         self._next_look = now + LOOK_SECONDS
         opened = dict(self._opened)
-        gone = [name for name, identity in opened.items() if _identity(name) != identity]
+        gone = [name for name, noted in opened.items() if identity(name) != noted]
         self._missing = bool(gone)
         if self._place in gone:
             raise StoreUnusable(
@@ -58,7 +66,7 @@ class Presence:
             )
         if gone:
             raise StoreUnusable(
-                f"{self._path}: its write-ahead log {self._path}-wal was deleted or replaced while "
+                f"{self._path}: its write-ahead log {self.log} was deleted or replaced while "
                 "it was in use, and with it what was stored last. Nothing is stored any more. "
                 "Restart all programs that use the file, then ask 'oncue doctor' about it."
             )
@@ -112,7 +120,7 @@ def target_of(link: str) -> str:
         return ""
 
 
-def _identity(path: str) -> tuple[int, int] | None:
+def identity(path: str) -> Identity | None:
     try:
         found = os.stat(path)
     except OSError:

@@ -11,7 +11,6 @@ from __future__ import annotations
 import fcntl
 import os
 import time
-from pathlib import Path
 
 from oncue.clock import SystemClock
 from oncue.stores.sqlite import connection as limits
@@ -30,18 +29,17 @@ class Turnstile:
     It only makes waiting fair: the write lock alone keeps writers apart. So whatever goes wrong
     here, such as a file system without `flock`, is passed over."""
 
-    def __init__(self, path: Path) -> None:
-        self._path = f"{path}-wal"
+    def __init__(self) -> None:
         self._file: int | None = None
         self._held = False
         self._without_until = 0.0
         self._waiting_since = 0.0
 
-    def open(self) -> None:
+    def open(self, log: str) -> None:
         """After a connection has read the database: then the log is there, and stays."""
         self.close()
         try:
-            self._file = os.open(self._path, os.O_RDONLY | os.O_CLOEXEC)
+            self._file = os.open(log, os.O_RDONLY | os.O_CLOEXEC)
         except OSError:
             self._file = None
 
@@ -65,8 +63,8 @@ class Turnstile:
 
     def leave(self) -> None:
         if self._held and self._file is not None:
-            self._held = False
             fcntl.flock(self._file, fcntl.LOCK_UN)
+            self._held = False
 
     def wait_for_lock(self, tries: int) -> bool:
         """SQLite's busy handler. Only one process at a time waits here, so it looks often."""
@@ -82,13 +80,14 @@ class Turnstile:
     def _taken(self) -> bool:
         if self._file is None:
             return True
+        self._held = True  # before it is: Ctrl-C may come at once, and `leave` twice does no harm
         try:
             fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
+            self._held = False
             return False
         except OSError:  # there is no such lock here
-            return True
-        self._held = True
+            self._held = False
         return True
 
 

@@ -335,8 +335,8 @@ class Writer:
             connection.execute("ROLLBACK")
         self._sync(full=synced)
         failed: _CallFailed | None = None
-        self._turnstile.enter()
         try:
+            self._turnstile.enter()
             with connection:  # begins, commits or rolls back in C, where no signal is delivered
                 self._turnstile.leave()
                 self._owner = threading.get_ident()

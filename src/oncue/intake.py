@@ -19,6 +19,7 @@ from oncue.core.lifecycle import State
 from oncue.core.moment import Moment
 from oncue.core.queue import (
     DEFAULT_QUEUE,
+    LARGEST_FACTOR,
     Queue,
     RetryPolicy,
     check_max_attempts,
@@ -37,7 +38,6 @@ _DEFAULTS = {"queue": DEFAULT_QUEUE, "priority": 0, "if_exists": "keep"}
 _RARE_FROM, _RARE_TO = NewJob._fields.index("owner"), NewJob._fields.index("digest")
 _NO_RARE = (None,) * (_RARE_TO - _RARE_FROM)
 _LABEL_LIMIT = 200
-_LARGEST_FACTOR = 1000
 LONGEST_SECONDS = moment.HORIZON_MS / 1000
 _PLAIN_DELAY = 10**9  # seconds; below the horizon whatever the time is
 
@@ -256,8 +256,8 @@ def _retry(value: object) -> RetryPolicy:
             value = None
     if not isinstance(value, RetryPolicy):
         raise InvalidInput("takes initial_seconds, factor and max_seconds.", "/retry")
-    if value.factor > _LARGEST_FACTOR:
-        raise InvalidInput(f"must be at most {_LARGEST_FACTOR}.", "/retry/factor")
+    if value.factor > LARGEST_FACTOR:
+        raise InvalidInput(f"must be at most {LARGEST_FACTOR}.", "/retry/factor")
     _refuse_endless(value.initial_seconds, "/retry/initial_seconds")
     _refuse_endless(value.max_seconds, "/retry/max_seconds")
     return value

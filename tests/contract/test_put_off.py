@@ -11,7 +11,7 @@ from oncue.core.bulk import BulkChange, BulkVerb
 from oncue.core.job import Job, JobFilter
 from oncue.core.lifecycle import State, Verb
 from oncue.core.moment import Moment, from_datetime
-from oncue.core.queue import Queue
+from oncue.core.queue import Queue, RetryPolicy
 from oncue.ports.jobs import Amendment
 
 from .desk import DELIVERY, Desk, Q, at, ids
@@ -376,3 +376,17 @@ def test_workers_are_not_concerned(desk: Desk) -> None:
     claimed = desk.take()
     desk.release(claimed)
     assert desk.claimed_ids(Q) == [claimed.id]
+
+
+@pytest.mark.parametrize(
+    "policy", [RetryPolicy(1.0, 1e20, 1.0), RetryPolicy(1e17, 2.0, 1e18), RetryPolicy(1e12)]
+)
+def test_an_old_policy_without_bounds_stops_nothing(desk: Desk, policy: RetryPolicy) -> None:
+    endless = replace(DELIVERY, retry=policy)
+    desk.store.put_queue(endless)
+    desk.add("a", queue="d")
+    for _ in range(20):
+        claim = desk.claim_range(endless)
+        assert desk.settle_range(claim, busy=dict.fromkeys(ids(claim.jobs), "busy"))
+        wait_for(desk, "a")
+    assert desk.job("a").refusals == 20

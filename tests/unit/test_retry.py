@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from oncue.core.job import Lapse
 from oncue.core.lifecycle import State, Verb
+from oncue.core.moment import HORIZON_MS
 from oncue.core.queue import Queue, RetryPolicy
 from oncue.core.retry import (
     Verdict,
@@ -194,3 +195,14 @@ def test_what_was_asked_to_end_ends_cancelled_and_is_never_tried_again() -> None
     for facts in ({}, {"attempt": 3}, {"strikes": 2}):
         verdict = after_lapse(lapse(cancel_requested=True, **facts), Q, NOW)
         assert verdict.verb is Verb.DROP
+
+
+@pytest.mark.parametrize("failures", [1, 2, 1000])
+@pytest.mark.parametrize(
+    "policy",
+    [RetryPolicy(1.0, 1e20, 1.0), RetryPolicy(1e17, 2.0, 1e18), RetryPolicy(1e308, 1e308, 1e308)],
+)
+def test_a_policy_without_bounds_makes_no_pause_beyond_a_century(
+    policy: RetryPolicy, failures: int
+) -> None:
+    assert 0 < backoff_seconds(policy, failures, 0.5) <= HORIZON_MS / 1000

@@ -13,7 +13,14 @@ from oncue.clock import FakeClock
 from oncue.core.access import AccessToken, Scope
 from oncue.core.job import NewJob
 from oncue.core.lifecycle import Verb
-from oncue.core.queue import BUILT_IN, Queue, default_queue
+from oncue.core.queue import (
+    BUILT_IN,
+    LARGEST_FACTOR,
+    LONGEST_PAUSE_SECONDS,
+    Queue,
+    RetryPolicy,
+    default_queue,
+)
 from oncue.core.recurrence import begun
 from oncue.core.schedule import Schedule, check_schedule
 from oncue.ports.claims import Settlement
@@ -270,6 +277,13 @@ def test_settings_of_another_process_are_seen_at_once(
     assert here.queues() == [OUT]
     there.set_paused("out", True)
     assert here.queues() == [replace(OUT, paused=True)]
+
+
+def test_settings_from_before_there_were_bounds_are_read_within_them(here: SqliteStore) -> None:
+    here.put_queue(replace(OUT, retry=RetryPolicy(1e12, 1e20, 1e18)))
+    [queue] = here.queues()
+    century = LONGEST_PAUSE_SECONDS
+    assert queue.retry == RetryPolicy(century, LARGEST_FACTOR, century)
 
 
 class Undone(Exception):

@@ -8,12 +8,15 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from oncue.core.errors import InvalidInput
+from oncue.core.moment import HORIZON_MS
 
 DEFAULT_QUEUE = "default"
 MAX_ATTEMPTS_CAP = 20
 RATE_CAP = 1_000_000
 CONCURRENCY_CAP = 100_000
 POISON_CAP = 100
+LARGEST_FACTOR = 1000
+LONGEST_PAUSE_SECONDS = HORIZON_MS / 1000
 WEEK_SECONDS = 604_800.0
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,79}", re.ASCII)
 
@@ -29,6 +32,17 @@ class RetryPolicy:
     initial_seconds: float = 1.0
     factor: float = 2.0
     max_seconds: float = 100.0
+
+    @classmethod
+    def stored(
+        cls, initial_seconds: float = 1.0, factor: float = 2.0, max_seconds: float = 100.0
+    ) -> RetryPolicy:
+        """The policy as it was stored, perhaps before there were upper bounds: within them."""
+        return cls(
+            min(initial_seconds, LONGEST_PAUSE_SECONDS),
+            min(factor, LARGEST_FACTOR),
+            min(max_seconds, LONGEST_PAUSE_SECONDS),
+        )
 
     def __post_init__(self) -> None:
         _bounded(self.initial_seconds, "/retry/initial_seconds", least=0.0)

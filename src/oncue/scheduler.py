@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from itertools import islice
+from threading import Lock
 from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 from oncue import intake
@@ -76,6 +77,7 @@ class Scheduler(Reporting, BulkChanges, Rules, Schedules, Queues, Reclaiming):
             self.store, self.clock, lambda url: open_sink(url, self.clock), telemetry=self.telemetry
         )
         self._running = False
+        self._starting = Lock()
 
     # -- creating ------------------------------------------------------------------------------
 
@@ -317,9 +319,10 @@ class Scheduler(Reporting, BulkChanges, Rules, Schedules, Queues, Reclaiming):
 
     def run_loops(self) -> None:
         """Start the loops in the background: dispatchers, recurrer, reclaimer, pruner."""
-        if not self._running:
-            self._running = True
-            self.engine.start()
+        with self._starting:  # requests of several threads may ask for it at once
+            if not self._running:
+                self._running = True
+                self.engine.start()
 
     def close(self) -> None:
         """Stop the loops, finish deliveries under way, give the store back."""

@@ -99,9 +99,9 @@ def _claim(connection: apsw.Connection, due: int) -> None:
         "now": due,
         "lease_until": due,
         "queue": QUEUE,
-        "until": due,
+        "cutoff": due,
     }
-    through = {"through_rank": RANK, "through_due": LATEST, "through_id": ""}
+    through = {"through_line": RANK, "through_due": LATEST, "through_id": ""}
     connection.execute("BEGIN IMMEDIATE")
     connection.execute(RANGES["due"], own).fetchall()
     connection.execute(RANGES["open"], {**record, **through}).fetchall()

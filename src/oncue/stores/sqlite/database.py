@@ -73,6 +73,7 @@ class Database:
         self._others_wrote = False
         self._watching: threading.Thread | None = None
         self._closing = threading.Event()
+        self._closed = False
         self._version: object = None
         forking.remember(self)
         with self._opening:
@@ -172,7 +173,8 @@ class Database:
         return stop
 
     def close(self) -> None:
-        if os.getpid() != self._pid:
+        """Can be repeated: the first call may have been interrupted by Ctrl-C."""
+        if self._closed or os.getpid() != self._pid:
             return
         self._closing.set()
         if self._watching is not None:
@@ -190,6 +192,7 @@ class Database:
                 handle.close(checkpoint=not replaced)
         if orphaned:
             self._presence.remove_log()
+        self._closed = True  # the file at the path may be another store's from now on
 
     # -- over a fork -----------------------------------------------------------------------------
 

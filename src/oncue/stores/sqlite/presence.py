@@ -74,14 +74,14 @@ class Presence:
     def is_replaced(self) -> bool:
         """Whether the file at the path is gone or another one, looked at now."""
         opened = self._opened.get(self._place)
-        return opened is not None and _identity(self._place) != opened
+        return opened is not None and identity(self._place) != opened
 
     def owns_log(self) -> bool:
         """Whether the log at the path is that of the file that was replaced, and certainly not in
         use by the new one. Without a new file it is kept: the old one may be put back."""
         log = f"{self._place}-wal"
         opened = self._opened.get(log)
-        if opened is None or _identity(log) != opened or _identity(self._place) is None:
+        if opened is None or identity(log) != opened or identity(self._place) is None:
             return False
         return _is_unused(self._place)
 

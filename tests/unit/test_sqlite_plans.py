@@ -29,7 +29,8 @@ HOT = [
     *(("claims", name) for name in ("complete_all", "complete_each", "complete_all_gone")),
     *(("jobs", name) for name in ("get", "lines", "key_holder", "digest", "amend")),
     *(("jobs", f"page_{one}") for one in ("scheduled", "taken", "final", "owner", "key")),
-    *(("bulk", f"find_{one}") for one in ("waiting", "taken", "ended", "owned", "keyed")),
+    # Not find_waiting: it sorts the two pages that it merges, which `limit` bounds.
+    *(("bulk", f"find_{one}") for one in ("taken", "ended", "owned", "keyed")),
     *(("bulk", name) for name in ("cancel", "ask_to_stop", "run", "reprioritise", "move")),
     *(("bulk", name) for name in ("keep_attempts", "revive")),
     *(("queues", name) for name in ("prunable", "forgettable", "prune", "limits")),
@@ -115,7 +116,7 @@ def test_no_hot_statement_sorts(store: SqliteStore, noun: str, name: str) -> Non
         ("jobs", "page_key", "jobs_keyed (key=?"),
         ("jobs", "key_holder", "jobs_key (queue=? AND key=?)"),
         ("jobs", "get", "jobs_id (id=?)"),
-        ("bulk", "find_waiting", "jobs_ready ((queue,line,due_at,id)>(?,?,?,?) AND queue<?)"),
+        ("bulk", "find_waiting", "jobs_ready (queue=? AND line=? AND (due_at,id)>(?,?))"),
         ("bulk", "find_taken", "jobs_taken ((queue,due_at,id)>(?,?,?) AND queue<?)"),
         ("bulk", "find_ended", "jobs_final ((queue,state,due_at,id)>(?,?,?,?) AND queue<?)"),
         ("bulk", "find_owned", "jobs_owner (owner=? AND (due_at,id)>"),

@@ -21,7 +21,7 @@ async def left_at(state: State) -> Job:
         job_id = cue.schedule(queue="left").id
 
         async def gone() -> None:
-            while cue.job(job_id).state is not state:
+            while state is not State.SCHEDULED and cue.job(job_id).state is not state:
                 await asyncio.sleep(0)
 
         async with asyncio.timeout(30):

@@ -19,15 +19,26 @@ from oncue import HandledJob, Scheduler
 from oncue.core.lifecycle import Verb
 from oncue.ports.claims import Settlement
 from oncue.stores import open_store
+from oncue.stores.sqlite import SqliteStore
 from tests.proof.entries import Received
 from tests.proof.logs import RunLog
 from tests.proof.points import KillingStore
 from tests.proof.witness import Witness
 
 
+def stop(connection: object) -> bool:
+    """Stop this process between two of its transactions: while it stands still inside one, the file
+    is locked for everybody."""
+    os.kill(os.getpid(), signal.SIGSTOP)
+    Event().wait(0.5)  # not every thread stops at once
+    return True
+
+
 def main(url: str, log: str, name: str) -> None:
     run = RunLog(log)
-    store = Witness(open_store(url), run.record, name)
+    opened = open_store(url)
+    assert isinstance(opened, SqliteStore)
+    store = Witness(opened, run.record, name)
     cue = Scheduler(KillingStore(store))
 
     @cue.handler("work")
@@ -42,8 +53,8 @@ def main(url: str, log: str, name: str) -> None:
                     job.progress(1)
                 os.kill(os.getpid(), signal.SIGKILL)
             case ["stop"] if job.attempt == 1:
-                os.kill(os.getpid(), signal.SIGSTOP)
-                Event().wait(0.5)  # not every thread stops at once
+                while opened.db.writer.probe(stop) is None:
+                    Event().wait(0.01)
                 late = Settlement(job.id, job.claim.epoch, Verb.COMPLETE, result=b'"late"')
                 store.settle([late], store.clock.now())
         return name

@@ -1,4 +1,4 @@
-"""What all tests have in common: the settings of property tests, and Ctrl-C.
+"""What all tests have in common: the settings of property tests, Ctrl-C, how many run at once.
 
 By default hypothesis fails a test whose example takes 200 ms, or whose examples are made slowly: on
 a busy machine both happen to a test that is right. Examples are the same in every run, so that a
@@ -7,6 +7,7 @@ red run can be repeated and a green one means the same everywhere.
 
 from __future__ import annotations
 
+import os
 import signal
 
 from hypothesis import HealthCheck, settings
@@ -24,3 +25,8 @@ settings.load_profile("oncue")
 # starts would inherit that: none of them could be interrupted.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+def pytest_xdist_auto_num_workers() -> int:
+    """Half of the time tests wait: for processes, leases and time-outs."""
+    return len(os.sched_getaffinity(0)) * 3 // 2

@@ -145,12 +145,22 @@ def diagnose(
     facts: dict[str, Any],
     now: Moment,
 ) -> Diagnostic:
-    """Record a fact about a job; the first and the last fifty are kept."""
-    row = {"at": now, "code": code, "detail": detail, "attempt": claim.attempt}
-    tx.execute(
+    """Record a fact about a job."""
+    diagnostic = Diagnostic(to_datetime(now), code, detail, claim.attempt, claim.epoch, facts)
+    record(tx, [(claim.n, diagnostic)], now)
+    return diagnostic
+
+
+def record(tx: apsw.Connection, found: Sequence[tuple[int, Diagnostic]], now: Moment) -> None:
+    """Record facts about jobs, given by row; the first and the last fifty of each are kept."""
+    tx.executemany(
         SQL["add_diagnostic"],
-        {"n": claim.n, "epoch": claim.epoch, "facts": json.dumps(facts), **row},
+        [
+            (n, now, one.code, one.detail, one.attempt, one.epoch, json.dumps(one.facts))
+            for n, one in found
+        ],
     )
-    tx.execute(SQL["mark_trail"], {"n": claim.n})
-    tx.execute(SQL["trim_diagnostics"], {"n": claim.n, "kept": DIAGNOSTICS_KEPT})
-    return Diagnostic(to_datetime(now), code, detail, claim.attempt, claim.epoch, facts)
+    own = {"ns": rows.numbers([n for n, _ in found]), "kept": DIAGNOSTICS_KEPT}
+    tx.execute(SQL["mark_trail"], own)
+    for [n] in rows.fetch(tx, SQL["crowded_diagnostics"], own):
+        tx.execute(SQL["trim_diagnostics"], {"n": n, "kept": DIAGNOSTICS_KEPT})

@@ -2,22 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 import apsw
 
 from oncue.core.fencing import settled_facts
-from oncue.core.job import Delivery
+from oncue.core.job import Delivery, Diagnostic
 from oncue.core.lifecycle import Verb
-from oncue.core.moment import Moment
+from oncue.core.moment import Moment, to_datetime
 from oncue.core.putoff import put_off_until
 from oncue.core.queue import Queue
 from oncue.ports.claims import RangeClaim
 from oncue.ports.sink import Refusal
 from oncue.stores.sqlite import rows
 from oncue.stores.sqlite.database import Database
-from oncue.stores.sqlite.fencing import diagnose, held_claims
+from oncue.stores.sqlite.fencing import Held, held_claims, record
 from oncue.stores.sqlite.limits import limits, room_for
 from oncue.stores.sqlite.lines import (
     OpenRange,
@@ -106,10 +106,10 @@ class Ranges:
             own = {"queue": queue.name, "now": now, "dispatcher": closed[0], "opened_at": closed[1]}
             if delivered:
                 _deliver(tx, queue, delivered, own)
-            for job_id, refusal in refused.items():
-                if refusal.permanent:
-                    _fail(tx, queue, job_id, refusal.detail, own)
-            for not_before in _put_off(tx, queue, refused, now):
+            for_good, for_now = _errors(refused, permanent=True), _errors(refused, permanent=False)
+            if for_good:
+                _fail(tx, queue, for_good, own)
+            for not_before in _put_off(tx, queue, for_now, now) if for_now else ():
                 self.db.tell(queue.name, not_before)
             if len(delivered) + len(refused) < len(claim.jobs):
                 self.db.tell(queue.name, 0)
@@ -163,32 +163,49 @@ def _deliver(
         tx.execute(SQL["hide_all"], {"queue": queue.name, "ids": ids})
 
 
-def _fail(tx: apsw.Connection, queue: Queue, job_id: str, error: str, own: dict[str, Any]) -> None:
-    tx.execute(SQL["refused"], {**own, "id": job_id, "error": error})
-    if not tx.changes():
-        return
-    claim = held_claims(tx, [job_id])[job_id]
+def _errors(refused: Mapping[str, Refusal], *, permanent: bool) -> dict[str, str]:
+    return {job_id: one.detail for job_id, one in refused.items() if one.permanent is permanent}
+
+
+def _fail(
+    tx: apsw.Connection, queue: Queue, errors: Mapping[str, str], own: dict[str, Any]
+) -> None:
+    """End the jobs that were refused for good."""
+    waiting = [job_id for job_id, _ in _refusals_of(tx, queue, errors)]
+    tx.executemany(
+        SQL["refused"], [{**own, "id": job_id, "error": errors[job_id]} for job_id in waiting]
+    )
+    failed = held_claims(tx, waiting)
+    record(
+        tx,
+        [(claim.n, _failure(claim, errors[claim.id], own["now"])) for claim in failed.values()],
+        own["now"],
+    )
+    if not queue.keeps_history:
+        remove(tx, [claim.n for claim in failed.values()])
+
+
+def _failure(claim: Held, error: str, now: Moment) -> Diagnostic:
     detail = f"The sink refused it for good: {error}"
     facts = settled_facts(Verb.FAIL, claim.worker, error)
-    diagnose(tx, claim, "failure", detail, facts, own["now"])
-    if not queue.keeps_history:
-        remove(tx, [claim.n])
+    return Diagnostic(to_datetime(now), "failure", detail, claim.attempt, claim.epoch, facts)
 
 
 def _put_off(
-    tx: apsw.Connection, queue: Queue, refused: Mapping[str, Refusal], now: Moment
+    tx: apsw.Connection, queue: Queue, errors: Mapping[str, str], now: Moment
 ) -> list[Moment]:
     """Let the jobs that were refused for now wait. Until when each."""
-    details = {job_id: one.detail for job_id, one in refused.items() if not one.permanent}
-    if not details:
-        return []
-    own = {"queue": queue.name, "ids": rows.texts(details)}
     waits = []
-    for job_id, before in rows.fetch(tx, SQL["refusals_of"], own):
+    for job_id, before in _refusals_of(tx, queue, errors):
         until = put_off_until(queue.retry, job_id, before + 1, now)
-        waits.append((job_id, until, before + 1, details[job_id], now))
+        waits.append((job_id, until, before + 1, errors[job_id], now))
     tx.executemany(SQL["put_off"], waits)
     return [until for _, until, *_ in waits]
+
+
+def _refusals_of(tx: apsw.Connection, queue: Queue, ids: Collection[str]) -> list[tuple[str, int]]:
+    """Those of the jobs that still wait, and how often each was refused before."""
+    return rows.fetch(tx, SQL["refusals_of"], {"queue": queue.name, "ids": rows.texts(ids)})
 
 
 def _next_dues(tx: apsw.Connection, queue: str) -> list[Moment]:

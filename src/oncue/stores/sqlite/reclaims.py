@@ -2,21 +2,20 @@
 
 from __future__ import annotations
 
-import json
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 import apsw
 
-from oncue.core.job import DIAGNOSTICS_KEPT, Lapse, Position
+from oncue.core.job import DIAGNOSTICS_KEPT, Diagnostic, Lapse, Position
 from oncue.core.lifecycle import State, Verb
-from oncue.core.moment import Moment
+from oncue.core.moment import Moment, to_datetime
 from oncue.core.retry import Verdict, lapse_facts
 from oncue.ports.claims import Refused, SilentPage
 from oncue.stores.sqlite import rows
 from oncue.stores.sqlite.database import Database
-from oncue.stores.sqlite.fencing import Held, held_claims
+from oncue.stores.sqlite.fencing import Held, held_claims, record
 from oncue.stores.sqlite.statements import load
 
 SQL = load("claims")
@@ -178,25 +177,18 @@ def _lapse(row: Sequence[Any]) -> Lapse:
 
 def _record_all(tx: apsw.Connection, fallen: Sequence[Fallen], now: Moment) -> None:
     """A diagnostic for each, and the end of its attempt."""
-    tx.executemany(SQL["add_diagnostic"], [_diagnostic_row(one, now) for one in fallen])
+    record(tx, [(one.claim.n, _diagnostic(one, now)) for one in fallen], now)
     ends = {"now": now, "outcome": "reclaimed"}
     tx.executemany(
         JOBS["keep_attempt"], [{**ends, "n": one.claim.n, "error": one.error} for one in fallen]
     )
     own = {"ns": rows.numbers([one.claim.n for one in fallen]), "kept": DIAGNOSTICS_KEPT}
-    for [n] in rows.fetch(tx, SQL["crowded_diagnostics"], own):
-        tx.execute(SQL["trim_diagnostics"], {"n": n, "kept": DIAGNOSTICS_KEPT})
     for [n] in rows.fetch(tx, SQL["crowded_attempts"], own):
         tx.execute(JOBS["trim_attempts"], {"n": n, "kept": DIAGNOSTICS_KEPT})
 
 
-def _diagnostic_row(one: Fallen, now: Moment) -> dict[str, Any]:
-    return {
-        "n": one.claim.n,
-        "at": now,
-        "code": one.verdict.code,
-        "detail": one.verdict.detail,
-        "attempt": one.claim.attempt,
-        "epoch": one.claim.epoch,
-        "facts": json.dumps(lapse_facts(one.lapse, one.verdict, now)),
-    }
+def _diagnostic(one: Fallen, now: Moment) -> Diagnostic:
+    claim, verdict = one.claim, one.verdict
+    facts = lapse_facts(one.lapse, verdict, now)
+    at = to_datetime(now)
+    return Diagnostic(at, verdict.code, verdict.detail, claim.attempt, claim.epoch, facts)

@@ -113,15 +113,15 @@ ORDER BY seq LIMIT 1;
 
 -- name: add_diagnostic
 INSERT INTO diagnostics (n, at, code, detail, attempt, epoch, facts)
-VALUES (:n, :at, :code, :detail, :attempt, :epoch, :facts);
+VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7);
 
 -- name: mark_trail
-UPDATE jobs SET trail = 1 WHERE n = :n AND trail = 0;
+UPDATE jobs SET trail = 1 WHERE n IN carray(:ns) AND trail = 0;
 
 -- name: trim_diagnostics
 DELETE FROM diagnostics WHERE seq = (
   SELECT seq FROM diagnostics WHERE n = :n ORDER BY seq LIMIT 1 OFFSET :kept
-) AND (SELECT count(*) FROM diagnostics WHERE n = :n) > 2 * :kept;
+);
 
 -- name: diagnostic_of_epoch
 SELECT at, code, detail, attempt, epoch, facts FROM diagnostics

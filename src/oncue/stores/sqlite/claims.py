@@ -17,6 +17,7 @@ from oncue.core.putoff import put_off_until
 from oncue.core.queue import Queue
 from oncue.ports.claims import Refused, Settlement, Touch, Touched
 from oncue.stores.sqlite import rows
+from oncue.stores.sqlite.clearing import clear_the_way
 from oncue.stores.sqlite.database import Database
 from oncue.stores.sqlite.fencing import (
     Held,
@@ -27,14 +28,13 @@ from oncue.stores.sqlite.fencing import (
     refuse,
 )
 from oncue.stores.sqlite.limits import Room, room_for
-from oncue.stores.sqlite.lines import FIRST_WAITING_LINE, bring_back, hand_over_lines, open_range
+from oncue.stores.sqlite.lines import FIRST_WAITING_LINE, hand_over_lines
 from oncue.stores.sqlite.looking import worth_a_claim
-from oncue.stores.sqlite.reclaims import expire_due, remove
+from oncue.stores.sqlite.reclaims import remove
 from oncue.stores.sqlite.settled import Settled, repeated
 from oncue.stores.sqlite.statements import load
 
 SQL = load("claims")
-CLOSE_LAPSED = load("ranges")["close_lapsed"]
 NO_ROOM = Room(0)
 GONE = Refused("unknown", None)
 _PAYLOAD = Claimed._fields.index("payload")
@@ -69,9 +69,7 @@ class Claims:
             reclaimed: _Lines = {}
             waiting: _Lines = {}
             for name in named:
-                tx.execute(CLOSE_LAPSED, {"queue": name, "now": now})
-                expire_due(tx, name, now)
-                bring_back(tx, name, limit, now)
+                clear_the_way(tx, name, limit, now)
                 lines = [line for line, due in hand_over_lines(tx, name) if due <= now]
                 reclaimed[name] = [line for line in lines if line < FIRST_WAITING_LINE]
                 waiting[name] = [line for line in lines if line >= FIRST_WAITING_LINE]
@@ -101,7 +99,7 @@ class Claims:
             if limit <= 0 or size >= rows.BATCH_BYTES:
                 break
             free = room_for(self.db, tx, queue, limit, now) if own_lines else NO_ROOM
-            due = _due(tx, queue, own_lines, free.most, now, leases[queue]) if free.most else []
+            due = _due(tx, queue, own_lines, free, now, leases[queue]) if free.most else []
             if due:
                 free.spend(tx, queue, len(due))
                 chosen[queue] = due
@@ -311,23 +309,23 @@ def _due(
     tx: apsw.Connection,
     queue: str,
     lines: Sequence[int],
-    limit: int,
+    free: Room,
     now: Moment,
     lease_until: Moment,
 ) -> list[Sequence[Any]]:
     """The first due jobs of a queue in hand-over order."""
     own: dict[str, Any] = {"queue": queue, "now": now, "lease_until": lease_until}
     statement = SQL["due"]
-    held = open_range(tx, queue)
-    if held is not None:
+    if free.held is not None:
         statement = SQL["due_uncovered"]
-        own = held._asdict() | own  # the lease is that of the new claims
+        own = free.held._asdict() | own  # the lease is that of the new claims
     found: list[Sequence[Any]] = []
     room = rows.BATCH_BYTES
     for line in lines:
-        if len(found) >= limit:
+        if len(found) >= free.most:
             break
-        for row in rows.stream(tx, statement, {**own, "line": line, "limit": limit - len(found)}):
+        bounds = {"line": line, "limit": free.most - len(found)}
+        for row in rows.stream(tx, statement, own | bounds):
             found.append(row)
             room -= len(row[_PAYLOAD])
             if room <= 0:

@@ -44,7 +44,8 @@ class Database:
         self.known_queues: set[str] = set()
         """Queues whose rows are certainly there, as long as no other process deletes one: any
         foreign commit clears it."""
-        self._known_version: object = None
+        self._own_version: int | None = None
+        """Of the content, after the last commit of this process: SQLite raises it at any commit."""
         self._deleted_queues: set[str] = set()
         self.bounded_queues: set[str] = set()
         """Queues with a concurrency that this process takes from, as its last claim found them."""
@@ -227,7 +228,7 @@ class Database:
         for handle in self._handles:
             handle.close(checkpoint=False)
         self._presence.note_log(opened=False)
-        self._version = self._known_version = None
+        self._version = self._own_version = None
 
     def resume(self) -> None:
         while self._held:
@@ -259,22 +260,17 @@ class Database:
             self._told.clear()
             self._told[None] = 0
         self._deleted_queues.clear()
-        version = self._foreign_version(self.writer.connection)
-        if version != self._known_version:
-            self._known_version = version
+        if self.writer.connection.data_version() != self._own_version:
+            self._others_wrote = True
             self.known_queues.clear()
 
     def _after_commit(self) -> None:
+        self._own_version = self.writer.connection.data_version()
         told = {queue for queue in self._told if queue is not None}
         self.known_queues |= told - self._deleted_queues
         for queue, due_at in list(self._told.items()):
             self._notify(queue, due_at)
         self._told.clear()
-        if self._listeners:
-            try:
-                self._look_abroad(self.writer.connection)
-            except apsw.Error as error:  # the watching thread looks again
-                log.debug("watching %s: %s", self.path, error)
 
     def _watch(self) -> None:
         while not self._closing.wait(WATCH_SECONDS):

@@ -11,20 +11,21 @@ from oncue.core.moment import Moment
 from oncue.core.rate import Bucket
 from oncue.stores.sqlite import rows
 from oncue.stores.sqlite.database import Database
-from oncue.stores.sqlite.lines import hand_over_lines, open_range
+from oncue.stores.sqlite.lines import OpenRange, hand_over_lines
 from oncue.stores.sqlite.statements import load
 
 SQL = load("queues")
 
 
 class Limits(NamedTuple):
-    """A queue's row as far as it bounds claims, in the order of `queues.sql: limits`."""
+    """What bounds claims on a queue, in the order of `queues.sql: limits`."""
 
     paused: int = 0
     rate_per_second: float | None = None
     concurrency: int | None = None
     turns: int | None = None
     filled_at: Moment | None = None
+    held: OpenRange | None = None
 
     @property
     def bucket(self) -> Bucket | None:
@@ -42,7 +43,7 @@ class Limits(NamedTuple):
         """Whether as many jobs are under way as may be."""
         if self.concurrency is None:
             return False
-        return _under_way(tx, queue, self.concurrency) >= self.concurrency
+        return _under_way(tx, queue, self.concurrency, self.held) >= self.concurrency
 
 
 class Room(NamedTuple):
@@ -50,6 +51,8 @@ class Room(NamedTuple):
 
     most: int
     bucket: Bucket | None = None
+    held: OpenRange | None = None
+    """What is covered already."""
 
     def spend(self, tx: apsw.Connection, queue: str, count: int) -> None:
         """Note that so many were taken."""
@@ -60,7 +63,10 @@ class Room(NamedTuple):
 
 def limits(tx: apsw.Connection, queue: str) -> Limits:
     row = rows.first(tx, SQL["limits"], {"name": queue})
-    return Limits() if row is None else Limits._make(row)
+    if row is None:
+        return Limits()
+    bounds, held = row[:5], OpenRange._make(row[5:])
+    return Limits._make((*bounds, None if held.cutoff is None else held))
 
 
 def room_for(db: Database, tx: apsw.Connection, queue: str, limit: int, now: Moment) -> Room:
@@ -68,25 +74,24 @@ def room_for(db: Database, tx: apsw.Connection, queue: str, limit: int, now: Mom
     took. One statement unless the queue is limited."""
     own = limits(tx, queue)
     if own.paused:
-        return Room(0)
+        return Room(0, held=own.held)
     if own.concurrency is None:
         db.bounded_queues.discard(queue)
     else:
         db.bounded_queues.add(queue)
-        limit = min(limit, own.concurrency - _under_way(tx, queue, own.concurrency))
+        limit = min(limit, own.concurrency - _under_way(tx, queue, own.concurrency, own.held))
     if own.rate_per_second is None:
-        return Room(limit)
+        return Room(limit, held=own.held)
     bucket = rate.fill(own.bucket, own.rate_per_second, now)
     if own.bucket is not None and bucket.at < own.bucket.at:
         # The clock was set back: if nothing is taken now, the new beginning has to be kept.
         tx.execute(SQL["put_bucket"], {"name": queue, **bucket._asdict()})
-    return Room(min(limit, bucket.whole), bucket)
+    return Room(min(limit, bucket.whole), bucket, own.held)
 
 
-def _under_way(tx: apsw.Connection, queue: str, limit: int) -> int:
+def _under_way(tx: apsw.Connection, queue: str, limit: int, held: OpenRange | None) -> int:
     """How many jobs of the queue are dispatched or executing, counted up to `limit`."""
     count = int(rows.first(tx, SQL["count_live"], {"queue": queue, "limit": limit})[0])
-    held = open_range(tx, queue)
     if held is None:
         return count
     for line, _ in hand_over_lines(tx, queue):

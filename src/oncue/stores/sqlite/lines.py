@@ -49,10 +49,12 @@ def open_range(tx: apsw.Connection, queue: str) -> OpenRange | None:
 
 
 def waiting_dues(
-    tx: apsw.Connection, queue: str, lines: Sequence[tuple[int, Moment]]
+    tx: apsw.Connection,
+    queue: str,
+    lines: Sequence[tuple[int, Moment]],
+    held: OpenRange | None,
 ) -> list[Moment]:
     """The first due time in each of these lines, outside an open range."""
-    held = open_range(tx, queue)
     dues: list[Moment] = []
     for line, due in lines:
         if held is None or line > held.through_line:
@@ -75,8 +77,9 @@ def is_returning(tx: apsw.Connection, queue: str, now: Moment) -> bool:
 
 def _first_waiting(tx: apsw.Connection, queue: str, now: Moment) -> tuple[int, Moment | None]:
     """The line and due time of the job to be handed over next, if one is due."""
+    held = open_range(tx, queue)
     for line in hand_over_lines(tx, queue):
-        for due in waiting_dues(tx, queue, [line]):
+        for due in waiting_dues(tx, queue, [line], held):
             if due <= now:
                 return line[0], due
     return AFTER_EVERY_LINE, None
@@ -85,8 +88,6 @@ def _first_waiting(tx: apsw.Connection, queue: str, now: Moment) -> tuple[int, M
 def bring_back(tx: apsw.Connection, queue: str, limit: int, now: Moment) -> None:
     """Give put-off jobs whose moment has come their place in line again, as many as may be needed
     to find the first `limit` of them."""
-    if not is_returning(tx, queue, now):
-        return
     line, first_due = _first_waiting(tx, queue, now)
     most = max(limit, BACK_TOGETHER)
     own = {"queue": queue, "limit": most, "until": back_in_line_until(now, first_due)}

@@ -15,7 +15,7 @@ from oncue.core.moment import LATEST, Moment
 from oncue.core.queue import Queue
 from oncue.stores.sqlite.database import Database
 from oncue.stores.sqlite.limits import limits
-from oncue.stores.sqlite.lines import hand_over_lines, is_returning, open_range
+from oncue.stores.sqlite.lines import hand_over_lines, is_returning
 
 
 def worth_a_claim(db: Database, queues: Sequence[Queue], until: Moment, now: Moment) -> bool:
@@ -34,9 +34,9 @@ def worth_a_claim(db: Database, queues: Sequence[Queue], until: Moment, now: Mom
 
 
 def _is_worth_it(db: Database, tx: apsw.Connection, queue: str, until: Moment, now: Moment) -> bool:
-    if open_range(tx, queue) is not None:
-        return True  # it may have to be closed, which the claim decides
     own = limits(tx, queue)
+    if own.held is not None:
+        return True  # it may have to be closed, which the claim decides
     if own.paused:
         return False
     if own.concurrency is not None:

@@ -15,7 +15,7 @@ from oncue.core.queue import Queue, RetryPolicy, default_queue, why_kept
 from oncue.ports.queues import QueueDeletion, QueueStats
 from oncue.stores.sqlite import rows
 from oncue.stores.sqlite.database import Database
-from oncue.stores.sqlite.lines import all_lines, hand_over_lines, waiting_dues
+from oncue.stores.sqlite.lines import all_lines, hand_over_lines, open_range, waiting_dues
 from oncue.stores.sqlite.settled import any_settled_over, forget_settled
 from oncue.stores.sqlite.statements import load
 from oncue.stores.sqlite.watching import queues_revision
@@ -63,7 +63,7 @@ class Queues:
             covered = int(tx.execute(SQL["count_covered"], own).get)
             counts[State.SCHEDULED] -= covered
             counts[State.DISPATCHED] = counts.get(State.DISPATCHED, 0) + covered
-            dues = waiting_dues(tx, name, hand_over_lines(tx, name))
+            dues = waiting_dues(tx, name, hand_over_lines(tx, name), open_range(tx, name))
             put_off, next_return = rows.first(tx, SQL["put_off"], own)
         oldest = min([*dues, next_return] if put_off else dues, default=None)
         shown = {state: counts.get(state, 0) for state in State}

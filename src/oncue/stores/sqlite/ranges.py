@@ -16,18 +16,17 @@ from oncue.core.queue import Queue
 from oncue.ports.claims import RangeClaim
 from oncue.ports.sink import Refusal
 from oncue.stores.sqlite import rows
+from oncue.stores.sqlite.clearing import clear_the_way
 from oncue.stores.sqlite.database import Database
 from oncue.stores.sqlite.fencing import Held, held_claims, record
 from oncue.stores.sqlite.limits import limits, room_for
 from oncue.stores.sqlite.lines import (
     OpenRange,
-    bring_back,
     hand_over_lines,
-    open_range,
     waiting_dues,
 )
 from oncue.stores.sqlite.looking import worth_a_claim
-from oncue.stores.sqlite.reclaims import expire_due, remove
+from oncue.stores.sqlite.reclaims import remove
 from oncue.stores.sqlite.statements import load
 
 SQL = load("ranges")
@@ -55,17 +54,13 @@ class Ranges:
 
         def claim(tx: apsw.Connection) -> RangeClaim:
             for queue in queues:
-                own = {"queue": queue.name, "now": now, "dispatcher": dispatcher}
-                tx.execute(SQL["take_over"], own)
-                expire_due(tx, queue.name, now)
-                bring_back(tx, queue.name, limit, now)
+                clear_the_way(tx, queue.name, limit, now, dispatcher)
             busy: list[Moment] = []
             for queue in queues:
-                held = open_range(tx, queue.name)
-                if held is not None:
-                    busy.append(held.lease_until)
-                    continue
                 free = room_for(self.db, tx, queue.name, limit, now)
+                if free.held is not None:
+                    busy.append(free.held.lease_until)
+                    continue
                 jobs, line = _first_due(tx, queue.name, free.most, until, now)
                 if jobs:
                     self.db.expected[queue.name] = 0
@@ -214,12 +209,11 @@ def _next_dues(tx: apsw.Connection, queue: str) -> list[Moment]:
     own = limits(tx, queue)
     if own.paused:
         return []
-    held = open_range(tx, queue)
     dues: list[Moment] = []
     if not own.is_full(tx, queue):
-        dues += waiting_dues(tx, queue, hand_over_lines(tx, queue))
+        dues += waiting_dues(tx, queue, hand_over_lines(tx, queue), own.held)
         dues += [at for [at] in rows.fetch(tx, SQL["next_return"], {"queue": queue}) if at]
-    if held is not None:
-        dues.append(held.lease_until)
+    if own.held is not None:
+        dues.append(own.held.lease_until)
     turn_at = own.next_turn_at()
     return [max(due, turn_at) for due in dues]

@@ -1,7 +1,8 @@
 """SQL by name, from the `.sql` files of this dialect.
 
-A file holds statements under `-- name: …` lines. `{other}` inside a statement stands for the text
-of the statement of that name, so that a list of columns is written once.
+A file holds statements under `-- name: …` lines; comments in front of such a line belong to it.
+`{other}` inside a statement stands for the text of the statement of that name, so that a list of
+columns is written once.
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ import re
 from functools import cache
 from importlib import resources
 
-_NAME = re.compile(r"^-- name: (\w+)$", re.MULTILINE)
+_NAME = re.compile(r"^(?:-- .*\n)*-- name: (\w+)$", re.MULTILINE)
 _PART = re.compile(r"\{(\w+)\}")
 
 

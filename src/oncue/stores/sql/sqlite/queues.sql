@@ -13,7 +13,10 @@ INSERT INTO queues (name, paused) VALUES (:name, :paused)
 ON CONFLICT (name) DO UPDATE SET paused = excluded.paused;
 
 -- name: limits
-SELECT paused, rate_per_second, concurrency, turns, filled_at FROM queues WHERE name = :name;
+SELECT paused, rate_per_second, concurrency, turns, filled_at, lease_until, cutoff,
+  through_rank, through_due, through_id
+FROM queues LEFT JOIN ranges ON ranges.queue = queues.name AND cutoff IS NOT NULL
+WHERE name = :name;
 
 -- name: put_bucket
 UPDATE queues SET turns = :turns, filled_at = :at WHERE name = :name;

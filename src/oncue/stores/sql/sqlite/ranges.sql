@@ -1,6 +1,14 @@
 -- name: range
-SELECT lease_until, cutoff, through_rank, through_due, through_id
-FROM ranges WHERE queue = :queue AND cutoff IS NOT NULL;
+SELECT lease_until, cutoff, through_rank, through_due, through_id FROM ranges WHERE queue = :queue AND cutoff IS NOT NULL;
+
+-- name: to_clear
+SELECT
+  EXISTS (SELECT 1 FROM ranges WHERE queue = :queue AND cutoff IS NOT NULL
+          AND (lease_until <= :now OR dispatcher = :dispatcher)),
+  EXISTS (SELECT 1 FROM jobs WHERE state = 'scheduled' AND expires_at IS NOT NULL
+          AND expires_at <= :now AND +queue = :queue AND +due_at <= :now),
+  EXISTS (SELECT 1 FROM jobs WHERE state = 'scheduled' AND queue = :queue
+          AND not_before IS NOT NULL AND not_before <= :now);
 
 -- name: due
 SELECT id, due_at, payload, attempt + 1, NULL, queue FROM jobs
@@ -26,10 +34,6 @@ WHERE queue = :queue AND fence = :fence AND cutoff IS NOT NULL;
 -- name: close
 UPDATE ranges SET cutoff = NULL WHERE queue = :queue AND fence = :fence AND cutoff IS NOT NULL
 RETURNING dispatcher, opened_at;
-
--- name: close_lapsed
-UPDATE ranges SET cutoff = NULL, fence = fence + 1
-WHERE queue = :queue AND cutoff IS NOT NULL AND lease_until <= :now;
 
 -- name: take_over
 UPDATE ranges SET cutoff = NULL, fence = fence + 1

@@ -55,9 +55,10 @@ class Member:
 @dataclass
 class KillRun:
     """`jobs` asked for, at least `kills` deaths and stops, on one SQLite file in `folder`; over
-    after `seconds` at the latest. `takeover_seconds` bounds how long after the end of its lease a
-    lost claim is taken over; a busy machine needs more than the two seconds of the promise, since
-    it must also start the process that does it."""
+    after `seconds` at the latest. With no kills it is the control: no job may be done twice.
+    `takeover_seconds` bounds how long after the end of its lease a lost claim is taken over; a busy
+    machine needs more than the two seconds of the promise, since it must also start the process
+    that does it."""
 
     folder: Path
     jobs: int
@@ -204,6 +205,7 @@ class KillRun:
             history,
             self._log.read(),
             ends_of(store, history.jobs),
+            max_duplicates=None if self.kills else 0,
             min_acknowledged=self.jobs // 2,
             min_faults=self.kills,
             faults_fired=self.struck,

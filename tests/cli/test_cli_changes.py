@@ -56,6 +56,13 @@ def test_show_tells_that_a_job_is_put_off(place: Path) -> None:
     assert re.search(r"until 2.* \(in \d.*\), refused once$", told.rstrip())
 
 
+def test_the_list_tells_that_a_job_is_put_off(place: Path) -> None:
+    with scheduler(place) as cue:
+        put_off(cue, "audit", "stuck")
+    listed = run("jobs", "list", "--queue", "audit", cwd=place).out
+    assert re.search(r"put off, again in \d.*: busy$", listed.rstrip())
+
+
 def test_show_marks_an_attempt_that_does_not_count(tmp_path: Path) -> None:
     clock = FakeClock(SystemClock().now() - 100_000)
     with Scheduler(f"sqlite:///{tmp_path}/oncue.db", clock=clock) as cue:

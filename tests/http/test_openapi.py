@@ -15,6 +15,7 @@ from oncue import intake, wire
 from oncue.api import answers, jobs, shapes
 from oncue.api.description import ABOUT
 from oncue.api.description.problems import REFUSALS
+from oncue.api.description.samples import ID
 from oncue.api.openapi import TAGS, document
 from oncue.api.operations import OPERATIONS
 from oncue.api.pages.docs import curl, page
@@ -61,6 +62,30 @@ def test_every_kind_of_problem_that_a_status_stands_for_has_an_example() -> None
     nobodys = {"no-such-route", "method-not-allowed", "internal"}
     assert shown | nobodys == set(TITLES)
     assert not shown & nobodys
+
+
+def test_the_examples_of_conflicts_are_what_the_server_says(server: Server) -> None:
+    event = {"eventType": "FILE", "eventResourceId": "/in/a", "eventId": "42"}
+    server.post("/events", {**event, "eventTimestamp": "2021-01-01T12:00:00Z"})
+    server.post("/jobs", {"id": "order-1001"})
+    server.post("/jobs", {"id": ID, "queue": "conflicts", "key": "digest-ada"})
+    [job] = server.post("/queues/conflicts/claim").json["items"]
+    token = {"token": job["token"]}
+    step, done = f"/jobs/{ID}/operations/charge", {**token, "state": "succeeded"}
+    server.put(step, {**done, "result": 1})
+    again = {"queue": "conflicts", "key": "digest-ada", "if_exists": "replace"}
+    replies = [
+        server.put(step, {**done, "result": 2}),
+        server.post("/jobs", again),
+        server.post("/jobs", {"id": "order-1001", "priority": 1}),
+        server.post("/events", {**event, "eventTimestamp": "2021-01-01T13:00:00Z"}),
+    ]
+    server.post(f"/jobs/{ID}/complete", token)
+    replies.append(server.delete(f"/jobs/{ID}"))
+    told = {reply.json["type"].rpartition("/")[2]: reply.json for reply in replies}
+    examples = REFUSALS[409].members()
+    examples.pop("fenced")
+    assert told == examples
 
 
 def test_the_members_of_a_new_job_are_those_that_are_read() -> None:

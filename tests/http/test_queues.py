@@ -93,6 +93,7 @@ def test_an_unknown_sink_is_refused_with_those_that_exist(server: Server, sink: 
         ({"poison_after": -1}, "/poison_after"),
         ({"poison_after": 101}, "/poison_after"),
         ({"poison_after": None}, "/poison_after"),
+        ({"max_attempts": None}, "/max_attempts"),
         ({"retention_seconds": -1}, "/retention_seconds"),
         ({"retention_seconds": 1e300}, "/retention_seconds"),
         ({"retry": {"factor": 0.5}}, "/retry/factor"),
@@ -110,12 +111,20 @@ def test_a_wrong_setting_is_named_and_changes_nothing(
     assert settings(server.get("/queues/wrong").json) == DEFAULTS
 
 
-@pytest.mark.parametrize("wrong", [1.5, "x", None])
-def test_a_setting_that_is_no_whole_number_is_told_what_it_must_be(
-    server: Server, wrong: object
+@pytest.mark.parametrize("wrong", [1.5, "x", True, [], -1, 100_001])
+@pytest.mark.parametrize(
+    ("setting", "bounds"),
+    [
+        ("max_attempts", "from 1 to 20."),
+        ("concurrency", "from 1 to 100,000; leave it out for no bound."),
+        ("poison_after", "from 0 to 100; 0 for never."),
+    ],
+)
+def test_a_setting_that_is_no_whole_number_within_its_bounds_is_told_them(
+    server: Server, setting: str, bounds: str, wrong: object
 ) -> None:
-    [error] = server.put("/queues/wrong", {"poison_after": wrong}).json["errors"]
-    assert error["detail"].startswith("must be a whole number, not ")
+    [error] = server.put("/queues/wrong", {setting: wrong}).json["errors"]
+    assert error == {"pointer": f"/{setting}", "detail": f"must be a whole number {bounds}"}
 
 
 @pytest.mark.parametrize("name", ["%C3%BC", "a%2Fb", "-a", "a" * 81, "%00"])

@@ -113,7 +113,9 @@ def test_an_operation_does_what_its_description_says(
     method: str, path: str, server: Server, token: str
 ) -> None:
     """Its examples are made here and not by `schema.parametrize()`: there, every worker makes those
-    of all operations before its first test, and that takes longer than sending them."""
+    of all operations before its first test, and that takes longer than sending them. `from_fixture`
+    would make them as late; but that of schemathesis 4.32 fails under pytest 9.2, so the function
+    behind it is called, which is not public."""
     headers = {"Authorization": f"Bearer {token}"}
 
     def ask(case: Case[Any]) -> None:

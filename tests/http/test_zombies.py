@@ -17,7 +17,13 @@ REPORTS: dict[str, dict[str, Any]] = {
     "fail": {"error": "late", "retryable": False},
     "release": {},
 }
+WRITES = [*REPORTS, "operation"]
 OUTCOMES = ("complete", "fail", "release")
+QUEUES = [
+    *(f"undead-{one}" for one in WRITES),
+    *(f"bulk-{one}" for one in OUTCOMES),
+    "late-success",
+]
 
 
 def tried(server: Server, job: Any, write: str) -> Reply:
@@ -27,21 +33,29 @@ def tried(server: Server, job: Any, write: str) -> Reply:
     return told(server, job, write, **REPORTS[write])
 
 
-def replaced(server: Server, queue: str) -> tuple[Any, Any]:
+@pytest.fixture(scope="module")
+def abandoned(server: Server) -> dict[str, Any]:
+    """In each queue a job that was taken back from the dead (attempt 1). They wait together for the
+    reclaimer, which rests for up to two seconds."""
+    jobs = {name: one_taken(server, name, lease_seconds=0.05, worker="dead") for name in QUEUES}
+    until(lambda: {state(server, job["id"]) for job in jobs.values()} == {"scheduled"})
+    return jobs
+
+
+def replaced(server: Server, abandoned: dict[str, Any], queue: str) -> tuple[Any, Any]:
     """A job in the hands of the dead (attempt 1) and of the living (attempt 2)."""
-    dead = one_taken(server, queue, lease_seconds=0.05, worker="dead")
-    until(lambda: state(server, dead["id"]) == "scheduled")
+    dead = abandoned[queue]
     [living] = taken(server, queue, worker="living")
     assert (living["id"], living["attempt"]) == (dead["id"], 2)
     told(server, living, "heartbeat", message="at work")
     return dead, living
 
 
-@pytest.mark.parametrize("write", [*REPORTS, "operation"])
+@pytest.mark.parametrize("write", WRITES)
 def test_a_zombie_of_the_first_attempt_cannot_disturb_the_second(
-    server: Server, write: str
+    server: Server, abandoned: dict[str, Any], write: str
 ) -> None:
-    dead, living = replaced(server, f"undead-{write}")
+    dead, living = replaced(server, abandoned, f"undead-{write}")
     before = server.get(f"/jobs/{living['id']}").json
     for _ in range(2):
         reply = tried(server, dead, write)
@@ -57,8 +71,10 @@ def test_a_zombie_of_the_first_attempt_cannot_disturb_the_second(
 
 
 @pytest.mark.parametrize("outcome", OUTCOMES)
-def test_nor_can_it_by_settling_in_bulk(server: Server, outcome: str) -> None:
-    dead, living = replaced(server, f"bulk-{outcome}")
+def test_nor_can_it_by_settling_in_bulk(
+    server: Server, abandoned: dict[str, Any], outcome: str
+) -> None:
+    dead, living = replaced(server, abandoned, f"bulk-{outcome}")
     before = server.get(f"/jobs/{living['id']}").json
     item = {"id": dead["id"], "token": dead["token"], "outcome": outcome, "error": "late"}
     [answer] = server.post("/settle", {"items": [item]}).json["items"]
@@ -71,8 +87,8 @@ def test_nor_can_it_by_settling_in_bulk(server: Server, outcome: str) -> None:
     assert {**after, "diagnostics": []} == {**before, "diagnostics": []}
 
 
-def test_a_late_success_is_recorded_once(server: Server) -> None:
-    dead, living = replaced(server, "late-success")
+def test_a_late_success_is_recorded_once(server: Server, abandoned: dict[str, Any]) -> None:
+    dead, living = replaced(server, abandoned, "late-success")
     for _ in range(3):
         assert tried(server, dead, "complete").status == 409
     found = server.get(f"/jobs/{living['id']}").json["diagnostics"]

@@ -6,6 +6,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from oncue.core.errors import StoreUnavailable
 from oncue.core.job import Claimed, Lapse, NewJob
 from oncue.core.lifecycle import State, Verb
 from oncue.core.moment import Moment
@@ -161,6 +162,22 @@ class FailingCompletions(MemoryStore):
             for one in settlements
         ]
         return super().settle(turned, now)
+
+
+class RefusingCompletions(MemoryStore):
+    """Cannot record the first completion of a job and says so. Nothing is lost: what was done is
+    reclaimed and done again."""
+
+    def __init__(self, clock: Any) -> None:
+        super().__init__(clock)
+        self.refused: set[str] = set()
+
+    def settle(self, settlements: Sequence[Settlement], now: Moment) -> Mapping[int, Refused]:
+        new = {one.id for one in settlements if one.verb is Verb.COMPLETE} - self.refused
+        self.refused |= new
+        if new:
+            raise StoreUnavailable("settle")
+        return super().settle(settlements, now)
 
 
 class LosingRetries(MemoryStore):

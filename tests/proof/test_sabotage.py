@@ -22,6 +22,7 @@ DYING, STOPPING = scenes.DEATHS["after-touch"], scenes.STOPS["later"]
 SLOW, RACING = scenes.FAULTS["delay"], scenes.FAULTS["conflict"]
 TURNED = scenes.TURNS["back and forward"]
 LAZY, DROPPING = replace(CALM, honest=False), replace(CALM, drops=True)
+UNDISTURBED = replace(CALM, cancels=False)  # what was done and then cancelled is unexpected as well
 
 
 class Case(NamedTuple):
@@ -49,6 +50,7 @@ CASES = [
     Case(wrong.BelievingSettlements, RACING, "stale", "complete"),
     Case(wrong.DroppingCompletions, CALM, "twice"),
     Case(wrong.FailingCompletions, CALM, "unkept", "completion"),
+    Case(wrong.RefusingCompletions, UNDISTURBED, "too many"),
     Case(wrong.LosingRetries, ROUGH, "lost", "attempts were used"),
     Case(wrong.CountingReleases, ROUGH, "overcounted"),
     Case(wrong.SettlingAll, ROUGH, "lost", "succeeded, but nobody received it"),
@@ -70,6 +72,7 @@ CASES = [
 ]
 HONEST = {
     "calm": CALM,
+    "undisturbed": UNDISTURBED,
     "rough": ROUGH,
     "dying": DYING,
     "stopping": STOPPING,
@@ -106,7 +109,12 @@ def test_the_honest_store_passes_in_the_same_scene(scene: Scene) -> None:
     assert card.green, f"\n{card}"
 
 
+def test_work_that_is_done_too_often_breaks_no_other_promise() -> None:
+    """Each repetition is justified by a lost claim and can be identified; only their number is
+    wrong. So this check is not one that another could stand in for."""
+    card = UNDISTURBED.play(SEED, wrong.RefusingCompletions, JOBS)
+    assert card.violated == {"too many"}, f"\n{card}"
+
+
 def test_there_is_a_saboteur_for_every_check() -> None:
-    """But for the bound on duplicates, which needs real processes to be killed."""
-    checks = set(CALM.play(SEED).found) - {"too many"}
-    assert {case.check for case in CASES} == checks
+    assert {case.check for case in CASES} == set(CALM.play(SEED).found)

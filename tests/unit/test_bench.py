@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from oncue.bench import __main__ as command
-from oncue.bench import http_server, machine, processes, rendering
+from oncue.bench import machine, processes, rendering
 from oncue.bench.report import Report, Row
 from oncue.bench.run import WORKS, run
 from oncue.bench.sizes import DEFAULT, QUICK, Sizes
@@ -55,32 +55,19 @@ ROWS = {"W1": 5, "W2": 16, "W3": 8, "W4": 5, "W5": 10, "W6": 4, "W7": 4, "W8": 3
 class Forked:
     """What the benchmark asks of `subprocess`: `python -m MODULE …`."""
 
-    PIPE = subprocess.PIPE
-
     @staticmethod
     def run(command: list[str], **_: object) -> subprocess.CompletedProcess[str]:
         return program.run(*command[3:], module=command[2], cwd=Path.cwd(), env=os.environ)
-
-    @staticmethod
-    def Popen(command: list[str], **_: object) -> program.Program:
-        return program.Program(
-            *command[3:],
-            module=command[2],
-            cwd=Path.cwd(),
-            env=os.environ,
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-        )
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("work", WORKS)
 def test_a_work_is_measured_and_compared(work, tmp_path, monkeypatch):
     """The processes that measure are forked: what the start of an interpreter costs is no matter
-    here. `test_a_measurement_that_fails_says_why` starts one as the benchmark does."""
+    here. `test_a_measurement_that_fails_says_why` starts one as the benchmark does. They themselves
+    start servers and receivers as always."""
     monkeypatch.setattr(machine, "disk_folder", lambda: tmp_path)
     monkeypatch.setattr(processes, "subprocess", Forked)
-    monkeypatch.setattr(http_server, "subprocess", Forked)
 
     report = run(TINY, [work])
 

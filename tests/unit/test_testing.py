@@ -151,10 +151,17 @@ def test_there_are_no_threads() -> None:
 def test_an_endless_chain_is_told_and_not_followed(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(oncue.testing, "ROUNDS_LIMIT", 50)
     cue = HandDriven()
-    cue.handler("q")(lambda job: cue.schedule(queue="q").id)
+    handled = []
+
+    @cue.handler("q")
+    def handle(job: HandledJob) -> None:
+        handled.append(job.id)
+        cue.schedule(queue="q")
+
     cue.schedule(queue="q")
     with pytest.raises(OncueError, match="after 50 rounds .* Give them a delay"):
         cue.run_due()
+    assert len(handled) == 50
 
 
 def test_any_store_may_be_driven_by_hand(tmp_path: Path) -> None:

@@ -30,20 +30,32 @@ from oncue.api.formats import (
     Wait,
     said,
 )
-from oncue.core.queue import CONCURRENCY_CAP, POISON_CAP, RATE_CAP
+from oncue.core.queue import CONCURRENCY_CAP, MAX_ATTEMPTS_CAP, POISON_CAP, RATE_CAP
 
 Rate = Annotated[
     float,
     said("Jobs handed over a second, at most.", exclusiveMinimum=0, maximum=RATE_CAP),
 ]
+# Whole numbers are read as any JSON: core then says within which bounds they must be, also of what
+# is no number at all.
+MaxAttempts = Annotated[
+    Any, said("How often a job is tried.", type="integer", minimum=1, maximum=MAX_ATTEMPTS_CAP)
+]
 Concurrency = Annotated[
-    int, said("Jobs taken at the same time, at most.", minimum=1, maximum=CONCURRENCY_CAP)
+    Any,
+    said(
+        "Jobs taken at the same time, at most.",
+        type=["integer", "null"],
+        minimum=1,
+        maximum=CONCURRENCY_CAP,
+    ),
 ]
 PoisonAfter = Annotated[
-    int,
+    Any,
     said(
         "Lost claims that had started, with no operation finished in between, after which a job "
         "fails as poison; 0: never.",
+        type="integer",
         minimum=0,
         maximum=POISON_CAP,
     ),
@@ -256,7 +268,7 @@ class QueueSettings(Body):
         Literal["delivery", "worker"] | None,
         Meta(description="What makes a job succeed; null: delivery if there is a sink."),
     ] = None
-    max_attempts: Annotated[int, Meta(ge=1, le=20, description="How often a job is tried.")] = 3
+    max_attempts: MaxAttempts = 3
     retry: Annotated[Retry | None, Meta(description="The pauses between attempts.")] = None
     lease_seconds: Annotated[Lease, Meta(description="How long a worker may be silent.")] = 60.0
     timeout_seconds: Annotated[
@@ -264,7 +276,7 @@ class QueueSettings(Body):
         Meta(description="How long an attempt may take, heartbeats or not; null: no bound."),
     ] = None
     rate_per_second: Rate | None = None
-    concurrency: Concurrency | None = None
+    concurrency: Concurrency = None
     retention_seconds: Annotated[
         Delay | None, Meta(description="How long finished jobs are kept; null: for ever.")
     ] = 604_800.0

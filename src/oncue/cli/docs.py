@@ -42,6 +42,10 @@ oncue jobs list --queue mail
 oncue top
 ```
 
+One thing is told by the store alone: until when a job waits that its sink refused for now. With
+`--url`, `oncue jobs show` asks the server to explain such a job and tells it too, but `oncue jobs
+list` shows only the answer of the sink.
+
 `dump`, `restore`, `token`, `serve` and `bench` need the store itself and say so. `oncue doctor`
 looks at the server instead: whether it can be reached and is ready, which version it has, what the
 token allows, how its clock goes. Whether a job is due is judged by the server's clock, while

@@ -16,7 +16,8 @@ from oncue.cli.place import require_file
 from oncue.cli.times import read_length, read_moment
 from oncue.core.errors import InvalidInput, TooLarge
 from oncue.core.job import Job
-from oncue.core.moment import from_datetime
+from oncue.core.lifecycle import State
+from oncue.core.moment import from_datetime, parse, to_datetime
 
 if TYPE_CHECKING:
     from oncue.client import Client
@@ -168,7 +169,20 @@ def show(app: App, job_id: str) -> None:
     else:
         from oncue.cli import timeline
 
+        job = _with_put_off(app, job)
         timeline.draw(job, app.cue.queue(job.queue), history, app.cue.clock.now())
+
+
+def _with_put_off(app: App, job: Job) -> Job:
+    """The job, with until when it is put off. A server does not tell that with the job, but
+    explains it."""
+    if app.url is None or job.state is not State.SCHEDULED or job.error is None:
+        return job
+    told = app.cue.explain(job.id)
+    if told.reason != "put_off":
+        return job
+    not_before = to_datetime(parse(told.facts["not_before"]))
+    return job._replace(not_before=not_before, refusals=told.facts["refusals"])
 
 
 @jobs.command(

@@ -16,7 +16,7 @@ from oncue.cli.times import read_point
 from oncue.core.errors import InvalidInput
 from oncue.core.job import Job, JobFilter, Position
 from oncue.core.lifecycle import LIVE, State
-from oncue.core.moment import Moment
+from oncue.core.moment import Moment, from_datetime
 from oncue.core.queue import default_queue
 
 if TYPE_CHECKING:
@@ -190,14 +190,17 @@ def _line(allowed: Mapping[str, int], job: Job, now: Moment) -> list[str]:
         f"{job.attempt - job.attempt_base}/{most}",
         job.owner or "",
         job.key or "",
-        _note(job),
+        _note(job, now),
     ]
 
 
-def _note(job: Job) -> str:
-    """What the job last said: how far it is and its message, or the error of what failed."""
+def _note(job: Job, now: Moment) -> str:
+    """What the job last said: how far it is and its message, or the error of what failed. Of a job
+    that is put off also when it is offered to its sink again."""
     percent = "" if job.percent is None else f"{job.percent:.0f} %"
     said = output.clean(job.message if job.state in LIVE else job.error or job.message)
+    if job.not_before is not None and from_datetime(job.not_before) > now:
+        said = f"put off, again {output.relative(job.not_before, now)}: {said}"
     return " ".join(part for part in (percent, said) if part)
 
 

@@ -82,15 +82,27 @@ REFUSALS = {
                 f"cannot cancel job {ID}: it is succeeded.",
                 state="succeeded",
             ),
-            Problem(409, "id-taken", "another job with other members has this id."),
-            Problem(409, "key-taken", "an unfinished job of this queue has this key."),
+            Problem(
+                409,
+                "id-taken",
+                "a job with the id 'order-1001' exists and was created with other members. Choose "
+                "another id, or send the same members to get that job.",
+            ),
+            Problem(
+                409,
+                "key-taken",
+                f"the key 'digest-ada' belongs to job {ID}, which is executing and can no longer "
+                "be replaced. Wait until it ends, or use another key.",
+            ),
             Problem(
                 409,
                 "event-id-taken",
                 "the event id '42' belongs to another event, with another type, resource or "
                 "timestamp. Choose another id, or none; nothing was stored.",
             ),
-            Problem(409, "conflict", "this operation has another result already; it is kept."),
+            Problem(
+                409, "conflict", f"job {ID}: this operation has another result already; it is kept."
+            ),
         ),
     ),
     413: Refusal(

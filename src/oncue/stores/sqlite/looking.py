@@ -24,7 +24,7 @@ def worth_a_claim(db: Database, queues: Sequence[Queue], until: Moment, now: Mom
     expected = [db.expected.pop(queue.name, LATEST) for queue in queues]
     for queue, moment in zip(queues, expected, strict=True):
         if not moment:
-            db.abroad.forget(queue.name)
+            db.watching.abroad.forget(queue.name)
     if db.writer.inside:
         return True
     if min(expected, default=LATEST) <= until:

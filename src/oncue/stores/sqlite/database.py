@@ -17,7 +17,7 @@ from oncue.clock import SystemClock
 from oncue.core.errors import StoreError
 from oncue.core.moment import Moment
 from oncue.core.queue import Queue
-from oncue.stores.sqlite import forking
+from oncue.stores.sqlite import fork
 from oncue.stores.sqlite.connection import connect, pragma, prepare, translated
 from oncue.stores.sqlite.handle import Handle
 from oncue.stores.sqlite.presence import Identity, Presence
@@ -64,9 +64,9 @@ class Database:
         self.watching = Watching(self.writer, self.reading, path)
         self._closing = False
         self._closed = False
-        forking.remember(self)
+        fork.remember(self)
         with self._opening:
-            forking.refuse_abandoned(path)
+            fork.refuse_abandoned(path)
             prepare(path)
             self._presence.note_file()
         self.watching.start_from_now()
@@ -82,7 +82,7 @@ class Database:
         return self._presence.file
 
     def _connect(self) -> apsw.Connection:
-        forking.refuse_abandoned(self._presence.place)
+        fork.refuse_abandoned(self._presence.place)
         return connect(self._presence.place)
 
     def _open_writer(self) -> apsw.Connection:
@@ -222,7 +222,7 @@ class Database:
 
     def _refuse_after_fork(self) -> None:
         if os.getpid() != self._pid:
-            raise forking.forked_in_use(self.path)
+            raise fork.forked_in_use(self.path)
 
     def _begun(self) -> None:
         """At the beginning of each transaction, when nobody else can write."""

@@ -7,9 +7,8 @@ from typing import Any
 
 import apsw
 
-from oncue.core.fencing import settled_facts
+from oncue.core.fencing import sink_refusal
 from oncue.core.job import Delivery, Diagnostic
-from oncue.core.lifecycle import Verb
 from oncue.core.moment import Moment, to_datetime
 from oncue.core.putoff import put_off_until
 from oncue.core.queue import Queue
@@ -186,8 +185,7 @@ def _fail(
 
 
 def _failure(claim: Held, error: str, now: Moment) -> Diagnostic:
-    detail = f"The sink refused it for good: {error}"
-    facts = settled_facts(Verb.FAIL, claim.worker, error)
+    detail, facts = sink_refusal(claim.worker, error)
     return Diagnostic(to_datetime(now), "failure", detail, claim.attempt, claim.epoch, facts)
 
 

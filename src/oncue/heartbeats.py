@@ -135,7 +135,7 @@ class Heartbeats:
 
 
 def _hold(batch: Batch, held: ExitStack) -> bool:
-    """Keep others from writing about the batch; False: its runner is at it."""
+    """Keep others from writing about the batch. False: its runner is writing."""
     if not batch.settling.acquire(blocking=False):
         return False
     held.callback(batch.settling.release)

@@ -26,7 +26,7 @@ class Dossier:
 
 
 def key_taken(job: Job) -> KeyTaken:
-    """The refusal of a job whose key another unfinished one of the other store has."""
+    """The refusal of a job whose key belongs to an unfinished one of the store it comes to."""
     return KeyTaken(
         f"job {job.id}: its key {job.key!r} belongs to another unfinished job of queue "
         f"{job.queue}; finish or cancel that one first."

@@ -36,7 +36,7 @@ class Write(NamedTuple):
 
 
 def write_behind(outcome: str, result: bytes | None, error: str | None) -> Write | None:
-    """The worker's write that ended an attempt so; None: it was reclaimed."""
+    """The worker's write that led to this outcome of an attempt; None: it was reclaimed."""
     match outcome:
         case "succeeded":
             return Write("complete", result)

@@ -48,8 +48,7 @@ class JobStore(Protocol):
         taken`; ids that came with a digest are remembered for a day whatever the retention. A key
         that an unfinished job of the queue holds: `existing`; with `replace` the holder gets the
         new due time and payload, `replaced`, or `key taken` if it has left `scheduled`. Jobs of one
-        batch clash with
-        each other in order.
+        batch clash with each other in order.
         """
         ...
 

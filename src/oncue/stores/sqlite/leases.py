@@ -41,8 +41,8 @@ class LeaseJudging:
                 self._move_leases(tx, missed, look.wall)
             return missed
 
-        # Lost with the power, the record is an older one; and the claims are judged after a restart
-        # of the machine, by the wall clock.
+        # If this is lost with the power, an older record is left. The machine is started again
+        # then, and claims are judged by the wall clock alone.
         return self.db.write(apply, synced=False)
 
     def _move_leases(self, tx: apsw.Connection, missed: Missed, now: Moment) -> None:

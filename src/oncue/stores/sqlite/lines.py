@@ -18,7 +18,9 @@ RANGES = load("ranges")
 FIRST_WAITING_LINE = 10  # below it: reclaimed work
 FIRST_PUT_OFF_LINE = 100
 AFTER_EVERY_LINE = 200
-BACK_TOGETHER = 1000  # put-off jobs return by their moments but are handed over by their order
+# Put-off jobs are brought back in the order of their moments, and handed over in another. At least
+# so many are brought back together, so that those with a better place are among them.
+BACK_TOGETHER = 1000
 
 
 class OpenRange(NamedTuple):

@@ -99,7 +99,7 @@ def side_files(path: str | Path) -> list[str]:
 
 
 def steps(path: str | Path) -> str:
-    """How a backup is put in place. SQLite would write a log that is left over the backup."""
+    """How a backup is put in place. SQLite would write a log that is left there into the backup."""
     return (
         f"Stop every program that uses it, remove {path}-wal and {path}-shm, put the backup in "
         "place, start again."
@@ -107,16 +107,16 @@ def steps(path: str | Path) -> str:
 
 
 def _is_unused(place: str) -> bool:
-    """Whether no process has the file open; not, where the system does not tell."""
+    """Whether no process has the file open. False where the system does not tell."""
     files, real = glob("/proc/[0-9]*/fd/*"), os.path.realpath(place)
     return bool(files) and not any(target_of(file) == real for file in files)
 
 
 def target_of(link: str) -> str:
-    """The file that an open file of a process is, as /proc tells."""
+    """The path of an open file, by its link in /proc; empty if it was closed meanwhile."""
     try:
         return os.readlink(link)
-    except OSError:  # closed meanwhile
+    except OSError:
         return ""
 
 

@@ -67,7 +67,7 @@ class _Ticket(Generic[T]):
 
     @abstractmethod
     def begin(self) -> bool:
-        """Whether the call is still wanted. From then on it is."""
+        """Whether the call is still wanted. If so, it can no longer be cancelled."""
 
     @abstractmethod
     def _deliver(self, value: Any, error: BaseException | None) -> None: ...
@@ -322,8 +322,8 @@ class Writer:
     def _transact(
         self, calls: Sequence[Callable[[], Any]], outcome: _Outcome, synced: bool = True
     ) -> None:
-        """Run the calls in one transaction, and tell whoever wants to know. The file must be the
-        same before and after it."""
+        """Run the calls in one transaction, then `committed`. The file must be the same before and
+        after it."""
         self._check_file()
         self._run_inside(calls, outcome, synced)
         self._check_file()

@@ -46,11 +46,11 @@ class LeaseJudging:
         return self.db.write(apply, synced=False)
 
     def _move_leases(self, tx: apsw.Connection, missed: Missed, now: Moment) -> None:
-        own = {"now": now, "jump": JUMP_MS}
-        tx.execute(SQL["move_claims"], {**own, "missed": missed.claims_ms})
-        for queue, until in rows.fetch(tx, SQL["shortened_ranges"], own):
+        params = {"now": now, "jump": JUMP_MS}
+        tx.execute(SQL["move_claims"], {**params, "missed": missed.claims_ms})
+        for queue, until in rows.fetch(tx, SQL["shortened_ranges"], params):
             self.db.tell(queue, until)
-        tx.execute(SQL["move_ranges"], {**own, "missed": missed.ranges_ms})
+        tx.execute(SQL["move_ranges"], {**params, "missed": missed.ranges_ms})
         tx.execute(SQL["begin_buckets_again"], {"now": now, "overtaking": OVERTAKING_MS})
         for queue in read_queues(tx):
             latest = latest_return(queue.retry, now)

@@ -66,18 +66,18 @@ def limits(tx: apsw.Connection, queue: str) -> Limits:
 def room_for(db: Database, tx: apsw.Connection, queue: str, limit: int, now: Moment) -> Room:
     """Room for at most `limit` jobs. Inside a write: whoever comes second finds what the first one
     took. One statement unless the queue is limited."""
-    own = limits(tx, queue)
-    if own.paused:
+    bounds = limits(tx, queue)
+    if bounds.paused:
         return Room(0)
-    if own.concurrency is None:
+    if bounds.concurrency is None:
         db.bounded_queues.discard(queue)
     else:
         db.bounded_queues.add(queue)
-        limit = min(limit, own.concurrency - _under_way(tx, queue, own.concurrency))
-    if own.rate_per_second is None:
+        limit = min(limit, bounds.concurrency - _under_way(tx, queue, bounds.concurrency))
+    if bounds.rate_per_second is None:
         return Room(limit)
-    bucket = rate.fill(own.bucket, own.rate_per_second, now)
-    if own.bucket is not None and bucket.at < own.bucket.at:
+    bucket = rate.fill(bounds.bucket, bounds.rate_per_second, now)
+    if bounds.bucket is not None and bucket.at < bounds.bucket.at:
         # The clock was set back: if nothing is taken now, the new beginning has to be kept.
         tx.execute(SQL["put_bucket"], {"name": queue, **bucket._asdict()})
     return Room(min(limit, bucket.whole), bucket)
@@ -97,6 +97,6 @@ def _under_way(tx: apsw.Connection, queue: str, limit: int) -> int:
         else:
             last = (held.cutoff, rows.AFTER_EVERY_TEXT)
         bounds = {"due_at": last[0], "id": last[1], "limit": limit - count}
-        own = {"queue": queue, "line": line, **bounds}
-        count += int(rows.first(tx, SQL["count_covered_in_line"], own)[0])
+        params = {"queue": queue, "line": line, **bounds}
+        count += int(rows.first(tx, SQL["count_covered_in_line"], params)[0])
     return count

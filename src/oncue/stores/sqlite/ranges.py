@@ -209,15 +209,15 @@ def _refusals_of(tx: apsw.Connection, queue: Queue, ids: Collection[str]) -> lis
 def _next_dues(tx: apsw.Connection, queue: str) -> list[Moment]:
     """When something of this queue can be taken: when it is due, or, inside an open range, when
     the lease ends and it may be taken over; never before its rate allows it."""
-    own = limits(tx, queue)
-    if own.paused:
+    bounds = limits(tx, queue)
+    if bounds.paused:
         return []
     held = open_range(tx, queue)
     dues: list[Moment] = []
-    if not own.is_full(tx, queue):
+    if not bounds.is_full(tx, queue):
         dues += waiting_dues(tx, queue, hand_over_lines(tx, queue))
         dues += [at for [at] in rows.fetch(tx, SQL["next_return"], {"queue": queue}) if at]
     if held is not None:
         dues.append(held.lease_until)
-    turn_at = own.next_turn_at()
+    turn_at = bounds.next_turn_at()
     return [max(due, turn_at) for due in dues]

@@ -80,8 +80,8 @@ def repeated(tx: apsw.Connection, settlements: Sequence[Settlement], now: Moment
 
 def _candidates(tx: apsw.Connection, marks: array[int], now: Moment) -> Iterator[str]:
     """The claims of all rows that have one of these marks."""
-    own = {"marks": rows.numbers(marks), "now": now}
-    yield from (claims for [claims] in rows.fetch(tx, SQL["settled_alone"], own))
+    params = {"marks": rows.numbers(marks), "now": now}
+    yield from (claims for [claims] in rows.fetch(tx, SQL["settled_alone"], params))
     wanted = set(marks)
     sought = [array("I", [mark]).tobytes() for mark in wanted] if len(wanted) <= _FEW else None
     # The newest first: a worker that got no answer repeats soon.

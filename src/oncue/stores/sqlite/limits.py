@@ -77,8 +77,7 @@ def room_for(db: Database, tx: apsw.Connection, queue: str, limit: int, now: Mom
     if bounds.rate_per_second is None:
         return Room(limit)
     bucket = rate.fill(bounds.bucket, bounds.rate_per_second, now)
-    if bounds.bucket is not None and bucket.at < bounds.bucket.at:
-        # The clock was set back: if nothing is taken now, the new beginning has to be kept.
+    if rate.has_begun_again(bounds.bucket, bucket):
         tx.execute(SQL["put_bucket"], {"name": queue, **bucket._asdict()})
     return Room(min(limit, bucket.whole), bucket)
 

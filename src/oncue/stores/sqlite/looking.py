@@ -45,8 +45,7 @@ def _is_worth_it(db: Database, tx: apsw.Connection, queue: str, until: Moment, n
             return False
     if bounds.rate_per_second is not None and bounds.bucket is not None:
         bucket = rate.fill(bounds.bucket, bounds.rate_per_second, now)
-        set_back = bucket.at < bounds.bucket.at  # by the clock; the claim keeps the new beginning
-        if not bucket.whole and not set_back:
+        if not bucket.whole and not rate.has_begun_again(bounds.bucket, bucket):
             return False
     return any(due <= until for _, due in hand_over_lines(tx, queue)) or is_returning(
         tx, queue, now

@@ -247,6 +247,9 @@ def test_the_log_of_a_replaced_file_behind_a_link_is_not_written_over_the_backup
     with Scheduler(f"sqlite:///{link}") as linked:
         linked.schedule()
         os.replace(backup_of(path, 3000), path)
+        with pytest.raises(StoreUnusable) as refused:
+            linked.schedule()
+    assert f"remove {path}-wal and {path}-shm, put" in str(refused.value)
     assert waiting(path, "backup") == 3000
     assert waiting(path, "default") == 0
 

@@ -104,8 +104,9 @@ def side_files(path: str | Path) -> list[str]:
 
 def steps(path: str | Path) -> str:
     """How a backup is put in place. SQLite would write a log that is left there into the backup."""
+    place = os.path.realpath(path) if os.path.islink(path) else path
     return (
-        f"Stop every program that uses it, remove {path}-wal and {path}-shm, put the backup in "
+        f"Stop every program that uses it, remove {place}-wal and {place}-shm, put the backup in "
         "place, start again."
     )
 

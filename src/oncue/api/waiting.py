@@ -94,7 +94,7 @@ class Waiting:
         taken: list[Claimed] = []
 
         def take() -> list[Claimed]:
-            taken.extend(self._take(wish))
+            taken[:] = self._take(wish)  # called again if another call of its transaction undid it
             return taken
 
         try:

@@ -12,8 +12,8 @@ BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
 
 
 def _origin() -> str:
-    """The present run of this machine where it has a name, else this process: where monotonic
-    clocks cannot be compared for certain, they are not."""
+    """Names the present run of this machine, where the system does so; else this process, so that
+    monotonic clocks are compared only where that is certainly right."""
     try:
         return BOOT_ID.read_text("ascii").strip()
     except OSError:

@@ -24,9 +24,9 @@ def around_fork(
     after_in_parent: Callable[[], None],
     after_in_child: Callable[[], None],
 ) -> None:
-    """Like `os.register_at_fork`, as if called when this module was imported. So what a program
-    registers that uses a scheduler is called while its store can be used: before `before`, and
-    after the others."""
+    """Like `os.register_at_fork`, as if called when this module was imported. Hooks that a program
+    registers later can use its store: they are called earlier than `before`, and later than the
+    other two."""
     _around.append((before, after_in_parent, after_in_child))
 
 

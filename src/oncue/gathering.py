@@ -100,8 +100,8 @@ def _is_of_one(trouble: BaseException) -> bool:
 
 
 def together(place: Place, apply: Callable[[list[Q]], Sequence[A | OncueError]]) -> Send[Q, A]:
-    """Groups of requests that one call does. They are repeated one by one after a defect, so
-    repeating one must do no harm."""
+    """Does a group of requests by one call of `apply`. After a defect each request is done again by
+    itself, so repeating one must do no harm."""
     return lambda requests: place.submit(lambda: apply(requests))
 
 
@@ -117,7 +117,7 @@ class _Undone(Exception):
 
 
 def isolated(store: Submitting) -> Send[Callable[[], A], A]:
-    """Groups of calls that have nothing to do with each other: each fails by itself.
+    """Does a group of calls that have nothing to do with each other: each fails by itself.
 
     A store that is `all_or_nothing` does the group by one call, which is two to three times as
     fast. If that call was undone, each call of the group is submitted by itself. In other stores
@@ -158,8 +158,8 @@ def _one_by_one(calls: list[Callable[[], A]]) -> Sequence[A | BaseException]:
 
 
 def separately(place: Place) -> Send[Callable[[], A], A]:
-    """Groups of calls of which each is submitted, and fails, by itself. The place commits together
-    what comes together."""
+    """Submits each call of a group by itself, so that each fails by itself. The place may still let
+    calls that come together share a commit."""
 
     def send(calls: list[Callable[[], A]]) -> Future[Sequence[A | BaseException]]:
         answers: list[Any] = [None] * len(calls)

@@ -130,7 +130,7 @@ class HandledJob:
         self.why_lost = f"the claim was lost{how}"
 
     def confirm(self, sent: float) -> None:
-        """A heartbeat was confirmed, which was sent at that time of the monotonic clock."""
+        """Note that a heartbeat was confirmed; `sent` is when, by the monotonic clock."""
         if not self.lost:
             self._keep_until = sent + self._handful.queue.lease_seconds * TRUSTED
 

@@ -128,14 +128,14 @@ class Heartbeats:
             try:
                 back = [released(job.claim, queue) for job in waiting if not job.lost]
                 self._place.settle([*done, *back], brief=True)
-            except OncueError:
+            except BaseException:  # whatever it is, the runner must find them
                 batch.done.extendleft(reversed(done))
                 batch.pending.extendleft(reversed(waiting))
                 raise
 
 
 def _hold(batch: Batch, held: ExitStack) -> bool:
-    """Keep others from writing about the batch; False: its runner is at it."""
+    """Keep others from writing about the batch. False: its runner is writing."""
     if not batch.settling.acquire(blocking=False):
         return False
     held.callback(batch.settling.release)

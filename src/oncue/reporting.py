@@ -175,7 +175,7 @@ class Reporting:
             intake.after(pause, now, "/retry_after")
         text = legible(error)
         job = self.store.get(job_id)
-        if job is None:  # unless this repeats the write with which the job went, it is refused
+        if job is None:  # refused, unless this repeats the write that removed the job
             self._settle(Settlement(job_id, epoch, Verb.FAIL, error=text), job_id)
             return
         queue = self.policies(job.queue)

@@ -9,9 +9,8 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from oncue.batch import Batch
-from oncue.core.errors import ClaimLost, NonRetryable
+from oncue.core.errors import ClaimLost, NonRetryable, is_ctrl_c
 from oncue.core.text import exception_text
-from oncue.engine.loop import is_ctrl_c
 from oncue.handled import HandledJob
 from oncue.handlers import Handler
 from oncue.ports.clock import Clock

@@ -97,8 +97,8 @@ class Workplace(Protocol):
         ...
 
     def interruptions(self, claims: Sequence[Claimed]) -> Mapping[int, Refused]:
-        """Which of these should be stopped, as a store tells it; and where that would take a
-        request for itself, nothing: the answers to heartbeats tell it."""
+        """Which of these should be stopped, as `ClaimStore.interruptions` tells. None where that
+        would take a request of its own: there the answers to heartbeats tell it."""
         ...
 
     def put_operation(

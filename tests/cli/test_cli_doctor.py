@@ -239,6 +239,16 @@ def test_a_large_log_is_a_warning(place: Path) -> None:
     assert levels(ended.json)["write-ahead log"] == "warn"
 
 
+def test_the_log_of_a_linked_file_is_measured_where_it_is(place: Path) -> None:
+    (place / "links").mkdir()
+    (place / "links" / "linked.db").symlink_to(place / "oncue.db")
+    with scheduler(place) as cue:
+        cue.schedule()
+        ended = run("--store", "sqlite:///links/linked.db", "doctor", "--json", cwd=place)
+    [log] = [one for one in ended.json["findings"] if one["name"] == "write-ahead log"]
+    assert not log["text"].startswith("0 ")
+
+
 @pytest.mark.skipif(not Path("/dev/shm").is_dir(), reason="there is no file system in memory here")
 def test_a_file_system_in_memory_is_a_warning(tmp_path: Path) -> None:
     from tempfile import TemporaryDirectory

@@ -403,7 +403,9 @@ def test_a_page_looks_at_no_more_than_its_limit_whatever_it_finds(desk: Desk) ->
 @pytest.mark.parametrize(
     "text",
     ["", "1800000000000.a", "[]", "{}", "[1]", "null", '["waiting"]', '[1e400,"a"]', '["a","b"]',
-     f'[{10**30},"a"]', '["nowhere","q",1,1,"a"]', '["owned",1,"a"]'],
+     f'[{10**30},"a"]', '["nowhere","q",1,1,"a"]', '["owned",1,"a"]', "[" * 100_000,
+     '["waiting","\\ud800",1,1,"a"]', '[1,"\\ud800"]'],
+    ids=lambda text: text[:40],
 )  # fmt: skip
 def test_a_text_that_is_no_place_of_the_walk_is_refused(desk: Desk, text: str) -> None:
     desk.add()

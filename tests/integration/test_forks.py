@@ -116,8 +116,8 @@ def test_close_in_a_child_never_hangs_and_leaves_the_parents_file_alone(tmp_path
 INSIDE = """
 import os, sys
 from oncue import Scheduler, StoreError
-from oncue.stores.sqlite import forking
-forking.FORK_SECONDS = 60.0
+from oncue.stores.sqlite import fork
+fork.FORK_SECONDS = 60.0
 
 cue = Scheduler(f"sqlite:///{sys.argv[1]}/jobs.db")
 def forked(ask):

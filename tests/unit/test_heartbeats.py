@@ -292,6 +292,26 @@ def test_what_could_not_be_handed_back_is_done_after_all(store: Store, clock: Fa
     assert slow.states(ids) == [State.SUCCEEDED] * 3
 
 
+def test_what_a_defect_kept_from_being_handed_back_is_done_after_all(
+    slow: Slow, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    slow.warm_up()
+
+    def settle(endings: object, *, brief: bool = False) -> None:
+        raise RuntimeError("a defect")
+
+    def during(job: HandledJob) -> None:
+        with monkeypatch.context() as broken:
+            broken.setattr(slow.worker._place, "settle", settle)
+            with pytest.raises(RuntimeError, match="a defect"):
+                slow.look(1)
+
+    slow.during = during
+    ids = slow.run("slow", 1, 2)
+    assert slow.done == ["slow", 1, 2]
+    assert slow.states(ids) == [State.SUCCEEDED] * 3
+
+
 def test_no_heartbeat_follows_a_settlement(slow: Slow) -> None:
     """A job that is done is not written about any more, so nothing is refused."""
     slow.warm_up()

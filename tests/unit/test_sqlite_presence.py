@@ -234,3 +234,37 @@ def test_the_log_of_a_linked_file_is_guarded_and_has_a_turnstile(
         log_of(path).unlink()
         with pytest.raises(StoreUnusable, match="write-ahead log"):
             linked.schedule()
+
+
+def test_the_log_of_a_replaced_file_behind_a_link_is_not_written_over_the_backup(
+    path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(presence, "LOOK_SECONDS", 0.0)
+    SqliteStore(path).close()
+    (tmp_path / "links").mkdir()
+    link = tmp_path / "links" / "link.db"
+    link.symlink_to(path)
+    with Scheduler(f"sqlite:///{link}") as linked:
+        linked.schedule()
+        os.replace(backup_of(path, 3000), path)
+        with pytest.raises(StoreUnusable) as refused:
+            linked.schedule()
+    assert f"remove {path}-wal and {path}-shm, put" in str(refused.value)
+    assert waiting(path, "backup") == 3000
+    assert waiting(path, "default") == 0
+
+
+def test_the_log_of_a_file_to_which_a_link_no_longer_points_is_left_alone(
+    path: Path, tmp_path: Path
+) -> None:
+    SqliteStore(path).close()
+    backup = backup_of(path, 1)
+    (tmp_path / "links").mkdir()
+    link = tmp_path / "links" / "link.db"
+    link.symlink_to(path)
+    with Scheduler(f"sqlite:///{link}") as linked:
+        linked.schedule()
+        link.unlink()
+        link.symlink_to(backup)
+    assert waiting(path, "default") == 1
+    assert waiting(backup, "backup") == 1

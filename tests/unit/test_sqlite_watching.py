@@ -26,8 +26,8 @@ from oncue.core.schedule import Schedule, check_schedule
 from oncue.ports.claims import Settlement
 from oncue.ports.sink import Refusal
 from oncue.stores.sqlite import SqliteStore
+from oncue.stores.sqlite.abroad import Abroad, News, settings_revision
 from oncue.stores.sqlite.connection import connect
-from oncue.stores.sqlite.watching import Abroad, News, settings_revision
 
 NOW = FakeClock().now()
 OUT = Queue("out", sink="log:")
@@ -168,13 +168,13 @@ def test_room_that_another_process_makes_by_ending_a_job_taken_here_is_told(
     there.put_queue(one)
     there.insert([new("a", "one")], NOW)
     with here.db.reading() as tx:
-        here.db.abroad.news(tx, ["one"])
+        here.db.watching.abroad.news(tx, ["one"])
     here.insert([new("b", "one")._replace(priority=9)], NOW)
     assert [job.id for job in here.claim([one], "w", 1, NOW)] == ["b"]
     assert here.claim([one], "w", 1, NOW) == []
     there.settle([Settlement("b", 1, Verb.COMPLETE)], NOW)
     with here.db.reading() as tx:
-        told = here.db.abroad.news(tx, ["one"])
+        told = here.db.watching.abroad.news(tx, ["one"])
     assert told == [("one", NOW)]
 
 

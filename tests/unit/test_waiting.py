@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from pathlib import Path
 
 import pytest
 
@@ -99,3 +100,32 @@ def test_what_was_taken_for_a_request_that_was_cut_short_goes_back(
     job, answered = asyncio.run(cut())
     expected = (State.DISPATCHED, 1) if answered else (State.SCHEDULED, 0)
     assert (job.state, job.attempt) == expected
+
+
+def test_a_claim_that_is_repeated_because_another_call_undid_it_has_each_job_once(
+    tmp_path: Path,
+) -> None:
+    """Calls of one turn of the loop share a transaction."""
+
+    async def never() -> None:
+        await asyncio.Event().wait()
+
+    def defect() -> None:
+        raise ZeroDivisionError
+
+    async def main() -> None:
+        with Scheduler(f"sqlite:///{tmp_path}/jobs.db") as cue:
+            job_id = cue.schedule(queue="left").id
+            acue = AsyncScheduler(cue)
+            waiting = Waiting(acue)
+            async with asyncio.timeout(30):
+                taken, failed = await asyncio.gather(
+                    waiting.claim(WISH._replace(limit=5), 0.0, never),
+                    acue.write(defect),
+                    return_exceptions=True,
+                )
+            assert isinstance(failed, ZeroDivisionError)
+            assert isinstance(taken, list)
+            assert [(one.id, one.epoch) for one in taken] == [(job_id, 1)]
+
+    asyncio.run(main())

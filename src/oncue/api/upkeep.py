@@ -38,11 +38,11 @@ async def access(service: Service, request: Request) -> Answer:
 
 
 async def metrics(service: Service, request: Request) -> Answer:
-    from oncue.metrics import render
+    from oncue.metrics import CONTENT_TYPE, render
 
     request.query()
     text = await service.read(render, service.cue)
-    return Answer(200, text, "text/plain; version=0.0.4; charset=utf-8")
+    return Answer(200, text, CONTENT_TYPE)
 
 
 async def problem(service: Service, request: Request) -> Answer:

@@ -70,7 +70,7 @@ class Waiting:
     ) -> list[Claimed]:
         """Due jobs, as soon as there are any, for at most so long. `gone` ends when the client has
         left; what it was about to be given goes back unharmed, and so does what comes when the end
-        of the server cuts the request short. What is returned is the caller's to `give_back`."""
+        of the server cuts the request short. If they are not sent, the caller gives them back."""
         wish = self._turned(wish)
         if wait_seconds <= 0 or self._closed:
             return await self._at_once(wish)
@@ -94,7 +94,7 @@ class Waiting:
         taken: list[Claimed] = []
 
         def take() -> list[Claimed]:
-            taken.extend(self._take(wish))
+            taken[:] = self._take(wish)  # called again if another call of its transaction undid it
             return taken
 
         try:

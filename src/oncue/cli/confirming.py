@@ -1,4 +1,4 @@
-"""The question before something is deleted."""
+"""Deletion at the terminal: the question before it, and what is said after it."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import sys
 import click
 
 from oncue.cli import output
-from oncue.cli.app import EXIT_FAILED
+from oncue.cli.app import EXIT_FAILED, App
 
 
 def confirm_deletion(noun: str, question: str) -> None:
@@ -17,3 +17,10 @@ def confirm_deletion(noun: str, question: str) -> None:
     if not click.confirm(question, err=True):
         output.note("Nothing was changed.")
         raise click.exceptions.Exit(EXIT_FAILED)
+
+
+def tell_deleted(app: App, name: str, text: str) -> None:
+    if app.as_json:
+        output.document({"name": name, "deleted": True})
+    else:
+        click.echo(text)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
@@ -11,7 +10,8 @@ import click
 from oncue import intake
 from oncue.cli import output
 from oncue.cli.app import App, Finite, Group, Whole, common, examples
-from oncue.cli.confirming import confirm_deletion
+from oncue.cli.confirming import confirm_deletion, tell_deleted
+from oncue.cli.naming import suggestion
 from oncue.cli.place import require_file
 from oncue.cli.progress import counted
 from oncue.cli.times import maybe_length, read_length
@@ -190,10 +190,7 @@ def delete(app: App, name: str, yes: bool) -> None:
         _check_unused(app.cue, name, stats)
         confirm_deletion("queue", f"Delete queue {name} with {finished}?")
     app.cue.delete_queue(name)
-    if app.as_json:
-        output.document({"name": name, "deleted": True})
-    else:
-        click.echo(f"Deleted queue {name} with {finished}.")
+    tell_deleted(app, name, f"Deleted queue {name} with {finished}.")
 
 
 def _check_unused(cue: Scheduler | Client, name: str, stats: QueueStats) -> None:
@@ -218,22 +215,16 @@ def _set_paused(app: App, name: str, paused: bool) -> None:
         told = "" if waiting is None else f"; {waiting:,} jobs are scheduled"
         click.echo(f"Queue {name} is {'paused' if paused else 'open'}{told}.")
     if name not in names:
-        output.note(f"It was not there before and holds no job.{_near(name, names)}")
+        output.note(f"It was not there before and holds no job.{suggestion(name, names)}")
 
 
 def _known(app: App, name: str) -> Queue:
     check_queue_name(name, "NAME")
     found = {queue.name: queue for queue in app.cue.queues()}
     if name not in found:
-        raise NotFound(
-            f"there is no queue {name!r}: none was set and no job is in it.{_near(name, found)}"
-        )
+        why = "none was set and no job is in it."
+        raise NotFound(f"there is no queue {name!r}: {why}{suggestion(name, found)}")
     return found[name]
-
-
-def _near(name: str, names: Any) -> str:
-    near = difflib.get_close_matches(name, list(names), n=1)
-    return f" Did you mean {near[0]!r}?" if near else ""
 
 
 def with_stats(cue: Scheduler | Client) -> list[tuple[Queue, QueueStats]]:

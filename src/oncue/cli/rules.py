@@ -2,23 +2,20 @@
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Callable
-from itertools import islice
 from typing import TypeVar
 
 import click
 
 from oncue.cli import output, windows
 from oncue.cli.app import App, Group, common, examples
-from oncue.cli.confirming import confirm_deletion
+from oncue.cli.confirming import confirm_deletion, tell_deleted
+from oncue.cli.naming import ask_about
 from oncue.cli.place import require_file
 from oncue.cli.times import read_stamp
 from oncue.core import stamp as stamps
-from oncue.core.errors import NotFound
 from oncue.core.rule import Dependency, Rule
 
-NAMES_COMPARED = 10_000
 T = TypeVar("T")
 
 
@@ -151,21 +148,12 @@ def delete(app: App, name: str, yes: bool) -> None:
     if not yes:
         confirm_deletion("rule", f"Delete {output.clean(rule.name)} with all its events?")
     app.cue.delete_rule(rule.name)
-    if app.as_json:
-        output.document({"name": rule.name, "deleted": True})
-    else:
-        click.echo(f"Deleted {output.clean(rule.name)}. Its jobs stay.")
+    tell_deleted(app, rule.name, f"Deleted {output.clean(rule.name)}. Its jobs stay.")
 
 
 def _of(app: App, name: str, ask: Callable[[str], T]) -> T:
-    """What is asked of a rule; an unknown one is answered with the nearest known one."""
-    try:
-        return ask(name)
-    except NotFound:
-        names = [rule.name for rule in islice(app.cue.rules(), NAMES_COMPARED)]
-        near = difflib.get_close_matches(name, names, n=1)
-        hint = f"Did you mean {near[0]!r}?" if near else "'oncue rules list' lists those there are."
-        raise NotFound(f"there is no rule {name!r}. {hint}") from None
+    """Call `ask`; suggest the nearest name if there is no such rule."""
+    return ask_about("rule", name, lambda: ask(name), app.cue.rules)
 
 
 def _last(rule: Rule) -> list[tuple[str, str]]:

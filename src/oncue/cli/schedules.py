@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Callable
-from itertools import islice
 from typing import TYPE_CHECKING, TypeVar
 
 import click
@@ -12,9 +10,9 @@ import click
 from oncue import wire
 from oncue.cli import output
 from oncue.cli.app import App, Group, common, examples
-from oncue.cli.confirming import confirm_deletion
+from oncue.cli.confirming import confirm_deletion, tell_deleted
+from oncue.cli.naming import ask_about
 from oncue.cli.place import require_file
-from oncue.core.errors import NotFound
 from oncue.core.moment import Moment
 from oncue.core.recurrence import Fate, Outcome
 from oncue.core.schedule import Schedule
@@ -23,7 +21,6 @@ if TYPE_CHECKING:
     from oncue.client import Client
     from oncue.scheduler import Scheduler
 
-NAMES_COMPARED = 10_000
 OUTCOMES_SHOWN = 10
 _FATES = {Fate.MISSED: "red", Fate.OVERLAPPED: "yellow", Fate.PAUSED: "yellow"}
 T = TypeVar("T")
@@ -122,22 +119,13 @@ def delete(app: App, name: str, yes: bool) -> None:
     if not yes:
         confirm_deletion("schedule", f"Delete {schedule.name}?")
     of(app, name, lambda cue: cue.delete_schedule(name))
-    if app.as_json:
-        output.document({"name": name, "deleted": True})
-    else:
-        click.echo(f"Deleted {name}. Its jobs that are due stay.")
+    tell_deleted(app, name, f"Deleted {name}. Its jobs that are due stay.")
 
 
 def of(app: App, name: str, ask: Callable[[Scheduler | Client], T]) -> T:
-    """What is asked of a schedule; an unknown one is answered with the nearest known one."""
+    """Call `ask`; suggest the nearest name if there is no such schedule."""
     require_file(app)
-    try:
-        return ask(app.cue)
-    except NotFound:
-        names = [one.name for one in islice(app.cue.schedules(), NAMES_COMPARED)]
-        near = difflib.get_close_matches(name, names, n=1)
-        hint = f"Did you mean {near[0]!r}?" if near else "'oncue schedules list' lists them."
-        raise NotFound(f"there is no schedule {name!r}. {hint}") from None
+    return ask_about("schedule", name, lambda: ask(app.cue), app.cue.schedules)
 
 
 def _told(app: App, schedule: Schedule) -> None:

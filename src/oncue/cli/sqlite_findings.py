@@ -12,7 +12,7 @@ from oncue.cli.findings import Finding, bad, disk, ok, size, warn
 from oncue.core.errors import OncueError
 from oncue.scheduler import Scheduler
 from oncue.stores.sqlite import SqliteStore
-from oncue.stores.sqlite.presence import steps, target_of
+from oncue.stores.sqlite.presence import log_beside, steps, target_of
 from oncue.stores.sqlite.statements import migrations
 
 SAFE_SQLITE = (3, 51, 3)
@@ -94,7 +94,7 @@ def _file_system(kind: str) -> Finding:
 def deleted(path: Path) -> Iterator[Finding]:
     """Processes that have a file of this name open which is not there any more. Where the system
     tells: on Linux, of the processes of the same user."""
-    names = [f"{os.path.realpath(path)}{end}" for end in ("", "-wal")]
+    names = [os.path.realpath(path), log_beside(path)]
     for process in sorted(glob("/proc/[0-9]*")):
         files = {target_of(file): file for file in glob(f"{process}/fd/*")}
         # The copy must not be of a new file that the process has open besides.
@@ -117,7 +117,7 @@ def deleted(path: Path) -> Iterator[Finding]:
 
 def _log(path: Path) -> Finding:
     try:
-        length = Path(f"{path}-wal").stat().st_size
+        length = Path(log_beside(path)).stat().st_size
     except OSError:
         length = 0
     if length <= LARGE_LOG:

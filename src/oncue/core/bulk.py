@@ -12,6 +12,7 @@ from oncue.core.errors import InvalidInput
 from oncue.core.job import Job, JobFilter
 from oncue.core.lifecycle import LIVE, State, Verb, allows
 from oncue.core.moment import LATEST, Moment
+from oncue.core.text import legible
 
 SAMPLE = 20  # jobs that an outcome shows
 FILTERS = ("queue", "state", "owner", "key", "due_after", "due_before")
@@ -95,13 +96,17 @@ def read_place(text: str, *shapes: tuple[type, ...]) -> Place:
     """The place that a text stands for, if it has one of these shapes."""
     try:
         place = json.loads(text)
-    except ValueError:
+    except (ValueError, RecursionError):
         raise not_a_cursor() from None
     if not isinstance(place, list) or tuple(map(type, place)) not in shapes:
         raise not_a_cursor()
-    if any(isinstance(one, int) and abs(one) > LATEST + 1 for one in place):
+    if not all(_can_be_stored(one) for one in place):
         raise not_a_cursor()
     return tuple(place)
+
+
+def _can_be_stored(one: int | str) -> bool:
+    return abs(one) <= LATEST + 1 if isinstance(one, int) else one == legible(one)
 
 
 def not_a_cursor() -> InvalidInput:

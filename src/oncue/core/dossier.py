@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from datetime import datetime
 
+from oncue.core.errors import KeyTaken
 from oncue.core.job import History, Job
 
 
@@ -22,3 +23,11 @@ class Dossier:
     ahead: bool = False
     hidden: bool = False
     """Gone for everybody; only its id is still remembered."""
+
+
+def key_taken(job: Job) -> KeyTaken:
+    """The refusal of a job whose key belongs to an unfinished one of the store it comes to."""
+    return KeyTaken(
+        f"job {job.id}: its key {job.key!r} belongs to another unfinished job of queue "
+        f"{job.queue}; finish or cancel that one first."
+    )

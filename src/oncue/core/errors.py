@@ -25,6 +25,7 @@ OncueError
 
 from __future__ import annotations
 
+import threading
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -139,3 +140,10 @@ class NonRetryable(OncueError):
 
 class ClaimLost(OncueError):
     """Raised inside a handler by `job.step` and friends: the claim is over, stop working."""
+
+
+def is_ctrl_c(error: BaseException) -> bool:
+    """Whether it is meant for the program and not for whatever was called: Python raises Ctrl-C in
+    the main thread, wherever that is. In any other thread it is an error like others."""
+    main = threading.current_thread() is threading.main_thread()
+    return main and isinstance(error, KeyboardInterrupt)

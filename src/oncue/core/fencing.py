@@ -36,7 +36,7 @@ class Write(NamedTuple):
 
 
 def write_behind(outcome: str, result: bytes | None, error: str | None) -> Write | None:
-    """The worker's write that ended an attempt so; None: it was reclaimed."""
+    """The worker's write that led to this outcome of an attempt; None: it was reclaimed."""
     match outcome:
         case "succeeded":
             return Write("complete", result)
@@ -85,6 +85,11 @@ def settled_facts(verb: Verb, worker: str | None, error: str | None) -> dict[str
     """Facts of the diagnostic that a settlement leaves; those that are not known are left out."""
     facts = {"worker": worker, "error": error, "decision": verb.value}
     return {name: fact for name, fact in facts.items() if fact}
+
+
+def sink_refusal(dispatcher: str | None, error: str | None) -> tuple[str, dict[str, str]]:
+    """Detail and facts of the diagnostic of a job that its sink refused for good."""
+    return f"The sink refused it for good: {error}", settled_facts(Verb.FAIL, dispatcher, error)
 
 
 def late_write(write: str, reason: str) -> tuple[str, dict[str, str]]:

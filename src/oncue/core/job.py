@@ -114,7 +114,7 @@ class Lapse(NamedTuple):
     def is_still_so(
         self, state: State, epoch: int, updated_at: Moment, *, cancel_requested: bool
     ) -> bool:
-        """Whether nothing has happened to the claim since it was read, by what the job is now."""
+        """Whether the claim is as it was when it was read, by the job's values now."""
         seen = (self.state, self.epoch, self.updated_at, self.cancel_requested)
         return state in LIVE and seen == (state, epoch, updated_at, cancel_requested)
 

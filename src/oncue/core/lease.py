@@ -44,7 +44,7 @@ class Lease(NamedTuple):
         return self if self.asked else NO_LEASE
 
     def moved(self, missed_ms: int, heard_at: Moment, now: Moment) -> Lease:
-        """The same lease after so much was missed, of a worker last heard then."""
+        """This lease after `missed_ms` were missed; the worker was last heard at `heard_at`."""
         if self.until is None:
             return self
         length_ms = self._length(self.until, heard_at)

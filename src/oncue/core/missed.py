@@ -56,16 +56,16 @@ for one from before the clock was set back."""
 
 
 def missed_since(
-    own: Look | None, recorded: Look | None, look: Look, *, away: bool = False
+    last: Look | None, recorded: Look | None, look: Look, *, away: bool = False
 ) -> Missed | None:
     """What the claims missed between the last look and this one; None: nothing is to be moved.
 
-    `own` is this reclaimer's last look and `recorded` the last one in the store; the later of them
+    `last` is this reclaimer's last look and `recorded` that of the store; the later of them
     counts. `away`: the store did not answer since then, so no heartbeat was heard. A reclaimer's
     first look always answers with a `Missed`, so that leases from before a clock was set back are
     found: see `moved_lease`. A look from before the last one tells nothing: it was judged already.
     """
-    before = recorded if own is None or (recorded and recorded.is_later_than(own)) else own
+    before = recorded if last is None or (recorded and recorded.is_later_than(last)) else last
     if before is None:
         return Missed()
     wall_ms = look.wall - before.wall
@@ -75,10 +75,10 @@ def missed_since(
         return None
     elapsed_ms = look.monotonic_ms - before.monotonic_ms
     jump_ms = wall_ms - elapsed_ms
-    longest_gap_ms = LONGEST_GAP_MS if own is None else 0
-    unheard = (own is None or away) and elapsed_ms > longest_gap_ms
+    longest_gap_ms = LONGEST_GAP_MS if last is None else 0
+    unheard = (last is None or away) and elapsed_ms > longest_gap_ms
     forward_ms = jump_ms if jump_ms > JUMP_MS else 0
-    if own is not None and abs(jump_ms) <= JUMP_MS and not unheard:
+    if last is not None and abs(jump_ms) <= JUMP_MS and not unheard:
         return None
     return Missed(forward_ms + (elapsed_ms if unheard else 0), forward_ms)
 

@@ -18,7 +18,7 @@ SHORTEST_SECONDS = 0.1
 
 
 def put_off_until(policy: RetryPolicy, job_id: str, refusals: int, now: Moment) -> Moment:
-    """Until when a job waits that was refused so many times in a row, this time included.
+    """Until when a job waits after so many refusals in a row, this one included.
 
     The delays of jobs that were refused together differ, so that they do not all return together.
     The moment is rounded down by at most a quarter of the delay, so that they return in groups:
@@ -32,7 +32,7 @@ def put_off_until(policy: RetryPolicy, job_id: str, refusals: int, now: Moment) 
 
 
 def latest_return(policy: RetryPolicy, now: Moment) -> Moment:
-    """Until when a job waits at the latest that is put off now."""
+    """The latest moment until which a job waits that is put off now."""
     return now + round(1000 * max(SHORTEST_SECONDS, policy.max_seconds))
 
 

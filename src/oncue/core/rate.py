@@ -53,6 +53,12 @@ def begun_again(bucket: Bucket, now: Moment) -> Bucket:
     return Bucket(0, now) if bucket.at > now + OVERTAKING_MS else bucket
 
 
+def has_begun_again(kept: Bucket | None, filled: Bucket) -> bool:
+    """Whether `fill` found that the clock was set back. Then its answer has to be kept even if
+    nothing is taken: otherwise the bucket would begin again each time, and never gain a turn."""
+    return kept is not None and filled.at < kept.at
+
+
 def take(bucket: Bucket, count: int) -> Bucket:
     """The bucket after that many were taken; at most `bucket.whole`."""
     return bucket._replace(turns=bucket.turns - count * TURN)

@@ -9,6 +9,8 @@ from oncue.core.lifecycle import State, Verb
 from oncue.core.moment import Moment, render
 from oncue.core.queue import Queue, RetryPolicy
 
+EXPIRED = "Expired: it was not taken in time."  # of a waiting job; error and diagnostic
+
 
 class Verdict(NamedTuple):
     """How an attempt ends: the verb, when the job is due again (retries), and why."""

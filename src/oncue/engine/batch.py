@@ -139,7 +139,7 @@ class ClaimBatch:
         )
 
     def _released(self, job: Claimed) -> Settlement:
-        """It says whether the job is kept if it ends: a cancel may have been requested."""
+        """Goes back; or ends, if a cancel was requested, and then `keep` counts."""
         return Settlement(
             job.id,
             job.epoch,

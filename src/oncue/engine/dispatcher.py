@@ -10,13 +10,12 @@ import traceback
 from collections.abc import Callable
 from contextlib import suppress
 
-from oncue.core.errors import SinkDown, SinkError, StoreUnavailable
+from oncue.core.errors import SinkDown, SinkError, StoreUnavailable, is_ctrl_c
 from oncue.core.moment import Moment
 from oncue.core.queue import Queue
 from oncue.engine.batch import Batch, ClaimBatch, RangeBatch, Refusals, checked
 from oncue.engine.circuit import Circuit
 from oncue.engine.keeper import Keeper, Kept
-from oncue.engine.loop import is_ctrl_c
 from oncue.ports.clock import Clock
 from oncue.ports.sink import Sink
 from oncue.ports.store import Store

@@ -10,13 +10,14 @@ from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from typing import NamedTuple
 
+from oncue.core.errors import is_ctrl_c
 from oncue.core.moment import Moment
 from oncue.core.queue import Queue
 from oncue.core.schedule import Schedule, occurrence_event
 from oncue.core.text import legible
 from oncue.engine.dispatcher import Dispatcher
 from oncue.engine.keeper import Keeper
-from oncue.engine.loop import Loop, is_ctrl_c
+from oncue.engine.loop import Loop
 from oncue.engine.policies import Policies
 from oncue.engine.pruner import Pruner
 from oncue.engine.reclaimer import Reclaimer

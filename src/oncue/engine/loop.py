@@ -22,13 +22,6 @@ OVERSLEPT_SECONDS = 5.0  # more than a busy machine delays a thread
 logger = logging.getLogger("oncue.engine")
 
 
-def is_ctrl_c(error: BaseException) -> bool:
-    """Whether it is meant for the program and not for the step under way: Ctrl-C arrives in the
-    main thread, where steps are made by hand. In any other thread it is an error like others."""
-    main = threading.current_thread() is threading.main_thread()
-    return main and isinstance(error, KeyboardInterrupt)
-
-
 class Loop:
     """Calls `step`, rests as long as it says or until woken, and goes on until stopped.
 

@@ -99,8 +99,8 @@ class Reclaimer:
         return min(max(rest, SHORTEST_REST_SECONDS), LONGEST_REST_SECONDS)
 
     def _judge_leases(self) -> Look:
-        """Move what would be judged wrongly; record a look now and then while anything runs. The
-        look up to which leases are judged."""
+        """Move leases that would be judged wrongly, and record a look now and then while any runs.
+        The look by which claims may be judged."""
         look = self._look()
         running, last_look = self._store.leases()
         missed = missed_since(self._last_look, last_look, look, away=self._away)

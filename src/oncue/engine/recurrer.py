@@ -132,8 +132,8 @@ class Recurrer:
         return known.since
 
     def _note(self, schedule: Schedule, problem: Exception, since: Moment) -> _Trouble:
-        """Complains once, as long as it is the same trouble. What was raised may quote what is
-        secret, unless it is our own judgement of the schedule."""
+        """Logs it once, as long as it is the same trouble. Only the kind of an error from elsewhere
+        is logged: its text may quote secrets."""
         lasting = isinstance(problem, InvalidInput | Conflict)
         text = str(problem) if lasting else type(problem).__name__
         known, next_at = self._troubles.get(schedule.name), schedule.progress.next_at

@@ -13,6 +13,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Literal, NamedTuple, Protocol
 
+from oncue.core.clash import ClashKind
 from oncue.core.job import Diagnostic, History, Job, JobFilter, NewJob, Page, Position
 from oncue.core.moment import Moment
 
@@ -20,7 +21,7 @@ from oncue.core.moment import Moment
 class Clash(NamedTuple):
     """What met a new job whose id or key was there already. `job` is the one that was."""
 
-    kind: Literal["existing", "replaced", "id taken", "key taken"]
+    kind: ClashKind
     job: Job
 
 
@@ -48,8 +49,7 @@ class JobStore(Protocol):
         taken`; ids that came with a digest are remembered for a day whatever the retention. A key
         that an unfinished job of the queue holds: `existing`; with `replace` the holder gets the
         new due time and payload, `replaced`, or `key taken` if it has left `scheduled`. Jobs of one
-        batch clash with
-        each other in order.
+        batch clash with each other in order.
         """
         ...
 

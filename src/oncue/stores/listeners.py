@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import logging
-import threading
 from collections.abc import Sequence
 
+from oncue.core.errors import is_ctrl_c
 from oncue.core.moment import Moment
 from oncue.ports.store import Listener
 
@@ -16,15 +16,14 @@ def tell(listeners: Sequence[Listener], queue: str | None, due_at: Moment) -> No
     """Tell every listener. What one raises is logged and does not reach the caller: the write is
     done, and the others are told as well. The exception is Ctrl-C, which is raised afterwards:
     Python raises it in whatever the main thread is doing, so it is not the listener's."""
-    interrupt: KeyboardInterrupt | None = None
+    ctrl_c: BaseException | None = None
     for listener in listeners:
         try:
             listener(queue, due_at)
         except BaseException as error:
-            in_main = threading.current_thread() is threading.main_thread()
-            if isinstance(error, KeyboardInterrupt) and in_main:
-                interrupt = error
+            if is_ctrl_c(error):
+                ctrl_c = error
             else:
                 log.exception("a listener of the store failed")
-    if interrupt is not None:
-        raise interrupt
+    if ctrl_c is not None:
+        raise ctrl_c

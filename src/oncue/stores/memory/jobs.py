@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from heapq import nsmallest
 
+from oncue.core.clash import of_same_id, of_same_key
 from oncue.core.job import Diagnostic, History, Job, JobFilter, NewJob, Page, Position
 from oncue.core.lifecycle import LIVE, TRANSITIONS, Verb, allows
 from oncue.core.moment import Moment
@@ -24,19 +25,16 @@ class MemoryJobs(Shelves):
     def _insert(self, new: NewJob, now: Moment) -> Clash | None:
         same_id = self._records.get(new.id)
         if same_id is not None:
-            repeated = new.digest == same_id.digest
-            return Clash("existing" if repeated else "id taken", same_id.as_job())
+            return Clash(of_same_id(new, same_id.digest), same_id.as_job())
         holder = None if new.key is None else self._keys.get((new.queue, new.key))
         if holder is None:
             record = self._records[new.id] = Record.of(new, now)
             self._refile(record)
             return None
-        if not new.replace:
-            return Clash("existing", holder.as_job())
-        if not allows(holder.shown_state, Verb.AMEND):
-            return Clash("key taken", holder.as_job())
-        self._amend(holder, Amendment(due_at=new.due_at, payload=new.payload), now)
-        return Clash("replaced", holder.as_job())
+        kind = of_same_key(new, holder.shown_state)
+        if kind == "replaced":
+            self._amend(holder, Amendment(due_at=new.due_at, payload=new.payload), now)
+        return Clash(kind, holder.as_job())
 
     def get(self, job_id: str) -> Job | None:
         with self._lock:

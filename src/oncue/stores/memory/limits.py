@@ -18,7 +18,7 @@ class MemoryLimits(Shelves):
         if queue.rate_per_second is not None:
             kept = self._buckets.get(name)
             bucket = rate.fill(kept, queue.rate_per_second, now)
-            if kept is not None and bucket.at < kept.at:  # the clock was set back
+            if rate.has_begun_again(kept, bucket):
                 self._buckets[name] = bucket
             limit = min(limit, bucket.whole)
         return limit

@@ -14,6 +14,7 @@ from oncue.core.missed import Look
 from oncue.core.moment import Moment
 from oncue.core.queue import Queue, default_queue
 from oncue.core.rate import Bucket
+from oncue.core.retry import EXPIRED
 from oncue.forking import now_and_after_fork
 from oncue.ports.store import Listener
 from oncue.stores.listeners import tell
@@ -155,8 +156,8 @@ class Shelves:
         record.attempts.clear()
 
     def _expire(self, record: Record, now: Moment) -> None:
-        record.error = "Expired: it was not taken in time."
-        record.note(now, "expired", record.error, record.attempt, record.epoch)
+        record.error = EXPIRED
+        record.note(now, "expired", EXPIRED, record.attempt, record.epoch)
         self._end(record, Verb.EXPIRE, now)
 
     def _queue(self, name: str) -> Queue:

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from heapq import nsmallest
 
-from oncue.core.dossier import Dossier
-from oncue.core.errors import KeyTaken
+from oncue.core.dossier import Dossier, key_taken
 from oncue.core.lifecycle import FINAL
 from oncue.ports.transfer import Export
 from oncue.stores.memory.record import Record
@@ -32,10 +31,7 @@ class MemoryTransfer(Shelves):
             return 0
         held = job.key is not None and (job.queue, job.key) in self._keys
         if held and job.state not in FINAL:
-            raise KeyTaken(
-                f"job {job.id}: its key {job.key!r} belongs to another unfinished job of queue "
-                f"{job.queue}; finish or cancel that one first."
-            )
+            raise key_taken(job)
         record = self._records[job.id] = Record.from_dossier(dossier)
         self._refile(record)
         return 1

@@ -17,7 +17,7 @@ from oncue.stores.sqlite.access import AccessTokens
 from oncue.stores.sqlite.bulk import Bulk
 from oncue.stores.sqlite.claims import Claims
 from oncue.stores.sqlite.connection import file_system, pragma, require_current, tables
-from oncue.stores.sqlite.database import WATCH_SECONDS, Database
+from oncue.stores.sqlite.database import Database
 from oncue.stores.sqlite.events import Events
 from oncue.stores.sqlite.jobs import Jobs
 from oncue.stores.sqlite.leases import LeaseJudging
@@ -30,6 +30,7 @@ from oncue.stores.sqlite.rules import Rules
 from oncue.stores.sqlite.schedules import Schedules
 from oncue.stores.sqlite.statements import load, migrations
 from oncue.stores.sqlite.transfer import Transfer
+from oncue.stores.sqlite.watching import WATCH_SECONDS
 
 T = TypeVar("T")
 
@@ -73,7 +74,7 @@ class SqliteStore(
         return self.db.submit(call)
 
     def watch(self, listener: Listener, queues: Awaited | None = None) -> Callable[[], None]:
-        return self.db.watch(listener, queues)
+        return self.db.watching.watch(listener, queues)
 
     def describe(self) -> dict[str, Any]:
         with self.db.reading() as tx:

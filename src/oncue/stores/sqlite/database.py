@@ -1,8 +1,7 @@
-"""One SQLite file as this process uses it: the writer, the readers and the listeners."""
+"""One SQLite file as this process uses it: one connection that writes, and those that read."""
 
 from __future__ import annotations
 
-import logging
 import os
 import threading
 from collections import deque
@@ -18,20 +17,15 @@ from oncue.clock import SystemClock
 from oncue.core.errors import StoreError
 from oncue.core.moment import Moment
 from oncue.core.queue import Queue
-from oncue.ports.store import Awaited, Listener
-from oncue.stores.listeners import tell
-from oncue.stores.sqlite import forking
+from oncue.stores.sqlite import fork
 from oncue.stores.sqlite.connection import connect, pragma, prepare, translated
 from oncue.stores.sqlite.handle import Handle
 from oncue.stores.sqlite.presence import Identity, Presence
 from oncue.stores.sqlite.turnstile import Turnstile
-from oncue.stores.sqlite.watching import Abroad, awaited_by
+from oncue.stores.sqlite.watching import Watching
 from oncue.stores.sqlite.writer import Writer
 
 T = TypeVar("T")
-log = logging.getLogger("oncue.store")
-
-WATCH_SECONDS = 0.05  # how often an idle process looks whether another one wrote
 READERS_KEPT = 4
 
 _monotonic = SystemClock().monotonic
@@ -44,8 +38,6 @@ class Database:
         self.known_queues: set[str] = set()
         """Queues whose rows are certainly there, as long as no other process deletes one: any
         foreign commit clears it."""
-        self._own_version: int | None = None
-        """Of the content, after the last commit of this process: SQLite raises it at any commit."""
         self._deleted_queues: set[str] = set()
         self.bounded_queues: set[str] = set()
         """Queues with a concurrency that this process takes from, as its last claim found them."""
@@ -68,20 +60,15 @@ class Database:
             self._begun,
             self._after_commit,
         )
-        self._told: dict[str | None, Moment] = {}
-        self._listeners: list[tuple[Listener, Awaited | None]] = []
-        self.abroad = Abroad()
-        self._others_wrote = False
-        self._watching: threading.Thread | None = None
-        self._closing = threading.Event()
+        self.watching = Watching(self.writer, self.reading, path)
+        self._closing = False
         self._closed = False
-        self._version: object = None
-        forking.remember(self)
+        fork.remember(self)
         with self._opening:
-            forking.refuse_abandoned(path)
+            fork.refuse_abandoned(path)
             prepare(path)
             self._presence.note_file()
-        self._version = self.writer.probe(self._foreign_version)
+        self.watching.start_from_now()
 
     def _new_handle(self, open_it: Callable[[], apsw.Connection]) -> Handle:
         handle = Handle(open_it)
@@ -94,7 +81,7 @@ class Database:
         return self._presence.file
 
     def _connect(self) -> apsw.Connection:
-        forking.refuse_abandoned(self._presence.place)
+        fork.refuse_abandoned(self._presence.place)
         return connect(self._presence.place)
 
     def _open_writer(self) -> apsw.Connection:
@@ -120,7 +107,7 @@ class Database:
         if self.writer.inside:
             yield self.writer.connection
             return
-        if self._closing.is_set():
+        if self._closing:
             raise StoreError(f"{self.path}: the store is closed.")
         self._presence.check()
         try:
@@ -137,7 +124,7 @@ class Database:
             self._give_back(handle)
 
     def _give_back(self, handle: Handle) -> None:
-        if len(self._readers) < READERS_KEPT and not self._closing.is_set():
+        if len(self._readers) < READERS_KEPT and not self._closing:
             self._readers.append(handle)
             return
         with handle.lock:
@@ -147,9 +134,7 @@ class Database:
 
     def tell(self, queue: str | None, due_at: Moment) -> None:
         """Note, inside a write, what listeners are to be told after the commit."""
-        known = self._told.get(queue)
-        if known is None or due_at < known:
-            self._told[queue] = due_at
+        self.watching.note(queue, due_at)
 
     def forget_queue(self, name: str) -> None:
         """Note, inside a write, that the row of a queue is gone."""
@@ -162,24 +147,12 @@ class Database:
         if queue in self.bounded_queues:
             self.tell(queue, 0)
 
-    def watch(self, listener: Listener, queues: Awaited | None = None) -> Callable[[], None]:
-        self._listeners = [*self._listeners, (listener, queues)]
-        if self._watching is None:
-            self._watching = threading.Thread(target=self._watch, name="oncue-watch", daemon=True)
-            self._watching.start()
-
-        def stop() -> None:
-            self._listeners = [known for known in self._listeners if known[0] is not listener]
-
-        return stop
-
     def close(self) -> None:
         """Can be repeated: the first call may have been interrupted by Ctrl-C."""
         if self._closed or os.getpid() != self._pid:
             return
-        self._closing.set()
-        if self._watching is not None:
-            self._watching.join()
+        self._closing = True
+        self.watching.stop()
         # SQLite would empty a log that the file now at the path may use.
         replaced = self._presence.is_replaced()
         orphaned = replaced and self._presence.owns_log()
@@ -228,7 +201,7 @@ class Database:
         for handle in self._handles:
             handle.close(checkpoint=False)
         self._presence.note_log(opened=False)
-        self._version = self._own_version = None
+        self.watching.forget_version()
 
     def resume(self) -> None:
         while self._held:
@@ -236,12 +209,7 @@ class Database:
 
     def renew(self) -> None:
         self._pid = os.getpid()
-        self._listeners = []  # of loops and waiting requests, whose threads are not here
-        self._watching = None
-        self._told.clear()
-        closed, self._closing = self._closing.is_set(), threading.Event()
-        if closed:
-            self._closing.set()
+        self.watching.renew()
         self.writer.renew()
 
     # --------------------------------------------------------------------------------------------
@@ -252,63 +220,13 @@ class Database:
 
     def _refuse_after_fork(self) -> None:
         if os.getpid() != self._pid:
-            raise forking.forked_in_use(self.path)
+            raise fork.forked_in_use(self.path)
 
     def _begun(self) -> None:
         """At the beginning of each transaction, when nobody else can write."""
-        if self._told:  # an interrupted or failed call left it, and may have stored something
-            self._told.clear()
-            self._told[None] = 0
         self._deleted_queues.clear()
-        if self.writer.connection.data_version() != self._own_version:
-            self._others_wrote = True
+        if self.watching.begun():
             self.known_queues.clear()
 
     def _after_commit(self) -> None:
-        self._own_version = self.writer.connection.data_version()
-        told = {queue for queue in self._told if queue is not None}
-        self.known_queues |= told - self._deleted_queues
-        for queue, due_at in list(self._told.items()):
-            self._notify(queue, due_at)
-        self._told.clear()
-
-    def _watch(self) -> None:
-        while not self._closing.wait(WATCH_SECONDS):
-            try:
-                self.writer.probe(self._look_abroad)
-                if self._others_wrote:
-                    self._tell_of_others()
-            except (apsw.Error, StoreError) as error:  # passing: the next look will tell
-                log.debug("watching %s: %s", self.path, error)
-            except BaseException:  # this thread is the only one that sees other processes
-                log.exception("watching %s", self.path)
-
-    def _look_abroad(self, connection: apsw.Connection) -> None:
-        """Notice commits by other processes; tell of our own that Ctrl-C kept from being told."""
-        version = self._foreign_version(connection)
-        if version != self._version:
-            self._version = version
-            self._others_wrote = True
-        if self._told:
-            self._told.clear()
-            self._notify(None, 0)
-
-    def _tell_of_others(self) -> None:
-        """Find out what other processes wrote, as far as somebody here waits for it."""
-        self._others_wrote = False  # before reading: what follows is found by the next look
-        try:
-            with self.reading() as tx:
-                news = self.abroad.news(tx, awaited_by(self._listeners))
-        except BaseException:
-            self._others_wrote = True
-            raise
-        for queue, moment in news:
-            self._notify(queue, moment)
-
-    @staticmethod
-    def _foreign_version(connection: apsw.Connection) -> object:
-        """Changes when another connection commits, never by this one's own commits."""
-        return pragma(connection, "data_version")
-
-    def _notify(self, queue: str | None, due_at: Moment) -> None:
-        tell([listener for listener, _ in self._listeners], queue, due_at)
+        self.known_queues |= self.watching.committed() - self._deleted_queues

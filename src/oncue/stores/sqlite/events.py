@@ -180,8 +180,8 @@ def _reserve(
 def _matching(
     tx: apsw.Connection, event: Event, names: Sequence[str] | None = None
 ) -> dict[str, tuple[int, list[int]]]:
-    """By name the rules that the event matches, of these names if any are given: their numbers,
-    and those of the dependencies."""
+    """The rules that the event matches, by name, among those named if any are: the number of each,
+    and the numbers of its dependencies that match."""
     keys = match_keys(event)
     own = [str(event.type), rows.texts([keys.own, *keys.above]), keys.own]
     statement = SQL["matching"]

@@ -10,6 +10,7 @@ from typing import Any
 
 import apsw
 
+from oncue.core.clash import of_same_id, of_same_key
 from oncue.core.job import Attempt, Diagnostic, History, Job, JobFilter, NewJob, Page, Position
 from oncue.core.lifecycle import FINAL, LIVE, State
 from oncue.core.moment import Moment, from_datetime
@@ -190,20 +191,19 @@ class Jobs:
         held = rows.first(tx, SQL["digest"], {"id": job.id})
         if held is not None:
             row = rows.first(tx, SQL["get_even_hidden"], {"id": job.id})
-            return Clash("existing" if held[0] == job.digest else "id taken", rows.job(row))
+            return Clash(of_same_id(job, held[0]), rows.job(row))
         if job.key is None:
             return None
         holder = _key_holder(tx, job.queue, job.key)
         if holder is None:
             return None
         existing = _must_get(tx, holder)
-        if not job.replace:
-            return Clash("existing", existing)
-        if existing.state is not State.SCHEDULED:
-            return Clash("key taken", existing)
-        change = {"due_at": job.due_at, "payload": job.payload, "priority": None}
-        tx.execute(SQL["amend"], {"id": holder, "now": now, **change})
-        return Clash("replaced", _must_get(tx, holder))
+        kind = of_same_key(job, existing.state)
+        if kind == "replaced":
+            change = {"due_at": job.due_at, "payload": job.payload, "priority": None}
+            tx.execute(SQL["amend"], {"id": holder, "now": now, **change})
+            existing = _must_get(tx, holder)
+        return Clash(kind, existing)
 
     def _changed(self, tx: apsw.Connection, job_id: str, due: bool = False) -> Change:
         job = _must_get(tx, job_id)

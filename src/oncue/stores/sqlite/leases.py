@@ -41,16 +41,16 @@ class LeaseJudging:
                 self._move_leases(tx, missed, look.wall)
             return missed
 
-        # Lost with the power, the record is an older one; and the claims are judged after a restart
-        # of the machine, by the wall clock.
+        # If this is lost with the power, an older record is left. The machine is started again
+        # then, and claims are judged by the wall clock alone.
         return self.db.write(apply, synced=False)
 
     def _move_leases(self, tx: apsw.Connection, missed: Missed, now: Moment) -> None:
-        own = {"now": now, "jump": JUMP_MS}
-        tx.execute(SQL["move_claims"], {**own, "missed": missed.claims_ms})
-        for queue, until in rows.fetch(tx, SQL["shortened_ranges"], own):
+        params = {"now": now, "jump": JUMP_MS}
+        tx.execute(SQL["move_claims"], {**params, "missed": missed.claims_ms})
+        for queue, until in rows.fetch(tx, SQL["shortened_ranges"], params):
             self.db.tell(queue, until)
-        tx.execute(SQL["move_ranges"], {**own, "missed": missed.ranges_ms})
+        tx.execute(SQL["move_ranges"], {**params, "missed": missed.ranges_ms})
         tx.execute(SQL["begin_buckets_again"], {"now": now, "overtaking": OVERTAKING_MS})
         for queue in read_queues(tx):
             latest = latest_return(queue.retry, now)

@@ -72,21 +72,22 @@ def limits(tx: apsw.Connection, queue: str) -> Limits:
 def room_for(db: Database, tx: apsw.Connection, queue: str, limit: int, now: Moment) -> Room:
     """Room for at most `limit` jobs. Inside a write: whoever comes second finds what the first one
     took. One statement unless the queue is limited."""
-    own = limits(tx, queue)
-    if own.paused:
-        return Room(0, held=own.held)
-    if own.concurrency is None:
+    bounds = limits(tx, queue)
+    if bounds.paused:
+        return Room(0, held=bounds.held)
+    if bounds.concurrency is None:
         db.bounded_queues.discard(queue)
     else:
         db.bounded_queues.add(queue)
-        limit = min(limit, own.concurrency - _under_way(tx, queue, own.concurrency, own.held))
-    if own.rate_per_second is None:
-        return Room(limit, held=own.held)
-    bucket = rate.fill(own.bucket, own.rate_per_second, now)
-    if own.bucket is not None and bucket.at < own.bucket.at:
-        # The clock was set back: if nothing is taken now, the new beginning has to be kept.
+        limit = min(
+            limit, bounds.concurrency - _under_way(tx, queue, bounds.concurrency, bounds.held)
+        )
+    if bounds.rate_per_second is None:
+        return Room(limit, held=bounds.held)
+    bucket = rate.fill(bounds.bucket, bounds.rate_per_second, now)
+    if rate.has_begun_again(bounds.bucket, bucket):
         tx.execute(SQL["put_bucket"], {"name": queue, **bucket._asdict()})
-    return Room(min(limit, bucket.whole), bucket, own.held)
+    return Room(min(limit, bucket.whole), bucket, bounds.held)
 
 
 def _under_way(tx: apsw.Connection, queue: str, limit: int, held: OpenRange | None) -> int:
@@ -102,6 +103,6 @@ def _under_way(tx: apsw.Connection, queue: str, limit: int, held: OpenRange | No
         else:
             last = (held.cutoff, rows.AFTER_EVERY_TEXT)
         bounds = {"due_at": last[0], "id": last[1], "limit": limit - count}
-        own = {"queue": queue, "line": line, **bounds}
-        count += int(rows.first(tx, SQL["count_covered_in_line"], own)[0])
+        params = {"queue": queue, "line": line, **bounds}
+        count += int(rows.first(tx, SQL["count_covered_in_line"], params)[0])
     return count

@@ -18,7 +18,9 @@ RANGES = load("ranges")
 FIRST_WAITING_LINE = 10  # below it: reclaimed work
 FIRST_PUT_OFF_LINE = 100
 AFTER_EVERY_LINE = 200
-BACK_TOGETHER = 1000  # put-off jobs return by their moments but are handed over by their order
+# Put-off jobs are brought back in the order of their moments, and handed over in another. At least
+# so many are brought back together, so that those with a better place are among them.
+BACK_TOGETHER = 1000
 
 
 class OpenRange(NamedTuple):
@@ -64,15 +66,15 @@ def waiting_dues(
             after = (held.through_due, held.through_id)
         else:
             after = (held.cutoff + 1, "")
-        own = {"queue": queue, "line": line, "due_at": after[0], "id": after[1]}
-        dues += [row[0] for row in rows.fetch(tx, RANGES["after"], own)]
+        params = {"queue": queue, "line": line, "due_at": after[0], "id": after[1]}
+        dues += [row[0] for row in rows.fetch(tx, RANGES["after"], params)]
     return dues
 
 
 def is_returning(tx: apsw.Connection, queue: str, now: Moment) -> bool:
     """Whether the moment of a put-off job has come."""
-    own = {"queue": queue, "limit": 1, "until": now}
-    return bool(rows.fetch(tx, RANGES["returning"], own))
+    params = {"queue": queue, "limit": 1, "until": now}
+    return bool(rows.fetch(tx, RANGES["returning"], params))
 
 
 def _first_waiting(tx: apsw.Connection, queue: str, now: Moment) -> tuple[int, Moment | None]:
@@ -90,11 +92,11 @@ def bring_back(tx: apsw.Connection, queue: str, limit: int, now: Moment) -> None
     to find the first `limit` of them."""
     line, first_due = _first_waiting(tx, queue, now)
     most = max(limit, BACK_TOGETHER)
-    own = {"queue": queue, "limit": most, "until": back_in_line_until(now, first_due)}
-    found = rows.fetch(tx, RANGES["returning"], own)
+    params = {"queue": queue, "limit": most, "until": back_in_line_until(now, first_due)}
+    found = rows.fetch(tx, RANGES["returning"], params)
     if first_due is not None:
         better = {"from_line": FIRST_PUT_OFF_LINE, "below": FIRST_PUT_OFF_LINE + line}
         until = back_in_line_until(now, None)
-        found += rows.fetch(tx, RANGES["returning_in_lines"], own | better | {"until": until})
+        found += rows.fetch(tx, RANGES["returning_in_lines"], params | better | {"until": until})
     if found:
         tx.execute(RANGES["back_in_line"], {"ns": rows.numbers([row[0] for row in found])})

@@ -35,7 +35,7 @@ class Stream(NamedTuple):
     head: Position
     """Nothing in it comes earlier."""
     statement: str
-    own: dict[str, Any]
+    params: dict[str, Any]
 
 
 def page(tx: apsw.Connection, wanted: JobFilter, after: Position | None, limit: int) -> Page:
@@ -75,7 +75,7 @@ def _merged(
         opened = [
             tx.execute(
                 SQL[one.statement],
-                {**bounds, **one.own, "until": min(until, one.own.get("until", until))},
+                {**bounds, **one.params, "until": min(until, one.params.get("until", until))},
             )
             for one in group
         ]
@@ -107,17 +107,17 @@ def _streams(tx: apsw.Connection, wanted: JobFilter, bounds: dict[str, Any]) -> 
         return
     state = wanted.state
     span = {"first_queue": wanted.queue or "", "last_queue": wanted.queue or rows.AFTER_EVERY_TEXT}
-    own = {**bounds, **span}
+    params = {**bounds, **span}
     if state in (None, State.SCHEDULED):
-        for head, queue, line in rows.fetch(tx, SQL["heads_scheduled"], own):
+        for head, queue, line in rows.fetch(tx, SQL["heads_scheduled"], params):
             yield Stream(_position(head), "page_scheduled", {"queue": queue, "line": line})
     if state is State.DISPATCHED:
         yield from _covered(tx, span)
     if state is None or state in LIVE:
-        for head, queue in rows.fetch(tx, SQL["heads_taken"], own):
+        for head, queue in rows.fetch(tx, SQL["heads_taken"], params):
             yield Stream(_position(head), "page_taken", {"queue": queue})
     if state is None or state in FINAL:
-        for head, queue, ended in rows.fetch(tx, SQL["heads_final"], {**own, "state": state}):
+        for head, queue, ended in rows.fetch(tx, SQL["heads_final"], {**params, "state": state}):
             yield Stream(_position(head), "page_final", {"queue": queue, "state": ended})
 
 
@@ -126,8 +126,8 @@ def _covered(tx: apsw.Connection, span: dict[str, str]) -> Iterator[Stream]:
     for queue, cutoff, last_line in rows.fetch(tx, SQL["open_ranges"], span):
         for line, due in hand_over_lines(tx, queue):
             if line <= last_line:
-                own = {"queue": queue, "line": line, "until": cutoff}
-                yield Stream(Position(due, ""), "page_scheduled", own)
+                params = {"queue": queue, "line": line, "until": cutoff}
+                yield Stream(Position(due, ""), "page_scheduled", params)
 
 
 def _position(head: str) -> Position:

@@ -24,7 +24,7 @@ def worth_a_claim(db: Database, queues: Sequence[Queue], until: Moment, now: Mom
     expected = [db.expected.pop(queue.name, LATEST) for queue in queues]
     for queue, moment in zip(queues, expected, strict=True):
         if not moment:
-            db.abroad.forget(queue.name)
+            db.watching.abroad.forget(queue.name)
     if db.writer.inside:
         return True
     if min(expected, default=LATEST) <= until:
@@ -34,19 +34,18 @@ def worth_a_claim(db: Database, queues: Sequence[Queue], until: Moment, now: Mom
 
 
 def _is_worth_it(db: Database, tx: apsw.Connection, queue: str, until: Moment, now: Moment) -> bool:
-    own = limits(tx, queue)
-    if own.held is not None:
+    bounds = limits(tx, queue)
+    if bounds.held is not None:
         return True  # it may have to be closed, which the claim decides
-    if own.paused:
+    if bounds.paused:
         return False
-    if own.concurrency is not None:
+    if bounds.concurrency is not None:
         db.bounded_queues.add(queue)  # before counting: what ends from now on is told
-        if own.is_full(tx, queue):
+        if bounds.is_full(tx, queue):
             return False
-    if own.rate_per_second is not None and own.bucket is not None:
-        bucket = rate.fill(own.bucket, own.rate_per_second, now)
-        set_back = bucket.at < own.bucket.at  # by the clock; the claim keeps the new beginning
-        if not bucket.whole and not set_back:
+    if bounds.rate_per_second is not None and bounds.bucket is not None:
+        bucket = rate.fill(bounds.bucket, bounds.rate_per_second, now)
+        if not bucket.whole and not rate.has_begun_again(bounds.bucket, bucket):
             return False
     return any(due <= until for _, due in hand_over_lines(tx, queue)) or is_returning(
         tx, queue, now

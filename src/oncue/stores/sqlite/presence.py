@@ -26,7 +26,7 @@ class Presence:
         self._place = os.path.abspath(path)  # whatever becomes of the working directory
         self._opened: dict[str, Identity | None] = {}
         self.log = ""
-        """Of the file that was opened; SQLite puts it beside the file itself, not beside a link."""
+        """Of the file that was opened."""
         self._next_look = 0.0
         self._missing = False
 
@@ -46,7 +46,7 @@ class Presence:
         """The log was opened, or is to be forgotten: it is made anew when all have closed it."""
         self._opened.pop(self.log, None)
         if opened:
-            self.log = f"{os.path.realpath(self._place)}-wal"
+            self.log = log_beside(self._place)
             self._opened[self.log] = identity(self.log)
 
     def check(self) -> None:
@@ -79,7 +79,7 @@ class Presence:
     def owns_log(self) -> bool:
         """Whether the log at the path is that of the file that was replaced, and certainly not in
         use by the new one. Without a new file it is kept: the old one may be put back."""
-        log = f"{self._place}-wal"
+        log = log_beside(self._place)
         opened = self._opened.get(log)
         if opened is None or identity(log) != opened or identity(self._place) is None:
             return False
@@ -92,31 +92,36 @@ class Presence:
                 os.unlink(side)
 
 
+def log_beside(path: str | Path) -> str:
+    """The log of a database file. SQLite puts it beside the file itself, not beside a link."""
+    return f"{os.path.realpath(path)}-wal"
+
+
 def side_files(path: str | Path) -> list[str]:
     """The log of a database file, and the index of the log."""
-    place = os.path.realpath(path)
-    return [f"{place}-wal", f"{place}-shm"]
+    return [log_beside(path), f"{os.path.realpath(path)}-shm"]
 
 
 def steps(path: str | Path) -> str:
-    """How a backup is put in place. SQLite would write a log that is left over the backup."""
+    """How a backup is put in place. SQLite would write a log that is left there into the backup."""
+    place = os.path.realpath(path) if os.path.islink(path) else path
     return (
-        f"Stop every program that uses it, remove {path}-wal and {path}-shm, put the backup in "
+        f"Stop every program that uses it, remove {place}-wal and {place}-shm, put the backup in "
         "place, start again."
     )
 
 
 def _is_unused(place: str) -> bool:
-    """Whether no process has the file open; not, where the system does not tell."""
+    """Whether no process has the file open. False where the system does not tell."""
     files, real = glob("/proc/[0-9]*/fd/*"), os.path.realpath(place)
     return bool(files) and not any(target_of(file) == real for file in files)
 
 
 def target_of(link: str) -> str:
-    """The file that an open file of a process is, as /proc tells."""
+    """The path of an open file, by its link in /proc; empty if it was closed meanwhile."""
     try:
         return os.readlink(link)
-    except OSError:  # closed meanwhile
+    except OSError:
         return ""
 
 

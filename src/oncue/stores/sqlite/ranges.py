@@ -7,9 +7,8 @@ from typing import Any
 
 import apsw
 
-from oncue.core.fencing import settled_facts
+from oncue.core.fencing import sink_refusal
 from oncue.core.job import Delivery, Diagnostic
-from oncue.core.lifecycle import Verb
 from oncue.core.moment import Moment, to_datetime
 from oncue.core.putoff import put_off_until
 from oncue.core.queue import Queue
@@ -181,8 +180,7 @@ def _fail(
 
 
 def _failure(claim: Held, error: str, now: Moment) -> Diagnostic:
-    detail = f"The sink refused it for good: {error}"
-    facts = settled_facts(Verb.FAIL, claim.worker, error)
+    detail, facts = sink_refusal(claim.worker, error)
     return Diagnostic(to_datetime(now), "failure", detail, claim.attempt, claim.epoch, facts)
 
 
@@ -206,14 +204,14 @@ def _refusals_of(tx: apsw.Connection, queue: Queue, ids: Collection[str]) -> lis
 def _next_dues(tx: apsw.Connection, queue: str) -> list[Moment]:
     """When something of this queue can be taken: when it is due, or, inside an open range, when
     the lease ends and it may be taken over; never before its rate allows it."""
-    own = limits(tx, queue)
-    if own.paused:
+    bounds = limits(tx, queue)
+    if bounds.paused:
         return []
     dues: list[Moment] = []
-    if not own.is_full(tx, queue):
-        dues += waiting_dues(tx, queue, hand_over_lines(tx, queue), own.held)
+    if not bounds.is_full(tx, queue):
+        dues += waiting_dues(tx, queue, hand_over_lines(tx, queue), bounds.held)
         dues += [at for [at] in rows.fetch(tx, SQL["next_return"], {"queue": queue}) if at]
-    if own.held is not None:
-        dues.append(own.held.lease_until)
-    turn_at = own.next_turn_at()
+    if bounds.held is not None:
+        dues.append(bounds.held.lease_until)
+    turn_at = bounds.next_turn_at()
     return [max(due, turn_at) for due in dues]

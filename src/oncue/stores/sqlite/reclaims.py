@@ -11,7 +11,7 @@ import apsw
 from oncue.core.job import DIAGNOSTICS_KEPT, Diagnostic, Lapse, Position
 from oncue.core.lifecycle import State, Verb
 from oncue.core.moment import Moment, to_datetime
-from oncue.core.retry import Verdict, lapse_facts
+from oncue.core.retry import EXPIRED, Verdict, lapse_facts
 from oncue.ports.claims import Refused, SilentPage
 from oncue.stores.sqlite import rows
 from oncue.stores.sqlite.database import Database
@@ -161,8 +161,7 @@ def expire_due(tx: apsw.Connection, queue: str, now: Moment) -> None:
 
 def _cancel_expired(tx: apsw.Connection, found: list[Any], now: Moment) -> int:
     if found:
-        detail = "Expired: it was not taken in time."
-        own = {"ns": rows.numbers([row[0] for row in found]), "now": now, "detail": detail}
+        own = {"ns": rows.numbers([row[0] for row in found]), "now": now, "detail": EXPIRED}
         tx.execute(SQL["expire"], own)
         tx.execute(SQL["diagnose_expired"], own)
     return len(found)

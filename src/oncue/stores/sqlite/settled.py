@@ -19,8 +19,8 @@ _FEW = 16  # marks that are sought one by one, which is faster than to look at e
 
 
 class Settled:
-    """For one call that settles. All that it settled is one row, for as long as the longest lease
-    of it: a row for each job would cost as much as the job."""
+    """What one call settled of jobs that are gone. It is kept as one row, as long as the longest of
+    their leases: a row for each job would cost as much as the job."""
 
     def __init__(self, tx: apsw.Connection, now: Moment) -> None:
         self._tx = tx
@@ -65,9 +65,9 @@ class Settled:
 
 
 def repeated(tx: apsw.Connection, settlements: Sequence[Settlement], now: Moment) -> list[bool]:
-    """For each, whether it was settled by this very write before, not too long ago. Four bytes are
-    read for each claim that was settled meanwhile, together with others; of a claim that was
-    settled alone, nothing."""
+    """For each, whether this very write settled its claim before, as far as that is remembered. A
+    claim that was settled alone is found by an index. Of those that were settled together with
+    others, four bytes of each are read."""
     asked = [_word(one).rstrip() for one in settlements]
     wanted = set(asked)
     found: set[str] = set()
@@ -80,8 +80,8 @@ def repeated(tx: apsw.Connection, settlements: Sequence[Settlement], now: Moment
 
 def _candidates(tx: apsw.Connection, marks: array[int], now: Moment) -> Iterator[str]:
     """The claims of all rows that have one of these marks."""
-    own = {"marks": rows.numbers(marks), "now": now}
-    yield from (claims for [claims] in rows.fetch(tx, SQL["settled_alone"], own))
+    params = {"marks": rows.numbers(marks), "now": now}
+    yield from (claims for [claims] in rows.fetch(tx, SQL["settled_alone"], params))
     wanted = set(marks)
     sought = [array("I", [mark]).tobytes() for mark in wanted] if len(wanted) <= _FEW else None
     # The newest first: a worker that got no answer repeats soon.

@@ -11,8 +11,7 @@ from typing import Any
 import apsw
 
 from oncue.core import stamp
-from oncue.core.dossier import Dossier
-from oncue.core.errors import KeyTaken
+from oncue.core.dossier import Dossier, key_taken
 from oncue.core.job import Attempt, History
 from oncue.core.lifecycle import FINAL
 from oncue.core.moment import Moment, from_datetime, maybe_datetime
@@ -105,10 +104,7 @@ def _admit(tx: apsw.Connection, dossier: Dossier) -> int:
     except apsw.ConstraintError as error:
         if "UNIQUE" not in str(error):
             raise
-        raise KeyTaken(
-            f"job {job.id}: its key {job.key!r} belongs to another unfinished job of queue "
-            f"{job.queue}; finish or cancel that one first."
-        ) from None
+        raise key_taken(job) from None
     if not tx.changes():
         return 0
     if trail:

@@ -38,7 +38,7 @@ class Walk(NamedTuple):
     statement: str
     before_all: Place
     wanted: Wanted = lambda key, priority: True
-    following: Following = lambda tx, own, place: None
+    following: Following = lambda tx, params, place: None
 
     @property
     def shape(self) -> tuple[type, ...]:
@@ -64,13 +64,13 @@ def find_all(
 ) -> BulkFound:
     """See `oncue.ports.bulk.BulkStore.find_all`."""
     walks, place = _from(_walks(change, wanted), after)
-    own = _own(change, wanted)
+    params = _params(change, wanted)
     until = LATEST if wanted.due_before is None else wanted.due_before - 1
     window = Window(wanted.due_after or 0, until)
     ids: list[str] = []
     looked = 0
     for walk in walks:
-        stretch = _stretch(tx, walk, own, window, place or walk.before_all, limit - looked)
+        stretch = _stretch(tx, walk, params, window, place or walk.before_all, limit - looked)
         ids += stretch.ids
         looked += stretch.looked
         place = None
@@ -125,7 +125,7 @@ def _waiting(change: BulkChange, before_all: Place) -> list[Walk]:
     ]
 
 
-def _next_line(tx: apsw.Connection, own: dict[str, Any], place: Place) -> Place | None:
+def _next_line(tx: apsw.Connection, params: dict[str, Any], place: Place) -> Place | None:
     """The beginning of the next queue and rank in which jobs wait."""
     queue: Any
     queue, rank, *_ = place
@@ -133,19 +133,19 @@ def _next_line(tx: apsw.Connection, own: dict[str, Any], place: Place) -> Place 
         [found] = rows.first(tx, SQL["next_rank"], {"queue": queue, "rank": rank})
         if found is not None:
             return (queue, found, -1, "")
-        bounds = {"queue": queue, "last_queue": own["last_queue"]}
+        bounds = {"queue": queue, "last_queue": params["last_queue"]}
         [queue], rank = rows.first(tx, SQL["next_queue"], bounds), -1
     return None
 
 
-def _own(change: BulkChange, wanted: JobFilter) -> dict[str, Any]:
-    own = asdict(wanted) | {state.value: int(state in change.states) for state in State}
+def _params(change: BulkChange, wanted: JobFilter) -> dict[str, Any]:
+    params = asdict(wanted) | {state.value: int(state in change.states) for state in State}
     last_queue = wanted.queue or rows.AFTER_EVERY_TEXT
-    return own | {"begun_at": change.begun_at, "last_queue": last_queue}
+    return params | {"begun_at": change.begun_at, "last_queue": last_queue}
 
 
 def _stretch(
-    tx: apsw.Connection, walk: Walk, own: dict[str, Any], window: Window, place: Place, room: int
+    tx: apsw.Connection, walk: Walk, params: dict[str, Any], window: Window, place: Place, room: int
 ) -> Stretch:
     """Walk on from a place, looking at up to `room` entries."""
     ids: list[str] = []
@@ -154,7 +154,7 @@ def _stretch(
         asked, before = room - looked, looked
         places = {f"p{number}": one for number, one in enumerate(place)}
         for applies, priority, *entry in tx.execute(
-            SQL[walk.statement], {**own, **places, "limit": asked}
+            SQL[walk.statement], {**params, **places, "limit": asked}
         ):
             looked += 1
             place = tuple(entry)
@@ -166,7 +166,7 @@ def _stretch(
                 ids.append(str(place[-1]))
         else:
             if looked - before < asked:
-                following = walk.following(tx, own, place)
+                following = walk.following(tx, params, place)
                 if following is None:
                     return Stretch(ids, looked, None)
                 place = following

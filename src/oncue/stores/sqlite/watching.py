@@ -1,80 +1,148 @@
-"""Finds the news for listeners in commits of other processes.
-
-SQLite tells only that somebody committed. One read then finds out for all listeners together what
-they want to know: whether settings have changed, and when each awaited queue has work.
-"""
+"""Who listens to one SQLite file in this process, and what they are told."""
 
 from __future__ import annotations
 
-from collections import defaultdict
-from collections.abc import Collection, Sequence
-from typing import Any
+import logging
+import threading
+from collections.abc import Callable
+from contextlib import AbstractContextManager
+from pathlib import Path
 
 import apsw
 
+from oncue.core.errors import StoreError
 from oncue.core.moment import Moment
 from oncue.ports.store import Awaited, Listener
-from oncue.stores.sqlite import rows
-from oncue.stores.sqlite.statements import load
+from oncue.stores.listeners import tell
+from oncue.stores.sqlite.abroad import Abroad, awaited_by
+from oncue.stores.sqlite.connection import pragma
+from oncue.stores.sqlite.writer import Writer
 
-SQL = load("watching")
-UNCOUNTED = -1  # in place of how many jobs are under way
+log = logging.getLogger("oncue.store")
 
-News = tuple[str | None, Moment]
+WATCH_SECONDS = 0.05  # how often an idle process looks whether another one wrote
 
-
-class Abroad:
-    """Remembers what listeners were last told, and tells only of changes: queues may hold due work
-    that cannot be taken, and each commit of another process would wake everybody who waits for it.
-    Used by one thread, except for `forget`."""
-
-    def __init__(self) -> None:
-        self._revision: int | None = None
-        self._last: dict[str, list[Any]] = {}
-        self._stale: set[str] = set()
-
-    def forget(self, queue: str) -> None:
-        """This process has taken jobs of the queue since: what others do about them is news, even
-        if the queue then looks as it did before."""
-        self._stale.add(queue)
-
-    def news(self, tx: apsw.Connection, queues: Collection[str] | None) -> list[News]:
-        """What listeners are to be told, of these queues (None: of all)."""
-        told: list[News] = []
-        stale, self._stale = self._stale, set()  # before reading, so that none is missed
-        revision = settings_revision(tx)
-        if revision != self._revision:
-            self._revision = revision
-            told.append((None, 0))
-        if queues is None:
-            queues = [name for [name] in rows.fetch(tx, SQL["names"])]
-        now: dict[str, list[Any]] = defaultdict(list)
-        if queues:
-            for queue, *facts in rows.fetch(tx, SQL["moments"], {"queues": rows.texts(queues)}):
-                now[queue].append(facts)
-        for queue, found in now.items():
-            uncounted = any(facts[-1] == UNCOUNTED for facts in found)
-            if uncounted or queue in stale or found != self._last.get(queue):
-                told += [(queue, moment) for moment, *_ in found if moment is not None]
-        self._last = now
-        return told
+Reading = Callable[[], AbstractContextManager[apsw.Connection]]
 
 
-def settings_revision(tx: apsw.Connection) -> int:
-    """A number that grows with every change of queues, schedules and access tokens."""
-    return int(rows.first(tx, SQL["revision"])[0])
+class Watching:
+    """Listeners are told of what this process wrote after each commit, by the thread that made it;
+    and of what others wrote by a thread that looks for it, from the first listener on."""
+
+    def __init__(self, writer: Writer, reading: Reading, path: Path) -> None:
+        self.abroad = Abroad()
+        self._writer = writer
+        self._reading = reading
+        self._path = path
+        self._news: dict[str | None, Moment] = {}
+        self._listeners: list[tuple[Listener, Awaited | None]] = []
+        self._thread: threading.Thread | None = None
+        self._stopping = threading.Event()
+        self._others_wrote = False
+        self._version: object = None
+        self._own_version: int | None = None
+        """SQLite's counter of all commits, after the last one of this process."""
+
+    def watch(self, listener: Listener, queues: Awaited | None = None) -> Callable[[], None]:
+        """See `oncue.ports.store.Store.watch`."""
+        self._listeners = [*self._listeners, (listener, queues)]
+        if self._thread is None:
+            self._thread = threading.Thread(target=self._watch, name="oncue-watch", daemon=True)
+            self._thread.start()
+
+        def stop() -> None:
+            self._listeners = [known for known in self._listeners if known[0] is not listener]
+
+        return stop
+
+    def stop(self) -> None:
+        """End the thread. Can be repeated."""
+        self._stopping.set()
+        if self._thread is not None:
+            self._thread.join()
+
+    def note(self, queue: str | None, due_at: Moment) -> None:
+        """Inside a write: what listeners are to be told after the commit."""
+        known = self._news.get(queue)
+        if known is None or due_at < known:
+            self._news[queue] = due_at
+
+    def begun(self) -> bool:
+        """A transaction begins. News that is there was left by a call that was interrupted or
+        failed, and that may have stored something. Whether another process has committed since the
+        last transaction here."""
+        if self._news:
+            self._news.clear()
+            self._news[None] = 0
+        if self._writer.connection.data_version() == self._own_version:
+            return False
+        self._others_wrote = True
+        return True
+
+    def committed(self) -> set[str]:
+        """Tell what the transaction noted. The queues that it told of."""
+        self._own_version = self._writer.connection.data_version()
+        queues = {queue for queue in self._news if queue is not None}
+        for queue, due_at in list(self._news.items()):
+            self._tell(queue, due_at)
+        self._news.clear()
+        return queues
+
+    def start_from_now(self) -> None:
+        """What was committed before the file was opened is not news."""
+        self._version = self._writer.probe(foreign_version)
+
+    def forget_version(self) -> None:
+        """The connection is given up: the versions of the next one begin anew."""
+        self._version = self._own_version = None
+
+    def renew(self) -> None:
+        """In a forked child: the listeners are of loops and waiting requests, whose threads are not
+        here."""
+        self._listeners = []
+        self._thread = None
+        self._news.clear()
+        stopped, self._stopping = self._stopping.is_set(), threading.Event()
+        if stopped:
+            self._stopping.set()
+
+    def _watch(self) -> None:
+        while not self._stopping.wait(WATCH_SECONDS):
+            try:
+                self._writer.probe(self._look_abroad)
+                if self._others_wrote:
+                    self._tell_of_others()
+            except (apsw.Error, StoreError) as error:  # passing: the next look will tell
+                log.debug("watching %s: %s", self._path, error)
+            except BaseException:  # this thread is the only one that sees other processes
+                log.exception("watching %s", self._path)
+
+    def _look_abroad(self, connection: apsw.Connection) -> None:
+        """Notice commits by other processes; tell of our own that Ctrl-C kept from being told."""
+        version = foreign_version(connection)
+        if version != self._version:
+            self._version = version
+            self._others_wrote = True
+        if self._news:
+            self._news.clear()
+            self._tell(None, 0)
+
+    def _tell_of_others(self) -> None:
+        """Find out what other processes wrote, as far as somebody here waits for it."""
+        self._others_wrote = False  # before reading: what follows is found by the next look
+        try:
+            with self._reading() as tx:
+                news = self.abroad.news(tx, awaited_by(self._listeners))
+        except BaseException:
+            self._others_wrote = True
+            raise
+        for queue, moment in news:
+            self._tell(queue, moment)
+
+    def _tell(self, queue: str | None, due_at: Moment) -> None:
+        tell([listener for listener, _ in self._listeners], queue, due_at)
 
 
-def queues_revision(tx: apsw.Connection) -> int:
-    """A number that grows whenever the list of queues or their settings change."""
-    return int(rows.first(tx, SQL["revision"])[1])
-
-
-def awaited_by(listeners: Sequence[tuple[Listener, Awaited | None]]) -> set[str] | None:
-    """The queues that these listeners wait for; None: all."""
-    wanted: set[str] = set()
-    for _, awaited in listeners:
-        if awaited is None:
-            return None
-        wanted.update(awaited())
-    return wanted
+def foreign_version(connection: apsw.Connection) -> object:
+    """Changes when another connection commits, never by this one's own commits."""
+    return pragma(connection, "data_version")

@@ -67,7 +67,7 @@ class _Ticket(Generic[T]):
 
     @abstractmethod
     def begin(self) -> bool:
-        """Whether the call is still wanted. From then on it is."""
+        """Whether the call is still wanted. If so, it can no longer be cancelled."""
 
     @abstractmethod
     def _deliver(self, value: Any, error: BaseException | None) -> None: ...
@@ -289,10 +289,7 @@ class Writer:
         for position, ticket in enumerate(part):
             ticket.outcome, ticket.position = outcome, position
         try:
-            self._check_file()
             self._transact([ticket.call for ticket in part], outcome)
-            self._check_file()
-            self._committed()
         except _CallFailed as failed:
             outcome.trouble = self._translated(failed.error)
             return failed
@@ -310,10 +307,7 @@ class Writer:
             raise self._is_closed()
         outcome = _Outcome()
         try:
-            self._check_file()
             self._transact([call], outcome, synced)
-            self._check_file()
-            self._committed()
         except _CallFailed as failed:
             raise self._translated(failed.error) from failed.error
         except apsw.Error as error:
@@ -328,8 +322,18 @@ class Writer:
     def _transact(
         self, calls: Sequence[Callable[[], Any]], outcome: _Outcome, synced: bool = True
     ) -> None:
-        """Run the calls in one transaction. Whatever is raised at whichever line, none stays open,
-        and `outcome` tells whether it was stored."""
+        """Run the calls in one transaction, then `committed`. The file must be the same before and
+        after it."""
+        self._check_file()
+        self._run_inside(calls, outcome, synced)
+        self._check_file()
+        self._committed()
+
+    def _run_inside(
+        self, calls: Sequence[Callable[[], Any]], outcome: _Outcome, synced: bool
+    ) -> None:
+        """Begin, run the calls, commit. Whatever is raised at whichever line, no transaction stays
+        open, and `outcome` tells whether it was stored."""
         connection = self.connection
         if connection.in_transaction:  # Ctrl-C cut the end of the last one short
             connection.execute("ROLLBACK")

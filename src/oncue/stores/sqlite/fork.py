@@ -54,7 +54,7 @@ _paused: list[Forked] = []
 _abandoned: list[Forked] = []  # kept for good: closing their connections could hang
 _handlers: dict[signal.Signals, Any] = {}  # the program's, while signals are held back
 _noted: list[tuple[int, signal.Signals]] = []  # process and number of signals that came meanwhile
-_afterwards = SimpleNamespace(act=int)
+_afterwards = SimpleNamespace(act=int)  # called when the fork is over; `int()` does nothing
 
 
 def remember(database: Forked) -> None:

@@ -1,0 +1,24 @@
+"""What a new job meets whose id or key is there already."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from oncue.core.job import NewJob
+from oncue.core.lifecycle import State, Verb, allows
+
+ClashKind = Literal["existing", "replaced", "id taken", "key taken"]
+
+
+def of_same_id(new: NewJob, digest: bytes | None) -> ClashKind:
+    """`digest` is that of the job that has the id. Two absent ones are equal: a minted id that is
+    there tells of a repeated call."""
+    return "existing" if new.digest == digest else "id taken"
+
+
+def of_same_key(new: NewJob, holder: State) -> ClashKind:
+    """`holder` is the state of the unfinished job that has the key, as others see it. If it is
+    `replaced`, it gets the new due time and payload."""
+    if not new.replace:
+        return "existing"
+    return "replaced" if allows(holder, Verb.AMEND) else "key taken"

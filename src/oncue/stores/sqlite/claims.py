@@ -44,6 +44,8 @@ _TRAIL, _REST = _N + 1, _N + 2
 
 _Lines = dict[str, list[int]]
 """By queue: the lines in which something is due."""
+_Touched = defaultdict[tuple[Any, ...], list[int]]
+"""By the lease and what was told: the rows of the jobs."""
 
 
 class Claims:
@@ -113,8 +115,14 @@ class Claims:
         def touch(tx: apsw.Connection) -> list[Touched | Refused]:
             held = held_claims(tx, [t.id for t in touches])
             answers: list[Touched | Refused] = []
-            groups: dict[tuple[Any, ...], list[int]] = defaultdict(list)
+            groups: _Touched = defaultdict(list)
+            heard: set[str] = set()
             for one in touches:
+                if one.id in heard:  # again in the same call: what it said before comes first
+                    _touch_all(tx, groups, now)
+                    groups.clear()
+                    heard.clear()
+                    held |= held_claims(tx, [one.id])
                 claim = held.get(one.id)
                 if claim is None or not claim.is_current(one.epoch):
                     if one.start:
@@ -127,15 +135,9 @@ class Claims:
                 after = claim.lease.after_heartbeat if one.start else claim.lease.after_renewal
                 lease = after(now, length_ms)
                 groups[*lease, one.message, one.percent, one.start].append(claim.n)
+                heard.add(one.id)
                 answers.append(Touched(lease.until, claim.cancel_requested))
-            for (until, length_ms, asked, message, percent, start), ns in groups.items():
-                lease_row = {
-                    "lease_until": until,
-                    "lease_ms": length_ms,
-                    "lease_asked": int(asked),
-                }
-                told = {"message": message, "percent": percent, "start": int(start)}
-                tx.execute(SQL["touch"], {"ns": rows.numbers(ns), "now": now, **lease_row, **told})
+            _touch_all(tx, groups, now)
             return answers
 
         return self.db.write(touch)
@@ -262,6 +264,13 @@ class Claims:
         back = {"due_at": due_at, "given_back": int(released), "not_before": not_before}
         tx.execute(SQL["reschedule"], {**own, **back})
         self.db.tell(claim.queue, not_before or one.due_at or 0)
+
+
+def _touch_all(tx: apsw.Connection, groups: _Touched, now: Moment) -> None:
+    for (until, length_ms, asked, message, percent, start), ns in groups.items():
+        lease = {"lease_until": until, "lease_ms": length_ms, "lease_asked": int(asked)}
+        told = {"message": message, "percent": percent, "start": int(start)}
+        tx.execute(SQL["touch"], {"ns": rows.numbers(ns), "now": now, **lease, **told})
 
 
 class _NotAllAsExpected(Exception):

@@ -26,16 +26,15 @@ from oncue.stores.sqlite.fencing import (
     left_behind,
     refuse,
 )
-from oncue.stores.sqlite.limits import Room, room_for
-from oncue.stores.sqlite.lines import FIRST_WAITING_LINE, bring_back, hand_over_lines, open_range
-from oncue.stores.sqlite.looking import worth_a_claim
-from oncue.stores.sqlite.reclaims import expire_due, remove
+from oncue.stores.sqlite.limits import Room
+from oncue.stores.sqlite.lines import FIRST_WAITING_LINE, hand_over_lines, open_range
+from oncue.stores.sqlite.looking import make_ready, worth_a_claim
+from oncue.stores.sqlite.reclaims import remove
 from oncue.stores.sqlite.settled import Settled, repeated
 from oncue.stores.sqlite.statements import load
 
 SQL = load("claims")
 CLOSE_LAPSED = load("ranges")["close_lapsed"]
-NO_ROOM = Room(0)
 GONE = Refused("unknown", None)
 _PAYLOAD = Claimed._fields.index("payload")
 # `due` has n and trail in the place of the operations.
@@ -68,17 +67,21 @@ class Claims:
         }
 
         def claim(tx: apsw.Connection) -> list[Claimed]:
+            rooms: dict[str, Room] = {}
             reclaimed: _Lines = {}
             waiting: _Lines = {}
             for name in named:
                 tx.execute(CLOSE_LAPSED, {"queue": name, "now": now})
-                expire_due(tx, name, now)
-                bring_back(tx, name, limit, now)
+                room = make_ready(self.db, tx, name, limit, now, now)
+                if not room.most:
+                    continue
+                rooms[name] = room
                 lines = [line for line, due in hand_over_lines(tx, name) if due <= now]
                 reclaimed[name] = [line for line in lines if line < FIRST_WAITING_LINE]
                 waiting[name] = [line for line in lines if line >= FIRST_WAITING_LINE]
-            chosen = self._choose(tx, reclaimed, leases, min(limit, reclaimed_limit), now)
-            chosen = chosen or self._choose(tx, waiting, leases, limit, now)
+            few = min(limit, reclaimed_limit)
+            chosen = _choose(tx, reclaimed, rooms, leases, few, now)
+            chosen = chosen or _choose(tx, waiting, rooms, leases, limit, now)
             alone = sum(map(len, chosen.values())) == 1
             taken: list[Claimed] = []
             for name, due in chosen.items():
@@ -87,29 +90,6 @@ class Claims:
             return taken
 
         return self.db.write(claim) if worth_a_claim(self.db, queues, now, now) else []
-
-    def _choose(
-        self,
-        tx: apsw.Connection,
-        lines: _Lines,
-        leases: Mapping[str, Moment],
-        limit: int,
-        now: Moment,
-    ) -> dict[str, list[Sequence[Any]]]:
-        """The first due jobs of these lines, by queue, as far as the queues have room for them."""
-        chosen: dict[str, list[Sequence[Any]]] = {}
-        size = 0
-        for queue, own_lines in lines.items():
-            if limit <= 0 or size >= rows.BATCH_BYTES:
-                break
-            free = room_for(self.db, tx, queue, limit, now) if own_lines else NO_ROOM
-            due = _due(tx, queue, own_lines, free.most, now, leases[queue]) if free.most else []
-            if due:
-                free.spend(tx, queue, len(due))
-                chosen[queue] = due
-                limit -= len(due)
-                size += sum([len(row[_PAYLOAD]) for row in due])
-        return chosen
 
     def touch(self, touches: Sequence[Touch], now: Moment) -> list[Touched | Refused]:
         def touch(tx: apsw.Connection) -> list[Touched | Refused]:
@@ -314,6 +294,30 @@ def _complete_together(
     except _NotAllAsExpected:
         return False
     return True
+
+
+def _choose(
+    tx: apsw.Connection,
+    lines: _Lines,
+    rooms: Mapping[str, Room],
+    leases: Mapping[str, Moment],
+    limit: int,
+    now: Moment,
+) -> dict[str, list[Sequence[Any]]]:
+    """The first due jobs of these lines, by queue, as far as the queues have room for them."""
+    chosen: dict[str, list[Sequence[Any]]] = {}
+    size = 0
+    for queue, own_lines in lines.items():
+        if limit <= 0 or size >= rows.BATCH_BYTES:
+            break
+        most = min(limit, rooms[queue].most)
+        due = _due(tx, queue, own_lines, most, now, leases[queue]) if own_lines else []
+        if due:
+            rooms[queue].spend(tx, queue, len(due))
+            chosen[queue] = due
+            limit -= len(due)
+            size += sum([len(row[_PAYLOAD]) for row in due])
+    return chosen
 
 
 def _due(

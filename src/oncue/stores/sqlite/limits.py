@@ -74,7 +74,7 @@ def room_for(db: Database, tx: apsw.Connection, queue: str, limit: int, now: Mom
     else:
         db.bounded_queues.add(queue)
         limit = min(limit, own.concurrency - _under_way(tx, queue, own.concurrency))
-    if own.rate_per_second is None:
+    if own.rate_per_second is None or not limit:
         return Room(limit)
     bucket = rate.fill(own.bucket, own.rate_per_second, now)
     if own.bucket is not None and bucket.at < own.bucket.at:

@@ -67,8 +67,15 @@ def waiting_dues(
     return dues
 
 
-def is_returning(tx: apsw.Connection, queue: str, now: Moment) -> bool:
-    """Whether the moment of a put-off job has come."""
+def is_waiting(tx: apsw.Connection, queue: str, until: Moment, now: Moment) -> bool:
+    """Whether a job waits that is due by `until`, or a put-off one whose moment has come."""
+    due = [line for line in hand_over_lines(tx, queue) if line[1] <= until]
+    if due and any(at <= until for at in waiting_dues(tx, queue, due)):
+        return True
+    return _is_returning(tx, queue, now)
+
+
+def _is_returning(tx: apsw.Connection, queue: str, now: Moment) -> bool:
     own = {"queue": queue, "limit": 1, "until": now}
     return bool(rows.fetch(tx, RANGES["returning"], own))
 
@@ -85,7 +92,7 @@ def _first_waiting(tx: apsw.Connection, queue: str, now: Moment) -> tuple[int, M
 def bring_back(tx: apsw.Connection, queue: str, limit: int, now: Moment) -> None:
     """Give put-off jobs whose moment has come their place in line again, as many as may be needed
     to find the first `limit` of them."""
-    if not is_returning(tx, queue, now):
+    if not _is_returning(tx, queue, now):
         return
     line, first_due = _first_waiting(tx, queue, now)
     most = max(limit, BACK_TOGETHER)

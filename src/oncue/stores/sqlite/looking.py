@@ -1,4 +1,5 @@
-"""Looking before writing in SQLite: whether a claim could find anything, asked by reading alone.
+"""What comes before a claim in SQLite: a look, by reading alone, whether it could find anything;
+then, in the claim, its queues are made ready.
 
 A claim needs the write lock, which all processes share. Idle workers and dispatchers ask often and
 find nothing. Without the look, a hundred of them delayed every other writer.
@@ -14,8 +15,11 @@ from oncue.core import rate
 from oncue.core.moment import LATEST, Moment
 from oncue.core.queue import Queue
 from oncue.stores.sqlite.database import Database
-from oncue.stores.sqlite.limits import limits
-from oncue.stores.sqlite.lines import hand_over_lines, is_returning, open_range
+from oncue.stores.sqlite.limits import Room, limits, room_for
+from oncue.stores.sqlite.lines import bring_back, is_waiting, open_range
+from oncue.stores.sqlite.reclaims import expire_due
+
+NO_ROOM = Room(0)
 
 
 def worth_a_claim(db: Database, queues: Sequence[Queue], until: Moment, now: Moment) -> bool:
@@ -48,6 +52,19 @@ def _is_worth_it(db: Database, tx: apsw.Connection, queue: str, until: Moment, n
         set_back = bucket.at < own.bucket.at  # by the clock; the claim keeps the new beginning
         if not bucket.whole and not set_back:
             return False
-    return any(due <= until for _, due in hand_over_lines(tx, queue)) or is_returning(
-        tx, queue, now
-    )
+    return is_waiting(tx, queue, until, now)
+
+
+def make_ready(
+    db: Database, tx: apsw.Connection, queue: str, limit: int, until: Moment, now: Moment
+) -> Room:
+    """Before jobs of a queue are taken that are due by `until`: room for at most `limit` of them.
+    If there is room and something waits, what has expired is cancelled, and put-off jobs are in
+    line again. Else nothing is changed, as if the claim had only looked."""
+    if not is_waiting(tx, queue, until, now):
+        return NO_ROOM
+    room = room_for(db, tx, queue, limit, now)
+    if room.most:
+        expire_due(tx, queue, until, now)
+        bring_back(tx, queue, limit, now)
+    return room

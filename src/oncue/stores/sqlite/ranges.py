@@ -18,16 +18,10 @@ from oncue.ports.sink import Refusal
 from oncue.stores.sqlite import rows
 from oncue.stores.sqlite.database import Database
 from oncue.stores.sqlite.fencing import Held, held_claims, record
-from oncue.stores.sqlite.limits import limits, room_for
-from oncue.stores.sqlite.lines import (
-    OpenRange,
-    bring_back,
-    hand_over_lines,
-    open_range,
-    waiting_dues,
-)
-from oncue.stores.sqlite.looking import worth_a_claim
-from oncue.stores.sqlite.reclaims import expire_due, remove
+from oncue.stores.sqlite.limits import limits
+from oncue.stores.sqlite.lines import OpenRange, hand_over_lines, open_range, waiting_dues
+from oncue.stores.sqlite.looking import make_ready, worth_a_claim
+from oncue.stores.sqlite.reclaims import remove
 from oncue.stores.sqlite.statements import load
 
 SQL = load("ranges")
@@ -57,15 +51,13 @@ class Ranges:
             for queue in queues:
                 own = {"queue": queue.name, "now": now, "dispatcher": dispatcher}
                 tx.execute(SQL["take_over"], own)
-                expire_due(tx, queue.name, now)
-                bring_back(tx, queue.name, limit, now)
             busy: list[Moment] = []
             for queue in queues:
                 held = open_range(tx, queue.name)
                 if held is not None:
                     busy.append(held.lease_until)
                     continue
-                free = room_for(self.db, tx, queue.name, limit, now)
+                free = make_ready(self.db, tx, queue.name, limit, until, now)
                 jobs, line = _first_due(tx, queue.name, free.most, until, now)
                 if jobs:
                     self.db.expected[queue.name] = 0

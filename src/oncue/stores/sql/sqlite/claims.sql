@@ -201,7 +201,8 @@ ORDER BY expires_at, id LIMIT :limit;
 -- name: expired_due
 SELECT n FROM jobs AS j
 WHERE state = 'scheduled' AND expires_at IS NOT NULL AND expires_at <= :now
-  AND +queue = :queue AND +due_at <= :now AND {not_covered}
+  AND +queue = :queue AND +due_at <= :until AND (not_before IS NULL OR not_before <= :now)
+  AND {not_covered}
 ORDER BY expires_at, id LIMIT :limit;
 
 -- name: not_covered

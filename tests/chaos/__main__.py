@@ -30,7 +30,7 @@ from tests.proof import scenes
 # The promise is two seconds; starting a process in place of a dead one takes the rest.
 TAKEOVER_SECONDS = 5.0
 SQLITE_SHARE = 0.2  # of the worlds are played on a file
-EXAMPLES_PER_SECOND = 0.5  # of the state machine, about
+EXAMPLES_PER_SECOND = 1  # of both state machines, about
 
 
 def size(name: str, default: int) -> int:

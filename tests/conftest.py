@@ -10,6 +10,7 @@ from __future__ import annotations
 import os
 import signal
 
+import pytest
 from hypothesis import HealthCheck, settings
 
 settings.register_profile(
@@ -27,6 +28,7 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
+@pytest.hookimpl(optionalhook=True)  # without xdist, as in `make chaos`, nobody asks
 def pytest_xdist_auto_num_workers() -> int:
     """Half of the time tests wait: for processes, leases and time-outs."""
     return len(os.sched_getaffinity(0)) * 3 // 2

@@ -31,7 +31,7 @@ from tests.proof import scenes
 TAKEOVER_SECONDS = 5.0
 SQLITE_SHARE = 0.2  # of the worlds are played on a file
 CONTROL_JOBS = 5_000  # of the run without kills
-EXAMPLES_PER_SECOND = 0.5  # of the state machine, about
+EXAMPLES_PER_SECOND = 1  # of both state machines, about
 
 
 def size(name: str, default: int) -> int:

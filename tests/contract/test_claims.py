@@ -309,6 +309,20 @@ def test_many_signs_of_life_are_answered_one_by_one(desk: Desk) -> None:
     assert desk.store.touch([], desk.now) == []
 
 
+def test_signs_of_life_of_one_job_in_one_call_follow_each_other(desk: Desk) -> None:
+    one, two = desk.add_many(2)
+    first, second = desk.claim()
+    touches = [
+        Touch(two, second.epoch, 90, "now"),
+        Touch(one, first.epoch, 30, "before"),
+        Touch(one, first.epoch, 90, "now"),
+        Touch(one, first.epoch),
+    ]
+    answers = desk.store.touch(touches, desk.now)
+    assert answers[-1] == Touched(desk.now + 90_000, False)
+    assert (desk.job(one).message, desk.job(one).lease_until) == ("now", at(desk.now + 90_000))
+
+
 def test_a_handed_over_claim_has_no_lease_until_the_worker_takes_one(desk: Desk) -> None:
     queue = Queue("q", timeout_seconds=600)
     claimed = desk.take(queue=queue)

@@ -49,6 +49,15 @@ def test_a_queue_that_holds_a_job_is_there_with_the_usual_settings(desk: Desk) -
     assert desk.store.queues() == [Queue("a"), Queue("b"), Queue("c")]
 
 
+def test_a_queue_stays_when_its_last_job_is_gone(desk: Desk) -> None:
+    desk.cancel(desk.add(queue="a"))
+    desk.clock.advance(1)
+    assert desk.store.prune("a", desk.now, desk.now, 10) == 1
+    assert desk.store.queues() == [Queue("a")]
+    assert desk.store.delete_queue("a", desk.now, 10).outcome == "deleted"
+    assert desk.store.queues() == []
+
+
 def test_a_built_in_queue_has_settings_of_its_own_until_it_is_set(desk: Desk) -> None:
     desk.add(queue="tasks")
     desk.store.set_paused("rules", True)

@@ -65,6 +65,11 @@ def test_the_timeout_is_the_jobs_or_else_the_queues(desk: Desk) -> None:
     }
 
 
+def test_a_timeout_is_right_to_the_millisecond(desk: Desk) -> None:
+    desk.take(timeout_seconds=1.001)  # in binary, a little less
+    assert desk.store.next_lapse() == desk.now + 1_001
+
+
 def test_the_oldest_lapses_come_first_and_not_more_than_asked_for(desk: Desk) -> None:
     claims = []
     for _ in range(4):

@@ -43,8 +43,8 @@ def queues() -> None:
 @queues.command(
     "list",
     help=examples("oncue queues list", "oncue queues list --json | jq -r '.items[].name'")
-    + "\n\nEvery queue that was set or holds a job: how many jobs are in each state, and how late "
-    "the oldest due one is.",
+    + "\n\nEvery queue that was set or has held a job: how many jobs are in each state, and how "
+    "late the oldest due one is.",
 )
 @common
 @click.pass_obj

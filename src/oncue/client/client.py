@@ -193,7 +193,7 @@ class Client(
         return reading.queue(self._ask(_about(name), dict[str, Any]))
 
     def queues(self) -> list[Queue]:
-        """The settings of every queue that was set or holds a job, by name."""
+        """The settings of every queue that was set or has held a job, by name."""
         return [queue for queue, _ in self.queues_with_stats()]
 
     def queues_with_stats(self) -> list[tuple[Queue, QueueStats]]:

@@ -140,8 +140,11 @@ class ClaimStore(Protocol):
         scheduled → dispatched; epoch + 1, attempt + 1; the claim remembers whether it holds just
         this one job (`Lapse.alone`). Nothing is taken early, nor from a paused queue, nor beyond a
         queue's limits, nor if an open range claim covers it. A range whose lease has ended is
-        closed first, by raising its fence. Expired jobs are cancelled instead. The lease is
-        `lease_seconds` or else the queue's.
+        closed first, by raising its fence. The lease is `lease_seconds` or else the queue's.
+
+        Of a queue from which something may be taken, due jobs that have expired are cancelled
+        instead, and put-off jobs whose moment has come are in line again. One that is paused, or at
+        its limits, or in which nothing waits, is left as it is.
 
         Reclaimed work may have killed its worker, so it is not taken in bulk: if any of the queues
         has such work that can be taken, the claim holds at most `reclaimed_limit` jobs of it and
@@ -264,8 +267,9 @@ class ClaimStore(Protocol):
         The store chooses the range: the first with due work that nobody holds, going through the
         queues in the order given. Name every queue that can be delivered now: where a range spans
         queues, due jobs of the others are set aside, which costs writes. `due_until` (default
-        `now`) takes work ahead of time for sinks that can delay it. What has expired is cancelled
-        instead.
+        `now`) takes work ahead of time for sinks that can delay it. What has expired or was put off
+        is treated as by `claim`, up to the queue in which the range is found; a queue that another
+        dispatcher holds is left as it is.
 
         The record (dispatcher, fence + 1, how far) stands until it is settled, or its lease ends
         and another dispatcher takes over by raising the fence; a dispatcher of the same name takes

@@ -32,8 +32,8 @@ class QueueDeletion(NamedTuple):
 
 class QueueStore(Protocol):
     def queues(self) -> list[Queue]:
-        """Every queue that was set or holds a job, by name. One that was never set is as
-        `default_queue` says."""
+        """Every queue that was set or has held a job, by name, until it is deleted. One that was
+        never set is as `default_queue` says."""
         ...
 
     def put_queue(self, queue: Queue) -> None:

@@ -36,53 +36,80 @@ class MemoryClaims(MemoryLimits):
         reclaimed_limit: int = 1,
     ) -> list[Claimed]:
         with self._writing():
-            for queue in queues:
-                self._clear_the_way(queue, now)
-            chosen = self._choose(queues, min(limit, reclaimed_limit), now, ahead=True)
-            chosen = chosen or self._choose(queues, limit, now, ahead=False)
-            for record, queue in chosen:
+            named = {queue.name: queue for queue in queues}
+            for name in named:
+                self._take_over(name, None, now)
+            rooms = {name: self._make_ready(name, limit, now, now) for name in named}
+            chosen = self._choose(rooms, min(limit, reclaimed_limit), now, ahead=True)
+            chosen = chosen or self._choose(rooms, limit, now, ahead=False)
+            for record in chosen:
+                queue = named[record.queue]
                 lease = queue.lease_seconds if lease_seconds is None else lease_seconds
                 self._take(record, queue, worker, milliseconds(lease), now)
                 record.alone = len(chosen) == 1
-            return [record.as_claimed() for record, _ in chosen]
+            return [record.as_claimed() for record in chosen]
 
     def _choose(
-        self, queues: Sequence[Queue], limit: int, now: Moment, *, ahead: bool
-    ) -> list[tuple[Record, Queue]]:
+        self, rooms: Mapping[str, int], limit: int, now: Moment, *, ahead: bool
+    ) -> list[Record]:
         """Take the first due jobs out of their lines: reclaimed ones, or (when there are none that
         can be taken) the others."""
-        chosen: list[tuple[Record, Queue]] = []
-        for queue in queues:
-            room = self._room(queue.name, limit - len(chosen), now)
-            before = len(chosen)
-            while len(chosen) - before < room:
-                record = self._first_due(queue, now)
-                if record is None or record.ahead != ahead:
-                    break
-                chosen.append((record, queue))
-                self._lines[queue.name].remove(record.id)
-            self._spend(queue.name, len(chosen) - before, now)
+        chosen: list[Record] = []
+        for queue, room in rooms.items():
+            most = min(room, limit - len(chosen))
+            found = self._first_ones(queue, most, now, ahead=ahead)
+            self._spend(queue, len(found), now)
+            chosen += found
         return chosen
 
-    def _first_due(self, queue: Queue, now: Moment, until: Moment | None = None) -> Record | None:
-        """The job to hand over next, if there is one. What has expired is not handed over."""
-        if self._queue(queue.name).paused:
-            return None
-        return self._lines[queue.name].first_due(now if until is None else until)
+    def _first_ones(
+        self, queue: str, limit: int, until: Moment, *, ahead: bool | None = None
+    ) -> list[Record]:
+        """Take the jobs to hand over next out of their line, of those due by `until`. `ahead`: only
+        reclaimed ones, or only the others if the first is one of them."""
+        line = self._lines[queue]
+        found: list[Record] = []
+        while len(found) < limit and (record := line.first_due(until)) is not None:
+            if ahead not in (None, record.ahead):
+                break
+            line.remove(record.id)
+            found.append(record)
+        return found
 
-    def _clear_the_way(self, queue: Queue, now: Moment) -> None:
-        """Before jobs of a queue are taken: a range whose dispatcher is gone covers nothing any
-        more, what has expired is cancelled, and jobs that were put off are in line again."""
-        held = self._ranges.get(queue.name)
-        if held is not None and held.lease_until <= now:
-            self._close(queue.name)
-            self._fences[queue.name] += 1
+    def _take_over(self, queue: str, dispatcher: str | None, now: Moment) -> None:
+        """Close an open range whose dispatcher is gone: its lease has ended, or the same name asks
+        again, which is that dispatcher restarted."""
+        held = self._ranges.get(queue)
+        if held is not None and (held.lease_until <= now or held.dispatcher == dispatcher):
+            self._close(queue)
+            self._fences[queue] += 1
+
+    def _make_ready(self, queue: str, limit: int, until: Moment, now: Moment) -> int:
+        """Before jobs of a queue are taken that are due by `until`: how many may be, at most
+        `limit`. If there is room and something waits, what has expired is cancelled, and put-off
+        jobs are in line again. Else nothing is changed, as if the claim had only looked."""
+        put_off = [record for record in self._put_off.values() if record.queue == queue]
+        first_due = self._lines[queue].next_due()
+        due = first_due is not None and first_due <= until
+        if not due and all(record.is_put_off(now) for record in put_off):
+            return 0
+        room = self._room(queue, limit, now)
+        if room:
+            self._expire_due(queue, until, now)
+            self._bring_back(queue, now)
+        return room
+
+    def _expire_due(self, queue: str, until: Moment, now: Moment) -> None:
         for record in list(self._expiring.values()):
-            if record.queue == queue.name and record.due_at <= now and record.has_expired(now):
+            takable = record.due_at <= until and not record.is_put_off(now)
+            if record.queue == queue and takable and record.has_expired(now):
                 self._expire(record, now)
-        first = self._lines[queue.name].first_due(now)
+
+    def _bring_back(self, queue: str, now: Moment) -> None:
+        """Give put-off jobs whose moment has come their place in line again."""
+        first = self._lines[queue].first_due(now)
         for record in list(self._put_off.values()):
-            if record.queue != queue.name:
+            if record.queue != queue:
                 continue
             behind = first is not None and rank_of(record) >= rank_of(first)
             until = back_in_line_until(now, first.due_at if first and behind else None)

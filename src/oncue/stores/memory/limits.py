@@ -13,9 +13,11 @@ class MemoryLimits(Shelves):
     def _room(self, name: str, limit: int, now: Moment) -> int:
         """How many jobs of the queue may be taken now, at most `limit`."""
         queue = self._queue(name)
+        if queue.paused:
+            return 0
         if queue.concurrency is not None:
             limit = min(limit, max(0, queue.concurrency - self._under_way(name)))
-        if queue.rate_per_second is not None:
+        if queue.rate_per_second is not None and limit:
             kept = self._buckets.get(name)
             bucket = rate.fill(kept, queue.rate_per_second, now)
             if rate.has_begun_again(kept, bucket):

@@ -20,8 +20,7 @@ class MemoryQueues(MemoryRules, MemorySchedules):
 
     def queues(self) -> list[Queue]:
         with self._lock:
-            holding = {record.queue for record in self._records.values() if not record.hidden}
-            return [self._queue(name) for name in sorted(holding | self._settings.keys())]
+            return [self._settings[name] for name in sorted(self._settings)]
 
     def put_queue(self, queue: Queue) -> None:
         with self._writing():
@@ -77,6 +76,8 @@ class MemoryQueues(MemoryRules, MemorySchedules):
 
     def forget(self, now: Moment, limit: int) -> int:
         with self._writing():
+            for word in [word for word, until in self._settled.items() if until <= now]:
+                del self._settled[word]
             over = [
                 record
                 for record in self._records.values()
@@ -103,11 +104,11 @@ class MemoryQueues(MemoryRules, MemorySchedules):
             )
             if why is not None:
                 return QueueDeletion("kept", why)
-            if not mine and name not in self._settings:
+            if name not in self._settings:
                 return QueueDeletion("unknown")
             if self._prune(name, LATEST, now, limit) == limit:
                 return QueueDeletion("more")
-            self._settings.pop(name, None)
+            del self._settings[name]
             self._buckets.pop(name, None)
             self._announce(None, 0)
             return QueueDeletion("deleted")

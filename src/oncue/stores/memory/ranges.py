@@ -37,19 +37,14 @@ class MemoryRanges(MemoryClaims):
         busy: list[Moment] = []
         with self._writing():
             for queue in queues:
-                current = self._ranges.get(queue.name)
-                if current is not None and current.dispatcher == dispatcher:
-                    # The same name is the same dispatcher restarted: its former self is gone.
-                    self._close(queue.name)
-                    self._fences[queue.name] += 1
-                self._clear_the_way(queue, now)
+                self._take_over(queue.name, dispatcher, now)
             for queue in queues:
                 current = self._ranges.get(queue.name)
                 if current is not None:
                     busy.append(current.lease_until)
                     continue
-                room = self._room(queue.name, limit, now)
-                records = self._first_ones(queue, room, cutoff, now)
+                room = self._make_ready(queue.name, limit, cutoff, now)
+                records = self._first_ones(queue.name, room, cutoff)
                 if records:
                     self._spend(queue.name, len(records), now)
                     through = hand_over_key(records[-1])
@@ -65,13 +60,6 @@ class MemoryRanges(MemoryClaims):
                     ]
                     return RangeClaim(queue.name, self._fences[queue.name], jobs, queues)
         return RangeClaim("", 0, (), queues, min(busy, default=None))
-
-    def _first_ones(self, queue: Queue, limit: int, cutoff: Moment, now: Moment) -> list[Record]:
-        records: list[Record] = []
-        while len(records) < limit and (record := self._first_due(queue, now, cutoff)):
-            self._lines[queue.name].remove(record.id)
-            records.append(record)
-        return records
 
     def extend_range(self, claim: RangeClaim, lease_until: Moment) -> bool:
         with self._writing():

@@ -126,6 +126,10 @@ class Record:
         self.updated_at = moved_stamp(self.updated_at, now)
         self.attempts[-1] = replace(self.attempts[-1], claimed_at=to_datetime(self.claimed_at))
 
+    def is_put_off(self, now: Moment) -> bool:
+        """Whether it is put off and its moment has not come."""
+        return self.not_before is not None and self.not_before > now
+
     def has_expired(self, now: Moment) -> bool:
         return self.expires_at is not None and self.expires_at <= now
 

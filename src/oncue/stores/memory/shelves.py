@@ -88,6 +88,7 @@ class Shelves:
 
     def _refile(self, record: Record) -> None:
         """Bring every index in line with a record that is new or was changed."""
+        self._settings.setdefault(record.queue, default_queue(record.queue))
         held = self._ranges.get(record.queue)
         record.covered = held is not None and held.covers(record)
         if held is not None and record.covered:

@@ -17,7 +17,6 @@ from oncue.core.putoff import put_off_until
 from oncue.core.queue import Queue
 from oncue.ports.claims import Refused, Settlement, Touch, Touched
 from oncue.stores.sqlite import rows
-from oncue.stores.sqlite.clearing import clear_the_way
 from oncue.stores.sqlite.database import Database
 from oncue.stores.sqlite.fencing import (
     Held,
@@ -27,15 +26,15 @@ from oncue.stores.sqlite.fencing import (
     left_behind,
     refuse,
 )
-from oncue.stores.sqlite.limits import Room, room_for
-from oncue.stores.sqlite.lines import FIRST_WAITING_LINE, hand_over_lines
+from oncue.stores.sqlite.limits import Room
+from oncue.stores.sqlite.lines import FIRST_WAITING_LINE
 from oncue.stores.sqlite.looking import worth_a_claim
+from oncue.stores.sqlite.readying import make_ready
 from oncue.stores.sqlite.reclaims import remove
 from oncue.stores.sqlite.settled import Settled, repeated
 from oncue.stores.sqlite.statements import load
 
 SQL = load("claims")
-NO_ROOM = Room(0)
 GONE = Refused("unknown", None)
 _PAYLOAD = Claimed._fields.index("payload")
 # `due` has n and trail in the place of the operations.
@@ -44,6 +43,8 @@ _TRAIL, _REST = _N + 1, _N + 2
 
 _Lines = dict[str, list[int]]
 """By queue: the lines in which something is due."""
+_Touched = defaultdict[tuple[Any, ...], list[int]]
+"""By the lease and what was told: the rows of the jobs."""
 
 
 class Claims:
@@ -66,15 +67,19 @@ class Claims:
         }
 
         def claim(tx: apsw.Connection) -> list[Claimed]:
+            rooms: dict[str, Room] = {}
             reclaimed: _Lines = {}
             waiting: _Lines = {}
             for name in named:
-                clear_the_way(tx, name, limit, now)
-                lines = [line for line, due in hand_over_lines(tx, name) if due <= now]
+                room, lines = make_ready(self.db, tx, name, limit, now, now)
+                if not room.most:
+                    continue
+                rooms[name] = room
                 reclaimed[name] = [line for line in lines if line < FIRST_WAITING_LINE]
                 waiting[name] = [line for line in lines if line >= FIRST_WAITING_LINE]
-            chosen = self._choose(tx, reclaimed, leases, min(limit, reclaimed_limit), now)
-            chosen = chosen or self._choose(tx, waiting, leases, limit, now)
+            few = min(limit, reclaimed_limit)
+            chosen = _choose(tx, reclaimed, rooms, leases, few, now)
+            chosen = chosen or _choose(tx, waiting, rooms, leases, limit, now)
             alone = sum(map(len, chosen.values())) == 1
             taken: list[Claimed] = []
             for name, due in chosen.items():
@@ -84,35 +89,18 @@ class Claims:
 
         return self.db.write(claim) if worth_a_claim(self.db, queues, now, now) else []
 
-    def _choose(
-        self,
-        tx: apsw.Connection,
-        lines: _Lines,
-        leases: Mapping[str, Moment],
-        limit: int,
-        now: Moment,
-    ) -> dict[str, list[Sequence[Any]]]:
-        """The first due jobs of these lines, by queue, as far as the queues have room for them."""
-        chosen: dict[str, list[Sequence[Any]]] = {}
-        size = 0
-        for queue, own_lines in lines.items():
-            if limit <= 0 or size >= rows.BATCH_BYTES:
-                break
-            free = room_for(self.db, tx, queue, limit, now) if own_lines else NO_ROOM
-            due = _due(tx, queue, own_lines, free, now, leases[queue]) if free.most else []
-            if due:
-                free.spend(tx, queue, len(due))
-                chosen[queue] = due
-                limit -= len(due)
-                size += sum([len(row[_PAYLOAD]) for row in due])
-        return chosen
-
     def touch(self, touches: Sequence[Touch], now: Moment) -> list[Touched | Refused]:
         def touch(tx: apsw.Connection) -> list[Touched | Refused]:
             held = held_claims(tx, [t.id for t in touches])
             answers: list[Touched | Refused] = []
-            groups: dict[tuple[Any, ...], list[int]] = defaultdict(list)
+            groups: _Touched = defaultdict(list)
+            heard: set[str] = set()
             for one in touches:
+                if one.id in heard:  # again in the same call: what it said before comes first
+                    _touch_all(tx, groups, now)
+                    groups.clear()
+                    heard.clear()
+                    held |= held_claims(tx, [one.id])
                 claim = held.get(one.id)
                 if claim is None or not claim.is_current(one.epoch):
                     if one.start:
@@ -125,15 +113,9 @@ class Claims:
                 after = claim.lease.after_heartbeat if one.start else claim.lease.after_renewal
                 lease = after(now, length_ms)
                 groups[*lease, one.message, one.percent, one.start].append(claim.n)
+                heard.add(one.id)
                 answers.append(Touched(lease.until, claim.cancel_requested))
-            for (until, length_ms, asked, message, percent, start), ns in groups.items():
-                lease_row = {
-                    "lease_until": until,
-                    "lease_ms": length_ms,
-                    "lease_asked": int(asked),
-                }
-                told = {"message": message, "percent": percent, "start": int(start)}
-                tx.execute(SQL["touch"], {"ns": rows.numbers(ns), "now": now, **lease_row, **told})
+            _touch_all(tx, groups, now)
             return answers
 
         return self.db.write(touch)
@@ -262,6 +244,13 @@ class Claims:
         self.db.tell(claim.queue, not_before or one.due_at or 0)
 
 
+def _touch_all(tx: apsw.Connection, groups: _Touched, now: Moment) -> None:
+    for (until, length_ms, asked, message, percent, start), ns in groups.items():
+        lease = {"lease_until": until, "lease_ms": length_ms, "lease_asked": int(asked)}
+        told = {"message": message, "percent": percent, "start": int(start)}
+        tx.execute(SQL["touch"], {"ns": rows.numbers(ns), "now": now, **lease, **told})
+
+
 class _NotAllAsExpected(Exception):
     """Undoes a bulk write that met other rows than expected."""
 
@@ -303,6 +292,31 @@ def _complete_together(
     except _NotAllAsExpected:
         return False
     return True
+
+
+def _choose(
+    tx: apsw.Connection,
+    lines: _Lines,
+    rooms: Mapping[str, Room],
+    leases: Mapping[str, Moment],
+    limit: int,
+    now: Moment,
+) -> dict[str, list[Sequence[Any]]]:
+    """The first due jobs of these lines, by queue, as far as the queues have room for them."""
+    chosen: dict[str, list[Sequence[Any]]] = {}
+    size = 0
+    for queue, own_lines in lines.items():
+        if limit <= 0 or size >= rows.BATCH_BYTES:
+            break
+        room = rooms[queue]
+        room = room._replace(most=min(limit, room.most))
+        due = _due(tx, queue, own_lines, room, now, leases[queue]) if own_lines else []
+        if due:
+            room.spend(tx, queue, len(due))
+            chosen[queue] = due
+            limit -= len(due)
+            size += sum([len(row[_PAYLOAD]) for row in due])
+    return chosen
 
 
 def _due(

@@ -69,10 +69,11 @@ def limits(tx: apsw.Connection, queue: str) -> Limits:
     return Limits._make((*bounds, None if held.cutoff is None else held))
 
 
-def room_for(db: Database, tx: apsw.Connection, queue: str, limit: int, now: Moment) -> Room:
+def room_for(
+    db: Database, tx: apsw.Connection, queue: str, bounds: Limits, limit: int, now: Moment
+) -> Room:
     """Room for at most `limit` jobs. Inside a write: whoever comes second finds what the first one
-    took. One statement unless the queue is limited."""
-    bounds = limits(tx, queue)
+    took."""
     if bounds.paused:
         return Room(0, held=bounds.held)
     if bounds.concurrency is None:
@@ -82,7 +83,7 @@ def room_for(db: Database, tx: apsw.Connection, queue: str, limit: int, now: Mom
         limit = min(
             limit, bounds.concurrency - _under_way(tx, queue, bounds.concurrency, bounds.held)
         )
-    if bounds.rate_per_second is None:
+    if bounds.rate_per_second is None or not limit:
         return Room(limit, held=bounds.held)
     bucket = rate.fill(bounds.bucket, bounds.rate_per_second, now)
     if rate.has_begun_again(bounds.bucket, bucket):

@@ -45,6 +45,11 @@ def hand_over_lines(tx: apsw.Connection, queue: str) -> list[tuple[int, Moment]]
     return rows.fetch(tx, LINES, {"queue": queue, "below": FIRST_PUT_OFF_LINE})
 
 
+def due_lines(tx: apsw.Connection, queue: str, until: Moment) -> list[tuple[int, Moment]]:
+    """Those of them whose first job is due by `until`."""
+    return [line for line in hand_over_lines(tx, queue) if line[1] <= until]
+
+
 def open_range(tx: apsw.Connection, queue: str) -> OpenRange | None:
     row = rows.first(tx, RANGES["range"], {"queue": queue})
     return None if row is None else OpenRange._make(row)
@@ -71,10 +76,11 @@ def waiting_dues(
     return dues
 
 
-def is_returning(tx: apsw.Connection, queue: str, now: Moment) -> bool:
-    """Whether the moment of a put-off job has come."""
+def is_waiting(tx: apsw.Connection, queue: str, until: Moment, now: Moment) -> bool:
+    """Whether a job waits that is due by `until`, or a put-off one whose moment has come, in a
+    queue without an open range."""
     params = {"queue": queue, "limit": 1, "until": now}
-    return bool(rows.fetch(tx, RANGES["returning"], params))
+    return bool(due_lines(tx, queue, until) or rows.fetch(tx, RANGES["returning"], params))
 
 
 def _first_waiting(tx: apsw.Connection, queue: str, now: Moment) -> tuple[int, Moment | None]:

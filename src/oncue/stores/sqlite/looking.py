@@ -1,4 +1,5 @@
-"""Looking before writing in SQLite: whether a claim could find anything, asked by reading alone.
+"""What comes before a claim in SQLite: a look, by reading alone, whether it could find anything;
+then, in the claim, its queues are made ready.
 
 A claim needs the write lock, which all processes share. Idle workers and dispatchers ask often and
 find nothing. Without the look, a hundred of them delayed every other writer.
@@ -15,7 +16,7 @@ from oncue.core.moment import LATEST, Moment
 from oncue.core.queue import Queue
 from oncue.stores.sqlite.database import Database
 from oncue.stores.sqlite.limits import limits
-from oncue.stores.sqlite.lines import hand_over_lines, is_returning
+from oncue.stores.sqlite.lines import is_waiting
 
 
 def worth_a_claim(db: Database, queues: Sequence[Queue], until: Moment, now: Moment) -> bool:
@@ -47,6 +48,4 @@ def _is_worth_it(db: Database, tx: apsw.Connection, queue: str, until: Moment, n
         bucket = rate.fill(bounds.bucket, bounds.rate_per_second, now)
         if not bucket.whole and not rate.has_begun_again(bounds.bucket, bucket):
             return False
-    return any(due <= until for _, due in hand_over_lines(tx, queue)) or is_returning(
-        tx, queue, now
-    )
+    return is_waiting(tx, queue, until, now)

@@ -15,16 +15,12 @@ from oncue.core.queue import Queue
 from oncue.ports.claims import RangeClaim
 from oncue.ports.sink import Refusal
 from oncue.stores.sqlite import rows
-from oncue.stores.sqlite.clearing import clear_the_way
 from oncue.stores.sqlite.database import Database
 from oncue.stores.sqlite.fencing import Held, held_claims, record
-from oncue.stores.sqlite.limits import limits, room_for
-from oncue.stores.sqlite.lines import (
-    OpenRange,
-    hand_over_lines,
-    waiting_dues,
-)
+from oncue.stores.sqlite.limits import limits
+from oncue.stores.sqlite.lines import OpenRange, hand_over_lines, open_range, waiting_dues
 from oncue.stores.sqlite.looking import worth_a_claim
+from oncue.stores.sqlite.readying import make_ready
 from oncue.stores.sqlite.reclaims import remove
 from oncue.stores.sqlite.statements import load
 
@@ -53,14 +49,16 @@ class Ranges:
 
         def claim(tx: apsw.Connection) -> RangeClaim:
             for queue in queues:
-                clear_the_way(tx, queue.name, limit, now, dispatcher)
+                params = {"queue": queue.name, "now": now, "dispatcher": dispatcher}
+                tx.execute(SQL["take_over"], params)
             busy: list[Moment] = []
             for queue in queues:
-                free = room_for(self.db, tx, queue.name, limit, now)
-                if free.held is not None:
-                    busy.append(free.held.lease_until)
+                held = open_range(tx, queue.name)
+                if held is not None:
+                    busy.append(held.lease_until)
                     continue
-                jobs, line = _first_due(tx, queue.name, free.most, until, now)
+                free, lines = make_ready(self.db, tx, queue.name, limit, until, now)
+                jobs, line = _first_due(tx, queue.name, lines, free.most, until, now)
                 if jobs:
                     self.db.expected[queue.name] = 0
                     free.spend(tx, queue.name, len(jobs))
@@ -121,19 +119,17 @@ class Ranges:
 
 
 def _first_due(
-    tx: apsw.Connection, queue: str, limit: int, until: Moment, now: Moment
+    tx: apsw.Connection, queue: str, lines: Sequence[int], limit: int, until: Moment, now: Moment
 ) -> tuple[list[Delivery], int]:
-    """The first due jobs in hand-over order, no more than fit in memory, and the line of the last
-    of them."""
+    """The first due jobs of these lines in hand-over order, no more than fit in memory, and the
+    line of the last of them."""
     jobs: list[Delivery] = []
     last = 0
-    if not limit:
-        return jobs, last
     bounds = {"queue": queue, "until": until, "now": now}
     room = rows.BATCH_BYTES
-    for line, due in hand_over_lines(tx, queue):
-        if due > until or len(jobs) >= limit:
-            continue
+    for line in lines:
+        if len(jobs) >= limit:
+            break
         last = line
         for row in tx.execute(SQL["due"], {**bounds, "line": line, "limit": limit - len(jobs)}):
             job = Delivery._make(row)

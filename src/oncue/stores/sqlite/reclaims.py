@@ -152,10 +152,10 @@ def expire(tx: apsw.Connection, now: Moment, limit: int) -> int:
     return _cancel_expired(tx, rows.fetch(tx, SQL["expired"], {"now": now, "limit": limit}), now)
 
 
-def expire_due(tx: apsw.Connection, queue: str, now: Moment) -> None:
-    """Cancel due jobs of a queue that may no longer be handed out: a page of them, the reclaimer
-    does the rest."""
-    own = {"queue": queue, "now": now, "limit": EXPIRED_AT_ONCE}
+def expire_due(tx: apsw.Connection, queue: str, until: Moment, now: Moment) -> None:
+    """Cancel jobs of a queue that could be handed out now, were they not too old: a page of them,
+    the reclaimer does the rest."""
+    own = {"queue": queue, "until": until, "now": now, "limit": EXPIRED_AT_ONCE}
     _cancel_expired(tx, rows.fetch(tx, SQL["expired_due"], own), now)
 
 

@@ -21,7 +21,7 @@ ORDER BY due_at, id LIMIT :limit;
 UPDATE jobs SET state = 'dispatched', epoch = epoch + 1, attempt = attempt + 1, worker = :worker,
   claimed_at = :now, updated_at = :now, lease_until = :lease_until, lease_ms = :lease_until - :now,
   lease_asked = 0, alone = :alone,
-  overlong_at = :now + CAST(coalesce(timeout_seconds, :timeout_seconds) * 1000 AS INTEGER)
+  overlong_at = :now + CAST(round(coalesce(timeout_seconds, :timeout_seconds) * 1000) AS INTEGER)
 WHERE n IN carray(:ns) AND state = 'scheduled';
 
 -- name: operations_of
@@ -201,7 +201,8 @@ ORDER BY expires_at, id LIMIT :limit;
 -- name: expired_due
 SELECT n FROM jobs AS j
 WHERE state = 'scheduled' AND expires_at IS NOT NULL AND expires_at <= :now
-  AND +queue = :queue AND +due_at <= :now AND {not_covered}
+  AND +queue = :queue AND +due_at <= :until AND (not_before IS NULL OR not_before <= :now)
+  AND {not_covered}
 ORDER BY expires_at, id LIMIT :limit;
 
 -- name: not_covered

@@ -1,12 +1,14 @@
 -- name: range
-SELECT lease_until, cutoff, through_rank, through_due, through_id FROM ranges WHERE queue = :queue AND cutoff IS NOT NULL;
+SELECT lease_until, cutoff, through_rank, through_due, through_id
+FROM ranges WHERE queue = :queue AND cutoff IS NOT NULL;
 
--- name: to_clear
+-- Whether a range has lapsed, a job has expired, the moment of a put-off job has come.
+-- name: to_change
 SELECT
   EXISTS (SELECT 1 FROM ranges WHERE queue = :queue AND cutoff IS NOT NULL
-          AND (lease_until <= :now OR dispatcher = :dispatcher)),
+          AND lease_until <= :now),
   EXISTS (SELECT 1 FROM jobs WHERE state = 'scheduled' AND expires_at IS NOT NULL
-          AND expires_at <= :now AND +queue = :queue AND +due_at <= :now),
+          AND expires_at <= :now AND +queue = :queue AND +due_at <= :until),
   EXISTS (SELECT 1 FROM jobs WHERE state = 'scheduled' AND queue = :queue
           AND not_before IS NOT NULL AND not_before <= :now);
 

@@ -94,6 +94,7 @@ class Waiting:
         taken: list[Claimed] = []
 
         def take() -> list[Claimed]:
+            taken.clear()  # undone and done again if another call of its transaction failed
             taken.extend(self._take(wish))
             return taken
 

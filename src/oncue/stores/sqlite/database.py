@@ -24,6 +24,7 @@ from oncue.stores.sqlite import forking
 from oncue.stores.sqlite.connection import connect, pragma, prepare, translated
 from oncue.stores.sqlite.handle import Handle
 from oncue.stores.sqlite.presence import Identity, Presence
+from oncue.stores.sqlite.threads import join, start
 from oncue.stores.sqlite.turnstile import Turnstile
 from oncue.stores.sqlite.watching import Abroad, awaited_by
 from oncue.stores.sqlite.writer import Writer
@@ -162,10 +163,10 @@ class Database:
             self.tell(queue, 0)
 
     def watch(self, listener: Listener, queues: Awaited | None = None) -> Callable[[], None]:
-        self._listeners = [*self._listeners, (listener, queues)]
-        if self._watching is None:
+        if self._watching is None or self._watching.ident is None:
             self._watching = threading.Thread(target=self._watch, name="oncue-watch", daemon=True)
-            self._watching.start()
+            start(self._watching, self.path)
+        self._listeners = [*self._listeners, (listener, queues)]
 
         def stop() -> None:
             self._listeners = [known for known in self._listeners if known[0] is not listener]
@@ -177,8 +178,7 @@ class Database:
         if self._closed or os.getpid() != self._pid:
             return
         self._closing.set()
-        if self._watching is not None:
-            self._watching.join()
+        join(self._watching)
         # SQLite would empty a log that the file now at the path may use.
         replaced = self._presence.is_replaced()
         orphaned = replaced and self._presence.owns_log()

@@ -292,6 +292,22 @@ def test_what_could_not_be_handed_back_is_done_after_all(store: Store, clock: Fa
     assert slow.states(ids) == [State.SUCCEEDED] * 3
 
 
+def test_a_defect_while_handing_back_loses_neither_what_is_done_nor_what_waits(
+    slow: Slow, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def during(job: HandledJob) -> None:
+        with monkeypatch.context() as broken:
+            broken.setattr(slow.worker._place, "settle", lambda endings, brief: 1 / 0)
+            with pytest.raises(ZeroDivisionError):
+                slow.look(1.0)
+
+    slow.during = during
+    slow.warm_up()
+    ids = slow.run("before", "slow", "behind")
+    assert slow.done == ["before", "slow", "behind"]
+    assert slow.states(ids) == [State.SUCCEEDED] * 3
+
+
 def test_no_heartbeat_follows_a_settlement(slow: Slow) -> None:
     """A job that is done is not written about any more, so nothing is refused."""
     slow.warm_up()

@@ -34,7 +34,7 @@ class AsyncScheduler:
             together(scheduler.store, self._complete), JOBS_TOGETHER
         )
         self._writes: Gathering[Callable[[], Any], Any] = Gathering(
-            isolated(scheduler.store), CALLS_TOGETHER
+            isolated(scheduler.store, scheduler.clock.monotonic), CALLS_TOGETHER
         )
 
     async def schedule(self, payload: Any = None, **members: Any) -> Job:

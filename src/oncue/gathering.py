@@ -17,6 +17,7 @@ from oncue.core.errors import OncueError, StoreError
 Q = TypeVar("Q")
 A = TypeVar("A")
 T = TypeVar("T")
+TOGETHER_SECONDS = 0.05  # of one transaction: everybody else who writes waits for its end
 
 
 class Place(Protocol):
@@ -116,37 +117,54 @@ class _Undone(Exception):
     """One of the calls of a group failed, which undid the others."""
 
 
-def isolated(store: Submitting) -> Send[Callable[[], A], A]:
-    """Does a group of calls that have nothing to do with each other: each fails by itself.
+def isolated(store: Submitting, monotonic: Callable[[], float]) -> Send[Callable[[], A], A]:
+    """Does groups of calls that have nothing to do with each other: each fails by itself.
 
-    A store that is `all_or_nothing` does the group by one call, which is two to three times as
-    fast. If that call was undone, each call of the group is submitted by itself. In other stores
-    each is submitted by itself at once: a call that was done there must not be done again."""
+    A store that is `all_or_nothing` does as many calls of the group as a short time allows by one
+    call, then the next ones, which is two to three times as fast as one by one. If that call was
+    undone, each call is submitted by itself. In other stores each is submitted by itself at once: a
+    call that was done there must not be done again."""
     separate: Send[Callable[[], A], A] = separately(store)
     if not store.all_or_nothing:
         return separate
 
     def send(calls: list[Callable[[], A]]) -> Future[Sequence[A | BaseException]]:
+        answers: list[A | BaseException] = []
         done: Future[Sequence[A | BaseException]] = Future()
 
-        def pass_on(future: Future[Sequence[A | BaseException]]) -> None:
-            trouble = future.exception()
-            if isinstance(trouble, _Undone):
-                separate(calls).add_done_callback(pass_on)
-            elif trouble is not None:
-                done.set_exception(trouble)
+        def go_on() -> None:
+            rest = calls[len(answers) :]
+            if not rest:
+                done.set_result(answers)
+                return
+            try:
+                part = store.submit(lambda: _one_by_one(rest, monotonic))
+            except OncueError as trouble:  # the store is closed
+                done.set_result([*answers, *[trouble] * len(rest)])
             else:
-                done.set_result(future.result())
+                part.add_done_callback(note)
 
-        store.submit(lambda: _one_by_one(calls)).add_done_callback(pass_on)
+        def note(part: Future[Sequence[A | BaseException]]) -> None:
+            trouble, rest = part.exception(), calls[len(answers) :]
+            if isinstance(trouble, _Undone):
+                separate(rest).add_done_callback(note)
+                return
+            answers.extend(part.result() if trouble is None else [trouble] * len(rest))
+            go_on()
+
+        go_on()
         return done
 
     return send
 
 
-def _one_by_one(calls: list[Callable[[], A]]) -> Sequence[A | BaseException]:
-    """A refusal is the answer of its own call; whatever else is raised undoes the group."""
+def _one_by_one(
+    calls: list[Callable[[], A]], monotonic: Callable[[], float]
+) -> Sequence[A | BaseException]:
+    """The answers to the first calls, as many as a short time allows. A refusal is the answer of
+    its own call; whatever else is raised undoes all."""
     answers: list[A | BaseException] = []
+    ends = monotonic() + TOGETHER_SECONDS
     for call in calls:
         try:
             answers.append(call())
@@ -154,6 +172,8 @@ def _one_by_one(calls: list[Callable[[], A]]) -> Sequence[A | BaseException]:
             if isinstance(error, StoreError) or not isinstance(error, OncueError):
                 raise _Undone from error
             answers.append(error)
+        if monotonic() >= ends:
+            break
     return answers
 
 

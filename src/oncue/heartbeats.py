@@ -128,7 +128,7 @@ class Heartbeats:
             try:
                 back = [released(job.claim, queue) for job in waiting if not job.lost]
                 self._place.settle([*done, *back], brief=True)
-            except BaseException:  # whatever it is, the runner must find them
+            except BaseException:  # whatever it is, what is done stays done and is settled later
                 batch.done.extendleft(reversed(done))
                 batch.pending.extendleft(reversed(waiting))
                 raise

@@ -277,6 +277,34 @@ def test_a_thread_that_died_is_replaced_and_that_is_told(
     assert f"{name}: its thread had ended; a new one goes on" in caplog.text
 
 
+def test_a_dispatcher_whose_thread_cannot_be_started_keeps_no_other_from_starting(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The system lets no thread be started for a while: each is tried again at the next look."""
+    queues = ("a", "b", "c")
+    for queue in queues:
+        bench.store.put_queue(Queue(queue, sink=f"memory:{queue}"))
+    refused: list[str] = []
+    start = threading.Thread.start
+
+    def limited(thread: threading.Thread) -> None:
+        if thread.name.startswith("oncue-dispatcher") and not refused:
+            refused.append(thread.name)
+            raise RuntimeError("can't start new thread")
+        start(thread)
+
+    monkeypatch.setattr(threading.Thread, "start", limited)
+    bench.engine.start()
+
+    def all_run() -> bool:
+        running = {thread.name for thread in threading.enumerate()}
+        return running >= {f"oncue-dispatcher-{queue}" for queue in queues}
+
+    _pass_time(bench.clock, bench.engine, all_run)
+    assert bench.engine.stop(SOON)
+    assert refused
+
+
 def _loops(engine: Engine) -> list[Loop]:
     routes = [route.loop for route in engine._routes.values()]
     return [engine._supervisor, engine.keeper.loop, *engine._upkeep, *routes]

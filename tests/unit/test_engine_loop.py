@@ -173,6 +173,20 @@ def test_a_wall_clock_set_back_does_not_prolong_a_rest() -> None:
     assert loop.stop(SOON)
 
 
+def test_a_wall_clock_set_back_does_not_delay_a_wake_up_that_was_asked_for() -> None:
+    clock, steps = WatchedClock(), Steps([], rest=25.0)
+    loop = Loop("test-loop", steps, clock)
+    loop.start()
+    clock.wait_for_rest(loop)
+    loop.wake_for(clock.now() + 10_000)
+    clock.advance(10)
+    clock.set(0)
+    with loop._alarm._changed:
+        loop._alarm._changed.notify_all()  # as the end of a real wait would
+    assert steps.wait_for(2)
+    assert loop.stop(SOON)
+
+
 def test_a_rest_lasts_at_most_thirty_seconds() -> None:
     clock = WatchedClock()
     loop = Loop("test-loop", lambda: 3600.0, clock)

@@ -287,6 +287,21 @@ def test_a_kept_lease_is_renewed_at_its_pace_until_the_block_ends(clock: FakeClo
     assert renewals == [1_020_000]
 
 
+def test_a_lease_whose_keeping_was_interrupted_as_it_began_is_not_renewed(
+    clock: FakeClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    keeper = Keeper(clock)
+
+    def interrupt(due_at: Moment) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(keeper.loop, "wake_for", interrupt)
+    with pytest.raises(KeyboardInterrupt), keeper.keeping(lambda: True, 60.0, clock.monotonic()):
+        raise AssertionError("it never begins")
+    clock.advance(20)
+    assert keeper.step() is None
+
+
 def test_a_lease_that_was_taken_over_is_not_renewed_again(clock: FakeClock) -> None:
     keeper = Keeper(clock)
     with keeper.keeping(lambda: False, 60.0, clock.monotonic()) as kept:

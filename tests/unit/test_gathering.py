@@ -161,7 +161,9 @@ def test_on_every_store_a_failing_call_fails_alone_and_the_others_are_done_once(
         raise IllegalState("not now", State.FAILED)
 
     async def main() -> list[Any]:
-        gathering = Gathering[Callable[[], Any], Any](isolated(cue.store), limit=100)
+        gathering = Gathering[Callable[[], Any], Any](
+            isolated(cue.store, cue.clock.monotonic), limit=100
+        )
         asked = [gathering.ask(partial(cue.schedule, n)) for n in range(20)]
         asked = [*asked, gathering.ask(failing), gathering.ask(refused)]
         asked += [gathering.ask(partial(cue.schedule, n)) for n in range(20, 40)]
@@ -195,3 +197,27 @@ def test_a_store_that_takes_nothing_more_answers_everybody() -> None:
         return list(await asyncio.gather(*asked, return_exceptions=True))
 
     assert [type(answer) for answer in asyncio.run(main())] == [NotFound] * 2
+
+
+def test_calls_that_take_long_do_not_share_one_long_transaction(tmp_path: Path) -> None:
+    clock = FakeClock()
+    groups: list[int] = []
+
+    def slow(seconds: float) -> None:
+        clock.advance(seconds)
+        slow_cue.schedule(seconds)
+
+    async def main() -> list[Any]:
+        store = slow_cue.store
+        gathering = Gathering[Callable[[], Any], Any](isolated(store, clock.monotonic), limit=100)
+        asked = [gathering.ask(partial(slow, seconds)) for seconds in (0.02, 0.02, 0.02, 9, 9, 0)]
+        asked.append(gathering.ask(lambda: 1 / 0))
+        return list(await asyncio.gather(*asked, return_exceptions=True))
+
+    with Scheduler(f"sqlite:///{tmp_path}/jobs.db", clock=clock) as slow_cue:
+        slow_cue.store.watch(lambda *_: groups.append(len(list(slow_cue.jobs()))))
+        *answers, failed = asyncio.run(main())
+        assert len(list(slow_cue.jobs())) == 6
+    assert answers == [None] * 6
+    assert isinstance(failed, ZeroDivisionError)
+    assert groups[:3] == [3, 4, 5]

@@ -11,6 +11,7 @@ import pytest
 
 from oncue.clock import FakeClock
 from oncue.core.access import AccessToken, Scope
+from oncue.core.errors import StoreError
 from oncue.core.job import NewJob
 from oncue.core.lifecycle import Verb
 from oncue.core.queue import (
@@ -25,7 +26,7 @@ from oncue.core.recurrence import begun
 from oncue.core.schedule import Schedule, check_schedule
 from oncue.ports.claims import Settlement
 from oncue.ports.sink import Refusal
-from oncue.stores.sqlite import SqliteStore
+from oncue.stores.sqlite import SqliteStore, abroad
 from oncue.stores.sqlite.abroad import Abroad, News, settings_revision
 from oncue.stores.sqlite.connection import connect
 
@@ -54,6 +55,12 @@ def there(path: Path, here: SqliteStore) -> Iterator[SqliteStore]:
 
 def new(job_id: str, queue: str = "out", due_in: int = 0, **more: object) -> NewJob:
     return NewJob(job_id, queue, NOW + due_in, b"{}", 0, NOW, **more)  # type: ignore[arg-type]
+
+
+def told(store: SqliteStore, *queues: str) -> list[News]:
+    """What listeners of this store are told next."""
+    with store.db.reading() as tx:
+        return store.db.watching.abroad.news(tx, queues)
 
 
 class Ear:
@@ -167,15 +174,55 @@ def test_room_that_another_process_makes_by_ending_a_job_taken_here_is_told(
     one = Queue("one", concurrency=1)
     there.put_queue(one)
     there.insert([new("a", "one")], NOW)
-    with here.db.reading() as tx:
-        here.db.watching.abroad.news(tx, ["one"])
+    told(here, "one")
     here.insert([new("b", "one")._replace(priority=9)], NOW)
     assert [job.id for job in here.claim([one], "w", 1, NOW)] == ["b"]
     assert here.claim([one], "w", 1, NOW) == []
     there.settle([Settlement("b", 1, Verb.COMPLETE)], NOW)
-    with here.db.reading() as tx:
-        told = here.db.watching.abroad.news(tx, ["one"])
-    assert told == [("one", NOW)]
+    assert told(here, "one") == [("one", NOW)]
+
+
+def test_room_in_a_queue_that_was_full_only_between_two_looks_is_told(
+    here: SqliteStore, there: SqliteStore
+) -> None:
+    """Whoever looked here meanwhile found it full, and waits to be told."""
+    one = Queue("one", concurrency=1)
+    there.put_queue(one)
+    there.insert([new("a", "one", due_in=1)], NOW)
+    told(here, "one")
+    there.insert([new("b", "one")], NOW)
+    assert [job.id for job in there.claim([one], "w", 1, NOW)] == ["b"]
+    assert here.claim([one], "v", 1, NOW + 1) == []
+    assert here.next_due(["one"]) is None
+    there.settle([Settlement("b", 1, Verb.COMPLETE)], NOW + 1)
+    assert told(here, "one") == [("one", NOW + 1)]
+
+
+def test_a_full_queue_has_no_news_however_often_somebody_looks_at_it(
+    here: SqliteStore, there: SqliteStore
+) -> None:
+    one = Queue("one", concurrency=1)
+    there.put_queue(one)
+    there.insert([new("a", "one"), new("b", "one")], NOW)
+    told(here, "one")
+    assert len(there.claim([one], "w", 1, NOW)) == 1
+    for n in range(2):
+        assert here.claim([one], "v", 1, NOW) == []
+        there.insert([new(f"elsewhere-{n}")], NOW)
+        assert told(here, "one") == []
+
+
+def test_what_could_not_be_read_is_still_news(
+    here: SqliteStore, there: SqliteStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    there.insert([new("a", "one", due_in=1)], NOW)
+    told(here, "one")
+    here.db.watching.abroad.forget("one")
+    there.set_paused("out", True)
+    with monkeypatch.context() as failing, pytest.raises(StoreError):
+        failing.setitem(abroad.SQL, "moments", "SELECT no_such_function()")
+        told(here, "one")
+    assert told(here, "one") == [(None, 0), ("one", NOW + 1)]
 
 
 # -- settings --------------------------------------------------------------------------------------

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import asyncio
 import threading
 from collections.abc import Iterator
 from concurrent.futures import Future
+from contextlib import closing
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -12,11 +14,13 @@ from typing import Any
 import apsw
 import pytest
 
+from oncue.aio import AsyncScheduler
 from oncue.clock import FakeClock
 from oncue.core.errors import Conflict, StoreError, StoreUnavailable
-from oncue.core.job import JobFilter, NewJob
+from oncue.core.job import Job, JobFilter, NewJob
 from oncue.core.lifecycle import State
 from oncue.core.queue import Queue
+from oncue.scheduler import Scheduler
 from oncue.stores.sqlite import SqliteStore, listing, rows
 from tests.contract.desk import together
 
@@ -271,3 +275,56 @@ def pages(store: SqliteStore, limit: int) -> list[list[str]]:
         page = store.page(JobFilter(), page.next, limit)
         found.append([job.id for job in page.items])
     return found
+
+
+def no_threads(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The system lets no more threads be started."""
+
+    def start(thread: threading.Thread) -> None:
+        raise RuntimeError("can't start new thread")
+
+    monkeypatch.setattr(threading.Thread, "start", start)
+
+
+def test_calls_fail_while_no_thread_can_be_started_and_succeed_afterwards(
+    store: SqliteStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def asked() -> list[object]:
+        acue = AsyncScheduler(Scheduler(store))
+        with monkeypatch.context() as limited:
+            no_threads(limited)
+            early = await asyncio.gather(acue.schedule(id="early"), return_exceptions=True)
+        return [*early, await acue.schedule(id="late")]
+
+    early, late = asyncio.run(asyncio.wait_for(asked(), SOON))
+    assert isinstance(early, StoreUnavailable)
+    assert isinstance(late, Job)
+    assert store.get("early") is None
+
+
+def test_other_processes_are_watched_once_a_thread_can_be_started(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store = SqliteStore(tmp_path / "jobs.db", FakeClock())
+    with monkeypatch.context() as limited:
+        no_threads(limited)
+        with pytest.raises(StoreUnavailable):
+            store.watch(lambda queue, due_at: None)
+    heard = threading.Event()
+    store.watch(lambda queue, due_at: heard.set())
+    with closing(SqliteStore(tmp_path / "jobs.db", FakeClock())) as other:
+        other.insert([new("a")], NOW)
+        assert heard.wait(SOON)
+    store.close()
+
+
+def test_a_store_closes_whose_thread_could_not_be_started(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store = SqliteStore(tmp_path / "jobs.db", FakeClock())
+    with monkeypatch.context() as limited:
+        no_threads(limited)
+        for call in (partial(store.submit, int), partial(store.watch, lambda queue, due_at: None)):
+            with pytest.raises(StoreUnavailable):
+                call()
+    store.close()

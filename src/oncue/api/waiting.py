@@ -139,7 +139,7 @@ class Waiting:
         return wish._replace(queues=wish.queues[first:] + wish.queues[:first])
 
     def _note(self, wish: Wish) -> _Waiter:
-        if self._loop is None:
+        if self._loop is None or self._unwatch is None:
             self._loop = asyncio.get_running_loop()
             self._unwatch = self._cue.store.watch(self._news, lambda: list(self._next_at))
         waiter = _Waiter(wish, self._loop.create_future())

@@ -26,6 +26,7 @@ class Alarm:
         self._lock = threading.Lock()
         self._changed = threading.Condition(self._lock)
         self._planned: Moment = LATEST
+        self._ends = math.inf  # the same by the monotonic clock, as the wall clock may be set back
         self._stopped = False
 
     @property
@@ -35,7 +36,7 @@ class Alarm:
     def arm(self) -> None:
         """Forget the wake-ups so far: what they told of is about to be looked for."""
         with self._lock:
-            self._planned = LATEST
+            self._planned, self._ends = LATEST, math.inf
 
     def wake(self) -> None:
         """End the rest now."""
@@ -48,6 +49,8 @@ class Alarm:
         with self._lock:
             if due_at < self._planned:
                 self._planned = due_at
+                ahead = (due_at - self._clock.now()) / 1000
+                self._ends = min(self._ends, self._clock.monotonic() + ahead)
                 self._changed.notify_all()
 
     def stop(self) -> None:
@@ -63,14 +66,15 @@ class Alarm:
             return 0.0
         seconds = min(seconds or LONGEST_REST_SECONDS, LONGEST_REST_SECONDS)
         now, monotonic = self._clock.now, self._clock.monotonic
-        ends = monotonic() + seconds  # bounds the rest when the wall clock is set back
+        ends = monotonic() + seconds
         with self._lock:
+            self._ends = min(self._ends, ends)
             self._planned = min(self._planned, now() + math.ceil(seconds * 1000 - 1e-6))
             while True:
-                ahead_ms = self._planned - now()
-                left = ends - monotonic()
+                ahead_ms, at = self._planned - now(), monotonic()
+                left = self._ends - at
                 if self._stopped or ahead_ms <= 0 or left <= 0:
-                    return max(0.0, -left)
+                    return max(0.0, at - ends)
                 self._changed.wait(min(left, max(ahead_ms - 1, _NAP_MS) / 1000))
 
     def pause(self, seconds: float) -> None:

@@ -142,12 +142,7 @@ class Engine:
     def _replace_dead(self, loops: Iterable[Loop]) -> None:
         """A thread that ended although nobody stopped it is started anew, and that is told."""
         for loop in loops:
-            try:
-                replaced = loop.revive()
-            except RuntimeError as error:  # no more threads can be started: at the next look
-                logger.error("%s: its thread cannot be started: %s", loop.name, error)
-                continue
-            if replaced:
+            if _starts(loop, loop.revive):
                 self._telemetry.thread_replaced()
                 logger.error("%s: its thread had ended; a new one goes on", loop.name)
 
@@ -176,7 +171,7 @@ class Engine:
         if self._started:
             for name, route in routes.items():
                 if name not in known or known[name].loop is not route.loop:
-                    route.loop.start()
+                    _starts(route.loop, route.loop.start)
         self._retire()
         return SUPERVISE_SECONDS
 
@@ -225,6 +220,16 @@ class Engine:
             else:
                 waiting.append(route)
         self._retiring = waiting
+
+
+def _starts(loop: Loop, start: Callable[[], bool | None]) -> bool:
+    """Whether it started a thread. If the system lets none be started now, the others go on, and
+    the next look tries again."""
+    try:
+        return bool(start())
+    except RuntimeError as error:
+        logger.error("%s: its thread cannot be started: %s", loop.name, error)
+        return False
 
 
 def _close(route: Route) -> None:

@@ -89,11 +89,11 @@ class Keeper:
         """Call `renew` every third of a lease until the block ends. It is never called after that.
         `since` is when the claim was asked for, by the monotonic clock."""
         kept = Kept(renew, lease_seconds, self._clock, since)
-        with self._lock:
-            self._kept.add(kept)
-        wait = max(0.0, kept.next_at - self._clock.monotonic())
-        self.loop.wake_for(self._clock.now() + round(wait * 1000))
-        try:
+        try:  # from here on: what is left among the kept is renewed for ever
+            with self._lock:
+                self._kept.add(kept)
+            wait = max(0.0, kept.next_at - self._clock.monotonic())
+            self.loop.wake_for(self._clock.now() + round(wait * 1000))
             yield kept
         finally:
             with self._lock:

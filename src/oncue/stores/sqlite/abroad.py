@@ -34,30 +34,37 @@ class Abroad:
         self._stale: set[str] = set()
 
     def forget(self, queue: str) -> None:
-        """This process has taken jobs of the queue since: what others do about them is news, even
-        if the queue then looks as it did before."""
+        """This process has taken jobs of the queue since, or is about to look whether it is full:
+        what others do about it from now on is news, even if the queue then looks as before."""
         self._stale.add(queue)
 
     def news(self, tx: apsw.Connection, queues: Collection[str] | None) -> list[News]:
         """What listeners are to be told, of these queues (None: of all)."""
-        told: list[News] = []
         stale, self._stale = self._stale, set()  # before reading, so that none is missed
-        revision = settings_revision(tx)
-        if revision != self._revision:
-            self._revision = revision
-            told.append((None, 0))
-        if queues is None:
-            queues = [name for [name] in rows.fetch(tx, SQL["names"])]
-        now: dict[str, list[Any]] = defaultdict(list)
-        if queues:
-            for queue, *facts in rows.fetch(tx, SQL["moments"], {"queues": rows.texts(queues)}):
-                now[queue].append(facts)
+        try:
+            revision = settings_revision(tx)
+            now = _facts(tx, queues)
+        except BaseException:  # nobody was told: all of it is still news
+            self._stale |= stale
+            raise
+        told: list[News] = [] if revision == self._revision else [(None, 0)]
         for queue, found in now.items():
             uncounted = any(facts[-1] == UNCOUNTED for facts in found)
             if uncounted or queue in stale or found != self._last.get(queue):
                 told += [(queue, moment) for moment, *_ in found if moment is not None]
-        self._last = now
+        self._revision, self._last = revision, now
         return told
+
+
+def _facts(tx: apsw.Connection, queues: Collection[str] | None) -> dict[str, list[Any]]:
+    """By queue, what may be news of it."""
+    if queues is None:
+        queues = [name for [name] in rows.fetch(tx, SQL["names"])]
+    found: dict[str, list[Any]] = defaultdict(list)
+    if queues:
+        for queue, *facts in rows.fetch(tx, SQL["moments"], {"queues": rows.texts(queues)}):
+            found[queue].append(facts)
+    return found
 
 
 def settings_revision(tx: apsw.Connection) -> int:

@@ -24,7 +24,8 @@ def worth_a_claim(db: Database, queues: Sequence[Queue], until: Moment, now: Mom
     saved by looking, nor when work is expected: then the look would only delay it."""
     expected = [db.expected.pop(queue.name, LATEST) for queue in queues]
     for queue, moment in zip(queues, expected, strict=True):
-        if not moment:
+        # A full queue that is free again may look as it did before it was full.
+        if not moment or queue.concurrency is not None:
             db.watching.abroad.forget(queue.name)
     if db.writer.inside:
         return True

@@ -16,6 +16,7 @@ from oncue.ports.store import Awaited, Listener
 from oncue.stores.listeners import tell
 from oncue.stores.sqlite.abroad import Abroad, awaited_by
 from oncue.stores.sqlite.connection import pragma
+from oncue.stores.sqlite.threads import join, start
 from oncue.stores.sqlite.writer import Writer
 
 log = logging.getLogger("oncue.store")
@@ -37,6 +38,7 @@ class Watching:
         self._news: dict[str | None, Moment] = {}
         self._listeners: list[tuple[Listener, Awaited | None]] = []
         self._thread: threading.Thread | None = None
+        self._starting = threading.Lock()
         self._stopping = threading.Event()
         self._others_wrote = False
         self._version: object = None
@@ -45,10 +47,11 @@ class Watching:
 
     def watch(self, listener: Listener, queues: Awaited | None = None) -> Callable[[], None]:
         """See `oncue.ports.store.Store.watch`."""
+        with self._starting:
+            if self._thread is None or self._thread.ident is None:
+                self._thread = threading.Thread(target=self._watch, name="oncue-watch", daemon=True)
+                start(self._thread, self._path)
         self._listeners = [*self._listeners, (listener, queues)]
-        if self._thread is None:
-            self._thread = threading.Thread(target=self._watch, name="oncue-watch", daemon=True)
-            self._thread.start()
 
         def stop() -> None:
             self._listeners = [known for known in self._listeners if known[0] is not listener]
@@ -58,8 +61,7 @@ class Watching:
     def stop(self) -> None:
         """End the thread. Can be repeated."""
         self._stopping.set()
-        if self._thread is not None:
-            self._thread.join()
+        join(self._thread)
 
     def note(self, queue: str | None, due_at: Moment) -> None:
         """Inside a write: what listeners are to be told after the commit."""
@@ -101,6 +103,7 @@ class Watching:
         here."""
         self._listeners = []
         self._thread = None
+        self._starting = threading.Lock()
         self._news.clear()
         stopped, self._stopping = self._stopping.is_set(), threading.Event()
         if stopped:

@@ -15,7 +15,7 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future
 from pathlib import Path
-from queue import SimpleQueue
+from queue import Empty, SimpleQueue
 from typing import Any, Generic, TypeVar
 
 import apsw
@@ -23,6 +23,7 @@ import apsw
 from oncue.core.errors import OncueError, StoreError, StoreUnavailable
 from oncue.stores.sqlite.connection import translate
 from oncue.stores.sqlite.handle import Handle
+from oncue.stores.sqlite.threads import join, start
 from oncue.stores.sqlite.turnstile import Turnstile
 
 T = TypeVar("T")
@@ -204,8 +205,7 @@ class Writer:
         with self._queueing:
             self._closed = True
         self._queue.put(None)
-        if self._thread is not None:
-            self._thread.join()
+        join(self._thread)
         with self._lock:
             self._turnstile.close()
             self._handle.close(checkpoint=checkpoint)
@@ -230,11 +230,11 @@ class Writer:
         with self._queueing:  # `close` cannot come between the question and the queue
             if self._closed:
                 raise self._is_closed()
-            self._queue.put(ticket)
             if not self._serving:
                 name = "oncue-writer"
                 self._thread = threading.Thread(target=self._serve, name=name, daemon=True)
-                self._thread.start()
+                start(self._thread, self._path)
+            self._queue.put(ticket)  # last: what is queued will be done
 
     def _serve(self) -> None:
         """The writer's thread: commit what is queued, until closed."""
@@ -261,12 +261,15 @@ class Writer:
 
     def _next(self, group: list[_Ticket[Any]]) -> bool:
         """Move one call from the queue to the group, if there is one."""
-        ticket = None if self._queue.empty() else self._queue.get()
-        if ticket is not None:
-            group.append(ticket)
-        elif self._closed:
+        try:
+            ticket = self._queue.get_nowait()  # never waits: this thread has the lock
+        except Empty:
+            return False
+        if ticket is None:
             self._queue.put(None)  # it was the end of the queue
-        return ticket is not None
+            return False
+        group.append(ticket)
+        return True
 
     def _commit(self, group: list[_Ticket[Any]]) -> None:
         """Commit the calls together. A call that fails is undone and fails alone: what came before

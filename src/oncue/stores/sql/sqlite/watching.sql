@@ -7,11 +7,12 @@ SELECT name FROM queues WHERE paused = 0;
 -- When something of each of these queues can next be taken, unless its limits or an open range
 -- forbid it: the due time of the first job in each line, or until when a job is put off. With it, all
 -- that tells whether something has changed: that job and its epoch, the range, and how many jobs are
--- under way in a queue that bounds them (-1: too many to be counted each time). A few steps in an
--- index for each queue, however many jobs wait.
+-- under way in a queue that bounds them (-1: too many to be counted each time). A queue in which as
+-- many are under way as may be has no moments. A few steps in an index for each queue, however many
+-- jobs wait.
 -- name: moments
-WITH RECURSIVE wanted (queue, fence, cutoff, live) AS (
-  SELECT q.name, r.fence, r.cutoff, CASE
+WITH RECURSIVE wanted (queue, fence, cutoff, most, live) AS (
+  SELECT q.name, r.fence, r.cutoff, q.concurrency, CASE
     WHEN q.concurrency IS NULL THEN NULL
     WHEN q.concurrency > 1000 THEN -1
     ELSE (SELECT count(*) FROM jobs WHERE state IN ('dispatched', 'executing') AND queue = q.name)
@@ -21,7 +22,7 @@ WITH RECURSIVE wanted (queue, fence, cutoff, live) AS (
   WHERE q.paused = 0
 ), level (queue, line) AS (
   SELECT queue, (SELECT min(line) FROM jobs WHERE state = 'scheduled' AND queue = wanted.queue)
-  FROM wanted
+  FROM wanted WHERE live IS NULL OR live < most
   UNION ALL
   SELECT queue, (SELECT min(line) FROM jobs
                  WHERE state = 'scheduled' AND queue = level.queue AND line > level.line)
@@ -35,6 +36,7 @@ FROM level CROSS JOIN jobs AS j
 WHERE level.line < 100
 UNION ALL
 SELECT queue, (SELECT min(not_before) FROM jobs
-               WHERE state = 'scheduled' AND queue = wanted.queue AND not_before IS NOT NULL),
+               WHERE state = 'scheduled' AND queue = wanted.queue AND not_before IS NOT NULL
+                 AND (live IS NULL OR live < most)),
   NULL, NULL, fence, cutoff, live
 FROM wanted;

@@ -143,7 +143,7 @@ class HandledJob:
         gets the stored one instead of running it again."""
         self.check()
         known = self.operation(check_queue_name(name, "/name"))
-        if known is not None and known.state == "succeeded":
+        if known is not None and known.is_final:
             return payloads.decode(known.result)  # type: ignore[no-any-return]
         self._report(name, "executing")
         try:

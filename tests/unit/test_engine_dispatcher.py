@@ -568,6 +568,20 @@ def test_a_job_for_a_worker_refused_for_good_fails(worker_bench: Bench) -> None:
     assert worker_bench.job("b").state is State.DISPATCHED
 
 
+def test_a_refusal_for_good_leaves_one_diagnostic_whatever_completes_a_job(
+    bench: Bench, worker_bench: Bench
+) -> None:
+    told = []
+    for one in (bench, worker_bench):
+        one.add("a")
+        one.sink.refuse("a", PERMANENT)
+        one.dispatcher.step()
+        [diagnostic] = one.store.history("a").diagnostics
+        facts = {name: fact for name, fact in diagnostic.facts.items() if name != "worker"}
+        told.append((diagnostic.code, diagnostic.detail, diagnostic.attempt, facts))
+    assert told[0] == told[1]
+
+
 def test_jobs_for_a_worker_are_released_unharmed_when_the_sink_is_down(
     worker_bench: Bench,
 ) -> None:

@@ -130,6 +130,15 @@ class Operation:
     message: str | None = None
     result: bytes | None = None
 
+    @property
+    def is_final(self) -> bool:
+        """Whether it is written for good: a report that does not repeat it is refused."""
+        return self.state == "succeeded"
+
+    def is_repeated_by(self, told: Operation) -> bool:
+        """Whether a report says what is stored."""
+        return (self.state, self.result) == (told.state, told.result)
+
 
 @dataclass(frozen=True, slots=True)
 class Diagnostic:

@@ -172,10 +172,10 @@ class MemoryClaims(MemoryLimits):
             if isinstance(record, Refused):
                 return record
             known = record.operations.get(operation.name)
-            if known is not None and known.state == "succeeded":
-                same = operation.state == "succeeded" and known.result == operation.result
+            if known is not None and known.is_final:
+                same = known.is_repeated_by(operation)
                 return known if same else Refused("different result", record.state)
-            if operation.state == "succeeded":
+            if operation.is_final:
                 record.strikes = 0
             self._hear(record, now)
             record.operations[operation.name] = stored = _progressed(known, operation, now)

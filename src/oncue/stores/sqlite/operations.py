@@ -26,8 +26,8 @@ class Operations:
             if claim is None or not claim.is_current(epoch):
                 return refuse(tx, claim, epoch, "operation", now)
             known = _operation(tx, claim.n, operation.name)
-            if known is not None and known.state == "succeeded":
-                same = operation.state == "succeeded" and known.result == operation.result
+            if known is not None and known.is_final:
+                same = known.is_repeated_by(operation)
                 return known if same else Refused("different result", claim.state)
             tx.execute(
                 SQL["put_operation"],
@@ -41,10 +41,8 @@ class Operations:
                     "result": operation.result,
                 },
             )
-            succeeded = operation.state == "succeeded"
-            tx.execute(
-                SQL["operation_touch"], {"n": claim.n, "now": now, "succeeded": int(succeeded)}
-            )
+            succeeded = int(operation.is_final)
+            tx.execute(SQL["operation_touch"], {"n": claim.n, "now": now, "succeeded": succeeded})
             stored = _operation(tx, claim.n, operation.name)
             assert stored is not None
             return stored

@@ -87,6 +87,15 @@ def settled_facts(verb: Verb, worker: str | None, error: str | None) -> dict[str
     return {name: fact for name, fact in facts.items() if fact}
 
 
+EXPIRED = "Expired: it was not taken in time."
+"""The error of a job that expired, and the detail of its diagnostic."""
+
+
+def refused_for_good(dispatcher: str | None, error: str | None) -> tuple[str, dict[str, str]]:
+    """Detail and facts of the diagnostic of a job that its sink will never take."""
+    return f"The sink refused it for good: {error}", settled_facts(Verb.FAIL, dispatcher, error)
+
+
 def late_write(write: str, reason: str) -> tuple[str, dict[str, str]]:
     """Detail and facts of the diagnostic that records a refused write."""
     detail = f"Refused a late {write}: this claim had ended ({reason})."

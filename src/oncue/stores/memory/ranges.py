@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from oncue.core.fencing import settled_facts
+from oncue.core.fencing import refused_for_good
 from oncue.core.job import Delivery
 from oncue.core.lifecycle import Verb
 from oncue.core.moment import Moment
@@ -116,12 +116,6 @@ class MemoryRanges(MemoryClaims):
             record.end_attempt("succeeded", now)
         else:
             record.end_attempt("failed", now)
-            record.note(
-                now,
-                "failure",
-                f"The sink refused it for good: {record.error}",
-                record.attempt,
-                record.epoch,
-                **settled_facts(verb, held.dispatcher, record.error),
-            )
+            detail, facts = refused_for_good(held.dispatcher, record.error)
+            record.note(now, "failure", detail, record.attempt, record.epoch, **facts)
         self._end(record, verb, now, keep=queue.keeps_history)

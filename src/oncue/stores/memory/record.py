@@ -135,12 +135,16 @@ class Record:
 
     def begin_attempt(self, worker: str, at: Moment) -> None:
         self.attempt += 1
-        if len(self.attempts) > 2 * DIAGNOSTICS_KEPT:
-            del self.attempts[DIAGNOSTICS_KEPT]
         self.attempts.append(Attempt(self.attempt, self.epoch, to_datetime(at), worker, None, None))
 
     def end_attempt(self, outcome: str, now: Moment) -> None:
         self.attempts[-1] = replace(self.attempts[-1], outcome=outcome, ended_at=to_datetime(now))
+
+    def trim_attempts(self) -> None:
+        """Of the attempts before the last one, which is under way or ended the job, the first and
+        the last fifty are kept."""
+        if len(self.attempts) > 2 * DIAGNOSTICS_KEPT:
+            del self.attempts[DIAGNOSTICS_KEPT]
 
     def note(
         self, now: Moment, code: str, detail: str, attempt: int, epoch: int, **facts: Any

@@ -8,6 +8,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from threading import RLock
 
+from oncue.core.fencing import EXPIRED
 from oncue.core.lease import NO_LEASE
 from oncue.core.lifecycle import FINAL, LIVE, TRANSITIONS, State, Verb
 from oncue.core.missed import Look
@@ -156,7 +157,7 @@ class Shelves:
         record.attempts.clear()
 
     def _expire(self, record: Record, now: Moment) -> None:
-        record.error = "Expired: it was not taken in time."
+        record.error = EXPIRED
         record.note(now, "expired", record.error, record.attempt, record.epoch)
         self._end(record, Verb.EXPIRE, now)
 

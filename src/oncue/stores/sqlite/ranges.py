@@ -7,9 +7,8 @@ from typing import Any
 
 import apsw
 
-from oncue.core.fencing import settled_facts
+from oncue.core.fencing import refused_for_good
 from oncue.core.job import Delivery, Diagnostic
-from oncue.core.lifecycle import Verb
 from oncue.core.moment import Moment, to_datetime
 from oncue.core.putoff import put_off_until
 from oncue.core.queue import Queue
@@ -178,8 +177,7 @@ def _fail(
 
 
 def _failure(claim: Held, error: str, now: Moment) -> Diagnostic:
-    detail = f"The sink refused it for good: {error}"
-    facts = settled_facts(Verb.FAIL, claim.worker, error)
+    detail, facts = refused_for_good(claim.worker, error)
     return Diagnostic(to_datetime(now), "failure", detail, claim.attempt, claim.epoch, facts)
 
 

@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 
 import apsw
 
+from oncue.core.fencing import EXPIRED
 from oncue.core.job import DIAGNOSTICS_KEPT, Diagnostic, Lapse, Position
 from oncue.core.lifecycle import State, Verb
 from oncue.core.moment import Moment, to_datetime
@@ -161,8 +162,7 @@ def expire_due(tx: apsw.Connection, queue: str, until: Moment, now: Moment) -> N
 
 def _cancel_expired(tx: apsw.Connection, found: list[Any], now: Moment) -> int:
     if found:
-        detail = "Expired: it was not taken in time."
-        own = {"ns": rows.numbers([row[0] for row in found]), "now": now, "detail": detail}
+        own = {"ns": rows.numbers([row[0] for row in found]), "now": now, "detail": EXPIRED}
         tx.execute(SQL["expire"], own)
         tx.execute(SQL["diagnose_expired"], own)
     return len(found)

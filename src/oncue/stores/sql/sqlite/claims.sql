@@ -79,7 +79,8 @@ WHERE n = :n;
 UPDATE jobs SET state = 'scheduled', due_at = coalesce(:due_at, due_at), updated_at = :now,
   worker = NULL, claimed_at = NULL, lease_until = NULL, overlong_at = NULL,
   cancel_requested = 0, attempt = attempt - :given_back, ahead = CASE WHEN :given_back THEN ahead ELSE 0 END,
-  trail = 1, error = coalesce(:error, error), not_before = :not_before,
+  trail = 1, not_before = :not_before,
+  error = CASE WHEN :given_back AND :not_before IS NULL THEN error ELSE :error END,
   refusals = refusals + (:not_before IS NOT NULL)
 WHERE n = :n;
 

@@ -196,6 +196,19 @@ def noted(desk: Desk) -> None:
     desk.store.note(desk.add("a"), [told])
 
 
+def noted_while_it_ran(desk: Desk) -> object:
+    """What others told of the attempt is not why it ended."""
+    claimed = desk.take("a")
+    facts = {"decision": "none"}
+    told = Diagnostic(to_datetime(desk.now), "told", "By hand.", 1, claimed.epoch, facts)
+    desk.store.note("a", [told])
+    desk.clock.advance(1)
+    desk.retry(claimed, "It broke.")
+    late = desk.touch(claimed)
+    desk.fail(desk.retake("a"), "It broke again.")
+    return late, desk.touch(claimed)
+
+
 def a_hundred_and_twenty_failures(desk: Desk) -> object:
     """Of one job that waits again, of one that is under way and of one that ended."""
     answers: list[object] = []
@@ -239,6 +252,7 @@ SCRIPTS: dict[Callable[[Desk], object], set[str]] = {
     put_off_and_expired: {"expired"},
     revived: {"failure", "fenced"},
     noted: {"told"},
+    noted_while_it_ran: {"told", "failure", "fenced"},
     a_hundred_and_twenty_failures: {"failure", "fenced"},
     given_more_than_it_wants: {"failure"},
 }

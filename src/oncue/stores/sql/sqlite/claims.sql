@@ -109,7 +109,7 @@ SELECT 1 FROM settled WHERE until <= :now LIMIT 1;
 DELETE FROM settled WHERE until <= :now;
 
 -- name: attempt_ended
-SELECT outcome, error, attempt FROM attempts WHERE n = :n AND epoch = :epoch
+SELECT outcome, error, attempt, ended_at FROM attempts WHERE n = :n AND epoch = :epoch
 ORDER BY seq LIMIT 1;
 
 -- name: add_diagnostic
@@ -124,9 +124,11 @@ DELETE FROM diagnostics WHERE seq = (
   SELECT seq FROM diagnostics WHERE n = :n ORDER BY seq LIMIT 1 OFFSET :kept
 );
 
--- name: diagnostic_of_epoch
+-- What ends a claim leaves its decision; others may have told more of the same epoch.
+-- name: diagnostic_of_end
 SELECT at, code, detail, attempt, epoch, facts FROM diagnostics
-WHERE n = :n AND epoch = :epoch AND code <> 'fenced' ORDER BY seq LIMIT 1;
+WHERE n = :n AND epoch = :epoch AND at = :ended_at AND json_extract(facts, '$.decision') IS NOT NULL
+ORDER BY seq LIMIT 1;
 
 -- name: fenced_diagnostic
 SELECT at, code, detail, attempt, epoch, facts FROM diagnostics

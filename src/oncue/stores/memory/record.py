@@ -142,9 +142,9 @@ class Record:
 
     def trim_attempts(self) -> None:
         """Of the attempts before the last one, which is under way or ended the job, the first and
-        the last fifty are kept."""
+        the last fifty are kept. A late write of one that is not is like one of no claim."""
         if len(self.attempts) > 2 * DIAGNOSTICS_KEPT:
-            del self.attempts[DIAGNOSTICS_KEPT]
+            self.endings.pop(self.attempts.pop(DIAGNOSTICS_KEPT).epoch, None)
 
     def note(
         self, now: Moment, code: str, detail: str, attempt: int, epoch: int, **facts: Any
@@ -157,7 +157,11 @@ class Record:
     def keep(self, diagnostic: Diagnostic) -> None:
         self.diagnostics.append(diagnostic)
         if len(self.diagnostics) > 2 * DIAGNOSTICS_KEPT:
-            del self.diagnostics[DIAGNOSTICS_KEPT]
+            gone = self.diagnostics.pop(DIAGNOSTICS_KEPT)
+            self.refusals = {kind: one for kind, one in self.refusals.items() if one is not gone}
+            ending = self.endings.get(gone.epoch)
+            if ending is not None and ending.diagnostic is gone:
+                self.endings[gone.epoch] = ending._replace(diagnostic=None)
 
     def as_job(self) -> Job:
         return Job(

@@ -493,6 +493,20 @@ def test_a_job_that_was_put_off_waits_no_longer_than_its_policy_after_the_clock_
     assert [job.id for job in desk.claim_range(queue=queue).jobs] == ["a"]
 
 
+def test_due_times_stay_when_the_clock_is_set_back_also_that_of_a_retry(
+    desk: Desk, start: Start
+) -> None:
+    engine = start(desk.store)
+    desk.retry(desk.take("retried"), due_at=desk.now + 1_000)
+    desk.add("later", due_in=1, expires_at=desk.now + 5_000)
+    before = [desk.job("retried"), desk.job("later")]
+    engine.step()
+    turn(desk, -HOUR)
+    engine.step()
+    assert [desk.job("retried"), desk.job("later")] == before
+    assert desk.store.next_due(["q"]) == desk.now + HOUR * 1000 + 1_000
+
+
 def test_a_rate_begins_again_when_the_clock_was_set_back(desk: Desk, start: Start) -> None:
     limited = Queue("slow", rate_per_second=1)
     desk.store.put_queue(limited)

@@ -43,7 +43,8 @@ class Refused(NamedTuple):
     `cancel requested`: the decision did not know of the request, decide again;
     `different result`: the operation has another result already;
     `moved on`: the lapse or the last update is not as it was seen;
-    `unknown`: no such job, or no such claim was ever made."""
+    `unknown`: no such job, or no such claim was made, or it was one of very many: the job's
+    history no longer has it (`DIAGNOSTICS_KEPT`)."""
     state: State | None
     diagnostic: Diagnostic | None = None
 

@@ -74,8 +74,10 @@ class MemoryEndings(MemoryClaims):
                 record.put_off(settlement.put_off, settlement.error, now)
             self._wait_again(record, verb, now)
             return
-        record.result = settlement.result
-        record.error = settlement.error
+        if verb is Verb.COMPLETE:
+            record.result, record.error = settlement.result, None
+        else:
+            record.error = settlement.error
         record.ahead = False
         if verb is not Verb.RETRY:
             self._end(record, verb, now, keep=settlement.keep)
@@ -90,6 +92,7 @@ class MemoryEndings(MemoryClaims):
         record.lease, record.worker, record.overlong_at = NO_LEASE, None, None
         # Whoever decided this knew of the request; a waiting job is cancelled at once instead.
         record.cancel_requested = False
+        record.trim_attempts()
         self._refile(record)
 
     def _has_ended_by(self, settlement: Settlement, write: Write, now: Moment) -> bool:

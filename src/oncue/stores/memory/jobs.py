@@ -138,6 +138,7 @@ class MemoryJobs(Shelves):
         record.forget_refusals()
         record.strikes = 0
         record.attempt_base = record.attempt
+        record.trim_attempts()
         # An old expiry might end the new life before it began.
         record.expires_at = None
         self._refile(record)

@@ -135,12 +135,16 @@ class Record:
 
     def begin_attempt(self, worker: str, at: Moment) -> None:
         self.attempt += 1
-        if len(self.attempts) > 2 * DIAGNOSTICS_KEPT:
-            del self.attempts[DIAGNOSTICS_KEPT]
         self.attempts.append(Attempt(self.attempt, self.epoch, to_datetime(at), worker, None, None))
 
     def end_attempt(self, outcome: str, now: Moment) -> None:
         self.attempts[-1] = replace(self.attempts[-1], outcome=outcome, ended_at=to_datetime(now))
+
+    def trim_attempts(self) -> None:
+        """Of the attempts before the last one, which is under way or ended the job, the first and
+        the last fifty are kept. A late write of one that is not is like one of no claim."""
+        if len(self.attempts) > 2 * DIAGNOSTICS_KEPT:
+            self.endings.pop(self.attempts.pop(DIAGNOSTICS_KEPT).epoch, None)
 
     def note(
         self, now: Moment, code: str, detail: str, attempt: int, epoch: int, **facts: Any
@@ -153,7 +157,11 @@ class Record:
     def keep(self, diagnostic: Diagnostic) -> None:
         self.diagnostics.append(diagnostic)
         if len(self.diagnostics) > 2 * DIAGNOSTICS_KEPT:
-            del self.diagnostics[DIAGNOSTICS_KEPT]
+            gone = self.diagnostics.pop(DIAGNOSTICS_KEPT)
+            self.refusals = {kind: one for kind, one in self.refusals.items() if one is not gone}
+            ending = self.endings.get(gone.epoch)
+            if ending is not None and ending.diagnostic is gone:
+                self.endings[gone.epoch] = ending._replace(diagnostic=None)
 
     def as_job(self) -> Job:
         return Job(

@@ -27,6 +27,7 @@ class End(NamedTuple):
     outcome: str
     error: str | None
     attempt: int
+    ended_at: Moment
 
 
 class Held(NamedTuple):
@@ -63,7 +64,7 @@ class Held(NamedTuple):
         if row is not None:
             return End._make(row)
         if epoch == self.epoch and epoch and self.claimed_at is not None:
-            return End(str(self.state), self.error, self.attempt)
+            return End(str(self.state), self.error, self.attempt, self.updated_at)
         return None
 
     def was_ended_by(self, tx: apsw.Connection, one: Settlement) -> bool:
@@ -126,7 +127,8 @@ def _explanation(tx: apsw.Connection, claim: Held, epoch: int, end: End) -> Diag
     """The diagnostic that the end of the claim left, if it was of a kind that leaves one."""
     if end.outcome in ("succeeded", "released"):
         return None
-    row = rows.first(tx, SQL["diagnostic_of_epoch"], {"n": claim.n, "epoch": epoch})
+    own = {"n": claim.n, "epoch": epoch, "ended_at": end.ended_at}
+    row = rows.first(tx, SQL["diagnostic_of_end"], own)
     return None if row is None else rows.diagnostic(row)
 
 

@@ -123,10 +123,10 @@ class Jobs:
             refusal = _unless(tx, job_id, {State.FAILED, State.CANCELLED})
             if refusal is not None:
                 return refusal
-            n, state, queue, key, ended = rows.first(tx, SQL["ended"], {"id": job_id})
+            n, state, queue, key, ended, error = rows.first(tx, SQL["ended"], {"id": job_id})
             if key is not None and _key_holder(tx, queue, key):
                 return Change(_get(tx, job_id), "key")
-            kept = {"n": n, "now": ended, "outcome": state, "error": None}
+            kept = {"n": n, "now": ended, "outcome": state, "error": error}
             keep_attempt(tx, kept)
             tx.execute(SQL["revive"], {"id": job_id, "now": now})
             return self._changed(tx, job_id, due=True)

@@ -79,7 +79,8 @@ WHERE n = :n;
 UPDATE jobs SET state = 'scheduled', due_at = coalesce(:due_at, due_at), updated_at = :now,
   worker = NULL, claimed_at = NULL, lease_until = NULL, overlong_at = NULL,
   cancel_requested = 0, attempt = attempt - :given_back, ahead = CASE WHEN :given_back THEN ahead ELSE 0 END,
-  trail = 1, error = coalesce(:error, error), not_before = :not_before,
+  trail = 1, not_before = :not_before,
+  error = CASE WHEN :given_back AND :not_before IS NULL THEN error ELSE :error END,
   refusals = refusals + (:not_before IS NOT NULL)
 WHERE n = :n;
 
@@ -108,7 +109,7 @@ SELECT 1 FROM settled WHERE until <= :now LIMIT 1;
 DELETE FROM settled WHERE until <= :now;
 
 -- name: attempt_ended
-SELECT outcome, error, attempt FROM attempts WHERE n = :n AND epoch = :epoch
+SELECT outcome, error, attempt, ended_at FROM attempts WHERE n = :n AND epoch = :epoch
 ORDER BY seq LIMIT 1;
 
 -- name: add_diagnostic
@@ -123,9 +124,11 @@ DELETE FROM diagnostics WHERE seq = (
   SELECT seq FROM diagnostics WHERE n = :n ORDER BY seq LIMIT 1 OFFSET :kept
 );
 
--- name: diagnostic_of_epoch
+-- What ends a claim leaves its decision; others may have told more of the same epoch.
+-- name: diagnostic_of_end
 SELECT at, code, detail, attempt, epoch, facts FROM diagnostics
-WHERE n = :n AND epoch = :epoch AND code <> 'fenced' ORDER BY seq LIMIT 1;
+WHERE n = :n AND epoch = :epoch AND at = :ended_at AND json_extract(facts, '$.decision') IS NOT NULL
+ORDER BY seq LIMIT 1;
 
 -- name: fenced_diagnostic
 SELECT at, code, detail, attempt, epoch, facts FROM diagnostics

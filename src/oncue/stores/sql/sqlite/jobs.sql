@@ -49,7 +49,7 @@ UPDATE jobs SET cancel_requested = 1
 WHERE id = :id AND state IN ('dispatched', 'executing');
 
 -- name: ended
-SELECT n, state, queue, key, finished_at FROM jobs WHERE id = :id;
+SELECT n, state, queue, key, finished_at, error FROM jobs WHERE id = :id;
 
 -- name: revive
 UPDATE jobs SET state = 'scheduled', trail = 1, due_at = :now, updated_at = :now, attempt_base = attempt,
@@ -75,7 +75,7 @@ WHERE id = :id AND hidden = 0;
 
 -- name: keep_attempt
 INSERT INTO attempts (n, epoch, attempt, claimed_at, ended_at, worker, outcome, error)
-SELECT n, epoch, attempt, claimed_at, :now, worker, :outcome, coalesce(:error, error) FROM jobs
+SELECT n, epoch, attempt, claimed_at, :now, worker, :outcome, :error FROM jobs
 WHERE n = :n AND claimed_at IS NOT NULL;
 
 -- name: trim_attempts

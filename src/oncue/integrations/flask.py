@@ -13,10 +13,13 @@ import logging
 from collections.abc import Callable
 from importlib.resources import files
 from pathlib import Path
+from urllib.parse import quote, unquote
 from weakref import WeakSet
 
 from flask import Blueprint, Flask, Response, request
+from flask.sansio.blueprints import BlueprintSetupState
 from werkzeug.exceptions import NotFound
+from werkzeug.routing import BaseConverter
 
 from oncue import config, logs, rulebook
 from oncue.access import Access
@@ -107,18 +110,39 @@ def _blueprint(service: Callable[[], InlineService], operations: list[Operation]
 
     def answer(root: str, rest: str | None = None) -> Response:
         path = f"/{root}" if rest is None else f"/{root}/{rest}"
-        return _response(service().answer(_asked(path)))
+        return _response(service().answer(_asked(_as_sent(path))))
 
+    def register(state: BlueprintSetupState) -> None:
+        state.app.url_map.converters[EXTENSION] = Rest
+
+    parts.record(register)
     for root, below in sorted({_divided(one.path) for one in operations}):
         parts.add_url_rule(
-            f"{root}/<path:rest>" if below else root,
+            f"{root}/<{EXTENSION}:rest>" if below else root,
             endpoint=root[1:],
             view_func=answer,
             defaults={"root": root[1:]},
             methods=METHODS,
             provide_automatic_options=False,
+            merge_slashes=False,
         )
     return parts
+
+
+class Rest(BaseConverter):
+    """Everything below a path; unlike Flask's `path` also with slashes at its ends."""
+
+    part_isolating = False
+    regex = ".+"
+
+
+def _as_sent(path: str) -> str:
+    """The percent-encoded form of a path at the end of the request's. WSGI decodes paths, and `/`
+    in the name of a rule would then divide it; most servers hand over the original as well."""
+    sent: str = request.environ.get("RAW_URI") or request.environ.get("REQUEST_URI") or ""
+    sent = sent.partition("?")[0]
+    tails = (sent[at:] for at, letter in enumerate(sent) if letter == "/")
+    return next((tail for tail in tails if unquote(tail) == path), quote(path))
 
 
 def _divided(path: str) -> tuple[str, bool]:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import msgspec
 
 from oncue import intake
-from oncue import payload as payloads
+from oncue.core import payload as payloads
 from oncue.core.errors import Conflict, IllegalState, InvalidInput
 from oncue.core.job import Diagnostic, History, Job, Lapse, Operation
 from oncue.core.lifecycle import FINAL, LIVE, State, Verb

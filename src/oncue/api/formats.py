@@ -9,8 +9,8 @@ from msgspec import Meta
 
 from oncue import intake
 from oncue.core import ids
+from oncue.core.payload import LIMIT_BYTES
 from oncue.core.text import TEXT_LIMIT
-from oncue.payload import LIMIT_BYTES
 
 ID_PATTERN = "^[A-Za-z0-9][A-Za-z0-9_-]{0,79}$"
 NAME_PATTERN = "^[A-Za-z0-9][A-Za-z0-9_.-]{0,79}$"

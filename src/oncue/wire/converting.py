@@ -19,7 +19,17 @@ from datetime import datetime
 from enum import Enum
 from functools import cache
 from types import UnionType
-from typing import Annotated, Any, NamedTuple, TypeVar, Union, get_args, get_origin, get_type_hints
+from typing import (
+    Annotated,
+    Any,
+    NamedTuple,
+    TypeVar,
+    Union,
+    cast,
+    get_args,
+    get_origin,
+    get_type_hints,
+)
 
 import msgspec
 from msgspec import Raw, Struct
@@ -40,7 +50,7 @@ def written(shape: type[S], value: object, **more: Any) -> S:
         field.name: getattr(value, field.source)
         if field.convert is None
         else field.convert(getattr(value, field.source))
-        for field in _written_fields(shape, type(value))
+        for field in _written_fields(cast(Any, shape), type(value))
         if field.name not in more
     }
     return shape(**fields, **more)
@@ -52,7 +62,7 @@ def read(kind: type[T], body: Struct, **more: Any) -> T:
         field.name: getattr(body, field.source)
         if field.convert is None
         else field.convert(getattr(body, field.source))
-        for field in _read_fields(kind, type(body))
+        for field in _read_fields(cast(Any, kind), type(body))
         if field.name not in more
     }
     return kind(**fields, **more)

@@ -25,7 +25,6 @@ from typing import (
     NamedTuple,
     TypeVar,
     Union,
-    cast,
     get_args,
     get_origin,
     get_type_hints,
@@ -46,26 +45,16 @@ _Convert = Callable[[Any], Any]
 def written(shape: type[S], value: object, **more: Any) -> S:
     """The Struct of this shape that says what `value` is; `more` are fields that it does not
     have."""
-    fields = {
-        field.name: getattr(value, field.source)
-        if field.convert is None
-        else field.convert(getattr(value, field.source))
-        for field in _written_fields(cast(Any, shape), type(value))
-        if field.name not in more
-    }
-    return shape(**fields, **more)
+    pair: tuple[Any, Any] = (shape, type(value))
+    fields = {field.name: field.of(value) for field in _written_fields(*pair)}
+    return shape(**(fields | more))
 
 
 def read(kind: type[T], body: Struct, **more: Any) -> T:
     """The value of core that a Struct says; `more` are fields that it does not have."""
-    fields = {
-        field.name: getattr(body, field.source)
-        if field.convert is None
-        else field.convert(getattr(body, field.source))
-        for field in _read_fields(cast(Any, kind), type(body))
-        if field.name not in more
-    }
-    return kind(**fields, **more)
+    pair: tuple[Any, Any] = (kind, type(body))
+    fields = {field.name: field.of(body) for field in _read_fields(*pair)}
+    return kind(**(fields | more))
 
 
 class _Field(NamedTuple):
@@ -74,6 +63,10 @@ class _Field(NamedTuple):
     source: str
     """The name on the other side."""
     convert: _Convert | None
+
+    def of(self, given: object) -> Any:
+        value = getattr(given, self.source)
+        return value if self.convert is None else self.convert(value)
 
 
 @cache

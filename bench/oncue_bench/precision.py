@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from pathlib import Path
 
-from oncue.bench.processes import Measured
-from oncue.bench.report import Row
-from oncue.bench.rounds import Ground, percentile
+from oncue_bench.processes import Measured
+from oncue_bench.report import Row
+from oncue_bench.rounds import Ground, percentile
 
 P50_GOAL_MS = 1.0
 P99_GOAL_MS = 3.0

@@ -10,15 +10,15 @@ from time import perf_counter
 from time import time as wall  # noqa: TID251
 from typing import Any
 
-from oncue.bench import raw
-from oncue.bench.processes import measure
-from oncue.bench.receiving import PATIENCE_SECONDS, schedule_elsewhere
-from oncue.bench.seeds import QUEUE, set_queue
 from oncue.clock import SystemClock
 from oncue.core.job import Delivery
 from oncue.engine.engine import Engine
 from oncue.scheduler import Scheduler
 from oncue.sinks.memory import MemorySink
+from oncue_bench import raw
+from oncue_bench.processes import measure
+from oncue_bench.receiving import PATIENCE_SECONDS, schedule_elsewhere
+from oncue_bench.seeds import QUEUE, set_queue
 
 _RAW = """
 UPDATE jobs SET state = 'cancelled', finished_at = :now, updated_at = :now, ahead = 0

@@ -1,4 +1,4 @@
-"""A demonstration: `python -m oncue.demo`.
+"""A demonstration: `python examples/demo.py`.
 
 Four jobs on one SQLite file, done by worker processes: one at a moment, one after a delay, one that
 fails at first, and one whose worker is killed with `kill -9` half-way.
@@ -162,7 +162,7 @@ def _wait(demo: Demo, job: Job, until: Callable[[Job], bool]) -> None:
 
 
 def _start(demo: Demo, name: str) -> subprocess.Popen[bytes]:
-    command = [sys.executable, "-m", "oncue.demo", demo.url, str(demo.began), name]
+    command = [sys.executable, __file__, demo.url, str(demo.began), name]
     # A group of its own: Ctrl-C is for the parent, which then ends its workers.
     return subprocess.Popen(command, stdin=subprocess.PIPE, process_group=0)
 

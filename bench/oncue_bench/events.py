@@ -7,9 +7,9 @@ from functools import partial
 from pathlib import Path
 from statistics import median
 
-from oncue.bench.processes import Measured, measure
-from oncue.bench.report import Row
-from oncue.bench.rounds import Ground, in_turn, rate
+from oncue_bench.processes import Measured, measure
+from oncue_bench.report import Row
+from oncue_bench.rounds import Ground, in_turn, rate
 
 WITHIN = 1.5  # a cost that does not grow stays within this factor; the rest is noise
 LIST = 500

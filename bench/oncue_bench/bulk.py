@@ -6,8 +6,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from statistics import median
 
-from oncue.bench.report import Row
-from oncue.bench.rounds import Ground, in_turn, percentile, rate, ratios
+from oncue_bench.report import Row
+from oncue_bench.rounds import Ground, in_turn, percentile, rate, ratios
 
 RATIO_GOAL = 0.2
 P50_GOAL_MS = 3.0

@@ -10,13 +10,13 @@ from typing import Any
 import apsw
 
 from oncue.aio import AsyncScheduler
-from oncue.bench.raw import opened
-from oncue.bench.seeds import PAYLOAD
 from oncue.core.job import Claimed
 from oncue.core.lifecycle import State
 from oncue.scheduler import Scheduler
 from oncue.stores.sqlite import rows
 from oncue.stores.sqlite.statements import load
+from oncue_bench.raw import opened
+from oncue_bench.seeds import PAYLOAD
 
 STUCK = "stuck"
 PAGE = 500

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple, TypeVar, cast
 
 import uvloop
 
-from oncue.bench.http_server import HOST
+from oncue_bench.http_server import HOST
 
 T = TypeVar("T")
 _LENGTH = re.compile(rb"\r\ncontent-length: (\d+)\r\n", re.IGNORECASE)

@@ -7,7 +7,7 @@ from collections.abc import Callable, Collection, Iterator
 from dataclasses import asdict
 from time import perf_counter
 
-from oncue.bench import (
+from oncue_bench import (
     bulk,
     bursts,
     creating,
@@ -19,10 +19,10 @@ from oncue.bench import (
     reclaiming,
     schedules,
 )
-from oncue.bench.processes import measure
-from oncue.bench.report import Report, Row
-from oncue.bench.rounds import Ground
-from oncue.bench.sizes import Sizes
+from oncue_bench.processes import measure
+from oncue_bench.report import Report, Row
+from oncue_bench.rounds import Ground
+from oncue_bench.sizes import Sizes
 
 WORKS: dict[str, Callable[[Ground], Iterator[Row]]] = {
     "W1": creating.rows,

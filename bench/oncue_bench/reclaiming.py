@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from statistics import median
 
-from oncue.bench.creating import beside_raw
-from oncue.bench.processes import Measured
-from oncue.bench.report import Row
-from oncue.bench.rounds import Ground, in_turn, rate, ratios
+from oncue_bench.creating import beside_raw
+from oncue_bench.processes import Measured
+from oncue_bench.report import Row
+from oncue_bench.rounds import Ground, in_turn, rate, ratios
 
 LOOK_GOAL = 0.8  # as fast as where there is nothing else
 RECLAIM_GOAL = 0.2  # a diagnostic, an attempt and an answer for each, beside one update

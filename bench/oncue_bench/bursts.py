@@ -6,11 +6,11 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from oncue.bench.creating import at_least, beside_raw
-from oncue.bench.processes import Measured
-from oncue.bench.report import Row
-from oncue.bench.rounds import Ground, Taken, in_turn, rate
-from oncue.bench.seeds import CHUNK
+from oncue_bench.creating import at_least, beside_raw
+from oncue_bench.processes import Measured
+from oncue_bench.report import Row
+from oncue_bench.rounds import Ground, Taken, in_turn, rate
+from oncue_bench.seeds import CHUNK
 
 PEAK_GOAL_MIB = 80
 LARGE_PEAK_GOAL_MIB = 150

@@ -1,4 +1,4 @@
-"""One measurement in a process of its own: `python -m oncue.bench.child NAME ARGUMENTS-AS-JSON`.
+"""One measurement in a process of its own: `python -m oncue_bench.child NAME ARGUMENTS-AS-JSON`.
 
 What it finds goes to standard output as one line of JSON, with the peak memory of the process.
 """
@@ -12,7 +12,7 @@ from collections.abc import Callable
 from typing import Any
 
 import oncue.aio  # noqa: F401
-from oncue.bench import (
+from oncue_bench import (
     cancelling,
     http_load,
     product,
@@ -23,7 +23,7 @@ from oncue.bench import (
     recurring,
     seeds,
 )
-from oncue.bench.machine import peak_kib
+from oncue_bench.machine import peak_kib
 
 Figures = dict[str, Any]
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from statistics import median
 
-from oncue.bench.processes import Measured
-from oncue.bench.report import Row
-from oncue.bench.rounds import Ground, in_turn, rate, ratios
-from oncue.bench.seeds import CHUNK
+from oncue_bench.processes import Measured
+from oncue_bench.report import Row
+from oncue_bench.rounds import Ground, in_turn, rate, ratios
+from oncue_bench.seeds import CHUNK
 
 SINGLE_GOAL = 0.8
 CROWD_GOAL = 0.6

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from statistics import median
 
-from oncue.bench.creating import at_least
-from oncue.bench.processes import Measured
-from oncue.bench.report import Row
-from oncue.bench.rounds import Ground, in_turn, percentile, rate, ratios
+from oncue_bench.creating import at_least
+from oncue_bench.processes import Measured
+from oncue_bench.report import Row
+from oncue_bench.rounds import Ground, in_turn, percentile, rate, ratios
 
 POST_GOAL = 0.5
 BATCH_GOAL = 0.5

@@ -11,10 +11,10 @@ from typing import Any
 
 import msgspec
 
-from oncue.bench import raw
-from oncue.bench.seeds import INSERT, Row
 from oncue.clock import SystemClock
 from oncue.core import ids
+from oncue_bench import raw
+from oncue_bench.seeds import INSERT, Row
 
 Message = dict[str, Any]
 Group = list[tuple[Row, "asyncio.Future[None]"]]

@@ -13,10 +13,10 @@ from typing import Any
 
 import msgspec
 
-from oncue.bench.http_server import HOST, running
-from oncue.bench.http_talk import Reply, Script, head, parsed, perform, request, run
-from oncue.bench.seeds import PAYLOAD, QUEUE
 from oncue.core import moment
+from oncue_bench.http_server import HOST, running
+from oncue_bench.http_talk import Reply, Script, head, parsed, perform, request, run
+from oncue_bench.seeds import PAYLOAD, QUEUE
 
 HOUR = 3600
 WARMING_UP = 300

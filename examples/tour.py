@@ -1,4 +1,4 @@
-"""A first look: `python -m oncue.tour` starts the service with a few jobs and tells what to try."""
+"""A first look: `python examples/tour.py` starts a server with a few jobs and says what to try."""
 
 from __future__ import annotations
 

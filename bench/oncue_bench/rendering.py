@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from oncue.bench.report import HEADER, Report, Row, cells
+from oncue_bench.report import HEADER, Report, Row, cells
 
 _RIGHT = {2, 4, 8}  # columns of numbers
 
@@ -149,11 +149,12 @@ that a sink receives while it goes on, in the same process and in another.""",
 _REPEATING = """## Repeat it
 
 ```
-python -m oncue.bench                # all of it; took {minutes:.0f} minutes here
-python -m oncue.bench --quick        # a look in under two minutes; smaller, so noisier
-python -m oncue.bench --only W2      # one part
-python -m oncue.bench --json         # for programs
-python -m oncue.bench --write docs/benchmarks.md
+oncue bench                # all of it; took {minutes:.0f} minutes here
+oncue bench --quick        # a look in under two minutes; smaller, so noisier
+oncue bench --only W2      # one part
+oncue bench --json         # for programs
+PYTHONPATH=bench python -m oncue_bench --write docs/benchmarks.md
 ```
 
-It needs about 3 GB of disk for a while and a machine that does nothing else."""
+In a clone: the installed package leaves the benchmark out. It needs about 3 GB of disk for a
+while and a machine that does nothing else."""

@@ -1,4 +1,4 @@
-"""A server to be measured, in a process of its own: `python -m oncue.bench.http_server APP PATH`.
+"""A server to be measured, in a process of its own: `python -m oncue_bench.http_server APP PATH`.
 
 It tells its port in the first line; for each line that it is sent it tells what it has used so far;
 it ends with its input.
@@ -19,9 +19,10 @@ from typing import Any, NamedTuple
 import uvicorn
 
 from oncue.api.server import BACKLOG, HttpServer
-from oncue.bench.http_bare import BareApp
-from oncue.bench.machine import peak_kib
 from oncue.scheduler import Scheduler
+from oncue_bench.http_bare import BareApp
+from oncue_bench.machine import peak_kib
+from oncue_bench.processes import environment
 
 HOST = "127.0.0.1"
 
@@ -55,9 +56,9 @@ class Server:
 @contextmanager
 def running(app: str, path: str) -> Iterator[Server]:
     """`app` is `product` or `bare`."""
-    command = [sys.executable, "-m", "oncue.bench.http_server", app, path]
+    command = [sys.executable, "-m", "oncue_bench.http_server", app, path]
     pipes: dict[str, Any] = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True}
-    with subprocess.Popen(command, **pipes) as process:
+    with subprocess.Popen(command, env=environment(), **pipes) as process:
         try:
             yield Server(process)
         finally:

@@ -10,13 +10,13 @@ from time import perf_counter
 from typing import Any
 
 from oncue.aio import AsyncScheduler
-from oncue.bench import raw
-from oncue.bench.seeds import PAYLOAD, QUEUE, set_queue
 from oncue.core.job import Delivery
 from oncue.engine.engine import Engine
 from oncue.handled import HandledJob
 from oncue.scheduler import Scheduler
 from oncue.sinks.memory import MemorySink
+from oncue_bench import raw
+from oncue_bench.seeds import PAYLOAD, QUEUE, set_queue
 
 HOUR = 3600
 DAY = 24 * HOUR

@@ -1,4 +1,4 @@
-"""`python -m oncue.bench`: measure, and say what was found."""
+"""`python -m oncue_bench`: measure, and say what was found."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from oncue.bench.rendering import as_markdown, as_table
-from oncue.bench.run import WORKS, run
-from oncue.bench.sizes import DEFAULT, QUICK, Sizes
+from oncue_bench.rendering import as_markdown, as_table
+from oncue_bench.run import WORKS, run
+from oncue_bench.sizes import DEFAULT, QUICK, Sizes
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

@@ -13,12 +13,12 @@ from typing import Any
 import apsw
 import msgspec
 
-from oncue.bench import seeds
-from oncue.bench.seeds import CHUNK, DAY_MS, HOUR_MS, INSERT, QUEUE
 from oncue.clock import SystemClock
 from oncue.core.moment import LATEST
 from oncue.stores.sqlite.connection import connect, prepare
 from oncue.stores.sqlite.statements import load
+from oncue_bench import seeds
+from oncue_bench.seeds import CHUNK, DAY_MS, HOUR_MS, INSERT, QUEUE
 
 RANGES = load("ranges")
 RANK = 19  # of a job without priority that was never reclaimed

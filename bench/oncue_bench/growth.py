@@ -6,11 +6,11 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from statistics import median
 
-from oncue.bench import bursts, precision
-from oncue.bench.processes import Measured
-from oncue.bench.report import Row
-from oncue.bench.rounds import Ground, Taken, in_turn, percentile, rate, ratios
-from oncue.bench.seeds import CHUNK
+from oncue_bench import bursts, precision
+from oncue_bench.processes import Measured
+from oncue_bench.report import Row
+from oncue_bench.rounds import Ground, Taken, in_turn, percentile, rate, ratios
+from oncue_bench.seeds import CHUNK
 
 FLAT = bursts.FLAT
 NOISE_MS = 0.1  # what a lateness may differ by without telling anything

@@ -8,9 +8,9 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
-from oncue.bench import seeds
-from oncue.bench.processes import Measured, measure
-from oncue.bench.sizes import Sizes
+from oncue_bench import seeds
+from oncue_bench.processes import Measured, measure
+from oncue_bench.sizes import Sizes
 
 Taken = dict[str, list[Measured]]
 

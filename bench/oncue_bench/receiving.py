@@ -14,13 +14,14 @@ from time import perf_counter, process_time
 from time import time as wall  # noqa: TID251
 from typing import Any
 
-from oncue.bench.seeds import PAYLOAD, QUEUE, set_queue
 from oncue.core.job import Delivery
 from oncue.engine.engine import Engine
 from oncue.handled import HandledJob
 from oncue.scheduler import Scheduler
 from oncue.sinks.memory import MemorySink
 from oncue.worker import Worker
+from oncue_bench.processes import environment
+from oncue_bench.seeds import PAYLOAD, QUEUE, set_queue
 
 SETTLING_IN_SECONDS = 1.0
 PATIENCE_SECONDS = 30.0
@@ -109,9 +110,10 @@ def schedule_elsewhere(path: str, count: int, over_seconds: float, lead_seconds:
     own = {"path": path, "count": count, "over_seconds": over_seconds, "lead_seconds": lead_seconds}
     arguments = ["receiving.schedule_ahead", json.dumps(own)]
     subprocess.run(
-        [sys.executable, "-m", "oncue.bench.child", *arguments],
+        [sys.executable, "-m", "oncue_bench.child", *arguments],
         check=True,
         stdout=subprocess.DEVNULL,
+        env=environment(),
     )
 
 

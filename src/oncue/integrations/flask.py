@@ -21,7 +21,7 @@ from flask.sansio.blueprints import BlueprintSetupState
 from werkzeug.exceptions import NotFound
 from werkzeug.routing import BaseConverter
 
-from oncue import config, logs, rulebook
+from oncue import config, logs
 from oncue.access import Access
 from oncue.api.guard import Guard
 from oncue.api.inline import Asked, InlineService
@@ -33,6 +33,7 @@ from oncue.api.service import WITHOUT_CONTENT
 from oncue.core.errors import InvalidInput
 from oncue.core.rule import Rule
 from oncue.scheduler import Scheduler
+from oncue.transfer import declared
 
 METHODS = ["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"]  # those not taken: 405
 EXTENSION = "oncue"
@@ -55,7 +56,7 @@ def create_app(store: str | None = None, rules: str | None = None) -> Flask:
     _show_deliveries(settings)
 
     cue = Scheduler(str(settings["store"].value))
-    rulebook.apply(cue, rulebook.compare(cue, wanted))
+    declared.apply(cue, declared.compare(declared.RULES, cue, wanted))
     guard = Guard(Access(cue.store, cue.clock), open_to_all=True)
     running = Running(InlineService(cue, _EVENTS, guard))
     running()
@@ -173,15 +174,16 @@ def _nothing_here(_: NotFound) -> Response:
     return _response(problem_answer(Problem(404, "no-such-route", told)))
 
 
-def _rules(setting: config.Value) -> list[Rule]:
+def _rules(setting: config.Value) -> list[declared.Declared[Rule]]:
     if setting.value is None:
-        return rulebook.read(files("oncue.integrations").joinpath(EXAMPLES).read_bytes(), EXAMPLES)
+        examples = files("oncue.integrations").joinpath(EXAMPLES).read_bytes()
+        return declared.read(declared.RULES, examples, EXAMPLES)
     try:
         text = Path(setting.value).read_bytes()
     except OSError as error:
         place = config.written(setting, "rules")
         raise InvalidInput(f"{setting.value} cannot be read: {error.strerror}.", place) from None
-    return rulebook.read(text, setting.value)
+    return declared.read(declared.RULES, text, setting.value)
 
 
 def _show_deliveries(settings: dict[str, config.Value]) -> None:

@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from oncue.cli import listing, output
-from oncue.cli.app import EXIT_FAILED, EXIT_INTERRUPTED, App
+from oncue.cli.app import EXIT_INTERRUPTED, App
+from oncue.cli.confirming import confirm, require_terminal
 from oncue.cli.place import require_file
 from oncue.cli.progress import ProgressBar, counted
 from oncue.cli.times import read_moment
@@ -72,10 +73,13 @@ class Command:
     done: str
     """What becomes of the jobs: 'cancelled'."""
     given: Mapping[str, Any]
-    dry_run: bool
-    yes: bool
+    """The filter, `dry_run` and `yes`."""
     how: Mapping[str, Any] = field(default_factory=dict)
     """The options of this verb alone."""
+
+    @property
+    def dry_run(self) -> bool:
+        return bool(self.given["dry_run"])
 
     def ask(self, cue: Scheduler | Client, options: Mapping[str, Any]) -> BulkOutcome:
         """Call the method of that name with `oncue.bulk.BulkOptions`."""
@@ -105,8 +109,9 @@ class Command:
 
 def carry_out(app: App, command: Command) -> None:
     options = command.options()
-    if not (command.dry_run or command.yes or sys.stdin.isatty()):
-        raise click.UsageError(
+    yes = command.given["yes"]
+    if not (command.dry_run or yes):
+        require_terminal(
             f"there is no terminal to ask on; add --yes to {command.verb} all jobs that fit, or "
             "--dry-run to see which they are."
         )
@@ -115,10 +120,10 @@ def carry_out(app: App, command: Command) -> None:
         _tell(app, command, _count(app, command, options))
         return
     total = None
-    if not command.yes or sys.stderr.isatty():  # somebody to ask, or to show a bar to
+    if not yes or sys.stderr.isatty():  # somebody to ask, or to show a bar to
         found = _count(app, command, options)
         total = found.matched
-        if not command.yes:
+        if not yes:
             _ask(app, command, found)
     _tell(app, command, _change(app, command, options, total))
 
@@ -141,10 +146,7 @@ def _ask(app: App, command: Command, found: BulkOutcome) -> None:
         raise click.exceptions.Exit(0)
     if not app.as_json:
         _show_sample(app, found)
-    question = f"{command.verb.capitalize()} {counted(found.matched, 'job')}?"
-    if not click.confirm(question, err=True):
-        output.note("Nothing was changed.")
-        raise click.exceptions.Exit(EXIT_FAILED)
+    confirm(f"{command.verb.capitalize()} {counted(found.matched, 'job')}?")
 
 
 def _change(app: App, command: Command, options: dict[str, Any], total: int | None) -> BulkOutcome:

@@ -28,7 +28,6 @@ def config_group() -> None:
     + "\n\nShow every setting, its value, and where it comes from."
 )
 @common
-@click.pass_obj
 def show(app: App) -> None:
     from oncue.cli import output
 

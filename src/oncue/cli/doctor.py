@@ -28,7 +28,6 @@ MARKS = {"ok": ("✓", "green"), "warn": ("!", "yellow"), "bad": ("✗", "red")}
     "goes. The exit code is 1 if anything is bad; warnings leave it 0."
 )
 @common
-@click.pass_obj
 def doctor(app: App) -> None:
     facts, findings = examine(app) if app.url is None else examine_server(app)
     bad = sum(one.level == "bad" for one in findings)

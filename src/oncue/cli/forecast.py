@@ -72,7 +72,6 @@ class Ahead:
     help="Jobs per second that are handed over, instead of measuring.",
 )
 @common
-@click.pass_obj
 def forecast(app: App, hours: float, step: str | None, rate: float | None) -> None:
     from oncue.cli.place import require_file
     from oncue.core import forecast as core

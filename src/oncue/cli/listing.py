@@ -48,7 +48,6 @@ LONGEST_PAGE = 500  # of a server
 @click.option("--cursor", help="Go on where the last list ended.")
 @click.option("--watch", is_flag=True, help="Redraw every second until q or Ctrl-C.")
 @common
-@click.pass_obj
 def list_(
     app: App,
     queue: str | None,

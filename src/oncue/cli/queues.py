@@ -47,7 +47,6 @@ def queues() -> None:
     "late the oldest due one is.",
 )
 @common
-@click.pass_obj
 def list_(app: App) -> None:
     require_file(app)
     found = with_stats(app.cue)
@@ -74,7 +73,6 @@ def list_(app: App) -> None:
 )
 @click.argument("name")
 @common
-@click.pass_obj
 def show(app: App, name: str) -> None:
     require_file(app)
     queue = _known(app, name)
@@ -124,7 +122,6 @@ def show(app: App, name: str) -> None:
 )
 @click.option("--dry-run", "-n", is_flag=True, help="Say what would change, change nothing.")
 @common
-@click.pass_obj
 def set_(app: App, /, name: str, dry_run: bool, **given: str | int | float | None) -> None:
     check_queue_name(name, "NAME")
     settings = _given_settings({k: v for k, v in given.items() if v is not None})
@@ -158,7 +155,6 @@ def set_(app: App, /, name: str, dry_run: bool, **given: str | int | float | Non
 )
 @click.argument("name")
 @common
-@click.pass_obj
 def pause(app: App, name: str) -> None:
     _set_paused(app, name, True)
 
@@ -166,7 +162,6 @@ def pause(app: App, name: str) -> None:
 @queues.command(help=examples("oncue queues resume mail") + "\n\nTake and deliver again.")
 @click.argument("name")
 @common
-@click.pass_obj
 def resume(app: App, name: str) -> None:
     _set_paused(app, name, False)
 
@@ -179,7 +174,6 @@ def resume(app: App, name: str) -> None:
 @click.argument("name")
 @click.option("--yes", "-y", is_flag=True, help="Do not ask.")
 @common
-@click.pass_obj
 def delete(app: App, name: str, yes: bool) -> None:
     require_file(app)
     if name not in BUILT_IN:  # deleting one is refused, whether it is in use or not

@@ -39,7 +39,6 @@ def rules() -> None:
     + "\n\nAll rules by name: what they wait for, and when they last fired.",
 )
 @common
-@click.pass_obj
 def list_(app: App) -> None:
     require_file(app)
     found = list(app.cue.rules())
@@ -68,7 +67,6 @@ def list_(app: App) -> None:
 )
 @click.argument("name")
 @common
-@click.pass_obj
 def show(app: App, name: str) -> None:
     require_file(app)
     rule = _of(app, name, app.cue.rule)
@@ -106,7 +104,6 @@ def show(app: App, name: str) -> None:
 @click.argument("name")
 @click.option("--at", metavar="TIME", help="How it stood then: RFC 3339, or local.  [default: now]")
 @common
-@click.pass_obj
 def explain(app: App, name: str, at: str | None) -> None:
     when = None if at is None else stamps.to_datetime(read_stamp(at, "--at"))
     require_file(app)
@@ -141,7 +138,6 @@ def explain(app: App, name: str, at: str | None) -> None:
 @click.argument("name")
 @click.option("--yes", "-y", is_flag=True, help="Do not ask.")
 @common
-@click.pass_obj
 def delete(app: App, name: str, yes: bool) -> None:
     require_file(app)
     rule = _of(app, name, app.cue.rule)

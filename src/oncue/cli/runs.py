@@ -40,7 +40,6 @@ stored nowhere. With both, what such an edit would change: - no longer, + new.""
 @click.option("--every", metavar="LENGTH", help="An interval: seconds, or 90s, 15m, 2h30m, 3d.")
 @click.option("--timezone", metavar="ZONE", help="Such as Europe/Paris.  [default: as it is; UTC]")
 @common
-@click.pass_obj
 def next_(
     app: App,
     name: str | None,

@@ -46,7 +46,6 @@ def schedules() -> None:
     + "\n\nAll schedules by name: when they happen, what comes next, and what they make.",
 )
 @common
-@click.pass_obj
 def list_(app: App) -> None:
     require_file(app)
     found = list(app.cue.schedules())
@@ -68,7 +67,6 @@ def list_(app: App) -> None:
 )
 @click.argument("name")
 @common
-@click.pass_obj
 def show(app: App, name: str) -> None:
     schedule = of(app, name, lambda cue: cue.schedule_named(name))
     outcomes = app.cue.schedule_outcomes(name)
@@ -90,7 +88,6 @@ def show(app: App, name: str) -> None:
 )
 @click.argument("name")
 @common
-@click.pass_obj
 def pause(app: App, name: str) -> None:
     _told(app, of(app, name, lambda cue: cue.pause_schedule(name)))
 
@@ -101,7 +98,6 @@ def pause(app: App, name: str) -> None:
 )
 @click.argument("name")
 @common
-@click.pass_obj
 def resume(app: App, name: str) -> None:
     _told(app, of(app, name, lambda cue: cue.resume_schedule(name)))
 
@@ -113,7 +109,6 @@ def resume(app: App, name: str) -> None:
 @click.argument("name")
 @click.option("--yes", "-y", is_flag=True, help="Do not ask.")
 @common
-@click.pass_obj
 def delete(app: App, name: str, yes: bool) -> None:
     schedule = of(app, name, lambda cue: cue.schedule_named(name))
     if not yes:

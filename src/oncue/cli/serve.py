@@ -40,7 +40,6 @@ logger = logging.getLogger("oncue.serve")
 @click.option("--no-engine", is_flag=True, help="Only HTTP; another process runs the loops.")
 @click.option("--engine-only", is_flag=True, help="Only the loops, no HTTP.")
 @with_store
-@click.pass_obj
 def serve(app: App, host: str | None, port: int | None, no_engine: bool, engine_only: bool) -> None:
     from oncue.cli.progress import StatusLine
     from oncue.cli.stopping import Stopping

@@ -35,7 +35,6 @@ if TYPE_CHECKING:
 @click.option("--queue", metavar="NAME", help="Only this queue and its jobs.")
 @click.option("--resume", is_flag=True, help="Go on with a FILE whose dump was interrupted.")
 @store_only
-@click.pass_obj
 def dump(app: App, file: str, queue: str | None, resume: bool) -> None:
     from oncue.cli.place import require_file
 
@@ -190,7 +189,6 @@ def _tell_dumped(app: App, file: str, counts: Counts) -> None:
 @click.option("--release", is_flag=True, help="At the end, resume the queues that were going.")
 @click.option("--dry-run", is_flag=True, help="Check the dump and count; store nothing.")
 @store_only
-@click.pass_obj
 def restore(app: App, file: str, release: bool, dry_run: bool) -> None:
     from oncue.cli.place import is_missing
     from oncue.restoring import Restore

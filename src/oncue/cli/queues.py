@@ -9,7 +9,7 @@ import click
 
 from oncue import intake
 from oncue.cli import output
-from oncue.cli.app import App, Finite, Group, Whole, common, examples
+from oncue.cli.app import App, Group, Number, Whole, common, examples
 from oncue.cli.confirming import confirm_deletion, tell_deleted
 from oncue.cli.naming import suggestion
 from oncue.cli.place import require_file
@@ -107,12 +107,12 @@ def show(app: App, name: str) -> None:
 )
 @click.option("--max-attempts", type=Whole("from 1 to 20"), metavar="1-20", help="Default: 3.")
 @click.option("--retry-initial", metavar="LENGTH", help="First pause after a failure: 1s.")
-@click.option("--retry-factor", type=Finite(), help="What each further pause is multiplied by: 2.")
+@click.option("--retry-factor", type=Number(), help="What each further pause is multiplied by: 2.")
 @click.option("--retry-max", metavar="LENGTH", help="Longest pause after a failure: 100s.")
 @click.option("--lease", metavar="LENGTH", help="Silence after which a claim is lost: 60s.")
 @click.option("--timeout", metavar="LENGTH|none", help="Longest attempt: none.")
 @click.option(
-    "--rate", type=Finite(), metavar="NUMBER", help="Most jobs handed over a second: any."
+    "--rate", type=Number(), metavar="NUMBER", help="Most jobs handed over a second: any."
 )
 @click.option("--concurrency", type=int, metavar="NUMBER", help="Most jobs under way at once: any.")
 @click.option("--retention", metavar="LENGTH|none", help="How long finished jobs stay: 7d.")

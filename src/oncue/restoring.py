@@ -15,6 +15,7 @@ from oncue.core.queue import Queue
 from oncue.dump import Counts, Line
 from oncue.dumping import PAGE, PAGE_BYTES, Progress
 from oncue.ports.store import Store
+from oncue.queues import put_queue, set_paused
 
 
 @dataclass(slots=True)
@@ -86,7 +87,7 @@ class Restore:
         going = [name for name, was_paused in self._seen.items() if not was_paused]
         if self._store is not None and not self._dry_run:
             for name in going:
-                self._store.set_paused(name, False)
+                set_paused(self._store, name, False)
         self.result.released = going
         self.result.paused = [name for name in self.result.paused if name not in going]
 
@@ -107,7 +108,7 @@ class Restore:
         if known is None:
             self.result.queues += 1
             if self._store is not None and not self._dry_run:
-                self._store.put_queue(queue)
+                put_queue(self._store, queue)
         elif not _alike(known, queue):
             self.result.kept_queues.append(queue.name)
         self._pause(queue.name, queue.paused)
@@ -118,7 +119,7 @@ class Restore:
         self._seen[name] = was_paused
         self.result.paused.append(name)
         if self._store is not None and not self._dry_run:
-            self._store.set_paused(name, True)
+            set_paused(self._store, name, True)
 
     def _store_page(self, number: int) -> None:
         page, self._page, self._page_bytes = self._page, [], 0

@@ -66,7 +66,6 @@ class WrappedStore:
         # queues
         self.queues = self._around(store.queues)
         self.put_queue = self._around(store.put_queue)
-        self.set_paused = self._around(store.set_paused)
         self.stats = self._around(store.stats)
         self.due_counts = self._around(store.due_counts)
         self.oldest_finished = self._around(store.oldest_finished)

@@ -11,6 +11,7 @@ from oncue.core.queue import BUILT_IN, Queue
 from oncue.core.schedule import Emission
 from oncue.ports.store import Store
 from oncue.queues import put_queue, set_paused
+from tests.contract.recurring import delete_schedule
 
 from .board import Board, table
 from .desk import DELIVERY, Desk, Q
@@ -93,7 +94,7 @@ def test_a_queue_that_a_schedule_names_stays(desk: Desk) -> None:
     put_queue(desk.store, Queue("q"))
     seen = put(desk, "nightly")
     assert "schedule 'nightly'" in why(desk)
-    assert desk.store.delete_schedule(seen, desk.now)
+    assert delete_schedule(desk.store, seen, desk.now)
     put(desk, "other", emits=Emission("FILE", "/a/b"))
     assert delete(desk) == "deleted", "what only emits events makes no jobs"
 

@@ -30,6 +30,7 @@ from oncue.queues import put_queue, set_paused
 from oncue.stores.sqlite import SqliteStore, abroad
 from oncue.stores.sqlite.abroad import Abroad, News, settings_revision
 from oncue.stores.sqlite.connection import connect
+from tests.contract.recurring import delete_schedule, put_schedule
 
 NOW = FakeClock().now()
 OUT = Queue("out", sink="log:")
@@ -241,15 +242,15 @@ def first_job_of_a_queue_with_a_sink(store: SqliteStore) -> None:
     store.insert([new("x", "tasks")], NOW)
 
 
-def put_schedule(store: SqliteStore) -> None:
+def create_schedule(store: SqliteStore) -> None:
     wanted = check_schedule(Schedule("s", cron="0 9 * * *", timezone="Europe/Paris"))
-    assert store.put_schedule(None, begun(wanted, NOW), NOW) is not None
+    assert put_schedule(store, None, begun(wanted, NOW), NOW) is not None
 
 
-def delete_schedule(store: SqliteStore) -> None:
+def remove_schedule(store: SqliteStore) -> None:
     seen = store.schedule("old")
     assert seen is not None
-    assert store.delete_schedule(seen, NOW)
+    assert delete_schedule(store, seen, NOW)
 
 
 def put_token(store: SqliteStore) -> None:
@@ -264,8 +265,8 @@ SETTINGS = [
     change_settings,
     pause,
     first_job_of_a_queue_with_a_sink,
-    put_schedule,
-    delete_schedule,
+    create_schedule,
+    remove_schedule,
     put_token,
 ]
 
@@ -275,7 +276,7 @@ def test_a_change_of_settings_is_told_once(
     here: SqliteStore, there: SqliteStore, change: Callable[[SqliteStore], None]
 ) -> None:
     wanted = check_schedule(Schedule("old", cron="0 9 * * *", timezone="Europe/Paris"))
-    there.put_schedule(None, begun(wanted, NOW), NOW)
+    put_schedule(there, None, begun(wanted, NOW), NOW)
     there.put_token(AccessToken("old", None, bytes(32), frozenset({Scope.READ}), 0))
     ear = Ear(here, "elsewhere")
     change(there)

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
-from oncue import payload as payloads
+from oncue.core import payload as payloads
 from oncue.core import stamp as stamps
 from oncue.core.errors import InvalidInput, NotFound, TooLarge
 from oncue.core.event import Bounds, Event, latest_stamp, read_event

@@ -11,8 +11,8 @@ import oncue
 from oncue import Bounds, Decision, Dependency, EventIdTaken, InvalidInput, NotFound, TooLarge
 from oncue.core.event import EventType, time_based
 from oncue.core.moment import to_datetime
+from oncue.core.payload import LIMIT_BYTES
 from oncue.core.publication import EventFilter
-from oncue.payload import LIMIT_BYTES
 from oncue.testing import HandDriven
 
 CRON = {"type": "TIME_BASED", "resourceId": "cron", "lifeDuration": 0}

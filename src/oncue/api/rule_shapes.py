@@ -8,12 +8,12 @@ from typing import Annotated, Any, Literal
 from msgspec import UNSET, Meta, Struct, UnsetType, field
 
 from oncue.api.answers import Cursor
-from oncue.api.formats import Json, Label, QueueName, Told, said
 from oncue.api.shapes import Body
 from oncue.core.event import RESOURCE_LIMIT, SPELLINGS, EventType
 from oncue.core.firing import Decision
 from oncue.core.rule import LONGEST_LIFE_SECONDS, MOST_DEPENDENCIES
 from oncue.rules import PAYLOAD_LIMIT_BYTES
+from oncue.wire.formats import Json, Label, QueueName, Time, said
 
 MOST_EVENTS = 1000  # in one request
 _TIME = "[0-9]{2}:[0-9]{2}:[0-9]{2}(\\.[0-9]+)?"
@@ -125,8 +125,8 @@ class Rule(Struct):
     enabled: bool
     queue: str
     payload: Any
-    createdAt: Told
-    updatedAt: Told
+    createdAt: Time
+    updatedAt: Time
     lastInstant: Annotated[Instant | None, Meta(description="Of its last job; null: none yet.")]
     lastJobId: str | None
 
@@ -185,14 +185,14 @@ class Event(Struct):
 class LoggedDecision(Decided, kw_only=True):
     """What was decided, when, and how often it was sent again."""
 
-    decidedAt: Told
+    decidedAt: Time
     times: Annotated[int, Meta(description="How often it was so decided.")]
 
 
 class LoggedEvent(Event, kw_only=True):
     """An event, and what rules decided on it."""
 
-    receivedAt: Told
+    receivedAt: Time
     decisions: list[LoggedDecision]
 
 

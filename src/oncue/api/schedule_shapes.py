@@ -7,11 +7,11 @@ from typing import Annotated, Any, Literal
 from msgspec import Meta, Struct
 
 from oncue.api.answers import Cursor
-from oncue.api.formats import LONGEST, Json, Label, MoreThanNothing, QueueName, Told, said
 from oncue.api.shapes import Body, one_of
 from oncue.core.cron import Mark
 from oncue.core.event import RESOURCE_LIMIT, SPELLINGS
 from oncue.core.recurrence import Fate
+from oncue.wire.formats import LONGEST, Json, Label, MoreThanNothing, QueueName, Time, said
 
 CatchUp = Annotated[
     Literal["once", "all", "skip"],
@@ -119,20 +119,20 @@ class Schedule(Struct):
     catch_up: CatchUp
     overlap: Overlap
     paused: bool
-    anchor_at: Annotated[Told | None, Meta(description="From when an interval counts.")]
+    anchor_at: Annotated[Time | None, Meta(description="From when an interval counts.")]
     next_at: Annotated[
-        Told | None,
+        Time | None,
         Meta(
             description="The next occurrence that is not a job yet; jobs are made up to half a "
             "minute ahead of time. Null: there is none."
         ),
     ]
     last_at: Annotated[
-        Told | None, Meta(description="The last occurrence that became a job or an event …")
+        Time | None, Meta(description="The last occurrence that became a job or an event …")
     ]
     last_job_id: Annotated[str | None, Meta(description="… and its job.")]
-    created_at: Told
-    updated_at: Told
+    created_at: Time
+    updated_at: Time
 
 
 class Schedules(Struct):
@@ -145,7 +145,7 @@ class Schedules(Struct):
 class Run(Struct):
     """An occurrence to come."""
 
-    at: Told
+    at: Time
     local: Annotated[
         str, said("The same in the schedule's time zone, with its offset.", format="date-time")
     ]
@@ -172,11 +172,11 @@ class Outcome(Struct):
     """What became of an occurrence, or of several in a row that were left out together."""
 
     fate: Fate
-    at: Told
-    until: Annotated[Told, Meta(description="The last of them.")]
+    at: Time
+    until: Annotated[Time, Meta(description="The last of them.")]
     count: Annotated[int | None, Meta(description="Null: more than a hundred.")]
     job_id: str | None
-    decided_at: Told
+    decided_at: Time
 
 
 class Outcomes(Struct):

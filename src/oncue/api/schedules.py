@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from oncue import schedules, wire
+from oncue import schedules
 from oncue.api.jobs import limit_of, no_body
 from oncue.api.problem import invalid
 from oncue.api.request import Answer, Request, decoded, json_answer
@@ -17,6 +17,7 @@ from oncue.core.access import Scope
 from oncue.core.queue import check_queue_name
 from oncue.core.schedule import Schedule
 from oncue.schedules import RUNS_LIMIT
+from oncue.wire import members as wire
 
 if TYPE_CHECKING:
     from oncue.api.service import Service

@@ -8,7 +8,6 @@ from typing import Any
 
 import click
 
-from oncue import wire
 from oncue.cli import output
 from oncue.cli.app import App, common, examples
 from oncue.cli.schedules import of
@@ -17,6 +16,7 @@ from oncue.clock import SystemClock
 from oncue.core.cron import Mark
 from oncue.core.runs import Difference, Run
 from oncue.schedules import RUNS_LIMIT, runs_of
+from oncue.wire import members as wire
 
 _SIGNS = {"+": "green", "-": "red", " ": None}
 

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, TypeVar
 
 import click
 
-from oncue import wire
 from oncue.cli import output
 from oncue.cli.app import App, Group, common, examples
 from oncue.cli.confirming import confirm_deletion, tell_deleted
@@ -16,6 +15,7 @@ from oncue.cli.place import require_file
 from oncue.core.moment import Moment
 from oncue.core.recurrence import Fate, Outcome
 from oncue.core.schedule import Schedule
+from oncue.wire import members as wire
 
 if TYPE_CHECKING:
     from oncue.client import Client

@@ -10,12 +10,13 @@ from typing import Any, BinaryIO
 import click
 import msgspec
 
-from oncue import timetable, wire
+from oncue import timetable
 from oncue.cli import output, runs
 from oncue.cli.app import App, common, examples
 from oncue.cli.place import require_file
 from oncue.core.runs import Difference
 from oncue.timetable import Change, Kind
+from oncue.wire import members as wire
 
 _KINDS = {Kind.NEW: "green", Kind.CHANGED: "yellow", Kind.UNCHANGED: "bright_black"}
 _PAYLOAD_SHOWN = 100  # characters

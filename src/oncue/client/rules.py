@@ -8,10 +8,10 @@ from typing import Any
 
 import msgspec
 
-from oncue import payload as payloads
 from oncue.client import rule_reading as reading
 from oncue.client.asking import Asking, encode
 from oncue.client.connection import AnswerLost, Request, path, query
+from oncue.core import payload as payloads
 from oncue.core import stamp as stamps
 from oncue.core.errors import InvalidInput, NotFound
 from oncue.core.event import Event, read_event

@@ -8,9 +8,9 @@ from typing import Any
 
 import msgspec
 
-from oncue import payload as payloads
 from oncue.client.asking import Asking, encode, seconds_of
 from oncue.client.connection import AnswerLost, Request, path, query
+from oncue.core import payload as payloads
 from oncue.core.cron import Mark
 from oncue.core.duration import Duration
 from oncue.core.errors import NotFound

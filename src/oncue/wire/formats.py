@@ -1,16 +1,16 @@
 """What texts and numbers may be, as JSON Schema says it. Whether they are is checked where they are
-used, by `intake` and core, whose sentences are better than a schema's."""
+used, in core and by the use cases, whose sentences are better than a schema's."""
 
 from __future__ import annotations
 
 from typing import Annotated, Any
 
-from msgspec import Meta
+from msgspec import Meta, Struct
 
-from oncue import intake
 from oncue.core import ids
+from oncue.core.moment import HORIZON_MS
+from oncue.core.payload import LIMIT_BYTES
 from oncue.core.text import TEXT_LIMIT
-from oncue.payload import LIMIT_BYTES
 
 ID_PATTERN = "^[A-Za-z0-9][A-Za-z0-9_-]{0,79}$"
 NAME_PATTERN = "^[A-Za-z0-9][A-Za-z0-9_.-]{0,79}$"
@@ -22,7 +22,16 @@ MOMENT_PATTERN = (
     "([Zz]|[+-][0-9]{2}:[0-9]{2})$"
 )
 NO_NUL = {"pattern": "^[^\\u0000]*$"}
-LONGEST = int(intake.LONGEST_SECONDS)
+LONGEST = HORIZON_MS // 1000  # seconds
+
+
+class Body(Struct, forbid_unknown_fields=True):
+    """The body of a request: fields it does not know are refused."""
+
+
+class Answer(Struct, kw_only=True):
+    """The body of an answer. A client reads it without the fields that an older server does not
+    know, if they have defaults; a server always writes all of them."""
 
 
 def said(description: str, **schema: Any) -> Meta:
@@ -92,7 +101,8 @@ PLAIN_JSON: dict[str, Any] = {
     ],
 }
 
-Told = Annotated[str, said("RFC 3339 in UTC with milliseconds.", format="date-time")]
+Time = Annotated[str, said("RFC 3339 in UTC with milliseconds.", format="date-time")]
+Instant = Annotated[str, said("RFC 3339 in UTC with microseconds.", format="date-time")]
 
 # -- lengths of time -------------------------------------------------------------------------------
 

@@ -18,7 +18,7 @@ from oncue.cli.times import maybe_length, read_length
 from oncue.core.errors import Conflict, NotFound
 from oncue.core.lifecycle import FINAL, State
 from oncue.core.moment import Moment, render
-from oncue.core.queue import BUILT_IN, Queue, check_queue_name, why_kept
+from oncue.core.queue import Queue, check_queue_name, why_kept
 from oncue.ports.queues import QueueStats
 from oncue.sinks import open_sink
 
@@ -176,19 +176,19 @@ def resume(app: App, name: str) -> None:
 @common
 def delete(app: App, name: str, yes: bool) -> None:
     require_file(app)
-    if name not in BUILT_IN:  # deleting one is refused, whether it is in use or not
-        _known(app, name)
+    check_queue_name(name, "NAME")
     stats = app.cue.stats(name)
+    _check_unused(app.cue, name, stats)
+    _known(app, name)
     finished = counted(sum(stats.counts.get(state, 0) for state in FINAL), "finished job")
     if not yes:
-        _check_unused(app.cue, name, stats)
         confirm_deletion("queue", f"Delete queue {name} with {finished}?")
     app.cue.delete_queue(name)
     tell_deleted(app, name, f"Deleted queue {name} with {finished}.")
 
 
 def _check_unused(cue: Scheduler | Client, name: str, stats: QueueStats) -> None:
-    """Nobody is asked about a deletion that would be refused. The deletion looks again."""
+    """Refuse what the deletion would refuse, before anybody is asked. It looks again."""
     unfinished = any(stats.counts.get(state) for state in State if state not in FINAL)
     schedules = (s.name for s in cue.schedules() if s.queue == name and s.emits is None)
     rules = (rule.name for rule in cue.rules() if rule.queue == name)

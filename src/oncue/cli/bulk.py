@@ -18,7 +18,6 @@ from oncue.cli.progress import ProgressBar, counted
 from oncue.cli.times import read_moment
 from oncue.core.bulk import FILTERS, BulkOutcome
 from oncue.core.errors import ServerError, StoreError
-from oncue.core.lifecycle import State
 from oncue.wire import members as wire
 
 if TYPE_CHECKING:
@@ -28,19 +27,11 @@ if TYPE_CHECKING:
 
 def filters(command: Callable[..., None]) -> Callable[..., None]:
     """The options that say which jobs; they come as one mapping, `given`."""
-    state = click.Choice([str(state) for state in State])
-    for decorate in (
-        click.option("--cursor", help="Go on where the last one was interrupted."),
-        click.option("--all", "everything", is_flag=True, help="All jobs, if no filter is meant."),
-        click.option("--due-before", metavar="TIME", help="Due before then."),
-        click.option("--due-after", metavar="TIME", help="Due then or later: RFC 3339, or local."),
-        click.option("--key", metavar="TEXT", help="Only with this key."),
-        click.option("--owner", metavar="TEXT", help="Only of this owner."),
-        click.option("--state", type=state, help="Only in this state."),
-        click.option("--queue", help="Only of this queue."),
-    ):
-        command = decorate(command)
-    return command
+    everything = click.option(
+        "--all", "everything", is_flag=True, help="All jobs, if no filter is meant."
+    )
+    cursor = click.option("--cursor", help="Go on where the last one was interrupted.")
+    return listing.filters(everything(cursor(command)))
 
 
 def is_meant(job_ids: tuple[str, ...], given: Mapping[str, Any]) -> bool:

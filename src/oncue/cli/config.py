@@ -5,6 +5,7 @@ from __future__ import annotations
 import click
 
 from oncue import config
+from oncue.cli import output
 from oncue.cli.app import App, Group, common, examples
 
 
@@ -29,8 +30,6 @@ def config_group() -> None:
 )
 @common
 def show(app: App) -> None:
-    from oncue.cli import output
-
     if app.as_json:
         output.document({"settings": [_members(app, setting) for setting in config.SETTINGS]})
         return

@@ -9,12 +9,15 @@ from typing import TYPE_CHECKING
 
 import click
 
+from oncue.cli import output
 from oncue.cli.app import EXIT_FAILED, App, examples, refuse_json, with_store
+from oncue.cli.progress import StatusLine, counted
+from oncue.cli.stopping import Stopping
 from oncue.core.errors import InvalidInput, OncueError
+from oncue.core.lifecycle import LIVE, State
 
 if TYPE_CHECKING:
     from oncue.api.server import HttpServer
-    from oncue.cli.progress import StatusLine
     from oncue.scheduler import Scheduler
 
 STATUS_SECONDS = 10.0
@@ -41,9 +44,6 @@ logger = logging.getLogger("oncue.serve")
 @click.option("--engine-only", is_flag=True, help="Only the loops, no HTTP.")
 @with_store
 def serve(app: App, host: str | None, port: int | None, no_engine: bool, engine_only: bool) -> None:
-    from oncue.cli.progress import StatusLine
-    from oncue.cli.stopping import Stopping
-
     refuse_json(app)
     if no_engine and engine_only:
         raise click.UsageError("--no-engine and --engine-only leave nothing to do; give one.")
@@ -123,10 +123,6 @@ def _show(line: StatusLine, text: str) -> None:
 
 
 def _status(cue: Scheduler, up_seconds: float) -> str:
-    from oncue.cli import output
-    from oncue.cli.progress import counted
-    from oncue.core.lifecycle import LIVE, State
-
     try:
         stats = [cue.stats(queue.name) for queue in cue.queues()]
     except OncueError as trouble:  # the loops go on trying, and so does this line

@@ -16,7 +16,8 @@ from oncue.cli.app import App, common, examples
 from oncue.cli.place import require_file
 from oncue.core.runs import Difference
 from oncue.timetable import Change, Kind
-from oncue.wire import members as wire
+from oncue.wire.converting import written
+from oncue.wire.schedules import RunChanges
 
 _KINDS = {Kind.NEW: "green", Kind.CHANGED: "yellow", Kind.UNCHANGED: "bright_black"}
 _PAYLOAD_SHOWN = 100  # characters
@@ -87,9 +88,13 @@ def _tell(
 
 def _members(change: Change, difference: Difference | None) -> dict[str, Any]:
     changed = {name: {"from": old, "to": new} for name, (old, new) in change.members.items()}
-    told = {"name": change.entry.schedule.name, "change": change.kind, "changed": changed}
+    told: dict[str, Any] = {
+        "name": change.entry.schedule.name,
+        "change": change.kind,
+        "changed": changed,
+    }
     if difference is not None:
-        told["runs"] = wire.difference_members(difference)
+        told["runs"] = written(RunChanges, difference)
     return told
 
 

@@ -12,7 +12,7 @@ import click
 
 from oncue.cli import listing, output
 from oncue.cli.app import EXIT_INTERRUPTED, App
-from oncue.cli.confirming import confirm, require_terminal
+from oncue.cli.nouns import confirm, require_terminal
 from oncue.cli.place import require_file
 from oncue.cli.progress import ProgressBar, counted
 from oncue.cli.times import read_moment

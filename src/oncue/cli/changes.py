@@ -10,7 +10,7 @@ import click
 
 from oncue.cli import bulk, output
 from oncue.cli.app import App, common, examples, exit_code
-from oncue.cli.confirming import confirm, require_terminal
+from oncue.cli.nouns import confirm, require_terminal, yes_option
 from oncue.cli.place import require_file
 from oncue.core.errors import (
     Conflict,
@@ -57,7 +57,6 @@ class Verdict:
     error: OncueError | None = None
 
 
-_YES = click.option("--yes", "-y", is_flag=True, help="Do not ask.")
 _DRY_RUN = click.option(
     "--dry-run", "-n", is_flag=True, help="Say what would happen, change nothing."
 )
@@ -66,7 +65,7 @@ _DRY_RUN = click.option(
 def _ids_or_filter(command: Callable[..., None]) -> Callable[..., None]:
     for decorate in (
         common,
-        _YES,
+        yes_option,
         _DRY_RUN,
         bulk.filters,
         click.argument("job_ids", metavar="[ID...]", nargs=-1),
@@ -136,7 +135,7 @@ def retry(app: App, /, **given: Any) -> None:
 @click.option("--to", metavar="QUEUE", required=True, help="Where they go.")
 @bulk.filters
 @_DRY_RUN
-@_YES
+@yes_option
 @common
 def move(app: App, /, to: str, **given: Any) -> None:
     bulk.require_filter(given)

@@ -12,7 +12,7 @@ from functools import partial, wraps
 from typing import Any, NamedTuple, ParamSpec, TypeVar
 
 from oncue.ports.clock import Clock
-from oncue.ports.store import Awaited, Listener, Store
+from oncue.ports.store import Awaited, Listener, Store, StoreFacts
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -100,10 +100,6 @@ class WrappedStore:
         """Make the call by `go()`, or not."""
         return go()
 
-    @property
-    def all_or_nothing(self) -> bool:
-        return self.store.all_or_nothing
-
     def submit(self, call: Callable[[], T]) -> Future[T]:
         return self.store.submit(call)
 
@@ -118,11 +114,8 @@ class WrappedStore:
     def secret(self) -> bytes:
         return self.store.secret
 
-    def describe(self) -> dict[str, Any]:
+    def describe(self) -> StoreFacts:
         return self.store.describe()
-
-    def verify(self) -> None:
-        self.store.verify()
 
     def close(self) -> None:
         self.store.close()

@@ -68,9 +68,7 @@ class WrappedStore:
         self.put_queue = self._around(store.put_queue)
         self.stats = self._around(store.stats)
         self.due_counts = self._around(store.due_counts)
-        self.oldest_finished = self._around(store.oldest_finished)
         self.prune = self._around(store.prune)
-        self.forget = self._around(store.forget)
         self.delete_queue = self._around(store.delete_queue)
         # rules and events
         self.put_rule = self._around(store.put_rule)
@@ -80,7 +78,6 @@ class WrappedStore:
         self.sightings = self._around(store.sightings)
         self.publish = self._around(store.publish)
         self.events = self._around(store.events)
-        self.prune_events = self._around(store.prune_events)
         # schedules
         self.schedule = self._around(store.schedule)
         self.schedules = self._around(store.schedules)

@@ -13,11 +13,8 @@ from oncue.ports.store import Awaited, Listener, StoreFacts
 from oncue.stores.memory.access import MemoryAccess
 from oncue.stores.memory.bulk import MemoryBulk
 from oncue.stores.memory.endings import MemoryEndings
-from oncue.stores.memory.events import MemoryEvents
-from oncue.stores.memory.queues import MemoryQueues
+from oncue.stores.memory.pruning import MemoryPruning
 from oncue.stores.memory.ranges import MemoryRanges
-from oncue.stores.memory.rules import MemoryRules
-from oncue.stores.memory.schedules import MemorySchedules
 from oncue.stores.memory.transfer import MemoryTransfer
 
 T = TypeVar("T")
@@ -27,10 +24,7 @@ class MemoryStore(
     MemoryBulk,
     MemoryEndings,
     MemoryRanges,
-    MemoryQueues,
-    MemoryRules,
-    MemoryEvents,
-    MemorySchedules,
+    MemoryPruning,
     MemoryTransfer,
     MemoryAccess,
 ):

@@ -23,6 +23,7 @@ from oncue.stores.sqlite.jobs import Jobs
 from oncue.stores.sqlite.leases import LeaseJudging
 from oncue.stores.sqlite.operations import Operations
 from oncue.stores.sqlite.presence import steps
+from oncue.stores.sqlite.pruning import Pruning
 from oncue.stores.sqlite.queues import Queues
 from oncue.stores.sqlite.ranges import Ranges
 from oncue.stores.sqlite.reclaims import Reclaims
@@ -46,6 +47,7 @@ class SqliteStore(
     Queues,
     Rules,
     Events,
+    Pruning,
     Schedules,
     Transfer,
     AccessTokens,

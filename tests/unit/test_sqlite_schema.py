@@ -15,6 +15,7 @@ from oncue.core.lifecycle import FINAL, TRANSITIONS, State, Verb
 from oncue.ports.jobs import Amendment
 from oncue.stores.sqlite import SqliteStore
 from tests.contract.desk import DELIVERY, Desk, lapse_of, settlement
+from tests.contract.pruning import prune
 
 
 @pytest.fixture
@@ -139,7 +140,7 @@ def attempts_at_everything(desk: Desk) -> list[Callable[[str], object]]:
         lambda job_id: store.revive([job_id], desk.now),
         lambda _: desk.claim(),
         lambda _: store.expire(desk.now + 10**6, 100),
-        lambda _: store.prune("q", desk.now + 10**6, desk.now, 1),
+        lambda _: prune(store, "q", desk.now + 10**6, desk.now, 1),
     ]
 
 

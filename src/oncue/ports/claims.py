@@ -26,27 +26,14 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple, Protocol
 
-from oncue.core.job import Claimed, Delivery, Diagnostic, Lapse, Operation, Position
-from oncue.core.lifecycle import State, Verb
+from oncue.core.fencing import Refused as Refused
+from oncue.core.fencing import Settlement as Settlement
+from oncue.core.job import Claimed, Delivery, Lapse, Operation, Position
 from oncue.core.missed import Judge, Look, Missed
 from oncue.core.moment import Moment
-from oncue.core.queue import DEFAULT_LEASE_SECONDS, Queue, RetryPolicy
+from oncue.core.queue import Queue
 from oncue.core.retry import Verdict
 from oncue.ports.sink import Refusal
-
-
-class Refused(NamedTuple):
-    """Why a worker's write was not applied."""
-
-    reason: str
-    """`reclaimed`, `completed`, `failed`, `cancelled`, `released`: how the claim ended;
-    `cancel requested`: the decision did not know of the request, decide again;
-    `different result`: the operation has another result already;
-    `moved on`: the lapse or the last update is not as it was seen;
-    `unknown`: no such job, or no such claim was made, or it was one of very many: the job's
-    history no longer has it (`DIAGNOSTICS_KEPT`)."""
-    state: State | None
-    diagnostic: Diagnostic | None = None
 
 
 class Touch(NamedTuple):
@@ -67,32 +54,6 @@ class Touch(NamedTuple):
 class Touched(NamedTuple):
     lease_until: Moment | None
     cancel_requested: bool
-
-
-class Settlement(NamedTuple):
-    """How a claim ended, decided by the caller."""
-
-    id: str
-    epoch: int
-    verb: Verb
-    """COMPLETE, FAIL, RETRY, RELEASE or DROP."""
-    result: bytes | None = None
-    error: str | None = None
-    due_at: Moment | None = None
-    """RETRY: when it is due again."""
-    put_off: RetryPolicy | None = None
-    """RELEASE: the sink refused it for now, as `error` says, and it is put off by this policy."""
-    code: str = "failure"
-    """FAIL, RETRY, DROP: of the diagnostic, whose detail is `detail`."""
-    detail: str = ""
-    cancel_seen: bool = False
-    """Whether a cancel request was known. RETRY and RELEASE are refused when one was not."""
-    keep: bool = True
-    """False: the job is gone when it ends (retention 0)."""
-    lease_seconds: float = DEFAULT_LEASE_SECONDS
-    """Of its queue. Without `keep`, a repetition of this write is recognised for so long."""
-    updated_at: Moment | None = None
-    """Given: only if this is still the job's last update; else refused, `moved on`."""
 
 
 class SilentPage(NamedTuple):

@@ -9,33 +9,24 @@ from typing import Any, NamedTuple
 
 import apsw
 
-from oncue.core.fencing import objection, settled_facts
+from oncue.core import fencing
+from oncue.core.fencing import GONE, Refused, Settlement
 from oncue.core.job import Claimed, Operation
-from oncue.core.lifecycle import State, Verb
+from oncue.core.lifecycle import Verb
 from oncue.core.moment import Moment
-from oncue.core.putoff import put_off_until
 from oncue.core.queue import Queue
-from oncue.ports.claims import Refused, Settlement, Touch, Touched
+from oncue.ports.claims import Touch, Touched
 from oncue.stores.sqlite import rows
 from oncue.stores.sqlite.database import Database
-from oncue.stores.sqlite.fencing import (
-    Held,
-    diagnose,
-    held_claims,
-    keep_attempt,
-    left_behind,
-    refuse,
-)
+from oncue.stores.sqlite.fencing import Endings, end_of, held_claims, refuse, refuse_after
 from oncue.stores.sqlite.limits import Room
 from oncue.stores.sqlite.lines import FIRST_WAITING_LINE
 from oncue.stores.sqlite.looking import worth_a_claim
 from oncue.stores.sqlite.readying import make_ready
-from oncue.stores.sqlite.reclaims import remove
 from oncue.stores.sqlite.settled import Settled, repeated
 from oncue.stores.sqlite.statements import load
 
 SQL = load("claims")
-GONE = Refused("unknown", None)
 _PAYLOAD = Claimed._fields.index("payload")
 # `due` has n and trail in the place of the operations.
 _N = Claimed._fields.index("operations")
@@ -103,10 +94,8 @@ class Claims:
                     held |= held_claims(tx, [one.id])
                 claim = held.get(one.id)
                 if claim is None or not claim.is_current(one.epoch):
-                    if one.start:
-                        answers.append(refuse(tx, claim, one.epoch, "heartbeat", now))
-                    else:
-                        answers.append(left_behind(tx, claim, one.epoch))
+                    write = "heartbeat" if one.start else None
+                    answers.append(refuse(tx, claim, one.epoch, write, now))
                     continue
                 seconds = one.lease_seconds
                 length_ms = None if seconds is None else round(seconds * 1000)
@@ -127,7 +116,7 @@ class Claims:
             for position, (job_id, epoch) in enumerate(claims):
                 claim = held.get(job_id)
                 if claim is None or not claim.is_current(epoch):
-                    found[position] = left_behind(tx, claim, epoch)
+                    found[position] = refuse(tx, claim, epoch, None, 0)
                 elif claim.cancel_requested:
                     found[position] = Refused("cancel requested", claim.state)
         return found
@@ -140,7 +129,7 @@ class Claims:
             for position, (job_id, epoch) in enumerate(claims):
                 claim = held.get(job_id)
                 if claim is None or not claim.is_current(epoch):
-                    refused[position] = left_behind(tx, claim, epoch)
+                    refused[position] = refuse(tx, claim, epoch, None, now)
                 elif claim.refusals or claim.lease.after_hand_over() != claim.lease:
                     ns.append(claim.n)
             if ns:
@@ -190,58 +179,26 @@ class Claims:
         now: Moment,
         settled: Settled,
     ) -> dict[int, Refused]:
-        held = held_claims(tx, [one.id for _, one in items])
+        endings = Endings(self.db, tx, [one.id for _, one in items], now)
         refused: dict[int, Refused] = {}
         for position, one in items:
-            claim = held.get(one.id)
-            if claim is not None and claim.is_current(one.epoch):
-                unseen = claim.cancel_requested and not one.cancel_seen
-                why = objection(one.verb, claim.updated_at, one.updated_at, cancel_unseen=unseen)
-                if why is not None:
-                    refused[position] = Refused(why, claim.state)
+            held = endings.held(one.id)
+            if held is None:
+                refused[position] = GONE
+            elif held.is_current(one.epoch):
+                ending = fencing.settle(held, one, now)
+                if isinstance(ending, Refused):
+                    refused[position] = ending
                     continue
-                self._settle_one(tx, claim, one, now)
+                endings.add(held, ending, keep=one.keep)
                 if not one.keep:
                     settled.add(one)
-                del held[one.id]
-                held.update(held_claims(tx, [one.id]))
-            elif claim is None:
-                refused[position] = GONE
-            elif not claim.was_ended_by(tx, one):
-                refused[position] = refuse(tx, claim, one.epoch, one.verb, now)
+            else:
+                write, end = one.write, end_of(tx, held, one.epoch)
+                if end is None or end.write != write:
+                    refused[position] = refuse_after(tx, held, one.epoch, end, write.kind, now)
+        endings.apply()
         return refused
-
-    def _settle_one(self, tx: apsw.Connection, claim: Held, one: Settlement, now: Moment) -> None:
-        own = {"n": claim.n, "now": now}
-        self.db.tell_room(claim.queue)
-        if one.verb in (Verb.FAIL, Verb.RETRY, Verb.DROP):
-            facts = settled_facts(one.verb, claim.worker, one.error)
-            diagnose(tx, claim, one.code, one.detail, facts, now)
-        if one.verb is Verb.COMPLETE:
-            tx.execute(SQL["complete"], {**own, "result": one.result})
-        elif one.verb in (Verb.FAIL, Verb.DROP):
-            state = State.FAILED if one.verb is Verb.FAIL else State.CANCELLED
-            tx.execute(SQL["end"], {**own, "state": state, "error": one.error})
-        else:
-            self._back_to_waiting(tx, claim, one, now)
-            return
-        if not one.keep:
-            remove(tx, [claim.n])
-
-    def _back_to_waiting(
-        self, tx: apsw.Connection, claim: Held, one: Settlement, now: Moment
-    ) -> None:
-        released = one.verb is Verb.RELEASE
-        own = {"n": claim.n, "now": now, "error": one.error}
-        outcome = "released" if released else "retried"
-        keep_attempt(tx, {**own, "outcome": outcome})
-        due_at = None if released else one.due_at
-        not_before = None
-        if one.put_off is not None:
-            not_before = put_off_until(one.put_off, claim.id, claim.refusals + 1, now)
-        back = {"due_at": due_at, "given_back": int(released), "not_before": not_before}
-        tx.execute(SQL["reschedule"], {**own, **back})
-        self.db.tell(claim.queue, not_before or one.due_at or 0)
 
 
 def _touch_all(tx: apsw.Connection, groups: _Touched, now: Moment) -> None:

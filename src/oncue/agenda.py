@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import msgspec
 
 from oncue import intake
-from oncue import payload as payloads
+from oncue.core import payload as payloads
 from oncue.core.errors import Conflict, IllegalState, InvalidInput
 from oncue.core.job import Diagnostic, History, Job, Lapse, Operation
 from oncue.core.lifecycle import FINAL, LIVE, State, Verb
@@ -22,7 +22,7 @@ from oncue.core.queue import Queue
 from oncue.core.retry import Verdict, after_lapse
 from oncue.engine.verdicts import carry_out
 from oncue.ports.claims import Refused, Settlement, Touch
-from oncue.wire import rfc3339
+from oncue.wire.members import rfc3339
 
 if TYPE_CHECKING:
     from oncue.scheduler import Scheduler

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from datetime import datetime
 from typing import Any, TypeVar
 
-from oncue import payload as payloads
+from oncue.core import payload as payloads
 from oncue.core.errors import ClaimLost, Conflict
 from oncue.core.job import Claimed, Operation
 from oncue.core.moment import to_datetime

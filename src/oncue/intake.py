@@ -11,8 +11,8 @@ from typing import Any
 
 import msgspec
 
-from oncue import payload as payloads
 from oncue.core import duration, ids, moment
+from oncue.core import payload as payloads
 from oncue.core.errors import InvalidInput
 from oncue.core.job import Job, JobFilter, NewJob
 from oncue.core.lifecycle import State

@@ -11,8 +11,8 @@ from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple, Protocol
 
 from oncue import intake
-from oncue import payload as payloads
 from oncue.core import moment, retry, token
+from oncue.core import payload as payloads
 from oncue.core.duration import Duration
 from oncue.core.duration import seconds as length
 from oncue.core.errors import (

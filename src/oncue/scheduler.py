@@ -10,9 +10,9 @@ from threading import Lock
 from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 from oncue import intake
-from oncue import payload as payloads
 from oncue.bulk import BulkChanges
 from oncue.core import moment
+from oncue.core import payload as payloads
 from oncue.core.duration import Duration
 from oncue.core.errors import Conflict, IdTaken, IllegalState, InvalidInput, KeyTaken
 from oncue.core.explain import Explanation, Line, explain

@@ -8,7 +8,7 @@ from datetime import timedelta
 from typing import Any
 
 from oncue import intake
-from oncue import payload as payloads
+from oncue.core import payload as payloads
 from oncue.core.duration import Duration
 from oncue.core.errors import InvalidInput, NotFound
 from oncue.core.moment import Moment

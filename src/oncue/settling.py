@@ -6,7 +6,7 @@ import logging
 from collections.abc import Callable
 from typing import Any, TypeVar
 
-from oncue import payload as payloads
+from oncue.core import payload as payloads
 from oncue.core.errors import InvalidInput, NonRetryable
 from oncue.engine.alarm import Alarm
 from oncue.ports.clock import Clock

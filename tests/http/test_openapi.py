@@ -11,7 +11,7 @@ import jsonschema_rs
 import pytest
 import schemathesis
 
-from oncue import intake, wire
+from oncue import intake
 from oncue.api import answers, jobs, shapes
 from oncue.api.description import ABOUT
 from oncue.api.description.problems import REFUSALS
@@ -22,6 +22,7 @@ from oncue.api.pages.docs import curl, page
 from oncue.api.pages.markup import tag
 from oncue.api.problem import PREFIX, TITLES
 from oncue.testing import FakeClock
+from oncue.wire import members as wire
 from tests.http.server import Server
 
 DOCUMENT = document(OPERATIONS)

@@ -24,11 +24,11 @@ from schemathesis.specs.openapi.checks import negative_data_rejection
 
 from oncue import Scheduler
 from oncue.access import Access
-from oncue.api.formats import DURATION_PATTERN
 from oncue.api.openapi import document
 from oncue.api.operations import OPERATIONS
 from oncue.core.access import Scope
 from oncue.core.bulk import BulkCursor, told_place
+from oncue.wire.formats import DURATION_PATTERN
 from tests.http.server import Server, running_server
 
 HOW = settings(

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from oncue import payload as payloads
+from oncue.core import payload as payloads
 from oncue.core.errors import InvalidInput
 
 TEXT = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\0"))

@@ -9,8 +9,9 @@ from typing import Any
 import msgspec
 import pytest
 
-from oncue import intake, wire
+from oncue import intake
 from oncue.testing import HandDriven
+from oncue.wire import members as wire
 
 EVERYTHING: dict[str, Any] = {
     "payload": {"to": "ada"},

@@ -10,7 +10,6 @@ from msgspec import UNSET, Meta, Struct, UnsetType, field
 
 from oncue import agenda, reclaimwire
 from oncue.agenda import EVENTS_AT_ONCE as EVENTS
-from oncue.api.formats import MOMENT_PATTERN, NO_NUL, AnyJobId, Line, Told, said
 from oncue.api.problem import invalid
 from oncue.api.request import Answer, Request, decoded, json_answer
 from oncue.api.routing import Operation
@@ -23,6 +22,7 @@ from oncue.core.job import DIAGNOSTICS_KEPT
 from oncue.core.moment import parse
 from oncue.core.text import TEXT_LIMIT
 from oncue.reclaiming import started
+from oncue.wire.formats import MOMENT_PATTERN, NO_NUL, AnyJobId, Line, Time, said
 
 if TYPE_CHECKING:
     from oncue.api.service import Service
@@ -80,7 +80,7 @@ class WouldReclaim(Struct):
     state: Literal["dispatched", "executing"]
     attempt: int
     worker: str | None
-    updatedTime: Told
+    updatedTime: Time
     ageSeconds: float
     decision: Literal["retry", "fail", "cancel"]
     code: str
@@ -152,13 +152,13 @@ class OperationProgress(Struct):
     percent: float | None
     message: str | None
     result: Any
-    updatedTime: Told
+    updatedTime: Time
 
 
 class DiagnosticEvent(Struct):
     """A recorded fact."""
 
-    time: Told
+    time: Time
     code: str
     message: str
     attempt: int
@@ -171,7 +171,7 @@ class AgendaProgress(Struct):
     id: str
     processingState: Literal["WAITING", "DEQUEUED", "EXECUTING", "COMPLETE"]
     processingStateMessage: str | None
-    updatedTime: Told
+    updatedTime: Time
     attemptsCompleted: int
     maximumAttempts: int
     operationProgress: list[OperationProgress]

@@ -7,9 +7,9 @@ from typing import Annotated, Any, Literal
 
 from msgspec import UNSET, Meta, Struct, UnsetType
 
-from oncue.api.formats import Told
 from oncue.api.problem import PREFIX, TITLES
 from oncue.core.explain import REASONS
+from oncue.wire.formats import Time
 
 States = Literal["scheduled", "dispatched", "executing", "succeeded", "failed", "cancelled"]
 Cursor = Annotated[
@@ -24,8 +24,8 @@ class Job(Struct):
     id: str
     queue: str
     state: States
-    due_at: Told
-    expires_at: Told | None
+    due_at: Time
+    expires_at: Time | None
     payload: Any
     owner: str | None
     priority: int
@@ -33,9 +33,9 @@ class Job(Struct):
     attempt: Annotated[int, Meta(description="How often it was taken or handed over.")]
     max_attempts: Annotated[int | None, Meta(description="Null: as its queue says.")]
     timeout_seconds: Annotated[float | None, Meta(description="Null: as its queue says.")]
-    created_at: Told
-    updated_at: Told
-    finished_at: Told | None
+    created_at: Time
+    updated_at: Time
+    finished_at: Time | None
     result: Any
     error: str | None
     message: str | None
@@ -54,13 +54,13 @@ class JobOperation(Struct):
     percent: float | None
     message: str | None
     result: Any
-    updated_at: Told
+    updated_at: Time
 
 
 class Diagnostic(Struct):
     """A recorded fact about what went wrong or was decided."""
 
-    at: Told
+    at: Time
     code: str
     detail: str
     attempt: int
@@ -72,17 +72,17 @@ class Attempt(Struct):
     """One claim by a worker, or one hand-over to a sink."""
 
     attempt: int
-    claimed_at: Told
+    claimed_at: Time
     worker: str | None
     outcome: Annotated[str | None, Meta(description="Null: it goes on.")]
-    ended_at: Told | None
+    ended_at: Time | None
 
 
 class StandingJob(Job, kw_only=True):
     """A job, and who has it."""
 
     worker: Annotated[str | None, Meta(description="Whose claim it is; null: nobody's.")]
-    lease_until: Told | None
+    lease_until: Time | None
     attempt_base: Annotated[
         int,
         Meta(
@@ -152,7 +152,7 @@ class ClaimedJob(Job, kw_only=True):
     """A job in the hands of a worker."""
 
     token: Annotated[str, Meta(description="What every report on this claim must carry.")]
-    lease_until: Told
+    lease_until: Time
     attempt_timeout_seconds: Annotated[
         float | None,
         Meta(description="How long the attempt may take, by the job or its queue. Null: no limit."),
@@ -176,7 +176,7 @@ class JobState(Struct):
 class Touched(Struct):
     """How long the claim holds now, and whether somebody wants the work to stop."""
 
-    lease_until: Told | None
+    lease_until: Time | None
     cancel_requested: bool
 
 
@@ -221,7 +221,7 @@ class Beaten(Struct):
     """What became of one item: its lease, or its problem."""
 
     id: str
-    lease_until: Told | UnsetType | None = UNSET
+    lease_until: Time | UnsetType | None = UNSET
     cancel_requested: bool | UnsetType = UNSET
     problem: Problem | UnsetType = UNSET
 
@@ -266,7 +266,7 @@ class Queue(Struct):
     paused: bool
     counts: Annotated[dict[str, int | None], Meta(description="Jobs in each state; null: unknown.")]
     approximate: bool
-    oldest_due_at: Told | None
+    oldest_due_at: Time | None
     lateness: Annotated[Lateness | None, Meta(description="Null: nothing was taken of late.")]
 
 
@@ -280,7 +280,7 @@ class Queues(Struct):
 class DueCount(Struct):
     """One step of the time ahead."""
 
-    at: Annotated[Told, Meta(description="Its beginning.")]
+    at: Annotated[Time, Meta(description="Its beginning.")]
     count: Annotated[int, Meta(description="Scheduled jobs that are due in it.")]
 
 

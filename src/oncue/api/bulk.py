@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from oncue import intake, wire
+from oncue import intake
 from oncue.api import bulk_shapes as shapes
 from oncue.api.request import Answer, Request, decoded, json_answer
 from oncue.api.routing import Operation, Run
@@ -18,6 +18,7 @@ from oncue.core.bulk import BulkChange, BulkCursor, BulkOrder, BulkVerb, check_o
 from oncue.core.errors import InvalidInput
 from oncue.core.job import JobFilter
 from oncue.core.queue import check_queue_name
+from oncue.wire import members as wire
 
 if TYPE_CHECKING:
     from oncue.api.service import Service

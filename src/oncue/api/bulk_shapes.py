@@ -6,10 +6,10 @@ from typing import Annotated, Any, Literal
 
 from msgspec import Meta, Struct, field
 
-from oncue.api.formats import Label, Moment, Priority, QueueName
 from oncue.api.shapes import Body
 from oncue.core.bulk import FILTERS, BulkChange, BulkVerb
 from oncue.core.lifecycle import State
+from oncue.wire.formats import Label, Moment, Priority, QueueName
 
 LIMIT = 1_000_000
 

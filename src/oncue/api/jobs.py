@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from oncue import intake, wire
+from oncue import intake
 from oncue.api import shapes
 from oncue.api.problem import Problem, invalid
 from oncue.api.request import Answer, Request, decoded, json_answer
@@ -22,6 +22,7 @@ from oncue.core.lifecycle import State
 from oncue.core.queue import check_queue_name
 from oncue.scheduler import answer as answer_to
 from oncue.scheduler import given
+from oncue.wire import members as wire
 
 if TYPE_CHECKING:
     from oncue.api.service import Service

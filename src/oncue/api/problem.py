@@ -7,7 +7,6 @@ from typing import Any
 
 import msgspec
 
-from oncue import wire
 from oncue.core.errors import (
     Conflict,
     EventIdTaken,
@@ -22,6 +21,7 @@ from oncue.core.errors import (
     StoreUnusable,
     TooLarge,
 )
+from oncue.wire import members as wire
 
 MEDIA_TYPE = "application/problem+json"
 PREFIX = "/problems/"

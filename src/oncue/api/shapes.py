@@ -10,7 +10,8 @@ from typing import Annotated, Any, Literal
 from msgspec import UNSET as UNSET  # re-exported: members that were not sent
 from msgspec import Meta, Struct, UnsetType
 
-from oncue.api.formats import (
+from oncue.core.queue import CONCURRENCY_CAP, MAX_ATTEMPTS_CAP, POISON_CAP, RATE_CAP
+from oncue.wire.formats import (
     LONGEST,
     NO_NUL,
     AnyJobId,
@@ -30,7 +31,6 @@ from oncue.api.formats import (
     Wait,
     said,
 )
-from oncue.core.queue import CONCURRENCY_CAP, MAX_ATTEMPTS_CAP, POISON_CAP, RATE_CAP
 
 Rate = Annotated[
     float,

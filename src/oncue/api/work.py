@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import msgspec
 
-from oncue import intake, wire
+from oncue import intake
 from oncue.api import problem as problems
 from oncue.api import shapes
 from oncue.api.guard import require
@@ -24,6 +24,7 @@ from oncue.core.job import Claimed
 from oncue.core.queue import check_queue_name
 from oncue.ports.claims import Touched
 from oncue.reporting import Completion
+from oncue.wire import members as wire
 
 if TYPE_CHECKING:
     from oncue.api.service import Service

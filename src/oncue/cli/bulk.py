@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from oncue import wire
 from oncue.cli import listing, output
 from oncue.cli.app import EXIT_FAILED, EXIT_INTERRUPTED, App
 from oncue.cli.place import require_file
@@ -19,6 +18,7 @@ from oncue.cli.times import read_moment
 from oncue.core.bulk import FILTERS, BulkOutcome
 from oncue.core.errors import ServerError, StoreError
 from oncue.core.lifecycle import State
+from oncue.wire import members as wire
 
 if TYPE_CHECKING:
     from oncue.client import Client

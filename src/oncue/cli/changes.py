@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from oncue import wire
 from oncue.cli import bulk, output
 from oncue.cli.app import EXIT_FAILED, App, common, examples, exit_code
 from oncue.cli.place import require_file
@@ -23,6 +22,7 @@ from oncue.core.errors import (
 )
 from oncue.core.job import Job, JobFilter
 from oncue.core.lifecycle import FINAL, LIVE, Verb, allows
+from oncue.wire import members as wire
 
 if TYPE_CHECKING:
     from oncue.client import Client

@@ -8,16 +8,16 @@ from typing import TYPE_CHECKING, Any
 import click
 import msgspec
 
-from oncue import payload as payloads
-from oncue import wire
 from oncue.cli import output
 from oncue.cli.app import App, Group, common, examples
 from oncue.cli.place import require_file
 from oncue.cli.times import read_length, read_moment
+from oncue.core import payload as payloads
 from oncue.core.errors import InvalidInput, TooLarge
 from oncue.core.job import Job
 from oncue.core.lifecycle import State
 from oncue.core.moment import from_datetime, parse, to_datetime
+from oncue.wire import members as wire
 
 if TYPE_CHECKING:
     from oncue.client import Client

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import click
 
-from oncue import wire
 from oncue.cli import live, output
 from oncue.cli.app import App, common, examples
 from oncue.cli.place import require_file
@@ -18,6 +17,7 @@ from oncue.core.job import Job, JobFilter, Position
 from oncue.core.lifecycle import LIVE, State
 from oncue.core.moment import Moment, from_datetime
 from oncue.core.queue import default_queue
+from oncue.wire import members as wire
 
 if TYPE_CHECKING:
     from oncue.client import Client

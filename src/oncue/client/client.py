@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Any, Self, TypeVar
 import msgspec
 
 from oncue import intake
-from oncue import payload as payloads
 from oncue.client import reading
 from oncue.client.address import address_of, bearer_of
 from oncue.client.asking import encode, moment_text, read, seconds_of
@@ -25,6 +24,7 @@ from oncue.client.rules import RemoteRules
 from oncue.client.schedules import RemoteSchedules
 from oncue.client.storing import RemoteStoring
 from oncue.clock import SystemClock
+from oncue.core import payload as payloads
 from oncue.core.duration import Duration
 from oncue.core.errors import InvalidInput, NotFound
 from oncue.core.explain import Explanation

@@ -7,13 +7,13 @@ from typing import Any
 
 import msgspec
 
-from oncue import payload as payloads
 from oncue.client import reading
 from oncue.client.asking import Asking, encode, seconds_of
 from oncue.client.connection import Request, path
 from oncue.client.problems import error_of
 from oncue.client.reading import RemoteClaim
 from oncue.client.reports import ItemBody, Report, answers_to, parts, reports_request
+from oncue.core import payload as payloads
 from oncue.core.duration import Duration, seconds
 from oncue.core.errors import InvalidInput, OncueError
 from oncue.core.job import Claimed, Operation

@@ -10,10 +10,10 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from oncue import payload as payloads
 from oncue.client import reading
 from oncue.client.asking import Asking, encode, moment_text, read, seconds_of
 from oncue.client.connection import Request
+from oncue.core import payload as payloads
 from oncue.core.duration import Duration
 from oncue.core.errors import Conflict, InvalidInput, OncueError, TooLarge
 from oncue.core.job import Job

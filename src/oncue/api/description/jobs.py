@@ -6,11 +6,12 @@ from typing import Annotated, Literal
 
 from msgspec import Meta
 
-from oncue.api import answers, formats, shapes
+from oncue.api import answers, shapes
 from oncue.api.description.about import About, Answered, Content, Parameter, Sent, json
 from oncue.api.description.samples import HISTORY, ID, JOB, NOON, STANDING
 from oncue.api.jobs import KEY_LENGTH, LIMIT, MOST
 from oncue.api.request import JSON_TYPE
+from oncue.wire import formats
 
 TAG = "Jobs"
 NDJSON_TYPE = "application/x-ndjson"

@@ -6,9 +6,10 @@ from typing import Annotated
 
 from msgspec import Meta
 
-from oncue.api import answers, formats, shapes
+from oncue.api import answers, shapes
 from oncue.api.description.about import About, Answered, Parameter, json
 from oncue.api.description.samples import NOON
+from oncue.wire import formats
 
 TAG = "Queues"
 _QUEUE = {

@@ -6,11 +6,11 @@ from typing import Annotated, Any
 
 from msgspec import Meta
 
-from oncue.api import schedule_shapes as shapes
 from oncue.api.description.about import About, Answered, Parameter, json
-from oncue.api.formats import QueueName
 from oncue.api.shapes import Nothing
 from oncue.schedules import RUNS_LIMIT
+from oncue.wire import schedules as shapes
+from oncue.wire.formats import QueueName
 
 TAG = "Schedules"
 _SENT = {

@@ -1,0 +1,214 @@
+"""From values of core to the Structs of the wire, and back.
+
+Fields are paired by name; JSON that core keeps as bytes under `payload_json` is `payload` here. The
+types say how a field is converted:
+
+    on the wire        in core
+    Time               datetime, or a moment
+    Instant            datetime, or a stamp
+    Raw                bytes; null is None where core allows None
+    a Struct           the value that the Struct describes; the same for lists and tuples of them
+    anything else      itself, or the member of an Enum; None is UNSET where that is allowed
+
+A Struct whose fields are not those of its value has methods `of` and `read`, which are used then.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import is_dataclass
+from datetime import datetime
+from enum import Enum
+from functools import cache, partial
+from operator import methodcaller
+from types import UnionType
+from typing import (
+    Annotated,
+    Any,
+    NamedTuple,
+    TypeVar,
+    Union,
+    get_args,
+    get_origin,
+    get_type_hints,
+)
+
+import msgspec
+from msgspec import UNSET, Raw, Struct, UnsetType
+
+from oncue.core import moment, stamp
+from oncue.wire.formats import Instant, Time
+
+S = TypeVar("S", bound=Struct)
+T = TypeVar("T")
+NULL = Raw(b"null")
+_Convert = Callable[[Any], Any]
+
+
+def written(shape: type[S], value: object, **more: Any) -> S:
+    """The Struct of this shape that says what `value` is; `more` are fields that it does not
+    have."""
+    pair: tuple[Any, Any] = (shape, type(value))
+    fields = [field for field in _written_fields(*pair) if field.name not in more]
+    return shape(**{field.name: field.of(value) for field in fields}, **more)
+
+
+def read(kind: type[T], body: Struct, **more: Any) -> T:
+    """The value of core that a Struct says; `more` are fields that it does not have."""
+    pair: tuple[Any, Any] = (kind, type(body))
+    fields = [field for field in _read_fields(*pair) if field.name not in more]
+    return kind(**{field.name: field.of(body) for field in fields}, **more)
+
+
+class _Field(NamedTuple):
+    name: str
+    """On the side that is made."""
+    source: str
+    """The name on the other side."""
+    convert: _Convert | None
+
+    def of(self, given: object) -> Any:
+        value = getattr(given, self.source)
+        return value if self.convert is None else self.convert(value)
+
+
+@cache
+def _written_fields(shape: Any, kind: Any) -> Sequence[_Field]:
+    hints = get_type_hints(shape, include_extras=True)
+    names = [field.name for field in msgspec.structs.fields(shape)]
+    pairs = [(name, _core_name(kind, name)) for name in names]
+    return [
+        _Field(name, source, _writing(hints[name])) for name, source in pairs if source is not None
+    ]
+
+
+@cache
+def _read_fields(kind: Any, shape: Any) -> Sequence[_Field]:
+    hints = get_type_hints(shape, include_extras=True)
+    kinds = get_type_hints(kind)
+    names = [field.name for field in msgspec.structs.fields(shape)]
+    pairs = [(_core_name(kind, name), name) for name in names]
+    return [
+        _Field(name, source, _reading(hints[source], kinds[name]))
+        for name, source in pairs
+        if name in kinds
+    ]
+
+
+def _core_name(kind: type, name: str) -> str | None:
+    """What core calls a field; None: it has no such field."""
+    found = (
+        known for known in (f"{name}_json", name) if hasattr(kind, known) or known in _own(kind)
+    )
+    return next(found, None)
+
+
+def _own(kind: type) -> dict[str, Any]:
+    return getattr(kind, "__annotations__", {})
+
+
+def _writing(hint: Any) -> _Convert | None:
+    parts = _parts(hint)
+    if Time in parts:
+        return time_text
+    if Instant in parts:
+        return instant_text
+    if Raw in parts:
+        return lambda body: NULL if body is None else Raw(body)
+    shape = next((part for part in parts if _is_struct(part)), None)
+    if shape is None:
+        return _unset if UnsetType in parts else None
+    write = getattr(shape, "of", None) or partial(written, shape)
+    if any(get_origin(part) is list for part in _parts(hint, inside=False)):
+        return lambda values: [write(value) for value in values]
+    return lambda value: None if value is None else write(value)
+
+
+def _reading(hint: Any, kind: Any) -> _Convert | None:
+    parts, kinds = _parts(hint), _parts(kind)
+    convert: _Convert | None = None
+    if Time in parts:
+        convert = _datetime if datetime in kinds else moment.parse
+    elif Instant in parts:
+        convert = _instant if datetime in kinds else stamp.parse
+    elif Raw in parts:
+        return _maybe_bytes if type(None) in kinds else bytes
+    elif any(map(_is_struct, parts)):
+        wanted = next(part for part in kinds if _is_value(part))
+        one: _Convert = methodcaller("read") if _has_read(parts) else partial(read, wanted)
+        if any(get_origin(part) is list for part in _parts(hint, inside=False)):
+            return lambda bodies: tuple(one(body) for body in bodies)
+        convert = one
+    else:
+        convert = next((part for part in kinds if _is_enum(part)), None)
+    if convert is None:
+        return _given if UnsetType in parts else None
+    return lambda value: None if value is None else convert(value)
+
+
+def time_text(value: datetime | moment.Moment | None) -> str | None:
+    """RFC 3339 in UTC with milliseconds."""
+    if value is None:
+        return None
+    if isinstance(value, int):
+        return moment.render(value)
+    return value.isoformat(timespec="milliseconds")[:-6] + "Z"
+
+
+def instant_text(value: datetime | stamp.Stamp | None) -> str | None:
+    """RFC 3339 in UTC with microseconds."""
+    if value is None:
+        return None
+    return stamp.render(value if isinstance(value, int) else stamp.from_datetime(value))
+
+
+def _datetime(text: str) -> datetime:
+    return moment.to_datetime(moment.parse(text))
+
+
+def _instant(text: str) -> datetime:
+    return stamp.to_datetime(stamp.parse(text))
+
+
+def _unset(value: Any) -> Any:
+    return UNSET if value is None else value
+
+
+def _given(value: Any) -> Any:
+    return None if value is UNSET else value
+
+
+def _maybe_bytes(value: Raw) -> bytes | None:
+    text = bytes(value)
+    return None if text == b"null" else text
+
+
+def _parts(hint: Any, *, inside: bool = True) -> list[Any]:
+    """The alternatives of a type, and with `inside` the types of what it holds."""
+    origin = get_origin(hint)
+    if origin is Annotated:
+        for text in (Time, Instant):
+            if get_args(text)[1] in get_args(hint):
+                return [text]
+        return _parts(get_args(hint)[0], inside=inside)
+    if origin in (Union, UnionType):
+        return [part for one in get_args(hint) for part in _parts(one, inside=inside)]
+    if origin is not None and inside:
+        return [hint, *(part for one in get_args(hint) for part in _parts(one))]
+    return [hint]
+
+
+def _is_struct(part: Any) -> bool:
+    return isinstance(part, type) and issubclass(part, Struct)
+
+
+def _has_read(parts: Sequence[Any]) -> bool:
+    return any(_is_struct(part) and hasattr(part, "read") for part in parts)
+
+
+def _is_value(part: Any) -> bool:
+    return is_dataclass(part) or (isinstance(part, type) and hasattr(part, "_fields"))
+
+
+def _is_enum(part: Any) -> bool:
+    return isinstance(part, type) and issubclass(part, Enum)

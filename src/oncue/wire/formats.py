@@ -1,0 +1,150 @@
+"""What texts and numbers may be, as JSON Schema says it. Whether they are is checked where they are
+used, in core and by the use cases, whose sentences are better than a schema's."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal
+
+from msgspec import Meta, Struct
+
+from oncue.core import ids
+from oncue.core.moment import HORIZON_MS
+from oncue.core.payload import LIMIT_BYTES
+from oncue.core.text import TEXT_LIMIT
+
+ID_PATTERN = "^[A-Za-z0-9][A-Za-z0-9_-]{0,79}$"
+NAME_PATTERN = "^[A-Za-z0-9][A-Za-z0-9_.-]{0,79}$"
+_N = "[0-9]+(\\.[0-9]+)?"
+_TIME = f"T({_N}H({_N}M)?({_N}S)?|{_N}M({_N}S)?|{_N}S)"
+DURATION_PATTERN = f"^P({_N}W({_N}D)?({_TIME})?|{_N}D({_TIME})?|{_TIME})$"
+MOMENT_PATTERN = (
+    "^[0-9]{4}-[0-9]{2}-[0-9]{2}[Tt ][0-9]{2}:[0-9]{2}:[0-9]{2}(\\.[0-9]+)?"
+    "([Zz]|[+-][0-9]{2}:[0-9]{2})$"
+)
+NO_NUL = {"pattern": "^[^\\u0000]*$"}
+LONGEST = HORIZON_MS // 1000  # seconds
+
+
+class Body(Struct, forbid_unknown_fields=True):
+    """The body of a request: fields it does not know are refused."""
+
+
+class Nothing(Body):
+    """An empty object, or no body at all."""
+
+
+class Answer(Struct, kw_only=True):
+    """The body of an answer. A client reads it without the fields that an older server does not
+    know, if they have defaults; a server always writes all of them."""
+
+
+def said(description: str, **schema: Any) -> Meta:
+    """For the description alone: nothing is checked by it."""
+    return Meta(description=description, extra_json_schema=schema)
+
+
+JobId = Annotated[
+    str,
+    said(
+        "1 to 80 letters, digits, `_` or `-`, beginning with a letter or digit.",
+        pattern=ID_PATTERN,
+        **{"not": {"enum": sorted(ids.RESERVED)}},
+    ),
+]
+AnyJobId = Annotated[str, said("The id of a job.")]
+QueueName = Annotated[
+    str,
+    said(
+        "1 to 80 letters, digits, `.`, `_` or `-`, beginning with a letter or digit.",
+        pattern=NAME_PATTERN,
+    ),
+]
+Label = Annotated[
+    str,
+    said(
+        "1 to 200 printable characters.",
+        format="printable",
+        minLength=1,
+        maxLength=200,
+        pattern="^[^\\u0000-\\u001f\\u007f-\\u00a0]+$",
+    ),
+]
+Line = Annotated[
+    str,
+    said(
+        "A line for people, at most 2,000 characters, without NUL.",
+        maxLength=TEXT_LIMIT,
+        **NO_NUL,
+    ),
+]
+Priority = Annotated[int, said("Higher goes first.", minimum=0, maximum=9)]
+Attempts = Annotated[int, said("How often it may be tried.", minimum=1, maximum=20)]
+Token = Annotated[str, said("The token that the claim was answered with. Opaque.")]
+Moment = Annotated[
+    str,
+    said(
+        "RFC 3339 with an offset. Finer than a millisecond is rounded up, the past means now, more "
+        "than 100 years ahead is refused.",
+        format="date-time",
+        pattern=MOMENT_PATTERN,
+    ),
+]
+Json = Annotated[Any, Meta(extra_json_schema={"$ref": "#/components/schemas/Json"})]
+PLAIN_JSON: dict[str, Any] = {
+    "title": "Json",
+    "description": f"Any JSON without the NUL character, at most {LIMIT_BYTES:,} bytes.",
+    "anyOf": [
+        {"type": ["null", "boolean", "number"]},
+        {"type": "string", **NO_NUL},
+        {"type": "array", "items": {"$ref": "#/components/schemas/Json"}},
+        {
+            "type": "object",
+            "propertyNames": NO_NUL,
+            "additionalProperties": {"$ref": "#/components/schemas/Json"},
+        },
+    ],
+}
+
+States = Literal["scheduled", "dispatched", "executing", "succeeded", "failed", "cancelled"]
+Cursor = Annotated[
+    str | None, Meta(description="Send it as `cursor` for the next page; null: there is none.")
+]
+Time = Annotated[str, said("RFC 3339 in UTC with milliseconds.", format="date-time")]
+Instant = Annotated[str, said("Event time: RFC 3339 in UTC with microseconds.", format="date-time")]
+
+# -- lengths of time -------------------------------------------------------------------------------
+
+_ISO_REF = {"$ref": "#/components/schemas/IsoDuration"}
+_Iso = Annotated[str, Meta(extra_json_schema=_ISO_REF)]
+MoreThanNothing = Annotated[str, Meta(extra_json_schema={**_ISO_REF, "pattern": "[1-9]"})]
+ISO_DURATION: dict[str, Any] = {
+    "title": "IsoDuration",
+    "description": "ISO 8601 in weeks, days, hours, minutes and seconds, such as PT15M.",
+    "type": "string",
+    "format": "oncue-duration",
+    "pattern": DURATION_PATTERN,
+}
+Delay = Annotated[float, said("Seconds.", minimum=0, maximum=LONGEST)] | _Iso
+Lease = Annotated[float, said("Seconds.", minimum=0.001, maximum=LONGEST)] | MoreThanNothing
+Timeout = Annotated[float, said("Seconds.", exclusiveMinimum=0, maximum=LONGEST)] | MoreThanNothing
+Wait = Annotated[float, said("Seconds.", minimum=0, maximum=300)] | _Iso
+Percent = Annotated[float, Meta(ge=0, le=100, description="How much is done.")]
+
+
+# -- what two fields must be together, in JSON Schema ----------------------------------------------
+
+_SOME = {"not": {"type": "null"}}
+
+
+def given(name: str) -> dict[str, Any]:
+    """The field is sent, and is not null."""
+    return {"required": [name], "properties": {name: _SOME}}
+
+
+def not_both(one: str, other: str) -> dict[str, Any]:
+    return {"not": {"required": [one, other], "properties": {one: _SOME, other: _SOME}}}
+
+
+def one_of(one: str, other: str) -> dict[str, Any]:
+    """One of the two, and only one."""
+    return {"oneOf": [given(one), given(other)]}

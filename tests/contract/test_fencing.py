@@ -17,7 +17,7 @@ Write = Callable[[Desk, Claimed], object]
 
 
 def hand_over(desk: Desk, claimed: Claimed) -> object:
-    return desk.store.hand_over([(claimed.id, claimed.epoch)], desk.now).get(0)
+    return desk.hand_over(claimed)
 
 
 WRITES: dict[str, Write] = {

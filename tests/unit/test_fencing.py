@@ -8,10 +8,13 @@ import pytest
 from oncue.core.fencing import (
     End,
     Ending,
+    HandedOver,
     Held,
     Refused,
     Settlement,
     Write,
+    dropped,
+    hand_over,
     late_write,
     reclaim,
     refusal,
@@ -19,7 +22,7 @@ from oncue.core.fencing import (
     write_behind,
 )
 from oncue.core.job import Diagnostic, Lapse
-from oncue.core.lease import Lease
+from oncue.core.lease import NO_LEASE, Lease
 from oncue.core.lifecycle import State, Verb
 from oncue.core.moment import to_datetime
 from oncue.core.putoff import put_off_until
@@ -217,7 +220,23 @@ def test_a_retry_and_a_failure_are_the_same_write_of_the_worker() -> None:
 
 def test_a_drop_is_the_write_that_the_worker_made() -> None:
     drop = Settlement("a", 5, Verb.DROP)
-    assert (drop.write.kind, drop._replace(error="E").write.kind) == ("release", "fail")
+    assert (drop.write, drop._replace(error="E").write) == (Write("release"), Write("fail", "E"))
+
+
+def test_a_hand_over_is_no_write_of_the_worker_and_ends_the_lease_of_the_dispatcher() -> None:
+    assert Settlement("a", 5, Verb.HAND_OVER).write is None
+    assert hand_over(HELD, NOW) == HandedOver(NO_LEASE, NOW)
+    asked = HELD._replace(lease=Lease(60_000, asked=True))
+    assert hand_over(asked, NOW) == HandedOver(asked.lease, asked.updated_at)
+
+
+def test_a_job_whose_cancel_was_requested_meanwhile_is_dropped_as_what_happened_to_it() -> None:
+    failed = dropped(Settlement("a", 5, Verb.RETRY, error="E", code="failure", detail="d"))
+    assert (failed.verb, failed.code, failed.cancel_seen) == (Verb.DROP, "failure", True)
+    assert failed.detail == "Failed after a cancel was requested."
+    released = dropped(Settlement("a", 5, Verb.RELEASE))
+    assert (released.verb, released.code, released.cancel_seen) == (Verb.DROP, "cancelled", True)
+    assert released.detail == "A cancel was requested while it was taken."
 
 
 def test_no_write_of_the_worker_is_behind_a_reclaim() -> None:

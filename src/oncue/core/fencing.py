@@ -14,7 +14,7 @@ from oncue.core.lifecycle import FINAL, LIVE, TRANSITIONS, State, Verb
 from oncue.core.moment import Moment, to_datetime
 from oncue.core.putoff import put_off_until
 from oncue.core.queue import DEFAULT_LEASE_SECONDS, RetryPolicy
-from oncue.core.retry import Verdict, lapse_facts
+from oncue.core.retry import FAILED_UNWANTED, RETURNED_UNWANTED, Verdict, lapse_facts
 
 OUTCOMES = {
     Verb.COMPLETE: "succeeded",
@@ -61,7 +61,7 @@ class Settlement(NamedTuple):
     id: str
     epoch: int
     verb: Verb
-    """COMPLETE, FAIL, RETRY, RELEASE or DROP."""
+    """COMPLETE, FAIL, RETRY, RELEASE or DROP; or HAND_OVER, by which the claim goes on."""
     result: bytes | None = None
     error: str | None = None
     due_at: Moment | None = None
@@ -81,11 +81,9 @@ class Settlement(NamedTuple):
     """Given: only if this is still the job's last update; else refused, `moved on`."""
 
     @property
-    def write(self) -> Write:
-        """The worker's write that this applies."""
-        write = write_behind(OUTCOMES[self.verb], self.result, self.error)
-        assert write is not None  # only reclaims have none
-        return write
+    def write(self) -> Write | None:
+        """The worker's write that this applies; None: it is the dispatcher's, a hand-over."""
+        return write_behind(OUTCOMES.get(self.verb, ""), self.result, self.error)
 
 
 class Held(NamedTuple):
@@ -164,8 +162,21 @@ class End(NamedTuple):
     """The one that the end left, if it is of a kind that leaves one."""
 
 
+class HandedOver(NamedTuple):
+    """What a hand-over makes of a claim, which goes on. `refusals` is 0 again as well."""
+
+    lease: Lease
+    updated_at: Moment
+
+
+def hand_over(held: Held, now: Moment) -> HandedOver:
+    """What it does that a sink took the job of the current claim for a worker elsewhere."""
+    lease = held.lease.after_hand_over()
+    return HandedOver(lease, held.updated_at if lease == held.lease else now)
+
+
 def settle(held: Held, settlement: Settlement, now: Moment) -> Ending | Refused:
-    """What a settlement of the current claim does."""
+    """What a settlement ends the current claim with."""
     verb, error = settlement.verb, settlement.error
     if settlement.updated_at not in (None, held.updated_at):
         return Refused("moved on", held.state)
@@ -187,6 +198,14 @@ def settle(held: Held, settlement: Settlement, now: Moment) -> Ending | Refused:
     if verb is Verb.RETRY and settlement.due_at is not None:
         return ending._replace(due_at=settlement.due_at)
     return ending
+
+
+def dropped(settlement: Settlement) -> Settlement:
+    """The settlement instead of a retry or a release that was refused, because a cancel had been
+    requested."""
+    failed = settlement.verb is Verb.RETRY
+    verb, code, detail, *_ = FAILED_UNWANTED if failed else RETURNED_UNWANTED
+    return settlement._replace(verb=verb, code=code, detail=detail, cancel_seen=True)
 
 
 def reclaim(held: Held, lapse: Lapse, verdict: Verdict, now: Moment) -> Ending | Refused:

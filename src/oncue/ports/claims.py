@@ -131,16 +131,15 @@ class ClaimStore(Protocol):
         the same report is answered with it, and another is refused, `different result`."""
         ...
 
-    def hand_over(self, claims: Sequence[tuple[str, int]], now: Moment) -> Mapping[int, Refused]:
-        """(id, epoch) of claims that a sink took for a worker elsewhere: the lease ends, the
-        timeout stays; the next touch with a lease begins one; `refusals` is 0 again. A lease that
-        the worker asked for by then is kept (see `core/lease.py`). Refused without a trace."""
-        ...
-
     def settle(self, settlements: Sequence[Settlement], now: Moment) -> Mapping[int, Refused]:
-        """End claims. COMPLETE → succeeded, FAIL → failed, DROP → cancelled, RETRY → scheduled at
-        `due_at`, RELEASE → scheduled as before, the attempt given back. Every end but COMPLETE and
-        RELEASE leaves a diagnostic.
+        """Settle claims: COMPLETE → succeeded, FAIL → failed, DROP → cancelled, RETRY → scheduled
+        at `due_at`, RELEASE → scheduled as before, the attempt given back. Every end but COMPLETE
+        and RELEASE leaves a diagnostic (`core/fencing.py: settle`).
+
+        HAND_OVER ends nothing: a sink took the job for a worker elsewhere. The dispatcher's lease
+        ends, the timeout stays, and the next touch with a lease begins one; one that the worker
+        asked for by then is kept (see `core/lease.py`). `refusals` is 0 again. Refused without a
+        trace, and never a repetition.
 
         The same write again is applied silently, also when the job is gone with it (`keep`), from
         any process and for at least `lease_seconds`. What makes it the same is in

@@ -186,20 +186,6 @@ class MemoryClaims(MemoryLimits):
         record.state = TRANSITIONS[record.state, Verb.START]
         record.updated_at = now
 
-    def hand_over(self, claims: Sequence[tuple[str, int]], now: Moment) -> Mapping[int, Refused]:
-        refused: dict[int, Refused] = {}
-        with self._writing():
-            for position, (job_id, epoch) in enumerate(claims):
-                record = self._held(job_id, epoch, None, now)
-                if isinstance(record, Refused):
-                    refused[position] = record
-                    continue
-                record.refusals = 0
-                if record.lease.after_hand_over() != record.lease:
-                    record.lease = record.lease.after_hand_over()
-                    record.updated_at = now
-        return refused
-
     def _held(self, job_id: str, epoch: int, kind: str | None, now: Moment) -> Record | Refused:
         """The record, if this epoch is its current claim; else the refusal, which is recorded
         once for each epoch and kind of write (None: not at all)."""

@@ -34,6 +34,8 @@ class MemoryEndings(MemoryClaims):
 
     def _settle(self, settlement: Settlement, now: Moment) -> Refused | None:
         write = settlement.write
+        if write is None:
+            return self._hand_over(settlement, now)
         if self._has_ended_by(settlement, write, now):
             return None
         record = self._held(settlement.id, settlement.epoch, write.kind, now)
@@ -45,6 +47,14 @@ class MemoryEndings(MemoryClaims):
         self._end_claim(record, ending, write, now, keep=settlement.keep)
         if not settlement.keep:
             self._remember(settlement, write, now)
+        return None
+
+    def _hand_over(self, settlement: Settlement, now: Moment) -> Refused | None:
+        record = self._held(settlement.id, settlement.epoch, None, now)
+        if isinstance(record, Refused):
+            return record
+        record.lease, record.updated_at = fencing.hand_over(record.as_held(), now)
+        record.refusals = 0
         return None
 
     def _end_claim(

@@ -121,30 +121,15 @@ class Claims:
                     found[position] = Refused("cancel requested", claim.state)
         return found
 
-    def hand_over(self, claims: Sequence[tuple[str, int]], now: Moment) -> Mapping[int, Refused]:
-        def hand_over(tx: apsw.Connection) -> Mapping[int, Refused]:
-            held = held_claims(tx, [job_id for job_id, _ in claims])
-            refused: dict[int, Refused] = {}
-            ns = []
-            for position, (job_id, epoch) in enumerate(claims):
-                claim = held.get(job_id)
-                if claim is None or not claim.is_current(epoch):
-                    refused[position] = refuse(tx, claim, epoch, None, now)
-                elif claim.refusals or claim.lease.after_hand_over() != claim.lease:
-                    ns.append(claim.n)
-            if ns:
-                tx.execute(SQL["hand_over"], {"ns": rows.numbers(ns), "now": now})
-            return refused
-
-        return self.db.write(hand_over)
-
     def settle(self, settlements: Sequence[Settlement], now: Moment) -> Mapping[int, Refused]:
         def settle(tx: apsw.Connection) -> dict[int, Refused]:
             refused: dict[int, Refused] = {}
             settled = Settled(tx, now)
             for kind, group in groupby(enumerate(settlements), key=_kind):
                 items = list(group)
-                if not (kind.completes and self._complete_all(tx, items, kind, now)):
+                if kind.verb is Verb.HAND_OVER:
+                    refused.update(_hand_over_all(tx, items, now))
+                elif not (kind.verb and self._complete_all(tx, items, kind, now)):
                     refused.update(self._settle_each(tx, items, now, settled))
                 elif not kind.keep:
                     settled.add_all([one for _, one in items])
@@ -152,7 +137,8 @@ class Claims:
             return refused
 
         refused = self.db.write(settle)
-        gone = [position for position, answer in refused.items() if answer == GONE]
+        gone = [place for place, answer in refused.items() if answer == GONE]
+        gone = [place for place in gone if settlements[place].write is not None]
         if gone:
             # What settled them is stored by now, so it is sought without the write lock.
             with self.db.reading() as tx:
@@ -195,6 +181,7 @@ class Claims:
                     settled.add(one)
             else:
                 write, end = one.write, end_of(tx, held, one.epoch)
+                assert write is not None  # a hand-over ends nothing
                 if end is None or end.write != write:
                     refused[position] = refuse_after(tx, held, one.epoch, end, write.kind, now)
         endings.apply()
@@ -215,15 +202,35 @@ class _NotAllAsExpected(Exception):
 class _Kind(NamedTuple):
     """Settlements that can be applied together share all of this."""
 
-    completes: bool
+    verb: Verb | None
+    """None: each is settled by itself."""
     epoch: int
     keep: bool
 
 
 def _kind(item: tuple[int, Settlement]) -> _Kind:
     one = item[1]
+    if one.verb is Verb.HAND_OVER:
+        return _Kind(Verb.HAND_OVER, 0, keep=True)
     in_bulk = one.verb is Verb.COMPLETE and one.updated_at is None
-    return _Kind(in_bulk, one.epoch, one.keep)
+    return _Kind(Verb.COMPLETE if in_bulk else None, one.epoch, one.keep)
+
+
+def _hand_over_all(
+    tx: apsw.Connection, items: list[tuple[int, Settlement]], now: Moment
+) -> dict[int, Refused]:
+    refused: dict[int, Refused] = {}
+    found = held_claims(tx, [one.id for _, one in items])
+    ns = []
+    for position, one in items:
+        held = found.get(one.id)
+        if held is None or not held.is_current(one.epoch):
+            refused[position] = refuse(tx, held, one.epoch, None, now)
+        elif held.refusals or fencing.hand_over(held, now).lease != held.lease:
+            ns.append(held.n)
+    if ns:
+        tx.execute(SQL["hand_over"], {"ns": rows.numbers(ns), "now": now})
+    return refused
 
 
 def _complete_together(

@@ -103,6 +103,7 @@ def forget_settled(tx: apsw.Connection, now: Moment) -> None:
 
 
 def _word(one: Settlement) -> str:
+    assert one.write is not None  # a hand-over settles nothing
     return words([one.id], one.epoch, one.write)
 
 

@@ -406,8 +406,8 @@ class Everything(Waiting):
         self._hand_over([claimed])
 
     def _hand_over(self, claims: Sequence[Claimed]) -> None:
-        pairs = [(claimed.id, claimed.epoch) for claimed in claims]
-        self.both(lambda store: store.hand_over(pairs, self.now))
+        taken = [Settlement(claimed.id, claimed.epoch, Verb.HAND_OVER) for claimed in claims]
+        self.both(lambda store: store.settle(taken, self.now))
 
     @rule(
         limit=st.integers(1, 3),

@@ -47,7 +47,6 @@ class WrappedStore:
         self.touch = self._around(store.touch)
         self.interruptions = self._around(store.interruptions)
         self.put_operation = self._around(store.put_operation)
-        self.hand_over = self._around(store.hand_over)
         self.settle = self._around(store.settle)
         self.lapses = self._around(store.lapses)
         self.silent = self._around(store.silent)

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from oncue.clock import FakeClock
-from oncue.core.fencing import words, write_of
+from oncue.core.fencing import Write, words
 from oncue.core.lifecycle import Verb
 from oncue.core.retry import after_lapse
 from oncue.ports.claims import Settlement
@@ -85,7 +85,7 @@ def test_a_late_write_reads_no_claims_but_those_with_its_mark(
     """With hundreds of thousands of claims, to read all of them took a tenth of a second."""
     complete(desk, number)
     late = [Settlement(f"gone-{n}", 1, Verb.COMPLETE) for n in range(sought)]
-    word = words([late[0].id], 1, write_of(Verb.COMPLETE, None, None))
+    word = words([late[0].id], 1, Write("complete"))
     with closing(sqlite3.connect(path)) as file:
         file.execute("UPDATE settled SET claims = ?", (word,))
         file.commit()

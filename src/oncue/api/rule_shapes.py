@@ -7,13 +7,11 @@ from typing import Annotated, Any, Literal
 
 from msgspec import UNSET, Meta, Struct, UnsetType, field
 
-from oncue.api.answers import Cursor
-from oncue.api.shapes import Body
 from oncue.core.event import RESOURCE_LIMIT, SPELLINGS, EventType
 from oncue.core.firing import Decision
 from oncue.core.rule import LONGEST_LIFE_SECONDS, MOST_DEPENDENCIES
 from oncue.rules import PAYLOAD_LIMIT_BYTES
-from oncue.wire.formats import Json, Label, QueueName, Time, said
+from oncue.wire.formats import Body, Cursor, Json, Label, QueueName, Time, said
 
 MOST_EVENTS = 1000  # in one request
 _TIME = "[0-9]{2}:[0-9]{2}:[0-9]{2}(\\.[0-9]+)?"

@@ -6,12 +6,21 @@ from typing import Annotated, Any, Literal
 
 from msgspec import Meta, Struct
 
-from oncue.api.answers import Cursor
-from oncue.api.shapes import Body, one_of
 from oncue.core.cron import Mark
 from oncue.core.event import RESOURCE_LIMIT, SPELLINGS
 from oncue.core.recurrence import Fate
-from oncue.wire.formats import LONGEST, Json, Label, MoreThanNothing, QueueName, Time, said
+from oncue.wire.formats import (
+    LONGEST,
+    Body,
+    Cursor,
+    Json,
+    Label,
+    MoreThanNothing,
+    QueueName,
+    Time,
+    one_of,
+    said,
+)
 
 CatchUp = Annotated[
     Literal["once", "all", "skip"],

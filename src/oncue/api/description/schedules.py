@@ -8,9 +8,8 @@ from msgspec import Meta
 
 from oncue.api import schedule_shapes as shapes
 from oncue.api.description.about import About, Answered, Parameter, json
-from oncue.api.shapes import Nothing
 from oncue.schedules import RUNS_LIMIT
-from oncue.wire.formats import QueueName
+from oncue.wire.formats import Nothing, QueueName
 
 TAG = "Schedules"
 _SENT = {

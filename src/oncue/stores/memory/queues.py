@@ -8,8 +8,8 @@ from dataclasses import replace
 from oncue.core.ids import REMEMBERED_MS
 from oncue.core.lifecycle import FINAL, State
 from oncue.core.moment import LATEST, Moment
-from oncue.core.queue import Queue, why_kept
-from oncue.ports.queues import QueueDeletion, QueueStats
+from oncue.core.queue import Queue, QueueStats, why_kept
+from oncue.ports.queues import QueueDeletion
 from oncue.stores.memory.record import Record
 from oncue.stores.memory.rules import MemoryRules
 from oncue.stores.memory.schedules import MemorySchedules

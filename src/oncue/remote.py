@@ -237,7 +237,7 @@ class RemoteWorkplace:
         except (Conflict, NotFound) as error:
             return _refusal(error)
         shape = read(self._connection, body, JobOperation)
-        return value_of(self._connection, shape, JobOperation.value)
+        return value_of(self._connection, shape, JobOperation.read)
 
     def completed(self, claim: Claimed, queue: Queue, result: bytes | None) -> Report:
         return Report(claim.id, _token(claim), "complete", result)

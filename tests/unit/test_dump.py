@@ -16,6 +16,7 @@ from oncue.core.dossier import Dossier
 from oncue.core.errors import InvalidInput, KeyTaken
 from oncue.core.queue import Queue
 from oncue.dump import Counts
+from oncue.queues import put_queue, set_paused
 from oncue.restoring import Restore, Restored
 from oncue.stores.memory import MemoryStore
 from tests.contract.desk import Desk
@@ -33,8 +34,8 @@ def house(clock: FakeClock) -> Desk:
     desk = Desk(MemoryStore(clock), clock)
     lived_in(desk)
     mail = Queue("mail", "log:", max_attempts=7, rate_per_second=2.5, concurrency=4, poison_after=9)
-    desk.store.put_queue(replace(mail, retention_seconds=None))
-    desk.store.set_paused("mail", True)
+    put_queue(desk.store, replace(mail, retention_seconds=None))
+    set_paused(desk.store, "mail", True)
     return desk
 
 
@@ -193,7 +194,7 @@ def test_a_queue_known_only_by_its_jobs_is_paused_too(clock: FakeClock) -> None:
 
 def test_what_is_there_already_is_left_alone(house: Desk, clock: FakeClock) -> None:
     store = MemoryStore(clock)
-    store.put_queue(Queue("mail", max_attempts=2))
+    put_queue(store, Queue("mail", max_attempts=2))
     text = dumped(house)
     first, second = restored(text, store), restored(text, store)
     assert (second.stored, second.existing) == (0, first.stored)
@@ -219,8 +220,40 @@ def test_one_queue_can_be_dumped_alone(house: Desk, clock: FakeClock) -> None:
 def test_a_key_that_is_taken_is_told_with_the_lines(house: Desk, clock: FakeClock) -> None:
     store = MemoryStore(clock)
     Desk(store, clock).add("mine", key="k")
-    with pytest.raises(KeyTaken, match=r"lines .* job waiting"):
-        restored(dumped(house), store)
+    for dry_run in (False, True):
+        with pytest.raises(KeyTaken, match=r"lines .* job waiting"):
+            restored(dumped(house), store, dry_run=dry_run)
+
+
+def test_a_dry_run_foresees_that_two_jobs_of_the_dump_have_one_key(
+    house: Desk, clock: FakeClock
+) -> None:
+    text = dumped(house)
+    [waiting] = [line for line in jobs_in(text) if b'"id":"waiting"' in line]
+    text = text.replace(waiting, waiting + waiting.replace(b'"id":"waiting"', b'"id":"twin"'))
+    for store, dry_run in ((MemoryStore(clock), False), (MemoryStore(clock), True), (None, True)):
+        with pytest.raises(KeyTaken, match="job twin"):
+            Restore(store, dry_run=dry_run).read(io.BytesIO(text))
+
+
+def test_a_store_that_is_not_there_is_made_when_the_first_page_has_been_understood(
+    house: Desk, clock: FakeClock
+) -> None:
+    text, made = dumped(house), list[MemoryStore]()
+
+    def create() -> MemoryStore:
+        made.append(MemoryStore(clock))
+        return made[-1]
+
+    with pytest.raises(InvalidInput):
+        Restore(None, create=create).read(io.BytesIO(lines_of(text)[0] + b"garbage\n"))
+    assert made == []
+    Restore(None, create=create).read(io.BytesIO(text))
+    [store] = made
+    assert all_of(store) == all_of(house.store)
+    assert {queue.name for queue in store.queues()} == {
+        queue.name for queue in house.store.queues()
+    }
 
 
 # -- torn ------------------------------------------------------------------------------------------

@@ -10,13 +10,13 @@ from typing import Any
 import msgspec
 
 from oncue import __version__
-from oncue.api import agenda, schedule_shapes, shapes
+from oncue.api import agenda, shapes
 from oncue.api.description import ABOUT
 from oncue.api.description.about import NONE, About, Answered, Parameter, Sent
 from oncue.api.description.problems import REFUSALS, statuses
 from oncue.api.description.samples import ID
 from oncue.api.routing import Operation
-from oncue.wire import formats, jobs, queues
+from oncue.wire import formats, jobs, queues, schedules
 from oncue.wire.problems import MEDIA_TYPE, TITLES, Problem
 
 TAGS = {
@@ -118,7 +118,7 @@ class _Schemas:
             **jobs.RULES,
             **queues.RULES,
             **agenda.RULES,
-            **schedule_shapes.RULES,
+            **schedules.RULES,
         }
         for shape, rules in described.items():
             if (schema := named.get(shape.__name__)) is not None:
@@ -137,7 +137,7 @@ def _written_in_full(schema: dict[str, Any], shape: type[formats.Answer]) -> dic
     """The schema of an answer: the defaults of its fields are for clients that read the answer of
     an older server. This one leaves out only what is unset."""
     fields = msgspec.structs.fields(shape)
-    required = [field.name for field in fields if field.default is not msgspec.UNSET]
+    required = [field.encode_name for field in fields if field.default is not msgspec.UNSET]
     properties = {
         name: {key: value for key, value in told.items() if key != "default"}
         for name, told in schema["properties"].items()

@@ -53,7 +53,7 @@ class RemoteChanges(Asking, BulkVerbs):
         outcome.changed += body.changed
         outcome.key_taken += body.key_taken
         outcome.sample += [
-            value_of(self.connection, one, wire.Job.value)
+            value_of(self.connection, one, wire.Job.read)
             for one in body.sample[: SAMPLE - len(outcome.sample)]
         ]
         outcome.next_cursor = body.next_cursor

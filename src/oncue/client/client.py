@@ -94,7 +94,7 @@ class Client(
 
     def job(self, job_id: str) -> Job:
         """The job as it is now."""
-        return self._ask_for(_about_job(job_id), wire.JobWithHistory, wire.Job.value)
+        return self._ask_for(_about_job(job_id), wire.JobWithHistory, wire.Job.read)
 
     def history(self, job_id: str) -> History:
         """The job's operations, diagnostics and attempts."""
@@ -114,7 +114,7 @@ class Client(
             "cursor": after,
         }
         body = self._ask(Request("GET", "/jobs" + query(members)), wire.Jobs)
-        items = [value_of(self.connection, one, wire.Job.value) for one in body.items]
+        items = [value_of(self.connection, one, wire.Job.read) for one in body.items]
         return RemotePage(items, body.next_cursor)
 
     def jobs(
@@ -161,7 +161,7 @@ class Client(
             "payload": None if payload is ... else msgspec.Raw(payloads.encode(payload)),
         }
         request = Request("PATCH", path("jobs", job_id), encode(members), job_id=job_id)
-        return self._ask_for(request, wire.Job, wire.Job.value)
+        return self._ask_for(request, wire.Job, wire.Job.read)
 
     def cancel(self, job_id: str, *, running: bool = False) -> Job:
         """End a scheduled job: it will not be delivered. With `running`, a taken job is asked to
@@ -187,12 +187,12 @@ class Client(
         """Ask for a change. A second request would be refused because of the first, so if the
         answer is lost, look whether the change was made before asking again."""
         try:
-            return self._ask_for(request, wire.Job, wire.Job.value)
+            return self._ask_for(request, wire.Job, wire.Job.read)
         except AnswerLost:
             job = self.job(request.job_id)
             if made(job):
                 return job
-            return self._ask_for(request, wire.Job, wire.Job.value)
+            return self._ask_for(request, wire.Job, wire.Job.read)
 
     # -- queues ----------------------------------------------------------------------------------
 

@@ -44,7 +44,6 @@ def claim_of(body: wire.ClaimedJob) -> RemoteClaim:
             attempt_base=0,
             epoch=0,
             claimed_at=parse(body.updated_at),
-            operations=tuple(one.value() for one in body.operations),
         )
     )
     claimed.token = body.token
@@ -117,10 +116,11 @@ class RemoteReporting(Asking):
         percent: float | None = None,
         message: str | None = None,
     ) -> Operation:
-        """Report on one named step; the result of a succeeded one is written once."""
-        stored = payloads.encode(result, "/result") if state == "succeeded" else None
+        """Report on one named step. Until it succeeds, its result is replaced by later ones, and a
+        report without one keeps it; the result of a success is final."""
+        stored = payloads.operation_result(state, result)
         request = operation_request(job_id, token, name, state, percent, message, stored)
-        return self._ask_for(request, JobOperation, JobOperation.value)
+        return self._ask_for(request, JobOperation, JobOperation.read)
 
     def complete(self, job_id: str, token: str, result: Any = None) -> None:
         """Report success."""

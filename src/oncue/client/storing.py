@@ -77,7 +77,7 @@ class RemoteStoring(Asking):
         request = Request("POST", "/jobs", encode(sent(members)), headers, job_id=job_id or "")
         answer = self.connection.answer(request)
         body = read(self.connection, self.connection.read(answer, request), wire.Job)
-        return Stored(value_of(self.connection, body, wire.Job.value), answer.status == 200)
+        return Stored(value_of(self.connection, body, wire.Job.read), answer.status == 200)
 
     def schedule_many(self, items: Iterable[Mapping[str, Any]], **defaults: Any) -> Tally:
         """Store many jobs, each a mapping of `schedule`'s arguments; `defaults` fill the gaps.

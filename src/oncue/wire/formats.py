@@ -110,7 +110,7 @@ Cursor = Annotated[
     str | None, Meta(description="Send it as `cursor` for the next page; null: there is none.")
 ]
 Time = Annotated[str, said("RFC 3339 in UTC with milliseconds.", format="date-time")]
-Instant = Annotated[str, said("RFC 3339 in UTC with microseconds.", format="date-time")]
+Instant = Annotated[str, said("Event time: RFC 3339 in UTC with microseconds.", format="date-time")]
 
 # -- lengths of time -------------------------------------------------------------------------------
 

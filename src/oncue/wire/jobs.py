@@ -181,7 +181,7 @@ class Job(Answer, kw_only=True):
     instant: Instant | None = None
     schedule: str | None = None
 
-    def value(self) -> core.Job:
+    def read(self) -> core.Job:
         return read(core.Job, self)
 
     @classmethod
@@ -216,7 +216,7 @@ class JobOperation(Answer, kw_only=True):
     result: Raw = field(default_factory=null)
     updated_at: Time
 
-    def value(self) -> core.Operation:
+    def read(self) -> core.Operation:
         """A step that succeeded has a result, even if that is null."""
         result = {"result": bytes(self.result)} if self.state == "succeeded" else {}
         return read(core.Operation, self, **result)
@@ -279,7 +279,7 @@ class JobWithHistory(StandingJob, kw_only=True):
         )
 
     def history(self) -> core.History:
-        return read(core.History, self, operations=tuple(one.value() for one in self.operations))
+        return read(core.History, self)
 
 
 class _Events(Answer):

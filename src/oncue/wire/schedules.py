@@ -1,0 +1,229 @@
+"""Schedules as JSON, their coming runs, and what became of past ones."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Annotated, Any, Literal, Self
+
+from msgspec import Meta, Raw, Struct, field
+
+from oncue.core import moment, runs, schedule
+from oncue.core.cron import Mark
+from oncue.core.recurrence import Fate
+from oncue.wire.converting import read, written
+from oncue.wire.formats import (
+    LONGEST,
+    Answer,
+    Body,
+    Cursor,
+    Json,
+    Label,
+    MoreThanNothing,
+    QueueName,
+    Time,
+    one_of,
+    said,
+)
+from oncue.wire.rules import Kind, Resource
+
+CatchUp = Annotated[
+    Literal["once", "all", "skip"],
+    Meta(
+        description="What becomes of occurrences that were missed in an outage: the last of them "
+        "is made, each, or none."
+    ),
+]
+Overlap = Annotated[
+    Literal["allow", "skip", "queue"],
+    Meta(
+        description="What happens while the job before is unfinished: another job, none, or one "
+        "when that has ended."
+    ),
+]
+Interval = Annotated[float, said("Seconds.", minimum=1, maximum=LONGEST)] | MoreThanNothing
+
+
+class Emission(Body):
+    """The event that is published at every occurrence, instead of a job."""
+
+    event_type: Kind = field(name="eventType")
+    resource_id: Resource = field(name="eventResourceId")
+
+
+class ScheduleSettings(Body):
+    """All settings of a schedule; what is left out has its default."""
+
+    cron: (
+        Annotated[
+            str,
+            said(
+                "Minute, hour, day of month, month, day of week; or six fields with the seconds "
+                "first. At most 200 characters.",
+                format="oncue-cron",
+                pattern="^\\s*\\S+(\\s+\\S+){4,5}\\s*$",
+            ),
+        ]
+        | None
+    ) = None
+    every_seconds: Annotated[
+        Interval | None, Meta(description="Instead of cron; counted from when it was set.")
+    ] = None
+    timezone: Annotated[
+        str,
+        said(
+            "In which the cron expression is meant: a name of the IANA database.",
+            format="oncue-timezone",
+            pattern="^[A-Za-z0-9_+-]+(/[A-Za-z0-9_+-]+)*$",
+        ),
+    ] = "UTC"
+    queue: Annotated[QueueName, Meta(description="Of its jobs.")] = "default"
+    payload: Annotated[Json, Meta(description="Of its jobs.")] = None
+    owner: Annotated[Label | None, Meta(description="Of its jobs.")] = None
+    emits: Annotated[
+        Emission | None, Meta(description="An event at every occurrence, and no job.")
+    ] = None
+    catch_up: CatchUp = "once"
+    overlap: Overlap = "allow"
+    paused: Annotated[
+        bool | None, Meta(description="Null: as it was; of a new schedule, false.")
+    ] = None
+
+
+RULES: dict[type[Struct], dict[str, Any]] = {
+    ScheduleSettings: {
+        **one_of("cron", "every_seconds"),
+        "not": {
+            "required": ["emits", "overlap"],
+            "properties": {
+                "emits": {"type": "object"},
+                "overlap": {"enum": ["skip", "queue"]},
+            },
+        },
+    },
+}
+"""What members must be together, in words of JSON Schema."""
+
+
+# -- answers ---------------------------------------------------------------------------------------
+
+
+class Schedule(Answer):
+    """A schedule as it is now."""
+
+    name: str
+    cron: str | None
+    every_seconds: float | None
+    timezone: str
+    queue: str
+    payload: Raw
+    owner: str | None
+    emits: Emission | None
+    catch_up: CatchUp
+    overlap: Overlap
+    paused: bool
+    anchor_at: Annotated[Time | None, Meta(description="From when an interval counts.")]
+    next_at: Annotated[
+        Time | None,
+        Meta(
+            description="The next occurrence that is not a job yet; jobs are made up to half a "
+            "minute ahead of time. Null: there is none."
+        ),
+    ]
+    last_at: Annotated[
+        Time | None, Meta(description="The last occurrence that became a job or an event …")
+    ]
+    last_job_id: Annotated[str | None, Meta(description="… and its job.")]
+    created_at: Time
+    updated_at: Time
+
+    @classmethod
+    def of(cls, one: schedule.Schedule, **more: Any) -> Self:
+        """`more` are the fields that a kind of schedule has beyond these."""
+        anchor = {} if one.every_seconds is not None else {"anchor_at": None}
+        return written(cls, one, last_job_id=one.progress.last_job_id, **anchor, **more)
+
+    def read(self) -> schedule.Schedule:
+        """As the server has it; how it is timed inside the store is known there alone."""
+        return read(
+            schedule.Schedule,
+            self,
+            anchor_at=moment.EPOCH if self.anchor_at is None else _datetime(self.anchor_at),
+            progress=schedule.Progress(
+                next_at=_moment(self.next_at),
+                last_at=_moment(self.last_at),
+                last_job_id=self.last_job_id,
+            ),
+        )
+
+
+class Schedules(Answer):
+    """By name. A page may be short and still have a next one."""
+
+    items: list[Schedule]
+    next_cursor: Cursor
+
+
+class Run(Answer):
+    """An occurrence to come."""
+
+    at: Time
+    local: Annotated[
+        str, said("The same in the schedule's time zone, with its offset.", format="date-time")
+    ]
+    mark: Annotated[Mark, Meta(description="What the clocks do around it.")]
+    note: Annotated[str | None, Meta(description="What that means here, for people.")]
+
+    @classmethod
+    def of(cls, run: runs.Run) -> Run:
+        local = run.local.isoformat(timespec="milliseconds")
+        return written(cls, run, local=local, note=run.note or None)
+
+    def read(self) -> runs.Run:
+        return read(runs.Run, self, local=datetime.fromisoformat(self.local), note=self.note or "")
+
+
+class Runs(Answer):
+    """In the order of time; fewer than asked for if there are no more."""
+
+    items: list[Run]
+    next_cursor: None
+
+
+class RunChanges(Answer):
+    """What other settings would change about the coming runs, as far as both were looked at."""
+
+    removed: list[Run]
+    added: list[Run]
+    kept: list[Run]
+
+
+class Outcome(Answer):
+    """What became of an occurrence, or of several in a row that were left out together."""
+
+    fate: Fate
+    at: Time
+    until: Annotated[Time, Meta(description="The last of them.")]
+    count: Annotated[int | None, Meta(description="Null: more than a hundred.")]
+    job_id: str | None
+    decided_at: Time
+
+
+class Outcomes(Answer):
+    """The last hundred, oldest first."""
+
+    items: list[Outcome]
+    next_cursor: None
+
+
+class ScheduleWithOutcomes(Schedule):
+    """A schedule, and what became of its last occurrences."""
+
+    outcomes: list[Outcome]
+
+
+def _moment(text: str | None) -> moment.Moment | None:
+    return None if text is None else moment.parse(text)
+
+
+def _datetime(text: str) -> datetime:
+    return moment.to_datetime(moment.parse(text))

@@ -5,7 +5,7 @@ STORE ?= sqlite
 VENV := .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
-TYPED := src tests examples
+TYPED := src bench tests examples
 
 .DEFAULT_GOAL := help
 .PHONY: help run demo test test-quick check bench chaos dst clean
@@ -22,10 +22,10 @@ help:
 	@echo 'make clean                  back to a fresh clone'
 
 run: $(VENV)/installed
-	@$(BIN)/python -m oncue.tour
+	@$(BIN)/python examples/tour.py
 
 demo: $(VENV)/installed
-	@$(BIN)/python -m oncue.demo
+	@$(BIN)/python examples/demo.py
 
 # Tests start many processes. Byte code is kept even where the environment says otherwise: without it
 # each of them compiles the program again. `make clean` removes it.
@@ -44,7 +44,7 @@ check: $(VENV)/installed-dev
 	$(BIN)/lint-imports
 
 bench: $(VENV)/installed
-	@$(BIN)/python -m oncue.bench --store $(STORE)
+	@PYTHONPATH=bench $(BIN)/python -m oncue_bench --store $(STORE)
 
 chaos: $(VENV)/installed-dev
 	@$(BIN)/python -m tests.chaos
@@ -54,7 +54,7 @@ dst: $(VENV)/installed-dev
 
 clean:
 	rm -rf $(VENV) build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
-	find src tests examples '(' -name __pycache__ -o -name .ruff_cache ')' -prune -exec rm -rf {} +
+	find src bench tests examples '(' -name __pycache__ -o -name .ruff_cache ')' -prune -exec rm -rf {} +
 
 # The stamps are as old as the last installation, so an unchanged pyproject.toml costs nothing.
 

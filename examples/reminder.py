@@ -2,7 +2,7 @@
 
 from oncue import HandledJob, Scheduler
 
-with Scheduler("sqlite:///reminders.db") as cue:
+with Scheduler("sqlite:///oncue.db") as cue:
 
     @cue.handler("reminders")
     def remind(job: HandledJob) -> None:

@@ -152,6 +152,8 @@ def decode(line_text: bytes) -> Line:
     """What a line says; `InvalidInput` if it is none."""
     try:
         line = _decoder.decode(line_text)
+    except RecursionError:
+        raise InvalidInput("is not a line of a dump: it is nested too deeply.") from None
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
         text = str(error)  # may quote the line, and a terminal obeys what is not printable
         why = text if text.isprintable() else ascii(text)
@@ -168,7 +170,7 @@ def check_header(text: bytes) -> Header:
         header = msgspec.json.decode(text)["header"]
         known = header["format"] == FORMAT
         version = int(header["version"])
-    except (msgspec.DecodeError, UnicodeDecodeError, LookupError, TypeError, ValueError):
+    except (msgspec.DecodeError, RecursionError, LookupError, TypeError, ValueError):
         known, version = False, 0
     if not known:
         raise InvalidInput("is not a dump of oncue; those begin with a header.")
@@ -311,7 +313,7 @@ def _check(found: Dossier) -> None:
 def _readable(body: bytes | None) -> bool:
     try:
         return body is None or json.loads(body) is not Ellipsis
-    except ValueError:
+    except (ValueError, RecursionError):
         return False
 
 

@@ -8,8 +8,9 @@ from dataclasses import dataclass, field
 from typing import BinaryIO
 
 from oncue import dump
-from oncue.core.dossier import Dossier
+from oncue.core.dossier import Dossier, key_taken
 from oncue.core.errors import InvalidInput, KeyTaken, StoreError
+from oncue.core.job import Job, JobFilter
 from oncue.core.lifecycle import FINAL
 from oncue.core.queue import Queue
 from oncue.dump import Counts, Line
@@ -38,13 +39,25 @@ class Restore:
     somebody has had a look. `release` lets those go that were not paused when they were dumped.
     """
 
-    def __init__(self, store: Store | None, *, dry_run: bool = False) -> None:
-        """A `store` of None is one that does not exist yet; only a dry run can do with it."""
+    def __init__(
+        self,
+        store: Store | None,
+        *,
+        create: Callable[[], Store] | None = None,
+        dry_run: bool = False,
+    ) -> None:
+        """A `store` of None is one that does not exist yet. `create` makes it as soon as a first
+        page has been understood, so that a dump which is refused leaves no empty store behind; a
+        dry run never calls it."""
         self.result = Restored()
         self._store = store
+        self._create = create
         self._dry_run = dry_run
         self._known = {} if store is None else {queue.name: queue for queue in store.queues()}
         self._seen: dict[str, bool] = {}  # the queues of the dump, and whether they were paused
+        self._queues: list[Queue] = []  # understood, to be stored with the next page
+        self._to_pause: list[str] = []  # as soon as that page comes
+        self._keys: set[tuple[str, str]] = set()  # of unfinished jobs that were only looked at
         self._counts = Counts(0, 0)
         self._page: list[Dossier] = []
         self._page_bytes = 0
@@ -106,8 +119,7 @@ class Restore:
         known = self._known.get(queue.name)
         if known is None:
             self.result.queues += 1
-            if self._store is not None and not self._dry_run:
-                self._store.put_queue(queue)
+            self._queues.append(queue)
         elif not _alike(known, queue):
             self.result.kept_queues.append(queue.name)
         self._pause(queue.name, queue.paused)
@@ -117,8 +129,7 @@ class Restore:
             return
         self._seen[name] = was_paused
         self.result.paused.append(name)
-        if self._store is not None and not self._dry_run:
-            self._store.set_paused(name, True)
+        self._to_pause.append(name)
 
     def _store_page(self, number: int) -> None:
         page, self._page, self._page_bytes = self._page, [], 0
@@ -126,7 +137,7 @@ class Restore:
             if dossier.job.state not in FINAL:
                 self._pause(dossier.job.queue)
         try:
-            stored = self._admit(page) if page else 0
+            stored = self._foresee(page) if self._dry_run else self._admit(page)
         except (KeyTaken, StoreError) as problem:
             where = f"lines {self._first_line} to {number}: "
             raise type(problem)(f"{where}{problem}{self._so_far()}") from problem
@@ -134,12 +145,41 @@ class Restore:
         self.result.existing += len(page) - stored
 
     def _admit(self, page: list[Dossier]) -> int:
-        store = self._store
-        if store is None:
-            return len(page)
-        if self._dry_run:
-            return sum(store.get(dossier.job.id) is None for dossier in page)
-        return store.admit(page)
+        if self._store is None:
+            assert self._create is not None
+            self._foresee(page)
+            self._store = self._create()
+        for queue in self._queues:
+            self._store.put_queue(queue)
+        for name in self._to_pause:
+            self._store.set_paused(name, True)
+        self._queues, self._to_pause = [], []
+        return self._store.admit(page) if page else 0
+
+    def _foresee(self, page: list[Dossier]) -> int:
+        """What `admit` would answer; `KeyTaken` if it would refuse a job."""
+        new = [dossier.job for dossier in page if self._get(dossier.job.id) is None]
+        for job in new:
+            if job.key is None or job.state in FINAL:
+                continue
+            if (job.queue, job.key) in self._keys or self._is_held(job.queue, job.key):
+                raise key_taken(job)
+            self._keys.add((job.queue, job.key))
+        return len(new)
+
+    def _get(self, job_id: str) -> Job | None:
+        return None if self._store is None else self._store.get(job_id)
+
+    def _is_held(self, queue: str, key: str) -> bool:
+        """Whether an unfinished job of the store has the key."""
+        wanted, after = JobFilter(queue=queue, key=key), None
+        while self._store is not None:
+            page = self._store.page(wanted, after, PAGE)
+            if any(job.state not in FINAL for job in page.items):
+                return True
+            if (after := page.next) is None:
+                break
+        return False
 
     def _so_far(self) -> str:
         if self._dry_run:

@@ -13,7 +13,7 @@ def example(name: str, folder: Path) -> list[str]:
 
 
 def test_there_is_a_test_for_every_example() -> None:
-    examples = {"encode", "reminder", "steps", "sink"}
+    examples = {"demo", "encode", "reminder", "sink", "steps", "tour"}
     assert {path.stem for path in ROOT.glob("examples/*.py")} == examples
 
 
@@ -54,7 +54,7 @@ def test_a_queue_with_a_sink_delivers_all_but_the_cancelled_job(tmp_path: Path) 
 def test_the_demonstration_shows_a_retry_and_a_job_that_outlives_its_worker(
     tmp_path: Path,
 ) -> None:
-    printed = run_python(tmp_path, "-m", "oncue.demo")
+    printed = run_python(tmp_path, str(ROOT / "examples" / "demo.py"))
     assert "\033" not in printed, "colour is for terminals"
     for line in (
         "one-off  succeeded after 1 attempt, by ada",

@@ -49,6 +49,12 @@ def test_help_starts_with_examples_of_the_command(path: str) -> None:
 
 
 @pytest.mark.parametrize("path", ALL)
+def test_help_shows_no_bound_where_there_is_none(path: str) -> None:
+    command = ALL[path]
+    assert "None" not in command.get_help(click.Context(command))
+
+
+@pytest.mark.parametrize("path", ALL)
 def test_the_list_of_commands_says_what_each_is_for(path: str) -> None:
     told = ALL[path].short_help or ""
     assert 0 < len(told) <= 80

@@ -197,7 +197,9 @@ def test_nobody_is_asked_about_a_deletion_that_would_be_refused(place: Path) -> 
         cue.put_schedule("audit", cron="0 3 * * *", queue="nightly")
         cue.set_queue("fired")
         cue.put_rule("invoice", [CRON], queue="fired")
+        cue.put_rule("letter", [CRON], queue="letters")  # which holds no job yet
     for name, why in (
+        ("letters", "rule 'letter'"),
         ("mail", "unfinished jobs"),
         ("nightly", "schedule 'audit'"),
         ("fired", "rule 'invoice'"),

@@ -261,15 +261,53 @@ def test_something_else_is_no_dump(tmp_path: Path) -> None:
     )
 
 
+def test_a_refused_restore_leaves_no_empty_store_behind(dumped: Path) -> None:
+    whole = dumped.read_bytes()
+    header, *rest = whole.splitlines(keepends=True)
+    asleep = whole.replace(b'"scheduled"', b'"asleep"', 1)
+    key = next(line for line in rest if b'"mine"' in line)
+    twice = [
+        key.replace(b"cancelled", b"scheduled").replace(b'"mine"', b'"%d"' % n) for n in (1, 2)
+    ]
+    wrong = (
+        b"garbage\n",
+        b"",
+        header[:-9],
+        header,
+        header + rest[0],
+        asleep,
+        header + b"".join(twice),
+    )
+    for text in wrong:
+        dumped.write_bytes(text)
+        ended = restore(dumped)
+        assert (ended.code, "Created" in ended.err) == (2, False), ended.err
+        assert not (dumped.parent / "new.db").exists()
+
+
+def test_a_line_that_is_nested_too_deeply_is_a_bad_line(dumped: Path) -> None:
+    lines = dumped.read_bytes().splitlines(keepends=True)
+    deep = b"[" * 100_000 + b"]" * 100_000
+    lines[9] = b'{"job": {"payload": %s}}\n' % deep
+    for text, told in (
+        (b"".join(lines), "line 10: is not a line of a dump: it is nested too deeply."),
+        (deep + b"\n", "line 1: is not a dump of oncue"),
+    ):
+        dumped.write_bytes(text)
+        ended = restore(dumped)
+        assert (ended.code, told in ended.err, "Traceback" in ended.err) == (2, True, False)
+
+
 def test_a_key_that_is_taken_there_is_a_conflict(folder: Path) -> None:
     with Scheduler(f"sqlite:///{folder}/oncue.db") as cue:
         cue.schedule(1, key="only")
     run("dump", "d.ndjson", cwd=folder)
     with Scheduler(f"sqlite:///{folder}/new.db") as cue:
         cue.schedule(2, key="only")
-    ended = restore(folder / "d.ndjson")
-    assert ended.code == 4
-    assert "its key 'only' belongs to another unfinished job" in ended.err
+    for options in ([], ["--dry-run"]):
+        ended = restore(folder / "d.ndjson", *options)
+        assert ended.code == 4
+        assert "its key 'only' belongs to another unfinished job" in ended.err
 
 
 def test_on_a_terminal_a_restore_shows_its_progress(dumped: Path) -> None:

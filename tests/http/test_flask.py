@@ -14,11 +14,13 @@ from contextlib import contextmanager
 from importlib.resources import files
 from pathlib import Path
 from typing import Any
+from urllib.parse import quote
 
 import pytest
 import urllib3
 from flask import Flask
 from flask.testing import FlaskClient
+from werkzeug.test import Client
 
 from oncue import InvalidInput, Scheduler
 from oncue.access import Access
@@ -333,6 +335,27 @@ def test_the_blueprint_works_under_any_prefix_and_may_have_the_rules_too(own: Fl
     gone = client.delete("/cue/rules/my%20orders")
     assert (gone.status_code, gone.data, "content-type" in gone.headers) == (204, b"", False)
     assert client.get("/cue/rules/my%20orders").status_code == 404
+
+
+@pytest.mark.parametrize("name", ["a/b", "/in/", "a//b", "a/explain", "%2F", "ü/?#"])
+def test_a_rule_may_have_a_name_with_slashes(own: Flask, name: str) -> None:
+    client, path = own.test_client(), f"/cue/rules/{quote(name, safe='')}"
+    assert client.put(path, json=RULE).status_code == 201
+    shown, explained = client.get(path).json, client.get(f"{path}/explain?at=2021-01-01T12:00:00Z")
+    assert shown is not None
+    assert (shown["name"], explained.status_code) == (name, 200)
+    assert client.delete(path).status_code == 204
+    assert client.get(path).status_code == 404
+
+
+def test_a_server_that_hands_over_only_decoded_paths_still_finds_plain_names(own: Flask) -> None:
+    def decoded(environ: dict[str, Any], start: Any) -> Any:
+        kept = {k: v for k, v in environ.items() if k not in ("RAW_URI", "REQUEST_URI")}
+        return own.wsgi_app(kept, start)
+
+    client = Client(decoded)
+    assert client.put("/cue/rules/my%20orders", json=RULE).status_code == 201
+    assert client.put("/cue/rules/a%2Fb", json=RULE).status_code == 404
 
 
 def test_the_blueprint_leaves_everything_else_to_the_application(tmp_path: Path) -> None:

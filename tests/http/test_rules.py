@@ -49,12 +49,14 @@ def test_other_spellings_are_understood_and_paths_are_normalised(server: Server,
         {"type": "TIME BASED", "resourceId": "a", "lifeDuration": "0"},
         {"type": "TIME_BASED_CRON", "resourceId": "b", "lifeDuration": "86400"},
         {"type": "FILE", "resourceId": "/in//x/./", "lifeDuration": 5},
+        {"type": "FILE", "resourceId": "gs://bucket/dir/", "lifeDuration": 5},
     ]
     told = server.put(place(name), {"dependencies": dependencies}).json["dependencies"]
     assert [(one["type"], one["resourceId"], one["lifeDuration"]) for one in told] == [
         ("TIME_BASED", "a", 0),
         ("TIME_BASED", "b", 86_400),
         ("FILE", "/in/x/", 5),
+        ("FILE", "gs://bucket/dir/", 5),
     ]
 
 

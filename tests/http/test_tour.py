@@ -15,7 +15,7 @@ from typing import Any
 
 import urllib3
 
-from tests.acceptance.documents import blocks
+from tests.acceptance.documents import ROOT, blocks
 from tests.http.server import Server
 
 PATIENCE_SECONDS = 30.0
@@ -42,7 +42,7 @@ def asked(line: str) -> Any:
 def test_the_lines_that_make_run_prints_work_one_after_the_other(tmp_path: Path) -> None:
     port = free_port()
     tour = subprocess.Popen(
-        [sys.executable, "-m", "oncue.tour"],
+        [sys.executable, str(ROOT / "examples" / "tour.py")],
         cwd=tmp_path,
         env={"ONCUE_PORT": str(port)},
         stdout=subprocess.PIPE,

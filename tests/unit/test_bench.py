@@ -8,11 +8,11 @@ from pathlib import Path
 
 import pytest
 
-from oncue.bench import __main__ as command
-from oncue.bench import machine, processes, rendering
-from oncue.bench.report import Report, Row
-from oncue.bench.run import WORKS, run
-from oncue.bench.sizes import DEFAULT, QUICK, Sizes
+from oncue_bench import __main__ as command
+from oncue_bench import machine, processes, rendering
+from oncue_bench.report import Report, Row
+from oncue_bench.run import WORKS, run
+from oncue_bench.sizes import DEFAULT, QUICK, Sizes
 from tests import program
 
 TINY = Sizes(
@@ -128,7 +128,7 @@ def test_the_page_tells_the_misses_and_how_to_repeat_it():
     assert "a greedy burst" in missed
     assert "p50" in missed
     assert "in bulk" not in missed
-    assert "python -m oncue.bench --quick" in page
+    assert "oncue bench --quick" in page
     assert "abacus" in page
 
 

@@ -219,8 +219,40 @@ def test_one_queue_can_be_dumped_alone(house: Desk, clock: FakeClock) -> None:
 def test_a_key_that_is_taken_is_told_with_the_lines(house: Desk, clock: FakeClock) -> None:
     store = MemoryStore(clock)
     Desk(store, clock).add("mine", key="k")
-    with pytest.raises(KeyTaken, match=r"lines .* job waiting"):
-        restored(dumped(house), store)
+    for dry_run in (False, True):
+        with pytest.raises(KeyTaken, match=r"lines .* job waiting"):
+            restored(dumped(house), store, dry_run=dry_run)
+
+
+def test_a_dry_run_foresees_that_two_jobs_of_the_dump_have_one_key(
+    house: Desk, clock: FakeClock
+) -> None:
+    text = dumped(house)
+    [waiting] = [line for line in jobs_in(text) if b'"id":"waiting"' in line]
+    text = text.replace(waiting, waiting + waiting.replace(b'"id":"waiting"', b'"id":"twin"'))
+    for store, dry_run in ((MemoryStore(clock), False), (MemoryStore(clock), True), (None, True)):
+        with pytest.raises(KeyTaken, match="job twin"):
+            Restore(store, dry_run=dry_run).read(io.BytesIO(text))
+
+
+def test_a_store_that_is_not_there_is_made_when_the_first_page_has_been_understood(
+    house: Desk, clock: FakeClock
+) -> None:
+    text, made = dumped(house), list[MemoryStore]()
+
+    def create() -> MemoryStore:
+        made.append(MemoryStore(clock))
+        return made[-1]
+
+    with pytest.raises(InvalidInput):
+        Restore(None, create=create).read(io.BytesIO(lines_of(text)[0] + b"garbage\n"))
+    assert made == []
+    Restore(None, create=create).read(io.BytesIO(text))
+    [store] = made
+    assert all_of(store) == all_of(house.store)
+    assert {queue.name for queue in store.queues()} == {
+        queue.name for queue in house.store.queues()
+    }
 
 
 # -- torn ------------------------------------------------------------------------------------------

@@ -119,6 +119,11 @@ def test_an_event_may_be_stamped_until_a_week_from_now() -> None:
         ("./a", "a", False),
         ("/", "", True),
         ("/a..b/...", "/a..b/...", False),
+        ("gs://bucket/dir/", "gs://bucket/dir", True),
+        ("gs://bucket//dir/./a.csv", "gs://bucket/dir/a.csv", False),
+        ("file:///in/a.csv", "file:///in/a.csv", False),
+        ("gs://", "gs:", True),
+        ("a://..b", "a://..b", False),
     ],
 )
 def test_a_path_is_its_segments(written: str, key: str, below: bool) -> None:

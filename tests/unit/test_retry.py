@@ -140,8 +140,9 @@ def test_so_many_losses_after_a_start_without_a_finished_operation_are_poison(
     many = Queue("q", max_attempts=20, poison_after=poison_after)
     verdict = after_lapse(lapse(attempt=9, strikes=strikes), many, NOW)
     assert (verdict.verb, verdict.code) == (Verb.GIVE_UP, "poison")
+    often = "once" if poison_after == 1 else f"{poison_after} times"
     assert verdict.detail.endswith(
-        f"Lost {poison_after} times after it had started, without finishing another operation. "
+        f"Lost {often} after it had started, without finishing another operation. "
         f"Given up as poison (poison_after {poison_after} of queue q); 'oncue jobs retry a' tries "
         "again."
     )

@@ -54,6 +54,12 @@ def matches(dependency: dict[str, Any], kind: str, resource: str) -> bool:
         ("a/b", "/a/b", False),
         ("a", "a/b", True),
         ("/", "a", False),
+        ("gs://bucket/dir/", "gs://bucket/dir/a.csv", True),
+        ("gs://bucket/dir/", "gs://bucket/other/a.csv", False),
+        ("gs://bucket", "gs://bucket", True),
+        ("gs:/bucket/dir/", "gs://bucket/dir/a.csv", True),  # as older stores have it
+        ("gs://bucket/", "s3://bucket/a.csv", False),
+        ("file:///in/", "file:///in/a.csv", True),
     ],
 )
 def test_a_file_matches_by_segments(dependency: str, path: str, matched: bool) -> None:

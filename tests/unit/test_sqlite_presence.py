@@ -172,6 +172,28 @@ def test_the_log_of_a_replaced_file_is_not_written_over_the_backup(
     assert waiting(path, "default") == 0
 
 
+@pytest.mark.parametrize("leave", [os.unlink, lambda path: os.rename(path, f"{path}.old")])
+def test_a_backup_is_not_opened_while_the_log_of_the_other_file_is_in_use(
+    path: Path, store: SqliteStore, cue: Scheduler, leave: Callable[[Path], None]
+) -> None:
+    """SQLite would mix the log with the backup, and what is stored then is lost or mixed up."""
+    backup = backup_of(path, 3)
+    leave(path)
+    os.rename(backup, path)
+    with pytest.raises(StoreUnusable, match=rf"is still in use, .* by process {os.getpid()}\."):
+        SqliteStore(path)
+    store.close()
+    assert waiting(path, "backup") == 3
+
+
+def test_a_file_whose_locks_a_copy_in_the_same_process_has_ended_can_be_opened_again(
+    path: Path, store: SqliteStore, cue: Scheduler
+) -> None:
+    """POSIX: whoever closes a file loses all locks that the process has on it."""
+    shutil.copy(path, path.with_name("copy"))
+    assert waiting(path, "default") == 1
+
+
 def test_a_file_that_is_moved_away_for_a_backup_has_what_was_stored_last(
     path: Path, store: SqliteStore, cue: Scheduler
 ) -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Iterable, MutableMapping
 from typing import TYPE_CHECKING, Any, NamedTuple, ParamSpec, TypeVar, cast
-from urllib.parse import quote
 
 from oncue.api.guard import Guard, require
 from oncue.api.publishing import Members, published_answer
@@ -25,7 +24,7 @@ class Asked(NamedTuple):
 
     method: str
     path: str
-    """Decoded."""
+    """Percent-encoded: an encoded slash belongs to its segment."""
     query: bytes
     headers: list[tuple[bytes, bytes]]
     """Names in lower case."""
@@ -74,8 +73,7 @@ def _request(asked: Asked) -> Request:
 
     scope = {
         "method": asked.method,
-        "path": asked.path,
-        "raw_path": quote(asked.path).encode(),
+        "raw_path": asked.path.encode(),
         "query_string": asked.query,
         "headers": asked.headers,
     }

@@ -225,8 +225,8 @@ def _app(ctx: click.Context) -> App:
     return app
 
 
-class Finite(click.FloatRange):
-    """A number within bounds: neither infinite nor not a number."""
+class Number(click.types.FloatParamType):
+    """Neither infinite nor not a number; the bounds are checked with the other settings."""
 
     def convert(
         self, value: Any, param: click.Parameter | None, ctx: click.Context | None
@@ -235,6 +235,10 @@ class Finite(click.FloatRange):
         if not math.isfinite(number):
             self.fail(f"{value} is not a finite number.", param, ctx)
         return number
+
+
+class Finite(Number, click.FloatRange):
+    """A number within bounds, which the help shows: `FloatRange` must have one."""
 
 
 class Whole(click.types.IntParamType):

@@ -9,7 +9,7 @@ import click
 
 from oncue import intake
 from oncue.cli import output
-from oncue.cli.app import App, Finite, Group, Whole, common, examples
+from oncue.cli.app import App, Group, Number, Whole, common, examples
 from oncue.cli.confirming import confirm_deletion, tell_deleted
 from oncue.cli.naming import suggestion
 from oncue.cli.place import require_file
@@ -18,7 +18,7 @@ from oncue.cli.times import maybe_length, read_length
 from oncue.core.errors import Conflict, NotFound
 from oncue.core.lifecycle import FINAL, State
 from oncue.core.moment import Moment, render
-from oncue.core.queue import BUILT_IN, Queue, check_queue_name, why_kept
+from oncue.core.queue import Queue, check_queue_name, why_kept
 from oncue.ports.queues import QueueStats
 from oncue.sinks import open_sink
 
@@ -107,12 +107,12 @@ def show(app: App, name: str) -> None:
 )
 @click.option("--max-attempts", type=Whole("from 1 to 20"), metavar="1-20", help="Default: 3.")
 @click.option("--retry-initial", metavar="LENGTH", help="First pause after a failure: 1s.")
-@click.option("--retry-factor", type=Finite(), help="What each further pause is multiplied by: 2.")
+@click.option("--retry-factor", type=Number(), help="What each further pause is multiplied by: 2.")
 @click.option("--retry-max", metavar="LENGTH", help="Longest pause after a failure: 100s.")
 @click.option("--lease", metavar="LENGTH", help="Silence after which a claim is lost: 60s.")
 @click.option("--timeout", metavar="LENGTH|none", help="Longest attempt: none.")
 @click.option(
-    "--rate", type=Finite(), metavar="NUMBER", help="Most jobs handed over a second: any."
+    "--rate", type=Number(), metavar="NUMBER", help="Most jobs handed over a second: any."
 )
 @click.option("--concurrency", type=int, metavar="NUMBER", help="Most jobs under way at once: any.")
 @click.option("--retention", metavar="LENGTH|none", help="How long finished jobs stay: 7d.")
@@ -182,19 +182,19 @@ def resume(app: App, name: str) -> None:
 @click.pass_obj
 def delete(app: App, name: str, yes: bool) -> None:
     require_file(app)
-    if name not in BUILT_IN:  # deleting one is refused, whether it is in use or not
-        _known(app, name)
+    check_queue_name(name, "NAME")
     stats = app.cue.stats(name)
+    _check_unused(app.cue, name, stats)
+    _known(app, name)
     finished = counted(sum(stats.counts.get(state, 0) for state in FINAL), "finished job")
     if not yes:
-        _check_unused(app.cue, name, stats)
         confirm_deletion("queue", f"Delete queue {name} with {finished}?")
     app.cue.delete_queue(name)
     tell_deleted(app, name, f"Deleted queue {name} with {finished}.")
 
 
 def _check_unused(cue: Scheduler | Client, name: str, stats: QueueStats) -> None:
-    """Nobody is asked about a deletion that would be refused. The deletion looks again."""
+    """Refuse what the deletion would refuse, before anybody is asked. It looks again."""
     unfinished = any(stats.counts.get(state) for state in State if state not in FINAL)
     schedules = (s.name for s in cue.schedules() if s.queue == name and s.emits is None)
     rules = (rule.name for rule in cue.rules() if rule.queue == name)

@@ -1,4 +1,4 @@
-"""`oncue rules`: list, show, explain, delete here; apply in `rulebooks`."""
+"""`oncue rules`: list, show, explain, delete here; apply in `apply`."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ T = TypeVar("T")
 
 @click.group(
     cls=Group,
-    places={"apply": "oncue.cli.rulebooks:apply"},
+    places={"apply": "oncue.cli.apply:rules"},
     help="Jobs that are created when events say so.\n\n"
     + examples(
         "oncue rules apply rules.json",

@@ -1,4 +1,4 @@
-"""`oncue schedules`: list, show, pause, resume, delete; apply: `timetables`; next: `runs`."""
+"""`oncue schedules`: list, show, pause, resume, delete; apply: `apply`; next: `runs`."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ T = TypeVar("T")
 
 @click.group(
     cls=Group,
-    places={"apply": "oncue.cli.timetables:apply", "next": "oncue.cli.runs:next_"},
+    places={"apply": "oncue.cli.apply:schedules", "next": "oncue.cli.runs:next_"},
     help="What comes again and again.\n\n"
     + examples(
         "oncue schedules apply schedules.json",

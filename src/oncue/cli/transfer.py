@@ -192,10 +192,15 @@ def _tell_dumped(app: App, file: str, counts: Counts) -> None:
 @store_only
 @click.pass_obj
 def restore(app: App, file: str, release: bool, dry_run: bool) -> None:
+    from oncue.cli.place import is_missing
     from oncue.restoring import Restore
 
     app.require_store()
-    restoring = Restore(None if dry_run and _absent(app) else app.scheduler.store, dry_run=dry_run)
+    restoring = Restore(
+        None if is_missing(app) else app.scheduler.store,
+        create=lambda: app.scheduler.store,
+        dry_run=dry_run,
+    )
     with _opened(file) as source:
         try:
             restored = _restore(restoring, source, file)
@@ -205,13 +210,6 @@ def restore(app: App, file: str, release: bool, dry_run: bool) -> None:
     if release:
         restoring.release()
     _tell_restored(app, restored, dry_run)
-
-
-def _absent(app: App) -> bool:
-    from oncue.cli.place import file_of
-
-    path = file_of(app.settings["store"].value)
-    return path is not None and not path.exists()
 
 
 @contextmanager

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
@@ -39,7 +40,7 @@ class Event:
     id: str
     type: EventType
     resource: str
-    """Of a FILE: the path, normalised."""
+    """Of a FILE: the path or URL, normalised."""
     stamp: Stamp
 
     @property
@@ -154,15 +155,25 @@ def check_resource(value: object, pointer: str) -> str:
 
 
 def read_path(text: str, pointer: str) -> Path:
-    """The path without empty segments, `.` and the last `/`. The root's key is empty."""
-    segments = [segment for segment in text.split("/") if segment not in ("", ".")]
+    """The path without empty segments, `.` and the last `/`. The root's key is empty. The scheme
+    of a URL, `gs://`, stays."""
+    found = _SCHEME.match(text)
+    scheme = "" if found is None else found[0]
+    rest = text.removeprefix(scheme)
+    segments = [segment for segment in rest.split("/") if segment not in ("", ".")]
     if ".." in segments:
         raise InvalidInput("must not contain '..'; send the path it leads to.", pointer)
-    rooted = text.startswith("/")
+    rooted = rest.startswith("/")
     if not rooted and not segments:
         raise InvalidInput("names no path.", pointer)
     key = "/".join(["", *segments] if rooted and segments else segments)
-    return Path(key, text.endswith(("/", "/.")))
+    return Path(scheme + key, text.endswith(("/", "/.")))
+
+
+def path_key(resource: str) -> str:
+    """The key by which a FILE's resource is found: without the last `/`, and with one `/` after
+    the scheme of a URL, as the stores have it."""
+    return _SLASHES.sub("/", resource).rstrip("/")
 
 
 def ancestors(path: str) -> list[str]:
@@ -173,6 +184,8 @@ def ancestors(path: str) -> list[str]:
     return [folder, *ancestors(folder)]
 
 
+_SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://(?=.*[^/.])", re.ASCII)
+_SLASHES = re.compile("/{2,}")
 _MEMBERS = ("eventType", "eventTimestamp", "eventResourceId", "eventId")
 
 

@@ -119,7 +119,7 @@ def _after_loss(lapse: Lapse, queue: Queue, now: Moment, what: str) -> Verdict:
         return Verdict(Verb.GIVE_UP, code, f"{what} No attempt is left.")
     strike = _has_started(lapse)
     if strike and 0 < queue.poison_after <= lapse.strikes + 1:
-        often = f"Lost {lapse.strikes + 1} times after it had started"
+        often = f"Lost {_times(lapse.strikes + 1)} after it had started"
         given_up = f"Given up as poison (poison_after {queue.poison_after} of queue {queue.name})"
         again = f"'oncue jobs retry {lapse.id}' tries again"
         detail = f"{what} {often}, without finishing another operation. {given_up}; {again}."
@@ -162,3 +162,7 @@ def _silence(lapse: Lapse, now: Moment) -> str:
 
 def _s(milliseconds: int) -> str:
     return f"{milliseconds / 1000:.3f}".rstrip("0").rstrip(".")
+
+
+def _times(count: int) -> str:
+    return "once" if count == 1 else f"{count} times"

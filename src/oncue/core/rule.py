@@ -16,6 +16,7 @@ from oncue.core.event import (
     ancestors,
     check_resource,
     check_type,
+    path_key,
     read_path,
 )
 from oncue.core.moment import HORIZON_MS, render
@@ -37,7 +38,7 @@ class Dependency:
 
     type: EventType
     resource: str
-    """Of a FILE: the path, normalised; with a `/` at its end, only what lies below it."""
+    """Of a FILE: the path or URL, normalised; with a `/` at its end, only what lies below it."""
     life_seconds: int
 
     @property
@@ -47,7 +48,7 @@ class Dependency:
     @property
     def key(self) -> str:
         """What an event's `match_keys` must contain."""
-        return self.resource.rstrip("/") if self.type is EventType.FILE else self.resource
+        return path_key(self.resource) if self.type is EventType.FILE else self.resource
 
     @property
     def below(self) -> bool:
@@ -122,7 +123,7 @@ def match_keys(event: Event) -> MatchKeys:
     """TABLE and TIME_BASED match exactly; a FILE also matches the folders it lies in."""
     if event.type is not EventType.FILE:
         return MatchKeys(event.resource)
-    own = "" if event.resource == "/" else event.resource
+    own = path_key(event.resource)
     return MatchKeys(own, ancestors(own))
 
 

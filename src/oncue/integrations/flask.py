@@ -13,12 +13,15 @@ import logging
 from collections.abc import Callable
 from importlib.resources import files
 from pathlib import Path
+from urllib.parse import quote, unquote
 from weakref import WeakSet
 
 from flask import Blueprint, Flask, Response, request
+from flask.sansio.blueprints import BlueprintSetupState
 from werkzeug.exceptions import NotFound
+from werkzeug.routing import BaseConverter
 
-from oncue import config, logs, rulebook
+from oncue import config, logs
 from oncue.access import Access
 from oncue.api.guard import Guard
 from oncue.api.inline import Asked, InlineService
@@ -30,6 +33,7 @@ from oncue.api.service import WITHOUT_CONTENT
 from oncue.core.errors import InvalidInput
 from oncue.core.rule import Rule
 from oncue.scheduler import Scheduler
+from oncue.transfer import declared
 
 METHODS = ["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"]  # those not taken: 405
 EXTENSION = "oncue"
@@ -52,7 +56,7 @@ def create_app(store: str | None = None, rules: str | None = None) -> Flask:
     _show_deliveries(settings)
 
     cue = Scheduler(str(settings["store"].value))
-    rulebook.apply(cue, rulebook.compare(cue, wanted))
+    declared.apply(cue, declared.compare(declared.RULES, cue, wanted))
     guard = Guard(Access(cue.store, cue.clock), open_to_all=True)
     running = Running(InlineService(cue, _EVENTS, guard))
     running()
@@ -107,18 +111,39 @@ def _blueprint(service: Callable[[], InlineService], operations: list[Operation]
 
     def answer(root: str, rest: str | None = None) -> Response:
         path = f"/{root}" if rest is None else f"/{root}/{rest}"
-        return _response(service().answer(_asked(path)))
+        return _response(service().answer(_asked(_as_sent(path))))
 
+    def register(state: BlueprintSetupState) -> None:
+        state.app.url_map.converters[EXTENSION] = Rest
+
+    parts.record(register)
     for root, below in sorted({_divided(one.path) for one in operations}):
         parts.add_url_rule(
-            f"{root}/<path:rest>" if below else root,
+            f"{root}/<{EXTENSION}:rest>" if below else root,
             endpoint=root[1:],
             view_func=answer,
             defaults={"root": root[1:]},
             methods=METHODS,
             provide_automatic_options=False,
+            merge_slashes=False,
         )
     return parts
+
+
+class Rest(BaseConverter):
+    """Everything below a path; unlike Flask's `path` also with slashes at its ends."""
+
+    part_isolating = False
+    regex = ".+"
+
+
+def _as_sent(path: str) -> str:
+    """The percent-encoded form of a path at the end of the request's. WSGI decodes paths, and `/`
+    in the name of a rule would then divide it; most servers hand over the original as well."""
+    sent: str = request.environ.get("RAW_URI") or request.environ.get("REQUEST_URI") or ""
+    sent = sent.partition("?")[0]
+    tails = (sent[at:] for at, letter in enumerate(sent) if letter == "/")
+    return next((tail for tail in tails if unquote(tail) == path), quote(path))
 
 
 def _divided(path: str) -> tuple[str, bool]:
@@ -149,15 +174,16 @@ def _nothing_here(_: NotFound) -> Response:
     return _response(problem_answer(Problem(404, "no-such-route", told)))
 
 
-def _rules(setting: config.Value) -> list[Rule]:
+def _rules(setting: config.Value) -> list[declared.Declared[Rule]]:
     if setting.value is None:
-        return rulebook.read(files("oncue.integrations").joinpath(EXAMPLES).read_bytes(), EXAMPLES)
+        examples = files("oncue.integrations").joinpath(EXAMPLES).read_bytes()
+        return declared.read(declared.RULES, examples, EXAMPLES)
     try:
         text = Path(setting.value).read_bytes()
     except OSError as error:
         place = config.written(setting, "rules")
         raise InvalidInput(f"{setting.value} cannot be read: {error.strerror}.", place) from None
-    return rulebook.read(text, setting.value)
+    return declared.read(declared.RULES, text, setting.value)
 
 
 def _show_deliveries(settings: dict[str, config.Value]) -> None:

@@ -10,7 +10,7 @@ from pathlib import Path
 import apsw
 
 from oncue.core.errors import StoreError, StoreUnavailable, StoreUnusable
-from oncue.stores.sqlite.presence import side_files, steps
+from oncue.stores.sqlite.presence import side_files, steps, users_of_another
 from oncue.stores.sqlite.statements import migrations
 
 APPLICATION_ID = 0x6F6E6375  # "oncu": tells our files from other people's
@@ -67,6 +67,7 @@ def prepare(path: Path) -> None:
     if not path.parent.is_dir():
         raise StoreUnusable(f"{path}: the folder {path.parent} does not exist. Create it first.")
     _refuse_remains(path)
+    _refuse_log_of_another(path)
     with translated(path):
         _refuse_foreign(path)  # before anything is written into it
     connection = connect(path)
@@ -181,6 +182,17 @@ def _refuse_remains(path: Path) -> None:
             "deleted or moved away, perhaps while a program uses it. Put the same file back; or "
             "ask 'oncue doctor' whether a program still has its data. For a backup, or to begin "
             f"without one: {steps(path)}"
+        )
+
+
+def _refuse_log_of_another(path: Path) -> None:
+    """SQLite would read the log that a process writes for the file that was here before."""
+    pids = users_of_another(path)
+    if pids:
+        named = f"process {pids[0]}" if len(pids) == 1 else f"processes {', '.join(map(str, pids))}"
+        raise StoreUnusable(
+            f"{path}: the file that was here before is still in use, with its log {path}-wal, by "
+            f"{named}. For a backup: {steps(path)}"
         )
 
 

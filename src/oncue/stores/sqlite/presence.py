@@ -117,6 +117,36 @@ def _is_unused(place: str) -> bool:
     return bool(files) and not any(target_of(file) == real for file in files)
 
 
+def users_of_another(path: str | Path) -> list[int]:
+    """Processes that use the log beside this file for another file, which was here before. Empty
+    where the system does not tell."""
+    place = os.path.realpath(path)
+    index = identity(f"{place}-shm")
+    if index is None:
+        return []
+    # SQLite locks a byte of the log's index as long as the log is open, and a part of the file.
+    users, owners = (_holders_of(one) for one in (index, identity(place)))
+    return [pid for pid in sorted(users - owners) if _uses(pid, index, but_not=identity(place))]
+
+
+def _holders_of(file: Identity | None) -> set[int]:
+    """Processes with a lock on the file, or on one of the same number in another file system."""
+    try:
+        with open("/proc/locks", encoding="ascii") as locks:
+            lines = [line.split() for line in locks]
+    except OSError:
+        return set()
+    number = None if file is None else str(file[1])
+    held = [line for line in lines if line[1] == "POSIX"]
+    return {int(pid) for _, _, _, _, pid, place, *_ in held if place.rpartition(":")[2] == number}
+
+
+def _uses(pid: int, file: Identity, *, but_not: Identity | None) -> bool:
+    """Whether a process has this file open, and not the other one."""
+    opened = {identity(file) for file in glob(f"/proc/{pid}/fd/*")}
+    return file in opened and but_not not in opened
+
+
 def target_of(link: str) -> str:
     """The path of an open file, by its link in /proc; empty if it was closed meanwhile."""
     try:

@@ -1,0 +1,53 @@
+"""`python -m oncue_bench`: measure, and say what was found."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+
+from oncue_bench.rendering import as_markdown, as_table
+from oncue_bench.run import WORKS, run
+from oncue_bench.sizes import DEFAULT, QUICK, Sizes
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    asked = _parser().parse_args(arguments)
+    quiet = asked.json and not sys.stderr.isatty()
+    report = run(_sizes(asked), asked.only, _silent if quiet else _tell)
+    print(json.dumps(report.as_dict(), indent=2) if asked.json else as_table(report))
+    if asked.write is not None:
+        asked.write.write_text(as_markdown(report), "utf-8")
+    return 0
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser("oncue bench", description="Measure oncue on this machine.")
+    add = parser.add_argument
+    add("--store", choices=["sqlite"], default="sqlite", help="what to measure on")
+    add("--n", type=int, metavar="N", help="jobs in the large burst (default 1,000,000)")
+    add("--quick", action="store_true", help="smaller and under two minutes")
+    add("--only", action="append", default=[], choices=list(WORKS), help="one part; repeatable")
+    add("--json", action="store_true", help="one JSON document instead of the table")
+    add("--write", type=Path, metavar="FILE", help="also write the page docs/benchmarks.md")
+    return parser
+
+
+def _sizes(asked: argparse.Namespace) -> Sizes:
+    sizes = QUICK if asked.quick else DEFAULT
+    return sizes if asked.n is None else replace(sizes, large=asked.n)
+
+
+def _tell(text: str) -> None:
+    print(f"… {text}", file=sys.stderr, flush=True)
+
+
+def _silent(text: str) -> None:
+    pass
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,160 @@
+"""A report as text: for the terminal, and for docs/benchmarks.md."""
+
+from __future__ import annotations
+
+from oncue_bench.report import HEADER, Report, Row, cells
+
+_RIGHT = {2, 4, 8}  # columns of numbers
+
+
+def as_table(report: Report) -> str:
+    """For people at a terminal."""
+    lines = [HEADER, *(cells(row) for row in report.rows)]
+    widths = [max(len(line[column]) for line in lines) for column in range(len(HEADER))]
+    text = ["  ".join(_padded(line, widths)).rstrip() for line in lines]
+    text.insert(1, "  ".join("─" * width for width in widths))
+    return "\n".join([_machine(report), "", *text, "", _verdict(report)])
+
+
+def _padded(line: tuple[str, ...], widths: list[int]) -> list[str]:
+    return [
+        text.rjust(width) if column in _RIGHT else text.ljust(width)
+        for column, (text, width) in enumerate(zip(line, widths, strict=True))
+    ]
+
+
+_NAMES = {
+    "W1": "scheduling",
+    "W2": "a burst",
+    "W3": "precision",
+    "W4": "growth",
+    "W5": "HTTP",
+    "W6": "events",
+    "W7": "schedules",
+    "W8": "reclaiming",
+    "W9": "bulk verbs",
+}
+
+
+def as_markdown(report: Report) -> str:
+    """The page docs/benchmarks.md."""
+    parts = [_INTRODUCTION.format(machine=_machine(report), verdict=_verdict(report))]
+    for work, name in _NAMES.items():
+        rows = [row for row in report.rows if row.work == work]
+        if rows:
+            parts.append(f"## {work}: {name}\n\n{_EXPLAINED[work]}\n\n{_markdown_table(rows)}")
+    parts.append(_misses(report))
+    parts.append(_REPEATING.format(minutes=report.seconds / 60))
+    return "\n\n".join(parts) + "\n"
+
+
+def _markdown_table(rows: list[Row]) -> str:
+    header = HEADER[1:]
+    lines = ["| " + " | ".join(header) + " |", "|" + "|".join("---" for _ in header) + "|"]
+    lines += ["| " + " | ".join(cells(row)[1:]) + " |" for row in rows]
+    return "\n".join(lines)
+
+
+def _machine(report: Report) -> str:
+    own = report.machine
+    return (
+        f"{own['cores']} cores ({own['processor']}), {own['memory_gib']} GiB, {own['system']}, "
+        f"{own['file_system']}, Python {own['python']}, SQLite {own['sqlite']} with "
+        f"synchronous=FULL; load {own['load']} before the run"
+    )
+
+
+def _verdict(report: Report) -> str:
+    judged = [row for row in report.rows if row.met is not None]
+    met = len(judged) - len(report.missed)
+    return f"{met} of {len(judged)} goals met, in {report.seconds:.0f} s."
+
+
+def _misses(report: Report) -> str:
+    if not report.missed:
+        return "## Missed\n\nNothing in this run."
+    lines = [f"- {' · '.join(filter(None, cells(row)[:7]))}" for row in report.missed]
+    return "## Missed\n\n" + "\n".join(lines)
+
+
+_INTRODUCTION = """# Benchmarks
+
+What oncue does, beside what its store could do at best, on one machine and in one run.
+
+{machine}.
+
+**{verdict}**
+
+## How to read it
+
+- *raw* is the limit: the product's own schema and SQL statements in a bare loop on a bare
+  connection, no Python objects around them, measured in turn with the product. A goal is a
+  *ratio* to it, because machines differ. Where a goal is a number of jobs per second, it was
+  set on a quiet 2-core machine like this one.
+- *product* and *raw* are medians over the rounds, *ratio* is the median of the ratios round by
+  round; *of the rounds* is the lowest and the highest. A wide one means that the machine was
+  busy with other things.
+- *peak* is the most memory the process held, above a process that has only imported the same
+  modules. Nearly every measurement runs in a process of its own, on a file of its own on a real
+  disk, with `synchronous=FULL`.
+- Payloads have about 200 bytes."""
+
+_EXPLAINED = {
+    "W1": """Every job is durable when the call returns. One by one: a commit per job; raw is
+`BEGIN IMMEDIATE`, insert, `COMMIT`; the two take short turns in one process, because a disk's
+commits change from second to second by more than they differ. Asynchronous callers in one process:
+each waits for its own job, and those that wait together share a commit; raw commits as many rows at
+once as there are callers. In bulk: `schedule_many`; raw is `executemany` of 5,000 rows and a
+commit.""",
+    "W2": """N jobs are due at one instant; measured from the start of the loops until the last
+one is delivered *and settled*. Raw selects 5,000 due rows, decodes their payloads, deletes them
+and commits, with no claim, lease or history; the sink decodes nothing, so it can come out above
+raw. The absolute goals are five times the best peer
+that was measured (pg-boss, 21,000/s) and, for the handler called job by job in one worker
+process, 40,000/s.""",
+    "W3": """Another process schedules jobs at distinct moments, all of them at least 1.5 s
+ahead. Lateness is what the clock shows at the receipt in the sink or the handler, less the due
+time; the hand-over is claimed durably before it. Raw is a bare loop that knows the moments,
+sleeps, and makes one durable claim at each. The idle process has its loops running and
+everything waiting.""",
+    "W4": """The same with few jobs in the file, and with many waiting and many finished.
+Inserting may slow down as the raw store does; burst and lateness may not (20 %, and 0.1 ms of
+noise).""",
+    "W6": """Events are published to a store with few rules and to one with many, of which one
+matches; nine of ten are files, the tenth is the cron that fires a job. One by one: a commit per
+event. In lists: 500 events a call. What it costs must not grow with the number of rules.""",
+    "W7": """So many schedules fall due in the same minute, the worst case; every third one goes by
+the minute, the others every five minutes or on working days, in four time zones. Measured from the
+first look of the recurrer until all their jobs are stored and their next times found. Beside it as
+many plain jobs, stored in batches of the same size, with nothing to decide. What an occurrence and
+an idle look cost must not grow with the number of schedules.""",
+    "W5": """One server process, one process that asks it over loopback. `POST /jobs`: 64 keep-alive
+connections, each job durable when it is answered; beside it a bare ASGI application on the same
+uvicorn that decodes the body, commits the same row together with those of the others that wait, and
+answers with the id. `POST /jobs/batch` beside `schedule_many` in a process of its own. Working: 64
+connections claim one job and complete it, counted in calls; and 4 connections claim and settle a
+hundred at a time. Waiting: lateness is what the clock of the asking process shows when the answer
+to a claim that waited has arrived, less the due time; there is no goal for it.""",
+    "W8": """Jobs whose workers fell silent, in a file in which all others wait or are finished. A
+dry run finds them all and decides; beside it the same in a file that has nothing else, since it
+must read nothing else. A run retries them, with a diagnostic and the end of an attempt for each;
+raw is the update alone, 500 rows to a statement and a commit. Heartbeats: asynchronous callers in
+one process, each for its own claim; raw updates as many rows one by one, 256 to a commit.""",
+    "W9": """`cancel_all` over a queue, beside the one UPDATE that would do it if nobody else wanted
+to write meanwhile. The product changes 250 jobs in a transaction and then rests as long as they
+took, so half of its speed is given away on purpose. What that buys is the lateness of other jobs
+that a sink receives while it goes on, in the same process and in another.""",
+}
+
+_REPEATING = """## Repeat it
+
+```
+oncue bench                # all of it; took {minutes:.0f} minutes here
+oncue bench --quick        # a look in under two minutes; smaller, so noisier
+oncue bench --only W2      # one part
+oncue bench --json         # for programs
+PYTHONPATH=bench python -m oncue_bench --write docs/benchmarks.md
+```
+
+In a clone: the installed package leaves the benchmark out. It needs about 3 GB of disk for a
+while and a machine that does nothing else."""

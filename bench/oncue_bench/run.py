@@ -1,0 +1,57 @@
+"""The whole benchmark, from an empty folder to a report."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable, Collection, Iterator
+from dataclasses import asdict
+from time import perf_counter
+
+from oncue_bench import (
+    bulk,
+    bursts,
+    creating,
+    events,
+    growth,
+    http,
+    machine,
+    precision,
+    reclaiming,
+    schedules,
+)
+from oncue_bench.processes import measure
+from oncue_bench.report import Report, Row
+from oncue_bench.rounds import Ground
+from oncue_bench.sizes import Sizes
+
+WORKS: dict[str, Callable[[Ground], Iterator[Row]]] = {
+    "W1": creating.rows,
+    "W2": bursts.rows,
+    "W3": precision.rows,
+    "W4": growth.rows,
+    "W5": http.rows,
+    "W6": events.rows,
+    "W7": schedules.rows,
+    "W8": reclaiming.rows,
+    "W9": bulk.rows,
+}
+
+
+def run(
+    sizes: Sizes,
+    only: Collection[str] = (),
+    progress: Callable[[str], None] = lambda text: None,
+) -> Report:
+    """Measure all works, or those of `only`. `progress` is told what is going on."""
+    folder = machine.disk_folder()
+    began = perf_counter()
+    try:
+        report = Report(machine.describe(folder), asdict(sizes))
+        ground = Ground(sizes, folder, measure("idle").peak_kib, progress)
+        for work, rows in WORKS.items():
+            if not only or work in only:
+                report.rows.extend(rows(ground))
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+    report.seconds = perf_counter() - began
+    return report

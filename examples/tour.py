@@ -1,0 +1,54 @@
+"""A first look: `python examples/tour.py` starts a server with a few jobs and says what to try."""
+
+from __future__ import annotations
+
+import sys
+
+from oncue import __version__, config
+from oncue.api.tasks import as_job
+from oncue.cli import main as program
+from oncue.scheduler import Scheduler
+
+JSON = "-H 'Content-Type: application/json'"
+
+
+def schedule(cue: Scheduler) -> None:
+    """A job to take by hand, one that is delivered by itself, one for a date. Coming back finds the
+    ones that are still there."""
+    cue.set_queue("tour.log", sink="log:")
+    cue.schedule({"to": "ada", "text": "tea is ready"}, queue="tour", key="tour")
+    cue.schedule({"text": "fifteen seconds are over"}, queue="tour.log", delay=15, key="tour")
+    follow_up = {"userId": "1234", "afterDays": 15, "text": "how do you like it?"}
+    cue.schedule(**as_job(follow_up, cue.clock.now()), key="tour")
+
+
+def told(url: str) -> str:
+    return f"""oncue {__version__} starts on {url}
+
+  {url}/docs       what can be asked, with examples
+  {url}/metrics    what it measures
+  {url}/jobs       the jobs it has; three were added for you
+
+Try, in another terminal:
+
+  curl -s {url}/jobs -d '{{"payload": {{"to": "bob"}}, "queue": "tour", "delay": 5}}' {JSON}
+  curl -s {url}/queues/tour/claim -d '{{"wait_seconds": 10, "worker": "me"}}' {JSON}
+  curl -s {url}/jobs/ID/complete -d '{{"token": "TOKEN"}}' {JSON}
+  curl -s {url}/tasks/1234
+  .venv/bin/oncue top
+
+In fifteen seconds a job is delivered to the log, below. Ctrl-C stops it.
+"""
+
+
+def main() -> None:
+    settings = config.read()
+    with Scheduler(str(settings["store"].value)) as cue:
+        schedule(cue)
+    print(told(f"http://{settings['host'].value}:{settings['port'].value}"), flush=True)
+    sys.argv[1:] = ["serve"]
+    program()
+
+
+if __name__ == "__main__":
+    main()

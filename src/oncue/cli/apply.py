@@ -1,0 +1,184 @@
+"""`oncue rules apply` and `oncue schedules apply`: from a file, with what they change."""
+
+from __future__ import annotations
+
+import sys
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, BinaryIO
+
+import click
+import msgspec
+
+from oncue.cli import output, runs, windows
+from oncue.cli.app import App, common, examples
+from oncue.cli.place import is_missing, require_file
+from oncue.core.rule import Rule
+from oncue.core.runs import Difference
+from oncue.core.schedule import Schedule
+from oncue.transfer import declared
+from oncue.transfer.declared import RULES, SCHEDULES, Change, Declared, Kind, Noun, T
+from oncue.wire.converting import written
+from oncue.wire.schedules import RunChanges
+
+_SIGNS = {"+": "green", "-": "red", "~": "yellow"}
+_KINDS = {Kind.NEW: "green", Kind.CHANGED: "yellow", Kind.UNCHANGED: "bright_black"}
+_VALUE_SHOWN = 100  # characters
+
+_dry_run = click.option(
+    "--dry-run", "-n", is_flag=True, help="Say what would change, change nothing."
+)
+
+
+@click.command(
+    help=examples(
+        "oncue rules apply rules.json --dry-run",
+        "oncue rules apply rules.json",
+        "oncue rules show NAME --json | jq '.enabled = false' | oncue rules apply -",
+    )
+    + f"""
+
+Create rules, or change those that have these names. FILE is JSON: one rule, a list, or {{"rules":
+[…]}}. A rule has {", ".join(RULES.fields[:-1])} and {RULES.fields[-1]}; the first two must
+be there. All are checked before any is stored. Prints what changes. Rules of other names stay."""
+)
+@click.argument("file", type=click.File("rb"))
+@_dry_run
+@common
+@click.pass_obj
+def rules(app: App, file: BinaryIO, dry_run: bool) -> None:
+    changes = _changes(app, RULES, file, dry_run)
+    if not dry_run:
+        declared.apply(app.cue, changes)
+    _tell(app, changes, dry_run, _as_json, _rule_lines)
+
+
+@click.command(
+    help=examples(
+        "oncue schedules apply schedules.json --dry-run",
+        "oncue schedules apply schedules.json",
+        "oncue schedules show NAME --json | jq '.cron = \"0 3 * * *\"' | oncue schedules apply -",
+    )
+    + f"""
+
+Create schedules, or replace those that have these names. FILE is JSON: one schedule, a list, or
+{{"schedules": […]}}. A schedule has {", ".join(SCHEDULES.fields[:-1])} and
+{SCHEDULES.fields[-1]}; name, and either cron or every_seconds, must be there. All are checked
+before any is stored. Prints what changes; with --dry-run also which of the coming runs. Schedules
+of other names stay."""
+)
+@click.argument("file", type=click.File("rb"))
+@_dry_run
+@click.option(
+    "--count",
+    type=click.IntRange(1, 1000),
+    default=10,
+    show_default=True,
+    help="Coming runs that --dry-run compares.",
+)
+@common
+@click.pass_obj
+def schedules(app: App, file: BinaryIO, dry_run: bool, count: int) -> None:
+    changes = _changes(app, SCHEDULES, file, dry_run)
+    runs_changed: dict[str, Difference] = {}
+    if dry_run:
+        require_file(app)  # the coming runs are compared in the store
+        differing = (change for change in changes if change.kind is not Kind.UNCHANGED)
+        runs_changed = {one.name: _preview(app, one.declared, count) for one in differing}
+    else:
+        declared.apply(app.cue, changes)
+
+    def as_json(change: Change[Schedule]) -> dict[str, Any]:
+        difference = runs_changed.get(change.name)
+        told = {} if difference is None else {"runs": written(RunChanges, difference)}
+        return _as_json(change) | told
+
+    def lines(change: Change[Schedule]) -> Iterator[str]:
+        for name, (old, new) in change.fields.items():
+            yield _altered(change, name, old, new)
+        if change.name in runs_changed:
+            zone = change.declared.value.timezone
+            yield from (f"  {line}" for line in runs.changed_lines(runs_changed[change.name], zone))
+
+    _tell(app, changes, dry_run, as_json, lines)
+
+
+def _preview(app: App, one: Declared[Schedule], count: int) -> Difference:
+    timed = {name: value for name, value in one.written.items() if name != "paused"}
+    return app.cue.preview_schedule(one.value.name, count=count, **timed)
+
+
+def _changes(app: App, noun: Noun[T], file: BinaryIO, dry_run: bool) -> list[Change[T]]:
+    source = "standard input" if file is sys.stdin.buffer else file.name
+    found = declared.read(noun, file.read(), source)
+    if dry_run and is_missing(app):  # looking would make the file
+        return [Change(noun, one, None) for one in found]
+    return declared.compare(noun, app.cue, found)
+
+
+def _tell(
+    app: App,
+    changes: Sequence[Change[T]],
+    dry_run: bool,
+    as_json: Callable[[Change[T]], dict[str, Any]],
+    lines: Callable[[Change[T]], Iterator[str]],
+) -> None:
+    if app.as_json:
+        output.document({"dry_run": dry_run, "items": [as_json(change) for change in changes]})
+        return
+    if dry_run:
+        output.note("Nothing was changed; this is what would be:")
+    for change in changes:
+        kind = output.paint(f"{change.kind:<9}", _KINDS[change.kind])
+        click.echo(f"{kind}  {output.clean(change.name)}")
+        for line in lines(change):
+            click.echo(line)
+    counts = Counter(change.kind for change in changes)
+    click.echo(", ".join(f"{counts[kind]} {kind}" for kind in Kind if counts[kind]))
+
+
+def _as_json(change: Change[T]) -> dict[str, Any]:
+    changed = {name: {"from": old, "to": new} for name, (old, new) in change.fields.items()}
+    return {"name": change.name, "change": change.kind, "changed": changed}
+
+
+def _rule_lines(change: Change[Rule]) -> Iterator[str]:
+    yield from _dependencies(change.before, change.declared.value)
+    for name, (old, new) in change.fields.items():
+        if name != "dependencies" and (change.before is not None or new != _DEFAULTS[name]):
+            yield _altered(change, name, old, new)
+
+
+_DEFAULTS = Rule("", ()).as_dict()
+
+
+def _dependencies(before: Rule | None, rule: Rule) -> Iterator[str]:
+    old = {one.identity: one for one in (before.dependencies if before is not None else ())}
+    new = {one.identity: one for one in rule.dependencies}
+    for identity, one in new.items():
+        name, life = f"{one.type} {one.resource}", windows.life(one.life_seconds)
+        if identity not in old:
+            yield _signed("+", f"{name}, valid for {life}")
+        elif old[identity] != one:
+            was = windows.life(old[identity].life_seconds)
+            yield _signed("~", f"{name}, valid for {was} → {life}")
+    for identity, one in old.items():
+        if identity not in new:
+            yield _signed("-", f"{one.type} {one.resource}")
+    if old.keys() == new.keys() and list(old) != list(new):
+        yield _signed("~", "the order of the dependencies")
+
+
+def _altered(change: Change[T], name: str, old: Any, new: Any) -> str:
+    if change.before is None:
+        return _signed("+", f"{name} {_json(new)}")
+    return _signed("~", f"{name} {_json(old)} → {_json(new)}")
+
+
+def _signed(sign: str, text: str) -> str:
+    return output.paint(f"  {sign} {output.clean(text)}", _SIGNS[sign])
+
+
+def _json(value: Any) -> str:
+    text = msgspec.json.encode(value).decode()
+    return text if len(text) <= _VALUE_SHOWN else text[:_VALUE_SHOWN] + "…"

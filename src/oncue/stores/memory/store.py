@@ -27,11 +27,11 @@ class MemoryStore(
     MemoryBulk,
     MemoryEndings,
     MemoryRanges,
+    MemoryTransfer,
     MemoryQueues,
     MemoryRules,
     MemoryEvents,
     MemorySchedules,
-    MemoryTransfer,
     MemoryAccess,
 ):
     """Implements `oncue.ports.store.Store` for one process. For tests, for trying things out, and

@@ -18,6 +18,7 @@ from oncue.core.errors import InvalidInput, KeyTaken
 from oncue.core.queue import Queue, default_queue
 from oncue.dump import Counts
 from oncue.ports.store import Store
+from oncue.queues import put_queue, set_paused
 from oncue.restoring import Restore, Restored
 from oncue.scheduler import Scheduler
 from oncue.stores.memory import MemoryStore
@@ -39,8 +40,8 @@ def house(clock: FakeClock) -> Desk:
     desk = Desk(MemoryStore(clock), clock)
     lived_in(desk)
     mail = Queue("mail", "log:", max_attempts=7, rate_per_second=2.5, concurrency=4, poison_after=9)
-    desk.store.put_queue(replace(mail, retention_seconds=None))
-    desk.store.set_paused("mail", True)
+    put_queue(desk.store, replace(mail, retention_seconds=None))
+    set_paused(desk.store, "mail", True)
     return desk
 
 
@@ -199,7 +200,7 @@ def test_a_queue_known_only_by_its_jobs_is_paused_too(clock: FakeClock) -> None:
 
 def test_what_is_there_already_is_left_alone(house: Desk, clock: FakeClock) -> None:
     store = MemoryStore(clock)
-    store.put_queue(Queue("mail", max_attempts=2))
+    put_queue(store, Queue("mail", max_attempts=2))
     text = dumped(house)
     first, second = restored(text, store), restored(text, store)
     assert (second.stored, second.existing) == (0, first.stored)
@@ -471,7 +472,7 @@ def test_a_queue_that_came_during_the_dump_is_in_it(clock: FakeClock) -> None:
         desk.add(f"job-{n:04}")
     out = io.BytesIO()
     late = replace(default_queue("late"), paused=True)
-    dumping.write(store, out, told=lambda progress: store.put_queue(late))
+    dumping.write(store, out, told=lambda progress: put_queue(store, late))
     assert b'{"queue":{"name":"late"' in out.getvalue()
     restored(out.getvalue(), MemoryStore(clock))
 

@@ -18,6 +18,7 @@ from oncue.core.moment import Moment
 from oncue.core.recurrence import REFILL_MS, begun
 from oncue.core.schedule import Schedule, check_schedule
 from oncue.engine.recurrer import PAGE, Recurrer
+from oncue.ports.schedules import Advance
 from oncue.stores.sqlite import SqliteStore
 
 ZONES = ("UTC", "Europe/Paris", "America/New_York", "Asia/Kolkata")
@@ -42,7 +43,7 @@ def seed_schedules(path: str, count: int) -> Figures:
             for number in range(first, min(first + PAGE, count)):
                 wanted = begun(replace(settings[number % len(settings)], name=f"s{number}"), now)
                 progress = wanted.progress._replace(next_at=_due(now), wake_at=_waking(now))
-                store.put_schedule(None, replace(wanted, progress=progress), now)
+                store.advance([Advance(None, replace(wanted, progress=progress))], now)
 
         for first in range(0, count, PAGE):
             store.submit(partial(put, first)).result()

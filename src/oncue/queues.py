@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from dataclasses import replace
 from typing import Any
 
 from oncue import intake
@@ -13,7 +14,7 @@ from oncue.engine.alarm import Alarm
 from oncue.engine.engine import Engine
 from oncue.engine.policies import Policies
 from oncue.ports.clock import Clock
-from oncue.ports.queues import QueueStats
+from oncue.ports.queues import QueueStats, QueueStore
 from oncue.ports.store import Store
 from oncue.sinks import open_sink
 from oncue.telemetry import Telemetry
@@ -32,8 +33,7 @@ class Queues:
 
     def queue(self, name: str) -> Queue:
         """The settings of a queue; one never set has the defaults."""
-        known = {queue.name: queue for queue in self.store.queues()}
-        return known.get(name) or default_queue(name)
+        return _listed(self.store, name) or default_queue(name)
 
     def queues(self) -> list[Queue]:
         return self.store.queues()
@@ -45,16 +45,16 @@ class Queues:
         queue = intake.queue(name, settings)
         if queue.sink is not None:
             open_sink(queue.sink, self.clock).close()
-        self.store.put_queue(queue)
+        put_queue(self.store, queue)
         self._forget_policies()
         return queue
 
     def pause(self, name: str) -> None:
         """Take and deliver nothing of this queue until it is resumed; due work waits."""
-        self.store.set_paused(check_queue_name(name), True)
+        set_paused(self.store, check_queue_name(name), True)
 
     def resume(self, name: str) -> None:
-        self.store.set_paused(check_queue_name(name), False)
+        set_paused(self.store, check_queue_name(name), False)
 
     def stats(self, name: str) -> QueueStats:
         """How many jobs of the queue are in each state, and the oldest due one."""
@@ -92,3 +92,24 @@ class Queues:
     def _forget_policies(self) -> None:
         self.policies.forget()
         self.engine.policies.forget()
+
+
+def put_queue(store: QueueStore, queue: Queue) -> None:
+    """Give a queue these settings. `paused` is not one of them and stays as it is."""
+    _change(store, queue.name, lambda seen: replace(queue, paused=seen.paused))
+
+
+def set_paused(store: QueueStore, name: str, paused: bool) -> None:
+    """Pause or resume a queue. Its settings stay as they are."""
+    _change(store, name, lambda seen: replace(seen, paused=paused))
+
+
+def _change(store: QueueStore, name: str, choose: Callable[[Queue], Queue]) -> None:
+    """Replace a queue by what `choose` makes of it, again if others change it meanwhile."""
+    seen = _listed(store, name)
+    while not store.put_queue(seen, choose(seen or default_queue(name))):
+        seen = _listed(store, name)
+
+
+def _listed(store: QueueStore, name: str) -> Queue | None:
+    return next((queue for queue in store.queues() if queue.name == name), None)

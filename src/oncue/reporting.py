@@ -110,14 +110,15 @@ class Reporting:
         percent: float | None = None,
         message: str | None = None,
     ) -> Operation:
-        """Report on one named step; the result of a succeeded one is written once."""
+        """Report on one named step. Until it succeeds, its result is replaced by later ones, and a
+        report without one keeps it; the result of a success is final."""
         if state not in ("executing", "succeeded", "failed"):
             raise InvalidInput("must be executing, succeeded or failed.", "/state")
         intake.check_message(message)
         intake.check_percent(percent)
         epoch = self._epoch(job_id, token)
         now = self.clock.now()
-        body = payloads.encode(result, "/result") if state == "succeeded" else None
+        body = payloads.operation_result(state, result)
         operation = Operation(
             check_queue_name(name, "/name"), state, moment.to_datetime(now), percent, message, body
         )

@@ -16,6 +16,7 @@ from oncue.core.queue import Queue
 from oncue.dump import Counts, Line
 from oncue.dumping import PAGE, PAGE_BYTES, Progress
 from oncue.ports.store import Store
+from oncue.queues import put_queue, set_paused
 
 
 @dataclass(slots=True)
@@ -99,7 +100,7 @@ class Restore:
         going = [name for name, was_paused in self._seen.items() if not was_paused]
         if self._store is not None and not self._dry_run:
             for name in going:
-                self._store.set_paused(name, False)
+                set_paused(self._store, name, False)
         self.result.released = going
         self.result.paused = [name for name in self.result.paused if name not in going]
 
@@ -150,9 +151,9 @@ class Restore:
             self._foresee(page)
             self._store = self._create()
         for queue in self._queues:
-            self._store.put_queue(queue)
+            put_queue(self._store, queue)
         for name in self._to_pause:
-            self._store.set_paused(name, True)
+            set_paused(self._store, name, True)
         self._queues, self._to_pause = [], []
         return self._store.admit(page) if page else 0
 

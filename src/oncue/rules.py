@@ -13,14 +13,13 @@ from oncue.core.errors import InvalidInput, NotFound, TooLarge
 from oncue.core.event import Bounds, Event, latest_stamp, read_event
 from oncue.core.firing import Decision
 from oncue.core.publication import EventFilter, EventPage, LoggedEvent, Published
-from oncue.core.rule import Dependency, Rule, check_rule_name, read_rule
+from oncue.core.rule import PAYLOAD_LIMIT_BYTES, Dependency, Rule, check_rule_name, read_rule
 from oncue.core.standing import Standing, explain
 from oncue.engine.engine import Engine
 from oncue.ports.clock import Clock
 from oncue.ports.store import Store
 from oncue.telemetry import Telemetry
 
-PAYLOAD_LIMIT_BYTES = 128 * 1024  # a job also carries the events that fired it
 PUBLISHED_AT_ONCE = 10_000
 _PAGE = 500
 

@@ -20,7 +20,7 @@ from __future__ import annotations
 
 from oncue.clock import FakeClock
 from oncue.core.errors import OncueError
-from oncue.core.moment import Moment
+from oncue.core.moment import LATEST, Moment
 from oncue.ports.store import Store
 from oncue.scheduler import Scheduler
 from oncue.worker import Worker
@@ -87,7 +87,8 @@ class HandDriven(Scheduler):
         now = self.clock.now()
         sinks = [queue.name for queue in self.queues() if queue.sink is not None]
         due_at = self.store.next_due(sorted({*self.handlers.queues, *sinks}))
-        stops = [due_at, self.store.next_lapse(), self.store.next_wake()]
+        wakes = [one.progress.wake_at for one in self.store.waking(LATEST, 1)]
+        stops = [due_at, self.store.next_lapse(), *wakes]
         if any(stop is not None and stop <= now for stop in stops):
             stops.append(now + max(1, round(self.engine.step_all() * 1000)))
         return min([target, *(stop for stop in stops if stop is not None and stop > now)])

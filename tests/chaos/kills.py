@@ -16,6 +16,7 @@ from pathlib import Path
 
 from oncue.core.lifecycle import FINAL
 from oncue.core.queue import Queue
+from oncue.queues import put_queue
 from oncue.stores.sqlite import SqliteStore
 from tests.chaos.child import CHUNK, LEASE_SECONDS, QUEUES
 from tests.proof.checker import Card, verdict
@@ -80,7 +81,7 @@ class KillRun:
     def run(self) -> Card:
         store = SqliteStore(self.folder / "jobs.db")
         for queue in QUEUES:
-            store.put_queue(queue if self.kills else _unhurried(queue))
+            put_queue(store, queue if self.kills else _unhurried(queue))
         try:
             self._spawn("reclaimer", "")
             self._until(self._enough, deadly=True)

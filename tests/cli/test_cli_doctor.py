@@ -16,6 +16,7 @@ from click.testing import CliRunner
 from oncue import Queue, Scheduler
 from oncue.cli.app import cli
 from oncue.clock import FakeClock, SystemClock
+from oncue.queues import put_queue
 from oncue.stores.sqlite import connection as sqlite_connection
 
 from .terminal import put_off, run, see
@@ -105,7 +106,7 @@ def test_jobs_that_are_put_off_are_told_and_are_not_late(place: Path) -> None:
 
 def test_a_sink_that_cannot_be_opened_is_bad(place: Path) -> None:
     with scheduler(place) as cue:
-        cue.store.put_queue(Queue("lost", sink="pigeon:roof"))
+        put_queue(cue.store, Queue("lost", sink="pigeon:roof"))
     ended = run("doctor", cwd=place)
     assert ended.code == 1
     assert "✗ sinks: the sink of queue lost cannot be opened" in ended.out

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from oncue.wire.rules import LoggedEvent
 from tests.cli.terminal import run, scheduler, see
 
 SCENARIO = Path(__file__).parents[1] / "fixtures" / "seed_001" / "scenario.json"
@@ -51,7 +52,7 @@ def test_a_time_without_an_offset_is_local_and_fine(place: Path) -> None:
     run("events", "send", "TABLE", "T", "--at", at, cwd=place, env={"TZ": "America/New_York"})
     with scheduler(place) as cue:
         [logged] = cue.events()
-    assert logged.as_dict()["eventTimestamp"] == "2021-01-01T12:30:00.000001Z"
+    assert LoggedEvent.of(logged).stamp == "2021-01-01T12:30:00.000001Z"
 
 
 def test_an_event_that_no_rule_waits_for_is_kept_and_told(place: Path) -> None:

@@ -7,8 +7,10 @@ import os
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 
+from oncue.wire.rules import Standing
 from tests.cli.terminal import Terminal, run, scheduler, see
 
 CRON = {"type": "TIME_BASED", "resourceId": "cron", "lifeDuration": 0}
@@ -230,7 +232,7 @@ def test_explain_as_json_is_what_the_http_interface_answers(place: Path) -> None
     at = "2021-01-01T13:30:00Z"
     told = run("rules", "explain", "hourly load", "--at", at, "--json", cwd=place).json
     with scheduler(place) as cue:
-        assert told == cue.explain_rule("hourly load", at=at).as_dict()
+        assert told == msgspec.to_builtins(Standing.of(cue.explain_rule("hourly load", at=at)))
 
 
 def test_explain_refuses_what_is_not_a_time(place: Path) -> None:

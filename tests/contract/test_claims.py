@@ -8,6 +8,7 @@ from oncue.core.job import Claimed
 from oncue.core.lifecycle import State
 from oncue.core.queue import Queue
 from oncue.ports.claims import Refused, Touch, Touched
+from oncue.queues import set_paused
 
 from .board import Board, cron, cron_at, seconds
 from .desk import DELIVERY, LEASE, Desk, Q, at, ids
@@ -147,7 +148,7 @@ def test_a_claim_over_several_queues_mixes_reclaimed_work_with_nothing(desk: Des
 def test_reclaimed_work_that_cannot_be_taken_hinders_nobody(desk: Desk) -> None:
     desk.take()
     desk.reclaim(desk.lapse())
-    desk.store.set_paused("q", True)
+    set_paused(desk.store, "q", True)
     elsewhere = [desk.add(queue="other"), desk.add(queue="other")]
     assert desk.claimed_ids(Q, OTHER) == elsewhere
 
@@ -206,16 +207,16 @@ def test_a_limit_of_nothing_takes_nothing(desk: Desk) -> None:
 def test_a_paused_queue_gives_nothing_whatever_the_caller_believes(desk: Desk) -> None:
     job_id = desk.add()
     elsewhere = desk.add(queue="other")
-    desk.store.set_paused("q", True)
+    set_paused(desk.store, "q", True)
     assert desk.claimed_ids(Queue("q", paused=False), OTHER) == [elsewhere]
     assert desk.state(job_id) is State.SCHEDULED
-    desk.store.set_paused("q", False)
+    set_paused(desk.store, "q", False)
     assert desk.claimed_ids() == [job_id]
 
 
 def test_pausing_does_not_disturb_claims_under_way(desk: Desk) -> None:
     claimed = desk.take()
-    desk.store.set_paused("q", True)
+    set_paused(desk.store, "q", True)
     assert isinstance(desk.touch(claimed), Touched)
     assert desk.complete(claimed) is None
 
@@ -263,7 +264,7 @@ def test_the_next_due_time_is_the_earliest_of_open_queues(desk: Desk) -> None:
     assert desk.store.next_due([]) is None
     assert desk.store.next_due(["q"]) == now + 40_000
     assert desk.store.next_due(["q", "other"]) == now + 20_000
-    desk.store.set_paused("other", True)
+    set_paused(desk.store, "other", True)
     assert desk.store.next_due(["q", "other"]) == now + 40_000
     assert desk.store.next_due(["other"]) is None
 

@@ -10,6 +10,7 @@ import pytest
 from oncue.core.job import Job
 from oncue.core.lifecycle import State
 from oncue.core.queue import Queue
+from oncue.queues import put_queue, set_paused
 
 from .desk import DELIVERY, Desk, Q, at, ids
 
@@ -31,20 +32,20 @@ either = pytest.mark.parametrize("claim", [by_worker, by_dispatcher])
 
 
 def pause(desk: Desk) -> Queue:
-    desk.store.set_paused("d", True)
+    set_paused(desk.store, "d", True)
     return DELIVERY
 
 
 def fill(desk: Desk) -> Queue:
     """One job is under way, which is as many as may be."""
-    desk.store.put_queue(BOUNDED)
+    put_queue(desk.store, BOUNDED)
     desk.take("first", queue=BOUNDED, due_in=-10)
     return BOUNDED
 
 
 def use_up(desk: Desk) -> Queue:
     """The rate allows none for some seconds."""
-    desk.store.put_queue(SLOW)
+    put_queue(desk.store, SLOW)
     desk.take("first", queue=SLOW, due_in=-10)
     return SLOW
 
@@ -138,6 +139,6 @@ def test_a_rate_begins_again_after_the_clock_was_set_back_when_something_waits(
 
 def test_a_queue_named_twice_has_the_room_of_one(desk: Desk) -> None:
     bounded = replace(Q, concurrency=1)
-    desk.store.put_queue(bounded)
+    put_queue(desk.store, bounded)
     desk.add_many(2)
     assert len(desk.claim(bounded, bounded)) == 1

@@ -13,6 +13,7 @@ from oncue.core.lifecycle import State, Verb
 from oncue.core.moment import Moment
 from oncue.core.queue import Queue
 from oncue.ports.store import Store
+from oncue.queues import put_queue, set_paused
 from oncue.stores.sqlite import SqliteStore
 
 from .desk import LEASE, Desk, ids, together
@@ -26,7 +27,7 @@ SENT_RATED = Queue("d", sink="log:", rate_per_second=10)
 
 def put(desk: Desk, queue: Queue, jobs: int = 10, **members: object) -> list[str]:
     """A queue with so many due jobs."""
-    desk.store.put_queue(queue)
+    put_queue(desk.store, queue)
     return desk.add_many(jobs, queue=queue.name, **members)
 
 
@@ -43,7 +44,7 @@ def test_no_more_jobs_are_claimed_than_may_be_under_way(desk: Desk) -> None:
 def test_the_limits_are_the_stores_and_not_the_callers(desk: Desk) -> None:
     put(desk, PULLED)
     assert len(desk.claim(Queue("q", concurrency=9))) == 3
-    desk.store.put_queue(Queue("q"))
+    put_queue(desk.store, Queue("q"))
     assert len(desk.claim(PULLED)) == 7
 
 
@@ -118,7 +119,7 @@ def test_a_range_takes_what_is_left_and_counts_until_it_is_settled(desk: Desk) -
 
 
 def test_what_comes_into_an_open_range_counts(desk: Desk) -> None:
-    desk.store.put_queue(SENT)
+    put_queue(desk.store, SENT)
     desk.add_many(2, queue="d", due_in=1)
     desk.add(queue="d", priority=5, due_in=90)
     desk.clock.advance(5)
@@ -156,7 +157,7 @@ def test_raising_or_removing_a_limit_is_told(desk: Desk) -> None:
     desk.claim()
     for queue, more in ((Queue("q", concurrency=5), 2), (Queue("q"), 5)):
         listening = Listening(desk.store)
-        desk.store.put_queue(queue)
+        put_queue(desk.store, queue)
         assert listening.has_heard_of("q", 0)
         assert desk.store.next_due(["q"]) == desk.now
         assert len(desk.claim()) == more
@@ -165,7 +166,7 @@ def test_raising_or_removing_a_limit_is_told(desk: Desk) -> None:
 def test_a_lower_concurrency_waits_until_enough_have_ended(desk: Desk) -> None:
     put(desk, PULLED)
     claims = desk.claim()
-    desk.store.put_queue(Queue("q", concurrency=2))
+    put_queue(desk.store, Queue("q", concurrency=2))
     desk.complete(claims[0])
     assert desk.claim() == []
     desk.complete(claims[1])
@@ -196,7 +197,7 @@ def test_reclaimed_work_comes_first_and_alone_in_a_limited_queue_too(desk: Desk)
 
 
 def test_a_limited_queue_goes_by_priority_and_leaves_out_what_expired(desk: Desk) -> None:
-    desk.store.put_queue(PULLED)
+    put_queue(desk.store, PULLED)
     plain = desk.add_many(3)
     urgent = desk.add(priority=9)
     stale = desk.add(priority=9, expires_at=desk.now + 1_000)
@@ -207,10 +208,10 @@ def test_a_limited_queue_goes_by_priority_and_leaves_out_what_expired(desk: Desk
 
 def test_a_paused_queue_with_limits_gives_nothing(desk: Desk) -> None:
     put(desk, Queue("q", concurrency=3, rate_per_second=10))
-    desk.store.set_paused("q", True)
+    set_paused(desk.store, "q", True)
     assert desk.claim() == []
     assert desk.store.next_due(["q"]) is None
-    desk.store.set_paused("q", False)
+    set_paused(desk.store, "q", False)
     assert len(desk.claim()) == 1
 
 
@@ -309,9 +310,9 @@ def test_a_new_rate_holds_at_once(desk: Desk) -> None:
     put(desk, Queue("q", rate_per_second=0.001))
     assert len(desk.claim()) == 1
     assert desk.store.next_due(["q"]) == desk.now + 1_000_000
-    desk.store.put_queue(RATED)
+    put_queue(desk.store, RATED)
     assert desk.store.next_due(["q"]) == desk.now + 100
-    desk.store.put_queue(Queue("q"))
+    put_queue(desk.store, Queue("q"))
     assert len(desk.claim()) == 9
 
 

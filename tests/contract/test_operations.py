@@ -40,6 +40,26 @@ def test_the_last_message_and_percentage_stay_unless_new_ones_are_told(desk: Des
     assert (answer.state, answer.percent, answer.message) == ("failed", 50.0, "half")
 
 
+@pytest.mark.parametrize("state", ["executing", "failed"])
+def test_the_result_of_an_unfinished_operation_is_kept_until_another_is_told(
+    desk: Desk, state: str
+) -> None:
+    claimed = desk.take()
+    results = []
+    for result in (b"1", None, b"2", None):
+        answer = desk.put_operation(claimed, "a", state, result=result)
+        assert isinstance(answer, Operation)
+        assert desk.store.history(claimed.id).operations == (answer,)
+        results.append(answer.result)
+    assert results == [b"1", b"1", b"2", b"2"]
+    desk.retry(claimed)
+    again = desk.retake(claimed.id)
+    assert [one.result for one in again.operations] == [b"2"]
+    done = desk.put_operation(again, "a", result=None)
+    assert isinstance(done, Operation)
+    assert done.result is None
+
+
 def test_a_failed_operation_can_be_run_again(desk: Desk) -> None:
     claimed = desk.take()
     desk.put_operation(claimed, "a", "failed", result=b"half")
@@ -87,7 +107,7 @@ def test_progress_cannot_undo_a_result(desk: Desk) -> None:
 def test_the_next_claim_brings_the_operations_along(desk: Desk, end: str) -> None:
     claimed = desk.take()
     desk.put_operation(claimed, "done", result=b"r")
-    desk.put_operation(claimed, "half", "executing", percent=50.0, message="m")
+    desk.put_operation(claimed, "half", "executing", percent=50.0, message="m", result=b"7")
     operations = desk.store.history(claimed.id).operations
     if end == "reclaim":
         desk.reclaim(desk.lapse())

@@ -13,6 +13,7 @@ from oncue.core.lifecycle import State, Verb
 from oncue.core.moment import Moment, from_datetime
 from oncue.core.queue import Queue, RetryPolicy
 from oncue.ports.jobs import Amendment
+from oncue.queues import put_queue
 
 from .desk import DELIVERY, Desk, Q, at, ids
 
@@ -295,7 +296,7 @@ def test_no_open_range_covers_it(desk: Desk, stuck: str) -> None:
 
 def test_it_takes_no_room_of_a_queue_with_a_concurrency(desk: Desk) -> None:
     one = Queue("one", sink="log:", concurrency=1)
-    desk.store.put_queue(one)
+    put_queue(desk.store, one)
     desk.add("stuck", queue="one")
     desk.settle_range(desk.claim_range(one), busy={"stuck": "busy"})
     desk.add("good", queue="one", due_in=0.001)
@@ -305,7 +306,7 @@ def test_it_takes_no_room_of_a_queue_with_a_concurrency(desk: Desk) -> None:
 
 def test_a_refusal_uses_a_turn_of_the_rate_and_no_more(desk: Desk) -> None:
     rated = Queue("rated", sink="log:", rate_per_second=1)
-    desk.store.put_queue(rated)
+    put_queue(desk.store, rated)
     desk.add("stuck", queue="rated")
     desk.settle_range(desk.claim_range(rated), busy={"stuck": "busy"})
     desk.add("good", queue="rated")
@@ -383,7 +384,7 @@ def test_workers_are_not_concerned(desk: Desk) -> None:
 )
 def test_an_old_policy_without_bounds_stops_nothing(desk: Desk, policy: RetryPolicy) -> None:
     endless = replace(DELIVERY, retry=policy)
-    desk.store.put_queue(endless)
+    put_queue(desk.store, endless)
     desk.add("a", queue="d")
     for _ in range(20):
         claim = desk.claim_range(endless)

@@ -10,6 +10,8 @@ from oncue.core.lifecycle import State
 from oncue.core.queue import BUILT_IN, Queue
 from oncue.core.schedule import Emission
 from oncue.ports.store import Store
+from oncue.queues import put_queue, set_paused
+from tests.contract.recurring import delete_schedule
 
 from .board import Board, table
 from .desk import DELIVERY, Desk, Q
@@ -35,9 +37,9 @@ def why(desk: Desk, name: str = "q") -> str:
 def test_a_queue_goes_with_its_settings_and_finished_jobs_and_its_name_may_be_used_again(
     desk: Desk,
 ) -> None:
-    desk.store.put_queue(Queue("q", max_attempts=9, rate_per_second=1))
-    desk.store.set_paused("q", True)
-    desk.store.set_paused("q", False)
+    put_queue(desk.store, Queue("q", max_attempts=9, rate_per_second=1))
+    set_paused(desk.store, "q", True)
+    set_paused(desk.store, "q", False)
     desk.complete(desk.take("done"))
     kept = desk.add(queue="other")
     assert delete(desk) == "deleted"
@@ -51,7 +53,7 @@ def test_a_queue_goes_with_its_settings_and_finished_jobs_and_its_name_may_be_us
 
 
 def test_a_queue_that_was_only_set_can_be_deleted_and_an_unknown_one_cannot(desk: Desk) -> None:
-    desk.store.put_queue(Queue("q"))
+    put_queue(desk.store, Queue("q"))
     assert delete(desk, "other") == "unknown"
     assert delete(desk) == "deleted"
     assert names(desk.store) == []
@@ -89,16 +91,16 @@ def test_a_queue_whose_jobs_are_being_delivered_stays(desk: Desk) -> None:
 
 
 def test_a_queue_that_a_schedule_names_stays(desk: Desk) -> None:
-    desk.store.put_queue(Queue("q"))
+    put_queue(desk.store, Queue("q"))
     seen = put(desk, "nightly")
     assert "schedule 'nightly'" in why(desk)
-    assert desk.store.delete_schedule(seen, desk.now)
+    assert delete_schedule(desk.store, seen, desk.now)
     put(desk, "other", emits=Emission("FILE", "/a/b"))
     assert delete(desk) == "deleted", "what only emits events makes no jobs"
 
 
 def test_a_queue_that_a_rule_names_stays(desk: Desk, board: Board) -> None:
-    desk.store.put_queue(Queue("q"))
+    put_queue(desk.store, Queue("q"))
     board.rule(table("t", 0), name="hourly", queue="q")
     assert "rule 'hourly'" in why(desk)
     desk.store.delete_rule("hourly", desk.now)
@@ -108,7 +110,7 @@ def test_a_queue_that_a_rule_names_stays(desk: Desk, board: Board) -> None:
 @pytest.mark.parametrize("name", sorted(BUILT_IN))
 def test_a_built_in_queue_stays_whether_it_was_used_or_not(desk: Desk, name: str) -> None:
     assert "built in" in why(desk, name)
-    desk.store.put_queue(Queue(name))
+    put_queue(desk.store, Queue(name))
     assert "built in" in why(desk, name)
 
 
@@ -177,7 +179,7 @@ def test_a_dispatcher_of_the_deleted_queue_cannot_settle_for_the_new_one(desk: D
 
 
 def test_the_end_of_a_queue_is_told_to_listeners(desk: Desk) -> None:
-    desk.store.put_queue(Queue("q"))
+    put_queue(desk.store, Queue("q"))
     told: list[tuple[str | None, int]] = []
     stop = desk.store.watch(lambda queue, due_at: told.append((queue, due_at)))
     assert delete(desk) == "deleted"

@@ -7,6 +7,7 @@ from dataclasses import replace
 
 from oncue.core.lifecycle import State
 from oncue.core.queue import Queue, RetryPolicy, default_queue
+from oncue.queues import put_queue, set_paused
 
 from .desk import DELIVERY, Desk
 
@@ -36,16 +37,16 @@ def test_a_queue_comes_back_as_it_was_put(desk: Desk) -> None:
     plain = Queue("plain")
     fleeting = Queue("fleeting", retention_seconds=0)
     for queue in (whole, plain, fleeting):
-        desk.store.put_queue(queue)
+        put_queue(desk.store, queue)
     assert desk.store.queues() == [fleeting, plain, whole]
-    desk.store.put_queue(Queue("whole"))
+    put_queue(desk.store, Queue("whole"))
     assert desk.store.queues() == [fleeting, plain, Queue("whole")]
 
 
 def test_a_queue_that_holds_a_job_is_there_with_the_usual_settings(desk: Desk) -> None:
     desk.add(queue="b")
     desk.add(queue="a")
-    desk.store.put_queue(Queue("c"))
+    put_queue(desk.store, Queue("c"))
     assert desk.store.queues() == [Queue("a"), Queue("b"), Queue("c")]
 
 
@@ -60,27 +61,38 @@ def test_a_queue_stays_when_its_last_job_is_gone(desk: Desk) -> None:
 
 def test_a_built_in_queue_has_settings_of_its_own_until_it_is_set(desk: Desk) -> None:
     desk.add(queue="tasks")
-    desk.store.set_paused("rules", True)
+    set_paused(desk.store, "rules", True)
     rules, tasks = desk.store.queues()
     assert tasks == default_queue("tasks") != Queue("tasks")
     assert rules == replace(default_queue("rules"), paused=True)
     for queue in (Queue("tasks"), Queue("rules")):
-        desk.store.put_queue(queue)
+        put_queue(desk.store, queue)
     assert desk.store.queues() == [Queue("rules", paused=True), Queue("tasks")]
 
 
+def test_a_queue_that_has_changed_since_it_was_seen_is_left_alone(desk: Desk) -> None:
+    q, longer, paused = Queue("q"), Queue("q", max_attempts=5), Queue("q", paused=True)
+    assert not desk.store.put_queue(q, longer)  # it is not there yet
+    assert desk.store.put_queue(None, paused)
+    assert not desk.store.put_queue(None, longer)
+    assert not desk.store.put_queue(q, longer)
+    assert desk.store.queues() == [paused]
+    assert desk.store.put_queue(paused, longer)
+    assert desk.store.queues() == [longer]
+
+
 def test_pausing_is_not_a_setting(desk: Desk) -> None:
-    desk.store.put_queue(Queue("q", paused=True))
+    put_queue(desk.store, Queue("q", paused=True))
     assert desk.store.queues() == [Queue("q")]
-    desk.store.set_paused("q", True)
-    desk.store.put_queue(Queue("q", max_attempts=5, paused=False))
+    set_paused(desk.store, "q", True)
+    put_queue(desk.store, Queue("q", max_attempts=5, paused=False))
     assert desk.store.queues() == [Queue("q", max_attempts=5, paused=True)]
-    desk.store.set_paused("q", False)
+    set_paused(desk.store, "q", False)
     assert desk.store.queues() == [Queue("q", max_attempts=5)]
 
 
 def test_a_queue_can_be_paused_before_it_holds_anything(desk: Desk) -> None:
-    desk.store.set_paused("q", True)
+    set_paused(desk.store, "q", True)
     desk.add()
     assert desk.claim() == []
     assert desk.store.queues() == [Queue("q", paused=True)]

@@ -11,6 +11,7 @@ from oncue.core.lifecycle import State
 from oncue.core.queue import Queue
 from oncue.ports.claims import RangeClaim
 from oncue.ports.jobs import Amendment
+from oncue.queues import set_paused
 
 from .desk import DELIVERY, FLEETING_DELIVERY, LEASE, Desk, Q, at, ids
 
@@ -108,17 +109,17 @@ def test_nothing_due_opens_nothing(desk: Desk) -> None:
 
 def test_a_paused_queue_is_not_delivered(desk: Desk) -> None:
     job_id = add(desk)
-    desk.store.set_paused("d", True)
+    set_paused(desk.store, "d", True)
     assert list(desk.claim_range().jobs) == []
     assert desk.state(job_id) is State.SCHEDULED
-    desk.store.set_paused("d", False)
+    set_paused(desk.store, "d", False)
     assert ids(desk.claim_range().jobs) == [job_id]
 
 
 def test_a_range_that_is_open_when_the_queue_is_paused_can_be_settled(desk: Desk) -> None:
     job_id = add(desk)
     claim = desk.claim_range()
-    desk.store.set_paused("d", True)
+    set_paused(desk.store, "d", True)
     assert desk.settle_range(claim)
     assert desk.state(job_id) is State.SUCCEEDED
 
@@ -127,7 +128,7 @@ def test_a_paused_queue_lets_go_of_a_range_whose_dispatcher_is_gone(desk: Desk) 
     """Somebody who pauses a queue in distress can then cancel what is in it."""
     job_id = add(desk)
     old = desk.claim_range()
-    desk.store.set_paused("d", True)
+    set_paused(desk.store, "d", True)
     desk.clock.advance(LEASE)
     assert list(desk.claim_range(dispatcher="dave").jobs) == []
     assert desk.cancel(job_id).refused is None

@@ -10,6 +10,7 @@ from oncue.core.job import History, JobFilter
 from oncue.core.lifecycle import State
 from oncue.core.moment import from_datetime
 from oncue.core.queue import Queue
+from oncue.queues import put_queue
 
 from .desk import DELIVERY, Desk
 
@@ -28,7 +29,7 @@ def populate(desk: Desk) -> None:
                 owner=("olga", "otto", None)[number % 3],
                 key=f"key-{number % 5}-{number}" if number % 2 else None,
             )
-    desk.store.put_queue(DELIVERY)
+    put_queue(desk.store, DELIVERY)
     claims = desk.claim(limit=6)
     assert len(claims) == 6
     desk.touch(claims[0])

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from oncue.core.lifecycle import State
-from oncue.core.moment import Moment, to_datetime
+from oncue.core.moment import LATEST, Moment, to_datetime
 from oncue.core.queue import Queue
 from oncue.core.recurrence import OUTCOMES_KEPT, Fate, Outcome, begun
 from oncue.core.schedule import (
@@ -23,6 +23,7 @@ from oncue.core.schedule import (
 )
 from oncue.ports.jobs import Amendment
 from oncue.ports.schedules import Advance
+from tests.contract.recurring import delete_schedule, put_schedule
 
 from .desk import DELIVERY, Desk
 
@@ -35,7 +36,7 @@ def wanted(desk: Desk, name: str = "s", **members: Any) -> Schedule:
 
 
 def put(desk: Desk, name: str = "s", **members: Any) -> Schedule:
-    stored = desk.store.put_schedule(None, wanted(desk, name, **members), desk.now)
+    stored = put_schedule(desk.store, None, wanted(desk, name, **members), desk.now)
     assert stored is not None
     return stored
 
@@ -55,7 +56,7 @@ def onward(desk: Desk, schedule: Schedule, at: Moment) -> Advance:
     """One job at this moment, and on to two hours later."""
     job = occurrence_job(schedule, at, desk.now)
     progress = Progress(at + 2 * HOUR, at + 2 * HOUR - 15_000, at, job.id)
-    return Advance(schedule, progress, [job], [created(schedule.name, at, desk.now)])
+    return Advance(schedule, schedule, [job], [created(schedule.name, at, desk.now)], (), progress)
 
 
 def test_a_schedule_comes_back_as_it_was_put(desk: Desk) -> None:
@@ -79,26 +80,44 @@ def test_a_schedule_comes_back_as_it_was_put(desk: Desk) -> None:
 
 def test_a_name_is_created_once(desk: Desk) -> None:
     first = put(desk)
-    assert desk.store.put_schedule(None, wanted(desk, owner="bob"), desk.now) is None
+    assert put_schedule(desk.store, None, wanted(desk, owner="bob"), desk.now) is None
     assert desk.store.schedule("s") == first
 
 
 def test_a_change_applies_to_the_schedule_that_was_seen(desk: Desk) -> None:
     first = put(desk)
-    second = desk.store.put_schedule(first, replace(first, owner="bob"), desk.now)
+    second = put_schedule(desk.store, first, replace(first, owner="bob"), desk.now)
     assert second is not None
     assert second.revision != first.revision
-    assert desk.store.put_schedule(first, replace(first, owner="eve"), desk.now) is None
+    assert put_schedule(desk.store, first, replace(first, owner="eve"), desk.now) is None
     assert seen(desk).owner == "bob"
+
+
+def test_progress_keeps_the_revision_and_new_settings_change_it(desk: Desk) -> None:
+    first = put(desk)
+    on = replace(first, progress=first.progress._replace(wake_at=desk.now))
+    assert list(desk.store.advance([Advance(first, on)], desk.now)) == []
+    assert seen(desk) == on
+    retimed = replace(on, zone_digest="of a newer database", cron="0 9 * * *", every_seconds=None)
+    assert list(desk.store.advance([Advance(on, retimed)], desk.now)) == []
+    assert seen(desk) == replace(retimed, revision=seen(desk).revision)
+    assert seen(desk).revision != first.revision
+
+
+def test_a_schedule_can_be_created_with_its_first_job(desk: Desk) -> None:
+    first = onward(desk, wanted(desk), desk.now)._replace(seen=None)
+    assert list(desk.store.advance([first, first], desk.now)) == [1]
+    assert desk.listed() == [occurrence_id("s", desk.now)]
+    assert list(desk.store.outcomes("s")) == [created("s", desk.now, desk.now)]
 
 
 def test_a_name_that_was_deleted_and_created_again_is_another_schedule(desk: Desk) -> None:
     first = put(desk)
-    assert desk.store.delete_schedule(first, desk.now)
+    assert delete_schedule(desk.store, first, desk.now)
     assert desk.store.schedule("s") is None
     again = put(desk)
     assert again.revision != first.revision
-    assert not desk.store.delete_schedule(first, desk.now)
+    assert not delete_schedule(desk.store, first, desk.now)
     assert list(desk.store.advance([onward(desk, first, desk.now)], desk.now)) == [0]
     assert desk.listed() == []
 
@@ -130,7 +149,7 @@ def test_what_was_decided_twice_is_applied_once(desk: Desk) -> None:
 def test_one_refusal_does_not_keep_the_others_back(desk: Desk) -> None:
     stale = put(desk, "a")
     fresh = [put(desk, name) for name in ("b", "c")]
-    desk.store.put_schedule(stale, replace(stale, owner="x"), desk.now)
+    put_schedule(desk.store, stale, replace(stale, owner="x"), desk.now)
     advances = [onward(desk, one, desk.now) for one in (fresh[0], stale, fresh[1])]
     assert list(desk.store.advance(advances, desk.now)) == [1]
     assert {job.schedule for job in map(desk.job, desk.listed())} == {"b", "c"}
@@ -150,20 +169,18 @@ def test_a_schedule_is_due_when_it_wakes_unless_it_is_paused(desk: Desk) -> None
     put(desk, "later")
     put(desk, "paused", paused=True)
     assert late.progress.wake_at is not None
-    assert desk.store.next_wake() == late.progress.wake_at
-    assert list(desk.store.due_schedules(late.progress.wake_at - 1, 10)) == []
-    assert [one.name for one in desk.store.due_schedules(late.progress.wake_at, 10)] == ["late"]
-    far = late.progress.wake_at + 10**9
-    assert [one.name for one in desk.store.due_schedules(far, 10)] == ["late", "later"]
-    assert [one.name for one in desk.store.due_schedules(far, 1)] == ["late"]
+    assert list(desk.store.waking(late.progress.wake_at - 1, 10)) == []
+    assert [one.name for one in desk.store.waking(late.progress.wake_at, 10)] == ["late"]
+    assert [one.name for one in desk.store.waking(LATEST, 10)] == ["late", "later"]
+    assert [one.name for one in desk.store.waking(LATEST, 1)] == ["late"]
 
 
 def test_without_schedules_nothing_wakes(desk: Desk) -> None:
-    assert desk.store.next_wake() is None
+    assert list(desk.store.waking(LATEST, 1)) == []
     schedule = put(desk)
-    over = Advance(schedule, Progress(None, None))
+    over = Advance(schedule, replace(schedule, progress=Progress(None, None)))
     assert list(desk.store.advance([over], desk.now)) == []
-    assert desk.store.next_wake() is None
+    assert list(desk.store.waking(LATEST, 1)) == []
 
 
 @pytest.mark.parametrize("end", ["complete", "fail", "cancel", "gone"])
@@ -179,14 +196,14 @@ def test_a_schedule_knows_whether_its_last_job_is_unfinished(desk: Desk, end: st
         assert seen(desk).unfinished
         desk.fail(claimed) if end == "fail" else desk.complete(claimed, keep=end != "gone")
     assert not seen(desk).unfinished
-    assert not next(iter(desk.store.due_schedules(desk.now + 10**9, 1))).unfinished
+    assert not desk.store.waking(LATEST, 1)[0].unfinished
 
 
 def test_a_change_answers_with_the_schedule_as_it_is_then(desk: Desk) -> None:
     schedule = put(desk)
     desk.store.advance([onward(desk, schedule, desk.now)], desk.now)
-    changed = desk.store.put_schedule(
-        seen(desk), replace(seen(desk), owner="x", unfinished=False), desk.now
+    changed = put_schedule(
+        desk.store, seen(desk), replace(seen(desk), owner="x", unfinished=False), desk.now
     )
     assert changed == seen(desk)
     assert changed.unfinished
@@ -199,7 +216,7 @@ def test_a_withdrawn_job_is_gone_and_recorded_as_such(desk: Desk) -> None:
     gone = replace(ahead, fate=Fate.WITHDRAWN)
     missed = replace(gone, fate=Fate.MISSED, job_id=None)
     now = seen(desk)
-    stored = desk.store.put_schedule(now, now, desk.now, withdrawn=[gone], outcomes=[missed])
+    stored = put_schedule(desk.store, now, now, desk.now, withdrawn=[gone], outcomes=[missed])
     assert stored is not None
     assert desk.listed() == []
     assert list(desk.store.outcomes("s")) == [gone, missed]
@@ -225,8 +242,8 @@ def test_a_job_that_somebody_touched_is_not_withdrawn_and_nothing_changes(
     before = seen(desk)
     gone = replace(ahead, fate=Fate.WITHDRAWN)
     other = replace(before, owner="x")
-    assert desk.store.put_schedule(before, other, desk.now, withdrawn=[gone]) is None
-    assert not desk.store.delete_schedule(before, desk.now, withdrawn=[gone])
+    assert put_schedule(desk.store, before, other, desk.now, withdrawn=[gone]) is None
+    assert not delete_schedule(desk.store, before, desk.now, withdrawn=[gone])
     assert seen(desk) == before
     assert list(desk.store.outcomes("s")) == [ahead]
     assert desk.listed() == [occurrence_id("s", due)]
@@ -235,7 +252,7 @@ def test_a_job_that_somebody_touched_is_not_withdrawn_and_nothing_changes(
 def test_deleting_leaves_the_jobs_and_forgets_the_record(desk: Desk) -> None:
     schedule = put(desk)
     desk.store.advance([onward(desk, schedule, desk.now)], desk.now)
-    assert desk.store.delete_schedule(seen(desk), desk.now)
+    assert delete_schedule(desk.store, seen(desk), desk.now)
     assert desk.listed() == [occurrence_id("s", desk.now)]
     assert list(desk.store.outcomes("s")) == []
 
@@ -245,10 +262,11 @@ def test_the_record_keeps_the_last_hundred(desk: Desk) -> None:
     several = [created("s", desk.now + n, desk.now) for n in range(OUTCOMES_KEPT + 30)]
     for n in range(0, len(several), 10):
         now = seen(desk)
-        step = Progress(desk.now + n + HOUR, desk.now + n)
+        step = replace(now, progress=Progress(desk.now + n + HOUR, desk.now + n))
         assert list(desk.store.advance([Advance(now, step, [], several[n : n + 10])], 0)) == []
     assert list(desk.store.outcomes("s")) == several[-OUTCOMES_KEPT:]
-    changed = desk.store.put_schedule(seen(desk), seen(desk), desk.now, outcomes=several[:1])
+    other = replace(seen(desk), owner="x")
+    changed = put_schedule(desk.store, seen(desk), other, desk.now, outcomes=several[:1])
     assert changed is not None
     assert list(desk.store.outcomes("s")) == [*several[1 - OUTCOMES_KEPT :], several[0]]
     assert schedule.revision != changed.revision
@@ -266,14 +284,13 @@ def test_schedules_are_found_by_the_rules_of_their_time_zone(desk: Desk) -> None
     paris = [put(desk, name, cron="0 9 * * *", timezone="Europe/Paris") for name in ("a", "b")]
     london = put(desk, "c", cron="0 9 * * *", timezone="Europe/London")
     put(desk, "d")
-    assert set(desk.store.zone_digests()) == {
-        ("Europe/Paris", paris[0].zone_digest),
-        ("Europe/London", london.zone_digest),
-    }
-    found = desk.store.schedules_by_zone("Europe/Paris", paris[0].zone_digest, 10)
-    assert {one.name for one in found} == {"a", "b"}
-    assert len(desk.store.schedules_by_zone("Europe/Paris", paris[0].zone_digest, 1)) == 1
-    assert list(desk.store.schedules_by_zone("Europe/Paris", "other", 10)) == []
+    now = {"Europe/Paris": paris[0].zone_digest, "Europe/London": london.zone_digest}
+    assert list(desk.store.timed_otherwise(now.get, 10)) == []
+    now["Europe/Paris"] = "of a newer database"
+    assert {one.name for one in desk.store.timed_otherwise(now.get, 10)} == {"a", "b"}
+    assert len(desk.store.timed_otherwise(now.get, 1)) == 1
+    del now["Europe/Paris"]  # it has gone from the database
+    assert list(desk.store.timed_otherwise(now.get, 10)) == []
 
 
 def test_whoever_listens_is_told_of_schedules_and_of_their_jobs(desk: Desk) -> None:
@@ -283,7 +300,7 @@ def test_whoever_listens_is_told_of_schedules_and_of_their_jobs(desk: Desk) -> N
     assert told == [(None, 0)]
     desk.store.advance([onward(desk, schedule, desk.now + 5)], desk.now)
     assert told[1:] == [("q", desk.now + 5)]
-    desk.store.delete_schedule(seen(desk), desk.now)
+    delete_schedule(desk.store, seen(desk), desk.now)
     assert told[2:] == [(None, 0)]
     stop()
 

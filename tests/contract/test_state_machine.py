@@ -33,6 +33,7 @@ from oncue.ports.claims import RangeClaim, Settlement, Touch
 from oncue.ports.jobs import Amendment
 from oncue.ports.sink import Refusal
 from oncue.ports.store import Store
+from oncue.queues import put_queue, set_paused
 from oncue.stores.memory import MemoryStore
 
 from .conftest import STORES, OpenStore
@@ -99,7 +100,7 @@ class Waiting(RuleBasedStateMachine):
                 self._put_queue(queue)
 
     def _put_queue(self, queue: Queue) -> None:
-        self.both(lambda store: store.put_queue(queue))
+        self.both(lambda store: put_queue(store, queue))
 
     @rule(
         queue=st.sampled_from([WORK, DELIVER, DELIVER, HANDED]),
@@ -111,7 +112,7 @@ class Waiting(RuleBasedStateMachine):
 
     @rule(paused=st.sampled_from([True, False, False]), queue=st.sampled_from(QUEUES))
     def pause(self, paused: bool, queue: Queue) -> None:
-        self.both(lambda store: store.set_paused(queue.name, paused))
+        self.both(lambda store: set_paused(store, queue.name, paused))
 
     @rule(
         queue=st.sampled_from([WORK, DELIVER, DELIVER, HANDED, HANDED]),

@@ -16,6 +16,7 @@ from oncue.engine.reclaimer import Reclaimer
 from oncue.ports.claims import Touch, Touched
 from oncue.ports.sink import Refusal
 from oncue.ports.store import Store
+from oncue.queues import put_queue
 from tests.proof.wrapped import Call, WrappedStore
 
 from .desk import DELIVERY, LEASE, Desk, Q, at
@@ -470,7 +471,7 @@ def test_a_job_that_was_put_off_waits_no_longer_than_its_policy_after_the_clock_
     desk: Desk, start: Start
 ) -> None:
     queue = Queue("d", sink="log:", retry=RetryPolicy(initial_seconds=20, max_seconds=30))
-    desk.store.put_queue(queue)
+    put_queue(desk.store, queue)
     desk.add("a", queue="d", due_in=-2 * HOUR)
     reclaimer = start(desk.store)
     reclaimer.step()
@@ -509,7 +510,7 @@ def test_due_times_stay_when_the_clock_is_set_back_also_that_of_a_retry(
 
 def test_a_rate_begins_again_when_the_clock_was_set_back(desk: Desk, start: Start) -> None:
     limited = Queue("slow", rate_per_second=1)
-    desk.store.put_queue(limited)
+    put_queue(desk.store, limited)
     desk.add_many(2, queue="slow", due_in=-2 * HOUR)
     assert len(desk.claim(limited)) == 1
     reclaimer = start(desk.store)

@@ -10,6 +10,7 @@ from oncue.core.errors import NotFound
 from oncue.core.moment import Moment
 from oncue.ports.jobs import Amendment
 from oncue.ports.store import Store
+from oncue.queues import set_paused
 
 from .desk import Desk, together
 
@@ -52,8 +53,8 @@ def replace(desk: Desk) -> None:
 
 
 def resume(desk: Desk) -> None:
-    desk.store.set_paused("q", True)
-    desk.store.set_paused("q", False)
+    set_paused(desk.store, "q", True)
+    set_paused(desk.store, "q", False)
 
 
 @pytest.mark.parametrize("change", [retry, release, reclaim, amend, revive, replace, resume])

@@ -385,6 +385,21 @@ def test_a_step_may_succeed_with_nothing(client: Client) -> None:
     assert client.operation(claimed.id, claimed.token, "other", "executing").result is None
 
 
+@pytest.mark.parametrize("state", ["executing", "failed"])
+def test_the_result_of_an_unfinished_step_is_given_to_the_next_attempt(
+    client: Client, state: str
+) -> None:
+    queue = f"c-unfinished-{state}"
+    client.schedule(queue=queue)
+    [claimed] = client.claim(queue, "w")
+    told = client.operation(claimed.id, claimed.token, "s", state, result={"external_id": 7})
+    assert told.result == b'{"external_id":7}'
+    assert client.operation(claimed.id, claimed.token, "s", state).result == told.result
+    client.release(claimed.id, claimed.token)
+    [again] = client.claim(queue, "w")
+    assert [one.result for one in again.operations] == [told.result]
+
+
 def test_the_result_of_a_step_is_written_once(client: Client) -> None:
     client.schedule(queue="c-once")
     [claimed] = client.claim("c-once", "w")

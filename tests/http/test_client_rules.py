@@ -24,7 +24,7 @@ from oncue import (
 from oncue.core.event import EventType, time_based
 from oncue.core.firing import Decision
 from oncue.core.publication import EventFilter
-from oncue.rules import PAYLOAD_LIMIT_BYTES
+from oncue.core.rule import PAYLOAD_LIMIT_BYTES
 from tests.http.happenings import Happenings
 from tests.http.meddler import LOSE, meddling
 from tests.http.server import Server

@@ -9,7 +9,7 @@ from urllib.parse import quote
 
 import pytest
 
-from oncue.api.rule_shapes import MOST_EVENTS
+from oncue.wire.rules import MOST_EVENTS
 from tests.http.happenings import Happenings, pages, stamp
 from tests.http.patience import until
 from tests.http.server import Server

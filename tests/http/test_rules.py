@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from oncue.rules import PAYLOAD_LIMIT_BYTES
+from oncue.core.rule import PAYLOAD_LIMIT_BYTES
 from tests.http.happenings import Happenings, pages, place, stamp
 from tests.http.server import Server
 

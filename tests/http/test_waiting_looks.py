@@ -11,6 +11,7 @@ import pytest
 from oncue.aio import AsyncScheduler
 from oncue.api.waiting import Waiting, Wish
 from oncue.core.queue import Queue
+from oncue.queues import put_queue
 from oncue.scheduler import Scheduler
 from oncue.stores.sqlite.connection import connect
 
@@ -34,7 +35,7 @@ def test_long_polls_on_queues_that_give_nothing_take_no_lock(
 ) -> None:
     path = tmp_path / "jobs.db"
     with closing(Scheduler(f"sqlite:///{path}")) as cue, closing(connect(path)) as holder:
-        cue.store.put_queue(Queue("full", concurrency=1))
+        put_queue(cue.store, Queue("full", concurrency=1))
         first, _ = (cue.schedule(queue="full").id for _ in range(2))
         assert asyncio.run(polled(cue, "full", "empty")) == [first]
         assert cue.claim(["full"], "w") == []

@@ -207,6 +207,24 @@ def test_the_result_of_an_operation_is_written_once(server: Server) -> None:
     assert operation["result"] == {"charged": 7}
 
 
+@pytest.mark.parametrize("state", ["executing", "failed"])
+def test_the_result_of_an_unfinished_operation_is_given_to_the_next_attempt(
+    server: Server, state: str
+) -> None:
+    queue = f"unfinished-steps-{state}"
+    job = one_taken(server, queue)
+    path = f"/jobs/{job['id']}/operations/encode"
+    report = {"token": job["token"], "state": state}
+    for result in ({"external_id": "a"}, {"external_id": "b"}):
+        assert server.put(path, {**report, "result": result}).json["result"] == result
+    assert server.put(path, {**report, "percent": 10}).json["result"] == {"external_id": "b"}
+    assert told(server, job, "release").status == 200
+    [again] = taken(server, queue)
+    assert [one["result"] for one in again["operations"]] == [{"external_id": "b"}]
+    done = {"token": again["token"], "state": "succeeded", "result": {"size": 7}}
+    assert server.put(path, done).json["result"] == {"size": 7}
+
+
 def test_an_operation_names_its_state(server: Server) -> None:
     job = one_taken(server, "wrong-steps")
     path = f"/jobs/{job['id']}/operations"

@@ -13,6 +13,7 @@ from oncue.core.errors import StoreUnavailable
 from oncue.core.job import NewJob
 from oncue.engine.policies import Policies
 from oncue.engine.reclaimer import Reclaimer
+from oncue.queues import put_queue
 from oncue.stores.memory import MemoryStore
 from oncue.stores.sqlite import SqliteStore
 from tests.proof import scenes
@@ -110,7 +111,7 @@ def test_a_job_whose_claims_were_lost_on_the_way_again_and_again_is_still_handed
     lost = 10
     clock = FakeClock(START)
     memory = MemoryStore(clock)
-    memory.put_queue(PULLED)
+    put_queue(memory, PULLED)
     store = FaultyStore(memory, Plan(1, {Fault.TIMEOUT: 1.0}, only={"claim"}, first_n=lost))
     reclaimer = Reclaimer(store, clock, Policies(store, clock))
     store.insert([NewJob("a", PULLED.name, START, b"{}", 0, START)], START)

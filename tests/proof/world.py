@@ -26,6 +26,7 @@ from oncue.engine.keeper import Keeper
 from oncue.engine.policies import Policies
 from oncue.engine.reclaimer import Reclaimer
 from oncue.ports.store import Store
+from oncue.queues import put_queue
 from oncue.stores.memory import MemoryStore
 from tests.proof.checker import Card, verdict
 from tests.proof.ends import ends_of
@@ -101,7 +102,7 @@ class World:
         self.clock = FakeClock(START)
         self.truth = make_store(self.clock)
         for queue in QUEUES:
-            self.truth.put_queue(queue)
+            put_queue(self.truth, queue)
         self.history = History()
         self.log: list[Entry] = []
         self._turns_of_clock = sorted(turns)

@@ -66,7 +66,6 @@ class WrappedStore:
         # queues
         self.queues = self._around(store.queues)
         self.put_queue = self._around(store.put_queue)
-        self.set_paused = self._around(store.set_paused)
         self.stats = self._around(store.stats)
         self.due_counts = self._around(store.due_counts)
         self.oldest_finished = self._around(store.oldest_finished)
@@ -83,16 +82,12 @@ class WrappedStore:
         self.events = self._around(store.events)
         self.prune_events = self._around(store.prune_events)
         # schedules
-        self.put_schedule = self._around(store.put_schedule)
-        self.delete_schedule = self._around(store.delete_schedule)
         self.schedule = self._around(store.schedule)
         self.schedules = self._around(store.schedules)
         self.outcomes = self._around(store.outcomes)
-        self.due_schedules = self._around(store.due_schedules)
-        self.next_wake = self._around(store.next_wake)
+        self.waking = self._around(store.waking)
         self.advance = self._around(store.advance)
-        self.zone_digests = self._around(store.zone_digests)
-        self.schedules_by_zone = self._around(store.schedules_by_zone)
+        self.timed_otherwise = self._around(store.timed_otherwise)
         # transfer
         self.export = self._around(store.export)
         self.admit = self._around(store.admit)

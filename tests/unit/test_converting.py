@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime
-from typing import Literal, NamedTuple
+from typing import Annotated, Literal, NamedTuple
 
-from msgspec import Raw
+from msgspec import UNSET, Meta, Raw, UnsetType
 
 from oncue.core.job import Attempt, Diagnostic, Operation
 from oncue.core.lifecycle import State
@@ -113,6 +113,54 @@ def test_dataclasses_are_values_too() -> None:
     operation = Operation("charge", "succeeded", AT, 50.0, None, b"[1]")
     assert read(Operation, written(WireOperation, operation)) == operation
     assert read(Attempt, written(WireAttempt, ATTEMPT)) == ATTEMPT
+
+
+class WireAside(Answer):
+    at: Annotated[Time, Meta(description="When.")]
+    why: str | UnsetType = UNSET
+
+
+class Aside(NamedTuple):
+    at: int
+    why: str | None
+
+
+def test_none_is_unset_where_that_is_allowed() -> None:
+    body = WireAside(at="2026-12-01T12:00:00.250Z", why=UNSET)
+    assert written(WireAside, Aside(MS, None)) == body
+    assert read(Aside, body) == Aside(MS, None)
+    assert read(Aside, written(WireAside, Aside(MS, "so"))) == Aside(MS, "so")
+
+
+class WireOwner(Answer):
+    """Has fields of its own way."""
+
+    length: int
+
+    @classmethod
+    def of(cls, inner: Inner) -> WireOwner:
+        return cls(length=inner.at)
+
+    def read(self) -> Inner:
+        return Inner(self.length, ())
+
+
+class WireOwners(Answer):
+    first: WireOwner | None
+    rest: list[WireOwner]
+
+
+class Owners(NamedTuple):
+    first: Inner | None
+    rest: tuple[Inner, ...]
+
+
+def test_a_struct_may_say_itself_how_it_is_converted() -> None:
+    owners = Owners(Inner(1, ()), (Inner(2, ()), Inner(3, ())))
+    body = WireOwners(first=WireOwner(length=1), rest=[WireOwner(length=2), WireOwner(length=3)])
+    assert written(WireOwners, owners) == body
+    assert read(Owners, body) == owners
+    assert read(Owners, written(WireOwners, owners._replace(first=None))).first is None
 
 
 class WireDiagnostic(Answer):

@@ -16,6 +16,7 @@ from oncue.core.dossier import Dossier
 from oncue.core.errors import InvalidInput, KeyTaken
 from oncue.core.queue import Queue
 from oncue.dump import Counts
+from oncue.queues import put_queue, set_paused
 from oncue.restoring import Restore, Restored
 from oncue.stores.memory import MemoryStore
 from tests.contract.desk import Desk
@@ -33,8 +34,8 @@ def house(clock: FakeClock) -> Desk:
     desk = Desk(MemoryStore(clock), clock)
     lived_in(desk)
     mail = Queue("mail", "log:", max_attempts=7, rate_per_second=2.5, concurrency=4, poison_after=9)
-    desk.store.put_queue(replace(mail, retention_seconds=None))
-    desk.store.set_paused("mail", True)
+    put_queue(desk.store, replace(mail, retention_seconds=None))
+    set_paused(desk.store, "mail", True)
     return desk
 
 
@@ -193,7 +194,7 @@ def test_a_queue_known_only_by_its_jobs_is_paused_too(clock: FakeClock) -> None:
 
 def test_what_is_there_already_is_left_alone(house: Desk, clock: FakeClock) -> None:
     store = MemoryStore(clock)
-    store.put_queue(Queue("mail", max_attempts=2))
+    put_queue(store, Queue("mail", max_attempts=2))
     text = dumped(house)
     first, second = restored(text, store), restored(text, store)
     assert (second.stored, second.existing) == (0, first.stored)

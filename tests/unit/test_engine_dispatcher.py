@@ -24,6 +24,7 @@ from oncue.engine.reclaimer import Reclaimer
 from oncue.ports.claims import RangeClaim, Touch
 from oncue.ports.sink import Refusal
 from oncue.ports.store import Store
+from oncue.queues import put_queue, set_paused
 from oncue.sinks.memory import MemorySink
 from oncue.stores.memory import MemoryStore
 from oncue.stores.sqlite import SqliteStore
@@ -43,7 +44,7 @@ class Bench:
         self.sink = MemorySink()
         self.keeper = Keeper(self.clock)
         self.queue = Queue("mail", sink="memory:mail", completion=completion)
-        self.store.put_queue(self.queue)
+        put_queue(self.store, self.queue)
         self.dispatcher = self.another("one")
 
     def another(self, name: str, sink: MemorySink | None = None) -> Dispatcher:
@@ -109,7 +110,7 @@ def test_nothing_is_delivered_early_and_the_rest_lasts_until_the_next_due_time(
 
 def test_a_paused_queue_rests_until_woken(bench: Bench) -> None:
     bench.add("a")
-    bench.store.set_paused("mail", True)
+    set_paused(bench.store, "mail", True)
     assert bench.dispatcher.step() is None
     assert bench.taken == []
 
@@ -337,7 +338,7 @@ def test_a_sink_that_is_down_puts_no_job_off(bench: Bench) -> None:
 def test_jobs_refused_again_and_again_leave_turns_to_the_others_of_a_queue_with_a_rate() -> None:
     bench = Bench()
     bench.queue = replace(bench.queue, rate_per_second=1)
-    bench.store.put_queue(bench.queue)
+    put_queue(bench.store, bench.queue)
     bench.add(*(f"stuck-{number:03}" for number in range(200)))
     for number in range(200):
         bench.sink.refuse(f"stuck-{number:03}", PASSING)

@@ -15,6 +15,7 @@ from oncue.core.queue import Queue
 from oncue.engine.engine import Engine
 from oncue.engine.loop import Loop
 from oncue.ports.sink import Refusal, Sink
+from oncue.queues import put_queue
 from oncue.sinks.memory import MemorySink
 from oncue.stores.memory import MemoryStore
 from oncue.telemetry import Telemetry
@@ -72,8 +73,8 @@ def bench() -> Bench:
 def test_each_queue_with_a_sink_is_dispatched_and_pulled_ones_are_left_alone(
     bench: Bench,
 ) -> None:
-    bench.store.put_queue(Queue("mail", sink="memory:mail"))
-    bench.store.put_queue(Queue("sms", sink="memory:sms"))
+    put_queue(bench.store, Queue("mail", sink="memory:mail"))
+    put_queue(bench.store, Queue("sms", sink="memory:sms"))
     bench.add("mail", "a")
     bench.add("sms", "b")
     bench.add("pulled", "c")
@@ -86,7 +87,7 @@ def test_each_queue_with_a_sink_is_dispatched_and_pulled_ones_are_left_alone(
 
 
 def test_step_all_answers_with_the_shortest_rest(bench: Bench) -> None:
-    bench.store.put_queue(Queue("mail", sink="memory:mail"))
+    put_queue(bench.store, Queue("mail", sink="memory:mail"))
     bench.add("mail", "a", after=0.5)
     assert bench.engine.step_all() == 0.5
     bench.clock.advance(0.5)
@@ -97,7 +98,7 @@ def test_step_all_answers_with_the_shortest_rest(bench: Bench) -> None:
 def test_a_queue_that_gets_a_sink_later_is_dispatched(bench: Bench) -> None:
     bench.add("mail", "a")
     bench.engine.step_all()
-    bench.store.put_queue(Queue("mail", sink="memory:mail"))
+    put_queue(bench.store, Queue("mail", sink="memory:mail"))
     bench.engine.step_all()
     assert bench.taken("memory:mail") == ["a"]
 
@@ -105,9 +106,9 @@ def test_a_queue_that_gets_a_sink_later_is_dispatched(bench: Bench) -> None:
 def test_a_queue_whose_sink_changes_goes_on_with_the_new_one_and_the_old_is_closed(
     bench: Bench,
 ) -> None:
-    bench.store.put_queue(Queue("mail", sink="memory:old"))
+    put_queue(bench.store, Queue("mail", sink="memory:old"))
     bench.engine.step_all()
-    bench.store.put_queue(Queue("mail", sink="memory:new"))
+    put_queue(bench.store, Queue("mail", sink="memory:new"))
     bench.add("mail", "a")
     bench.engine.step_all()
     assert bench.taken("memory:new") == ["a"]
@@ -115,9 +116,9 @@ def test_a_queue_whose_sink_changes_goes_on_with_the_new_one_and_the_old_is_clos
 
 
 def test_a_queue_whose_sink_is_removed_is_not_dispatched(bench: Bench) -> None:
-    bench.store.put_queue(Queue("mail", sink="memory:mail"))
+    put_queue(bench.store, Queue("mail", sink="memory:mail"))
     bench.engine.step_all()
-    bench.store.put_queue(Queue("mail"))
+    put_queue(bench.store, Queue("mail"))
     bench.add("mail", "a")
     bench.engine.step_all()
     assert bench.taken("memory:mail") == []
@@ -127,8 +128,8 @@ def test_a_queue_whose_sink_is_removed_is_not_dispatched(bench: Bench) -> None:
 def test_a_sink_that_cannot_be_opened_is_logged_once_and_disturbs_no_other_queue(
     bench: Bench, caplog: pytest.LogCaptureFixture
 ) -> None:
-    bench.store.put_queue(Queue("bad", sink="bad:sink"))
-    bench.store.put_queue(Queue("mail", sink="memory:mail"))
+    put_queue(bench.store, Queue("bad", sink="bad:sink"))
+    put_queue(bench.store, Queue("mail", sink="memory:mail"))
     bench.add("mail", "a")
     bench.engine.step_all()
     bench.engine.step_all()
@@ -148,7 +149,7 @@ def test_lost_claims_are_reclaimed(bench: Bench) -> None:
 
 
 def test_a_running_engine_delivers_what_is_inserted(bench: Bench) -> None:
-    bench.store.put_queue(Queue("mail", sink="memory:mail"))
+    put_queue(bench.store, Queue("mail", sink="memory:mail"))
     bench.engine.step_all()
     bench.engine.start()
     bench.add("mail", "a")
@@ -159,7 +160,7 @@ def test_a_running_engine_delivers_what_is_inserted(bench: Bench) -> None:
 
 
 def test_stopping_finishes_and_settles_the_delivery_under_way(bench: Bench) -> None:
-    bench.store.put_queue(Queue("mail", sink="memory:mail"))
+    put_queue(bench.store, Queue("mail", sink="memory:mail"))
     bench.engine.step_all()
     sink = bench.sinks["memory:mail"]
     sink.may_end.clear()
@@ -177,7 +178,7 @@ def test_stopping_finishes_and_settles_the_delivery_under_way(bench: Bench) -> N
 
 
 def test_a_stopped_engine_listens_no_longer(bench: Bench) -> None:
-    bench.store.put_queue(Queue("mail", sink="memory:mail"))
+    put_queue(bench.store, Queue("mail", sink="memory:mail"))
     bench.engine.step_all()
     bench.engine.start()
     assert bench.engine.stop(SOON)
@@ -216,9 +217,9 @@ def test_a_sink_whose_opening_or_closing_raises_anything_disturbs_no_other_queue
 
     bench.engine = Engine(bench.store, bench.clock, open_sink)
     for name in ("a-unopenable", "b-unclosable", "mail"):
-        bench.store.put_queue(Queue(name, sink=f"memory:{name.rpartition('-')[2]}"))
+        put_queue(bench.store, Queue(name, sink=f"memory:{name.rpartition('-')[2]}"))
     bench.engine.step_all()
-    bench.store.put_queue(Queue("b-unclosable"))
+    put_queue(bench.store, Queue("b-unclosable"))
     bench.add("mail", "a")
     bench.engine.step_all()
     bench.engine.step_all()
@@ -263,7 +264,7 @@ def test_a_thread_that_died_is_replaced_and_that_is_told(
 ) -> None:
     clock = MortalClock()
     store = MemoryStore(clock)
-    store.put_queue(Queue("mail", sink="memory:mail"))
+    put_queue(store, Queue("mail", sink="memory:mail"))
     telemetry = Telemetry(clock)
     engine = Engine(store, clock, lambda url: MemorySink(), telemetry=telemetry)
     engine.step_all()
@@ -283,7 +284,7 @@ def test_a_dispatcher_whose_thread_cannot_be_started_keeps_no_other_from_startin
     """The system lets no thread be started for a while: each is tried again at the next look."""
     queues = ("a", "b", "c")
     for queue in queues:
-        bench.store.put_queue(Queue(queue, sink=f"memory:{queue}"))
+        put_queue(bench.store, Queue(queue, sink=f"memory:{queue}"))
     refused: list[str] = []
     start = threading.Thread.start
 
@@ -324,8 +325,8 @@ def _pass_time(clock: FakeClock, engine: Engine, done: Callable[[], bool]) -> No
 def test_what_was_counted_of_a_deleted_queue_is_dropped(bench: Bench) -> None:
     telemetry = Telemetry(bench.clock)
     engine = Engine(bench.store, bench.clock, bench.open_sink, telemetry=telemetry)
-    bench.store.put_queue(Queue("mail", sink="memory:mail"))
-    bench.store.put_queue(Queue("sms", sink="memory:sms"))
+    put_queue(bench.store, Queue("mail", sink="memory:mail"))
+    put_queue(bench.store, Queue("sms", sink="memory:sms"))
     bench.add("mail", "a")
     bench.add("sms", "b")
     engine.step_all()

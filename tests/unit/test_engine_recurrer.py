@@ -19,6 +19,7 @@ from oncue.core.schedule import Emission, Schedule, check_schedule
 from oncue.engine.recurrer import LONGEST_REST_SECONDS, Recurrer
 from oncue.ports.jobs import Amendment
 from oncue.stores.memory import MemoryStore
+from tests.contract.recurring import put_schedule
 from tests.proof.faults import FaultyStore
 from tests.proof.plan import Fault, Plan
 
@@ -336,7 +337,7 @@ def test_a_time_zone_that_has_gone_stops_its_schedules_alone(
     desk.put("good")
     gone = desk.put("bad")
     lost = replace(gone, timezone="Mars/Olympus", zone_digest="?")
-    assert desk.store.put_schedule(gone, lost, desk.clock.now()) is not None
+    assert put_schedule(desk.store, gone, lost, desk.clock.now()) is not None
     with caplog.at_level(logging.ERROR, "oncue.engine"):
         desk.go(3600)
     assert [job.schedule for job in desk.jobs()] == ["good"]
@@ -351,7 +352,7 @@ def test_changed_rules_of_a_time_zone_are_noticed_at_the_start(
         next_at=START + 22 * 3_600_000, wake_at=START + 22 * 3_600_000 - 15_000
     )
     old = replace(right, zone_digest="of an older database", progress=late)
-    assert desk.store.put_schedule(right, old, desk.clock.now()) is not None
+    assert put_schedule(desk.store, right, old, desk.clock.now()) is not None
     with caplog.at_level(logging.WARNING, "oncue.engine"):
         Recurrer(desk.store, desk.clock).step()
     found = desk.store.schedule("s")
@@ -365,7 +366,7 @@ def test_changed_rules_of_a_time_zone_are_noticed_at_the_start(
 def test_what_is_due_when_changed_rules_are_noticed_is_made_first(desk: Desk) -> None:
     right = desk.put(timezone="Europe/Paris")
     old = replace(right, zone_digest="of an older database")
-    assert desk.store.put_schedule(right, old, desk.clock.now()) is not None
+    assert put_schedule(desk.store, right, old, desk.clock.now()) is not None
     desk.clock.advance(3700)
     assert Recurrer(desk.store, desk.clock).compare_zones() == 1
     assert desk.dues() == ["13:00:00"]

@@ -18,6 +18,7 @@ from oncue.engine.policies import Policies
 from oncue.engine.pruner import CHUNK, Pruner
 from oncue.engine.reclaimer import PAGE, Reclaimer
 from oncue.ports.claims import Leases, Settlement, Touch
+from oncue.queues import put_queue
 from oncue.stores.memory import MemoryStore
 
 
@@ -87,7 +88,7 @@ def test_a_silent_claim_is_due_again_and_logged_without_its_payload(
 def test_the_last_attempt_that_lapses_fails(
     store: FlakyStore, clock: FakeClock, reclaimer: Reclaimer
 ) -> None:
-    store.put_queue(Queue("work", max_attempts=1))
+    put_queue(store, Queue("work", max_attempts=1))
     add(store, "a")
     claim(store)
     clock.advance(61)
@@ -202,8 +203,8 @@ class CountingStore(MemoryStore):
 def test_a_pass_of_the_pruner_touches_only_queues_with_something_to_prune(clock: FakeClock) -> None:
     store = CountingStore(clock)
     for number in range(5):
-        store.put_queue(Queue(f"idle-{number}"))
-    store.put_queue(Queue("work", retention_seconds=10))
+        put_queue(store, Queue(f"idle-{number}"))
+    put_queue(store, Queue("work", retention_seconds=10))
     finish(store, "done")
     pruner = Pruner(store, clock)
     pruner.step()
@@ -234,7 +235,7 @@ def test_what_is_only_remembered_is_forgotten_although_its_queue_was_deleted(
 def test_finished_jobs_go_when_their_retention_is_over_and_unfinished_ones_stay(
     store: FlakyStore, clock: FakeClock
 ) -> None:
-    store.put_queue(Queue("work", retention_seconds=10))
+    put_queue(store, Queue("work", retention_seconds=10))
     finish(store, "done")
     add(store, "waiting")
     pruner = Pruner(store, clock)
@@ -248,7 +249,7 @@ def test_finished_jobs_go_when_their_retention_is_over_and_unfinished_ones_stay(
 
 
 def test_without_a_retention_history_is_kept(store: FlakyStore, clock: FakeClock) -> None:
-    store.put_queue(Queue("work", retention_seconds=None))
+    put_queue(store, Queue("work", retention_seconds=None))
     finish(store, "done")
     clock.advance(10**9)
     Pruner(store, clock).step()
@@ -258,7 +259,7 @@ def test_without_a_retention_history_is_kept(store: FlakyStore, clock: FakeClock
 def test_a_full_chunk_is_followed_by_the_next_after_a_short_rest(
     store: FlakyStore, clock: FakeClock
 ) -> None:
-    store.put_queue(Queue("work", retention_seconds=10))
+    put_queue(store, Queue("work", retention_seconds=10))
     finish(store, *(f"job-{number}" for number in range(CHUNK + 1)))
     clock.advance(11)
     pruner = Pruner(store, clock)
@@ -386,7 +387,7 @@ def test_an_unknown_queue_has_the_default_settings(store: FlakyStore, clock: Fak
 def test_settings_are_at_most_a_second_old(store: FlakyStore, clock: FakeClock) -> None:
     policies = Policies(store, clock)
     assert policies("work").max_attempts == 3
-    store.put_queue(Queue("work", max_attempts=7))
+    put_queue(store, Queue("work", max_attempts=7))
     assert policies("work").max_attempts == 3
     clock.advance(1)
     assert policies("work").max_attempts == 7
@@ -395,7 +396,7 @@ def test_settings_are_at_most_a_second_old(store: FlakyStore, clock: FakeClock) 
 def test_forgotten_settings_are_read_again_at_once(store: FlakyStore, clock: FakeClock) -> None:
     policies = Policies(store, clock)
     policies("work")
-    store.put_queue(Queue("work", max_attempts=7))
+    put_queue(store, Queue("work", max_attempts=7))
     policies.forget()
     assert policies("work").max_attempts == 7
 

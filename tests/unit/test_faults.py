@@ -12,6 +12,7 @@ from oncue.core.queue import Queue
 from oncue.core.retry import after_lapse
 from oncue.ports.claims import Settlement
 from oncue.ports.sink import Refusal
+from oncue.queues import put_queue
 from oncue.sinks.memory import MemorySink
 from oncue.stores.memory import MemoryStore
 from tests.proof.faults import FaultySink, FaultyStore
@@ -26,8 +27,8 @@ OUT = Queue("out", sink="out", lease_seconds=10)
 def a_store() -> tuple[MemoryStore, FakeClock]:
     clock = FakeClock(START)
     store = MemoryStore(clock)
-    store.put_queue(WORK)
-    store.put_queue(OUT)
+    put_queue(store, WORK)
+    put_queue(store, OUT)
     return store, clock
 
 

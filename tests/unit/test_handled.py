@@ -93,6 +93,28 @@ def test_a_step_that_failed_is_run_again_and_told_its_last_progress(
     assert cue.job(job.id).state is State.SUCCEEDED
 
 
+def test_a_step_that_runs_again_is_given_its_unfinished_result(cue: Scheduler) -> None:
+    known: list[bytes | None] = []
+    job = cue.schedule(queue="q")
+    [claimed] = cue.claim("q", "by hand")
+    token = cue.token(claimed)
+    cue.operation(job.id, token, "encode", "executing", result={"external_id": 7})
+    cue.release(job.id, token)
+
+    @cue.handler("q")
+    def handle(job: HandledJob) -> None:
+        def encode() -> None:
+            now = job.operation("encode")
+            assert now is not None
+            known.append(now.result)
+
+        job.step("encode", encode)
+
+    drain(cue)
+    assert known == [b'{"external_id":7}']
+    assert [one.result for one in cue.history(job.id).operations] == [b"null"]
+
+
 def test_the_same_step_twice_in_one_attempt_runs_once(cue: Scheduler) -> None:
     ran: list[int] = []
 

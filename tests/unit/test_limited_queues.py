@@ -13,6 +13,7 @@ import pytest
 from oncue import HandledJob, Scheduler, State
 from oncue.clock import FakeClock
 from oncue.core.queue import Queue
+from oncue.queues import put_queue
 from oncue.sinks.memory import named
 from oncue.stores.sqlite import SqliteStore
 from oncue.stores.sqlite.statements import load
@@ -95,7 +96,7 @@ def test_the_dispatcher_rests_until_woken_while_the_queue_is_full() -> None:
 
 def limit(bench: Bench, **settings: Any) -> None:
     bench.queue = replace(bench.queue, **settings)
-    bench.store.put_queue(bench.queue)
+    put_queue(bench.store, bench.queue)
 
 
 def test_the_threads_of_a_worker_keep_to_the_concurrency_and_do_everything(url: str) -> None:
@@ -142,7 +143,7 @@ def test_a_queue_without_limits_pays_for_none_in_sqlite(tmp_path: Path) -> None:
 
         store.db.writer.connection.exec_trace = remember
         for queue in (Q, Queue("q", rate_per_second=1, concurrency=9)):
-            store.put_queue(queue)
+            put_queue(store, queue)
             desk.complete(desk.take())
             desk.add(queue="d")
             desk.settle_range(desk.claim_range(DELIVERY))

@@ -15,6 +15,7 @@ from oncue.engine.keeper import Keeper
 from oncue.engine.policies import Policies
 from oncue.engine.reclaimer import Reclaimer
 from oncue.ports.sink import Refusal
+from oncue.queues import put_queue
 from oncue.scheduler import Scheduler
 from oncue.sinks.memory import MemorySink
 from oncue.stores.memory import MemoryStore
@@ -55,7 +56,7 @@ def house() -> House:
 
 def test_three_deaths_of_the_dispatcher_leave_the_whole_batch_deliverable(house: House) -> None:
     queue = Queue("letters", sink="memory:letters", completion="worker")
-    house.store.put_queue(queue)
+    put_queue(house.store, queue)
     now = house.clock.now()
     jobs = [NewJob(f"j{n:03}", "letters", now, b"{}", 0, now) for n in range(500)]
     house.store.insert(jobs, now)

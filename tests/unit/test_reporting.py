@@ -132,6 +132,21 @@ class TestSignsOfLife:
         with pytest.raises(Conflict, match="has another result already; it is kept"):
             cue.operation(claimed.id, token, "encode", "succeeded", result={"size": 8})
 
+    @pytest.mark.parametrize("state", ["executing", "failed"])
+    def test_the_result_of_an_unfinished_operation_is_given_to_the_next_attempt(
+        self, cue: Scheduler, state: str
+    ) -> None:
+        claimed, token = take(cue)
+        cue.operation(claimed.id, token, "encode", "executing", result={"external_id": "a"})
+        told = cue.operation(claimed.id, token, "encode", state, result={"external_id": "b"})
+        assert told.result == b'{"external_id":"b"}'
+        assert cue.operation(claimed.id, token, "encode", state, percent=40).result == told.result
+        cue.release(claimed.id, token)
+        [again] = cue.claim("q", "ada")
+        assert [one.result for one in again.operations] == [b'{"external_id":"b"}']
+        done = cue.operation(again.id, cue.token(again), "encode", "succeeded")
+        assert done.result == b"null"
+
     def test_a_later_claim_is_given_the_operations(self, cue: Scheduler) -> None:
         claimed, token = take(cue)
         cue.operation(claimed.id, token, "encode", "succeeded", result=1)
@@ -147,6 +162,7 @@ class TestSignsOfLife:
             ({"name": "a b"}, "/name"),
             ({"state": "done"}, "/state"),
             ({"state": "succeeded", "result": float("nan")}, "/result"),
+            ({"state": "executing", "result": float("nan")}, "/result"),
             ({"percent": -1}, "/percent"),
             ({"message": "a\0"}, "/message"),
         ],

@@ -5,6 +5,7 @@ from __future__ import annotations
 from datetime import timedelta
 from typing import Any
 
+import msgspec
 import pytest
 
 import oncue
@@ -14,6 +15,7 @@ from oncue.core.moment import to_datetime
 from oncue.core.payload import LIMIT_BYTES
 from oncue.core.publication import EventFilter
 from oncue.testing import HandDriven
+from oncue.wire.rules import Published
 
 CRON = {"type": "TIME_BASED", "resourceId": "cron", "lifeDuration": 0}
 FILE = {"type": "FILE", "resourceId": "/in/", "lifeDuration": 3600}
@@ -49,7 +51,7 @@ def test_the_answer_has_the_shape_that_is_documented(cue: HandDriven) -> None:
     cue.publish(file())
     [answer] = cue.publish(cron(eventId="c-1"))
     [job] = cue.jobs(queue="rules")
-    assert answer.as_dict() == {
+    assert msgspec.to_builtins(Published.of([answer]))["events"][0] == {
         "eventId": "c-1",
         "duplicate": False,
         "decisions": [
@@ -154,7 +156,7 @@ def test_events_are_listed_by_rule_and_decision(cue: HandDriven) -> None:
     cue.publish([file(), cron(), cron(), file("2021-01-01 00:10:00")])
     assert len(list(cue.events())) == 3
     [stale] = cue.events(rule="load", decision="STALE")
-    assert stale.as_dict()["decisions"][0]["decision"] == "STALE"
+    assert [one.decision for one in stale.decisions] == [Decision.STALE]
     assert [one.event.type for one in cue.events(decision=Decision.DUPLICATE)] == ["TIME_BASED"]
     page = cue.event_page(EventFilter(), None, 2)
     assert len(page.items) == 2

@@ -20,6 +20,7 @@ from oncue.core.job import NewJob
 from oncue.core.lifecycle import State
 from oncue.core.queue import Queue, RetryPolicy, default_queue
 from oncue.ports.sink import Refusal
+from oncue.queues import put_queue
 from oncue.stores import open_store
 from oncue.stores.sqlite import SqliteStore, connection
 from oncue.stores.sqlite.statements import migrations
@@ -163,7 +164,7 @@ def test_a_file_of_the_first_schema_is_brought_up_to_date_with_all_that_is_in_it
         assert store.describe()["schema"] == len(migrations())
         kept = Queue("q", max_attempts=7, retry=RetryPolicy(initial_seconds=5))
         assert store.queues() == [kept, replace(default_queue("tasks"), paused=True)]
-        store.put_queue(replace(kept, rate_per_second=10, concurrency=1))
+        put_queue(store, replace(kept, rate_per_second=10, concurrency=1))
         assert [claimed.id for claimed in store.claim([kept], "w", 9, NOW)] == ["a"]
 
 

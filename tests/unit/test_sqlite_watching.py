@@ -26,9 +26,11 @@ from oncue.core.recurrence import begun
 from oncue.core.schedule import Schedule, check_schedule
 from oncue.ports.claims import Settlement
 from oncue.ports.sink import Refusal
+from oncue.queues import put_queue, set_paused
 from oncue.stores.sqlite import SqliteStore, abroad
 from oncue.stores.sqlite.abroad import Abroad, News, settings_revision
 from oncue.stores.sqlite.connection import connect
+from tests.contract.recurring import delete_schedule, put_schedule
 
 NOW = FakeClock().now()
 OUT = Queue("out", sink="log:")
@@ -106,7 +108,7 @@ def test_queues_that_nobody_awaits_are_not_read(here: SqliteStore, there: Sqlite
 
 def test_due_work_that_cannot_be_taken_is_told_once(here: SqliteStore, there: SqliteStore) -> None:
     for queue in (Queue("full", concurrency=1), Queue("rated", rate_per_second=1)):
-        there.put_queue(queue)
+        put_queue(there, queue)
         there.insert([new(f"{queue.name}-{n}", queue.name) for n in range(2)], NOW)
         assert len(there.claim([queue], "w", 9, NOW)) == 1
     there.insert([new("a"), new("b")], NOW)
@@ -130,7 +132,7 @@ def test_the_moment_of_a_job_that_is_put_off_is_told(here: SqliteStore, there: S
 
 
 def test_a_paused_queue_has_no_news(here: SqliteStore, there: SqliteStore) -> None:
-    there.set_paused("out", True)
+    set_paused(there, "out", True)
     ear = Ear(here, "out")
     there.insert([new("a")], NOW)
     assert ear.hear() == []
@@ -141,7 +143,7 @@ def test_room_in_a_full_queue_is_told_by_telling_of_its_due_work_again(
     here: SqliteStore, there: SqliteStore, most: int
 ) -> None:
     one = Queue("one", concurrency=most)
-    there.put_queue(one)
+    put_queue(there, one)
     there.insert([new(f"a{n:04}", "one") for n in range(most + 1)], NOW)
     assert len(there.claim([one], "w", most + 1, NOW)) == most
     ear = Ear(here, "one")
@@ -172,7 +174,7 @@ def test_room_that_another_process_makes_by_ending_a_job_taken_here_is_told(
     here: SqliteStore, there: SqliteStore
 ) -> None:
     one = Queue("one", concurrency=1)
-    there.put_queue(one)
+    put_queue(there, one)
     there.insert([new("a", "one")], NOW)
     told(here, "one")
     here.insert([new("b", "one")._replace(priority=9)], NOW)
@@ -187,7 +189,7 @@ def test_room_in_a_queue_that_was_full_only_between_two_looks_is_told(
 ) -> None:
     """Whoever looked here meanwhile found it full, and waits to be told."""
     one = Queue("one", concurrency=1)
-    there.put_queue(one)
+    put_queue(there, one)
     there.insert([new("a", "one", due_in=1)], NOW)
     told(here, "one")
     there.insert([new("b", "one")], NOW)
@@ -202,7 +204,7 @@ def test_a_full_queue_has_no_news_however_often_somebody_looks_at_it(
     here: SqliteStore, there: SqliteStore
 ) -> None:
     one = Queue("one", concurrency=1)
-    there.put_queue(one)
+    put_queue(there, one)
     there.insert([new("a", "one"), new("b", "one")], NOW)
     told(here, "one")
     assert len(there.claim([one], "w", 1, NOW)) == 1
@@ -218,7 +220,7 @@ def test_what_could_not_be_read_is_still_news(
     there.insert([new("a", "one", due_in=1)], NOW)
     told(here, "one")
     here.db.watching.abroad.forget("one")
-    there.set_paused("out", True)
+    set_paused(there, "out", True)
     with monkeypatch.context() as failing, pytest.raises(StoreError):
         failing.setitem(abroad.SQL, "moments", "SELECT no_such_function()")
         told(here, "one")
@@ -228,27 +230,27 @@ def test_what_could_not_be_read_is_still_news(
 # -- settings --------------------------------------------------------------------------------------
 
 
-def put_queue(store: SqliteStore) -> None:
-    store.put_queue(replace(OUT, max_attempts=7))
+def change_settings(store: SqliteStore) -> None:
+    put_queue(store, replace(OUT, max_attempts=7))
 
 
 def pause(store: SqliteStore) -> None:
-    store.set_paused("out", True)
+    set_paused(store, "out", True)
 
 
 def first_job_of_a_queue_with_a_sink(store: SqliteStore) -> None:
     store.insert([new("x", "tasks")], NOW)
 
 
-def put_schedule(store: SqliteStore) -> None:
+def create_schedule(store: SqliteStore) -> None:
     wanted = check_schedule(Schedule("s", cron="0 9 * * *", timezone="Europe/Paris"))
-    assert store.put_schedule(None, begun(wanted, NOW), NOW) is not None
+    assert put_schedule(store, None, begun(wanted, NOW), NOW) is not None
 
 
-def delete_schedule(store: SqliteStore) -> None:
+def remove_schedule(store: SqliteStore) -> None:
     seen = store.schedule("old")
     assert seen is not None
-    assert store.delete_schedule(seen, NOW)
+    assert delete_schedule(store, seen, NOW)
 
 
 def put_token(store: SqliteStore) -> None:
@@ -260,11 +262,11 @@ def remove_token(store: SqliteStore) -> None:
 
 
 SETTINGS = [
-    put_queue,
+    change_settings,
     pause,
     first_job_of_a_queue_with_a_sink,
-    put_schedule,
-    delete_schedule,
+    create_schedule,
+    remove_schedule,
     put_token,
 ]
 
@@ -274,7 +276,7 @@ def test_a_change_of_settings_is_told_once(
     here: SqliteStore, there: SqliteStore, change: Callable[[SqliteStore], None]
 ) -> None:
     wanted = check_schedule(Schedule("old", cron="0 9 * * *", timezone="Europe/Paris"))
-    there.put_schedule(None, begun(wanted, NOW), NOW)
+    put_schedule(there, None, begun(wanted, NOW), NOW)
     there.put_token(AccessToken("old", None, bytes(32), frozenset({Scope.READ}), 0))
     ear = Ear(here, "elsewhere")
     change(there)
@@ -286,7 +288,7 @@ def test_what_jobs_go_through_is_no_change_of_settings(
     here: SqliteStore, there: SqliteStore
 ) -> None:
     rated = Queue("rated", rate_per_second=5)
-    there.put_queue(rated)
+    put_queue(there, rated)
     there.insert([new("a", "rated"), new("b")], NOW)
     with here.db.reading() as tx:
         before = settings_revision(tx)
@@ -320,14 +322,14 @@ def test_settings_of_another_process_are_seen_at_once(
     here: SqliteStore, there: SqliteStore
 ) -> None:
     assert here.queues() == here.queues() == [Queue("out")]
-    there.put_queue(OUT)
+    put_queue(there, OUT)
     assert here.queues() == [OUT]
-    there.set_paused("out", True)
+    set_paused(there, "out", True)
     assert here.queues() == [replace(OUT, paused=True)]
 
 
 def test_settings_from_before_there_were_bounds_are_read_within_them(here: SqliteStore) -> None:
-    here.put_queue(replace(OUT, retry=RetryPolicy(1e12, 1e20, 1e18)))
+    put_queue(here, replace(OUT, retry=RetryPolicy(1e12, 1e20, 1e18)))
     [queue] = here.queues()
     century = LONGEST_PAUSE_SECONDS
     assert queue.retry == RetryPolicy(century, LARGEST_FACTOR, century)
@@ -341,13 +343,13 @@ def test_settings_that_were_undone_are_not_remembered(
     here: SqliteStore, there: SqliteStore
 ) -> None:
     def change() -> None:
-        here.put_queue(OUT)
+        put_queue(here, OUT)
         assert here.queues() == [OUT]
         raise Undone
 
     with pytest.raises(Undone):
         here.submit(change).result()
-    there.put_queue(replace(OUT, max_attempts=7))
+    put_queue(there, replace(OUT, max_attempts=7))
     assert here.queues() == [replace(OUT, max_attempts=7)]
 
 
@@ -377,11 +379,11 @@ def waiting(here: SqliteStore) -> None:
     full = Queue("full", concurrency=1)
     rated = Queue("rated", rate_per_second=1)
     for queue in (full, rated):
-        here.put_queue(queue)
+        put_queue(here, queue)
         here.insert([new(f"{queue.name}-{n}", queue.name) for n in range(2)], NOW)
         assert [len(here.claim([queue], "w", 9, NOW)) for _ in range(2)] == [1, 0]
     here.insert([new("a", "paused")], NOW)
-    here.set_paused("paused", True)
+    set_paused(here, "paused", True)
 
 
 @pytest.mark.usefixtures("waiting", "locked")

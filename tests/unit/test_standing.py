@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import json
 from random import Random
 
+import msgspec
 import pytest
 
 from oncue.clock import FakeClock
@@ -12,6 +12,7 @@ from oncue.core.event import Event, EventType, made_id
 from oncue.core.stamp import SECOND, render
 from oncue.core.standing import Validity
 from oncue.stores.memory import MemoryStore
+from oncue.wire import rules as wire
 from tests.contract.board import (
     Board,
     cron,
@@ -58,7 +59,7 @@ def test_after_a_job_the_window_begins_after_its_instant(board: Board) -> None:
     stands = board.stands(11)
     assert stands.window is not None
     assert stands.window == (seconds(10) + 1, seconds(3600))
-    assert stands.as_dict()["lastInstant"] == render(seconds(10))
+    assert wire.Standing.of(stands).last_instant == render(seconds(10))
 
 
 def test_a_disabled_rule_would_fire_only_if_it_were_enabled(board: Board) -> None:
@@ -98,7 +99,7 @@ def test_what_was_accepted_and_pruned_has_expired(board: Board) -> None:
 def test_a_rule_is_explained_in_json(board: Board) -> None:
     board.rule(file("/in/", 10), cron())
     board.post_all(cron_at(0), file_at(1))
-    told = json.loads(json.dumps(board.stands(5).as_dict()))
+    told = msgspec.json.decode(msgspec.json.encode(wire.Standing.of(board.stands(5))))
     assert told["met"] is False
     assert [one["validity"] for one in told["dependencies"]] == ["MET", "NOT_OVERLAPPING"]
     assert told["dependencies"][1]["missedBySeconds"] == 1.0

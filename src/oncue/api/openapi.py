@@ -10,14 +10,14 @@ from typing import Any
 import msgspec
 
 from oncue import __version__
-from oncue.api import agenda, answers, bulk_shapes, schedule_shapes, shapes
+from oncue.api import agenda, answers, bulk_shapes, shapes
 from oncue.api.description import ABOUT
 from oncue.api.description.about import NONE, About, Answered, Parameter, Sent
 from oncue.api.description.problems import REFUSALS, statuses
 from oncue.api.description.samples import ID
 from oncue.api.problem import MEDIA_TYPE, TITLES
 from oncue.api.routing import Operation
-from oncue.wire import formats
+from oncue.wire import formats, schedules
 
 TAGS = {
     "Jobs": "Work for later: create, look, change.",
@@ -114,7 +114,7 @@ class _Schemas:
             **shapes.RULES,
             **bulk_shapes.RULES,
             **agenda.RULES,
-            **schedule_shapes.RULES,
+            **schedules.RULES,
         }
         for shape, rules in described.items():
             if (schema := named.get(shape.__name__)) is not None:

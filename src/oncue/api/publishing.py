@@ -20,6 +20,7 @@ from oncue.core.stamp import Stamp, of_moment
 from oncue.gathering import Gathering, together
 from oncue.rules import log_fired
 from oncue.scheduler import Scheduler
+from oncue.wire import rules as wire
 
 Members = Mapping[str, Any] | Sequence[Mapping[str, Any]]
 SHORT = 20  # events of a list that waits for others, and that others wait for
@@ -76,4 +77,4 @@ class Publishing:
 def published_answer(published: Sequence[Published]) -> Answer:
     """200 says that nothing was new."""
     new = any(not one.duplicate for one in published)
-    return json_answer({"events": [one.as_dict() for one in published]}, 201 if new else 200)
+    return json_answer(wire.Published.of(published), 201 if new else 200)

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from oncue.api import rule_shapes as shapes
 from oncue.api.jobs import limit_of
 from oncue.api.problem import invalid
 from oncue.api.request import Answer, Request, decoded, json_answer
@@ -20,6 +19,8 @@ from oncue.core.firing import Decision
 from oncue.core.publication import EventFilter
 from oncue.core.rule import Rule, check_rule_name
 from oncue.rules import new_rule
+from oncue.wire import rules as shapes
+from oncue.wire.converting import written
 
 if TYPE_CHECKING:
     from oncue.api.service import Service
@@ -47,13 +48,13 @@ async def put(service: Service, request: Request) -> Answer:
         return store.rule(name) is None, store.put_rule(rule, service.clock.now())
 
     created, answer = await service.acue.write(stored)
-    return json_answer(_members(answer), 201 if created else 200)
+    return json_answer(written(shapes.Rule, answer), 201 if created else 200)
 
 
 async def show(service: Service, request: Request) -> Answer:
     request.query()
     [name] = request.parameters
-    return json_answer(_members(await service.read(service.cue.rule, name)))
+    return json_answer(written(shapes.Rule, await service.read(service.cue.rule, name)))
 
 
 async def listing(service: Service, request: Request) -> Answer:
@@ -64,9 +65,9 @@ async def listing(service: Service, request: Request) -> Answer:
     def read() -> bytes:
         found = service.cue.store.rules(after, limit + 1)
         more = len(found) > limit
-        items = [_members(rule) for rule in found[:limit]]
+        items = [written(shapes.Rule, rule) for rule in found[:limit]]
         cursor = _cursor(found[limit - 1].name) if more else None
-        return msgspec.json.encode({"items": items, "next_cursor": cursor})
+        return msgspec.json.encode(shapes.Rules(items=items, next_cursor=cursor))
 
     return Answer(200, await service.read(read))
 
@@ -85,11 +86,8 @@ async def explain(service: Service, request: Request) -> Answer:
     if "at" in query:
         # A plus sign in a query means a space, and everybody forgets to encode it.
         at = stamp.to_datetime(stamp.parse(_FORGOTTEN_PLUS.sub(r"+\1", query["at"]), "?at"))
-    return json_answer((await service.read(service.cue.explain_rule, name, at)).as_dict())
-
-
-def _members(rule: Rule) -> dict[str, Any]:
-    return rule.as_dict() | {"payload": msgspec.Raw(rule.payload_json)}
+    stands = await service.read(service.cue.explain_rule, name, at)
+    return json_answer(shapes.Standing.of(stands))
 
 
 def _cursor(name: str) -> str:
@@ -135,9 +133,7 @@ async def log(service: Service, request: Request) -> Answer:
     def read() -> bytes:
         wanted = EventFilter(None if rule is None else service.cue.rule(rule).name, decision)
         page = service.cue.event_page(wanted, after, limit)
-        items = [one.as_dict() for one in page.items]
-        cursor = None if page.next is None else str(page.next)
-        return msgspec.json.encode({"items": items, "next_cursor": cursor})
+        return msgspec.json.encode(shapes.LoggedEvents.of(page))
 
     return Answer(200, await service.read(read))
 

@@ -12,12 +12,13 @@ from oncue.api.jobs import limit_of, no_body
 from oncue.api.problem import invalid
 from oncue.api.request import Answer, Request, decoded, json_answer
 from oncue.api.routing import Operation
-from oncue.api.schedule_shapes import ScheduleSettings
 from oncue.core.access import Scope
 from oncue.core.queue import check_queue_name
 from oncue.core.schedule import Schedule
 from oncue.schedules import RUNS_LIMIT
-from oncue.wire import members as wire
+from oncue.wire import schedules as wire
+from oncue.wire.converting import written
+from oncue.wire.schedules import ScheduleSettings
 
 if TYPE_CHECKING:
     from oncue.api.service import Service
@@ -34,12 +35,12 @@ async def listing(service: Service, request: Request) -> Answer:
     if after is not None:
         check_queue_name(after, "?cursor")
 
-    def read() -> dict[str, Any]:
+    def read() -> wire.Schedules:
         store = service.cue.store
-        items = [wire.schedule_members(one) for one in store.schedules(after, limit)]
-        last = items[-1]["name"] if items else None  # a page may be short and have a next
+        items = [wire.Schedule.of(one) for one in store.schedules(after, limit)]
+        last = items[-1].name if items else None  # a page may be short and have a next
         more = last is not None and store.schedules(last, 1)
-        return {"items": items, "next_cursor": last if more else None}
+        return wire.Schedules(items=items, next_cursor=last if more else None)
 
     return json_answer(await service.read(read))
 
@@ -47,7 +48,7 @@ async def listing(service: Service, request: Request) -> Answer:
 async def show(service: Service, request: Request) -> Answer:
     request.query()
     found = await service.read(service.cue.schedule_named, request.parameters[0])
-    return json_answer(wire.schedule_members(found))
+    return json_answer(wire.Schedule.of(found))
 
 
 async def put(service: Service, request: Request) -> Answer:
@@ -60,7 +61,7 @@ async def put(service: Service, request: Request) -> Answer:
         schedules.put, service.cue.engine.recurrer, name, members, paused
     )
     place = {"location": f"/schedules/{name}"} if is_new else {}
-    return json_answer(wire.schedule_members(stored), 201 if is_new else 200, **place)
+    return json_answer(wire.Schedule.of(stored), 201 if is_new else 200, **place)
 
 
 async def delete(service: Service, request: Request) -> Answer:
@@ -79,15 +80,13 @@ async def resume(service: Service, request: Request) -> Answer:
 
 async def _changed(service: Service, request: Request, change: Callable[[str], Schedule]) -> Answer:
     await no_body(request)
-    return json_answer(
-        wire.schedule_members(await service.acue.call(change, request.parameters[0]))
-    )
+    return json_answer(wire.Schedule.of(await service.acue.call(change, request.parameters[0])))
 
 
 async def coming(service: Service, request: Request) -> Answer:
     count = _count(request)
     runs = await service.read(service.cue.next_runs, request.parameters[0], count)
-    return json_answer({"items": [wire.run_members(run) for run in runs], "next_cursor": None})
+    return json_answer(wire.Runs(items=[wire.Run.of(run) for run in runs], next_cursor=None))
 
 
 async def preview(service: Service, request: Request) -> Answer:
@@ -96,19 +95,19 @@ async def preview(service: Service, request: Request) -> Answer:
     members = _members(decoded(await request.body(), _settings))
     del members["paused"]  # the coming runs are told as if it were not
     found = await service.read(service.cue.preview_schedule, name, count=count, **members)
-    return json_answer(wire.difference_members(found))
+    return json_answer(written(wire.RunChanges, found))
 
 
 async def outcomes(service: Service, request: Request) -> Answer:
     request.query()
     found = await service.read(service.cue.schedule_outcomes, request.parameters[0])
-    items = [wire.outcome_members(one) for one in found]
-    return json_answer({"items": items, "next_cursor": None})
+    items = [written(wire.Outcome, one) for one in found]
+    return json_answer(wire.Outcomes(items=items, next_cursor=None))
 
 
 def _members(body: ScheduleSettings) -> dict[str, Any]:
     """The settings as `put_schedule` takes them."""
-    emits = None if body.emits is None else msgspec.structs.asdict(body.emits)
+    emits = None if body.emits is None else msgspec.to_builtins(body.emits)
     return msgspec.structs.asdict(body) | {"emits": emits}
 
 

@@ -201,7 +201,8 @@ class Heartbeats(Body):
 
 
 class OperationReport(Body):
-    """How far one step is. The result of a succeeded one is written once."""
+    """How far one step is. Until it succeeds, its result is replaced by later ones, and a report
+    without one keeps it. The result of a success is final."""
 
     token: Token
     state: Literal["executing", "succeeded", "failed"]

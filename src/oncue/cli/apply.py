@@ -18,7 +18,8 @@ from oncue.core.runs import Difference
 from oncue.core.schedule import Schedule
 from oncue.transfer import declared
 from oncue.transfer.declared import RULES, SCHEDULES, Change, Declared, Kind, Noun, T
-from oncue.wire import members as wire
+from oncue.wire.converting import written
+from oncue.wire.schedules import RunChanges
 
 _SIGNS = {"+": "green", "-": "red", "~": "yellow"}
 _KINDS = {Kind.NEW: "green", Kind.CHANGED: "yellow", Kind.UNCHANGED: "bright_black"}
@@ -89,7 +90,7 @@ def schedules(app: App, file: BinaryIO, dry_run: bool, count: int) -> None:
 
     def as_json(change: Change[Schedule]) -> dict[str, Any]:
         difference = runs_changed.get(change.name)
-        told = {} if difference is None else {"runs": wire.difference_members(difference)}
+        told = {} if difference is None else {"runs": written(RunChanges, difference)}
         return _as_json(change) | told
 
     def lines(change: Change[Schedule]) -> Iterator[str]:

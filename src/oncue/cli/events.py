@@ -10,7 +10,8 @@ from oncue.cli import output
 from oncue.cli.app import App, Group, common, examples
 from oncue.cli.place import require_file
 from oncue.core.firing import Decision
-from oncue.core.publication import Decided, EventFilter, LoggedEvent, Published
+from oncue.core.publication import Decided, EventFilter, EventPage, LoggedEvent, Published
+from oncue.wire.rules import LoggedEvents
 
 DECISION_HEAD = ["event time", "event", "decision", "rule", "job"]
 JOB_ID = 28  # columns
@@ -66,8 +67,7 @@ def list_(app: App, rule: str | None, decision: str | None, limit: int, cursor: 
     )
     items, after = _read(app, wanted, limit, cursor)
     if app.as_json:
-        told = [one.as_dict() for one in items]
-        output.document({"items": told, "next_cursor": None if after is None else str(after)})
+        output.document(LoggedEvents.of(EventPage(items, after)))
         return
     if not items:
         nothing = "There are no events." if wanted == EventFilter() else "There are no such events."

@@ -15,6 +15,8 @@ from oncue.cli.place import require_file
 from oncue.cli.times import read_stamp
 from oncue.core import stamp as stamps
 from oncue.core.rule import Dependency, Rule
+from oncue.wire import rules as wire
+from oncue.wire.converting import written
 
 T = TypeVar("T")
 
@@ -44,7 +46,8 @@ def list_(app: App) -> None:
     require_file(app)
     found = list(app.cue.rules())
     if app.as_json:
-        output.document({"items": [rule.as_dict() for rule in found], "next_cursor": None})
+        items = [written(wire.Rule, rule) for rule in found]
+        output.document(wire.Rules(items=items, next_cursor=None))
         return
     if not found:
         output.note("There are no rules yet; 'oncue rules apply FILE' makes some.")
@@ -73,7 +76,7 @@ def show(app: App, name: str) -> None:
     require_file(app)
     rule = _of(app, name, app.cue.rule)
     if app.as_json:
-        output.document(rule.as_dict())
+        output.document(written(wire.Rule, rule))
         return
     output.pairs(
         [
@@ -112,7 +115,7 @@ def explain(app: App, name: str, at: str | None) -> None:
     require_file(app)
     standing = _of(app, name, lambda name: app.cue.explain_rule(name, at=when))
     if app.as_json:
-        output.document(standing.as_dict())
+        output.document(wire.Standing.of(standing))
         return
     rule = standing.rule
     met = output.paint("yes", "green") if standing.met else "no"

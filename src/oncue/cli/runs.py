@@ -16,7 +16,8 @@ from oncue.clock import SystemClock
 from oncue.core.cron import Mark
 from oncue.core.runs import Difference, Run
 from oncue.schedules import RUNS_LIMIT, runs_of
-from oncue.wire import members as wire
+from oncue.wire import schedules as wire
+from oncue.wire.converting import written
 
 _SIGNS = {"+": "green", "-": "red", " ": None}
 
@@ -64,7 +65,7 @@ def next_(
     edit = {"timezone": schedule.timezone} | told
     found = app.cue.preview_schedule(name, count=count, **edit)
     if app.as_json:
-        output.document(wire.difference_members(found))
+        output.document(written(wire.RunChanges, found))
         return
     for line in changed_lines(found, edit["timezone"]):
         click.echo(line)
@@ -112,7 +113,7 @@ def _show_loose(app: App, timing: dict[str, Any], count: int) -> None:
 
 def _show(app: App, found: Sequence[Run], timezone: str) -> None:
     if app.as_json:
-        items = [wire.run_members(run) for run in found]
+        items = [wire.Run.of(run) for run in found]
         output.document({"timezone": timezone, "items": items, "next_cursor": None})
     elif not found:
         output.note("There is none.")

@@ -15,7 +15,8 @@ from oncue.cli.place import require_file
 from oncue.core.moment import Moment
 from oncue.core.recurrence import Fate, Outcome
 from oncue.core.schedule import Schedule
-from oncue.wire import members as wire
+from oncue.wire import schedules as wire
+from oncue.wire.converting import written
 
 if TYPE_CHECKING:
     from oncue.client import Client
@@ -51,8 +52,8 @@ def list_(app: App) -> None:
     require_file(app)
     found = list(app.cue.schedules())
     if app.as_json:
-        items = [wire.schedule_members(one) for one in found]
-        output.document({"items": items, "next_cursor": None})
+        items = [wire.Schedule.of(one) for one in found]
+        output.document(wire.Schedules(items=items, next_cursor=None))
         return
     if not found:
         output.note("There are no schedules yet; 'oncue schedules apply FILE' makes some.")
@@ -73,8 +74,8 @@ def show(app: App, name: str) -> None:
     schedule = of(app, name, lambda cue: cue.schedule_named(name))
     outcomes = app.cue.schedule_outcomes(name)
     if app.as_json:
-        told = [wire.outcome_members(one) for one in outcomes]
-        output.document(wire.schedule_members(schedule) | {"outcomes": told})
+        items = [written(wire.Outcome, one) for one in outcomes]
+        output.document(wire.ScheduleWithOutcomes.of(schedule, outcomes=items))
         return
     output.pairs(_settings(schedule, app.cue.clock.now()))
     if outcomes:
@@ -130,7 +131,7 @@ def of(app: App, name: str, ask: Callable[[Scheduler | Client], T]) -> T:
 
 def _told(app: App, schedule: Schedule) -> None:
     if app.as_json:
-        output.document(wire.schedule_members(schedule))
+        output.document(wire.Schedule.of(schedule))
     elif schedule.paused:
         click.echo(f"Schedule {schedule.name} is paused.")
     else:

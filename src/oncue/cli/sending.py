@@ -20,6 +20,7 @@ from oncue.core.errors import InvalidInput, ServerError, StoreError
 from oncue.core.event import SPELLINGS, EventType, read_event
 from oncue.core.firing import Decision
 from oncue.core.publication import Published
+from oncue.wire import rules as wire
 
 SENT_AT_ONCE = 1000  # as many as a server takes
 DETAILED = 20  # events of which every decision is told
@@ -168,7 +169,7 @@ _ARGUMENTS = {
 
 def _tell(app: App, answers: list[Published]) -> None:
     if app.as_json:
-        output.document({"events": [one.as_dict() for one in answers]})
+        output.document(wire.Published.of(answers))
         return
     if len(answers) <= DETAILED and any(one.decisions for one in answers):
         lines = [line for one in answers for _, line in decision_lines(one)]

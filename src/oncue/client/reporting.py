@@ -84,8 +84,9 @@ class RemoteReporting(Asking):
         percent: float | None = None,
         message: str | None = None,
     ) -> Operation:
-        """Report on one named step; the result of a succeeded one is written once."""
-        stored = payloads.encode(result, "/result") if state == "succeeded" else None
+        """Report on one named step. Until it succeeds, its result is replaced by later ones, and a
+        report without one keeps it; the result of a success is final."""
+        stored = payloads.operation_result(state, result)
         request = operation_request(job_id, token, name, state, percent, message, stored)
         return reading.operation(self._ask(request, reading.OperationBody))
 

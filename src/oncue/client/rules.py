@@ -8,7 +8,6 @@ from typing import Any
 
 import msgspec
 
-from oncue.client import rule_reading as reading
 from oncue.client.asking import Asking, encode
 from oncue.client.connection import AnswerLost, Request, path, query
 from oncue.core import payload as payloads
@@ -19,6 +18,8 @@ from oncue.core.firing import Decision
 from oncue.core.publication import EventFilter, EventPage, LoggedEvent, Published
 from oncue.core.rule import Dependency, Rule, check_rule_name, read_dependencies
 from oncue.core.standing import Standing
+from oncue.wire import rules as wire
+from oncue.wire.converting import read
 
 PAGE = 500
 _ANY_TIME: stamps.Stamp = 2**63 - 1  # what lies too far ahead is for the server's clock to say
@@ -46,19 +47,19 @@ class RemoteRules(Asking):
             "payload": msgspec.Raw(payloads.encode(payload)),
         }
         place = path("rules", check_rule_name(name))
-        return self._ask(Request("PUT", place, encode(members)), reading.RuleBody).read()
+        return read(Rule, self._ask(Request("PUT", place, encode(members)), wire.Rule))
 
     def rule(self, name: str) -> Rule:
         """The rule as it is now."""
-        return self._ask(Request("GET", _place(name)), reading.RuleBody).read()
+        return read(Rule, self._ask(Request("GET", _place(name)), wire.Rule))
 
     def rules(self) -> Iterator[Rule]:
         """All rules by name, fetched page by page."""
         after: str | None = None
         while True:
             request = Request("GET", "/rules" + query({"limit": PAGE, "cursor": after}))
-            body = self._ask(request, reading.RulesBody)
-            yield from (one.read() for one in body.items)
+            body = self._ask(request, wire.Rules)
+            yield from (read(Rule, one) for one in body.items)
             if body.next_cursor is None:
                 return
             after = body.next_cursor
@@ -94,22 +95,22 @@ class RemoteRules(Asking):
             return self._publish([event], event.as_dict())
         if not isinstance(events, list | tuple):
             raise InvalidInput("must be an event or a list of events.")
-        read = [_event(one, f"/{place}") for place, one in enumerate(events)]
-        return self._publish(read, [one.as_dict() for one in read]) if read else []
+        sent = [_event(one, f"/{place}") for place, one in enumerate(events)]
+        return self._publish(sent, [one.as_dict() for one in sent]) if sent else []
 
     def _publish(self, events: list[Event], members: Any) -> list[Published]:
         request = Request("POST", "/events", msgspec.json.encode(members))
-        answers = self._ask(request, reading.PublishedListBody).events
-        if len(answers) != len(events):
+        answer = self._ask(request, wire.Published)
+        if len(answer.events) != len(events):
             raise self.connection.not_ours("answered for other events than were sent")
-        return [answer.read(event) for answer, event in zip(answers, events, strict=True)]
+        return answer.read(events)
 
     def event_page(
         self, wanted: EventFilter, after: int | None = None, limit: int = 50
     ) -> EventPage:
         """One page of events, the last that arrived first; may be short and still have a next."""
         asked = {"rule": wanted.rule, "decision": wanted.decision, "limit": limit, "cursor": after}
-        return self._ask(Request("GET", "/events" + query(asked)), reading.EventsBody).read()
+        return self._ask(Request("GET", "/events" + query(asked)), wire.LoggedEvents).read()
 
     def events(
         self, *, rule: str | None = None, decision: Decision | str | None = None
@@ -130,7 +131,7 @@ class RemoteRules(Asking):
         when = None if at is None else stamps.render(stamps.parse(at, "/at"))
         rule = self.rule(name)
         request = Request("GET", _place(name, "explain") + query({"at": when}))
-        return self._ask(request, reading.StandingBody).read(rule)
+        return self._ask(request, wire.Standing).read(rule)
 
 
 def _event(value: Event | Mapping[str, Any], pointer: str) -> Event:

@@ -121,7 +121,7 @@ class Lapse(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Operation:
-    """One named step inside a job; its result (JSON) is written once."""
+    """One named step inside a job. Its result (JSON) is final once it has succeeded."""
 
     name: str
     state: str
@@ -134,10 +134,6 @@ class Operation:
     def is_final(self) -> bool:
         """Whether it is written for good: a report that does not repeat it is refused."""
         return self.state == "succeeded"
-
-    def is_repeated_by(self, told: Operation) -> bool:
-        """Whether a report says what is stored."""
-        return (self.state, self.result) == (told.state, told.result)
 
 
 @dataclass(frozen=True, slots=True)

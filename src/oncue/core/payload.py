@@ -39,6 +39,12 @@ def decode(text: bytes | None) -> Any:
     return None if text is None else _decode(text)
 
 
+def operation_result(state: str, result: object) -> bytes | None:
+    """The result that a report on an operation carries. A success always has one, even if it is
+    null. In any other report None means that there is none, so the stored one stays."""
+    return None if result is None and state != "succeeded" else encode(result, "/result")
+
+
 def _unwritable(problem: Exception, pointer: str) -> InvalidInput:
     return InvalidInput(
         f"cannot be written as JSON: {problem}. "

@@ -4,10 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
-from oncue.core import moment as moments
-from oncue.core import stamp as stamps
 from oncue.core.event import Event
 from oncue.core.firing import Decision
 from oncue.core.rule import Dependency
@@ -31,15 +29,6 @@ class Decided:
     times: int = 1
     """How often it was so decided: duplicates are counted."""
 
-    def as_dict(self) -> dict[str, Any]:
-        told: dict[str, Any] = {
-            "rule": self.rule,
-            "dependency": self.dependency.as_dict(),
-            "decision": str(self.decision),
-            "jobId": self.job_id,
-        }
-        return told if self.suppressed is None else {**told, "suppressed": self.suppressed}
-
 
 @dataclass(frozen=True, slots=True)
 class Fired:
@@ -48,13 +37,6 @@ class Fired:
     rule: str
     job_id: str
     instant: Stamp
-
-    def as_dict(self) -> dict[str, str]:
-        return {
-            "rule": self.rule,
-            "jobId": self.job_id,
-            "instant": stamps.render(self.instant),
-        }
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,14 +50,6 @@ class Published:
     jobs: tuple[Fired, ...] = ()
     """Those created now."""
 
-    def as_dict(self) -> dict[str, Any]:
-        return {
-            "eventId": self.event.id,
-            "duplicate": self.duplicate,
-            "decisions": [one.as_dict() for one in self.decisions],
-            "jobs": [one.as_dict() for one in self.jobs],
-        }
-
 
 @dataclass(frozen=True, slots=True)
 class LoggedEvent:
@@ -84,13 +58,6 @@ class LoggedEvent:
     event: Event
     received_at: datetime
     decisions: tuple[Decided, ...] = ()
-
-    def as_dict(self) -> dict[str, Any]:
-        return {
-            **self.event.as_dict(),
-            "receivedAt": _text(self.received_at),
-            "decisions": [_logged(one) for one in self.decisions],
-        }
 
 
 class EventFilter(NamedTuple):
@@ -104,13 +71,3 @@ class EventPage(NamedTuple):
     items: list[LoggedEvent]
     next: int | None
     """Where the listing goes on; None: that was all."""
-
-
-def _logged(decided: Decided) -> dict[str, Any]:
-    at = decided.decided_at
-    told = {"decidedAt": None if at is None else _text(at), "times": decided.times}
-    return decided.as_dict() | told
-
-
-def _text(when: datetime) -> str:
-    return moments.render(moments.from_datetime(when))

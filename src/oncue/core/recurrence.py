@@ -12,6 +12,8 @@ from enum import StrEnum
 from typing import NamedTuple
 
 from oncue.core.errors import InvalidInput
+from oncue.core.job import Job
+from oncue.core.lifecycle import State
 from oncue.core.moment import Moment, from_datetime, to_datetime
 from oncue.core.schedule import CatchUp, Overlap, Progress, Schedule, Timing, timing
 
@@ -159,6 +161,13 @@ def anchor(seen: Schedule | None, wanted: Schedule, now: Moment) -> datetime:
 def made_ahead(outcomes: Sequence[Outcome], now: Moment) -> list[Outcome]:
     """Those whose jobs are made and not due yet."""
     return [one for one in outcomes if one.fate is Fate.CREATED and one.at > to_datetime(now)]
+
+
+def is_as_made(job: Job | None, outcome: Outcome) -> bool:
+    """Whether nobody has touched the job of an occurrence since it was made."""
+    if job is None or job.state is not State.SCHEDULED:
+        return False
+    return job.attempt == 0 and job.due_at == outcome.at
 
 
 def latest(when: Timing, first: Moment, until: Moment) -> Moment:

@@ -26,6 +26,7 @@ from oncue.core.stamp import SECOND, Stamp
 
 RULES_QUEUE = "rules"
 MOST_DEPENDENCIES = 50
+PAYLOAD_LIMIT_BYTES = 128 * 1024  # a job also carries the events that fired it
 LONGEST_LIFE_SECONDS = HORIZON_MS // 1000
 _NAME_LIMIT = 200
 _MEMBERS = ("type", "resourceId", "lifeDuration")

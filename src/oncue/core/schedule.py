@@ -124,6 +124,10 @@ class Schedule:
         job = (self.queue, self.payload_json, self.owner, self.emits)
         return (self.name, *timing, *job, self.catch_up, self.overlap, self.paused)
 
+    def is_set_as(self, other: Schedule) -> bool:
+        """Whether both have the same settings and were timed by the same rules of the time zone."""
+        return (self.settings, self.zone_digest) == (other.settings, other.zone_digest)
+
     @property
     def rhythm(self) -> tuple[object, ...]:
         """What decides when it happens, the anchor aside."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from oncue.core import stamp as stamps
 from oncue.core.duration import spoken
@@ -59,14 +59,6 @@ class DependencyStanding:
     missed_by_seconds: float | None = None
     """NOT_OVERLAPPING: how far it lies from the others."""
 
-    def as_dict(self) -> dict[str, Any]:
-        told: dict[str, Any] = {**self.dependency.as_dict(), "validity": str(self.validity)}
-        told["event"] = None if self.event is None else self.event.as_dict()
-        told["validUntil"] = None if self.valid_until is None else stamps.render(self.valid_until)
-        return told | (
-            {} if self.missed_by_seconds is None else {"missedBySeconds": self.missed_by_seconds}
-        )
-
 
 @dataclass(frozen=True, slots=True)
 class Standing:
@@ -83,24 +75,6 @@ class Standing:
     """… if it is stamped in here, both ends included."""
     missed_by_seconds: float | None = None
     """By how much the newest intervals of the dependencies miss each other."""
-
-    def as_dict(self) -> dict[str, Any]:
-        last = self.rule.last_instant
-        window = self.window
-        return {
-            "rule": self.rule.name,
-            "at": stamps.render(self.at),
-            "met": self.met,
-            "enabled": self.rule.enabled,
-            "lastInstant": None if last is None else stamps.render(last),
-            "lastJobId": self.rule.last_job_id,
-            "dependencies": [one.as_dict() for one in self.dependencies],
-            "waitsFor": None if self.waits_for is None else self.waits_for.as_dict(),
-            "from": None if window is None else stamps.render(window.start),
-            "until": None if window is None else stamps.render(window.end),
-            "missedBySeconds": self.missed_by_seconds,
-            "sentence": self.sentence,
-        }
 
 
 def explain(sightings: Sightings, at: Stamp) -> Standing:

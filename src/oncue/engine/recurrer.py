@@ -11,13 +11,23 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from functools import cache
 from typing import NamedTuple
 
 from oncue.core.errors import Conflict, InvalidInput, StoreUnavailable
-from oncue.core.lifecycle import State
-from oncue.core.moment import Moment, to_datetime
-from oncue.core.recurrence import Fate, Outcome, Plan, begun, made_ahead, plan, put_off_ms, revised
-from oncue.core.schedule import Progress, Schedule, occurrence_id, occurrence_job
+from oncue.core.moment import LATEST, Moment, to_datetime
+from oncue.core.recurrence import (
+    Fate,
+    Outcome,
+    Plan,
+    begun,
+    is_as_made,
+    made_ahead,
+    plan,
+    put_off_ms,
+    revised,
+)
+from oncue.core.schedule import Progress, Schedule, occurrence_job
 from oncue.core.zone import zone
 from oncue.ports.clock import Clock
 from oncue.ports.schedules import Advance
@@ -68,11 +78,12 @@ class Recurrer:
         if not self._zones_compared:
             self.compare_zones()
             self._zones_compared = True
-        due = self._store.due_schedules(now, PAGE)
+        due = self._store.waking(now, PAGE)
         if due:
             self.make(due, now)
             return 0.0
-        wake_at = self._store.next_wake()
+        upcoming = self._store.waking(LATEST, 1)
+        wake_at = upcoming[0].progress.wake_at if upcoming else None
         if wake_at is None:
             return LONGEST_REST_SECONDS
         return min(max((wake_at - self._clock.now()) / 1000, 0.0), LONGEST_REST_SECONDS)
@@ -122,7 +133,8 @@ class Recurrer:
     def _put_off(self, schedule: Schedule, problem: Exception, now: Moment) -> Advance:
         trouble = self._note(schedule, problem, self._first_tried(schedule, now))
         wait_ms = put_off_ms(trouble.tries, passing=trouble.passing)
-        return Advance(schedule, schedule.progress._replace(wake_at=now + wait_ms))
+        later = schedule.progress._replace(wake_at=now + wait_ms)
+        return Advance(schedule, schedule, progress=later)
 
     def _first_tried(self, schedule: Schedule, now: Moment) -> Moment:
         """When passing trouble first kept this occurrence from being decided on; else now."""
@@ -151,14 +163,10 @@ class Recurrer:
             now = self._clock.now()
             seen = self._store.schedule(name)
             wanted = choose(seen)
-            if seen is None:
-                changed = self._store.put_schedule(None, begun(wanted, now), now)
-            elif (seen.settings, seen.zone_digest) == (wanted.settings, wanted.zone_digest):
+            if seen is not None and seen.is_set_as(wanted):
                 return seen
-            else:
-                changed = self._revise(seen, wanted, now)
-            if changed is not None:
-                return changed
+            if self._revise(seen, wanted, now):
+                return self._store.schedule(name) or wanted
         raise _contended(name)
 
     def delete(self, name: str) -> bool:
@@ -170,48 +178,39 @@ class Recurrer:
                 return False
             outcomes = self._store.outcomes(name)
             gone = revised(seen, seen, outcomes, now, self._taken(outcomes, now)).withdrawn
-            if self._store.delete_schedule(seen, now, withdrawn=gone):
+            if self._applied(Advance(seen, None, withdrawn=gone), now):
                 return True
         raise _contended(name)
 
     def compare_zones(self) -> int:
         """Find schedules that were timed by other rules of their time zone than are in force now,
         because the database was updated, and time them anew. How many there were."""
-        retimed = 0
-        for timezone, digest in self._store.zone_digests():
-            try:
-                current = zone(timezone).digest
-            except InvalidInput as gone:
-                logger.error("schedules in %s wait: %s", timezone, gone)
-                continue
-            if current != digest:
-                retimed += self._retime(timezone, digest, current)
+        retimed, digest_of = 0, cache(_zone_digest)
+        while page := self._store.timed_otherwise(digest_of, PAGE):
+            now = self._clock.now()
+            for one in page:
+                digest = digest_of(one.timezone) or one.zone_digest
+                retimed += self._revise(one, replace(one, zone_digest=digest), now)
         if retimed:
             logger.warning("%d schedules: the rules of their time zones have changed", retimed)
         return retimed
 
-    def _retime(self, timezone: str, digest: str, current: str) -> int:
-        retimed = 0
-        while page := self._store.schedules_by_zone(timezone, digest, PAGE):
-            now = self._clock.now()
-            answers = [self._revise(one, replace(one, zone_digest=current), now) for one in page]
-            retimed += sum(answer is not None for answer in answers)
-        return retimed
-
-    def _revise(self, seen: Schedule, wanted: Schedule, now: Moment) -> Schedule | None:
-        caught_up = self._caught_up(seen, now)  # what is due is made by the old settings
-        if caught_up is None:
-            return None
-        seen = caught_up
+    def _revise(self, seen: Schedule | None, wanted: Schedule, now: Moment) -> bool:
+        """False: somebody else has changed the schedule meanwhile."""
+        if seen is None:
+            return self._applied(Advance(None, begun(wanted, now)), now)
+        seen = self._caught_up(seen, now)  # what is due is made by the old settings
+        if seen is None:
+            return False
         outcomes = self._store.outcomes(seen.name)
         revision = revised(seen, wanted, outcomes, now, self._taken(outcomes, now))
-        return self._store.put_schedule(
-            seen,
-            revision.schedule,
-            now,
-            withdrawn=revision.withdrawn,
-            outcomes=revision.left_out,
+        change = Advance(
+            seen, revision.schedule, outcomes=revision.left_out, withdrawn=revision.withdrawn
         )
+        return self._applied(change, now)
+
+    def _applied(self, change: Advance, now: Moment) -> bool:
+        return not self._store.advance([change], now)
 
     def _caught_up(self, seen: Schedule, now: Moment) -> Schedule | None:
         """The schedule when all that is due is made, except for what waits behind the job before.
@@ -228,15 +227,10 @@ class Recurrer:
 
     def _taken(self, outcomes: Sequence[Outcome], now: Moment) -> set[str | None]:
         """The jobs made ahead of time that are no longer as they were made."""
-        ahead = made_ahead(outcomes, now)
-        found = {one.job_id: self._store.get(one.job_id or "") for one in ahead}
         return {
             one.job_id
-            for one in ahead
-            if (job := found[one.job_id]) is None
-            or job.state is not State.SCHEDULED
-            or job.attempt
-            or job.due_at != one.at
+            for one in made_ahead(outcomes, now)
+            if not is_as_made(self._store.get(one.job_id or ""), one)
         }
 
     def _emit(self, schedule: Schedule, made: Sequence[Moment]) -> None:
@@ -247,29 +241,28 @@ class Recurrer:
 
 
 def _advance(schedule: Schedule, decided: Plan, now: Moment) -> Advance:
-    emits = schedule.emits is not None
-    progress = Progress(
-        decided.next_at,
-        decided.wake_at,
-        schedule.progress.last_at,
-        schedule.progress.last_job_id,
-    )
-    if decided.made:
-        last = decided.made[-1]
-        last_id = None if emits else occurrence_id(schedule.name, last)
-        progress = progress._replace(last_at=last, last_job_id=last_id)
+    emits, when = schedule.emits is not None, to_datetime(now)
     jobs = [] if emits else [occurrence_job(schedule, at, now) for at in decided.made]
+    job_ids = [None for _ in decided.made] if emits else [job.id for job in jobs]
+    fate = Fate.EMITTED if emits else Fate.CREATED
     made = [
-        Outcome(
-            Fate.EMITTED if emits else Fate.CREATED,
-            to_datetime(at),
-            to_datetime(at),
-            to_datetime(now),
-            job_id=None if emits else occurrence_id(schedule.name, at),
-        )
-        for at in decided.made
+        Outcome(fate, at, at, when, job_id=job_id)
+        for at, job_id in zip(map(to_datetime, decided.made), job_ids, strict=True)
     ]
-    return Advance(schedule, progress, jobs, [*decided.left_out, *made])
+    last = (schedule.progress.last_at, schedule.progress.last_job_id)
+    if decided.made:
+        last = (decided.made[-1], job_ids[-1])
+    progress = Progress(decided.next_at, decided.wake_at, *last)
+    return Advance(schedule, schedule, jobs, [*decided.left_out, *made], progress=progress)
+
+
+def _zone_digest(timezone: str) -> str | None:
+    """The digest of the rules that are in force now; None: the zone has gone from the database."""
+    try:
+        return zone(timezone).digest
+    except InvalidInput as gone:
+        logger.error("schedules in %s wait: %s", timezone, gone)
+        return None
 
 
 def _contended(name: str) -> Conflict:

@@ -166,8 +166,8 @@ class ClaimStore(Protocol):
     def put_operation(
         self, job_id: str, epoch: int, operation: Operation, now: Moment
     ) -> Operation | Refused:
-        """Store an operation's progress. A succeeded one with a result is written once: the same
-        again is answered with it, another is refused, `different result`."""
+        """Store a report on an operation, as `core/operations.py` decides. Once it has succeeded,
+        the same report is answered with it, and another is refused, `different result`."""
         ...
 
     def hand_over(self, claims: Sequence[tuple[str, int]], now: Moment) -> Mapping[int, Refused]:

@@ -36,14 +36,14 @@ class QueueStore(Protocol):
         never set is as `default_queue` says."""
         ...
 
-    def put_queue(self, queue: Queue) -> None:
-        """Replace a queue's settings; `paused` is not one of them and stays. New limits hold from
-        the next claim on; what was taken under the old ones is left alone, and counts."""
-        ...
+    def put_queue(self, seen: Queue | None, queue: Queue) -> bool:
+        """Replace a queue, settings and pause. `seen` is the queue as `queues` listed it, None if
+        it was not listed. False: it has changed since, and nothing was stored.
 
-    def set_paused(self, name: str, paused: bool) -> None:
-        """While paused, nothing of the queue is claimed or delivered. Other processes may take jobs
-        for one more second."""
+        New limits hold from the next claim on; jobs that were taken under the old ones are left
+        alone, and counted. While a queue is paused, none of its jobs is claimed or delivered; other
+        processes may take jobs for one more second. A queue whose settings are left at the defaults
+        follows the defaults."""
         ...
 
     def delete_queue(self, name: str, now: Moment, limit: int) -> QueueDeletion:

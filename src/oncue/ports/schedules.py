@@ -7,7 +7,7 @@ its jobs.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Sequence
 from typing import NamedTuple, Protocol
 
 from oncue.core.job import NewJob
@@ -17,35 +17,41 @@ from oncue.core.schedule import Progress, Schedule
 
 
 class Advance(NamedTuple):
-    """A schedule goes on: its jobs, what is recorded and its progress, all or nothing."""
+    """One change of one schedule: all of it is applied, or nothing."""
 
-    seen: Schedule
-    progress: Progress
+    seen: Schedule | None
+    """As it was read; None: there is none of that name."""
+    then: Schedule | None
+    """As it is to be; None: it is deleted, with what is recorded of it. The jobs it made stay."""
     jobs: Sequence[NewJob] = ()
+    """Jobs of its occurrences. One whose id is there already is left as it is."""
     outcomes: Sequence[Outcome] = ()
+    """What is recorded of its occurrences, besides what was."""
+    withdrawn: Sequence[Outcome] = ()
+    """Their jobs are removed, and their records become these. If one of the jobs is no longer as it
+    was made, the change is refused."""
+    progress: Progress | None = None
+    """How far it has come then; None: as `then` says. Given so that a schedule which only goes on
+    need not be copied."""
+
+    @property
+    def name(self) -> str:
+        schedule = self.then or self.seen
+        assert schedule is not None, "a change of no schedule"
+        return schedule.name
+
+    @property
+    def is_progress(self) -> bool:
+        """Whether the settings stay, and with them the revision."""
+        seen, then = self.seen, self.then
+        return seen is not None and then is not None and (seen is then or seen.is_set_as(then))
 
 
 class ScheduleStore(Protocol):
-    def put_schedule(
-        self,
-        seen: Schedule | None,
-        schedule: Schedule,
-        now: Moment,
-        *,
-        withdrawn: Sequence[Outcome] = (),
-        outcomes: Sequence[Outcome] = (),
-    ) -> Schedule | None:
-        """Create a schedule (`seen` None: there is none of that name), or replace all of the one
-        that was seen. Removes the jobs of `withdrawn`, whose records become what they say, and
-        records `outcomes`. The schedule with its new revision, or None, and then nothing has
-        changed: another was there, or one of those jobs is no longer as it was made."""
-        ...
-
-    def delete_schedule(
-        self, seen: Schedule, now: Moment, *, withdrawn: Sequence[Outcome] = ()
-    ) -> bool:
-        """Forget the schedule and what is recorded of it; of its jobs only those of `withdrawn` go.
-        False as `put_schedule` answers None."""
+    def advance(self, advances: Sequence[Advance], now: Moment) -> Collection[int]:
+        """Create, change, delete schedules or let them go on, each on its own; the positions of
+        those that were refused. A schedule whose settings or time zone rules change gets a new
+        revision, and listeners are told."""
         ...
 
     def schedule(self, name: str) -> Schedule | None: ...
@@ -58,23 +64,15 @@ class ScheduleStore(Protocol):
         """What became of the last hundred or so occurrences, oldest first."""
         ...
 
-    def due_schedules(self, now: Moment, limit: int) -> Sequence[Schedule]:
-        """Schedules that are not paused and whose `wake_at` has come, the oldest first."""
+    def waking(self, until: Moment, limit: int) -> Sequence[Schedule]:
+        """Schedules that are not paused and whose `wake_at` is at `until` or before, the earliest
+        first."""
         ...
 
-    def next_wake(self) -> Moment | None:
-        """The earliest `wake_at` of all that are not paused."""
-        ...
-
-    def advance(self, advances: Sequence[Advance], now: Moment) -> Collection[int]:
-        """Apply each on its own; the positions of those that were refused because the schedule has
-        changed. A job whose id is there already is left as it is."""
-        ...
-
-    def zone_digests(self) -> Collection[tuple[str, str]]:
-        """Every (time zone, digest of its rules) that a schedule with `cron` was timed by."""
-        ...
-
-    def schedules_by_zone(self, timezone: str, digest: str, limit: int) -> Sequence[Schedule]:
-        """Up to so many schedules that were timed by these rules."""
+    def timed_otherwise(
+        self, digest_of: Callable[[str], str | None], limit: int
+    ) -> Sequence[Schedule]:
+        """Up to so many schedules with `cron` that were timed by other rules of their time zone
+        than those whose digest `digest_of` tells; None: leave that zone alone. It is asked once
+        for each zone. Empty: there are none."""
         ...

@@ -8,7 +8,9 @@ types say how a field is converted:
     Instant            datetime, or a stamp
     Raw                bytes; null is None where core allows None
     a Struct           the value that the Struct describes; the same for lists and tuples of them
-    anything else      itself, or the member of an Enum
+    anything else      itself, or the member of an Enum; None is UNSET where that is allowed
+
+A Struct whose fields are not those of its value has methods `of` and `read`, which are used then.
 """
 
 from __future__ import annotations
@@ -17,7 +19,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import is_dataclass
 from datetime import datetime
 from enum import Enum
-from functools import cache
+from functools import cache, partial
+from operator import methodcaller
 from types import UnionType
 from typing import (
     Annotated,
@@ -31,7 +34,7 @@ from typing import (
 )
 
 import msgspec
-from msgspec import Raw, Struct
+from msgspec import UNSET, Raw, Struct, UnsetType
 
 from oncue.core import moment, stamp
 from oncue.wire.formats import Instant, Time
@@ -46,15 +49,15 @@ def written(shape: type[S], value: object, **more: Any) -> S:
     """The Struct of this shape that says what `value` is; `more` are fields that it does not
     have."""
     pair: tuple[Any, Any] = (shape, type(value))
-    fields = {field.name: field.of(value) for field in _written_fields(*pair)}
-    return shape(**(fields | more))
+    fields = [field for field in _written_fields(*pair) if field.name not in more]
+    return shape(**{field.name: field.of(value) for field in fields}, **more)
 
 
 def read(kind: type[T], body: Struct, **more: Any) -> T:
     """The value of core that a Struct says; `more` are fields that it does not have."""
     pair: tuple[Any, Any] = (kind, type(body))
-    fields = {field.name: field.of(body) for field in _read_fields(*pair)}
-    return kind(**(fields | more))
+    fields = [field for field in _read_fields(*pair) if field.name not in more]
+    return kind(**{field.name: field.of(body) for field in fields}, **more)
 
 
 class _Field(NamedTuple):
@@ -114,10 +117,11 @@ def _writing(hint: Any) -> _Convert | None:
         return lambda body: NULL if body is None else Raw(body)
     shape = next((part for part in parts if _is_struct(part)), None)
     if shape is None:
-        return None
+        return _unset if UnsetType in parts else None
+    write = getattr(shape, "of", None) or partial(written, shape)
     if any(get_origin(part) is list for part in _parts(hint, inside=False)):
-        return lambda values: [written(shape, value) for value in values]
-    return lambda value: None if value is None else written(shape, value)
+        return lambda values: [write(value) for value in values]
+    return lambda value: None if value is None else write(value)
 
 
 def _reading(hint: Any, kind: Any) -> _Convert | None:
@@ -131,13 +135,14 @@ def _reading(hint: Any, kind: Any) -> _Convert | None:
         return _maybe_bytes if type(None) in kinds else bytes
     elif any(map(_is_struct, parts)):
         wanted = next(part for part in kinds if _is_value(part))
+        one: _Convert = methodcaller("read") if _has_read(parts) else partial(read, wanted)
         if any(get_origin(part) is list for part in _parts(hint, inside=False)):
-            return lambda bodies: tuple(read(wanted, body) for body in bodies)
-        convert = lambda body: read(wanted, body)  # noqa: E731
+            return lambda bodies: tuple(one(body) for body in bodies)
+        convert = one
     else:
         convert = next((part for part in kinds if _is_enum(part)), None)
     if convert is None:
-        return None
+        return _given if UnsetType in parts else None
     return lambda value: None if value is None else convert(value)
 
 
@@ -165,6 +170,14 @@ def _instant(text: str) -> datetime:
     return stamp.to_datetime(stamp.parse(text))
 
 
+def _unset(value: Any) -> Any:
+    return UNSET if value is None else value
+
+
+def _given(value: Any) -> Any:
+    return None if value is UNSET else value
+
+
 def _maybe_bytes(value: Raw) -> bytes | None:
     text = bytes(value)
     return None if text == b"null" else text
@@ -172,10 +185,11 @@ def _maybe_bytes(value: Raw) -> bytes | None:
 
 def _parts(hint: Any, *, inside: bool = True) -> list[Any]:
     """The alternatives of a type, and with `inside` the types of what it holds."""
-    if hint in (Time, Instant):
-        return [hint]
     origin = get_origin(hint)
     if origin is Annotated:
+        for text in (Time, Instant):
+            if get_args(text)[1] in get_args(hint):
+                return [text]
         return _parts(get_args(hint)[0], inside=inside)
     if origin in (Union, UnionType):
         return [part for one in get_args(hint) for part in _parts(one, inside=inside)]
@@ -186,6 +200,10 @@ def _parts(hint: Any, *, inside: bool = True) -> list[Any]:
 
 def _is_struct(part: Any) -> bool:
     return isinstance(part, type) and issubclass(part, Struct)
+
+
+def _has_read(parts: Sequence[Any]) -> bool:
+    return any(_is_struct(part) and hasattr(part, "read") for part in parts)
 
 
 def _is_value(part: Any) -> bool:

@@ -3,7 +3,7 @@ used, in core and by the use cases, whose sentences are better than a schema's."
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 from msgspec import Meta, Struct
 
@@ -27,6 +27,10 @@ LONGEST = HORIZON_MS // 1000  # seconds
 
 class Body(Struct, forbid_unknown_fields=True):
     """The body of a request: fields it does not know are refused."""
+
+
+class Nothing(Body):
+    """An empty object, or no body at all."""
 
 
 class Answer(Struct, kw_only=True):
@@ -101,8 +105,12 @@ PLAIN_JSON: dict[str, Any] = {
     ],
 }
 
+States = Literal["scheduled", "dispatched", "executing", "succeeded", "failed", "cancelled"]
+Cursor = Annotated[
+    str | None, Meta(description="Send it as `cursor` for the next page; null: there is none.")
+]
 Time = Annotated[str, said("RFC 3339 in UTC with milliseconds.", format="date-time")]
-Instant = Annotated[str, said("RFC 3339 in UTC with microseconds.", format="date-time")]
+Instant = Annotated[str, said("Event time: RFC 3339 in UTC with microseconds.", format="date-time")]
 
 # -- lengths of time -------------------------------------------------------------------------------
 
@@ -121,3 +129,22 @@ Lease = Annotated[float, said("Seconds.", minimum=0.001, maximum=LONGEST)] | Mor
 Timeout = Annotated[float, said("Seconds.", exclusiveMinimum=0, maximum=LONGEST)] | MoreThanNothing
 Wait = Annotated[float, said("Seconds.", minimum=0, maximum=300)] | _Iso
 Percent = Annotated[float, Meta(ge=0, le=100, description="How much is done.")]
+
+
+# -- what two fields must be together, in JSON Schema ----------------------------------------------
+
+_SOME = {"not": {"type": "null"}}
+
+
+def given(name: str) -> dict[str, Any]:
+    """The field is sent, and is not null."""
+    return {"required": [name], "properties": {name: _SOME}}
+
+
+def not_both(one: str, other: str) -> dict[str, Any]:
+    return {"not": {"required": [one, other], "properties": {one: _SOME, other: _SOME}}}
+
+
+def one_of(one: str, other: str) -> dict[str, Any]:
+    """One of the two, and only one."""
+    return {"oneOf": [given(one), given(other)]}

@@ -6,12 +6,12 @@ from typing import Annotated
 
 from msgspec import Meta
 
-from oncue.api import rule_shapes as shapes
 from oncue.api.description.about import About, Answered, Parameter, json
 from oncue.api.description.jobs import CURSOR_PARAMETER, LIMIT_PARAMETER
 from oncue.api.description.samples import ID
 from oncue.core.firing import Decision
 from oncue.wire import formats
+from oncue.wire import rules as shapes
 
 TAG = "Rules"
 _NAME = "hourly load"

@@ -67,7 +67,10 @@ ABOUT = {
         "reportOperation",
         TAG,
         "A step that has succeeded is not done again by the next attempt, which is given its "
-        f"result with the claim. Another result than the first is refused. {_PROVED}",
+        "result with the claim. Another result than the first is refused. The result of a step "
+        "that has not succeeded is kept until a later report replaces it, and the next attempt is "
+        "given it. "
+        f"{_PROVED}",
         {200: Answered("The step.", answers.JobOperation, OPERATION)},
         json(
             shapes.OperationReport,

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 
+from oncue.core import operations
 from oncue.core.fencing import late_write
 from oncue.core.job import Claimed, Operation
 from oncue.core.lease import Lease
 from oncue.core.lifecycle import LIVE, TRANSITIONS, Verb
-from oncue.core.moment import Moment, to_datetime
+from oncue.core.moment import Moment
 from oncue.core.putoff import back_in_line_until
 from oncue.core.queue import Queue
 from oncue.ports.claims import Refused, Touch, Touched
@@ -172,13 +172,14 @@ class MemoryClaims(MemoryLimits):
             if isinstance(record, Refused):
                 return record
             known = record.operations.get(operation.name)
-            if known is not None and known.is_final:
-                same = known.is_repeated_by(operation)
-                return known if same else Refused("different result", record.state)
-            if operation.is_final:
-                record.strikes = 0
-            self._hear(record, now)
-            record.operations[operation.name] = stored = _progressed(known, operation, now)
+            stored = operations.put(known, operation, now)
+            if stored is None:
+                return Refused("different result", record.state)
+            if stored is not known:
+                if stored.is_final:
+                    record.strikes = 0
+                self._hear(record, now)
+                record.operations[operation.name] = stored
             return stored
 
     def _hear(self, record: Record, now: Moment) -> None:
@@ -218,12 +219,3 @@ class MemoryClaims(MemoryLimits):
             fenced = record.note(now, "fenced", detail, ending.attempt, epoch, **facts)
             record.refusals[epoch, kind] = fenced
         return Refused(ending.reason, record.shown_state, ending.diagnostic or fenced)
-
-
-def _progressed(known: Operation | None, told: Operation, now: Moment) -> Operation:
-    """The operation as told; a percentage or message that was not told stays the last one."""
-    percent, message = told.percent, told.message
-    if known is not None:
-        percent = known.percent if percent is None else percent
-        message = known.message if message is None else message
-    return replace(told, updated_at=to_datetime(now), percent=percent, message=message)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import replace
 
 from oncue.core.ids import REMEMBERED_MS
 from oncue.core.lifecycle import FINAL, State
@@ -22,16 +21,13 @@ class MemoryQueues(MemoryRules, MemorySchedules):
         with self._lock:
             return [self._settings[name] for name in sorted(self._settings)]
 
-    def put_queue(self, queue: Queue) -> None:
+    def put_queue(self, seen: Queue | None, queue: Queue) -> bool:
         with self._writing():
-            paused = self._queue(queue.name).paused
-            self._settings[queue.name] = replace(queue, paused=paused)
+            if self._settings.get(queue.name) != seen:
+                return False
+            self._settings[queue.name] = queue
             self._announce(None, 0)
-
-    def set_paused(self, name: str, paused: bool) -> None:
-        with self._writing():
-            self._settings[name] = replace(self._queue(name), paused=paused)
-            self._announce(None, 0)
+            return True
 
     def stats(self, name: str) -> QueueStats:
         with self._lock:

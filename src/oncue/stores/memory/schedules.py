@@ -6,10 +6,11 @@ from collections import defaultdict, deque
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import replace
 from heapq import nsmallest
+from itertools import islice
 
-from oncue.core.lifecycle import FINAL, State
-from oncue.core.moment import Moment, from_datetime
-from oncue.core.recurrence import OUTCOMES_KEPT, Outcome
+from oncue.core.lifecycle import FINAL
+from oncue.core.moment import Moment
+from oncue.core.recurrence import OUTCOMES_KEPT, Outcome, is_as_made
 from oncue.core.schedule import Schedule
 from oncue.ports.schedules import Advance
 from oncue.stores.memory.record import Record
@@ -27,34 +28,32 @@ class MemorySchedules(Shelves):
         )
         self._revisions = 0
 
-    def put_schedule(
-        self,
-        seen: Schedule | None,
-        schedule: Schedule,
-        now: Moment,
-        *,
-        withdrawn: Sequence[Outcome] = (),
-        outcomes: Sequence[Outcome] = (),
-    ) -> Schedule | None:
+    def advance(self, advances: Sequence[Advance], now: Moment) -> Collection[int]:
         with self._writing():
-            if not self._is(schedule.name, seen) or not self._withdraw(schedule.name, withdrawn):
-                return None
-            self._revisions += 1
-            self._schedules[schedule.name] = replace(schedule, revision=self._revisions)
-            self._outcomes[schedule.name].extend(outcomes)
-            self._announce(None, 0)
-            return self._told(self._schedules[schedule.name])
+            applied = [self._advance(one, now) for one in advances]
+            return [position for position, done in enumerate(applied) if not done]
 
-    def delete_schedule(
-        self, seen: Schedule, now: Moment, *, withdrawn: Sequence[Outcome] = ()
-    ) -> bool:
-        with self._writing():
-            if not self._is(seen.name, seen) or not self._withdraw(seen.name, withdrawn):
-                return False
-            del self._schedules[seen.name]
-            self._outcomes.pop(seen.name, None)
+    def _advance(self, one: Advance, now: Moment) -> bool:
+        if not self._is(one.name, one.seen) or not self._withdraw(one.name, one.withdrawn):
+            return False
+        if not one.is_progress:
+            self._revisions += 1
             self._announce(None, 0)
+        if one.then is None:
+            del self._schedules[one.name]
+            self._outcomes.pop(one.name, None)
             return True
+        kept = one.seen if one.is_progress else None
+        revision = self._revisions if kept is None else kept.revision
+        progress = one.progress or one.then.progress
+        self._schedules[one.name] = replace(one.then, revision=revision, progress=progress)
+        self._outcomes[one.name].extend(one.outcomes)
+        for job in one.jobs:
+            if job.id not in self._records:
+                record = self._records[job.id] = Record.of(job, now)
+                record.schedule = one.name
+                self._refile(record)
+        return True
 
     def schedule(self, name: str) -> Schedule | None:
         with self._lock:
@@ -70,58 +69,27 @@ class MemorySchedules(Shelves):
         with self._lock:
             return tuple(self._outcomes.get(name, ()))
 
-    def due_schedules(self, now: Moment, limit: int) -> Sequence[Schedule]:
+    def waking(self, until: Moment, limit: int) -> Sequence[Schedule]:
         with self._lock:
             waking = sorted(
                 (schedule.progress.wake_at, name)
                 for name, schedule in self._schedules.items()
                 if schedule.progress.wake_at is not None
-                and schedule.progress.wake_at <= now
+                and schedule.progress.wake_at <= until
                 and not schedule.paused
             )
             return [self._told(self._schedules[name]) for _, name in waking[:limit]]
 
-    def next_wake(self) -> Moment | None:
+    def timed_otherwise(
+        self, digest_of: Callable[[str], str | None], limit: int
+    ) -> Sequence[Schedule]:
         with self._lock:
-            waking = (one.progress.wake_at for one in self._schedules.values() if not one.paused)
-            return min((at for at in waking if at is not None), default=None)
-
-    def advance(self, advances: Sequence[Advance], now: Moment) -> Collection[int]:
-        with self._writing():
-            applied = [self._advance(one, now) for one in advances]
-            return [position for position, done in enumerate(applied) if not done]
-
-    def _advance(self, one: Advance, now: Moment) -> bool:
-        name = one.seen.name
-        if not self._is(name, one.seen):
-            return False
-        self._schedules[name] = replace(self._schedules[name], progress=one.progress)
-        self._outcomes[name].extend(one.outcomes)
-        for job in one.jobs:
-            if job.id not in self._records:
-                record = self._records[job.id] = Record.of(job, now)
-                record.schedule = name
-                self._refile(record)
-        return True
-
-    def zone_digests(self) -> Collection[tuple[str, str]]:
-        with self._lock:
-            return {
-                (one.timezone, one.zone_digest)
-                for one in self._schedules.values()
-                if one.cron is not None
+            timed = [one for one in self._schedules.values() if one.cron is not None]
+            digests = {
+                timezone: digest_of(timezone) for timezone in {one.timezone for one in timed}
             }
-
-    def schedules_by_zone(self, timezone: str, digest: str, limit: int) -> Sequence[Schedule]:
-        def fits(one: Schedule) -> bool:
-            return (one.timezone, one.zone_digest) == (timezone, digest) and one.cron is not None
-
-        return self._some(fits, limit)
-
-    def _some(self, fits: Callable[[Schedule], bool], limit: int) -> Sequence[Schedule]:
-        with self._lock:
-            found = sorted(name for name, one in self._schedules.items() if fits(one))
-            return [self._told(self._schedules[name]) for name in found[:limit]]
+            stale = (one for one in timed if digests[one.timezone] not in (None, one.zone_digest))
+            return [self._told(one) for one in islice(stale, limit)]
 
     def _is(self, name: str, seen: Schedule | None) -> bool:
         known = self._schedules.get(name)
@@ -137,7 +105,7 @@ class MemorySchedules(Shelves):
 
     def _withdraw(self, name: str, withdrawn: Sequence[Outcome]) -> bool:
         found = [(one, self._records.get(one.job_id or "")) for one in withdrawn]
-        if not all(record is not None and _as_made(record, one) for one, record in found):
+        if not all(record and is_as_made(record.as_job(), one) for one, record in found):
             return False
         for one, record in found:
             assert record is not None
@@ -148,9 +116,3 @@ class MemorySchedules(Shelves):
                 (one if known.job_id == one.job_id else known for known in kept), OUTCOMES_KEPT
             )
         return True
-
-
-def _as_made(record: Record, outcome: Outcome) -> bool:
-    """Whether nobody has touched the job since it was made."""
-    untouched = record.shown_state is State.SCHEDULED and record.attempt == 0
-    return untouched and record.due_at == from_datetime(outcome.at)

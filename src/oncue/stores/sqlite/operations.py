@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
+
 import apsw
 
+from oncue.core import operations
 from oncue.core.job import Operation
 from oncue.core.moment import Moment
 from oncue.ports.claims import Refused
@@ -26,25 +29,13 @@ class Operations:
             if claim is None or not claim.is_current(epoch):
                 return refuse(tx, claim, epoch, "operation", now)
             known = _operation(tx, claim.n, operation.name)
-            if known is not None and known.is_final:
-                same = known.is_repeated_by(operation)
-                return known if same else Refused("different result", claim.state)
-            tx.execute(
-                SQL["put_operation"],
-                {
-                    "n": claim.n,
-                    "name": operation.name,
-                    "state": operation.state,
-                    "now": now,
-                    "percent": operation.percent,
-                    "message": operation.message,
-                    "result": operation.result,
-                },
-            )
-            succeeded = int(operation.is_final)
-            tx.execute(SQL["operation_touch"], {"n": claim.n, "now": now, "succeeded": succeeded})
-            stored = _operation(tx, claim.n, operation.name)
-            assert stored is not None
+            stored = operations.put(known, operation, now)
+            if stored is None:
+                return Refused("different result", claim.state)
+            if stored is not known:
+                params = {"n": claim.n, "now": now, **asdict(stored)}
+                tx.execute(SQL["put_operation"], params)
+                tx.execute(SQL["operation_touch"], {**params, "succeeded": stored.is_final})
             return stored
 
         return self.db.write(put)

@@ -21,6 +21,7 @@ from oncue.stores.sqlite.settled import any_settled_over, forget_settled
 from oncue.stores.sqlite.statements import load
 
 SQL = load("queues")
+_UNSET = "{}"  # the settings of a queue that nobody has set
 
 
 class Queues:
@@ -36,23 +37,21 @@ class Queues:
                 self.db.queues_read = known = (revision, read_queues(tx))
             return list(known[1])
 
-    def put_queue(self, queue: Queue) -> None:
-        settings = asdict(queue)
-        del settings["name"], settings["paused"]
-        own = {"name": queue.name, "settings": json.dumps(settings)}
-
-        def put(tx: apsw.Connection) -> None:
-            tx.execute(SQL["put"], own)
+    def put_queue(self, seen: Queue | None, queue: Queue) -> bool:
+        def put(tx: apsw.Connection) -> bool:
+            row = rows.first(tx, SQL["named"], {"name": queue.name})
+            if (None if row is None else _queue(*row)) != seen:
+                return False
+            before = seen or default_queue(queue.name)
+            settings = _UNSET if row is None else row[1]
+            if replace(before, paused=queue.paused) != queue:
+                settings = _settings(queue)
+            params = {"name": queue.name, "settings": settings, "paused": int(queue.paused)}
+            tx.execute(SQL["put"], params)
             self.db.tell(None, 0)
+            return True
 
-        self.db.write(put)
-
-    def set_paused(self, name: str, paused: bool) -> None:
-        def pause(tx: apsw.Connection) -> None:
-            tx.execute(SQL["pause"], {"name": name, "paused": int(paused)})
-            self.db.tell(None, 0)
-
-        self.db.write(pause)
+        return self.db.write(put)
 
     def stats(self, name: str) -> QueueStats:
         own = {"queue": name}
@@ -138,6 +137,12 @@ def _remove(tx: apsw.Connection, ns: list[int], now: Moment) -> None:
 
 def read_queues(tx: apsw.Connection) -> list[Queue]:
     return [_queue(*row) for row in rows.fetch(tx, SQL["names"])]
+
+
+def _settings(queue: Queue) -> str:
+    values = asdict(queue)
+    del values["name"], values["paused"]
+    return json.dumps(values)
 
 
 def _queue(name: str, settings: str, paused: int) -> Queue:

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from typing import Any
 
 import apsw
 
-from oncue.core.lifecycle import State
+from oncue.core.job import Job
 from oncue.core.moment import Moment, from_datetime, to_datetime
-from oncue.core.recurrence import OUTCOMES_KEPT, Fate, Outcome
+from oncue.core.recurrence import OUTCOMES_KEPT, Fate, Outcome, is_as_made
 from oncue.core.schedule import CatchUp, Emission, Overlap, Progress, Schedule
 from oncue.ports.schedules import Advance
 from oncue.stores.sqlite import rows
@@ -21,49 +21,35 @@ GET_JOB = load("jobs")["get"]
 ENSURE_QUEUE = load("queues")["ensure"]
 
 
-class _Refused(Exception):
-    """Something is no longer as it was seen; the savepoint is undone."""
-
-
 class Schedules:
     db: Database
 
-    def put_schedule(
-        self,
-        seen: Schedule | None,
-        schedule: Schedule,
-        now: Moment,
-        *,
-        withdrawn: Sequence[Outcome] = (),
-        outcomes: Sequence[Outcome] = (),
-    ) -> Schedule | None:
-        def put(tx: apsw.Connection) -> Schedule | None:
-            try:
-                with tx:
-                    recorded = 0 if seen is None else _remove(tx, seen, withdrawn)
-                    _insert(tx, schedule, recorded + len(outcomes))
-                    _record(tx, schedule.name, recorded, outcomes)
-            except _Refused:
-                return None
+    def advance(self, advances: Sequence[Advance], now: Moment) -> Collection[int]:
+        def advance(tx: apsw.Connection) -> list[int]:
+            return [position for position, one in enumerate(advances) if not self._advance(tx, one)]
+
+        return self.db.write(advance)
+
+    def _advance(self, tx: apsw.Connection, one: Advance) -> bool:
+        if not all(is_as_made(_job(tx, outcome), outcome) for outcome in one.withdrawn):
+            return False
+        is_progress = one.is_progress
+        recorded = _recorded(tx, one, is_progress)
+        if recorded is None:
+            return False
+        for outcome in one.withdrawn:
+            _withdraw(tx, one.name, outcome)
+        if one.then is None:
+            tx.execute(SQL["forget_outcomes"], {"name": one.name})
+        for job in one.jobs:
+            tx.execute(SQL["insert_occurrence"], (*job[:6], job.owner, one.name))
+            if job.queue not in self.db.known_queues:
+                tx.execute(ENSURE_QUEUE, (job.queue,))
+            self.db.tell(job.queue, job.due_at)
+        _record(tx, one.name, recorded, one.outcomes)
+        if not is_progress:
             self.db.tell(None, 0)
-            return _schedule(rows.first(tx, SQL["schedule"], {"name": schedule.name}))
-
-        return self.db.write(put)
-
-    def delete_schedule(
-        self, seen: Schedule, now: Moment, *, withdrawn: Sequence[Outcome] = ()
-    ) -> bool:
-        def delete(tx: apsw.Connection) -> bool:
-            try:
-                with tx:
-                    _remove(tx, seen, withdrawn)
-            except _Refused:
-                return False
-            tx.execute(SQL["forget_outcomes"], {"name": seen.name})
-            self.db.tell(None, 0)
-            return True
-
-        return self.db.write(delete)
+        return True
 
     def schedule(self, name: str) -> Schedule | None:
         found = self._found("schedule", {"name": name})
@@ -76,46 +62,23 @@ class Schedules:
         with self.db.reading() as tx:
             return [_outcome(row) for row in rows.fetch(tx, SQL["outcomes"], {"name": name})]
 
-    def due_schedules(self, now: Moment, limit: int) -> Sequence[Schedule]:
-        return self._found("due_schedules", {"now": now, "limit": limit})
+    def waking(self, until: Moment, limit: int) -> Sequence[Schedule]:
+        return self._found("waking", {"until": until, "limit": limit})
 
-    def next_wake(self) -> Moment | None:
+    def timed_otherwise(
+        self, digest_of: Callable[[str], str | None], limit: int
+    ) -> Sequence[Schedule]:
         with self.db.reading() as tx:
-            wake_at: Moment | None = rows.first(tx, SQL["next_wake"])[0]
-            return wake_at
+            known = rows.fetch(tx, SQL["zone_digests"])
+        for timezone, digest in known:
+            if digest_of(timezone) not in (None, digest):
+                params = {"timezone": timezone, "digest": digest, "limit": limit}
+                return self._found("schedules_by_zone", params)
+        return ()
 
-    def advance(self, advances: Sequence[Advance], now: Moment) -> Collection[int]:
-        def advance(tx: apsw.Connection) -> list[int]:
-            return [position for position, one in enumerate(advances) if not self._advance(tx, one)]
-
-        return self.db.write(advance)
-
-    def _advance(self, tx: apsw.Connection, one: Advance) -> bool:
-        seen, then = one.seen, one.progress
-        was = (seen.revision, seen.progress.next_at, seen.progress.wake_at)
-        recorded = tx.execute(SQL["advance"], (*was, *then, len(one.outcomes))).get
-        if recorded is None:
-            return False
-        for job in one.jobs:
-            own = (*job[:6], job.owner, seen.name)
-            tx.execute(SQL["insert_occurrence"], own)
-            self.db.tell(job.queue, job.due_at)
-        if one.jobs and seen.queue not in self.db.known_queues:
-            tx.execute(ENSURE_QUEUE, (seen.queue,))
-        _record(tx, seen.name, int(str(recorded)) - len(one.outcomes), one.outcomes)
-        return True
-
-    def zone_digests(self) -> Collection[tuple[str, str]]:
+    def _found(self, statement: str, params: dict[str, Any]) -> list[Schedule]:
         with self.db.reading() as tx:
-            return [(zone, digest) for zone, digest in rows.fetch(tx, SQL["zone_digests"])]
-
-    def schedules_by_zone(self, timezone: str, digest: str, limit: int) -> Sequence[Schedule]:
-        own = {"timezone": timezone, "digest": digest, "limit": limit}
-        return self._found("schedules_by_zone", own)
-
-    def _found(self, statement: str, own: dict[str, Any]) -> list[Schedule]:
-        with self.db.reading() as tx:
-            return list(_within_bounds(rows.stream(tx, SQL[statement], own)))
+            return list(_within_bounds(rows.stream(tx, SQL[statement], params)))
 
 
 def _within_bounds(found: Iterator[Any]) -> Iterator[Schedule]:
@@ -129,36 +92,41 @@ def _within_bounds(found: Iterator[Any]) -> Iterator[Schedule]:
             return
 
 
-def _remove(tx: apsw.Connection, seen: Schedule, withdrawn: Sequence[Outcome]) -> int:
-    """Take the schedule away, and those of its jobs; how many outcomes it has recorded."""
-    was = {
-        "revision": seen.revision,
-        "next_at": seen.progress.next_at,
-        "wake_at": seen.progress.wake_at,
-    }
-    row = rows.first(tx, SQL["as_seen"], was)
-    if row is None:
-        raise _Refused
-    for outcome in withdrawn:
-        _withdraw(tx, seen.name, outcome)
-    tx.execute(SQL["remove_schedule"], {"revision": seen.revision})
-    return int(row[0])
+def _recorded(tx: apsw.Connection, one: Advance, is_progress: bool) -> int | None:
+    """Apply the change to the schedule's row. How many outcomes it had recorded before; None: it is
+    not as it was seen, and nothing was changed."""
+    seen, then = one.seen, one.then
+    if seen is None:
+        return 0 if then is not None and _insert(tx, then, one, 0) else None
+    was = (seen.revision, seen.progress.next_at, seen.progress.wake_at)
+    if then is not None and is_progress:
+        progress = one.progress or then.progress
+        return _number(tx.execute(SQL["advance"], (*was, *progress, len(one.outcomes))).get)
+    recorded = _number(tx.execute(SQL["remove_schedule"], was).get)
+    if recorded is not None and then is not None:
+        _insert(tx, then, one, recorded)
+    return recorded
+
+
+def _number(value: Any) -> int | None:
+    return None if value is None else int(value)
+
+
+def _job(tx: apsw.Connection, outcome: Outcome) -> Job | None:
+    """As others see it: inside an open range it is being delivered, though its row is scheduled."""
+    row = rows.first(tx, GET_JOB, {"id": outcome.job_id})
+    return None if row is None else rows.job(row)
 
 
 def _withdraw(tx: apsw.Connection, name: str, outcome: Outcome) -> None:
-    held = rows.first(tx, GET_JOB, {"id": outcome.job_id})
-    # Inside an open range it only looks scheduled in its row: it is being delivered.
-    if held is None or rows.job(held).state is not State.SCHEDULED:
-        raise _Refused
-    tx.execute(SQL["withdraw"], {"id": outcome.job_id, "due_at": from_datetime(outcome.at)})
-    if not tx.changes():
-        raise _Refused
+    tx.execute(SQL["withdraw"], {"id": outcome.job_id})
     decided_at = from_datetime(outcome.decided_at)
-    own = {"name": name, "job_id": outcome.job_id, "fate": outcome.fate, "decided_at": decided_at}
-    tx.execute(SQL["redecide"], own)
+    row = {"name": name, "job_id": outcome.job_id, "fate": outcome.fate, "decided_at": decided_at}
+    tx.execute(SQL["redecide"], row)
 
 
-def _insert(tx: apsw.Connection, schedule: Schedule, recorded: int) -> None:
+def _insert(tx: apsw.Connection, schedule: Schedule, one: Advance, recorded: int) -> bool:
+    """False: there is one of that name."""
     emits, every = schedule.emits, schedule.every_seconds
     row = (
         *(schedule.name, schedule.cron, None if every is None else round(every * 1000)),
@@ -167,18 +135,17 @@ def _insert(tx: apsw.Connection, schedule: Schedule, recorded: int) -> None:
         *(str(schedule.catch_up), str(schedule.overlap), int(schedule.paused)),
         *(from_datetime(schedule.anchor_at), schedule.zone_digest),
         *(from_datetime(schedule.created_at), from_datetime(schedule.updated_at)),
-        *(*schedule.progress, recorded),
+        *(*(one.progress or schedule.progress), recorded + len(one.outcomes)),
     )
     tx.execute(SQL["put_schedule"], row)
-    if not tx.changes():
-        raise _Refused
+    return bool(tx.changes())
 
 
 def _record(tx: apsw.Connection, name: str, recorded: int, outcomes: Sequence[Outcome]) -> None:
     for number, one in enumerate(outcomes, start=recorded):
         moments = (from_datetime(one.at), from_datetime(one.until), from_datetime(one.decided_at))
-        own = (name, number % OUTCOMES_KEPT, number, str(one.fate), *moments, one.count, one.job_id)
-        tx.execute(SQL["record_outcome"], own)
+        row = (name, number % OUTCOMES_KEPT, number, str(one.fate), *moments, one.count, one.job_id)
+        tx.execute(SQL["record_outcome"], row)
 
 
 def _schedule(row: Sequence[Any]) -> Schedule:

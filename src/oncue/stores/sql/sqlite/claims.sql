@@ -143,8 +143,7 @@ INSERT INTO operations (n, name, seq, state, updated_at, percent, message, resul
 VALUES (:n, :name, (SELECT count(*) FROM operations WHERE n = :n), :state, :now, :percent,
         :message, :result)
 ON CONFLICT (n, name) DO UPDATE SET state = excluded.state, updated_at = excluded.updated_at,
-  percent = coalesce(excluded.percent, percent), message = coalesce(excluded.message, message),
-  result = excluded.result;
+  percent = excluded.percent, message = excluded.message, result = excluded.result;
 
 -- name: operation_touch
 UPDATE jobs SET state = 'executing', updated_at = :now, trail = 1,

@@ -4,13 +4,12 @@ SELECT name, settings, paused FROM queues ORDER BY name;
 -- name: ensure
 INSERT INTO queues (name) VALUES (?1) ON CONFLICT DO NOTHING;
 
--- name: put
-INSERT INTO queues (name, settings) VALUES (:name, :settings)
-ON CONFLICT (name) DO UPDATE SET settings = excluded.settings;
+-- name: named
+SELECT name, settings, paused FROM queues WHERE name = :name;
 
--- name: pause
-INSERT INTO queues (name, paused) VALUES (:name, :paused)
-ON CONFLICT (name) DO UPDATE SET paused = excluded.paused;
+-- name: put
+INSERT INTO queues (name, settings, paused) VALUES (:name, :settings, :paused)
+ON CONFLICT (name) DO UPDATE SET settings = excluded.settings, paused = excluded.paused;
 
 -- name: limits
 SELECT paused, rate_per_second, concurrency, turns, filled_at, lease_until, cutoff,

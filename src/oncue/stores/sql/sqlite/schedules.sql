@@ -10,19 +10,14 @@ SELECT {schedule_columns} FROM schedules AS s WHERE s.name = :name;
 -- name: schedules
 SELECT {schedule_columns} FROM schedules AS s WHERE s.name > :after ORDER BY s.name LIMIT :limit;
 
--- name: due_schedules
+-- name: waking
 SELECT {schedule_columns} FROM schedules AS s
-WHERE s.paused = 0 AND s.wake_at IS NOT NULL AND s.wake_at <= :now ORDER BY s.wake_at LIMIT :limit;
-
--- name: next_wake
-SELECT min(wake_at) FROM schedules WHERE paused = 0 AND wake_at IS NOT NULL;
-
--- name: as_seen
-SELECT recorded FROM schedules
-WHERE revision = :revision AND next_at IS :next_at AND wake_at IS :wake_at;
+WHERE s.paused = 0 AND s.wake_at IS NOT NULL AND s.wake_at <= :until
+ORDER BY s.wake_at LIMIT :limit;
 
 -- name: remove_schedule
-DELETE FROM schedules WHERE revision = :revision;
+DELETE FROM schedules WHERE revision = ?1 AND next_at IS ?2 AND wake_at IS ?3
+RETURNING recorded;
 
 -- name: put_schedule
 INSERT INTO schedules (name, cron, every_ms, timezone, queue, payload, owner, event_type,
@@ -35,7 +30,7 @@ ON CONFLICT (name) DO NOTHING;
 UPDATE schedules SET next_at = ?4, wake_at = ?5, last_at = ?6, last_job_id = ?7,
   recorded = recorded + ?8
 WHERE revision = ?1 AND next_at IS ?2 AND wake_at IS ?3
-RETURNING recorded;
+RETURNING recorded - ?8;
 
 -- name: insert_occurrence
 INSERT INTO jobs (id, queue, due_at, payload, priority, created_at, updated_at, owner, schedule)
@@ -43,7 +38,7 @@ VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?6, ?7, ?8)
 ON CONFLICT (id) DO NOTHING;
 
 -- name: withdraw
-DELETE FROM jobs WHERE id = :id AND state = 'scheduled' AND attempt = 0 AND due_at = :due_at;
+DELETE FROM jobs WHERE id = :id;
 
 -- name: record_outcome
 INSERT OR REPLACE INTO outcomes (schedule, place, number, fate, at, until, decided_at, count, job_id)

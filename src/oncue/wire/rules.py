@@ -1,19 +1,25 @@
-"""What rules and events look like, sent and answered. As in `shapes` and `answers`, and written as
-those who send events write them."""
+"""Rules and events as JSON. The names of the fields are those that senders of events use."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import replace
 from typing import Annotated, Any, Literal
 
-from msgspec import UNSET, Meta, Struct, UnsetType, field
+from msgspec import UNSET, Meta, Raw, UnsetType, field
+from msgspec.structs import asdict
 
-from oncue.api.answers import Cursor
-from oncue.api.shapes import Body
+from oncue.core import publication, standing
+from oncue.core import stamp as stamps
 from oncue.core.event import RESOURCE_LIMIT, SPELLINGS, EventType
+from oncue.core.event import Event as CoreEvent
 from oncue.core.firing import Decision
-from oncue.core.rule import LONGEST_LIFE_SECONDS, MOST_DEPENDENCIES
-from oncue.rules import PAYLOAD_LIMIT_BYTES
-from oncue.wire.formats import Json, Label, QueueName, Time, said
+from oncue.core.rule import LONGEST_LIFE_SECONDS, MOST_DEPENDENCIES, PAYLOAD_LIMIT_BYTES
+from oncue.core.rule import Dependency as CoreDependency
+from oncue.core.rule import Rule as CoreRule
+from oncue.core.standing import Interval
+from oncue.wire.converting import instant_text, read, written
+from oncue.wire.formats import Answer, Body, Cursor, Instant, Json, Label, QueueName, Time, said
 
 MOST_EVENTS = 1000  # in one request
 _TIME = "[0-9]{2}:[0-9]{2}:[0-9]{2}(\\.[0-9]+)?"
@@ -51,10 +57,9 @@ Life = Annotated[
         ],
     ),
 ]
-Instant = Annotated[str, said("Event time: RFC 3339 in UTC with microseconds.", format="date-time")]
 
 
-# -- sent ------------------------------------------------------------------------------------------
+# -- requests --------------------------------------------------------------------------------------
 
 
 class NewDependency(Body):
@@ -106,130 +111,196 @@ NewEvents = (
 )
 
 
-# -- answered --------------------------------------------------------------------------------------
+# -- answers ---------------------------------------------------------------------------------------
 
 
-class Dependency(Struct):
+class Dependency(Answer):
     """What a rule waits for. A path is normalised."""
 
     type: EventType
-    resourceId: str
-    lifeDuration: Annotated[int, Meta(description="Seconds.")]
+    resource: str = field(name="resourceId")
+    life_seconds: Annotated[int, Meta(description="Seconds.")] = field(name="lifeDuration")
 
 
-class Rule(Struct):
+class Rule(Answer, rename="camel"):
     """A rule as it is now."""
 
     name: str
     dependencies: list[Dependency]
     enabled: bool
     queue: str
-    payload: Any
-    createdAt: Time
-    updatedAt: Time
-    lastInstant: Annotated[Instant | None, Meta(description="Of its last job; null: none yet.")]
-    lastJobId: str | None
+    payload: Raw
+    created_at: Time
+    updated_at: Time
+    last_instant: Annotated[Instant | None, Meta(description="Of its last job; null: none yet.")]
+    last_job_id: str | None
 
 
-class Rules(Struct):
+class Rules(Answer):
     """By name. A page may be short and still have a next one."""
 
     items: list[Rule]
     next_cursor: Cursor
 
 
-class Decided(Struct, kw_only=True):
+class Decided(Answer, rename="camel"):
     """What one rule decided on an event, for one dependency that it matches."""
 
     rule: str
     dependency: Annotated[Dependency, Meta(description="As it was then.")]
     decision: Decision
-    jobId: Annotated[str | None, Meta(description="The job that the event fired, now or before.")]
+    job_id: Annotated[str | None, Meta(description="The job that the event fired, now or before.")]
     suppressed: Annotated[
         Literal["disabled"] | UnsetType, Meta(description="Why it fired none although it would.")
     ] = UNSET
 
 
-class Fired(Struct):
+class Fired(Answer, rename="camel"):
     """A job that was created because of the event."""
 
     rule: str
-    jobId: str
+    job_id: str
     instant: Instant
 
 
-class PublishedEvent(Struct):
+class PublishedEvent(Answer, rename="camel"):
     """What became of one event."""
 
-    eventId: str
+    event_id: str
     duplicate: Annotated[bool, Meta(description="It was known, and nothing new was decided.")]
     decisions: list[Decided]
     jobs: Annotated[list[Fired], Meta(description="Those created now.")]
 
 
-class Published(Struct):
+class Published(Answer):
     """In the order in which they were sent."""
 
     events: list[PublishedEvent]
 
+    @classmethod
+    def of(cls, published: Sequence[publication.Published]) -> Published:
+        return cls(
+            events=[written(PublishedEvent, one, event_id=one.event.id) for one in published]
+        )
 
-class Event(Struct):
+    def read(self, sent: Sequence[CoreEvent]) -> list[publication.Published]:
+        return [
+            read(publication.Published, body, event=replace(event, id=body.event_id))
+            for event, body in zip(sent, self.events, strict=True)
+        ]
+
+
+class Event(Answer):
     """An event as it was understood."""
 
-    eventId: str
-    eventType: EventType
-    eventTimestamp: Instant
-    eventResourceId: str
+    id: str = field(name="eventId")
+    type: EventType = field(name="eventType")
+    stamp: Instant = field(name="eventTimestamp")
+    resource: str = field(name="eventResourceId")
 
 
-class LoggedDecision(Decided, kw_only=True):
+class LoggedDecision(Decided, kw_only=True, rename="camel"):
     """What was decided, when, and how often it was sent again."""
 
-    decidedAt: Time
+    decided_at: Time
     times: Annotated[int, Meta(description="How often it was so decided.")]
 
 
-class LoggedEvent(Event, kw_only=True):
+class LoggedEvent(Event, rename="camel"):
     """An event, and what rules decided on it."""
 
-    receivedAt: Time
+    received_at: Time
     decisions: list[LoggedDecision]
 
+    @classmethod
+    def of(cls, logged: publication.LoggedEvent) -> LoggedEvent:
+        return written(cls, logged, **asdict(written(Event, logged.event)))
 
-class LoggedEvents(Struct):
+    def read(self) -> publication.LoggedEvent:
+        return read(publication.LoggedEvent, self, event=read(CoreEvent, self))
+
+
+class LoggedEvents(Answer):
     """The last that arrived first. A page may be short or empty and still have a next one."""
 
     items: list[LoggedEvent]
     next_cursor: Cursor
 
+    @classmethod
+    def of(cls, page: publication.EventPage) -> LoggedEvents:
+        cursor = None if page.next is None else str(page.next)
+        return cls(items=[LoggedEvent.of(one) for one in page.items], next_cursor=cursor)
 
-class DependencyStanding(Dependency, kw_only=True):
+    def read(self) -> publication.EventPage:
+        after = None if self.next_cursor is None else int(self.next_cursor)
+        return publication.EventPage([one.read() for one in self.items], after)
+
+
+class DependencyStanding(Dependency, kw_only=True, rename="camel"):
     """Whether a dependency is valid, by which event, and until when."""
 
     validity: Literal["MET", "NEVER_SEEN", "EXPIRED", "ONLY_STALE", "NOT_OVERLAPPING"]
     event: Event | None
-    validUntil: Instant | None
-    missedBySeconds: float | UnsetType = UNSET
+    valid_until: Instant | None
+    missed_by_seconds: float | UnsetType = UNSET
+
+    @classmethod
+    def of(cls, stands: standing.DependencyStanding) -> DependencyStanding:
+        return written(cls, stands, **asdict(written(Dependency, stands.dependency)))
+
+    def read(self) -> standing.DependencyStanding:
+        return read(standing.DependencyStanding, self, dependency=read(CoreDependency, self))
 
 
-class Standing(Struct):
+class Standing(Answer, rename="camel"):
     """How a rule stands at a time: a sentence for people, the rest for programs."""
 
     rule: str
     at: Instant
     met: bool
     enabled: bool
-    lastInstant: Instant | None
-    lastJobId: str | None
+    last_instant: Instant | None
+    last_job_id: str | None
     dependencies: list[DependencyStanding]
-    waitsFor: Annotated[
+    waits_for: Annotated[
         Dependency | None, Meta(description="Of which one event would fire the rule …")
     ]
     since: Annotated[Instant | None, Meta(description="… if it is stamped from here …")] = field(
         name="from"
     )
     until: Annotated[Instant | None, Meta(description="… to here, both included.")]
-    missedBySeconds: Annotated[
+    missed_by_seconds: Annotated[
         float | None, Meta(description="By how much the dependencies miss each other.")
     ]
     sentence: str
+
+    @classmethod
+    def of(cls, stands: standing.Standing) -> Standing:
+        window = stands.window
+        return written(
+            cls,
+            stands,
+            rule=stands.rule.name,
+            enabled=stands.rule.enabled,
+            last_instant=instant_text(stands.rule.last_instant),
+            last_job_id=stands.rule.last_job_id,
+            since=None if window is None else instant_text(window.start),
+            until=None if window is None else instant_text(window.end),
+        )
+
+    def read(self, known: CoreRule) -> standing.Standing:
+        """Of this rule, which may have been changed since it was looked at."""
+        as_explained = replace(
+            known,
+            dependencies=tuple(read(CoreDependency, one) for one in self.dependencies),
+            enabled=self.enabled,
+            last_instant=_stamp(self.last_instant),
+            last_job_id=self.last_job_id,
+        )
+        since, until = _stamp(self.since), _stamp(self.until)
+        window = None if since is None or until is None else Interval(since, until)
+        return read(standing.Standing, self, rule=as_explained, window=window)
+
+
+def _stamp(text: str | None) -> stamps.Stamp | None:
+    return None if text is None else stamps.parse(text)

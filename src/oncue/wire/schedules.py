@@ -1,17 +1,30 @@
-"""What schedules look like, sent and answered. As in `shapes` and `answers`."""
+"""Schedules as JSON, their coming runs, and what became of past ones."""
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal
+from datetime import datetime
+from typing import Annotated, Any, Literal, Self
 
-from msgspec import Meta, Struct
+from msgspec import Meta, Raw, Struct, field
 
-from oncue.api.answers import Cursor
-from oncue.api.shapes import Body, one_of
+from oncue.core import moment, runs, schedule
 from oncue.core.cron import Mark
-from oncue.core.event import RESOURCE_LIMIT, SPELLINGS
 from oncue.core.recurrence import Fate
-from oncue.wire.formats import LONGEST, Json, Label, MoreThanNothing, QueueName, Time, said
+from oncue.wire.converting import read, written
+from oncue.wire.formats import (
+    LONGEST,
+    Answer,
+    Body,
+    Cursor,
+    Json,
+    Label,
+    MoreThanNothing,
+    QueueName,
+    Time,
+    one_of,
+    said,
+)
+from oncue.wire.rules import Kind, Resource
 
 CatchUp = Annotated[
     Literal["once", "all", "skip"],
@@ -33,19 +46,8 @@ Interval = Annotated[float, said("Seconds.", minimum=1, maximum=LONGEST)] | More
 class Emission(Body):
     """The event that is published at every occurrence, instead of a job."""
 
-    eventType: Annotated[
-        str, said("FILE, TABLE or TIME_BASED, or another spelling of it.", enum=[*SPELLINGS])
-    ]
-    eventResourceId: Annotated[
-        str,
-        said(
-            f"At most {RESOURCE_LIMIT:,} bytes without control characters. Of a FILE: its path.",
-            format="oncue-resource",
-            minLength=1,
-            maxLength=RESOURCE_LIMIT,
-            pattern="^[^\\u0000-\\u001f\\u007f]+$",
-        ),
-    ]
+    event_type: Kind = field(name="eventType")
+    resource_id: Resource = field(name="eventResourceId")
 
 
 class ScheduleSettings(Body):
@@ -102,10 +104,10 @@ RULES: dict[type[Struct], dict[str, Any]] = {
 """What members must be together, in words of JSON Schema."""
 
 
-# -- answered --------------------------------------------------------------------------------------
+# -- answers ---------------------------------------------------------------------------------------
 
 
-class Schedule(Struct):
+class Schedule(Answer):
     """A schedule as it is now."""
 
     name: str
@@ -113,7 +115,7 @@ class Schedule(Struct):
     every_seconds: float | None
     timezone: str
     queue: str
-    payload: Any
+    payload: Raw
     owner: str | None
     emits: Emission | None
     catch_up: CatchUp
@@ -134,15 +136,34 @@ class Schedule(Struct):
     created_at: Time
     updated_at: Time
 
+    @classmethod
+    def of(cls, one: schedule.Schedule, **more: Any) -> Self:
+        """`more` are the fields that a kind of schedule has beyond these."""
+        anchor = {} if one.every_seconds is not None else {"anchor_at": None}
+        return written(cls, one, last_job_id=one.progress.last_job_id, **anchor, **more)
 
-class Schedules(Struct):
+    def read(self) -> schedule.Schedule:
+        """As the server has it; how it is timed inside the store is known there alone."""
+        return read(
+            schedule.Schedule,
+            self,
+            anchor_at=moment.EPOCH if self.anchor_at is None else _datetime(self.anchor_at),
+            progress=schedule.Progress(
+                next_at=_moment(self.next_at),
+                last_at=_moment(self.last_at),
+                last_job_id=self.last_job_id,
+            ),
+        )
+
+
+class Schedules(Answer):
     """By name. A page may be short and still have a next one."""
 
     items: list[Schedule]
     next_cursor: Cursor
 
 
-class Run(Struct):
+class Run(Answer):
     """An occurrence to come."""
 
     at: Time
@@ -152,15 +173,23 @@ class Run(Struct):
     mark: Annotated[Mark, Meta(description="What the clocks do around it.")]
     note: Annotated[str | None, Meta(description="What that means here, for people.")]
 
+    @classmethod
+    def of(cls, run: runs.Run) -> Run:
+        local = run.local.isoformat(timespec="milliseconds")
+        return written(cls, run, local=local, note=run.note or None)
 
-class Runs(Struct):
+    def read(self) -> runs.Run:
+        return read(runs.Run, self, local=datetime.fromisoformat(self.local), note=self.note or "")
+
+
+class Runs(Answer):
     """In the order of time; fewer than asked for if there are no more."""
 
     items: list[Run]
     next_cursor: None
 
 
-class RunChanges(Struct):
+class RunChanges(Answer):
     """What other settings would change about the coming runs, as far as both were looked at."""
 
     removed: list[Run]
@@ -168,7 +197,7 @@ class RunChanges(Struct):
     kept: list[Run]
 
 
-class Outcome(Struct):
+class Outcome(Answer):
     """What became of an occurrence, or of several in a row that were left out together."""
 
     fate: Fate
@@ -179,8 +208,22 @@ class Outcome(Struct):
     decided_at: Time
 
 
-class Outcomes(Struct):
+class Outcomes(Answer):
     """The last hundred, oldest first."""
 
     items: list[Outcome]
     next_cursor: None
+
+
+class ScheduleWithOutcomes(Schedule):
+    """A schedule, and what became of its last occurrences."""
+
+    outcomes: list[Outcome]
+
+
+def _moment(text: str | None) -> moment.Moment | None:
+    return None if text is None else moment.parse(text)
+
+
+def _datetime(text: str) -> datetime:
+    return moment.to_datetime(moment.parse(text))

@@ -7,18 +7,20 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, BinaryIO
+from typing import BinaryIO
 
 import click
 
+from oncue import dumping
+from oncue.cli import output
 from oncue.cli.app import App, discard_output, examples, store_only
+from oncue.cli.place import is_missing, require_file
+from oncue.cli.progress import ProgressBar, counted
 from oncue.core.errors import InvalidInput
 from oncue.core.queue import check_queue_name
-
-if TYPE_CHECKING:
-    from oncue.dump import Counts
-    from oncue.dumping import Interrupted
-    from oncue.restoring import Restore, Restored
+from oncue.dump import Counts
+from oncue.dumping import Interrupted
+from oncue.restoring import Restore, Restored
 
 
 @click.command(
@@ -35,10 +37,7 @@ if TYPE_CHECKING:
 @click.option("--queue", metavar="NAME", help="Only this queue and its jobs.")
 @click.option("--resume", is_flag=True, help="Go on with a FILE whose dump was interrupted.")
 @store_only
-@click.pass_obj
 def dump(app: App, file: str, queue: str | None, resume: bool) -> None:
-    from oncue.cli.place import require_file
-
     if file == "-" and (resume or app.as_json):
         option = "--resume" if resume else "--json"
         raise click.UsageError(f"{option} needs a FILE; standard output gets the dump itself.")
@@ -55,8 +54,6 @@ def dump(app: App, file: str, queue: str | None, resume: bool) -> None:
 
 
 def _dump_to_file(app: App, path: Path, queue: str | None, resume: bool) -> Counts:
-    from oncue import dumping
-
     if not resume:
         with _created(path) as out:
             return _dump(app, out, queue, None)
@@ -93,8 +90,6 @@ def _created(path: Path) -> Iterator[BinaryIO]:
 
 def _refuse_others(app: App, path: Path, queue: str | None, since: Interrupted) -> None:
     """A dump goes on only from where it came."""
-    from oncue import dumping
-
     header = since.header
     if header is None:
         return
@@ -110,9 +105,6 @@ def _refuse_others(app: App, path: Path, queue: str | None, since: Interrupted) 
 
 
 def _dump(app: App, out: BinaryIO, queue: str | None, since: Interrupted | None) -> Counts:
-    from oncue import dumping
-    from oncue.cli.progress import ProgressBar
-
     bar = ProgressBar("dump", None)
     if bar.shown:
         bar = ProgressBar("dump", _expected(app, queue))
@@ -162,9 +154,6 @@ def _go_on(file: str) -> str:
 
 
 def _tell_dumped(app: App, file: str, counts: Counts) -> None:
-    from oncue.cli import output
-    from oncue.cli.progress import counted
-
     size = None if file == "-" else Path(file).stat().st_size
     if app.as_json:
         told = {"file": file, "bytes": size, "jobs": counts.jobs, "queues": counts.queues}
@@ -190,11 +179,7 @@ def _tell_dumped(app: App, file: str, counts: Counts) -> None:
 @click.option("--release", is_flag=True, help="At the end, resume the queues that were going.")
 @click.option("--dry-run", is_flag=True, help="Check the dump and count; store nothing.")
 @store_only
-@click.pass_obj
 def restore(app: App, file: str, release: bool, dry_run: bool) -> None:
-    from oncue.cli.place import is_missing
-    from oncue.restoring import Restore
-
     app.require_store()
     restoring = Restore(
         None if is_missing(app) else app.scheduler.store,
@@ -222,8 +207,6 @@ def _opened(file: str) -> Iterator[BinaryIO]:
 
 
 def _restore(restoring: Restore, source: BinaryIO, file: str) -> Restored:
-    from oncue.cli.progress import ProgressBar
-
     bar = ProgressBar("restore", None if file == "-" else os.stat(file).st_size)
     try:
         return restoring.read(source, lambda now: bar.update(now.size, f"{now.counts.jobs:,} jobs"))
@@ -232,9 +215,6 @@ def _restore(restoring: Restore, source: BinaryIO, file: str) -> Restored:
 
 
 def _tell_restored(app: App, restored: Restored, dry_run: bool) -> None:
-    from oncue.cli import output
-    from oncue.cli.progress import counted
-
     if app.as_json:
         output.document({"dry_run": dry_run, **_members(restored)})
         return

@@ -57,7 +57,7 @@ def examine(app: App) -> tuple[dict[str, Any], list[Finding]]:
         return {}, [findings.bad("store", missing(app, path), ""), *deleted(path)]
     try:
         cue = app.scheduler
-        facts = cue.store.describe()
+        facts = dict(cue.store.describe().details)
     except OncueError as error:
         # Its text has the next step in it.
         found = [findings.bad("store", str(error), "")]

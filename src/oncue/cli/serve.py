@@ -51,7 +51,7 @@ def serve(app: App, host: str | None, port: int | None, no_engine: bool, engine_
         if value is not None:
             app.give(name, value)
     cue = app.scheduler
-    if engine_only and cue.store.describe()["kind"] == "memory":
+    if engine_only and cue.store.describe().kind == "memory":
         raise InvalidInput(
             "a memory store has no jobs but those of this process, so there is nothing to do. "
             "Name a file: --store sqlite:///jobs.db"
@@ -101,7 +101,7 @@ def _show_deliveries(app: App) -> None:
 
 def place(cue: Scheduler) -> str:
     """The store and its promises, in half a line."""
-    facts = cue.store.describe()
+    facts = cue.store.describe().details
     told = [f"store {facts['kind']}" + (f" {abspath(facts['path'])}" if "path" in facts else "")]
     told += [f"schema {facts['schema']}"] if "schema" in facts else []
     told += [f"{name} {facts[name]}" for name in ("journal_mode", "synchronous") if name in facts]

@@ -202,7 +202,7 @@ class LocalWorkplace:
 
     @cached_property
     def look_seconds(self) -> float:
-        return max(LOOK_SECONDS, float(self._store.describe().get("notice_seconds", 0.0)))
+        return max(LOOK_SECONDS, self._store.describe().notice_seconds)
 
     def interruptions(self, claims: Sequence[Claimed]) -> Mapping[int, Refused]:
         return self._store.interruptions([(one.id, one.epoch) for one in claims])

@@ -12,7 +12,7 @@ from functools import partial, wraps
 from typing import Any, NamedTuple, ParamSpec, TypeVar
 
 from oncue.ports.clock import Clock
-from oncue.ports.store import Awaited, Listener, Store
+from oncue.ports.store import Awaited, Listener, Store, StoreFacts
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -64,9 +64,7 @@ class WrappedStore:
         self.put_queue = self._around(store.put_queue)
         self.stats = self._around(store.stats)
         self.due_counts = self._around(store.due_counts)
-        self.oldest_finished = self._around(store.oldest_finished)
         self.prune = self._around(store.prune)
-        self.forget = self._around(store.forget)
         self.delete_queue = self._around(store.delete_queue)
         # rules and events
         self.put_rule = self._around(store.put_rule)
@@ -76,7 +74,6 @@ class WrappedStore:
         self.sightings = self._around(store.sightings)
         self.publish = self._around(store.publish)
         self.events = self._around(store.events)
-        self.prune_events = self._around(store.prune_events)
         # schedules
         self.schedule = self._around(store.schedule)
         self.schedules = self._around(store.schedules)
@@ -87,6 +84,8 @@ class WrappedStore:
         # transfer
         self.export = self._around(store.export)
         self.admit = self._around(store.admit)
+        self.export_events = self._around(store.export_events)
+        self.admit_rules = self._around(store.admit_rules)
         # access
         self.tokens = self._around(store.tokens)
         self.put_token = self._around(store.put_token)
@@ -95,10 +94,6 @@ class WrappedStore:
     def during(self, call: Call, go: Callable[[], T]) -> T:
         """Make the call by `go()`, or not."""
         return go()
-
-    @property
-    def all_or_nothing(self) -> bool:
-        return self.store.all_or_nothing
 
     def submit(self, call: Callable[[], T]) -> Future[T]:
         return self.store.submit(call)
@@ -114,11 +109,8 @@ class WrappedStore:
     def secret(self) -> bytes:
         return self.store.secret
 
-    def describe(self) -> dict[str, Any]:
+    def describe(self) -> StoreFacts:
         return self.store.describe()
-
-    def verify(self) -> None:
-        self.store.verify()
 
     def close(self) -> None:
         self.store.close()

@@ -17,6 +17,7 @@ from oncue.ports.claims import Settlement
 from oncue.stores.sqlite import SqliteStore, connection
 from oncue.stores.sqlite.statements import migrations
 from tests.contract.desk import FLEETING, LEASE, Desk, Q, lapses_by, settlement
+from tests.contract.pruning import forget
 
 NOW = FakeClock().now()
 
@@ -117,5 +118,5 @@ def test_the_pruner_removes_what_is_over_where_nothing_more_is_settled(
 ) -> None:
     complete(desk, 2)
     desk.clock.advance(LEASE)
-    desk.store.forget(desk.now, 100)
+    forget(desk.store, desk.now)
     assert remembered(path) == []

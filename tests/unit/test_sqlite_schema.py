@@ -16,6 +16,7 @@ from oncue.ports.claims import Settlement
 from oncue.ports.jobs import Amendment
 from oncue.stores.sqlite import SqliteStore
 from tests.contract.desk import DELIVERY, Desk, lapse_of, settlement
+from tests.contract.pruning import prune
 
 
 @pytest.fixture
@@ -142,7 +143,7 @@ def attempts_at_everything(desk: Desk) -> list[Callable[[str], object]]:
         lambda job_id: store.revive([job_id], desk.now),
         lambda _: desk.claim(),
         lambda _: store.expire(desk.now + 10**6, 100),
-        lambda _: store.prune("q", desk.now + 10**6, desk.now, 1),
+        lambda _: prune(store, "q", desk.now + 10**6, desk.now, 1),
     ]
 
 

@@ -6,10 +6,11 @@ from typing import TYPE_CHECKING
 
 from oncue import __version__
 from oncue.api.guard import identified
-from oncue.api.problem import TITLES, Problem
+from oncue.api.problem import Problem
 from oncue.api.request import Answer, Request, json_answer
 from oncue.api.routing import Operation
 from oncue.core.access import Scope, allows
+from oncue.wire.problems import TITLES
 
 if TYPE_CHECKING:
     from oncue.api.service import Service
@@ -23,10 +24,8 @@ async def alive(service: Service, request: Request) -> Answer:
 async def ready(service: Service, request: Request) -> Answer:
     """The store answers, with the schema and the tables that it needs."""
     request.query()
-    store = service.cue.store
-    await service.read(store.verify)
-    facts = await service.read(store.describe)
-    return json_answer({"status": "ready", "store": facts["kind"], "schema": facts.get("schema")})
+    facts = await service.read(service.cue.store.describe)
+    return json_answer({"status": "ready", "store": facts.kind, "schema": facts.schema})
 
 
 async def access(service: Service, request: Request) -> Answer:

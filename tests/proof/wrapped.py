@@ -87,6 +87,8 @@ class WrappedStore:
         # transfer
         self.export = self._around(store.export)
         self.admit = self._around(store.admit)
+        self.export_events = self._around(store.export_events)
+        self.admit_rules = self._around(store.admit_rules)
         # access
         self.tokens = self._around(store.tokens)
         self.put_token = self._around(store.put_token)

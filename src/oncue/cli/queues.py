@@ -114,7 +114,7 @@ def show(app: App, name: str) -> None:
     "--poison-after",
     type=Whole("from 0 to 100; 0 for never"),
     metavar="0-100",
-    help="Claims lost after their start that make a job fail: 3. 0: never.",
+    help="The job fails after this many lost starts: 3. 0: never.",
 )
 @click.option("--dry-run", "-n", is_flag=True, help="Say what would change, change nothing.")
 @common

@@ -111,7 +111,7 @@ def place(cue: Scheduler) -> str:
 def _routes(cue: Scheduler) -> str:
     routes = [f"{queue.name} → {queue.sink}" for queue in cue.queues() if queue.sink is not None]
     if not routes:
-        return "no queue has a sink yet, so nothing is delivered"
+        return "no queue has a sink yet: workers claim the jobs"
     return f"delivering {', '.join(routes)}"
 
 

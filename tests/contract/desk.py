@@ -25,9 +25,10 @@ from oncue.core.moment import Moment, from_datetime, maybe_datetime, to_datetime
 from oncue.core.queue import Queue
 from oncue.core.retry import Verdict, after_lapse
 from oncue.ports.claims import RangeClaim, Refused, Settlement, Touch, Touched
-from oncue.ports.jobs import Amendment, Change
 from oncue.ports.sink import Refusal
 from oncue.ports.store import Store
+
+from .changing import CANCEL, REVIVE, STOP, Amendment, Change, amend, change
 
 T = TypeVar("T")
 Q = Queue("q")
@@ -192,20 +193,16 @@ class Desk:
         return self.store.settle_range(claim, delivered, refusals, self.now)
 
     def amend(self, job_id: str, amendment: Amendment) -> Change:
-        (change,) = self.store.amend([job_id], amendment, self.now)
-        return change
+        return change(self.store, job_id, amend(amendment), self.now)
 
     def cancel(self, job_id: str) -> Change:
-        (change,) = self.store.cancel([job_id], self.now)
-        return change
+        return change(self.store, job_id, CANCEL, self.now)
 
     def request_cancel(self, job_id: str) -> Change:
-        (change,) = self.store.request_cancel([job_id], self.now)
-        return change
+        return change(self.store, job_id, STOP, self.now)
 
     def revive(self, job_id: str) -> Change:
-        (change,) = self.store.revive([job_id], self.now)
-        return change
+        return change(self.store, job_id, REVIVE, self.now)
 
 
 def settlement(claimed: Claimed, verb: Verb, **members: Any) -> Settlement:

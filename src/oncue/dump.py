@@ -2,6 +2,9 @@
 
     {"header": {"format": "oncue-dump", "version": 1, …}}
     {"queue": {"name": "mail", "sink": null, …}}        one for each queue
+    {"schedule": {"name": …, "outcomes": […], …}}       one for each schedule
+    {"rule": {"name": …, "lastInstant": …, …}}          one for each rule
+    {"event": {"eventId": …, "decisions": […], …}}      one for each event, as they arrived
     {"job": {"id": …, "payload": {…}, …}}               one for each job, with its history
     {"mark": {"after": …, "jobs": 1000, "queues": 1}}   after each page: a dump can go on from here
     {"end": {"jobs": 1234, "queues": 1}}                without it the dump is torn
@@ -14,22 +17,35 @@ microsecond. Members at their default are left out.
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
+from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Annotated, Any, TypeVar
 
 import msgspec
-from msgspec import UNSET, Meta, Raw, Struct, UnsetType
+from msgspec import UNSET, Meta, Raw, Struct, UnsetType, field
 
 from oncue import intake
-from oncue.core import ids, stamp
-from oncue.core.dossier import Dossier
+from oncue.core import ids, moment, stamp
+from oncue.core.dossier import Dossier, EventDossier
 from oncue.core.errors import InvalidInput
+from oncue.core.event import read_event
 from oncue.core.job import Attempt, Diagnostic, History, Job, Operation
 from oncue.core.lifecycle import FINAL, LIVE, State
 from oncue.core.queue import Queue, check_queue_name
+from oncue.core.recurrence import Outcome
+from oncue.core.rule import Rule, read_rule
+from oncue.core.schedule import Schedule, check_schedule
+from oncue.core.standing import Sighting, Sightings
+from oncue.wire import rules as wire_rules
+from oncue.wire import schedules as wire_schedules
+from oncue.wire.converting import instant_text, read, time_text, written
+from oncue.wire.formats import Instant, Time
+from oncue.wire.schedules import ScheduleWithOutcomes
 
 FORMAT = "oncue-dump"
 VERSION = 1
+_ANY_TIME: stamp.Stamp = 2**63 - 1
 
 Natural = Annotated[int, Meta(ge=0)]
 Name = Annotated[str, Meta(min_length=1)]
@@ -53,10 +69,16 @@ class Header(Strict):
 class Counts(Strict):
     jobs: Natural
     queues: Natural
+    schedules: Natural = 0
+    rules: Natural = 0
+    events: Natural = 0
 
 
-class Mark(Counts):
+class Mark(Counts, kw_only=True):
     after: str
+    """The id of the last job; empty: none was written."""
+    event: Natural | None = None
+    """The number of the last event, while events are written."""
 
 
 class OperationLine(Strict):
@@ -129,11 +151,41 @@ class JobLine(Strict):
     refusals: Natural = 0
 
 
+class Known(Strict):
+    """What a rule knows of one of its dependencies."""
+
+    newest: Instant | None = None
+    """The stamp of the newest event that was ever accepted."""
+    stale: bool = False
+
+
+class RuleLine(wire_rules.Rule, omit_defaults=True, forbid_unknown_fields=True, kw_only=True):
+    known: list[Known]
+    """In the order of the dependencies."""
+
+
+class EventLine(
+    wire_rules.LoggedEvent, omit_defaults=True, forbid_unknown_fields=True, kw_only=True
+):
+    accepted: list[Natural] = field(default_factory=list)
+    """Positions of the decisions whose dependency still has the event among its accepted ones."""
+
+
+class ScheduleLine(
+    ScheduleWithOutcomes, omit_defaults=True, forbid_unknown_fields=True, kw_only=True
+):
+    zone_digest: str = ""
+    wake_at: Time | None = None
+
+
 class Line(Strict):
     """Exactly one of these."""
 
     header: Header | None = None
     queue: Queue | None = None
+    schedule: ScheduleLine | None = None
+    rule: RuleLine | None = None
+    event: EventLine | None = None
     job: JobLine | None = None
     mark: Mark | None = None
     end: Counts | None = None
@@ -158,9 +210,9 @@ def decode(line_text: bytes) -> Line:
         text = str(error)  # may quote the line, and a terminal obeys what is not printable
         why = text if text.isprintable() else ascii(text)
         raise InvalidInput(f"is not a line of a dump: {why}.") from None
-    members = (line.header, line.queue, line.job, line.mark, line.end)
-    if sum(member is not None for member in members) != 1:
-        raise InvalidInput("must be one of header, queue, job, mark and end.")
+    fields = msgspec.structs.asdict(line)
+    if sum(one is not None for one in fields.values()) != 1:
+        raise InvalidInput(f"must be one of {', '.join(fields)}.")
     return line
 
 
@@ -286,6 +338,62 @@ def dossier(line: JobLine) -> Dossier:
     return found
 
 
+def rule_line(seen: Sightings) -> Line:
+    known = [Known(instant_text(one.newest_stamp), one.stale) for one in seen.of]
+    return Line(rule=written(RuleLine, seen.rule, known=known))
+
+
+def seen_rule(line: RuleLine) -> Sightings:
+    """The rule as it was; `InvalidInput` if it cannot have been so."""
+    found = read(Rule, line)
+    read_rule(found.name, found.dependencies, found.enabled, found.queue)
+    if len(line.known) != len(found.dependencies):
+        raise InvalidInput(f"rule {found.name!r} does not say what it knows of each dependency.")
+    if (found.last_instant is None) != (found.last_job_id is None):
+        raise InvalidInput(f"rule {found.name!r} has one of lastInstant and lastJobId, not both.")
+    stamps = [None if one.newest is None else stamp.parse(one.newest) for one in line.known]
+    seen = zip(stamps, line.known, strict=True)
+    return Sightings(found, tuple(Sighting(None, newest, one.stale) for newest, one in seen))
+
+
+def event_line(dossier: EventDossier) -> Line:
+    event = msgspec.structs.asdict(written(wire_rules.Event, dossier.logged.event))
+    accepted = list(dossier.accepted)
+    return Line(event=written(EventLine, dossier.logged, accepted=accepted, **event))
+
+
+def event_dossier(line: EventLine) -> EventDossier:
+    """The event as it was; `InvalidInput` if it cannot have been so."""
+    logged = line.read()
+    read_event(logged.event.as_dict(), _ANY_TIME)
+    if any(place >= len(logged.decisions) for place in line.accepted):
+        raise InvalidInput(f"event {logged.event.id!r} counts a decision that it does not have.")
+    return EventDossier(logged, tuple(line.accepted))
+
+
+def schedule_line(schedule: Schedule, outcomes: Sequence[Outcome]) -> Line:
+    return Line(
+        schedule=written(
+            ScheduleLine,
+            schedule,
+            last_job_id=schedule.progress.last_job_id,
+            wake_at=time_text(schedule.progress.wake_at),
+            outcomes=[written(wire_schedules.Outcome, one) for one in outcomes],
+        )
+    )
+
+
+def schedule(line: ScheduleLine) -> tuple[Schedule, Sequence[Outcome]]:
+    """The schedule as it was, and its outcomes; `InvalidInput` if it cannot have been so."""
+    found = line.read()
+    check_schedule(found)
+    wake_at = None if line.wake_at is None else moment.parse(line.wake_at)
+    if (wake_at is None) != (found.progress.next_at is None):
+        raise InvalidInput(f"schedule {found.name!r} has one of next_at and wake_at, not both.")
+    progress = found.progress._replace(wake_at=wake_at)
+    return replace(found, progress=progress), [read(Outcome, one) for one in line.outcomes]
+
+
 def _check(found: Dossier) -> None:
     """Refuse what no store would have let happen."""
     job, attempts = found.job, found.history.attempts
@@ -368,22 +476,22 @@ def _attempt(line: AttemptLine) -> Attempt:
     return Attempt(line.attempt, line.epoch, claimed_at, line.worker, line.outcome, ended_at)
 
 
-def _text(moment: datetime) -> str:
-    return moment.isoformat(timespec="milliseconds")[:-6] + "Z"
+def _text(at: datetime) -> str:
+    return at.isoformat(timespec="milliseconds")[:-6] + "Z"
 
 
-def _maybe_text(moment: datetime | None) -> str | None:
-    return None if moment is None else _text(moment)
+def _maybe_text(at: datetime | None) -> str | None:
+    return None if at is None else _text(at)
 
 
 def _moment(text: str) -> datetime:
     try:
-        moment = datetime.fromisoformat(text)
+        at = datetime.fromisoformat(text)
     except ValueError:
-        moment = datetime.min
-    if moment.tzinfo is None:
+        at = datetime.min
+    if at.tzinfo is None:
         raise InvalidInput(f"{text!r} is not an RFC 3339 time with an offset.")
-    return moment.astimezone(UTC)
+    return at.astimezone(UTC)
 
 
 def _maybe_moment(text: str | None) -> datetime | None:

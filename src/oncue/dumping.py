@@ -3,16 +3,21 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Sequence
-from typing import BinaryIO, NamedTuple
+from collections.abc import Callable, Iterator, Sequence
+from typing import BinaryIO, NamedTuple, TypeVar
+
+import msgspec
 
 from oncue import __version__, dump
 from oncue.core import moment
 from oncue.core.dossier import Dossier
 from oncue.core.errors import InvalidInput
+from oncue.core.rule import Rule
+from oncue.core.schedule import Schedule
 from oncue.dump import Counts, Header, Line, Mark
 from oncue.ports.store import Store
 
+N = TypeVar("N", Rule, Schedule)
 PAGE = 1000
 FIRST_PAGE = 50  # until the size of the jobs is known
 PAGE_BYTES = 16 * 1024 * 1024
@@ -31,6 +36,8 @@ class Interrupted(NamedTuple):
     size: int
     header: Header | None = None
     mark: Mark | None = None
+    queues: frozenset[str] = frozenset()
+    """Those that are in it."""
     complete: Counts | None = None
     """There is nothing left to do."""
 
@@ -42,33 +49,109 @@ def write(
     since: Interrupted | None = None,
     told: Callable[[Progress], None] = lambda progress: None,
 ) -> Counts:
-    """Write everything, or everything of one queue; with `since`, what an earlier try had not yet
-    written. Memory does not grow with the number of jobs. Jobs that change meanwhile are in it
-    once, as they were or as they are."""
-    mark = since.mark if since else None
-    counts = Counts(0, 0) if mark is None else Counts(mark.jobs, mark.queues)
-    size = since.size if since else 0
-    after = mark.after if mark else None
-    if mark is None:
-        size += _begin(store, out, queue, counts)
-    limit = FIRST_PAGE
-    while True:
-        export = store.export(after, limit)
-        wanted = [d for d in export.dossiers if queue is None or d.job.queue == queue]
-        text = b"".join([dump.encode(dump.job_line(d)) for d in wanted])
-        out.write(text)
-        size += len(text)
-        counts.jobs += len(wanted)
-        if export.next is None:
-            break
-        after = export.next
-        size += out.write(dump.encode(Line(mark=Mark(counts.jobs, counts.queues, after))))
-        limit = _next_limit(export.dossiers)
-        told(Progress(counts, size))
-    size += out.write(dump.encode(Line(end=counts)))
-    out.flush()
-    told(Progress(counts, size))
-    return counts
+    """Write the whole store, or one queue and its jobs; with `since`, what an earlier try had not
+    yet written. Memory does not grow with the number of jobs and events. Whatever changes meanwhile
+    is in it once, as it was or as it is."""
+    return _Writing(store, out, queue, since, told).write()
+
+
+class _Writing:
+    """One dump on its way out.
+
+    Schedules come before jobs: an occurrence that became a job in between is then in the dump, and
+    the restored schedule makes it again under the same id, which changes nothing.
+    """
+
+    def __init__(
+        self,
+        store: Store,
+        out: BinaryIO,
+        queue: str | None,
+        since: Interrupted | None,
+        told: Callable[[Progress], None],
+    ) -> None:
+        self._store, self._out, self._queue, self._told = store, out, queue, told
+        self._mark = since.mark if since else None
+        self._size = since.size if since else 0
+        self._written = since.queues if since else frozenset()  # the names of queues
+        self._counts = Counts(0, 0)
+        if self._mark is not None:
+            counts = {name: getattr(self._mark, name) for name in Counts.__struct_fields__}
+            self._counts = Counts(**counts)
+
+    def write(self) -> Counts:
+        mark = self._mark
+        if mark is None:
+            self._begin()
+        if self._queue is None and (mark is None or mark.event is not None):
+            self._events(None if mark is None else mark.event)
+        self._jobs(mark.after or None if mark else None)
+        self._queues()  # those that came meanwhile
+        self._put(Line(end=self._counts))
+        self._out.flush()
+        self._told(Progress(self._counts, self._size))
+        return self._counts
+
+    def _begin(self) -> None:
+        """Header, queues, schedules and rules."""
+        store = self._store
+        now = moment.render(store.clock.now())
+        facts = origin(store)
+        header = Header(dump.FORMAT, dump.VERSION, __version__, now, facts, self._queue)
+        self._put(Line(header=header))
+        self._queues()
+        if self._queue is None:
+            for schedule in _pages(store.schedules):
+                self._put(dump.schedule_line(schedule, store.outcomes(schedule.name)))
+                self._counts.schedules += 1
+            for rule in _pages(store.rules):
+                seen = store.sightings(rule.name, 0)
+                if seen is not None:  # it is still there
+                    self._put(dump.rule_line(seen))
+                    self._counts.rules += 1
+
+    def _queues(self) -> None:
+        wanted = [
+            queue
+            for queue in self._store.queues()
+            if self._queue in (None, queue.name) and queue.name not in self._written
+        ]
+        self._put(*(Line(queue=queue) for queue in wanted))
+        self._counts.queues += len(wanted)
+        self._written |= {queue.name for queue in wanted}
+
+    def _events(self, after: int | None) -> None:
+        while True:
+            export = self._store.export_events(after, PAGE)
+            self._put(*map(dump.event_line, export.events))
+            self._counts.events += len(export.events)
+            if export.next is None:
+                return
+            after = export.next
+            self._put_mark("", after)
+
+    def _jobs(self, after: str | None) -> None:
+        limit = FIRST_PAGE
+        while True:
+            export = self._store.export(after, limit)
+            wanted = [d for d in export.dossiers if self._queue in (None, d.job.queue)]
+            self._put(*map(dump.job_line, wanted))
+            self._counts.jobs += len(wanted)
+            if export.next is None:
+                return
+            after = export.next
+            self._put_mark(after)
+            limit = _next_limit(export.dossiers)
+
+    def _put_mark(self, after: str, event: int | None = None) -> None:
+        counts = msgspec.structs.asdict(self._counts)
+        self._put(Line(mark=Mark(**counts, after=after, event=event)))
+        self._told(Progress(self._counts, self._size))
+
+    def _put(self, *lines: Line) -> None:
+        text = b"".join([dump.encode(line) for line in lines])
+        self._out.write(text)
+        self._size += len(text)
 
 
 def origin(store: Store) -> dict[str, str]:
@@ -87,28 +170,26 @@ def interrupted(file: BinaryIO) -> Interrupted:
             raise InvalidInput("is not a dump of oncue; nothing was changed.")
         return Interrupted(0)
     header, place = dump.check_header(first), len(first)
-    found = Interrupted(0, header)
+    found, queues = Interrupted(0, header), set[str]()
     for text in file:
         place += len(text)
         if not text.endswith(b"\n"):
             break
-        if text.startswith(b'{"mark":'):
-            found = Interrupted(place, header, dump.decode(text).mark)
+        if text.startswith(b'{"queue":') and (queue := dump.decode(text).queue) is not None:
+            queues.add(queue.name)
+        elif text.startswith(b'{"mark":'):
+            found = Interrupted(place, header, dump.decode(text).mark, frozenset(queues))
         elif text.startswith(b'{"end":'):
             return Interrupted(place, header, complete=dump.decode(text).end)
     return found
 
 
-def _begin(store: Store, out: BinaryIO, queue: str | None, counts: Counts) -> int:
-    """Header and queues."""
-    now = moment.render(store.clock.now())
-    header = Header(dump.FORMAT, dump.VERSION, __version__, now, origin(store), queue)
-    queues = [known for known in store.queues() if queue is None or known.name == queue]
-    counts.queues = len(queues)
-    lines = [Line(header=header), *(Line(queue=known) for known in queues)]
-    text = b"".join([dump.encode(line) for line in lines])
-    out.write(text)
-    return len(text)
+def _pages(listing: Callable[[str | None, int], Sequence[N]]) -> Iterator[N]:
+    """All of a listing by name."""
+    after: str | None = None
+    while page := listing(after, PAGE):
+        yield from page
+        after = page[-1].name
 
 
 def _next_limit(page: Sequence[Dossier]) -> int:

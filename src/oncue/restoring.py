@@ -3,18 +3,27 @@ was interrupted is simply repeated."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass, field
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+from hashlib import blake2b
 from typing import BinaryIO
 
+import msgspec
+
 from oncue import dump
-from oncue.core.dossier import Dossier, key_taken
-from oncue.core.errors import InvalidInput, KeyTaken, StoreError
+from oncue.core.dossier import Dossier, EventDossier, key_taken
+from oncue.core.errors import EventIdTaken, InvalidInput, KeyTaken, StoreError
 from oncue.core.job import Job, JobFilter
 from oncue.core.lifecycle import FINAL
+from oncue.core.publication import LoggedEvent
 from oncue.core.queue import Queue
+from oncue.core.recurrence import Outcome
+from oncue.core.rule import Rule
+from oncue.core.schedule import Schedule
+from oncue.core.standing import Sightings
 from oncue.dump import Counts, Line
 from oncue.dumping import PAGE, PAGE_BYTES, Progress
+from oncue.ports.schedules import Advance
 from oncue.ports.store import Store
 from oncue.queues import put_queue, set_paused
 
@@ -27,9 +36,18 @@ class Restored:
     existing: int = 0
     """Jobs whose ids were there already; they were left alone."""
     queues: int = 0
+    schedules: int = 0
+    rules: int = 0
+    events: int = 0
     kept_queues: list[str] = field(default_factory=list)
     """Queues that had other settings, which they keep."""
+    kept_schedules: list[str] = field(default_factory=list)
+    """The same of schedules …"""
+    kept_rules: list[str] = field(default_factory=list)
+    """… and of rules; also rules that are the same but were made by somebody else."""
     paused: list[str] = field(default_factory=list)
+    paused_before: list[str] = field(default_factory=list)
+    """Those of the paused queues that were paused when they were dumped."""
     released: list[str] = field(default_factory=list)
 
 
@@ -38,6 +56,7 @@ class Restore:
 
     Every queue in it is paused before its first job comes, so that nothing is delivered before
     somebody has had a look. `release` lets those go that were not paused when they were dumped.
+    Schedules are stored last: what a dump lacks, because it is torn, they do not make again.
     """
 
     def __init__(
@@ -60,6 +79,11 @@ class Restore:
         self._to_pause: list[str] = []  # as soon as that page comes
         self._keys: set[tuple[str, str]] = set()  # of unfinished jobs that were only looked at
         self._counts = Counts(0, 0)
+        self._schedules: list[tuple[Schedule, Sequence[Outcome]]] = []
+        self._rules: list[Sightings] = []
+        self._same_rules: set[str] = set()  # those that are here as the dump has them
+        self._facts: set[bytes] | None = None  # of the events that are here; of a dry run
+        self._events: list[EventDossier] = []
         self._page: list[Dossier] = []
         self._page_bytes = 0
         self._first_line = 0
@@ -67,7 +91,7 @@ class Restore:
     def read(
         self, source: BinaryIO, told: Callable[[Progress], None] = lambda progress: None
     ) -> Restored:
-        """Take everything in. A page of jobs is stored when all of it has been understood."""
+        """Take everything in. A page is stored when all of it has been understood."""
         size, end = 0, None
         for number, text in enumerate(source, 1):
             try:
@@ -78,7 +102,8 @@ class Restore:
             except InvalidInput as problem:
                 raise InvalidInput(f"line {number}: {problem}{self._so_far()}") from None
             size, end = size + len(text), line.end
-            full = len(self._page) >= PAGE or self._page_bytes >= PAGE_BYTES
+            length = len(self._page) + len(self._rules) + len(self._events)
+            full = length >= PAGE or self._page_bytes >= PAGE_BYTES
             if full or line.mark is not None or end is not None:
                 self._store_page(number)
                 told(Progress(self._counts, size))
@@ -89,10 +114,11 @@ class Restore:
             )
         if end != self._counts:
             raise InvalidInput(
-                f"the dump should have {end.jobs:,} jobs and {end.queues:,} queues, but has "
-                f"{self._counts.jobs:,} and {self._counts.queues:,}: lines are missing."
-                f"{self._so_far()}"
+                f"the dump should have {_said(end)}, but has {_said(self._counts)}: lines are "
+                f"missing.{self._so_far()}"
             )
+        for schedule, outcomes in self._schedules:
+            self._store_schedule(schedule, outcomes)
         return self.result
 
     def release(self) -> None:
@@ -105,14 +131,26 @@ class Restore:
         self.result.paused = [name for name in self.result.paused if name not in going]
 
     def _take(self, line: Line, number: int) -> None:
+        if not (self._page or self._rules or self._events):
+            self._first_line = number
         if line.queue is not None:
             self._counts.queues += 1
             self._take_queue(line.queue)
+        elif line.schedule is not None:
+            self._counts.schedules += 1
+            self._schedules.append(dump.schedule(line.schedule))
+            if line.schedule.emits is None:
+                self._pause(line.schedule.queue)
+        elif line.rule is not None:
+            self._counts.rules += 1
+            self._rules.append(dump.seen_rule(line.rule))
+            self._pause(line.rule.queue)
+        elif line.event is not None:
+            self._counts.events += 1
+            self._events.append(dump.event_dossier(line.event))
         elif line.job is not None:
             self._counts.jobs += 1
             dossier = dump.dossier(line.job)
-            if not self._page:
-                self._first_line = number
             self._page.append(dossier)
             self._page_bytes += len(dossier.job.payload_json) + len(dossier.job.result_json or b"")
 
@@ -123,12 +161,14 @@ class Restore:
             self._queues.append(queue)
         elif not _alike(known, queue):
             self.result.kept_queues.append(queue.name)
-        self._pause(queue.name, queue.paused)
+        self._pause(queue.name)
+        self._seen[queue.name] = queue.paused
+        self.result.paused_before = [name for name, paused in self._seen.items() if paused]
 
-    def _pause(self, name: str, was_paused: bool = False) -> None:
+    def _pause(self, name: str) -> None:
         if name in self._seen:
             return
-        self._seen[name] = was_paused
+        self._seen[name] = False
         self.result.paused.append(name)
         self._to_pause.append(name)
 
@@ -139,7 +179,9 @@ class Restore:
                 self._pause(dossier.job.queue)
         try:
             stored = self._foresee(page) if self._dry_run else self._admit(page)
-        except (KeyTaken, StoreError) as problem:
+            self._store_rules()
+            self._store_events()
+        except (KeyTaken, EventIdTaken, StoreError) as problem:
             where = f"lines {self._first_line} to {number}: "
             raise type(problem)(f"{where}{problem}{self._so_far()}") from problem
         self.result.stored += stored
@@ -156,6 +198,62 @@ class Restore:
             set_paused(self._store, name, True)
         self._queues, self._to_pause = [], []
         return self._store.admit(page) if page else 0
+
+    def _store_rules(self) -> None:
+        rules, self._rules = self._rules, []
+        new: list[Sightings] = []
+        for seen in rules:
+            rule = seen.rule
+            known = None if self._store is None else self._store.rule(rule.name)
+            if known is None:
+                new.append(seen)
+            elif known.created_at != rule.created_at or not _same_settings(known, rule):
+                self.result.kept_rules.append(rule.name)
+            if known is None or known.created_at == rule.created_at:
+                self._same_rules.add(rule.name)
+        self.result.rules += len(new)
+        if new and self._store is not None and not self._dry_run:
+            self._store.admit_rules(new, [])
+
+    def _store_events(self) -> None:
+        """Store events with the decisions of those rules that are here as the dump has them."""
+        events, self._events = self._events, []
+        if self._dry_run:
+            known = self._known_facts() if events else set()
+            self.result.events += sum(_fact(one.logged) not in known for one in events)
+        elif events and self._store is not None:
+            wanted = [self._of_same_rules(one) for one in events]
+            self.result.events += self._store.admit_rules([], wanted).events
+
+    def _of_same_rules(self, dossier: EventDossier) -> EventDossier:
+        decisions = dossier.logged.decisions
+        places = [place for place, one in enumerate(decisions) if one.rule in self._same_rules]
+        return EventDossier(
+            replace(dossier.logged, decisions=tuple(decisions[place] for place in places)),
+            tuple(new for new, place in enumerate(places) if place in dossier.accepted),
+        )
+
+    def _known_facts(self) -> set[bytes]:
+        """Of the events that are in the store."""
+        if self._facts is None:
+            self._facts, after = set(), None
+            while self._store is not None:
+                export = self._store.export_events(after, PAGE)
+                self._facts |= {_fact(one.logged) for one in export.events}
+                if (after := export.next) is None:
+                    break
+        return self._facts
+
+    def _store_schedule(self, schedule: Schedule, outcomes: Sequence[Outcome]) -> None:
+        store = self._store
+        known = None if store is None else store.schedule(schedule.name)
+        if known is not None:
+            if known.settings != schedule.settings:
+                self.result.kept_schedules.append(schedule.name)
+            return
+        self.result.schedules += 1
+        if store is not None and not self._dry_run:
+            store.advance([Advance(None, schedule, outcomes=outcomes)], store.clock.now())
 
     def _foresee(self, page: list[Dossier]) -> int:
         """What `admit` would answer; `KeyTaken` if it would refuse a job."""
@@ -187,6 +285,24 @@ class Restore:
             return ""
         done = self.result.stored + self.result.existing
         return f" The first {done:,} jobs are stored; a repeated restore skips them."
+
+
+def _same_settings(one: Rule, other: Rule) -> bool:
+    names = ("dependencies", "enabled", "queue", "payload_json")
+    return all(getattr(one, name) == getattr(other, name) for name in names)
+
+
+def _fact(logged: LoggedEvent) -> bytes:
+    """An event in few bytes: a store may have many."""
+    return blake2b(repr(logged.event.fact).encode(), digest_size=16).digest()
+
+
+def _said(counts: Counts) -> str:
+    """As many as there are of each."""
+    named = msgspec.structs.asdict(counts)
+    return " and ".join(
+        f"{count:,} {name}" for name, count in named.items() if count or name in ("jobs", "queues")
+    )
 
 
 def _alike(known: Queue, queue: Queue) -> bool:

@@ -70,11 +70,49 @@ def test_a_store_moves_through_a_pipe_and_is_released(folder: Path) -> None:
         "stored": FEW + 1,
         "existing": 0,
         "queues": 2,
+        "schedules": 0,
+        "rules": 0,
+        "events": 0,
         "kept_queues": [],
+        "kept_schedules": [],
+        "kept_rules": [],
         "paused": [],
+        "paused_before": [],
         "released": ["default", "mail"],
     }
     assert not any(queue.paused for queue in queues(folder / "new.db").values())
+
+
+def test_schedules_rules_and_events_move_too_and_are_counted(tmp_path: Path) -> None:
+    rule = {"type": "TABLE", "resourceId": "orders", "lifeDuration": 60}
+    with Scheduler(f"sqlite:///{tmp_path}/oncue.db") as cue:
+        cue.every(3600, name="hourly", queue="beats")
+        cue.put_rule("load", [rule], queue="loads")
+        cue.publish(
+            {"eventType": "TABLE", "eventResourceId": "x", "eventTimestamp": "2021-01-01 00:00:00"}
+        )
+        cue.schedule(1, queue="held", delay=60)
+        cue.pause("held")
+    ended = run("dump", "d.ndjson", cwd=tmp_path)
+    what = "1 job, 1 queue, 1 schedule, 1 rule and 1 event"
+    assert ended.err.startswith(f"Dumped {what} to d.ndjson (")
+    file = tmp_path / "d.ndjson"
+    assert restore(file, "--dry-run").out.startswith(f"Would store {what}.\n")
+    ended = restore(file)
+    assert ended.out == (
+        f"Stored {what}.\n"
+        "Paused: held, beats, loads. Let them go with: oncue queues resume NAME\n"
+        "Paused when they were dumped: held.\n"
+    )
+    with Scheduler(f"sqlite:///{tmp_path}/new.db") as cue:
+        assert cue.schedule_named("hourly").queue == "beats"
+        assert cue.rule("load").queue == "loads"
+        assert len(list(cue.events())) == 1
+        cue.put_rule("load", [rule | {"lifeDuration": 61}], queue="loads")
+    ended = restore(file, "--release")
+    assert "Stored 0 jobs and 0 queues." in ended.out
+    assert "These rules are different here, and stay: load." in ended.out
+    assert {name for name, queue in queues(tmp_path / "new.db").items() if queue.paused} == {"held"}
 
 
 def test_a_dump_to_standard_output_is_only_the_dump(folder: Path) -> None:

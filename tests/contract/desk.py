@@ -24,7 +24,15 @@ from oncue.core.lifecycle import State, Verb
 from oncue.core.moment import Moment, from_datetime, maybe_datetime, to_datetime
 from oncue.core.queue import Queue
 from oncue.core.retry import Verdict, after_lapse
-from oncue.ports.claims import RangeClaim, Refused, Settlement, Touch, Touched
+from oncue.ports.claims import (
+    ClaimFilter,
+    ClaimStore,
+    RangeClaim,
+    Refused,
+    Settlement,
+    Touch,
+    Touched,
+)
 from oncue.ports.sink import Refusal
 from oncue.ports.store import Store
 
@@ -128,6 +136,9 @@ class Desk:
     def settle(self, claimed: Claimed, verb: Verb, **members: Any) -> Refused | None:
         return self.store.settle([settlement(claimed, verb, **members)], self.now).get(0)
 
+    def hand_over(self, claimed: Claimed) -> Refused | None:
+        return self.settle(claimed, Verb.HAND_OVER)
+
     def complete(
         self, claimed: Claimed, result: bytes | None = None, **more: Any
     ) -> Refused | None:
@@ -148,8 +159,17 @@ class Desk:
     def lapse(self, seconds: float = LEASE) -> Lapse:
         """Let the only claim lapse."""
         self.clock.advance(seconds)
-        (lapse,) = self.store.lapses(self.now, 10)
+        (lapse,) = self.lapses()
         return lapse
+
+    def lapses(self, limit: int = 10) -> list[Lapse]:
+        """Claims that have lapsed by now."""
+        return lapses_by(self.store, self.now, limit)
+
+    def claim_on(self, job_id: str) -> Lapse | None:
+        page = self.store.live_claims(ClaimFilter(job_id=job_id), None, 10)
+        assert page.next is None
+        return next(iter(page.lapses), None)
 
     def reclaim(
         self, lapse: Lapse, verb: Verb = Verb.RECLAIM, *, keep: bool = True, **counted: Any
@@ -160,8 +180,7 @@ class Desk:
     def judge(self, queue: Queue = Q) -> None:
         """Do to every claim that has lapsed what the reclaimer does."""
         verdicts = [
-            (lapse, after_lapse(lapse, queue, self.now), True)
-            for lapse in self.store.lapses(self.now, 1000)
+            (lapse, after_lapse(lapse, queue, self.now), True) for lapse in self.lapses(1000)
         ]
         assert self.store.reclaim(verdicts, self.now) == {}
 
@@ -205,9 +224,13 @@ class Desk:
         return change(self.store, job_id, REVIVE, self.now)
 
 
+def lapses_by(store: ClaimStore, until: Moment, limit: int = 10) -> list[Lapse]:
+    return list(store.live_claims(ClaimFilter(lapsed_by=until), None, limit).lapses)
+
+
 def settlement(claimed: Claimed, verb: Verb, **members: Any) -> Settlement:
     told = {"code": "failure", "detail": "It failed."}
-    if verb in (Verb.COMPLETE, Verb.RELEASE):
+    if verb in (Verb.COMPLETE, Verb.RELEASE, Verb.HAND_OVER):
         told = {}
     return Settlement(claimed.id, claimed.epoch, verb, **{**told, **members})
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 import random
 
 from oncue.core.job import Claimed
-from oncue.core.lifecycle import State
+from oncue.core.lifecycle import State, Verb
 from oncue.core.queue import Queue
-from oncue.ports.claims import Refused, Touch, Touched
+from oncue.ports.claims import Refused, Settlement, Touch, Touched
 from oncue.queues import set_paused
 
 from .board import Board, cron, cron_at, seconds
@@ -118,7 +118,7 @@ def test_a_high_priority_that_is_not_due_hinders_nobody(desk: Desk) -> None:
 def test_reclaimed_work_goes_first_and_alone(desk: Desk) -> None:
     lost = [desk.take("z-low"), desk.take("y-high", priority=3)]
     desk.clock.advance(LEASE)
-    for lapse in desk.store.lapses(desk.now, 10):
+    for lapse in desk.lapses(10):
         assert desk.reclaim(lapse) is None
     waiting = desk.add("a", priority=9)
     assert desk.claimed_ids() == [lost[1].id]
@@ -129,7 +129,7 @@ def test_reclaimed_work_goes_first_and_alone(desk: Desk) -> None:
 def test_reclaimed_work_is_not_taken_in_bulk(desk: Desk) -> None:
     lost = [desk.take(name) for name in ("x", "y", "z")]
     desk.clock.advance(LEASE)
-    for lapse in desk.store.lapses(desk.now, 10):
+    for lapse in desk.lapses(10):
         desk.reclaim(lapse)
     waiting = desk.add("a")
     assert desk.claimed_ids() == [lost[0].id]
@@ -175,7 +175,7 @@ def test_the_limit_of_reclaimed_work_does_not_bind_other_work(desk: Desk) -> Non
 def test_reclaimed_work_stays_ahead_when_released_but_not_when_retried(desk: Desk) -> None:
     released, retried = desk.take("y"), desk.take("z")
     desk.clock.advance(LEASE)
-    for lapse in desk.store.lapses(desk.now, 10):
+    for lapse in desk.lapses(10):
         desk.reclaim(lapse)
     first, second = desk.claim(reclaimed_limit=2)
     desk.release(first)
@@ -327,25 +327,27 @@ def test_signs_of_life_of_one_job_in_one_call_follow_each_other(desk: Desk) -> N
 def test_a_handed_over_claim_has_no_lease_until_the_worker_takes_one(desk: Desk) -> None:
     queue = Queue("q", timeout_seconds=600)
     claimed = desk.take(queue=queue)
-    assert desk.store.hand_over([(claimed.id, claimed.epoch)], desk.now) == {}
+    assert desk.hand_over(claimed) is None
     assert desk.job(claimed.id).lease_until is None
     assert desk.state(claimed.id) is State.DISPATCHED
     desk.clock.advance(599)
-    assert desk.store.lapses(desk.now, 10) == []
+    assert desk.lapses(10) == []
     assert desk.touch(claimed) == Touched(None, False)
     assert desk.touch(claimed, lease_seconds=30) == Touched(desk.now + 30_000, False)
     desk.clock.advance(1)
-    assert ids(desk.store.lapses(desk.now, 10)) == [claimed.id]
+    assert ids(desk.lapses(10)) == [claimed.id]
 
 
 def test_handing_over_names_the_claims_that_are_over(desk: Desk) -> None:
     desk.add_many(2)
     kept, lost = desk.claim()
     desk.release(lost)
-    answer = desk.store.hand_over([(lost.id, 1), (kept.id, 1), ("nothing", 1)], desk.now)
+    named = (lost.id, kept.id, "nothing")
+    settlements = [Settlement(job_id, 1, Verb.HAND_OVER) for job_id in named]
+    answer = desk.store.settle(settlements, desk.now)
     assert {position: refused.reason for position, refused in answer.items()} == {
         0: "released",
         2: "unknown",
     }
     assert desk.job(kept.id).lease_until is None
-    assert desk.store.hand_over([], desk.now) == {}
+    assert desk.store.settle([], desk.now) == {}

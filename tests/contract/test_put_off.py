@@ -33,7 +33,7 @@ def by_claim(desk: Desk, *busy: str) -> None:
             release = {"error": "busy", "put_off": WORKED.retry}
             assert desk.settle(claimed, Verb.RELEASE, **release) is None
         else:
-            assert desk.store.hand_over([(claimed.id, claimed.epoch)], desk.now) == {}
+            assert desk.hand_over(claimed) is None
 
 
 Deliver = Callable[..., None]
@@ -261,7 +261,7 @@ def test_it_is_cancelled_in_bulk(desk: Desk, stuck: str) -> None:
 def test_it_expires_while_it_is_put_off(desk: Desk) -> None:
     desk.add("stuck", queue="d", expires_at=desk.now + 300)
     by_range(desk, "stuck")
-    assert desk.store.next_lapse() == desk.now + 300
+    assert desk.store.leases().next_lapse == desk.now + 300
     desk.clock.advance(0.3)
     assert desk.store.expire(desk.now, 10) == 1
     assert (desk.state("stuck"), desk.codes("stuck")) == (State.CANCELLED, ["expired"])

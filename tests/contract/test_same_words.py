@@ -17,6 +17,7 @@ from oncue.core.lifecycle import Verb
 from oncue.core.moment import to_datetime
 from oncue.core.queue import Queue
 from oncue.core.retry import after_silence
+from oncue.ports.claims import ClaimFilter
 from oncue.stores.memory import MemoryStore
 from tests.contract.changing import Amendment
 
@@ -89,7 +90,7 @@ def fenced(desk: Desk) -> list[object]:
         desk.clock.advance(1)
         answers += [write(desk, claimed) for write in (*WRITES, *WRITES)]
         answers.append(desk.store.interruptions([(claimed.id, claimed.epoch)]))
-        answers.append(desk.store.hand_over([(claimed.id, claimed.epoch)], desk.now))
+        answers.append(desk.hand_over(claimed))
         desk.cancel(claimed.id)
     return answers
 
@@ -144,7 +145,8 @@ def reclaimed_by_age(desk: Desk) -> object:
     """By a reclaim run that gives up; the second comes too late."""
     desk.take("a")
     desk.clock.advance(5)
-    (lapse,) = desk.store.silent(desk.now, desk.now, 10).lapses
+    silent = ClaimFilter(heard_outside=(desk.now, desk.now))
+    (lapse,) = desk.store.live_claims(silent, None, 10).lapses
     verdict = after_silence(lapse, Q, desk.now, 5_000, giving_up=True)
     return [desk.store.reclaim([(lapse, verdict, True)], desk.now) for _ in range(2)]
 

@@ -6,15 +6,17 @@ import pytest
 
 from oncue.clock import FakeClock
 from oncue.core import stamp
-from oncue.core.dossier import Dossier
-from oncue.core.errors import KeyTaken
+from oncue.core.dossier import Dossier, EventDossier
+from oncue.core.errors import EventIdTaken, KeyTaken
 from oncue.core.lifecycle import State, Verb
+from oncue.core.standing import Sightings
 from oncue.ports.store import Store
+from oncue.ports.transfer import Admitted
 from oncue.stores.memory import MemoryStore
 
-from .board import Board, cron, cron_at, seconds
+from .board import Board, cron, cron_at, decisions, file, file_at, seconds, table, table_at
 from .conftest import OpenStore
-from .desk import DELIVERY, FLEETING, Desk, Q
+from .desk import DELIVERY, FLEETING, Desk, Q, lapses_by
 
 
 def lived_in(desk: Desk) -> None:
@@ -34,7 +36,7 @@ def lived_in(desk: Desk) -> None:
     desk.clock.advance(30)
     desk.take("dispatched")
     desk.clock.advance(30)
-    (lapse,) = desk.store.lapses(desk.now, 10)
+    (lapse,) = desk.lapses(10)
     assert lapse.id == "executing"
     desk.reclaim(lapse, Verb.DROP)
     desk.complete(desk.take("remembered", queue=FLEETING, digest=b"d"), keep=False)
@@ -94,7 +96,7 @@ def test_life_goes_on_after_the_move(house: Desk, open_store: OpenStore, clock: 
     there.store.admit(all_of(house.store))
     assert there.cancel("waiting").refused is None
     dispatched = there.job("dispatched")
-    (lapse,) = there.store.lapses(clock.now() + 60_000, 10)
+    (lapse,) = lapses_by(there.store, clock.now() + 60_000)
     assert (lapse.id, lapse.epoch) == ("dispatched", dispatched.epoch)
     clock.advance(45)
     assert {claimed.id for claimed in there.claim(Q)} == {"retried", "released"}
@@ -138,3 +140,118 @@ def test_a_job_that_a_rule_fired_keeps_its_rule_and_its_instant(
         assert moved is not None
         assert (moved.rule, moved.instant) == ("hourly", stamp.to_datetime(seconds(1800.000001)))
         assert all_of(other) == [fired]
+
+
+# -- rules and events ------------------------------------------------------------------------------
+
+
+def busy(board: Board) -> None:
+    """Rules with accepted, stale, too late and repeated events, and some that nobody waits for."""
+    board.rule(file("/in/", 60), cron(), name="hourly", payload_json=b'{"a": 1}')
+    board.rule(table("orders", 3600), cron(3600), name="half met", enabled=False)
+    board.rule(file("/in/a", 60), table("gone", 60), name="changed")
+    board.post_all(file_at(0), file_at(0, "/in/b"), cron_at(30), table_at(40, "gone"))
+    board.post_all(cron_at(30), cron_at(20), cron_at(20), table_at(50, "nobody"))
+    board.rule(file("/in/a", 60), name="changed")
+    board.post_all(file_at(3000), table_at(4000, "orders"))
+
+
+def events_of(store: Store, limit: int = 3) -> list[EventDossier]:
+    found: list[EventDossier] = []
+    after: int | None = None
+    while True:
+        export = store.export_events(after, limit)
+        found += export.events
+        if export.next is None:
+            return found
+        after = export.next
+
+
+def rules_of(store: Store) -> list[Sightings]:
+    found = [store.sightings(rule.name, 0) for rule in store.rules(None, 100)]
+    return [one for one in found if one is not None]
+
+
+def moved(source: Store, target: Store) -> Admitted:
+    return target.admit_rules(rules_of(source), events_of(source))
+
+
+def test_events_are_exported_once_in_the_order_of_arrival(board: Board) -> None:
+    busy(board)
+    found = events_of(board.store)
+    assert [one.logged for one in found] == board.log()[::-1]
+    assert events_of(board.store, 1) == events_of(board.store, 100) == found
+    assert events_of(board.store, len(found)) == found
+
+
+def test_a_dependency_that_went_takes_its_accepted_events_with_it(board: Board) -> None:
+    busy(board)
+    [one] = [one for one in events_of(board.store) if one.logged.event == table_at(40, "gone")]
+    assert (decisions(one.logged), one.accepted) == (["ACCEPTED"], ())
+
+
+def test_rules_and_events_that_moved_are_as_they_were(
+    board: Board, open_store: OpenStore, clock: FakeClock
+) -> None:
+    busy(board)
+    for target in (open_store(clock), MemoryStore(clock)):
+        assert moved(board.store, target) == Admitted(3, len(events_of(board.store)))
+        assert rules_of(target) == rules_of(board.store)
+        assert events_of(target) == events_of(board.store)
+        assert moved(board.store, target) == Admitted(0, 0)
+        assert events_of(target) == events_of(board.store)
+
+
+def test_rules_and_events_move_out_of_memory_and_back(
+    open_store: OpenStore, clock: FakeClock
+) -> None:
+    source, through, back = MemoryStore(clock), open_store(clock), MemoryStore(clock)
+    busy(Board(source, clock))
+    moved(source, through)
+    moved(through, back)
+    assert rules_of(back) == rules_of(through) == rules_of(source)
+    assert events_of(back) == events_of(through) == events_of(source)
+
+
+def test_a_rule_goes_on_after_the_move_as_it_would_have(
+    board: Board, open_store: OpenStore, clock: FakeClock
+) -> None:
+    busy(board)
+    there = Board(open_store(clock), clock)
+    moved(board.store, there.store)
+    for one in (board, there):
+        one.rule(table("orders", 3600), cron(3600), name="half met")
+        assert decisions(one.post(cron_at(30))) == ["DUPLICATE", "DUPLICATE"]
+        assert decisions(one.post(cron_at(25))) == ["ACCEPTED", "STALE"]
+        assert [job.rule for job in one.post(cron_at(3010)).jobs] == ["half met", "hourly"]
+        assert [job.rule for job in one.post(file_at(3020)).jobs] == ["changed"]
+        assert one.validities(4000, "half met") == ["MET", "MET"]
+        one.prune()
+    assert [one.logged.event for one in events_of(there.store)] == [
+        one.logged.event for one in events_of(board.store)
+    ]
+
+
+def test_what_is_there_is_left_alone_and_others_decisions_are_not_taken(
+    board: Board, open_store: OpenStore, clock: FakeClock
+) -> None:
+    busy(board)
+    there = Board(open_store(clock), clock)
+    there.rule(cron(), name="hourly")
+    there.post(cron_at(30))
+    admitted = moved(board.store, there.store)
+    assert admitted == Admitted(2, len(events_of(board.store)) - 1)
+    assert [one.event for one in there.log(rule="hourly")][-1] == cron_at(30)
+    [hourly] = [one.rule for one in rules_of(there.store) if one.rule.name == "hourly"]
+    assert hourly.dependencies == (cron(),)
+
+
+def test_an_id_that_belongs_to_another_event_is_refused(
+    board: Board, open_store: OpenStore, clock: FakeClock
+) -> None:
+    board.post(cron_at(1, event_id="mine"))
+    there = Board(open_store(clock), clock)
+    there.post(cron_at(2, event_id="mine"))
+    with pytest.raises(EventIdTaken, match="mine"):
+        moved(board.store, there.store)
+    assert [one.event for one in there.log()] == [cron_at(2, event_id="mine")]

@@ -8,6 +8,7 @@ from oncue.core.queue import Queue
 from oncue.core.retry import after_lapse
 from oncue.ports.claims import RangeClaim
 from oncue.ports.store import Store
+from tests.contract.desk import lapses_by
 from tests.proof.ledger import RIVAL
 from tests.proof.wrapped import Call
 
@@ -28,8 +29,6 @@ class Rival:
         match call.method, call.args:
             case (("touch" | "settle"), (writes, *_)):
                 return lambda: self._reclaim({(write.id, write.epoch) for write in writes})
-            case "hand_over", (claims, *_):
-                return lambda: self._reclaim(set(claims))
             case "put_operation", (job_id, epoch, *_):
                 return lambda: self._reclaim({(job_id, epoch)})
             case "reclaim", (verdicts, now):
@@ -40,7 +39,7 @@ class Rival:
 
     def _reclaim(self, claims: set[tuple[str, int]]) -> None:
         now = self._store.clock.now()
-        lapses = self._store.lapses(now + DAY_MS, EVERYTHING)
+        lapses = lapses_by(self._store, now + DAY_MS, EVERYTHING)
         verdicts = [
             (lapse, after_lapse(lapse, self._queue(lapse.queue), now), True)
             for lapse in lapses

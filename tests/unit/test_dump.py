@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 from dataclasses import replace
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import Any
 
 import msgspec
@@ -14,13 +15,18 @@ from oncue import dump, dumping
 from oncue.clock import FakeClock
 from oncue.core.dossier import Dossier
 from oncue.core.errors import InvalidInput, KeyTaken
-from oncue.core.queue import Queue
+from oncue.core.queue import Queue, default_queue
 from oncue.dump import Counts
+from oncue.ports.store import Store
 from oncue.queues import put_queue, set_paused
 from oncue.restoring import Restore, Restored
+from oncue.scheduler import Scheduler
 from oncue.stores.memory import MemoryStore
+from oncue.stores.sqlite import SqliteStore
+from tests.contract.board import Board
 from tests.contract.desk import Desk
-from tests.contract.test_transfer import all_of, lived_in
+from tests.contract.test_transfer import all_of, busy, lived_in
+from tests.kept.__main__ import fill
 
 
 @pytest.fixture
@@ -338,3 +344,155 @@ def test_of_a_page_with_a_bad_line_nothing_is_stored(clock: FakeClock) -> None:
 def test_what_is_no_dump_or_too_new_is_refused(clock: FakeClock, text: bytes, said: str) -> None:
     with pytest.raises(InvalidInput, match=said):
         restored(text, MemoryStore(clock))
+
+
+# -- the whole store -------------------------------------------------------------------------------
+
+
+def furnish(cue: Scheduler, clock: FakeClock) -> None:
+    """Something of every kind that a store can hold."""
+    fill(cue, clock)
+    busy(Board(cue.store, clock))
+
+
+def moved(source: Store, target: Store) -> Restored:
+    out = io.BytesIO()
+    dumping.write(source, out)
+    restore = Restore(target)
+    result = restore.read(io.BytesIO(out.getvalue()))
+    restore.release()
+    return result
+
+
+def body(store: Store) -> list[bytes]:
+    """The dump of a store without its header, which tells the time and the place."""
+    out = io.BytesIO()
+    dumping.write(store, out)
+    return lines_of(out.getvalue())[1:]
+
+
+def test_everything_moves_from_sqlite_to_memory_and_back(tmp_path: Path, clock: FakeClock) -> None:
+    source, back = SqliteStore(tmp_path / "a.db", clock), SqliteStore(tmp_path / "b.db", clock)
+    with Scheduler(source, clock=clock) as cue, Scheduler(back, clock=clock):
+        furnish(cue, clock)
+        memory = MemoryStore(clock)
+        result = moved(source, memory)
+        kinds = {line.split(b'"')[1] for line in body(source)}
+        assert kinds == {b"queue", b"schedule", b"rule", b"event", b"job", b"end"}
+        assert (result.schedules, result.rules) == (3, 4)
+        assert result.events == len(list(cue.events()))
+        moved(memory, back)
+        for store in (memory, back):
+            assert [line for line in body(store) if not line.startswith(b'{"queue"')] == [
+                line for line in body(source) if not line.startswith(b'{"queue"')
+            ]
+            assert store.queues() == source.queues()
+        assert [queue.name for queue in back.queues() if queue.paused] == ["held"]
+
+
+def test_a_schedule_makes_the_same_job_after_the_move(tmp_path: Path, clock: FakeClock) -> None:
+    with Scheduler(MemoryStore(clock), clock=clock) as here:
+        here.every(600, name="often", queue="beats", payload={"n": 1})
+        clock.advance(601)
+        assert here.engine.recurrer.step() is not None
+        with Scheduler(SqliteStore(tmp_path / "b.db", clock), clock=clock) as there:
+            moved(here.store, there.store)
+            assert there.schedule_named("often").progress == here.schedule_named("often").progress
+            assert there.schedule_outcomes("often") == list(here.schedule_outcomes("often"))
+            clock.advance(600)
+            for cue in (here, there):
+                while cue.engine.recurrer.step() == 0.0:
+                    pass
+            assert [job.id for job in there.jobs()] == [job.id for job in here.jobs()]
+
+
+def test_a_dry_run_counts_what_is_there_already(clock: FakeClock) -> None:
+    with Scheduler(MemoryStore(clock), clock=clock) as cue:
+        furnish(cue, clock)
+        whole = b"".join([lines_of(dumped_store(cue.store))[0], *body(cue.store)])
+        nothing = Restore(cue.store, dry_run=True).read(io.BytesIO(whole))
+        assert (nothing.queues, nothing.schedules, nothing.rules, nothing.events) == (0, 0, 0, 0)
+        everything = Restore(None, dry_run=True).read(io.BytesIO(whole))
+        real = MemoryStore(clock)
+        assert everything == restored(whole, real)
+        assert list(real.rules(None, 10)) == list(cue.rules())
+
+
+def dumped_store(store: Store) -> bytes:
+    out = io.BytesIO()
+    dumping.write(store, out)
+    return out.getvalue()
+
+
+def test_decisions_of_a_rule_that_is_another_one_here_do_not_move(clock: FakeClock) -> None:
+    table = {"type": "TABLE", "resourceId": "orders", "lifeDuration": 60}
+    event = {
+        "eventType": "TABLE",
+        "eventResourceId": "orders",
+        "eventTimestamp": "2021-01-01 00:00:00",
+    }
+    with (
+        Scheduler(MemoryStore(clock), clock=clock) as here,
+        Scheduler("memory:", clock=clock) as there,
+    ):
+        here.put_rule("load", [table])
+        here.publish(event)
+        clock.advance(1)
+        there.put_rule("load", [table])
+        result = moved(here.store, there.store)
+        assert (result.rules, result.events, result.kept_rules) == (0, 1, ["load"])
+        [answer] = there.publish(event)
+        assert [one.decision for one in answer.decisions] == ["ACCEPTED"]
+
+
+def test_a_torn_dump_with_events_goes_on_to_the_same_end(
+    monkeypatch: pytest.MonkeyPatch, clock: FakeClock
+) -> None:
+    monkeypatch.setattr(dumping, "PAGE", 2)  # so that a few events are several pages
+    with Scheduler(MemoryStore(clock), clock=clock) as cue:
+        furnish(cue, clock)
+        whole = dumped_store(cue.store)
+        marks = [
+            n for n, line in enumerate(lines_of(whole)) if line.startswith(b'{"mark":{"jobs":0')
+        ]
+        assert len(marks) > 1
+        for count in marks:
+            file = io.BytesIO(b"".join(lines_of(whole)[: count + 2]))
+            since = dumping.interrupted(file)
+            file.truncate(since.size)
+            file.seek(since.size)
+            dumping.write(cue.store, file, since=since)
+            assert lines_of(file.getvalue())[1:] == lines_of(whole)[1:]
+
+
+def test_a_queue_that_came_during_the_dump_is_in_it(clock: FakeClock) -> None:
+    store = MemoryStore(clock)
+    desk = Desk(store, clock)
+    for n in range(60):
+        desk.add(f"job-{n:04}")
+    out = io.BytesIO()
+    late = replace(default_queue("late"), paused=True)
+    dumping.write(store, out, told=lambda progress: put_queue(store, late))
+    assert b'{"queue":{"name":"late"' in out.getvalue()
+    restored(out.getvalue(), MemoryStore(clock))
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "said"),
+    [
+        (b'"known":[{', b'"known":[{},{', "what it knows of each dependency"),
+        (b'"lastJobId":"', b'"lastJobId":null,"x":"', "unknown field"),
+        (b'"accepted":[', b'"accepted":[7,', "counts a decision that it does not have"),
+        (b'"cron":"0 9 * * *"', b'"cron":"9 * *"', "cron"),
+        (b'"eventType":"FILE"', b'"eventType":"FIRE"', "Invalid enum value"),
+    ],
+)
+def test_a_rule_event_or_schedule_that_cannot_be_is_refused_by_its_line(
+    clock: FakeClock, old: bytes, new: bytes, said: str
+) -> None:
+    with Scheduler(MemoryStore(clock), clock=clock) as cue:
+        furnish(cue, clock)
+        whole = dumped_store(cue.store)
+    assert old in whole
+    with pytest.raises(InvalidInput, match=rf"line \d+: .*{said}"):
+        restored(whole.replace(old, new, 1), MemoryStore(clock))

@@ -11,9 +11,11 @@ import pytest
 from oncue import InvalidInput, State
 from oncue.clock import FakeClock
 from oncue.core.job import Claimed
+from oncue.core.lifecycle import Verb
 from oncue.core.moment import Moment
 from oncue.core.reclaim import FINDINGS_KEPT, ReclaimReport, parameters
 from oncue.engine.reclaimrun import ReclaimRun
+from oncue.ports.claims import Settlement
 from oncue.reclaiming import started
 from oncue.stores.memory import MemoryStore
 from oncue.testing import HandDriven
@@ -29,8 +31,8 @@ class MeddledStore(MemoryStore):
         self.before_reclaim: Callable[[], None] = lambda: None
         self.looks: list[int] = []
 
-    def silent(self, before: Moment, now: Moment, limit: int, after: object | None = None) -> Any:
-        page = super().silent(before, now, limit, after)
+    def live_claims(self, *asked: Any) -> Any:
+        page = super().live_claims(*asked)
         self.looks.append(len(page.lapses))
         return page
 
@@ -94,7 +96,7 @@ def test_a_claim_that_is_heard_of_is_left_alone(cue: HandDriven) -> None:
 
 def test_a_claim_without_lease_and_timeout_is_found(cue: HandDriven) -> None:
     [claim] = taken(cue)
-    cue.store.hand_over([(claim.id, claim.epoch)], cue.clock.now())
+    cue.store.settle([Settlement(claim.id, claim.epoch, Verb.HAND_OVER)], cue.clock.now())
     cue.clock.advance(86_400)
     cue.run_due()
     assert cue.job(claim.id).state is State.DISPATCHED
@@ -276,10 +278,10 @@ def test_a_claim_that_is_heard_of_between_look_and_count_is_no_anomaly(
     [claim] = taken(cue)
 
     class Late(MeddledStore):
-        def silent(self, before: Moment, now: Moment, limit: int, after: object = None) -> Any:
+        def live_claims(self, *asked: Any) -> Any:
             cue.clock.advance(1)
             cue.heartbeat(claim.id, cue.token(claim), lease_seconds=86_400)
-            return MemoryStore.silent(store, before, now, limit, after)
+            return MemoryStore.live_claims(store, *asked)
 
     store.__class__ = Late
     report = cue.reclaim()

@@ -10,13 +10,13 @@ from pathlib import Path
 import pytest
 
 from oncue.clock import FakeClock
-from oncue.core.fencing import words, write_of
+from oncue.core.fencing import Write, words
 from oncue.core.lifecycle import Verb
 from oncue.core.retry import after_lapse
 from oncue.ports.claims import Settlement
 from oncue.stores.sqlite import SqliteStore, connection
 from oncue.stores.sqlite.statements import migrations
-from tests.contract.desk import FLEETING, LEASE, Desk, Q, settlement
+from tests.contract.desk import FLEETING, LEASE, Desk, Q, lapses_by, settlement
 from tests.contract.pruning import forget
 
 NOW = FakeClock().now()
@@ -63,7 +63,7 @@ def test_a_claim_that_is_live_in_an_old_file_counts_as_fetched_with_others(path:
         )
         old.commit()
     with closing(SqliteStore(path, FakeClock())) as store:
-        [lapse] = store.lapses(NOW, 10)
+        [lapse] = lapses_by(store, NOW)
         assert (lapse.id, lapse.alone) == ("a", False)
         assert store.reclaim([(lapse, after_lapse(lapse, Q, NOW), True)], NOW) == {}
         job = store.get("a")
@@ -85,7 +85,7 @@ def test_a_late_write_reads_no_claims_but_those_with_its_mark(
     """With hundreds of thousands of claims, to read all of them took a tenth of a second."""
     complete(desk, number)
     late = [Settlement(f"gone-{n}", 1, Verb.COMPLETE) for n in range(sought)]
-    word = words([late[0].id], 1, write_of(Verb.COMPLETE, None, None))
+    word = words([late[0].id], 1, Write("complete"))
     with closing(sqlite3.connect(path)) as file:
         file.execute("UPDATE settled SET claims = ?", (word,))
         file.commit()

@@ -12,6 +12,7 @@ import pytest
 from oncue.clock import FakeClock
 from oncue.core.errors import StoreError
 from oncue.core.lifecycle import FINAL, TRANSITIONS, State, Verb
+from oncue.ports.claims import Settlement
 from oncue.stores.sqlite import SqliteStore
 from tests.contract.changing import CANCEL, REVIVE, STOP, Amendment, amend
 from tests.contract.desk import DELIVERY, Desk, lapse_of, settlement
@@ -133,7 +134,9 @@ def attempts_at_everything(desk: Desk) -> list[Callable[[str], object]]:
         *map(settle, (Verb.COMPLETE, Verb.FAIL, Verb.RETRY, Verb.RELEASE, Verb.DROP)),
         *map(reclaim, (Verb.RECLAIM, Verb.GIVE_UP, Verb.DROP)),
         *(touch, operation),
-        lambda job_id: store.hand_over([(job_id, desk.job(job_id).epoch)], desk.now),
+        lambda job_id: store.settle(
+            [Settlement(job_id, desk.job(job_id).epoch, Verb.HAND_OVER)], desk.now
+        ),
         lambda job_id: store.change([job_id], amend(Amendment(desk.now, 5, b"1")), desk.now),
         lambda job_id: store.change([job_id], CANCEL, desk.now),
         lambda job_id: store.change([job_id], STOP, desk.now),
@@ -201,7 +204,7 @@ def test_a_stale_completion_does_not_hide_behind_another_jobs_operations(desk: D
     desk.put_operation(good, "x", result=b"1")
     desk.clock.advance(61)
     desk.touch(good, lease_seconds=1000)
-    [lapse] = desk.store.lapses(desk.now, 10)
+    [lapse] = desk.lapses(10)
     assert desk.reclaim(lapse) is None
     ends = [settlement(one, Verb.COMPLETE, keep=False) for one in (stale, good)]
     refused = desk.store.settle(ends, desk.now)

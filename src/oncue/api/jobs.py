@@ -4,15 +4,25 @@ from __future__ import annotations
 
 import hashlib
 from base64 import urlsafe_b64decode, urlsafe_b64encode
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import msgspec
 
 from oncue import intake
-from oncue.api import shapes
+from oncue.api.description.about import Answered, Parameter, json
+from oncue.api.description.parameters import (
+    CURSOR_PARAMETER,
+    FILTER_PARAMETERS,
+    IDEMPOTENCY_KEY,
+    KEY_LENGTH,
+    LIMIT,
+    LIMIT_PARAMETER,
+    MOST,
+)
+from oncue.api.description.samples import HISTORY, JOB, NOON, STANDING
 from oncue.api.problem import Problem, invalid
 from oncue.api.request import Answer, Request, decoded, json_answer
-from oncue.api.routing import Operation
+from oncue.api.routing import Routes
 from oncue.api.unreadable import escaped, unreadable
 from oncue.core import ids, moment
 from oncue.core.access import Scope
@@ -22,27 +32,61 @@ from oncue.core.lifecycle import State
 from oncue.core.queue import check_queue_name
 from oncue.scheduler import answer as answer_to
 from oncue.scheduler import given
-from oncue.wire import members as wire
+from oncue.wire import formats
+from oncue.wire import jobs as wire
+from oncue.wire.converting import written
+from oncue.wire.formats import Nothing
+from oncue.wire.problems import FieldProblem
 
 if TYPE_CHECKING:
     from oncue.api.service import Service
 
 MEMBERS = ["due_at" if name == "at" else name for name in intake.MEMBERS]
 _ALLOWED = frozenset(MEMBERS)
-LIMIT, MOST = 50, 500
-KEY_LENGTH = 255
 FILTERS = ("queue", "state", "owner", "key", "due_after", "due_before")
 
 _read_any = msgspec.json.Decoder().decode
 _write = msgspec.json.Encoder().encode
-_patch = msgspec.json.Decoder(shapes.Patch)
-_nothing = msgspec.json.Decoder(shapes.Nothing)
+_patch = msgspec.json.Decoder(wire.Patch)
+_nothing = msgspec.json.Decoder(Nothing)
+
+routes = Routes("Jobs")
+_NEW = {"payload": {"to": "ada"}, "queue": "mail", "delay": "PT2H"}
+_RUNNING = Parameter(
+    "running",
+    "Ask a job that was taken already to stop; false if left out.",
+    Literal["true", "false"],
+    "true",
+)
 
 
 # -- creating --------------------------------------------------------------------------------------
 
 
-async def create(service: Service, request: Request) -> Answer:
+@routes.add(
+    "POST /jobs",
+    Scope.WRITE,
+    {
+        201: Answered("Created.", wire.Job, JOB, headers=("Location",)),
+        200: Answered(
+            "There was such a job already: this is it.",
+            wire.Job,
+            JOB | {"key": "order-1001"},
+            headers=("Location",),
+        ),
+    },
+    json(wire.NewJob, _NEW),
+    (IDEMPOTENCY_KEY,),
+    (409,),
+)
+async def create_job(service: Service, request: Request) -> Answer:
+    """Create a job.
+
+    Durable when the answer arrives. Without a time it is due at once. With a `key` that an
+    unfinished job of the queue has, `if_exists` decides: `keep` answers with that job, `replace`
+    gives it the new time and payload. With an `id` that exists, the same members are answered with
+    the job, others are refused. Give an `id` or an `Idempotency-Key`, not both.
+    """
     request.query()
     body = await request.body()
     key = idempotency_key(request)
@@ -58,17 +102,17 @@ async def store(service: Service, request: Request, new: NewJob, key: str | None
     """Store a job and tell what became of it."""
     clash = await service.acue.insert(new)
     if clash is None:
-        return _created(request, 201, wire.created_members(new))
+        return _created(request, 201, wire.Job.of_new(new))
     if clash.kind == "id taken" and key is not None:
         raise key_reused()
     job = answer_to(new, clash)
     repeated = key is not None and job.id == new.id
-    return _created(request, 201 if repeated else 200, wire.job_members(job))
+    return _created(request, 201 if repeated else 200, written(wire.Job, job))
 
 
-def _created(request: Request, status: int, members: dict[str, Any]) -> Answer:
-    request.job_id = members["id"]
-    return Answer(status, _write(members), headers={"location": f"/jobs/{request.job_id}"})
+def _created(request: Request, status: int, job: wire.Job) -> Answer:
+    request.job_id = job.id
+    return Answer(status, _write(job), headers={"location": f"/jobs/{job.id}"})
 
 
 def new_job(members: Any, now: moment.Moment, derived: str | None = None) -> NewJob:
@@ -119,7 +163,7 @@ def key_reused() -> Problem:
         422,
         "idempotency-key-reused",
         "This Idempotency-Key was sent before with other members. Use a new key for a new job.",
-        errors=[{"pointer": "", "detail": "not the members that this key was first sent with."}],
+        errors=[FieldProblem("", "not the members that this key was first sent with.")],
     )
 
 
@@ -133,28 +177,52 @@ def _unknown_member(names: set[str]) -> InvalidInput:
 # -- looking ---------------------------------------------------------------------------------------
 
 
-async def show(service: Service, request: Request) -> Answer:
+@routes.add(
+    "GET /jobs/{id}",
+    Scope.READ,
+    {
+        200: Answered(
+            "The job.",
+            wire.JobWithHistory,
+            {**JOB, **STANDING, "attempt": 1, "error": "timed out", **HISTORY},
+        )
+    },
+    problems=(404,),
+)
+async def get_job(service: Service, request: Request) -> Answer:
+    """Look at a job and what happened to it.
+
+    With its operations, diagnostics and attempts; of many, the first and the last 50.
+    """
     request.query()
     [request.job_id] = [job_id] = request.parameters
     cue = service.cue
 
-    def read() -> dict[str, Any]:
-        job = cue.job(job_id)
-        told = wire.job_members(job) | wire.standing_members(job)
-        return told | wire.history_members(cue.history(job_id))
+    def read() -> wire.JobWithHistory:
+        return wire.JobWithHistory.of(cue.job(job_id), cue.history(job_id))
 
     return json_answer(await service.read(read))
 
 
-async def listing(service: Service, request: Request) -> Answer:
+@routes.add(
+    "GET /jobs",
+    Scope.READ,
+    {200: Answered("A page.", wire.Jobs, {"items": [JOB | STANDING], "next_cursor": None})},
+    parameters=(*FILTER_PARAMETERS, LIMIT_PARAMETER, CURSOR_PARAMETER),
+)
+async def list_jobs(service: Service, request: Request) -> Answer:
+    """List jobs by due time.
+
+    Ordered by due time, then id. Filters narrow it down together.
+    """
     query = request.query((*FILTERS, "limit", "cursor"))
     limit, after = paging(query)
     wanted = job_filter(query)
 
     def read() -> Answer:
         page = service.cue.page(wanted, after, limit)
-        items = [wire.job_members(job) | wire.standing_members(job) for job in page.items]
-        return json_answer({"items": items, "next_cursor": cursor(page.next)})
+        items = [written(wire.StandingJob, job) for job in page.items]
+        return json_answer(wire.Jobs(items, cursor(page.next)))
 
     return await service.read(read)
 
@@ -213,66 +281,128 @@ def _position(text: str | None) -> Position | None:
     raise invalid("this is not a cursor; send back the next_cursor of the page before.", "?cursor")
 
 
-async def explain(service: Service, request: Request) -> Answer:
+@routes.add(
+    "GET /jobs/{id}/explain",
+    Scope.READ,
+    {
+        200: Answered(
+            "Why.",
+            wire.Explanation,
+            {
+                "reason": "not_due",
+                "sentence": "It is not due before 2026-12-01T12:00:00.000Z, in 2 h.",
+                "facts": {"due_at": NOON, "due_in_seconds": 7200.0, "paused": False},
+            },
+        )
+    },
+    problems=(404,),
+)
+async def explain_job(service: Service, request: Request) -> Answer:
+    """Why a job is where it is.
+
+    A reason for programs, a sentence for people, and the facts behind them.
+    """
     request.query()
     [request.job_id] = request.parameters
-    told = await service.read(service.cue.explain, request.job_id)
-    return json_answer({"reason": told.reason, "sentence": told.sentence, "facts": told.facts})
+    found = await service.read(service.cue.explain, request.job_id)
+    return json_answer(written(wire.Explanation, found))
 
 
 # -- changing --------------------------------------------------------------------------------------
 
 
-async def patch(service: Service, request: Request) -> Answer:
+@routes.add(
+    "PATCH /jobs/{id}",
+    Scope.WRITE,
+    {200: Answered("The job as it is now.", wire.Job, JOB)},
+    json(wire.Patch, {"due_at": NOON, "priority": 5}),
+    problems=(404, 409),
+)
+async def amend_job(service: Service, request: Request) -> Answer:
+    """Give a job another time or payload.
+
+    Only while it is scheduled.
+    """
     request.query()
     body = decoded(await request.body(), _patch)
     [request.job_id] = request.parameters
     changes: dict[str, Any] = {"at": body.due_at, "delay": body.delay, "priority": body.priority}
-    if body.payload is not shapes.UNSET:
+    if body.payload is not msgspec.UNSET:
         changes["payload"] = body.payload
     try:
         job = await service.acue.write(service.cue.reschedule, request.job_id, **changes)
     except InvalidInput as problem:
         raise _at_due_at(problem) from None
-    return json_answer(wire.job_members(job))
+    return json_answer(written(wire.Job, job))
 
 
-async def cancel(service: Service, request: Request) -> Answer:
+@routes.add(
+    "DELETE /jobs/{id}",
+    Scope.WRITE,
+    {
+        200: Answered("Cancelled.", wire.Job, JOB | {"state": "cancelled"}),
+        202: Answered(
+            "Its worker is asked to stop.",
+            wire.Job,
+            JOB | {"state": "executing", "attempt": 1, "cancel_requested": True},
+        ),
+    },
+    parameters=(_RUNNING,),
+    problems=(404, 409),
+)
+async def cancel_job(service: Service, request: Request) -> Answer:
+    """Cancel a job.
+
+    A scheduled job ends cancelled and is not handed over. A taken one can only be asked to stop,
+    with `running=true`: its worker learns it by its next heartbeat. The job itself stays until its
+    queue's retention is over.
+    """
     query = request.query(("running",))
     running = query.get("running", "false")
     if running not in ("true", "false"):
         raise invalid("must be true or false.", "?running")
     [request.job_id] = request.parameters
     job = await service.acue.write(service.cue.cancel, request.job_id, running=running == "true")
-    return json_answer(wire.job_members(job), 200 if job.state is State.CANCELLED else 202)
+    return json_answer(written(wire.Job, job), 200 if job.state is State.CANCELLED else 202)
 
 
-async def run(service: Service, request: Request) -> Answer:
+@routes.add(
+    "POST /jobs/{id}/run",
+    Scope.WRITE,
+    {200: Answered("The job, due now.", wire.Job, JOB)},
+    json(formats.Nothing, {}),
+    problems=(404, 409),
+)
+async def run_job(service: Service, request: Request) -> Answer:
+    """Make a job due now.
+
+    Only while it is scheduled. What is due already keeps its place in the line.
+    """
     await no_body(request)
     [request.job_id] = request.parameters
-    return json_answer(wire.job_members(await service.acue.write(service.cue.run, request.job_id)))
+    job = await service.acue.write(service.cue.run, request.job_id)
+    return json_answer(written(wire.Job, job))
 
 
-async def retry(service: Service, request: Request) -> Answer:
+@routes.add(
+    "POST /jobs/{id}/retry",
+    Scope.WRITE,
+    {200: Answered("The job, due now.", wire.Job, JOB)},
+    json(formats.Nothing, {}),
+    problems=(404, 409),
+)
+async def retry_job(service: Service, request: Request) -> Answer:
+    """Make a finished job due again.
+
+    For a failed or cancelled job. Its operations are kept, and it gets its attempts anew.
+    """
     await no_body(request)
     [request.job_id] = request.parameters
     job = await service.acue.write(service.cue.retry, request.job_id)
-    return json_answer(wire.job_members(job))
+    return json_answer(written(wire.Job, job))
 
 
 async def no_body(request: Request) -> None:
     """For requests that say everything by their path; an empty object is fine."""
     request.query()
     decoded(await request.body(), _nothing)
-
-
-OPERATIONS = [
-    Operation("POST", "/jobs", create, Scope.WRITE, "Create a job"),
-    Operation("GET", "/jobs", listing, Scope.READ, "List jobs by due time"),
-    Operation("GET", "/jobs/{id}", show, Scope.READ, "Look at a job and what happened to it"),
-    Operation("PATCH", "/jobs/{id}", patch, Scope.WRITE, "Give a job another time or payload"),
-    Operation("DELETE", "/jobs/{id}", cancel, Scope.WRITE, "Cancel a job"),
-    Operation("POST", "/jobs/{id}/run", run, Scope.WRITE, "Make a job due now"),
-    Operation("POST", "/jobs/{id}/retry", retry, Scope.WRITE, "Make a finished job due again"),
-    Operation("GET", "/jobs/{id}/explain", explain, Scope.READ, "Why a job is where it is"),
-]

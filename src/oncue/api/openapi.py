@@ -1,23 +1,22 @@
-"""The description of the HTTP interface in OpenAPI 3.1, made from the table of operations, the
-shapes, and what `description` says of each."""
+"""The description of the HTTP interface in OpenAPI 3.1, made from the table of routes and the
+shapes."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 import msgspec
 
 from oncue import __version__
-from oncue.api import agenda, answers, bulk_shapes, shapes
-from oncue.api.description import ABOUT
-from oncue.api.description.about import NONE, About, Answered, Parameter, Sent
+from oncue.api import agenda, shapes
+from oncue.api.description.about import NONE, Answered, Parameter, Sent
 from oncue.api.description.problems import REFUSALS, statuses
 from oncue.api.description.samples import ID
-from oncue.api.problem import MEDIA_TYPE, TITLES
-from oncue.api.routing import Operation
-from oncue.wire import formats, schedules
+from oncue.api.routing import Route
+from oncue.wire import formats, jobs, queues, schedules
+from oncue.wire.problems import MEDIA_TYPE, TITLES, Problem
 
 TAGS = {
     "Jobs": "Work for later: create, look, change.",
@@ -60,14 +59,12 @@ HEADERS = {
 }
 
 
-def document(operations: Iterable[Operation]) -> dict[str, Any]:
-    """All of it, as JSON has it. Every operation must be described."""
+def document(routes: Iterable[Route]) -> dict[str, Any]:
+    """All of it, as JSON has it."""
     schemas = _Schemas()
     paths: dict[str, dict[str, Any]] = {}
-    for operation in operations:
-        about = ABOUT[operation.method, operation.path]
-        told = _operation(operation, about, schemas)
-        paths.setdefault(operation.path, {})[operation.method.lower()] = told
+    for route in routes:
+        paths.setdefault(route.path, {})[route.method.lower()] = _route(route, schemas)
     responses = {refusal.name: _refusal(status, schemas) for status, refusal in REFUSALS.items()}
     return {
         "openapi": "3.1.0",
@@ -110,9 +107,13 @@ class _Schemas:
 
     def components(self) -> dict[str, Any]:
         named = {**self._named, "Json": formats.PLAIN_JSON, "IsoDuration": formats.ISO_DURATION}
+        for answer in _answers():
+            if (schema := named.get(answer.__name__)) is not None:
+                named[answer.__name__] = _written_in_full(schema, answer)
         described = {
             **shapes.RULES,
-            **bulk_shapes.RULES,
+            **jobs.RULES,
+            **queues.RULES,
             **agenda.RULES,
             **schedules.RULES,
         }
@@ -123,34 +124,52 @@ class _Schemas:
         return dict(sorted(named.items()))
 
 
-def _operation(operation: Operation, about: About, schemas: _Schemas) -> dict[str, Any]:
-    in_path = [PATH[name] for name in re.findall(r"\{(\w+)\}", operation.path)]
-    told: dict[str, Any] = {
-        "operationId": about.id,
-        "summary": operation.summary,
-        "description": about.text,
-        "tags": [about.tag],
-        "x-oncue-scope": "claim" if about.claim else operation.scope,
-        "security": _security(operation, about),
+def _answers(kind: type[formats.Answer] = formats.Answer) -> Iterator[type[formats.Answer]]:
+    for shape in kind.__subclasses__():
+        yield shape
+        yield from _answers(shape)
+
+
+def _written_in_full(schema: dict[str, Any], shape: type[formats.Answer]) -> dict[str, Any]:
+    """The schema of an answer: the defaults of its fields are for clients that read the answer of
+    an older server. This one leaves out only what is unset."""
+    fields = msgspec.structs.fields(shape)
+    required = [field.encode_name for field in fields if field.default is not msgspec.UNSET]
+    properties = {
+        name: {key: value for key, value in told.items() if key != "default"}
+        for name, told in schema["properties"].items()
     }
-    if in_path or about.parameters:
-        every = [*in_path, *about.parameters]
+    return {**schema, "properties": properties, "required": required}
+
+
+def _route(route: Route, schemas: _Schemas) -> dict[str, Any]:
+    in_path = [PATH[name] for name in re.findall(r"\{(\w+)\}", route.path)]
+    told: dict[str, Any] = {
+        "operationId": route.id,
+        "summary": route.summary,
+        "description": route.text,
+        "tags": [route.tag],
+        "x-oncue-scope": "claim" if route.claim else route.scope,
+        "security": _security(route),
+    }
+    if in_path or route.parameters:
+        every = [*in_path, *route.parameters]
         told["parameters"] = [_parameter(one, schemas) for one in every]
-    if about.sent is not None:
-        told["requestBody"] = _body(about.sent, schemas)
+    if route.sent is not None:
+        told["requestBody"] = _body(route.sent, schemas)
     told["responses"] = {
-        str(status): _answer(one, schemas) for status, one in about.answers.items()
+        str(status): _answer(one, schemas) for status, one in route.answers.items()
     } | {
         str(status): {"$ref": f"#/components/responses/{REFUSALS[status].name}"}
-        for status in statuses(operation, about)
+        for status in statuses(route)
     }
     return told
 
 
-def _security(operation: Operation, about: About) -> list[dict[str, list[str]]]:
-    if about.claim:
+def _security(route: Route) -> list[dict[str, list[str]]]:
+    if route.claim:
         return [{}, {"bearer": []}]
-    return [] if operation.scope is None else [{"bearer": []}]
+    return [] if route.scope is None else [{"bearer": []}]
 
 
 def _parameter(parameter: Parameter, schemas: _Schemas) -> dict[str, Any]:
@@ -194,7 +213,7 @@ def _refusal(status: int, schemas: _Schemas) -> dict[str, Any]:
         "description": refusal.text,
         "headers": _headers("X-Request-Id", *refusal.headers),
         "content": {
-            MEDIA_TYPE: {"schema": schemas.of(answers.Problem), "examples": examples},
+            MEDIA_TYPE: {"schema": schemas.of(Problem), "examples": examples},
         },
     }
 

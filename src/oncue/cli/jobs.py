@@ -17,7 +17,8 @@ from oncue.core.errors import InvalidInput, TooLarge
 from oncue.core.job import Job
 from oncue.core.lifecycle import State
 from oncue.core.moment import from_datetime, parse, to_datetime
-from oncue.wire import members as wire
+from oncue.wire import jobs as wire
+from oncue.wire.converting import written
 
 if TYPE_CHECKING:
     from oncue.client import Client
@@ -70,13 +71,12 @@ def jobs() -> None:
     show_default=True,
     help="When the key is taken: keep that job, or give it the new time and payload.",
 )
-@click.option("--priority", type=int, metavar="0-9", help="Higher goes first among due jobs.")
-@click.option("--expires-at", metavar="TIME", help="Cancel it if it was not taken by then.")
+@click.option("--priority", type=int, metavar="0-9", help="Higher runs first among due jobs.")
+@click.option("--expires-at", metavar="TIME", help="Cancel it if it was not claimed by then.")
 @click.option("--max-attempts", type=int, metavar="1-20", help="Instead of the queue's.")
 @click.option("--timeout", metavar="LENGTH", help="Longest attempt, instead of the queue's.")
 @click.option("--id", metavar="ID", help="Choose the id: repeating the command stores it once.")
 @common
-@click.pass_obj
 def add(app: App, /, payload: str | None, **given: str | int | None) -> None:
     members: dict[str, Any] = {name: value for name, value in given.items() if value is not None}
     for name, read in (
@@ -92,7 +92,7 @@ def add(app: App, /, payload: str | None, **given: str | int | None) -> None:
     members["payload"] = _payload(payload)
     job, existed = _store(app.cue, members)
     if app.as_json:
-        output.document(wire.job_members(job))
+        output.document(written(wire.Job, job))
     else:
         _tell_added(app, job)
     if existed:
@@ -155,17 +155,16 @@ def _stdin_is_terminal() -> bool:
 
 @jobs.command(
     help=examples("oncue jobs show ID", "oncue jobs show ID --json | jq .attempts")
-    + "\n\nEverything about one job, and what happened to it when."
+    + "\n\nShow everything about one job, with a timeline."
 )
 @click.argument("job_id", metavar="ID")
 @common
-@click.pass_obj
 def show(app: App, job_id: str) -> None:
     require_file(app)
     job = app.cue.job(job_id)
     history = app.cue.history(job_id)
     if app.as_json:
-        output.document(wire.job_members(job) | wire.history_members(history))
+        output.document(wire.JobWithHistory.of(job, history))
     else:
         from oncue.cli import timeline
 
@@ -187,16 +186,15 @@ def _with_put_off(app: App, job: Job) -> Job:
 
 @jobs.command(
     help=examples("oncue jobs explain ID", "oncue jobs explain ID --json | jq -r .reason")
-    + "\n\nWhy a job has not run, or is where it is."
+    + "\n\nExplain why a job has not run, or is in its state."
 )
 @click.argument("job_id", metavar="ID")
 @common
-@click.pass_obj
 def explain(app: App, job_id: str) -> None:
     require_file(app)
     told = app.cue.explain(job_id)
     if app.as_json:
-        output.document({"reason": told.reason, "sentence": told.sentence, "facts": told.facts})
+        output.document(written(wire.Explanation, told))
         return
     click.echo(output.localised(output.clean(told.sentence)))
     click.echo()

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
 
@@ -17,7 +17,8 @@ from oncue.core.job import Job, JobFilter, Position
 from oncue.core.lifecycle import LIVE, State
 from oncue.core.moment import Moment, from_datetime
 from oncue.core.queue import default_queue
-from oncue.wire import members as wire
+from oncue.wire import jobs as wire
+from oncue.wire.converting import written
 
 if TYPE_CHECKING:
     from oncue.client import Client
@@ -29,6 +30,21 @@ MOST = 10_000
 LONGEST_PAGE = 500  # of a server
 
 
+def filters(command: Callable[..., None]) -> Callable[..., None]:
+    """The options that say which jobs; a command gets them by name."""
+    states = click.Choice([str(state) for state in State])
+    for decorate in (
+        click.option("--due-before", metavar="TIME", help="Due before then."),
+        click.option("--due-after", metavar="TIME", help="Due then or later: RFC 3339, or local."),
+        click.option("--key", metavar="TEXT", help="Only with this key."),
+        click.option("--owner", metavar="TEXT", help="Only of this owner."),
+        click.option("--state", type=states, help="Only in this state."),
+        click.option("--queue", help="Only of this queue."),
+    ):
+        command = decorate(command)
+    return command
+
+
 @click.command(
     "list",
     help=examples(
@@ -36,50 +52,25 @@ LONGEST_PAGE = 500  # of a server
         "oncue jobs list --owner ada --json | jq -r '.items[].id'",
         "oncue jobs list --due-before '2026-12-01 00:00' --watch",
     )
-    + "\n\nJobs in the order of their due time.",
+    + "\n\nList jobs in the order of their due time.",
 )
-@click.option("--queue", help="Only of this queue.")
-@click.option("--state", type=click.Choice([str(s) for s in State]), help="Only in this state.")
-@click.option("--owner", metavar="TEXT", help="Only of this owner.")
-@click.option("--key", metavar="TEXT", help="Only with this key.")
-@click.option("--due-after", metavar="TIME", help="Due then or later: RFC 3339, or local.")
-@click.option("--due-before", metavar="TIME", help="Due before then.")
+@filters
 @click.option("--limit", type=click.IntRange(1, MOST), default=LIMIT, show_default=True)
 @click.option("--cursor", help="Go on where the last list ended.")
 @click.option("--watch", is_flag=True, help="Redraw every second until q or Ctrl-C.")
 @common
-@click.pass_obj
-def list_(
-    app: App,
-    queue: str | None,
-    state: str | None,
-    owner: str | None,
-    key: str | None,
-    due_after: str | None,
-    due_before: str | None,
-    limit: int,
-    cursor: str | None,
-    watch: bool,
-) -> None:
-    view = View(
-        JobFilter(
-            queue,
-            None if state is None else State(state),
-            owner,
-            key,
-            read_point(due_after, "--due-after"),
-            read_point(due_before, "--due-before"),
-        ),
-        cursor,
-        limit,
-    )
+def list_(app: App, /, limit: int, cursor: str | None, watch: bool, **given: Any) -> None:
+    for name in ("due_after", "due_before"):
+        given[name] = read_point(given[name], f"--{name.replace('_', '-')}")
+    given["state"] = None if given["state"] is None else State(given["state"])
+    view = View(JobFilter(**given), cursor, limit)
     require_file(app)
     if watch:
         _watch(app, view)
     elif app.as_json:
         page = view.read(app.cue)
-        items = [wire.job_members(job) for job in page.items]
-        output.document({"items": items, "next_cursor": page.next})
+        items = [written(wire.StandingJob, job) for job in page.items]
+        output.document(wire.Jobs(items, page.next))
     else:
         _print(app, view)
 

@@ -8,19 +8,18 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from oncue import intake
-from oncue.cli import output
+from oncue.cli import nouns, output
 from oncue.cli.app import App, Group, Number, Whole, common, examples
-from oncue.cli.confirming import confirm_deletion, tell_deleted
-from oncue.cli.naming import suggestion
+from oncue.cli.nouns import named, suggestion, yes_option
 from oncue.cli.place import require_file
 from oncue.cli.progress import counted
 from oncue.cli.times import maybe_length, read_length
 from oncue.core.errors import Conflict, NotFound
 from oncue.core.lifecycle import FINAL, State
-from oncue.core.moment import Moment, render
-from oncue.core.queue import Queue, check_queue_name, why_kept
-from oncue.ports.queues import QueueStats
+from oncue.core.moment import Moment
+from oncue.core.queue import Queue, QueueStats, check_queue_name, why_kept
 from oncue.sinks import open_sink
+from oncue.wire import queues as wire
 
 if TYPE_CHECKING:
     from oncue.client import Client
@@ -47,14 +46,13 @@ def queues() -> None:
     "late the oldest due one is.",
 )
 @common
-@click.pass_obj
 def list_(app: App) -> None:
     require_file(app)
     found = with_stats(app.cue)
     now = app.cue.clock.now()
     if app.as_json:
-        items = [queue_members(queue, stats, now) for queue, stats in found]
-        output.document({"items": items, "next_cursor": None})
+        items = [wire.Queue.of(queue, stats) for queue, stats in found]
+        output.document(wire.Queues(items))
         return
     if not found:
         output.note("There are no queues yet; the first job of a queue makes it.")
@@ -70,17 +68,15 @@ def list_(app: App) -> None:
 
 
 @queues.command(
-    help=examples("oncue queues show mail") + "\n\nOne queue: its settings and its jobs."
+    help=examples("oncue queues show mail") + "\n\nShow one queue: its settings and its jobs."
 )
-@click.argument("name")
-@common
-@click.pass_obj
+@named
 def show(app: App, name: str) -> None:
     require_file(app)
     queue = _known(app, name)
     stats, now = app.cue.stats(name), app.cue.clock.now()
     if app.as_json:
-        output.document(queue_members(queue, stats, now))
+        output.document(wire.Queue.of(queue, stats))
         return
     told = [(str(state), count) for state, count in zip(State, counts(stats), strict=True)]
     output.pairs([("queue", queue.name), *_settings(queue).items()])
@@ -99,32 +95,29 @@ def show(app: App, name: str) -> None:
     "what changes. Lengths are seconds, or 90s, 15m, 2h30m, 3d, PT15M.",
 )
 @click.argument("name")
-@click.option("--sink", metavar="URL", help="Who is handed the jobs. Default: pulled by workers.")
+@click.option("--sink", metavar="URL", help="Where jobs are delivered. Default: workers pull them.")
 @click.option(
     "--completion",
     type=click.Choice(["delivery", "worker"]),
-    help="What makes a job succeed. Default: delivery if there is a sink, else worker.",
+    help="When a job has succeeded. Default: delivery if there is a sink, else worker.",
 )
 @click.option("--max-attempts", type=Whole("from 1 to 20"), metavar="1-20", help="Default: 3.")
 @click.option("--retry-initial", metavar="LENGTH", help="First pause after a failure: 1s.")
-@click.option("--retry-factor", type=Number(), help="What each further pause is multiplied by: 2.")
+@click.option("--retry-factor", type=Number(), help="Each further pause grows by this: 2.")
 @click.option("--retry-max", metavar="LENGTH", help="Longest pause after a failure: 100s.")
-@click.option("--lease", metavar="LENGTH", help="Silence after which a claim is lost: 60s.")
+@click.option("--lease", metavar="LENGTH", help="Longest time without a heartbeat: 60s.")
 @click.option("--timeout", metavar="LENGTH|none", help="Longest attempt: none.")
-@click.option(
-    "--rate", type=Number(), metavar="NUMBER", help="Most jobs handed over a second: any."
-)
-@click.option("--concurrency", type=int, metavar="NUMBER", help="Most jobs under way at once: any.")
+@click.option("--rate", type=Number(), metavar="NUMBER", help="Most jobs started per second: any.")
+@click.option("--concurrency", type=int, metavar="NUMBER", help="Most jobs running at once: any.")
 @click.option("--retention", metavar="LENGTH|none", help="How long finished jobs stay: 7d.")
 @click.option(
     "--poison-after",
     type=Whole("from 0 to 100; 0 for never"),
     metavar="0-100",
-    help="Claims lost after their start that make a job fail: 3. 0: never.",
+    help="The job fails after this many lost starts: 3. 0: never.",
 )
 @click.option("--dry-run", "-n", is_flag=True, help="Say what would change, change nothing.")
 @common
-@click.pass_obj
 def set_(app: App, /, name: str, dry_run: bool, **given: str | int | float | None) -> None:
     check_queue_name(name, "NAME")
     settings = _given_settings({k: v for k, v in given.items() if v is not None})
@@ -154,19 +147,15 @@ def set_(app: App, /, name: str, dry_run: bool, **given: str | int | float | Non
 
 @queues.command(
     help=examples("oncue queues pause mail")
-    + "\n\nNothing of the queue is taken or delivered until it is resumed; due work waits."
+    + "\n\nPause a queue: none of its jobs is claimed or delivered until it is resumed."
 )
-@click.argument("name")
-@common
-@click.pass_obj
+@named
 def pause(app: App, name: str) -> None:
     _set_paused(app, name, True)
 
 
-@queues.command(help=examples("oncue queues resume mail") + "\n\nTake and deliver again.")
-@click.argument("name")
-@common
-@click.pass_obj
+@queues.command(help=examples("oncue queues resume mail") + "\n\nResume a paused queue.")
+@named
 def resume(app: App, name: str) -> None:
     _set_paused(app, name, False)
 
@@ -176,10 +165,8 @@ def resume(app: App, name: str) -> None:
     + "\n\nDelete a queue with its settings and its finished jobs. Refused while it has unfinished "
     "jobs, while a schedule or a rule makes jobs for it, and if it is built in."
 )
-@click.argument("name")
-@click.option("--yes", "-y", is_flag=True, help="Do not ask.")
-@common
-@click.pass_obj
+@yes_option
+@named
 def delete(app: App, name: str, yes: bool) -> None:
     require_file(app)
     check_queue_name(name, "NAME")
@@ -187,10 +174,8 @@ def delete(app: App, name: str, yes: bool) -> None:
     _check_unused(app.cue, name, stats)
     _known(app, name)
     finished = counted(sum(stats.counts.get(state, 0) for state in FINAL), "finished job")
-    if not yes:
-        confirm_deletion("queue", f"Delete queue {name} with {finished}?")
-    app.cue.delete_queue(name)
-    tell_deleted(app, name, f"Deleted queue {name} with {finished}.")
+    question = None if yes else f"Delete queue {name} with {finished}?"
+    nouns.delete(app, "queue", name, question, f"Deleted queue {name} with {finished}.")
 
 
 def _check_unused(cue: Scheduler | Client, name: str, stats: QueueStats) -> None:
@@ -250,20 +235,6 @@ def late(stats: QueueStats, now: Moment) -> str:
 
 def lateness(stats: QueueStats, now: Moment) -> float | None:
     return None if stats.oldest_due_at is None else max(0, now - stats.oldest_due_at) / 1000
-
-
-def queue_members(queue: Queue, stats: QueueStats, now: Moment) -> dict[str, Any]:
-    """A queue as JSON: settings, counts, the oldest due."""
-    oldest = stats.oldest_due_at
-    return {
-        "name": queue.name,
-        "paused": queue.paused,
-        **_members(queue),
-        "counts": {str(state): stats.counts.get(state) for state in State},
-        "approximate": stats.approximate,
-        "oldest_due_at": None if oldest is None else render(oldest),
-        "lateness_seconds": lateness(stats, now),
-    }
 
 
 def _members(queue: Queue) -> dict[str, Any]:

@@ -9,12 +9,15 @@ from typing import TYPE_CHECKING
 
 import click
 
+from oncue.cli import output
 from oncue.cli.app import EXIT_FAILED, App, examples, refuse_json, with_store
+from oncue.cli.progress import StatusLine, counted
+from oncue.cli.stopping import Stopping
 from oncue.core.errors import InvalidInput, OncueError
+from oncue.core.lifecycle import LIVE, State
 
 if TYPE_CHECKING:
     from oncue.api.server import HttpServer
-    from oncue.cli.progress import StatusLine
     from oncue.scheduler import Scheduler
 
 STATUS_SECONDS = 10.0
@@ -30,9 +33,9 @@ logger = logging.getLogger("oncue.serve")
         "oncue serve --host 0.0.0.0    # after 'oncue token create'",
         "ONCUE_LOG_LEVEL=INFO ONCUE_LOG_FORMAT=json oncue serve",
     )
-    + "\n\nAnswer HTTP and make jobs happen. Delivers due jobs to their queues' sinks, takes back "
-    "lost claims, removes finished jobs past retention, and serves the HTTP interface; /docs tells "
-    "what it can do. Goes on until SIGTERM or Ctrl-C; requests and deliveries under way are "
+    + "\n\nRun the HTTP server and the scheduler. Delivers due jobs to their queues' sinks, takes "
+    "back lost claims, removes finished jobs past retention, and serves the HTTP interface; /docs "
+    "tells what it can do. Goes on until SIGTERM or Ctrl-C; requests and deliveries under way are "
     "finished then. Run as many as you like on one store."
 )
 @click.option("--host", metavar="ADDRESS", help="Listen here (127.0.0.1).")
@@ -40,11 +43,7 @@ logger = logging.getLogger("oncue.serve")
 @click.option("--no-engine", is_flag=True, help="Only HTTP; another process runs the loops.")
 @click.option("--engine-only", is_flag=True, help="Only the loops, no HTTP.")
 @with_store
-@click.pass_obj
 def serve(app: App, host: str | None, port: int | None, no_engine: bool, engine_only: bool) -> None:
-    from oncue.cli.progress import StatusLine
-    from oncue.cli.stopping import Stopping
-
     refuse_json(app)
     if no_engine and engine_only:
         raise click.UsageError("--no-engine and --engine-only leave nothing to do; give one.")
@@ -112,7 +111,7 @@ def place(cue: Scheduler) -> str:
 def _routes(cue: Scheduler) -> str:
     routes = [f"{queue.name} → {queue.sink}" for queue in cue.queues() if queue.sink is not None]
     if not routes:
-        return "no queue has a sink yet, so nothing is delivered"
+        return "no queue has a sink yet: workers claim the jobs"
     return f"delivering {', '.join(routes)}"
 
 
@@ -124,10 +123,6 @@ def _show(line: StatusLine, text: str) -> None:
 
 
 def _status(cue: Scheduler, up_seconds: float) -> str:
-    from oncue.cli import output
-    from oncue.cli.progress import counted
-    from oncue.core.lifecycle import LIVE, State
-
     try:
         stats = [cue.stats(queue.name) for queue in cue.queues()]
     except OncueError as trouble:  # the loops go on trying, and so does this line

@@ -7,16 +7,17 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import click
+import msgspec
 
 from oncue.cli import live, output
 from oncue.cli.app import App, Finite, common, examples
 from oncue.cli.place import require_file
 from oncue.cli.progress import counted
-from oncue.cli.queues import counts, late, lateness, queue_members, with_stats
+from oncue.cli.queues import counts, late, lateness, with_stats
 from oncue.core.lifecycle import FINAL, LIVE, State
 from oncue.core.moment import Moment, render, to_datetime
-from oncue.core.queue import Queue
-from oncue.ports.queues import QueueStats
+from oncue.core.queue import Queue, QueueStats
+from oncue.wire import queues as wire
 
 if TYPE_CHECKING:
     from oncue.client import Client
@@ -35,9 +36,9 @@ LAYOUTS = (  # from wide to narrow: where states lack room, taken and ended stan
 
 @click.command(
     help=examples("oncue top", "oncue top --interval 5", "oncue top --json | jq '.queues[0]'")
-    + "\n\nWhat every queue is doing: counts, jobs taken and finished per second, how late the "
-    "oldest due job is, and what is due in the next minutes. Redraws until q or Ctrl-C; without a "
-    "terminal it prints once."
+    + "\n\nShow what every queue is doing: counts, jobs taken and finished per second, how late "
+    "the oldest due job is, and what is due in the next minutes. Redraws until q or Ctrl-C; "
+    "without a terminal it prints once."
 )
 @click.option(
     "--interval",
@@ -47,7 +48,6 @@ LAYOUTS = (  # from wide to narrow: where states lack room, taken and ended stan
     help="Seconds between two looks.",
 )
 @common
-@click.pass_obj
 def top(app: App, interval: float) -> None:
     require_file(app)
     if app.as_json:
@@ -212,7 +212,7 @@ def _document(seen: Look, app: App) -> None:
 
 def _queue_document(seen: Seen, now: Moment) -> dict[str, Any]:
     return {
-        **queue_members(seen.queue, seen.stats, now),
+        **msgspec.structs.asdict(wire.Queue.of(seen.queue, seen.stats)),
         "load": _load_document(seen.load, now),
     }
 

@@ -4,21 +4,25 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, BinaryIO
+from typing import BinaryIO
 
 import click
+from msgspec import structs
 
+from oncue import dumping
+from oncue.cli import output
 from oncue.cli.app import App, discard_output, examples, store_only
+from oncue.cli.place import is_missing, require_file
+from oncue.cli.progress import ProgressBar, counted
 from oncue.core.errors import InvalidInput
 from oncue.core.queue import check_queue_name
-
-if TYPE_CHECKING:
-    from oncue.dump import Counts
-    from oncue.dumping import Interrupted
-    from oncue.restoring import Restore, Restored
+from oncue.dump import Counts
+from oncue.dumping import Interrupted
+from oncue.restoring import Restore, Restored
 
 
 @click.command(
@@ -27,18 +31,17 @@ if TYPE_CHECKING:
         "oncue dump jobs.ndjson --resume",
         "oncue dump | gzip > jobs.ndjson.gz",
     )
-    + "\n\nWrite the whole store as JSON lines: queues, jobs of every state, their history. "
-    "Without FILE, or with -, to standard output. Jobs that change meanwhile are in it once, as "
-    "they were or as they are."
+    + "\n\nWrite the whole store as JSON lines: queues, schedules, rules, events, and jobs "
+    "of every state with their history. Access tokens are left out. Without FILE, or with -, to "
+    "standard output. Jobs that change meanwhile are in it once, as they were or as they are."
 )
 @click.argument("file", type=click.Path(dir_okay=False, allow_dash=True), default="-")
-@click.option("--queue", metavar="NAME", help="Only this queue and its jobs.")
+@click.option(
+    "--queue", metavar="NAME", help="Only this queue and its jobs; no schedules, rules or events."
+)
 @click.option("--resume", is_flag=True, help="Go on with a FILE whose dump was interrupted.")
 @store_only
-@click.pass_obj
 def dump(app: App, file: str, queue: str | None, resume: bool) -> None:
-    from oncue.cli.place import require_file
-
     if file == "-" and (resume or app.as_json):
         option = "--resume" if resume else "--json"
         raise click.UsageError(f"{option} needs a FILE; standard output gets the dump itself.")
@@ -55,8 +58,6 @@ def dump(app: App, file: str, queue: str | None, resume: bool) -> None:
 
 
 def _dump_to_file(app: App, path: Path, queue: str | None, resume: bool) -> Counts:
-    from oncue import dumping
-
     if not resume:
         with _created(path) as out:
             return _dump(app, out, queue, None)
@@ -93,8 +94,6 @@ def _created(path: Path) -> Iterator[BinaryIO]:
 
 def _refuse_others(app: App, path: Path, queue: str | None, since: Interrupted) -> None:
     """A dump goes on only from where it came."""
-    from oncue import dumping
-
     header = since.header
     if header is None:
         return
@@ -110,9 +109,6 @@ def _refuse_others(app: App, path: Path, queue: str | None, since: Interrupted) 
 
 
 def _dump(app: App, out: BinaryIO, queue: str | None, since: Interrupted | None) -> Counts:
-    from oncue import dumping
-    from oncue.cli.progress import ProgressBar
-
     bar = ProgressBar("dump", None)
     if bar.shown:
         bar = ProgressBar("dump", _expected(app, queue))
@@ -162,17 +158,22 @@ def _go_on(file: str) -> str:
 
 
 def _tell_dumped(app: App, file: str, counts: Counts) -> None:
-    from oncue.cli import output
-    from oncue.cli.progress import counted
-
     size = None if file == "-" else Path(file).stat().st_size
     if app.as_json:
-        told = {"file": file, "bytes": size, "jobs": counts.jobs, "queues": counts.queues}
-        output.document(told)
+        output.document({"file": file, "bytes": size, **structs.asdict(counts)})
         return
     where = "to standard output" if size is None else f"to {file} ({size:,} bytes)"
-    what = f"{counted(counts.jobs, 'job')} and {counted(counts.queues, 'queue')}"
-    click.echo(f"Dumped {what} {where}.", err=True)
+    click.echo(f"Dumped {_counted(counts)} {where}.", err=True)
+
+
+def _counted(counts: Counts) -> str:
+    """12 jobs and 1 queue; other nouns only if there are some."""
+    first, *others, last = [
+        counted(count, name.removesuffix("s"))
+        for name, count in structs.asdict(counts).items()
+        if count or name in ("jobs", "queues")
+    ]
+    return f"{', '.join([first, *others])} and {last}"
 
 
 @click.command(
@@ -181,20 +182,17 @@ def _tell_dumped(app: App, file: str, counts: Counts) -> None:
         "oncue --store sqlite:///new.db restore jobs.ndjson",
         "zcat jobs.ndjson.gz | oncue restore - --release",
     )
-    + "\n\nTake a dump into the store. It comes from FILE or, with -, from standard input. Jobs "
-    "whose ids are there are left alone, so an interrupted restore is simply repeated. The "
-    "queues of the dump are paused; let them go with --release or 'oncue queues resume', once "
-    "nothing else works on the old store."
+    + "\n\nRestore a dump into the store. It comes from FILE or, with -, from standard input. Jobs "
+    "whose ids are there are left alone, and so are events, and queues, schedules and rules whose "
+    "names are there, so an interrupted restore is simply repeated. The queues of the dump, of its "
+    "schedules and of its rules are paused; let them go with --release or 'oncue queues resume', "
+    "once nothing else works on the old store."
 )
 @click.argument("file", type=click.Path(exists=True, dir_okay=False, allow_dash=True))
-@click.option("--release", is_flag=True, help="At the end, resume the queues that were going.")
+@click.option("--release", is_flag=True, help="At the end, resume the queues that were not paused.")
 @click.option("--dry-run", is_flag=True, help="Check the dump and count; store nothing.")
 @store_only
-@click.pass_obj
 def restore(app: App, file: str, release: bool, dry_run: bool) -> None:
-    from oncue.cli.place import is_missing
-    from oncue.restoring import Restore
-
     app.require_store()
     restoring = Restore(
         None if is_missing(app) else app.scheduler.store,
@@ -222,8 +220,6 @@ def _opened(file: str) -> Iterator[BinaryIO]:
 
 
 def _restore(restoring: Restore, source: BinaryIO, file: str) -> Restored:
-    from oncue.cli.progress import ProgressBar
-
     bar = ProgressBar("restore", None if file == "-" else os.stat(file).st_size)
     try:
         return restoring.read(source, lambda now: bar.update(now.size, f"{now.counts.jobs:,} jobs"))
@@ -232,32 +228,26 @@ def _restore(restoring: Restore, source: BinaryIO, file: str) -> Restored:
 
 
 def _tell_restored(app: App, restored: Restored, dry_run: bool) -> None:
-    from oncue.cli import output
-    from oncue.cli.progress import counted
-
     if app.as_json:
-        output.document({"dry_run": dry_run, **_members(restored)})
+        output.document({"dry_run": dry_run, **asdict(restored)})
         return
     would = "Would store" if dry_run else "Stored"
-    what = f"{counted(restored.stored, 'job')} and {counted(restored.queues, 'queue')}"
-    click.echo(f"{would} {what}.")
+    counts = (restored.stored, restored.queues, restored.schedules, restored.rules, restored.events)
+    click.echo(f"{would} {_counted(Counts(*counts))}.")
     if restored.existing:
         there = counted(restored.existing, "job")
         click.echo(f"There already, and left alone: {there}.")
-    if restored.kept_queues:
-        names = ", ".join(restored.kept_queues)
-        click.echo(f"These queues have other settings here, and keep them: {names}.")
+    for noun in ("queues", "schedules", "rules"):
+        if kept := getattr(restored, f"kept_{noun}"):
+            click.echo(f"These {noun} are different here, and stay: {_names(kept)}.")
     if restored.paused and not dry_run:
-        names = ", ".join(restored.paused)
+        names = _names(restored.paused)
         click.echo(f"Paused: {names}. Let them go with: oncue queues resume NAME")
+    if restored.paused_before:
+        click.echo(f"Paused when they were dumped: {_names(restored.paused_before)}.")
 
 
-def _members(restored: Restored) -> dict[str, object]:
-    return {
-        "stored": restored.stored,
-        "existing": restored.existing,
-        "queues": restored.queues,
-        "kept_queues": restored.kept_queues,
-        "paused": restored.paused,
-        "released": restored.released,
-    }
+def _names(names: Sequence[str]) -> str:
+    from oncue.cli import output
+
+    return ", ".join(map(output.clean, names))

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from datetime import datetime
+from typing import NamedTuple
 
 from oncue.core.errors import KeyTaken
 from oncue.core.job import History, Job
+from oncue.core.publication import LoggedEvent
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,6 +25,14 @@ class Dossier:
     ahead: bool = False
     hidden: bool = False
     """Gone for everybody; only its id is still remembered."""
+
+
+class EventDossier(NamedTuple):
+    """An event, with the decisions of the rules that there are."""
+
+    logged: LoggedEvent
+    accepted: tuple[int, ...] = ()
+    """Positions of the decisions whose dependency still has the event among its accepted ones."""
 
 
 def key_taken(job: Job) -> KeyTaken:

@@ -26,27 +26,14 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple, Protocol
 
-from oncue.core.job import Claimed, Delivery, Diagnostic, Lapse, Operation, Position
-from oncue.core.lifecycle import State, Verb
+from oncue.core.fencing import Refused as Refused
+from oncue.core.fencing import Settlement as Settlement
+from oncue.core.job import Claimed, Delivery, Lapse, Operation
 from oncue.core.missed import Judge, Look, Missed
 from oncue.core.moment import Moment
-from oncue.core.queue import DEFAULT_LEASE_SECONDS, Queue, RetryPolicy
+from oncue.core.queue import Queue
 from oncue.core.retry import Verdict
 from oncue.ports.sink import Refusal
-
-
-class Refused(NamedTuple):
-    """Why a worker's write was not applied."""
-
-    reason: str
-    """`reclaimed`, `completed`, `failed`, `cancelled`, `released`: how the claim ended;
-    `cancel requested`: the decision did not know of the request, decide again;
-    `different result`: the operation has another result already;
-    `moved on`: the lapse or the last update is not as it was seen;
-    `unknown`: no such job, or no such claim was made, or it was one of very many: the job's
-    history no longer has it (`DIAGNOSTICS_KEPT`)."""
-    state: State | None
-    diagnostic: Diagnostic | None = None
 
 
 class Touch(NamedTuple):
@@ -69,35 +56,17 @@ class Touched(NamedTuple):
     cancel_requested: bool
 
 
-class Settlement(NamedTuple):
-    """How a claim ended, decided by the caller."""
+class ClaimFilter(NamedTuple):
+    """Which live claims are read. None means any."""
 
-    id: str
-    epoch: int
-    verb: Verb
-    """COMPLETE, FAIL, RETRY, RELEASE or DROP."""
-    result: bytes | None = None
-    error: str | None = None
-    due_at: Moment | None = None
-    """RETRY: when it is due again."""
-    put_off: RetryPolicy | None = None
-    """RELEASE: the sink refused it for now, as `error` says, and it is put off by this policy."""
-    code: str = "failure"
-    """FAIL, RETRY, DROP: of the diagnostic, whose detail is `detail`."""
-    detail: str = ""
-    cancel_seen: bool = False
-    """Whether a cancel request was known. RETRY and RELEASE are refused when one was not."""
-    keep: bool = True
-    """False: the job is gone when it ends (retention 0)."""
-    lease_seconds: float = DEFAULT_LEASE_SECONDS
-    """Of its queue. Without `keep`, a repetition of this write is recognised for so long."""
-    updated_at: Moment | None = None
-    """Given: only if this is still the job's last update; else refused, `moved on`."""
+    job_id: str | None = None
+    lapsed_by: Moment | None = None
+    """Those whose lease or timeout has ended by then."""
+    heard_outside: tuple[Moment, Moment] | None = None
+    """Those whose last update is before the first moment or after the second."""
 
 
-class SilentPage(NamedTuple):
-    """Claims that were not heard of for long."""
-
+class ClaimPage(NamedTuple):
     lapses: Sequence[Lapse]
     next: object | None = None
     """Where the store goes on, known to it alone; None: that was all."""
@@ -123,6 +92,9 @@ class Leases(NamedTuple):
     """Whether a claim has a lease or a timeout, or a range is open."""
     last_look: Look | None
     """The last one that `judge_leases` recorded."""
+    next_lapse: Moment | None
+    """When the next claim will lapse or the next waiting job expire, if nothing is heard; or an
+    earlier moment, where the store can only tell when to look again."""
 
 
 class ClaimStore(Protocol):
@@ -170,37 +142,26 @@ class ClaimStore(Protocol):
         the same report is answered with it, and another is refused, `different result`."""
         ...
 
-    def hand_over(self, claims: Sequence[tuple[str, int]], now: Moment) -> Mapping[int, Refused]:
-        """(id, epoch) of claims that a sink took for a worker elsewhere: the lease ends, the
-        timeout stays; the next touch with a lease begins one; `refusals` is 0 again. A lease that
-        the worker asked for by then is kept (see `core/lease.py`). Refused without a trace."""
-        ...
-
     def settle(self, settlements: Sequence[Settlement], now: Moment) -> Mapping[int, Refused]:
-        """End claims. COMPLETE → succeeded, FAIL → failed, DROP → cancelled, RETRY → scheduled at
-        `due_at`, RELEASE → scheduled as before, the attempt given back. Every end but COMPLETE and
-        RELEASE leaves a diagnostic.
+        """Settle claims: COMPLETE → succeeded, FAIL → failed, DROP → cancelled, RETRY → scheduled
+        at `due_at`, RELEASE → scheduled as before, the attempt given back. Every end but COMPLETE
+        and RELEASE leaves a diagnostic (`core/fencing.py: settle`).
+
+        HAND_OVER ends nothing: a sink took the job for a worker elsewhere. The dispatcher's lease
+        ends, the timeout stays, and the next touch with a lease begins one; one that the worker
+        asked for by then is kept (see `core/lease.py`). `refusals` is 0 again. Refused without a
+        trace, and never a repetition.
 
         The same write again is applied silently, also when the job is gone with it (`keep`), from
         any process and for at least `lease_seconds`. What makes it the same is in
         `core/fencing.py`."""
         ...
 
-    def lapses(self, until: Moment, limit: int, after: Position | None = None) -> list[Lapse]:
-        """Live claims whose lease or timeout has ended by `until`, in the order of that moment
-        (`Lapse.lapses_at`) then id, strictly after `after`. Claims with neither are not listed."""
-        ...
-
-    def silent(
-        self, before: Moment, now: Moment, limit: int, after: object | None = None
-    ) -> SilentPage:
-        """Live claims whose last update is before `before`, whatever their lease and timeout, and
-        those whose last update is after `now`; in an order of the store's own, from `after` on,
-        which is the `next` of the page before. Waiting and finished jobs cost nothing."""
-        ...
-
-    def claim_on(self, job_id: str) -> Lapse | None:
-        """The live claim on a job, as a reclaimer sees it; None if there is none."""
+    def live_claims(self, wanted: ClaimFilter, after: object | None, limit: int) -> ClaimPage:
+        """Claims on jobs that are dispatched or executing, range claims left out; from `after` on,
+        which is the `next` of the page before. With `lapsed_by` in the order of `Lapse.lapses_at`,
+        then id, and claims without lease and timeout are not listed; else in an order of the
+        store's own. Waiting and finished jobs cost nothing."""
         ...
 
     def live_count(self) -> int | None:
@@ -222,7 +183,8 @@ class ClaimStore(Protocol):
         ...
 
     def leases(self) -> Leases:
-        """Whether any lease is running, and when one was last judged. Reads only, and cheap."""
+        """Whether any lease is running, when leases were last judged, and when the next ends. Reads
+        only, and cheap."""
         ...
 
     def has_leases_astray(self, now: Moment) -> bool:
@@ -237,11 +199,6 @@ class ClaimStore(Protocol):
         says, begin again with buckets from before the clock was set back (`core/rate.py`), and let
         no job be put off longer than the policy of its queue ever does (`core/putoff.py`). By how
         much leases were moved; None: not at all. The record may be lost with the power."""
-        ...
-
-    def next_lapse(self) -> Moment | None:
-        """When the next claim will lapse or the next waiting job expire, if nothing is heard; or
-        an earlier moment, where the store can only tell when to look again."""
         ...
 
     def next_due(self, queues: Sequence[str]) -> Moment | None:

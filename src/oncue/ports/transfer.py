@@ -5,13 +5,27 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple, Protocol
 
-from oncue.core.dossier import Dossier
+from oncue.core.dossier import Dossier, EventDossier
+from oncue.core.standing import Sightings
 
 
 class Export(NamedTuple):
     dossiers: Sequence[Dossier]
     next: str | None
     """Where to go on; None: that was all."""
+
+
+class EventExport(NamedTuple):
+    events: Sequence[EventDossier]
+    next: int | None
+    """Where to go on; None: that was all."""
+
+
+class Admitted(NamedTuple):
+    """How many were stored."""
+
+    rules: int
+    events: int
 
 
 class TransferStore(Protocol):
@@ -23,4 +37,20 @@ class TransferStore(Protocol):
     def admit(self, dossiers: Sequence[Dossier]) -> int:
         """Store jobs as they are, state and all; those whose id is there are left alone. How many
         were stored. A job whose key is held by another unfinished one is refused (KeyTaken)."""
+        ...
+
+    def export_events(self, after: int | None, limit: int) -> EventExport:
+        """A page of all events in the order in which they arrived, each with what the rules decided
+        on it. The rules themselves are listed by `rules` and `sightings`."""
+        ...
+
+    def admit_rules(self, rules: Sequence[Sightings], events: Sequence[EventDossier]) -> Admitted:
+        """Store rules as they are, with the last instant, and of each dependency the newest stamp
+        and whether an event was stale; then events in this order, with the decisions on them.
+
+        A rule whose name is there is left alone, and so is an event that is there. A decision is
+        stored if the store has the rule and that rule has not decided on the event; decisions of
+        other rules are left out. An id that belongs to another event is refused (EventIdTaken).
+        Nothing fires.
+        """
         ...

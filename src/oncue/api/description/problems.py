@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
-from oncue.api.description.about import About
+import msgspec
+
 from oncue.api.description.samples import FENCED, ID
 from oncue.api.problem import Problem, invalid, stopping
-from oncue.api.routing import Operation
+from oncue.api.routing import Route
+from oncue.wire.problems import FieldProblem
 
 
 class Refusal(NamedTuple):
@@ -20,7 +22,7 @@ class Refusal(NamedTuple):
 
     def members(self) -> dict[str, dict[str, Any]]:
         """The bodies, by kind."""
-        told = {problem.kind: problem.members() for problem in self.examples}
+        told = {problem.kind: msgspec.to_builtins(problem.written()) for problem in self.examples}
         return told | ({"fenced": FENCED} if self.name == "Conflict" else {})
 
 
@@ -136,12 +138,7 @@ REFUSALS = {
                 "idempotency-key-reused",
                 "This Idempotency-Key was sent before with other members. Use a new key for a new "
                 "job.",
-                errors=[
-                    {
-                        "pointer": "",
-                        "detail": "not the members that this key was first sent with.",
-                    }
-                ],
+                errors=[FieldProblem("", "not the members that this key was first sent with.")],
             ),
         ),
     ),
@@ -162,15 +159,15 @@ REFUSALS = {
 }
 
 
-def statuses(operation: Operation, about: About) -> list[int]:
-    """The problems that an operation can be answered with."""
-    found = {403, 422, *about.problems}
-    if "{" in operation.path or about.sent or about.parameters:
+def statuses(route: Route) -> list[int]:
+    """The problems that a route can be answered with."""
+    found = {403, 422, *route.problems}
+    if "{" in route.path or route.sent or route.parameters:
         found.add(400)
-    if operation.scope is not None or about.claim:
+    if route.scope is not None or route.claim:
         found.add(401)
-    if about.sent is not None:
+    if route.sent is not None:
         found |= {408, 413, 415}
-    if not about.static:
+    if not route.static:
         found.add(503)
     return sorted(found)

@@ -4,18 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from oncue.core.fencing import OUTCOMES, Write, objection, reason_of, settled_facts, words, write_of
-from oncue.core.job import Lapse, Position
+from oncue.core import fencing
+from oncue.core.fencing import GONE, End, Ending, Refused, Settlement, Write, words
+from oncue.core.job import Lapse
 from oncue.core.lease import NO_LEASE
-from oncue.core.lifecycle import FINAL, TRANSITIONS, Verb
 from oncue.core.missed import Judge, Missed, is_astray, moved_lease
 from oncue.core.moment import Moment
 from oncue.core.putoff import moved_return
 from oncue.core.rate import begun_again
-from oncue.core.retry import Verdict, lapse_facts
-from oncue.ports.claims import Leases, Refused, Settlement, SilentPage
+from oncue.core.retry import Verdict
+from oncue.ports.claims import ClaimFilter, ClaimPage, Leases
 from oncue.stores.memory.claims import MemoryClaims, milliseconds
-from oncue.stores.memory.record import Ending, Record
+from oncue.stores.memory.record import Record
+
+CHANGED = [name for name in Ending._fields if name not in ("outcome", "diagnostic")]
 
 
 class MemoryEndings(MemoryClaims):
@@ -31,77 +33,58 @@ class MemoryEndings(MemoryClaims):
         return refused
 
     def _settle(self, settlement: Settlement, now: Moment) -> Refused | None:
-        verb = settlement.verb
-        write = write_of(verb, settlement.result, settlement.error)
+        write = settlement.write
+        if write is None:
+            return self._hand_over(settlement, now)
         if self._has_ended_by(settlement, write, now):
             return None
-        kind = "fail" if verb is Verb.RETRY else str(verb)
-        record = self._held(settlement.id, settlement.epoch, kind, now)
+        record = self._held(settlement.id, settlement.epoch, write.kind, now)
         if isinstance(record, Refused):
             return record
-        why = objection(
-            verb,
-            record.updated_at,
-            settlement.updated_at,
-            cancel_unseen=record.cancel_requested and not settlement.cancel_seen,
-        )
-        if why is not None:
-            return Refused(why, record.state)
-        diagnostic = None
-        if verb not in (Verb.COMPLETE, Verb.RELEASE):
-            diagnostic = record.note(
-                now,
-                settlement.code,
-                settlement.detail,
-                record.attempt,
-                record.epoch,
-                **settled_facts(verb, record.worker, settlement.error),
-            )
-        outcome = OUTCOMES[verb]
-        ending = Ending(reason_of(outcome), write, record.attempt, diagnostic)
-        record.endings[record.epoch] = ending
-        record.end_attempt(outcome, now)
-        self._apply(record, settlement, now)
+        ending = fencing.settle(record.as_held(), settlement, now)
+        if isinstance(ending, Refused):
+            return ending
+        self._end_claim(record, ending, write, now, keep=settlement.keep)
         if not settlement.keep:
             self._remember(settlement, write, now)
         return None
 
-    def _apply(self, record: Record, settlement: Settlement, now: Moment) -> None:
-        verb = settlement.verb
-        if verb is Verb.RELEASE:
-            record.attempt -= 1
-            if settlement.put_off is not None:
-                record.put_off(settlement.put_off, settlement.error, now)
-            self._wait_again(record, verb, now)
-            return
-        if verb is Verb.COMPLETE:
-            record.result, record.error = settlement.result, None
-        else:
-            record.error = settlement.error
-        record.ahead = False
-        if verb is not Verb.RETRY:
-            self._end(record, verb, now, keep=settlement.keep)
-            return
-        if settlement.due_at is not None:
-            record.due_at = settlement.due_at
-        self._wait_again(record, verb, now)
+    def _hand_over(self, settlement: Settlement, now: Moment) -> Refused | None:
+        record = self._held(settlement.id, settlement.epoch, None, now)
+        if isinstance(record, Refused):
+            return record
+        record.lease, record.updated_at = fencing.hand_over(record.as_held(), now)
+        record.refusals = 0
+        return None
 
-    def _wait_again(self, record: Record, verb: Verb, now: Moment) -> None:
-        record.state = TRANSITIONS[record.state, verb]
+    def _end_claim(
+        self, record: Record, ending: Ending, write: Write | None, now: Moment, *, keep: bool
+    ) -> None:
+        end = End(ending.outcome, record.attempt, write, ending.diagnostic)
+        record.ends[record.epoch] = end
+        if ending.diagnostic is not None:
+            record.keep(ending.diagnostic)
+        record.end_attempt(ending.outcome, now)
+        for name in CHANGED:
+            setattr(record, name, getattr(ending, name))
         record.updated_at = now
-        record.lease, record.worker, record.overlong_at = NO_LEASE, None, None
-        # Whoever decided this knew of the request; a waiting job is cancelled at once instead.
-        record.cancel_requested = False
-        record.trim_attempts()
+        record.lease, record.overlong_at = NO_LEASE, None
+        if not ending.keeps_worker:
+            record.worker = None
+            record.trim_attempts()
+        if ending.is_final:
+            record.finished_at = now
         self._refile(record)
+        if ending.is_final and not keep:
+            self._forget(record)
 
     def _has_ended_by(self, settlement: Settlement, write: Write, now: Moment) -> bool:
         record = self._visible(settlement.id)
         if record is None:
             word = words([settlement.id], settlement.epoch, write)
             return self._settled.get(word, 0) > now
-        ending = record.endings.get(settlement.epoch)
-        return ending is not None and ending.write == write
+        end = record.ends.get(settlement.epoch)
+        return end is not None and end.write == write
 
     def _remember(self, settlement: Settlement, write: Write, now: Moment) -> None:
         """The job is gone, or will be: its claim was settled by this write."""
@@ -110,34 +93,17 @@ class MemoryEndings(MemoryClaims):
         word = words([settlement.id], settlement.epoch, write)
         self._settled[word] = now + milliseconds(settlement.lease_seconds)
 
-    def lapses(self, until: Moment, limit: int, after: Position | None = None) -> list[Lapse]:
+    def live_claims(self, wanted: ClaimFilter, after: object | None, limit: int) -> ClaimPage:
         with self._lock:
-            lapsed = [
-                (at, record.id, record)
+            places = {
+                (0 if wanted.lapsed_by is None else record.lapses_at or 0, record.id): record
                 for record in self._taken.values()
-                if (at := record.lapses_at) is not None
-                and at <= until
-                and (after is None or Position(at, record.id) > after)
-            ]
-            return [record.as_lapse() for _, _, record in sorted(lapsed)[:limit]]
-
-    def silent(
-        self, before: Moment, now: Moment, limit: int, after: object | None = None
-    ) -> SilentPage:
-        with self._lock:
-            found = sorted(
-                record.id
-                for record in self._taken.values()
-                if (record.updated_at < before or record.updated_at > now)
-                and (not isinstance(after, str) or record.id > after)
-            )[:limit]
-            lapses = [self._taken[job_id].as_lapse() for job_id in found]
-        return SilentPage(lapses, found[-1] if len(found) == limit else None)
-
-    def claim_on(self, job_id: str) -> Lapse | None:
-        with self._lock:
-            record = self._taken.get(job_id)
-            return None if record is None else record.as_lapse()
+                if _fits(record, wanted)
+            }
+            left = [at for at in sorted(places) if not isinstance(after, tuple) or at > after]
+            found = left[:limit]
+            lapses = [places[at].as_lapse() for at in found]
+            return ClaimPage(lapses, found[-1] if len(found) == limit else None)
 
     def live_count(self) -> int | None:
         with self._lock:
@@ -157,30 +123,11 @@ class MemoryEndings(MemoryClaims):
     def _reclaim(self, lapse: Lapse, verdict: Verdict, keep: bool, now: Moment) -> Refused | None:
         record = self._visible(lapse.id)
         if record is None:
-            return Refused("unknown", None)
-        if not lapse.is_still_so(
-            record.state,
-            record.epoch,
-            record.updated_at,
-            cancel_requested=record.cancel_requested,
-        ):
-            return Refused("moved on", record.shown_state)
-        facts = lapse_facts(lapse, verdict, now)
-        diagnostic = record.note(
-            now, verdict.code, verdict.detail, record.attempt, record.epoch, **facts
-        )
-        record.endings[record.epoch] = Ending("reclaimed", None, record.attempt, diagnostic)
-        record.end_attempt("reclaimed", now)
-        record.epoch += 1
-        record.worker = None
-        if TRANSITIONS[record.state, verdict.verb] in FINAL:
-            record.error = verdict.detail
-            self._end(record, verdict.verb, now, keep=keep)
-        else:
-            record.ahead = True
-            record.strikes += verdict.strike
-            record.attempt_base += not verdict.uses_attempt
-            self._wait_again(record, verdict.verb, now)
+            return GONE
+        ending = fencing.reclaim(record.as_held(), lapse, verdict, now)
+        if isinstance(ending, Refused):
+            return ending
+        self._end_claim(record, ending, None, now, keep=keep)
         return None
 
     def expire(self, now: Moment, limit: int) -> int:
@@ -193,8 +140,10 @@ class MemoryEndings(MemoryClaims):
 
     def leases(self) -> Leases:
         with self._lock:
-            claims = any(record.lapses_at is not None for record in self._taken.values())
-            return Leases(claims or bool(self._ranges), self._last_look)
+            lapses = [r.lapses_at for r in self._taken.values() if r.lapses_at is not None]
+            expiries = [r.expires_at for r in self._expiring.values() if r.expires_at is not None]
+            running = bool(lapses or self._ranges)
+            return Leases(running, self._last_look, min(lapses + expiries, default=None))
 
     def has_leases_astray(self, now: Moment) -> bool:
         with self._lock:
@@ -230,13 +179,15 @@ class MemoryEndings(MemoryClaims):
                 record.not_before = until
                 self._announce(record.queue, until)
 
-    def next_lapse(self) -> Moment | None:
-        with self._lock:
-            lapses = (record.lapses_at for record in self._taken.values())
-            expiries = (record.expires_at for record in self._expiring.values())
-            moments = [at for source in (lapses, expiries) for at in source if at is not None]
-            return min(moments, default=None)
-
     def next_due(self, queues: Sequence[str]) -> Moment | None:
         with self._lock:
             return min((at for name in queues for at in self._next_dues(name)), default=None)
+
+
+def _fits(record: Record, wanted: ClaimFilter) -> bool:
+    lapses_at, lapsed_by, heard = record.lapses_at, wanted.lapsed_by, wanted.heard_outside
+    return (
+        wanted.job_id in (None, record.id)
+        and (lapsed_by is None or (lapses_at is not None and lapses_at <= lapsed_by))
+        and (heard is None or not heard[0] <= record.updated_at <= heard[1])
+    )

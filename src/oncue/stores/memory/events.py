@@ -58,13 +58,6 @@ class MemoryEvents(Rulebook):
                 jobs.append(Fired(name, job.job.id, job.instant))
         return Published(record.event, not fresh, tuple(answers), tuple(jobs))
 
-    def _log(self, event: Event, now: Moment) -> EventRecord:
-        self._event_count += 1
-        record = EventRecord(self._event_count, event, now)
-        self._events[record.number] = record
-        self._events_by_id[event.id] = self._events_by_fact[event.fact] = record
-        return record
-
     def _matching(self, event: Event, keys: MatchKeys) -> list[str]:
         """The names of the rules that the event matches, in order."""
         found = [self._waiting.get((event.type, key), set()) for key in (keys.own, *keys.above)]

@@ -80,6 +80,13 @@ class Rulebook(Shelves):
         self._events_by_fact: dict[tuple[EventType, str, Stamp], EventRecord] = {}
         self._event_count = 0
 
+    def _log(self, event: Event, now: Moment) -> EventRecord:
+        self._event_count += 1
+        record = EventRecord(self._event_count, event, now)
+        self._events[record.number] = record
+        self._events_by_id[event.id] = self._events_by_fact[event.fact] = record
+        return record
+
     def _index(self, record: RuleRecord) -> None:
         for wait in record.waits:
             self._waiting[wait.dependency.type, wait.dependency.key].add(record.rule.name)

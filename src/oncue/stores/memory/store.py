@@ -24,8 +24,8 @@ class MemoryStore(
     MemoryChanges,
     MemoryEndings,
     MemoryRanges,
-    MemoryPruning,
     MemoryTransfer,
+    MemoryPruning,
     MemoryAccess,
 ):
     """Implements `oncue.ports.store.Store` for one process. For tests, for trying things out, and

@@ -5,14 +5,19 @@ from __future__ import annotations
 from collections.abc import Sequence
 from heapq import nsmallest
 
-from oncue.core.dossier import Dossier, key_taken
+from oncue.core.dossier import Dossier, EventDossier, key_taken
+from oncue.core.event import id_taken
+from oncue.core.firing import Decision
 from oncue.core.lifecycle import FINAL
-from oncue.ports.transfer import Export
+from oncue.core.moment import from_datetime, to_datetime
+from oncue.core.publication import Decided, LoggedEvent
+from oncue.core.standing import Sightings
+from oncue.ports.transfer import Admitted, EventExport, Export
 from oncue.stores.memory.record import Record
-from oncue.stores.memory.shelves import Shelves
+from oncue.stores.memory.rulebook import EventRecord, Rulebook, RuleRecord, Wait
 
 
-class MemoryTransfer(Shelves):
+class MemoryTransfer(Rulebook):
     """Implements `oncue.ports.transfer.TransferStore`."""
 
     def export(self, after: str | None, limit: int) -> Export:
@@ -35,3 +40,73 @@ class MemoryTransfer(Shelves):
         record = self._records[job.id] = Record.from_dossier(dossier)
         self._refile(record)
         return 1
+
+    def export_events(self, after: int | None, limit: int) -> EventExport:
+        with self._lock:
+            numbers = nsmallest(limit, (n for n in self._events if after is None or n > after))
+            events = [self._event_dossier(self._events[number]) for number in numbers]
+            return EventExport(events, numbers[-1] if len(numbers) == limit else None)
+
+    def _event_dossier(self, record: EventRecord) -> EventDossier:
+        decisions: list[Decided] = []
+        accepted: list[int] = []
+        for name in sorted(self._rules):
+            mine = self._rules[name]
+            held = {
+                wait.dependency.identity
+                for wait in mine.waits
+                if (record.event.stamp, record.number) in wait.accepted
+            }
+            for one in mine.decided.get(record.number, ()):
+                if one.decision is Decision.ACCEPTED and one.dependency.identity in held:
+                    accepted.append(len(decisions))
+                decisions.append(one)
+            decisions += mine.repeated.get(record.number, ())
+        received_at = to_datetime(record.received_at)
+        return EventDossier(
+            LoggedEvent(record.event, received_at, tuple(decisions)), tuple(accepted)
+        )
+
+    def admit_rules(self, rules: Sequence[Sightings], events: Sequence[EventDossier]) -> Admitted:
+        with self._lock:
+            for dossier in events:
+                known = self._events_by_id.get(dossier.logged.event.id)
+                if known is not None and known.event.fact != dossier.logged.event.fact:
+                    raise id_taken(dossier.logged.event)
+            stored = sum(self._admit_rule(one) for one in rules)
+            return Admitted(stored, sum(self._admit_event(one) for one in events))
+
+    def _admit_rule(self, seen: Sightings) -> bool:
+        name = seen.rule.name
+        if name in self._rules:
+            return False
+        waits = [
+            Wait(dependency, newest=one.newest_stamp, stale=one.stale)
+            for dependency, one in zip(seen.rule.dependencies, seen.of, strict=True)
+        ]
+        record = self._rules[name] = RuleRecord(seen.rule, waits)
+        self._index(record)
+        return True
+
+    def _admit_event(self, dossier: EventDossier) -> bool:
+        logged = dossier.logged
+        known = self._events_by_fact.get(logged.event.fact)
+        record = known or self._log(logged.event, from_datetime(logged.received_at))
+        for name in {one.rule for one in logged.decisions} & self._rules.keys():
+            mine = self._rules[name]
+            if record.number in mine.decided:
+                continue
+            for position, one in enumerate(logged.decisions):
+                if one.rule != name:
+                    continue
+                part = mine.repeated if one.decision is Decision.DUPLICATE else mine.decided
+                part.setdefault(record.number, []).append(one)
+                if position in dossier.accepted:
+                    _accept(mine, one, record)
+        return known is None
+
+
+def _accept(mine: RuleRecord, decided: Decided, record: EventRecord) -> None:
+    for wait in mine.waits:
+        if wait.dependency.identity == decided.dependency.identity:
+            wait.accept(record.event.stamp, record.number)

@@ -18,6 +18,7 @@ from oncue.core.moment import Moment, from_datetime, maybe_datetime
 from oncue.ports.transfer import Export
 from oncue.stores.sqlite import rows
 from oncue.stores.sqlite.database import Database
+from oncue.stores.sqlite.rules_transfer import RulesTransfer
 from oncue.stores.sqlite.statements import load
 
 SQL = load("transfer")
@@ -26,7 +27,7 @@ ENSURE_QUEUE = load("queues")["ensure"]
 _JOB = 29  # columns of `export` that make a Job; what follows is the rest of the dossier
 
 
-class Transfer:
+class Transfer(RulesTransfer):
     db: Database
 
     def export(self, after: str | None, limit: int) -> Export:

@@ -1,0 +1,118 @@
+"""Rules and events out of SQLite and into it, for dump and restore."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Sequence
+from datetime import datetime
+from typing import Any
+
+import apsw
+
+from oncue.core.dossier import EventDossier
+from oncue.core.event import id_taken
+from oncue.core.moment import EPOCH, from_datetime, to_datetime
+from oncue.core.publication import Decided, LoggedEvent
+from oncue.core.standing import Sightings
+from oncue.ports.transfer import Admitted, EventExport
+from oncue.stores.sqlite import rows
+from oncue.stores.sqlite.database import Database
+from oncue.stores.sqlite.decisions import decided
+from oncue.stores.sqlite.rules import StoredRule, event, stored
+from oncue.stores.sqlite.statements import load
+
+SQL = load("transfer")
+EVENTS = load("events")
+RULES = load("rules")
+
+
+class RulesTransfer:
+    db: Database
+
+    def export_events(self, after: int | None, limit: int) -> EventExport:
+        with self.db.reading() as tx, tx:  # one snapshot for events and decisions
+            found = rows.fetch(tx, SQL["export_events"], {"after": after or 0, "limit": limit})
+            decisions: defaultdict[int, list[Decided]] = defaultdict(list)
+            accepted: defaultdict[int, list[int]] = defaultdict(list)
+            own = {"ns": rows.numbers([row[0] for row in found] or [0])}
+            for n, rule, is_accepted, *row in rows.fetch(tx, SQL["decisions_of"], own):
+                if is_accepted:
+                    accepted[n].append(len(decisions[n]))
+                decisions[n].append(decided(rule, row))
+        events = [
+            EventDossier(
+                LoggedEvent(event(row), to_datetime(row[5]), tuple(decisions[row[0]])),
+                tuple(accepted[row[0]]),
+            )
+            for row in found
+        ]
+        return EventExport(events, found[-1][0] if len(found) == limit else None)
+
+    def admit_rules(self, rules: Sequence[Sightings], events: Sequence[EventDossier]) -> Admitted:
+        def admit(tx: apsw.Connection) -> Admitted:
+            stored_rules = sum(_admit_rule(tx, one) for one in rules)
+            return Admitted(stored_rules, sum(_admit_event(tx, one) for one in events))
+
+        return self.db.write(admit)
+
+
+def _admit_rule(tx: apsw.Connection, seen: Sightings) -> bool:
+    rule = seen.rule
+    row = (
+        *(rule.name, int(rule.enabled), rule.queue, rule.payload_json),
+        *(_ms(rule.created_at), _ms(rule.updated_at), rule.last_instant, rule.last_job_id),
+    )
+    n: Any = tx.execute(SQL["admit_rule"], row).get
+    if n is None:
+        return False
+    for position, (its, one) in enumerate(zip(rule.dependencies, seen.of, strict=True)):
+        named = (str(its.type), its.resource, its.key, int(its.below), its.life_seconds)
+        own = (n, position, *named, one.newest_stamp, int(one.stale))
+        tx.execute(SQL["admit_dependency"], own)
+    return True
+
+
+def _admit_event(tx: apsw.Connection, dossier: EventDossier) -> bool:
+    logged = dossier.logged
+    fact = (str(logged.event.type), logged.event.resource, logged.event.stamp)
+    row = (logged.event.id, *fact, _ms(logged.received_at), 0)
+    n: Any = tx.execute(EVENTS["store"], row).get
+    is_new = n is not None
+    if n is None:
+        known = tx.execute(EVENTS["by_fact"], fact).fetchone()
+        if known is None:
+            raise id_taken(logged.event)
+        n = known[0]
+    deciding = 0
+    for name in sorted({one.rule for one in logged.decisions}):
+        found = rows.first(tx, RULES["rule"], {"name": name})
+        if found is not None and tx.execute(SQL["has_decided"], (found[0], n)).get is None:
+            _admit_decisions(tx, stored(tx, found), n, dossier)
+            deciding += 1
+    if deciding:
+        tx.execute(EVENTS["count_decided"], {"n": n, "rules": deciding})
+    return is_new
+
+
+def _admit_decisions(tx: apsw.Connection, mine: StoredRule, n: int, dossier: EventDossier) -> None:
+    """Those of one rule. A dependency that the rule no longer has gets a number that none has."""
+    waits = {wait.dependency.identity: wait for wait in mine.waits}
+    gone: dict[Any, int] = {}
+    stamp = dossier.logged.event.stamp
+    for position, one in enumerate(dossier.logged.decisions):
+        if one.rule != mine.rule.name:
+            continue
+        its, wait = one.dependency, waits.get(one.dependency.identity)
+        dependency_n = gone.setdefault(its.identity, -1 - len(gone)) if wait is None else wait.n
+        copied = (str(its.type), its.resource, its.life_seconds, _ms(one.decided_at))
+        own = (mine.n, n, dependency_n, str(one.decision), *copied)
+        tx.execute(SQL["admit_decision"], (*own, one.job_id, one.suppressed, one.times))
+        if wait is not None and position in dossier.accepted:
+            tx.execute(EVENTS["accept"], (wait.n, stamp, n))
+            if wait.newest is None or wait.newest < stamp:
+                tx.execute(EVENTS["note_newest"], (wait.n, stamp))
+    tx.execute(EVENTS["touch"], (mine.n,))
+
+
+def _ms(at: datetime | None) -> int:
+    return from_datetime(at or EPOCH)

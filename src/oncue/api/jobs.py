@@ -148,7 +148,7 @@ def idempotency_key(request: Request) -> str | None:
         return None
     if not 1 <= len(key) <= KEY_LENGTH or not key.isascii() or not key.isprintable():
         raise Problem(
-            400, "malformed", f"An Idempotency-Key is 1 to {KEY_LENGTH} printable ASCII characters."
+            "malformed", f"An Idempotency-Key is 1 to {KEY_LENGTH} printable ASCII characters."
         )
     return key
 
@@ -160,7 +160,6 @@ def derived_id(key: str, line: int = 0) -> str:
 
 def key_reused() -> Problem:
     return Problem(
-        422,
         "idempotency-key-reused",
         "This Idempotency-Key was sent before with other members. Use a new key for a new job.",
         errors=[FieldProblem("", "not the members that this key was first sent with.")],

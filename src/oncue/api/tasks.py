@@ -89,7 +89,7 @@ async def create_task(service: Service, request: Request) -> Answer:
     stored = answer_to(new, clash)
     request.job_id = stored.id
     if stored.state not in STATUSES:
-        raise Problem(409, "conflict", "The task that this Idempotency-Key stands for was removed.")
+        raise Problem("conflict", "The task that this Idempotency-Key stands for was removed.")
     place = f"/tasks/{_quoted(members['userId'])}/{stored.id}"
     return json_answer(_members(stored), 201, location=place)
 
@@ -154,7 +154,7 @@ def _task(service: Service, request: Request) -> Job:
     request.job_id = request_id
     job = service.cue.store.get(request_id) if ids.is_id(request_id) else None
     if job is None or job.queue != QUEUE or job.owner != user or job.state not in STATUSES:
-        raise Problem(404, "not-found", "There is no such task of this user.")
+        raise Problem("not-found", "There is no such task of this user.")
     return job
 
 

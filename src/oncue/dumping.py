@@ -157,9 +157,9 @@ class _Writing:
 def origin(store: Store) -> dict[str, str]:
     """What the header tells of the store."""
     facts = store.describe()
-    if "path" in facts:
-        facts["path"] = os.path.realpath(facts["path"])
-    return {name: str(facts[name]) for name in ("kind", "path", "schema") if name in facts}
+    path = None if facts.path is None else os.path.realpath(facts.path)
+    told = {"kind": facts.kind, "path": path, "schema": facts.schema}
+    return {name: str(value) for name, value in told.items() if value is not None}
 
 
 def interrupted(file: BinaryIO) -> Interrupted:

@@ -13,6 +13,7 @@ from itertools import count
 from typing import Any, Generic, Protocol, TypeVar
 
 from oncue.core.errors import OncueError, StoreError
+from oncue.ports.store import StoreFacts
 
 Q = TypeVar("Q")
 A = TypeVar("A")
@@ -109,8 +110,7 @@ def together(place: Place, apply: Callable[[list[Q]], Sequence[A | OncueError]])
 class Submitting(Place, Protocol):
     """A store, as far as groups of calls need it."""
 
-    @property
-    def all_or_nothing(self) -> bool: ...
+    def describe(self) -> StoreFacts: ...
 
 
 class _Undone(Exception):
@@ -125,7 +125,7 @@ def isolated(store: Submitting, monotonic: Callable[[], float]) -> Send[Callable
     undone, each call is submitted by itself. In other stores each is submitted by itself at once: a
     call that was done there must not be done again."""
     separate: Send[Callable[[], A], A] = separately(store)
-    if not store.all_or_nothing:
+    if not store.describe().all_or_nothing:
         return separate
 
     def send(calls: list[Callable[[], A]]) -> Future[Sequence[A | BaseException]]:

@@ -23,13 +23,14 @@ from oncue.core.errors import (
     NotFound,
     OncueError,
 )
+from oncue.core.fencing import Refused, Settlement, dropped
 from oncue.core.job import Claimed, Job, Operation
 from oncue.core.lifecycle import State, Verb
 from oncue.core.queue import Queue, check_queue_name
 from oncue.core.retry import Verdict
 from oncue.core.text import legible
 from oncue.engine.policies import Policies
-from oncue.ports.claims import Refused, Settlement, Touch, Touched
+from oncue.ports.claims import Touch, Touched
 from oncue.ports.clock import Clock
 from oncue.ports.store import Store
 from oncue.telemetry import Telemetry
@@ -309,16 +310,6 @@ def keeping(queue: Queue) -> dict[str, Any]:
     """The fields of a settlement that say whether the job is kept when it ends, and for how long a
     repetition is recognised if it is not."""
     return {"keep": queue.keeps_history, "lease_seconds": queue.lease_seconds}
-
-
-def dropped(settlement: Settlement) -> Settlement:
-    """The same end for a job whose cancel was requested meanwhile."""
-    return settlement._replace(
-        verb=Verb.DROP,
-        code="cancelled",
-        detail="A cancel was requested while it was taken.",
-        cancel_seen=True,
-    )
 
 
 def refusal(job_id: str, refused: Refused) -> OncueError:

@@ -13,6 +13,7 @@ from functools import cached_property
 from typing import Any, NamedTuple, Protocol
 
 from oncue.core.errors import ServerUnavailable, StoreUnavailable
+from oncue.core.fencing import Refused, Settlement, dropped
 from oncue.core.job import Claimed, JobFilter, Operation
 from oncue.core.lifecycle import LIVE, Verb
 from oncue.core.moment import Moment, to_datetime
@@ -20,10 +21,10 @@ from oncue.core.queue import Queue
 from oncue.engine.alarm import Alarm
 from oncue.engine.policies import Policies
 from oncue.handlers import Handlers
-from oncue.ports.claims import Refused, Settlement, Touch, Touched
+from oncue.ports.claims import Touch, Touched
 from oncue.ports.clock import Clock
 from oncue.ports.store import Awaited, Listener, Store
-from oncue.reporting import dropped, failure, failure_verdict, keeping
+from oncue.reporting import failure, failure_verdict, keeping
 from oncue.telemetry import Telemetry
 
 AWAY = (StoreUnavailable, ServerUnavailable)
@@ -201,7 +202,7 @@ class LocalWorkplace:
 
     @cached_property
     def look_seconds(self) -> float:
-        return max(LOOK_SECONDS, float(self._store.describe().get("notice_seconds", 0.0)))
+        return max(LOOK_SECONDS, self._store.describe().notice_seconds)
 
     def interruptions(self, claims: Sequence[Claimed]) -> Mapping[int, Refused]:
         return self._store.interruptions([(one.id, one.epoch) for one in claims])

@@ -11,6 +11,7 @@ from oncue.core.firing import Decision
 from oncue.core.job import Job, JobFilter, Position
 from oncue.core.moment import Moment
 from oncue.core.publication import EventFilter, LoggedEvent, Published
+from oncue.core.retention import Retention
 from oncue.core.rule import Dependency, Rule
 from oncue.core.stamp import SECOND, Stamp
 from oncue.core.standing import Standing, explain
@@ -114,7 +115,7 @@ class Board:
             after = page.next
 
     def prune(self, limit: int = 1000) -> None:
-        while self.store.prune_events(self.now, self.bounds, limit):
+        while self.store.prune(Retention({}, self.bounds), self.now, limit).more:
             continue
 
 

@@ -127,6 +127,9 @@ class Desk:
     def settle(self, claimed: Claimed, verb: Verb, **members: Any) -> Refused | None:
         return self.store.settle([settlement(claimed, verb, **members)], self.now).get(0)
 
+    def hand_over(self, claimed: Claimed) -> Refused | None:
+        return self.settle(claimed, Verb.HAND_OVER)
+
     def complete(
         self, claimed: Claimed, result: bytes | None = None, **more: Any
     ) -> Refused | None:
@@ -210,7 +213,7 @@ class Desk:
 
 def settlement(claimed: Claimed, verb: Verb, **members: Any) -> Settlement:
     told = {"code": "failure", "detail": "It failed."}
-    if verb in (Verb.COMPLETE, Verb.RELEASE):
+    if verb in (Verb.COMPLETE, Verb.RELEASE, Verb.HAND_OVER):
         told = {}
     return Settlement(claimed.id, claimed.epoch, verb, **{**told, **members})
 

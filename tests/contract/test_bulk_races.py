@@ -10,6 +10,7 @@ from oncue.core.bulk import BulkVerb
 from oncue.core.lifecycle import State
 from oncue.core.queue import Queue
 from oncue.ports.bulk import BulkDone
+from tests.contract.pruning import prune
 
 from .bulk import CANCEL, MOVE, REPRIORITISE, RETRY, RUN, bulk
 from .desk import DELIVERY, LEASE, Desk, ids, together
@@ -72,7 +73,7 @@ def test_a_job_that_is_not_seen_any_more_is_not_retried(desk: Desk) -> None:
     retrying = bulk(desk, RETRY, queue="q")
     found = retrying.found()
     desk.clock.advance(1)
-    assert desk.store.prune("q", desk.now, desk.now, 10) == 1
+    assert prune(desk.store, "q", desk.now, desk.now, 10) == 1
     assert retrying.found() == []
     assert retrying.apply(found) == BulkDone(0)
 

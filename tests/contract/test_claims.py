@@ -5,9 +5,9 @@ from __future__ import annotations
 import random
 
 from oncue.core.job import Claimed
-from oncue.core.lifecycle import State
+from oncue.core.lifecycle import State, Verb
 from oncue.core.queue import Queue
-from oncue.ports.claims import Refused, Touch, Touched
+from oncue.ports.claims import Refused, Settlement, Touch, Touched
 from oncue.queues import set_paused
 
 from .board import Board, cron, cron_at, seconds
@@ -327,7 +327,7 @@ def test_signs_of_life_of_one_job_in_one_call_follow_each_other(desk: Desk) -> N
 def test_a_handed_over_claim_has_no_lease_until_the_worker_takes_one(desk: Desk) -> None:
     queue = Queue("q", timeout_seconds=600)
     claimed = desk.take(queue=queue)
-    assert desk.store.hand_over([(claimed.id, claimed.epoch)], desk.now) == {}
+    assert desk.hand_over(claimed) is None
     assert desk.job(claimed.id).lease_until is None
     assert desk.state(claimed.id) is State.DISPATCHED
     desk.clock.advance(599)
@@ -342,10 +342,12 @@ def test_handing_over_names_the_claims_that_are_over(desk: Desk) -> None:
     desk.add_many(2)
     kept, lost = desk.claim()
     desk.release(lost)
-    answer = desk.store.hand_over([(lost.id, 1), (kept.id, 1), ("nothing", 1)], desk.now)
+    named = (lost.id, kept.id, "nothing")
+    settlements = [Settlement(job_id, 1, Verb.HAND_OVER) for job_id in named]
+    answer = desk.store.settle(settlements, desk.now)
     assert {position: refused.reason for position, refused in answer.items()} == {
         0: "released",
         2: "unknown",
     }
     assert desk.job(kept.id).lease_until is None
-    assert desk.store.hand_over([], desk.now) == {}
+    assert desk.store.settle([], desk.now) == {}

@@ -6,6 +6,7 @@ from oncue.clock import FakeClock
 from oncue.core.event import Bounds
 from oncue.core.firing import Decision
 from oncue.core.moment import to_datetime
+from oncue.core.retention import Retention
 from oncue.stores.memory import MemoryStore
 
 from .board import RULE, Board, cron, cron_at, decisions, file, file_at, table, table_at
@@ -114,7 +115,7 @@ def test_pruning_goes_on_chunk_by_chunk_until_nothing_is_left_to_do(board: Board
     board.clock.advance(1)
     board.prune(limit=7)
     assert [one.event for one in board.log()] == [table_at(49, "A")]
-    assert not board.store.prune_events(board.now, board.bounds, 7)
+    assert not board.store.prune(Retention({}, board.bounds), board.now, 7).more
 
 
 def test_what_a_deleted_rule_had_is_forgotten_and_what_others_have_is_kept(board: Board) -> None:

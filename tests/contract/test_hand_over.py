@@ -18,7 +18,7 @@ BOUNDED = Queue("q", timeout_seconds=600)
 
 
 def hand_over(desk: Desk, claimed: Claimed) -> None:
-    assert desk.store.hand_over([(claimed.id, claimed.epoch)], desk.now) == {}
+    assert desk.hand_over(claimed) is None
 
 
 def start(desk: Desk, claimed: Claimed) -> None:

@@ -84,6 +84,7 @@ WAYS: list[tuple[Verb, Callable[[Desk, Claimed], bool]]] = [
     (Verb.AMEND, amend),
     (Verb.CLAIM, claim),
     (Verb.START, start),
+    (Verb.HAND_OVER, settle(Verb.HAND_OVER)),
     (Verb.COMPLETE, settle(Verb.COMPLETE)),
     (Verb.FAIL, settle(Verb.FAIL)),
     (Verb.RETRY, settle(Verb.RETRY)),

@@ -74,7 +74,7 @@ def test_a_job_that_was_handed_over_uses_its_attempt(desk: Desk) -> None:
     queue = Queue("q", max_attempts=1, timeout_seconds=600)
     desk.add_many(2)
     handed, kept = desk.claim(queue)
-    desk.store.hand_over([(handed.id, handed.epoch)], desk.now)
+    desk.hand_over(handed)
     desk.clock.advance(600)
     desk.judge(queue)
     assert (desk.state(handed.id), desk.state(kept.id)) == (State.FAILED, State.SCHEDULED)

@@ -32,7 +32,7 @@ def by_claim(desk: Desk, *busy: str) -> None:
             release = {"error": "busy", "put_off": WORKED.retry}
             assert desk.settle(claimed, Verb.RELEASE, **release) is None
         else:
-            assert desk.store.hand_over([(claimed.id, claimed.epoch)], desk.now) == {}
+            assert desk.hand_over(claimed) is None
 
 
 Deliver = Callable[..., None]

@@ -11,6 +11,7 @@ from oncue.core.queue import BUILT_IN, Queue
 from oncue.core.schedule import Emission
 from oncue.ports.store import Store
 from oncue.queues import put_queue, set_paused
+from tests.contract.pruning import forget
 from tests.contract.recurring import delete_schedule
 
 from .board import Board, table
@@ -147,7 +148,7 @@ def test_ids_chosen_by_clients_are_remembered_for_their_day_and_then_forgotten(d
     assert desk.listed() == []
     assert names(desk.store) == [], "nothing was created, so it is not there again"
     desk.clock.advance(DAY + 1)
-    assert desk.store.forget(desk.now, 10) == 1
+    forget(desk.store, desk.now)
     other = new._replace(digest=b"e")
     assert desk.store.insert([other], desk.now) == {}
 

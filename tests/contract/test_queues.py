@@ -8,6 +8,7 @@ from dataclasses import replace
 from oncue.core.lifecycle import State
 from oncue.core.queue import Queue, RetryPolicy, default_queue
 from oncue.queues import put_queue, set_paused
+from tests.contract.pruning import prune
 
 from .desk import DELIVERY, Desk
 
@@ -53,7 +54,7 @@ def test_a_queue_that_holds_a_job_is_there_with_the_usual_settings(desk: Desk) -
 def test_a_queue_stays_when_its_last_job_is_gone(desk: Desk) -> None:
     desk.cancel(desk.add(queue="a"))
     desk.clock.advance(1)
-    assert desk.store.prune("a", desk.now, desk.now, 10) == 1
+    assert prune(desk.store, "a", desk.now, desk.now, 10) == 1
     assert desk.store.queues() == [Queue("a")]
     assert desk.store.delete_queue("a", desk.now, 10).outcome == "deleted"
     assert desk.store.queues() == []

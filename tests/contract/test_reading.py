@@ -11,6 +11,7 @@ from oncue.core.lifecycle import State
 from oncue.core.moment import from_datetime
 from oncue.core.queue import Queue
 from oncue.queues import put_queue
+from tests.contract.pruning import prune
 
 from .desk import DELIVERY, Desk
 
@@ -125,7 +126,7 @@ def test_a_cursor_goes_on_after_its_job_even_when_that_is_gone(desk: Desk) -> No
     assert page.next is not None
     desk.cancel(added[1])
     desk.clock.advance(1)
-    desk.store.prune("q", desk.now, desk.now, 10)
+    prune(desk.store, "q", desk.now, desk.now, 10)
     rest = desk.store.page(JobFilter(), page.next, 10)
     assert [job.id for job in rest.items] == added[2:]
 

@@ -8,7 +8,9 @@ import pytest
 
 from oncue.core.job import History
 from oncue.core.lifecycle import State, Verb
+from oncue.core.retention import Pruned, Retention
 from oncue.ports.claims import Refused
+from tests.contract.pruning import forget, prune
 
 from .desk import FLEETING, Desk, at, settlement
 
@@ -31,21 +33,21 @@ def test_pruning_removes_what_finished_before_the_moment_with_all_that_belongs_t
     desk: Desk,
 ) -> None:
     done = finished(desk, 4)
-    assert desk.store.prune("q", desk.now - 1_000, desk.now, 10) == 2
+    assert prune(desk.store, "q", desk.now - 1_000, desk.now, 10) == 2
     assert [desk.store.get(job_id) is None for job_id in done] == [True, True, False, False]
     assert desk.store.history(done[0]) == History()
     assert desk.listed() == done[2:]
     assert desk.store.stats("q").counts[State.SUCCEEDED] == 2
-    assert desk.store.prune("q", desk.now - 1_000, desk.now, 10) == 0
+    assert prune(desk.store, "q", desk.now - 1_000, desk.now, 10) == 0
 
 
 def test_pruning_takes_the_oldest_first_and_not_more_than_asked_for(desk: Desk) -> None:
     done = finished(desk, 5)
     desk.clock.advance(1)
-    assert desk.store.prune("q", desk.now, desk.now, 2) == 2
+    assert prune(desk.store, "q", desk.now, desk.now, 2) == 2
     assert desk.listed() == done[2:]
-    assert desk.store.prune("q", desk.now, desk.now, 2) == 2
-    assert desk.store.prune("q", desk.now, desk.now, 2) == 1
+    assert prune(desk.store, "q", desk.now, desk.now, 2) == 2
+    assert prune(desk.store, "q", desk.now, desk.now, 2) == 1
 
 
 def test_pruning_ends_with_every_final_state_and_never_touches_unfinished_work(desk: Desk) -> None:
@@ -57,7 +59,7 @@ def test_pruning_ends_with_every_final_state_and_never_touches_unfinished_work(d
     desk.touch(claims[3])
     waiting = desk.add(due_in=-5)
     desk.clock.advance(10 * DAY)
-    assert desk.store.prune("q", desk.now, desk.now, 100) == 3
+    assert prune(desk.store, "q", desk.now, desk.now, 100) == 3
     left = desk.listed()
     assert len(left) == 4
     assert {claims[3].id, claims[4].id, waiting} <= set(left)
@@ -67,8 +69,8 @@ def test_pruning_is_of_one_queue(desk: Desk) -> None:
     claimed = desk.take(queue=FLEETING)
     desk.complete(claimed)
     desk.clock.advance(1)
-    assert desk.store.prune("q", desk.now, desk.now, 10) == 0
-    assert desk.store.prune("f", desk.now, desk.now, 10) == 1
+    assert prune(desk.store, "q", desk.now, desk.now, 10) == 0
+    assert prune(desk.store, "f", desk.now, desk.now, 10) == 1
 
 
 @pytest.mark.parametrize("verb", [Verb.COMPLETE, Verb.FAIL, Verb.DROP])
@@ -144,7 +146,7 @@ def end_by_giving_up(desk: Desk) -> None:
 def end_and_prune(desk: Desk) -> None:
     desk.complete(desk.retake("mine", queue=FLEETING), b"r")
     desk.clock.advance(1)
-    assert desk.store.prune("f", desk.now, desk.now, 10) == 1
+    assert prune(desk.store, "f", desk.now, desk.now, 10) == 1
     desk.clock.set(desk.now - 1_000)
 
 
@@ -166,7 +168,7 @@ def test_an_id_chosen_by_a_client_is_remembered_for_a_day_after_its_end(
     assert desk.revive("mine").job is None
 
     desk.clock.advance(DAY - 1)
-    assert desk.store.forget(desk.now, 10) == 0
+    forget(desk.store, desk.now)
     clash = desk.store.insert([new], desk.now)[0]
     assert (clash.kind, clash.job.id, clash.job.finished_at) == (
         "existing",
@@ -178,9 +180,8 @@ def test_an_id_chosen_by_a_client_is_remembered_for_a_day_after_its_end(
     assert desk.store.get("mine") is None
 
     desk.clock.advance(1.001)
-    assert desk.store.prune("f", desk.now, desk.now, 10) == 0
-    assert desk.store.forget(desk.now, 10) == 1
-    assert desk.store.forget(desk.now, 10) == 0
+    assert prune(desk.store, "f", desk.now, desk.now, 10) == 0
+    forget(desk.store, desk.now)
     assert desk.store.insert([other], desk.now) == {}
     assert desk.job("mine").attempt == 0
 
@@ -195,7 +196,7 @@ def test_an_id_kept_longer_than_a_day_is_gone_with_its_job(desk: Desk) -> None:
     claimed = desk.take("mine", digest=b"d")
     desk.complete(claimed)
     desk.clock.advance(2 * DAY)
-    assert desk.store.prune("q", desk.now - DAY * 1_000, desk.now, 10) == 1
+    assert prune(desk.store, "q", desk.now - DAY * 1_000, desk.now, 10) == 1
     desk.add("mine", digest=b"e")
 
 
@@ -207,13 +208,13 @@ def test_remembered_ids_of_finished_and_living_jobs_do_not_disturb_each_other(de
     assert desk.claimed_ids(FLEETING) == [alive]
 
 
-def test_a_store_knows_when_the_oldest_finished_job_of_each_queue_finished(desk: Desk) -> None:
-    assert desk.store.oldest_finished() == {}
-    first = desk.now + 1_000
+def test_queues_are_pruned_by_their_own_moments_and_more_is_told(desk: Desk) -> None:
     done = finished(desk, 3)
-    desk.complete(desk.take("mine", queue=FLEETING, digest=b"d"), keep=False)
-    desk.add(queue="waiting")
-    assert desk.store.oldest_finished() == {"q": first}
-    assert desk.store.prune("q", first + 1, desk.now, 10) == 1
-    assert desk.store.get(done[0]) is None
-    assert desk.store.oldest_finished() == {"q": first + 1_000}
+    desk.complete(desk.take("fleeting", queue=FLEETING))
+    desk.clock.advance(1)
+    kept = Retention({"q": desk.now, "f": desk.now - DAY, "none": desk.now})
+    assert desk.store.prune(kept, desk.now, 2) == Pruned(2, more=True)
+    assert set(desk.listed()) == {done[2], "fleeting"}
+    assert desk.store.prune(kept, desk.now, 2) == Pruned(1, more=False)
+    assert desk.store.prune(kept, desk.now, 2) == Pruned(0, more=False)
+    assert desk.listed() == ["fleeting"]

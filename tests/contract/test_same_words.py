@@ -88,7 +88,7 @@ def fenced(desk: Desk) -> list[object]:
         desk.clock.advance(1)
         answers += [write(desk, claimed) for write in (*WRITES, *WRITES)]
         answers.append(desk.store.interruptions([(claimed.id, claimed.epoch)]))
-        answers.append(desk.store.hand_over([(claimed.id, claimed.epoch)], desk.now))
+        answers.append(desk.hand_over(claimed))
         desk.cancel(claimed.id)
     return answers
 

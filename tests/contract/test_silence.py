@@ -47,7 +47,7 @@ def test_a_heartbeat_ends_the_silence(desk: Desk) -> None:
 
 def test_a_claim_without_lease_and_timeout_is_found_too(desk: Desk) -> None:
     claimed = desk.take()
-    desk.store.hand_over([(claimed.id, claimed.epoch)], desk.now)
+    desk.hand_over(claimed)
     desk.clock.advance(1)
     assert desk.store.lapses(desk.now, 10) == []
     assert ids(silent(desk, desk.now)) == [claimed.id]

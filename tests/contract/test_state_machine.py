@@ -28,6 +28,7 @@ from oncue.core.lifecycle import Verb
 from oncue.core.missed import Look, missed_since
 from oncue.core.moment import Moment, to_datetime
 from oncue.core.queue import Queue, RetryPolicy
+from oncue.core.retention import Retention
 from oncue.core.retry import after_lapse
 from oncue.ports.claims import RangeClaim, Settlement, Touch
 from oncue.ports.jobs import Amendment
@@ -298,11 +299,10 @@ class Everything(Waiting):
     @rule(days=st.sampled_from([0, 1, 1, 8]))
     def prune(self, days: int) -> None:
         self.clock.advance(days * 86_400)
-        for queue in QUEUES:
-            kept = round((queue.retention_seconds or 0) * 1000)
-            before = self.now - kept
-            self.both(lambda store, *of: store.prune(*of), queue.name, before, self.now, ALL)
-        self.both(lambda store, *of: store.forget(*of), self.now, ALL)
+        before = {
+            queue.name: self.now - round((queue.retention_seconds or 0) * 1000) for queue in QUEUES
+        }
+        self.both(lambda store: store.prune(Retention(before), self.now, ALL))
 
     @precondition(lambda self: self.known)
     @rule(
@@ -406,8 +406,8 @@ class Everything(Waiting):
         self._hand_over([claimed])
 
     def _hand_over(self, claims: Sequence[Claimed]) -> None:
-        pairs = [(claimed.id, claimed.epoch) for claimed in claims]
-        self.both(lambda store: store.hand_over(pairs, self.now))
+        taken = [Settlement(claimed.id, claimed.epoch, Verb.HAND_OVER) for claimed in claims]
+        self.both(lambda store: store.settle(taken, self.now))
 
     @rule(
         limit=st.integers(1, 3),
@@ -505,7 +505,6 @@ class Everything(Waiting):
         job_id = self.known[pick % len(self.known)]
         self.both(lambda store: (store.get(job_id), store.history(job_id), store.claim_on(job_id)))
         self.both(lambda store: store.next_due(list(BY_NAME)))
-        self.both(lambda store: store.oldest_finished())
         pairs = [(claimed.id, claimed.epoch) for claimed in self.claims]
         self.both(lambda store: store.interruptions(pairs))
 

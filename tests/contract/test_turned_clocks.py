@@ -321,7 +321,7 @@ def test_a_look_is_recorded_only_while_a_lease_is_running(desk: Desk, start: Sta
 def test_handed_over_work_without_lease_and_timeout_is_not_running(desk: Desk) -> None:
     claimed = desk.take("a")
     assert desk.store.leases().running
-    assert desk.store.hand_over([(claimed.id, claimed.epoch)], desk.now) == {}
+    assert desk.hand_over(claimed) is None
     assert not desk.store.leases().running
 
 

@@ -28,8 +28,7 @@ call loses a race, or None if it has no part in such a call."""
 STALE_READS = frozenset({"get", "history", "page", "lapses", "next_lapse", "next_due", "stats"})
 READS = STALE_READS | {"queues", "interruptions"}
 BATCHES = frozenset(
-    {"insert", "amend", "cancel", "request_cancel", "revive"}
-    | {"touch", "hand_over", "settle", "reclaim"}
+    {"insert", "amend", "cancel", "request_cancel", "revive"} | {"touch", "settle", "reclaim"}
 )
 ANY_CALL = frozenset({Fault.FAIL, Fault.TIMEOUT, Fault.THROTTLE, Fault.DELAY})
 
@@ -218,8 +217,6 @@ def _jobs_named(call: Call) -> list[str]:
     match call.method:
         case "insert" | "touch" | "settle":
             return [one.id for one in cast("Sequence[Any]", first)]
-        case "hand_over":
-            return [job_id for job_id, _ in cast("Sequence[Any]", first)]
         case "reclaim":
             return [lapse.id for lapse, _, _ in cast("Sequence[Any]", first)]
         case "amend" | "cancel" | "request_cancel" | "revive":

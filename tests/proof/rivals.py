@@ -28,8 +28,6 @@ class Rival:
         match call.method, call.args:
             case (("touch" | "settle"), (writes, *_)):
                 return lambda: self._reclaim({(write.id, write.epoch) for write in writes})
-            case "hand_over", (claims, *_):
-                return lambda: self._reclaim(set(claims))
             case "put_operation", (job_id, epoch, *_):
                 return lambda: self._reclaim({(job_id, epoch)})
             case "reclaim", (verdicts, now):

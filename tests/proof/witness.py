@@ -34,7 +34,7 @@ class Witness(WrappedStore):
                 return self._claim(call, go)
             case "claim_range":
                 return self._claim_range(call, go)
-            case "touch" | "hand_over" | "settle":
+            case "touch" | "settle":
                 return self._write(_writes(call, self._since(call.args[1])), go)
             case "put_operation":
                 job_id, epoch, _, now = call.args
@@ -126,23 +126,18 @@ class Witness(WrappedStore):
 
 
 def _writes(call: Call, since: float) -> list[Wrote]:
-    match call.method:
-        case "touch":
-            return [
-                Wrote(
-                    one.id,
-                    one.epoch,
-                    "start" if one.start else "hold",
-                    None,
-                    since,
-                    one.lease_seconds,
-                )
-                for one in call.args[0]
-            ]
-        case "hand_over":
-            return [
-                Wrote(job_id, epoch, "hand over", None, since) for job_id, epoch in call.args[0]
-            ]
+    if call.method == "touch":
+        return [
+            Wrote(
+                one.id,
+                one.epoch,
+                "start" if one.start else "hold",
+                None,
+                since,
+                one.lease_seconds,
+            )
+            for one in call.args[0]
+        ]
     return [Wrote(one.id, one.epoch, one.verb.value, None, since) for one in call.args[0]]
 
 

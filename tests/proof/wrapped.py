@@ -12,7 +12,7 @@ from functools import partial, wraps
 from typing import Any, NamedTuple, ParamSpec, TypeVar
 
 from oncue.ports.clock import Clock
-from oncue.ports.store import Awaited, Listener, Store
+from oncue.ports.store import Awaited, Listener, Store, StoreFacts
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -47,7 +47,6 @@ class WrappedStore:
         self.touch = self._around(store.touch)
         self.interruptions = self._around(store.interruptions)
         self.put_operation = self._around(store.put_operation)
-        self.hand_over = self._around(store.hand_over)
         self.settle = self._around(store.settle)
         self.lapses = self._around(store.lapses)
         self.silent = self._around(store.silent)
@@ -68,9 +67,7 @@ class WrappedStore:
         self.put_queue = self._around(store.put_queue)
         self.stats = self._around(store.stats)
         self.due_counts = self._around(store.due_counts)
-        self.oldest_finished = self._around(store.oldest_finished)
         self.prune = self._around(store.prune)
-        self.forget = self._around(store.forget)
         self.delete_queue = self._around(store.delete_queue)
         # rules and events
         self.put_rule = self._around(store.put_rule)
@@ -80,7 +77,6 @@ class WrappedStore:
         self.sightings = self._around(store.sightings)
         self.publish = self._around(store.publish)
         self.events = self._around(store.events)
-        self.prune_events = self._around(store.prune_events)
         # schedules
         self.schedule = self._around(store.schedule)
         self.schedules = self._around(store.schedules)
@@ -102,10 +98,6 @@ class WrappedStore:
         """Make the call by `go()`, or not."""
         return go()
 
-    @property
-    def all_or_nothing(self) -> bool:
-        return self.store.all_or_nothing
-
     def submit(self, call: Callable[[], T]) -> Future[T]:
         return self.store.submit(call)
 
@@ -120,11 +112,8 @@ class WrappedStore:
     def secret(self) -> bytes:
         return self.store.secret
 
-    def describe(self) -> dict[str, Any]:
+    def describe(self) -> StoreFacts:
         return self.store.describe()
-
-    def verify(self) -> None:
-        self.store.verify()
 
     def close(self) -> None:
         self.store.close()

@@ -192,28 +192,6 @@ def finish(store: MemoryStore, *ids: str) -> None:
     assert store.settle(settlements, store.clock.now()) == {}
 
 
-class CountingStore(MemoryStore):
-    prunes = 0
-
-    def prune(self, name: str, finished_before: Moment, now: Moment, limit: int) -> int:
-        self.prunes += 1
-        return super().prune(name, finished_before, now, limit)
-
-
-def test_a_pass_of_the_pruner_touches_only_queues_with_something_to_prune(clock: FakeClock) -> None:
-    store = CountingStore(clock)
-    for number in range(5):
-        put_queue(store, Queue(f"idle-{number}"))
-    put_queue(store, Queue("work", retention_seconds=10))
-    finish(store, "done")
-    pruner = Pruner(store, clock)
-    pruner.step()
-    assert store.prunes == 0
-    clock.advance(11)
-    pruner.step()
-    assert (store.prunes, store.get("done")) == (1, None)
-
-
 def test_what_is_only_remembered_is_forgotten_although_its_queue_was_deleted(
     clock: FakeClock,
 ) -> None:

@@ -8,10 +8,10 @@ from oncue.clock import FakeClock
 from oncue.core.errors import NotFound
 from oncue.core.explain import NOBODY_SECONDS, REASONS, Explanation, Line, explain
 from oncue.core.job import Claimed, History, Job
-from oncue.core.lifecycle import State
+from oncue.core.lifecycle import State, Verb
 from oncue.core.moment import to_datetime
 from oncue.core.queue import Queue
-from oncue.ports.claims import Touch
+from oncue.ports.claims import Settlement, Touch
 from oncue.ports.sink import Refusal
 from oncue.scheduler import Scheduler
 from oncue.sinks.memory import named
@@ -244,7 +244,7 @@ def test_a_job_handed_over_waits_for_word_from_its_worker(cue: Scheduler, clock:
     queue = cue.set_queue("mail", sink="log:", completion="worker")
     job = cue.schedule(queue="mail")
     [claimed] = cue.store.claim([queue], "d1", 1, clock.now())
-    cue.store.hand_over([(job.id, claimed.epoch)], clock.now())
+    cue.store.settle([Settlement(job.id, claimed.epoch, Verb.HAND_OVER)], clock.now())
     check(cue.explain(job.id), "handed_over", "log:", "attempt 1 of 3")
     cue.store.touch([Touch(job.id, claimed.epoch)], clock.now())
     check(cue.explain(job.id), "executing")

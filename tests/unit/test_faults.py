@@ -127,7 +127,7 @@ def test_a_store_without_faults_answers_as_the_store_does() -> None:
     assert faulty.get("a") == store.get("a")
     assert faulty.clock is clock
     assert faulty.secret == store.secret
-    assert faulty.describe()["kind"] == "memory"
+    assert faulty.describe().kind == "memory"
 
 
 def test_a_slow_call_is_slow_before_or_after_and_done_either_way() -> None:

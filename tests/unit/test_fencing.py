@@ -1,33 +1,259 @@
-"""Which writes repeat the one that ended a claim, and which settlements are not applied."""
+"""What the end of a claim makes of a job, which settlements are not applied, which are repetitions,
+and what a late write is told."""
 
 from __future__ import annotations
 
 import pytest
 
-from oncue.core.fencing import objection, write_behind, write_of
-from oncue.core.lifecycle import Verb
+from oncue.core.fencing import (
+    End,
+    Ending,
+    HandedOver,
+    Held,
+    Refused,
+    Settlement,
+    Write,
+    dropped,
+    hand_over,
+    late_write,
+    reclaim,
+    refusal,
+    settle,
+    write_behind,
+)
+from oncue.core.job import Diagnostic, Lapse
+from oncue.core.lease import NO_LEASE, Lease
+from oncue.core.lifecycle import State, Verb
+from oncue.core.moment import to_datetime
+from oncue.core.putoff import put_off_until
+from oncue.core.queue import RetryPolicy
+from oncue.core.retry import Verdict
+
+NOW = 10_000
+HELD = Held(
+    id="a",
+    queue="q",
+    state=State.EXECUTING,
+    covered=False,
+    epoch=5,
+    attempt=3,
+    attempt_base=1,
+    strikes=1,
+    ahead=True,
+    due_at=1_000,
+    refusals=2,
+    worker="ada",
+    claimed_at=2_000,
+    updated_at=3_000,
+    cancel_requested=False,
+    lease=Lease(60_000),
+    result=None,
+    error="before",
+)
+LAPSE = Lapse("a", "q", State.EXECUTING, 5, 3, 1, None, 1, False, "ada", 2_000, 3_000, 9_000, None)
+SAME = Ending(
+    outcome="",
+    diagnostic=None,
+    state=State.SCHEDULED,
+    epoch=5,
+    attempt=3,
+    attempt_base=1,
+    strikes=1,
+    ahead=True,
+    due_at=1_000,
+    not_before=None,
+    refusals=2,
+    cancel_requested=False,
+    result=None,
+    error="before",
+)
+ENDS = [Verb.COMPLETE, Verb.FAIL, Verb.DROP]
+RETURNS = [Verb.RETRY, Verb.RELEASE]
 
 
-@pytest.mark.parametrize("verb", [Verb.RETRY, Verb.RELEASE])
+def told(code: str, detail: str, facts: dict[str, object]) -> Diagnostic:
+    return Diagnostic(to_datetime(NOW), code, detail, 3, 5, facts)
+
+
+def test_a_completed_job_has_its_result_and_no_error() -> None:
+    ending = settle(HELD, Settlement("a", 5, Verb.COMPLETE, result=b"1"), NOW)
+    assert ending == SAME._replace(
+        outcome="succeeded", state=State.SUCCEEDED, ahead=False, result=b"1", error=None
+    )
+
+
+@pytest.mark.parametrize(
+    ("verb", "outcome", "state"),
+    [
+        (Verb.FAIL, "failed", State.FAILED),
+        (Verb.DROP, "cancelled", State.CANCELLED),
+        (Verb.RETRY, "retried", State.SCHEDULED),
+    ],
+)
+def test_a_failure_leaves_its_error_and_a_diagnostic(
+    verb: Verb, outcome: str, state: State
+) -> None:
+    failure = Settlement("a", 5, verb, error="E", code="failure", detail="why", due_at=20_000)
+    facts: dict[str, object] = {"worker": "ada", "error": "E", "decision": verb.value}
+    assert settle(HELD, failure, NOW) == SAME._replace(
+        outcome=outcome,
+        state=state,
+        ahead=False,
+        error="E",
+        due_at=20_000 if verb is Verb.RETRY else 1_000,
+        diagnostic=told("failure", "why", facts),
+    )
+
+
+def test_a_released_job_is_as_before_and_its_attempt_is_given_back() -> None:
+    ending = settle(HELD, Settlement("a", 5, Verb.RELEASE), NOW)
+    assert ending == SAME._replace(outcome="released", attempt=2)
+
+
+def test_a_job_that_its_sink_refused_for_now_is_put_off() -> None:
+    policy = RetryPolicy()
+    ending = settle(HELD, Settlement("a", 5, Verb.RELEASE, error="busy", put_off=policy), NOW)
+    assert ending == SAME._replace(
+        outcome="released",
+        attempt=2,
+        error="busy",
+        refusals=3,
+        not_before=put_off_until(policy, "a", 3, NOW),
+    )
+
+
+@pytest.mark.parametrize("verb", RETURNS)
 def test_a_job_does_not_wait_again_if_a_cancel_was_requested_unseen(verb: Verb) -> None:
-    assert objection(verb, 5, None, cancel_unseen=True) == "cancel requested"
-    assert objection(verb, 5, None, cancel_unseen=False) is None
+    held = HELD._replace(cancel_requested=True)
+    unseen = Settlement("a", 5, verb)
+    assert settle(held, unseen, NOW) == Refused("cancel requested", State.EXECUTING)
+    ending = settle(held, unseen._replace(cancel_seen=True), NOW)
+    assert isinstance(ending, Ending)
+    assert not ending.cancel_requested
 
 
-@pytest.mark.parametrize("verb", [Verb.COMPLETE, Verb.FAIL, Verb.DROP])
+@pytest.mark.parametrize("verb", ENDS)
 def test_a_job_ends_whatever_was_requested(verb: Verb) -> None:
-    assert objection(verb, 5, None, cancel_unseen=True) is None
+    ending = settle(HELD._replace(cancel_requested=True), Settlement("a", 5, verb), NOW)
+    assert isinstance(ending, Ending)
+    assert ending.cancel_requested
 
 
-def test_a_settlement_that_expects_an_older_update_is_not_applied() -> None:
-    assert objection(Verb.COMPLETE, 5, 4, cancel_unseen=False) == "moved on"
-    assert objection(Verb.COMPLETE, 5, 5, cancel_unseen=False) is None
+@pytest.mark.parametrize("verb", [*ENDS, *RETURNS])
+def test_a_settlement_that_expects_another_update_is_not_applied(verb: Verb) -> None:
+    expecting = Settlement("a", 5, verb, updated_at=2_999)
+    assert settle(HELD, expecting, NOW) == Refused("moved on", State.EXECUTING)
+    assert isinstance(settle(HELD, expecting._replace(updated_at=3_000), NOW), Ending)
+
+
+@pytest.mark.parametrize(("strike", "uses_attempt"), [(True, True), (False, False)])
+def test_a_reclaimed_job_waits_ahead_of_others_with_a_new_epoch(
+    strike: bool, uses_attempt: bool
+) -> None:
+    verdict = Verdict(Verb.RECLAIM, "code", "why", NOW, strike=strike, uses_attempt=uses_attempt)
+    ending = reclaim(HELD._replace(ahead=False), LAPSE, verdict, NOW)
+    assert isinstance(ending, Ending)
+    assert ending.diagnostic is not None
+    assert (ending.diagnostic.code, ending.diagnostic.detail) == ("code", "why")
+    assert (ending.diagnostic.attempt, ending.diagnostic.epoch) == (3, 5)
+    assert ending == SAME._replace(
+        outcome="reclaimed",
+        diagnostic=ending.diagnostic,
+        epoch=6,
+        ahead=True,
+        strikes=2 if strike else 1,
+        attempt_base=1 if uses_attempt else 2,
+    )
+    assert not ending.keeps_worker
+
+
+@pytest.mark.parametrize(
+    ("verb", "state"), [(Verb.GIVE_UP, State.FAILED), (Verb.DROP, State.CANCELLED)]
+)
+def test_a_job_that_is_given_up_ends_with_the_verdict_as_its_error(
+    verb: Verb, state: State
+) -> None:
+    ending = reclaim(HELD, LAPSE, Verdict(verb, "code", "why"), NOW)
+    assert isinstance(ending, Ending)
+    wanted = SAME._replace(outcome="reclaimed", state=state, epoch=6, ahead=False, error="why")
+    assert ending._replace(diagnostic=None) == wanted
+    assert not ending.keeps_worker
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"state": State.DISPATCHED},
+        {"epoch": 6},
+        {"updated_at": 3_001},
+        {"cancel_requested": True},
+        {"state": State.SUCCEEDED},
+    ],
+)
+def test_a_claim_that_is_not_as_it_was_seen_is_not_reclaimed(changes: dict[str, object]) -> None:
+    held = HELD._replace(**changes)  # type: ignore[arg-type]
+    answer = reclaim(held, LAPSE, Verdict(Verb.RECLAIM, "c", "d", NOW), NOW)
+    assert answer == Refused("moved on", held.state)
+
+
+def test_a_waiting_job_that_was_seen_waiting_has_no_claim_to_take() -> None:
+    held = HELD._replace(state=State.SCHEDULED, covered=True)
+    lapse = LAPSE._replace(state=State.SCHEDULED)
+    answer = reclaim(held, lapse, Verdict(Verb.RECLAIM, "c", "d", NOW), NOW)
+    assert answer == Refused("moved on", State.DISPATCHED)
+
+
+def test_only_the_report_of_its_worker_leaves_the_worker_in_the_job() -> None:
+    keeps = {}
+    for verb in [*ENDS, *RETURNS]:
+        ending = settle(HELD, Settlement("a", 5, verb), NOW)
+        assert isinstance(ending, Ending)
+        keeps[verb] = ending.keeps_worker
+    assert keeps == {verb: verb in ENDS for verb in keeps}
 
 
 def test_a_retry_and_a_failure_are_the_same_write_of_the_worker() -> None:
-    assert write_of(Verb.RETRY, None, "E") == write_of(Verb.FAIL, None, "E")
-    assert write_of(Verb.FAIL, None, "E") != write_of(Verb.FAIL, None, "F")
+    fail = Settlement("a", 5, Verb.FAIL, error="E")
+    assert fail.write == fail._replace(verb=Verb.RETRY).write == Write("fail", "E")
+    assert fail.write != fail._replace(error="F").write
+
+
+def test_a_drop_is_the_write_that_the_worker_made() -> None:
+    drop = Settlement("a", 5, Verb.DROP)
+    assert (drop.write, drop._replace(error="E").write) == (Write("release"), Write("fail", "E"))
+
+
+def test_a_hand_over_is_no_write_of_the_worker_and_ends_the_lease_of_the_dispatcher() -> None:
+    assert Settlement("a", 5, Verb.HAND_OVER).write is None
+    assert hand_over(HELD, NOW) == HandedOver(NO_LEASE, NOW)
+    asked = HELD._replace(lease=Lease(60_000, asked=True))
+    assert hand_over(asked, NOW) == HandedOver(asked.lease, asked.updated_at)
+
+
+def test_a_job_whose_cancel_was_requested_meanwhile_is_dropped_as_what_happened_to_it() -> None:
+    failed = dropped(Settlement("a", 5, Verb.RETRY, error="E", code="failure", detail="d"))
+    assert (failed.verb, failed.code, failed.cancel_seen) == (Verb.DROP, "failure", True)
+    assert failed.detail == "Failed after a cancel was requested."
+    released = dropped(Settlement("a", 5, Verb.RELEASE))
+    assert (released.verb, released.code, released.cancel_seen) == (Verb.DROP, "cancelled", True)
+    assert released.detail == "A cancel was requested while it was taken."
 
 
 def test_no_write_of_the_worker_is_behind_a_reclaim() -> None:
     assert write_behind("reclaimed", None, "E") is None
+
+
+def test_a_late_write_is_recorded_with_the_attempt_and_epoch_of_its_claim() -> None:
+    end = End("retried", 2, Write("fail", "E"), None)
+    recorded = late_write(end, 4, "complete", NOW)
+    detail = "Refused a late complete: this claim had ended (failed)."
+    facts = {"write": "complete", "reason": "failed"}
+    assert recorded == Diagnostic(to_datetime(NOW), "fenced", detail, 2, 4, facts)
+    assert refusal(end, State.SCHEDULED, recorded) == Refused("failed", State.SCHEDULED, recorded)
+
+
+def test_a_late_writer_is_told_the_diagnostic_of_the_end_if_there_is_one() -> None:
+    left, recorded = told("failure", "why", {}), told("fenced", "late", {})
+    end = End("failed", 2, None, left)
+    assert refusal(end, State.FAILED, recorded) == Refused("failed", State.FAILED, left)
+    assert refusal(None, State.FAILED) == Refused("unknown", State.FAILED)

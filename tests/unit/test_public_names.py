@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import ast
+import importlib
 import inspect
 import itertools
 from types import ModuleType
@@ -187,3 +189,17 @@ def test_the_parts_of_a_class_do_not_overwrite_each_other(whole: type) -> None:
         if any(not issubclass(first, last) for first, last in itertools.pairwise(parts))
     }
     assert clashes == {}
+
+
+def test_type_checkers_see_the_same_names_as_programs() -> None:
+    """The imports that only type checkers read say where each name comes from, too."""
+    tree = ast.parse(inspect.getsource(oncue))
+    seen = {
+        name.name: node.module
+        for node in ast.walk(tree)
+        if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("oncue.")
+        for name in node.names
+    }
+    assert sorted(seen) == NAMES
+    for name, module in seen.items():
+        assert getattr(oncue, name) is getattr(importlib.import_module(module or ""), name)

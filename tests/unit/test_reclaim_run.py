@@ -11,9 +11,11 @@ import pytest
 from oncue import InvalidInput, State
 from oncue.clock import FakeClock
 from oncue.core.job import Claimed
+from oncue.core.lifecycle import Verb
 from oncue.core.moment import Moment
 from oncue.core.reclaim import FINDINGS_KEPT, ReclaimReport, parameters
 from oncue.engine.reclaimrun import ReclaimRun
+from oncue.ports.claims import Settlement
 from oncue.reclaiming import started
 from oncue.stores.memory import MemoryStore
 from oncue.testing import HandDriven
@@ -94,7 +96,7 @@ def test_a_claim_that_is_heard_of_is_left_alone(cue: HandDriven) -> None:
 
 def test_a_claim_without_lease_and_timeout_is_found(cue: HandDriven) -> None:
     [claim] = taken(cue)
-    cue.store.hand_over([(claim.id, claim.epoch)], cue.clock.now())
+    cue.store.settle([Settlement(claim.id, claim.epoch, Verb.HAND_OVER)], cue.clock.now())
     cue.clock.advance(86_400)
     cue.run_due()
     assert cue.job(claim.id).state is State.DISPATCHED

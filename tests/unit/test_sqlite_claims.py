@@ -10,13 +10,14 @@ from pathlib import Path
 import pytest
 
 from oncue.clock import FakeClock
-from oncue.core.fencing import words, write_of
+from oncue.core.fencing import Write, words
 from oncue.core.lifecycle import Verb
 from oncue.core.retry import after_lapse
 from oncue.ports.claims import Settlement
 from oncue.stores.sqlite import SqliteStore, connection
 from oncue.stores.sqlite.statements import migrations
 from tests.contract.desk import FLEETING, LEASE, Desk, Q, settlement
+from tests.contract.pruning import forget
 
 NOW = FakeClock().now()
 
@@ -84,7 +85,7 @@ def test_a_late_write_reads_no_claims_but_those_with_its_mark(
     """With hundreds of thousands of claims, to read all of them took a tenth of a second."""
     complete(desk, number)
     late = [Settlement(f"gone-{n}", 1, Verb.COMPLETE) for n in range(sought)]
-    word = words([late[0].id], 1, write_of(Verb.COMPLETE, None, None))
+    word = words([late[0].id], 1, Write("complete"))
     with closing(sqlite3.connect(path)) as file:
         file.execute("UPDATE settled SET claims = ?", (word,))
         file.commit()
@@ -117,5 +118,5 @@ def test_the_pruner_removes_what_is_over_where_nothing_more_is_settled(
 ) -> None:
     complete(desk, 2)
     desk.clock.advance(LEASE)
-    desk.store.forget(desk.now, 100)
+    forget(desk.store, desk.now)
     assert remembered(path) == []

@@ -53,7 +53,7 @@ def refused(path: Path) -> str:
 
 
 def test_what_is_acknowledged_is_synced(store: SqliteStore) -> None:
-    facts = store.describe()
+    facts = store.describe().details
     assert (facts["kind"], facts["journal_mode"], facts["synchronous"]) == ("sqlite", "wal", "FULL")
     assert connection.pragma(store.db.writer.connection, "synchronous") == 2
     assert connection.pragma(store.db.writer.connection, "journal_mode") == "wal"
@@ -62,7 +62,7 @@ def test_what_is_acknowledged_is_synced(store: SqliteStore) -> None:
 
 
 def test_sqlite_is_newer_than_the_bug_that_lost_commits(store: SqliteStore) -> None:
-    version = tuple(map(int, str(store.describe()["sqlite"]).split(".")))
+    version = tuple(map(int, str(store.describe().details["sqlite"]).split(".")))
     assert version >= (3, 51, 3)
 
 
@@ -161,7 +161,7 @@ def test_a_file_of_the_first_schema_is_brought_up_to_date_with_all_that_is_in_it
         old.execute(f"INSERT INTO jobs ({columns}) VALUES (?, ?, ?, ?, ?, ?)", row)
         old.commit()
     with closing(SqliteStore(path, FakeClock())) as store:
-        assert store.describe()["schema"] == len(migrations())
+        assert store.describe().schema == len(migrations())
         kept = Queue("q", max_attempts=7, retry=RetryPolicy(initial_seconds=5))
         assert store.queues() == [kept, replace(default_queue("tasks"), paused=True)]
         put_queue(store, replace(kept, rate_per_second=10, concurrency=1))
@@ -288,3 +288,9 @@ def test_no_room_for_a_new_file_is_told_and_heals(path: Path) -> None:
         for room in (10_000, 60_000)
     ]
     assert [run.stdout for run in said] == ["healed\n"] * 2, [run.stderr for run in said]
+
+
+def test_a_store_that_has_lost_a_table_says_so_when_it_is_described(store: SqliteStore) -> None:
+    store.db.write(lambda tx: tx.execute("DROP TABLE outcomes").fetchall())
+    with pytest.raises(StoreUnusable, match="tables that are gone: outcomes"):
+        store.describe()

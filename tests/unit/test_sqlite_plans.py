@@ -19,7 +19,7 @@ NOUNS = (
     *("transfer", "leases", "watching"),
 )
 NOW = FakeClock().now()
-FRAGMENTS = {"columns", "with_range", "held_columns", "lapse_columns", "not_covered"}
+FRAGMENTS = {"columns", "with_range", "lapse_columns", "not_covered"}
 FRAGMENTS |= {"uncovered", "fits", "applies", "lease_length"}
 HOT = [
     *(("ranges", name) for name in ("due", "after", "delivered", "delivered_gone", "range")),

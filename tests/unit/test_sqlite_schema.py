@@ -12,9 +12,11 @@ import pytest
 from oncue.clock import FakeClock
 from oncue.core.errors import StoreError
 from oncue.core.lifecycle import FINAL, TRANSITIONS, State, Verb
+from oncue.ports.claims import Settlement
 from oncue.ports.jobs import Amendment
 from oncue.stores.sqlite import SqliteStore
 from tests.contract.desk import DELIVERY, Desk, lapse_of, settlement
+from tests.contract.pruning import prune
 
 
 @pytest.fixture
@@ -132,14 +134,16 @@ def attempts_at_everything(desk: Desk) -> list[Callable[[str], object]]:
         *map(settle, (Verb.COMPLETE, Verb.FAIL, Verb.RETRY, Verb.RELEASE, Verb.DROP)),
         *map(reclaim, (Verb.RECLAIM, Verb.GIVE_UP, Verb.DROP)),
         *(touch, operation),
-        lambda job_id: store.hand_over([(job_id, desk.job(job_id).epoch)], desk.now),
+        lambda job_id: store.settle(
+            [Settlement(job_id, desk.job(job_id).epoch, Verb.HAND_OVER)], desk.now
+        ),
         lambda job_id: store.amend([job_id], Amendment(desk.now, 5, b"1"), desk.now),
         lambda job_id: store.cancel([job_id], desk.now),
         lambda job_id: store.request_cancel([job_id], desk.now),
         lambda job_id: store.revive([job_id], desk.now),
         lambda _: desk.claim(),
         lambda _: store.expire(desk.now + 10**6, 100),
-        lambda _: store.prune("q", desk.now + 10**6, desk.now, 1),
+        lambda _: prune(store, "q", desk.now + 10**6, desk.now, 1),
     ]
 
 

@@ -30,6 +30,7 @@ from oncue.queues import put_queue, set_paused
 from oncue.stores.sqlite import SqliteStore, abroad
 from oncue.stores.sqlite.abroad import Abroad, News, settings_revision
 from oncue.stores.sqlite.connection import connect
+from tests.contract.pruning import prune
 from tests.contract.recurring import delete_schedule, put_schedule
 
 NOW = FakeClock().now()
@@ -296,7 +297,7 @@ def test_what_jobs_go_through_is_no_change_of_settings(
     assert len(there.claim([rated], "w", 9, NOW)) == 1
     claim = there.claim_range([OUT], "d", 9, NOW, lease_seconds=60)
     there.settle_range(claim, ["b"], {}, NOW)
-    there.prune("out", NOW + 1, NOW, 9)
+    prune(there, "out", NOW + 1, NOW, 9)
     with here.db.reading() as tx:
         assert settings_revision(tx) == before
 

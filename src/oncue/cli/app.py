@@ -11,7 +11,7 @@ import math
 import os
 import sys
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
+from typing import TYPE_CHECKING, Any, NoReturn
 
 import click
 
@@ -63,7 +63,7 @@ JSON_HELP = "One JSON document on standard output."
 STORE_HELP = "Where jobs are kept (ONCUE_STORE)."
 URL_HELP = "Ask this server instead of a store (ONCUE_URL)."
 TOKEN_HELP = "The API token for it; better in ONCUE_TOKEN, where no process list shows it."
-C = TypeVar("C", bound=Callable[..., Any] | click.Command)
+Command = Callable[..., None]
 
 
 class App:
@@ -169,25 +169,30 @@ class Program(Group):
         return list(COMMANDS)
 
 
-def common(command: C) -> C:
-    """`--store`, `--url`, `--token` and `--json` after the command as well as before it."""
-    command = _setting("token", "TEXT", TOKEN_HELP)(_with_json(command))
+def common(command: Command) -> Command:
+    """`--store`, `--url`, `--token` and `--json` after the command as well as before it. The
+    command is called with the `App` first; so it is by the next two."""
+    command = _setting("token", "TEXT", TOKEN_HELP)(_with_json(click.pass_obj(command)))
     return _setting("store", "URL", STORE_HELP)(_setting("url", "URL", URL_HELP)(command))
 
 
-def store_only(command: C) -> C:
+def store_only(command: Command) -> Command:
     """`--store` and `--json`, for commands that need the store itself."""
-    return with_store(_with_json(command))
+    return _with_store(_with_json(click.pass_obj(command)))
 
 
-def with_store(command: C) -> C:
+def with_store(command: Command) -> Command:
     """`--store` after the command as well as before it. `--url` is taken too, to be refused with
     the reason."""
+    return _with_store(click.pass_obj(command))
+
+
+def _with_store(command: Command) -> Command:
     command = _setting("url", "URL", URL_HELP, hidden=True)(command)
     return _setting("store", "URL", STORE_HELP)(command)
 
 
-def _with_json(command: C) -> C:
+def _with_json(command: Command) -> Command:
     def as_json(ctx: click.Context, _: click.Parameter, wanted: bool) -> None:
         if wanted:
             _app(ctx).as_json = True
@@ -198,7 +203,9 @@ def _with_json(command: C) -> C:
     return option(command)
 
 
-def _setting(name: str, metavar: str, told: str, *, hidden: bool = False) -> Callable[[C], C]:
+def _setting(
+    name: str, metavar: str, told: str, *, hidden: bool = False
+) -> Callable[[Command], Command]:
     def give(ctx: click.Context, _: click.Parameter, value: str | None) -> None:
         if value is not None:
             _app(ctx).give(name, value)

@@ -45,7 +45,6 @@ be there. All are checked before any is stored. Prints what changes. Rules of ot
 @click.argument("file", type=click.File("rb"))
 @_dry_run
 @common
-@click.pass_obj
 def rules(app: App, file: BinaryIO, dry_run: bool) -> None:
     changes = _changes(app, RULES, file, dry_run)
     if not dry_run:
@@ -77,7 +76,6 @@ of other names stay."""
     help="Coming runs that --dry-run compares.",
 )
 @common
-@click.pass_obj
 def schedules(app: App, file: BinaryIO, dry_run: bool, count: int) -> None:
     changes = _changes(app, SCHEDULES, file, dry_run)
     runs_changed: dict[str, Difference] = {}

@@ -28,7 +28,6 @@ WORKS = [f"W{number}" for number in range(1, 10)]
 @click.option("--quick", is_flag=True, help="Smaller, so sooner and noisier.")
 @click.option("--only", type=click.Choice(WORKS), multiple=True, help="One part; repeatable.")
 @store_only
-@click.pass_obj
 def bench(app: App, n: int | None, quick: bool, only: tuple[str, ...]) -> None:
     app.require_store()
     if not str(app.settings["store"].value).startswith("sqlite:"):

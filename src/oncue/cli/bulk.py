@@ -11,13 +11,13 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from oncue.cli import listing, output
-from oncue.cli.app import EXIT_FAILED, EXIT_INTERRUPTED, App
+from oncue.cli.app import EXIT_INTERRUPTED, App
+from oncue.cli.nouns import confirm, require_terminal
 from oncue.cli.place import require_file
 from oncue.cli.progress import ProgressBar, counted
 from oncue.cli.times import read_moment
 from oncue.core.bulk import FILTERS, BulkOutcome
 from oncue.core.errors import ServerError, StoreError
-from oncue.core.lifecycle import State
 from oncue.wire import members as wire
 
 if TYPE_CHECKING:
@@ -27,19 +27,11 @@ if TYPE_CHECKING:
 
 def filters(command: Callable[..., None]) -> Callable[..., None]:
     """The options that say which jobs; they come as one mapping, `given`."""
-    state = click.Choice([str(state) for state in State])
-    for decorate in (
-        click.option("--cursor", help="Go on where the last one was interrupted."),
-        click.option("--all", "everything", is_flag=True, help="All jobs, if no filter is meant."),
-        click.option("--due-before", metavar="TIME", help="Due before then."),
-        click.option("--due-after", metavar="TIME", help="Due then or later: RFC 3339, or local."),
-        click.option("--key", metavar="TEXT", help="Only with this key."),
-        click.option("--owner", metavar="TEXT", help="Only of this owner."),
-        click.option("--state", type=state, help="Only in this state."),
-        click.option("--queue", help="Only of this queue."),
-    ):
-        command = decorate(command)
-    return command
+    everything = click.option(
+        "--all", "everything", is_flag=True, help="All jobs, if no filter is meant."
+    )
+    cursor = click.option("--cursor", help="Go on where the last one was interrupted.")
+    return listing.filters(everything(cursor(command)))
 
 
 def is_meant(job_ids: tuple[str, ...], given: Mapping[str, Any]) -> bool:
@@ -72,10 +64,13 @@ class Command:
     done: str
     """What becomes of the jobs: 'cancelled'."""
     given: Mapping[str, Any]
-    dry_run: bool
-    yes: bool
+    """The filter, `dry_run` and `yes`."""
     how: Mapping[str, Any] = field(default_factory=dict)
     """The options of this verb alone."""
+
+    @property
+    def dry_run(self) -> bool:
+        return bool(self.given["dry_run"])
 
     def ask(self, cue: Scheduler | Client, options: Mapping[str, Any]) -> BulkOutcome:
         """Call the method of that name with `oncue.bulk.BulkOptions`."""
@@ -105,8 +100,9 @@ class Command:
 
 def carry_out(app: App, command: Command) -> None:
     options = command.options()
-    if not (command.dry_run or command.yes or sys.stdin.isatty()):
-        raise click.UsageError(
+    yes = command.given["yes"]
+    if not (command.dry_run or yes):
+        require_terminal(
             f"there is no terminal to ask on; add --yes to {command.verb} all jobs that fit, or "
             "--dry-run to see which they are."
         )
@@ -115,10 +111,10 @@ def carry_out(app: App, command: Command) -> None:
         _tell(app, command, _count(app, command, options))
         return
     total = None
-    if not command.yes or sys.stderr.isatty():  # somebody to ask, or to show a bar to
+    if not yes or sys.stderr.isatty():  # somebody to ask, or to show a bar to
         found = _count(app, command, options)
         total = found.matched
-        if not command.yes:
+        if not yes:
             _ask(app, command, found)
     _tell(app, command, _change(app, command, options, total))
 
@@ -141,10 +137,7 @@ def _ask(app: App, command: Command, found: BulkOutcome) -> None:
         raise click.exceptions.Exit(0)
     if not app.as_json:
         _show_sample(app, found)
-    question = f"{command.verb.capitalize()} {counted(found.matched, 'job')}?"
-    if not click.confirm(question, err=True):
-        output.note("Nothing was changed.")
-        raise click.exceptions.Exit(EXIT_FAILED)
+    confirm(f"{command.verb.capitalize()} {counted(found.matched, 'job')}?")
 
 
 def _change(app: App, command: Command, options: dict[str, Any], total: int | None) -> BulkOutcome:

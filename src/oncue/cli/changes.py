@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-import sys
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from oncue.cli import bulk, output
-from oncue.cli.app import EXIT_FAILED, App, common, examples, exit_code
+from oncue.cli.app import App, common, examples, exit_code
+from oncue.cli.nouns import confirm, require_terminal, yes_option
 from oncue.cli.place import require_file
 from oncue.core.errors import (
     Conflict,
@@ -28,9 +28,25 @@ if TYPE_CHECKING:
     from oncue.client import Client
     from oncue.scheduler import Scheduler
 
-Apply = Callable[["Scheduler | Client", str], Job]
-Foresee = Callable[["Scheduler | Client", Job], str]
-"""What would happen to the job, after `would`; or it raises what the change would raise."""
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """What a command does to jobs, named by their ids or found by a filter."""
+
+    name: str
+    verb: Verb
+    apply: Callable[[Scheduler | Client, str], Job]
+    """By id."""
+    would: str
+    """What would become of a job that a dry run names."""
+    done: str
+    """What became of the jobs that fit a filter."""
+    how: Mapping[str, Any] = field(default_factory=dict)
+    """The options of this command alone."""
+
+    @property
+    def asks_workers(self) -> bool:
+        return bool(self.how.get("running"))
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,17 +57,15 @@ class Verdict:
     error: OncueError | None = None
 
 
-_YES = click.option("--yes", "-y", is_flag=True, help="Do not ask.")
 _DRY_RUN = click.option(
     "--dry-run", "-n", is_flag=True, help="Say what would happen, change nothing."
 )
 
 
-def _ids_and_consent(command: Callable[..., None]) -> Callable[..., None]:
+def _ids_or_filter(command: Callable[..., None]) -> Callable[..., None]:
     for decorate in (
-        click.pass_obj,
         common,
-        _YES,
+        yes_option,
         _DRY_RUN,
         bulk.filters,
         click.argument("job_ids", metavar="[ID...]", nargs=-1),
@@ -70,38 +84,14 @@ def _ids_and_consent(command: Callable[..., None]) -> Callable[..., None]:
     "filter."
 )
 @click.option("--running", is_flag=True, help="Ask jobs that are taken to stop.")
-@_ids_and_consent
-def cancel(
-    app: App, job_ids: tuple[str, ...], running: bool, dry_run: bool, yes: bool, **given: Any
-) -> None:
-    if bulk.is_meant(job_ids, given):
-        done = "cancelled or asked to stop" if running else "cancelled"
-        how = {"running": running}
-        bulk.carry_out(app, bulk.Command("cancel", done, given, dry_run, yes, how))
-        return
+@_ids_or_filter
+def cancel(app: App, /, running: bool, **given: Any) -> None:
+    def by_id(cue: Scheduler | Client, job_id: str) -> Job:
+        return cue.cancel(job_id, running=running)
 
-    def apply(cue: Scheduler | Client, job_id: str) -> Job:
-        try:
-            return cue.cancel(job_id, running=running)
-        except IllegalState as error:
-            raise _with_hint(error, running) from None
-
-    def foresee(_: Scheduler | Client, job: Job) -> str:
-        if running and job.state in LIVE and job.worker is not None:
-            return f"ask worker {output.clean(job.worker)} to stop"
-        if not allows(job.state, Verb.CANCEL):
-            error = IllegalState(f"cannot cancel job {job.id}: it is {job.state}.", job.state)
-            raise _with_hint(error, running)
-        return "be cancelled"
-
-    _carry_out(app, "cancel", job_ids, dry_run, yes, apply, foresee)
-
-
-def _with_hint(error: IllegalState, running: bool) -> IllegalState:
-    if error.state not in LIVE:
-        return error
-    hint = "It is being delivered." if running else "With --running its worker is asked to stop."
-    return IllegalState(f"{error} {hint}", error.state)
+    done = "cancelled or asked to stop" if running else "cancelled"
+    how = {"running": running}
+    _carry_out(app, Change("cancel", Verb.CANCEL, by_id, "be cancelled", done, how), given)
 
 
 @click.command(
@@ -111,18 +101,12 @@ def _with_hint(error: IllegalState, running: bool) -> IllegalState:
     + "\n\nMake scheduled jobs due now: those named by ID, or all that fit a filter. Due ones keep "
     "their place in the line."
 )
-@_ids_and_consent
-def run(app: App, job_ids: tuple[str, ...], dry_run: bool, yes: bool, **given: Any) -> None:
-    if bulk.is_meant(job_ids, given):
-        bulk.carry_out(app, bulk.Command("run", "made due now", given, dry_run, yes))
-        return
+@_ids_or_filter
+def run(app: App, /, **given: Any) -> None:
+    def by_id(cue: Scheduler | Client, job_id: str) -> Job:
+        return cue.run(job_id)
 
-    def foresee(_: Scheduler | Client, job: Job) -> str:
-        if not allows(job.state, Verb.AMEND):
-            raise IllegalState(f"cannot run job {job.id}: it is {job.state}.", job.state)
-        return "be due now"
-
-    _carry_out(app, "run", job_ids, dry_run, yes, lambda cue, job_id: cue.run(job_id), foresee)
+    _carry_out(app, Change("run", Verb.AMEND, by_id, "be due now", "made due now"), given)
 
 
 @click.command(
@@ -134,21 +118,13 @@ def run(app: App, job_ids: tuple[str, ...], dry_run: bool, yes: bool, **given: A
     + "\n\nMake failed or cancelled jobs due again, now: those named by ID, or all that fit a "
     "filter. Finished operations are kept, and all attempts are allowed anew."
 )
-@_ids_and_consent
-def retry(app: App, job_ids: tuple[str, ...], dry_run: bool, yes: bool, **given: Any) -> None:
-    if bulk.is_meant(job_ids, given):
-        bulk.carry_out(app, bulk.Command("retry", "made due again", given, dry_run, yes))
-        return
+@_ids_or_filter
+def retry(app: App, /, **given: Any) -> None:
+    def by_id(cue: Scheduler | Client, job_id: str) -> Job:
+        return cue.retry(job_id)
 
-    def foresee(cue: Scheduler | Client, job: Job) -> str:
-        if not allows(job.state, Verb.REVIVE):
-            raise IllegalState(f"cannot retry job {job.id}: it is {job.state}.", job.state)
-        holder = _holder_of_key(cue, job)
-        if holder is not None:
-            raise Conflict(f"cannot retry job {job.id}: job {holder} has its key {job.key!r}.")
-        return "be due again now"
-
-    _carry_out(app, "retry", job_ids, dry_run, yes, lambda cue, job_id: cue.retry(job_id), foresee)
+    change = Change("retry", Verb.REVIVE, by_id, "be due again now", "made due again")
+    _carry_out(app, change, given)
 
 
 @click.command(
@@ -159,12 +135,11 @@ def retry(app: App, job_ids: tuple[str, ...], dry_run: bool, yes: bool, **given:
 @click.option("--to", metavar="QUEUE", required=True, help="Where they go.")
 @bulk.filters
 @_DRY_RUN
-@_YES
+@yes_option
 @common
-@click.pass_obj
-def move(app: App, /, to: str, dry_run: bool, yes: bool, **given: Any) -> None:
+def move(app: App, /, to: str, **given: Any) -> None:
     bulk.require_filter(given)
-    bulk.carry_out(app, bulk.Command("move", f"moved to {to}", given, dry_run, yes, {"to": to}))
+    bulk.carry_out(app, bulk.Command("move", f"moved to {to}", given, {"to": to}))
 
 
 @click.command(
@@ -175,82 +150,76 @@ def move(app: App, /, to: str, dry_run: bool, yes: bool, **given: Any) -> None:
     + "\n\nGive scheduled jobs another priority: those named by ID, or all that fit a filter."
 )
 @click.option("--priority", type=int, metavar="0-9", required=True, help="Higher goes first.")
-@_ids_and_consent
-def reprioritise(
-    app: App, job_ids: tuple[str, ...], priority: int, dry_run: bool, yes: bool, **given: Any
-) -> None:
-    if bulk.is_meant(job_ids, given):
-        done, how = f"given priority {priority}", {"priority": priority}
-        bulk.carry_out(app, bulk.Command("reprioritise", done, given, dry_run, yes, how))
-        return
-
-    def apply(cue: Scheduler | Client, job_id: str) -> Job:
+@_ids_or_filter
+def reprioritise(app: App, /, priority: int, **given: Any) -> None:
+    def by_id(cue: Scheduler | Client, job_id: str) -> Job:
         return cue.reschedule(job_id, priority=priority)
 
-    def foresee(_: Scheduler | Client, job: Job) -> str:
-        if not allows(job.state, Verb.AMEND):
-            raise IllegalState(f"cannot reprioritise job {job.id}: it is {job.state}.", job.state)
-        return f"have priority {priority}"
-
-    _carry_out(app, "reprioritise", job_ids, dry_run, yes, apply, foresee)
+    would, done = f"have priority {priority}", f"given priority {priority}"
+    how = {"priority": priority}
+    _carry_out(app, Change("reprioritise", Verb.AMEND, by_id, would, done, how), given)
 
 
-def _holder_of_key(cue: Scheduler | Client, job: Job) -> str | None:
-    if job.key is None:
-        return None
-    page = cue.page(JobFilter(queue=job.queue, key=job.key), None, 500)
-    return next((other.id for other in page.items if other.state not in FINAL), None)
-
-
-def _carry_out(
-    app: App,
-    verb: str,
-    job_ids: Sequence[str],
-    dry_run: bool,
-    yes: bool,
-    apply: Apply,
-    foresee: Foresee,
-) -> None:
-    if len(job_ids) > 1 and not dry_run and not yes:
-        _ask(verb, len(job_ids))
+def _carry_out(app: App, change: Change, given: Mapping[str, Any]) -> None:
+    job_ids, dry_run = given["job_ids"], given["dry_run"]
+    if bulk.is_meant(job_ids, given):
+        bulk.carry_out(app, bulk.Command(change.name, change.done, given, change.how))
+        return
+    if len(job_ids) > 1 and not dry_run and not given["yes"]:
+        require_terminal(
+            f"{len(job_ids)} jobs are named and there is no terminal to ask on; add --yes to "
+            f"{change.name} them all, or --dry-run to see what would happen."
+        )
+        confirm(f"{change.name.capitalize()} {len(job_ids)} jobs?")
     require_file(app)
-    if dry_run:
-        verdicts = [_foreseen(app.cue, job_id, foresee) for job_id in job_ids]
-    else:
-        verdicts = [_applied(app.cue, job_id, apply) for job_id in job_ids]
+    decide = _foreseen if dry_run else _applied
+    verdicts = [decide(app.cue, change, job_id) for job_id in job_ids]
     _tell(app, verdicts, dry_run)
     failed = next((v.error for v in verdicts if v.error is not None), None)
     if failed is not None:
         raise click.exceptions.Exit(exit_code(failed))
 
 
-def _ask(verb: str, number: int) -> None:
-    if not sys.stdin.isatty():
-        raise click.UsageError(
-            f"{number} jobs are named and there is no terminal to ask on; add --yes to {verb} them "
-            "all, or --dry-run to see what would happen."
-        )
-    if not click.confirm(f"{verb.capitalize()} {number} jobs?", err=True):
-        output.note("Nothing was changed.")
-        raise click.exceptions.Exit(EXIT_FAILED)
-
-
-def _applied(cue: Scheduler | Client, job_id: str, apply: Apply) -> Verdict:
+def _applied(cue: Scheduler | Client, change: Change, job_id: str) -> Verdict:
     try:
-        job = apply(cue, job_id)
+        job = change.apply(cue, job_id)
     except (StoreError, ServerError):
         raise
     except OncueError as error:
-        return Verdict(job_id, None, "", error)
+        return Verdict(job_id, None, "", _with_hint(change, error))
     return Verdict(job_id, job, "asked to stop" if job.cancel_requested else "")
 
 
-def _foreseen(cue: Scheduler | Client, job_id: str, foresee: Foresee) -> Verdict:
+def _foreseen(cue: Scheduler | Client, change: Change, job_id: str) -> Verdict:
     try:
         job = cue.job(job_id)
-        return Verdict(job_id, job, f"would {foresee(cue, job)}")
+        return Verdict(job_id, job, f"would {_effect(cue, change, job)}")
     except (Conflict, NotFound) as error:
-        return Verdict(job_id, None, "", error)
+        return Verdict(job_id, None, "", _with_hint(change, error))
+
+
+def _effect(cue: Scheduler | Client, change: Change, job: Job) -> str:
+    """What would happen to the job; or it raises what the change would raise."""
+    if change.asks_workers and job.state in LIVE and job.worker is not None:
+        return f"ask worker {output.clean(job.worker)} to stop"
+    if not allows(job.state, change.verb):
+        raise IllegalState(f"cannot {change.name} job {job.id}: it is {job.state}.", job.state)
+    if change.verb is Verb.REVIVE and job.key is not None:
+        page = cue.page(JobFilter(queue=job.queue, key=job.key), None, 500)
+        holder = next((other.id for other in page.items if other.state not in FINAL), None)
+        if holder is not None:
+            raise Conflict(f"cannot retry job {job.id}: job {holder} has its key {job.key!r}.")
+    return change.would
+
+
+def _with_hint(change: Change, error: OncueError) -> OncueError:
+    if change.verb is not Verb.CANCEL or not isinstance(error, IllegalState):
+        return error
+    if error.state not in LIVE:
+        return error
+    ask = "With --running its worker is asked to stop."
+    hint = "It is being delivered." if change.asks_workers else ask
+    return IllegalState(f"{error} {hint}", error.state)
 
 
 def _tell(app: App, verdicts: Sequence[Verdict], dry_run: bool) -> None:

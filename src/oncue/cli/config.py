@@ -5,6 +5,7 @@ from __future__ import annotations
 import click
 
 from oncue import config
+from oncue.cli import output
 from oncue.cli.app import App, Group, common, examples
 
 
@@ -28,10 +29,7 @@ def config_group() -> None:
     + "\n\nShow every setting, its value, and where it comes from."
 )
 @common
-@click.pass_obj
 def show(app: App) -> None:
-    from oncue.cli import output
-
     if app.as_json:
         output.document({"settings": [_members(app, setting) for setting in config.SETTINGS]})
         return

@@ -8,15 +8,17 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from oncue.cli import findings, output, remote, server_findings
 from oncue.cli.app import EXIT_FAILED, App, common, examples
+from oncue.cli.findings import Finding
+from oncue.cli.place import file_of, missing
 from oncue.core.errors import OncueError
 
 if TYPE_CHECKING:
-    from oncue.cli.findings import Finding
     from oncue.client import Client
     from oncue.scheduler import Scheduler
 
-Looks = dict[str, Callable[[], Iterator["Finding"]]]
+Looks = dict[str, Callable[[], Iterator[Finding]]]
 MARKS = {"ok": ("✓", "green"), "warn": ("!", "yellow"), "bad": ("✗", "red")}
 
 
@@ -28,30 +30,25 @@ MARKS = {"ok": ("✓", "green"), "warn": ("!", "yellow"), "bad": ("✗", "red")}
     "goes. The exit code is 1 if anything is bad; warnings leave it 0."
 )
 @common
-@click.pass_obj
 def doctor(app: App) -> None:
-    facts, findings = examine(app) if app.url is None else examine_server(app)
-    bad = sum(one.level == "bad" for one in findings)
+    facts, found = examine(app) if app.url is None else examine_server(app)
+    bad = sum(one.level == "bad" for one in found)
     if app.as_json:
-        from oncue.cli import output
-
         output.document(
             {
                 "ok": bad == 0,
                 "store" if app.url is None else "server": {"url": app.place, **facts},
-                "findings": [one.members() for one in findings],
+                "findings": [one.members() for one in found],
             }
         )
     else:
-        _show(findings)
+        _show(found)
     if bad:
         raise click.exceptions.Exit(EXIT_FAILED)
 
 
 def examine(app: App) -> tuple[dict[str, Any], list[Finding]]:
     """The facts about the store, and everything that was looked at."""
-    from oncue.cli import findings
-    from oncue.cli.place import file_of, missing
     from oncue.cli.sqlite_findings import deleted
 
     path = file_of(app.settings["store"].value)
@@ -59,7 +56,7 @@ def examine(app: App) -> tuple[dict[str, Any], list[Finding]]:
         return {}, [findings.bad("store", missing(app, path), ""), *deleted(path)]
     try:
         cue = app.scheduler
-        facts = cue.store.describe()
+        facts = dict(cue.store.describe().details)
     except OncueError as error:
         # Its text has the next step in it.
         found = [findings.bad("store", str(error), "")]
@@ -72,8 +69,6 @@ def examine(app: App) -> tuple[dict[str, Any], list[Finding]]:
 
 def examine_server(app: App) -> tuple[dict[str, Any], list[Finding]]:
     """The same, from another machine."""
-    from oncue.cli import findings, remote, server_findings
-
     client = remote.client(app.settings)
     try:
         facts, found = server_findings.server(client)
@@ -86,15 +81,11 @@ def examine_server(app: App) -> tuple[dict[str, Any], list[Finding]]:
 
 
 def _all(cue: Scheduler, facts: dict[str, Any]) -> Iterator[Finding]:
-    from oncue.cli import findings
-
     yield findings.store(facts)
     yield from _each(_looks(cue, facts))
 
 
 def _each(looks: Looks) -> Iterator[Finding]:
-    from oncue.cli import findings
-
     for name, look in looks.items():
         try:
             yield from look()
@@ -103,8 +94,6 @@ def _each(looks: Looks) -> Iterator[Finding]:
 
 
 def _looks(cue: Scheduler, facts: dict[str, Any]) -> Looks:
-    from oncue.cli import findings
-
     looks: Looks = {}
     if facts["kind"] == "sqlite":
         from oncue.cli.sqlite_findings import sqlite
@@ -120,8 +109,6 @@ def _looks(cue: Scheduler, facts: dict[str, Any]) -> Looks:
 
 def _waiting(cue: Scheduler | Client) -> Looks:
     """At work that waits for somebody, wherever it is."""
-    from oncue.cli import findings
-
     return {
         "lateness": partial(findings.lateness, cue),
         "paused queues": partial(findings.paused, cue),
@@ -129,8 +116,6 @@ def _waiting(cue: Scheduler | Client) -> Looks:
 
 
 def _show(found: list[Finding]) -> None:
-    from oncue.cli import output
-
     for one in found:
         mark, colour = MARKS[one.level]
         click.echo(f"{output.paint(mark, colour)} {output.paint(one.name, bold=True)}: {one.text}")

@@ -58,7 +58,6 @@ def events() -> None:
 @click.option("--limit", type=click.IntRange(1, MOST), default=LIMIT, show_default=True)
 @click.option("--cursor", type=click.IntRange(0), help="Go on where the last list ended.")
 @common
-@click.pass_obj
 def list_(app: App, rule: str | None, decision: str | None, limit: int, cursor: int | None) -> None:
     require_file(app)
     wanted = EventFilter(

@@ -10,13 +10,17 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from oncue.cli import output
 from oncue.cli.app import App, Finite, common, examples
+from oncue.cli.place import file_of, require_file
+from oncue.cli.queues import with_stats
+from oncue.core import forecast as core
+from oncue.core.forecast import Step
+from oncue.core.moment import Moment, render, to_datetime
+from oncue.core.queue import Queue
 
 if TYPE_CHECKING:
     from oncue.client import Client
-    from oncue.core.forecast import Step
-    from oncue.core.moment import Moment
-    from oncue.core.queue import Queue
     from oncue.scheduler import Scheduler
 
 SECOND_MS = 1000
@@ -72,11 +76,7 @@ class Ahead:
     help="Jobs per second that are handed over, instead of measuring.",
 )
 @common
-@click.pass_obj
 def forecast(app: App, hours: float, step: str | None, rate: float | None) -> None:
-    from oncue.cli.place import require_file
-    from oncue.core import forecast as core
-
     require_file(app)
     step = step or ("minute" if hours <= 2 else "hour")
     ahead = look_ahead(app, round(hours * 3_600_000), STEPS_MS[step])
@@ -96,8 +96,6 @@ def forecast(app: App, hours: float, step: str | None, rate: float | None) -> No
 
 def _folder(app: App) -> Path | None:
     """Where to measure: beside the store, if it is a file; for a server, on any disk here."""
-    from oncue.cli.place import file_of
-
     if app.url is not None:
         return Path(tempfile.gettempdir())
     file = file_of(app.settings["store"].value)
@@ -105,9 +103,6 @@ def _folder(app: App) -> Path | None:
 
 
 def look_ahead(app: App, length_ms: int, step_ms: int) -> Ahead:
-    from oncue.cli.queues import with_stats
-    from oncue.core.moment import to_datetime
-
     now = -(-app.cue.clock.now() // SECOND_MS) * SECOND_MS  # so that 09:00 is a moment of its own
     until = now + length_ms
     offset = to_datetime(now).astimezone().utcoffset()
@@ -140,8 +135,6 @@ def _add(
 
 def sentences(ahead: Ahead, steps: list[Step], rate: float) -> list[str]:
     """What is worth saying: the steps whose last job comes noticeably late, the worst first."""
-    from oncue.cli import output
-
     said = []
     if ahead.overdue and ahead.overdue_since is not None:
         since = output.length((ahead.now - ahead.overdue_since) / 1000)
@@ -175,16 +168,12 @@ def _what_is_due(step: Step, ahead: Ahead) -> str:
 
 
 def _clock(moment: Moment, now: Moment) -> str:
-    from oncue.core.moment import to_datetime
-
     when, today = to_datetime(moment).astimezone(), to_datetime(now).astimezone()
     seconds = "%H:%M:%S" if when.second else "%H:%M"
     return when.strftime(seconds if when.date() == today.date() else f"%Y-%m-%d {seconds}")
 
 
 def _show(ahead: Ahead, steps: list[Step], rate: float, step: str) -> None:
-    from oncue.cli import output
-
     for text in sentences(ahead, steps, rate):
         click.echo(text)
     shown = [one for one in steps if one.due or one.backlog]
@@ -216,9 +205,6 @@ def _tell_measured(app: App, rate: float) -> None:
 
 
 def _document(ahead: Ahead, steps: list[Step], rate: float, measured: bool) -> None:
-    from oncue.cli import output
-    from oncue.core.moment import render
-
     def one(step: Step) -> dict[str, Any]:
         return {
             "begins_at": render(step.begins_at),

@@ -76,7 +76,6 @@ def jobs() -> None:
 @click.option("--timeout", metavar="LENGTH", help="Longest attempt, instead of the queue's.")
 @click.option("--id", metavar="ID", help="Choose the id: repeating the command stores it once.")
 @common
-@click.pass_obj
 def add(app: App, /, payload: str | None, **given: str | int | None) -> None:
     members: dict[str, Any] = {name: value for name, value in given.items() if value is not None}
     for name, read in (
@@ -159,7 +158,6 @@ def _stdin_is_terminal() -> bool:
 )
 @click.argument("job_id", metavar="ID")
 @common
-@click.pass_obj
 def show(app: App, job_id: str) -> None:
     require_file(app)
     job = app.cue.job(job_id)
@@ -191,7 +189,6 @@ def _with_put_off(app: App, job: Job) -> Job:
 )
 @click.argument("job_id", metavar="ID")
 @common
-@click.pass_obj
 def explain(app: App, job_id: str) -> None:
     require_file(app)
     told = app.cue.explain(job_id)

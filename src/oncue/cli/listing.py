@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
 
@@ -29,6 +29,21 @@ MOST = 10_000
 LONGEST_PAGE = 500  # of a server
 
 
+def filters(command: Callable[..., None]) -> Callable[..., None]:
+    """The options that say which jobs; a command gets them by name."""
+    states = click.Choice([str(state) for state in State])
+    for decorate in (
+        click.option("--due-before", metavar="TIME", help="Due before then."),
+        click.option("--due-after", metavar="TIME", help="Due then or later: RFC 3339, or local."),
+        click.option("--key", metavar="TEXT", help="Only with this key."),
+        click.option("--owner", metavar="TEXT", help="Only of this owner."),
+        click.option("--state", type=states, help="Only in this state."),
+        click.option("--queue", help="Only of this queue."),
+    ):
+        command = decorate(command)
+    return command
+
+
 @click.command(
     "list",
     help=examples(
@@ -38,41 +53,16 @@ LONGEST_PAGE = 500  # of a server
     )
     + "\n\nJobs in the order of their due time.",
 )
-@click.option("--queue", help="Only of this queue.")
-@click.option("--state", type=click.Choice([str(s) for s in State]), help="Only in this state.")
-@click.option("--owner", metavar="TEXT", help="Only of this owner.")
-@click.option("--key", metavar="TEXT", help="Only with this key.")
-@click.option("--due-after", metavar="TIME", help="Due then or later: RFC 3339, or local.")
-@click.option("--due-before", metavar="TIME", help="Due before then.")
+@filters
 @click.option("--limit", type=click.IntRange(1, MOST), default=LIMIT, show_default=True)
 @click.option("--cursor", help="Go on where the last list ended.")
 @click.option("--watch", is_flag=True, help="Redraw every second until q or Ctrl-C.")
 @common
-@click.pass_obj
-def list_(
-    app: App,
-    queue: str | None,
-    state: str | None,
-    owner: str | None,
-    key: str | None,
-    due_after: str | None,
-    due_before: str | None,
-    limit: int,
-    cursor: str | None,
-    watch: bool,
-) -> None:
-    view = View(
-        JobFilter(
-            queue,
-            None if state is None else State(state),
-            owner,
-            key,
-            read_point(due_after, "--due-after"),
-            read_point(due_before, "--due-before"),
-        ),
-        cursor,
-        limit,
-    )
+def list_(app: App, /, limit: int, cursor: str | None, watch: bool, **given: Any) -> None:
+    for name in ("due_after", "due_before"):
+        given[name] = read_point(given[name], f"--{name.replace('_', '-')}")
+    given["state"] = None if given["state"] is None else State(given["state"])
+    view = View(JobFilter(**given), cursor, limit)
     require_file(app)
     if watch:
         _watch(app, view)

@@ -56,7 +56,6 @@ missing. This holds until a day after the jobs have finished."""
     "--batch", metavar="NAME", help="What makes the ids. Default: the file's name without folders."
 )
 @common
-@click.pass_obj
 def load(app: App, file: BinaryIO, batch: str | None) -> None:
     # What a shell substitutes for a file has a name that means nothing: it is a pipe.
     piped = file is sys.stdin.buffer or not Path(file.name).is_file()

@@ -8,10 +8,9 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from oncue import intake
-from oncue.cli import output
+from oncue.cli import nouns, output
 from oncue.cli.app import App, Group, Number, Whole, common, examples
-from oncue.cli.confirming import confirm_deletion, tell_deleted
-from oncue.cli.naming import suggestion
+from oncue.cli.nouns import named, suggestion, yes_option
 from oncue.cli.place import require_file
 from oncue.cli.progress import counted
 from oncue.cli.times import maybe_length, read_length
@@ -47,7 +46,6 @@ def queues() -> None:
     "late the oldest due one is.",
 )
 @common
-@click.pass_obj
 def list_(app: App) -> None:
     require_file(app)
     found = with_stats(app.cue)
@@ -72,9 +70,7 @@ def list_(app: App) -> None:
 @queues.command(
     help=examples("oncue queues show mail") + "\n\nOne queue: its settings and its jobs."
 )
-@click.argument("name")
-@common
-@click.pass_obj
+@named
 def show(app: App, name: str) -> None:
     require_file(app)
     queue = _known(app, name)
@@ -124,7 +120,6 @@ def show(app: App, name: str) -> None:
 )
 @click.option("--dry-run", "-n", is_flag=True, help="Say what would change, change nothing.")
 @common
-@click.pass_obj
 def set_(app: App, /, name: str, dry_run: bool, **given: str | int | float | None) -> None:
     check_queue_name(name, "NAME")
     settings = _given_settings({k: v for k, v in given.items() if v is not None})
@@ -156,17 +151,13 @@ def set_(app: App, /, name: str, dry_run: bool, **given: str | int | float | Non
     help=examples("oncue queues pause mail")
     + "\n\nNothing of the queue is taken or delivered until it is resumed; due work waits."
 )
-@click.argument("name")
-@common
-@click.pass_obj
+@named
 def pause(app: App, name: str) -> None:
     _set_paused(app, name, True)
 
 
 @queues.command(help=examples("oncue queues resume mail") + "\n\nTake and deliver again.")
-@click.argument("name")
-@common
-@click.pass_obj
+@named
 def resume(app: App, name: str) -> None:
     _set_paused(app, name, False)
 
@@ -176,10 +167,8 @@ def resume(app: App, name: str) -> None:
     + "\n\nDelete a queue with its settings and its finished jobs. Refused while it has unfinished "
     "jobs, while a schedule or a rule makes jobs for it, and if it is built in."
 )
-@click.argument("name")
-@click.option("--yes", "-y", is_flag=True, help="Do not ask.")
-@common
-@click.pass_obj
+@yes_option
+@named
 def delete(app: App, name: str, yes: bool) -> None:
     require_file(app)
     check_queue_name(name, "NAME")
@@ -187,10 +176,8 @@ def delete(app: App, name: str, yes: bool) -> None:
     _check_unused(app.cue, name, stats)
     _known(app, name)
     finished = counted(sum(stats.counts.get(state, 0) for state in FINAL), "finished job")
-    if not yes:
-        confirm_deletion("queue", f"Delete queue {name} with {finished}?")
-    app.cue.delete_queue(name)
-    tell_deleted(app, name, f"Deleted queue {name} with {finished}.")
+    question = None if yes else f"Delete queue {name} with {finished}?"
+    nouns.delete(app, "queue", name, question, f"Deleted queue {name} with {finished}.")
 
 
 def _check_unused(cue: Scheduler | Client, name: str, stats: QueueStats) -> None:

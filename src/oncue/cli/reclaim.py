@@ -19,56 +19,35 @@ from oncue.core.reclaim import Finding, ReclaimParameters, ReclaimReport
 _IGNORED = "For tables of others; ignored here."
 
 
+_HELP = {
+    "reclaim_age_minutes": "How long a claim must have been silent; 0: since the run began.",
+    "maximum_execution_seconds": "A soft end; 0: look, and reclaim nothing.",
+    "scan_delay_millis": "The pause between pages.",
+    "target_batch_size": "Claims gathered before any is reclaimed.",
+    "object_scan_limit": "Claims looked at in a page.",
+    "mode": "Retry while attempts remain, or fail at once.",
+}
+
+
 def _parameters(command: Callable[..., None]) -> Callable[..., None]:
-    page = click.IntRange(1, runs.LARGEST_PAGE)
-    for name in ("agenda-progress-endpoint-url", "time-field-name", "id-field-name", "table-name"):
-        command = click.option(f"--{name}", metavar="TEXT", help=_IGNORED, hidden=True)(command)
-    for decorate in (
-        click.option(
-            "--mode",
-            type=click.Choice(["retry", "fail"]),
-            default="retry",
-            show_default=True,
-            help="Retry while attempts remain, or fail at once.",
-        ),
-        click.option(
-            "--object-scan-limit",
-            type=page,
-            default=50,
-            show_default=True,
-            help="Claims looked at in a page.",
-        ),
-        click.option(
-            "--target-batch-size",
-            type=page,
-            default=50,
-            show_default=True,
-            help="Claims gathered before any is reclaimed.",
-        ),
-        click.option(
-            "--scan-delay-millis",
-            type=click.IntRange(0, runs.LONGEST_DELAY_MILLIS),
-            default=0,
-            show_default=True,
-            help="The pause between pages.",
-        ),
-        click.option(
-            "--maximum-execution-seconds",
-            type=Finite(0, runs.LONGEST_RUN_SECONDS),
-            default=60,
-            show_default=True,
-            help="A soft end; 0: look, and reclaim nothing.",
-        ),
-        click.option(
-            "--reclaim-age-minutes",
-            type=Finite(0, runs.OLDEST_MINUTES),
-            default=0,
-            show_default=True,
-            help="How long a claim must have been silent; 0: since the run began.",
-        ),
-    ):
-        command = decorate(command)
+    types = {
+        "mode": click.Choice(["retry", "fail"]),
+        **{name: Finite(0, most) for name, most in runs.NUMBERS.items()},
+        **{name: click.IntRange(*bounds) for name, bounds in runs.WHOLE_NUMBERS.items()},
+    }
+    defaults = ReclaimParameters()
+    for name in reversed(runs.FOREIGN):
+        command = _option(name, metavar="TEXT", help=_IGNORED, hidden=True)(command)
+    for name in reversed(_HELP):
+        default = getattr(defaults, name)
+        help_text = _HELP[name]
+        option = _option(name, types[name], default=default, show_default=True, help=help_text)
+        command = option(command)
     return command
+
+
+def _option(name: str, kind: Any = None, **attributes: Any) -> Callable[..., Callable[..., None]]:
+    return click.option(f"--{name.replace('_', '-')}", type=kind, **attributes)
 
 
 @click.command(
@@ -91,7 +70,6 @@ def _parameters(command: Callable[..., None]) -> Callable[..., None]:
     help="Say what would happen and why, change nothing.",
 )
 @common
-@click.pass_obj
 def reclaim(app: App, /, **given: Any) -> None:
     require_file(app)
     if app.settings["log_level"].origin == "default":  # the answer tells all of it

@@ -9,6 +9,7 @@ import click
 import msgspec
 
 from oncue import config
+from oncue.cli import output
 from oncue.core.errors import (
     AccessDenied,
     InvalidInput,
@@ -41,8 +42,6 @@ class Greeting(NamedTuple):
     @property
     def skew(self) -> str:
         """Such as `12 s ahead of`."""
-        from oncue.cli import output
-
         ahead = self.ahead_seconds or 0.0
         return f"{output.length(abs(ahead))} {'ahead of' if ahead > 0 else 'behind'}"
 

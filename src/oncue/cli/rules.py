@@ -2,23 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import TypeVar
-
 import click
 
-from oncue.cli import output, windows
+from oncue.cli import nouns, output, windows
 from oncue.cli.app import App, Group, common, examples
-from oncue.cli.confirming import confirm_deletion, tell_deleted
-from oncue.cli.naming import ask_about
+from oncue.cli.nouns import ask_about, named, yes_option
 from oncue.cli.place import require_file
 from oncue.cli.times import read_stamp
 from oncue.core import stamp as stamps
 from oncue.core.rule import Dependency, Rule
 from oncue.wire import rules as wire
 from oncue.wire.converting import written
-
-T = TypeVar("T")
 
 
 @click.group(
@@ -41,7 +35,6 @@ def rules() -> None:
     + "\n\nAll rules by name: what they wait for, and when they last fired.",
 )
 @common
-@click.pass_obj
 def list_(app: App) -> None:
     require_file(app)
     found = list(app.cue.rules())
@@ -69,12 +62,9 @@ def list_(app: App) -> None:
     help=examples("oncue rules show 'hourly load'", "oncue rules show NAME --json > rule.json")
     + "\n\nOne rule: its dependencies, and the job that it last created."
 )
-@click.argument("name")
-@common
-@click.pass_obj
+@named
 def show(app: App, name: str) -> None:
-    require_file(app)
-    rule = _of(app, name, app.cue.rule)
+    rule = ask_about(app, "rule", name, lambda cue: cue.rule(name))
     if app.as_json:
         output.document(written(wire.Rule, rule))
         return
@@ -109,11 +99,9 @@ def show(app: App, name: str) -> None:
 @click.argument("name")
 @click.option("--at", metavar="TIME", help="How it stood then: RFC 3339, or local.  [default: now]")
 @common
-@click.pass_obj
 def explain(app: App, name: str, at: str | None) -> None:
     when = None if at is None else stamps.to_datetime(read_stamp(at, "--at"))
-    require_file(app)
-    standing = _of(app, name, lambda name: app.cue.explain_rule(name, at=when))
+    standing = ask_about(app, "rule", name, lambda cue: cue.explain_rule(name, at=when))
     if app.as_json:
         output.document(wire.Standing.of(standing))
         return
@@ -141,22 +129,13 @@ def explain(app: App, name: str, at: str | None) -> None:
     "rule: it accepts events that are sent again. To stop it for a while, apply it with "
     '"enabled": false instead.'
 )
-@click.argument("name")
-@click.option("--yes", "-y", is_flag=True, help="Do not ask.")
-@common
-@click.pass_obj
+@yes_option
+@named
 def delete(app: App, name: str, yes: bool) -> None:
-    require_file(app)
-    rule = _of(app, name, app.cue.rule)
-    if not yes:
-        confirm_deletion("rule", f"Delete {output.clean(rule.name)} with all its events?")
-    app.cue.delete_rule(rule.name)
-    tell_deleted(app, rule.name, f"Deleted {output.clean(rule.name)}. Its jobs stay.")
-
-
-def _of(app: App, name: str, ask: Callable[[str], T]) -> T:
-    """Call `ask`; suggest the nearest name if there is no such rule."""
-    return ask_about("rule", name, lambda: ask(name), app.cue.rules)
+    ask_about(app, "rule", name, lambda cue: cue.rule(name))
+    shown = output.clean(name)
+    question = None if yes else f"Delete {shown} with all its events?"
+    nouns.delete(app, "rule", name, question, f"Deleted {shown}. Its jobs stay.")
 
 
 def _last(rule: Rule) -> list[tuple[str, str]]:

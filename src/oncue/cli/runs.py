@@ -10,7 +10,7 @@ import click
 
 from oncue.cli import output
 from oncue.cli.app import App, common, examples
-from oncue.cli.schedules import of
+from oncue.cli.nouns import ask_about
 from oncue.cli.times import read_length
 from oncue.clock import SystemClock
 from oncue.core.cron import Mark
@@ -41,7 +41,6 @@ stored nowhere. With both, what such an edit would change: - no longer, + new.""
 @click.option("--every", metavar="LENGTH", help="An interval: seconds, or 90s, 15m, 2h30m, 3d.")
 @click.option("--timezone", metavar="ZONE", help="Such as Europe/Paris.  [default: as it is; UTC]")
 @common
-@click.pass_obj
 def next_(
     app: App,
     name: str | None,
@@ -54,7 +53,7 @@ def next_(
     if name is None:
         _show_loose(app, timing, count)
         return
-    schedule = of(app, name, lambda cue: cue.schedule_named(name))
+    schedule = ask_about(app, "schedule", name, lambda cue: cue.schedule_named(name))
     if not timing:
         _show(app, app.cue.next_runs(name, count), schedule.timezone)
         if schedule.paused:

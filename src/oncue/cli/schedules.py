@@ -2,15 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import TYPE_CHECKING, TypeVar
-
 import click
 
-from oncue.cli import output
+from oncue.cli import nouns, output
 from oncue.cli.app import App, Group, common, examples
-from oncue.cli.confirming import confirm_deletion, tell_deleted
-from oncue.cli.naming import ask_about
+from oncue.cli.nouns import ask_about, named, yes_option
 from oncue.cli.place import require_file
 from oncue.core.moment import Moment
 from oncue.core.recurrence import Fate, Outcome
@@ -18,13 +14,8 @@ from oncue.core.schedule import Schedule
 from oncue.wire import schedules as wire
 from oncue.wire.converting import written
 
-if TYPE_CHECKING:
-    from oncue.client import Client
-    from oncue.scheduler import Scheduler
-
 OUTCOMES_SHOWN = 10
 _FATES = {Fate.MISSED: "red", Fate.OVERLAPPED: "yellow", Fate.PAUSED: "yellow"}
-T = TypeVar("T")
 
 
 @click.group(
@@ -47,7 +38,6 @@ def schedules() -> None:
     + "\n\nAll schedules by name: when they happen, what comes next, and what they make.",
 )
 @common
-@click.pass_obj
 def list_(app: App) -> None:
     require_file(app)
     found = list(app.cue.schedules())
@@ -67,11 +57,9 @@ def list_(app: App) -> None:
     help=examples("oncue schedules show nightly", "oncue schedules show NAME --json > one.json")
     + "\n\nOne schedule: its settings, its next occurrence, and what became of the last ones."
 )
-@click.argument("name")
-@common
-@click.pass_obj
+@named
 def show(app: App, name: str) -> None:
-    schedule = of(app, name, lambda cue: cue.schedule_named(name))
+    schedule = ask_about(app, "schedule", name, lambda cue: cue.schedule_named(name))
     outcomes = app.cue.schedule_outcomes(name)
     if app.as_json:
         items = [written(wire.Outcome, one) for one in outcomes]
@@ -89,44 +77,30 @@ def show(app: App, name: str) -> None:
     help=examples("oncue schedules pause nightly")
     + "\n\nNothing of the schedule happens until it is resumed; jobs that are due stay."
 )
-@click.argument("name")
-@common
-@click.pass_obj
+@named
 def pause(app: App, name: str) -> None:
-    _told(app, of(app, name, lambda cue: cue.pause_schedule(name)))
+    _told(app, ask_about(app, "schedule", name, lambda cue: cue.pause_schedule(name)))
 
 
 @schedules.command(
     help=examples("oncue schedules resume nightly")
     + "\n\nGo on with the next occurrence. Those during the pause are left out."
 )
-@click.argument("name")
-@common
-@click.pass_obj
+@named
 def resume(app: App, name: str) -> None:
-    _told(app, of(app, name, lambda cue: cue.resume_schedule(name)))
+    _told(app, ask_about(app, "schedule", name, lambda cue: cue.resume_schedule(name)))
 
 
 @schedules.command(
     help=examples("oncue schedules delete nightly", "oncue schedules delete NAME --yes")
     + "\n\nForget a schedule. Its jobs that are due stay. To stop it for a while, pause it instead."
 )
-@click.argument("name")
-@click.option("--yes", "-y", is_flag=True, help="Do not ask.")
-@common
-@click.pass_obj
+@yes_option
+@named
 def delete(app: App, name: str, yes: bool) -> None:
-    schedule = of(app, name, lambda cue: cue.schedule_named(name))
-    if not yes:
-        confirm_deletion("schedule", f"Delete {schedule.name}?")
-    of(app, name, lambda cue: cue.delete_schedule(name))
-    tell_deleted(app, name, f"Deleted {name}. Its jobs that are due stay.")
-
-
-def of(app: App, name: str, ask: Callable[[Scheduler | Client], T]) -> T:
-    """Call `ask`; suggest the nearest name if there is no such schedule."""
-    require_file(app)
-    return ask_about("schedule", name, lambda: ask(app.cue), app.cue.schedules)
+    ask_about(app, "schedule", name, lambda cue: cue.schedule_named(name))
+    question, told = f"Delete {name}?", f"Deleted {name}. Its jobs that are due stay."
+    nouns.delete(app, "schedule", name, None if yes else question, told)
 
 
 def _told(app: App, schedule: Schedule) -> None:

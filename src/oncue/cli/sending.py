@@ -55,7 +55,6 @@ May be repeated: what the rules have decided on before is a duplicate and change
 @click.option("--at", metavar="TIME", help="When it happened: RFC 3339, or local.  [default: now]")
 @click.option("--id", "event_id", metavar="ID", help="Another name for it, of your own.")
 @common
-@click.pass_obj
 def send(app: App, what: tuple[str, ...], at: str | None, event_id: str | None) -> None:
     if len(what) > 2:
         raise click.UsageError("give TYPE and RESOURCE of one event, or one FILE of many.")

@@ -9,12 +9,15 @@ from typing import TYPE_CHECKING
 
 import click
 
+from oncue.cli import output
 from oncue.cli.app import EXIT_FAILED, App, examples, refuse_json, with_store
+from oncue.cli.progress import StatusLine, counted
+from oncue.cli.stopping import Stopping
 from oncue.core.errors import InvalidInput, OncueError
+from oncue.core.lifecycle import LIVE, State
 
 if TYPE_CHECKING:
     from oncue.api.server import HttpServer
-    from oncue.cli.progress import StatusLine
     from oncue.scheduler import Scheduler
 
 STATUS_SECONDS = 10.0
@@ -40,11 +43,7 @@ logger = logging.getLogger("oncue.serve")
 @click.option("--no-engine", is_flag=True, help="Only HTTP; another process runs the loops.")
 @click.option("--engine-only", is_flag=True, help="Only the loops, no HTTP.")
 @with_store
-@click.pass_obj
 def serve(app: App, host: str | None, port: int | None, no_engine: bool, engine_only: bool) -> None:
-    from oncue.cli.progress import StatusLine
-    from oncue.cli.stopping import Stopping
-
     refuse_json(app)
     if no_engine and engine_only:
         raise click.UsageError("--no-engine and --engine-only leave nothing to do; give one.")
@@ -52,7 +51,7 @@ def serve(app: App, host: str | None, port: int | None, no_engine: bool, engine_
         if value is not None:
             app.give(name, value)
     cue = app.scheduler
-    if engine_only and cue.store.describe()["kind"] == "memory":
+    if engine_only and cue.store.describe().kind == "memory":
         raise InvalidInput(
             "a memory store has no jobs but those of this process, so there is nothing to do. "
             "Name a file: --store sqlite:///jobs.db"
@@ -102,7 +101,7 @@ def _show_deliveries(app: App) -> None:
 
 def place(cue: Scheduler) -> str:
     """The store and its promises, in half a line."""
-    facts = cue.store.describe()
+    facts = cue.store.describe().details
     told = [f"store {facts['kind']}" + (f" {abspath(facts['path'])}" if "path" in facts else "")]
     told += [f"schema {facts['schema']}"] if "schema" in facts else []
     told += [f"{name} {facts[name]}" for name in ("journal_mode", "synchronous") if name in facts]
@@ -124,10 +123,6 @@ def _show(line: StatusLine, text: str) -> None:
 
 
 def _status(cue: Scheduler, up_seconds: float) -> str:
-    from oncue.cli import output
-    from oncue.cli.progress import counted
-    from oncue.core.lifecycle import LIVE, State
-
     try:
         stats = [cue.stats(queue.name) for queue in cue.queues()]
     except OncueError as trouble:  # the loops go on trying, and so does this line

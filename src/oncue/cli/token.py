@@ -45,7 +45,6 @@ def token() -> None:
 @click.option("--name", metavar="TEXT", help="What people call it, in `oncue token list`.")
 @click.option("--scope", "scopes", metavar="SCOPE", multiple=True, help=SCOPE_HELP)
 @store_only
-@click.pass_obj
 def create(app: App, name: str | None, scopes: tuple[str, ...]) -> None:
     if name is not None:
         check_token_name(name)
@@ -65,7 +64,6 @@ def create(app: App, name: str | None, scopes: tuple[str, ...]) -> None:
     + "\n\nEvery token, oldest first: its id, its name and what it allows.",
 )
 @store_only
-@click.pass_obj
 def list_(app: App) -> None:
     require_file(app)
     found = _access(app).tokens()
@@ -87,7 +85,6 @@ def list_(app: App) -> None:
 )
 @click.argument("id_or_name", metavar="ID|NAME")
 @store_only
-@click.pass_obj
 def revoke(app: App, id_or_name: str) -> None:
     require_file(app)
     access = _access(app)

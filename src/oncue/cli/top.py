@@ -47,7 +47,6 @@ LAYOUTS = (  # from wide to narrow: where states lack room, taken and ended stan
     help="Seconds between two looks.",
 )
 @common
-@click.pass_obj
 def top(app: App, interval: float) -> None:
     require_file(app)
     if app.as_json:

@@ -8,19 +8,21 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, BinaryIO
+from typing import BinaryIO
 
 import click
 from msgspec import structs
 
+from oncue import dumping
+from oncue.cli import output
 from oncue.cli.app import App, discard_output, examples, store_only
+from oncue.cli.place import is_missing, require_file
+from oncue.cli.progress import ProgressBar, counted
 from oncue.core.errors import InvalidInput
 from oncue.core.queue import check_queue_name
-
-if TYPE_CHECKING:
-    from oncue.dump import Counts
-    from oncue.dumping import Interrupted
-    from oncue.restoring import Restore, Restored
+from oncue.dump import Counts
+from oncue.dumping import Interrupted
+from oncue.restoring import Restore, Restored
 
 
 @click.command(
@@ -39,10 +41,7 @@ if TYPE_CHECKING:
 )
 @click.option("--resume", is_flag=True, help="Go on with a FILE whose dump was interrupted.")
 @store_only
-@click.pass_obj
 def dump(app: App, file: str, queue: str | None, resume: bool) -> None:
-    from oncue.cli.place import require_file
-
     if file == "-" and (resume or app.as_json):
         option = "--resume" if resume else "--json"
         raise click.UsageError(f"{option} needs a FILE; standard output gets the dump itself.")
@@ -59,8 +58,6 @@ def dump(app: App, file: str, queue: str | None, resume: bool) -> None:
 
 
 def _dump_to_file(app: App, path: Path, queue: str | None, resume: bool) -> Counts:
-    from oncue import dumping
-
     if not resume:
         with _created(path) as out:
             return _dump(app, out, queue, None)
@@ -97,8 +94,6 @@ def _created(path: Path) -> Iterator[BinaryIO]:
 
 def _refuse_others(app: App, path: Path, queue: str | None, since: Interrupted) -> None:
     """A dump goes on only from where it came."""
-    from oncue import dumping
-
     header = since.header
     if header is None:
         return
@@ -114,9 +109,6 @@ def _refuse_others(app: App, path: Path, queue: str | None, since: Interrupted) 
 
 
 def _dump(app: App, out: BinaryIO, queue: str | None, since: Interrupted | None) -> Counts:
-    from oncue import dumping
-    from oncue.cli.progress import ProgressBar
-
     bar = ProgressBar("dump", None)
     if bar.shown:
         bar = ProgressBar("dump", _expected(app, queue))
@@ -166,8 +158,6 @@ def _go_on(file: str) -> str:
 
 
 def _tell_dumped(app: App, file: str, counts: Counts) -> None:
-    from oncue.cli import output
-
     size = None if file == "-" else Path(file).stat().st_size
     if app.as_json:
         output.document({"file": file, "bytes": size, **structs.asdict(counts)})
@@ -178,8 +168,6 @@ def _tell_dumped(app: App, file: str, counts: Counts) -> None:
 
 def _counted(counts: Counts) -> str:
     """12 jobs and 1 queue; other nouns only if there are some."""
-    from oncue.cli.progress import counted
-
     first, *others, last = [
         counted(count, name.removesuffix("s"))
         for name, count in structs.asdict(counts).items()
@@ -204,11 +192,7 @@ def _counted(counts: Counts) -> str:
 @click.option("--release", is_flag=True, help="At the end, resume the queues that were going.")
 @click.option("--dry-run", is_flag=True, help="Check the dump and count; store nothing.")
 @store_only
-@click.pass_obj
 def restore(app: App, file: str, release: bool, dry_run: bool) -> None:
-    from oncue.cli.place import is_missing
-    from oncue.restoring import Restore
-
     app.require_store()
     restoring = Restore(
         None if is_missing(app) else app.scheduler.store,
@@ -236,8 +220,6 @@ def _opened(file: str) -> Iterator[BinaryIO]:
 
 
 def _restore(restoring: Restore, source: BinaryIO, file: str) -> Restored:
-    from oncue.cli.progress import ProgressBar
-
     bar = ProgressBar("restore", None if file == "-" else os.stat(file).st_size)
     try:
         return restoring.read(source, lambda now: bar.update(now.size, f"{now.counts.jobs:,} jobs"))
@@ -246,10 +228,6 @@ def _restore(restoring: Restore, source: BinaryIO, file: str) -> Restored:
 
 
 def _tell_restored(app: App, restored: Restored, dry_run: bool) -> None:
-    from oncue.cli import output
-    from oncue.cli.progress import counted
-    from oncue.dump import Counts
-
     if app.as_json:
         output.document({"dry_run": dry_run, **asdict(restored)})
         return
@@ -270,6 +248,4 @@ def _tell_restored(app: App, restored: Restored, dry_run: bool) -> None:
 
 
 def _names(names: Sequence[str]) -> str:
-    from oncue.cli import output
-
     return ", ".join(map(output.clean, names))

@@ -12,6 +12,9 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from oncue.cli.app import App, examples, refuse_json
+from oncue.cli.remote import client
+from oncue.cli.serve import place as store_of
+from oncue.cli.stopping import Stopping
 
 if TYPE_CHECKING:
     from oncue.client import Client
@@ -72,8 +75,6 @@ def worker(
 def _employer(place: str, app: App) -> Scheduler | Client:
     """Whose handlers are run, and where: as the module says, or at the server that was named here.
     One that the environment names is for those who look, as a store is: the module knows better."""
-    from oncue.cli.remote import client
-
     if app.settings["url"].origin != "option":
         if app.settings["token"].origin == "option":
             raise click.UsageError("--token goes with --url.")
@@ -86,7 +87,6 @@ def _employer(place: str, app: App) -> Scheduler | Client:
 
 
 def _where(cue: Scheduler | Client) -> str:
-    from oncue.cli.serve import place as store_of
     from oncue.scheduler import Scheduler
 
     return store_of(cue) if isinstance(cue, Scheduler) else f"server {cue.connection.address.url}"
@@ -94,8 +94,6 @@ def _where(cue: Scheduler | Client) -> str:
 
 def _work(cue: Scheduler | Client, working: Worker, until_empty: bool) -> None:
     """In a thread of its own, so that the signals come here."""
-    from oncue.cli.stopping import Stopping
-
     ended: Future[None] = Future()
     with Stopping("letting running handlers finish") as stopping:
 

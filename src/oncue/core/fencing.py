@@ -1,13 +1,20 @@
-"""Fencing: how claims end, which writes repeat an end, and the texts for writes that come late."""
+"""Fencing: which writes of a worker are applied, what the end of a claim makes of a job, and what a
+late write is told. Pure decisions: a store reads a job as `Held`, asks here, and applies what it is
+answered."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from hashlib import blake2b
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
-from oncue.core.lifecycle import Verb
-from oncue.core.moment import Moment
+from oncue.core.job import Diagnostic, Lapse
+from oncue.core.lease import Lease
+from oncue.core.lifecycle import FINAL, LIVE, TRANSITIONS, State, Verb
+from oncue.core.moment import Moment, to_datetime
+from oncue.core.putoff import put_off_until
+from oncue.core.queue import DEFAULT_LEASE_SECONDS, RetryPolicy
+from oncue.core.retry import FAILED_UNWANTED, RETURNED_UNWANTED, Verdict, lapse_facts
 
 OUTCOMES = {
     Verb.COMPLETE: "succeeded",
@@ -21,9 +28,22 @@ OUTCOMES = {
 _REASONS = {"succeeded": "completed", "retried": "failed"}
 
 
-def reason_of(outcome: str) -> str:
-    """Why a claim is over, as a late writer is told."""
-    return _REASONS.get(outcome, outcome)
+class Refused(NamedTuple):
+    """Why a worker's write was not applied."""
+
+    reason: str
+    """`reclaimed`, `completed`, `failed`, `cancelled`, `released`: how the claim ended;
+    `cancel requested`: the decision did not know of the request, decide again;
+    `different result`: the operation has another result already;
+    `moved on`: the lapse or the last update is not as it was seen;
+    `unknown`: no such job, or no such claim was made, or it was one of very many: the job's
+    history no longer has it (`DIAGNOSTICS_KEPT`)."""
+    state: State | None
+    diagnostic: Diagnostic | None = None
+
+
+GONE = Refused("unknown", None)
+"""There is no such job."""
 
 
 class Write(NamedTuple):
@@ -33,6 +53,203 @@ class Write(NamedTuple):
     """`complete`, `fail` or `release`: what the worker said, whatever was decided upon it."""
     content: bytes | str | None = None
     """The result, or the error."""
+
+
+class Settlement(NamedTuple):
+    """How a claim ended, decided by the caller."""
+
+    id: str
+    epoch: int
+    verb: Verb
+    """COMPLETE, FAIL, RETRY, RELEASE or DROP; or HAND_OVER, by which the claim goes on."""
+    result: bytes | None = None
+    error: str | None = None
+    due_at: Moment | None = None
+    """RETRY: when it is due again."""
+    put_off: RetryPolicy | None = None
+    """RELEASE: the sink refused it for now, as `error` says, and it is put off by this policy."""
+    code: str = "failure"
+    """FAIL, RETRY, DROP: of the diagnostic, whose detail is `detail`."""
+    detail: str = ""
+    cancel_seen: bool = False
+    """Whether a cancel request was known. RETRY and RELEASE are refused when one was not."""
+    keep: bool = True
+    """False: the job is gone when it ends (retention 0)."""
+    lease_seconds: float = DEFAULT_LEASE_SECONDS
+    """Of its queue. Without `keep`, a repetition of this write is recognised for so long."""
+    updated_at: Moment | None = None
+    """Given: only if this is still the job's last update; else refused, `moved on`."""
+
+    @property
+    def write(self) -> Write | None:
+        """The worker's write that this applies; None: it is the dispatcher's, a hand-over."""
+        return write_behind(OUTCOMES.get(self.verb, ""), self.result, self.error)
+
+
+class Held(NamedTuple):
+    """A job as a store has it now, as far as claims are concerned."""
+
+    id: str
+    queue: str
+    state: State
+    covered: bool
+    """By an open range claim."""
+    epoch: int
+    attempt: int
+    attempt_base: int
+    strikes: int
+    ahead: bool
+    due_at: Moment
+    refusals: int
+    worker: str | None
+    claimed_at: Moment | None
+    updated_at: Moment
+    cancel_requested: bool
+    lease: Lease
+    result: bytes | None
+    error: str | None
+    n: int = 0
+    """Its row, in a store that has rows."""
+
+    @property
+    def shown_state(self) -> State:
+        """As others see it."""
+        return State.DISPATCHED if self.covered else self.state
+
+    def is_current(self, epoch: int) -> bool:
+        """Whether the claim of this epoch may write."""
+        return self.epoch == epoch and self.state in LIVE
+
+
+class Ending(NamedTuple):
+    """What the end of its claim makes of a job. Lease and timeout are over as well, and the end is
+    its last update. Everything else stays as it is."""
+
+    outcome: str
+    """Of the attempt."""
+    diagnostic: Diagnostic | None
+    state: State
+    epoch: int
+    attempt: int
+    attempt_base: int
+    strikes: int
+    ahead: bool
+    due_at: Moment
+    not_before: Moment | None
+    refusals: int
+    cancel_requested: bool
+    result: bytes | None
+    error: str | None
+
+    @property
+    def is_final(self) -> bool:
+        return self.state in FINAL
+
+    @property
+    def keeps_worker(self) -> bool:
+        """Whether the job still names the worker: the job ended with the worker's own report."""
+        return self.is_final and self.outcome != "reclaimed"
+
+
+class End(NamedTuple):
+    """How an earlier claim ended, as far as that is remembered."""
+
+    outcome: str
+    attempt: int
+    write: Write | None
+    """The worker's write that did it; None: it was reclaimed."""
+    diagnostic: Diagnostic | None
+    """The one that the end left, if it is of a kind that leaves one."""
+
+
+class HandedOver(NamedTuple):
+    """What a hand-over makes of a claim, which goes on. `refusals` is 0 again as well."""
+
+    lease: Lease
+    updated_at: Moment
+
+
+def hand_over(held: Held, now: Moment) -> HandedOver:
+    """What it does that a sink took the job of the current claim for a worker elsewhere."""
+    lease = held.lease.after_hand_over()
+    return HandedOver(lease, held.updated_at if lease == held.lease else now)
+
+
+def settle(held: Held, settlement: Settlement, now: Moment) -> Ending | Refused:
+    """What a settlement ends the current claim with."""
+    verb, error = settlement.verb, settlement.error
+    if settlement.updated_at not in (None, held.updated_at):
+        return Refused("moved on", held.state)
+    ending = _ending(held, verb, OUTCOMES[verb])
+    if held.cancel_requested and not settlement.cancel_seen and not ending.is_final:
+        return Refused("cancel requested", held.state)
+    if verb is Verb.COMPLETE:
+        return ending._replace(ahead=False, result=settlement.result, error=None)
+    if verb is Verb.RELEASE:
+        ending = ending._replace(attempt=held.attempt - 1)
+        if settlement.put_off is None:
+            return ending
+        refusals = held.refusals + 1
+        until = put_off_until(settlement.put_off, held.id, refusals, now)
+        return ending._replace(not_before=until, refusals=refusals, error=error)
+    facts = settled_facts(verb, held.worker, error)
+    diagnostic = _diagnostic(held, settlement.code, settlement.detail, facts, now)
+    ending = ending._replace(ahead=False, error=error, diagnostic=diagnostic)
+    if verb is Verb.RETRY and settlement.due_at is not None:
+        return ending._replace(due_at=settlement.due_at)
+    return ending
+
+
+def dropped(settlement: Settlement) -> Settlement:
+    """The settlement instead of a retry or a release that was refused, because a cancel had been
+    requested."""
+    failed = settlement.verb is Verb.RETRY
+    verb, code, detail, *_ = FAILED_UNWANTED if failed else RETURNED_UNWANTED
+    return settlement._replace(verb=verb, code=code, detail=detail, cancel_seen=True)
+
+
+def reclaim(held: Held, lapse: Lapse, verdict: Verdict, now: Moment) -> Ending | Refused:
+    """What a verdict on a lapse does, if the claim is still as it was seen."""
+    seen = (lapse.state, lapse.epoch, lapse.updated_at, lapse.cancel_requested)
+    is_now = (held.state, held.epoch, held.updated_at, held.cancel_requested)
+    if held.state not in LIVE or seen != is_now:
+        return Refused("moved on", held.shown_state)
+    facts = lapse_facts(lapse, verdict, now)
+    diagnostic = _diagnostic(held, verdict.code, verdict.detail, facts, now)
+    ending = _ending(held, verdict.verb, "reclaimed")
+    epoch = held.epoch + 1
+    if ending.is_final:
+        return ending._replace(
+            diagnostic=diagnostic, epoch=epoch, ahead=False, error=verdict.detail
+        )
+    return ending._replace(
+        diagnostic=diagnostic,
+        epoch=epoch,
+        ahead=True,
+        strikes=held.strikes + verdict.strike,
+        attempt_base=held.attempt_base + (not verdict.uses_attempt),
+    )
+
+
+def late_write(end: End, epoch: int, write: str, now: Moment) -> Diagnostic:
+    """The diagnostic that records a refused write. A store keeps one for each epoch and kind."""
+    reason = reason_of(end.outcome)
+    detail = f"Refused a late {write}: this claim had ended ({reason})."
+    facts = {"write": write, "reason": reason}
+    return Diagnostic(to_datetime(now), "fenced", detail, end.attempt, epoch, facts)
+
+
+def refusal(end: End | None, state: State, recorded: Diagnostic | None = None) -> Refused:
+    """What the writer is told whose claim is over. `end` None: no such claim is known. `recorded`
+    is the diagnostic of the refused write, for an end that left none."""
+    if end is None:
+        return Refused("unknown", state)
+    return Refused(reason_of(end.outcome), state, end.diagnostic or recorded)
+
+
+def reason_of(outcome: str) -> str:
+    """Why a claim is over, as a late writer is told."""
+    return _REASONS.get(outcome, outcome)
 
 
 def write_behind(outcome: str, result: bytes | None, error: str | None) -> Write | None:
@@ -46,26 +263,6 @@ def write_behind(outcome: str, result: bytes | None, error: str | None) -> Write
             return Write("release")
         case "cancelled":  # a failure or a release of a job whose cancel had been requested
             return Write("release") if error is None else Write("fail", error)
-    return None
-
-
-def write_of(verb: Verb, result: bytes | None, error: str | None) -> Write:
-    """The worker's write that a settlement applies."""
-    write = write_behind(OUTCOMES[verb], result, error)
-    assert write is not None  # only reclaims have none
-    return write
-
-
-def objection(
-    verb: Verb, updated_at: Moment, expected: Moment | None, *, cancel_unseen: bool
-) -> str | None:
-    """Why a settlement of the current claim is not applied; None: it is. `expected` is the last
-    update that the settlement was decided upon, if it depends on one. `cancel_unseen`: a cancel was
-    requested, and the settlement was decided without knowing of it."""
-    if expected not in (None, updated_at):
-        return "moved on"
-    if cancel_unseen and verb in (Verb.RETRY, Verb.RELEASE):
-        return "cancel requested"
     return None
 
 
@@ -92,7 +289,29 @@ def sink_refusal(dispatcher: str | None, error: str | None) -> tuple[str, dict[s
     return f"The sink refused it for good: {error}", settled_facts(Verb.FAIL, dispatcher, error)
 
 
-def late_write(write: str, reason: str) -> tuple[str, dict[str, str]]:
-    """Detail and facts of the diagnostic that records a refused write."""
-    detail = f"Refused a late {write}: this claim had ended ({reason})."
-    return detail, {"write": write, "reason": reason}
+def _ending(held: Held, verb: Verb, outcome: str) -> Ending:
+    """The end of the current claim, as far as it does not depend on more than the verb."""
+    state = TRANSITIONS[held.state, verb]
+    return Ending(
+        outcome,
+        None,
+        state,
+        held.epoch,
+        held.attempt,
+        held.attempt_base,
+        held.strikes,
+        held.ahead,
+        held.due_at,
+        None,
+        held.refusals,
+        # Whoever decided that it waits again knew of the request.
+        held.cancel_requested and state in FINAL,
+        held.result,
+        held.error,
+    )
+
+
+def _diagnostic(
+    held: Held, code: str, detail: str, facts: dict[str, Any], now: Moment
+) -> Diagnostic:
+    return Diagnostic(to_datetime(now), code, detail, held.attempt, held.epoch, facts)

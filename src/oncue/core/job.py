@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, NamedTuple
 
-from oncue.core.lifecycle import LIVE, State
+from oncue.core.lifecycle import State
 from oncue.core.moment import Moment
 from oncue.core.queue import DEFAULT_QUEUE
 from oncue.core.stamp import Stamp
@@ -110,13 +110,6 @@ class Lapse(NamedTuple):
     def lapses_at(self) -> Moment:
         """When it is lost or overlong, whichever comes first."""
         return min(at for at in (self.lease_until, self.overlong_at) if at is not None)
-
-    def is_still_so(
-        self, state: State, epoch: int, updated_at: Moment, *, cancel_requested: bool
-    ) -> bool:
-        """Whether the claim is as it was when it was read, by the job's values now."""
-        seen = (self.state, self.epoch, self.updated_at, self.cancel_requested)
-        return state in LIVE and seen == (state, epoch, updated_at, cancel_requested)
 
 
 @dataclass(frozen=True, slots=True)

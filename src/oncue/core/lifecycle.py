@@ -31,6 +31,7 @@ class Verb(StrEnum):
     AMEND = "amend"  # reschedule, reprioritise, new payload, run now, another queue
     CLAIM = "claim"
     START = "start"  # start, heartbeat and progress of operations
+    HAND_OVER = "hand over"  # a sink took it for a worker elsewhere
     COMPLETE = "complete"
     FAIL = "fail"  # no attempt left, or not retryable
     RETRY = "retry"  # failed, and due again
@@ -54,6 +55,8 @@ TRANSITIONS: MappingProxyType[tuple[State, Verb], State] = MappingProxyType(
         (_S, Verb.EXPIRE): _OFF,
         (_D, Verb.START): _E,
         (_E, Verb.START): _E,
+        (_D, Verb.HAND_OVER): _D,
+        (_E, Verb.HAND_OVER): _E,
         **{(live, Verb.COMPLETE): _OK for live in (_D, _E)},
         **{(live, Verb.FAIL): _BAD for live in (_D, _E)},
         **{(live, Verb.GIVE_UP): _BAD for live in (_D, _E)},

@@ -16,6 +16,13 @@ LONGEST_DELAY_MILLIS = 60_000
 LARGEST_PAGE = 10_000
 FINDINGS_KEPT = 1_000
 
+NUMBERS = {"maximum_execution_seconds": LONGEST_RUN_SECONDS, "reclaim_age_minutes": OLDEST_MINUTES}
+"""Parameters from 0 to at most this."""
+WHOLE_NUMBERS = {
+    "scan_delay_millis": (0, LONGEST_DELAY_MILLIS),
+    "target_batch_size": (1, LARGEST_PAGE),
+    "object_scan_limit": (1, LARGEST_PAGE),
+}
 FOREIGN = ("table_name", "id_field_name", "time_field_name", "agenda_progress_endpoint_url")
 
 Decision = Literal["retry", "fail", "cancel"]
@@ -39,12 +46,10 @@ class ReclaimParameters:
     agenda_progress_endpoint_url: str | None = None
 
     def __post_init__(self) -> None:
-        seconds, minutes = self.maximum_execution_seconds, self.reclaim_age_minutes
-        _number(seconds, LONGEST_RUN_SECONDS, "/maximum_execution_seconds")
-        _number(minutes, OLDEST_MINUTES, "/reclaim_age_minutes")
-        _whole(self.scan_delay_millis, 0, LONGEST_DELAY_MILLIS, "/scan_delay_millis")
-        _whole(self.target_batch_size, 1, LARGEST_PAGE, "/target_batch_size")
-        _whole(self.object_scan_limit, 1, LARGEST_PAGE, "/object_scan_limit")
+        for name, most in NUMBERS.items():
+            _number(getattr(self, name), most, f"/{name}")
+        for name, (low, high) in WHOLE_NUMBERS.items():
+            _whole(getattr(self, name), low, high, f"/{name}")
         if not isinstance(self.log_reclaim_only, bool):
             raise InvalidInput("must be true or false.", "/log_reclaim_only")
         if self.mode not in ("retry", "fail"):

@@ -28,6 +28,11 @@ class Verdict(NamedTuple):
     every hand-over has a number of its own, and `attempt_base` is raised by one instead."""
 
 
+FAILED_UNWANTED = Verdict(Verb.DROP, "failure", "Failed after a cancel was requested.")
+RETURNED_UNWANTED = Verdict(Verb.DROP, "cancelled", "A cancel was requested while it was taken.")
+"""Of a job that was released: nothing failed, so its code is that of the decision."""
+
+
 def attempts_left(attempt: int, base: int, own_max: int | None, queue: Queue) -> int:
     """How many attempts remain after this one; `base` is how many do not count."""
     return (own_max or queue.max_attempts) - (attempt - base)
@@ -56,7 +61,7 @@ def after_failure(
 ) -> Verdict:
     """The verdict on an attempt that reported failure."""
     if cancelled:
-        return Verdict(Verb.DROP, "failure", "Failed after a cancel was requested.")
+        return FAILED_UNWANTED
     if not retryable:
         return Verdict(Verb.FAIL, "failure", "Failed: the failure is not retryable.")
     if left <= 0:

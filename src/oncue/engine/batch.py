@@ -10,14 +10,14 @@ from collections.abc import Mapping, Sequence
 from typing import Protocol
 
 from oncue.core.errors import SinkError
-from oncue.core.fencing import sink_refusal
+from oncue.core.fencing import Settlement, dropped, sink_refusal
 from oncue.core.job import Claimed, Delivery
 from oncue.core.lifecycle import Verb
 from oncue.core.moment import Moment
 from oncue.core.queue import Queue
 from oncue.core.text import legible
 from oncue.core.token import sign
-from oncue.ports.claims import Settlement, Touch, Touched
+from oncue.ports.claims import Touch, Touched
 from oncue.ports.sink import Refusal
 from oncue.ports.store import Store
 
@@ -101,32 +101,25 @@ class ClaimBatch:
         return any(isinstance(answer, Touched) for answer in self._store.touch(touches, now))
 
     def settle(self, refusals: Refusals, now: Moment) -> bool:
-        taken = [
-            (job.id, job.epoch)
-            for position, job in enumerate(self._claims)
-            if refusals is not None and position not in refusals
-        ]
-        # A worker may well have begun or even ended the job by now: only a reclaim is trouble.
-        answers = list(self._store.hand_over(taken, now).values()) if taken else []
         if refusals is None:
-            endings = [self._released(job) for job in self._claims]
+            settlements = [self._released(job) for job in self._claims]
         else:
-            endings = [self._ending(self._claims[place], one) for place, one in refusals.items()]
-        refused = self._store.settle(endings, now) if endings else {}
-        answers.extend(refused.values())
+            settlements = [
+                Settlement(job.id, job.epoch, Verb.HAND_OVER)
+                for position, job in enumerate(self._claims)
+                if position not in refusals
+            ]
+            settlements += [self._ending(self._claims[at], one) for at, one in refusals.items()]
+        refused = self._store.settle(settlements, now)
         cancelled = [
-            endings[position]._replace(
-                verb=Verb.DROP,
-                code="failure",
-                detail="A cancel was requested before the sink took it.",
-                cancel_seen=True,
-            )
+            dropped(settlements[position])
             for position, answer in refused.items()
             if answer.reason == "cancel requested"
         ]
         if cancelled:
             self._store.settle(cancelled, now)
-        return not any(answer.reason == "reclaimed" for answer in answers)
+        # A worker may have begun or even ended the job by now: only a reclaim is trouble.
+        return not any(answer.reason == "reclaimed" for answer in refused.values())
 
     def _ending(self, job: Claimed, refusal: Refusal) -> Settlement:
         error = refusal.detail

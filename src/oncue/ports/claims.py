@@ -26,27 +26,14 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple, Protocol
 
-from oncue.core.job import Claimed, Delivery, Diagnostic, Lapse, Operation, Position
-from oncue.core.lifecycle import State, Verb
+from oncue.core.fencing import Refused as Refused
+from oncue.core.fencing import Settlement as Settlement
+from oncue.core.job import Claimed, Delivery, Lapse, Operation, Position
 from oncue.core.missed import Judge, Look, Missed
 from oncue.core.moment import Moment
-from oncue.core.queue import DEFAULT_LEASE_SECONDS, Queue, RetryPolicy
+from oncue.core.queue import Queue
 from oncue.core.retry import Verdict
 from oncue.ports.sink import Refusal
-
-
-class Refused(NamedTuple):
-    """Why a worker's write was not applied."""
-
-    reason: str
-    """`reclaimed`, `completed`, `failed`, `cancelled`, `released`: how the claim ended;
-    `cancel requested`: the decision did not know of the request, decide again;
-    `different result`: the operation has another result already;
-    `moved on`: the lapse or the last update is not as it was seen;
-    `unknown`: no such job, or no such claim was made, or it was one of very many: the job's
-    history no longer has it (`DIAGNOSTICS_KEPT`)."""
-    state: State | None
-    diagnostic: Diagnostic | None = None
 
 
 class Touch(NamedTuple):
@@ -67,32 +54,6 @@ class Touch(NamedTuple):
 class Touched(NamedTuple):
     lease_until: Moment | None
     cancel_requested: bool
-
-
-class Settlement(NamedTuple):
-    """How a claim ended, decided by the caller."""
-
-    id: str
-    epoch: int
-    verb: Verb
-    """COMPLETE, FAIL, RETRY, RELEASE or DROP."""
-    result: bytes | None = None
-    error: str | None = None
-    due_at: Moment | None = None
-    """RETRY: when it is due again."""
-    put_off: RetryPolicy | None = None
-    """RELEASE: the sink refused it for now, as `error` says, and it is put off by this policy."""
-    code: str = "failure"
-    """FAIL, RETRY, DROP: of the diagnostic, whose detail is `detail`."""
-    detail: str = ""
-    cancel_seen: bool = False
-    """Whether a cancel request was known. RETRY and RELEASE are refused when one was not."""
-    keep: bool = True
-    """False: the job is gone when it ends (retention 0)."""
-    lease_seconds: float = DEFAULT_LEASE_SECONDS
-    """Of its queue. Without `keep`, a repetition of this write is recognised for so long."""
-    updated_at: Moment | None = None
-    """Given: only if this is still the job's last update; else refused, `moved on`."""
 
 
 class SilentPage(NamedTuple):
@@ -170,16 +131,15 @@ class ClaimStore(Protocol):
         the same report is answered with it, and another is refused, `different result`."""
         ...
 
-    def hand_over(self, claims: Sequence[tuple[str, int]], now: Moment) -> Mapping[int, Refused]:
-        """(id, epoch) of claims that a sink took for a worker elsewhere: the lease ends, the
-        timeout stays; the next touch with a lease begins one; `refusals` is 0 again. A lease that
-        the worker asked for by then is kept (see `core/lease.py`). Refused without a trace."""
-        ...
-
     def settle(self, settlements: Sequence[Settlement], now: Moment) -> Mapping[int, Refused]:
-        """End claims. COMPLETE → succeeded, FAIL → failed, DROP → cancelled, RETRY → scheduled at
-        `due_at`, RELEASE → scheduled as before, the attempt given back. Every end but COMPLETE and
-        RELEASE leaves a diagnostic.
+        """Settle claims: COMPLETE → succeeded, FAIL → failed, DROP → cancelled, RETRY → scheduled
+        at `due_at`, RELEASE → scheduled as before, the attempt given back. Every end but COMPLETE
+        and RELEASE leaves a diagnostic (`core/fencing.py: settle`).
+
+        HAND_OVER ends nothing: a sink took the job for a worker elsewhere. The dispatcher's lease
+        ends, the timeout stays, and the next touch with a lease begins one; one that the worker
+        asked for by then is kept (see `core/lease.py`). `refusals` is 0 again. Refused without a
+        trace, and never a repetition.
 
         The same write again is applied silently, also when the job is gone with it (`keep`), from
         any process and for at least `lease_seconds`. What makes it the same is in

@@ -1,4 +1,4 @@
-"""The store, as far as events go: publishing them to the rules, listing them, forgetting them.
+"""The store, as far as events go: publishing them to the rules, listing them.
 
 The store does not decide. Inside each rule's transaction it asks `core.firing` what becomes of the
 event and at which instant the rule fires, and gives it one way to look: the newest accepted stamp
@@ -35,10 +35,4 @@ class EventStore(Protocol):
         """Events, the last that arrived first, each with the decisions that are wanted; where a
         rule or a decision is wanted, only events that have one. `after` is the `next` of a page. A
         page may be short and still have a next."""
-        ...
-
-    def prune_events(self, now: Moment, bounds: Bounds, limit: int) -> bool:
-        """Remove up to about `limit` accepted events that can never matter again, decisions from
-        before the time that a rule keeps, and events that no rule decided on; see `Bounds`. Whether
-        there may be more."""
         ...

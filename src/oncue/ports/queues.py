@@ -8,6 +8,7 @@ from typing import Literal, NamedTuple, Protocol
 from oncue.core.lifecycle import State
 from oncue.core.moment import Moment
 from oncue.core.queue import Queue
+from oncue.core.retention import Pruned, Retention
 
 
 class QueueStats(NamedTuple):
@@ -62,20 +63,15 @@ class QueueStore(Protocol):
         step's beginning; empty steps are left out."""
         ...
 
-    def oldest_finished(self) -> Mapping[str, Moment]:
-        """When the oldest finished job of each queue finished, of those that have one. One read for
-        all of them, so that a pass of the pruner costs next to nothing where there is nothing to
-        prune. A store that forgets by itself answers with none."""
-        ...
+    def prune(self, kept: Retention, now: Moment, limit: int) -> Pruned:
+        """Remove, up to `limit` of each kind: of every queue, jobs that finished before the moment
+        in `kept`, the oldest first, with all that belongs to them; ids that were only remembered,
+        a day after they finished, also of a queue that was deleted; accepted events that can never
+        matter again, decisions from before the time that a rule keeps and events that no rule
+        decided on (see `Bounds`).
 
-    def prune(self, name: str, finished_before: Moment, now: Moment, limit: int) -> int:
-        """Remove up to `limit` jobs of the queue that finished before that moment, oldest first,
-        with all that belongs to them. How many. Ids chosen by clients disappear from sight but stay
-        remembered until a day after they finished. A store that forgets by itself goes by the
-        retention in force when the job finished, and answers 0."""
-        ...
-
-    def forget(self, now: Moment, limit: int) -> int:
-        """Forget up to `limit` ids that were only remembered and whose day is over, of any queue,
-        also of one that was deleted. How many."""
+        An id that was chosen by a client disappears from sight with its job and stays remembered
+        until a day after it finished. Where nothing is old enough, this only reads, in one look for
+        all queues. A store that forgets by itself goes by the retention in force when the job
+        finished, and answers with none."""
         ...

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Mapping
 from concurrent.futures import Future
-from typing import Any, Protocol, TypeVar
+from typing import Any, NamedTuple, Protocol, TypeVar
 
 from oncue.core.moment import Moment
 from oncue.ports.access import TokenStore
@@ -27,6 +27,21 @@ queue None means: settings have changed, look at everything."""
 
 Awaited = Callable[[], Collection[str]]
 """The queues that a listener waits for at the moment. Asked from any thread."""
+
+
+class StoreFacts(NamedTuple):
+    """What a store is."""
+
+    kind: str
+    details: Mapping[str, Any]
+    """For people, by name: kind, place, versions, the durability in force."""
+    path: str | None = None
+    """Of its file, if it is one."""
+    schema: int | None = None
+    notice_seconds: float = 0.0
+    """How soon it notices what other processes store."""
+    all_or_nothing: bool = False
+    """Whether a submitted call that raises has stored nothing, so that it may be repeated."""
 
 
 class Store(
@@ -54,11 +69,6 @@ class Store(
         """What claim tokens are signed with: made with the store, the same on every node."""
         ...
 
-    @property
-    def all_or_nothing(self) -> bool:
-        """Whether a submitted call that raises has stored nothing, so that it may be repeated."""
-        ...
-
     def submit(self, call: Callable[[], T]) -> Future[T]:
         """Run a call that uses this store off the caller's thread. Calls submitted close together
         share a commit where the store can; each future resolves once its effects are durable."""
@@ -66,19 +76,16 @@ class Store(
 
     def watch(self, listener: Listener, queues: Awaited | None = None) -> Callable[[], None]:
         """Be told of new work after it is durable; the answer stops it. Listeners must be quick.
-        Work stored by other processes is noticed within `describe()["notice_seconds"]` if it is due
-        by then, else in time; with `queues`, that of other queues need not be told, which saves
+        Work stored by other processes is noticed within `describe().notice_seconds` if it is due by
+        then, else in time; with `queues`, that of other queues need not be told, which saves
         reading it. A change of queues, schedules or access tokens is told as (None, 0). Work that
         is due may be told of again: in a queue at its concurrency there may be room for it now.
         """
         ...
 
-    def describe(self) -> dict[str, Any]:
-        """Facts about the store for people: kind, where, version, durability in force."""
-        ...
-
-    def verify(self) -> None:
-        """Look whether all that the store needs is there now; raise a StoreError if not."""
+    def describe(self) -> StoreFacts:
+        """What the store is, read anew. Raises a StoreError if something that it needs is missing
+        now, such as a table."""
         ...
 
     def close(self) -> None:

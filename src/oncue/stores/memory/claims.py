@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from oncue.core import operations
-from oncue.core.fencing import late_write
+from oncue.core.fencing import GONE, Refused, late_write, refusal
 from oncue.core.job import Claimed, Operation
 from oncue.core.lease import Lease
 from oncue.core.lifecycle import LIVE, TRANSITIONS, Verb
 from oncue.core.moment import Moment
 from oncue.core.putoff import back_in_line_until
 from oncue.core.queue import Queue
-from oncue.ports.claims import Refused, Touch, Touched
+from oncue.ports.claims import Touch, Touched
 from oncue.stores.memory.limits import MemoryLimits
 from oncue.stores.memory.line import rank_of
 from oncue.stores.memory.record import Record
@@ -186,36 +186,20 @@ class MemoryClaims(MemoryLimits):
         record.state = TRANSITIONS[record.state, Verb.START]
         record.updated_at = now
 
-    def hand_over(self, claims: Sequence[tuple[str, int]], now: Moment) -> Mapping[int, Refused]:
-        refused: dict[int, Refused] = {}
-        with self._writing():
-            for position, (job_id, epoch) in enumerate(claims):
-                record = self._held(job_id, epoch, None, now)
-                if isinstance(record, Refused):
-                    refused[position] = record
-                    continue
-                record.refusal_count = 0
-                if record.lease.after_hand_over() != record.lease:
-                    record.lease = record.lease.after_hand_over()
-                    record.updated_at = now
-        return refused
-
     def _held(self, job_id: str, epoch: int, kind: str | None, now: Moment) -> Record | Refused:
         """The record, if this epoch is its current claim; else the refusal, which is recorded
         once for each epoch and kind of write (None: not at all)."""
         record = self._visible(job_id)
         if record is None:
-            return Refused("unknown", None)
+            return GONE
         if record.epoch == epoch and record.state in LIVE:
             return record
-        ending = record.endings.get(epoch)
-        if ending is None:
-            return Refused("unknown", record.shown_state)
-        if kind is None:
-            return Refused(ending.reason, record.shown_state, ending.diagnostic)
-        fenced = record.refusals.get((epoch, kind))
-        if fenced is None:
-            detail, facts = late_write(kind, ending.reason)
-            fenced = record.note(now, "fenced", detail, ending.attempt, epoch, **facts)
-            record.refusals[epoch, kind] = fenced
-        return Refused(ending.reason, record.shown_state, ending.diagnostic or fenced)
+        end = record.ends.get(epoch)
+        if end is None or kind is None:
+            return refusal(end, record.shown_state)
+        recorded = record.fenced.get((epoch, kind))
+        if recorded is None:
+            recorded = late_write(end, epoch, kind, now)
+            record.keep(recorded)
+            record.fenced[epoch, kind] = recorded
+        return refusal(end, record.shown_state, recorded)

@@ -4,18 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from oncue.core.fencing import OUTCOMES, Write, objection, reason_of, settled_facts, words, write_of
+from oncue.core import fencing
+from oncue.core.fencing import GONE, End, Ending, Refused, Settlement, Write, words
 from oncue.core.job import Lapse, Position
 from oncue.core.lease import NO_LEASE
-from oncue.core.lifecycle import FINAL, TRANSITIONS, Verb
 from oncue.core.missed import Judge, Missed, is_astray, moved_lease
 from oncue.core.moment import Moment
 from oncue.core.putoff import moved_return
 from oncue.core.rate import begun_again
-from oncue.core.retry import Verdict, lapse_facts
-from oncue.ports.claims import Leases, Refused, Settlement, SilentPage
+from oncue.core.retry import Verdict
+from oncue.ports.claims import Leases, SilentPage
 from oncue.stores.memory.claims import MemoryClaims, milliseconds
-from oncue.stores.memory.record import Ending, Record
+from oncue.stores.memory.record import Record
+
+CHANGED = [name for name in Ending._fields if name not in ("outcome", "diagnostic")]
 
 
 class MemoryEndings(MemoryClaims):
@@ -31,77 +33,58 @@ class MemoryEndings(MemoryClaims):
         return refused
 
     def _settle(self, settlement: Settlement, now: Moment) -> Refused | None:
-        verb = settlement.verb
-        write = write_of(verb, settlement.result, settlement.error)
+        write = settlement.write
+        if write is None:
+            return self._hand_over(settlement, now)
         if self._has_ended_by(settlement, write, now):
             return None
-        kind = "fail" if verb is Verb.RETRY else str(verb)
-        record = self._held(settlement.id, settlement.epoch, kind, now)
+        record = self._held(settlement.id, settlement.epoch, write.kind, now)
         if isinstance(record, Refused):
             return record
-        why = objection(
-            verb,
-            record.updated_at,
-            settlement.updated_at,
-            cancel_unseen=record.cancel_requested and not settlement.cancel_seen,
-        )
-        if why is not None:
-            return Refused(why, record.state)
-        diagnostic = None
-        if verb not in (Verb.COMPLETE, Verb.RELEASE):
-            diagnostic = record.note(
-                now,
-                settlement.code,
-                settlement.detail,
-                record.attempt,
-                record.epoch,
-                **settled_facts(verb, record.worker, settlement.error),
-            )
-        outcome = OUTCOMES[verb]
-        ending = Ending(reason_of(outcome), write, record.attempt, diagnostic)
-        record.endings[record.epoch] = ending
-        record.end_attempt(outcome, now)
-        self._apply(record, settlement, now)
+        ending = fencing.settle(record.as_held(), settlement, now)
+        if isinstance(ending, Refused):
+            return ending
+        self._end_claim(record, ending, write, now, keep=settlement.keep)
         if not settlement.keep:
             self._remember(settlement, write, now)
         return None
 
-    def _apply(self, record: Record, settlement: Settlement, now: Moment) -> None:
-        verb = settlement.verb
-        if verb is Verb.RELEASE:
-            record.attempt -= 1
-            if settlement.put_off is not None:
-                record.put_off(settlement.put_off, settlement.error, now)
-            self._wait_again(record, verb, now)
-            return
-        if verb is Verb.COMPLETE:
-            record.result, record.error = settlement.result, None
-        else:
-            record.error = settlement.error
-        record.ahead = False
-        if verb is not Verb.RETRY:
-            self._end(record, verb, now, keep=settlement.keep)
-            return
-        if settlement.due_at is not None:
-            record.due_at = settlement.due_at
-        self._wait_again(record, verb, now)
+    def _hand_over(self, settlement: Settlement, now: Moment) -> Refused | None:
+        record = self._held(settlement.id, settlement.epoch, None, now)
+        if isinstance(record, Refused):
+            return record
+        record.lease, record.updated_at = fencing.hand_over(record.as_held(), now)
+        record.refusals = 0
+        return None
 
-    def _wait_again(self, record: Record, verb: Verb, now: Moment) -> None:
-        record.state = TRANSITIONS[record.state, verb]
+    def _end_claim(
+        self, record: Record, ending: Ending, write: Write | None, now: Moment, *, keep: bool
+    ) -> None:
+        end = End(ending.outcome, record.attempt, write, ending.diagnostic)
+        record.ends[record.epoch] = end
+        if ending.diagnostic is not None:
+            record.keep(ending.diagnostic)
+        record.end_attempt(ending.outcome, now)
+        for name in CHANGED:
+            setattr(record, name, getattr(ending, name))
         record.updated_at = now
-        record.lease, record.worker, record.overlong_at = NO_LEASE, None, None
-        # Whoever decided this knew of the request; a waiting job is cancelled at once instead.
-        record.cancel_requested = False
-        record.trim_attempts()
+        record.lease, record.overlong_at = NO_LEASE, None
+        if not ending.keeps_worker:
+            record.worker = None
+            record.trim_attempts()
+        if ending.is_final:
+            record.finished_at = now
         self._refile(record)
+        if ending.is_final and not keep:
+            self._forget(record)
 
     def _has_ended_by(self, settlement: Settlement, write: Write, now: Moment) -> bool:
         record = self._visible(settlement.id)
         if record is None:
             word = words([settlement.id], settlement.epoch, write)
             return self._settled.get(word, 0) > now
-        ending = record.endings.get(settlement.epoch)
-        return ending is not None and ending.write == write
+        end = record.ends.get(settlement.epoch)
+        return end is not None and end.write == write
 
     def _remember(self, settlement: Settlement, write: Write, now: Moment) -> None:
         """The job is gone, or will be: its claim was settled by this write."""
@@ -157,30 +140,11 @@ class MemoryEndings(MemoryClaims):
     def _reclaim(self, lapse: Lapse, verdict: Verdict, keep: bool, now: Moment) -> Refused | None:
         record = self._visible(lapse.id)
         if record is None:
-            return Refused("unknown", None)
-        if not lapse.is_still_so(
-            record.state,
-            record.epoch,
-            record.updated_at,
-            cancel_requested=record.cancel_requested,
-        ):
-            return Refused("moved on", record.shown_state)
-        facts = lapse_facts(lapse, verdict, now)
-        diagnostic = record.note(
-            now, verdict.code, verdict.detail, record.attempt, record.epoch, **facts
-        )
-        record.endings[record.epoch] = Ending("reclaimed", None, record.attempt, diagnostic)
-        record.end_attempt("reclaimed", now)
-        record.epoch += 1
-        record.worker = None
-        if TRANSITIONS[record.state, verdict.verb] in FINAL:
-            record.error = verdict.detail
-            self._end(record, verdict.verb, now, keep=keep)
-        else:
-            record.ahead = True
-            record.strikes += verdict.strike
-            record.attempt_base += not verdict.uses_attempt
-            self._wait_again(record, verdict.verb, now)
+            return GONE
+        ending = fencing.reclaim(record.as_held(), lapse, verdict, now)
+        if isinstance(ending, Refused):
+            return ending
+        self._end_claim(record, ending, None, now, keep=keep)
         return None
 
     def expire(self, now: Moment, limit: int) -> int:

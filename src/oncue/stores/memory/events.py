@@ -1,4 +1,4 @@
-"""Events in memory: what rules decide on them, and the end of what can no longer matter."""
+"""Events in memory, and what rules decide on them."""
 
 from __future__ import annotations
 
@@ -15,8 +15,6 @@ from oncue.core.firing import (
     decide,
     fire,
     fired_job,
-    floor,
-    prunable_before,
 )
 from oncue.core.moment import Moment, to_datetime
 from oncue.core.publication import Decided, EventFilter, EventPage, Fired, LoggedEvent, Published
@@ -151,35 +149,6 @@ class MemoryEvents(Rulebook):
             return None
         record = self._events[number]
         return LoggedEvent(record.event, to_datetime(record.received_at), tuple(decisions))
-
-    def prune_events(self, now: Moment, bounds: Bounds, limit: int) -> bool:
-        with self._lock:
-            for mine in self._rules.values():
-                self._prune_rule(mine, bounds)
-            decided = {number for mine in self._rules.values() for number in mine.decided}
-            before = now - bounds.loose_seconds * 1000
-            for record in list(self._events.values()):
-                if record.number not in decided and record.received_at < before:
-                    del self._events[record.number]
-                    del self._events_by_id[record.event.id]
-                    del self._events_by_fact[record.event.fact]
-            return False
-
-    def _prune_rule(self, mine: RuleRecord, bounds: Bounds) -> None:
-        rule = mine.rule
-        kept_from = (
-            None if mine.newest is None else floor(mine.newest, rule.lives, bounds.late_seconds)
-        )
-        for wait in mine.waits:
-            before = prunable_before(wait.dependency.life, rule.last_instant, kept_from)
-            if before is not None:
-                wait.prune(before)
-        if kept_from is None:
-            return
-        for number in list(mine.decided):
-            if self._events[number].event.stamp < kept_from:
-                del mine.decided[number]
-                mine.repeated.pop(number, None)
 
 
 def _repeat(mine: RuleRecord, number: int, now: Moment) -> list[Decided]:

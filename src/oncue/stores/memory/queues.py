@@ -1,15 +1,14 @@
-"""Queues in memory: settings, counts, and the end of what has been kept long enough."""
+"""Queues in memory: settings, counts, and their end."""
 
 from __future__ import annotations
 
 from collections import Counter
 
-from oncue.core.ids import REMEMBERED_MS
 from oncue.core.lifecycle import FINAL, State
 from oncue.core.moment import LATEST, Moment
 from oncue.core.queue import Queue, why_kept
+from oncue.core.retention import forgotten_before
 from oncue.ports.queues import QueueDeletion, QueueStats
-from oncue.stores.memory.record import Record
 from oncue.stores.memory.rules import MemoryRules
 from oncue.stores.memory.schedules import MemorySchedules
 
@@ -57,32 +56,6 @@ class MemoryQueues(MemoryRules, MemorySchedules):
             )
             return dict(sorted(counts.items()))
 
-    def oldest_finished(self) -> dict[str, Moment]:
-        oldest: dict[str, Moment] = {}
-        with self._lock:
-            for record in self._records.values():
-                at = record.finished_at
-                if at is not None and not record.hidden:
-                    oldest[record.queue] = min(at, oldest.get(record.queue, at))
-        return oldest
-
-    def prune(self, name: str, finished_before: Moment, now: Moment, limit: int) -> int:
-        with self._writing():
-            return self._prune(name, finished_before, now, limit)
-
-    def forget(self, now: Moment, limit: int) -> int:
-        with self._writing():
-            for word in [word for word, until in self._settled.items() if until <= now]:
-                del self._settled[word]
-            over = [
-                record
-                for record in self._records.values()
-                if record.hidden and _is_forgotten(record, now)
-            ]
-            for record in over[:limit]:
-                del self._records[record.id]
-            return len(over[:limit])
-
     def delete_queue(self, name: str, now: Moment, limit: int) -> QueueDeletion:
         with self._writing():
             mine = [one for one in self._records.values() if one.queue == name and not one.hidden]
@@ -118,13 +91,9 @@ class MemoryQueues(MemoryRules, MemorySchedules):
             and record.finished_at is not None
             and record.finished_at < finished_before
         ]
-        for _, job_id, record in sorted(over)[:limit]:
-            if _is_forgotten(record, now):
+        for finished_at, job_id, record in sorted(over)[:limit]:
+            if finished_at is not None and finished_at < forgotten_before(now):
                 del self._records[job_id]
             else:
                 self._forget(record)
         return len(over[:limit])
-
-
-def _is_forgotten(record: Record, now: Moment) -> bool:
-    return record.finished_at is not None and record.finished_at < now - REMEMBERED_MS

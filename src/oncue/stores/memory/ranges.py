@@ -112,7 +112,7 @@ class MemoryRanges(MemoryClaims):
         record.worker = held.dispatcher
         if verb is Verb.COMPLETE:
             record.error = None
-            record.refusal_count = 0
+            record.refusals = 0
             record.end_attempt("succeeded", now)
         else:
             record.end_attempt("failed", now)

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
 from datetime import datetime
-from typing import Any, NamedTuple
+from typing import Any
 
 from oncue.core.dossier import Dossier
-from oncue.core.fencing import Write, reason_of
+from oncue.core.fencing import End, Held
 from oncue.core.job import (
     DIAGNOSTICS_KEPT,
     Attempt,
@@ -26,16 +26,6 @@ from oncue.core.moment import Moment, from_datetime, maybe_datetime, to_datetime
 from oncue.core.putoff import put_off_until
 from oncue.core.queue import RetryPolicy
 from oncue.core.stamp import from_datetime as stamp_of
-
-
-class Ending(NamedTuple):
-    """How a worker's claim ended: what a late write is told, and what a repetition looks like."""
-
-    reason: str
-    write: Write | None
-    """The worker's write that did it; None: it was reclaimed."""
-    attempt: int
-    diagnostic: Diagnostic | None
 
 
 @dataclass(slots=True)
@@ -80,17 +70,17 @@ class Record:
     percent: float | None = None
     schedule: str | None = None
     not_before: Moment | None = None
-    refusal_count: int = 0
+    refusals: int = 0
     """How often in a row its sink refused it for now."""
     operations: dict[str, Operation] = field(default_factory=dict)
     diagnostics: list[Diagnostic] = field(default_factory=list)
     attempts: list[Attempt] = field(default_factory=list)
-    endings: dict[int, Ending] = field(default_factory=dict)
+    ends: dict[int, End] = field(default_factory=dict)
     """By epoch: every worker's claim that is over."""
     rule: str | None = None
     instant: datetime | None = None
-    refusals: dict[tuple[int, str], Diagnostic] = field(default_factory=dict)
-    """By epoch and kind of write: what was recorded about it, once."""
+    fenced: dict[tuple[int, str], Diagnostic] = field(default_factory=dict)
+    """By epoch and kind of write: what was recorded about late ones."""
 
     @classmethod
     def of(cls, new: NewJob, now: Moment) -> Record:
@@ -110,12 +100,12 @@ class Record:
 
     def put_off(self, policy: RetryPolicy, error: str | None, now: Moment) -> None:
         """Its sink refused it for now."""
-        self.refusal_count += 1
-        self.not_before = put_off_until(policy, self.id, self.refusal_count, now)
+        self.refusals += 1
+        self.not_before = put_off_until(policy, self.id, self.refusals, now)
         self.error = error
 
     def forget_refusals(self) -> None:
-        self.not_before, self.refusal_count = None, 0
+        self.not_before, self.refusals = None, 0
 
     def move(self, missed_ms: int, now: Moment) -> None:
         """Judge the claim anew after so much was missed."""
@@ -144,7 +134,7 @@ class Record:
         """Of the attempts before the last one, which is under way or ended the job, the first and
         the last fifty are kept. A late write of one that is not is like one of no claim."""
         if len(self.attempts) > 2 * DIAGNOSTICS_KEPT:
-            self.endings.pop(self.attempts.pop(DIAGNOSTICS_KEPT).epoch, None)
+            self.ends.pop(self.attempts.pop(DIAGNOSTICS_KEPT).epoch, None)
 
     def note(
         self, now: Moment, code: str, detail: str, attempt: int, epoch: int, **facts: Any
@@ -158,10 +148,10 @@ class Record:
         self.diagnostics.append(diagnostic)
         if len(self.diagnostics) > 2 * DIAGNOSTICS_KEPT:
             gone = self.diagnostics.pop(DIAGNOSTICS_KEPT)
-            self.refusals = {kind: one for kind, one in self.refusals.items() if one is not gone}
-            ending = self.endings.get(gone.epoch)
-            if ending is not None and ending.diagnostic is gone:
-                self.endings[gone.epoch] = ending._replace(diagnostic=None)
+            self.fenced = {kind: one for kind, one in self.fenced.items() if one is not gone}
+            end = self.ends.get(gone.epoch)
+            if end is not None and end.diagnostic is gone:
+                self.ends[gone.epoch] = end._replace(diagnostic=None)
 
     def as_job(self) -> Job:
         return Job(
@@ -193,7 +183,7 @@ class Record:
             instant=self.instant,
             schedule=self.schedule,
             not_before=maybe_datetime(self.not_before),
-            refusals=self.refusal_count,
+            refusals=self.refusals,
         )
 
     def as_claimed(self) -> Claimed:
@@ -242,6 +232,9 @@ class Record:
             overlong_at=self.overlong_at,
             alone=self.alone,
         )
+
+    def as_held(self) -> Held:
+        return Held(*[getattr(self, name) for name in Held._fields if name != "n"])
 
     def as_history(self) -> History:
         return History(
@@ -296,11 +289,11 @@ class Record:
             percent=job.percent,
             schedule=job.schedule,
             not_before=_ms(job.not_before),
-            refusal_count=job.refusals,
+            refusals=job.refusals,
             operations={operation.name: operation for operation in history.operations},
             diagnostics=list(history.diagnostics),
             attempts=list(history.attempts),
-            endings=_endings(history),
+            ends=_ends(history),
             rule=job.rule,
             instant=job.instant,
         )
@@ -310,10 +303,10 @@ def _ms(moment: datetime | None) -> Moment | None:
     return None if moment is None else from_datetime(moment)
 
 
-def _endings(history: History) -> dict[int, Ending]:
+def _ends(history: History) -> dict[int, End]:
     """What the attempts tell of claims that are over: enough to refuse a late write."""
     return {
-        attempt.epoch: Ending(reason_of(attempt.outcome), None, attempt.attempt, None)
+        attempt.epoch: End(attempt.outcome, attempt.attempt, None, None)
         for attempt in history.attempts
         if attempt.outcome is not None
     }

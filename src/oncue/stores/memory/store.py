@@ -5,19 +5,16 @@ from __future__ import annotations
 import secrets
 from collections.abc import Callable
 from concurrent.futures import Future
-from typing import Any, TypeVar
+from typing import TypeVar
 
 from oncue.clock import SystemClock
 from oncue.ports.clock import Clock
-from oncue.ports.store import Awaited, Listener
+from oncue.ports.store import Awaited, Listener, StoreFacts
 from oncue.stores.memory.access import MemoryAccess
 from oncue.stores.memory.bulk import MemoryBulk
 from oncue.stores.memory.endings import MemoryEndings
-from oncue.stores.memory.events import MemoryEvents
-from oncue.stores.memory.queues import MemoryQueues
+from oncue.stores.memory.pruning import MemoryPruning
 from oncue.stores.memory.ranges import MemoryRanges
-from oncue.stores.memory.rules import MemoryRules
-from oncue.stores.memory.schedules import MemorySchedules
 from oncue.stores.memory.transfer import MemoryTransfer
 
 T = TypeVar("T")
@@ -28,16 +25,11 @@ class MemoryStore(
     MemoryEndings,
     MemoryRanges,
     MemoryTransfer,
-    MemoryQueues,
-    MemoryRules,
-    MemoryEvents,
-    MemorySchedules,
+    MemoryPruning,
     MemoryAccess,
 ):
     """Implements `oncue.ports.store.Store` for one process. For tests, for trying things out, and
     as the meaning of the port: where another store answers differently, that one is wrong."""
-
-    all_or_nothing = False
 
     def __init__(self, clock: Clock | None = None) -> None:
         super().__init__()
@@ -72,11 +64,9 @@ class MemoryStore(
 
         return stop
 
-    def verify(self) -> None:
-        """Nothing of it can be lost while the process lives."""
-
-    def describe(self) -> dict[str, Any]:
-        return {"kind": "memory", "durability": "none: everything ends with the process"}
+    def describe(self) -> StoreFacts:
+        durability = "none: everything ends with the process"
+        return StoreFacts("memory", {"kind": "memory", "durability": durability})
 
     def close(self) -> None:
         """Nothing to give back."""

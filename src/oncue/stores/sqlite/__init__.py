@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable
 from concurrent.futures import Future
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TypeVar
 
 import apsw
 
 from oncue.clock import SystemClock
 from oncue.core.errors import StoreUnusable
 from oncue.ports.clock import Clock
-from oncue.ports.store import Awaited, Listener
+from oncue.ports.store import Awaited, Listener, StoreFacts
 from oncue.stores.sqlite.access import AccessTokens
 from oncue.stores.sqlite.bulk import Bulk
 from oncue.stores.sqlite.claims import Claims
@@ -23,6 +23,7 @@ from oncue.stores.sqlite.jobs import Jobs
 from oncue.stores.sqlite.leases import LeaseJudging
 from oncue.stores.sqlite.operations import Operations
 from oncue.stores.sqlite.presence import steps
+from oncue.stores.sqlite.pruning import Pruning
 from oncue.stores.sqlite.queues import Queues
 from oncue.stores.sqlite.ranges import Ranges
 from oncue.stores.sqlite.reclaims import Reclaims
@@ -46,14 +47,13 @@ class SqliteStore(
     Queues,
     Rules,
     Events,
+    Pruning,
     Schedules,
     Transfer,
     AccessTokens,
 ):
     """`oncue.ports.store.Store` on one file. Its clock is the one it was given: on a single machine
     every process reads the same."""
-
-    all_or_nothing = True  # a submitted call is one transaction
 
     def __init__(self, path: str | Path, clock: Clock | None = None) -> None:
         self.db = Database(Path(path))
@@ -76,25 +76,29 @@ class SqliteStore(
     def watch(self, listener: Listener, queues: Awaited | None = None) -> Callable[[], None]:
         return self.db.watching.watch(listener, queues)
 
-    def describe(self) -> dict[str, Any]:
+    def describe(self) -> StoreFacts:
+        path, notice_seconds = str(self.db.path), 2 * WATCH_SECONDS
         with self.db.reading() as tx:
+            schema = self._require_whole(tx)
             synchronous = int(str(pragma(tx, "synchronous")))
-            return {
+            details = {
                 "kind": "sqlite",
-                "path": str(self.db.path),
+                "path": path,
                 "sqlite": apsw.sqlite_lib_version(),
-                "schema": pragma(tx, "user_version"),
+                "schema": schema,
                 "journal_mode": pragma(tx, "journal_mode"),
                 "synchronous": ("OFF", "NORMAL", "FULL", "EXTRA")[synchronous],
                 "file_system": file_system(self.db.path),
-                "notice_seconds": 2 * WATCH_SECONDS,
+                "notice_seconds": notice_seconds,
             }
+        # A submitted call is one transaction.
+        return StoreFacts("sqlite", details, path, schema, notice_seconds, all_or_nothing=True)
 
-    def verify(self) -> None:
-        with self.db.reading() as tx:
-            older = require_current(tx, self.db.path) < len(migrations())
-            lost = self._tables - tables(tx)
-        if older:
+    def _require_whole(self, tx: apsw.Connection) -> int:
+        """The version of the schema, if it is the one in use and has the tables it had."""
+        schema = require_current(tx, self.db.path)
+        lost = self._tables - tables(tx)
+        if schema < len(migrations()):
             raise StoreUnusable(
                 f"{self.db.path}: an older schema was put in place while it was in use. "
                 "Restart every program that uses it."
@@ -104,6 +108,7 @@ class SqliteStore(
                 f"{self.db.path}: it had tables that are gone: {', '.join(sorted(lost))}. "
                 f"Restore a backup: {steps(self.db.path)}"
             )
+        return schema
 
     def close(self) -> None:
         self.db.close()

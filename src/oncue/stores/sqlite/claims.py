@@ -9,33 +9,24 @@ from typing import Any, NamedTuple
 
 import apsw
 
-from oncue.core.fencing import objection, settled_facts
+from oncue.core import fencing
+from oncue.core.fencing import GONE, Refused, Settlement
 from oncue.core.job import Claimed, Operation
-from oncue.core.lifecycle import State, Verb
+from oncue.core.lifecycle import Verb
 from oncue.core.moment import Moment
-from oncue.core.putoff import put_off_until
 from oncue.core.queue import Queue
-from oncue.ports.claims import Refused, Settlement, Touch, Touched
+from oncue.ports.claims import Touch, Touched
 from oncue.stores.sqlite import rows
 from oncue.stores.sqlite.database import Database
-from oncue.stores.sqlite.fencing import (
-    Held,
-    diagnose,
-    held_claims,
-    keep_attempt,
-    left_behind,
-    refuse,
-)
+from oncue.stores.sqlite.fencing import Endings, end_of, held_claims, refuse, refuse_after
 from oncue.stores.sqlite.limits import Room
 from oncue.stores.sqlite.lines import FIRST_WAITING_LINE
 from oncue.stores.sqlite.looking import worth_a_claim
 from oncue.stores.sqlite.readying import make_ready
-from oncue.stores.sqlite.reclaims import remove
 from oncue.stores.sqlite.settled import Settled, repeated
 from oncue.stores.sqlite.statements import load
 
 SQL = load("claims")
-GONE = Refused("unknown", None)
 _PAYLOAD = Claimed._fields.index("payload")
 # `due` has n and trail in the place of the operations.
 _N = Claimed._fields.index("operations")
@@ -103,10 +94,8 @@ class Claims:
                     held |= held_claims(tx, [one.id])
                 claim = held.get(one.id)
                 if claim is None or not claim.is_current(one.epoch):
-                    if one.start:
-                        answers.append(refuse(tx, claim, one.epoch, "heartbeat", now))
-                    else:
-                        answers.append(left_behind(tx, claim, one.epoch))
+                    write = "heartbeat" if one.start else None
+                    answers.append(refuse(tx, claim, one.epoch, write, now))
                     continue
                 seconds = one.lease_seconds
                 length_ms = None if seconds is None else round(seconds * 1000)
@@ -127,27 +116,10 @@ class Claims:
             for position, (job_id, epoch) in enumerate(claims):
                 claim = held.get(job_id)
                 if claim is None or not claim.is_current(epoch):
-                    found[position] = left_behind(tx, claim, epoch)
+                    found[position] = refuse(tx, claim, epoch, None, 0)
                 elif claim.cancel_requested:
                     found[position] = Refused("cancel requested", claim.state)
         return found
-
-    def hand_over(self, claims: Sequence[tuple[str, int]], now: Moment) -> Mapping[int, Refused]:
-        def hand_over(tx: apsw.Connection) -> Mapping[int, Refused]:
-            held = held_claims(tx, [job_id for job_id, _ in claims])
-            refused: dict[int, Refused] = {}
-            ns = []
-            for position, (job_id, epoch) in enumerate(claims):
-                claim = held.get(job_id)
-                if claim is None or not claim.is_current(epoch):
-                    refused[position] = left_behind(tx, claim, epoch)
-                elif claim.refusals or claim.lease.after_hand_over() != claim.lease:
-                    ns.append(claim.n)
-            if ns:
-                tx.execute(SQL["hand_over"], {"ns": rows.numbers(ns), "now": now})
-            return refused
-
-        return self.db.write(hand_over)
 
     def settle(self, settlements: Sequence[Settlement], now: Moment) -> Mapping[int, Refused]:
         def settle(tx: apsw.Connection) -> dict[int, Refused]:
@@ -155,7 +127,9 @@ class Claims:
             settled = Settled(tx, now)
             for kind, group in groupby(enumerate(settlements), key=_kind):
                 items = list(group)
-                if not (kind.completes and self._complete_all(tx, items, kind, now)):
+                if kind.verb is Verb.HAND_OVER:
+                    refused.update(_hand_over_all(tx, items, now))
+                elif not (kind.verb and self._complete_all(tx, items, kind, now)):
                     refused.update(self._settle_each(tx, items, now, settled))
                 elif not kind.keep:
                     settled.add_all([one for _, one in items])
@@ -163,7 +137,8 @@ class Claims:
             return refused
 
         refused = self.db.write(settle)
-        gone = [position for position, answer in refused.items() if answer == GONE]
+        gone = [place for place, answer in refused.items() if answer == GONE]
+        gone = [place for place in gone if settlements[place].write is not None]
         if gone:
             # What settled them is stored by now, so it is sought without the write lock.
             with self.db.reading() as tx:
@@ -190,58 +165,27 @@ class Claims:
         now: Moment,
         settled: Settled,
     ) -> dict[int, Refused]:
-        held = held_claims(tx, [one.id for _, one in items])
+        endings = Endings(self.db, tx, [one.id for _, one in items], now)
         refused: dict[int, Refused] = {}
         for position, one in items:
-            claim = held.get(one.id)
-            if claim is not None and claim.is_current(one.epoch):
-                unseen = claim.cancel_requested and not one.cancel_seen
-                why = objection(one.verb, claim.updated_at, one.updated_at, cancel_unseen=unseen)
-                if why is not None:
-                    refused[position] = Refused(why, claim.state)
+            held = endings.held(one.id)
+            if held is None:
+                refused[position] = GONE
+            elif held.is_current(one.epoch):
+                ending = fencing.settle(held, one, now)
+                if isinstance(ending, Refused):
+                    refused[position] = ending
                     continue
-                self._settle_one(tx, claim, one, now)
+                endings.add(held, ending, keep=one.keep)
                 if not one.keep:
                     settled.add(one)
-                del held[one.id]
-                held.update(held_claims(tx, [one.id]))
-            elif claim is None:
-                refused[position] = GONE
-            elif not claim.was_ended_by(tx, one):
-                refused[position] = refuse(tx, claim, one.epoch, one.verb, now)
+            else:
+                write, end = one.write, end_of(tx, held, one.epoch)
+                assert write is not None  # a hand-over ends nothing
+                if end is None or end.write != write:
+                    refused[position] = refuse_after(tx, held, one.epoch, end, write.kind, now)
+        endings.apply()
         return refused
-
-    def _settle_one(self, tx: apsw.Connection, claim: Held, one: Settlement, now: Moment) -> None:
-        own = {"n": claim.n, "now": now}
-        self.db.tell_room(claim.queue)
-        if one.verb in (Verb.FAIL, Verb.RETRY, Verb.DROP):
-            facts = settled_facts(one.verb, claim.worker, one.error)
-            diagnose(tx, claim, one.code, one.detail, facts, now)
-        if one.verb is Verb.COMPLETE:
-            tx.execute(SQL["complete"], {**own, "result": one.result})
-        elif one.verb in (Verb.FAIL, Verb.DROP):
-            state = State.FAILED if one.verb is Verb.FAIL else State.CANCELLED
-            tx.execute(SQL["end"], {**own, "state": state, "error": one.error})
-        else:
-            self._back_to_waiting(tx, claim, one, now)
-            return
-        if not one.keep:
-            remove(tx, [claim.n])
-
-    def _back_to_waiting(
-        self, tx: apsw.Connection, claim: Held, one: Settlement, now: Moment
-    ) -> None:
-        released = one.verb is Verb.RELEASE
-        own = {"n": claim.n, "now": now, "error": one.error}
-        outcome = "released" if released else "retried"
-        keep_attempt(tx, {**own, "outcome": outcome})
-        due_at = None if released else one.due_at
-        not_before = None
-        if one.put_off is not None:
-            not_before = put_off_until(one.put_off, claim.id, claim.refusals + 1, now)
-        back = {"due_at": due_at, "given_back": int(released), "not_before": not_before}
-        tx.execute(SQL["reschedule"], {**own, **back})
-        self.db.tell(claim.queue, not_before or one.due_at or 0)
 
 
 def _touch_all(tx: apsw.Connection, groups: _Touched, now: Moment) -> None:
@@ -258,15 +202,35 @@ class _NotAllAsExpected(Exception):
 class _Kind(NamedTuple):
     """Settlements that can be applied together share all of this."""
 
-    completes: bool
+    verb: Verb | None
+    """None: each is settled by itself."""
     epoch: int
     keep: bool
 
 
 def _kind(item: tuple[int, Settlement]) -> _Kind:
     one = item[1]
+    if one.verb is Verb.HAND_OVER:
+        return _Kind(Verb.HAND_OVER, 0, keep=True)
     in_bulk = one.verb is Verb.COMPLETE and one.updated_at is None
-    return _Kind(in_bulk, one.epoch, one.keep)
+    return _Kind(Verb.COMPLETE if in_bulk else None, one.epoch, one.keep)
+
+
+def _hand_over_all(
+    tx: apsw.Connection, items: list[tuple[int, Settlement]], now: Moment
+) -> dict[int, Refused]:
+    refused: dict[int, Refused] = {}
+    found = held_claims(tx, [one.id for _, one in items])
+    ns = []
+    for position, one in items:
+        held = found.get(one.id)
+        if held is None or not held.is_current(one.epoch):
+            refused[position] = refuse(tx, held, one.epoch, None, now)
+        elif held.refusals or fencing.hand_over(held, now).lease != held.lease:
+            ns.append(held.n)
+    if ns:
+        tx.execute(SQL["hand_over"], {"ns": rows.numbers(ns), "now": now})
+    return refused
 
 
 def _complete_together(

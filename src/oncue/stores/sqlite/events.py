@@ -16,7 +16,6 @@ from oncue.core.rule import match_keys
 from oncue.stores.sqlite import rows
 from oncue.stores.sqlite.database import Database
 from oncue.stores.sqlite.decisions import Logged, decided, repeated, verdict
-from oncue.stores.sqlite.pruning import prune_events
 from oncue.stores.sqlite.rules import event as event_of
 from oncue.stores.sqlite.rules import stored
 from oncue.stores.sqlite.statements import load
@@ -137,9 +136,6 @@ class Events:
             if decisions[row[0]] or wanted == EventFilter()
         ]
         return EventPage(items, found[-1][0] if len(found) == limit else None)
-
-    def prune_events(self, now: Moment, bounds: Bounds, limit: int) -> bool:
-        return self.db.write(lambda tx: prune_events(tx, now, bounds, limit))
 
 
 def _refuse_taken(tx: apsw.Connection, events: Sequence[Event]) -> None:

@@ -1,135 +1,174 @@
-"""The current claim on a job in SQLite, and the refusal of writes by earlier claims."""
+"""Jobs as claims see them in SQLite: reading them, refusing late writes, ending claims."""
 
 from __future__ import annotations
 
 import json
+from collections import defaultdict
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import apsw
 
-from oncue.core.fencing import late_write, reason_of, write_behind, write_of
+from oncue.core.fencing import GONE, End, Ending, Held, Refused, late_write, refusal, write_behind
 from oncue.core.job import DIAGNOSTICS_KEPT, Diagnostic
 from oncue.core.lease import Lease
-from oncue.core.lifecycle import LIVE, State, Verb
+from oncue.core.lifecycle import State
 from oncue.core.moment import Moment, to_datetime
-from oncue.ports.claims import Refused, Settlement
 from oncue.stores.sqlite import rows
+from oncue.stores.sqlite.database import Database
 from oncue.stores.sqlite.statements import load
 
 SQL = load("claims")
 JOBS = load("jobs")
-
-
-class End(NamedTuple):
-    """How a claim ended, in the order of `claims.sql: attempt_ended`."""
-
-    outcome: str
-    error: str | None
-    attempt: int
-    ended_at: Moment
-
-
-class Held(NamedTuple):
-    """A job's row as far as claims are concerned, in the order of `claims.sql: held_columns`
-    (three of which are the lease)."""
-
-    id: str
-    n: int
-    queue: str
-    epoch: int
-    state: State
-    attempt: int
-    worker: str | None
-    claimed_at: Moment | None
-    updated_at: Moment
-    cancel_requested: bool
-    lease: Lease
-    result: bytes | None
-    error: str | None
-    refusals: int
-
-    def is_current(self, epoch: int) -> bool:
-        return self.epoch == epoch and self.state in LIVE
-
-    def shown_state(self, tx: apsw.Connection) -> State:
-        """As others see it: what an open range covers is dispatched."""
-        if self.state is State.SCHEDULED and rows.first(tx, SQL["is_covered"], {"n": self.n})[0]:
-            return State.DISPATCHED
-        return self.state
-
-    def end_of(self, tx: apsw.Connection, epoch: int) -> End | None:
-        """How the claim of `epoch` ended; None if there was no such claim."""
-        row = rows.first(tx, SQL["attempt_ended"], {"n": self.n, "epoch": epoch})
-        if row is not None:
-            return End._make(row)
-        if epoch == self.epoch and epoch and self.claimed_at is not None:
-            return End(str(self.state), self.error, self.attempt, self.updated_at)
-        return None
-
-    def was_ended_by(self, tx: apsw.Connection, one: Settlement) -> bool:
-        """Whether this very settlement ended its claim, so that it is a repetition."""
-        end = self.end_of(tx, one.epoch)
-        if end is None:
-            return False
-        write = write_of(one.verb, one.result, one.error)
-        return write_behind(end.outcome, self.result, end.error) == write
+_STATES = {str(state): state for state in State}  # quicker than `State(…)`
 
 
 def held_claims(tx: apsw.Connection, ids: Sequence[str]) -> dict[str, Held]:
     """The rows of these jobs, by id; what is not there is missing."""
     if not ids:
         return {}
-    found = rows.fetch(tx, SQL["held"], {"ids": rows.texts(ids)})
-    return {row[0]: held(row) for row in found}
+    return {row[0]: _held(row) for row in rows.fetch(tx, SQL["held"], {"ids": rows.texts(ids)})}
 
 
-def held(row: Sequence[Any]) -> Held:
-    lease = Lease(row[10], row[11], bool(row[12]))
-    return Held._make((*row[:4], State(row[4]), *row[5:9], bool(row[9]), lease, *row[13:]))
+def _held(row: Sequence[Any]) -> Held:
+    """From the columns of `claims.sql: held`, three of which are the lease."""
+    state, covered = _STATES[row[2]], bool(row[3])
+    lease = Lease(row[15], row[16], bool(row[17]))
+    before = (*row[:2], state, covered, *row[4:8], bool(row[8]), *row[9:14], bool(row[14]))
+    return Held._make((*before, lease, *row[18:]))
 
 
-def refuse(tx: apsw.Connection, claim: Held | None, epoch: int, write: str, now: Moment) -> Refused:
-    """Tell a writer that its claim is over, and record once per epoch and kind that it tried."""
-    write = "fail" if write == Verb.RETRY else str(write)
-    if claim is None:
-        return Refused("unknown", None)
-    end = claim.end_of(tx, epoch)
-    if end is None:
-        return Refused("unknown", claim.shown_state(tx))
-    reason = reason_of(end.outcome)
-    recorded = rows.first(
-        tx, SQL["fenced_diagnostic"], {"n": claim.n, "epoch": epoch, "write": write}
-    )
-    if recorded is None:
-        detail, facts = late_write(write, reason)
-        # The worker in the row may be another one by now.
-        then = claim._replace(epoch=epoch, attempt=end.attempt, worker=None)
-        fenced = diagnose(tx, then, "fenced", detail, facts, now)
+def end_of(tx: apsw.Connection, held: Held, epoch: int) -> End | None:
+    """How the claim of `epoch`, which is not the current one, ended; None if there was none."""
+    found = rows.first(tx, SQL["attempt_ended"], {"n": held.n, "epoch": epoch})
+    if found is None:
+        if epoch != held.epoch or not epoch or held.claimed_at is None:
+            return None
+        found = str(held.state), held.error, held.attempt, held.updated_at
+    outcome, error, attempt, ended_at = found
+    diagnostic = None
+    if outcome not in ("succeeded", "released"):  # they leave none
+        params = {"n": held.n, "epoch": epoch, "ended_at": ended_at}
+        row = rows.first(tx, SQL["diagnostic_of_end"], params)
+        diagnostic = None if row is None else rows.diagnostic(row)
+    return End(outcome, attempt, write_behind(outcome, held.result, error), diagnostic)
+
+
+def refuse(
+    tx: apsw.Connection, held: Held | None, epoch: int, write: str | None, now: Moment
+) -> Refused:
+    """Tell a writer that its claim is over, and record once per epoch and kind that it tried.
+    `write` None: leave no trace."""
+    if held is None:
+        return GONE
+    return refuse_after(tx, held, epoch, end_of(tx, held, epoch), write, now)
+
+
+def refuse_after(
+    tx: apsw.Connection, held: Held, epoch: int, end: End | None, write: str | None, now: Moment
+) -> Refused:
+    """`refuse`, for a claim whose end has been read."""
+    if end is None or write is None:
+        return refusal(end, held.shown_state)
+    params = {"n": held.n, "epoch": epoch, "write": write}
+    row = rows.first(tx, SQL["fenced_diagnostic"], params)
+    if row is None:
+        recorded = late_write(end, epoch, write, now)
+        record(tx, [(held.n, recorded)], now)
     else:
-        fenced = rows.diagnostic(recorded)
-    return Refused(reason, claim.shown_state(tx), _explanation(tx, claim, epoch, end) or fenced)
+        recorded = rows.diagnostic(row)
+    return refusal(end, held.shown_state, recorded)
 
 
-def left_behind(tx: apsw.Connection, claim: Held | None, epoch: int) -> Refused:
-    """Why a claim is not the current one, leaving no trace."""
-    if claim is None:
-        return Refused("unknown", None)
-    end = claim.end_of(tx, epoch)
-    if end is None:
-        return Refused("unknown", claim.shown_state(tx))
-    return Refused(
-        reason_of(end.outcome), claim.shown_state(tx), _explanation(tx, claim, epoch, end)
-    )
+class _Ended(NamedTuple):
+    held: Held
+    ending: Ending
+    keep: bool
+
+    @property
+    def is_reclaimed(self) -> bool:
+        return self.ending.outcome == "reclaimed" and not self.ending.is_final
 
 
-def _explanation(tx: apsw.Connection, claim: Held, epoch: int, end: End) -> Diagnostic | None:
-    """The diagnostic that the end of the claim left, if it was of a kind that leaves one."""
-    if end.outcome in ("succeeded", "released"):
-        return None
-    own = {"n": claim.n, "epoch": epoch, "ended_at": end.ended_at}
-    row = rows.first(tx, SQL["diagnostic_of_end"], own)
-    return None if row is None else rows.diagnostic(row)
+class Endings:
+    """Ends of claims that are applied together."""
+
+    def __init__(self, db: Database, tx: apsw.Connection, ids: Sequence[str], now: Moment) -> None:
+        self._db = db
+        self._tx = tx
+        self._now = now
+        self._held = held_claims(tx, ids)
+        self._ended: dict[str, _Ended] = {}
+
+    def held(self, job_id: str) -> Held | None:
+        """One of the jobs, after the ends that were added before."""
+        if job_id in self._ended:
+            self.apply()
+            del self._held[job_id]
+            self._held.update(held_claims(self._tx, [job_id]))
+        return self._held.get(job_id)
+
+    def add(self, held: Held, ending: Ending, *, keep: bool) -> None:
+        self._ended[held.id] = _Ended(held, ending, keep)
+
+    def apply(self) -> None:
+        ended = list(self._ended.values())
+        self._ended.clear()
+        if not ended:
+            return
+        left = [(e.held.n, e.ending.diagnostic) for e in ended]
+        record(self._tx, [(n, one) for n, one in left if one is not None], self._now)
+        self._keep_attempts([one for one in ended if not one.ending.keeps_worker])
+        self._reclaim([one for one in ended if one.is_reclaimed])
+        others = [self._params(one) for one in ended if not one.is_reclaimed]
+        self._tx.executemany(SQL["end_claim"], others)
+        gone = [one.held.n for one in ended if one.ending.is_final and not one.keep]
+        if gone:
+            remove(self._tx, gone)
+        for held, ending, _ in ended:
+            self._db.tell_room(held.queue)
+            if not ending.is_final:
+                self._db.tell(held.queue, ending.not_before or ending.due_at)
+
+    def _keep_attempts(self, ended: Sequence[_Ended]) -> None:
+        if ended:
+            self._tx.executemany(
+                JOBS["keep_attempt"],
+                [
+                    {"n": held.n, "now": self._now, "outcome": end.outcome, "error": end.error}
+                    for held, end, _ in ended
+                ],
+            )
+            ns = [one.held.n for one in ended]
+            params = {"ns": rows.numbers(ns), "kept": DIAGNOSTICS_KEPT}
+            for [n] in rows.fetch(self._tx, SQL["crowded_attempts"], params):
+                self._tx.execute(JOBS["trim_attempts"], {"n": n, "kept": DIAGNOSTICS_KEPT})
+
+    def _reclaim(self, ended: Sequence[_Ended]) -> None:
+        """Many rows by one statement, as most ends of a reclaimer are alike."""
+        alike: dict[tuple[int, int], list[int]] = defaultdict(list)
+        for held, ending, _ in ended:
+            strike = ending.strikes - held.strikes
+            alike[strike, ending.attempt_base - held.attempt_base].append(held.n)
+        for (strike, not_counted), ns in alike.items():
+            params = {"ns": rows.numbers(ns), "strike": strike, "not_counted": not_counted}
+            self._tx.execute(SQL["reclaim"], {**params, "now": self._now})
+
+    def _params(self, one: _Ended) -> dict[str, Any]:
+        ending = one.ending
+        return {
+            **ending._asdict(),
+            "n": one.held.n,
+            "now": self._now,
+            "finished_at": self._now if ending.is_final else None,
+            "keeps_worker": ending.keeps_worker,
+        }
+
+
+def remove(tx: apsw.Connection, ns: Sequence[int]) -> None:
+    """Finished jobs go at once; those with an id chosen by a client only from sight."""
+    tx.execute(SQL["hide"], {"ns": rows.numbers(ns)})
+    tx.execute(SQL["remove"], {"ns": rows.numbers(ns)})
 
 
 def keep_attempt(tx: apsw.Connection, ending: dict[str, Any]) -> None:
@@ -155,6 +194,8 @@ def diagnose(
 
 def record(tx: apsw.Connection, found: Sequence[tuple[int, Diagnostic]], now: Moment) -> None:
     """Record facts about jobs, given by row; the first and the last fifty of each are kept."""
+    if not found:
+        return
     tx.executemany(
         SQL["add_diagnostic"],
         [
@@ -162,7 +203,7 @@ def record(tx: apsw.Connection, found: Sequence[tuple[int, Diagnostic]], now: Mo
             for n, one in found
         ],
     )
-    own = {"ns": rows.numbers([n for n, _ in found]), "kept": DIAGNOSTICS_KEPT}
-    tx.execute(SQL["mark_trail"], own)
-    for [n] in rows.fetch(tx, SQL["crowded_diagnostics"], own):
+    params = {"ns": rows.numbers([n for n, _ in found]), "kept": DIAGNOSTICS_KEPT}
+    tx.execute(SQL["mark_trail"], params)
+    for [n] in rows.fetch(tx, SQL["crowded_diagnostics"], params):
         tx.execute(SQL["trim_diagnostics"], {"n": n, "kept": DIAGNOSTICS_KEPT})

@@ -1,47 +1,114 @@
-"""The end of events that can no longer matter, inside a write."""
+"""The end of what has been kept long enough, in SQLite."""
 
 from __future__ import annotations
+
+from functools import partial
+from typing import NamedTuple
 
 import apsw
 
 from oncue.core.event import Bounds
-from oncue.core.firing import floor, prunable_before
 from oncue.core.moment import Moment
+from oncue.core.retention import Pruned, Retention, forgotten_before, loose_before, of_rule
 from oncue.core.stamp import Stamp
 from oncue.stores.sqlite import rows
+from oncue.stores.sqlite.database import Database
 from oncue.stores.sqlite.rules import StoredRule, stored
+from oncue.stores.sqlite.settled import any_settled_over, forget_settled
 from oncue.stores.sqlite.statements import load
 
 SQL = load("events")
 RULES = load("rules")
+QUEUES = load("queues")
 RULES_AT_ONCE = 200
 _NEVER: Stamp = 2**63 - 1
 
 
-def prune_events(tx: apsw.Connection, now: Moment, bounds: Bounds, limit: int) -> bool:
-    """See `oncue.ports.events.EventStore.prune_events`. Rules to which nothing happened since they
-    were last pruned are not looked at."""
+class _Over(NamedTuple):
+    """What there is to remove."""
+
+    queues: dict[str, Moment]
+    remembered: bool
+    events: bool
+
+
+class Pruning:
+    db: Database
+
+    def prune(self, kept: Retention, now: Moment, limit: int) -> Pruned:
+        """A transaction for each queue and each kind, so that others can write in between."""
+        over = self._over(kept, now)
+        removed = [
+            self.db.write(partial(prune_queue, queue=queue, before=before, now=now, limit=limit))
+            for queue, before in over.queues.items()
+        ]
+        more = [one >= limit for one in removed]
+        if over.remembered:
+            more.append(self.db.write(lambda tx: _prune_remembered(tx, now, limit)) >= limit)
+        if over.events:
+            more.append(self.db.write(lambda tx: _prune_events(tx, now, kept.bounds, limit)))
+        return Pruned(sum(removed), any(more))
+
+    def _over(self, kept: Retention, now: Moment) -> _Over:
+        loose = {"before": loose_before(now, kept.bounds), "limit": 1}
+        forgotten = {"before": forgotten_before(now), "limit": 1}
+        with self.db.reading() as tx:
+            finished = rows.fetch(tx, QUEUES["oldest_finished"])
+            before = kept.finished_before
+            return _Over(
+                {name: before[name] for name, oldest in finished if oldest < before.get(name, 0)},
+                bool(rows.fetch(tx, QUEUES["forgettable"], forgotten)) or any_settled_over(tx, now),
+                bool(rows.fetch(tx, RULES["touched"], {"limit": 1}))
+                or bool(rows.fetch(tx, SQL["loose"], loose)),
+            )
+
+
+def prune_queue(tx: apsw.Connection, queue: str, before: Moment, now: Moment, limit: int) -> int:
+    """Remove finished jobs of a queue; those whose ids are remembered are hidden. How many."""
+    params = {"queue": queue, "before": before, "limit": limit}
+    ns = [row[0] for row in rows.fetch(tx, QUEUES["prunable"], params)]
+    if ns:
+        _remove(tx, ns, now)
+        tx.execute(QUEUES["hide"], {"ns": rows.numbers(ns)})
+    return len(ns)
+
+
+def _prune_remembered(tx: apsw.Connection, now: Moment, limit: int) -> int:
+    forget_settled(tx, now)
+    params = {"before": forgotten_before(now), "limit": limit}
+    ns = [row[0] for row in rows.fetch(tx, QUEUES["forgettable"], params)]
+    if ns:
+        _remove(tx, ns, now)
+    return len(ns)
+
+
+def _remove(tx: apsw.Connection, ns: list[int], now: Moment) -> None:
+    """Remove finished jobs, but for those whose id is remembered still."""
+    params = {"ns": rows.numbers(ns), "forget_before": forgotten_before(now)}
+    tx.execute(QUEUES["prune"], params)
+
+
+def _prune_events(tx: apsw.Connection, now: Moment, bounds: Bounds, limit: int) -> bool:
+    """Whether there may be more. Rules to which nothing happened since they were last pruned are
+    not looked at."""
     room = limit
     touched = rows.fetch(tx, RULES["touched"], {"limit": RULES_AT_ONCE})
     for row in touched:
         room -= _prune_rule(tx, stored(tx, row), bounds, room)
         if room <= 0:
             return True
-    before = now - bounds.loose_seconds * 1000
-    tx.execute(SQL["forget"], {"before": before, "limit": room})
+    tx.execute(SQL["forget"], {"before": loose_before(now, bounds), "limit": room})
     return tx.changes() == room or len(touched) == RULES_AT_ONCE
 
 
 def _prune_rule(tx: apsw.Connection, mine: StoredRule, bounds: Bounds, room: int) -> int:
     """How many rows were removed; fewer than `room` means that the rule is done with."""
-    newest, lives = mine.newest, mine.rule.lives
-    kept_from = None if newest is None else floor(newest, lives, bounds.late_seconds)
+    kept = of_rule(mine.rule, mine.newest, bounds)
     removed = _prune_retired(tx, mine.n, room)
-    for wait in mine.waits:
-        before = prunable_before(wait.dependency.life, mine.rule.last_instant, kept_from)
+    for wait, before in zip(mine.waits, kept.accepted_before, strict=True):
         if before is not None:
             removed += _unaccept(tx, wait.n, before, room - removed)
-    undecided_before = _NEVER if mine.deleted else kept_from
+    undecided_before = _NEVER if mine.deleted else kept.decided_before
     if undecided_before is not None:
         removed += _undecide(tx, mine.n, undecided_before, room - removed)
     if removed < room:

@@ -4,11 +4,9 @@ from __future__ import annotations
 
 import json
 from dataclasses import asdict, replace
-from typing import Any
 
 import apsw
 
-from oncue.core.ids import REMEMBERED_MS
 from oncue.core.lifecycle import State
 from oncue.core.moment import LATEST, Moment
 from oncue.core.queue import Queue, RetryPolicy, default_queue, why_kept
@@ -17,7 +15,7 @@ from oncue.stores.sqlite import rows
 from oncue.stores.sqlite.abroad import queues_revision
 from oncue.stores.sqlite.database import Database
 from oncue.stores.sqlite.lines import all_lines, hand_over_lines, open_range, waiting_dues
-from oncue.stores.sqlite.settled import any_settled_over, forget_settled
+from oncue.stores.sqlite.pruning import prune_queue
 from oncue.stores.sqlite.statements import load
 
 SQL = load("queues")
@@ -80,30 +78,6 @@ class Queues:
                     counts[moment] = counts.get(moment, 0) + count
         return dict(sorted(counts.items()))
 
-    def oldest_finished(self) -> dict[str, Moment]:
-        with self.db.reading() as tx:
-            return dict(rows.fetch(tx, SQL["oldest_finished"]))
-
-    def prune(self, name: str, finished_before: Moment, now: Moment, limit: int) -> int:
-        own = {"queue": name, "before": finished_before, "limit": limit}
-        return self.db.write(lambda tx: _prune(tx, own, now))
-
-    def forget(self, now: Moment, limit: int) -> int:
-        own = {"before": now - REMEMBERED_MS, "limit": limit}
-        with self.db.reading() as tx:
-            jobs = rows.first(tx, SQL["forgettable"], {**own, "limit": 1})
-            if jobs is None and not any_settled_over(tx, now):
-                return 0
-
-        def forget(tx: apsw.Connection) -> int:
-            forget_settled(tx, now)
-            ns = [row[0] for row in rows.fetch(tx, SQL["forgettable"], own)]
-            if ns:
-                _remove(tx, ns, now)
-            return len(ns)
-
-        return self.db.write(forget)
-
     def delete_queue(self, name: str, now: Moment, limit: int) -> QueueDeletion:
         def delete(tx: apsw.Connection) -> QueueDeletion:
             unfinished, schedule, rule, known = rows.first(tx, SQL["in_use"], {"name": name})
@@ -112,7 +86,7 @@ class Queues:
                 return QueueDeletion("kept", why)
             if not known:
                 return QueueDeletion("unknown")
-            if _prune(tx, {"queue": name, "before": LATEST, "limit": limit}, now) == limit:
+            if prune_queue(tx, name, LATEST, now, limit) == limit:
                 return QueueDeletion("more")
             tx.execute(SQL["delete"], {"name": name})
             self.db.forget_queue(name)
@@ -120,19 +94,6 @@ class Queues:
             return QueueDeletion("deleted")
 
         return self.db.write(delete)
-
-
-def _prune(tx: apsw.Connection, own: dict[str, Any], now: Moment) -> int:
-    ns = [row[0] for row in rows.fetch(tx, SQL["prunable"], own)]
-    if ns:
-        _remove(tx, ns, now)
-        tx.execute(SQL["hide"], {"ns": rows.numbers(ns)})
-    return len(ns)
-
-
-def _remove(tx: apsw.Connection, ns: list[int], now: Moment) -> None:
-    """Remove finished jobs, but for those whose id is remembered still."""
-    tx.execute(SQL["prune"], {"ns": rows.numbers(ns), "forget_before": now - REMEMBERED_MS})
 
 
 def read_queues(tx: apsw.Connection) -> list[Queue]:

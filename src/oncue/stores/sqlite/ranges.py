@@ -7,7 +7,7 @@ from typing import Any
 
 import apsw
 
-from oncue.core.fencing import sink_refusal
+from oncue.core.fencing import Held, sink_refusal
 from oncue.core.job import Delivery, Diagnostic
 from oncue.core.moment import Moment, to_datetime
 from oncue.core.putoff import put_off_until
@@ -16,12 +16,11 @@ from oncue.ports.claims import RangeClaim
 from oncue.ports.sink import Refusal
 from oncue.stores.sqlite import rows
 from oncue.stores.sqlite.database import Database
-from oncue.stores.sqlite.fencing import Held, held_claims, record
+from oncue.stores.sqlite.fencing import held_claims, record, remove
 from oncue.stores.sqlite.limits import limits
 from oncue.stores.sqlite.lines import OpenRange, hand_over_lines, open_range, waiting_dues
 from oncue.stores.sqlite.looking import worth_a_claim
 from oncue.stores.sqlite.readying import make_ready
-from oncue.stores.sqlite.reclaims import remove
 from oncue.stores.sqlite.statements import load
 
 SQL = load("ranges")

@@ -8,9 +8,8 @@ from zlib import crc32
 
 import apsw
 
-from oncue.core.fencing import words, write_of
+from oncue.core.fencing import Settlement, Write, words
 from oncue.core.moment import Moment
-from oncue.ports.claims import Settlement
 from oncue.stores.sqlite import rows
 from oncue.stores.sqlite.statements import load
 
@@ -41,9 +40,8 @@ class Settled:
                 self.add(one)
             return
         first = group[0]
-        alike = write_of(first.verb, None, None)
         ids = [one.id for one in group]
-        self._words.append(words(ids, first.epoch, alike))
+        self._words.append(words(ids, first.epoch, Write("complete")))
         self._ids += ids
         longest = max(one.lease_seconds for one in group)
         self._lease_seconds = max(self._lease_seconds, longest)
@@ -105,7 +103,8 @@ def forget_settled(tx: apsw.Connection, now: Moment) -> None:
 
 
 def _word(one: Settlement) -> str:
-    return words([one.id], one.epoch, write_of(one.verb, one.result, one.error))
+    assert one.write is not None  # a hand-over settles nothing
+    return words([one.id], one.epoch, one.write)
 
 
 def _marks(ids: Sequence[str]) -> array[int]:

@@ -28,12 +28,11 @@ WHERE n IN carray(:ns) AND state = 'scheduled';
 SELECT n, name, state, updated_at, percent, message, result FROM operations
 WHERE n IN carray(:ns) ORDER BY n, seq;
 
--- name: held_columns
-id, n, queue, epoch, state, attempt, worker, claimed_at, updated_at, cancel_requested, lease_until,
-lease_ms, lease_asked, result, error, refusals
-
 -- name: held
-SELECT {held_columns} FROM jobs WHERE id IN carray(:ids) AND hidden = 0;
+SELECT id, queue, state, CASE WHEN state = 'scheduled' THEN NOT {not_covered} ELSE 0 END, epoch, attempt,
+  attempt_base, strikes, ahead, due_at, refusals, worker, claimed_at, updated_at, cancel_requested,
+  lease_until, lease_ms, lease_asked, result, error, n
+FROM jobs AS j WHERE id IN carray(:ids) AND hidden = 0;
 
 -- name: touch
 UPDATE jobs SET state = CASE WHEN :start THEN 'executing' ELSE state END, updated_at = :now,
@@ -65,23 +64,15 @@ DELETE FROM jobs
 WHERE id IN carray(:ids) AND epoch = :epoch AND state IN ('dispatched', 'executing')
   AND digest IS NULL;
 
--- name: complete
-UPDATE jobs SET state = 'succeeded', finished_at = :now, updated_at = :now,
-  lease_until = NULL, overlong_at = NULL, ahead = 0, error = NULL, result = :result
-WHERE n = :n;
-
--- name: end
-UPDATE jobs SET state = :state, finished_at = :now, updated_at = :now,
-  lease_until = NULL, overlong_at = NULL, ahead = 0, error = :error
-WHERE n = :n;
-
--- name: reschedule
-UPDATE jobs SET state = 'scheduled', due_at = coalesce(:due_at, due_at), updated_at = :now,
-  worker = NULL, claimed_at = NULL, lease_until = NULL, overlong_at = NULL,
-  cancel_requested = 0, attempt = attempt - :given_back, ahead = CASE WHEN :given_back THEN ahead ELSE 0 END,
-  trail = 1, not_before = :not_before,
-  error = CASE WHEN :given_back AND :not_before IS NULL THEN error ELSE :error END,
-  refusals = refusals + (:not_before IS NOT NULL)
+-- As `core/fencing.py: Ending` says.
+-- name: end_claim
+UPDATE jobs SET state = :state, epoch = :epoch, attempt = :attempt, attempt_base = :attempt_base,
+  strikes = :strikes, ahead = :ahead, due_at = :due_at, not_before = :not_before, refusals = :refusals,
+  cancel_requested = :cancel_requested, result = :result, error = :error, updated_at = :now,
+  finished_at = :finished_at, lease_until = NULL, overlong_at = NULL,
+  worker = CASE WHEN :keeps_worker THEN worker END,
+  claimed_at = CASE WHEN :keeps_worker THEN claimed_at END,
+  trail = CASE WHEN :keeps_worker THEN trail ELSE 1 END
 WHERE n = :n;
 
 -- name: remove
@@ -175,11 +166,12 @@ ORDER BY queue, due_at, id LIMIT :limit;
 -- name: live_count
 SELECT count(*) FROM jobs WHERE state IN ('dispatched', 'executing') AND queue >= '';
 
+-- `end_claim` for many jobs that a reclaimer gives back.
 -- name: reclaim
 UPDATE jobs SET state = 'scheduled', updated_at = :now, epoch = epoch + 1,
   worker = NULL, claimed_at = NULL, lease_until = NULL, overlong_at = NULL, ahead = 1,
   cancel_requested = 0, trail = 1,
-  strikes = strikes + :strike, attempt_base = attempt_base + NOT :uses_attempt
+  strikes = strikes + :strike, attempt_base = attempt_base + :not_counted
 WHERE n IN carray(:ns);
 
 -- name: crowded_diagnostics
@@ -187,12 +179,6 @@ SELECT n FROM diagnostics WHERE n IN carray(:ns) GROUP BY n HAVING count(*) > 2 
 
 -- name: crowded_attempts
 SELECT n FROM attempts WHERE n IN carray(:ns) GROUP BY n HAVING count(*) > 2 * :kept;
-
--- name: give_up
-UPDATE jobs SET state = :state, finished_at = :now, updated_at = :now, epoch = epoch + 1,
-  worker = NULL, claimed_at = NULL, lease_until = NULL, overlong_at = NULL, ahead = 0, trail = 1,
-  error = :error
-WHERE n = :n;
 
 -- name: expired
 SELECT n FROM jobs AS j
@@ -211,9 +197,6 @@ ORDER BY expires_at, id LIMIT :limit;
 NOT EXISTS (
   SELECT 1 FROM ranges AS r WHERE r.queue = j.queue AND j.due_at <= r.cutoff
     AND (j.line, j.due_at, j.id) <= (r.through_rank, r.through_due, r.through_id))
-
--- name: is_covered
-SELECT NOT {not_covered} FROM jobs AS j WHERE n = :n;
 
 -- name: expire
 UPDATE jobs SET state = 'cancelled', finished_at = :now, updated_at = :now, ahead = 0, trail = 1,

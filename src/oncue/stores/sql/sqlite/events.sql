@@ -97,6 +97,7 @@ DELETE FROM decisions WHERE rule_n = :rule_n AND event_n IN carray(:ns);
 UPDATE events SET decided = decided - 1 WHERE n IN carray(:ns);
 
 -- name: forget
-DELETE FROM events WHERE n IN (
-  SELECT n FROM events WHERE decided = 0 AND received_at < :before ORDER BY received_at LIMIT :limit
-);
+DELETE FROM events WHERE n IN ({loose});
+
+-- name: loose
+SELECT n FROM events WHERE decided = 0 AND received_at < :before ORDER BY received_at LIMIT :limit

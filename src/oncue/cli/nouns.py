@@ -1,0 +1,74 @@
+"""What commands about queues, rules and schedules share: the name they take, the nearest one if it
+is unknown, the question before a deletion."""
+
+from __future__ import annotations
+
+import difflib
+import sys
+from collections.abc import Callable, Iterable
+from itertools import islice
+from typing import TYPE_CHECKING, TypeVar
+
+import click
+
+from oncue.cli import output
+from oncue.cli.app import EXIT_FAILED, App, Command, common
+from oncue.cli.place import require_file
+from oncue.core.errors import NotFound
+
+if TYPE_CHECKING:
+    from oncue.client import Client
+    from oncue.scheduler import Scheduler
+
+NAMES_COMPARED = 10_000
+T = TypeVar("T")
+
+yes_option = click.option("--yes", "-y", is_flag=True, help="Do not ask.")
+
+
+def named(command: Command) -> Command:
+    """A command that takes NAME, and what `common` gives."""
+    return click.argument("name")(common(command))
+
+
+def ask_about(app: App, noun: str, name: str, ask: Callable[[Scheduler | Client], T]) -> T:
+    """Call `ask`; suggest the nearest name if there is none such."""
+    require_file(app)
+    try:
+        return ask(app.cue)
+    except NotFound:
+        every = getattr(app.cue, f"{noun}s")()
+        names = [one.name for one in islice(every, NAMES_COMPARED)]
+        hint = suggestion(name, names) or f" 'oncue {noun}s list' lists them."
+        raise NotFound(f"there is no {noun} {name!r}.{hint}") from None
+
+
+def suggestion(name: str, names: Iterable[str]) -> str:
+    """The nearest of these names as a question, with a space before it; nothing if none is near."""
+    near = difflib.get_close_matches(name, list(names), n=1)
+    return f" Did you mean {near[0]!r}?" if near else ""
+
+
+def delete(app: App, noun: str, name: str, question: str | None, told: str) -> None:
+    """Delete it and say so, after the question if there is one."""
+    if question is not None:
+        require_terminal(f"there is no terminal to ask on; add --yes to delete the {noun}.")
+        confirm(question)
+    getattr(app.cue, f"delete_{noun}")(name)
+    if app.as_json:
+        output.document({"name": name, "deleted": True})
+    else:
+        click.echo(told)
+
+
+def require_terminal(otherwise: str) -> None:
+    """Where nobody can be asked, end the command with this advice."""
+    if not sys.stdin.isatty():
+        raise click.UsageError(otherwise)
+
+
+def confirm(question: str) -> None:
+    """Ask on the terminal, and end the command unless the answer is yes."""
+    if not click.confirm(question, err=True):
+        output.note("Nothing was changed.")
+        raise click.exceptions.Exit(EXIT_FAILED)

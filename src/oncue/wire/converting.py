@@ -15,7 +15,7 @@ A Struct whose fields are not those of its value has methods `of` and `read`, wh
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Container, Sequence
 from dataclasses import is_dataclass
 from datetime import datetime
 from enum import Enum
@@ -48,9 +48,14 @@ _Convert = Callable[[Any], Any]
 def written(shape: type[S], value: object, **more: Any) -> S:
     """The Struct of this shape that says what `value` is; `more` are fields that it does not
     have."""
+    return shape(**converted(shape, value, without=more), **more)
+
+
+def converted(shape: type[S], value: object, without: Container[str] = ()) -> dict[str, Any]:
+    """The fields of a Struct that a value has, for Structs that say what several values are."""
     pair: tuple[Any, Any] = (shape, type(value))
-    fields = [field for field in _written_fields(*pair) if field.name not in more]
-    return shape(**{field.name: field.of(value) for field in fields}, **more)
+    fields = [field for field in _written_fields(*pair) if field.name not in without]
+    return {field.name: field.of(value) for field in fields}
 
 
 def read(kind: type[T], body: Struct, **more: Any) -> T:

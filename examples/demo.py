@@ -1,6 +1,6 @@
 """A demonstration: `python examples/demo.py`.
 
-Four jobs on one SQLite file, done by worker processes: one at a moment, one after a delay, one that
+Worker processes run four jobs of one SQLite file: one at a moment, one after a delay, one that
 fails at first, and one whose worker is killed with `kill -9` half-way.
 """
 
@@ -35,7 +35,7 @@ NEXT = {
 
 
 class Demo:
-    """What parent and workers share: the file, and when it began."""
+    """What parent and workers share: the store, and the moment of the start."""
 
     def __init__(self, url: str, began: Moment | None = None) -> None:
         self.url = url
@@ -52,8 +52,8 @@ class Demo:
 
 
 def work(url: str, began: Moment, name: str) -> None:
-    """Do the demonstration's jobs until told to stop, or until its parent is gone."""
-    logging.disable(logging.WARNING)  # the demonstration tells of failures itself
+    """Run the jobs until the process is stopped or its parent is gone."""
+    logging.disable(logging.WARNING)  # the handlers print failures themselves
     threading.Thread(target=_end_with_parent, daemon=True).start()
     demo = Demo(url, began)
     cue = demo.cue
@@ -74,7 +74,7 @@ def work(url: str, began: Moment, name: str) -> None:
     def take_long(job: HandledJob) -> str:
         if job.attempt == 1:
             job.progress(50, "half-way")
-            Alarm(cue.clock).pause(PATIENCE_SECONDS)  # the end comes meanwhile
+            Alarm(cue.clock).pause(PATIENCE_SECONDS)  # the process is killed meanwhile
         lost = cue.history(job.id).diagnostics[-1]
         demo.say("lost", job.payload, lost.detail)
         return done(job)

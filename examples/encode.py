@@ -1,8 +1,8 @@
 """A video is encoded in three steps by workers that are killed twice. No finished step is repeated.
 
-Each worker dies by `kill -9`: the first while it transcodes, the second while it uploads. After a
-lease of two seconds the job is given back, and the next worker goes on. The step that was under way
-begins where its last word about its progress left it.
+Two workers are killed with `kill -9`: the first while it transcodes, the second while it uploads.
+After a lease of two seconds the job is reclaimed, and the next worker takes it. The interrupted
+step continues at its last reported progress.
 """
 
 import subprocess
@@ -43,7 +43,7 @@ def say(text: str) -> None:
 
 
 def work(store: str) -> None:
-    """What each worker process runs."""
+    """Run the handler; this is the main function of each worker process."""
     with Scheduler(store) as cue:
 
         @cue.handler("videos")
@@ -57,7 +57,7 @@ def work(store: str) -> None:
 
 
 def worker_until(line: str, store: str) -> subprocess.Popen[str]:
-    """A worker in a process of its own, which has just printed `line`."""
+    """Start a worker process and return when it has printed `line`."""
     command = [sys.executable, __file__, store]
     worker = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
     assert worker.stdout is not None

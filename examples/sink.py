@@ -1,7 +1,7 @@
-"""A queue with a sink: oncue hands the jobs over when they are due, and no worker is needed.
+"""A queue with a sink: oncue delivers the jobs when they are due, and no worker is needed.
 
-The sink `log:` writes a line per job. Delivery completes a job of such a queue, so what happened to
-it can be looked up afterwards.
+The sink `log:` writes one line per job. A job of such a queue is complete when it is delivered. It
+is kept, so the program can list it afterwards.
 """
 
 import logging

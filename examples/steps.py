@@ -1,8 +1,8 @@
-"""A worker is killed half-way through a job. The next one goes on where it stopped.
+"""A worker is killed half-way through a job. The next one continues where it stopped.
 
-The order is charged in one step and packed in another. The first worker dies by `kill -9` while it
-packs; after a lease of two seconds the job is given back, the second worker takes it, and the
-charge, which was done, is not done again.
+The order is charged in one step and packed in another. The first worker is killed with `kill -9`
+while it packs. After a lease of two seconds the job is reclaimed and the second worker takes it.
+The charge was finished, so it is not repeated.
 """
 
 import subprocess
@@ -27,7 +27,7 @@ def pack(receipt: str) -> str:
 
 
 def work(url: str) -> None:
-    """What each worker process runs."""
+    """Run the handler; this is the main function of each worker process."""
     with Scheduler(url) as cue:
 
         @cue.handler("orders")
@@ -40,7 +40,7 @@ def work(url: str) -> None:
 
 
 def worker_until(line: str, url: str) -> subprocess.Popen[str]:
-    """A worker in a process of its own, which has just printed `line`."""
+    """Start a worker process and return when it has printed `line`."""
     command = [sys.executable, __file__, url]
     worker = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
     assert worker.stdout is not None

@@ -13,8 +13,8 @@ JSON = "-H 'Content-Type: application/json'"
 
 
 def schedule(cue: Scheduler) -> None:
-    """A job to take by hand, one that is delivered by itself, one for a date. Coming back finds the
-    ones that are still there."""
+    """Store three jobs: one to claim by hand, one that is delivered to a sink, one for a date. A
+    second start finds those that still exist."""
     cue.set_queue("tour.log", sink="log:")
     cue.schedule({"to": "ada", "text": "tea is ready"}, queue="tour", key="tour")
     cue.schedule({"text": "fifteen seconds are over"}, queue="tour.log", delay=15, key="tour")

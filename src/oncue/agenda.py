@@ -22,7 +22,7 @@ from oncue.core.queue import Queue
 from oncue.core.retry import Verdict, after_lapse
 from oncue.engine.verdicts import carry_out
 from oncue.ports.claims import Refused, Settlement, Touch
-from oncue.wire.members import rfc3339
+from oncue.wire.converting import time_text as rfc3339
 
 if TYPE_CHECKING:
     from oncue.scheduler import Scheduler

@@ -18,7 +18,7 @@ from prometheus_client.registry import Collector
 from oncue import __version__
 from oncue.core.errors import StoreError
 from oncue.core.moment import Moment
-from oncue.ports.queues import QueueStats
+from oncue.core.queue import QueueStats
 from oncue.telemetry import Histogram, Outcome, QueueTotals, Reclaimed, Totals
 
 if TYPE_CHECKING:

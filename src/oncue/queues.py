@@ -9,12 +9,12 @@ from typing import Any
 from oncue import intake
 from oncue.core.errors import Conflict, NotFound
 from oncue.core.moment import Moment
-from oncue.core.queue import Queue, check_queue_name, default_queue
+from oncue.core.queue import Queue, QueueStats, check_queue_name, default_queue
 from oncue.engine.alarm import Alarm
 from oncue.engine.engine import Engine
 from oncue.engine.policies import Policies
 from oncue.ports.clock import Clock
-from oncue.ports.queues import QueueStats, QueueStore
+from oncue.ports.queues import QueueStore
 from oncue.ports.store import Store
 from oncue.sinks import open_sink
 from oncue.telemetry import Telemetry
@@ -57,8 +57,10 @@ class Queues:
         set_paused(self.store, check_queue_name(name), False)
 
     def stats(self, name: str) -> QueueStats:
-        """How many jobs of the queue are in each state, and the oldest due one."""
-        return self.store.stats(check_queue_name(name))
+        """How many jobs of the queue are in each state, the oldest due one, and how late first
+        attempts began here."""
+        found = self.store.stats(check_queue_name(name))
+        return found._replace(lateness=self.telemetry.lateness(name))
 
     def due_counts(
         self, name: str, since: Moment, until: Moment, step_ms: int

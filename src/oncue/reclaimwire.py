@@ -10,7 +10,7 @@ from oncue.core.lifecycle import State
 from oncue.core.moment import parse, to_datetime
 from oncue.core.reclaim import NAMES, Finding, ReclaimParameters, ReclaimReport
 from oncue.core.reclaim import parameters as by_name
-from oncue.wire.members import rfc3339
+from oncue.wire.converting import time_text as rfc3339
 
 
 def camel(name: str) -> str:

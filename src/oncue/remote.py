@@ -13,16 +13,22 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import islice
 from typing import TYPE_CHECKING, Any
 
-from oncue.client import reading
-from oncue.client.asking import read
+from msgspec import UnsetType
+
+from oncue.client.asking import read, value_of
 from oncue.client.connection import Connection
 from oncue.client.polling import Polling
-from oncue.client.problems import Problem, error_of
-from oncue.client.reading import RemoteClaim
-from oncue.client.reporting import claim_request, operation_request
+from oncue.client.problems import error_of
+from oncue.client.reporting import (
+    RemoteClaim,
+    claim_of,
+    claim_request,
+    operation_request,
+    touched_of,
+)
 from oncue.client.reports import (
     ITEMS_LIMIT,
-    ItemBody,
+    A,
     Report,
     answers_to,
     parts,
@@ -37,6 +43,9 @@ from oncue.engine.alarm import Alarm
 from oncue.ports.claims import Refused, Touched
 from oncue.ports.store import Awaited, Listener
 from oncue.reporting import CLAIM_LIMIT
+from oncue.wire.claims import BeatenItems, Claims, SettledItems
+from oncue.wire.jobs import JobOperation
+from oncue.wire.problems import Problem
 from oncue.workplace import Handful, log_too_late
 
 if TYPE_CHECKING:
@@ -156,10 +165,11 @@ class RemoteWorkplace:
         answer = self._polling.ask(request)
         if answer is None:
             return []
-        body = read(self._connection, answer, reading.JobsBody)
+        body = read(self._connection, answer, Claims)
         by_queue: dict[str, list[RemoteClaim]] = {}
         for item in body.items:
-            by_queue.setdefault(item.queue, []).append(reading.claim(item))
+            claim = value_of(self._connection, item, claim_of)
+            by_queue.setdefault(item.queue, []).append(claim)
         taken = self._clock.monotonic()
         handfuls = (self._handful(name, claims, sent, taken) for name, claims in by_queue.items())
         return [handful for handful in handfuls if handful is not None]
@@ -204,10 +214,11 @@ class RemoteWorkplace:
         answers: list[Touched | Refused] = []
         for start in range(0, len(items), ITEMS_LIMIT):
             part = claims[start : start + ITEMS_LIMIT]
-            found = self._send("/heartbeat", items[start : start + ITEMS_LIMIT], self._patience)
-            for (claim, _), item in zip(part, found, strict=True):
+            reports = items[start : start + ITEMS_LIMIT]
+            found = self._send("/heartbeat", reports, BeatenItems, self._patience)
+            for (claim, _), item in zip(part, found.items, strict=True):
                 refused = _refused(claim.id, item.problem)
-                answers.append(reading.touched(item) if refused is None else refused)
+                answers.append(refused or value_of(self._connection, item, touched_of))
         return answers
 
     def put_operation(
@@ -225,7 +236,8 @@ class RemoteWorkplace:
             body = self._connection.ask_once(request)
         except (Conflict, NotFound) as error:
             return _refusal(error)
-        return reading.operation(read(self._connection, body, reading.OperationBody))
+        shape = read(self._connection, body, JobOperation)
+        return value_of(self._connection, shape, JobOperation.read)
 
     def completed(self, claim: Claimed, queue: Queue, result: bytes | None) -> Report:
         return Report(claim.id, _token(claim), "complete", result)
@@ -247,17 +259,19 @@ class RemoteWorkplace:
 
     def settle(self, endings: Sequence[Report], *, brief: bool = False) -> None:
         for part in parts(endings):
-            items = [report.members() for report in part]
-            answers = self._send("/settle", items, self._patience if brief else ANSWER_SECONDS)
-            for report, item in zip(part, answers, strict=True):
+            items = [report.fields() for report in part]
+            patience = self._patience if brief else ANSWER_SECONDS
+            answers = self._send("/settle", items, SettledItems, patience)
+            for report, item in zip(part, answers.items, strict=True):
                 refused = _refused(report.id, item.problem)
                 if refused is not None:
                     log_too_late(report.id, refused.reason)
 
-    def _send(self, place: str, items: list[dict[str, Any]], patience: float) -> list[ItemBody]:
+    def _send(self, place: str, items: list[dict[str, Any]], shape: type[A], patience: float) -> A:
         """To repeat it is left to whoever reports."""
         request = reports_request(place, items)._replace(timeout_seconds=patience)
-        return answers_to(self._connection, self._connection.ask_once(request), len(items))
+        body = self._connection.ask_once(request)
+        return answers_to(self._connection, body, shape, len(items))
 
 
 def _deaf(queue: str | None, due_at: Moment) -> None:
@@ -273,8 +287,8 @@ def _lease_seconds(claim: Claimed) -> float:
     return (claim.lease_until - claim.claimed_at) / 1000
 
 
-def _refused(job_id: str, problem: Problem | None) -> Refused | None:
-    return None if problem is None else _refusal(error_of(problem, job_id))
+def _refused(job_id: str, problem: Problem | UnsetType) -> Refused | None:
+    return _refusal(error_of(problem, job_id)) if problem else None
 
 
 def _refusal(error: OncueError) -> Refused:

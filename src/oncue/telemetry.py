@@ -18,6 +18,7 @@ from typing import Literal, NamedTuple
 
 from oncue.core.job import Claimed, Delivery
 from oncue.core.moment import Moment
+from oncue.core.queue import Lateness
 from oncue.ports.clock import Clock
 from oncue.ports.sink import Refusal
 
@@ -38,17 +39,6 @@ OTHER = "other"
 Outcome = Literal["delivered", "refused", "failed", "down"]
 """Of a delivery: taken; refused for now; refused for good; not tried by a sink in trouble."""
 Reclaimed = Literal["retried", "failed", "cancelled"]
-
-
-@dataclass(frozen=True, slots=True)
-class Lateness:
-    """How late the first attempts of a queue's jobs began, in the last minutes; estimated from
-    buckets, within what there really was."""
-
-    p50_seconds: float
-    p99_seconds: float
-    count: int
-    window_seconds: float
 
 
 @dataclass(slots=True)

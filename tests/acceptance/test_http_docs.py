@@ -14,9 +14,9 @@ import pytest
 
 from oncue import Scheduler
 from oncue.access import Access
-from oncue.api.problem import TITLES
-from oncue.api.shapes import QueueSettings
 from oncue.core.access import Scope
+from oncue.wire.problems import TITLES
+from oncue.wire.queues import QueueSettings
 from tests.http.server import Server, running_server
 
 from .documents import PATIENCE_SECONDS, read

@@ -37,7 +37,7 @@ def test_list_as_json(place: Path) -> None:
         item["name"]: item for item in run("queues", "list", "--json", cwd=place).json["items"]
     }
     assert items["mail"]["counts"]["scheduled"] == 2
-    assert items["mail"]["lateness_seconds"] >= 0
+    assert items["mail"]["oldest_due_at"]
     assert items["audit"]["oldest_due_at"] is None
     assert items["audit"]["completion"] == "delivery"
     assert items["video"]["counts"]["dispatched"] == 1

@@ -13,8 +13,7 @@ from prometheus_client.parser import text_string_to_metric_families
 from oncue import __version__, metrics
 from oncue.clock import FakeClock
 from oncue.core.errors import StoreUnavailable
-from oncue.core.queue import Queue
-from oncue.ports.queues import QueueStats
+from oncue.core.queue import Queue, QueueStats
 from oncue.scheduler import Scheduler
 from oncue.stores.memory import MemoryStore
 from oncue.testing import HandDriven

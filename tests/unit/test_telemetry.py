@@ -13,13 +13,14 @@ from oncue.aio import AsyncScheduler
 from oncue.clock import FakeClock
 from oncue.core.errors import Fenced, NotFound, SinkDown
 from oncue.core.job import Delivery
+from oncue.core.queue import Lateness
 from oncue.engine.dispatcher import Dispatcher
 from oncue.engine.engine import Engine
 from oncue.engine.keeper import Keeper
 from oncue.ports.sink import Refusal
 from oncue.scheduler import Scheduler
 from oncue.sinks.memory import MemorySink
-from oncue.telemetry import Histogram, Lateness, QueueTotals, Telemetry
+from oncue.telemetry import Histogram, QueueTotals, Telemetry
 from oncue.testing import HandDriven
 
 

@@ -8,10 +8,13 @@ from typing import Any
 
 import msgspec
 import pytest
+from msgspec import Struct
 
 from oncue import intake
 from oncue.testing import HandDriven
-from oncue.wire import members as wire
+from oncue.wire.claims import ClaimedJob
+from oncue.wire.converting import written
+from oncue.wire.jobs import Job
 
 EVERYTHING: dict[str, Any] = {
     "payload": {"to": "ada"},
@@ -26,8 +29,8 @@ EVERYTHING: dict[str, Any] = {
 }
 
 
-def as_json(members: dict[str, Any]) -> Any:
-    return msgspec.json.decode(msgspec.json.encode(members))
+def as_json(shape: Struct) -> Any:
+    return msgspec.json.decode(msgspec.json.encode(shape))
 
 
 @pytest.fixture(params=["memory:", "sqlite:///{folder}/jobs.db"])
@@ -39,7 +42,7 @@ def cue(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[HandDriven]:
 def test_a_job_that_was_just_stored_looks_as_the_store_has_it(cue: HandDriven) -> None:
     new = intake.new_job(EVERYTHING, cue.clock.now())
     cue.store.insert([new], cue.clock.now())
-    assert as_json(wire.created_members(new)) == as_json(wire.job_members(cue.job(new.id)))
+    assert as_json(Job.of_new(new)) == as_json(written(Job, cue.job(new.id)))
 
 
 def test_a_job_that_was_just_claimed_looks_as_the_store_has_it(cue: HandDriven) -> None:
@@ -50,8 +53,8 @@ def test_a_job_that_was_just_claimed_looks_as_the_store_has_it(cue: HandDriven) 
     cue.fail(first.id, cue.token(first), "broken", retry_after=1)
     cue.clock.advance(2)
     [claim] = cue.claim("mail", "ada")
-    told = as_json(wire.claimed_members(claim, "proof", None))
-    expected = as_json(wire.job_members(cue.job(claim.id)))
+    told = as_json(ClaimedJob.of(claim, "proof", None))
+    expected = as_json(written(Job, cue.job(claim.id)))
     assert {name: told[name] for name in expected} == expected
     assert (told["error"], told["percent"], told["token"]) == ("broken", 50, "proof")
 
@@ -62,7 +65,7 @@ def test_a_claimed_job_tells_how_long_the_attempt_may_take(
 ) -> None:
     cue.schedule(queue="mail", timeout_seconds=own)
     [claim] = cue.claim("mail", "ada")
-    told = as_json(wire.claimed_members(claim, "proof", 900))
+    told = as_json(ClaimedJob.of(claim, "proof", 900))
     assert (told["timeout_seconds"], told["attempt_timeout_seconds"]) == (own, expected)
 
 
@@ -72,8 +75,8 @@ def test_a_claimed_occurrence_names_its_schedule(cue: HandDriven) -> None:
     cue.clock.advance(60)
     cue.engine.step_all()
     [claim] = cue.claim("mail", "ada")
-    told = as_json(wire.claimed_members(claim, "proof", None))
-    expected = as_json(wire.job_members(cue.job(claim.id)))
+    told = as_json(ClaimedJob.of(claim, "proof", None))
+    expected = as_json(written(Job, cue.job(claim.id)))
     assert told["schedule"] == "often"
     assert {name: told[name] for name in expected} == expected
 
@@ -83,7 +86,7 @@ def test_a_claimed_job_that_a_rule_fired_looks_as_the_store_has_it(cue: HandDriv
     at = "2021-01-01T11:59:59.000001Z"
     cue.publish({"eventType": "TABLE", "eventTimestamp": at, "eventResourceId": "T"})
     [claim] = cue.claim("mail", "ada")
-    told = as_json(wire.claimed_members(claim, "proof", None))
-    expected = as_json(wire.job_members(cue.job(claim.id)))
+    told = as_json(ClaimedJob.of(claim, "proof", None))
+    expected = as_json(written(Job, cue.job(claim.id)))
     assert {name: told[name] for name in expected} == expected
     assert (told["rule"], told["instant"]) == ("r", at)

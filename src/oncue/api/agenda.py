@@ -13,7 +13,6 @@ from oncue.agenda import EVENTS_AT_ONCE as EVENTS
 from oncue.api.problem import invalid
 from oncue.api.request import Answer, Request, decoded, json_answer
 from oncue.api.routing import Operation
-from oncue.api.shapes import Body
 from oncue.api.unreadable import unreadable
 from oncue.core import reclaim as bounds
 from oncue.core.access import Scope
@@ -22,7 +21,7 @@ from oncue.core.job import DIAGNOSTICS_KEPT
 from oncue.core.moment import parse
 from oncue.core.text import TEXT_LIMIT
 from oncue.reclaiming import started
-from oncue.wire.formats import MOMENT_PATTERN, NO_NUL, AnyJobId, Line, Time, said
+from oncue.wire.formats import MOMENT_PATTERN, NO_NUL, AnyJobId, Body, Line, Time, said
 
 if TYPE_CHECKING:
     from oncue.api.service import Service

@@ -25,6 +25,7 @@ from oncue.core.errors import InvalidInput, OncueError, StoreError, StoreUnusabl
 from oncue.core.job import NewJob
 from oncue.ports.jobs import Clash
 from oncue.scheduler import IDS_KEPT, Scheduler, answer
+from oncue.wire import jobs as wire
 
 if TYPE_CHECKING:
     from oncue.api.service import Service
@@ -57,7 +58,7 @@ async def batch(service: Service, request: Request) -> Answer:
     except Problem as problem:  # the rest of the body did not come
         problem.extra["accepted"] = 0 if arriving is None else arriving.accepted
         raise
-    return json_answer(arriving.members())
+    return json_answer(arriving.report())
 
 
 async def _blocks(request: Request) -> AsyncIterator[bytes]:
@@ -117,7 +118,7 @@ class Arriving:
         self.accepted = 0
         self.existing = 0
         self.rejected_count = 0
-        self.rejected: list[dict[str, Any]] = []
+        self.rejected: list[wire.BatchProblem] = []
         self._ids: dict[int, str | None] = {}  # by line; None for rejected
         self._jobs_seen = 0
         self._cue = cue
@@ -136,14 +137,14 @@ class Arriving:
             self._line += 1
             self._count({self._line: _malformed(self._splitter.trouble)}, {})
 
-    def members(self) -> dict[str, Any]:
-        return {
-            "accepted": self.accepted,
-            "existing": self.existing,
-            "rejected_count": self.rejected_count,
-            "rejected": self.rejected,
-            "ids": [self._ids[line] for line in sorted(self._ids)],
-        }
+    def report(self) -> wire.BatchReport:
+        return wire.BatchReport(
+            accepted=self.accepted,
+            existing=self.existing,
+            rejected_count=self.rejected_count,
+            rejected=self.rejected,
+            ids=[self._ids[line] for line in sorted(self._ids)],
+        )
 
     def _store_all(self, texts: list[bytes | None]) -> None:
         for start in range(0, len(texts), CHUNK):
@@ -204,8 +205,7 @@ class Arriving:
         self.rejected_count += len(refused)
         for line in sorted(refused)[: REJECTED_KEPT - len(self.rejected)]:
             problem = refused[line]
-            told = {"line": line, "status": problem.status, "detail": problem.detail}
-            self.rejected.append(told)
+            self.rejected.append(wire.BatchProblem(line, problem.status, problem.detail))
         if self.accepted + self.rejected_count <= IDS_KEPT:
             self._ids |= stored
             self._ids |= dict.fromkeys(refused)

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from oncue import intake
-from oncue.api import bulk_shapes as shapes
 from oncue.api.request import Answer, Request, decoded, json_answer
 from oncue.api.routing import Operation, Run
 from oncue.bulk import carry_out
@@ -18,7 +17,8 @@ from oncue.core.bulk import BulkChange, BulkCursor, BulkOrder, BulkVerb, check_o
 from oncue.core.errors import InvalidInput
 from oncue.core.job import JobFilter
 from oncue.core.queue import check_queue_name
-from oncue.wire import members as wire
+from oncue.wire import jobs as wire
+from oncue.wire.converting import written
 
 if TYPE_CHECKING:
     from oncue.api.service import Service
@@ -26,11 +26,11 @@ if TYPE_CHECKING:
 SECONDS = 2.0  # after which a request begins nothing more
 
 _DECODERS: dict[BulkVerb, msgspec.json.Decoder[Any]] = {
-    BulkVerb.CANCEL: msgspec.json.Decoder(shapes.BulkCancel),
-    BulkVerb.RUN: msgspec.json.Decoder(shapes.BulkRun),
-    BulkVerb.RETRY: msgspec.json.Decoder(shapes.BulkRetry),
-    BulkVerb.MOVE: msgspec.json.Decoder(shapes.BulkMove),
-    BulkVerb.REPRIORITISE: msgspec.json.Decoder(shapes.BulkReprioritise),
+    BulkVerb.CANCEL: msgspec.json.Decoder(wire.BulkCancel),
+    BulkVerb.RUN: msgspec.json.Decoder(wire.BulkRun),
+    BulkVerb.RETRY: msgspec.json.Decoder(wire.BulkRetry),
+    BulkVerb.MOVE: msgspec.json.Decoder(wire.BulkMove),
+    BulkVerb.REPRIORITISE: msgspec.json.Decoder(wire.BulkReprioritise),
 }
 
 
@@ -40,17 +40,7 @@ def _doing(verb: BulkVerb) -> Run:
         body = decoded(await request.body(), _DECODERS[verb])
         order = _order(verb, body, service.clock.now())
         outcome = await service.change(carry_out, service.cue.store, service.clock, order)
-        return json_answer(
-            {
-                "matched": outcome.matched,
-                "changed": outcome.changed,
-                "key_taken": outcome.key_taken,
-                "sample": [
-                    wire.job_members(job) | wire.standing_members(job) for job in outcome.sample
-                ],
-                "next_cursor": outcome.next_cursor,
-            }
-        )
+        return json_answer(written(wire.BulkOutcome, outcome))
 
     return run
 
@@ -79,7 +69,7 @@ def _order(verb: BulkVerb, body: Any, now: moment.Moment) -> BulkOrder:
         raise _inside(problem) from None
 
 
-def _filter(sent: shapes.Filter) -> JobFilter:
+def _filter(sent: wire.Filter) -> JobFilter:
     after, before = (
         None if text is None else moment.to_datetime(moment.parse(text, f"/filter/{name}"))
         for name, text in (("due_after", sent.due_after), ("due_before", sent.due_before))

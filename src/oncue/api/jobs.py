@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from oncue import intake
-from oncue.api import shapes
 from oncue.api.problem import Problem, invalid
 from oncue.api.request import Answer, Request, decoded, json_answer
 from oncue.api.routing import Operation
@@ -22,7 +21,10 @@ from oncue.core.lifecycle import State
 from oncue.core.queue import check_queue_name
 from oncue.scheduler import answer as answer_to
 from oncue.scheduler import given
-from oncue.wire import members as wire
+from oncue.wire import jobs as wire
+from oncue.wire.converting import written
+from oncue.wire.formats import Nothing
+from oncue.wire.problems import FieldProblem
 
 if TYPE_CHECKING:
     from oncue.api.service import Service
@@ -35,8 +37,8 @@ FILTERS = ("queue", "state", "owner", "key", "due_after", "due_before")
 
 _read_any = msgspec.json.Decoder().decode
 _write = msgspec.json.Encoder().encode
-_patch = msgspec.json.Decoder(shapes.Patch)
-_nothing = msgspec.json.Decoder(shapes.Nothing)
+_patch = msgspec.json.Decoder(wire.Patch)
+_nothing = msgspec.json.Decoder(Nothing)
 
 
 # -- creating --------------------------------------------------------------------------------------
@@ -58,17 +60,17 @@ async def store(service: Service, request: Request, new: NewJob, key: str | None
     """Store a job and tell what became of it."""
     clash = await service.acue.insert(new)
     if clash is None:
-        return _created(request, 201, wire.created_members(new))
+        return _created(request, 201, wire.Job.of_new(new))
     if clash.kind == "id taken" and key is not None:
         raise key_reused()
     job = answer_to(new, clash)
     repeated = key is not None and job.id == new.id
-    return _created(request, 201 if repeated else 200, wire.job_members(job))
+    return _created(request, 201 if repeated else 200, written(wire.Job, job))
 
 
-def _created(request: Request, status: int, members: dict[str, Any]) -> Answer:
-    request.job_id = members["id"]
-    return Answer(status, _write(members), headers={"location": f"/jobs/{request.job_id}"})
+def _created(request: Request, status: int, job: wire.Job) -> Answer:
+    request.job_id = job.id
+    return Answer(status, _write(job), headers={"location": f"/jobs/{job.id}"})
 
 
 def new_job(members: Any, now: moment.Moment, derived: str | None = None) -> NewJob:
@@ -119,7 +121,7 @@ def key_reused() -> Problem:
         422,
         "idempotency-key-reused",
         "This Idempotency-Key was sent before with other members. Use a new key for a new job.",
-        errors=[{"pointer": "", "detail": "not the members that this key was first sent with."}],
+        errors=[FieldProblem("", "not the members that this key was first sent with.")],
     )
 
 
@@ -138,10 +140,8 @@ async def show(service: Service, request: Request) -> Answer:
     [request.job_id] = [job_id] = request.parameters
     cue = service.cue
 
-    def read() -> dict[str, Any]:
-        job = cue.job(job_id)
-        told = wire.job_members(job) | wire.standing_members(job)
-        return told | wire.history_members(cue.history(job_id))
+    def read() -> wire.JobWithHistory:
+        return wire.JobWithHistory.of(cue.job(job_id), cue.history(job_id))
 
     return json_answer(await service.read(read))
 
@@ -153,8 +153,8 @@ async def listing(service: Service, request: Request) -> Answer:
 
     def read() -> Answer:
         page = service.cue.page(wanted, after, limit)
-        items = [wire.job_members(job) | wire.standing_members(job) for job in page.items]
-        return json_answer({"items": items, "next_cursor": cursor(page.next)})
+        items = [written(wire.StandingJob, job) for job in page.items]
+        return json_answer(wire.Jobs(items, cursor(page.next)))
 
     return await service.read(read)
 
@@ -216,8 +216,8 @@ def _position(text: str | None) -> Position | None:
 async def explain(service: Service, request: Request) -> Answer:
     request.query()
     [request.job_id] = request.parameters
-    told = await service.read(service.cue.explain, request.job_id)
-    return json_answer({"reason": told.reason, "sentence": told.sentence, "facts": told.facts})
+    found = await service.read(service.cue.explain, request.job_id)
+    return json_answer(written(wire.Explanation, found))
 
 
 # -- changing --------------------------------------------------------------------------------------
@@ -228,13 +228,13 @@ async def patch(service: Service, request: Request) -> Answer:
     body = decoded(await request.body(), _patch)
     [request.job_id] = request.parameters
     changes: dict[str, Any] = {"at": body.due_at, "delay": body.delay, "priority": body.priority}
-    if body.payload is not shapes.UNSET:
+    if body.payload is not msgspec.UNSET:
         changes["payload"] = body.payload
     try:
         job = await service.acue.write(service.cue.reschedule, request.job_id, **changes)
     except InvalidInput as problem:
         raise _at_due_at(problem) from None
-    return json_answer(wire.job_members(job))
+    return json_answer(written(wire.Job, job))
 
 
 async def cancel(service: Service, request: Request) -> Answer:
@@ -244,20 +244,21 @@ async def cancel(service: Service, request: Request) -> Answer:
         raise invalid("must be true or false.", "?running")
     [request.job_id] = request.parameters
     job = await service.acue.write(service.cue.cancel, request.job_id, running=running == "true")
-    return json_answer(wire.job_members(job), 200 if job.state is State.CANCELLED else 202)
+    return json_answer(written(wire.Job, job), 200 if job.state is State.CANCELLED else 202)
 
 
 async def run(service: Service, request: Request) -> Answer:
     await no_body(request)
     [request.job_id] = request.parameters
-    return json_answer(wire.job_members(await service.acue.write(service.cue.run, request.job_id)))
+    job = await service.acue.write(service.cue.run, request.job_id)
+    return json_answer(written(wire.Job, job))
 
 
 async def retry(service: Service, request: Request) -> Answer:
     await no_body(request)
     [request.job_id] = request.parameters
     job = await service.acue.write(service.cue.retry, request.job_id)
-    return json_answer(wire.job_members(job))
+    return json_answer(written(wire.Job, job))
 
 
 async def no_body(request: Request) -> None:

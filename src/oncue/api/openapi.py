@@ -4,20 +4,20 @@ shapes, and what `description` says of each."""
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 import msgspec
 
 from oncue import __version__
-from oncue.api import agenda, answers, bulk_shapes, shapes
+from oncue.api import agenda, shapes
 from oncue.api.description import ABOUT
 from oncue.api.description.about import NONE, About, Answered, Parameter, Sent
 from oncue.api.description.problems import REFUSALS, statuses
 from oncue.api.description.samples import ID
-from oncue.api.problem import MEDIA_TYPE, TITLES
 from oncue.api.routing import Operation
-from oncue.wire import formats, schedules
+from oncue.wire import formats, jobs, queues, schedules
+from oncue.wire.problems import MEDIA_TYPE, TITLES, Problem
 
 TAGS = {
     "Jobs": "Work for later: create, look, change.",
@@ -110,9 +110,13 @@ class _Schemas:
 
     def components(self) -> dict[str, Any]:
         named = {**self._named, "Json": formats.PLAIN_JSON, "IsoDuration": formats.ISO_DURATION}
+        for answer in _answers():
+            if (schema := named.get(answer.__name__)) is not None:
+                named[answer.__name__] = _written_in_full(schema, answer)
         described = {
             **shapes.RULES,
-            **bulk_shapes.RULES,
+            **jobs.RULES,
+            **queues.RULES,
             **agenda.RULES,
             **schedules.RULES,
         }
@@ -121,6 +125,24 @@ class _Schemas:
                 both = {**schema["properties"], **rules.get("properties", {})}
                 named[shape.__name__] = {**schema, **rules, "properties": both}
         return dict(sorted(named.items()))
+
+
+def _answers(kind: type[formats.Answer] = formats.Answer) -> Iterator[type[formats.Answer]]:
+    for shape in kind.__subclasses__():
+        yield shape
+        yield from _answers(shape)
+
+
+def _written_in_full(schema: dict[str, Any], shape: type[formats.Answer]) -> dict[str, Any]:
+    """The schema of an answer: the defaults of its fields are for clients that read the answer of
+    an older server. This one leaves out only what is unset."""
+    fields = msgspec.structs.fields(shape)
+    required = [field.encode_name for field in fields if field.default is not msgspec.UNSET]
+    properties = {
+        name: {key: value for key, value in told.items() if key != "default"}
+        for name, told in schema["properties"].items()
+    }
+    return {**schema, "properties": properties, "required": required}
 
 
 def _operation(operation: Operation, about: About, schemas: _Schemas) -> dict[str, Any]:
@@ -194,7 +216,7 @@ def _refusal(status: int, schemas: _Schemas) -> dict[str, Any]:
         "description": refusal.text,
         "headers": _headers("X-Request-Id", *refusal.headers),
         "content": {
-            MEDIA_TYPE: {"schema": schemas.of(answers.Problem), "examples": examples},
+            MEDIA_TYPE: {"schema": schemas.of(Problem), "examples": examples},
         },
     }
 

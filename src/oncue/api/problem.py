@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 import msgspec
+from msgspec import UNSET, UnsetType
 
 from oncue.core.errors import (
     Conflict,
@@ -21,39 +22,14 @@ from oncue.core.errors import (
     StoreUnusable,
     TooLarge,
 )
-from oncue.wire import members as wire
-
-MEDIA_TYPE = "application/problem+json"
-PREFIX = "/problems/"
-
-TITLES = {
-    "malformed": "The request cannot be read",
-    "unauthenticated": "Who asks?",
-    "forbidden": "This is not allowed",
-    "refused-origin": "Not from there",
-    "not-found": "There is no such thing",
-    "no-such-route": "There is no such route",
-    "method-not-allowed": "Not with this method",
-    "request-timeout": "The request took too long to arrive",
-    "conflict": "Not now",
-    "illegal-state": "The job's state forbids it",
-    "id-taken": "The id is taken",
-    "key-taken": "The key is taken",
-    "event-id-taken": "The event's id is taken",
-    "fenced": "The claim is no longer the current one",
-    "too-large": "Too large",
-    "unsupported-media-type": "Wrong media type",
-    "invalid": "The request is not valid",
-    "idempotency-key-reused": "The idempotency key stands for another request",
-    "internal": "Something went wrong here",
-    "store-unavailable": "The store cannot answer now",
-    "stopping": "The server ends",
-}
-"""Every kind of problem there is, by the last part of its `type`."""
+from oncue.wire import problems as wire
+from oncue.wire.converting import written
+from oncue.wire.jobs import Diagnostic
 
 
 class Problem(Exception):
-    """An answer that is no success. `kind` is a key of `TITLES`."""
+    """An answer that is no success. `kind` is a key of `TITLES`, `extra` are further fields of the
+    problem."""
 
     def __init__(
         self,
@@ -61,7 +37,7 @@ class Problem(Exception):
         kind: str,
         detail: str,
         *,
-        errors: list[dict[str, str]] | None = None,
+        errors: list[wire.FieldProblem] | UnsetType = UNSET,
         headers: Mapping[str, str] | None = None,
         **extra: Any,
     ) -> None:
@@ -73,19 +49,19 @@ class Problem(Exception):
         self.headers = headers or {}
         self.extra = extra
 
-    def members(self) -> dict[str, Any]:
-        told: dict[str, Any] = {
-            "type": PREFIX + self.kind,
-            "title": TITLES[self.kind],
-            "status": self.status,
-            "detail": self.detail,
-        }
-        if self.errors is not None:
-            told["errors"] = self.errors
-        return told | self.extra
+    def written(self) -> wire.Problem:
+        """As it is sent."""
+        return wire.Problem(
+            wire.PREFIX + self.kind,
+            wire.TITLES[self.kind],
+            self.status,
+            self.detail,
+            self.errors,
+            **self.extra,
+        )
 
     def body(self) -> bytes:
-        return msgspec.json.encode(self.members())
+        return msgspec.json.encode(self.written())
 
 
 def invalid(detail: str, pointer: str = "") -> Problem:
@@ -106,10 +82,10 @@ def of(error: OncueError) -> Problem:
     """The problem that tells of an error."""
     match error:
         case TooLarge():
-            where = [{"pointer": error.pointer, "detail": error.detail}]
+            where = [wire.FieldProblem(error.pointer, error.detail)]
             return Problem(413, "too-large", str(error), errors=where)
         case InvalidInput():
-            where = [{"pointer": error.pointer, "detail": error.detail}]
+            where = [wire.FieldProblem(error.pointer, error.detail)]
             return Problem(422, "invalid", str(error), errors=where)
         case NotFound():
             return Problem(404, "not-found", str(error))
@@ -140,7 +116,7 @@ def _conflict(error: Conflict) -> Problem:
                 str(error),
                 reason=error.reason,
                 state=error.state.value,
-                diagnostic=None if diagnostic is None else wire.diagnostic_members(diagnostic),
+                diagnostic=None if diagnostic is None else written(Diagnostic, diagnostic),
             )
         case IllegalState():
             return Problem(409, "illegal-state", str(error), state=error.state.value)

@@ -7,7 +7,8 @@ import asyncio
 import httptools
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
-from oncue.api.problem import MEDIA_TYPE, Problem
+from oncue.api.problem import Problem
+from oncue.wire.problems import MEDIA_TYPE
 
 HEAD_LIMIT = 64 * 1024  # bytes of a request's line and headers; what is read at once comes on top
 _NOT_HTTP = Problem(400, "malformed", "This is not a request that HTTP/1.1 knows.")

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from oncue.api import shapes
 from oncue.api.jobs import limit_of, moment_of, no_body
 from oncue.api.problem import invalid
 from oncue.api.request import Answer, Request, decoded, json_answer
@@ -15,9 +13,9 @@ from oncue.api.routing import Operation
 from oncue.core import moment
 from oncue.core.access import Scope
 from oncue.core.duration import seconds
-from oncue.core.lifecycle import State
 from oncue.core.queue import Queue, check_queue_name
 from oncue.intake import LONGEST_SECONDS
+from oncue.wire import queues as wire
 
 if TYPE_CHECKING:
     from oncue.api.service import Service
@@ -25,7 +23,7 @@ if TYPE_CHECKING:
 HOUR_MS = 3_600_000
 MOST_STEPS = 100_000
 
-_settings = msgspec.json.Decoder(shapes.QueueSettings)
+_settings = msgspec.json.Decoder(wire.QueueSettings)
 
 
 async def listing(service: Service, request: Request) -> Answer:
@@ -35,11 +33,11 @@ async def listing(service: Service, request: Request) -> Answer:
     if after is not None:
         check_queue_name(after, "?cursor")
 
-    def read() -> dict[str, Any]:
+    def read() -> wire.Queues:
         known = sorted(service.cue.queues(), key=lambda queue: queue.name)
         left = [queue for queue in known if after is None or queue.name > after]
-        items = [_members(service, queue) for queue in left[:limit]]
-        return {"items": items, "next_cursor": items[-1]["name"] if left[limit:] else None}
+        items = [_written(service, queue) for queue in left[:limit]]
+        return wire.Queues(items, items[-1].name if left[limit:] else None)
 
     return json_answer(await service.read(read))
 
@@ -54,7 +52,7 @@ async def replace(service: Service, request: Request) -> Answer:
     name = check_queue_name(request.parameters[0], "/queue")
     body = decoded(await request.body(), _settings)
     settings = msgspec.structs.asdict(body)
-    settings["retry"] = msgspec.structs.asdict(body.retry or shapes.Retry())
+    settings["retry"] = msgspec.structs.asdict(body.retry or wire.Retry())
     for setting in ("lease_seconds", "timeout_seconds", "retention_seconds"):
         if settings[setting] is not None:
             settings[setting] = seconds(settings[setting], f"/{setting}")
@@ -102,8 +100,8 @@ async def due_counts(service: Service, request: Request) -> Answer:
     if (until - since) / step_ms > MOST_STEPS:
         raise invalid(f"too short: at most {MOST_STEPS:,} steps are counted.", "?step_seconds")
     found = await service.read(service.cue.due_counts, name, since, until, step_ms)
-    items = [{"at": moment.render(at), "count": count} for at, count in sorted(found.items())]
-    return json_answer({"items": items, "next_cursor": None})
+    items = [wire.DueCount(moment.render(at), count) for at, count in sorted(found.items())]
+    return json_answer(wire.DueCounts(items))
 
 
 def _step_ms(text: str) -> int:
@@ -117,23 +115,14 @@ def _step_ms(text: str) -> int:
 
 
 async def _answer(service: Service, name: str) -> Answer:
-    def read() -> dict[str, Any]:
-        return _members(service, service.cue.queue(name))
+    def read() -> wire.Queue:
+        return _written(service, service.cue.queue(name))
 
     return json_answer(await service.read(read))
 
 
-def _members(service: Service, queue: Queue) -> dict[str, Any]:
-    stats = service.cue.stats(queue.name)
-    oldest = stats.oldest_due_at
-    lateness = service.cue.telemetry.lateness(queue.name)
-    settings = asdict(queue) | {"completion": queue.completes_on}
-    return settings | {
-        "counts": {state.value: stats.counts.get(state) for state in State},
-        "approximate": stats.approximate,
-        "oldest_due_at": None if oldest is None else moment.render(oldest),
-        "lateness": None if lateness is None else asdict(lateness),
-    }
+def _written(service: Service, queue: Queue) -> wire.Queue:
+    return wire.Queue.of(queue, service.cue.stats(queue.name))
 
 
 OPERATIONS = [

@@ -10,10 +10,10 @@ from urllib.parse import parse_qsl, quote
 import msgspec
 
 from oncue.api.arrival import in_time
-from oncue.api.problem import MEDIA_TYPE as PROBLEM_TYPE
 from oncue.api.problem import Problem, invalid
 from oncue.api.unreadable import escaped, unreadable
 from oncue.core.access import Scope
+from oncue.wire.problems import MEDIA_TYPE as PROBLEM_TYPE
 
 JSON_TYPE = "application/json"
 BODY_LIMIT = 2 * 1024 * 1024  # a payload of 256 KiB may be written with many escapes and spaces

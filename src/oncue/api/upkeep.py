@@ -6,10 +6,11 @@ from typing import TYPE_CHECKING
 
 from oncue import __version__
 from oncue.api.guard import identified
-from oncue.api.problem import TITLES, Problem
+from oncue.api.problem import Problem
 from oncue.api.request import Answer, Request, json_answer
 from oncue.api.routing import Operation
 from oncue.core.access import Scope, allows
+from oncue.wire.problems import TITLES
 
 if TYPE_CHECKING:
     from oncue.api.service import Service

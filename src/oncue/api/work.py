@@ -2,21 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from itertools import groupby
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 import msgspec
 
 from oncue import intake
 from oncue.api import problem as problems
-from oncue.api import shapes
 from oncue.api.guard import require
 from oncue.api.problem import invalid
 from oncue.api.request import Answer, Request, decoded, json_answer
 from oncue.api.routing import Operation
 from oncue.api.waiting import Wish
-from oncue.core import moment, token
+from oncue.core import token
 from oncue.core.access import Scope
 from oncue.core.duration import seconds
 from oncue.core.errors import InvalidInput, OncueError, StoreError
@@ -24,26 +22,28 @@ from oncue.core.job import Claimed
 from oncue.core.queue import check_queue_name
 from oncue.ports.claims import Touched
 from oncue.reporting import Completion
-from oncue.wire import members as wire
+from oncue.wire import claims as wire
+from oncue.wire.converting import written
+from oncue.wire.formats import Body, States
+from oncue.wire.jobs import JobOperation
 
 if TYPE_CHECKING:
     from oncue.api.service import Service
 
 LONGEST_WAIT_SECONDS = 300.0
 FEW = 50  # claims that are written down at once; more would keep the loop from everybody else
-B = TypeVar("B", bound=shapes.Body)
-Item = TypeVar("Item", shapes.SettleItem, shapes.HeartbeatItem)
+B = TypeVar("B", bound=Body)
 
-_claim = msgspec.json.Decoder(shapes.Claim)
-_claim_any = msgspec.json.Decoder(shapes.ClaimAny)
-_start = msgspec.json.Decoder(shapes.Start)
-_heartbeat = msgspec.json.Decoder(shapes.Heartbeat)
-_heartbeats = msgspec.json.Decoder(shapes.Heartbeats)
-_operation = msgspec.json.Decoder(shapes.OperationReport)
-_complete = msgspec.json.Decoder(shapes.Complete)
-_fail = msgspec.json.Decoder(shapes.Fail)
-_release = msgspec.json.Decoder(shapes.Release)
-_settle = msgspec.json.Decoder(shapes.Settle)
+_claim = msgspec.json.Decoder(wire.Claim)
+_claim_any = msgspec.json.Decoder(wire.ClaimAny)
+_start = msgspec.json.Decoder(wire.Start)
+_heartbeat = msgspec.json.Decoder(wire.Heartbeat)
+_heartbeats = msgspec.json.Decoder(wire.Heartbeats)
+_operation = msgspec.json.Decoder(wire.OperationReport)
+_complete = msgspec.json.Decoder(wire.Complete)
+_fail = msgspec.json.Decoder(wire.Fail)
+_release = msgspec.json.Decoder(wire.Release)
+_settlement = msgspec.json.Decoder(wire.Settle)
 
 
 # -- claiming --------------------------------------------------------------------------------------
@@ -62,7 +62,7 @@ async def claim_any(service: Service, request: Request) -> Answer:
 
 
 async def _claimed(
-    service: Service, request: Request, queues: tuple[str, ...], body: shapes.Claim
+    service: Service, request: Request, queues: tuple[str, ...], body: wire.Claim
 ) -> Answer:
     for position, queue in enumerate(queues):
         check_queue_name(queue, f"/queues/{position}")
@@ -88,8 +88,8 @@ async def _claimed(
 def _told_claims(service: Service, taken: list[Claimed]) -> Answer:
     sign, policies = service.cue.token, service.cue.policies
     timeouts = {queue: policies(queue).timeout_seconds for queue in {one.queue for one in taken}}
-    items = [wire.claimed_members(one, sign(one), timeouts[one.queue]) for one in taken]
-    return json_answer({"items": items})
+    items = [wire.ClaimedJob.of(one, sign(one), timeouts[one.queue]) for one in taken]
+    return json_answer(wire.Claims(items))
 
 
 # -- reporting -------------------------------------------------------------------------------------
@@ -128,16 +128,17 @@ async def _prove(service: Service, request: Request, job_id: str, proof: str) ->
 
 async def start(service: Service, request: Request) -> Answer:
     job_id, body = await _report(service, request, _start)
-    await service.acue.write(service.cue.start, job_id, body.token)
-    return json_answer({"id": job_id, "state": "executing"})
+    touched = await service.acue.write(service.cue.start, job_id, body.token)
+    return json_answer(written(wire.Started, touched, id=job_id, state="executing"))
 
 
 async def heartbeat(service: Service, request: Request) -> Answer:
     job_id, body = await _report(service, request, _heartbeat)
-    return json_answer(_touched(await service.acue.write(_beat, service, job_id, body)))
+    touched = await service.acue.write(_beat, service, job_id, body)
+    return json_answer(written(wire.Touched, touched))
 
 
-def _beat(service: Service, job_id: str, body: shapes.Heartbeat) -> Touched:
+def _beat(service: Service, job_id: str, body: wire.Heartbeat) -> Touched:
     return service.cue.heartbeat(
         job_id,
         body.token,
@@ -145,14 +146,6 @@ def _beat(service: Service, job_id: str, body: shapes.Heartbeat) -> Touched:
         percent=body.percent,
         lease_seconds=intake.check_lease(body.lease_seconds),
     )
-
-
-def _touched(touched: Touched) -> dict[str, Any]:
-    until = touched.lease_until
-    return {
-        "lease_until": None if until is None else moment.render(until),
-        "cancel_requested": touched.cancel_requested,
-    }
 
 
 async def operation(service: Service, request: Request) -> Answer:
@@ -167,7 +160,7 @@ async def operation(service: Service, request: Request) -> Answer:
         percent=body.percent,
         message=body.message,
     )
-    return json_answer(wire.operation_members(stored))
+    return json_answer(written(JobOperation, stored))
 
 
 # -- settling --------------------------------------------------------------------------------------
@@ -180,13 +173,13 @@ async def complete(service: Service, request: Request) -> Answer:
         await service.acue.write(service.cue.complete_by_hand, job_id, body.result)
     else:
         await service.acue.complete(Completion(job_id, body.token, body.result))
-    return json_answer({"id": job_id, "state": "succeeded"})
+    return json_answer(wire.JobState(job_id, "succeeded"))
 
 
 async def fail(service: Service, request: Request) -> Answer:
     job_id, body = await _report(service, request, _fail)
 
-    def failed() -> str:
+    def failed() -> States:
         service.cue.fail(
             job_id,
             body.token,
@@ -196,20 +189,20 @@ async def fail(service: Service, request: Request) -> Answer:
         )
         return _state(service, job_id, "failed")
 
-    return json_answer({"id": job_id, "state": await service.acue.write(failed)})
+    return json_answer(wire.JobState(job_id, await service.acue.write(failed)))
 
 
 async def release(service: Service, request: Request) -> Answer:
     job_id, body = await _report(service, request, _release)
 
-    def released() -> str:
+    def released() -> States:
         service.cue.release(job_id, body.token)
         return _state(service, job_id, "scheduled")
 
-    return json_answer({"id": job_id, "state": await service.acue.write(released)})
+    return json_answer(wire.JobState(job_id, await service.acue.write(released)))
 
 
-def _state(service: Service, job_id: str, gone: str) -> str:
+def _state(service: Service, job_id: str, gone: States) -> States:
     """What the job is now; `gone` if its queue keeps no history."""
     job = service.cue.store.get(job_id)
     return gone if job is None else job.state.value
@@ -220,69 +213,77 @@ def _state(service: Service, job_id: str, gone: str) -> str:
 
 async def settle(service: Service, request: Request) -> Answer:
     request.query()
-    body = decoded(await request.body(), _settle)
+    body = decoded(await request.body(), _settlement)
 
-    def all_of_them() -> list[dict[str, Any]]:
-        answers: list[dict[str, Any]] = []
+    def all_of_them() -> list[wire.Settled]:
+        answers: list[wire.Settled] = []
         for successes, run in groupby(body.items, key=_is_success):
             items = list(run)
             if successes:
                 answers += _complete_all(service, items)
             else:
-                answers += [_told(service, item, _settle_one) for item in items]
+                answers += [_settled(service, item) for item in items]
         return answers
 
-    return json_answer({"items": await service.acue.write(all_of_them)})
+    return json_answer(wire.SettledItems(await service.acue.write(all_of_them)))
 
 
 async def heartbeats(service: Service, request: Request) -> Answer:
     request.query()
     body = decoded(await request.body(), _heartbeats)
 
-    def all_of_them() -> list[dict[str, Any]]:
-        return [_told(service, item, _beat_one) for item in body.items]
+    def all_of_them() -> list[wire.Beaten]:
+        return [_beaten(service, item) for item in body.items]
 
-    return json_answer({"items": await service.acue.write(all_of_them)})
-
-
-def _told(service: Service, item: Item, apply: Callable[[Service, Item], dict[str, Any]]) -> Any:
-    """What became of an item, or its problem."""
-    try:
-        return {"id": item.id, **apply(service, item)}
-    except StoreError:
-        raise
-    except OncueError as error:
-        return _refused(item.id, error)
+    return json_answer(wire.BeatenItems(await service.acue.write(all_of_them)))
 
 
-def _refused(job_id: str, error: OncueError) -> dict[str, Any]:
-    return {"id": job_id, "problem": problems.of(error).members()}
-
-
-def _is_success(item: shapes.SettleItem) -> bool:
+def _is_success(item: wire.SettleItem) -> bool:
     return item.outcome == "complete"
 
 
-def _complete_all(service: Service, items: list[shapes.SettleItem]) -> list[dict[str, Any]]:
+def _complete_all(service: Service, items: list[wire.SettleItem]) -> list[wire.Settled]:
     reports = [Completion(item.id, item.token, item.result) for item in items]
     return [
-        {"id": item.id, "state": "succeeded"} if error is None else _refused(item.id, error)
+        wire.Settled(item.id, "succeeded")
+        if error is None
+        else wire.Settled(item.id, problem=problems.of(error).written())
         for item, error in zip(items, service.cue.complete_all(reports), strict=True)
     ]
 
 
-def _settle_one(service: Service, item: shapes.SettleItem) -> dict[str, Any]:
-    cue = service.cue
+def _settled(service: Service, item: wire.SettleItem) -> wire.Settled:
+    """The state of the job, or the problem of this item."""
+    try:
+        return wire.Settled(item.id, _settle(service, item))
+    except StoreError:
+        raise
+    except OncueError as error:
+        return wire.Settled(item.id, problem=problems.of(error).written())
+
+
+def _settle(service: Service, item: wire.SettleItem) -> States:
     if item.outcome == "release":
-        cue.release(item.id, item.token)
-        return {"state": _state(service, item.id, "scheduled")}
-    error = "" if item.error is None else item.error
-    cue.fail(item.id, item.token, error, retryable=item.retryable, retry_after=item.retry_after)
-    return {"state": _state(service, item.id, "failed")}
+        service.cue.release(item.id, item.token)
+        return _state(service, item.id, "scheduled")
+    service.cue.fail(
+        item.id,
+        item.token,
+        item.error or "",
+        retryable=item.retryable,
+        retry_after=item.retry_after,
+    )
+    return _state(service, item.id, "failed")
 
 
-def _beat_one(service: Service, item: shapes.HeartbeatItem) -> dict[str, Any]:
-    return _touched(_beat(service, item.id, item))
+def _beaten(service: Service, item: wire.HeartbeatItem) -> wire.Beaten:
+    """The lease of the job, or the problem of this item."""
+    try:
+        return written(wire.Beaten, _beat(service, item.id, item), id=item.id)
+    except StoreError:
+        raise
+    except OncueError as error:
+        return wire.Beaten(item.id, problem=problems.of(error).written())
 
 
 OPERATIONS = [

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import click
+import msgspec
 
 from oncue.cli import listing, output
 from oncue.cli.app import EXIT_INTERRUPTED, App
@@ -18,7 +19,8 @@ from oncue.cli.progress import ProgressBar, counted
 from oncue.cli.times import read_moment
 from oncue.core.bulk import FILTERS, BulkOutcome
 from oncue.core.errors import ServerError, StoreError
-from oncue.wire import members as wire
+from oncue.wire import jobs as wire
+from oncue.wire.converting import written
 
 if TYPE_CHECKING:
     from oncue.client import Client
@@ -163,16 +165,8 @@ def _change(app: App, command: Command, options: dict[str, Any], total: int | No
 
 def _tell(app: App, command: Command, outcome: BulkOutcome) -> None:
     if app.as_json:
-        output.document(
-            {
-                "dry_run": command.dry_run,
-                "matched": outcome.matched,
-                "changed": outcome.changed,
-                "key_taken": outcome.key_taken,
-                "sample": [wire.job_members(job) for job in outcome.sample],
-                "next_cursor": outcome.next_cursor,
-            }
-        )
+        told = msgspec.structs.asdict(written(wire.BulkOutcome, outcome))
+        output.document({"dry_run": command.dry_run, **told})
     elif not outcome.matched:
         output.note("There are no such jobs.")
     elif command.dry_run:

@@ -22,7 +22,8 @@ from oncue.core.errors import (
 )
 from oncue.core.job import Job, JobFilter
 from oncue.core.lifecycle import FINAL, LIVE, Verb, allows
-from oncue.wire import members as wire
+from oncue.wire import jobs as wire
+from oncue.wire.converting import written
 
 if TYPE_CHECKING:
     from oncue.client import Client
@@ -228,7 +229,7 @@ def _tell(app: App, verdicts: Sequence[Verdict], dry_run: bool) -> None:
         output.document(
             {
                 "dry_run": dry_run,
-                "items": [wire.job_members(v.job) for v in verdicts if v.job is not None],
+                "items": [written(wire.Job, v.job) for v in verdicts if v.job is not None],
                 "refused": [{"id": v.id, "detail": str(v.error)} for v in refused],
             }
         )

@@ -67,7 +67,7 @@ def _to_server(cue: Client, lines: Sequence[Line]) -> Inserted:
     for start in range(0, len(lines), SENT_AT_ONCE):
         some = lines[start : start + SENT_AT_ONCE]
         told = cue.store_lines([msgspec.json.encode(sent(line.members)) for line in some])
-        refused |= {start + int(one["line"]) - 1: str(one["detail"]) for one in told.rejected}
+        refused |= {start + one.line - 1: one.detail for one in told.rejected}
         existing += told.existing
         pairs = zip(some, told.ids, strict=True)
         key_held += sum(stored is not None and stored != line.job.id for line, stored in pairs)

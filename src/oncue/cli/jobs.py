@@ -17,7 +17,8 @@ from oncue.core.errors import InvalidInput, TooLarge
 from oncue.core.job import Job
 from oncue.core.lifecycle import State
 from oncue.core.moment import from_datetime, parse, to_datetime
-from oncue.wire import members as wire
+from oncue.wire import jobs as wire
+from oncue.wire.converting import written
 
 if TYPE_CHECKING:
     from oncue.client import Client
@@ -91,7 +92,7 @@ def add(app: App, /, payload: str | None, **given: str | int | None) -> None:
     members["payload"] = _payload(payload)
     job, existed = _store(app.cue, members)
     if app.as_json:
-        output.document(wire.job_members(job))
+        output.document(written(wire.Job, job))
     else:
         _tell_added(app, job)
     if existed:
@@ -163,7 +164,7 @@ def show(app: App, job_id: str) -> None:
     job = app.cue.job(job_id)
     history = app.cue.history(job_id)
     if app.as_json:
-        output.document(wire.job_members(job) | wire.history_members(history))
+        output.document(wire.JobWithHistory.of(job, history))
     else:
         from oncue.cli import timeline
 
@@ -193,7 +194,7 @@ def explain(app: App, job_id: str) -> None:
     require_file(app)
     told = app.cue.explain(job_id)
     if app.as_json:
-        output.document({"reason": told.reason, "sentence": told.sentence, "facts": told.facts})
+        output.document(written(wire.Explanation, told))
         return
     click.echo(output.localised(output.clean(told.sentence)))
     click.echo()

@@ -17,7 +17,8 @@ from oncue.core.job import Job, JobFilter, Position
 from oncue.core.lifecycle import LIVE, State
 from oncue.core.moment import Moment, from_datetime
 from oncue.core.queue import default_queue
-from oncue.wire import members as wire
+from oncue.wire import jobs as wire
+from oncue.wire.converting import written
 
 if TYPE_CHECKING:
     from oncue.client import Client
@@ -68,8 +69,8 @@ def list_(app: App, /, limit: int, cursor: str | None, watch: bool, **given: Any
         _watch(app, view)
     elif app.as_json:
         page = view.read(app.cue)
-        items = [wire.job_members(job) for job in page.items]
-        output.document({"items": items, "next_cursor": page.next})
+        items = [written(wire.StandingJob, job) for job in page.items]
+        output.document(wire.Jobs(items, page.next))
     else:
         _print(app, view)
 

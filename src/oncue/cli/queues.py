@@ -16,10 +16,10 @@ from oncue.cli.progress import counted
 from oncue.cli.times import maybe_length, read_length
 from oncue.core.errors import Conflict, NotFound
 from oncue.core.lifecycle import FINAL, State
-from oncue.core.moment import Moment, render
-from oncue.core.queue import Queue, check_queue_name, why_kept
-from oncue.ports.queues import QueueStats
+from oncue.core.moment import Moment
+from oncue.core.queue import Queue, QueueStats, check_queue_name, why_kept
 from oncue.sinks import open_sink
+from oncue.wire import queues as wire
 
 if TYPE_CHECKING:
     from oncue.client import Client
@@ -51,8 +51,8 @@ def list_(app: App) -> None:
     found = with_stats(app.cue)
     now = app.cue.clock.now()
     if app.as_json:
-        items = [queue_members(queue, stats, now) for queue, stats in found]
-        output.document({"items": items, "next_cursor": None})
+        items = [wire.Queue.of(queue, stats) for queue, stats in found]
+        output.document(wire.Queues(items))
         return
     if not found:
         output.note("There are no queues yet; the first job of a queue makes it.")
@@ -76,7 +76,7 @@ def show(app: App, name: str) -> None:
     queue = _known(app, name)
     stats, now = app.cue.stats(name), app.cue.clock.now()
     if app.as_json:
-        output.document(queue_members(queue, stats, now))
+        output.document(wire.Queue.of(queue, stats))
         return
     told = [(str(state), count) for state, count in zip(State, counts(stats), strict=True)]
     output.pairs([("queue", queue.name), *_settings(queue).items()])
@@ -237,20 +237,6 @@ def late(stats: QueueStats, now: Moment) -> str:
 
 def lateness(stats: QueueStats, now: Moment) -> float | None:
     return None if stats.oldest_due_at is None else max(0, now - stats.oldest_due_at) / 1000
-
-
-def queue_members(queue: Queue, stats: QueueStats, now: Moment) -> dict[str, Any]:
-    """A queue as JSON: settings, counts, the oldest due."""
-    oldest = stats.oldest_due_at
-    return {
-        "name": queue.name,
-        "paused": queue.paused,
-        **_members(queue),
-        "counts": {str(state): stats.counts.get(state) for state in State},
-        "approximate": stats.approximate,
-        "oldest_due_at": None if oldest is None else render(oldest),
-        "lateness_seconds": lateness(stats, now),
-    }
 
 
 def _members(queue: Queue) -> dict[str, Any]:

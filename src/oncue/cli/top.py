@@ -7,16 +7,17 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import click
+import msgspec
 
 from oncue.cli import live, output
 from oncue.cli.app import App, Finite, common, examples
 from oncue.cli.place import require_file
 from oncue.cli.progress import counted
-from oncue.cli.queues import counts, late, lateness, queue_members, with_stats
+from oncue.cli.queues import counts, late, lateness, with_stats
 from oncue.core.lifecycle import FINAL, LIVE, State
 from oncue.core.moment import Moment, render, to_datetime
-from oncue.core.queue import Queue
-from oncue.ports.queues import QueueStats
+from oncue.core.queue import Queue, QueueStats
+from oncue.wire import queues as wire
 
 if TYPE_CHECKING:
     from oncue.client import Client
@@ -211,7 +212,7 @@ def _document(seen: Look, app: App) -> None:
 
 def _queue_document(seen: Seen, now: Moment) -> dict[str, Any]:
     return {
-        **queue_members(seen.queue, seen.stats, now),
+        **msgspec.structs.asdict(wire.Queue.of(seen.queue, seen.stats)),
         "load": _load_document(seen.load, now),
     }
 

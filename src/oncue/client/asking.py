@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from datetime import datetime, timedelta
 from typing import Any, TypeVar
 
@@ -12,7 +13,11 @@ from oncue.client.connection import Connection, Request
 from oncue.core.errors import InvalidInput
 from oncue.core.moment import from_datetime, render
 
+S = TypeVar("S", bound=msgspec.Struct)
 T = TypeVar("T")
+
+
+_OTHER_SHAPE = "answered with JSON of another shape"
 
 
 class Asking:
@@ -22,13 +27,25 @@ class Asking:
         """The answer, read as `kind`."""
         return read(self.connection, self.connection.ask(request), kind)
 
+    def _ask_for(self, request: Request, shape: type[S], value: Callable[[S], T]) -> T:
+        """The `value` of the answer, which has this shape."""
+        return value_of(self.connection, self._ask(request, shape), value)
+
 
 def read(connection: Connection, body: bytes, kind: type[T]) -> T:
     """A body as `kind`; what cannot be read was not written by oncue."""
     try:
         return msgspec.json.decode(body, type=kind)
     except (msgspec.MsgspecError, UnicodeError):
-        raise connection.not_ours("answered with JSON of another shape") from None
+        raise connection.not_ours(_OTHER_SHAPE) from None
+
+
+def value_of(connection: Connection, body: S, value: Callable[[S], T]) -> T:
+    """The `value` of a body, if its texts are what they should be."""
+    try:
+        return value(body)
+    except (InvalidInput, ValueError):
+        raise connection.not_ours(_OTHER_SHAPE) from None
 
 
 def encode(members: dict[str, Any]) -> bytes:

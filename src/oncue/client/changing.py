@@ -6,13 +6,13 @@ from dataclasses import asdict
 from typing import Any
 
 from oncue.bulk import BulkOptions, BulkVerbs, order_of
-from oncue.client import reading
-from oncue.client.asking import Asking, encode
+from oncue.client.asking import Asking, encode, value_of
 from oncue.client.connection import Request, path
 from oncue.core.bulk import SAMPLE, BulkOrder, BulkOutcome, BulkVerb
 from oncue.core.job import JobFilter
 from oncue.core.moment import render
 from oncue.ports.clock import Clock
+from oncue.wire import jobs as wire
 
 
 class RemoteChanges(Asking, BulkVerbs):
@@ -48,11 +48,14 @@ class RemoteChanges(Asking, BulkVerbs):
         # what was done once is found done.
         repeatable = order.dry_run or verb is not BulkVerb.RETRY
         request = Request("POST", path("jobs", verb), encode(members), repeatable=repeatable)
-        body = self._ask(request, reading.BulkBody)
+        body = self._ask(request, wire.BulkOutcome)
         outcome.matched += body.matched
         outcome.changed += body.changed
         outcome.key_taken += body.key_taken
-        outcome.sample += [reading.job(one) for one in body.sample[: SAMPLE - len(outcome.sample)]]
+        outcome.sample += [
+            value_of(self.connection, one, wire.Job.read)
+            for one in body.sample[: SAMPLE - len(outcome.sample)]
+        ]
         outcome.next_cursor = body.next_cursor
 
 

@@ -4,20 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from datetime import datetime
+from functools import partial
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 import msgspec
 
 from oncue import intake
-from oncue.client import reading
 from oncue.client.address import address_of, bearer_of
-from oncue.client.asking import encode, moment_text, read, seconds_of
+from oncue.client.asking import encode, moment_text, seconds_of, value_of
 from oncue.client.changing import RemoteChanges
 from oncue.client.connection import AnswerLost, Connection, Request, path, query
-from oncue.client.reading import RemotePage
 from oncue.client.reclaiming import RemoteReclaiming
 from oncue.client.reporting import RemoteReporting
 from oncue.client.rules import RemoteRules
@@ -30,11 +29,14 @@ from oncue.core.errors import InvalidInput, NotFound
 from oncue.core.explain import Explanation
 from oncue.core.job import History, Job, JobFilter
 from oncue.core.lifecycle import LIVE, State
-from oncue.core.moment import Moment, from_datetime, render
-from oncue.core.queue import Queue, check_queue_name
+from oncue.core.moment import Moment, parse, render
+from oncue.core.queue import Queue, QueueStats, check_queue_name
 from oncue.handlers import Handler, Handlers
 from oncue.ports.clock import Clock
-from oncue.ports.queues import QueueStats
+from oncue.wire import jobs as wire
+from oncue.wire.converting import read
+from oncue.wire.queues import DueCounts, Queues
+from oncue.wire.queues import Queue as QueueShape
 
 if TYPE_CHECKING:
     from oncue.remote import RemoteWorkplace
@@ -43,6 +45,14 @@ if TYPE_CHECKING:
 PAGE = 500
 _TAKEN_OR_DONE = LIVE | {State.SUCCEEDED}
 F = TypeVar("F", bound=Callable[..., Any])
+
+
+@dataclass(frozen=True, slots=True)
+class RemotePage:
+    """One page of jobs. `next` is where the next one begins, in the server's own words."""
+
+    items: list[Job]
+    next: str | None
 
 
 class Client(
@@ -84,11 +94,11 @@ class Client(
 
     def job(self, job_id: str) -> Job:
         """The job as it is now."""
-        return reading.job(self._looked_up(job_id))
+        return self._ask_for(_about_job(job_id), wire.JobWithHistory, wire.Job.read)
 
     def history(self, job_id: str) -> History:
         """The job's operations, diagnostics and attempts."""
-        return reading.history(self._looked_up(job_id))
+        return self._ask_for(_about_job(job_id), wire.JobWithHistory, wire.JobWithHistory.history)
 
     def page(self, wanted: JobFilter, after: str | None = None, limit: int = 50) -> RemotePage:
         """One page of jobs in the order of due time; may be short and still have a next, which is
@@ -103,8 +113,9 @@ class Client(
             "limit": limit,
             "cursor": after,
         }
-        body = self._ask(Request("GET", "/jobs" + query(members)), reading.JobsBody)
-        return RemotePage([reading.job(one) for one in body.items], body.next_cursor)
+        body = self._ask(Request("GET", "/jobs" + query(members)), wire.Jobs)
+        items = [value_of(self.connection, one, wire.Job.read) for one in body.items]
+        return RemotePage(items, body.next_cursor)
 
     def jobs(
         self,
@@ -129,10 +140,7 @@ class Client(
     def explain(self, job_id: str) -> Explanation:
         """Why the job has not run, or is where it is."""
         request = Request("GET", path("jobs", job_id, "explain"), job_id=job_id)
-        return reading.explanation(self._ask(request, reading.ExplanationBody))
-
-    def _looked_up(self, job_id: str) -> reading.JobBody:
-        return self._ask(Request("GET", path("jobs", job_id), job_id=job_id), reading.JobBody)
+        return self._ask_for(request, wire.Explanation, partial(read, Explanation))
 
     # -- changing ------------------------------------------------------------------------------
 
@@ -153,7 +161,7 @@ class Client(
             "payload": None if payload is ... else msgspec.Raw(payloads.encode(payload)),
         }
         request = Request("PATCH", path("jobs", job_id), encode(members), job_id=job_id)
-        return reading.job(self._ask(request, reading.JobBody))
+        return self._ask_for(request, wire.Job, wire.Job.read)
 
     def cancel(self, job_id: str, *, running: bool = False) -> Job:
         """End a scheduled job: it will not be delivered. With `running`, a taken job is asked to
@@ -179,18 +187,18 @@ class Client(
         """Ask for a change. A second request would be refused because of the first, so if the
         answer is lost, look whether the change was made before asking again."""
         try:
-            return reading.job(self._ask(request, reading.JobBody))
+            return self._ask_for(request, wire.Job, wire.Job.read)
         except AnswerLost:
             job = self.job(request.job_id)
             if made(job):
                 return job
-            return reading.job(self._ask(request, reading.JobBody))
+            return self._ask_for(request, wire.Job, wire.Job.read)
 
     # -- queues ----------------------------------------------------------------------------------
 
     def queue(self, name: str) -> Queue:
         """The settings of a queue; one never set has the defaults."""
-        return reading.queue(self._ask(_about(name), dict[str, Any]))
+        return self._ask_for(_about(name), QueueShape, QueueShape.settings)
 
     def queues(self) -> list[Queue]:
         """The settings of every queue that was set or has held a job, by name."""
@@ -202,16 +210,14 @@ class Client(
         after: str | None = None
         while True:
             request = Request("GET", "/queues" + query({"limit": PAGE, "cursor": after}))
-            body = self._ask(request, reading.QueuesBody)
-            found += [self._queue_with_stats(bytes(one)) for one in body.items]
+            body = self._ask(request, Queues)
+            found += [
+                value_of(self.connection, one, lambda one: (one.settings(), one.stats()))
+                for one in body.items
+            ]
             if body.next_cursor is None:
                 return found
             after = body.next_cursor
-
-    def _queue_with_stats(self, body: bytes) -> tuple[Queue, QueueStats]:
-        settings = read(self.connection, body, dict[str, Any])
-        stats = reading.stats(read(self.connection, body, reading.QueueBody))
-        return reading.queue(settings), stats
 
     def set_queue(self, name: str, **settings: Any) -> Queue:
         """Replace all settings of a queue, as `Scheduler.set_queue` does. What is not given is
@@ -219,7 +225,7 @@ class Client(
         queue = intake.queue(name, settings)
         members = {k: v for k, v in asdict(queue).items() if k not in ("name", "paused")}
         request = Request("PUT", path("queues", name), msgspec.json.encode(members))
-        return reading.queue(self._ask(request, dict[str, Any]))
+        return self._ask_for(request, QueueShape, QueueShape.settings)
 
     def delete_queue(self, name: str) -> None:
         """Delete a queue with its settings and finished jobs, as `Scheduler.delete_queue` does."""
@@ -239,8 +245,9 @@ class Client(
         self._ask(Request("POST", path("queues", check_queue_name(name), "resume")), dict[str, Any])
 
     def stats(self, name: str) -> QueueStats:
-        """How many jobs of the queue are in each state, and the oldest due one."""
-        return reading.stats(self._ask(_about(name), reading.QueueBody))
+        """How many jobs of the queue are in each state, the oldest due one, and how late first
+        attempts began at the server."""
+        return self._ask_for(_about(name), QueueShape, QueueShape.stats)
 
     def due_counts(
         self, name: str, since: Moment, until: Moment, step_ms: int
@@ -248,8 +255,10 @@ class Client(
         """How many scheduled jobs are due in each step of [since, until), by its beginning."""
         asked = {"from": render(since), "until": render(until), "step_seconds": step_ms / 1000}
         place = path("queues", check_queue_name(name), "due-counts") + query(asked)
-        body = self._ask(Request("GET", place), reading.DueCountsBody)
-        return {from_datetime(one.at): one.count for one in body.items}
+        body = self._ask(Request("GET", place), DueCounts)
+        return value_of(
+            self.connection, body, lambda body: {parse(one.at): one.count for one in body.items}
+        )
 
     # -- doing -----------------------------------------------------------------------------------
 
@@ -307,6 +316,10 @@ class Client(
         trace: TracebackType | None,
     ) -> None:
         self.close()
+
+
+def _about_job(job_id: str) -> Request:
+    return Request("GET", path("jobs", job_id), job_id=job_id)
 
 
 def _about(queue: str) -> Request:

@@ -25,8 +25,7 @@ from urllib3.exceptions import (
 )
 
 from oncue.client.address import Address
-from oncue.client.problems import MEDIA_TYPE as PROBLEM_TYPE
-from oncue.client.problems import Problem, error_of, problem_of
+from oncue.client.problems import error_of, problem_of
 from oncue.core.errors import (
     AccessDenied,
     OncueError,
@@ -36,6 +35,8 @@ from oncue.core.errors import (
 )
 from oncue.engine.alarm import Alarm
 from oncue.ports.clock import Clock
+from oncue.wire.problems import MEDIA_TYPE as PROBLEM_TYPE
+from oncue.wire.problems import Problem
 
 JSON_TYPE = "application/json"
 CONNECTIONS_KEPT = 64

@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
-
 import msgspec
 
-from oncue.client.reading import DiagnosticBody, diagnostic
 from oncue.core.errors import (
     AccessDenied,
     Conflict,
@@ -22,45 +19,13 @@ from oncue.core.errors import (
     ServerUnusable,
     TooLarge,
 )
+from oncue.core.job import Diagnostic
 from oncue.core.lifecycle import State
+from oncue.wire.converting import read
+from oncue.wire.problems import FieldProblem, Problem
 
-MEDIA_TYPE = "application/problem+json"
 # Members that have another name in Python.
 _POINTERS = {"/due_at": "/at"}
-
-
-class Place(NamedTuple):
-    """One thing that is wrong with a request, and where."""
-
-    pointer: str = ""
-    detail: str = ""
-
-
-class Problem(msgspec.Struct):
-    """An answer of RFC 9457."""
-
-    type: str = ""
-    title: str = ""
-    status: int = 500
-    detail: str = ""
-    errors: list[dict[str, Any]] = []
-    reason: str = "unknown"
-    state: State | None = None
-    diagnostic: DiagnosticBody | None = None
-    lasting: bool = False
-    """Somebody has to change something at the server before asking again is of use."""
-
-    @property
-    def kind(self) -> str:
-        return self.type.rpartition("/")[2]
-
-    @property
-    def place(self) -> Place:
-        """The first thing that is wrong."""
-        first = self.errors[0] if self.errors else {}
-        pointer = str(first.get("pointer", ""))
-        detail = str(first.get("detail") or self.detail or self.title)
-        return Place(_POINTERS.get(pointer, pointer), detail)
 
 
 _decode = msgspec.json.Decoder(Problem).decode
@@ -89,17 +54,24 @@ def error_of(problem: Problem, job_id: str = "") -> OncueError:
         return NotFound(told)
     if problem.status == 409:
         return _conflict(problem, told, job_id)
-    pointer, detail = problem.place
+    pointer, detail = _place(problem)
     return TooLarge(detail, pointer) if problem.status == 413 else InvalidInput(detail, pointer)
+
+
+def _place(problem: Problem) -> tuple[str, str]:
+    """The first thing that is wrong with a request: where, and what."""
+    first = problem.errors[0] if problem.errors else FieldProblem()
+    detail = first.detail or problem.detail or problem.title
+    return _POINTERS.get(first.pointer, first.pointer), detail
 
 
 def _conflict(problem: Problem, told: str, job_id: str) -> Conflict:
     match problem.kind:
-        case "fenced" if problem.state is not None:
-            why = None if problem.diagnostic is None else diagnostic(problem.diagnostic)
-            return Fenced(job_id, problem.reason, problem.state, why)
-        case "illegal-state" if problem.state is not None:
-            return IllegalState(told, problem.state)
+        case "fenced" if problem.state:
+            why = read(Diagnostic, problem.diagnostic) if problem.diagnostic else None
+            return Fenced(job_id, problem.reason or "unknown", State(problem.state), why)
+        case "illegal-state" if problem.state:
+            return IllegalState(told, State(problem.state))
         case "id-taken":
             return IdTaken(told)
         case "key-taken":

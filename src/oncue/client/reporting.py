@@ -3,22 +3,52 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, TypeVar
 
 import msgspec
 
-from oncue.client import reading
-from oncue.client.asking import Asking, encode, seconds_of
+from oncue.client.asking import Asking, encode, seconds_of, value_of
 from oncue.client.connection import Request, path
 from oncue.client.problems import error_of
-from oncue.client.reading import RemoteClaim
-from oncue.client.reports import ItemBody, Report, answers_to, parts, reports_request
+from oncue.client.reports import Report, answers_to, parts, reports_request
 from oncue.core import payload as payloads
 from oncue.core.duration import Duration, seconds
 from oncue.core.errors import InvalidInput, OncueError
 from oncue.core.job import Claimed, Operation
+from oncue.core.moment import parse
 from oncue.ports.claims import Touched
 from oncue.reporting import Completion
+from oncue.wire import claims as wire
+from oncue.wire.converting import read
+from oncue.wire.jobs import JobOperation
+
+T = TypeVar("T")
+
+
+class RemoteClaim(Claimed):
+    """A job that was claimed from a server. `token` is the proof of the claim; the epoch behind it
+    is known to the server alone, and 0 here."""
+
+    token: str
+    attempt_timeout_seconds: float | None
+    """How long the attempt may take, by the job or its queue."""
+
+
+def claim_of(body: wire.ClaimedJob) -> RemoteClaim:
+    """A claimed job was last changed by its claim: so `updated_at` is when that was, by the
+    server's clock, as `lease_until` is."""
+    claimed = RemoteClaim(
+        *read(
+            Claimed,
+            body,
+            attempt_base=0,
+            epoch=0,
+            claimed_at=parse(body.updated_at),
+        )
+    )
+    claimed.token = body.token
+    claimed.attempt_timeout_seconds = body.attempt_timeout_seconds
+    return claimed
 
 
 class RemoteReporting(Asking):
@@ -41,7 +71,8 @@ class RemoteReporting(Asking):
             lease_seconds=lease_seconds,
             wait_seconds=wait_seconds,
         )
-        return [reading.claim(body) for body in self._ask(request, reading.JobsBody).items]
+        items = self._ask(request, wire.Claims).items
+        return [value_of(self.connection, one, claim_of) for one in items]
 
     def token(self, claimed: Claimed) -> str:
         """The proof of a claim that this client made."""
@@ -50,7 +81,8 @@ class RemoteReporting(Asking):
 
     def start(self, job_id: str, token: str) -> Touched:
         """Report that work on a claimed job has begun."""
-        return reading.touched(self._report(job_id, "start", reading.TouchedBody, token=token))
+        body = self._report(job_id, "start", wire.Started, token=token)
+        return value_of(self.connection, body, touched_of)
 
     def heartbeat(
         self,
@@ -65,13 +97,13 @@ class RemoteReporting(Asking):
         body = self._report(
             job_id,
             "heartbeat",
-            reading.TouchedBody,
+            wire.Touched,
             token=token,
             message=message,
             percent=percent,
             lease_seconds=seconds_of(lease_seconds),
         )
-        return reading.touched(body)
+        return value_of(self.connection, body, touched_of)
 
     def operation(
         self,
@@ -88,12 +120,12 @@ class RemoteReporting(Asking):
         report without one keeps it; the result of a success is final."""
         stored = payloads.operation_result(state, result)
         request = operation_request(job_id, token, name, state, percent, message, stored)
-        return reading.operation(self._ask(request, reading.OperationBody))
+        return self._ask_for(request, JobOperation, JobOperation.read)
 
     def complete(self, job_id: str, token: str, result: Any = None) -> None:
         """Report success."""
         body = None if result is None else msgspec.Raw(payloads.encode(result, "/result"))
-        self._report(job_id, "complete", dict[str, Any], token=token, result=body)
+        self._report(job_id, "complete", wire.JobState, token=token, result=body)
 
     def complete_all(self, reports: Sequence[Completion]) -> list[OncueError | None]:
         """Report many successes at once. For each, in order, why it was refused, if it was."""
@@ -104,19 +136,20 @@ class RemoteReporting(Asking):
                 done[place] = Report(job_id, token, "complete", _stored(result))
             except InvalidInput as problem:
                 answers[place] = problem
-        items: list[ItemBody] = []
+        items: list[wire.Settled] = []
         for part in parts(list(done.values())):
-            request = reports_request("/settle", [report.members() for report in part])
-            items += answers_to(self.connection, self.connection.ask(request), len(part))
+            request = reports_request("/settle", [report.fields() for report in part])
+            body = self.connection.ask(request)
+            items += answers_to(self.connection, body, wire.SettledItems, len(part)).items
         for (place, report), item in zip(done.items(), items, strict=True):
-            if item.problem is not None:
+            if item.problem:
                 answers[place] = error_of(item.problem, report.id)
         return answers
 
     def complete_by_hand(self, job_id: str, result: Any = None) -> None:
         """Record success on somebody's word; takes the scope `admin`."""
         body = None if result is None else msgspec.Raw(payloads.encode(result, "/result"))
-        self._report(job_id, "complete", dict[str, Any], token=None, result=body)
+        self._report(job_id, "complete", wire.JobState, token=None, result=body)
 
     def fail(
         self,
@@ -131,7 +164,7 @@ class RemoteReporting(Asking):
         self._report(
             job_id,
             "fail",
-            dict[str, Any],
+            wire.JobState,
             token=token,
             error=error,
             retryable=retryable,
@@ -140,12 +173,16 @@ class RemoteReporting(Asking):
 
     def release(self, job_id: str, token: str) -> None:
         """Hand a job back unharmed; the attempt does not count."""
-        self._report(job_id, "release", dict[str, Any], token=token)
+        self._report(job_id, "release", wire.JobState, token=token)
 
-    def _report(self, job_id: str, verb: str, kind: Any, **members: Any) -> Any:
+    def _report(self, job_id: str, verb: str, kind: type[T], **members: Any) -> T:
         # The very report that settled a claim may be repeated, so a lost answer is no trouble.
         request = Request("POST", path("jobs", job_id, verb), encode(members), job_id=job_id)
         return self._ask(request, kind)
+
+
+def touched_of(body: wire.Touched | wire.Started | wire.Beaten) -> Touched:
+    return read(Touched, body)
 
 
 def _stored(result: Any) -> bytes | None:

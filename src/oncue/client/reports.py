@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 import msgspec
 
 from oncue.client.asking import encode, read
 from oncue.client.connection import Connection, Request
-from oncue.client.problems import Problem
-from oncue.client.reading import TouchedBody
+from oncue.wire.claims import BeatenItems, SettledItems
 
 ITEMS_LIMIT = 1000
 ITEMS_BYTES = 1024 * 1024
 _FRAME = 300  # bytes of a report beside its result and error
+A = TypeVar("A", SettledItems, BeatenItems)
 
 
 class Report(NamedTuple):
@@ -31,20 +31,10 @@ class Report(NamedTuple):
     def size(self) -> int:
         return _FRAME + len(self.result or b"") + len(msgspec.json.encode(self.error))
 
-    def members(self) -> dict[str, Any]:
-        told = self._asdict()
-        told["result"] = None if self.result is None else msgspec.Raw(self.result)
-        return {name: value for name, value in told.items() if value is not None}
-
-
-class ItemBody(TouchedBody):
-    """The answer to one of many reports."""
-
-    problem: Problem | None = None
-
-
-class ItemsBody(msgspec.Struct):
-    items: list[ItemBody]
+    def fields(self) -> dict[str, Any]:
+        body = self._asdict()
+        body["result"] = None if self.result is None else msgspec.Raw(self.result)
+        return {name: value for name, value in body.items() if value is not None}
 
 
 def reports_request(path: str, items: Sequence[dict[str, Any]]) -> Request:
@@ -52,12 +42,12 @@ def reports_request(path: str, items: Sequence[dict[str, Any]]) -> Request:
     return Request("POST", path, encode({"items": items}))
 
 
-def answers_to(connection: Connection, body: bytes, count: int) -> list[ItemBody]:
-    """The answer to each of so many reports, in their order."""
-    items = read(connection, body, ItemsBody).items
-    if len(items) != count:
+def answers_to(connection: Connection, body: bytes, shape: type[A], count: int) -> A:
+    """The answers to so many reports, in their order."""
+    answer = read(connection, body, shape)
+    if len(answer.items) != count:
         raise connection.not_ours("answered for more or fewer jobs than it was told of")
-    return items
+    return answer
 
 
 def parts(reports: Sequence[Report]) -> Iterator[list[Report]]:

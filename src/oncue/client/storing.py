@@ -10,8 +10,7 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from oncue.client import reading
-from oncue.client.asking import Asking, encode, moment_text, read, seconds_of
+from oncue.client.asking import Asking, encode, moment_text, read, seconds_of, value_of
 from oncue.client.connection import Request
 from oncue.core import payload as payloads
 from oncue.core.duration import Duration
@@ -20,6 +19,7 @@ from oncue.core.job import Job
 from oncue.core.queue import DEFAULT_QUEUE
 from oncue.intake import MEMBERS
 from oncue.scheduler import CHUNK, IDS_KEPT, Tally
+from oncue.wire import jobs as wire
 
 CHUNK_BYTES = 4 * 1024 * 1024
 _ALLOWED = frozenset(MEMBERS)
@@ -76,8 +76,8 @@ class RemoteStoring(Asking):
         headers = {} if job_id is not None else {"idempotency-key": uuid.uuid4().hex}
         request = Request("POST", "/jobs", encode(sent(members)), headers, job_id=job_id or "")
         answer = self.connection.answer(request)
-        body = read(self.connection, self.connection.read(answer, request), reading.JobBody)
-        return Stored(reading.job(body), answer.status == 200)
+        body = read(self.connection, self.connection.read(answer, request), wire.Job)
+        return Stored(value_of(self.connection, body, wire.Job.read), answer.status == 200)
 
     def schedule_many(self, items: Iterable[Mapping[str, Any]], **defaults: Any) -> Tally:
         """Store many jobs, each a mapping of `schedule`'s arguments; `defaults` fill the gaps.
@@ -98,12 +98,12 @@ class RemoteStoring(Asking):
                 tally.ids.clear()
         return tally
 
-    def store_lines(self, lines: Sequence[bytes]) -> reading.TallyBody:
+    def store_lines(self, lines: Sequence[bytes]) -> wire.BatchReport:
         """Store one job a line of JSON, and tell what became of each. Every line must have its id,
         or repeating the request would store it twice."""
         headers = {"content-type": "application/x-ndjson"}
         request = Request("POST", "/jobs/batch", b"\n".join(lines), headers)
-        return self._ask(request, reading.TallyBody)
+        return self._ask(request, wire.BatchReport)
 
 
 class _Chunk:
@@ -126,7 +126,7 @@ class _Chunk:
         self.lines.append(line)
         self._size += len(line)
 
-    def existing(self, body: reading.TallyBody) -> int:
+    def existing(self, body: wire.BatchReport) -> int:
         """How many were there before. Where the first answer was lost, the second counts what the
         first request stored; such jobs have the ids that were made here."""
         others = sum(one != self._id(n) for n, one in enumerate(body.ids))
@@ -182,15 +182,15 @@ def _members(item: Mapping[str, Any], defaults: dict[str, Any]) -> dict[str, Any
     return sent(members)
 
 
-def _rejection(rejected: Mapping[str, Any], before: int, chunk: int) -> OncueError:
+def _rejection(rejected: wire.BatchProblem, before: int, chunk: int) -> OncueError:
     """The error for the first line that a server would not take."""
-    detail, pointer = str(rejected.get("detail", "")), ""
+    detail, pointer = rejected.detail, ""
     if found := _PLACE.fullmatch(detail):
         pointer, detail = found.groups()
         pointer = "/at" if pointer == "/due_at" else pointer
-    place = f"item {before + int(rejected.get('line', 0))}{pointer}"
+    place = f"item {before + rejected.line}{pointer}"
     text = f"{detail} The others among the first {before + chunk} are stored."
-    match rejected.get("status"):
+    match rejected.status:
         case 409:
             return Conflict(f"{place}: {text}")
         case 413:

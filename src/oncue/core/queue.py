@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import math
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 from oncue.core.errors import InvalidInput
-from oncue.core.moment import HORIZON_MS
+from oncue.core.lifecycle import State
+from oncue.core.moment import HORIZON_MS, Moment
 
 DEFAULT_QUEUE = "default"
 MAX_ATTEMPTS_CAP = 20
@@ -106,6 +108,33 @@ class Queue:
     def keeps_history(self) -> bool:
         """False when finished jobs are gone at once."""
         return self.retention_seconds is None or self.retention_seconds > 0
+
+
+@dataclass(frozen=True, slots=True)
+class Lateness:
+    """How late the first attempts of a queue's jobs began, in the last minutes; estimated from
+    buckets, within what there really was."""
+
+    p50_seconds: float
+    p99_seconds: float
+    count: int
+    window_seconds: float
+
+
+class QueueStats(NamedTuple):
+    """What is in a queue."""
+
+    counts: Mapping[State, int]
+    """Lacks the states that the store cannot count."""
+    oldest_due_at: Moment | None
+    """Of the scheduled jobs; in the past means work is waiting. A job that is put off counts from
+    the moment at which it may be offered again. None also where unknown."""
+    approximate: bool = False
+    """A count stopped at its cap."""
+    put_off: int | None = None
+    """How many of the scheduled jobs their sink refused for now. None: unknown."""
+    lateness: Lateness | None = None
+    """As the process that is asked has seen it; stores do not know it."""
 
 
 # Settings of the queues that are there without anybody having set them.

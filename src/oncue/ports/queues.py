@@ -5,22 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Literal, NamedTuple, Protocol
 
-from oncue.core.lifecycle import State
 from oncue.core.moment import Moment
-from oncue.core.queue import Queue
+from oncue.core.queue import Queue, QueueStats
 from oncue.core.retention import Pruned, Retention
-
-
-class QueueStats(NamedTuple):
-    counts: Mapping[State, int]
-    """Lacks the states that the store cannot count."""
-    oldest_due_at: Moment | None
-    """Of the scheduled jobs; in the past means work is waiting. A job that is put off counts from
-    the moment at which it may be offered again. None also where unknown."""
-    approximate: bool = False
-    """A count stopped at its cap."""
-    put_off: int | None = None
-    """How many of the scheduled jobs their sink refused for now. None: unknown."""
 
 
 class QueueDeletion(NamedTuple):

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from oncue.api import answers
-from oncue.api import bulk_shapes as shapes
 from oncue.api.description.about import About, Answered, json
 from oncue.api.description.samples import JOB, STANDING
+from oncue.wire import jobs as wire
 
 TAG = "Jobs"
 _PARTS = (
@@ -26,7 +25,7 @@ def _about(name: str, text: str, shape: Any, sent: dict[str, Any], **job: Any) -
         "sample": [JOB | STANDING | job],
         "next_cursor": None,
     }
-    told = Answered("What was found and what was changed.", answers.BulkOutcome, outcome)
+    told = Answered("What was found and what was changed.", wire.BulkOutcome, outcome)
     return About(name, TAG, text + _PARTS, {200: told}, json(shape, sent, required=True))
 
 
@@ -35,35 +34,35 @@ ABOUT = {
         "cancelJobs",
         "Scheduled jobs end cancelled. Taken ones can only be asked to stop, with `running`; those "
         "that a sink is just receiving are left alone.",
-        shapes.BulkCancel,
+        wire.BulkCancel,
         {"filter": {"queue": "mail", "owner": "ada"}, "dry_run": False},
         state="cancelled",
     ),
     ("POST", "/jobs/run"): _about(
         "runJobs",
         "For scheduled jobs. What is due already keeps its place in the line.",
-        shapes.BulkRun,
+        wire.BulkRun,
         _MAIL,
     ),
     ("POST", "/jobs/retry"): _about(
         "retryJobs",
         "For jobs that had failed or been cancelled when the first request came. One whose key is "
         "taken is left alone.",
-        shapes.BulkRetry,
+        wire.BulkRetry,
         {"filter": {"queue": "mail", "state": "failed"}},
     ),
     ("POST", "/jobs/move"): _about(
         "moveJobs",
         "For scheduled jobs. The settings of the other queue hold for them then. One whose key is "
         "taken there stays.",
-        shapes.BulkMove,
+        wire.BulkMove,
         {**_MAIL, "queue": "letters"},
         queue="letters",
     ),
     ("POST", "/jobs/reprioritise"): _about(
         "reprioritiseJobs",
         "For scheduled jobs.",
-        shapes.BulkReprioritise,
+        wire.BulkReprioritise,
         {**_MAIL, "priority": 9},
         priority=9,
     ),

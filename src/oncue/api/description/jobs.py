@@ -6,12 +6,12 @@ from typing import Annotated, Literal
 
 from msgspec import Meta
 
-from oncue.api import answers, shapes
 from oncue.api.description.about import About, Answered, Content, Parameter, Sent, json
 from oncue.api.description.samples import HISTORY, ID, JOB, NOON, STANDING
 from oncue.api.jobs import KEY_LENGTH, LIMIT, MOST
 from oncue.api.request import JSON_TYPE
 from oncue.wire import formats
+from oncue.wire import jobs as wire
 
 TAG = "Jobs"
 NDJSON_TYPE = "application/x-ndjson"
@@ -47,7 +47,7 @@ CURSOR_PARAMETER = Parameter(
 )
 _FILTERS = (
     Parameter("queue", "Only of this queue.", formats.QueueName, "mail"),
-    Parameter("state", "Only in this state.", answers.States, "scheduled"),
+    Parameter("state", "Only in this state.", formats.States, "scheduled"),
     Parameter("owner", "Only of this owner.", formats.Label, "ada"),
     Parameter("key", "Only with this key.", formats.Label, "order-1001"),
     Parameter("due_after", "Due at this moment or later.", formats.Moment, NOON),
@@ -70,15 +70,15 @@ ABOUT = {
         "are answered with the job, others are refused. Give an `id` or an `Idempotency-Key`, "
         "not both.",
         {
-            201: Answered("Created.", answers.Job, JOB, headers=("Location",)),
+            201: Answered("Created.", wire.Job, JOB, headers=("Location",)),
             200: Answered(
                 "There was such a job already: this is it.",
-                answers.Job,
+                wire.Job,
                 JOB | {"key": "order-1001"},
                 headers=("Location",),
             ),
         },
-        json(shapes.NewJob, _NEW),
+        json(wire.NewJob, _NEW),
         (IDEMPOTENCY_KEY,),
         (409,),
     ),
@@ -91,7 +91,7 @@ ABOUT = {
         {
             200: Answered(
                 "What became of the lines, counted from 1.",
-                answers.BatchReport,
+                wire.BatchReport,
                 {
                     "accepted": 1,
                     "existing": 0,
@@ -114,7 +114,7 @@ ABOUT = {
                     '{"payload": {"to": "ada"}, "queue": "mail"}\n'
                     '{"payload": {"to": "bob"}, "queue": "mail", "priority": 10}\n',
                 ),
-                JSON_TYPE: Content(list[shapes.NewJob], [_NEW, _SECOND]),
+                JSON_TYPE: Content(list[wire.NewJob], [_NEW, _SECOND]),
             }
         ),
         (IDEMPOTENCY_KEY,),
@@ -123,7 +123,7 @@ ABOUT = {
         "listJobs",
         TAG,
         "Ordered by due time, then id. Filters narrow it down together.",
-        {200: Answered("A page.", answers.Jobs, {"items": [JOB | STANDING], "next_cursor": None})},
+        {200: Answered("A page.", wire.Jobs, {"items": [JOB | STANDING], "next_cursor": None})},
         parameters=(*_FILTERS, LIMIT_PARAMETER, CURSOR_PARAMETER),
     ),
     ("GET", "/jobs/{id}"): About(
@@ -133,7 +133,7 @@ ABOUT = {
         {
             200: Answered(
                 "The job.",
-                answers.JobWithHistory,
+                wire.JobWithHistory,
                 {**JOB, **STANDING, "attempt": 1, "error": "timed out", **HISTORY},
             )
         },
@@ -143,8 +143,8 @@ ABOUT = {
         "amendJob",
         TAG,
         "Only while it is scheduled.",
-        {200: Answered("The job as it is now.", answers.Job, JOB)},
-        json(shapes.Patch, {"due_at": NOON, "priority": 5}),
+        {200: Answered("The job as it is now.", wire.Job, JOB)},
+        json(wire.Patch, {"due_at": NOON, "priority": 5}),
         problems=(404, 409),
     ),
     ("DELETE", "/jobs/{id}"): About(
@@ -154,10 +154,10 @@ ABOUT = {
         "stop, with `running=true`: its worker learns it by its next heartbeat. The job itself "
         "stays until its queue's retention is over.",
         {
-            200: Answered("Cancelled.", answers.Job, JOB | {"state": "cancelled"}),
+            200: Answered("Cancelled.", wire.Job, JOB | {"state": "cancelled"}),
             202: Answered(
                 "Its worker is asked to stop.",
-                answers.Job,
+                wire.Job,
                 JOB | {"state": "executing", "attempt": 1, "cancel_requested": True},
             ),
         },
@@ -168,16 +168,16 @@ ABOUT = {
         "runJob",
         TAG,
         "Only while it is scheduled. What is due already keeps its place in the line.",
-        {200: Answered("The job, due now.", answers.Job, JOB)},
-        json(shapes.Nothing, {}),
+        {200: Answered("The job, due now.", wire.Job, JOB)},
+        json(formats.Nothing, {}),
         problems=(404, 409),
     ),
     ("POST", "/jobs/{id}/retry"): About(
         "retryJob",
         TAG,
         "For a failed or cancelled job. Its operations are kept, and it gets its attempts anew.",
-        {200: Answered("The job, due now.", answers.Job, JOB)},
-        json(shapes.Nothing, {}),
+        {200: Answered("The job, due now.", wire.Job, JOB)},
+        json(formats.Nothing, {}),
         problems=(404, 409),
     ),
     ("GET", "/jobs/{id}/explain"): About(
@@ -187,7 +187,7 @@ ABOUT = {
         {
             200: Answered(
                 "Why.",
-                answers.Explanation,
+                wire.Explanation,
                 {
                     "reason": "not_due",
                     "sentence": "It is not due before 2026-12-01T12:00:00.000Z, in 2 h.",

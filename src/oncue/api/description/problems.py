@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
+import msgspec
+
 from oncue.api.description.about import About
 from oncue.api.description.samples import FENCED, ID
 from oncue.api.problem import Problem, invalid, stopping
 from oncue.api.routing import Operation
+from oncue.wire.problems import FieldProblem
 
 
 class Refusal(NamedTuple):
@@ -20,7 +23,7 @@ class Refusal(NamedTuple):
 
     def members(self) -> dict[str, dict[str, Any]]:
         """The bodies, by kind."""
-        told = {problem.kind: problem.members() for problem in self.examples}
+        told = {problem.kind: msgspec.to_builtins(problem.written()) for problem in self.examples}
         return told | ({"fenced": FENCED} if self.name == "Conflict" else {})
 
 
@@ -136,12 +139,7 @@ REFUSALS = {
                 "idempotency-key-reused",
                 "This Idempotency-Key was sent before with other members. Use a new key for a new "
                 "job.",
-                errors=[
-                    {
-                        "pointer": "",
-                        "detail": "not the members that this key was first sent with.",
-                    }
-                ],
+                errors=[FieldProblem("", "not the members that this key was first sent with.")],
             ),
         ),
     ),

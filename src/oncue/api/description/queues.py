@@ -6,10 +6,10 @@ from typing import Annotated
 
 from msgspec import Meta
 
-from oncue.api import answers, shapes
 from oncue.api.description.about import About, Answered, Parameter, json
 from oncue.api.description.samples import NOON
 from oncue.wire import formats
+from oncue.wire import queues as wire
 
 TAG = "Queues"
 _QUEUE = {
@@ -43,13 +43,13 @@ ABOUT = {
         "listQueues",
         TAG,
         "Those that were set, and those that have jobs.",
-        {200: Answered("All queues.", answers.Queues, {"items": [_QUEUE], "next_cursor": None})},
+        {200: Answered("All queues.", wire.Queues, {"items": [_QUEUE], "next_cursor": None})},
     ),
     ("GET", "/queues/{queue}"): About(
         "getQueue",
         TAG,
         "A queue that nobody has set has the default settings: queues need not be created.",
-        {200: Answered("The queue.", answers.Queue, _QUEUE)},
+        {200: Answered("The queue.", wire.Queue, _QUEUE)},
     ),
     ("GET", "/queues/{queue}/due-counts"): About(
         "countDue",
@@ -59,7 +59,7 @@ ABOUT = {
         {
             200: Answered(
                 "The steps in which something is due.",
-                answers.DueCounts,
+                wire.DueCounts,
                 {"items": [{"at": NOON, "count": 1200}], "next_cursor": None},
             )
         },
@@ -85,9 +85,9 @@ ABOUT = {
         "Replaces all settings, except whether it is paused. `completion` is `delivery` for queues "
         "with a sink and `worker` for others, unless said. `rate_per_second` and `concurrency` "
         "hold for all workers and dispatchers together.",
-        {200: Answered("The queue.", answers.Queue, _QUEUE)},
+        {200: Answered("The queue.", wire.Queue, _QUEUE)},
         json(
-            shapes.QueueSettings,
+            wire.QueueSettings,
             {
                 "max_attempts": 5,
                 "timeout_seconds": "PT15M",
@@ -111,14 +111,14 @@ ABOUT = {
         TAG,
         "Nothing is claimed or delivered while it is paused; due work waits. What was taken before "
         "goes on.",
-        {200: Answered("The queue, paused.", answers.Queue, _QUEUE | {"paused": True})},
-        json(shapes.Nothing, {}),
+        {200: Answered("The queue, paused.", wire.Queue, _QUEUE | {"paused": True})},
+        json(formats.Nothing, {}),
     ),
     ("POST", "/queues/{queue}/resume"): About(
         "resumeQueue",
         TAG,
         "What has become due meanwhile is handed over at once.",
-        {200: Answered("The queue, open.", answers.Queue, _QUEUE)},
-        json(shapes.Nothing, {}),
+        {200: Answered("The queue, open.", wire.Queue, _QUEUE)},
+        json(formats.Nothing, {}),
     ),
 }

@@ -58,6 +58,7 @@ HISTORY = {
     "attempts": [
         {
             "attempt": 1,
+            "epoch": 1,
             "claimed_at": "2026-12-01T12:00:00.004Z",
             "worker": "mailer-1",
             "outcome": "retried",

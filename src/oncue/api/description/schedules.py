@@ -7,10 +7,9 @@ from typing import Annotated, Any
 from msgspec import Meta
 
 from oncue.api.description.about import About, Answered, Parameter, json
-from oncue.api.shapes import Nothing
 from oncue.schedules import RUNS_LIMIT
 from oncue.wire import schedules as shapes
-from oncue.wire.formats import QueueName
+from oncue.wire.formats import Nothing, QueueName
 
 TAG = "Schedules"
 _SENT = {

@@ -6,6 +6,7 @@ from typing import Any
 
 from oncue.api import answers
 from oncue.api.description.about import About, Answered
+from oncue.wire.problems import ProblemKind
 
 TAG = "Server"
 HTML, CSS, SCRIPT = "text/html", "text/css", "text/javascript"
@@ -56,7 +57,7 @@ ABOUT = {
         {
             200: Answered(
                 "What it means.",
-                answers.ProblemKind,
+                ProblemKind,
                 {
                     "type": "/problems/fenced",
                     "title": "The claim is no longer the current one",

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from oncue.api import answers, shapes
 from oncue.api.description.about import About, Answered, json
 from oncue.api.description.samples import FENCED, ID, OPERATION, TAKEN, TOKEN
+from oncue.wire import claims as wire
+from oncue.wire.jobs import JobOperation
 
 TAG = "Workers"
 _LEASE = "2026-12-01T12:01:00.004Z"
 _CLAIM = {"token": TOKEN, "lease_until": _LEASE, "attempt_timeout_seconds": 900.0}
+_HELD = {"lease_until": _LEASE, "cancel_requested": False}
 _CLAIMS = {"items": [{**TAKEN, **_CLAIM, "operations": []}]}
 _PROVED = "Authorised by the token of the claim. Repeating it with the same token is harmless."
 
@@ -20,16 +22,16 @@ ABOUT = {
         "`wait_seconds` the answer waits for the first due job, at most so long. Nothing to do is "
         "an empty list. Work that was taken back from a lost claim is handed out first, one job "
         "at a time. If the client has left before it is answered, the jobs are released at once.",
-        {200: Answered("What was taken.", answers.Claims, _CLAIMS)},
-        json(shapes.Claim, {"limit": 10, "wait_seconds": 20, "worker": "mailer-1"}),
+        {200: Answered("What was taken.", wire.Claims, _CLAIMS)},
+        json(wire.Claim, {"limit": 10, "wait_seconds": 20, "worker": "mailer-1"}),
     ),
     ("POST", "/claim"): About(
         "claimJobsOfQueues",
         TAG,
         "As for one queue; the queues take turns.",
-        {200: Answered("What was taken.", answers.Claims, _CLAIMS)},
+        {200: Answered("What was taken.", wire.Claims, _CLAIMS)},
         json(
-            shapes.ClaimAny,
+            wire.ClaimAny,
             {"queues": ["mail", "letters"], "limit": 10, "wait_seconds": 20, "worker": "mailer-1"},
             required=True,
         ),
@@ -38,8 +40,8 @@ ABOUT = {
         "startJob",
         TAG,
         f"Optional: any other report implies it. {_PROVED}",
-        {200: Answered("Begun.", answers.JobState, {"id": ID, "state": "executing"})},
-        json(shapes.Start, {"token": TOKEN}, required=True),
+        {200: Answered("Begun.", wire.Started, {"id": ID, "state": "executing", **_HELD})},
+        json(wire.Start, {"token": TOKEN}, required=True),
         problems=(404, 409),
         claim=True,
     ),
@@ -51,12 +53,12 @@ ABOUT = {
         {
             200: Answered(
                 "The claim holds.",
-                answers.Touched,
-                {"lease_until": _LEASE, "cancel_requested": False},
+                wire.Touched,
+                _HELD,
             )
         },
         json(
-            shapes.Heartbeat,
+            wire.Heartbeat,
             {"token": TOKEN, "message": "3 of 10 letters", "percent": 30},
             required=True,
         ),
@@ -71,9 +73,9 @@ ABOUT = {
         "that has not succeeded is kept until a later report replaces it, and the next attempt is "
         "given it. "
         f"{_PROVED}",
-        {200: Answered("The step.", answers.JobOperation, OPERATION)},
+        {200: Answered("The step.", JobOperation, OPERATION)},
         json(
-            shapes.OperationReport,
+            wire.OperationReport,
             {"token": TOKEN, "state": "succeeded", "result": {"receipt": 1001}, "percent": 100},
             required=True,
         ),
@@ -85,8 +87,8 @@ ABOUT = {
         TAG,
         "With the token of the claim; without one, with an access token of scope `admin`, which "
         f"vouches for the present claim. {_PROVED}",
-        {200: Answered("Done.", answers.JobState, {"id": ID, "state": "succeeded"})},
-        json(shapes.Complete, {"token": TOKEN, "result": {"message_id": "a1"}}),
+        {200: Answered("Done.", wire.JobState, {"id": ID, "state": "succeeded"})},
+        json(wire.Complete, {"token": TOKEN, "result": {"message_id": "a1"}}),
         problems=(404, 409),
         claim=True,
     ),
@@ -95,13 +97,9 @@ ABOUT = {
         TAG,
         "Due again after a pause while attempts remain, else failed. `retry_after` replaces the "
         f"queue's back-off. {_PROVED}",
-        {
-            200: Answered(
-                "What became of the job.", answers.JobState, {"id": ID, "state": "scheduled"}
-            )
-        },
+        {200: Answered("What became of the job.", wire.JobState, {"id": ID, "state": "scheduled"})},
         json(
-            shapes.Fail,
+            wire.Fail,
             {"token": TOKEN, "error": "the mail server did not answer", "retry_after": 30},
             required=True,
         ),
@@ -112,12 +110,8 @@ ABOUT = {
         "releaseJob",
         TAG,
         f"For a clean shutdown: due again at once, the attempt does not count. {_PROVED}",
-        {
-            200: Answered(
-                "What became of the job.", answers.JobState, {"id": ID, "state": "scheduled"}
-            )
-        },
-        json(shapes.Release, {"token": TOKEN}, required=True),
+        {200: Answered("What became of the job.", wire.JobState, {"id": ID, "state": "scheduled"})},
+        json(wire.Release, {"token": TOKEN}, required=True),
         problems=(404, 409),
         claim=True,
     ),
@@ -128,7 +122,7 @@ ABOUT = {
         {
             200: Answered(
                 "An answer for each, in order.",
-                answers.SettledItems,
+                wire.SettledItems,
                 {
                     "items": [
                         {"id": ID, "state": "succeeded"},
@@ -138,7 +132,7 @@ ABOUT = {
             )
         },
         json(
-            shapes.Settle,
+            wire.Settle,
             {"items": [{"id": ID, "token": TOKEN, "outcome": "complete", "result": 42}]},
             required=True,
         ),
@@ -150,10 +144,10 @@ ABOUT = {
         {
             200: Answered(
                 "An answer for each, in order.",
-                answers.BeatenItems,
-                {"items": [{"id": ID, "lease_until": _LEASE, "cancel_requested": False}]},
+                wire.BeatenItems,
+                {"items": [{"id": ID, **_HELD}]},
             )
         },
-        json(shapes.Heartbeats, {"items": [{"id": ID, "token": TOKEN}]}, required=True),
+        json(wire.Heartbeats, {"items": [{"id": ID, "token": TOKEN}]}, required=True),
     ),
 }

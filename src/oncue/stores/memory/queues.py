@@ -6,9 +6,9 @@ from collections import Counter
 
 from oncue.core.lifecycle import FINAL, State
 from oncue.core.moment import LATEST, Moment
-from oncue.core.queue import Queue, why_kept
+from oncue.core.queue import Queue, QueueStats, why_kept
 from oncue.core.retention import forgotten_before
-from oncue.ports.queues import QueueDeletion, QueueStats
+from oncue.ports.queues import QueueDeletion
 from oncue.stores.memory.rules import MemoryRules
 from oncue.stores.memory.schedules import MemorySchedules
 

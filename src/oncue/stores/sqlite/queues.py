@@ -9,8 +9,8 @@ import apsw
 
 from oncue.core.lifecycle import State
 from oncue.core.moment import LATEST, Moment
-from oncue.core.queue import Queue, RetryPolicy, default_queue, why_kept
-from oncue.ports.queues import QueueDeletion, QueueStats
+from oncue.core.queue import Queue, QueueStats, RetryPolicy, default_queue, why_kept
+from oncue.ports.queues import QueueDeletion
 from oncue.stores.sqlite import rows
 from oncue.stores.sqlite.abroad import queues_revision
 from oncue.stores.sqlite.database import Database

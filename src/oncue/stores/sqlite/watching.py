@@ -92,7 +92,12 @@ class Watching:
 
     def start_from_now(self) -> None:
         """What was committed before the file was opened is not news."""
-        self._version = self._writer.probe(foreign_version)
+
+        def note(connection: apsw.Connection) -> None:
+            self._version = foreign_version(connection)
+            self._own_version = connection.data_version()
+
+        self._writer.probe(note)
 
     def forget_version(self) -> None:
         """The connection is given up: the versions of the next one begin anew."""

@@ -1,0 +1,242 @@
+"""Claims as JSON: taking due jobs, and the reports on them."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+from msgspec import UNSET, Meta, Raw, UnsetType, field
+
+from oncue.core import job as core
+from oncue.core import moment, stamp
+from oncue.wire.converting import NULL, written
+from oncue.wire.formats import (
+    Answer,
+    AnyJobId,
+    Body,
+    Delay,
+    Json,
+    Label,
+    Lease,
+    Line,
+    Percent,
+    QueueName,
+    States,
+    Time,
+    Token,
+    Wait,
+)
+from oncue.wire.jobs import Job, JobOperation
+from oncue.wire.problems import Problem
+
+RetryAfter = Annotated[
+    Delay | None, Meta(description="When it is tried again, from now; null: by the queue's retry.")
+]
+
+# -- requests --------------------------------------------------------------------------------------
+
+
+class Claim(Body):
+    """How much work to take, for whom and for how long."""
+
+    limit: Annotated[int, Meta(ge=1, le=5000, description="Jobs to take, at most.")] = 1
+    lease_seconds: Annotated[
+        Lease | None,
+        Meta(description="How long the worker may be silent; null: as the queue says."),
+    ] = None
+    wait_seconds: Annotated[
+        Wait, Meta(description="How long to wait for the first due job, at most 300 seconds.")
+    ] = 0.0
+    worker: Annotated[
+        Label, Meta(min_length=1, max_length=200, description="Who takes them, for people.")
+    ] = "worker"
+
+
+class ClaimAny(Claim, kw_only=True):
+    """The same for several queues, which take turns."""
+
+    queues: Annotated[list[QueueName], Meta(min_length=1, max_length=100)]
+
+
+class Start(Body):
+    """The proof of the claim."""
+
+    token: Token
+
+
+class Heartbeat(Body):
+    """A sign of life. Without `lease_seconds` the lease is renewed as the queue says."""
+
+    token: Token
+    message: Line | None = None
+    percent: Percent | None = None
+    lease_seconds: Annotated[
+        Lease | None, Meta(description="From now on; null: as the queue says.")
+    ] = None
+
+
+class HeartbeatItem(Heartbeat, kw_only=True):
+    """A sign of life for one of many jobs."""
+
+    id: AnyJobId
+
+
+class Heartbeats(Body):
+    """Signs of life for many jobs."""
+
+    items: Annotated[list[HeartbeatItem], Meta(max_length=1000)]
+
+
+class OperationReport(Body):
+    """How far one step is. Until it succeeds, its result is replaced by later ones, and a report
+    without one keeps it. The result of a success is final."""
+
+    token: Token
+    state: Literal["executing", "succeeded", "failed"]
+    result: Json = None
+    percent: Percent | None = None
+    message: Line | None = None
+
+
+class Complete(Body):
+    """Without a token, only an administrator is believed."""
+
+    token: Token | None = None
+    result: Json = None
+
+
+class Fail(Body):
+    """What went wrong, and whether trying again makes sense."""
+
+    token: Token
+    error: str
+    retryable: bool = True
+    retry_after: RetryAfter = None
+
+
+class Release(Body):
+    """The proof of the claim."""
+
+    token: Token
+
+
+class SettleItem(Body, kw_only=True):
+    """How one of many claims ended."""
+
+    id: AnyJobId
+    token: Token
+    outcome: Literal["complete", "fail", "release"]
+    result: Json = None
+    error: str | None = None
+    retryable: bool = True
+    retry_after: RetryAfter = None
+
+
+class Settle(Body):
+    """How many claims ended."""
+
+    items: Annotated[list[SettleItem], Meta(max_length=1000)]
+
+
+# -- answers ---------------------------------------------------------------------------------------
+
+
+class ClaimedJob(Job, kw_only=True):
+    """A job in the hands of a worker."""
+
+    token: Annotated[str, Meta(description="What every report on this claim must carry.")]
+    lease_until: Time
+    attempt_timeout_seconds: Annotated[
+        float | None,
+        Meta(description="How long the attempt may take, by the job or its queue. Null: no limit."),
+    ] = None
+    operations: list[JobOperation] = field(default_factory=list)
+
+    @classmethod
+    def of(cls, claim: core.Claimed, token: str, timeout_seconds: float | None) -> ClaimedJob:
+        """A job that was claimed just now; `timeout_seconds` is that of its queue. Written by hand:
+        every claim is answered so."""
+        own_timeout, operations = claim.timeout_seconds, claim.operations
+        expires_at, instant = claim.expires_at, claim.instant
+        return cls(
+            id=claim.id,
+            queue=claim.queue,
+            state="dispatched",
+            due_at=moment.render(claim.due_at),
+            expires_at=None if expires_at is None else moment.render(expires_at),
+            payload=Raw(claim.payload),
+            owner=claim.owner,
+            priority=claim.priority,
+            key=claim.key,
+            attempt=claim.attempt,
+            max_attempts=claim.max_attempts,
+            timeout_seconds=own_timeout,
+            created_at=moment.render(claim.created_at),
+            updated_at=moment.render(claim.claimed_at),
+            result=NULL,
+            error=claim.error,
+            message=claim.message,
+            percent=claim.percent,
+            rule=claim.rule,
+            instant=None if instant is None else stamp.render(instant),
+            schedule=claim.schedule,
+            token=token,
+            lease_until=moment.render(claim.lease_until),
+            attempt_timeout_seconds=timeout_seconds if own_timeout is None else own_timeout,
+            operations=[written(JobOperation, one) for one in operations] if operations else [],
+        )
+
+
+class Claims(Answer):
+    """What was taken; nothing, if nothing was due."""
+
+    items: list[ClaimedJob]
+
+
+class JobState(Answer):
+    """A job and its state after the report."""
+
+    id: str
+    state: States
+
+
+class Touched(Answer):
+    """How long the claim holds now, and whether somebody wants the work to stop."""
+
+    lease_until: Time | None = None
+    cancel_requested: bool = False
+
+
+class Started(JobState, kw_only=True):
+    """A job that was begun: how long the claim holds, and whether it should stop."""
+
+    lease_until: Time | None = None
+    cancel_requested: bool = False
+
+
+class Settled(Answer):
+    """What became of one item: its state, or its problem."""
+
+    id: str
+    state: States | UnsetType = UNSET
+    problem: Problem | UnsetType = UNSET
+
+
+class SettledItems(Answer):
+    """In the order in which they were sent."""
+
+    items: list[Settled]
+
+
+class Beaten(Answer):
+    """What became of one item: its lease, or its problem."""
+
+    id: str
+    lease_until: Time | UnsetType | None = UNSET
+    cancel_requested: bool | UnsetType = UNSET
+    problem: Problem | UnsetType = UNSET
+
+
+class BeatenItems(Answer):
+    """In the order in which they were sent."""
+
+    items: list[Beaten]

@@ -1,0 +1,182 @@
+"""Queues as JSON: their settings, and what is in them."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal
+
+from msgspec import Meta, Struct, field
+
+from oncue.core import queue as core
+from oncue.core.lifecycle import State
+from oncue.core.queue import CONCURRENCY_CAP, MAX_ATTEMPTS_CAP, POISON_CAP, RATE_CAP
+from oncue.wire.converting import read, time_text, written
+from oncue.wire.formats import LONGEST, Answer, Body, Cursor, Delay, Lease, Time, said
+
+# -- requests --------------------------------------------------------------------------------------
+
+# Whole numbers are read as any JSON: core then says within which bounds they must be, also of what
+# is no number at all.
+_MaxAttempts = Annotated[
+    Any, said("How often a job is tried.", type="integer", minimum=1, maximum=MAX_ATTEMPTS_CAP)
+]
+_Concurrency = Annotated[
+    Any,
+    said(
+        "Jobs taken at the same time, at most.",
+        type=["integer", "null"],
+        minimum=1,
+        maximum=CONCURRENCY_CAP,
+    ),
+]
+_PoisonAfter = Annotated[
+    Any,
+    said(
+        "Lost claims that had started, with no operation finished in between, after which a job "
+        "fails as poison; 0: never.",
+        type="integer",
+        minimum=0,
+        maximum=POISON_CAP,
+    ),
+]
+_Rate = Annotated[
+    float,
+    said("Jobs handed over a second, at most.", exclusiveMinimum=0, maximum=RATE_CAP),
+]
+_Sink = Annotated[
+    str,
+    said(
+        "Where jobs are delivered: `log:`. Null: workers claim them.",
+        pattern="^(log:|memory:[^\\u0000]+)$",
+    ),
+]
+_Pause = Annotated[float, said("Seconds.", minimum=0, maximum=LONGEST)]
+
+
+class Retry(Body):
+    """Back-off: initial × factor^(failures − 1), at most max, with jitter."""
+
+    initial_seconds: _Pause = 1.0
+    factor: Annotated[float, said("What each pause is multiplied by.", minimum=1, maximum=1000)] = (
+        2.0
+    )
+    max_seconds: _Pause = 100.0
+
+
+class QueueSettings(Body):
+    """All settings of a queue; what is left out has its default."""
+
+    sink: _Sink | None = None
+    completion: Annotated[
+        Literal["delivery", "worker"] | None,
+        Meta(description="What makes a job succeed; null: delivery if there is a sink."),
+    ] = None
+    max_attempts: _MaxAttempts = 3
+    retry: Annotated[Retry | None, Meta(description="The pauses between attempts.")] = None
+    lease_seconds: Annotated[Lease, Meta(description="How long a worker may be silent.")] = 60.0
+    timeout_seconds: Annotated[
+        Lease | None,
+        Meta(description="How long an attempt may take, heartbeats or not; null: no bound."),
+    ] = None
+    rate_per_second: _Rate | None = None
+    concurrency: _Concurrency = None
+    retention_seconds: Annotated[
+        Delay | None, Meta(description="How long finished jobs are kept; null: for ever.")
+    ] = 604_800.0
+    poison_after: _PoisonAfter = 3
+
+
+RULES: dict[type[Struct], dict[str, Any]] = {
+    QueueSettings: {
+        "not": {
+            "required": ["completion"],
+            "properties": {"completion": {"const": "delivery"}, "sink": {"type": "null"}},
+        }
+    },
+}
+"""What fields must be together, in JSON Schema."""
+
+# -- answers ---------------------------------------------------------------------------------------
+
+
+class RetryPolicy(Answer):
+    """Back-off: initial × factor^(failures − 1), at most max, with jitter."""
+
+    initial_seconds: float = 1.0
+    factor: float = 2.0
+    max_seconds: float = 100.0
+
+
+class Lateness(Answer):
+    """How late first attempts began, in the last minutes."""
+
+    p50_seconds: float
+    p99_seconds: float
+    count: int
+    window_seconds: float
+
+
+class Queue(Answer, kw_only=True):
+    """A queue's settings and what is in it."""
+
+    name: str
+    sink: str | None = None
+    completion: Literal["delivery", "worker"]
+    max_attempts: int = 3
+    retry: RetryPolicy = field(default_factory=RetryPolicy)
+    lease_seconds: float = core.DEFAULT_LEASE_SECONDS
+    timeout_seconds: float | None = None
+    rate_per_second: float | None = None
+    concurrency: int | None = None
+    retention_seconds: float | None = core.WEEK_SECONDS
+    poison_after: int = 3
+    paused: bool = False
+    counts: Annotated[dict[str, int | None], Meta(description="Jobs in each state; null: unknown.")]
+    approximate: bool = False
+    oldest_due_at: Time | None = None
+    lateness: Annotated[Lateness | None, Meta(description="Null: nothing was taken of late.")] = (
+        None
+    )
+
+    @classmethod
+    def of(cls, queue: core.Queue, stats: core.QueueStats) -> Queue:
+        lateness = stats.lateness
+        return written(
+            cls,
+            queue,
+            completion=queue.completes_on,
+            counts={state.value: stats.counts.get(state) for state in State},
+            approximate=stats.approximate,
+            oldest_due_at=time_text(stats.oldest_due_at),
+            lateness=None if lateness is None else written(Lateness, lateness),
+        )
+
+    def settings(self) -> core.Queue:
+        """The queue. That it completes as queues with or without a sink do is not a setting."""
+        usual = "worker" if self.sink is None else "delivery"
+        completion = None if self.completion == usual else self.completion
+        return read(core.Queue, self, completion=completion)
+
+    def stats(self) -> core.QueueStats:
+        known = {State(name): count for name, count in self.counts.items() if count is not None}
+        return read(core.QueueStats, self, counts=known)
+
+
+class Queues(Answer):
+    """All queues that were set or have jobs."""
+
+    items: list[Queue]
+    next_cursor: Cursor = None
+
+
+class DueCount(Answer):
+    """One step of the time ahead."""
+
+    at: Annotated[Time, Meta(description="Its beginning.")]
+    count: Annotated[int, Meta(description="Scheduled jobs that are due in it.")]
+
+
+class DueCounts(Answer):
+    """In the order of time; steps in which nothing is due are left out."""
+
+    items: list[DueCount]
+    next_cursor: None = None

@@ -2,14 +2,10 @@
 
 from __future__ import annotations
 
-from oncue.api.agenda import (
-    AgendaProgress,
-    AgendaProgressWrite,
-    ReclaimParameters,
-    ReclaimReport,
-)
 from oncue.api.description.about import About, Answered, Parameter, json
 from oncue.api.description.samples import ID
+from oncue.wire.agenda import AgendaProgress, AgendaProgressWrite
+from oncue.wire.reclaim import ReclaimParameters, ReclaimReport
 
 TAG = "Reclaiming"
 _EVENT = {

@@ -23,7 +23,7 @@ PAGE = 500
 SHARED = 256  # heartbeats that share a commit at best, as in `aio`
 DAY = 86_400
 CLAIMS = load("claims")
-UNSTARTED = {"strike": 0, "uses_attempt": 0}  # of claims that never started, taken with others
+UNSTARTED = {"strike": 0, "not_counted": 1}  # of claims that never started, taken with others
 
 Figures = dict[str, Any]
 

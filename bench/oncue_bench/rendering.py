@@ -79,7 +79,7 @@ def _misses(report: Report) -> str:
 
 _INTRODUCTION = """# Benchmarks
 
-What oncue does, beside what its store could do at best, on one machine and in one run.
+The speed of oncue compared with the best speed of its store, on one machine and in one run.
 
 {machine}.
 
@@ -87,42 +87,41 @@ What oncue does, beside what its store could do at best, on one machine and in o
 
 ## How to read it
 
-- *raw* is the limit: the product's own schema and SQL statements in a bare loop on a bare
-  connection, no Python objects around them, measured in turn with the product. A goal is a
-  *ratio* to it, because machines differ. Where a goal is a number of jobs per second, it was
-  set on a quiet 2-core machine like this one.
-- *product* and *raw* are medians over the rounds, *ratio* is the median of the ratios round by
-  round; *of the rounds* is the lowest and the highest. A wide one means that the machine was
+- *raw* is the limit: the schema and the SQL statements of oncue in a plain loop on a plain
+  connection, without Python objects, measured in turn with the product. A goal is a *ratio* to
+  it, because machines differ. Where a goal is a number of jobs per second, it was set on a quiet
+  2-core machine like this one.
+- *product* and *raw* are medians over the rounds. *ratio* is the median of the ratios of the
+  rounds; *of the rounds* is the lowest and the highest. A wide range means that the machine was
   busy with other things.
-- *peak* is the most memory the process held, above a process that has only imported the same
-  modules. Nearly every measurement runs in a process of its own, on a file of its own on a real
-  disk, with `synchronous=FULL`.
+- *peak* is the most memory of the process, above that of a process that has only imported the
+  same modules. Nearly every measurement has its own process and its own file on a real disk, with
+  `synchronous=FULL`.
 - Payloads have about 200 bytes."""
 
 _EXPLAINED = {
     "W1": """Every job is durable when the call returns. One by one: a commit per job; raw is
-`BEGIN IMMEDIATE`, insert, `COMMIT`; the two take short turns in one process, because a disk's
-commits change from second to second by more than they differ. Asynchronous callers in one process:
-each waits for its own job, and those that wait together share a commit; raw commits as many rows at
-once as there are callers. In bulk: `schedule_many`; raw is `executemany` of 5,000 rows and a
-commit.""",
-    "W2": """N jobs are due at one instant; measured from the start of the loops until the last
-one is delivered *and settled*. Raw selects 5,000 due rows, decodes their payloads, deletes them
-and commits, with no claim, lease or history; the sink decodes nothing, so it can come out above
-raw. The absolute goals are five times the best peer
-that was measured (pg-boss, 21,000/s) and, for the handler called job by job in one worker
-process, 40,000/s.""",
-    "W3": """Another process schedules jobs at distinct moments, all of them at least 1.5 s
-ahead. Lateness is what the clock shows at the receipt in the sink or the handler, less the due
-time; the hand-over is claimed durably before it. Raw is a bare loop that knows the moments,
-sleeps, and makes one durable claim at each. The idle process has its loops running and
-everything waiting.""",
-    "W4": """The same with few jobs in the file, and with many waiting and many finished.
-Inserting may slow down as the raw store does; burst and lateness may not (20 %, and 0.1 ms of
-noise).""",
+`BEGIN IMMEDIATE`, insert, `COMMIT`. The two take short turns in one process, because the commits
+of a disk vary from second to second by more than the two differ. Asynchronous callers in one
+process: each waits for its own job, and callers that wait at the same time share a commit; raw
+commits as many rows at once as there are callers. In bulk: `schedule_many`; raw is `executemany`
+of 5,000 rows and a commit.""",
+    "W2": """N jobs are due at one instant. The time runs from the start of the loops until the
+last job is delivered *and settled*. Raw selects 5,000 due rows, decodes their payloads, deletes
+them and commits, without claim, lease or history. The sink decodes nothing, so it can be faster
+than raw. The absolute goals are five times the best other system that was measured (pg-boss,
+21,000/s) and, for the handler called job by job in one worker process, 40,000/s.""",
+    "W3": """Another process schedules jobs at distinct moments, all of them at least 1.5 s ahead.
+Lateness is the time of the clock at the receipt in the sink or the handler, minus the due time;
+the job is claimed durably before it is handed over. Raw is a plain loop that knows the moments,
+sleeps, and makes one durable claim at each. The idle process runs its loops while all jobs
+wait.""",
+    "W4": """The same measurements with few jobs in the file, and with many waiting and many
+finished ones. Inserting may become slower as the raw store does; burst and lateness may not (20
+%, and 0.1 ms of noise).""",
     "W6": """Events are published to a store with few rules and to one with many, of which one
 matches; nine of ten are files, the tenth is the cron that fires a job. One by one: a commit per
-event. In lists: 500 events a call. What it costs must not grow with the number of rules.""",
+event. In lists: 500 events a call. The cost must not grow with the number of rules.""",
     "W7": """So many schedules fall due in the same minute, the worst case; every third one goes by
 the minute, the others every five minutes or on working days, in four time zones. Measured from the
 first look of the recurrer until all their jobs are stored and their next times found. Beside it as
@@ -156,5 +155,5 @@ oncue bench --json         # for programs
 PYTHONPATH=bench python -m oncue_bench --write docs/benchmarks.md
 ```
 
-In a clone: the installed package leaves the benchmark out. It needs about 3 GB of disk for a
-while and a machine that does nothing else."""
+These commands work in a clone: the installed package does not contain the benchmark. It needs
+about 3 GB of disk for a while and a machine that does nothing else."""

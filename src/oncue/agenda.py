@@ -21,7 +21,7 @@ from oncue.core.moment import Moment, from_datetime, to_datetime
 from oncue.core.queue import Queue
 from oncue.core.retry import Verdict, after_lapse
 from oncue.engine.verdicts import carry_out
-from oncue.ports.claims import Refused, Settlement, Touch
+from oncue.ports.claims import ClaimFilter, Refused, Settlement, Touch
 from oncue.wire.agenda import EVENTS_AT_ONCE, AgendaProgress, DiagnosticEvent
 from oncue.wire.converting import converted, written
 
@@ -114,7 +114,8 @@ def _is_so_already(job: Job, wanted: Write) -> bool:
 
 
 def _change(cue: Scheduler, job: Job, wanted: Write, events: Sequence[Diagnostic]) -> None:
-    claim = cue.store.claim_on(job.id)
+    claims = cue.store.live_claims(ClaimFilter(job_id=job.id), None, 1).lapses
+    claim = next(iter(claims), None)
     if claim is None:
         why = "it is being delivered" if job.state in LIVE else "nobody is at work on it"
         raise IllegalState(

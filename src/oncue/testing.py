@@ -88,7 +88,7 @@ class HandDriven(Scheduler):
         sinks = [queue.name for queue in self.queues() if queue.sink is not None]
         due_at = self.store.next_due(sorted({*self.handlers.queues, *sinks}))
         wakes = [one.progress.wake_at for one in self.store.waking(LATEST, 1)]
-        stops = [due_at, self.store.next_lapse(), *wakes]
+        stops = [due_at, self.store.leases().next_lapse, *wakes]
         if any(stop is not None and stop <= now for stop in stops):
             stops.append(now + max(1, round(self.engine.step_all() * 1000)))
         return min([target, *(stop for stop in stops if stop is not None and stop > now)])

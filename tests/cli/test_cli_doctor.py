@@ -72,7 +72,7 @@ def test_people_get_lines_with_marks(place: Path) -> None:
     shown = see("doctor", cwd=place)
     assert shown.code == 0
     assert "✓ durability: journal_mode wal, synchronous FULL" in shown.out
-    assert "0 bad" in shown.out
+    assert " 0 errors" in shown.out
 
 
 def test_work_that_waits_for_somebody_is_a_warning(place: Path) -> None:

@@ -331,7 +331,7 @@ def test_files_are_loaded_alike_as_often_as_it_takes(
 ) -> None:
     first = places.same("jobs", "load", "-", "--batch=b", *options, stdin=LINES)
     assert first.code == 1
-    assert "line 7: the id mine belongs to a job with other members" in first.err
+    assert "line 7: the id mine belongs to a job with other fields" in first.err
     again = places.same("jobs", "load", "-", "--batch=b", "--json", stdin=LINES).json
     assert (again["accepted"], again["existing"], again["rejected_count"]) == (4, 4, 4)
     assert len(places.same("jobs", "list", "--json").json["items"]) == 3

@@ -24,7 +24,15 @@ from oncue.core.lifecycle import State, Verb
 from oncue.core.moment import Moment, from_datetime, maybe_datetime, to_datetime
 from oncue.core.queue import Queue
 from oncue.core.retry import Verdict, after_lapse
-from oncue.ports.claims import RangeClaim, Refused, Settlement, Touch, Touched
+from oncue.ports.claims import (
+    ClaimFilter,
+    ClaimStore,
+    RangeClaim,
+    Refused,
+    Settlement,
+    Touch,
+    Touched,
+)
 from oncue.ports.jobs import Amendment, Change
 from oncue.ports.sink import Refusal
 from oncue.ports.store import Store
@@ -150,8 +158,17 @@ class Desk:
     def lapse(self, seconds: float = LEASE) -> Lapse:
         """Let the only claim lapse."""
         self.clock.advance(seconds)
-        (lapse,) = self.store.lapses(self.now, 10)
+        (lapse,) = self.lapses()
         return lapse
+
+    def lapses(self, limit: int = 10) -> list[Lapse]:
+        """Claims that have lapsed by now."""
+        return lapses_by(self.store, self.now, limit)
+
+    def claim_on(self, job_id: str) -> Lapse | None:
+        page = self.store.live_claims(ClaimFilter(job_id=job_id), None, 10)
+        assert page.next is None
+        return next(iter(page.lapses), None)
 
     def reclaim(
         self, lapse: Lapse, verb: Verb = Verb.RECLAIM, *, keep: bool = True, **counted: Any
@@ -162,8 +179,7 @@ class Desk:
     def judge(self, queue: Queue = Q) -> None:
         """Do to every claim that has lapsed what the reclaimer does."""
         verdicts = [
-            (lapse, after_lapse(lapse, queue, self.now), True)
-            for lapse in self.store.lapses(self.now, 1000)
+            (lapse, after_lapse(lapse, queue, self.now), True) for lapse in self.lapses(1000)
         ]
         assert self.store.reclaim(verdicts, self.now) == {}
 
@@ -209,6 +225,10 @@ class Desk:
     def revive(self, job_id: str) -> Change:
         (change,) = self.store.revive([job_id], self.now)
         return change
+
+
+def lapses_by(store: ClaimStore, until: Moment, limit: int = 10) -> list[Lapse]:
+    return list(store.live_claims(ClaimFilter(lapsed_by=until), None, limit).lapses)
 
 
 def settlement(claimed: Claimed, verb: Verb, **members: Any) -> Settlement:

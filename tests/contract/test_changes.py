@@ -185,4 +185,4 @@ def test_reviving_forgets_that_a_job_was_reclaimed(desk: Desk) -> None:
     desk.revive(claimed.id)
     assert desk.claimed_ids() == [other, claimed.id]
     desk.clock.advance(60)
-    assert [lapse.strikes for lapse in desk.store.lapses(desk.now, 10)] == [0, 0]
+    assert [lapse.strikes for lapse in desk.lapses(10)] == [0, 0]

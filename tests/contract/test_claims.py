@@ -118,7 +118,7 @@ def test_a_high_priority_that_is_not_due_hinders_nobody(desk: Desk) -> None:
 def test_reclaimed_work_goes_first_and_alone(desk: Desk) -> None:
     lost = [desk.take("z-low"), desk.take("y-high", priority=3)]
     desk.clock.advance(LEASE)
-    for lapse in desk.store.lapses(desk.now, 10):
+    for lapse in desk.lapses(10):
         assert desk.reclaim(lapse) is None
     waiting = desk.add("a", priority=9)
     assert desk.claimed_ids() == [lost[1].id]
@@ -129,7 +129,7 @@ def test_reclaimed_work_goes_first_and_alone(desk: Desk) -> None:
 def test_reclaimed_work_is_not_taken_in_bulk(desk: Desk) -> None:
     lost = [desk.take(name) for name in ("x", "y", "z")]
     desk.clock.advance(LEASE)
-    for lapse in desk.store.lapses(desk.now, 10):
+    for lapse in desk.lapses(10):
         desk.reclaim(lapse)
     waiting = desk.add("a")
     assert desk.claimed_ids() == [lost[0].id]
@@ -175,7 +175,7 @@ def test_the_limit_of_reclaimed_work_does_not_bind_other_work(desk: Desk) -> Non
 def test_reclaimed_work_stays_ahead_when_released_but_not_when_retried(desk: Desk) -> None:
     released, retried = desk.take("y"), desk.take("z")
     desk.clock.advance(LEASE)
-    for lapse in desk.store.lapses(desk.now, 10):
+    for lapse in desk.lapses(10):
         desk.reclaim(lapse)
     first, second = desk.claim(reclaimed_limit=2)
     desk.release(first)
@@ -331,11 +331,11 @@ def test_a_handed_over_claim_has_no_lease_until_the_worker_takes_one(desk: Desk)
     assert desk.job(claimed.id).lease_until is None
     assert desk.state(claimed.id) is State.DISPATCHED
     desk.clock.advance(599)
-    assert desk.store.lapses(desk.now, 10) == []
+    assert desk.lapses(10) == []
     assert desk.touch(claimed) == Touched(None, False)
     assert desk.touch(claimed, lease_seconds=30) == Touched(desk.now + 30_000, False)
     desk.clock.advance(1)
-    assert ids(desk.store.lapses(desk.now, 10)) == [claimed.id]
+    assert ids(desk.lapses(10)) == [claimed.id]
 
 
 def test_handing_over_names_the_claims_that_are_over(desk: Desk) -> None:

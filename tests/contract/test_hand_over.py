@@ -42,9 +42,9 @@ def test_a_worker_that_only_starts_is_bound_by_the_timeout_alone(desk: Desk, ste
     job = desk.job(claimed.id)
     assert (job.state, job.lease_until) == (State.EXECUTING, None)
     desk.clock.advance(599)
-    assert desk.store.lapses(desk.now, 10) == []
+    assert desk.lapses(10) == []
     desk.clock.advance(1)
-    assert ids(desk.store.lapses(desk.now, 10)) == [claimed.id]
+    assert ids(desk.lapses(10)) == [claimed.id]
 
 
 def test_a_hand_over_that_is_repeated_changes_nothing(desk: Desk) -> None:

@@ -58,7 +58,7 @@ def test_a_job_that_started_is_still_under_way(desk: Desk) -> None:
 def lapse_and(verb: Verb) -> Callable[[Desk, Claimed], object]:
     def end(desk: Desk, claimed: Claimed) -> object:
         desk.clock.advance(LEASE)
-        [lapse] = [one for one in desk.store.lapses(desk.now, 10) if one.id == claimed.id]
+        [lapse] = [one for one in desk.lapses(10) if one.id == claimed.id]
         return desk.reclaim(lapse, verb)
 
     return end
@@ -188,7 +188,7 @@ def test_reclaimed_work_comes_first_and_alone_in_a_limited_queue_too(desk: Desk)
     added = put(desk, PULLED)
     desk.claim(limit=2)
     desk.clock.advance(LEASE)
-    for lapse in desk.store.lapses(desk.now, 10):
+    for lapse in desk.lapses(10):
         desk.reclaim(lapse)
     assert desk.claimed_ids(reclaimed_limit=1) == added[:1]
     assert desk.claimed_ids() == added[1:2]

@@ -19,10 +19,10 @@ def test_a_claim_remembers_whether_it_held_one_job_alone(desk: Desk) -> None:
     desk.add(queue="other")
     desk.claim(Q, OTHER)
     desk.clock.advance(LEASE)
-    found = {lapse.id: lapse.alone for lapse in desk.store.lapses(desk.now, 10)}
+    found = {lapse.id: lapse.alone for lapse in desk.lapses(10)}
     assert [job_id for job_id, was_alone in found.items() if was_alone] == [alone.id]
     assert len(found) == 5
-    lapse = desk.store.claim_on(alone.id)
+    lapse = desk.claim_on(alone.id)
     assert lapse is not None
     assert lapse.alone
 
@@ -33,7 +33,7 @@ def test_a_later_claim_forgets_how_the_earlier_one_was(desk: Desk) -> None:
         desk.release(claimed)
     for expected in (True, False):
         claims = desk.claim(limit=1 if expected else 2)
-        lapse = desk.store.claim_on(first)
+        lapse = desk.claim_on(first)
         assert lapse is not None
         assert lapse.alone is expected
         for claimed in claims:

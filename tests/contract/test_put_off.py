@@ -260,7 +260,7 @@ def test_it_is_cancelled_in_bulk(desk: Desk, stuck: str) -> None:
 def test_it_expires_while_it_is_put_off(desk: Desk) -> None:
     desk.add("stuck", queue="d", expires_at=desk.now + 300)
     by_range(desk, "stuck")
-    assert desk.store.next_lapse() == desk.now + 300
+    assert desk.store.leases().next_lapse == desk.now + 300
     desk.clock.advance(0.3)
     assert desk.store.expire(desk.now, 10) == 1
     assert (desk.state("stuck"), desk.codes("stuck")) == (State.CANCELLED, ["expired"])

@@ -132,9 +132,7 @@ def test_a_lapse_is_reclaimed_by_one_of_the_reclaimers(desk: Desk) -> None:
     desk.add_many(10)
     desk.claim()
     desk.clock.advance(LEASE)
-    verdicts = [
-        (lapse, verdict(Verb.RECLAIM, desk.now), True) for lapse in desk.store.lapses(desk.now, 10)
-    ]
+    verdicts = [(lapse, verdict(Verb.RECLAIM, desk.now), True) for lapse in desk.lapses(10)]
     refused = together(THREADS, lambda _: desk.store.reclaim(verdicts, desk.now))
     assert sum(len(one) for one in refused) == 10 * (THREADS - 1)
     for lapse, _, _ in verdicts:
@@ -146,7 +144,7 @@ def test_a_worker_that_settles_during_the_reclaim_wins_or_loses_whole(desk: Desk
     desk.add_many(40)
     claims = desk.claim()
     desk.clock.advance(LEASE)
-    lapses = desk.store.lapses(desk.now, 100)
+    lapses = desk.lapses(100)
     assert len(lapses) == len(claims) == 40
 
     def work(thread: int) -> list[bool]:

@@ -16,10 +16,10 @@ from .desk import LEASE, Desk, Q, at, ids, verdict
 def test_a_claim_lapses_when_its_lease_ends_and_not_before(desk: Desk) -> None:
     claimed = desk.take()
     desk.clock.advance(LEASE - 0.001)
-    assert desk.store.lapses(desk.now, 10) == []
-    assert desk.store.next_lapse() == desk.now + 1
+    assert desk.lapses(10) == []
+    assert desk.store.leases().next_lapse == desk.now + 1
     desk.clock.advance(0.001)
-    (lapse,) = desk.store.lapses(desk.now, 10)
+    (lapse,) = desk.lapses(10)
     assert (lapse.id, lapse.queue, lapse.state) == (claimed.id, "q", State.DISPATCHED)
     assert (lapse.epoch, lapse.attempt, lapse.attempt_base, lapse.max_attempts) == (1, 1, 0, None)
     assert (lapse.strikes, lapse.cancel_requested, lapse.worker) == (0, False, "ada")
@@ -33,7 +33,7 @@ def test_a_heartbeat_keeps_a_claim_alive(desk: Desk) -> None:
     desk.touch(claimed, lease_seconds=LEASE)
     heard_at = desk.now
     desk.clock.advance(LEASE - 1)
-    assert desk.store.lapses(desk.now, 10) == []
+    assert desk.lapses(10) == []
     lapse = desk.lapse(1)
     assert (lapse.state, lapse.updated_at) == (State.EXECUTING, heard_at)
 
@@ -43,8 +43,8 @@ def test_a_claim_is_overlong_in_spite_of_its_heartbeats(desk: Desk) -> None:
     for _ in range(9):
         desk.clock.advance(11)
         desk.touch(claimed, lease_seconds=LEASE)
-    assert desk.store.lapses(desk.now, 10) == []
-    assert desk.store.next_lapse() == claimed.claimed_at + 100_000
+    assert desk.lapses(10) == []
+    assert desk.store.leases().next_lapse == claimed.claimed_at + 100_000
     lapse = desk.lapse(1)
     assert lapse.overlong_at == desk.now
 
@@ -56,7 +56,7 @@ def test_the_timeout_is_the_jobs_or_else_the_queues(desk: Desk) -> None:
         desk.take(),
     )
     desk.clock.advance(LEASE)
-    bounds = {lapse.id: lapse.overlong_at for lapse in desk.store.lapses(desk.now, 10)}
+    bounds = {lapse.id: lapse.overlong_at for lapse in desk.lapses(10)}
     claimed_at = own.claimed_at
     assert bounds == {
         own.id: claimed_at + 10_000,
@@ -67,7 +67,7 @@ def test_the_timeout_is_the_jobs_or_else_the_queues(desk: Desk) -> None:
 
 def test_a_timeout_is_right_to_the_millisecond(desk: Desk) -> None:
     desk.take(timeout_seconds=1.001)  # in binary, a little less
-    assert desk.store.next_lapse() == desk.now + 1_001
+    assert desk.store.leases().next_lapse == desk.now + 1_001
 
 
 def test_the_oldest_lapses_come_first_and_not_more_than_asked_for(desk: Desk) -> None:
@@ -76,21 +76,21 @@ def test_the_oldest_lapses_come_first_and_not_more_than_asked_for(desk: Desk) ->
         claims.append(desk.take())
         desk.clock.advance(1)
     desk.clock.advance(LEASE)
-    assert ids(desk.store.lapses(desk.now, 3)) == ids(claims[:3])
+    assert ids(desk.lapses(3)) == ids(claims[:3])
 
 
 def test_waiting_and_finished_jobs_never_lapse(desk: Desk) -> None:
     desk.complete(desk.take())
     desk.release(desk.take())
     desk.clock.advance(1_000_000)
-    assert desk.store.lapses(desk.now, 10) == []
-    assert desk.store.next_lapse() is None
+    assert desk.lapses(10) == []
+    assert desk.store.leases().next_lapse is None
 
 
 def test_the_next_expiry_counts_as_the_next_lapse(desk: Desk) -> None:
     desk.take()
     desk.add(due_in=5, expires_at=desk.now + 50_000)
-    assert desk.store.next_lapse() == desk.now + 50_000
+    assert desk.store.leases().next_lapse == desk.now + 50_000
 
 
 def test_reclaimed_work_is_due_again_at_once_with_its_members_untouched(desk: Desk) -> None:
@@ -119,7 +119,7 @@ def test_a_claim_that_is_given_up_fails_and_its_error_is_the_diagnostic(desk: De
     assert (job.finished_at, job.lease_until) == (at(desk.now), None)
     assert len(desk.diagnostics(claimed.id)) == 1
     assert desk.outcomes(claimed.id) == [(1, "reclaimed")]
-    assert desk.store.lapses(desk.now, 10) == []
+    assert desk.lapses(10) == []
 
 
 def test_a_claim_that_is_dropped_ends_cancelled(desk: Desk) -> None:
@@ -161,7 +161,7 @@ def test_a_cancel_requested_between_scan_and_reclaim_forces_a_new_decision(desk:
     lapse = desk.lapse()
     desk.request_cancel(claimed.id)
     assert desk.reclaim(lapse) == Refused("moved on", State.DISPATCHED)
-    (seen,) = desk.store.lapses(desk.now, 10)
+    (seen,) = desk.lapses(10)
     assert desk.reclaim(seen, Verb.DROP) is None
     assert desk.state(claimed.id) is State.CANCELLED
 
@@ -200,7 +200,7 @@ def test_a_batch_of_verdicts_names_the_refused_ones_only(desk: Desk) -> None:
     desk.add_many(3)
     claims = desk.claim()
     desk.clock.advance(LEASE)
-    lapses = desk.store.lapses(desk.now, 10)
+    lapses = desk.lapses(10)
     desk.complete(claims[1])
     verbs = (Verb.RECLAIM, Verb.RECLAIM, Verb.GIVE_UP)
     verdicts = [

@@ -116,7 +116,7 @@ def test_a_release_that_ended_in_a_cancel_may_be_repeated(desk: Desk) -> None:
 def test_what_was_taken_away_is_not_repeated(desk: Desk) -> None:
     [claimed] = taken(desk)
     desk.clock.advance(LEASE)
-    [lapse] = desk.store.lapses(desk.now, 10)
+    [lapse] = desk.lapses(10)
     desk.reclaim(lapse, Verb.GIVE_UP, keep=False)
     assert desk.complete(claimed) == UNKNOWN
     assert desk.fail(claimed) == UNKNOWN

@@ -121,7 +121,7 @@ def test_a_job_given_up_is_gone_if_it_is_not_kept(desk: Desk, verb: Verb) -> Non
     claimed = desk.take(queue=FLEETING)
     assert desk.reclaim(desk.lapse(), verb, keep=False) is None
     assert desk.store.get(claimed.id) is None
-    assert desk.store.next_lapse() is None
+    assert desk.store.leases().next_lapse is None
 
 
 def end_by_settling(desk: Desk) -> None:

@@ -16,6 +16,7 @@ from oncue.core.lifecycle import Verb
 from oncue.core.moment import to_datetime
 from oncue.core.queue import Queue
 from oncue.core.retry import after_silence
+from oncue.ports.claims import ClaimFilter
 from oncue.ports.jobs import Amendment
 from oncue.stores.memory import MemoryStore
 
@@ -143,7 +144,8 @@ def reclaimed_by_age(desk: Desk) -> object:
     """By a reclaim run that gives up; the second comes too late."""
     desk.take("a")
     desk.clock.advance(5)
-    (lapse,) = desk.store.silent(desk.now, desk.now, 10).lapses
+    silent = ClaimFilter(heard_outside=(desk.now, desk.now))
+    (lapse,) = desk.store.live_claims(silent, None, 10).lapses
     verdict = after_silence(lapse, Q, desk.now, 5_000, giving_up=True)
     return [desk.store.reclaim([(lapse, verdict, True)], desk.now) for _ in range(2)]
 

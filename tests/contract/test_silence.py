@@ -9,7 +9,7 @@ from oncue.core.lifecycle import State, Verb
 from oncue.core.moment import from_datetime, to_datetime
 from oncue.core.queue import Queue
 from oncue.core.retry import after_silence
-from oncue.ports.claims import Refused, Settlement
+from oncue.ports.claims import ClaimFilter, Refused, Settlement
 
 from .desk import LEASE, Desk, ids
 
@@ -19,7 +19,8 @@ def silent(desk: Desk, before: int, limit: int = 100) -> list[Lapse]:
     found: list[Lapse] = []
     after: object | None = None
     while True:
-        page = desk.store.silent(before, desk.now, limit, after)
+        wanted = ClaimFilter(heard_outside=(before, desk.now))
+        page = desk.store.live_claims(wanted, after, limit)
         assert len(page.lapses) <= limit
         found += page.lapses
         if page.next is None:
@@ -33,7 +34,7 @@ def test_a_claim_is_silent_when_its_last_update_is_strictly_older(desk: Desk) ->
     desk.clock.advance(10)
     assert silent(desk, heard_at) == []
     [lapse] = silent(desk, heard_at + 1)
-    assert lapse == desk.store.claim_on(claimed.id)
+    assert lapse == desk.claim_on(claimed.id)
     assert (lapse.id, lapse.epoch, lapse.state) == (claimed.id, 1, State.DISPATCHED)
     assert (lapse.updated_at, lapse.lease_until) == (heard_at, claimed.lease_until)
 
@@ -49,7 +50,7 @@ def test_a_claim_without_lease_and_timeout_is_found_too(desk: Desk) -> None:
     claimed = desk.take()
     desk.hand_over(claimed)
     desk.clock.advance(1)
-    assert desk.store.lapses(desk.now, 10) == []
+    assert desk.lapses(10) == []
     assert ids(silent(desk, desk.now)) == [claimed.id]
 
 
@@ -86,7 +87,8 @@ def test_paging_goes_on_while_what_was_shown_is_reclaimed(desk: Desk) -> None:
     seen: list[str] = []
     after: object | None = None
     for _ in range(6):
-        page = desk.store.silent(desk.now, desk.now, 1, after)
+        wanted = ClaimFilter(heard_outside=(desk.now, desk.now))
+        page = desk.store.live_claims(wanted, after, 1)
         assert desk.reclaim(page.lapses[0]) is None
         seen += ids(page.lapses)
         after = page.next
@@ -96,15 +98,15 @@ def test_paging_goes_on_while_what_was_shown_is_reclaimed(desk: Desk) -> None:
 
 def test_the_claim_on_a_job_is_there_while_somebody_has_it(desk: Desk) -> None:
     job_id = desk.add()
-    assert desk.store.claim_on(job_id) is None
+    assert desk.claim_on(job_id) is None
     claimed = desk.retake(job_id)
     desk.touch(claimed)
-    lapse = desk.store.claim_on(job_id)
+    lapse = desk.claim_on(job_id)
     assert lapse is not None
     assert (lapse.state, lapse.worker) == (State.EXECUTING, "ada")
     desk.complete(claimed)
-    assert desk.store.claim_on(job_id) is None
-    assert desk.store.claim_on("nobody") is None
+    assert desk.claim_on(job_id) is None
+    assert desk.claim_on("nobody") is None
 
 
 def test_a_settlement_may_insist_on_the_last_update_it_saw(desk: Desk) -> None:

@@ -30,7 +30,7 @@ from oncue.core.moment import Moment, to_datetime
 from oncue.core.queue import Queue, RetryPolicy
 from oncue.core.retention import Retention
 from oncue.core.retry import after_lapse
-from oncue.ports.claims import RangeClaim, Settlement, Touch
+from oncue.ports.claims import ClaimFilter, RangeClaim, Settlement, Touch
 from oncue.ports.jobs import Amendment
 from oncue.ports.sink import Refusal
 from oncue.ports.store import Store
@@ -38,6 +38,7 @@ from oncue.queues import put_queue, set_paused
 from oncue.stores.memory import MemoryStore
 
 from .conftest import STORES, OpenStore
+from .desk import lapses_by
 
 SOON = RetryPolicy(0.5, 2.0, 4.0)
 WORK = Queue("work", timeout_seconds=32.001, lease_seconds=30, poison_after=2)
@@ -251,7 +252,7 @@ class Waiting(RuleBasedStateMachine):
         self.both(everything)
         for name in self.used:
             self.both(lambda store, name: (store.next_due([name]), store.stats(name)), name)
-        self.both(lambda store: (store.next_lapse(), store.leases(), store.live_count()))
+        self.both(lambda store: (store.leases(), store.live_count()))
         self.both(lambda store: store.has_leases_astray(self.now))
         self.both(lambda store: store.queues())
 
@@ -477,9 +478,10 @@ class Everything(Waiting):
 
     @rule()
     def scan(self) -> None:
-        self.lapses += self.both(lambda store: store.lapses(self.now, ALL))
+        self.lapses += self.both(lambda store: lapses_by(store, self.now, ALL))
         before = self.now - 5_000
-        self.both(lambda store: sorted(store.silent(before, self.now, ALL).lapses))
+        silent = ClaimFilter(heard_outside=(before, self.now))
+        self.both(lambda store: sorted(store.live_claims(silent, None, ALL).lapses))
 
     @precondition(lambda self: self.lapses)
     @rule(pick=picks)
@@ -503,7 +505,9 @@ class Everything(Waiting):
         page = self.both(lambda store: store.page(JobFilter(), None, ALL).items)
         assert {job.id for job in page} <= set(self.known)
         job_id = self.known[pick % len(self.known)]
-        self.both(lambda store: (store.get(job_id), store.history(job_id), store.claim_on(job_id)))
+        named = ClaimFilter(job_id=job_id)
+        self.both(lambda store: (store.get(job_id), store.history(job_id)))
+        self.both(lambda store: list(store.live_claims(named, None, 1).lapses))
         self.both(lambda store: store.next_due(list(BY_NAME)))
         pairs = [(claimed.id, claimed.epoch) for claimed in self.claims]
         self.both(lambda store: store.interruptions(pairs))

@@ -16,7 +16,7 @@ from oncue.stores.memory import MemoryStore
 
 from .board import Board, cron, cron_at, decisions, file, file_at, seconds, table, table_at
 from .conftest import OpenStore
-from .desk import DELIVERY, FLEETING, Desk, Q
+from .desk import DELIVERY, FLEETING, Desk, Q, lapses_by
 
 
 def lived_in(desk: Desk) -> None:
@@ -36,7 +36,7 @@ def lived_in(desk: Desk) -> None:
     desk.clock.advance(30)
     desk.take("dispatched")
     desk.clock.advance(30)
-    (lapse,) = desk.store.lapses(desk.now, 10)
+    (lapse,) = desk.lapses(10)
     assert lapse.id == "executing"
     desk.reclaim(lapse, Verb.DROP)
     desk.complete(desk.take("remembered", queue=FLEETING, digest=b"d"), keep=False)
@@ -96,7 +96,7 @@ def test_life_goes_on_after_the_move(house: Desk, open_store: OpenStore, clock: 
     there.store.admit(all_of(house.store))
     assert there.cancel("waiting").refused is None
     dispatched = there.job("dispatched")
-    (lapse,) = there.store.lapses(clock.now() + 60_000, 10)
+    (lapse,) = lapses_by(there.store, clock.now() + 60_000)
     assert (lapse.id, lapse.epoch) == ("dispatched", dispatched.epoch)
     clock.advance(45)
     assert {claimed.id for claimed in there.claim(Q)} == {"retried", "released"}

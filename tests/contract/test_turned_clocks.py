@@ -385,7 +385,7 @@ def test_an_engine_that_stalls_in_a_step_leaves_healthy_claims_as_they_are(
     beat()
     stalling.meanwhile = meanwhile
     stalled.step()
-    claim = desk.store.claim_on("a")
+    claim = desk.claim_on("a")
     assert claim is not None
     assert (claim.lease_until, claim.updated_at) == (desk.now + 6000, desk.now)
 
@@ -451,14 +451,14 @@ def test_every_moment_of_a_claim_moves_as_core_says(
     desk.touch(claimed, lease_seconds=90)
     desk.clock.advance(5)
     turn(desk, turned)
-    before = desk.store.claim_on("a")
+    before = desk.claim_on("a")
     assert before is not None
     assert before.lease_until is not None
     assert before.overlong_at is not None
     judged = Look("0", 0, desk.now), Missed(missed_ms, 0)
     assert desk.store.judge_leases(lambda recorded: judged) == judged[1]
     now = desk.now
-    assert desk.store.claim_on("a") == before._replace(
+    assert desk.claim_on("a") == before._replace(
         lease_until=moved_lease(before.lease_until, 90_000, missed_ms, now),
         overlong_at=moved_timeout(before.overlong_at, before.claimed_at, missed_ms, now),
         claimed_at=moved_stamp(before.claimed_at, now),

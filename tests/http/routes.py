@@ -1,18 +1,16 @@
-"""The operation table, made askable: every route with its open parts filled in."""
+"""Routes as tests ask for them: with their open parts filled in."""
 
 from __future__ import annotations
 
 import re
 
-from oncue.api.operations import OPERATIONS
-from oncue.api.routing import Operation
+from oncue.api.routing import Route
 
-ROUTES = list(OPERATIONS)
 STREAMED = "/jobs/batch"  # takes bodies of any length and reports line by line
 
 
-def title(operation: Operation) -> str:
-    return f"{operation.method} {operation.path}"
+def title(route: Route) -> str:
+    return f"{route.method} {route.path}"
 
 
 def filled(path: str, part: str = "nobody") -> str:
@@ -20,5 +18,5 @@ def filled(path: str, part: str = "nobody") -> str:
     return re.sub(r"\{\w+\}", part, path)
 
 
-def takes_body(operation: Operation) -> bool:
-    return operation.method in ("POST", "PUT", "PATCH") and operation.path != STREAMED
+def takes_body(route: Route) -> bool:
+    return route.method in ("POST", "PUT", "PATCH") and route.path != STREAMED

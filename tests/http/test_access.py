@@ -12,11 +12,12 @@ import pytest
 
 from oncue import Scheduler
 from oncue.access import Access
-from oncue.api.routing import Operation
+from oncue.api.operations import ROUTES
+from oncue.api.routing import Route
 from oncue.core.access import Scope
 from tests.http.errand import created
 from tests.http.patience import until
-from tests.http.routes import ROUTES, filled, title
+from tests.http.routes import filled, title
 from tests.http.server import Reply, Server, running_server
 
 CANARY = "c4n4ry-in-the-payload"
@@ -76,13 +77,13 @@ def guarded(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Guarded]:
 
 @pytest.mark.parametrize("operation", ROUTES, ids=title)
 def test_a_route_is_open_to_its_scope_and_to_administrators(
-    guarded: Guarded, operation: Operation
+    guarded: Guarded, operation: Route
 ) -> None:
     for who in WHO:
         judge(guarded, operation, who)
 
 
-def judge(guarded: Guarded, operation: Operation, who: str) -> None:
+def judge(guarded: Guarded, operation: Route, who: str) -> None:
     reply = guarded.ask(who, operation.method, filled(operation.path))
     known = who in guarded.tokens
     if operation.path in OPEN:

@@ -11,9 +11,10 @@ from urllib.parse import urlsplit
 
 import pytest
 
-from oncue.api.routing import Operation
+from oncue.api.operations import ROUTES
+from oncue.api.routing import Route
 from tests.http.errand import count
-from tests.http.routes import ROUTES, filled, takes_body, title
+from tests.http.routes import filled, takes_body, title
 from tests.http.server import Reply, Server
 
 JSON = {"Content-Type": "application/json"}
@@ -51,13 +52,13 @@ def problem(reply: Reply, *statuses: int) -> Any:
     return members
 
 
-def sent(server: Server, operation: Operation, body: bytes, media_type: str = "") -> Reply:
+def sent(server: Server, operation: Route, body: bytes, media_type: str = "") -> Reply:
     headers = {"Content-Type": media_type} if media_type else JSON
     return server.ask(operation.method, filled(operation.path), body=body, headers=headers)
 
 
 @each_with_body
-def test_what_is_not_json_is_a_400(server: Server, operation: Operation) -> None:
+def test_what_is_not_json_is_a_400(server: Server, operation: Route) -> None:
     nonsense = (
         b"{",
         b'{"a":1,}',
@@ -73,14 +74,14 @@ def test_what_is_not_json_is_a_400(server: Server, operation: Operation) -> None
 
 
 @each_with_body
-def test_another_media_type_is_a_415(server: Server, operation: Operation) -> None:
+def test_another_media_type_is_a_415(server: Server, operation: Route) -> None:
     for media_type in ("text/plain", "application/x-www-form-urlencoded", "application/jsonx"):
         reply = sent(server, operation, b"{}", media_type)
         assert "application/json" in problem(reply, 415)["detail"]
 
 
 @each_with_body
-def test_json_that_is_no_object_is_a_422(server: Server, operation: Operation) -> None:
+def test_json_that_is_no_object_is_a_422(server: Server, operation: Route) -> None:
     for body in (b"[]", b"null", b'"text"', b"7", b"true", b"[[1]]"):
         problem(sent(server, operation, body), 422)
 
@@ -99,14 +100,14 @@ def test_no_body_lacks_what_is_required(server: Server, path: str, pointer: str)
 
 
 @each_with_body
-def test_a_member_that_is_unknown_is_a_422(server: Server, operation: Operation) -> None:
+def test_a_member_that_is_unknown_is_a_422(server: Server, operation: Route) -> None:
     members = problem(sent(server, operation, b'{"colour/~": 1}'), 422)
     if operation.path != "/tasks":  # where it is content, and the user is missing
         assert members["errors"][0]["pointer"] == "/colour~1~0"
 
 
 @each_with_body
-def test_lone_surrogates_are_refused_by_name(server: Server, operation: Operation) -> None:
+def test_lone_surrogates_are_refused_by_name(server: Server, operation: Route) -> None:
     for body in (rb'{"a":"\ud800"}', rb'{"a":"\udc00 x"}', rb'{"a":["\ud83dx"]}'):
         members = problem(sent(server, operation, body), 422)
         assert members["errors"][0]["pointer"].startswith("/a")
@@ -114,15 +115,13 @@ def test_lone_surrogates_are_refused_by_name(server: Server, operation: Operatio
 
 
 @each_with_body
-def test_numbers_beyond_all_bounds_are_refused_by_name(
-    server: Server, operation: Operation
-) -> None:
+def test_numbers_beyond_all_bounds_are_refused_by_name(server: Server, operation: Route) -> None:
     members = problem(sent(server, operation, b'{"a": {"b": 1e999}}'), 422)
     assert members["errors"][0]["pointer"].startswith("/a")
 
 
 @each_with_body
-def test_ten_thousand_levels_are_refused(server: Server, operation: Operation) -> None:
+def test_ten_thousand_levels_are_refused(server: Server, operation: Route) -> None:
     for body in (
         b"[" * DEEP,
         b"[" * DEEP + b"]" * DEEP,
@@ -133,7 +132,7 @@ def test_ten_thousand_levels_are_refused(server: Server, operation: Operation) -
 
 
 @each_with_body
-def test_ten_megabytes_are_a_413(server: Server, operation: Operation) -> None:
+def test_ten_megabytes_are_a_413(server: Server, operation: Route) -> None:
     large = json.dumps({"payload": "a" * 10_000_000}).encode()
     problem(sent(server, operation, large), 413)
 
@@ -180,7 +179,7 @@ def test_an_unknown_route_is_a_404(server: Server, path: str) -> None:
 
 @each_route
 def test_another_method_is_a_405_that_names_those_it_takes(
-    server: Server, operation: Operation
+    server: Server, operation: Route
 ) -> None:
     reply = server.ask("PROPFIND", filled(operation.path))
     problem(reply, 405)
@@ -188,7 +187,7 @@ def test_another_method_is_a_405_that_names_those_it_takes(
 
 
 @each_open_route
-def test_hostile_paths_are_refused_or_not_found(server: Server, operation: Operation) -> None:
+def test_hostile_paths_are_refused_or_not_found(server: Server, operation: Route) -> None:
     problem(server.ask(operation.method, filled(operation.path, "%FF")), 400)
     for part in ("%00", "a" * 300, "%F0%9F%98%80", "'%3B--", "%ED%A0%80"):
         reply = server.ask(operation.method, filled(operation.path, part))

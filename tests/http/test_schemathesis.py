@@ -24,8 +24,8 @@ from schemathesis.specs.openapi.checks import negative_data_rejection
 
 from oncue import Scheduler
 from oncue.access import Access
+from oncue.api import operations
 from oncue.api.openapi import document
-from oncue.api.operations import OPERATIONS
 from oncue.core.access import Scope
 from oncue.core.bulk import BulkCursor, told_place
 from oncue.wire.formats import DURATION_PATTERN
@@ -82,7 +82,7 @@ schemathesis.openapi.format(
     st.integers(0, 10**14).map(lambda due_at: str(BulkCursor(0, told_place((due_at, "a"))))),
 )
 
-schema = schemathesis.openapi.from_dict(document(OPERATIONS))
+schema = schemathesis.openapi.from_dict(document(operations.ROUTES))
 ROUTES = [(method, path) for path, item in schema.raw_schema["paths"].items() for method in item]
 
 

@@ -25,7 +25,7 @@ Rival = Callable[[Call], Callable[[], object] | None]
 """Another actor. Given a call about to be made, it answers with something to do first by which that
 call loses a race, or None if it has no part in such a call."""
 
-STALE_READS = frozenset({"get", "history", "page", "lapses", "next_lapse", "next_due", "stats"})
+STALE_READS = frozenset({"get", "history", "page", "live_claims", "leases", "next_due", "stats"})
 READS = STALE_READS | {"queues", "interruptions"}
 BATCHES = frozenset(
     {"insert", "amend", "cancel", "request_cancel", "revive"} | {"touch", "settle", "reclaim"}
@@ -207,8 +207,10 @@ def _trouble(method: str, fault: Fault) -> StoreUnavailable:
 
 
 def _question(call: Call) -> tuple[str, str]:
-    """What was asked, whenever it was asked: `lapses` names the moment first."""
-    args = call.args[1:] if call.method == "lapses" else call.args
+    """What was asked, whenever it was asked: filters of claims name moments."""
+    args = call.args
+    if call.method == "live_claims":
+        args = (args[0].job_id, *args[1:])
     return call.method, repr((args, sorted(call.kwargs.items())))
 
 

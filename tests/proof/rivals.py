@@ -8,6 +8,7 @@ from oncue.core.queue import Queue
 from oncue.core.retry import after_lapse
 from oncue.ports.claims import RangeClaim
 from oncue.ports.store import Store
+from tests.contract.desk import lapses_by
 from tests.proof.ledger import RIVAL
 from tests.proof.wrapped import Call
 
@@ -38,7 +39,7 @@ class Rival:
 
     def _reclaim(self, claims: set[tuple[str, int]]) -> None:
         now = self._store.clock.now()
-        lapses = self._store.lapses(now + DAY_MS, EVERYTHING)
+        lapses = lapses_by(self._store, now + DAY_MS, EVERYTHING)
         verdicts = [
             (lapse, after_lapse(lapse, self._queue(lapse.queue), now), True)
             for lapse in lapses

@@ -11,7 +11,7 @@ from oncue.core.job import Claimed, Lapse, NewJob
 from oncue.core.lifecycle import State, Verb
 from oncue.core.moment import Moment
 from oncue.core.retry import Verdict
-from oncue.ports.claims import RangeClaim, Refused, Settlement, Touch
+from oncue.ports.claims import ClaimFilter, ClaimPage, RangeClaim, Refused, Settlement, Touch
 from oncue.ports.jobs import Change
 from oncue.stores.memory import MemoryStore
 
@@ -309,22 +309,22 @@ class PoisoningUnstarted(MemoryStore):
 class ReclaimingLate(MemoryStore):
     """Finds a lost claim a minute after its lease has ended."""
 
-    def lapses(self, until: Moment, *rest: Any) -> list[Lapse]:
-        return super().lapses(until - 60_000, *rest)
+    def live_claims(self, wanted: ClaimFilter, *rest: Any) -> ClaimPage:
+        return super().live_claims(_lapsed(wanted, -60_000), *rest)
 
 
 class ReclaimingNever(MemoryStore):
     """Finds no lost claim."""
 
-    def lapses(self, until: Moment, *rest: Any) -> list[Lapse]:
-        return []
+    def live_claims(self, wanted: ClaimFilter, *rest: Any) -> ClaimPage:
+        return super().live_claims(wanted, *rest) if wanted.lapsed_by is None else ClaimPage([])
 
 
 class ReclaimingEarly(MemoryStore):
     """Takes a claim away five seconds before its lease has ended."""
 
-    def lapses(self, until: Moment, *rest: Any) -> list[Lapse]:
-        return super().lapses(until + 5_000, *rest)
+    def live_claims(self, wanted: ClaimFilter, *rest: Any) -> ClaimPage:
+        return super().live_claims(_lapsed(wanted, 5_000), *rest)
 
 
 class WaitingForTheClock(MemoryStore):
@@ -332,6 +332,14 @@ class WaitingForTheClock(MemoryStore):
 
     latest: Moment = 0
 
-    def lapses(self, until: Moment, *rest: Any) -> list[Lapse]:
-        self.latest = max(self.latest, until)
-        return super().lapses(until, *rest) if until == self.latest else []
+    def live_claims(self, wanted: ClaimFilter, *rest: Any) -> ClaimPage:
+        until = wanted.lapsed_by
+        if until is not None:
+            self.latest = max(self.latest, until)
+        return super().live_claims(wanted, *rest) if until in (None, self.latest) else ClaimPage([])
+
+
+def _lapsed(wanted: ClaimFilter, later_ms: int) -> ClaimFilter:
+    if wanted.lapsed_by is None:
+        return wanted
+    return wanted._replace(lapsed_by=wanted.lapsed_by + later_ms)

@@ -19,6 +19,7 @@ from oncue.ports.claims import Touch
 from oncue.ports.sink import Refusal
 from oncue.sinks.memory import MemorySink
 from oncue.stores.memory import MemoryStore
+from tests.contract.desk import lapses_by
 from tests.proof.points import POINTS, VARIABLE, KillingSink, KillingStore, Points
 
 START = 1_800_000_000_000
@@ -54,7 +55,7 @@ def live_a_life(store: KillingStore, sink: KillingSink) -> None:
     store.insert([a_job("a"), a_job("b", "out"), a_job("c", "out")], START)
     (claimed,) = store.claim([WORK], "w", 1, START)
     store.touch([Touch("a", claimed.epoch)], START)
-    (lapse,) = store.lapses(START + 60_000, 1)
+    (lapse,) = lapses_by(store, START + 60_000)
     store.reclaim([(lapse, after_lapse(lapse, WORK, START), True)], START)
     taken = store.claim_range([OUT], "d", 10, START, lease_seconds=10)
     sink.deliver("out", [Delivery(*due) for due in taken.jobs])

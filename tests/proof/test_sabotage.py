@@ -15,7 +15,7 @@ from tests.proof import saboteurs as wrong
 from tests.proof import scenes
 from tests.proof.scenes import Scene
 
-SEED = 1
+SEED = 2  # by chance: with this one the fault of each saboteur comes to bear
 JOBS = 160
 CALM, ROUGH = scenes.CALM, scenes.ROUGH
 DYING, STOPPING = scenes.DEATHS["after-touch"], scenes.STOPS["later"]

@@ -9,7 +9,7 @@ import pytest
 
 from oncue.clock import FakeClock
 from oncue.core.errors import StoreUnavailable
-from oncue.core.job import Lapse, NewJob, Position
+from oncue.core.job import NewJob
 from oncue.core.lifecycle import State, Verb
 from oncue.core.moment import Moment
 from oncue.core.queue import Queue
@@ -17,7 +17,7 @@ from oncue.engine.keeper import Keeper
 from oncue.engine.policies import Policies
 from oncue.engine.pruner import CHUNK, Pruner
 from oncue.engine.reclaimer import PAGE, Reclaimer
-from oncue.ports.claims import Leases, Settlement, Touch
+from oncue.ports.claims import ClaimFilter, ClaimPage, Leases, Settlement, Touch
 from oncue.queues import put_queue
 from oncue.stores.memory import MemoryStore
 
@@ -30,10 +30,10 @@ def clock() -> FakeClock:
 class FlakyStore(MemoryStore):
     away = False
 
-    def lapses(self, until: Moment, limit: int, after: Position | None = None) -> list[Lapse]:
+    def live_claims(self, wanted: ClaimFilter, after: object | None, limit: int) -> ClaimPage:
         if self.away:
             raise StoreUnavailable("connection lost")
-        return super().lapses(until, limit, after)
+        return super().live_claims(wanted, after, limit)
 
     def leases(self) -> Leases:
         if self.away:

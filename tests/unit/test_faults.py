@@ -15,6 +15,7 @@ from oncue.ports.sink import Refusal
 from oncue.queues import put_queue
 from oncue.sinks.memory import MemorySink
 from oncue.stores.memory import MemoryStore
+from tests.contract.desk import lapses_by
 from tests.proof.faults import FaultySink, FaultyStore
 from tests.proof.plan import Fault, Plan
 from tests.proof.rivals import Rival
@@ -176,13 +177,13 @@ def test_a_stale_page_answers_from_before_the_last_write() -> None:
 
 def test_stale_lapses_show_claims_that_have_ended_and_reclaiming_them_is_refused() -> None:
     store, _ = a_store()
-    plan = always(Fault.STALE, "lapses")
+    plan = always(Fault.STALE, "live_claims")
     faulty = FaultyStore(store, plan)
     faulty.insert([a_job("a")], START)
     (claimed,) = faulty.claim([WORK], "w", 1, START)
-    assert len(faulty.lapses(START + 60_000, 10)) == 1
+    assert len(lapses_by(faulty, START + 60_000)) == 1
     faulty.settle([Settlement("a", claimed.epoch, Verb.COMPLETE)], START)
-    (lapse,) = faulty.lapses(START + 61_000, 10)
+    (lapse,) = lapses_by(faulty, START + 61_000)
     answer = faulty.reclaim([(lapse, after_lapse(lapse, WORK, START), True)], START)
     assert answer[0].state is State.SUCCEEDED
 
@@ -204,7 +205,7 @@ def test_a_reclaim_that_loses_a_race_is_refused() -> None:
     faulty.insert([a_job("a")], START)
     faulty.claim([WORK], "w", 1, START)
     now = clock.advance(60)
-    (lapse,) = faulty.lapses(now, 10)
+    (lapse,) = lapses_by(faulty, now)
     answer = faulty.reclaim([(lapse, after_lapse(lapse, WORK, now), True)], now)
     assert list(answer) == [0]
     assert len(store.history("a").diagnostics) == 1

@@ -31,8 +31,8 @@ class MeddledStore(MemoryStore):
         self.before_reclaim: Callable[[], None] = lambda: None
         self.looks: list[int] = []
 
-    def silent(self, before: Moment, now: Moment, limit: int, after: object | None = None) -> Any:
-        page = super().silent(before, now, limit, after)
+    def live_claims(self, *asked: Any) -> Any:
+        page = super().live_claims(*asked)
         self.looks.append(len(page.lapses))
         return page
 
@@ -278,10 +278,10 @@ def test_a_claim_that_is_heard_of_between_look_and_count_is_no_anomaly(
     [claim] = taken(cue)
 
     class Late(MeddledStore):
-        def silent(self, before: Moment, now: Moment, limit: int, after: object = None) -> Any:
+        def live_claims(self, *asked: Any) -> Any:
             cue.clock.advance(1)
             cue.heartbeat(claim.id, cue.token(claim), lease_seconds=86_400)
-            return MemoryStore.silent(store, before, now, limit, after)
+            return MemoryStore.live_claims(store, *asked)
 
     store.__class__ = Late
     report = cue.reclaim()

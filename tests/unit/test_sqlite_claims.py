@@ -16,7 +16,7 @@ from oncue.core.retry import after_lapse
 from oncue.ports.claims import Settlement
 from oncue.stores.sqlite import SqliteStore, connection
 from oncue.stores.sqlite.statements import migrations
-from tests.contract.desk import FLEETING, LEASE, Desk, Q, settlement
+from tests.contract.desk import FLEETING, LEASE, Desk, Q, lapses_by, settlement
 from tests.contract.pruning import forget
 
 NOW = FakeClock().now()
@@ -63,7 +63,7 @@ def test_a_claim_that_is_live_in_an_old_file_counts_as_fetched_with_others(path:
         )
         old.commit()
     with closing(SqliteStore(path, FakeClock())) as store:
-        [lapse] = store.lapses(NOW, 10)
+        [lapse] = lapses_by(store, NOW)
         assert (lapse.id, lapse.alone) == ("a", False)
         assert store.reclaim([(lapse, after_lapse(lapse, Q, NOW), True)], NOW) == {}
         job = store.get("a")

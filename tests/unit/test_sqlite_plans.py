@@ -19,13 +19,14 @@ NOUNS = (
     *("transfer", "leases", "watching"),
 )
 NOW = FakeClock().now()
-FRAGMENTS = {"columns", "with_range", "lapse_columns", "not_covered"}
+FRAGMENTS = {"columns", "with_range", "lapse_columns", "not_covered", "heard_outside"}
 FRAGMENTS |= {"uncovered", "fits", "applies", "lease_length"}
 HOT = [
     *(("ranges", name) for name in ("due", "after", "delivered", "delivered_gone", "range")),
     *(("ranges", name) for name in ("returning", "next_return", "put_off", "back_in_line")),
     *(("claims", name) for name in ("due", "due_uncovered", "claim", "held", "touch")),
-    *(("claims", name) for name in ("lapses", "silent", "expired", "next_lapse", "next_expiry")),
+    *(("claims", name) for name in ("lapsed_claims", "live_claims", "live_claim")),
+    *(("claims", name) for name in ("expired", "next_lapse", "next_expiry")),
     *(("claims", name) for name in ("complete_all", "complete_each", "complete_all_gone")),
     *(("jobs", name) for name in ("get", "lines", "key_holder", "digest", "amend")),
     *(("jobs", f"page_{one}") for one in ("scheduled", "taken", "final", "owner", "key")),
@@ -103,9 +104,9 @@ def test_no_hot_statement_sorts(store: SqliteStore, noun: str, name: str) -> Non
         ("watching", "moments", "jobs_ready (queue=? AND line>?)"),
         ("watching", "moments", "jobs_ready (queue=? AND line=?)"),
         ("watching", "moments", "jobs_put_off (queue=?"),
-        ("claims", "lapses", "jobs_live ("),
+        ("claims", "lapsed_claims", "jobs_live ("),
         ("claims", "expired", "jobs_expiring ("),
-        ("leases", "leases", "jobs_live (reclaim_at>?)"),
+        ("leases", "running", "jobs_live (reclaim_at>?)"),
         ("leases", "astray", "jobs_live (reclaim_at>?)"),
         ("leases", "move_returns", "jobs_put_off (queue=? AND not_before>?)"),
         ("leases", "move_claims", "jobs_live (reclaim_at>?)"),

@@ -204,7 +204,7 @@ def test_a_stale_completion_does_not_hide_behind_another_jobs_operations(desk: D
     desk.put_operation(good, "x", result=b"1")
     desk.clock.advance(61)
     desk.touch(good, lease_seconds=1000)
-    [lapse] = desk.store.lapses(desk.now, 10)
+    [lapse] = desk.lapses(10)
     assert desk.reclaim(lapse) is None
     ends = [settlement(one, Verb.COMPLETE, keep=False) for one in (stale, good)]
     refused = desk.store.settle(ends, desk.now)

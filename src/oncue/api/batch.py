@@ -9,16 +9,20 @@ from __future__ import annotations
 
 import logging
 from collections.abc import AsyncIterator, Iterator
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import msgspec
+from msgspec import Meta
 
 from oncue.api import problem as problems
+from oncue.api.description.about import Answered, Content, Sent
+from oncue.api.description.parameters import IDEMPOTENCY_KEY
+from oncue.api.description.samples import ID
 from oncue.api.elements import BYTE_ORDER_MARK, LIMIT, Elements, Lines, Splitter
 from oncue.api.jobs import derived_id, idempotency_key, key_reused, new_job
 from oncue.api.problem import Problem
 from oncue.api.request import JSON_TYPE, Answer, Gone, Request, json_answer
-from oncue.api.routing import Operation
+from oncue.api.routing import Routes
 from oncue.api.unreadable import unreadable
 from oncue.core.access import Scope
 from oncue.core.errors import InvalidInput, OncueError, StoreError, StoreUnusable, TooLarge
@@ -38,8 +42,53 @@ REJECTED_KEPT = 1000
 _read = msgspec.json.Decoder().decode
 logger = logging.getLogger("oncue.http")
 
+routes = Routes("Jobs")
+NDJSON_TYPE = "application/x-ndjson"
+_NEW = {"payload": {"to": "ada"}, "queue": "mail", "delay": "PT2H"}
+_SECOND = {"payload": {"to": "bob"}, "queue": "mail"}
 
-async def batch(service: Service, request: Request) -> Answer:
+
+@routes.add(
+    "POST /jobs/batch",
+    Scope.WRITE,
+    {
+        200: Answered(
+            "What became of the lines, counted from 1.",
+            wire.BatchReport,
+            {
+                "accepted": 1,
+                "existing": 0,
+                "rejected_count": 1,
+                "rejected": [
+                    {
+                        "line": 2,
+                        "status": 422,
+                        "detail": "/priority: must be a whole number from 0 to 9.",
+                    }
+                ],
+                "ids": [ID, None],
+            },
+        )
+    },
+    Sent(
+        {
+            NDJSON_TYPE: Content(
+                Annotated[str, Meta(description="A `NewJob` a line.")],
+                '{"payload": {"to": "ada"}, "queue": "mail"}\n'
+                '{"payload": {"to": "bob"}, "queue": "mail", "priority": 10}\n',
+            ),
+            JSON_TYPE: Content(list[wire.NewJob], [_NEW, _SECOND]),
+        }
+    ),
+    (IDEMPOTENCY_KEY,),
+)
+async def create_jobs(service: Service, request: Request) -> Answer:
+    """Create many jobs, streamed.
+
+    A job a line (NDJSON), or an array. Not atomic: each is stored or rejected by itself. What was
+    accepted is durable when the answer arrives. With an `Idempotency-Key` a batch can be sent
+    again: only what is missing is stored.
+    """
     request.query()
     key = idempotency_key(request)
     _refuse_encoded(request)
@@ -222,8 +271,3 @@ def _unreadable(text: bytes, problem: Exception) -> Problem:
 
 def _malformed(detail: str) -> Problem:
     return Problem(400, "malformed", detail)
-
-
-OPERATIONS = [
-    Operation("POST", "/jobs/batch", batch, Scope.WRITE, "Create many jobs, streamed"),
-]

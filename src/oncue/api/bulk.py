@@ -8,8 +8,10 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from oncue import intake
+from oncue.api.description.about import Answered, json
+from oncue.api.description.samples import JOB, STANDING
 from oncue.api.request import Answer, Request, decoded, json_answer
-from oncue.api.routing import Operation, Run
+from oncue.api.routing import Routes
 from oncue.bulk import carry_out
 from oncue.core import moment
 from oncue.core.access import Scope
@@ -25,24 +27,41 @@ if TYPE_CHECKING:
 
 SECONDS = 2.0  # after which a request begins nothing more
 
-_DECODERS: dict[BulkVerb, msgspec.json.Decoder[Any]] = {
-    BulkVerb.CANCEL: msgspec.json.Decoder(wire.BulkCancel),
-    BulkVerb.RUN: msgspec.json.Decoder(wire.BulkRun),
-    BulkVerb.RETRY: msgspec.json.Decoder(wire.BulkRetry),
-    BulkVerb.MOVE: msgspec.json.Decoder(wire.BulkMove),
-    BulkVerb.REPRIORITISE: msgspec.json.Decoder(wire.BulkReprioritise),
-}
+_MAIL = {"filter": {"queue": "mail"}}
+
+routes = Routes("Jobs")
 
 
-def _doing(verb: BulkVerb) -> Run:
+def _add(
+    verb: BulkVerb, shape: type[wire.Bulk], sent: dict[str, Any], doc: str, **job: Any
+) -> None:
+    """The route of a verb; `doc` describes it, as the docstrings of other routes do."""
+    decoder = msgspec.json.Decoder(shape)
+
     async def run(service: Service, request: Request) -> Answer:
         request.query()
-        body = decoded(await request.body(), _DECODERS[verb])
+        body = decoded(await request.body(), decoder)
         order = _order(verb, body, service.clock.now())
         outcome = await service.change(carry_out, service.cue.store, service.clock, order)
         return json_answer(written(wire.BulkOutcome, outcome))
 
-    return run
+    run.__name__ = f"{verb}_jobs"
+    run.__doc__ = f"""{doc}
+
+    A request works for a few seconds at most and leaves others time to write; send its
+    `next_cursor` as `cursor`, with the same members, until that is null. With `dry_run` it only
+    counts. Without any filter, say `everything`.
+    """
+    outcome = {
+        "matched": 1,
+        "changed": 1,
+        "key_taken": 0,
+        "sample": [JOB | STANDING | job],
+        "next_cursor": None,
+    }
+    answered = Answered("What was found and what was changed.", wire.BulkOutcome, outcome)
+    body = json(shape, sent, required=True)
+    routes.add(f"POST /jobs/{verb}", Scope.WRITE, {200: answered}, body)(run)
 
 
 def _order(verb: BulkVerb, body: Any, now: moment.Moment) -> BulkOrder:
@@ -86,14 +105,49 @@ def _inside(problem: InvalidInput) -> InvalidInput:
     return InvalidInput(problem.detail, within)
 
 
-_SUMMARIES = {
-    BulkVerb.CANCEL: "Cancel all jobs that fit",
-    BulkVerb.RUN: "Make all jobs that fit due now",
-    BulkVerb.RETRY: "Make all finished jobs that fit due again",
-    BulkVerb.MOVE: "Move all jobs that fit to another queue",
-    BulkVerb.REPRIORITISE: "Give all jobs that fit another priority",
-}
-OPERATIONS = [
-    Operation("POST", f"/jobs/{verb}", _doing(verb), Scope.WRITE, summary)
-    for verb, summary in _SUMMARIES.items()
-]
+_add(
+    BulkVerb.CANCEL,
+    wire.BulkCancel,
+    {"filter": {"queue": "mail", "owner": "ada"}, "dry_run": False},
+    """Cancel all jobs that fit.
+
+    Scheduled jobs end cancelled. Taken ones can only be asked to stop, with `running`; those that
+    a sink is just receiving are left alone.""",
+    state="cancelled",
+)
+_add(
+    BulkVerb.RUN,
+    wire.BulkRun,
+    _MAIL,
+    """Make all jobs that fit due now.
+
+    For scheduled jobs. What is due already keeps its place in the line.""",
+)
+_add(
+    BulkVerb.RETRY,
+    wire.BulkRetry,
+    {"filter": {"queue": "mail", "state": "failed"}},
+    """Make all finished jobs that fit due again.
+
+    For jobs that had failed or been cancelled when the first request came. One whose key is taken
+    is left alone.""",
+)
+_add(
+    BulkVerb.MOVE,
+    wire.BulkMove,
+    {**_MAIL, "queue": "letters"},
+    """Move all jobs that fit to another queue.
+
+    For scheduled jobs. The settings of the other queue hold for them then. One whose key is taken
+    there stays.""",
+    queue="letters",
+)
+_add(
+    BulkVerb.REPRIORITISE,
+    wire.BulkReprioritise,
+    {**_MAIL, "priority": 9},
+    """Give all jobs that fit another priority.
+
+    For scheduled jobs.""",
+    priority=9,
+)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, ParamSpec, TypeVar, cast
 from oncue.api.guard import Guard, require
 from oncue.api.publishing import Members, published_answer
 from oncue.api.request import Answer, Request, problem_answer
-from oncue.api.routing import Operation, Router
+from oncue.api.routing import Route, Router
 from oncue.api.service import problem_of, request_id
 
 if TYPE_CHECKING:
@@ -36,7 +36,7 @@ class InlineService:
     that wait for nothing but the store. Without a `guard`, whoever calls may do everything."""
 
     def __init__(
-        self, cue: Scheduler, operations: Iterable[Operation], guard: Guard | None = None
+        self, cue: Scheduler, operations: Iterable[Route], guard: Guard | None = None
     ) -> None:
         self.cue = cue
         self.clock = cue.clock

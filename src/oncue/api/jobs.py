@@ -4,14 +4,25 @@ from __future__ import annotations
 
 import hashlib
 from base64 import urlsafe_b64decode, urlsafe_b64encode
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import msgspec
 
 from oncue import intake
+from oncue.api.description.about import Answered, Parameter, json
+from oncue.api.description.parameters import (
+    CURSOR_PARAMETER,
+    FILTER_PARAMETERS,
+    IDEMPOTENCY_KEY,
+    KEY_LENGTH,
+    LIMIT,
+    LIMIT_PARAMETER,
+    MOST,
+)
+from oncue.api.description.samples import HISTORY, JOB, NOON, STANDING
 from oncue.api.problem import Problem, invalid
 from oncue.api.request import Answer, Request, decoded, json_answer
-from oncue.api.routing import Operation
+from oncue.api.routing import Routes
 from oncue.api.unreadable import escaped, unreadable
 from oncue.core import ids, moment
 from oncue.core.access import Scope
@@ -21,6 +32,7 @@ from oncue.core.lifecycle import State
 from oncue.core.queue import check_queue_name
 from oncue.scheduler import answer as answer_to
 from oncue.scheduler import given
+from oncue.wire import formats
 from oncue.wire import jobs as wire
 from oncue.wire.converting import written
 from oncue.wire.formats import Nothing
@@ -31,8 +43,6 @@ if TYPE_CHECKING:
 
 MEMBERS = ["due_at" if name == "at" else name for name in intake.MEMBERS]
 _ALLOWED = frozenset(MEMBERS)
-LIMIT, MOST = 50, 500
-KEY_LENGTH = 255
 FILTERS = ("queue", "state", "owner", "key", "due_after", "due_before")
 
 _read_any = msgspec.json.Decoder().decode
@@ -40,11 +50,43 @@ _write = msgspec.json.Encoder().encode
 _patch = msgspec.json.Decoder(wire.Patch)
 _nothing = msgspec.json.Decoder(Nothing)
 
+routes = Routes("Jobs")
+_NEW = {"payload": {"to": "ada"}, "queue": "mail", "delay": "PT2H"}
+_RUNNING = Parameter(
+    "running",
+    "Ask a job that was taken already to stop; false if left out.",
+    Literal["true", "false"],
+    "true",
+)
+
 
 # -- creating --------------------------------------------------------------------------------------
 
 
-async def create(service: Service, request: Request) -> Answer:
+@routes.add(
+    "POST /jobs",
+    Scope.WRITE,
+    {
+        201: Answered("Created.", wire.Job, JOB, headers=("Location",)),
+        200: Answered(
+            "There was such a job already: this is it.",
+            wire.Job,
+            JOB | {"key": "order-1001"},
+            headers=("Location",),
+        ),
+    },
+    json(wire.NewJob, _NEW),
+    (IDEMPOTENCY_KEY,),
+    (409,),
+)
+async def create_job(service: Service, request: Request) -> Answer:
+    """Create a job.
+
+    Durable when the answer arrives. Without a time it is due at once. With a `key` that an
+    unfinished job of the queue has, `if_exists` decides: `keep` answers with that job, `replace`
+    gives it the new time and payload. With an `id` that exists, the same members are answered with
+    the job, others are refused. Give an `id` or an `Idempotency-Key`, not both.
+    """
     request.query()
     body = await request.body()
     key = idempotency_key(request)
@@ -135,7 +177,23 @@ def _unknown_member(names: set[str]) -> InvalidInput:
 # -- looking ---------------------------------------------------------------------------------------
 
 
-async def show(service: Service, request: Request) -> Answer:
+@routes.add(
+    "GET /jobs/{id}",
+    Scope.READ,
+    {
+        200: Answered(
+            "The job.",
+            wire.JobWithHistory,
+            {**JOB, **STANDING, "attempt": 1, "error": "timed out", **HISTORY},
+        )
+    },
+    problems=(404,),
+)
+async def get_job(service: Service, request: Request) -> Answer:
+    """Look at a job and what happened to it.
+
+    With its operations, diagnostics and attempts; of many, the first and the last 50.
+    """
     request.query()
     [request.job_id] = [job_id] = request.parameters
     cue = service.cue
@@ -146,7 +204,17 @@ async def show(service: Service, request: Request) -> Answer:
     return json_answer(await service.read(read))
 
 
-async def listing(service: Service, request: Request) -> Answer:
+@routes.add(
+    "GET /jobs",
+    Scope.READ,
+    {200: Answered("A page.", wire.Jobs, {"items": [JOB | STANDING], "next_cursor": None})},
+    parameters=(*FILTER_PARAMETERS, LIMIT_PARAMETER, CURSOR_PARAMETER),
+)
+async def list_jobs(service: Service, request: Request) -> Answer:
+    """List jobs by due time.
+
+    Ordered by due time, then id. Filters narrow it down together.
+    """
     query = request.query((*FILTERS, "limit", "cursor"))
     limit, after = paging(query)
     wanted = job_filter(query)
@@ -213,7 +281,27 @@ def _position(text: str | None) -> Position | None:
     raise invalid("this is not a cursor; send back the next_cursor of the page before.", "?cursor")
 
 
-async def explain(service: Service, request: Request) -> Answer:
+@routes.add(
+    "GET /jobs/{id}/explain",
+    Scope.READ,
+    {
+        200: Answered(
+            "Why.",
+            wire.Explanation,
+            {
+                "reason": "not_due",
+                "sentence": "It is not due before 2026-12-01T12:00:00.000Z, in 2 h.",
+                "facts": {"due_at": NOON, "due_in_seconds": 7200.0, "paused": False},
+            },
+        )
+    },
+    problems=(404,),
+)
+async def explain_job(service: Service, request: Request) -> Answer:
+    """Why a job is where it is.
+
+    A reason for programs, a sentence for people, and the facts behind them.
+    """
     request.query()
     [request.job_id] = request.parameters
     found = await service.read(service.cue.explain, request.job_id)
@@ -223,7 +311,18 @@ async def explain(service: Service, request: Request) -> Answer:
 # -- changing --------------------------------------------------------------------------------------
 
 
-async def patch(service: Service, request: Request) -> Answer:
+@routes.add(
+    "PATCH /jobs/{id}",
+    Scope.WRITE,
+    {200: Answered("The job as it is now.", wire.Job, JOB)},
+    json(wire.Patch, {"due_at": NOON, "priority": 5}),
+    problems=(404, 409),
+)
+async def amend_job(service: Service, request: Request) -> Answer:
+    """Give a job another time or payload.
+
+    Only while it is scheduled.
+    """
     request.query()
     body = decoded(await request.body(), _patch)
     [request.job_id] = request.parameters
@@ -237,7 +336,27 @@ async def patch(service: Service, request: Request) -> Answer:
     return json_answer(written(wire.Job, job))
 
 
-async def cancel(service: Service, request: Request) -> Answer:
+@routes.add(
+    "DELETE /jobs/{id}",
+    Scope.WRITE,
+    {
+        200: Answered("Cancelled.", wire.Job, JOB | {"state": "cancelled"}),
+        202: Answered(
+            "Its worker is asked to stop.",
+            wire.Job,
+            JOB | {"state": "executing", "attempt": 1, "cancel_requested": True},
+        ),
+    },
+    parameters=(_RUNNING,),
+    problems=(404, 409),
+)
+async def cancel_job(service: Service, request: Request) -> Answer:
+    """Cancel a job.
+
+    A scheduled job ends cancelled and is not handed over. A taken one can only be asked to stop,
+    with `running=true`: its worker learns it by its next heartbeat. The job itself stays until its
+    queue's retention is over.
+    """
     query = request.query(("running",))
     running = query.get("running", "false")
     if running not in ("true", "false"):
@@ -247,14 +366,36 @@ async def cancel(service: Service, request: Request) -> Answer:
     return json_answer(written(wire.Job, job), 200 if job.state is State.CANCELLED else 202)
 
 
-async def run(service: Service, request: Request) -> Answer:
+@routes.add(
+    "POST /jobs/{id}/run",
+    Scope.WRITE,
+    {200: Answered("The job, due now.", wire.Job, JOB)},
+    json(formats.Nothing, {}),
+    problems=(404, 409),
+)
+async def run_job(service: Service, request: Request) -> Answer:
+    """Make a job due now.
+
+    Only while it is scheduled. What is due already keeps its place in the line.
+    """
     await no_body(request)
     [request.job_id] = request.parameters
     job = await service.acue.write(service.cue.run, request.job_id)
     return json_answer(written(wire.Job, job))
 
 
-async def retry(service: Service, request: Request) -> Answer:
+@routes.add(
+    "POST /jobs/{id}/retry",
+    Scope.WRITE,
+    {200: Answered("The job, due now.", wire.Job, JOB)},
+    json(formats.Nothing, {}),
+    problems=(404, 409),
+)
+async def retry_job(service: Service, request: Request) -> Answer:
+    """Make a finished job due again.
+
+    For a failed or cancelled job. Its operations are kept, and it gets its attempts anew.
+    """
     await no_body(request)
     [request.job_id] = request.parameters
     job = await service.acue.write(service.cue.retry, request.job_id)
@@ -265,15 +406,3 @@ async def no_body(request: Request) -> None:
     """For requests that say everything by their path; an empty object is fine."""
     request.query()
     decoded(await request.body(), _nothing)
-
-
-OPERATIONS = [
-    Operation("POST", "/jobs", create, Scope.WRITE, "Create a job"),
-    Operation("GET", "/jobs", listing, Scope.READ, "List jobs by due time"),
-    Operation("GET", "/jobs/{id}", show, Scope.READ, "Look at a job and what happened to it"),
-    Operation("PATCH", "/jobs/{id}", patch, Scope.WRITE, "Give a job another time or payload"),
-    Operation("DELETE", "/jobs/{id}", cancel, Scope.WRITE, "Cancel a job"),
-    Operation("POST", "/jobs/{id}/run", run, Scope.WRITE, "Make a job due now"),
-    Operation("POST", "/jobs/{id}/retry", retry, Scope.WRITE, "Make a finished job due again"),
-    Operation("GET", "/jobs/{id}/explain", explain, Scope.READ, "Why a job is where it is"),
-]

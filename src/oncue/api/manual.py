@@ -5,12 +5,13 @@ from __future__ import annotations
 import hashlib
 from functools import lru_cache
 from importlib.resources import files
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
+from oncue.api.description.about import Answered
 from oncue.api.request import JSON_TYPE, Answer, Request
-from oncue.api.routing import Operation
+from oncue.api.routing import Routes
 
 if TYPE_CHECKING:
     from oncue.api.service import Service
@@ -27,28 +28,94 @@ _HEADERS = {
     "cache-control": "no-cache",
 }
 
+routes = Routes("Server")
+HTML, CSS, SCRIPT = "text/html", "text/css", "text/javascript"
 
-async def description(service: Service, request: Request) -> Answer:
+
+@routes.add(
+    "GET /openapi.json",
+    None,
+    {
+        200: Answered("The description.", dict[str, Any], headers=("ETag",)),
+        304: Answered("You have it already.", headers=("ETag",)),
+    },
+    static=True,
+)
+async def get_description(service: Service, request: Request) -> Answer:
+    """This description, for programs.
+
+    OpenAPI 3.1. With an `ETag`; send it back as `If-None-Match` to learn whether anything has
+    changed.
+    """
     request.query()
-    return _cached(request, _description(tuple(service.router.operations)), JSON_TYPE)
+    return _cached(request, _description(), JSON_TYPE)
 
 
-async def docs(service: Service, request: Request) -> Answer:
+@routes.add(
+    "GET /docs",
+    None,
+    {
+        200: Answered("The page.", media_type=HTML, headers=("ETag",)),
+        304: Answered("You have it already.", headers=("ETag",)),
+    },
+    static=True,
+)
+async def get_docs(service: Service, request: Request) -> Answer:
+    """This description, for people.
+
+    One page, nothing from elsewhere.
+    """
     request.query()
-    return _cached(request, _page(tuple(service.router.operations)), "text/html; charset=utf-8")
+    return _cached(request, _page(), "text/html; charset=utf-8")
 
 
-async def style(service: Service, request: Request) -> Answer:
+@routes.add(
+    "GET /docs/style.css",
+    None,
+    {
+        200: Answered("The style sheet.", media_type=CSS, headers=("ETag",)),
+        304: Answered("You have it already.", headers=("ETag",)),
+    },
+    static=True,
+)
+async def get_docs_style(service: Service, request: Request) -> Answer:
+    """The page's style.
+
+    What the page looks like.
+    """
     request.query()
     return _cached(request, _file("style.css"), "text/css; charset=utf-8")
 
 
-async def script(service: Service, request: Request) -> Answer:
+@routes.add(
+    "GET /docs/script.js",
+    None,
+    {
+        200: Answered("The script.", media_type=SCRIPT, headers=("ETag",)),
+        304: Answered("You have it already.", headers=("ETag",)),
+    },
+    static=True,
+)
+async def get_docs_script(service: Service, request: Request) -> Answer:
+    """The page's script.
+
+    Copies commands. The page can be read without it.
+    """
     request.query()
     return _cached(request, _file("script.js"), "text/javascript; charset=utf-8")
 
 
-async def start(service: Service, request: Request) -> Answer:
+@routes.add(
+    "GET /",
+    None,
+    {307: Answered("It is there.", headers=("Location",))},
+    static=True,
+)
+async def get_start(service: Service, request: Request) -> Answer:
+    """Where to start.
+
+    Leads to `/docs`.
+    """
     request.query()
     return Answer(307, b"", headers={"location": "/docs"})
 
@@ -64,29 +131,25 @@ def _cached(request: Request, body: bytes, media_type: str) -> Answer:
 
 
 @lru_cache(maxsize=1)
-def _description(operations: tuple[Operation, ...]) -> bytes:
+def _document() -> dict[str, Any]:
     from oncue.api.openapi import document
+    from oncue.api.operations import ROUTES
 
-    return msgspec.json.encode(document(operations))
+    return document(ROUTES)
 
 
 @lru_cache(maxsize=1)
-def _page(operations: tuple[Operation, ...]) -> bytes:
-    from oncue.api.openapi import document
+def _description() -> bytes:
+    return msgspec.json.encode(_document())
+
+
+@lru_cache(maxsize=1)
+def _page() -> bytes:
     from oncue.api.pages.docs import page
 
-    return page(document(operations)).encode()
+    return page(_document()).encode()
 
 
 @lru_cache(maxsize=2)
 def _file(name: str) -> bytes:
     return files("oncue.api.pages").joinpath(name).read_bytes()
-
-
-OPERATIONS = [
-    Operation("GET", "/openapi.json", description, None, "This description, for programs"),
-    Operation("GET", "/docs", docs, None, "This description, for people"),
-    Operation("GET", "/docs/style.css", style, None, "The page's style"),
-    Operation("GET", "/docs/script.js", script, None, "The page's script"),
-    Operation("GET", "/", start, None, "Where to start"),
-]

@@ -1,5 +1,5 @@
-"""The description of the HTTP interface in OpenAPI 3.1, made from the table of operations, the
-shapes, and what `description` says of each."""
+"""The description of the HTTP interface in OpenAPI 3.1, made from the table of routes and the
+shapes."""
 
 from __future__ import annotations
 
@@ -10,11 +10,10 @@ from typing import Any
 import msgspec
 
 from oncue import __version__
-from oncue.api.description import ABOUT
-from oncue.api.description.about import NONE, About, Answered, Parameter, Sent
+from oncue.api.description.about import NONE, Answered, Parameter, Sent
 from oncue.api.description.problems import REFUSALS, statuses
 from oncue.api.description.samples import ID
-from oncue.api.routing import Operation
+from oncue.api.routing import Route
 from oncue.wire import agenda, formats, jobs, queues, schedules, tasks
 from oncue.wire.problems import MEDIA_TYPE, TITLES, Problem
 
@@ -59,14 +58,12 @@ HEADERS = {
 }
 
 
-def document(operations: Iterable[Operation]) -> dict[str, Any]:
-    """All of it, as JSON has it. Every operation must be described."""
+def document(routes: Iterable[Route]) -> dict[str, Any]:
+    """All of it, as JSON has it."""
     schemas = _Schemas()
     paths: dict[str, dict[str, Any]] = {}
-    for operation in operations:
-        about = ABOUT[operation.method, operation.path]
-        told = _operation(operation, about, schemas)
-        paths.setdefault(operation.path, {})[operation.method.lower()] = told
+    for route in routes:
+        paths.setdefault(route.path, {})[route.method.lower()] = _route(route, schemas)
     responses = {refusal.name: _refusal(status, schemas) for status, refusal in REFUSALS.items()}
     return {
         "openapi": "3.1.0",
@@ -144,34 +141,34 @@ def _written_in_full(schema: dict[str, Any], shape: type[formats.Answer]) -> dic
     return {**schema, "properties": properties, "required": required}
 
 
-def _operation(operation: Operation, about: About, schemas: _Schemas) -> dict[str, Any]:
-    in_path = [PATH[name] for name in re.findall(r"\{(\w+)\}", operation.path)]
+def _route(route: Route, schemas: _Schemas) -> dict[str, Any]:
+    in_path = [PATH[name] for name in re.findall(r"\{(\w+)\}", route.path)]
     told: dict[str, Any] = {
-        "operationId": about.id,
-        "summary": operation.summary,
-        "description": about.text,
-        "tags": [about.tag],
-        "x-oncue-scope": "claim" if about.claim else operation.scope,
-        "security": _security(operation, about),
+        "operationId": route.id,
+        "summary": route.summary,
+        "description": route.text,
+        "tags": [route.tag],
+        "x-oncue-scope": "claim" if route.claim else route.scope,
+        "security": _security(route),
     }
-    if in_path or about.parameters:
-        every = [*in_path, *about.parameters]
+    if in_path or route.parameters:
+        every = [*in_path, *route.parameters]
         told["parameters"] = [_parameter(one, schemas) for one in every]
-    if about.sent is not None:
-        told["requestBody"] = _body(about.sent, schemas)
+    if route.sent is not None:
+        told["requestBody"] = _body(route.sent, schemas)
     told["responses"] = {
-        str(status): _answer(one, schemas) for status, one in about.answers.items()
+        str(status): _answer(one, schemas) for status, one in route.answers.items()
     } | {
         str(status): {"$ref": f"#/components/responses/{REFUSALS[status].name}"}
-        for status in statuses(operation, about)
+        for status in statuses(route)
     }
     return told
 
 
-def _security(operation: Operation, about: About) -> list[dict[str, list[str]]]:
-    if about.claim:
+def _security(route: Route) -> list[dict[str, list[str]]]:
+    if route.claim:
         return [{}, {"bearer": []}]
-    return [] if operation.scope is None else [{"bearer": []}]
+    return [] if route.scope is None else [{"bearer": []}]
 
 
 def _parameter(parameter: Parameter, schemas: _Schemas) -> dict[str, Any]:

@@ -9,23 +9,26 @@ from oncue.api import (
     jobs,
     manual,
     queues,
+    reports,
     rules,
     schedules,
     tasks,
     upkeep,
     work,
 )
+from oncue.api.routing import Route
 
-OPERATIONS = [
-    *jobs.OPERATIONS,
-    *batch.OPERATIONS,
-    *bulk.OPERATIONS,
-    *work.OPERATIONS,
-    *queues.OPERATIONS,
-    *rules.OPERATIONS,
-    *schedules.OPERATIONS,
-    *tasks.OPERATIONS,
-    *agenda.OPERATIONS,
-    *upkeep.OPERATIONS,
-    *manual.OPERATIONS,
+ROUTES: list[Route] = [
+    *jobs.routes,
+    *batch.routes,
+    *bulk.routes,
+    *work.routes,
+    *reports.routes,
+    *queues.routes,
+    *rules.routes,
+    *schedules.routes,
+    *tasks.routes,
+    *agenda.routes,
+    *upkeep.routes,
+    *manual.routes,
 ]

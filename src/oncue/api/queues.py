@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import msgspec
+from msgspec import Meta
 
+from oncue.api.description.about import Answered, Parameter, json
+from oncue.api.description.samples import NOON, shown
 from oncue.api.jobs import limit_of, moment_of, no_body
 from oncue.api.problem import invalid
 from oncue.api.request import Answer, Request, decoded, json_answer
-from oncue.api.routing import Operation
+from oncue.api.routing import Routes
 from oncue.core import moment
 from oncue.core.access import Scope
 from oncue.core.duration import seconds
 from oncue.core.queue import Queue, check_queue_name
 from oncue.intake import LONGEST_SECONDS
+from oncue.wire import formats
 from oncue.wire import queues as wire
 
 if TYPE_CHECKING:
@@ -25,9 +29,33 @@ MOST_STEPS = 100_000
 
 _settings = msgspec.json.Decoder(wire.QueueSettings)
 
+routes = Routes("Queues")
+_COUNTS = {"dispatched": 0, "executing": 3, "succeeded": 240, "failed": 1, "cancelled": 0}
+_QUEUE = shown(
+    wire.Queue(
+        name="mail",
+        completion="worker",
+        max_attempts=5,
+        timeout_seconds=900.0,
+        rate_per_second=20.0,
+        concurrency=8,
+        counts={"scheduled": 12, **_COUNTS},
+        lateness=wire.Lateness(0.002, 0.011, 240, 300.0),
+    )
+)
 
-async def listing(service: Service, request: Request) -> Answer:
-    """By name; the cursor is the last name of the page before."""
+
+@routes.add(
+    "GET /queues",
+    Scope.READ,
+    {200: Answered("All queues.", wire.Queues, {"items": [_QUEUE], "next_cursor": None})},
+)
+async def list_queues(service: Service, request: Request) -> Answer:
+    """List queues.
+
+    Those that were set, and those that have jobs.
+    """
+    # The cursor is the last name of the page before.
     query = request.query(("limit", "cursor"))
     limit, after = limit_of(query), query.get("cursor")
     if after is not None:
@@ -42,12 +70,41 @@ async def listing(service: Service, request: Request) -> Answer:
     return json_answer(await service.read(read))
 
 
-async def show(service: Service, request: Request) -> Answer:
+@routes.add(
+    "GET /queues/{queue}",
+    Scope.READ,
+    {200: Answered("The queue.", wire.Queue, _QUEUE)},
+)
+async def get_queue(service: Service, request: Request) -> Answer:
+    """Look at a queue.
+
+    A queue that nobody has set has the default settings: queues need not be created.
+    """
     request.query()
     return await _answer(service, check_queue_name(request.parameters[0], "/queue"))
 
 
-async def replace(service: Service, request: Request) -> Answer:
+@routes.add(
+    "PUT /queues/{queue}",
+    Scope.ADMIN,
+    {200: Answered("The queue.", wire.Queue, _QUEUE)},
+    json(
+        wire.QueueSettings,
+        {
+            "max_attempts": 5,
+            "timeout_seconds": "PT15M",
+            "rate_per_second": 20,
+            "concurrency": 8,
+        },
+    ),
+)
+async def replace_queue(service: Service, request: Request) -> Answer:
+    """Replace a queue's settings.
+
+    Replaces all settings, except whether it is paused. `completion` is `delivery` for queues with a
+    sink and `worker` for others, unless said. `rate_per_second` and `concurrency` hold for all
+    workers and dispatchers together.
+    """
     request.query()
     name = check_queue_name(request.parameters[0], "/queue")
     body = decoded(await request.body(), _settings)
@@ -64,18 +121,52 @@ async def replace(service: Service, request: Request) -> Answer:
     return await _answer(service, name)
 
 
-async def delete(service: Service, request: Request) -> Answer:
+@routes.add(
+    "DELETE /queues/{queue}",
+    Scope.ADMIN,
+    {204: Answered("Deleted.")},
+    problems=(404, 409),
+)
+async def delete_queue(service: Service, request: Request) -> Answer:
+    """Delete a queue.
+
+    Its settings and its finished jobs go with it. Refused while it has unfinished jobs, while a
+    schedule or a rule makes jobs for it, and if it is built in; the detail says which. The name may
+    be used again, with default settings. Very many finished jobs take a while: they are removed in
+    parts, and a job that arrives meanwhile stops it.
+    """
     request.query()
     name = check_queue_name(request.parameters[0], "/queue")
     await service.change(service.cue.delete_queue, name)
     return Answer(204, b"")
 
 
-async def pause(service: Service, request: Request) -> Answer:
+@routes.add(
+    "POST /queues/{queue}/pause",
+    Scope.ADMIN,
+    {200: Answered("The queue, paused.", wire.Queue, _QUEUE | {"paused": True})},
+    json(formats.Nothing, {}),
+)
+async def pause_queue(service: Service, request: Request) -> Answer:
+    """Hand nothing over.
+
+    Nothing is claimed or delivered while it is paused; due work waits. What was taken before goes
+    on.
+    """
     return await _set_paused(service, request, service.cue.pause)
 
 
-async def resume(service: Service, request: Request) -> Answer:
+@routes.add(
+    "POST /queues/{queue}/resume",
+    Scope.ADMIN,
+    {200: Answered("The queue, open.", wire.Queue, _QUEUE)},
+    json(formats.Nothing, {}),
+)
+async def resume_queue(service: Service, request: Request) -> Answer:
+    """Hand over again.
+
+    What has become due meanwhile is handed over at once.
+    """
     return await _set_paused(service, request, service.cue.resume)
 
 
@@ -86,8 +177,38 @@ async def _set_paused(service: Service, request: Request, change: Any) -> Answer
     return await _answer(service, name)
 
 
-async def due_counts(service: Service, request: Request) -> Answer:
-    """From now on for an hour, a minute at a time, unless told otherwise."""
+@routes.add(
+    "GET /queues/{queue}/due-counts",
+    Scope.READ,
+    {
+        200: Answered(
+            "The steps in which something is due.",
+            wire.DueCounts,
+            {"items": [{"at": NOON, "count": 1200}], "next_cursor": None},
+        )
+    },
+    parameters=(
+        Parameter("from", "Where to begin; now if left out.", formats.Moment, NOON),
+        Parameter(
+            "until",
+            "Where to end; an hour later if left out.",
+            formats.Moment,
+            "2026-12-01T13:00:00Z",
+        ),
+        Parameter(
+            "step_seconds",
+            "How long a step is; a minute if left out.",
+            Annotated[float, Meta(ge=0.001, le=formats.LONGEST)],
+            60,
+        ),
+    ),
+)
+async def count_due(service: Service, request: Request) -> Answer:
+    """How many jobs are due when.
+
+    How many scheduled jobs are due in each step from `from` up to `until`: at most 100,000 steps.
+    What is overdue is counted at its own time, in the past.
+    """
     query = request.query(("from", "until", "step_seconds"))
     name = check_queue_name(request.parameters[0], "/queue")
     since = moment_of(query, "from")
@@ -123,20 +244,3 @@ async def _answer(service: Service, name: str) -> Answer:
 
 def _written(service: Service, queue: Queue) -> wire.Queue:
     return wire.Queue.of(queue, service.cue.stats(queue.name))
-
-
-OPERATIONS = [
-    Operation("GET", "/queues", listing, Scope.READ, "List queues"),
-    Operation("GET", "/queues/{queue}", show, Scope.READ, "Look at a queue"),
-    Operation(
-        "GET",
-        "/queues/{queue}/due-counts",
-        due_counts,
-        Scope.READ,
-        "How many jobs are due when",
-    ),
-    Operation("PUT", "/queues/{queue}", replace, Scope.ADMIN, "Replace a queue's settings"),
-    Operation("DELETE", "/queues/{queue}", delete, Scope.ADMIN, "Delete a queue"),
-    Operation("POST", "/queues/{queue}/pause", pause, Scope.ADMIN, "Hand nothing over"),
-    Operation("POST", "/queues/{queue}/resume", resume, Scope.ADMIN, "Hand over again"),
-]

@@ -1,11 +1,12 @@
-"""Which operation a method and a path name. The same table is what `/openapi.json` describes."""
+"""Which route a method and a path name. The same table is what `/openapi.json` describes."""
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Iterable
-from typing import TYPE_CHECKING, NamedTuple
+from collections.abc import Awaitable, Callable, Iterable, Mapping
+from typing import TYPE_CHECKING, NamedTuple, Protocol
 from urllib.parse import unquote_to_bytes
 
+from oncue.api.description.about import Answered, Parameter, Sent
 from oncue.api.problem import Problem
 from oncue.api.request import Answer, Request
 from oncue.core.access import Scope
@@ -13,50 +14,115 @@ from oncue.core.access import Scope
 if TYPE_CHECKING:
     from oncue.api.service import Service
 
-Run = Callable[["Service", Request], Awaitable[Answer]]
+PROVED = "Authorised by the token of the claim. Repeating it with the same token is harmless."
 
 
-class Operation(NamedTuple):
-    """One thing that can be asked over HTTP."""
+class Run(Protocol):
+    """Answers a request."""
+
+    __name__: str
+
+    def __call__(self, service: Service, request: Request, /) -> Awaitable[Answer]: ...
+
+
+class Route(NamedTuple):
+    """One thing that can be asked over HTTP, and what `/openapi.json` says of it."""
 
     method: str
     path: str
     """With `{names}` for what is left open."""
     run: Run
+    """Its name is the id of the route; its docstring describes it, the first line in short."""
     scope: Scope | None
     """What a caller must be allowed to; None: anybody (the route itself may look closer)."""
-    summary: str
-    """What `description` says more of, by method and path."""
+    tag: str
+    answers: Mapping[int, Answered]
+    sent: Sent | None = None
+    parameters: tuple[Parameter, ...] = ()
+    problems: tuple[int, ...] = ()
+    """Statuses of problems beside those that follow from scope and body."""
+    claim: bool = False
+    """The token of a claim, in the body, stands for itself: no access token is needed."""
+    static: bool = False
+    """Answered without the store."""
+
+    @property
+    def id(self) -> str:
+        first, *others = self.run.__name__.split("_")
+        return first + "".join(map(str.capitalize, others))
+
+    @property
+    def summary(self) -> str:
+        return self._paragraphs[0].removesuffix(".")
+
+    @property
+    def text(self) -> str:
+        return " ".join([*self._paragraphs[1:], *([PROVED] if self.claim else [])])
+
+    @property
+    def _paragraphs(self) -> list[str]:
+        assert self.run.__doc__
+        return [" ".join(one.split()) for one in self.run.__doc__.split("\n\n")]
+
+
+class Routes(list[Route]):
+    """The routes of one tag, in the order in which they are added."""
+
+    def __init__(self, tag: str) -> None:
+        super().__init__()
+        self._tag = tag
+
+    def add(
+        self,
+        place: str,
+        scope: Scope | None,
+        answers: Mapping[int, Answered],
+        sent: Sent | None = None,
+        parameters: tuple[Parameter, ...] = (),
+        problems: tuple[int, ...] = (),
+        *,
+        claim: bool = False,
+        static: bool = False,
+    ) -> Callable[[Run], Run]:
+        """Decorates the function that answers at `place`: a method and a path."""
+
+        def register(run: Run) -> Run:
+            method, path = place.split()
+            told = (answers, sent, parameters, problems, claim, static)
+            self.append(Route(method, path, run, scope, self._tag, *told))
+            return run
+
+        return register
 
 
 class _Node:
-    __slots__ = ("literal", "operations", "parameter", "path")
+    __slots__ = ("literal", "parameter", "path", "routes")
 
     def __init__(self) -> None:
         self.literal: dict[str, _Node] = {}
         self.parameter: _Node | None = None
-        self.operations: dict[str, Operation] = {}
+        self.routes: dict[str, Route] = {}
         self.path = ""
 
 
 class Router:
-    def __init__(self, operations: Iterable[Operation]) -> None:
-        self.operations = list(operations)
+    def __init__(self, routes: Iterable[Route]) -> None:
+        self.routes = list(routes)
         self._root = _Node()
-        self._plain: dict[tuple[str, str], Operation] = {}
-        for operation in self.operations:
-            self._add(operation)
+        self._plain: dict[tuple[str, str], Route] = {}
+        for route in self.routes:
+            self._add(route)
 
-    def find(self, request: Request) -> Operation:
+    def find(self, request: Request) -> Route:
         """The operation, with the request's parameters set; or the problem that there is none."""
         plain = self._plain.get((request.method, request.path))
         if plain is not None:
             return plain
         node, parameters = self._walk(request)
         method = "GET" if request.method == "HEAD" else request.method
-        operation = node.operations.get(method)
-        if operation is None:
-            allowed = sorted(node.operations)
+        route = node.routes.get(method)
+        if route is None:
+            allowed = sorted(node.routes)
             raise Problem(
                 405,
                 "method-not-allowed",
@@ -64,21 +130,21 @@ class Router:
                 headers={"allow": ", ".join(allowed)},
             )
         request.parameters = parameters
-        return operation
+        return route
 
-    def _add(self, operation: Operation) -> None:
+    def _add(self, route: Route) -> None:
         node = self._root
-        for segment in operation.path.strip("/").split("/"):
+        for segment in route.path.strip("/").split("/"):
             if segment.startswith("{"):
                 if node.parameter is None:
                     node.parameter = _Node()
                 node = node.parameter
             else:
                 node = node.literal.setdefault(segment, _Node())
-        node.operations[operation.method] = operation
-        node.path = operation.path
-        if "{" not in operation.path:
-            self._plain[operation.method, operation.path] = operation
+        node.routes[route.method] = route
+        node.path = route.path
+        if "{" not in route.path:
+            self._plain[route.method, route.path] = route
 
     def _walk(self, request: Request) -> tuple[_Node, tuple[str, ...]]:
         """By the path as it was sent: an encoded slash belongs to its segment."""
@@ -95,7 +161,7 @@ class Router:
                 parameters.append(text)
             else:
                 raise _no_such_route(request)
-        if not node.operations:
+        if not node.routes:
             raise _no_such_route(request)
         return node, tuple(parameters)
 

@@ -3,21 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import msgspec
+from msgspec import Meta
 
 from oncue import schedules
+from oncue.api.description.about import Answered, Parameter, json
 from oncue.api.jobs import limit_of, no_body
 from oncue.api.problem import invalid
 from oncue.api.request import Answer, Request, decoded, json_answer
-from oncue.api.routing import Operation
+from oncue.api.routing import Routes
 from oncue.core.access import Scope
 from oncue.core.queue import check_queue_name
 from oncue.core.schedule import Schedule
 from oncue.schedules import RUNS_LIMIT
 from oncue.wire import schedules as wire
 from oncue.wire.converting import written
+from oncue.wire.formats import Nothing, QueueName
 from oncue.wire.schedules import ScheduleSettings
 
 if TYPE_CHECKING:
@@ -27,9 +30,77 @@ COUNT = 20
 
 _settings = msgspec.json.Decoder(ScheduleSettings)
 
+routes = Routes("Schedules")
+_SENT = {
+    "cron": "30 2 * * *",
+    "timezone": "Europe/Paris",
+    "queue": "reports",
+    "payload": {"report": "nightly"},
+}
+_SCHEDULE: dict[str, Any] = {
+    "name": "nightly",
+    **_SENT,
+    "every_seconds": None,
+    "owner": None,
+    "emits": None,
+    "catch_up": "once",
+    "overlap": "allow",
+    "paused": False,
+    "anchor_at": None,
+    "next_at": "2026-03-28T01:30:00.000Z",
+    "last_at": None,
+    "last_job_id": None,
+    "created_at": "2026-03-27T12:00:00.000Z",
+    "updated_at": "2026-03-27T12:00:00.000Z",
+}
+_RUN = {
+    "at": "2026-03-28T01:30:00.000Z",
+    "local": "2026-03-28T02:30:00.000+01:00",
+    "mark": "normal",
+    "note": None,
+}
+_IN_A_GAP = {
+    "at": "2026-03-29T01:00:00.000Z",
+    "local": "2026-03-29T03:00:00.000+02:00",
+    "mark": "gap",
+    "note": "02:30 does not exist on this day: at the end of the gap",
+}
+_OUTCOME = {
+    "fate": "created",
+    "at": "2026-03-28T01:30:00.000Z",
+    "until": "2026-03-28T01:30:00.000Z",
+    "count": 1,
+    "job_id": "s019d33b5a0c0b3e1f0a2d4c6e8f00112233",
+    "decided_at": "2026-03-28T01:29:45.000Z",
+}
+_COUNT = Parameter(
+    "count",
+    "How many; 20 if left out.",
+    Annotated[int, Meta(ge=1, le=RUNS_LIMIT)],
+    20,
+)
+_GONE = {204: Answered("It is gone.")}
 
-async def listing(service: Service, request: Request) -> Answer:
-    """By name; the cursor is the last name of the page before."""
+
+def _one(text: str, **changes: Any) -> Answered:
+    return Answered(text, wire.Schedule, _SCHEDULE | changes)
+
+
+@routes.add(
+    "GET /schedules",
+    Scope.READ,
+    {200: Answered("A page.", wire.Schedules, {"items": [_SCHEDULE], "next_cursor": None})},
+    parameters=(
+        Parameter("limit", "How many, at most.", Annotated[int, Meta(ge=1, le=500)], 50),
+        Parameter("cursor", "The `next_cursor` of the page before.", QueueName, "nightly"),
+    ),
+)
+async def list_schedules(service: Service, request: Request) -> Answer:
+    """List schedules by name.
+
+    All schedules by name.
+    """
+    # The cursor is the last name of the page before.
     query = request.query(("limit", "cursor"))
     limit, after = limit_of(query), query.get("cursor")
     if after is not None:
@@ -45,13 +116,39 @@ async def listing(service: Service, request: Request) -> Answer:
     return json_answer(await service.read(read))
 
 
-async def show(service: Service, request: Request) -> Answer:
+@routes.add(
+    "GET /schedules/{schedule}",
+    Scope.READ,
+    {200: _one("The schedule.")},
+    problems=(404,),
+)
+async def get_schedule(service: Service, request: Request) -> Answer:
+    """Look at a schedule.
+
+    Its settings, the next occurrence, and the last one that became a job or an event.
+    """
     request.query()
     found = await service.read(service.cue.schedule_named, request.parameters[0])
     return json_answer(wire.Schedule.of(found))
 
 
-async def put(service: Service, request: Request) -> Answer:
+@routes.add(
+    "PUT /schedules/{schedule}",
+    Scope.ADMIN,
+    {
+        200: _one("The schedule, replaced."),
+        201: _one("The schedule, new.")._replace(headers=("Location",)),
+    },
+    json(wire.ScheduleSettings, _SENT, required=True),
+    problems=(409,),
+)
+async def put_schedule(service: Service, request: Request) -> Answer:
+    """Create or replace a schedule.
+
+    Every occurrence becomes one job, or one event if it `emits`, whatever the number of nodes.
+    Replaces all settings; `paused` stays unless given. What is due stays: jobs that were made ahead
+    of their time are taken away and made anew. The same settings again change nothing.
+    """
     request.query()
     [name] = request.parameters
     members = _members(decoded(await request.body(), _settings))
@@ -64,17 +161,49 @@ async def put(service: Service, request: Request) -> Answer:
     return json_answer(wire.Schedule.of(stored), 201 if is_new else 200, **place)
 
 
-async def delete(service: Service, request: Request) -> Answer:
+@routes.add(
+    "DELETE /schedules/{schedule}",
+    Scope.ADMIN,
+    _GONE,
+    problems=(404, 409),
+)
+async def delete_schedule(service: Service, request: Request) -> Answer:
+    """Forget a schedule.
+
+    Its jobs that are due stay; those that were made ahead of their time are taken away.
+    """
     request.query()
     await service.acue.call(service.cue.delete_schedule, request.parameters[0])
     return Answer(204, b"")
 
 
-async def pause(service: Service, request: Request) -> Answer:
+@routes.add(
+    "POST /schedules/{schedule}/pause",
+    Scope.ADMIN,
+    {200: _one("The schedule, paused.", paused=True)},
+    json(Nothing, {}),
+    problems=(404, 409),
+)
+async def pause_schedule(service: Service, request: Request) -> Answer:
+    """Let nothing happen.
+
+    Nothing of it happens until it is resumed; jobs that are due stay.
+    """
     return await _changed(service, request, service.cue.pause_schedule)
 
 
-async def resume(service: Service, request: Request) -> Answer:
+@routes.add(
+    "POST /schedules/{schedule}/resume",
+    Scope.ADMIN,
+    {200: _one("The schedule, going on.")},
+    json(Nothing, {}),
+    problems=(404, 409),
+)
+async def resume_schedule(service: Service, request: Request) -> Answer:
+    """Go on with the next occurrence.
+
+    It goes on with the next occurrence; those during the pause are recorded as left out.
+    """
     return await _changed(service, request, service.cue.resume_schedule)
 
 
@@ -83,13 +212,48 @@ async def _changed(service: Service, request: Request, change: Callable[[str], S
     return json_answer(wire.Schedule.of(await service.acue.call(change, request.parameters[0])))
 
 
-async def coming(service: Service, request: Request) -> Answer:
+@routes.add(
+    "GET /schedules/{schedule}/next",
+    Scope.READ,
+    {
+        200: Answered(
+            "The coming runs.", wire.Runs, {"items": [_RUN, _IN_A_GAP], "next_cursor": None}
+        )
+    },
+    parameters=(_COUNT,),
+    problems=(404,),
+)
+async def next_runs(service: Service, request: Request) -> Answer:
+    """The coming runs.
+
+    In UTC and local time, with what gaps and overlaps of the local clock do to them. Of a paused
+    schedule, as if it were resumed.
+    """
     count = _count(request)
     runs = await service.read(service.cue.next_runs, request.parameters[0], count)
     return json_answer(wire.Runs(items=[wire.Run.of(run) for run in runs], next_cursor=None))
 
 
-async def preview(service: Service, request: Request) -> Answer:
+@routes.add(
+    "POST /schedules/{schedule}/preview",
+    Scope.READ,
+    {
+        200: Answered(
+            "The difference.",
+            wire.RunChanges,
+            {"removed": [_RUN], "added": [], "kept": [_IN_A_GAP]},
+        )
+    },
+    json(wire.ScheduleSettings, _SENT, required=True),
+    parameters=(_COUNT,),
+    problems=(404,),
+)
+async def preview_schedule(service: Service, request: Request) -> Answer:
+    """What other settings would change.
+
+    What putting these settings would change about the coming runs; nothing is changed. Of a
+    schedule that does not exist, all runs are added.
+    """
     count = _count(request)
     [name] = request.parameters
     members = _members(decoded(await request.body(), _settings))
@@ -98,7 +262,18 @@ async def preview(service: Service, request: Request) -> Answer:
     return json_answer(written(wire.RunChanges, found))
 
 
-async def outcomes(service: Service, request: Request) -> Answer:
+@routes.add(
+    "GET /schedules/{schedule}/outcomes",
+    Scope.READ,
+    {200: Answered("The outcomes.", wire.Outcomes, {"items": [_OUTCOME], "next_cursor": None})},
+    problems=(404,),
+)
+async def list_outcomes(service: Service, request: Request) -> Answer:
+    """What became of occurrences.
+
+    What became of the last hundred occurrences: `created` or `emitted`; `missed` in an outage;
+    `overlapped` by the job before; `paused`; `withdrawn` by a change before they were due.
+    """
     request.query()
     found = await service.read(service.cue.schedule_outcomes, request.parameters[0])
     items = [written(wire.Outcome, one) for one in found]
@@ -119,14 +294,3 @@ def _count(request: Request) -> int:
 
 
 _ONE = "/schedules/{schedule}"
-OPERATIONS = [
-    Operation("GET", "/schedules", listing, Scope.READ, "List schedules by name"),
-    Operation("GET", _ONE, show, Scope.READ, "Look at a schedule"),
-    Operation("PUT", _ONE, put, Scope.ADMIN, "Create or replace a schedule"),
-    Operation("DELETE", _ONE, delete, Scope.ADMIN, "Forget a schedule"),
-    Operation("GET", f"{_ONE}/next", coming, Scope.READ, "The coming runs"),
-    Operation("POST", f"{_ONE}/preview", preview, Scope.READ, "What other settings would change"),
-    Operation("GET", f"{_ONE}/outcomes", outcomes, Scope.READ, "What became of occurrences"),
-    Operation("POST", f"{_ONE}/pause", pause, Scope.ADMIN, "Let nothing happen"),
-    Operation("POST", f"{_ONE}/resume", resume, Scope.ADMIN, "Go on with the next occurrence"),
-]

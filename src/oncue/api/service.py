@@ -17,11 +17,11 @@ from oncue.access import Access
 from oncue.aio import AsyncScheduler
 from oncue.api import problem as problems
 from oncue.api.guard import Guard, require
-from oncue.api.operations import OPERATIONS
+from oncue.api.operations import ROUTES
 from oncue.api.problem import Problem
 from oncue.api.publishing import Members, Publishing
 from oncue.api.request import Answer, Gone, Receive, Request, problem_answer
-from oncue.api.routing import Operation, Router
+from oncue.api.routing import Route, Router
 from oncue.api.waiting import Waiting
 from oncue.core.errors import OncueError, StoreError
 from oncue.scheduler import Scheduler
@@ -48,7 +48,7 @@ class Service:
         self.waiting = Waiting(self.acue)
         self.ending = asyncio.Event()
         self._publishing = Publishing(cue)
-        self.router = Router(OPERATIONS)
+        self.router = Router(ROUTES)
         self.guard = Guard(Access(cue.store, cue.clock), open_to_all=open_to_all)
         self._readers = ThreadPoolExecutor(READERS, "oncue-http-reader")
         # One thread: batches take turns block by block, and leave the interpreter to the loop.
@@ -112,7 +112,7 @@ class Service:
         if logger.isEnabledFor(logging.INFO):
             _log(request, answer.status, seconds)
 
-    async def _run(self, operation: Operation, request: Request) -> Answer:
+    async def _run(self, operation: Route, request: Request) -> Answer:
         try:
             request.scopes = self.guard.scopes(request)
         except StoreError:

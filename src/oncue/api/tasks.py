@@ -9,9 +9,12 @@ import msgspec
 
 from oncue import intake
 from oncue.api import jobs
+from oncue.api.description.about import Answered, json
+from oncue.api.description.parameters import CURSOR_PARAMETER, IDEMPOTENCY_KEY, LIMIT_PARAMETER
+from oncue.api.description.samples import ID
 from oncue.api.problem import Problem
 from oncue.api.request import Answer, Request, json_answer
-from oncue.api.routing import Operation
+from oncue.api.routing import Routes
 from oncue.api.unreadable import unreadable
 from oncue.core import ids, moment
 from oncue.core.access import Scope
@@ -19,6 +22,7 @@ from oncue.core.errors import InvalidInput
 from oncue.core.job import Job, JobFilter, NewJob
 from oncue.core.lifecycle import State
 from oncue.scheduler import answer as answer_to
+from oncue.wire import tasks as wire
 
 if TYPE_CHECKING:
     from oncue.api.service import Service
@@ -38,8 +42,33 @@ MIDNIGHT = time(tzinfo=UTC)
 
 _read_any = msgspec.json.Decoder().decode
 
+routes = Routes("Tasks")
+_TASK = {
+    "userId": "ada",
+    "requestId": ID,
+    "dueDate": "2026-12-01",
+    "status": "SCHEDULED",
+    "text": "Send the yearly report",
+}
 
-async def create(service: Service, request: Request) -> Answer:
+
+@routes.add(
+    "POST /tasks",
+    Scope.WRITE,
+    {201: Answered("Created.", wire.Task, _TASK, headers=("Location",))},
+    json(
+        wire.NewTask,
+        {"userId": "ada", "dueDate": "2026-12-01", "text": "Send the yearly report"},
+        required=True,
+    ),
+    (IDEMPOTENCY_KEY,),
+)
+async def create_task(service: Service, request: Request) -> Answer:
+    """Schedule a task for a user.
+
+    A job of the built-in queue `tasks`, due at 00:00 UTC of its date. Give `dueDate` or
+    `afterDays`; all other members are the task's content.
+    """
     request.query()
     body = await request.body()
     key = jobs.idempotency_key(request)
@@ -66,7 +95,17 @@ async def create(service: Service, request: Request) -> Answer:
     return json_answer(_members(stored), 201, location=place)
 
 
-async def of_user(service: Service, request: Request) -> Answer:
+@routes.add(
+    "GET /tasks/{userId}",
+    Scope.READ,
+    {200: Answered("A page.", wire.Tasks, {"items": [_TASK], "next_cursor": None})},
+    parameters=(LIMIT_PARAMETER, CURSOR_PARAMETER),
+)
+async def list_tasks(service: Service, request: Request) -> Answer:
+    """All tasks of a user.
+
+    Ordered by date; finished ones included, removed ones not.
+    """
     limit, after = jobs.paging(request.query(("limit", "cursor")))
     wanted = JobFilter(QUEUE, owner=intake.label(request.parameters[0], "/userId"))
     page = await service.read(service.cue.page, wanted, after, limit)
@@ -74,12 +113,32 @@ async def of_user(service: Service, request: Request) -> Answer:
     return json_answer({"items": items, "next_cursor": jobs.cursor(page.next)})
 
 
-async def show(service: Service, request: Request) -> Answer:
+@routes.add(
+    "GET /tasks/{userId}/{requestId}",
+    Scope.READ,
+    {200: Answered("The task.", wire.Task, _TASK)},
+    problems=(404,),
+)
+async def get_task(service: Service, request: Request) -> Answer:
+    """Look at a task.
+
+    Another user's task is not found.
+    """
     request.query()
     return json_answer(_members(await service.read(_task, service, request)))
 
 
-async def remove(service: Service, request: Request) -> Answer:
+@routes.add(
+    "DELETE /tasks/{userId}/{requestId}",
+    Scope.WRITE,
+    {204: Answered("Removed.")},
+    problems=(404, 409),
+)
+async def remove_task(service: Service, request: Request) -> Answer:
+    """Remove a task.
+
+    Only while it is SCHEDULED. It is then gone from here, and cancelled under `/jobs`.
+    """
     request.query()
 
     def removed() -> None:
@@ -168,11 +227,3 @@ def _quoted(text: str) -> str:
     from urllib.parse import quote
 
     return quote(text, safe="")
-
-
-OPERATIONS = [
-    Operation("POST", "/tasks", create, Scope.WRITE, "Schedule a task for a user"),
-    Operation("GET", "/tasks/{userId}", of_user, Scope.READ, "All tasks of a user"),
-    Operation("GET", "/tasks/{userId}/{requestId}", show, Scope.READ, "Look at a task"),
-    Operation("DELETE", "/tasks/{userId}/{requestId}", remove, Scope.WRITE, "Remove a task"),
-]

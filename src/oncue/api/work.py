@@ -2,22 +2,23 @@
 
 from __future__ import annotations
 
-from itertools import groupby
 from typing import TYPE_CHECKING, TypeVar
 
 import msgspec
 
 from oncue import intake
 from oncue.api import problem as problems
+from oncue.api.description.about import Answered, json
+from oncue.api.description.samples import ID, OPERATION, TAKEN, TOKEN
 from oncue.api.guard import require
 from oncue.api.problem import invalid
 from oncue.api.request import Answer, Request, decoded, json_answer
-from oncue.api.routing import Operation
+from oncue.api.routing import Routes
 from oncue.api.waiting import Wish
 from oncue.core import token
 from oncue.core.access import Scope
 from oncue.core.duration import seconds
-from oncue.core.errors import InvalidInput, OncueError, StoreError
+from oncue.core.errors import InvalidInput
 from oncue.core.job import Claimed
 from oncue.core.queue import check_queue_name
 from oncue.ports.claims import Touched
@@ -38,24 +39,55 @@ _claim = msgspec.json.Decoder(wire.Claim)
 _claim_any = msgspec.json.Decoder(wire.ClaimAny)
 _start = msgspec.json.Decoder(wire.Start)
 _heartbeat = msgspec.json.Decoder(wire.Heartbeat)
-_heartbeats = msgspec.json.Decoder(wire.Heartbeats)
 _operation = msgspec.json.Decoder(wire.OperationReport)
 _complete = msgspec.json.Decoder(wire.Complete)
 _fail = msgspec.json.Decoder(wire.Fail)
 _release = msgspec.json.Decoder(wire.Release)
-_settlement = msgspec.json.Decoder(wire.Settle)
+
+routes = Routes("Workers")
+_LEASE = "2026-12-01T12:01:00.004Z"
+_CLAIM = {"token": TOKEN, "lease_until": _LEASE, "attempt_timeout_seconds": 900.0}
+HELD = {"lease_until": _LEASE, "cancel_requested": False}
+_CLAIMS = {"items": [{**TAKEN, **_CLAIM, "operations": []}]}
 
 
 # -- claiming --------------------------------------------------------------------------------------
 
 
-async def claim(service: Service, request: Request) -> Answer:
+@routes.add(
+    "POST /queues/{queue}/claim",
+    Scope.WORK,
+    {200: Answered("What was taken.", wire.Claims, _CLAIMS)},
+    json(wire.Claim, {"limit": 10, "wait_seconds": 20, "worker": "mailer-1"}),
+)
+async def claim_jobs(service: Service, request: Request) -> Answer:
+    """Take due jobs of a queue.
+
+    Takes due jobs under a lease, for work on them to be reported with their tokens. With
+    `wait_seconds` the answer waits for the first due job, at most so long. Nothing to do is an
+    empty list. Work that was taken back from a lost claim is handed out first, one job at a time.
+    If the client has left before it is answered, the jobs are released at once.
+    """
     request.query()
     body = decoded(await request.body(), _claim)
     return await _claimed(service, request, request.parameters, body)
 
 
-async def claim_any(service: Service, request: Request) -> Answer:
+@routes.add(
+    "POST /claim",
+    Scope.WORK,
+    {200: Answered("What was taken.", wire.Claims, _CLAIMS)},
+    json(
+        wire.ClaimAny,
+        {"queues": ["mail", "letters"], "limit": 10, "wait_seconds": 20, "worker": "mailer-1"},
+        required=True,
+    ),
+)
+async def claim_jobs_of_queues(service: Service, request: Request) -> Answer:
+    """Take due jobs of several queues.
+
+    As for one queue; the queues take turns.
+    """
     request.query()
     body = decoded(await request.body(), _claim_any)
     return await _claimed(service, request, tuple(dict.fromkeys(body.queues)), body)
@@ -126,19 +158,54 @@ async def _prove(service: Service, request: Request, job_id: str, proof: str) ->
         raise
 
 
-async def start(service: Service, request: Request) -> Answer:
+@routes.add(
+    "POST /jobs/{id}/start",
+    None,
+    {200: Answered("Begun.", wire.Started, {"id": ID, "state": "executing", **HELD})},
+    json(wire.Start, {"token": TOKEN}, required=True),
+    problems=(404, 409),
+    claim=True,
+)
+async def start_job(service: Service, request: Request) -> Answer:
+    """Report that work has begun.
+
+    Optional: any other report implies it.
+    """
     job_id, body = await _report(service, request, _start)
     touched = await service.acue.write(service.cue.start, job_id, body.token)
     return json_answer(written(wire.Started, touched, id=job_id, state="executing"))
 
 
-async def heartbeat(service: Service, request: Request) -> Answer:
+@routes.add(
+    "POST /jobs/{id}/heartbeat",
+    None,
+    {
+        200: Answered(
+            "The claim holds.",
+            wire.Touched,
+            HELD,
+        )
+    },
+    json(
+        wire.Heartbeat,
+        {"token": TOKEN, "message": "3 of 10 letters", "percent": 30},
+        required=True,
+    ),
+    problems=(404, 409),
+    claim=True,
+)
+async def heartbeat_job(service: Service, request: Request) -> Answer:
+    """Report that work goes on.
+
+    Renews the lease. Send one every third of a lease, and stop working when `cancel_requested` is
+    true or the answer is a problem.
+    """
     job_id, body = await _report(service, request, _heartbeat)
-    touched = await service.acue.write(_beat, service, job_id, body)
+    touched = await service.acue.write(beat, service, job_id, body)
     return json_answer(written(wire.Touched, touched))
 
 
-def _beat(service: Service, job_id: str, body: wire.Heartbeat) -> Touched:
+def beat(service: Service, job_id: str, body: wire.Heartbeat) -> Touched:
     return service.cue.heartbeat(
         job_id,
         body.token,
@@ -148,7 +215,25 @@ def _beat(service: Service, job_id: str, body: wire.Heartbeat) -> Touched:
     )
 
 
-async def operation(service: Service, request: Request) -> Answer:
+@routes.add(
+    "PUT /jobs/{id}/operations/{name}",
+    None,
+    {200: Answered("The step.", JobOperation, OPERATION)},
+    json(
+        wire.OperationReport,
+        {"token": TOKEN, "state": "succeeded", "result": {"receipt": 1001}, "percent": 100},
+        required=True,
+    ),
+    problems=(404, 409),
+    claim=True,
+)
+async def report_operation(service: Service, request: Request) -> Answer:
+    """Report on one step.
+
+    A step that has succeeded is not done again by the next attempt, which is given its result with
+    the claim. Another result than the first is refused. The result of a step that has not succeeded
+    is kept until a later report replaces it, and the next attempt is given it.
+    """
     job_id, body = await _report(service, request, _operation)
     stored = await service.acue.write(
         service.cue.operation,
@@ -166,8 +251,20 @@ async def operation(service: Service, request: Request) -> Answer:
 # -- settling --------------------------------------------------------------------------------------
 
 
-async def complete(service: Service, request: Request) -> Answer:
-    """With the token of the claim; or, without one, on the word of an administrator."""
+@routes.add(
+    "POST /jobs/{id}/complete",
+    None,
+    {200: Answered("Done.", wire.JobState, {"id": ID, "state": "succeeded"})},
+    json(wire.Complete, {"token": TOKEN, "result": {"message_id": "a1"}}),
+    problems=(404, 409),
+    claim=True,
+)
+async def complete_job(service: Service, request: Request) -> Answer:
+    """Report success.
+
+    With the token of the claim; without one, with an access token of scope `admin`, which vouches
+    for the present claim.
+    """
     job_id, body = await _report(service, request, _complete)
     if body.token is None:
         await service.acue.write(service.cue.complete_by_hand, job_id, body.result)
@@ -176,7 +273,24 @@ async def complete(service: Service, request: Request) -> Answer:
     return json_answer(wire.JobState(job_id, "succeeded"))
 
 
-async def fail(service: Service, request: Request) -> Answer:
+@routes.add(
+    "POST /jobs/{id}/fail",
+    None,
+    {200: Answered("What became of the job.", wire.JobState, {"id": ID, "state": "scheduled"})},
+    json(
+        wire.Fail,
+        {"token": TOKEN, "error": "the mail server did not answer", "retry_after": 30},
+        required=True,
+    ),
+    problems=(404, 409),
+    claim=True,
+)
+async def fail_job(service: Service, request: Request) -> Answer:
+    """Report failure.
+
+    Due again after a pause while attempts remain, else failed. `retry_after` replaces the queue's
+    back-off.
+    """
     job_id, body = await _report(service, request, _fail)
 
     def failed() -> States:
@@ -187,114 +301,34 @@ async def fail(service: Service, request: Request) -> Answer:
             retryable=body.retryable,
             retry_after=body.retry_after,
         )
-        return _state(service, job_id, "failed")
+        return state_of(service, job_id, "failed")
 
     return json_answer(wire.JobState(job_id, await service.acue.write(failed)))
 
 
-async def release(service: Service, request: Request) -> Answer:
+@routes.add(
+    "POST /jobs/{id}/release",
+    None,
+    {200: Answered("What became of the job.", wire.JobState, {"id": ID, "state": "scheduled"})},
+    json(wire.Release, {"token": TOKEN}, required=True),
+    problems=(404, 409),
+    claim=True,
+)
+async def release_job(service: Service, request: Request) -> Answer:
+    """Hand a job back unharmed.
+
+    For a clean shutdown: due again at once, the attempt does not count.
+    """
     job_id, body = await _report(service, request, _release)
 
     def released() -> States:
         service.cue.release(job_id, body.token)
-        return _state(service, job_id, "scheduled")
+        return state_of(service, job_id, "scheduled")
 
     return json_answer(wire.JobState(job_id, await service.acue.write(released)))
 
 
-def _state(service: Service, job_id: str, gone: States) -> States:
+def state_of(service: Service, job_id: str, gone: States) -> States:
     """What the job is now; `gone` if its queue keeps no history."""
     job = service.cue.store.get(job_id)
     return gone if job is None else job.state.value
-
-
-# -- many at once ----------------------------------------------------------------------------------
-
-
-async def settle(service: Service, request: Request) -> Answer:
-    request.query()
-    body = decoded(await request.body(), _settlement)
-
-    def all_of_them() -> list[wire.Settled]:
-        answers: list[wire.Settled] = []
-        for successes, run in groupby(body.items, key=_is_success):
-            items = list(run)
-            if successes:
-                answers += _complete_all(service, items)
-            else:
-                answers += [_settled(service, item) for item in items]
-        return answers
-
-    return json_answer(wire.SettledItems(await service.acue.write(all_of_them)))
-
-
-async def heartbeats(service: Service, request: Request) -> Answer:
-    request.query()
-    body = decoded(await request.body(), _heartbeats)
-
-    def all_of_them() -> list[wire.Beaten]:
-        return [_beaten(service, item) for item in body.items]
-
-    return json_answer(wire.BeatenItems(await service.acue.write(all_of_them)))
-
-
-def _is_success(item: wire.SettleItem) -> bool:
-    return item.outcome == "complete"
-
-
-def _complete_all(service: Service, items: list[wire.SettleItem]) -> list[wire.Settled]:
-    reports = [Completion(item.id, item.token, item.result) for item in items]
-    return [
-        wire.Settled(item.id, "succeeded")
-        if error is None
-        else wire.Settled(item.id, problem=problems.of(error).written())
-        for item, error in zip(items, service.cue.complete_all(reports), strict=True)
-    ]
-
-
-def _settled(service: Service, item: wire.SettleItem) -> wire.Settled:
-    """The state of the job, or the problem of this item."""
-    try:
-        return wire.Settled(item.id, _settle(service, item))
-    except StoreError:
-        raise
-    except OncueError as error:
-        return wire.Settled(item.id, problem=problems.of(error).written())
-
-
-def _settle(service: Service, item: wire.SettleItem) -> States:
-    if item.outcome == "release":
-        service.cue.release(item.id, item.token)
-        return _state(service, item.id, "scheduled")
-    service.cue.fail(
-        item.id,
-        item.token,
-        item.error or "",
-        retryable=item.retryable,
-        retry_after=item.retry_after,
-    )
-    return _state(service, item.id, "failed")
-
-
-def _beaten(service: Service, item: wire.HeartbeatItem) -> wire.Beaten:
-    """The lease of the job, or the problem of this item."""
-    try:
-        return written(wire.Beaten, _beat(service, item.id, item), id=item.id)
-    except StoreError:
-        raise
-    except OncueError as error:
-        return wire.Beaten(item.id, problem=problems.of(error).written())
-
-
-OPERATIONS = [
-    Operation("POST", "/queues/{queue}/claim", claim, Scope.WORK, "Take due jobs of a queue"),
-    Operation("POST", "/claim", claim_any, Scope.WORK, "Take due jobs of several queues"),
-    Operation("POST", "/jobs/{id}/start", start, None, "Report that work has begun"),
-    Operation("POST", "/jobs/{id}/heartbeat", heartbeat, None, "Report that work goes on"),
-    Operation("PUT", "/jobs/{id}/operations/{name}", operation, None, "Report on one step"),
-    Operation("POST", "/jobs/{id}/complete", complete, None, "Report success"),
-    Operation("POST", "/jobs/{id}/fail", fail, None, "Report failure"),
-    Operation("POST", "/jobs/{id}/release", release, None, "Hand a job back unharmed"),
-    Operation("POST", "/settle", settle, Scope.WORK, "Report how many jobs ended"),
-    Operation("POST", "/heartbeat", heartbeats, Scope.WORK, "Report that work on many goes on"),
-]

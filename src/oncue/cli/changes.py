@@ -84,7 +84,7 @@ def _ids_or_filter(command: Callable[..., None]) -> Callable[..., None]:
     + "\n\nEnd scheduled jobs: they will not be delivered. Those named by ID, or all that fit a "
     "filter."
 )
-@click.option("--running", is_flag=True, help="Ask jobs that are taken to stop.")
+@click.option("--running", is_flag=True, help="Ask the workers of claimed jobs to stop.")
 @_ids_or_filter
 def cancel(app: App, /, running: bool, **given: Any) -> None:
     def by_id(cue: Scheduler | Client, job_id: str) -> Job:
@@ -150,7 +150,7 @@ def move(app: App, /, to: str, **given: Any) -> None:
     )
     + "\n\nGive scheduled jobs another priority: those named by ID, or all that fit a filter."
 )
-@click.option("--priority", type=int, metavar="0-9", required=True, help="Higher goes first.")
+@click.option("--priority", type=int, metavar="0-9", required=True, help="Higher runs first.")
 @_ids_or_filter
 def reprioritise(app: App, /, priority: int, **given: Any) -> None:
     def by_id(cue: Scheduler | Client, job_id: str) -> Job:

@@ -16,9 +16,9 @@ INTRODUCTION = """# The command line
 
 This page is made from the program: `python -m oncue.cli.docs > docs/cli.md`.
 
-What a command answers goes to standard output, everything else to standard error. With `--json`,
-before or behind the command, the answer is one JSON document. Colours and bars that move appear
-only on a terminal; `NO_COLOR=1` declines colours.
+The answer of a command goes to standard output, everything else to standard error. With `--json`,
+before or after the command, the answer is one JSON document. Colours and moving bars appear only on
+a terminal; `NO_COLOR=1` turns colours off.
 
 | exit code | meaning |
 |---|---|
@@ -26,15 +26,15 @@ only on a terminal; `NO_COLOR=1` declines colours.
 | 1 | the command ran, and the answer is no |
 | 2 | wrong arguments, settings or input |
 | 3 | there is no such job, queue, rule or token |
-| 4 | not now: the state of the job, a key or an id forbids it |
+| 4 | valid, but conflicts with the current state of a job, a key or an id |
 | 5 | the store or the server refused or failed |
-| 6 | the server does not allow it: the API token is missing, unknown, or lacks a scope |
+| 6 | the server does not allow it: the access token is missing, unknown, or lacks a scope |
 | 130 | interrupted |
 
 ## From another machine
 
-Every command that looks at jobs, queues, rules and events or changes them works as well against a
-server (`oncue serve`) as against a store, with the same answers and exit codes:
+Every command that reads or changes jobs, queues, rules, events and schedules also works with a
+server (`oncue serve`), with the same answers and exit codes:
 
 ```
 export ONCUE_URL=https://jobs.example.com ONCUE_TOKEN=oncue_…
@@ -42,23 +42,23 @@ oncue jobs list --queue mail
 oncue top
 ```
 
-One thing is told by the store alone: until when a job waits that its sink refused for now. With
-`--url`, `oncue jobs show` asks the server to explain such a job and tells it too, but `oncue jobs
-list` shows only the answer of the sink.
+There is one difference: only the store knows until when a job waits that its sink refused for now.
+With `--url`, `oncue jobs show` asks the server to explain such a job and shows it too, but `oncue
+jobs list` shows only the answer of the sink.
 
 `dump`, `restore`, `token`, `serve` and `bench` need the store itself and say so. `oncue doctor`
-looks at the server instead: whether it can be reached and is ready, which version it has, what the
-token allows, how its clock goes. Whether a job is due is judged by the server's clock, while
-"in 5 min" is told by the clock here; if they are more than a few seconds apart, a line on standard
-error says so. The token is never shown, not by `oncue config show` either. As an option it would be
-seen in the list of processes, so keep it in `ONCUE_TOKEN`.
+checks the server instead: whether it can be reached and is ready, its version, what the token
+allows, and its clock. The server's clock decides whether a job is due, while "in 5 min" is computed
+with the clock of this machine; if they differ by more than a few seconds, a line on standard error
+says so. The token is never shown, not even by `oncue config show`. Keep it in `ONCUE_TOKEN`: as an
+option it would be visible in the list of processes.
 
 ## Settings
 
-From an option, from the environment, or from `oncue.toml` in the current folder; the first that has
-one wins. `store` and `url` are two answers to one question, so the first of the three that has
-either decides: an explicit `--store` undoes an `ONCUE_URL`, and the other way round. Where the same
-of the three has both, the server is asked. Whatever is not a setting is refused.
+A setting comes from an option, from the environment, or from `oncue.toml` in the current folder;
+the first that has it wins. `store` and `url` exclude each other, so the first of the three
+that has either of them decides: an explicit `--store` overrides `ONCUE_URL`, and the other way
+round. If one of the three has both, the server is used. Unknown settings are refused.
 
 | setting | variable | default | meaning |
 |---|---|---|---|

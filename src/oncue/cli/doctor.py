@@ -12,6 +12,7 @@ from oncue.cli import findings, output, remote, server_findings
 from oncue.cli.app import EXIT_FAILED, App, common, examples
 from oncue.cli.findings import Finding
 from oncue.cli.place import file_of, missing
+from oncue.cli.progress import counted
 from oncue.core.errors import OncueError
 
 if TYPE_CHECKING:
@@ -24,10 +25,10 @@ MARKS = {"ok": ("✓", "green"), "warn": ("!", "yellow"), "bad": ("✗", "red")}
 
 @click.command(
     help=examples("oncue doctor", "oncue doctor --json")
-    + "\n\nTell whether all is well, and what to do if not. Looks at the store, its disk and its "
-    "durability, at the clock, and at work that waits for somebody. With --url it looks at the "
-    "server instead: whether it can be reached and is ready, what the token allows, how its clock "
-    "goes. The exit code is 1 if anything is bad; warnings leave it 0."
+    + "\n\nCheck the installation, and say what to do about problems. Looks at the store, its disk "
+    "and its durability, at the clock, and at work that waits for somebody. With --url it looks "
+    "at the server instead: whether it can be reached and is ready, what the token allows, how its "
+    "clock goes. The exit code is 1 if anything is bad; warnings leave it 0."
 )
 @common
 def doctor(app: App) -> None:
@@ -122,5 +123,6 @@ def _show(found: list[Finding]) -> None:
         if one.todo:
             click.echo(f"    → {one.todo}")
     levels = [one.level for one in found]
-    bad, warned = levels.count("bad"), levels.count("warn")
-    click.echo(f"\n{len(found)} looked at: {bad} bad, {warned} to think about.")
+    errors, warnings = levels.count("bad"), levels.count("warn")
+    told = f"{counted(errors, 'error')}, {counted(warnings, 'warning')}"
+    click.echo(f"\n{counted(len(found), 'check')}: {told}.")

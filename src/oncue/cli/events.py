@@ -29,7 +29,7 @@ COLOURS = {
 @click.group(
     cls=Group,
     places={"send": "oncue.cli.sending:send"},
-    help="What happened, and what the rules made of it.\n\n"
+    help="Events, and what the rules decided on them.\n\n"
     + examples(
         "oncue events send FILE /in/a.csv",
         "oncue events list",
@@ -47,7 +47,7 @@ def events() -> None:
         "oncue events list --decision STALE",
         "oncue events list --rule 'hourly load' --json | jq '.items[].decisions'",
     )
-    + "\n\nEvents, the last that arrived first, and what rules decided on them.",
+    + "\n\nList events, the newest arrival first, and what the rules decided on them.",
 )
 @click.option("--rule", metavar="NAME", help="Only those on which this rule decided.")
 @click.option(

@@ -13,6 +13,7 @@ from oncue.cli import output
 from oncue.cli.progress import counted
 from oncue.cli.queues import with_stats
 from oncue.core.moment import to_datetime
+from oncue.ports.claims import ClaimFilter
 
 if TYPE_CHECKING:
     from oncue.client import Client
@@ -118,7 +119,8 @@ def lateness(cue: Scheduler | Client) -> Iterator[Finding]:
 
 def claims(cue: Scheduler) -> Iterator[Finding]:
     now = cue.clock.now()
-    stuck = cue.store.lapses(now - LATE_MS, CLAIMS_COUNTED)
+    lost = ClaimFilter(lapsed_by=now - LATE_MS)
+    stuck = cue.store.live_claims(lost, None, CLAIMS_COUNTED).lapses
     if not stuck:
         yield ok("claims", "none is lost and waiting to be taken back.")
         return

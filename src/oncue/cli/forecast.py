@@ -52,8 +52,8 @@ class Ahead:
         "oncue forecast --hours 2 --step minute",
         "oncue forecast --rate 5000",
     )
-    + "\n\nTell what is due ahead and how late it will be. Every line is one step and the lateness"
-    " of its last job. Without --rate, the rate is what oncue hands over on this machine, "
+    + "\n\nForecast what is due ahead and how late it will be. Every line is one step and the "
+    "lateness of its last job. Without --rate, the rate is what oncue hands over on this machine, "
     "measured for about a second in a file beside the store (of a server, in one here); handlers "
     "and sinks may be slower than that."
 )

@@ -71,8 +71,8 @@ def jobs() -> None:
     show_default=True,
     help="When the key is taken: keep that job, or give it the new time and payload.",
 )
-@click.option("--priority", type=int, metavar="0-9", help="Higher goes first among due jobs.")
-@click.option("--expires-at", metavar="TIME", help="Cancel it if it was not taken by then.")
+@click.option("--priority", type=int, metavar="0-9", help="Higher runs first among due jobs.")
+@click.option("--expires-at", metavar="TIME", help="Cancel it if it was not claimed by then.")
 @click.option("--max-attempts", type=int, metavar="1-20", help="Instead of the queue's.")
 @click.option("--timeout", metavar="LENGTH", help="Longest attempt, instead of the queue's.")
 @click.option("--id", metavar="ID", help="Choose the id: repeating the command stores it once.")
@@ -155,7 +155,7 @@ def _stdin_is_terminal() -> bool:
 
 @jobs.command(
     help=examples("oncue jobs show ID", "oncue jobs show ID --json | jq .attempts")
-    + "\n\nEverything about one job, and what happened to it when."
+    + "\n\nShow everything about one job, with a timeline."
 )
 @click.argument("job_id", metavar="ID")
 @common
@@ -186,7 +186,7 @@ def _with_put_off(app: App, job: Job) -> Job:
 
 @jobs.command(
     help=examples("oncue jobs explain ID", "oncue jobs explain ID --json | jq -r .reason")
-    + "\n\nWhy a job has not run, or is where it is."
+    + "\n\nExplain why a job has not run, or is in its state."
 )
 @click.argument("job_id", metavar="ID")
 @common

@@ -52,7 +52,7 @@ def filters(command: Callable[..., None]) -> Callable[..., None]:
         "oncue jobs list --owner ada --json | jq -r '.items[].id'",
         "oncue jobs list --due-before '2026-12-01 00:00' --watch",
     )
-    + "\n\nJobs in the order of their due time.",
+    + "\n\nList jobs in the order of their due time.",
 )
 @filters
 @click.option("--limit", type=click.IntRange(1, MOST), default=LIMIT, show_default=True)

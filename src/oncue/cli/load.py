@@ -43,7 +43,7 @@ BYTE_ORDER_MARK = b"\xef\xbb\xbf"
     )
     + f"""
 
-Store one job per line, a JSON object with the members {", ".join(intake.MEMBERS)}; due_at is
+Store one job per line, a JSON object with the fields {", ".join(intake.MEMBERS)}; due_at is
 another word for at.
 
 Bad lines are reported by number and do not stop the others; if there are any, the program ends
@@ -143,7 +143,7 @@ def _refusal(job: NewJob, detail: str) -> str:
     if repr(job.id) not in detail:
         return detail
     return (
-        f"the id {job.id} belongs to a job with other members: this line was another one "
+        f"the id {job.id} belongs to a job with other fields: this line was another one "
         "when it was loaded before. Use another --batch for another file."
     )
 

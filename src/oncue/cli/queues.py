@@ -68,7 +68,7 @@ def list_(app: App) -> None:
 
 
 @queues.command(
-    help=examples("oncue queues show mail") + "\n\nOne queue: its settings and its jobs."
+    help=examples("oncue queues show mail") + "\n\nShow one queue: its settings and its jobs."
 )
 @named
 def show(app: App, name: str) -> None:
@@ -95,28 +95,26 @@ def show(app: App, name: str) -> None:
     "what changes. Lengths are seconds, or 90s, 15m, 2h30m, 3d, PT15M.",
 )
 @click.argument("name")
-@click.option("--sink", metavar="URL", help="Who is handed the jobs. Default: pulled by workers.")
+@click.option("--sink", metavar="URL", help="Where jobs are delivered. Default: workers pull them.")
 @click.option(
     "--completion",
     type=click.Choice(["delivery", "worker"]),
-    help="What makes a job succeed. Default: delivery if there is a sink, else worker.",
+    help="When a job has succeeded. Default: delivery if there is a sink, else worker.",
 )
 @click.option("--max-attempts", type=Whole("from 1 to 20"), metavar="1-20", help="Default: 3.")
 @click.option("--retry-initial", metavar="LENGTH", help="First pause after a failure: 1s.")
-@click.option("--retry-factor", type=Number(), help="What each further pause is multiplied by: 2.")
+@click.option("--retry-factor", type=Number(), help="Each further pause grows by this: 2.")
 @click.option("--retry-max", metavar="LENGTH", help="Longest pause after a failure: 100s.")
-@click.option("--lease", metavar="LENGTH", help="Silence after which a claim is lost: 60s.")
+@click.option("--lease", metavar="LENGTH", help="Longest time without a heartbeat: 60s.")
 @click.option("--timeout", metavar="LENGTH|none", help="Longest attempt: none.")
-@click.option(
-    "--rate", type=Number(), metavar="NUMBER", help="Most jobs handed over a second: any."
-)
-@click.option("--concurrency", type=int, metavar="NUMBER", help="Most jobs under way at once: any.")
+@click.option("--rate", type=Number(), metavar="NUMBER", help="Most jobs started per second: any.")
+@click.option("--concurrency", type=int, metavar="NUMBER", help="Most jobs running at once: any.")
 @click.option("--retention", metavar="LENGTH|none", help="How long finished jobs stay: 7d.")
 @click.option(
     "--poison-after",
     type=Whole("from 0 to 100; 0 for never"),
     metavar="0-100",
-    help="Claims lost after their start that make a job fail: 3. 0: never.",
+    help="The job fails after this many lost starts: 3. 0: never.",
 )
 @click.option("--dry-run", "-n", is_flag=True, help="Say what would change, change nothing.")
 @common
@@ -149,14 +147,14 @@ def set_(app: App, /, name: str, dry_run: bool, **given: str | int | float | Non
 
 @queues.command(
     help=examples("oncue queues pause mail")
-    + "\n\nNothing of the queue is taken or delivered until it is resumed; due work waits."
+    + "\n\nPause a queue: none of its jobs is claimed or delivered until it is resumed."
 )
 @named
 def pause(app: App, name: str) -> None:
     _set_paused(app, name, True)
 
 
-@queues.command(help=examples("oncue queues resume mail") + "\n\nTake and deliver again.")
+@queues.command(help=examples("oncue queues resume mail") + "\n\nResume a paused queue.")
 @named
 def resume(app: App, name: str) -> None:
     _set_paused(app, name, False)

@@ -56,7 +56,7 @@ def _option(name: str, kind: Any = None, **attributes: Any) -> Callable[..., Cal
         "oncue reclaim --reclaim-age-minutes 4320 --mode fail",
         "oncue reclaim --url https://jobs.example.com --reclaim-age-minutes 60 --json",
     )
-    + "\n\nTake back jobs whose workers were silent for longer than an age: retried while attempts "
+    + "\n\nReclaim jobs whose workers sent no heartbeat for some time: retried while attempts "
     "remain, else failed. Leases and timeouts are looked after by 'oncue serve' and every worker "
     "all the time; this is for what they leave alone, such as jobs without either."
 )

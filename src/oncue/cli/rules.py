@@ -18,7 +18,7 @@ from oncue.wire.converting import written
 @click.group(
     cls=Group,
     places={"apply": "oncue.cli.apply:rules"},
-    help="Jobs that are created when events say so.\n\n"
+    help="Rules that create jobs from events.\n\n"
     + examples(
         "oncue rules apply rules.json",
         "oncue rules list",
@@ -32,7 +32,7 @@ def rules() -> None:
 @rules.command(
     "list",
     help=examples("oncue rules list", "oncue rules list --json | jq -r '.items[].name'")
-    + "\n\nAll rules by name: what they wait for, and when they last fired.",
+    + "\n\nList all rules by name, with their dependencies and when they last fired.",
 )
 @common
 def list_(app: App) -> None:
@@ -60,7 +60,7 @@ def list_(app: App) -> None:
 
 @rules.command(
     help=examples("oncue rules show 'hourly load'", "oncue rules show NAME --json > rule.json")
-    + "\n\nOne rule: its dependencies, and the job that it last created."
+    + "\n\nShow one rule: its dependencies, and the job that it last created."
 )
 @named
 def show(app: App, name: str) -> None:
@@ -93,11 +93,11 @@ def show(app: App, name: str) -> None:
         "oncue rules explain 'hourly load' --at '2026-12-01 13:30'",
         "oncue rules explain NAME --json | jq -r .sentence",
     )
-    + "\n\nWhy a rule has not fired. Draws when each dependency is valid, by its newest event up to"
-    " that time, and tells which event would fire the rule."
+    + "\n\nExplain why a rule has not fired. Draws when each dependency is valid, by its newest "
+    "event up to that time, and tells which event would fire the rule."
 )
 @click.argument("name")
-@click.option("--at", metavar="TIME", help="How it stood then: RFC 3339, or local.  [default: now]")
+@click.option("--at", metavar="TIME", help="As of this time: RFC 3339, or local.  [default: now]")
 @common
 def explain(app: App, name: str, at: str | None) -> None:
     when = None if at is None else stamps.to_datetime(read_stamp(at, "--at"))
@@ -125,7 +125,7 @@ def explain(app: App, name: str, at: str | None) -> None:
 
 @rules.command(
     help=examples("oncue rules delete 'hourly load'", "oncue rules delete NAME --yes")
-    + "\n\nForget a rule, its events and its decisions. Its jobs stay. Created again it is another "
+    + "\n\nDelete a rule, its events and its decisions. Its jobs stay. Created again it is another "
     "rule: it accepts events that are sent again. To stop it for a while, apply it with "
     '"enabled": false instead.'
 )

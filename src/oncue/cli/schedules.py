@@ -21,7 +21,7 @@ _FATES = {Fate.MISSED: "red", Fate.OVERLAPPED: "yellow", Fate.PAUSED: "yellow"}
 @click.group(
     cls=Group,
     places={"apply": "oncue.cli.apply:schedules", "next": "oncue.cli.runs:next_"},
-    help="What comes again and again.\n\n"
+    help="Recurring schedules.\n\n"
     + examples(
         "oncue schedules apply schedules.json",
         "oncue schedules list",
@@ -35,7 +35,7 @@ def schedules() -> None:
 @schedules.command(
     "list",
     help=examples("oncue schedules list", "oncue schedules list --json | jq -r '.items[].name'")
-    + "\n\nAll schedules by name: when they happen, what comes next, and what they make.",
+    + "\n\nList all schedules by name: when they run, the next run, and what they create.",
 )
 @common
 def list_(app: App) -> None:
@@ -55,7 +55,7 @@ def list_(app: App) -> None:
 
 @schedules.command(
     help=examples("oncue schedules show nightly", "oncue schedules show NAME --json > one.json")
-    + "\n\nOne schedule: its settings, its next occurrence, and what became of the last ones."
+    + "\n\nShow one schedule: its settings, its next occurrence, and what became of the last ones."
 )
 @named
 def show(app: App, name: str) -> None:
@@ -75,7 +75,7 @@ def show(app: App, name: str) -> None:
 
 @schedules.command(
     help=examples("oncue schedules pause nightly")
-    + "\n\nNothing of the schedule happens until it is resumed; jobs that are due stay."
+    + "\n\nPause a schedule: it creates nothing until it is resumed. Jobs that are due stay."
 )
 @named
 def pause(app: App, name: str) -> None:
@@ -84,7 +84,7 @@ def pause(app: App, name: str) -> None:
 
 @schedules.command(
     help=examples("oncue schedules resume nightly")
-    + "\n\nGo on with the next occurrence. Those during the pause are left out."
+    + "\n\nResume a schedule with its next occurrence. Those during the pause are left out."
 )
 @named
 def resume(app: App, name: str) -> None:
@@ -93,7 +93,7 @@ def resume(app: App, name: str) -> None:
 
 @schedules.command(
     help=examples("oncue schedules delete nightly", "oncue schedules delete NAME --yes")
-    + "\n\nForget a schedule. Its jobs that are due stay. To stop it for a while, pause it instead."
+    + "\n\nDelete a schedule. Its jobs that are due stay. To stop it for a while, pause it instead."
 )
 @yes_option
 @named

@@ -33,9 +33,9 @@ logger = logging.getLogger("oncue.serve")
         "oncue serve --host 0.0.0.0    # after 'oncue token create'",
         "ONCUE_LOG_LEVEL=INFO ONCUE_LOG_FORMAT=json oncue serve",
     )
-    + "\n\nAnswer HTTP and make jobs happen. Delivers due jobs to their queues' sinks, takes back "
-    "lost claims, removes finished jobs past retention, and serves the HTTP interface; /docs tells "
-    "what it can do. Goes on until SIGTERM or Ctrl-C; requests and deliveries under way are "
+    + "\n\nRun the HTTP server and the scheduler. Delivers due jobs to their queues' sinks, takes "
+    "back lost claims, removes finished jobs past retention, and serves the HTTP interface; /docs "
+    "tells what it can do. Goes on until SIGTERM or Ctrl-C; requests and deliveries under way are "
     "finished then. Run as many as you like on one store."
 )
 @click.option("--host", metavar="ADDRESS", help="Listen here (127.0.0.1).")
@@ -111,7 +111,7 @@ def place(cue: Scheduler) -> str:
 def _routes(cue: Scheduler) -> str:
     routes = [f"{queue.name} → {queue.sink}" for queue in cue.queues() if queue.sink is not None]
     if not routes:
-        return "no queue has a sink yet, so nothing is delivered"
+        return "no queue has a sink yet: workers claim the jobs"
     return f"delivering {', '.join(routes)}"
 
 

@@ -20,7 +20,7 @@ SCOPE_HELP = (
 
 @click.group(
     cls=Group,
-    help="Say who may use the HTTP API.\n\n"
+    help="Access tokens of the HTTP API.\n\n"
     + examples(
         "TOKEN=$(oncue token create --name ci --scope read,write)",
         "oncue token list",
@@ -60,7 +60,7 @@ def create(app: App, name: str | None, scopes: tuple[str, ...]) -> None:
 @token.command(
     "list",
     help=examples("oncue token list", "oncue token list --json | jq -r '.items[].id'")
-    + "\n\nEvery token, oldest first: its id, its name and what it allows.",
+    + "\n\nList all tokens, oldest first: id, name and scopes.",
 )
 @store_only
 def list_(app: App) -> None:
@@ -80,7 +80,7 @@ def list_(app: App) -> None:
 
 @token.command(
     help=examples("oncue token revoke 5f0c9a1be2d34477", "oncue token revoke ci")
-    + "\n\nEnd a token for good, by its id or its name. Every server refuses it within a second."
+    + "\n\nRevoke a token for good, by its id or its name. Every server refuses it within a second."
 )
 @click.argument("id_or_name", metavar="ID|NAME")
 @store_only

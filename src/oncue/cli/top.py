@@ -36,9 +36,9 @@ LAYOUTS = (  # from wide to narrow: where states lack room, taken and ended stan
 
 @click.command(
     help=examples("oncue top", "oncue top --interval 5", "oncue top --json | jq '.queues[0]'")
-    + "\n\nWhat every queue is doing: counts, jobs taken and finished per second, how late the "
-    "oldest due job is, and what is due in the next minutes. Redraws until q or Ctrl-C; without a "
-    "terminal it prints once."
+    + "\n\nShow what every queue is doing: counts, jobs taken and finished per second, how late "
+    "the oldest due job is, and what is due in the next minutes. Redraws until q or Ctrl-C; "
+    "without a terminal it prints once."
 )
 @click.option(
     "--interval",

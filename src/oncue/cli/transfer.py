@@ -182,14 +182,14 @@ def _counted(counts: Counts) -> str:
         "oncue --store sqlite:///new.db restore jobs.ndjson",
         "zcat jobs.ndjson.gz | oncue restore - --release",
     )
-    + "\n\nTake a dump into the store. It comes from FILE or, with -, from standard input. Jobs "
+    + "\n\nRestore a dump into the store. It comes from FILE or, with -, from standard input. Jobs "
     "whose ids are there are left alone, and so are events, and queues, schedules and rules whose "
     "names are there, so an interrupted restore is simply repeated. The queues of the dump, of its "
     "schedules and of its rules are paused; let them go with --release or 'oncue queues resume', "
     "once nothing else works on the old store."
 )
 @click.argument("file", type=click.Path(exists=True, dir_okay=False, allow_dash=True))
-@click.option("--release", is_flag=True, help="At the end, resume the queues that were going.")
+@click.option("--release", is_flag=True, help="At the end, resume the queues that were not paused.")
 @click.option("--dry-run", is_flag=True, help="Check the dump and count; store nothing.")
 @store_only
 def restore(app: App, file: str, release: bool, dry_run: bool) -> None:

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
         "oncue worker tasks:cue --until-empty",
         "oncue worker tasks:cue --url https://jobs.example.com",
     )
-    + "\n\nDo the jobs of the queues that a module has handlers for. MODULE is imported, also from"
+    + "\n\nRun the handlers that a module registers. MODULE is imported, also from"
     " the current folder; SCHEDULER is its name for the Scheduler (or Client) that the handlers "
     "are registered with, and whose store (or server) is used, unless --url names another server. "
     "SIGTERM or Ctrl-C ends it: the first lets running handlers finish, the second does not."

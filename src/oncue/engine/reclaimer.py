@@ -16,7 +16,7 @@ from oncue.core.moment import Moment
 from oncue.core.queue import Queue
 from oncue.core.retry import Verdict, after_lapse
 from oncue.engine.verdicts import carry_out
-from oncue.ports.claims import ClaimStore
+from oncue.ports.claims import ClaimFilter, ClaimStore
 from oncue.ports.clock import Clock
 from oncue.telemetry import Telemetry
 
@@ -85,14 +85,14 @@ class Reclaimer:
         look = self._judge_leases()
         self._last_look, self._away = look, False
         now = look.wall
-        lapses = self._store.lapses(now, PAGE)
+        lapses = self._store.live_claims(ClaimFilter(lapsed_by=now), None, PAGE).lapses
         if missed_since(look, None, self._look()) is not None:  # turned in between: judge again
             return SHORTEST_REST_SECONDS
         if lapses:
             self._reclaim(lapses, now)
         if expired >= PAGE or len(lapses) >= PAGE:
             return 0.0
-        next_lapse = self._store.next_lapse()
+        next_lapse = self._store.leases().next_lapse
         if next_lapse is None:
             return LONGEST_REST_SECONDS
         rest = (next_lapse - self._clock.now()) / 1000
@@ -102,7 +102,7 @@ class Reclaimer:
         """Move leases that would be judged wrongly, and record a look now and then while any runs.
         The look by which claims may be judged."""
         look = self._look()
-        running, last_look = self._store.leases()
+        running, last_look, _ = self._store.leases()
         missed = missed_since(self._last_look, last_look, look, away=self._away)
         if missed is None and not (running and look.needs_recording(last_look)):
             return look

@@ -17,7 +17,7 @@ from oncue.core.queue import Queue
 from oncue.core.reclaim import FINDINGS_KEPT, Decision, Finding, ReclaimParameters, ReclaimReport
 from oncue.core.retry import Verdict, after_silence
 from oncue.engine.verdicts import OUTCOMES, carry_out, facts, tell
-from oncue.ports.claims import ClaimStore
+from oncue.ports.claims import ClaimFilter, ClaimStore
 from oncue.ports.clock import Clock
 from oncue.telemetry import Telemetry
 
@@ -64,12 +64,8 @@ class ReclaimRun:
         over. What was done is done even if a later step raises."""
         if not self._begun:
             self._begin()
-        page = self._store.silent(
-            self._before,
-            max(self._clock.now(), self._before),
-            self.parameters.object_scan_limit,
-            self._after,
-        )
+        silent = ClaimFilter(heard_outside=(self._before, max(self._clock.now(), self._before)))
+        page = self._store.live_claims(silent, self._after, self.parameters.object_scan_limit)
         self._gather(page.lapses)
         last = page.next is None
         if self._gathered and (last or len(self._gathered) >= self.parameters.target_batch_size):

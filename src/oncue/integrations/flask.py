@@ -27,8 +27,8 @@ from oncue.api.guard import Guard
 from oncue.api.inline import Asked, InlineService
 from oncue.api.problem import Problem
 from oncue.api.request import BODY_LIMIT, Answer, problem_answer
-from oncue.api.routing import Operation
-from oncue.api.rules import OPERATIONS
+from oncue.api.routing import Route
+from oncue.api.rules import routes
 from oncue.api.service import WITHOUT_CONTENT
 from oncue.core.errors import InvalidInput
 from oncue.core.rule import Rule
@@ -39,8 +39,8 @@ METHODS = ["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"]  # those 
 EXTENSION = "oncue"
 EXAMPLES = "example_rules.json"
 
-_EVENTS = [one for one in OPERATIONS if (one.method, one.path) == ("POST", "/events")]
-_RULES = [one for one in OPERATIONS if one.path.startswith("/rules")]
+_EVENTS = [one for one in routes if (one.method, one.path) == ("POST", "/events")]
+_RULES = [one for one in routes if one.path.startswith("/rules")]
 
 
 def create_app(store: str | None = None, rules: str | None = None) -> Flask:
@@ -104,7 +104,7 @@ def _close_all() -> None:
 atexit.register(_close_all)
 
 
-def _blueprint(service: Callable[[], InlineService], operations: list[Operation]) -> Blueprint:
+def _blueprint(service: Callable[[], InlineService], operations: list[Route]) -> Blueprint:
     """Passes on whatever comes to the paths of the operations, or below: with which methods they
     are to be asked, and what is said otherwise, the service knows."""
     parts = Blueprint(EXTENSION, __name__)

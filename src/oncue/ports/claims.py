@@ -28,7 +28,7 @@ from typing import NamedTuple, Protocol
 
 from oncue.core.fencing import Refused as Refused
 from oncue.core.fencing import Settlement as Settlement
-from oncue.core.job import Claimed, Delivery, Lapse, Operation, Position
+from oncue.core.job import Claimed, Delivery, Lapse, Operation
 from oncue.core.missed import Judge, Look, Missed
 from oncue.core.moment import Moment
 from oncue.core.queue import Queue
@@ -56,9 +56,17 @@ class Touched(NamedTuple):
     cancel_requested: bool
 
 
-class SilentPage(NamedTuple):
-    """Claims that were not heard of for long."""
+class ClaimFilter(NamedTuple):
+    """Which live claims are read. None means any."""
 
+    job_id: str | None = None
+    lapsed_by: Moment | None = None
+    """Those whose lease or timeout has ended by then."""
+    heard_outside: tuple[Moment, Moment] | None = None
+    """Those whose last update is before the first moment or after the second."""
+
+
+class ClaimPage(NamedTuple):
     lapses: Sequence[Lapse]
     next: object | None = None
     """Where the store goes on, known to it alone; None: that was all."""
@@ -84,6 +92,9 @@ class Leases(NamedTuple):
     """Whether a claim has a lease or a timeout, or a range is open."""
     last_look: Look | None
     """The last one that `judge_leases` recorded."""
+    next_lapse: Moment | None
+    """When the next claim will lapse or the next waiting job expire, if nothing is heard; or an
+    earlier moment, where the store can only tell when to look again."""
 
 
 class ClaimStore(Protocol):
@@ -146,21 +157,11 @@ class ClaimStore(Protocol):
         `core/fencing.py`."""
         ...
 
-    def lapses(self, until: Moment, limit: int, after: Position | None = None) -> list[Lapse]:
-        """Live claims whose lease or timeout has ended by `until`, in the order of that moment
-        (`Lapse.lapses_at`) then id, strictly after `after`. Claims with neither are not listed."""
-        ...
-
-    def silent(
-        self, before: Moment, now: Moment, limit: int, after: object | None = None
-    ) -> SilentPage:
-        """Live claims whose last update is before `before`, whatever their lease and timeout, and
-        those whose last update is after `now`; in an order of the store's own, from `after` on,
-        which is the `next` of the page before. Waiting and finished jobs cost nothing."""
-        ...
-
-    def claim_on(self, job_id: str) -> Lapse | None:
-        """The live claim on a job, as a reclaimer sees it; None if there is none."""
+    def live_claims(self, wanted: ClaimFilter, after: object | None, limit: int) -> ClaimPage:
+        """Claims on jobs that are dispatched or executing, range claims left out; from `after` on,
+        which is the `next` of the page before. With `lapsed_by` in the order of `Lapse.lapses_at`,
+        then id, and claims without lease and timeout are not listed; else in an order of the
+        store's own. Waiting and finished jobs cost nothing."""
         ...
 
     def live_count(self) -> int | None:
@@ -182,7 +183,8 @@ class ClaimStore(Protocol):
         ...
 
     def leases(self) -> Leases:
-        """Whether any lease is running, and when one was last judged. Reads only, and cheap."""
+        """Whether any lease is running, when leases were last judged, and when the next ends. Reads
+        only, and cheap."""
         ...
 
     def has_leases_astray(self, now: Moment) -> bool:
@@ -197,11 +199,6 @@ class ClaimStore(Protocol):
         says, begin again with buckets from before the clock was set back (`core/rate.py`), and let
         no job be put off longer than the policy of its queue ever does (`core/putoff.py`). By how
         much leases were moved; None: not at all. The record may be lost with the power."""
-        ...
-
-    def next_lapse(self) -> Moment | None:
-        """When the next claim will lapse or the next waiting job expire, if nothing is heard; or
-        an earlier moment, where the store can only tell when to look again."""
         ...
 
     def next_due(self, queues: Sequence[str]) -> Moment | None:

@@ -47,22 +47,5 @@ class Parameter(NamedTuple):
     place: str = "query"
 
 
-class About(NamedTuple):
-    """All that is said of an operation beside its summary."""
-
-    id: str
-    tag: str
-    text: str
-    answers: Mapping[int, Answered]
-    sent: Sent | None = None
-    parameters: tuple[Parameter, ...] = ()
-    problems: tuple[int, ...] = ()
-    """Statuses of problems beside those that follow from scope and body."""
-    claim: bool = False
-    """The token of a claim, in the body, stands for itself: no access token is needed."""
-    static: bool = False
-    """Answered without the store."""
-
-
 def json(shape: Any, example: Any, *, required: bool = False) -> Sent:
     return Sent({JSON_TYPE: Content(shape, example)}, required)

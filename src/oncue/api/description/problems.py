@@ -6,10 +6,9 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from oncue.api.description.about import About
 from oncue.api.description.samples import FENCED, ID
 from oncue.api.problem import Problem, invalid, stopping
-from oncue.api.routing import Operation
+from oncue.api.routing import Route
 from oncue.wire.problems import FieldProblem
 
 
@@ -160,15 +159,15 @@ REFUSALS = {
 }
 
 
-def statuses(operation: Operation, about: About) -> list[int]:
-    """The problems that an operation can be answered with."""
-    found = {403, 422, *about.problems}
-    if "{" in operation.path or about.sent or about.parameters:
+def statuses(route: Route) -> list[int]:
+    """The problems that a route can be answered with."""
+    found = {403, 422, *route.problems}
+    if "{" in route.path or route.sent or route.parameters:
         found.add(400)
-    if operation.scope is not None or about.claim:
+    if route.scope is not None or route.claim:
         found.add(401)
-    if about.sent is not None:
+    if route.sent is not None:
         found |= {408, 413, 415}
-    if not about.static:
+    if not route.static:
         found.add(503)
     return sorted(found)

@@ -4,35 +4,33 @@ from __future__ import annotations
 
 from typing import Any
 
+import msgspec
+from msgspec import Raw, Struct
+
+from oncue.wire import jobs as wire
+
 ID = "019a8a1b6f3c4d2e8a01f5b7c9d2e7d0"
 TOKEN = "1.1.5f0c9a1be2d344775f0c9a1be2d34477"
 NOON = "2026-12-01T12:00:00.000Z"
 
-JOB: dict[str, Any] = {
-    "id": ID,
-    "queue": "mail",
-    "state": "scheduled",
-    "due_at": NOON,
-    "expires_at": None,
-    "payload": {"to": "ada"},
-    "owner": None,
-    "priority": 0,
-    "key": None,
-    "attempt": 0,
-    "max_attempts": None,
-    "timeout_seconds": None,
-    "created_at": "2026-12-01T10:00:00.000Z",
-    "updated_at": "2026-12-01T10:00:00.000Z",
-    "finished_at": None,
-    "result": None,
-    "error": None,
-    "message": None,
-    "percent": None,
-    "cancel_requested": False,
-    "rule": None,
-    "instant": None,
-    "schedule": None,
-}
+
+def shown(example: Struct) -> dict[str, Any]:
+    """An example as the JSON that is shown."""
+    found: dict[str, Any] = msgspec.json.decode(msgspec.json.encode(example))
+    return found
+
+
+JOB = shown(
+    wire.Job(
+        id=ID,
+        queue="mail",
+        state="scheduled",
+        due_at=NOON,
+        payload=Raw(b'{"to":"ada"}'),
+        created_at="2026-12-01T10:00:00.000Z",
+        updated_at="2026-12-01T10:00:00.000Z",
+    )
+)
 STANDING: dict[str, Any] = {"worker": None, "lease_until": None, "attempt_base": 0}
 OPERATION = {
     "name": "charge",

@@ -6,14 +6,14 @@ from collections.abc import Mapping, Sequence
 
 from oncue.core import fencing
 from oncue.core.fencing import GONE, End, Ending, Refused, Settlement, Write, words
-from oncue.core.job import Lapse, Position
+from oncue.core.job import Lapse
 from oncue.core.lease import NO_LEASE
 from oncue.core.missed import Judge, Missed, is_astray, moved_lease
 from oncue.core.moment import Moment
 from oncue.core.putoff import moved_return
 from oncue.core.rate import begun_again
 from oncue.core.retry import Verdict
-from oncue.ports.claims import Leases, SilentPage
+from oncue.ports.claims import ClaimFilter, ClaimPage, Leases
 from oncue.stores.memory.claims import MemoryClaims, milliseconds
 from oncue.stores.memory.record import Record
 
@@ -93,34 +93,17 @@ class MemoryEndings(MemoryClaims):
         word = words([settlement.id], settlement.epoch, write)
         self._settled[word] = now + milliseconds(settlement.lease_seconds)
 
-    def lapses(self, until: Moment, limit: int, after: Position | None = None) -> list[Lapse]:
+    def live_claims(self, wanted: ClaimFilter, after: object | None, limit: int) -> ClaimPage:
         with self._lock:
-            lapsed = [
-                (at, record.id, record)
+            places = {
+                (0 if wanted.lapsed_by is None else record.lapses_at or 0, record.id): record
                 for record in self._taken.values()
-                if (at := record.lapses_at) is not None
-                and at <= until
-                and (after is None or Position(at, record.id) > after)
-            ]
-            return [record.as_lapse() for _, _, record in sorted(lapsed)[:limit]]
-
-    def silent(
-        self, before: Moment, now: Moment, limit: int, after: object | None = None
-    ) -> SilentPage:
-        with self._lock:
-            found = sorted(
-                record.id
-                for record in self._taken.values()
-                if (record.updated_at < before or record.updated_at > now)
-                and (not isinstance(after, str) or record.id > after)
-            )[:limit]
-            lapses = [self._taken[job_id].as_lapse() for job_id in found]
-        return SilentPage(lapses, found[-1] if len(found) == limit else None)
-
-    def claim_on(self, job_id: str) -> Lapse | None:
-        with self._lock:
-            record = self._taken.get(job_id)
-            return None if record is None else record.as_lapse()
+                if _fits(record, wanted)
+            }
+            left = [at for at in sorted(places) if not isinstance(after, tuple) or at > after]
+            found = left[:limit]
+            lapses = [places[at].as_lapse() for at in found]
+            return ClaimPage(lapses, found[-1] if len(found) == limit else None)
 
     def live_count(self) -> int | None:
         with self._lock:
@@ -157,8 +140,10 @@ class MemoryEndings(MemoryClaims):
 
     def leases(self) -> Leases:
         with self._lock:
-            claims = any(record.lapses_at is not None for record in self._taken.values())
-            return Leases(claims or bool(self._ranges), self._last_look)
+            lapses = [r.lapses_at for r in self._taken.values() if r.lapses_at is not None]
+            expiries = [r.expires_at for r in self._expiring.values() if r.expires_at is not None]
+            running = bool(lapses or self._ranges)
+            return Leases(running, self._last_look, min(lapses + expiries, default=None))
 
     def has_leases_astray(self, now: Moment) -> bool:
         with self._lock:
@@ -194,13 +179,15 @@ class MemoryEndings(MemoryClaims):
                 record.not_before = until
                 self._announce(record.queue, until)
 
-    def next_lapse(self) -> Moment | None:
-        with self._lock:
-            lapses = (record.lapses_at for record in self._taken.values())
-            expiries = (record.expires_at for record in self._expiring.values())
-            moments = [at for source in (lapses, expiries) for at in source if at is not None]
-            return min(moments, default=None)
-
     def next_due(self, queues: Sequence[str]) -> Moment | None:
         with self._lock:
             return min((at for name in queues for at in self._next_dues(name)), default=None)
+
+
+def _fits(record: Record, wanted: ClaimFilter) -> bool:
+    lapses_at, lapsed_by, heard = record.lapses_at, wanted.lapsed_by, wanted.heard_outside
+    return (
+        wanted.job_id in (None, record.id)
+        and (lapsed_by is None or (lapses_at is not None and lapses_at <= lapsed_by))
+        and (heard is None or not heard[0] <= record.updated_at <= heard[1])
+    )

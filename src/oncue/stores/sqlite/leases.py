@@ -17,6 +17,7 @@ from oncue.stores.sqlite.queues import read_queues
 from oncue.stores.sqlite.statements import load
 
 SQL = load("leases")
+CLAIMS = load("claims")
 
 
 class LeaseJudging:
@@ -24,7 +25,10 @@ class LeaseJudging:
 
     def leases(self) -> Leases:
         with self.db.reading() as tx:
-            return _leases(tx)
+            [running] = rows.first(tx, SQL["running"])
+            ends = [rows.first(tx, CLAIMS[name]) for name in ("next_lapse", "next_expiry")]
+            next_lapse = min((row[0] for row in ends if row and row[0] is not None), default=None)
+            return Leases(bool(running), _last_look(tx), next_lapse)
 
     def has_leases_astray(self, now: Moment) -> bool:
         with self.db.reading() as tx:
@@ -32,7 +36,7 @@ class LeaseJudging:
 
     def judge_leases(self, judge: Judge) -> Missed | None:
         def apply(tx: apsw.Connection) -> Missed | None:
-            judged = judge(_leases(tx).last_look)
+            judged = judge(_last_look(tx))
             if judged is None:
                 return None
             look, missed = judged
@@ -61,6 +65,6 @@ class LeaseJudging:
                 self.db.tell(queue.name, latest)
 
 
-def _leases(tx: apsw.Connection) -> Leases:
-    running, look = rows.first(tx, SQL["leases"])
-    return Leases(bool(running), None if look is None else Look._make(json.loads(look)))
+def _last_look(tx: apsw.Connection) -> Look | None:
+    row = rows.first(tx, SQL["last_look"])
+    return None if row is None else Look._make(json.loads(row[0]))

@@ -9,11 +9,11 @@ import apsw
 
 from oncue.core import fencing
 from oncue.core.fencing import GONE, Refused
-from oncue.core.job import Lapse, Position
+from oncue.core.job import Lapse
 from oncue.core.lifecycle import State
 from oncue.core.moment import Moment
 from oncue.core.retry import EXPIRED, Verdict
-from oncue.ports.claims import SilentPage
+from oncue.ports.claims import ClaimFilter, ClaimPage
 from oncue.stores.sqlite import rows
 from oncue.stores.sqlite.database import Database
 from oncue.stores.sqlite.fencing import Endings
@@ -26,30 +26,22 @@ EXPIRED_AT_ONCE = 500
 class Reclaims:
     db: Database
 
-    def lapses(self, until: Moment, limit: int, after: Position | None = None) -> list[Lapse]:
-        start = (after or Position(-1, ""))._asdict()
+    def live_claims(self, wanted: ClaimFilter, after: object | None, limit: int) -> ClaimPage:
+        since, until = wanted.heard_outside or (None, None)
+        params: dict[str, Any] = {"lapsed_by": wanted.lapsed_by, "since": since, "until": until}
+        place = after if isinstance(after, tuple) else (-1, "", -1, "")
+        params |= dict(zip(("reclaim_at", "queue", "due_at", "id"), place, strict=True))
+        params["limit"] = limit
+        name = "live_claims" if wanted.lapsed_by is None else "lapsed_claims"
+        if wanted.job_id is not None:
+            name, params["id"] = "live_claim", wanted.job_id
         with self.db.reading() as tx:
-            found = rows.fetch(tx, SQL["lapses"], {"until": until, "limit": limit, **start})
-        return [_lapse(row) for row in found]
-
-    def claim_on(self, job_id: str) -> Lapse | None:
-        with self.db.reading() as tx:
-            row = rows.first(tx, SQL["claim_on"], {"id": job_id})
-        return None if row is None else _lapse(row)
-
-    def silent(
-        self, before: Moment, now: Moment, limit: int, after: object | None = None
-    ) -> SilentPage:
-        start = after if isinstance(after, tuple) else ("", -1, "")
-        own = dict(zip(("queue", "due_at", "id"), start, strict=True))
-        own |= {"before": before, "now": now, "limit": limit}
-        with self.db.reading() as tx:
-            found = rows.fetch(tx, SQL["silent"], own)
-        lapses = [_lapse(row[:-1]) for row in found]
-        if len(found) < limit:
-            return SilentPage(lapses)
-        last = found[-1]
-        return SilentPage(lapses, (last[1], last[-1], last[0]))
+            found = rows.fetch(tx, SQL[name], params)
+        lapses = [_lapse(row[:-2]) for row in found]
+        if len(found) < limit or wanted.job_id is not None:
+            return ClaimPage(lapses)
+        id, queue, *_, reclaim_at, due_at = found[-1]
+        return ClaimPage(lapses, (reclaim_at, queue, due_at, id))
 
     def live_count(self) -> int | None:
         with self.db.reading() as tx:
@@ -81,11 +73,6 @@ class Reclaims:
             if rows.first(tx, SQL["expired"], {"now": now, "limit": 1}) is None:
                 return 0
         return self.db.write(lambda tx: expire(tx, now, limit))
-
-    def next_lapse(self) -> Moment | None:
-        with self.db.reading() as tx:
-            found = [rows.first(tx, SQL[name]) for name in ("next_lapse", "next_expiry")]
-        return min((row[0] for row in found if row and row[0] is not None), default=None)
 
 
 def expire(tx: apsw.Connection, now: Moment, limit: int) -> int:

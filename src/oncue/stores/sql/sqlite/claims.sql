@@ -145,22 +145,26 @@ WHERE n = :n;
 id, queue, state, epoch, attempt, attempt_base, max_attempts, strikes, cancel_requested, worker,
 claimed_at, updated_at, lease_until, overlong_at, alone
 
--- name: lapses
-SELECT {lapse_columns}
-FROM jobs WHERE state IN ('dispatched', 'executing') AND reclaim_at <= :until
-  AND (reclaim_at, id) > (:due_at, :id)
-ORDER BY reclaim_at, id LIMIT :limit;
+-- name: heard_outside
+(:since IS NULL OR updated_at < :since OR updated_at > :until)
 
--- name: claim_on
-SELECT {lapse_columns} FROM jobs
-WHERE id = :id AND state IN ('dispatched', 'executing') AND hidden = 0;
+-- name: live_claim
+SELECT {lapse_columns}, reclaim_at, due_at FROM jobs
+WHERE id = :id AND state IN ('dispatched', 'executing') AND hidden = 0
+  AND (:lapsed_by IS NULL OR reclaim_at <= :lapsed_by) AND {heard_outside};
+
+-- name: lapsed_claims
+SELECT {lapse_columns}, reclaim_at, due_at FROM jobs
+WHERE state IN ('dispatched', 'executing') AND reclaim_at <= :lapsed_by
+  AND (reclaim_at, id) > (:reclaim_at, :id) AND {heard_outside}
+ORDER BY reclaim_at, id LIMIT :limit;
 
 -- Walks the live rows by an index that is there for listings: one by the last update would cost
 -- every claim and every heartbeat (docs/adr/0011-reclaim-run.md).
--- name: silent
-SELECT {lapse_columns}, due_at FROM jobs
+-- name: live_claims
+SELECT {lapse_columns}, reclaim_at, due_at FROM jobs
 WHERE state IN ('dispatched', 'executing') AND (queue, due_at, id) > (:queue, :due_at, :id)
-  AND (updated_at < :before OR updated_at > :now)
+  AND {heard_outside}
 ORDER BY queue, due_at, id LIMIT :limit;
 
 -- name: live_count

@@ -1,10 +1,12 @@
 -- The record of the last look is a row of `meta`, so the pieces of it are one value.
 
--- name: leases
+-- name: running
 SELECT EXISTS (SELECT 1 FROM jobs
                WHERE state IN ('dispatched', 'executing') AND reclaim_at IS NOT NULL)
-    OR EXISTS (SELECT 1 FROM ranges WHERE cutoff IS NOT NULL),
-  (SELECT value FROM meta WHERE name = 'last_look');
+    OR EXISTS (SELECT 1 FROM ranges WHERE cutoff IS NOT NULL);
+
+-- name: last_look
+SELECT value FROM meta WHERE name = 'last_look';
 
 -- name: astray
 SELECT EXISTS (SELECT 1 FROM jobs WHERE state IN ('dispatched', 'executing')

@@ -76,7 +76,11 @@ class Scheduler(Reporting, BulkChanges, Rules, Schedules, Queues, Reclaiming):
         self.policies = Policies(self.store, self.clock)
         self.telemetry = Telemetry(self.clock)
         self.engine = Engine(
-            self.store, self.clock, lambda url: open_sink(url, self.clock), telemetry=self.telemetry
+            self.store,
+            self.clock,
+            lambda url: open_sink(url, self.clock),
+            telemetry=self.telemetry,
+            policies=self.policies,
         )
         self._running = False
         self._starting = Lock()

@@ -613,6 +613,9 @@ def test_a_job_cancelled_while_its_delivery_fails_ends_cancelled(worker_bench: B
     worker_bench.add("a")
     worker_bench.another("other", CancellingSink(worker_bench)).step()
     assert worker_bench.job("a").state is State.CANCELLED
+    [diagnostic] = worker_bench.store.history("a").diagnostics
+    assert diagnostic.code == "cancelled"
+    assert diagnostic.detail == "A cancel was requested while it was taken."
 
 
 class CancellingAndRefusingSink(CancellingSink):

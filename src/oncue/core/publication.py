@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import NamedTuple
 
 from oncue.core.event import Event
-from oncue.core.firing import Decision
-from oncue.core.rule import Dependency
+from oncue.core.firing import DISABLED, Decision, FiredJob, Newest, fire, fired_job
+from oncue.core.moment import Moment, to_datetime
+from oncue.core.rule import Dependency, Rule
 from oncue.core.stamp import Stamp
 
 
@@ -58,6 +60,43 @@ class LoggedEvent:
     event: Event
     received_at: datetime
     decisions: tuple[Decided, ...] = ()
+
+
+class Conclusion(NamedTuple):
+    """What follows for one rule from a decision on an event."""
+
+    decisions: list[Decided]
+    """One for each dependency that the event validates."""
+    job: FiredJob | None
+    """The job to store; its instant becomes the rule's last one."""
+
+
+def conclude(
+    rule: Rule,
+    event: Event,
+    decision: Decision,
+    validated: Sequence[int],
+    now: Moment,
+    newest: Newest,
+    first_at: Callable[[int, Stamp], Event],
+) -> Conclusion:
+    """`validated` are the positions of the dependencies that the event validates. If it was
+    accepted, `newest` and `first_at` know of it already; `first_at` finds the first event that was
+    accepted for the dependency at a position with a stamp."""
+    firing = job = None
+    if decision is Decision.ACCEPTED:
+        firing = fire(rule.lives, validated, event.stamp, newest)
+    if firing is not None and rule.enabled:
+        included = [first_at(place, stamp) for place, stamp in enumerate(firing.validated_by)]
+        job = fired_job(rule, firing, event, included, now)
+    job_id = None if job is None else job.job.id
+    suppressed = DISABLED if firing is not None and job is None else None
+    at = to_datetime(now)
+    decisions = [
+        Decided(rule.name, rule.dependencies[place], decision, at, job_id, suppressed)
+        for place in validated
+    ]
+    return Conclusion(decisions, job)
 
 
 class EventFilter(NamedTuple):

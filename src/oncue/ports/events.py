@@ -1,6 +1,6 @@
 """The store, as far as events go: publishing them to the rules, listing them.
 
-The store does not decide. Inside each rule's transaction it asks `core.firing` what becomes of the
+The store does not decide. Inside each rule's transaction it asks `core` what becomes of the
 event and at which instant the rule fires, and gives it one way to look: the newest accepted stamp
 of a dependency up to a time. Such a look must cost the same however many events were accepted.
 """

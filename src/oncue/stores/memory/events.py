@@ -8,18 +8,21 @@ from itertools import islice
 
 from oncue.core.event import Bounds, Event, id_taken
 from oncue.core.firing import (
-    DISABLED,
     Decision,
     FiredJob,
-    Firing,
     decide,
-    fire,
-    fired_job,
 )
 from oncue.core.moment import Moment, to_datetime
-from oncue.core.publication import Decided, EventFilter, EventPage, Fired, LoggedEvent, Published
+from oncue.core.publication import (
+    Decided,
+    EventFilter,
+    EventPage,
+    Fired,
+    LoggedEvent,
+    Published,
+    conclude,
+)
 from oncue.core.rule import Dependency, MatchKeys, match_keys
-from oncue.core.stamp import Stamp
 from oncue.core.stamp import to_datetime as instant_of
 from oncue.stores.memory.record import Record
 from oncue.stores.memory.rulebook import EventRecord, Rulebook, RuleRecord
@@ -82,47 +85,33 @@ class MemoryEvents(Rulebook):
         decision = decide(
             event.stamp, rule.last_instant, mine.newest, rule.lives, bounds.late_seconds
         )
-        firing = self._accept(mine, record, validated, decision)
-        job = None
-        if firing is not None and rule.enabled:
-            job = self._fire(mine, firing, event, now)
-        decided = Decided(
-            rule.name,
-            rule.dependencies[validated[0]],
+        self._accept(mine, record, validated, decision)
+        concluded = conclude(
+            rule,
+            event,
             decision,
-            to_datetime(now),
-            None if job is None else job.job.id,
-            DISABLED if firing is not None and job is None else None,
+            validated,
+            now,
+            lambda place, t: mine.waits[place].newest_by(t),
+            lambda place, stamp: self._events[mine.waits[place].first_at(stamp)].event,
         )
-        return [replace(decided, dependency=rule.dependencies[p]) for p in validated], job
+        if concluded.job is not None:
+            self._fire(mine, concluded.job, now)
+        return concluded.decisions, concluded.job
 
     def _accept(
         self, mine: RuleRecord, record: EventRecord, validated: list[int], decision: Decision
-    ) -> Firing | None:
-        waits = [mine.waits[position] for position in validated]
-        if decision is not Decision.ACCEPTED:
-            for wait in waits:
-                wait.stale = wait.stale or decision is Decision.STALE
-            return None
-        for wait in waits:
-            wait.accept(record.event.stamp, record.number)
+    ) -> None:
+        for wait in (mine.waits[position] for position in validated):
+            if decision is Decision.ACCEPTED:
+                wait.accept(record.event.stamp, record.number)
+            wait.stale = wait.stale or decision is Decision.STALE
 
-        def newest(position: int, t: Stamp) -> Stamp | None:
-            return mine.waits[position].newest_by(t)
-
-        return fire(mine.rule.lives, validated, record.event.stamp, newest)
-
-    def _fire(self, mine: RuleRecord, firing: Firing, event: Event, now: Moment) -> FiredJob:
-        included = [
-            self._events[wait.first_at(stamp)].event
-            for wait, stamp in zip(mine.waits, firing.validated_by, strict=True)
-        ]
-        fired = fired_job(mine.rule, firing, event, included, now)
+    def _fire(self, mine: RuleRecord, fired: FiredJob, now: Moment) -> None:
         record = self._records[fired.job.id] = Record.of(fired.job, now)
         record.rule, record.instant = fired.rule, instant_of(fired.instant)
         self._refile(record)
-        mine.rule = replace(mine.rule, last_instant=firing.instant, last_job_id=fired.job.id)
-        return fired
+        mine.rule = replace(mine.rule, last_instant=fired.instant, last_job_id=fired.job.id)
 
     def events(self, wanted: EventFilter, after: int | None, limit: int) -> EventPage:
         with self._lock:

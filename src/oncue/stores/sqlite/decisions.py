@@ -8,9 +8,9 @@ from typing import Any, NamedTuple
 import apsw
 
 from oncue.core.event import Bounds, Event, EventType
-from oncue.core.firing import DISABLED, Decision, Firing, decide, fire, fired_job
+from oncue.core.firing import Decision, FiredJob, decide
 from oncue.core.moment import Moment, to_datetime
-from oncue.core.publication import Decided, Fired
+from oncue.core.publication import Decided, Fired, conclude
 from oncue.core.rule import Dependency
 from oncue.core.stamp import Stamp
 from oncue.stores.sqlite import rows
@@ -59,22 +59,25 @@ def verdict(
     rule, event = mine.rule, logged.event
     validated = [place for place, wait in enumerate(mine.waits) if wait.n in matched]
     decision = decide(event.stamp, rule.last_instant, mine.newest, rule.lives, bounds.late_seconds)
-    firing = _accept(tx, mine, logged, validated, decision)
-    job = None
-    if firing is not None and rule.enabled:
-        job = _fire(db, tx, mine, firing, event, now)
-    job_id = None if job is None else job.job_id
-    suppressed = DISABLED if firing is not None and job is None else None
-    for place in validated:
-        n, its, *_ = mine.waits[place]
+    _accept(tx, mine, logged, validated, decision)
+
+    def newest(place: int, t: Stamp) -> Stamp | None:
+        row: Any = tx.execute(SQL["newest"], (mine.waits[place].n, t)).fetchone()
+        return None if row is None else row[0]
+
+    def first_at(place: int, stamp: Stamp) -> Event:
+        return validating(tx, mine.waits[place].n, stamp)
+
+    decisions, job = conclude(rule, event, decision, validated, now, newest, first_at)
+    if job is not None:
+        _fire(db, tx, mine, job)
+    for place, one in zip(validated, decisions, strict=True):
+        its = one.dependency
         dependency = (str(its.type), its.resource, its.life_seconds)
-        own = (mine.n, logged.n, n, str(decision), *dependency, now, job_id, suppressed)
-        tx.execute(SQL["decide"], own)
-    decisions = [
-        Decided(rule.name, rule.dependencies[place], decision, to_datetime(now), job_id, suppressed)
-        for place in validated
-    ]
-    return Verdict(decisions, True, job)
+        told = (str(decision), *dependency, now, one.job_id, one.suppressed)
+        tx.execute(SQL["decide"], (mine.n, logged.n, mine.waits[place].n, *told))
+    fired = None if job is None else Fired(job.rule, job.job.id, job.instant)
+    return Verdict(decisions, True, fired)
 
 
 def decided(rule: str, row: Sequence[Any]) -> Decided:
@@ -97,7 +100,7 @@ def _accept(
     logged: Logged,
     validated: Sequence[int],
     decision: Decision,
-) -> Firing | None:
+) -> None:
     stamp = logged.event.stamp
     for place in validated:
         n, _, newest_known, stale = mine.waits[place]
@@ -109,27 +112,11 @@ def _accept(
             tx.execute(SQL["note_stale"], (n,))
     if not mine.touched:
         tx.execute(SQL["touch"], (mine.n,))
-    if decision is not Decision.ACCEPTED:
-        return None
-
-    def newest(position: int, t: Stamp) -> Stamp | None:
-        row: Any = tx.execute(SQL["newest"], (mine.waits[position].n, t)).fetchone()
-        return None if row is None else row[0]
-
-    return fire(mine.rule.lives, validated, stamp, newest)
 
 
-def _fire(
-    db: Database, tx: apsw.Connection, mine: StoredRule, firing: Firing, event: Event, now: Moment
-) -> Fired:
-    included = [
-        validating(tx, wait.n, stamp)
-        for wait, stamp in zip(mine.waits, firing.validated_by, strict=True)
-    ]
-    fired = fired_job(mine.rule, firing, event, included, now)
+def _fire(db: Database, tx: apsw.Connection, mine: StoredRule, fired: FiredJob) -> None:
     job = fired.job
     tx.execute(ENSURE_QUEUE, (job.queue,))
     tx.execute(INSERT_FIRED, (*job[:6], fired.rule, fired.instant))
-    tx.execute(SQL["fired"], {"n": mine.n, "instant": firing.instant, "job_id": job.id})
+    tx.execute(SQL["fired"], {"n": mine.n, "instant": fired.instant, "job_id": job.id})
     db.tell(job.queue, job.due_at)
-    return Fired(fired.rule, job.id, fired.instant)

@@ -15,19 +15,19 @@ import msgspec
 from oncue import intake
 from oncue.core import payload as payloads
 from oncue.core.errors import Conflict, IllegalState, InvalidInput
-from oncue.core.job import Diagnostic, History, Job, Lapse, Operation
+from oncue.core.job import Diagnostic, History, Job, Lapse
 from oncue.core.lifecycle import FINAL, LIVE, State, Verb
 from oncue.core.moment import Moment, from_datetime, to_datetime
 from oncue.core.queue import Queue
 from oncue.core.retry import Verdict, after_lapse
 from oncue.engine.verdicts import carry_out
 from oncue.ports.claims import ClaimFilter, Refused, Settlement, Touch
-from oncue.wire.converting import time_text as rfc3339
+from oncue.wire.agenda import EVENTS_AT_ONCE, AgendaProgress, DiagnosticEvent
+from oncue.wire.converting import converted, written
 
 if TYPE_CHECKING:
     from oncue.scheduler import Scheduler
 
-EVENTS_AT_ONCE = 20
 REPORTED = "reported"  # the code of an event that names none
 STATES = {
     State.SCHEDULED: "WAITING",
@@ -50,52 +50,52 @@ class Write(NamedTuple):
     if_match: Sequence[str] | None = None
 
 
-def members(job: Job, history: History, queue: Queue) -> dict[str, Any]:
+def shown(job: Job, history: History, queue: Queue) -> AgendaProgress:
     """The job in that form."""
-    return {
-        "id": job.id,
-        "processingState": STATES[job.state],
-        "processingStateMessage": _message(job),
-        "updatedTime": rfc3339(job.updated_at),
-        "attemptsCompleted": job.attempt - job.attempt_base - (job.state in LIVE),
-        "maximumAttempts": job.max_attempts or queue.max_attempts,
-        "operationProgress": [_operation_members(one) for one in history.operations],
-        "diagnosticEvents": [_event_members(one) for one in history.diagnostics],
-    }
+    return written(
+        AgendaProgress,
+        job,
+        processing_state=STATES[job.state],
+        processing_state_message=_message(job),
+        attempts_completed=job.attempt - job.attempt_base - (job.state in LIVE),
+        maximum_attempts=job.max_attempts or queue.max_attempts,
+        **converted(AgendaProgress, history),
+    )
 
 
-def etag(told: Mapping[str, Any]) -> str:
+def etag(told: AgendaProgress) -> str:
     """Changes when anything in it does."""
     digest = hashlib.blake2b(msgspec.json.encode(told), digest_size=12).hexdigest()
     return f'"{digest}"'
 
 
-def read(cue: Scheduler, job_id: str) -> dict[str, Any]:
+def read(cue: Scheduler, job_id: str) -> AgendaProgress:
     return _told(cue, cue.job(job_id))
 
 
-def write(cue: Scheduler, job_id: str, wanted: Write) -> dict[str, Any]:
+def write(cue: Scheduler, job_id: str, wanted: Write) -> AgendaProgress:
     """Change the job if it is still as the writer saw it; the job afterwards."""
     job = cue.job(job_id)
     told = _told(cue, job)
     _require_seen(job, told, wanted)
-    events = _new_events(told["diagnosticEvents"], wanted.events, job, cue.clock.now())
+    events = _new_events(told.diagnostics, wanted.events, job, cue.clock.now())
     if not _is_so_already(job, wanted):
         _change(cue, job, wanted, events)
     if events:
         cue.store.note(job_id, events)
     after = cue.store.get(job_id)
     if after is None:  # it ended in a queue that keeps no history
-        done = {"processingState": "COMPLETE", "processingStateMessage": wanted.message}
-        return {**told, **done}
+        return msgspec.structs.replace(
+            told, processing_state="COMPLETE", processing_state_message=wanted.message
+        )
     return _told(cue, after)
 
 
-def _told(cue: Scheduler, job: Job) -> dict[str, Any]:
-    return members(job, cue.history(job.id), cue.policies(job.queue))
+def _told(cue: Scheduler, job: Job) -> AgendaProgress:
+    return shown(job, cue.history(job.id), cue.policies(job.queue))
 
 
-def _require_seen(job: Job, told: Mapping[str, Any], wanted: Write) -> None:
+def _require_seen(job: Job, told: AgendaProgress, wanted: Write) -> None:
     if wanted.if_match is not None:
         seen = etag(told) in wanted.if_match
     else:
@@ -168,10 +168,11 @@ def _lost_race(job_id: str) -> Conflict:
 
 
 def _new_events(
-    known: Sequence[Mapping[str, Any]], sent: Sequence[Mapping[str, Any]], job: Job, now: Moment
+    known: Sequence[DiagnosticEvent], sent: Sequence[Mapping[str, Any]], job: Job, now: Moment
 ) -> list[Diagnostic]:
     """Those that were sent and are not there yet, as diagnostics of the present attempt."""
-    new = [(place, event) for place, event in enumerate(sent) if event not in known]
+    there = msgspec.to_builtins(known)
+    new = [(place, event) for place, event in enumerate(sent) if event not in there]
     if len(new) > EVENTS_AT_ONCE:
         raise InvalidInput(f"at most {EVENTS_AT_ONCE} new ones at once.", "/diagnosticEvents")
     return [_diagnostic(event, f"/diagnosticEvents/{place}", job, now) for place, event in new]
@@ -197,26 +198,3 @@ def _message(job: Job) -> str | None:
     if job.state in FINAL:
         return "succeeded" if job.state is State.SUCCEEDED else "failed"
     return job.message
-
-
-def _operation_members(one: Operation) -> dict[str, Any]:
-    over = one.state != "executing"
-    return {
-        "name": one.name,
-        "processingState": "COMPLETE" if over else "EXECUTING",
-        "processingStateMessage": one.state if over else one.message,
-        "percent": one.percent,
-        "message": one.message,
-        "result": None if one.result is None else msgspec.json.decode(one.result),
-        "updatedTime": rfc3339(one.updated_at),
-    }
-
-
-def _event_members(one: Diagnostic) -> dict[str, Any]:
-    return {
-        "time": rfc3339(one.at),
-        "code": one.code,
-        "message": one.detail,
-        "attempt": one.attempt,
-        "details": one.facts,
-    }

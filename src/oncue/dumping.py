@@ -8,14 +8,24 @@ from typing import BinaryIO, NamedTuple, TypeVar
 
 import msgspec
 
-from oncue import __version__, dump
+from oncue import __version__
 from oncue.core import moment
 from oncue.core.dossier import Dossier
 from oncue.core.errors import InvalidInput
 from oncue.core.rule import Rule
 from oncue.core.schedule import Schedule
-from oncue.dump import Counts, Header, Line, Mark
 from oncue.ports.store import Store
+from oncue.wire import dump
+from oncue.wire.dump import (
+    Counts,
+    EventLine,
+    Header,
+    JobLine,
+    Line,
+    Mark,
+    RuleLine,
+    ScheduleLine,
+)
 
 N = TypeVar("N", Rule, Schedule)
 PAGE = 1000
@@ -102,12 +112,13 @@ class _Writing:
         self._queues()
         if self._queue is None:
             for schedule in _pages(store.schedules):
-                self._put(dump.schedule_line(schedule, store.outcomes(schedule.name)))
+                line = ScheduleLine.with_outcomes(schedule, store.outcomes(schedule.name))
+                self._put(Line(schedule=line))
                 self._counts.schedules += 1
             for rule in _pages(store.rules):
                 seen = store.sightings(rule.name, 0)
                 if seen is not None:  # it is still there
-                    self._put(dump.rule_line(seen))
+                    self._put(Line(rule=RuleLine.of(seen)))
                     self._counts.rules += 1
 
     def _queues(self) -> None:
@@ -123,7 +134,7 @@ class _Writing:
     def _events(self, after: int | None) -> None:
         while True:
             export = self._store.export_events(after, PAGE)
-            self._put(*map(dump.event_line, export.events))
+            self._put(*(Line(event=EventLine.of_dossier(one)) for one in export.events))
             self._counts.events += len(export.events)
             if export.next is None:
                 return
@@ -135,7 +146,7 @@ class _Writing:
         while True:
             export = self._store.export(after, limit)
             wanted = [d for d in export.dossiers if self._queue in (None, d.job.queue)]
-            self._put(*map(dump.job_line, wanted))
+            self._put(*(Line(job=JobLine.of(dossier)) for dossier in wanted))
             self._counts.jobs += len(wanted)
             if export.next is None:
                 return

@@ -3,6 +3,7 @@ was interrupted is simply repeated."""
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from hashlib import blake2b
@@ -10,22 +11,25 @@ from typing import BinaryIO
 
 import msgspec
 
-from oncue import dump
+from oncue import intake
+from oncue.core import ids
 from oncue.core.dossier import Dossier, EventDossier, key_taken
 from oncue.core.errors import EventIdTaken, InvalidInput, KeyTaken, StoreError
 from oncue.core.job import Job, JobFilter
-from oncue.core.lifecycle import FINAL
+from oncue.core.lifecycle import FINAL, LIVE, State
 from oncue.core.publication import LoggedEvent
-from oncue.core.queue import Queue
+from oncue.core.queue import Queue, check_queue_name
 from oncue.core.recurrence import Outcome
 from oncue.core.rule import Rule
 from oncue.core.schedule import Schedule
 from oncue.core.standing import Sightings
-from oncue.dump import Counts, Line
 from oncue.dumping import PAGE, PAGE_BYTES, Progress
 from oncue.ports.schedules import Advance
 from oncue.ports.store import Store
 from oncue.queues import put_queue, set_paused
+from oncue.wire import dump
+from oncue.wire.converting import read
+from oncue.wire.dump import Counts, Line
 
 
 @dataclass(slots=True)
@@ -138,19 +142,20 @@ class Restore:
             self._take_queue(line.queue)
         elif line.schedule is not None:
             self._counts.schedules += 1
-            self._schedules.append(dump.schedule(line.schedule))
+            outcomes = [read(Outcome, one) for one in line.schedule.outcomes]
+            self._schedules.append((line.schedule.schedule(), outcomes))
             if line.schedule.emits is None:
                 self._pause(line.schedule.queue)
         elif line.rule is not None:
             self._counts.rules += 1
-            self._rules.append(dump.seen_rule(line.rule))
+            self._rules.append(line.rule.read())
             self._pause(line.rule.queue)
         elif line.event is not None:
             self._counts.events += 1
-            self._events.append(dump.event_dossier(line.event))
+            self._events.append(line.event.dossier())
         elif line.job is not None:
             self._counts.jobs += 1
-            dossier = dump.dossier(line.job)
+            dossier = checked(line.job.read())
             self._page.append(dossier)
             self._page_bytes += len(dossier.job.payload_json) + len(dossier.job.result_json or b"")
 
@@ -312,6 +317,39 @@ def _alike(known: Queue, queue: Queue) -> bool:
         for name in Queue.__dataclass_fields__
         if name != "paused"
     )
+
+
+def checked(found: Dossier) -> Dossier:
+    """Refuse what no store would have let happen."""
+    job, attempts = found.job, found.history.attempts
+    held = bool(attempts) and attempts[-1].outcome is None
+    wrong = None
+    if (job.state in FINAL) != (job.finished_at is not None):
+        wrong = f"is {job.state} " + ("with" if job.finished_at else "without") + " finished_at"
+    elif (job.state in LIVE) != held:
+        wrong = f"is {job.state}, but its last attempt " + ("goes on" if held else "is over")
+    elif job.state is State.SCHEDULED and job.cancel_requested:
+        wrong = "is scheduled, but a cancel was requested"
+    elif job.state is not State.SCHEDULED and job.not_before is not None:
+        wrong = f"is {job.state}, but put off"
+    elif job.attempt < job.attempt_base:
+        wrong = "has an attempt below its attempt_base"
+    elif not _readable(job.payload_json) or not _readable(job.result_json):
+        wrong = "has a payload or a result that is not JSON"
+    if wrong is not None:
+        raise InvalidInput(f"job {job.id!r} {wrong}.")
+    check_queue_name(job.queue, f"job {job.id!r}")
+    ids.check_id(job.id, f"job {job.id!r}")
+    intake.label(job.owner, f"job {job.id!r}: owner")
+    intake.label(job.key, f"job {job.id!r}: key")
+    return found
+
+
+def _readable(body: bytes | None) -> bool:
+    try:
+        return body is None or json.loads(body) is not Ellipsis
+    except (ValueError, RecursionError):
+        return False
 
 
 def _understood(text: bytes, number: int, end: Counts | None) -> Line | None:

@@ -99,7 +99,7 @@ def test_a_job_that_is_being_delivered_is_left_to_its_dispatcher(
     job = cue.schedule(queue="mail")
     store.claim_range([cue.queue("mail")], "dora", 10, cue.clock.now(), lease_seconds=60)
     seen = agenda.read(cue, job.id)
-    assert seen["processingState"] == "DEQUEUED"
+    assert seen.processing_state == "DEQUEUED"
     updated_at = from_datetime(cue.job(job.id).updated_at)
     with pytest.raises(Conflict, match="it is being delivered"):
         agenda.write(cue, job.id, agenda.Write("WAITING", updated_at=updated_at))

@@ -11,18 +11,19 @@ from typing import Any
 import msgspec
 import pytest
 
-from oncue import dump, dumping
+from oncue import dumping
 from oncue.clock import FakeClock
 from oncue.core.dossier import Dossier
 from oncue.core.errors import InvalidInput, KeyTaken
 from oncue.core.queue import Queue, default_queue
-from oncue.dump import Counts
 from oncue.ports.store import Store
 from oncue.queues import put_queue, set_paused
-from oncue.restoring import Restore, Restored
+from oncue.restoring import Restore, Restored, checked
 from oncue.scheduler import Scheduler
 from oncue.stores.memory import MemoryStore
 from oncue.stores.sqlite import SqliteStore
+from oncue.wire import dump
+from oncue.wire.dump import Counts, JobLine, Line
 from tests.contract.board import Board
 from tests.contract.desk import Desk
 from tests.contract.test_transfer import all_of, busy, lived_in
@@ -74,11 +75,11 @@ def jobs_in(text: bytes) -> list[bytes]:
 
 
 def again(dossier: Dossier) -> Dossier:
-    text = dump.encode(dump.job_line(dossier))
+    text = dump.encode(Line(job=JobLine.of(dossier)))
     assert text.count(b"\n") == 1
     line = dump.decode(text).job
     assert line is not None
-    return dump.dossier(line)
+    return checked(line.read())
 
 
 def test_every_kind_of_job_comes_out_as_it_went_in(house: Desk) -> None:
@@ -132,7 +133,7 @@ def test_an_id_or_a_label_that_nobody_could_have_chosen_is_refused(house: Desk) 
 def test_a_payload_stands_in_its_line_as_json(house: Desk) -> None:
     (dossier,) = [d for d in all_of(house.store) if d.job.id == "waiting"]
     job = dossier.job._replace(payload_json=b'{"to":"ada"}')
-    line = msgspec.json.decode(dump.encode(dump.job_line(replace(dossier, job=job))))
+    line = msgspec.json.decode(dump.encode(Line(job=JobLine.of(replace(dossier, job=job)))))
     assert line["job"]["payload"] == {"to": "ada"}
     assert line["job"]["due_at"].endswith("Z")
 
@@ -482,7 +483,7 @@ def test_a_queue_that_came_during_the_dump_is_in_it(clock: FakeClock) -> None:
     [
         (b'"known":[{', b'"known":[{},{', "what it knows of each dependency"),
         (b'"lastJobId":"', b'"lastJobId":null,"x":"', "unknown field"),
-        (b'"accepted":[', b'"accepted":[7,', "counts a decision that it does not have"),
+        (b'"accepted":[', b'"accepted":[7,', "has no such decision"),
         (b'"cron":"0 9 * * *"', b'"cron":"9 * *"', "cron"),
         (b'"eventType":"FILE"', b'"eventType":"FIRE"', "Invalid enum value"),
     ],

@@ -3,28 +3,9 @@ asked whether they agree."""
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal
+from typing import Any, Literal
 
-from msgspec import UNSET, Meta, Struct, UnsetType
-
-from oncue.wire.formats import Cursor
-
-
-class Task(Struct):
-    """A task: what was sent, and how far it is."""
-
-    userId: str
-    requestId: str
-    dueDate: Annotated[str, Meta(extra_json_schema={"format": "date"})]
-    status: Literal["SCHEDULED", "STARTED", "COMPLETED", "FAILED"]
-    error: str | UnsetType | None = UNSET
-
-
-class Tasks(Struct):
-    """A page. It may be short or empty and still have a next one."""
-
-    items: list[Task]
-    next_cursor: Cursor
+from msgspec import Struct
 
 
 class Alive(Struct):

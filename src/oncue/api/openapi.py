@@ -10,12 +10,11 @@ from typing import Any
 import msgspec
 
 from oncue import __version__
-from oncue.api import agenda, shapes
 from oncue.api.description.about import NONE, Answered, Parameter, Sent
 from oncue.api.description.problems import REFUSALS, statuses
 from oncue.api.description.samples import ID
 from oncue.api.routing import Route
-from oncue.wire import formats, jobs, queues, schedules
+from oncue.wire import agenda, formats, jobs, queues, schedules, tasks
 from oncue.wire.problems import MEDIA_TYPE, TITLES, Problem
 
 TAGS = {
@@ -111,7 +110,7 @@ class _Schemas:
             if (schema := named.get(answer.__name__)) is not None:
                 named[answer.__name__] = _written_in_full(schema, answer)
         described = {
-            **shapes.RULES,
+            **tasks.RULES,
             **jobs.RULES,
             **queues.RULES,
             **agenda.RULES,

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from oncue import intake
-from oncue.api import answers, jobs, shapes
+from oncue.api import jobs
 from oncue.api.description.about import Answered, json
 from oncue.api.description.parameters import CURSOR_PARAMETER, IDEMPOTENCY_KEY, LIMIT_PARAMETER
 from oncue.api.description.samples import ID
@@ -23,6 +23,7 @@ from oncue.core.errors import InvalidInput
 from oncue.core.job import Job, JobFilter, NewJob
 from oncue.core.lifecycle import State
 from oncue.scheduler import answer as answer_to
+from oncue.wire import tasks as wire
 
 if TYPE_CHECKING:
     from oncue.api.service import Service
@@ -55,9 +56,9 @@ _TASK = {
 @routes.add(
     "POST /tasks",
     Scope.WRITE,
-    {201: Answered("Created.", answers.Task, _TASK, headers=("Location",))},
+    {201: Answered("Created.", wire.Task, _TASK, headers=("Location",))},
     json(
-        shapes.NewTask,
+        wire.NewTask,
         {"userId": "ada", "dueDate": "2026-12-01", "text": "Send the yearly report"},
         required=True,
     ),
@@ -98,7 +99,7 @@ async def create_task(service: Service, request: Request) -> Answer:
 @routes.add(
     "GET /tasks/{userId}",
     Scope.READ,
-    {200: Answered("A page.", answers.Tasks, {"items": [_TASK], "next_cursor": None})},
+    {200: Answered("A page.", wire.Tasks, {"items": [_TASK], "next_cursor": None})},
     parameters=(LIMIT_PARAMETER, CURSOR_PARAMETER),
 )
 async def list_tasks(service: Service, request: Request) -> Answer:
@@ -116,7 +117,7 @@ async def list_tasks(service: Service, request: Request) -> Answer:
 @routes.add(
     "GET /tasks/{userId}/{requestId}",
     Scope.READ,
-    {200: Answered("The task.", answers.Task, _TASK)},
+    {200: Answered("The task.", wire.Task, _TASK)},
     problems=(404,),
 )
 async def get_task(service: Service, request: Request) -> Answer:

@@ -8,13 +8,13 @@ from typing import Any
 
 import click
 
-from oncue import reclaimwire
 from oncue.cli import output
 from oncue.cli.app import App, Finite, common, examples
 from oncue.cli.place import require_file
 from oncue.cli.progress import ProgressBar, counted
 from oncue.core import reclaim as runs
 from oncue.core.reclaim import Finding, ReclaimParameters, ReclaimReport
+from oncue.wire import reclaim as wire
 
 _IGNORED = "For tables of others; ignored here."
 
@@ -76,7 +76,7 @@ def reclaim(app: App, /, **given: Any) -> None:
         logging.getLogger("oncue.engine").setLevel(logging.ERROR)
     report = _run(app, runs.parameters(given))
     if app.as_json:
-        output.document(reclaimwire.report_members(report))
+        output.document(wire.ReclaimReport.of(report))
         return
     for warning in report.warnings:
         output.note(f"Warning: {warning}")

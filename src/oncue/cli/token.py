@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import click
 
 from oncue.access import ALL_SCOPES, Access
@@ -11,7 +9,8 @@ from oncue.cli import output
 from oncue.cli.app import App, Group, examples, store_only
 from oncue.cli.place import require_file
 from oncue.core.access import AccessToken, Scope, check_scopes, check_token_name
-from oncue.core.moment import render, to_datetime
+from oncue.core.moment import to_datetime
+from oncue.wire import tokens as wire
 
 SCOPE_HELP = (
     f"What it allows: {', '.join(Scope)} (which includes the others). "
@@ -51,7 +50,7 @@ def create(app: App, name: str | None, scopes: tuple[str, ...]) -> None:
     wanted = check_scopes(_split(scopes), "--scope") if scopes else frozenset(ALL_SCOPES)
     made, text = _access(app).create(name, wanted)
     if app.as_json:
-        output.document({**_members(made), "token": text})
+        output.document(wire.AccessToken.of(made, text))
     else:
         click.echo(text)
     told = "" if scopes else ": all, as no --scope was given"
@@ -68,7 +67,7 @@ def list_(app: App) -> None:
     require_file(app)
     found = _access(app).tokens()
     if app.as_json:
-        output.document({"items": [_members(one) for one in found], "next_cursor": None})
+        output.document({"items": [wire.AccessToken.of(one) for one in found], "next_cursor": None})
     elif not found:
         output.note("There are no tokens; `oncue token create` makes one.")
     else:
@@ -90,7 +89,7 @@ def revoke(app: App, id_or_name: str) -> None:
     access = _access(app)
     ended = access.revoke(id_or_name)
     if app.as_json:
-        output.document(_members(ended))
+        output.document(wire.AccessToken.of(ended))
     else:
         click.echo(f"Token {_title(ended)} is revoked; every server refuses it within a second.")
     if not access.configured:
@@ -111,12 +110,3 @@ def _title(of: AccessToken) -> str:
 
 def _scopes(of: AccessToken) -> str:
     return ", ".join(scope for scope in Scope if scope in of.scopes)
-
-
-def _members(of: AccessToken) -> dict[str, Any]:
-    return {
-        "id": of.id,
-        "name": of.name,
-        "scopes": [str(scope) for scope in Scope if scope in of.scopes],
-        "created_at": render(of.created_at),
-    }

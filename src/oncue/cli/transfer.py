@@ -20,9 +20,9 @@ from oncue.cli.place import is_missing, require_file
 from oncue.cli.progress import ProgressBar, counted
 from oncue.core.errors import InvalidInput
 from oncue.core.queue import check_queue_name
-from oncue.dump import Counts
 from oncue.dumping import Interrupted
 from oncue.restoring import Restore, Restored
+from oncue.wire.dump import Counts
 
 
 @click.command(
@@ -248,6 +248,4 @@ def _tell_restored(app: App, restored: Restored, dry_run: bool) -> None:
 
 
 def _names(names: Sequence[str]) -> str:
-    from oncue.cli import output
-
     return ", ".join(map(output.clean, names))

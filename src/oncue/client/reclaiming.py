@@ -6,11 +6,12 @@ from typing import Any
 
 import msgspec
 
-from oncue import reclaimwire
 from oncue.client.asking import Asking
 from oncue.client.connection import Request
 from oncue.core import reclaim
 from oncue.core.reclaim import ReclaimReport
+from oncue.wire import reclaim as wire
+from oncue.wire.converting import written
 
 
 class RemoteReclaiming(Asking):
@@ -22,8 +23,8 @@ class RemoteReclaiming(Asking):
         request = Request(
             "POST",
             "/reclaim",
-            msgspec.json.encode(reclaimwire.members(asked)),
+            msgspec.json.encode(written(wire.ReclaimParameters, asked)),
             repeatable=False,
             wait_seconds=float(asked.maximum_execution_seconds),
         )
-        return reclaimwire.report(self._ask(request, dict[str, Any]))
+        return self._ask(request, wire.ReclaimReport).read()

@@ -56,6 +56,12 @@ def written(shape: type[S], value: object, **more: Any) -> S:
     return shape(**_written_fields(*pair).of(value, more))
 
 
+def converted(shape: type[S], value: object) -> dict[str, Any]:
+    """The fields of a Struct that a value has, for Structs that say what several values are."""
+    pair: tuple[Any, Any] = (shape, type(value))
+    return _written_fields(*pair).of(value, {})
+
+
 def read(kind: type[T], body: Struct, **more: Any) -> T:
     """The value of core that a Struct says; `more` are fields that it does not have."""
     pair: tuple[Any, Any] = (kind, type(body))
@@ -132,9 +138,10 @@ def _writing(hint: Any) -> _Convert | None:
     if shape is None:
         return _unset if UnsetType in parts else None
     write = getattr(shape, "of", None) or partial(written, shape)
+    empty = UNSET if UnsetType in parts else None
     if any(get_origin(part) is list for part in _parts(hint, inside=False)):
-        return lambda values: [write(value) for value in values]
-    return lambda value: None if value is None else write(value)
+        return lambda values: empty if values is None else [write(value) for value in values]
+    return lambda value: empty if value is None else write(value)
 
 
 def _reading(hint: Any, kind: Any) -> _Convert | None:
@@ -149,9 +156,10 @@ def _reading(hint: Any, kind: Any) -> _Convert | None:
     elif any(map(_is_struct, parts)):
         wanted = next(part for part in kinds if _is_value(part))
         one: _Convert = methodcaller("read") if _has_read(parts) else partial(read, wanted)
-        if any(get_origin(part) is list for part in _parts(hint, inside=False)):
-            return lambda bodies: tuple(one(body) for body in bodies)
         convert = one
+        if any(get_origin(part) is list for part in _parts(hint, inside=False)):
+            many = list if any(get_origin(part) is list for part in kinds) else tuple
+            convert = lambda bodies: many(map(one, bodies))  # noqa: E731
     else:
         convert = next((part for part in _parts(kind, inside=False) if _is_enum(part)), None)
     if convert is None:

@@ -1,15 +1,12 @@
-"""What bodies must look like: read strictly, and described in `/openapi.json`.
-
-`NewTask` is only described here.
-"""
+"""Tasks as JSON, for the description: a task has any fields besides these."""
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
-from msgspec import Struct
+from msgspec import UNSET, Meta, Struct, UnsetType
 
-from oncue.wire.formats import NO_NUL, Label, one_of, said
+from oncue.wire.formats import NO_NUL, Answer, Cursor, Label, one_of, said
 
 
 class NewTask(Struct):
@@ -30,6 +27,23 @@ class NewTask(Struct):
     afterDays: Annotated[int, said("Days from today in UTC.", minimum=0, maximum=36_500)] | None = (
         None
     )
+
+
+class Task(Answer):
+    """A task: what was sent, and how far it is."""
+
+    userId: str
+    requestId: str
+    dueDate: Annotated[str, Meta(extra_json_schema={"format": "date"})]
+    status: Literal["SCHEDULED", "STARTED", "COMPLETED", "FAILED"]
+    error: str | UnsetType | None = UNSET
+
+
+class Tasks(Answer):
+    """A page. It may be short or empty and still have a next one."""
+
+    items: list[Task]
+    next_cursor: Cursor
 
 
 RULES: dict[type[Struct], dict[str, Any]] = {

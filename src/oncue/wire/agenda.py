@@ -1,0 +1,107 @@
+"""A job as an AgendaProgress, the form that reclaimers made for other systems read and write."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal
+
+from msgspec import Meta, Raw, Struct, field
+
+from oncue.core.job import DIAGNOSTICS_KEPT, Operation
+from oncue.core.text import TEXT_LIMIT
+from oncue.wire.converting import written
+from oncue.wire.formats import MOMENT_PATTERN, NO_NUL, Answer, AnyJobId, Body, Line, Time, said
+
+EVENTS_AT_ONCE = 20
+Seen = (
+    Annotated[
+        str,
+        said("As it was told; or send `If-Match`.", format="date-time", pattern=MOMENT_PATTERN),
+    ]
+    | Annotated[int, said("Milliseconds since 1970 will do, too.")]
+)
+Event = Annotated[
+    dict[str, Any],
+    said(
+        "Those that are new are kept.",
+        required=["message"],
+        properties={
+            "message": {"type": "string", "minLength": 1, "maxLength": TEXT_LIMIT, **NO_NUL},
+            "code": {"type": "string", "pattern": "^[a-z_]{1,40}$"},
+        },
+        additionalProperties={"$ref": "#/components/schemas/Json"},
+    ),
+]
+
+
+class AgendaProgressWrite(Body):
+    """What the job is to become. Members that are the server's to say are read over."""
+
+    processingState: Literal["WAITING", "EXECUTING", "COMPLETE"]
+    processingStateMessage: (
+        Annotated[Line, said("With COMPLETE: `succeeded` or `failed`.")] | None
+    ) = None
+    updatedTime: Seen | None = None
+    diagnosticEvents: Annotated[
+        list[Event], Meta(max_length=2 * DIAGNOSTICS_KEPT + EVENTS_AT_ONCE)
+    ] = field(default_factory=list)
+    id: AnyJobId | None = None
+    attemptsCompleted: Any = None
+    maximumAttempts: Any = None
+    operationProgress: Any = None
+
+
+class OperationProgress(Answer, rename="camel"):
+    """One step of the job."""
+
+    name: str
+    processing_state: Literal["EXECUTING", "COMPLETE"]
+    processing_state_message: str | None
+    percent: float | None
+    message: str | None
+    result: Raw
+    updated_at: Time = field(name="updatedTime")
+
+    @classmethod
+    def of(cls, one: Operation) -> OperationProgress:
+        over = one.state != "executing"
+        return written(
+            cls,
+            one,
+            processing_state="COMPLETE" if over else "EXECUTING",
+            processing_state_message=one.state if over else one.message,
+        )
+
+
+class DiagnosticEvent(Answer):
+    """A recorded fact."""
+
+    at: Time = field(name="time")
+    code: str
+    detail: str = field(name="message")
+    attempt: int
+    facts: dict[str, Any] = field(name="details")
+
+
+class AgendaProgress(Answer, rename="camel"):
+    """A job, as reclaimers made for other systems see it."""
+
+    id: str
+    processing_state: Literal["WAITING", "DEQUEUED", "EXECUTING", "COMPLETE"]
+    processing_state_message: str | None
+    updated_at: Time = field(name="updatedTime")
+    attempts_completed: int
+    maximum_attempts: int
+    operations: list[OperationProgress] = field(name="operationProgress")
+    diagnostics: list[DiagnosticEvent] = field(name="diagnosticEvents")
+
+
+RULES: dict[type[Struct], dict[str, Any]] = {
+    AgendaProgressWrite: {
+        "if": {"properties": {"processingState": {"const": "COMPLETE"}}},
+        "then": {
+            "required": ["processingStateMessage"],
+            "properties": {"processingStateMessage": {"enum": ["succeeded", "failed"]}},
+        },
+    }
+}
+"""What members must be together, in words of JSON Schema."""

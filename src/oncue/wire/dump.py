@@ -1,0 +1,337 @@
+"""The dump: a whole store as JSON lines that any store can take in.
+
+    {"header": {"format": "oncue-dump", "version": 1, …}}
+    {"queue": {"name": "mail", "sink": null, …}}        one for each queue
+    {"schedule": {"name": …, "outcomes": […], …}}       one for each schedule
+    {"rule": {"name": …, "lastInstant": …, …}}          one for each rule
+    {"event": {"eventId": …, "decisions": […], …}}      one for each event, as they arrived
+    {"job": {"id": …, "payload": {…}, …}}               one for each job, with its history
+    {"mark": {"after": …, "jobs": 1000, "queues": 1}}   after each page: a dump can go on from here
+    {"end": {"jobs": 1234, "queues": 1}}                without it the dump is torn
+
+Payloads and results stand in the line as they are stored, byte for byte; what is not JSON on one
+line travels as base64 instead. Moments are RFC 3339 in UTC, to the millisecond; instants to the
+microsecond. Members at their default are left out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Annotated, Any, TypeVar
+
+import msgspec
+from msgspec import UNSET, Meta, Raw, Struct, UnsetType, field
+
+from oncue.core import moment, stamp
+from oncue.core.dossier import Dossier, EventDossier
+from oncue.core.errors import InvalidInput
+from oncue.core.event import read_event
+from oncue.core.job import History, Job, Operation
+from oncue.core.lifecycle import State
+from oncue.core.queue import Queue
+from oncue.core.recurrence import Outcome
+from oncue.core.rule import Rule, read_rule
+from oncue.core.schedule import Schedule, check_schedule
+from oncue.core.standing import Sighting, Sightings
+from oncue.wire import rules as wire_rules
+from oncue.wire import schedules as wire_schedules
+from oncue.wire.converting import converted, instant_text, read, time_text, written
+from oncue.wire.formats import Instant, Time
+from oncue.wire.schedules import ScheduleWithOutcomes
+
+FORMAT = "oncue-dump"
+VERSION = 1
+_ANY_TIME: stamp.Stamp = 2**63 - 1
+
+Natural = Annotated[int, Meta(ge=0)]
+Name = Annotated[str, Meta(min_length=1)]
+T = TypeVar("T")
+
+
+class Strict(Struct, omit_defaults=True, forbid_unknown_fields=True):
+    """A part of a line: nothing in it that this version does not know."""
+
+
+class Header(Strict):
+    format: str
+    version: int
+    oncue: str
+    created_at: str
+    store: dict[str, str]
+    queue: str | None = None
+    """The only queue in it; None: all of them."""
+
+
+class Counts(Strict):
+    jobs: Natural
+    queues: Natural
+    schedules: Natural = 0
+    rules: Natural = 0
+    events: Natural = 0
+
+
+class Mark(Counts, kw_only=True):
+    after: str
+    """The id of the last job; empty: none was written."""
+    event: Natural | None = None
+    """The number of the last event, while events are written."""
+
+
+class OperationLine(Strict):
+    name: str
+    state: str
+    updated_at: Time
+    percent: float | None = None
+    message: str | None = None
+    result: Raw | UnsetType = UNSET
+    result_base64: bytes | None = None
+
+    @classmethod
+    def of(cls, one: Operation) -> OperationLine:
+        result, base64 = _embedded(one.result)
+        return written(cls, one, result=result, result_base64=base64)
+
+    def read(self) -> Operation:
+        return read(Operation, self, result=_body(self.result, self.result_base64))
+
+
+class DiagnosticLine(Strict):
+    at: Time
+    code: str
+    detail: str
+    attempt: int
+    epoch: int
+    facts: dict[str, Any] = {}
+
+
+class AttemptLine(Strict):
+    attempt: int
+    epoch: int
+    claimed_at: Time
+    worker: str | None = None
+    outcome: str | None = None
+    ended_at: Time | None = None
+
+
+class JobLine(Strict):
+    id: Name
+    queue: str
+    state: State
+    due_at: Time
+    created_at: Time
+    updated_at: Time
+    payload: Raw | UnsetType = UNSET
+    payload_base64: bytes | None = None
+    priority: Annotated[int, Meta(ge=0, le=9)] = 0
+    attempt: Natural = 0
+    owner: str | None = None
+    key: str | None = None
+    expires_at: Time | None = None
+    max_attempts: Annotated[int, Meta(ge=1, le=20)] | None = None
+    timeout_seconds: float | None = None
+    finished_at: Time | None = None
+    result: Raw | UnsetType = UNSET
+    result_base64: bytes | None = None
+    error: str | None = None
+    message: str | None = None
+    percent: float | None = None
+    cancel_requested: bool = False
+    epoch: Natural = 0
+    worker: str | None = None
+    lease_until: Time | None = None
+    attempt_base: Natural = 0
+    operations: list[OperationLine] = []
+    diagnostics: list[DiagnosticLine] = []
+    attempts: list[AttemptLine] = []
+    digest: bytes | None = None
+    overlong_at: Time | None = None
+    strikes: Natural = 0
+    ahead: bool = False
+    hidden: bool = False
+    rule: str | None = None
+    instant: Instant | None = None
+    schedule: str | None = None
+    not_before: Time | None = None
+    refusals: Natural = 0
+
+    @classmethod
+    def of(cls, dossier: Dossier) -> JobLine:
+        """A job with everything that belongs to it."""
+        job = dossier.job
+        payload, payload_base64 = _embedded(job.payload_json)
+        result, result_base64 = _embedded(job.result_json)
+        return written(
+            cls,
+            job,
+            payload=payload,
+            payload_base64=payload_base64,
+            result=result,
+            result_base64=result_base64,
+            **converted(cls, dossier.history),
+            **converted(cls, dossier),
+        )
+
+    def read(self) -> Dossier:
+        payload = _body(self.payload, self.payload_base64)
+        if payload is None:
+            raise InvalidInput(f"job {self.id!r} has no payload.")
+        result = _body(self.result, self.result_base64)
+        job = read(Job, self, payload_json=payload, result_json=result)
+        return read(Dossier, self, job=job, history=read(History, self))
+
+
+class Known(Strict):
+    """What a rule knows of one of its dependencies."""
+
+    newest: Instant | None = None
+    """The stamp of the newest event that was ever accepted."""
+    stale: bool = False
+
+    def read(self) -> Sighting:
+        newest = None if self.newest is None else stamp.parse(self.newest)
+        return Sighting(None, newest, self.stale)
+
+
+class RuleLine(wire_rules.Rule, omit_defaults=True, forbid_unknown_fields=True, kw_only=True):
+    known: list[Known]
+    """In the order of the dependencies."""
+
+    @classmethod
+    def of(cls, seen: Sightings) -> RuleLine:
+        known = [Known(instant_text(one.newest_stamp), one.stale) for one in seen.of]
+        return written(cls, seen.rule, known=known)
+
+    def read(self) -> Sightings:
+        """The rule as it was; `InvalidInput` if it cannot have been so."""
+        rule = read(Rule, self)
+        read_rule(rule.name, rule.dependencies, rule.enabled, rule.queue)
+        if len(self.known) != len(rule.dependencies):
+            raise InvalidInput(f"rule {rule.name!r} does not say what it knows of each dependency.")
+        if (rule.last_instant is None) != (rule.last_job_id is None):
+            raise InvalidInput(
+                f"rule {rule.name!r} has one of lastInstant and lastJobId, not both."
+            )
+        return Sightings(rule, tuple(one.read() for one in self.known))
+
+
+class EventLine(
+    wire_rules.LoggedEvent, omit_defaults=True, forbid_unknown_fields=True, kw_only=True
+):
+    accepted: list[Natural] = field(default_factory=list)
+    """Positions of the decisions whose dependency still has the event among its accepted ones."""
+
+    @classmethod
+    def of_dossier(cls, dossier: EventDossier) -> EventLine:
+        event = converted(cls, dossier.logged.event)
+        return written(cls, dossier.logged, accepted=list(dossier.accepted), **event)
+
+    def dossier(self) -> EventDossier:
+        """The event as it was; `InvalidInput` if it cannot have been so."""
+        logged = self.read()
+        read_event(logged.event.as_dict(), _ANY_TIME)
+        if any(place >= len(logged.decisions) for place in self.accepted):
+            raise InvalidInput(f"event {logged.event.id!r} has no such decision.", "/accepted")
+        return EventDossier(logged, tuple(self.accepted))
+
+
+class ScheduleLine(
+    ScheduleWithOutcomes, omit_defaults=True, forbid_unknown_fields=True, kw_only=True
+):
+    zone_digest: str = ""
+    wake_at: Time | None = None
+
+    @classmethod
+    def with_outcomes(cls, schedule: Schedule, outcomes: Sequence[Outcome]) -> ScheduleLine:
+        return written(
+            cls,
+            schedule,
+            last_job_id=schedule.progress.last_job_id,
+            wake_at=time_text(schedule.progress.wake_at),
+            outcomes=[written(wire_schedules.Outcome, one) for one in outcomes],
+        )
+
+    def schedule(self) -> Schedule:
+        """The schedule as it was; `InvalidInput` if it cannot have been so."""
+        found = self.read()
+        check_schedule(found)
+        wake_at = None if self.wake_at is None else moment.parse(self.wake_at)
+        if (wake_at is None) != (found.progress.next_at is None):
+            raise InvalidInput(f"schedule {found.name!r} has one of next_at and wake_at, not both.")
+        return replace(found, progress=found.progress._replace(wake_at=wake_at))
+
+
+class Line(Strict):
+    """Exactly one of these."""
+
+    header: Header | None = None
+    queue: Queue | None = None
+    schedule: ScheduleLine | None = None
+    rule: RuleLine | None = None
+    event: EventLine | None = None
+    job: JobLine | None = None
+    mark: Mark | None = None
+    end: Counts | None = None
+
+
+_encoder = msgspec.json.Encoder()
+_decoder = msgspec.json.Decoder(Line)
+_valid = msgspec.json.Decoder(Raw).decode
+
+
+def encode(line: Line) -> bytes:
+    return _encoder.encode(line) + b"\n"
+
+
+def decode(line_text: bytes) -> Line:
+    """What a line says; `InvalidInput` if it is none."""
+    try:
+        line = _decoder.decode(line_text)
+    except RecursionError:
+        raise InvalidInput("is not a line of a dump: it is nested too deeply.") from None
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        text = str(error)  # may quote the line, and a terminal obeys what is not printable
+        why = text if text.isprintable() else ascii(text)
+        raise InvalidInput(f"is not a line of a dump: {why}.") from None
+    fields = msgspec.structs.asdict(line)
+    if sum(one is not None for one in fields.values()) != 1:
+        raise InvalidInput(f"must be one of {', '.join(fields)}.")
+    return line
+
+
+def check_header(text: bytes) -> Header:
+    """The first line, if this version of oncue can read what follows it."""
+    try:
+        header = msgspec.json.decode(text)["header"]
+        known = header["format"] == FORMAT
+        version = int(header["version"])
+    except (msgspec.DecodeError, RecursionError, LookupError, TypeError, ValueError):
+        known, version = False, 0
+    if not known:
+        raise InvalidInput("is not a dump of oncue; those begin with a header.")
+    if version > VERSION:
+        raise InvalidInput(
+            f"the dump is of format {version}, but this oncue reads only up to {VERSION}. "
+            f"Upgrade oncue to at least {header.get('oncue', 'the version that wrote it')}."
+        )
+    line = decode(text)
+    assert line.header is not None
+    return line.header
+
+
+def _embedded(body: bytes | None) -> tuple[Raw | UnsetType, bytes | None]:
+    """JSON as a part of the line, or base64 where it would not come out as it went in."""
+    if body is None:
+        return UNSET, None
+    try:
+        body.decode()
+        alike = b"\n" not in body and b"\r" not in body and bytes(_valid(body)) == body
+    except (msgspec.DecodeError, UnicodeDecodeError):
+        alike = False
+    return (Raw(body), None) if alike else (UNSET, body)
+
+
+def _body(embedded: Raw | UnsetType, base64: bytes | None) -> bytes | None:
+    if base64 is not None:
+        return base64
+    return bytes(embedded) if isinstance(embedded, Raw) else None

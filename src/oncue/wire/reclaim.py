@@ -1,0 +1,125 @@
+"""A reclaim run as JSON: its parameters and its report."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Annotated, Any, Literal
+
+import msgspec
+from msgspec import UNSET, UnsetType, field
+
+from oncue.core import reclaim as core
+from oncue.core.errors import InvalidInput
+from oncue.wire.converting import read, written
+from oncue.wire.formats import Answer, Body, Time, said
+
+NAME_SHOWN = 80  # characters of a name that nobody knows
+
+
+def camel(name: str) -> str:
+    """`scan_delay_millis` → `scanDelayMillis`; URL stays in capitals."""
+    first, *others = name.split("_")
+    return first + "".join("URL" if word == "url" else word.capitalize() for word in others)
+
+
+class ReclaimParameters(Body, rename=camel, omit_defaults=True):
+    """Parameters of a reclaim run; of a repeated one the last counts. Those about a table are for
+    tables of others, and ignored here."""
+
+    maximum_execution_seconds: Annotated[
+        float,
+        said(
+            "A soft end. 0: look, and reclaim nothing.",
+            minimum=0,
+            maximum=core.LONGEST_RUN_SECONDS,
+        ),
+    ] = 60
+    reclaim_age_minutes: Annotated[
+        float,
+        said(
+            "How long a claim must have been silent. 0: since the run began.",
+            minimum=0,
+            maximum=core.OLDEST_MINUTES,
+        ),
+    ] = 0
+    scan_delay_millis: Annotated[
+        int, said("The pause between pages.", minimum=0, maximum=core.LONGEST_DELAY_MILLIS)
+    ] = 0
+    target_batch_size: Annotated[
+        int,
+        said(
+            "How many are gathered before any is reclaimed.", minimum=1, maximum=core.LARGEST_PAGE
+        ),
+    ] = 50
+    object_scan_limit: Annotated[
+        int, said("How many are looked at in a page.", minimum=1, maximum=core.LARGEST_PAGE)
+    ] = 50
+    log_reclaim_only: Annotated[bool, said("Decide and tell, and write nothing.")] = False
+    mode: Annotated[
+        Literal["retry", "fail"], said("`fail`: not tried again, whatever attempts remain.")
+    ] = "retry"
+    table_name: str | None = None
+    id_field_name: str | None = None
+    time_field_name: str | None = None
+    agenda_progress_endpoint_url: str | None = None
+
+
+PARAMETERS = {one.encode_name: one.name for one in msgspec.structs.fields(ReclaimParameters)}
+
+
+def parameters(body: Any) -> core.ReclaimParameters:
+    """From the fields of a JSON object; an error names the field as JSON has it."""
+    if not isinstance(body, Mapping):
+        raise InvalidInput("the parameters are a JSON object.")
+    given: dict[str, Any] = {}
+    for name, value in body.items():
+        if name not in PARAMETERS:
+            known = ", ".join(PARAMETERS)
+            place = str(name)[:NAME_SHOWN].replace("~", "~0").replace("/", "~1")
+            raise InvalidInput(f"there is no such parameter; known are {known}.", f"/{place}")
+        given[PARAMETERS[name]] = value
+    try:
+        return core.parameters(given)
+    except InvalidInput as problem:
+        raise InvalidInput(problem.detail, "/" + camel(problem.pointer[1:])) from None
+
+
+class WouldReclaim(Answer, rename="camel"):
+    """A claim that would be reclaimed, and why."""
+
+    id: str
+    queue: str
+    state: Literal["dispatched", "executing"]
+    attempt: int
+    worker: str | None
+    updated_at: Time = field(name="updatedTime")
+    age_seconds: float
+    decision: Literal["retry", "fail", "cancel"]
+    code: str
+    why: str
+
+
+class ReclaimReport(Answer, kw_only=True, rename="camel"):
+    """What a run did; `reclaimed` is the sum of the three below it."""
+
+    scanned: int
+    reclaimed: int
+    retried: int
+    failed: int
+    cancelled: int
+    lost_races: Annotated[int, said("Moved on before they were written to; left alone.")]
+    anomalies: Annotated[int, said("Last updated in the future; left alone.")]
+    warnings: list[str]
+    ended_by: Literal["end", "time"]
+    would_reclaim: Annotated[
+        list[WouldReclaim] | UnsetType, said("With `logReclaimOnly`, the first 1,000.")
+    ] = UNSET
+    would_reclaim_count: int | UnsetType = UNSET
+
+    @classmethod
+    def of(cls, report: core.ReclaimReport) -> ReclaimReport:
+        only = {} if report.would_reclaim is not None else {"would_reclaim_count": UNSET}
+        return written(cls, report, **only)
+
+    def read(self) -> core.ReclaimReport:
+        return read(core.ReclaimReport, self, would_reclaim_count=self.would_reclaim_count or 0)

@@ -9,7 +9,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from datetime import datetime
-from typing import Any, TypedDict, Unpack
+from typing import Any, NamedTuple, TypedDict, Unpack
 
 from oncue import intake
 from oncue.core.bulk import (
@@ -29,6 +29,7 @@ from oncue.core.moment import Moment
 from oncue.core.queue import check_queue_name
 from oncue.engine.alarm import Alarm
 from oncue.ports.clock import Clock
+from oncue.ports.jobs import JobStore
 from oncue.ports.store import Store
 
 CHUNK = 250  # jobs changed in one transaction: 2 or 3 ms
@@ -119,7 +120,7 @@ def carry_out(
         outcome.next_cursor = after and str(BulkCursor(order.change.begun_at, after))
         began = ended = clock.monotonic()
         if found.ids and not order.dry_run:
-            done = store.change_all(order.change, order.wanted, found.ids, clock.now())
+            done = change_all(store, order.change, order.wanted, found.ids, clock.now())
             ended = clock.monotonic()
             outcome.changed += done.changed
             outcome.key_taken += done.key_taken
@@ -130,6 +131,26 @@ def carry_out(
         if after is None or outcome.matched == order.limit or over:
             return outcome
         alarm.pause(ended - began)
+
+
+class BulkDone(NamedTuple):
+    changed: int
+    key_taken: int = 0
+    """How many were left alone because another unfinished job of the queue has their key."""
+
+
+def change_all(
+    store: JobStore, change: BulkChange, wanted: JobFilter, job_ids: Sequence[str], now: Moment
+) -> BulkDone:
+    """Change those of these jobs that still fit."""
+    left, key_taken = list(job_ids), 0
+    changed = 0
+    for part in change.parts(wanted):
+        refused = store.change(left, part, now)
+        changed += len(left) - len(refused)
+        key_taken += sum(why.reason == "key" for why in refused.values())
+        left = [left[at] for at, why in sorted(refused.items()) if why.reason == "state"]
+    return BulkDone(changed, key_taken)
 
 
 def _size(order: BulkOrder, outcome: BulkOutcome) -> int:

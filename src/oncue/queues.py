@@ -11,7 +11,6 @@ from oncue.core.errors import Conflict, NotFound
 from oncue.core.moment import Moment
 from oncue.core.queue import Queue, QueueStats, check_queue_name, default_queue
 from oncue.engine.alarm import Alarm
-from oncue.engine.engine import Engine
 from oncue.engine.policies import Policies
 from oncue.ports.clock import Clock
 from oncue.ports.queues import QueueStore
@@ -29,7 +28,6 @@ class Queues:
     clock: Clock
     policies: Policies
     telemetry: Telemetry
-    engine: Engine
 
     def queue(self, name: str) -> Queue:
         """The settings of a queue; one never set has the defaults."""
@@ -46,7 +44,7 @@ class Queues:
         if queue.sink is not None:
             open_sink(queue.sink, self.clock).close()
         put_queue(self.store, queue)
-        self._forget_policies()
+        self.policies.forget()
         return queue
 
     def pause(self, name: str) -> None:
@@ -88,12 +86,8 @@ class Queues:
             if outcome == "deleted":
                 break
             alarm.pause(self.clock.monotonic() - began)
-        self._forget_policies()
-        self.telemetry.forget(name)
-
-    def _forget_policies(self) -> None:
         self.policies.forget()
-        self.engine.policies.forget()
+        self.telemetry.forget(name)
 
 
 def put_queue(store: QueueStore, queue: Queue) -> None:

@@ -13,22 +13,24 @@ from oncue import intake
 from oncue.bulk import BulkChanges
 from oncue.core import moment
 from oncue.core import payload as payloads
+from oncue.core.changes import ChangeVerb, JobChange
 from oncue.core.duration import Duration
 from oncue.core.errors import Conflict, IdTaken, IllegalState, InvalidInput, KeyTaken
 from oncue.core.explain import Explanation, Line, explain
 from oncue.core.job import History, Job, JobFilter, NewJob, Page, Position
 from oncue.core.lifecycle import LIVE, State
+from oncue.core.moment import Moment
 from oncue.core.queue import DEFAULT_QUEUE, check_queue_name
 from oncue.engine.engine import Engine
 from oncue.engine.policies import Policies
 from oncue.forking import now_and_after_fork
 from oncue.handlers import Handler, Handlers
 from oncue.ports.clock import Clock
-from oncue.ports.jobs import Amendment, Change, Clash
+from oncue.ports.jobs import Clash
 from oncue.ports.store import Store
 from oncue.queues import Queues
 from oncue.reclaiming import Reclaiming
-from oncue.reporting import Reporting, plain_id, unknown
+from oncue.reporting import Reporting, plain_id
 from oncue.rules import Rules
 from oncue.schedules import Schedules
 from oncue.sinks import open_sink
@@ -74,7 +76,11 @@ class Scheduler(Reporting, BulkChanges, Rules, Schedules, Queues, Reclaiming):
         self.policies = Policies(self.store, self.clock)
         self.telemetry = Telemetry(self.clock)
         self.engine = Engine(
-            self.store, self.clock, lambda url: open_sink(url, self.clock), telemetry=self.telemetry
+            self.store,
+            self.clock,
+            lambda url: open_sink(url, self.clock),
+            telemetry=self.telemetry,
+            policies=self.policies,
         )
         self._running = False
         self._starting = Lock()
@@ -230,52 +236,49 @@ class Scheduler(Reporting, BulkChanges, Rules, Schedules, Queues, Reclaiming):
         new = given({"at": at, "delay": delay})
         if priority is not None:
             intake.check_priority(priority)
-        amendment = Amendment(
-            intake.due(new, now) if new else None,
-            priority,
-            None if payload is ... else payloads.encode(payload),
+        change = JobChange(
+            ChangeVerb.AMEND,
+            due_at=intake.due(new, now) if new else None,
+            priority=priority,
+            payload=None if payload is ... else payloads.encode(payload),
         )
-        return self._changed("reschedule", job_id, self.store.amend([job_id], amendment, now))
+        return self._change("reschedule", job_id, change, now)
 
     def cancel(self, job_id: str, *, running: bool = False) -> Job:
         """End a scheduled job: it will not be delivered. With `running`, a taken job is asked to
         stop; it ends cancelled once its worker notices."""
-        now, job_id = self.clock.now(), plain_id(job_id)
-        [change] = self.store.cancel([job_id], now)
-        if running and change.refused == "state":
-            [change] = self.store.request_cancel([job_id], now)
-        return self._changed("cancel", job_id, [change])
+        stop = [JobChange(ChangeVerb.STOP)] if running else []
+        return self._change("cancel", job_id, JobChange(ChangeVerb.CANCEL), self.clock.now(), *stop)
 
     def run(self, job_id: str) -> Job:
         """Make a scheduled job due now. One that is due already keeps its place in the line, and
         one that is put off gets it back."""
-        now = self.clock.now()
-        job = self._known(job_id)
-        due_at = moment.from_datetime(job.due_at)
-        if job.state is State.SCHEDULED and due_at <= now and job.not_before is None:
-            return job
-        amendment = Amendment(min(due_at, now))
-        return self._changed("run", job_id, self.store.amend([job_id], amendment, now))
+        return self._change("run", job_id, JobChange(ChangeVerb.RUN), self.clock.now())
 
     def retry(self, job_id: str) -> Job:
         """Make a failed or cancelled job due again, now, with its attempts anew."""
-        changes = self.store.revive([plain_id(job_id)], self.clock.now())
-        return self._changed("retry", job_id, changes)
+        return self._change("retry", job_id, JobChange(ChangeVerb.REVIVE), self.clock.now())
 
-    def _changed(self, verb: str, job_id: str, changes: Sequence[Change]) -> Job:
-        [change] = changes
-        if change.job is None:
-            raise unknown(job_id)
-        if change.refused == "key":
+    def _change(
+        self, verb: str, job_id: str, change: JobChange, now: Moment, *instead: JobChange
+    ) -> Job:
+        """The job as it is then. The changes in `instead` are for a job whose state forbids the one
+        before."""
+        job_id = plain_id(job_id)
+        why = self.store.change([job_id], change, now).get(0)
+        for other in instead:
+            if why is not None and why.reason == "state":
+                why = self.store.change([job_id], other, now).get(0)
+        job = self._known(job_id)
+        if why is not None and why.reason == "key":
             raise KeyTaken(
-                f"cannot {verb} job {job_id}: another unfinished job of queue {change.job.queue} "
-                f"has its key {change.job.key!r}. Cancel that one first."
+                f"cannot {verb} job {job_id}: another unfinished job of queue {job.queue} "
+                f"has its key {job.key!r}. Cancel that one first."
             )
-        if change.refused is not None:
-            raise IllegalState(
-                f"cannot {verb} job {job_id}: it is {change.job.state}.", change.job.state
-            )
-        return change.job
+        if why is not None and why.reason == "state":
+            state = why.state or job.state
+            raise IllegalState(f"cannot {verb} job {job_id}: it is {state}.", state)
+        return job
 
     # -- doing -----------------------------------------------------------------------------------
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
+from oncue.bulk import BulkDone, change_all
 from oncue.core.bulk import BulkChange, BulkVerb
 from oncue.core.job import JobFilter
-from oncue.ports.bulk import BulkDone
 
 from .desk import Desk
 
@@ -40,7 +40,7 @@ class Bulk:
             after = page.next
 
     def apply(self, job_ids: list[str]) -> BulkDone:
-        return self.desk.store.change_all(self.change, self.wanted, job_ids, self.desk.now)
+        return change_all(self.desk.store, self.change, self.wanted, job_ids, self.desk.now)
 
     def carry_out(self, limit: int = 100) -> BulkDone:
         """Page by page, each changed before the next is looked for."""

@@ -33,9 +33,10 @@ from oncue.ports.claims import (
     Touch,
     Touched,
 )
-from oncue.ports.jobs import Amendment, Change
 from oncue.ports.sink import Refusal
 from oncue.ports.store import Store
+
+from .changing import CANCEL, REVIVE, STOP, Amendment, Change, amend, change
 
 T = TypeVar("T")
 Q = Queue("q")
@@ -211,20 +212,16 @@ class Desk:
         return self.store.settle_range(claim, delivered, refusals, self.now)
 
     def amend(self, job_id: str, amendment: Amendment) -> Change:
-        (change,) = self.store.amend([job_id], amendment, self.now)
-        return change
+        return change(self.store, job_id, amend(amendment), self.now)
 
     def cancel(self, job_id: str) -> Change:
-        (change,) = self.store.cancel([job_id], self.now)
-        return change
+        return change(self.store, job_id, CANCEL, self.now)
 
     def request_cancel(self, job_id: str) -> Change:
-        (change,) = self.store.request_cancel([job_id], self.now)
-        return change
+        return change(self.store, job_id, STOP, self.now)
 
     def revive(self, job_id: str) -> Change:
-        (change,) = self.store.revive([job_id], self.now)
-        return change
+        return change(self.store, job_id, REVIVE, self.now)
 
 
 def lapses_by(store: ClaimStore, until: Moment, limit: int = 10) -> list[Lapse]:

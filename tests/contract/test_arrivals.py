@@ -7,7 +7,7 @@ from collections.abc import Callable
 import pytest
 
 from oncue.core.lifecycle import State
-from oncue.ports.jobs import Amendment
+from tests.contract.changing import Amendment
 
 from .desk import LEASE, Desk, ids
 

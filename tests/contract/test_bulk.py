@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 
+from oncue.bulk import BulkDone
 from oncue.core.bulk import BulkVerb
 from oncue.core.errors import InvalidInput
 from oncue.core.lifecycle import FINAL, State
-from oncue.ports.bulk import BulkDone
 from oncue.ports.claims import Touched
 
 from .bulk import CANCEL, MOVE, REPRIORITISE, RETRY, RUN, bulk

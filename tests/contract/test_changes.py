@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
+from oncue.core.changes import ChangeVerb, JobChange, NotChanged
+from oncue.core.job import JobFilter
 from oncue.core.lifecycle import State
+from oncue.core.moment import from_datetime
 from oncue.ports.claims import Refused, Touched
-from oncue.ports.jobs import Amendment, Change
+from tests.contract.changing import CANCEL, STOP, Amendment, Change, amend
 
 from .desk import Desk, at
+
+RUN = JobChange(ChangeVerb.RUN)
+STAY = JobChange(ChangeVerb.MOVE, queue="q")
 
 
 def test_nothing_can_be_changed_about_what_is_not_there(desk: Desk) -> None:
@@ -15,6 +21,40 @@ def test_nothing_can_be_changed_about_what_is_not_there(desk: Desk) -> None:
     assert desk.cancel("x") == nothing
     assert desk.request_cancel("x") == nothing
     assert desk.revive("x") == nothing
+
+
+def test_an_id_that_no_job_can_have_is_unknown(desk: Desk) -> None:
+    desk.add("a")
+    for job_id in ("a\0b", "\0", ""):
+        assert desk.store.change([job_id], CANCEL, desk.now) == {0: NotChanged("unknown")}
+    assert desk.state("a") is State.SCHEDULED
+
+
+def test_each_job_that_is_not_changed_is_told_by_position_with_the_reason(desk: Desk) -> None:
+    waiting, taken = desk.add(owner="ada", due_in=9), desk.take(owner="ada").id
+    covered, other = desk.add(queue="d", owner="ada"), desk.add(due_in=9)
+    desk.claim_range()
+    wanted = JobChange(ChangeVerb.CANCEL, JobFilter(owner="ada"))
+    assert desk.store.change([waiting, "x", taken, covered, other], wanted, desk.now) == {
+        1: NotChanged("unknown"),
+        2: NotChanged("state", State.DISPATCHED),
+        3: NotChanged("state", State.DISPATCHED),
+        4: NotChanged("filter", State.SCHEDULED),
+    }
+    assert desk.state(waiting) is State.CANCELLED
+
+
+def test_a_job_that_is_as_wanted_is_left_alone(desk: Desk) -> None:
+    taken, waiting = desk.take().id, desk.add(priority=3)
+    desk.request_cancel(taken)
+    before = desk.job(waiting), desk.job(taken)
+    desk.clock.advance(1)
+    same = amend(Amendment(due_at=from_datetime(before[0].due_at), priority=3))
+    for job_id, wanted in ((waiting, same), (waiting, RUN), (waiting, STAY), (taken, STOP)):
+        state = desk.state(job_id)
+        told = {0: NotChanged("as wanted", state)}
+        assert desk.store.change([job_id], wanted, desk.now) == told
+    assert (desk.job(waiting), desk.job(taken)) == before
 
 
 def test_an_amendment_changes_what_it_names_and_leaves_the_rest(desk: Desk) -> None:

@@ -9,7 +9,7 @@ import pytest
 from oncue.core.job import Claimed
 from oncue.core.lifecycle import TRANSITIONS, State, Verb
 from oncue.ports.claims import Touched
-from oncue.ports.jobs import Amendment
+from tests.contract.changing import Amendment
 
 from .desk import Desk, lapse_of, verdict
 

@@ -7,13 +7,14 @@ from dataclasses import replace
 
 import pytest
 
+from oncue.bulk import change_all
 from oncue.core.bulk import BulkChange, BulkVerb
 from oncue.core.job import Job, JobFilter
 from oncue.core.lifecycle import State, Verb
 from oncue.core.moment import Moment, from_datetime
 from oncue.core.queue import Queue, RetryPolicy
-from oncue.ports.jobs import Amendment
 from oncue.queues import put_queue
+from tests.contract.changing import Amendment
 
 from .desk import DELIVERY, Desk, Q, at, ids
 
@@ -187,8 +188,8 @@ def run_in_bulk(desk: Desk) -> None:
     change = BulkChange(BulkVerb.RUN, desk.now)
     wanted = JobFilter(queue="d")
     assert desk.store.find_all(change, wanted, None, 10).ids == ["stuck"]
-    assert desk.store.change_all(change, wanted, ["stuck"], desk.now).changed == 1
-    assert desk.store.change_all(change, wanted, ["stuck"], desk.now).changed == 0
+    assert change_all(desk.store, change, wanted, ["stuck"], desk.now).changed == 1
+    assert change_all(desk.store, change, wanted, ["stuck"], desk.now).changed == 0
 
 
 def revive(desk: Desk) -> None:
@@ -222,7 +223,7 @@ def test_running_it_in_bulk_leaves_its_due_time(desk: Desk, stuck: str) -> None:
 
 def test_in_another_queue_it_is_in_line_at_once(desk: Desk, stuck: str) -> None:
     change = BulkChange(BulkVerb.MOVE, desk.now, queue="other")
-    assert desk.store.change_all(change, JobFilter(queue="d"), [stuck], desk.now).changed == 1
+    assert change_all(desk.store, change, JobFilter(queue="d"), [stuck], desk.now).changed == 1
     job = desk.job(stuck)
     assert (job.queue, job.not_before, job.refusals) == ("other", None, 0)
     assert desk.claimed_ids(Queue("other")) == [stuck]
@@ -232,7 +233,7 @@ def test_another_priority_or_payload_leaves_it_put_off(desk: Desk, stuck: str) -
     before = desk.job(stuck)
     desk.amend(stuck, Amendment(priority=7, payload=b"1"))
     change = BulkChange(BulkVerb.REPRIORITISE, desk.now, priority=3)
-    assert desk.store.change_all(change, JobFilter(), [stuck], desk.now).changed == 1
+    assert change_all(desk.store, change, JobFilter(), [stuck], desk.now).changed == 1
     after = desk.job(stuck)
     assert (after.not_before, after.refusals) == (before.not_before, 1)
     assert list(desk.claim_range().jobs) == []
@@ -253,7 +254,7 @@ def test_a_cancelled_one_is_never_delivered(desk: Desk, stuck: str) -> None:
 def test_it_is_cancelled_in_bulk(desk: Desk, stuck: str) -> None:
     change = BulkChange(BulkVerb.CANCEL, desk.now)
     assert desk.store.find_all(change, JobFilter(queue="d"), None, 10).ids == [stuck]
-    assert desk.store.change_all(change, JobFilter(queue="d"), [stuck], desk.now).changed == 1
+    assert change_all(desk.store, change, JobFilter(queue="d"), [stuck], desk.now).changed == 1
     assert desk.state(stuck) is State.CANCELLED
 
 

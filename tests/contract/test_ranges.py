@@ -10,8 +10,8 @@ from oncue.core.job import Delivery
 from oncue.core.lifecycle import State
 from oncue.core.queue import Queue
 from oncue.ports.claims import RangeClaim
-from oncue.ports.jobs import Amendment
 from oncue.queues import set_paused
+from tests.contract.changing import Amendment
 
 from .desk import DELIVERY, FLEETING_DELIVERY, LEASE, Desk, Q, at, ids
 

@@ -8,6 +8,7 @@ from dataclasses import replace
 
 import pytest
 
+from oncue.bulk import change_all
 from oncue.clock import FakeClock
 from oncue.core.bulk import BulkChange, BulkVerb
 from oncue.core.dossier import Dossier
@@ -17,8 +18,8 @@ from oncue.core.moment import to_datetime
 from oncue.core.queue import Queue
 from oncue.core.retry import after_silence
 from oncue.ports.claims import ClaimFilter
-from oncue.ports.jobs import Amendment
 from oncue.stores.memory import MemoryStore
+from tests.contract.changing import Amendment
 
 from .conftest import STORES, OpenStore
 from .desk import DELIVERY, LEASE, Desk, Q
@@ -69,7 +70,7 @@ def cancelled(desk: Desk) -> object:
 def cancelled_while_waiting(desk: Desk) -> object:
     desk.add_many(2)
     change = BulkChange(BulkVerb.CANCEL, desk.now)
-    bulk = desk.store.change_all(change, JobFilter(), ["job-0001"], desk.now)
+    bulk = change_all(desk.store, change, JobFilter(), ["job-0001"], desk.now)
     return bulk, desk.cancel("job-0002")
 
 

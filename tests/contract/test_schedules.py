@@ -21,8 +21,8 @@ from oncue.core.schedule import (
     occurrence_id,
     occurrence_job,
 )
-from oncue.ports.jobs import Amendment
 from oncue.ports.schedules import Advance
+from tests.contract.changing import Amendment
 from tests.contract.recurring import delete_schedule, put_schedule
 
 from .desk import DELIVERY, Desk

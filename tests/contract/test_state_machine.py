@@ -22,6 +22,7 @@ from hypothesis.stateful import (
 
 from oncue.clock import FakeClock
 from oncue.core.bulk import BulkChange, BulkVerb
+from oncue.core.changes import ChangeVerb, JobChange
 from oncue.core.dossier import Dossier
 from oncue.core.job import Claimed, Diagnostic, JobFilter, Lapse, NewJob, Operation
 from oncue.core.lifecycle import Verb
@@ -31,7 +32,6 @@ from oncue.core.queue import Queue, RetryPolicy
 from oncue.core.retention import Retention
 from oncue.core.retry import after_lapse
 from oncue.ports.claims import ClaimFilter, RangeClaim, Settlement, Touch
-from oncue.ports.jobs import Amendment
 from oncue.ports.sink import Refusal
 from oncue.ports.store import Store
 from oncue.queues import put_queue, set_paused
@@ -314,14 +314,14 @@ class Everything(Waiting):
     def amend(self, pick: int, due: int | None, priority: int | None) -> None:
         job_id = self.known[pick % len(self.known)]
         due_at = None if due is None else self.now + due
-        amendment = Amendment(due_at, priority)
-        self.both(lambda store: store.amend([job_id], amendment, self.now))
+        change = JobChange(ChangeVerb.AMEND, due_at=due_at, priority=priority)
+        self.both(lambda store: store.change([job_id], change, self.now))
 
     @precondition(lambda self: self.known)
-    @rule(pick=picks, change=st.sampled_from(["cancel", "request_cancel", "revive"]))
-    def change(self, pick: int, change: str) -> None:
-        job_id = self.known[pick % len(self.known)]
-        self.both(lambda store: getattr(store, change)([job_id], self.now))
+    @rule(pick=picks, verb=st.sampled_from(["cancel", "stop", "revive", "run"]))
+    def change(self, pick: int, verb: str) -> None:
+        job_id, change = self.known[pick % len(self.known)], JobChange(ChangeVerb(verb))
+        self.both(lambda store: store.change([job_id], change, self.now))
 
     @precondition(lambda self: self.known)
     @rule(pick=picks, epoch=st.integers(0, 2))
@@ -359,7 +359,8 @@ class Everything(Waiting):
         found = self.both(found_all, change, wanted)
         if meanwhile:
             self.claims += self.both(lambda store: store.claim((WORK,), "ada", 2, self.now))
-        self.both(lambda store: store.change_all(change, wanted, found, self.now))
+        for part in change.parts(wanted):
+            self.both(lambda store, part: store.change(found, part, self.now), part)
         self.used[to.name] = None
 
     @precondition(lambda self: self.claims)

@@ -32,7 +32,7 @@ def lived_in(desk: Desk) -> None:
     desk.touch(held, message="half", percent=50.0)
     desk.put_operation(held, "one", result=b"1")
     desk.put_operation(held, "two", "executing", percent=10.0)
-    desk.store.request_cancel(["executing"], desk.now)
+    desk.request_cancel("executing")
     desk.clock.advance(30)
     desk.take("dispatched")
     desk.clock.advance(30)

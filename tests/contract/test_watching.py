@@ -8,9 +8,9 @@ import pytest
 
 from oncue.core.errors import NotFound
 from oncue.core.moment import Moment
-from oncue.ports.jobs import Amendment
 from oncue.ports.store import Store
 from oncue.queues import set_paused
+from tests.contract.changing import Amendment
 
 from .desk import Desk, together
 

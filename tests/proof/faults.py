@@ -27,9 +27,7 @@ call loses a race, or None if it has no part in such a call."""
 
 STALE_READS = frozenset({"get", "history", "page", "live_claims", "leases", "next_due", "stats"})
 READS = STALE_READS | {"queues", "interruptions"}
-BATCHES = frozenset(
-    {"insert", "amend", "cancel", "request_cancel", "revive"} | {"touch", "settle", "reclaim"}
-)
+BATCHES = frozenset({"insert", "change", "touch", "settle", "reclaim"})
 ANY_CALL = frozenset({Fault.FAIL, Fault.TIMEOUT, Fault.THROTTLE, Fault.DELAY})
 
 
@@ -221,7 +219,7 @@ def _jobs_named(call: Call) -> list[str]:
             return [one.id for one in cast("Sequence[Any]", first)]
         case "reclaim":
             return [lapse.id for lapse, _, _ in cast("Sequence[Any]", first)]
-        case "amend" | "cancel" | "request_cancel" | "revive":
+        case "change":
             return list(cast("Sequence[str]", first))
         case "put_operation":
             return [str(first)]

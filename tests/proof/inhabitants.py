@@ -17,6 +17,7 @@ from oncue.core.queue import Queue
 from oncue.ports.sink import Refusal, Sink
 from oncue.ports.store import Store
 from oncue.scheduler import Scheduler
+from tests.contract.changing import CANCEL, STOP
 from tests.proof.entries import Declined, Entry, Received
 from tests.proof.history import History
 from tests.proof.receiver import ReceivingSink
@@ -87,16 +88,16 @@ class Asker:
     def _cancel(self, job_id: str) -> None:
         """Cancel a job that waits; of one that is taken, request it."""
         try:
-            (change,) = self._store.cancel([job_id], self._store.clock.now())
+            refused = self._store.change([job_id], CANCEL, self._store.clock.now())
         except StoreUnavailable:
             self._history.cancel_unknown(job_id)
             raise
-        if change.job is not None and change.refused is None:
+        if not refused:
             at = self._store.clock.now() if self._forgiving else None
             self._history.cancelled(job_id, at)
         elif self._forgiving and self._random.random() < 0.3:
             self._history.cancel_unknown(job_id)
-            self._store.request_cancel([job_id], self._store.clock.now())
+            self._store.change([job_id], STOP, self._store.clock.now())
 
 
 class Puller:

@@ -6,13 +6,13 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from oncue.core.changes import ChangeVerb, JobChange, NotChanged
 from oncue.core.errors import StoreUnavailable
 from oncue.core.job import Claimed, Lapse, NewJob
 from oncue.core.lifecycle import State, Verb
 from oncue.core.moment import Moment
 from oncue.core.retry import Verdict
 from oncue.ports.claims import ClaimFilter, ClaimPage, RangeClaim, Refused, Settlement, Touch
-from oncue.ports.jobs import Change
 from oncue.stores.memory import MemoryStore
 
 Verdicts = Sequence[tuple[Lapse, Verdict, bool]]
@@ -38,8 +38,11 @@ class Inventing(MemoryStore):
 class NotCancelling(MemoryStore):
     """Acknowledges a cancel and goes on."""
 
-    def cancel(self, job_ids: Sequence[str], now: Moment) -> list[Change]:
-        return [change._replace(refused=None) for change in super().cancel(job_ids, now)]
+    def change(
+        self, job_ids: Sequence[str], change: JobChange, now: Moment
+    ) -> Mapping[int, NotChanged]:
+        refused = super().change(job_ids, change, now)
+        return {} if change.verb is ChangeVerb.CANCEL else refused
 
 
 class ExpiringSilently(MemoryStore):

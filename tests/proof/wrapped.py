@@ -35,13 +35,9 @@ class WrappedStore:
         self.history = self._around(store.history)
         self.page = self._around(store.page)
         self.note = self._around(store.note)
-        self.amend = self._around(store.amend)
-        self.cancel = self._around(store.cancel)
-        self.request_cancel = self._around(store.request_cancel)
-        self.revive = self._around(store.revive)
+        self.change = self._around(store.change)
         # bulk
         self.find_all = self._around(store.find_all)
-        self.change_all = self._around(store.change_all)
         # claims
         self.claim = self._around(store.claim)
         self.touch = self._around(store.touch)

@@ -28,6 +28,7 @@ from oncue.queues import put_queue, set_paused
 from oncue.sinks.memory import MemorySink
 from oncue.stores.memory import MemoryStore
 from oncue.stores.sqlite import SqliteStore
+from tests.contract.changing import STOP
 from tests.contract.desk import lapses_by
 from tests.proof.faults import FaultyStore
 from tests.proof.plan import Fault, Plan
@@ -604,7 +605,7 @@ class CancellingSink(MemorySink):
         self._bench = bench
 
     def deliver(self, queue: str, batch: Sequence[Delivery]) -> Mapping[int, Refusal]:
-        self._bench.store.request_cancel(["a"], self._bench.clock.now())
+        self._bench.store.change(["a"], STOP, self._bench.clock.now())
         raise SinkDown("unreachable")
 
 
@@ -612,11 +613,14 @@ def test_a_job_cancelled_while_its_delivery_fails_ends_cancelled(worker_bench: B
     worker_bench.add("a")
     worker_bench.another("other", CancellingSink(worker_bench)).step()
     assert worker_bench.job("a").state is State.CANCELLED
+    [diagnostic] = worker_bench.store.history("a").diagnostics
+    assert diagnostic.code == "cancelled"
+    assert diagnostic.detail == "A cancel was requested while it was taken."
 
 
 class CancellingAndRefusingSink(CancellingSink):
     def deliver(self, queue: str, batch: Sequence[Delivery]) -> Mapping[int, Refusal]:
-        self._bench.store.request_cancel(["a"], self._bench.clock.now())
+        self._bench.store.change(["a"], STOP, self._bench.clock.now())
         return {0: Refusal("busy", permanent=False)}
 
 

@@ -17,8 +17,8 @@ from oncue.core.moment import Moment, parse, render, to_datetime
 from oncue.core.recurrence import AHEAD_MS, Fate
 from oncue.core.schedule import Emission, Schedule, check_schedule
 from oncue.engine.recurrer import LONGEST_REST_SECONDS, Recurrer
-from oncue.ports.jobs import Amendment
 from oncue.stores.memory import MemoryStore
+from tests.contract.changing import CANCEL, Amendment, amend
 from tests.contract.recurring import put_schedule
 from tests.proof.faults import FaultyStore
 from tests.proof.plan import Fault, Plan
@@ -127,7 +127,7 @@ def test_a_job_that_was_run_early_by_hand_is_not_made_again_by_a_change(desk: De
     desk.put()
     desk.go(3595)
     [job] = desk.jobs()
-    desk.store.amend([job.id], Amendment(desk.clock.now()), desk.clock.now())
+    desk.store.change([job.id], amend(Amendment(desk.clock.now())), desk.clock.now())
     desk.put(payload_json=b"1")
     desk.go(60)
     assert [one.id for one in desk.jobs()] == [job.id]
@@ -167,7 +167,7 @@ def test_overlap_skip_leaves_out_until_the_job_before_has_ended(desk: Desk) -> N
     desk.go(3600)
     desk.go(3600)
     assert desk.fates() == ["created", "overlapped"]
-    desk.store.cancel([desk.jobs()[0].id], desk.clock.now())
+    desk.store.change([desk.jobs()[0].id], CANCEL, desk.clock.now())
     desk.go(3600)
     assert desk.fates() == ["created", "overlapped", "created"]
 
@@ -177,7 +177,7 @@ def test_overlap_queue_makes_the_job_once_the_one_before_has_ended(desk: Desk) -
     desk.go(3600)
     assert 0 < desk.go(3600) <= 1
     assert len(desk.jobs()) == 1
-    desk.store.cancel([desk.jobs()[0].id], desk.clock.now())
+    desk.store.change([desk.jobs()[0].id], CANCEL, desk.clock.now())
     desk.go(1)
     assert desk.dues() == ["13:00:00", "14:00:00"]
 

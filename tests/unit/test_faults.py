@@ -15,6 +15,7 @@ from oncue.ports.sink import Refusal
 from oncue.queues import put_queue
 from oncue.sinks.memory import MemorySink
 from oncue.stores.memory import MemoryStore
+from tests.contract.changing import CANCEL
 from tests.contract.desk import lapses_by
 from tests.proof.faults import FaultySink, FaultyStore
 from tests.proof.plan import Fault, Plan
@@ -156,7 +157,7 @@ def test_a_stale_get_answers_from_before_the_last_write() -> None:
     faulty = FaultyStore(store, plan)
     faulty.insert([a_job("a")], START)
     assert faulty.get("a") is None
-    faulty.cancel(["a"], START)
+    faulty.change(["a"], CANCEL, START)
     seen = faulty.get("a")
     assert seen is not None
     assert seen.state is State.SCHEDULED

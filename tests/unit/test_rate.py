@@ -7,7 +7,17 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from oncue.core.moment import LATEST, Moment
-from oncue.core.rate import OVERTAKING_MS, TURN, Bucket, capacity, fill, ready_at, take
+from oncue.core.rate import (
+    OVERTAKING_MS,
+    TURN,
+    Bucket,
+    Limits,
+    Room,
+    capacity,
+    fill,
+    ready_at,
+    take,
+)
 
 NOW = 1_800_000_000_000
 rates = st.floats(min_value=0, max_value=1_000_000, exclude_min=True)
@@ -91,3 +101,36 @@ def test_a_clock_that_was_set_back_begins_again_with_nothing(rate: float) -> Non
 
 def test_a_lower_rate_does_not_keep_the_burst_of_the_higher_one() -> None:
     assert fill(Bucket(50 * TURN, NOW), 10, NOW) == Bucket(TURN, NOW)
+
+
+def test_a_paused_queue_has_no_room_and_no_next_turn() -> None:
+    limits = Limits(paused=True, concurrency=5, rate_per_second=1.0)
+    assert limits.room(0, 10, NOW) == Room(0)
+    assert limits.next_turns([NOW]) == []
+
+
+@pytest.mark.parametrize(("under_way", "most"), [(0, 3), (2, 1), (3, 0), (4, 0)])
+def test_room_is_what_the_concurrency_leaves(under_way: int, most: int) -> None:
+    limits = Limits(concurrency=3)
+    assert limits.room(under_way, 10, NOW) == Room(most)
+    assert limits.is_full(under_way) is (most == 0)
+
+
+def test_room_is_no_more_than_the_turns_and_the_limit() -> None:
+    limits = Limits(rate_per_second=50.0)
+    assert limits.room(1000, 10, NOW) == Room(5, Bucket(5 * TURN, NOW))
+    assert limits.room(1000, 2, NOW).most == 2
+    assert limits._replace(concurrency=1).room(1, 10, NOW) == Room(0), "no turn is asked for"
+
+
+def test_a_bucket_from_before_the_clock_was_set_back_has_to_be_kept() -> None:
+    late = Bucket(5 * TURN, NOW + 3_600_000)
+    room = Limits(rate_per_second=50.0, bucket=late).room(0, 10, NOW)
+    assert room == Room(0, Bucket(0, NOW), begun_again=True)
+
+
+def test_jobs_are_taken_when_they_are_due_and_not_before_the_next_turn() -> None:
+    empty = Limits(rate_per_second=1.0, bucket=Bucket(0, NOW))
+    assert empty.next_turns([NOW, NOW + 5_000]) == [NOW + 1_000, NOW + 5_000]
+    assert empty._replace(bucket=None).next_turns([NOW]) == [NOW]
+    assert Limits().next_turns([NOW]) == [NOW]

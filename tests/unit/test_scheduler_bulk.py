@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -12,9 +12,10 @@ import pytest
 from oncue import BulkOutcome, InvalidInput, State
 from oncue import bulk as bulk_verbs
 from oncue.core.bulk import BulkCursor, read_place, told_place
+from oncue.core.changes import NotChanged
 from oncue.core.moment import to_datetime
 from oncue.engine.alarm import Alarm
-from oncue.ports.bulk import BulkDone, BulkFound
+from oncue.ports.bulk import BulkFound
 from oncue.stores.memory import MemoryStore
 from oncue.stores.sqlite import SqliteStore
 from oncue.testing import FakeClock, HandDriven
@@ -87,9 +88,9 @@ class SlowStore(MemoryStore):
         self.clock.advance(0.25)
         return super().find_all(*given)
 
-    def change_all(self, *given: Any) -> BulkDone:
+    def change(self, *given: Any) -> Mapping[int, NotChanged]:
         self.clock.advance(0.25)
-        return super().change_all(*given)
+        return super().change(*given)
 
     @property
     def clock(self) -> FakeClock:

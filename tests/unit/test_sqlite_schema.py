@@ -13,8 +13,8 @@ from oncue.clock import FakeClock
 from oncue.core.errors import StoreError
 from oncue.core.lifecycle import FINAL, TRANSITIONS, State, Verb
 from oncue.ports.claims import Settlement
-from oncue.ports.jobs import Amendment
 from oncue.stores.sqlite import SqliteStore
+from tests.contract.changing import CANCEL, REVIVE, STOP, Amendment, amend
 from tests.contract.desk import DELIVERY, Desk, lapse_of, settlement
 from tests.contract.pruning import prune
 
@@ -137,10 +137,10 @@ def attempts_at_everything(desk: Desk) -> list[Callable[[str], object]]:
         lambda job_id: store.settle(
             [Settlement(job_id, desk.job(job_id).epoch, Verb.HAND_OVER)], desk.now
         ),
-        lambda job_id: store.amend([job_id], Amendment(desk.now, 5, b"1"), desk.now),
-        lambda job_id: store.cancel([job_id], desk.now),
-        lambda job_id: store.request_cancel([job_id], desk.now),
-        lambda job_id: store.revive([job_id], desk.now),
+        lambda job_id: store.change([job_id], amend(Amendment(desk.now, 5, b"1")), desk.now),
+        lambda job_id: store.change([job_id], CANCEL, desk.now),
+        lambda job_id: store.change([job_id], STOP, desk.now),
+        lambda job_id: store.change([job_id], REVIVE, desk.now),
         lambda _: desk.claim(),
         lambda _: store.expire(desk.now + 10**6, 100),
         lambda _: prune(store, "q", desk.now + 10**6, desk.now, 1),

@@ -22,6 +22,7 @@ from oncue.core.lifecycle import State
 from oncue.core.queue import Queue
 from oncue.scheduler import Scheduler
 from oncue.stores.sqlite import SqliteStore, listing, rows
+from tests.contract.changing import CANCEL
 from tests.contract.desk import together
 
 SOON = 20.0  # only reached if something is broken
@@ -261,7 +262,7 @@ def test_a_listing_of_more_queues_than_are_read_at_once_is_in_order(
     made = [new(f"job-{n}", queue=f"q{n % 5}")._replace(due_at=NOW - n * 7 % 4) for n in range(30)]
     store.insert(made, NOW)
     store.claim([Queue("q1"), Queue("q3")], "w", 7, NOW)
-    store.cancel(["job-4", "job-14", "job-25"], NOW)
+    store.change(["job-4", "job-14", "job-25"], CANCEL, NOW)
     wanted = [job.id for job in sorted(made, key=lambda job: (job.due_at, job.id))]
     for limit in (1, 4, 30, 31):
         assert [job_id for page in pages(store, limit) for job_id in page] == wanted

@@ -138,7 +138,6 @@ def _refuse_encoded(request: Request) -> None:
     encoding = (request.header(b"content-encoding") or "identity").strip().lower()
     if encoding != "identity":
         raise Problem(
-            415,
             "unsupported-media-type",
             f"The body's Content-Encoding is {encoding!r}; send it as it is.",
             headers={"accept-encoding": "identity"},
@@ -149,7 +148,6 @@ def _interrupted(arriving: Arriving | None, error: StoreError) -> Problem:
     accepted = 0 if arriving is None else arriving.accepted
     lasting: dict[str, Any] = {"lasting": True} if isinstance(error, StoreUnusable) else {}
     return Problem(
-        503,
         "store-unavailable",
         f"The store cannot answer now. {accepted:,} jobs of this batch are stored for certain. "
         "With an Idempotency-Key, send the whole batch again: it stores only what is missing.",
@@ -270,4 +268,4 @@ def _unreadable(text: bytes, problem: Exception) -> Problem:
 
 
 def _malformed(detail: str) -> Problem:
-    return Problem(400, "malformed", detail)
+    return Problem("malformed", detail)

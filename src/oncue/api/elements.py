@@ -111,7 +111,6 @@ class Elements:
             return text
         if not text.startswith(b"["):
             raise Problem(
-                400,
                 "malformed",
                 "The body is not a JSON array. Send [{…}, {…}], "
                 "or one job a line with Content-Type: application/x-ndjson.",

@@ -38,7 +38,6 @@ def identified(scopes: frozenset[Scope] | None) -> frozenset[Scope]:
     """The scopes of somebody who is known."""
     if scopes is None:
         raise Problem(
-            401,
             "unauthenticated",
             "Send Authorization: Bearer TOKEN with a token made by 'oncue token create'.",
             headers={"www-authenticate": 'Bearer realm="oncue"'},
@@ -49,7 +48,6 @@ def identified(scopes: frozenset[Scope] | None) -> frozenset[Scope]:
 def require(scopes: frozenset[Scope] | None, wanted: Scope) -> None:
     if not allows(identified(scopes), wanted):
         raise Problem(
-            403,
             "forbidden",
             f"This token lacks the scope '{wanted.value}'. Make one that has it: "
             f"oncue token create --scope {wanted.value}",
@@ -61,10 +59,9 @@ def _require_local(request: Request) -> None:
     by a form; neither looks like this machine asking."""
     if not _LOCAL.fullmatch(request.header(b"host") or ""):
         raise Problem(
-            403,
             "refused-origin",
             "Without API tokens only localhost, 127.0.0.1 and [::1] are answered as Host. "
             "Make a token with 'oncue token create' to be reachable by other names.",
         )
     if request.method not in SAFE and request.header(b"sec-fetch-site") == "cross-site":
-        raise Problem(403, "refused-origin", "A page of another site may not change anything here.")
+        raise Problem("refused-origin", "A page of another site may not change anything here.")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-from base64 import urlsafe_b64decode, urlsafe_b64encode
 from typing import TYPE_CHECKING, Any, Literal
 
 import msgspec
@@ -15,19 +14,18 @@ from oncue.api.description.parameters import (
     FILTER_PARAMETERS,
     IDEMPOTENCY_KEY,
     KEY_LENGTH,
-    LIMIT,
     LIMIT_PARAMETER,
-    MOST,
 )
 from oncue.api.description.samples import HISTORY, JOB, NOON, STANDING
+from oncue.api.paging import cursor, moment_of, no_body, paging
 from oncue.api.problem import Problem, invalid
 from oncue.api.request import Answer, Request, decoded, json_answer
 from oncue.api.routing import Routes
 from oncue.api.unreadable import escaped, unreadable
-from oncue.core import ids, moment
+from oncue.core import moment
 from oncue.core.access import Scope
 from oncue.core.errors import InvalidInput
-from oncue.core.job import JobFilter, NewJob, Position
+from oncue.core.job import JobFilter, NewJob
 from oncue.core.lifecycle import State
 from oncue.core.queue import check_queue_name
 from oncue.scheduler import answer as answer_to
@@ -35,7 +33,6 @@ from oncue.scheduler import given
 from oncue.wire import formats
 from oncue.wire import jobs as wire
 from oncue.wire.converting import written
-from oncue.wire.formats import Nothing
 from oncue.wire.problems import FieldProblem
 
 if TYPE_CHECKING:
@@ -48,7 +45,6 @@ FILTERS = ("queue", "state", "owner", "key", "due_after", "due_before")
 _read_any = msgspec.json.Decoder().decode
 _write = msgspec.json.Encoder().encode
 _patch = msgspec.json.Decoder(wire.Patch)
-_nothing = msgspec.json.Decoder(Nothing)
 
 routes = Routes("Jobs")
 _NEW = {"payload": {"to": "ada"}, "queue": "mail", "delay": "PT2H"}
@@ -148,7 +144,7 @@ def idempotency_key(request: Request) -> str | None:
         return None
     if not 1 <= len(key) <= KEY_LENGTH or not key.isascii() or not key.isprintable():
         raise Problem(
-            400, "malformed", f"An Idempotency-Key is 1 to {KEY_LENGTH} printable ASCII characters."
+            "malformed", f"An Idempotency-Key is 1 to {KEY_LENGTH} printable ASCII characters."
         )
     return key
 
@@ -160,7 +156,6 @@ def derived_id(key: str, line: int = 0) -> str:
 
 def key_reused() -> Problem:
     return Problem(
-        422,
         "idempotency-key-reused",
         "This Idempotency-Key was sent before with other members. Use a new key for a new job.",
         errors=[FieldProblem("", "not the members that this key was first sent with.")],
@@ -242,43 +237,6 @@ def job_filter(query: dict[str, str]) -> JobFilter:
         moment_of(query, "due_after"),
         moment_of(query, "due_before"),
     )
-
-
-def moment_of(query: dict[str, str], name: str) -> moment.Moment | None:
-    """The moment that a query parameter names, if it was sent."""
-    # A plus sign in a query means a space, and everybody forgets to encode it.
-    return moment.parse(query[name].replace(" ", "+"), f"?{name}") if name in query else None
-
-
-def paging(query: dict[str, str]) -> tuple[int, Position | None]:
-    """How many, and after what."""
-    return limit_of(query), _position(query.get("cursor"))
-
-
-def limit_of(query: dict[str, str]) -> int:
-    text = query.get("limit", str(LIMIT))
-    if not (text.isascii() and text.isdecimal() and len(text) <= 9 and 1 <= int(text) <= MOST):
-        raise invalid(f"must be a whole number from 1 to {MOST}.", "?limit")
-    return int(text)
-
-
-def cursor(position: Position | None) -> str | None:
-    """Where a listing goes on, as clients send it back."""
-    if position is None:
-        return None
-    return urlsafe_b64encode(f"{position.due_at}.{position.id}".encode()).decode().rstrip("=")
-
-
-def _position(text: str | None) -> Position | None:
-    if text is None:
-        return None
-    try:
-        due_at, _, job_id = urlsafe_b64decode(text + "=" * (-len(text) % 4)).decode().partition(".")
-        if due_at.isascii() and due_at.isdecimal() and len(due_at) <= 15:
-            return Position(int(due_at), ids.check_id(job_id))
-    except (ValueError, InvalidInput):
-        pass
-    raise invalid("this is not a cursor; send back the next_cursor of the page before.", "?cursor")
 
 
 @routes.add(
@@ -400,9 +358,3 @@ async def retry_job(service: Service, request: Request) -> Answer:
     [request.job_id] = request.parameters
     job = await service.acue.write(service.cue.retry, request.job_id)
     return json_answer(written(wire.Job, job))
-
-
-async def no_body(request: Request) -> None:
-    """For requests that say everything by their path; an empty object is fine."""
-    request.query()
-    decoded(await request.body(), _nothing)

@@ -10,17 +10,13 @@ from msgspec import UNSET, UnsetType
 
 from oncue.core.errors import (
     Conflict,
-    EventIdTaken,
     Fenced,
-    IdTaken,
     IllegalState,
     InvalidInput,
-    KeyTaken,
     NotFound,
     OncueError,
     StoreError,
     StoreUnusable,
-    TooLarge,
 )
 from oncue.wire import problems as wire
 from oncue.wire.converting import written
@@ -28,22 +24,22 @@ from oncue.wire.jobs import Diagnostic
 
 
 class Problem(Exception):
-    """An answer that is no success. `kind` is a key of `TITLES`, `extra` are further fields of the
-    problem."""
+    """An answer that is no success. `kind` is a key of `KINDS` and gives the status, unless another
+    is given; `extra` are further fields of the problem."""
 
     def __init__(
         self,
-        status: int,
         kind: str,
         detail: str,
         *,
+        status: int | None = None,
         errors: list[wire.FieldProblem] | UnsetType = UNSET,
         headers: Mapping[str, str] | None = None,
         **extra: Any,
     ) -> None:
         super().__init__(detail)
-        self.status = status
         self.kind = kind
+        self.status = status or wire.KINDS[kind].status
         self.detail = detail
         self.errors = errors
         self.headers = headers or {}
@@ -70,7 +66,6 @@ def invalid(detail: str, pointer: str = "") -> Problem:
 
 def stopping() -> Problem:
     return Problem(
-        503,
         "stopping",
         "The server ended before this was done. Whether it was is not known; sending it again to "
         "the next one does no harm if it has an id or an Idempotency-Key.",
@@ -80,50 +75,32 @@ def stopping() -> Problem:
 
 def of(error: OncueError) -> Problem:
     """The problem that tells of an error."""
+    kind = next(_KIND_OF[one] for one in type(error).__mro__ if one in _KIND_OF)
     match error:
-        case TooLarge():
-            where = [wire.FieldProblem(error.pointer, error.detail)]
-            return Problem(413, "too-large", str(error), errors=where)
         case InvalidInput():
-            where = [wire.FieldProblem(error.pointer, error.detail)]
-            return Problem(422, "invalid", str(error), errors=where)
-        case NotFound():
-            return Problem(404, "not-found", str(error))
-        case Conflict():
-            return _conflict(error)
-        case StoreUnusable():
-            told = "The store cannot be used as it is. The log of the server tells what to do."
-            headers = {"retry-after": "1"}
-            return Problem(503, "store-unavailable", told, headers=headers, lasting=True)
-        case StoreError():
-            # What the store says may name files of this machine: that is for the log.
             return Problem(
-                503,
-                "store-unavailable",
-                "The store cannot answer now; nothing was lost. Try again in a moment.",
-                headers={"retry-after": "1"},
+                kind, str(error), errors=[wire.FieldProblem(error.pointer, error.detail)]
             )
-    return Problem(500, "internal", "Something went wrong here.")
-
-
-def _conflict(error: Conflict) -> Problem:
-    match error:
         case Fenced():
-            diagnostic = error.diagnostic
+            diagnostic = error.diagnostic and written(Diagnostic, error.diagnostic)
+            state = error.state.value
             return Problem(
-                409,
-                "fenced",
-                str(error),
-                reason=error.reason,
-                state=error.state.value,
-                diagnostic=None if diagnostic is None else written(Diagnostic, diagnostic),
+                kind, str(error), reason=error.reason, state=state, diagnostic=diagnostic
             )
         case IllegalState():
-            return Problem(409, "illegal-state", str(error), state=error.state.value)
-        case IdTaken():
-            return Problem(409, "id-taken", str(error))
-        case KeyTaken():
-            return Problem(409, "key-taken", str(error))
-        case EventIdTaken():
-            return Problem(409, "event-id-taken", str(error))
-    return Problem(409, "conflict", str(error))
+            return Problem(kind, str(error), state=error.state.value)
+        case NotFound() | Conflict():
+            return Problem(kind, str(error))
+        case StoreUnusable():
+            text = "The store cannot be used as it is. The log of the server tells what to do."
+            return Problem(kind, text, headers={"retry-after": "1"}, lasting=True)
+        case StoreError():
+            # What the store says may name files of this machine: that is for the log.
+            text = "The store cannot answer now; nothing was lost. Try again in a moment."
+            return Problem(kind, text, headers={"retry-after": "1"})
+    return Problem(kind, "Something went wrong here.")
+
+
+_KIND_OF: dict[type, str] = {
+    meaning.error: kind for kind, meaning in wire.KINDS.items() if meaning.error is not None
+}

@@ -11,11 +11,11 @@ from oncue.api.problem import Problem
 from oncue.wire.problems import MEDIA_TYPE
 
 HEAD_LIMIT = 64 * 1024  # bytes of a request's line and headers; what is read at once comes on top
-_NOT_HTTP = Problem(400, "malformed", "This is not a request that HTTP/1.1 knows.")
+_NOT_HTTP = Problem("malformed", "This is not a request that HTTP/1.1 knows.")
 _HEAD_TOO_LARGE = Problem(
-    431,
     "too-large",
     f"The request's line and headers are too large; at most {HEAD_LIMIT:,} bytes are read.",
+    status=431,
 )
 _PHRASES = {400: "Bad Request", 431: "Request Header Fields Too Large"}
 

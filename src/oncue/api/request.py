@@ -158,7 +158,6 @@ class Request:
         if given not in allowed:
             told = f"is {given!r}" if given else "is not said"
             raise Problem(
-                415,
                 "unsupported-media-type",
                 f"The body's media type {told}; send Content-Type: {' or '.join(allowed)}.",
                 headers={"accept": ", ".join(allowed)},
@@ -181,13 +180,11 @@ async def _in_time(arriving: Awaitable[T]) -> T:
     try:
         return await in_time(arriving, BODY_SECONDS)
     except TimeoutError:
-        raise Problem(408, "request-timeout", "The body did not arrive in time.") from None
+        raise Problem("request-timeout", "The body did not arrive in time.") from None
 
 
 def too_large(limit: int) -> Problem:
-    return Problem(
-        413, "too-large", f"The body is too large; at most {limit:,} bytes are read here."
-    )
+    return Problem("too-large", f"The body is too large; at most {limit:,} bytes are read here.")
 
 
 def decoded(text: bytes, decoder: msgspec.json.Decoder[S]) -> S:

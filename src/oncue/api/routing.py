@@ -124,7 +124,6 @@ class Router:
         if route is None:
             allowed = sorted(node.routes)
             raise Problem(
-                405,
                 "method-not-allowed",
                 f"{request.method} does not apply to {node.path}; it takes {', '.join(allowed)}.",
                 headers={"allow": ", ".join(allowed)},
@@ -153,7 +152,7 @@ class Router:
             try:
                 text = unquote_to_bytes(segment).decode()
             except UnicodeDecodeError:
-                raise Problem(400, "malformed", "The path is not UTF-8.") from None
+                raise Problem("malformed", "The path is not UTF-8.") from None
             if (literal := node.literal.get(text)) is not None:
                 node = literal
             elif node.parameter is not None and text:
@@ -167,6 +166,4 @@ class Router:
 
 
 def _no_such_route(request: Request) -> Problem:
-    return Problem(
-        404, "no-such-route", "There is nothing at this path; /docs lists what there is."
-    )
+    return Problem("no-such-route", "There is nothing at this path; /docs lists what there is.")

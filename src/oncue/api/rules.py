@@ -12,7 +12,7 @@ from msgspec import Meta
 from oncue.api.description.about import Answered, Parameter, json
 from oncue.api.description.parameters import CURSOR_PARAMETER, LIMIT_PARAMETER
 from oncue.api.description.samples import ID
-from oncue.api.jobs import limit_of
+from oncue.api.paging import limit_of
 from oncue.api.problem import invalid
 from oncue.api.request import Answer, Request, decoded, json_answer
 from oncue.api.routing import Routes

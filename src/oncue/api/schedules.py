@@ -10,7 +10,7 @@ from msgspec import Meta
 
 from oncue import schedules
 from oncue.api.description.about import Answered, Parameter, json
-from oncue.api.jobs import limit_of, no_body
+from oncue.api.paging import limit_of, no_body
 from oncue.api.problem import invalid
 from oncue.api.request import Answer, Request, decoded, json_answer
 from oncue.api.routing import Routes

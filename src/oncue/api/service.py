@@ -153,7 +153,6 @@ def _crashed(error: Exception, request: Request) -> Problem:
         extra={"request_id": request.id},
     )
     return Problem(
-        500,
         "internal",
         f"Something went wrong here; the log tells more about request {request.id}.",
         request_id=request.id,

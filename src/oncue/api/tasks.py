@@ -12,6 +12,7 @@ from oncue.api import jobs
 from oncue.api.description.about import Answered, json
 from oncue.api.description.parameters import CURSOR_PARAMETER, IDEMPOTENCY_KEY, LIMIT_PARAMETER
 from oncue.api.description.samples import ID
+from oncue.api.paging import cursor, paging
 from oncue.api.problem import Problem
 from oncue.api.request import Answer, Request, json_answer
 from oncue.api.routing import Routes
@@ -90,7 +91,7 @@ async def create_task(service: Service, request: Request) -> Answer:
     stored = answer_to(new, clash)
     request.job_id = stored.id
     if stored.state not in STATUSES:
-        raise Problem(409, "conflict", "The task that this Idempotency-Key stands for was removed.")
+        raise Problem("conflict", "The task that this Idempotency-Key stands for was removed.")
     place = f"/tasks/{_quoted(members['userId'])}/{stored.id}"
     return json_answer(_members(stored), 201, location=place)
 
@@ -106,11 +107,11 @@ async def list_tasks(service: Service, request: Request) -> Answer:
 
     Ordered by date; finished ones included, removed ones not.
     """
-    limit, after = jobs.paging(request.query(("limit", "cursor")))
+    limit, after = paging(request.query(("limit", "cursor")))
     wanted = JobFilter(QUEUE, owner=intake.label(request.parameters[0], "/userId"))
     page = await service.read(service.cue.page, wanted, after, limit)
     items = [_members(job) for job in page.items if job.state in STATUSES]
-    return json_answer({"items": items, "next_cursor": jobs.cursor(page.next)})
+    return json_answer({"items": items, "next_cursor": cursor(page.next)})
 
 
 @routes.add(
@@ -155,7 +156,7 @@ def _task(service: Service, request: Request) -> Job:
     request.job_id = request_id
     job = service.cue.store.get(request_id) if ids.is_id(request_id) else None
     if job is None or job.queue != QUEUE or job.owner != user or job.state not in STATUSES:
-        raise Problem(404, "not-found", "There is no such task of this user.")
+        raise Problem("not-found", "There is no such task of this user.")
     return job
 
 

@@ -17,17 +17,17 @@ TOO_DEEP = "The JSON is nested too deeply."
 def unreadable(text: bytes, problem: Exception) -> Problem:
     """Why a body cannot be taken; `problem` is what the decoder said."""
     if isinstance(problem, RecursionError):
-        return Problem(400, "malformed", TOO_DEEP)
+        return Problem("malformed", TOO_DEEP)
     try:
         found = _unkeepable(json.loads(text, parse_constant=_refuse), "")
     except RecursionError:
-        return Problem(400, "malformed", TOO_DEEP)
+        return Problem("malformed", TOO_DEEP)
     except ValueError:
         found = None
     if found is not None:
         return found
     said = str(problem).rstrip(".")
-    return Problem(400, "malformed", f"The body is not JSON in UTF-8: {said}.")
+    return Problem("malformed", f"The body is not JSON in UTF-8: {said}.")
 
 
 def escaped(name: str) -> str:

@@ -116,5 +116,5 @@ async def get_problem_kind(service: Service, request: Request) -> Answer:
     request.query()
     [kind] = request.parameters
     if kind not in TITLES:
-        raise Problem(404, "not-found", "There is no such kind of problem.")
+        raise Problem("not-found", "There is no such kind of problem.")
     return json_answer({"type": f"/problems/{kind}", "title": TITLES[kind]})

@@ -49,7 +49,7 @@ def rules(app: App, file: BinaryIO, dry_run: bool) -> None:
     changes = _changes(app, RULES, file, dry_run)
     if not dry_run:
         declared.apply(app.cue, changes)
-    _tell(app, changes, dry_run, _as_json, _rule_lines)
+    _tell(app, changes, dry_run, _rule_as_json, _rule_lines)
 
 
 @click.command(
@@ -140,14 +140,20 @@ def _as_json(change: Change[T]) -> dict[str, Any]:
     return {"name": change.name, "change": change.kind, "changed": changed}
 
 
+def _rule_as_json(change: Change[Rule]) -> dict[str, Any]:
+    """Of a new rule all fields are told, from null."""
+    if change.before is not None:
+        return _as_json(change)
+    values = RULES.values(change.declared.value)
+    changed = {name: {"from": None, "to": value} for name, value in values.items()}
+    return {**_as_json(change), "changed": changed}
+
+
 def _rule_lines(change: Change[Rule]) -> Iterator[str]:
     yield from _dependencies(change.before, change.declared.value)
     for name, (old, new) in change.fields.items():
-        if name != "dependencies" and (change.before is not None or new != _DEFAULTS[name]):
+        if name != "dependencies":
             yield _altered(change, name, old, new)
-
-
-_DEFAULTS = Rule("", ()).as_dict()
 
 
 def _dependencies(before: Rule | None, rule: Rule) -> Iterator[str]:

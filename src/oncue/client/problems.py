@@ -24,7 +24,7 @@ from oncue.core.lifecycle import State
 from oncue.wire.converting import read
 from oncue.wire.problems import FieldProblem, Problem
 
-# Members that have another name in Python.
+# Fields that have another name in Python.
 _POINTERS = {"/due_at": "/at"}
 
 
@@ -72,10 +72,9 @@ def _conflict(problem: Problem, told: str, job_id: str) -> Conflict:
             return Fenced(job_id, problem.reason or "unknown", State(problem.state), why)
         case "illegal-state" if problem.state:
             return IllegalState(told, State(problem.state))
-        case "id-taken":
-            return IdTaken(told)
-        case "key-taken":
-            return KeyTaken(told)
-        case "event-id-taken":
-            return EventIdTaken(told)
-    return Conflict(told)
+    plain: dict[str, type[Conflict]] = {
+        "id-taken": IdTaken,
+        "key-taken": KeyTaken,
+        "event-id-taken": EventIdTaken,
+    }
+    return plain.get(problem.kind, Conflict)(told)

@@ -8,9 +8,10 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import NamedTuple
 
+from oncue.core.changes import ANY, ChangeVerb, JobChange
 from oncue.core.errors import InvalidInput
 from oncue.core.job import Job, JobFilter
-from oncue.core.lifecycle import LIVE, State, Verb, allows
+from oncue.core.lifecycle import LIVE, State
 from oncue.core.moment import LATEST, Moment
 from oncue.core.text import legible
 
@@ -28,12 +29,12 @@ class BulkVerb(StrEnum):
     REPRIORITISE = "reprioritise"
 
 
-_BY_LIFECYCLE = {
-    BulkVerb.CANCEL: Verb.CANCEL,
-    BulkVerb.RUN: Verb.AMEND,
-    BulkVerb.RETRY: Verb.REVIVE,
-    BulkVerb.MOVE: Verb.AMEND,
-    BulkVerb.REPRIORITISE: Verb.AMEND,
+_VERBS = {
+    BulkVerb.CANCEL: ChangeVerb.CANCEL,
+    BulkVerb.RUN: ChangeVerb.RUN,
+    BulkVerb.RETRY: ChangeVerb.REVIVE,
+    BulkVerb.MOVE: ChangeVerb.MOVE,
+    BulkVerb.REPRIORITISE: ChangeVerb.AMEND,
 }
 
 
@@ -55,8 +56,15 @@ class BulkChange:
     @property
     def states(self) -> frozenset[State]:
         """The states in which a job can be changed so."""
-        states = {state for state in State if allows(state, _BY_LIFECYCLE[self.verb])}
-        return frozenset(states | LIVE) if self.running else frozenset(states)
+        return frozenset().union(*(one.states for one in self.parts(ANY)))
+
+    def parts(self, wanted: JobFilter) -> list[JobChange]:
+        """The changes that make it up. Each is for the jobs whose state forbade the one before."""
+        verbs = [_VERBS[self.verb], *([ChangeVerb.STOP] if self.running else [])]
+        return [
+            JobChange(verb, wanted, self.begun_at, priority=self.priority, queue=self.queue)
+            for verb in verbs
+        ]
 
 
 class BulkCursor(NamedTuple):

@@ -8,6 +8,7 @@ hand-overs. Every division rounds against the taker, so that many small steps ad
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import NamedTuple
 
 from oncue.core.moment import LATEST, Moment
@@ -29,6 +30,50 @@ class Bucket(NamedTuple):
     def whole(self) -> int:
         """How many may be taken."""
         return self.turns // TURN
+
+
+class Room(NamedTuple):
+    """How many jobs of a queue may be taken."""
+
+    most: int
+    bucket: Bucket | None = None
+    """From which turns are taken, if the queue has a rate."""
+    begun_again: bool = False
+    """Whether the bucket has to be kept even if nothing is taken (`has_begun_again`)."""
+
+
+class Limits(NamedTuple):
+    """What a queue lets through: its settings, and the bucket of its rate as it was kept."""
+
+    paused: bool = False
+    concurrency: int | None = None
+    rate_per_second: float | None = None
+    bucket: Bucket | None = None
+
+    def room(self, under_way: int, limit: int, now: Moment) -> Room:
+        """Room for at most `limit` jobs while so many are dispatched or executing."""
+        if self.paused:
+            return Room(0)
+        if self.concurrency is not None:
+            limit = min(limit, max(0, self.concurrency - under_way))
+        if self.rate_per_second is None or not limit:
+            return Room(limit)
+        filled = fill(self.bucket, self.rate_per_second, now)
+        most = min(limit, filled.whole)
+        return Room(most, filled, has_begun_again(self.bucket, filled))
+
+    def is_full(self, under_way: int) -> bool:
+        """Whether as many jobs are under way as may be."""
+        return self.concurrency is not None and under_way >= self.concurrency
+
+    def next_turns(self, dues: Iterable[Moment]) -> list[Moment]:
+        """When jobs that can be taken at these moments may be taken: not before the next turn."""
+        if self.paused:
+            return []
+        turn_at = 0
+        if self.rate_per_second is not None and self.bucket is not None:
+            turn_at = ready_at(self.bucket, self.rate_per_second)
+        return [max(due, turn_at) for due in dues]
 
 
 def fill(bucket: Bucket | None, rate: float, now: Moment) -> Bucket:

@@ -8,7 +8,6 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
 
-from oncue.core import stamp as stamps
 from oncue.core.errors import InvalidInput
 from oncue.core.event import (
     Event,
@@ -19,8 +18,7 @@ from oncue.core.event import (
     path_key,
     read_path,
 )
-from oncue.core.moment import HORIZON_MS, render
-from oncue.core.moment import from_datetime as moment_of
+from oncue.core.moment import HORIZON_MS
 from oncue.core.queue import check_queue_name
 from oncue.core.stamp import SECOND, Stamp
 
@@ -91,19 +89,6 @@ class Rule:
     @property
     def lives(self) -> list[Stamp]:
         return [dependency.life for dependency in self.dependencies]
-
-    def as_dict(self) -> dict[str, Any]:
-        return {
-            "name": self.name,
-            "dependencies": [dependency.as_dict() for dependency in self.dependencies],
-            "enabled": self.enabled,
-            "queue": self.queue,
-            "payload": self.payload,
-            "createdAt": _text(self.created_at),
-            "updatedAt": _text(self.updated_at),
-            "lastInstant": None if self.last_instant is None else stamps.render(self.last_instant),
-            "lastJobId": self.last_job_id,
-        }
 
 
 @dataclass(frozen=True, slots=True)
@@ -203,7 +188,3 @@ def _life(value: object, pointer: str) -> int:
     if value > LONGEST_LIFE_SECONDS:
         raise InvalidInput("more than 100 years; choose a shorter life.", pointer)
     return value
-
-
-def _text(when: datetime | None) -> str | None:
-    return None if when is None else render(moment_of(when))

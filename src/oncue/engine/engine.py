@@ -51,9 +51,10 @@ class Engine:
         open_sink: Callable[[str], Sink],
         name: str | None = None,
         telemetry: Telemetry | None = None,
+        policies: Policies | None = None,
     ) -> None:
         self.name = legible(name or f"{socket.gethostname()}:{os.getpid()}:{secrets.token_hex(4)}")
-        self.policies = Policies(store, clock)
+        self.policies = policies or Policies(store, clock)
         self.keeper = Keeper(clock)
         self._telemetry = telemetry or Telemetry(clock)
         self.reclaimer = Reclaimer(store, clock, self.policies, self._telemetry)

@@ -171,7 +171,7 @@ def _response(answer: Answer) -> Response:
 
 def _nothing_here(_: NotFound) -> Response:
     told = "There is nothing at this path; this application takes POST /events."
-    return _response(problem_answer(Problem(404, "no-such-route", told)))
+    return _response(problem_answer(Problem("no-such-route", told)))
 
 
 def _rules(setting: config.Value) -> list[declared.Declared[Rule]]:

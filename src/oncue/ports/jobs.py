@@ -11,8 +11,9 @@ well.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Literal, NamedTuple, Protocol
+from typing import NamedTuple, Protocol
 
+from oncue.core.changes import JobChange, NotChanged
 from oncue.core.clash import ClashKind
 from oncue.core.job import Diagnostic, History, Job, JobFilter, NewJob, Page, Position
 from oncue.core.moment import Moment
@@ -23,22 +24,6 @@ class Clash(NamedTuple):
 
     kind: ClashKind
     job: Job
-
-
-class Amendment(NamedTuple):
-    """New values for a scheduled job; None leaves the old one."""
-
-    due_at: Moment | None = None
-    priority: int | None = None
-    payload: bytes | None = None
-
-
-class Change(NamedTuple):
-    """The answer to a change of one job: the job as it is now, None if there is none."""
-
-    job: Job | None
-    refused: Literal["state", "key"] | None = None
-    """Why nothing was changed: its state forbids it, or its key has been taken meanwhile."""
 
 
 class JobStore(Protocol):
@@ -71,19 +56,10 @@ class JobStore(Protocol):
         else of it changes. A job that is gone has nothing recorded."""
         ...
 
-    def amend(self, job_ids: Sequence[str], amendment: Amendment, now: Moment) -> list[Change]:
-        """Change jobs that are scheduled and not inside an open range claim. An answer each."""
-        ...
-
-    def cancel(self, job_ids: Sequence[str], now: Moment) -> list[Change]:
-        """End scheduled jobs that are not inside an open range claim. They are never delivered."""
-        ...
-
-    def request_cancel(self, job_ids: Sequence[str], now: Moment) -> list[Change]:
-        """Mark dispatched or executing jobs; their next heartbeats learn of it."""
-        ...
-
-    def revive(self, job_ids: Sequence[str], now: Moment) -> list[Change]:
-        """Make failed or cancelled jobs due now. The attempt goes on counting from where it was,
-        the allowance starts anew, operations are kept. Refused if its key is taken."""
+    def change(
+        self, job_ids: Sequence[str], change: JobChange, now: Moment
+    ) -> Mapping[int, NotChanged]:
+        """Change those of these jobs for which `core/changes.py: decide` says so; the others by
+        position, each with the reason. Each id is named once. Of several jobs that need the same
+        key, the first in the order of due time then id is changed."""
         ...

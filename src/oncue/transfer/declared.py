@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeVar
 
 import msgspec
+from msgspec import Struct
 
 from oncue.core.errors import InvalidInput, NotFound
 from oncue.core.rule import Rule
 from oncue.core.schedule import Schedule
 from oncue.rules import new_rule
 from oncue.schedules import new_schedule
+from oncue.wire import rules as wire_rules
+from oncue.wire import schedules as wire_schedules
+from oncue.wire.converting import written as written_as
 
 if TYPE_CHECKING:
     from oncue.client import Client
@@ -34,21 +38,35 @@ class Noun(Generic[T]):
     """What a file may declare."""
 
     name: str
-    fields: tuple[str, ...]
-    """In the file; `name` is the first."""
-    shown: tuple[str, ...]
-    """Fields of a stored one that was shown: they may stand in the file and are ignored."""
+    settings: type[Struct]
+    """The shape of its settings: these fields are read."""
+    shape: Callable[[T], Struct]
+    """A stored one as it is shown. Its other fields may stand in the file and are ignored."""
+    blank: T
     read: Callable[[Any, dict[str, Any]], T]
     """From its name and the fields that are written, checked."""
-    settings: Callable[[T], dict[str, Any]]
-    """All its fields but the name, as JSON has them."""
     stored: Callable[[Scheduler | Client, str], T]
     """The one of that name; `NotFound` if there is none."""
     put: Callable[[Scheduler | Client], Callable[..., T]]
-    blank: Mapping[str, Any] = field(default_factory=dict)
-    """What the fields of a new one are compared with."""
     kept: tuple[str, ...] = ()
     """Fields that stay as they are stored unless they are written."""
+    more: tuple[str, ...] = ()
+    """Further fields that `oncue … show --json` has, to be ignored, too."""
+
+    @property
+    def shown(self) -> tuple[str, ...]:
+        return self.shape(self.blank).__struct_encode_fields__
+
+    @property
+    def fields(self) -> tuple[str, ...]:
+        """In the file; `name` is the first."""
+        known = ("name", *self.settings.__struct_encode_fields__)
+        return tuple(name for name in self.shown if name in known)
+
+    def values(self, one: T) -> dict[str, Any]:
+        """All its fields but the name, as JSON has them."""
+        shown = msgspec.json.decode(msgspec.json.encode(self.shape(one)))
+        return {name: shown[name] for name in self.fields[1:]}
 
 
 class Declared(NamedTuple, Generic[T]):
@@ -80,17 +98,13 @@ class Change(Generic[T]):
 
     @property
     def fields(self) -> dict[str, tuple[Any, Any]]:
-        """What differs, from and to."""
-        old, new = self.noun.blank, self.noun.settings(self.declared.value)
+        """What differs, from and to; of a new one from the defaults."""
+        old = self.noun.values(self.noun.blank if self.before is None else self.before)
+        new = self.noun.values(self.declared.value)
         if self.before is not None:
-            old = self.noun.settings(self.before)
             for name in self.noun.kept:
                 new[name] = self.declared.written.get(name, old[name])
-        return {
-            name: (old.get(name), new[name])
-            for name in new
-            if name not in old or old[name] != new[name]
-        }
+        return {name: (old[name], new[name]) for name in new if old[name] != new[name]}
 
 
 def read(noun: Noun[T], text: bytes, source: str) -> list[Declared[T]]:
@@ -147,7 +161,7 @@ def _declared(noun: Noun[T], body: object) -> Declared[T]:
     fields = ", ".join(noun.fields)
     if not isinstance(body, Mapping):
         raise InvalidInput(f"must be an object with {fields}.")
-    for name in sorted(body.keys() - {*noun.fields, *noun.shown}):
+    for name in sorted(body.keys() - {*noun.shown, *noun.more}):
         raise InvalidInput(f"there is no such field; a {noun.name} has {fields}.", f"/{name}")
     written = {name: body[name] for name in noun.fields[1:] if body.get(name) is not None}
     return Declared(noun.read(body.get("name"), written), written)
@@ -170,51 +184,28 @@ def _rule(name: Any, written: dict[str, Any]) -> Rule:
     )
 
 
-def _rule_settings(rule: Rule) -> dict[str, Any]:
-    shown = rule.as_dict()
-    return {name: shown[name] for name in RULES.fields[1:]}
-
-
 def _schedule(name: Any, written: dict[str, Any]) -> Schedule:
     timed = {field: value for field, value in written.items() if field != "paused"}
     return new_schedule(name, timed, paused=written.get("paused", False))
 
 
-def _schedule_settings(schedule: Schedule) -> dict[str, Any]:
-    return {
-        "cron": schedule.cron,
-        "every_seconds": schedule.every_seconds,
-        "timezone": schedule.timezone,
-        "queue": schedule.queue,
-        "payload": schedule.payload,
-        "owner": schedule.owner,
-        "emits": None if schedule.emits is None else schedule.emits.as_dict(),
-        "catch_up": schedule.catch_up.value,
-        "overlap": schedule.overlap.value,
-        "paused": schedule.paused,
-    }
-
-
 RULES: Noun[Rule] = Noun(
     "rule",
-    ("name", "dependencies", "enabled", "queue", "payload"),
-    ("createdAt", "updatedAt", "lastInstant", "lastJobId"),
+    wire_rules.NewRule,
+    lambda rule: written_as(wire_rules.Rule, rule),
+    Rule("", ()),
     _rule,
-    _rule_settings,
     lambda cue, name: cue.rule(name),
     lambda cue: cue.put_rule,
 )
 SCHEDULES: Noun[Schedule] = Noun(
     "schedule",
-    ("name", *_schedule_settings(Schedule(""))),
-    (
-        *("anchor_at", "next_at", "last_at", "last_job_id", "created_at", "updated_at"),
-        *("runs", "outcomes"),
-    ),
+    wire_schedules.ScheduleSettings,
+    wire_schedules.Schedule.of,
+    Schedule(""),
     _schedule,
-    _schedule_settings,
     lambda cue, name: cue.schedule_named(name),
     lambda cue: cue.put_schedule,
-    blank=_schedule_settings(Schedule("")),
     kept=("paused",),
+    more=("runs", "outcomes"),
 )

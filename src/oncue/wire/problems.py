@@ -2,41 +2,65 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, NamedTuple
 
 from msgspec import UNSET, Meta, UnsetType
 
+from oncue.core.errors import (
+    Conflict,
+    EventIdTaken,
+    Fenced,
+    IdTaken,
+    IllegalState,
+    InvalidInput,
+    KeyTaken,
+    NotFound,
+    OncueError,
+    StoreError,
+    TooLarge,
+)
 from oncue.wire.formats import Answer, States
 from oncue.wire.jobs import Diagnostic
 
 MEDIA_TYPE = "application/problem+json"
 PREFIX = "/problems/"
 
-TITLES = {
-    "malformed": "The request cannot be read",
-    "unauthenticated": "Who asks?",
-    "forbidden": "This is not allowed",
-    "refused-origin": "Not from there",
-    "not-found": "There is no such thing",
-    "no-such-route": "There is no such route",
-    "method-not-allowed": "Not with this method",
-    "request-timeout": "The request took too long to arrive",
-    "conflict": "Not now",
-    "illegal-state": "The job's state forbids it",
-    "id-taken": "The id is taken",
-    "key-taken": "The key is taken",
-    "event-id-taken": "The event's id is taken",
-    "fenced": "The claim is no longer the current one",
-    "too-large": "Too large",
-    "unsupported-media-type": "Wrong media type",
-    "invalid": "The request is not valid",
-    "idempotency-key-reused": "The idempotency key stands for another request",
-    "internal": "Something went wrong here",
-    "store-unavailable": "The store cannot answer now",
-    "stopping": "The server ends",
+
+class Meaning(NamedTuple):
+    """What a kind of problem stands for: `error` is raised by the library, and by the client when
+    a server answers with the problem."""
+
+    status: int
+    title: str
+    error: type[OncueError] | None = None
+
+
+KINDS = {
+    "malformed": Meaning(400, "The request cannot be read"),
+    "unauthenticated": Meaning(401, "Authentication required"),
+    "forbidden": Meaning(403, "This is not allowed"),
+    "refused-origin": Meaning(403, "Origin refused"),
+    "not-found": Meaning(404, "Not found", NotFound),
+    "no-such-route": Meaning(404, "There is no such route"),
+    "method-not-allowed": Meaning(405, "Method not allowed"),
+    "request-timeout": Meaning(408, "The request took too long to arrive"),
+    "conflict": Meaning(409, "Conflict", Conflict),
+    "illegal-state": Meaning(409, "The job's state forbids it", IllegalState),
+    "id-taken": Meaning(409, "The id is taken", IdTaken),
+    "key-taken": Meaning(409, "The key is taken", KeyTaken),
+    "event-id-taken": Meaning(409, "The event's id is taken", EventIdTaken),
+    "fenced": Meaning(409, "The claim is no longer the current one", Fenced),
+    "too-large": Meaning(413, "Payload too large", TooLarge),
+    "unsupported-media-type": Meaning(415, "Unsupported media type"),
+    "invalid": Meaning(422, "The request is not valid", InvalidInput),
+    "idempotency-key-reused": Meaning(422, "The idempotency key stands for another request"),
+    "internal": Meaning(500, "Internal error", OncueError),
+    "store-unavailable": Meaning(503, "The store cannot answer now", StoreError),
+    "stopping": Meaning(503, "The server is stopping"),
 }
 """Every kind of problem there is, by the last part of its `type`."""
 
+TITLES = {kind: meaning.title for kind, meaning in KINDS.items()}
 Kind = Annotated[str, Meta(extra_json_schema={"enum": [PREFIX + kind for kind in TITLES]})]
 
 
@@ -64,7 +88,7 @@ class Problem(Answer):
 
     @property
     def kind(self) -> str:
-        """A key of `TITLES`, if the server is not newer."""
+        """A key of `KINDS`, if the server is not newer."""
         return self.type.rpartition("/")[2]
 
 

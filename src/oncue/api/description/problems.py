@@ -30,14 +30,13 @@ REFUSALS = {
     400: Refusal(
         "Malformed",
         "The request cannot be read: broken JSON, not UTF-8.",
-        (Problem(400, "malformed", "The body is not JSON in UTF-8: JSON is malformed."),),
+        (Problem("malformed", "The body is not JSON in UTF-8: JSON is malformed."),),
     ),
     401: Refusal(
         "Unauthenticated",
         "An access token is needed.",
         (
             Problem(
-                401,
                 "unauthenticated",
                 "Send Authorization: Bearer TOKEN with a token made by 'oncue token create'.",
             ),
@@ -50,12 +49,11 @@ REFUSALS = {
         "from somewhere else than this machine.",
         (
             Problem(
-                403,
                 "forbidden",
                 "This token lacks the scope 'write'. Make one that has it: "
                 "oncue token create --scope write",
             ),
-            Problem(403, "refused-origin", "A page of another site may not change anything here."),
+            Problem("refused-origin", "A page of another site may not change anything here."),
         ),
     ),
     404: Refusal(
@@ -63,7 +61,6 @@ REFUSALS = {
         "There is no such thing.",
         (
             Problem(
-                404,
                 "not-found",
                 f"there is no job '{ID}'; it may be finished and past retention.",
             ),
@@ -72,56 +69,47 @@ REFUSALS = {
     408: Refusal(
         "RequestTimeout",
         "The body did not arrive in time.",
-        (Problem(408, "request-timeout", "The body did not arrive in time."),),
+        (Problem("request-timeout", "The body did not arrive in time."),),
     ),
     409: Refusal(
         "Conflict",
         "The request is right, but not now. Nothing was changed.",
         (
             Problem(
-                409,
                 "illegal-state",
                 f"cannot cancel job {ID}: it is succeeded.",
                 state="succeeded",
             ),
             Problem(
-                409,
                 "id-taken",
                 "a job with the id 'order-1001' exists and was created with other members. Choose "
                 "another id, or send the same members to get that job.",
             ),
             Problem(
-                409,
                 "key-taken",
                 f"the key 'digest-ada' belongs to job {ID}, which is executing and can no longer "
                 "be replaced. Wait until it ends, or use another key.",
             ),
             Problem(
-                409,
                 "event-id-taken",
                 "the event id '42' belongs to another event, with another type, resource or "
                 "timestamp. Choose another id, or none; nothing was stored.",
             ),
             Problem(
-                409, "conflict", f"job {ID}: this operation has another result already; it is kept."
+                "conflict", f"job {ID}: this operation has another result already; it is kept."
             ),
         ),
     ),
     413: Refusal(
         "TooLarge",
         "A payload or a result beyond 256 KiB, or a body beyond what is read.",
-        (
-            Problem(
-                413, "too-large", "The body is too large; at most 2,097,152 bytes are read here."
-            ),
-        ),
+        (Problem("too-large", "The body is too large; at most 2,097,152 bytes are read here."),),
     ),
     415: Refusal(
         "UnsupportedMediaType",
         "The body is not of a media type that is read here.",
         (
             Problem(
-                415,
                 "unsupported-media-type",
                 "The body's media type is 'text/plain'; send Content-Type: application/json.",
             ),
@@ -134,7 +122,6 @@ REFUSALS = {
         (
             invalid("must be a whole number from 0 to 9.", "/priority"),
             Problem(
-                422,
                 "idempotency-key-reused",
                 "This Idempotency-Key was sent before with other members. Use a new key for a new "
                 "job.",
@@ -148,7 +135,6 @@ REFUSALS = {
         "somebody has to mend the store first.",
         (
             Problem(
-                503,
                 "store-unavailable",
                 "The store cannot answer now; nothing was lost. Try again in a moment.",
             ),

@@ -1,15 +1,15 @@
-"""Single jobs in memory: creation, reading, and what people change."""
+"""Single jobs in memory: creation and reading."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from heapq import nsmallest
 
+from oncue.core.changes import ChangeVerb, JobChange, fits
 from oncue.core.clash import of_same_id, of_same_key
 from oncue.core.job import Diagnostic, History, Job, JobFilter, NewJob, Page, Position
-from oncue.core.lifecycle import LIVE, TRANSITIONS, Verb, allows
 from oncue.core.moment import Moment
-from oncue.ports.jobs import Amendment, Change, Clash
+from oncue.ports.jobs import Clash
 from oncue.stores.memory.record import Record
 from oncue.stores.memory.shelves import Shelves
 
@@ -33,7 +33,8 @@ class MemoryJobs(Shelves):
             return None
         kind = of_same_key(new, holder.shown_state)
         if kind == "replaced":
-            self._amend(holder, Amendment(due_at=new.due_at, payload=new.payload), now)
+            change = JobChange(ChangeVerb.AMEND, due_at=new.due_at, payload=new.payload)
+            self._amend(holder, change, now)
         return Clash(kind, holder.as_job())
 
     def get(self, job_id: str) -> Job | None:
@@ -65,84 +66,16 @@ class MemoryJobs(Shelves):
             items = [record.as_job() for record in found[:limit]]
             return Page(items, position_of(found[limit - 1]) if len(found) > limit else None)
 
-    def amend(self, job_ids: Sequence[str], amendment: Amendment, now: Moment) -> list[Change]:
-        with self._writing():
-            return [self._amend_one(job_id, amendment, now) for job_id in job_ids]
-
-    def _amend_one(self, job_id: str, amendment: Amendment, now: Moment) -> Change:
-        record = self._visible(job_id)
-        if record is None:
-            return Change(None)
-        if not allows(record.shown_state, Verb.AMEND):
-            return Change(record.as_job(), "state")
-        self._amend(record, amendment, now)
-        return Change(record.as_job())
-
-    def _amend(self, record: Record, amendment: Amendment, now: Moment) -> None:
-        if amendment.due_at is not None:
-            record.due_at = amendment.due_at
+    def _amend(self, record: Record, change: JobChange, now: Moment) -> None:
+        if change.due_at is not None:
+            record.due_at = change.due_at
             record.forget_refusals()
-        if amendment.priority is not None:
-            record.priority = amendment.priority
-        if amendment.payload is not None:
-            record.payload = amendment.payload
+        if change.priority is not None:
+            record.priority = change.priority
+        if change.payload is not None:
+            record.payload = change.payload
         record.updated_at = now
         self._refile(record)
-
-    def cancel(self, job_ids: Sequence[str], now: Moment) -> list[Change]:
-        with self._writing():
-            return [self._cancel_one(job_id, now) for job_id in job_ids]
-
-    def _cancel_one(self, job_id: str, now: Moment) -> Change:
-        record = self._visible(job_id)
-        if record is None:
-            return Change(None)
-        if not allows(record.shown_state, Verb.CANCEL):
-            return Change(record.as_job(), "state")
-        self._end(record, Verb.CANCEL, now)
-        return Change(record.as_job())
-
-    def request_cancel(self, job_ids: Sequence[str], now: Moment) -> list[Change]:
-        with self._writing():
-            return [self._request_cancel_one(job_id, now) for job_id in job_ids]
-
-    def _request_cancel_one(self, job_id: str, now: Moment) -> Change:
-        record = self._visible(job_id)
-        if record is None:
-            return Change(None)
-        # Not the state it shows: what an open range covers is being delivered right now,
-        # and no worker will ask.
-        if record.state not in LIVE:
-            return Change(record.as_job(), "state")
-        # `updated_at` stays: it says when the worker was last heard.
-        record.cancel_requested = True
-        return Change(record.as_job())
-
-    def revive(self, job_ids: Sequence[str], now: Moment) -> list[Change]:
-        with self._writing():
-            return [self._revive_one(job_id, now) for job_id in job_ids]
-
-    def _revive_one(self, job_id: str, now: Moment) -> Change:
-        record = self._visible(job_id)
-        if record is None:
-            return Change(None)
-        if not allows(record.shown_state, Verb.REVIVE):
-            return Change(record.as_job(), "state")
-        if record.key is not None and (record.queue, record.key) in self._keys:
-            return Change(record.as_job(), "key")
-        record.state = TRANSITIONS[record.state, Verb.REVIVE]
-        record.due_at = record.updated_at = now
-        record.finished_at = record.result = record.error = None
-        record.message = record.percent = record.worker = None
-        record.cancel_requested = False
-        record.forget_refusals()
-        record.strikes = 0
-        record.attempt_base = record.attempt
-        record.trim_attempts()
-        # An old expiry might end the new life before it began.
-        record.expires_at = None
-        self._refile(record)
-        return Change(record.as_job())
 
 
 def position_of(record: Record) -> Position:
@@ -150,13 +83,4 @@ def position_of(record: Record) -> Position:
 
 
 def matches(record: Record, wanted: JobFilter) -> bool:
-    """Windows of due time are half open, [due_after, due_before): neighbours share nothing."""
-    return (
-        not record.hidden
-        and wanted.queue in (None, record.queue)
-        and wanted.state in (None, record.shown_state)
-        and (wanted.owner is None or wanted.owner == record.owner)
-        and (wanted.key is None or wanted.key == record.key)
-        and (wanted.due_after is None or wanted.due_after <= record.due_at)
-        and (wanted.due_before is None or record.due_at < wanted.due_before)
-    )
+    return not record.hidden and fits(record, wanted)

@@ -4,26 +4,23 @@ from __future__ import annotations
 
 from oncue.core import rate
 from oncue.core.moment import Moment
+from oncue.core.rate import Limits
 from oncue.stores.memory.shelves import Shelves
 
 
 class MemoryLimits(Shelves):
     """The limits that the store knows, whatever the caller believes them to be."""
 
+    def _limits(self, name: str) -> Limits:
+        queue, bucket = self._queue(name), self._buckets.get(name)
+        return Limits(queue.paused, queue.concurrency, queue.rate_per_second, bucket)
+
     def _room(self, name: str, limit: int, now: Moment) -> int:
         """How many jobs of the queue may be taken now, at most `limit`."""
-        queue = self._queue(name)
-        if queue.paused:
-            return 0
-        if queue.concurrency is not None:
-            limit = min(limit, max(0, queue.concurrency - self._under_way(name)))
-        if queue.rate_per_second is not None and limit:
-            kept = self._buckets.get(name)
-            bucket = rate.fill(kept, queue.rate_per_second, now)
-            if rate.has_begun_again(kept, bucket):
-                self._buckets[name] = bucket
-            limit = min(limit, bucket.whole)
-        return limit
+        room = self._limits(name).room(self._under_way(name), limit, now)
+        if room.bucket is not None and room.begun_again:
+            self._buckets[name] = room.bucket
+        return room.most
 
     def _spend(self, name: str, count: int, now: Moment) -> None:
         """Note that so many were taken from a queue that had room for them."""
@@ -34,19 +31,12 @@ class MemoryLimits(Shelves):
 
     def _next_dues(self, name: str) -> list[Moment]:
         """When something of the queue can be taken, as far as can be told."""
-        queue = self._queue(name)
-        if queue.paused:
-            return []
-        full = queue.concurrency is not None and self._under_way(name) >= queue.concurrency
-        held = self._ranges.get(name)
+        limits, held = self._limits(name), self._ranges.get(name)
         moments = [None if held is None else held.lease_until]
-        if not full:
+        if not limits.is_full(self._under_way(name)):
             moments.append(self._lines[name].next_due())
             moments += [r.not_before for r in self._put_off.values() if r.queue == name]
-        bucket, turn_at = self._buckets.get(name), 0
-        if queue.rate_per_second is not None and bucket is not None:
-            turn_at = rate.ready_at(bucket, queue.rate_per_second)
-        return [max(at, turn_at) for at in moments if at is not None]
+        return limits.next_turns(at for at in moments if at is not None)
 
     def _under_way(self, name: str) -> int:
         """How many jobs of the queue are dispatched or executing."""

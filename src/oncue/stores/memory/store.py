@@ -11,7 +11,7 @@ from oncue.clock import SystemClock
 from oncue.ports.clock import Clock
 from oncue.ports.store import Awaited, Listener, StoreFacts
 from oncue.stores.memory.access import MemoryAccess
-from oncue.stores.memory.bulk import MemoryBulk
+from oncue.stores.memory.changes import MemoryChanges
 from oncue.stores.memory.endings import MemoryEndings
 from oncue.stores.memory.pruning import MemoryPruning
 from oncue.stores.memory.ranges import MemoryRanges
@@ -21,7 +21,7 @@ T = TypeVar("T")
 
 
 class MemoryStore(
-    MemoryBulk,
+    MemoryChanges,
     MemoryEndings,
     MemoryRanges,
     MemoryTransfer,

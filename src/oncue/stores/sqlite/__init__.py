@@ -14,7 +14,7 @@ from oncue.core.errors import StoreUnusable
 from oncue.ports.clock import Clock
 from oncue.ports.store import Awaited, Listener, StoreFacts
 from oncue.stores.sqlite.access import AccessTokens
-from oncue.stores.sqlite.bulk import Bulk
+from oncue.stores.sqlite.changes import Changes
 from oncue.stores.sqlite.claims import Claims
 from oncue.stores.sqlite.connection import file_system, pragma, require_current, tables
 from oncue.stores.sqlite.database import Database
@@ -38,7 +38,7 @@ T = TypeVar("T")
 
 class SqliteStore(
     Jobs,
-    Bulk,
+    Changes,
     Claims,
     Operations,
     LeaseJudging,

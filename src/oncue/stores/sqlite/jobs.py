@@ -1,9 +1,9 @@
-"""Jobs in SQLite: creation, reading, and what people change."""
+"""Jobs in SQLite: creation and reading."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from itertools import chain
 from operator import itemgetter
 from typing import Any
@@ -12,12 +12,12 @@ import apsw
 
 from oncue.core.clash import of_same_id, of_same_key
 from oncue.core.job import Attempt, Diagnostic, History, Job, JobFilter, NewJob, Page, Position
-from oncue.core.lifecycle import FINAL, LIVE, State
+from oncue.core.lifecycle import FINAL
 from oncue.core.moment import Moment, from_datetime
-from oncue.ports.jobs import Amendment, Change, Clash
+from oncue.ports.jobs import Clash
 from oncue.stores.sqlite import rows
 from oncue.stores.sqlite.database import Database
-from oncue.stores.sqlite.fencing import diagnose, held_claims, keep_attempt
+from oncue.stores.sqlite.fencing import diagnose, held_claims
 from oncue.stores.sqlite.listing import page
 from oncue.stores.sqlite.statements import load
 
@@ -86,58 +86,6 @@ class Jobs:
         with self.db.reading() as tx:
             return page(tx, wanted, after, limit)
 
-    def amend(self, job_ids: Sequence[str], amendment: Amendment, now: Moment) -> list[Change]:
-        def amend(tx: apsw.Connection, job_id: str) -> Change:
-            refusal = _unless(tx, job_id, {State.SCHEDULED})
-            if refusal is not None:
-                return refusal
-            tx.execute(SQL["amend"], {"id": job_id, "now": now, **amendment._asdict()})
-            return self._changed(tx, job_id, due=True)
-
-        return self._each(amend, job_ids)
-
-    def cancel(self, job_ids: Sequence[str], now: Moment) -> list[Change]:
-        def cancel(tx: apsw.Connection, job_id: str) -> Change:
-            refusal = _unless(tx, job_id, {State.SCHEDULED})
-            if refusal is not None:
-                return refusal
-            tx.execute(SQL["cancel"], {"id": job_id, "now": now})
-            return self._changed(tx, job_id)
-
-        return self._each(cancel, job_ids)
-
-    def request_cancel(self, job_ids: Sequence[str], now: Moment) -> list[Change]:
-        def request(tx: apsw.Connection, job_id: str) -> Change:
-            refusal = _unless(tx, job_id, LIVE)
-            if refusal is not None:
-                return refusal
-            tx.execute(SQL["request_cancel"], {"id": job_id})
-            if not tx.changes():  # inside a range claim: there is nobody to ask
-                return Change(_get(tx, job_id), "state")
-            return self._changed(tx, job_id)
-
-        return self._each(request, job_ids)
-
-    def revive(self, job_ids: Sequence[str], now: Moment) -> list[Change]:
-        def revive(tx: apsw.Connection, job_id: str) -> Change:
-            refusal = _unless(tx, job_id, {State.FAILED, State.CANCELLED})
-            if refusal is not None:
-                return refusal
-            n, state, queue, key, ended, error = rows.first(tx, SQL["ended"], {"id": job_id})
-            if key is not None and _key_holder(tx, queue, key):
-                return Change(_get(tx, job_id), "key")
-            kept = {"n": n, "now": ended, "outcome": state, "error": error}
-            keep_attempt(tx, kept)
-            tx.execute(SQL["revive"], {"id": job_id, "now": now})
-            return self._changed(tx, job_id, due=True)
-
-        return self._each(revive, job_ids)
-
-    def _each(
-        self, change: Callable[[apsw.Connection, str], Change], job_ids: Sequence[str]
-    ) -> list[Change]:
-        return self.db.write(lambda tx: [change(tx, job_id) for job_id in job_ids])
-
     def _insert(
         self, tx: apsw.Connection, jobs: Sequence[NewJob], now: Moment
     ) -> Mapping[int, Clash]:
@@ -205,12 +153,6 @@ class Jobs:
             existing = _must_get(tx, holder)
         return Clash(kind, existing)
 
-    def _changed(self, tx: apsw.Connection, job_id: str, due: bool = False) -> Change:
-        job = _must_get(tx, job_id)
-        if due:
-            self.db.tell(job.queue, 0)
-        return Change(job)
-
 
 def _insert_all(tx: apsw.Connection, jobs: Sequence[NewJob]) -> None:
     """Sixty-four rows a statement: apsw lets other threads run during each, and a busy one keeps
@@ -221,16 +163,6 @@ def _insert_all(tx: apsw.Connection, jobs: Sequence[NewJob]) -> None:
         tx.execute(_INSERT_ROWS, tuple(chain.from_iterable(map(_COLUMNS_OF, chunk))))
     if whole < len(jobs):
         tx.executemany(SQL["insert"], map(_COLUMNS_OF, jobs[whole:]))
-
-
-def _unless(
-    tx: apsw.Connection, job_id: str, states: set[State] | frozenset[State]
-) -> Change | None:
-    """The refusal, unless the job is there and in one of these states."""
-    job = _get(tx, job_id)
-    if job is None:
-        return Change(None)
-    return None if job.state in states else Change(job, "state")
 
 
 def _get(tx: apsw.Connection, job_id: str) -> Job | None:

@@ -8,7 +8,7 @@ import apsw
 
 from oncue.core import rate
 from oncue.core.moment import Moment
-from oncue.core.rate import Bucket
+from oncue.core.rate import Bucket, Limits
 from oncue.stores.sqlite import rows
 from oncue.stores.sqlite.database import Database
 from oncue.stores.sqlite.lines import OpenRange, hand_over_lines
@@ -17,33 +17,19 @@ from oncue.stores.sqlite.statements import load
 SQL = load("queues")
 
 
-class Limits(NamedTuple):
-    """What bounds claims on a queue, in the order of `queues.sql: limits`."""
+class QueueLimits(NamedTuple):
+    """What bounds claims on a queue."""
 
-    paused: int = 0
-    rate_per_second: float | None = None
-    concurrency: int | None = None
-    turns: int | None = None
-    filled_at: Moment | None = None
+    limits: Limits = Limits()
     held: OpenRange | None = None
+    """What is covered already."""
 
-    @property
-    def bucket(self) -> Bucket | None:
-        if self.turns is None or self.filled_at is None:
-            return None
-        return Bucket(self.turns, self.filled_at)
-
-    def next_turn_at(self) -> Moment:
-        """When the rate lets the next job through."""
-        if self.rate_per_second is None or self.bucket is None:
+    def under_way(self, tx: apsw.Connection, queue: str) -> int:
+        """How many jobs are dispatched or executing, as far as that matters."""
+        most = self.limits.concurrency
+        if most is None or self.limits.paused:
             return 0
-        return rate.ready_at(self.bucket, self.rate_per_second)
-
-    def is_full(self, tx: apsw.Connection, queue: str) -> bool:
-        """Whether as many jobs are under way as may be."""
-        if self.concurrency is None:
-            return False
-        return _under_way(tx, queue, self.concurrency, self.held) >= self.concurrency
+        return _under_way(tx, queue, most, self.held)
 
 
 class Room(NamedTuple):
@@ -61,34 +47,32 @@ class Room(NamedTuple):
             tx.execute(SQL["put_bucket"], {"name": queue, **left._asdict()})
 
 
-def limits(tx: apsw.Connection, queue: str) -> Limits:
+def limits(tx: apsw.Connection, queue: str) -> QueueLimits:
     row = rows.first(tx, SQL["limits"], {"name": queue})
     if row is None:
-        return Limits()
-    bounds, held = row[:5], OpenRange._make(row[5:])
-    return Limits._make((*bounds, None if held.cutoff is None else held))
+        return QueueLimits()
+    paused, rate_per_second, concurrency, turns, filled_at, *covered = row
+    bucket = None if turns is None or filled_at is None else Bucket(turns, filled_at)
+    held = OpenRange._make(covered)
+    return QueueLimits(
+        Limits(bool(paused), concurrency, rate_per_second, bucket),
+        None if held.cutoff is None else held,
+    )
 
 
 def room_for(
-    db: Database, tx: apsw.Connection, queue: str, bounds: Limits, limit: int, now: Moment
+    db: Database, tx: apsw.Connection, queue: str, bounds: QueueLimits, limit: int, now: Moment
 ) -> Room:
     """Room for at most `limit` jobs. Inside a write: whoever comes second finds what the first one
     took."""
-    if bounds.paused:
-        return Room(0, held=bounds.held)
-    if bounds.concurrency is None:
+    if bounds.limits.concurrency is None:
         db.bounded_queues.discard(queue)
     else:
         db.bounded_queues.add(queue)
-        limit = min(
-            limit, bounds.concurrency - _under_way(tx, queue, bounds.concurrency, bounds.held)
-        )
-    if bounds.rate_per_second is None or not limit:
-        return Room(limit, held=bounds.held)
-    bucket = rate.fill(bounds.bucket, bounds.rate_per_second, now)
-    if rate.has_begun_again(bounds.bucket, bucket):
-        tx.execute(SQL["put_bucket"], {"name": queue, **bucket._asdict()})
-    return Room(min(limit, bucket.whole), bucket, bounds.held)
+    room = bounds.limits.room(bounds.under_way(tx, queue), limit, now)
+    if room.bucket is not None and room.begun_again:
+        tx.execute(SQL["put_bucket"], {"name": queue, **room.bucket._asdict()})
+    return Room(room.most, room.bucket, bounds.held)
 
 
 def _under_way(tx: apsw.Connection, queue: str, limit: int, held: OpenRange | None) -> int:

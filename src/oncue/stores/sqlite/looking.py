@@ -11,7 +11,6 @@ from collections.abc import Sequence
 
 import apsw
 
-from oncue.core import rate
 from oncue.core.moment import LATEST, Moment
 from oncue.core.queue import Queue
 from oncue.stores.sqlite.database import Database
@@ -39,14 +38,7 @@ def _is_worth_it(db: Database, tx: apsw.Connection, queue: str, until: Moment, n
     bounds = limits(tx, queue)
     if bounds.held is not None:
         return True  # it may have to be closed, which the claim decides
-    if bounds.paused:
-        return False
-    if bounds.concurrency is not None:
+    if bounds.limits.concurrency is not None:
         db.bounded_queues.add(queue)  # before counting: what ends from now on is told
-        if bounds.is_full(tx, queue):
-            return False
-    if bounds.rate_per_second is not None and bounds.bucket is not None:
-        bucket = rate.fill(bounds.bucket, bounds.rate_per_second, now)
-        if not bucket.whole and not rate.has_begun_again(bounds.bucket, bucket):
-            return False
-    return is_waiting(tx, queue, until, now)
+    room = bounds.limits.room(bounds.under_way(tx, queue), 1, now)
+    return bool(room.most or room.begun_again) and is_waiting(tx, queue, until, now)

@@ -200,13 +200,12 @@ def _next_dues(tx: apsw.Connection, queue: str) -> list[Moment]:
     """When something of this queue can be taken: when it is due, or, inside an open range, when
     the lease ends and it may be taken over; never before its rate allows it."""
     bounds = limits(tx, queue)
-    if bounds.paused:
+    if bounds.limits.paused:
         return []
     dues: list[Moment] = []
-    if not bounds.is_full(tx, queue):
+    if not bounds.limits.is_full(bounds.under_way(tx, queue)):
         dues += waiting_dues(tx, queue, hand_over_lines(tx, queue), bounds.held)
         dues += [at for [at] in rows.fetch(tx, SQL["next_return"], {"queue": queue}) if at]
     if bounds.held is not None:
         dues.append(bounds.held.lease_until)
-    turn_at = bounds.next_turn_at()
-    return [max(due, turn_at) for due in dues]
+    return bounds.limits.next_turns(dues)

@@ -72,31 +72,72 @@ SELECT {applies} AND {fits}, NULL, j.due_at, j.id FROM jobs AS j
 WHERE j.key = :key AND j.hidden = 0 AND (j.due_at, j.id) > (:p0, :p1)
 ORDER BY j.due_at, j.id LIMIT :limit;
 
--- name: cancel
-UPDATE jobs AS j SET state = 'cancelled', finished_at = :now, updated_at = :now, ahead = 0,
-  not_before = NULL
-WHERE j.id IN carray(:ids) AND j.state = 'scheduled' AND {uncovered} AND {fits};
+-- name: cancelling
+state = 'cancelled', finished_at = :now, updated_at = :now, ahead = 0, not_before = NULL
 
--- name: ask_to_stop
+-- name: amending
+due_at = coalesce(:due_at, due_at), priority = coalesce(:priority, priority),
+  payload = coalesce(:payload, payload), updated_at = :now,
+  not_before = CASE WHEN :due_at IS NULL THEN not_before END,
+  refusals = CASE WHEN :due_at IS NULL THEN refusals ELSE 0 END
+
+-- name: running
+due_at = min(due_at, :now), updated_at = :now, not_before = NULL, refusals = 0
+
+-- name: cancel
+UPDATE jobs AS j SET {cancelling}
+WHERE j.id IN carray(:ids) AND j.state = 'scheduled' AND {uncovered} AND {fits}
+RETURNING id, queue;
+
+-- name: cancel_one
+UPDATE jobs SET {cancelling} WHERE n = :n;
+
+-- name: stop
 UPDATE jobs AS j SET cancel_requested = 1
 WHERE j.id IN carray(:ids) AND j.state IN ('dispatched', 'executing') AND j.cancel_requested = 0
-  AND {fits};
+  AND {fits}
+RETURNING id, queue;
+
+-- name: stop_one
+UPDATE jobs SET cancel_requested = 1 WHERE n = :n;
 
 -- name: run
-UPDATE jobs AS j SET due_at = min(due_at, :now), updated_at = :now, not_before = NULL, refusals = 0
+UPDATE jobs AS j SET {running}
 WHERE j.id IN carray(:ids) AND j.state = 'scheduled'
-  AND (j.due_at > :now OR j.not_before IS NOT NULL) AND {uncovered} AND {fits};
+  AND (j.due_at > :now OR j.not_before IS NOT NULL) AND {uncovered} AND {fits}
+RETURNING id, queue;
 
--- name: reprioritise
-UPDATE jobs AS j SET priority = :priority, updated_at = :now
-WHERE j.id IN carray(:ids) AND j.state = 'scheduled' AND j.priority <> :priority AND {uncovered}
-  AND {fits};
+-- name: run_one
+UPDATE jobs SET {running} WHERE n = :n;
 
--- name: queues_of
-SELECT DISTINCT queue FROM jobs WHERE id IN carray(:ids);
+-- name: amend
+UPDATE jobs AS j SET {amending}
+WHERE j.id IN carray(:ids) AND j.state = 'scheduled'
+  AND (:payload IS NOT NULL OR j.priority <> :priority OR j.due_at <> :due_at
+    OR (:due_at IS NOT NULL AND j.not_before IS NOT NULL))
+  AND {uncovered} AND {fits}
+RETURNING id, queue;
+
+-- name: amend_one
+UPDATE jobs SET {amending} WHERE n = :n;
+
+-- name: seen_columns
+j.id, j.state, j.state = 'scheduled' AND EXISTS (
+  SELECT 1 FROM ranges AS r WHERE r.queue = j.queue AND j.due_at <= r.cutoff
+    AND (j.line, j.due_at, j.id) <= (r.through_rank, r.through_due, r.through_id)),
+j.queue, j.owner, j.key, j.due_at, j.not_before, j.priority, j.cancel_requested, j.finished_at, j.n,
+j.key IS NOT NULL AND EXISTS (
+  SELECT 1 FROM jobs AS k
+  WHERE k.queue = coalesce(:target, j.queue) AND k.key = j.key AND k.finished_at IS NULL)
+
+-- name: seen
+SELECT {seen_columns} FROM jobs AS j WHERE j.id IN carray(:ids) AND j.hidden = 0;
+
+-- name: seen_one
+SELECT {seen_columns} FROM jobs AS j WHERE j.id = :id AND j.hidden = 0;
 
 -- name: movable
-SELECT j.n, j.key, j.due_at, j.key IS NOT NULL AND EXISTS (
+SELECT j.id, j.n, j.key, j.due_at, j.key IS NOT NULL AND EXISTS (
     SELECT 1 FROM jobs AS k
     WHERE k.queue = :target AND k.key = j.key AND k.finished_at IS NULL)
 FROM jobs AS j
@@ -109,7 +150,7 @@ UPDATE jobs SET queue = :target, updated_at = :now, not_before = NULL, refusals 
 WHERE n IN carray(:ns);
 
 -- name: revivable
-SELECT j.n, j.key, j.queue, j.key IS NOT NULL AND EXISTS (
+SELECT j.id, j.n, j.key, j.queue, j.key IS NOT NULL AND EXISTS (
     SELECT 1 FROM jobs AS k
     WHERE k.queue = j.queue AND k.key = j.key AND k.finished_at IS NULL)
 FROM jobs AS j

@@ -39,25 +39,6 @@ UPDATE jobs SET due_at = coalesce(:due_at, due_at), priority = coalesce(:priorit
   refusals = CASE WHEN :due_at IS NULL THEN refusals ELSE 0 END
 WHERE id = :id AND state = 'scheduled';
 
--- name: cancel
-UPDATE jobs SET state = 'cancelled', finished_at = :now, updated_at = :now, ahead = 0,
-  not_before = NULL
-WHERE id = :id AND state = 'scheduled';
-
--- name: request_cancel
-UPDATE jobs SET cancel_requested = 1
-WHERE id = :id AND state IN ('dispatched', 'executing');
-
--- name: ended
-SELECT n, state, queue, key, finished_at, error FROM jobs WHERE id = :id;
-
--- name: revive
-UPDATE jobs SET state = 'scheduled', trail = 1, due_at = :now, updated_at = :now, attempt_base = attempt,
-  strikes = 0, ahead = 0, cancel_requested = 0, worker = NULL, claimed_at = NULL,
-  lease_until = NULL, overlong_at = NULL, message = NULL, percent = NULL, result = NULL,
-  error = NULL, finished_at = NULL, expires_at = NULL, not_before = NULL, refusals = 0
-WHERE id = :id AND state IN ('failed', 'cancelled');
-
 -- name: attempts
 SELECT attempt, epoch, claimed_at, worker, outcome, ended_at FROM attempts
 WHERE n = :n ORDER BY seq;

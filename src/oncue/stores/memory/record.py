@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
 from datetime import datetime
+from operator import attrgetter
 from typing import Any
 
 from oncue.core.dossier import Dossier
@@ -153,85 +154,22 @@ class Record:
             if end is not None and end.diagnostic is gone:
                 self.ends[gone.epoch] = end._replace(diagnostic=None)
 
+    @property
+    def lease_until(self) -> Moment | None:
+        return self.lease.until
+
     def as_job(self) -> Job:
-        return Job(
-            id=self.id,
-            queue=self.queue,
-            state=self.shown_state,
-            due_at=to_datetime(self.due_at),
-            payload_json=self.payload,
-            priority=self.priority,
-            attempt=self.attempt,
-            created_at=to_datetime(self.created_at),
-            updated_at=to_datetime(self.updated_at),
-            owner=self.owner,
-            key=self.key,
-            expires_at=maybe_datetime(self.expires_at),
-            max_attempts=self.max_attempts,
-            timeout_seconds=self.timeout_seconds,
-            finished_at=maybe_datetime(self.finished_at),
-            result_json=self.result,
-            error=self.error,
-            message=self.message,
-            percent=self.percent,
-            cancel_requested=self.cancel_requested,
-            epoch=self.epoch,
-            worker=self.worker,
-            lease_until=maybe_datetime(self.lease.until),
-            attempt_base=self.attempt_base,
-            rule=self.rule,
-            instant=self.instant,
-            schedule=self.schedule,
-            not_before=maybe_datetime(self.not_before),
-            refusals=self.refusals,
-        )
+        values = dict(zip(Job._fields, _JOB(self), strict=True)) | {"state": self.shown_state}
+        return Job(**values | {name: maybe_datetime(values[name]) for name in _MOMENTS})
 
     def as_claimed(self) -> Claimed:
         assert self.lease.until is not None  # every claim begins with a lease
-        return Claimed(
-            id=self.id,
-            queue=self.queue,
-            due_at=self.due_at,
-            payload=self.payload,
-            priority=self.priority,
-            owner=self.owner,
-            key=self.key,
-            attempt=self.attempt,
-            attempt_base=self.attempt_base,
-            max_attempts=self.max_attempts,
-            timeout_seconds=self.timeout_seconds,
-            epoch=self.epoch,
-            claimed_at=self.claimed_at,
-            lease_until=self.lease.until,
-            created_at=self.created_at,
-            operations=tuple(self.operations.values()),
-            expires_at=self.expires_at,
-            error=self.error,
-            message=self.message,
-            percent=self.percent,
-            rule=self.rule,
-            instant=None if self.instant is None else stamp_of(self.instant),
-            schedule=self.schedule,
-        )
+        instant = None if self.instant is None else stamp_of(self.instant)
+        operations = tuple(self.operations.values())
+        return Claimed(*_CLAIMED(self))._replace(operations=operations, instant=instant)
 
     def as_lapse(self) -> Lapse:
-        return Lapse(
-            id=self.id,
-            queue=self.queue,
-            state=self.state,
-            epoch=self.epoch,
-            attempt=self.attempt,
-            attempt_base=self.attempt_base,
-            max_attempts=self.max_attempts,
-            strikes=self.strikes,
-            cancel_requested=self.cancel_requested,
-            worker=self.worker,
-            claimed_at=self.claimed_at,
-            updated_at=self.updated_at,
-            lease_until=self.lease.until,
-            overlong_at=self.overlong_at,
-            alone=self.alone,
-        )
+        return Lapse(*_LAPSE(self))
 
     def as_held(self) -> Held:
         return Held(*[getattr(self, name) for name in Held._fields if name != "n"])
@@ -254,49 +192,35 @@ class Record:
 
     @classmethod
     def from_dossier(cls, dossier: Dossier) -> Record:
-        job, history = dossier.job, dossier.history
+        history = dossier.history
         claimed = history.attempts[-1].claimed_at if history.attempts else None
+        values = {name: getattr(dossier.job, field) for field, name in _NAMES.items()}
+        values |= {name: _ms(values[name]) for name in _MOMENTS}
         return cls(
-            id=job.id,
-            queue=job.queue,
-            due_at=from_datetime(job.due_at),
-            payload=job.payload_json,
-            priority=job.priority,
-            created_at=from_datetime(job.created_at),
-            owner=job.owner,
-            key=job.key,
-            expires_at=_ms(job.expires_at),
-            max_attempts=job.max_attempts,
-            timeout_seconds=job.timeout_seconds,
+            lease=Lease(values.pop("lease_until")),
+            **values,
+            claimed_at=_ms(claimed) or 0,
             digest=dossier.digest,
-            updated_at=from_datetime(job.updated_at),
-            state=job.state,
-            attempt=job.attempt,
-            attempt_base=job.attempt_base,
-            epoch=job.epoch,
+            overlong_at=_ms(dossier.overlong_at),
             strikes=dossier.strikes,
             ahead=dossier.ahead,
             hidden=dossier.hidden,
-            cancel_requested=job.cancel_requested,
-            worker=job.worker,
-            claimed_at=_ms(claimed) or 0,
-            lease=Lease(_ms(job.lease_until)),
-            overlong_at=_ms(dossier.overlong_at),
-            finished_at=_ms(job.finished_at),
-            result=job.result_json,
-            error=job.error,
-            message=job.message,
-            percent=job.percent,
-            schedule=job.schedule,
-            not_before=_ms(job.not_before),
-            refusals=job.refusals,
             operations={operation.name: operation for operation in history.operations},
             diagnostics=list(history.diagnostics),
             attempts=list(history.attempts),
             ends=_ends(history),
-            rule=job.rule,
-            instant=job.instant,
         )
+
+
+_NAMES = {name: name for name in Job._fields} | {"payload_json": "payload", "result_json": "result"}
+"""The fields of a job, and what they are called here."""
+_MOMENTS = (
+    *("due_at", "created_at", "updated_at", "expires_at", "finished_at"),
+    *("lease_until", "not_before"),
+)
+_JOB = attrgetter(*_NAMES.values())
+_CLAIMED = attrgetter(*Claimed._fields)
+_LAPSE = attrgetter(*Lapse._fields)
 
 
 def _ms(moment: datetime | None) -> Moment | None:

@@ -15,7 +15,8 @@ from tests.proof import saboteurs as wrong
 from tests.proof import scenes
 from tests.proof.scenes import Scene
 
-SEED = 2  # by chance: with this one the fault of each saboteur comes to bear
+SEED = 2
+SEEDS = (2, 1, 3, 4)  # a saboteur whose fault comes to bear by chance has several
 JOBS = 160
 CALM, ROUGH = scenes.CALM, scenes.ROUGH
 DYING, STOPPING = scenes.DEATHS["after-touch"], scenes.STOPS["later"]
@@ -98,15 +99,18 @@ def quiet() -> Iterator[None]:
 
 @pytest.mark.parametrize("case", CASES, ids=named)
 def test_the_saboteur_is_caught_by_the_check_that_is_meant_for_it(case: Case) -> None:
-    card = case.scene.play(SEED, case.store, JOBS)
-    assert case.check in card.violated, f"\n{card}"
-    assert any(case.text in str(one) for one in card.found[case.check]), f"\n{card}"
+    for seed in SEEDS:
+        card = case.scene.play(seed, case.store, JOBS)
+        if any(case.text in str(one) for one in card.found[case.check]):
+            return
+    pytest.fail(f"\n{card}")
 
 
 @pytest.mark.parametrize("scene", HONEST.values(), ids=HONEST)
 def test_the_honest_store_passes_in_the_same_scene(scene: Scene) -> None:
-    card = scene.play(SEED, MemoryStore, JOBS)
-    assert card.green, f"\n{card}"
+    for seed in SEEDS:
+        card = scene.play(seed, MemoryStore, JOBS)
+        assert card.green, f"\n{card}"
 
 
 def test_work_that_is_done_too_often_breaks_no_other_promise() -> None:

@@ -1,4 +1,4 @@
-"""Schedules: say what comes again and again, look at what is coming, change it."""
+"""Recurring schedules: set them, look at coming runs, change them."""
 
 from __future__ import annotations
 

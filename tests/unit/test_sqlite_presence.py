@@ -172,6 +172,7 @@ def test_the_log_of_a_replaced_file_is_not_written_over_the_backup(
     assert waiting(path, "default") == 0
 
 
+@pytest.mark.skipif(not Path("/proc/locks").exists(), reason="this system does not tell")
 @pytest.mark.parametrize("leave", [os.unlink, lambda path: os.rename(path, f"{path}.old")])
 def test_a_backup_is_not_opened_while_the_log_of_the_other_file_is_in_use(
     path: Path, store: SqliteStore, cue: Scheduler, leave: Callable[[Path], None]

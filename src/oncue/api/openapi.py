@@ -22,7 +22,7 @@ TAGS = {
     "Workers": "Pulled queues: claim due jobs, show signs of life, report how they ended.",
     "Queues": "Where jobs wait, and by which rules they are handed over.",
     "Rules": "Jobs that events create: what must hold, what happened, why nothing happens.",
-    "Schedules": "What comes again and again: by cron in a time zone, or at an interval.",
+    "Schedules": "Recurring jobs: by cron in a time zone, or at an interval.",
     "Tasks": "Work for a user on a date.",
     "Reclaiming": "What was silent too long: taken back, retried or failed.",
     "Server": "For those who run it.",

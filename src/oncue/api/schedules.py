@@ -1,4 +1,4 @@
-"""Schedules over HTTP: what comes again and again, what is coming, what became of it."""
+"""Recurring schedules over HTTP: their settings, coming runs and outcomes."""
 
 from __future__ import annotations
 

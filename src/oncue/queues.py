@@ -16,7 +16,7 @@ from oncue.ports.clock import Clock
 from oncue.ports.queues import QueueStore
 from oncue.ports.store import Store
 from oncue.sinks import open_sink
-from oncue.telemetry import Telemetry
+from oncue.telemetry.counters import Telemetry
 
 CHUNK = 1000  # finished jobs removed in one transaction: a few milliseconds
 

@@ -11,7 +11,7 @@ from oncue.engine.policies import Policies
 from oncue.engine.reclaimrun import ReclaimRun
 from oncue.ports.clock import Clock
 from oncue.ports.store import Store
-from oncue.telemetry import Telemetry
+from oncue.telemetry.counters import Telemetry
 
 if TYPE_CHECKING:
     from oncue.scheduler import Scheduler

@@ -33,7 +33,7 @@ from oncue.engine.policies import Policies
 from oncue.ports.claims import Touch, Touched
 from oncue.ports.clock import Clock
 from oncue.ports.store import Store
-from oncue.telemetry import Telemetry
+from oncue.telemetry.counters import Telemetry
 
 CLAIM_LIMIT = 5000  # jobs that one claim takes at most
 

@@ -18,7 +18,7 @@ from oncue.core.standing import Standing, explain
 from oncue.engine.engine import Engine
 from oncue.ports.clock import Clock
 from oncue.ports.store import Store
-from oncue.telemetry import Telemetry
+from oncue.telemetry.counters import Telemetry
 
 PUBLISHED_AT_ONCE = 10_000
 _PAGE = 500

@@ -35,7 +35,7 @@ from oncue.rules import Rules
 from oncue.schedules import Schedules
 from oncue.sinks import open_sink
 from oncue.stores import open_store
-from oncue.telemetry import Telemetry
+from oncue.telemetry.counters import Telemetry
 
 if TYPE_CHECKING:
     from oncue.workplace import Workplace

@@ -25,7 +25,7 @@ from oncue.ports.claims import Touch, Touched
 from oncue.ports.clock import Clock
 from oncue.ports.store import Awaited, Listener, Store
 from oncue.reporting import failure, failure_verdict, keeping
-from oncue.telemetry import Telemetry
+from oncue.telemetry.counters import Telemetry
 
 AWAY = (StoreUnavailable, ServerUnavailable)
 """Passing trouble of a workplace: the same call may succeed later."""

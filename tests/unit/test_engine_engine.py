@@ -18,7 +18,7 @@ from oncue.ports.sink import Refusal, Sink
 from oncue.queues import put_queue
 from oncue.sinks.memory import MemorySink
 from oncue.stores.memory import MemoryStore
-from oncue.telemetry import Telemetry
+from oncue.telemetry.counters import Telemetry
 
 SOON = 20.0
 

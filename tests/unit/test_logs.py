@@ -11,12 +11,12 @@ from typing import Any
 
 import pytest
 
-from oncue import logs
 from oncue.core.errors import Fenced
 from oncue.core.job import Claimed
 from oncue.core.token import sign
 from oncue.handled import HandledJob
-from oncue.logs import JsonFormatter
+from oncue.telemetry import logs
+from oncue.telemetry.logs import JsonFormatter
 from oncue.testing import HandDriven
 
 CANARY = "canary-7f3a"

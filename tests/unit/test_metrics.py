@@ -10,12 +10,13 @@ import weakref
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
-from oncue import __version__, metrics
+from oncue import __version__
 from oncue.clock import FakeClock
 from oncue.core.errors import StoreUnavailable
 from oncue.core.queue import Queue, QueueStats
 from oncue.scheduler import Scheduler
 from oncue.stores.memory import MemoryStore
+from oncue.telemetry import prometheus
 from oncue.testing import HandDriven
 
 
@@ -54,7 +55,7 @@ def samples(cue: Scheduler) -> dict[tuple[str, ...], float]:
     """Every sample by its name and the values of its labels, in the order of the labels' names."""
     return {
         (sample.name, *(value for _, value in sorted(sample.labels.items()))): sample.value
-        for family in text_string_to_metric_families(metrics.render(cue).decode())
+        for family in text_string_to_metric_families(prometheus.render(cue).decode())
         for sample in family.samples
     }
 
@@ -188,7 +189,7 @@ def test_a_store_that_is_back_is_noticed_after_five_seconds(
 def test_no_more_than_the_first_queues_by_name_are_told_and_it_says_so(
     cue: Scheduler, store: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(metrics, "QUEUES_EXPORTED", 2)
+    monkeypatch.setattr(prometheus, "QUEUES_EXPORTED", 2)
     for queue in ("c", "a", "d", "b"):
         cue.schedule(queue=queue)
         cue.telemetry.handed_over(queue, [1])

@@ -8,7 +8,6 @@ from collections.abc import Mapping, Sequence
 
 import pytest
 
-from oncue import telemetry
 from oncue.aio import AsyncScheduler
 from oncue.clock import FakeClock
 from oncue.core.errors import Fenced, NotFound, SinkDown
@@ -20,7 +19,8 @@ from oncue.engine.keeper import Keeper
 from oncue.ports.sink import Refusal
 from oncue.scheduler import Scheduler
 from oncue.sinks.memory import MemorySink
-from oncue.telemetry import Histogram, QueueTotals, Telemetry
+from oncue.telemetry import counters
+from oncue.telemetry.counters import Histogram, QueueTotals, Telemetry
 from oncue.testing import HandDriven
 
 
@@ -57,7 +57,7 @@ def test_a_value_at_a_bound_lies_below_it_and_one_beyond_all_bounds_in_the_last_
 
 def test_many_values_are_counted_as_each_of_them_alone() -> None:
     values = [0, 0, 1, 3, 7, 7, 60, 61, 4_000, 9_999_999]
-    together, alone = (Histogram(telemetry.LATENESS_BOUNDS_MS) for _ in range(2))
+    together, alone = (Histogram(counters.LATENESS_BOUNDS_MS) for _ in range(2))
     together.add(values)
     for value in values:
         alone.add([value])
@@ -139,7 +139,7 @@ def test_the_window_of_an_idle_queue_is_dropped_and_its_totals_stay(
 def test_of_too_many_queues_the_longest_idle_one_is_forgotten(
     told: Telemetry, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(telemetry, "QUEUES_KEPT", 2)
+    monkeypatch.setattr(counters, "QUEUES_KEPT", 2)
     for queue in ("first", "second", "first", "third"):
         told.handed_over(queue, [1])
     assert set(told.totals().queues) == {"first", "third"}
@@ -185,7 +185,7 @@ def test_requests_are_counted_by_kind_and_timed_by_route(told: Telemetry) -> Non
 def test_methods_invented_by_clients_do_not_fill_the_memory(
     told: Telemetry, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(telemetry, "REQUESTS_KEPT", 2)
+    monkeypatch.setattr(counters, "REQUESTS_KEPT", 2)
     for method in ("GET", "PUT", "FOO", "BAR", "GET"):
         told.request("/jobs", method, 200, 0.1)
     assert told.totals().requests == {

@@ -85,7 +85,7 @@ async def get_metrics(service: Service, request: Request) -> Answer:
 
     In the text format of Prometheus.
     """
-    from oncue.metrics import CONTENT_TYPE, render
+    from oncue.telemetry.prometheus import CONTENT_TYPE, render
 
     request.query()
     text = await service.read(render, service.cue)

@@ -378,6 +378,6 @@ def _say(text: str, code: int) -> int:
 
 
 def _log(app: App) -> None:
-    from oncue import logs
+    from oncue.telemetry import logs
 
     logs.configure(app.settings["log_level"].value, app.settings["log_format"].value)

@@ -19,7 +19,7 @@ from oncue.engine.keeper import Keeper, Kept
 from oncue.ports.clock import Clock
 from oncue.ports.sink import Sink
 from oncue.ports.store import Store
-from oncue.telemetry import Telemetry
+from oncue.telemetry.counters import Telemetry
 
 RANGE_LIMIT = 5000
 CLAIM_LIMIT = 1000

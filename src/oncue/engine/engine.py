@@ -25,7 +25,7 @@ from oncue.engine.recurrer import Recurrer
 from oncue.ports.clock import Clock
 from oncue.ports.sink import Sink
 from oncue.ports.store import Store
-from oncue.telemetry import Telemetry
+from oncue.telemetry.counters import Telemetry
 
 SUPERVISE_SECONDS = 2.0
 

@@ -7,7 +7,7 @@ from oncue.core.event import Bounds
 from oncue.core.retention import retention
 from oncue.ports.clock import Clock
 from oncue.ports.queues import QueueStore
-from oncue.telemetry import Telemetry
+from oncue.telemetry.counters import Telemetry
 
 CHUNK = 2000
 REST_BETWEEN_CHUNKS_SECONDS = 0.05  # bulk work never starves dispatch

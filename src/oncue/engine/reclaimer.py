@@ -18,7 +18,7 @@ from oncue.core.retry import Verdict, after_lapse
 from oncue.engine.verdicts import carry_out
 from oncue.ports.claims import ClaimFilter, ClaimStore
 from oncue.ports.clock import Clock
-from oncue.telemetry import Telemetry
+from oncue.telemetry.counters import Telemetry
 
 PAGE = 500
 LONGEST_REST_SECONDS = 2.0  # bounds the takeover: leases shorter than the rest begin during it

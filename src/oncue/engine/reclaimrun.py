@@ -19,7 +19,7 @@ from oncue.core.retry import Verdict, after_silence
 from oncue.engine.verdicts import OUTCOMES, carry_out, facts, tell
 from oncue.ports.claims import ClaimFilter, ClaimStore
 from oncue.ports.clock import Clock
-from oncue.telemetry import Telemetry
+from oncue.telemetry.counters import Telemetry
 
 NO_AGE = (
     "reclaimAgeMinutes is 0: every claim that was silent since the run began is taken, however "

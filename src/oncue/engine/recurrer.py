@@ -32,7 +32,7 @@ from oncue.core.zone import zone
 from oncue.ports.clock import Clock
 from oncue.ports.schedules import Advance
 from oncue.ports.store import Store
-from oncue.telemetry import Telemetry
+from oncue.telemetry.counters import Telemetry
 
 PAGE = 500
 LONGEST_REST_SECONDS = 30.0

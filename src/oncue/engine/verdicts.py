@@ -11,7 +11,7 @@ from oncue.core.lifecycle import Verb
 from oncue.core.moment import Moment
 from oncue.core.retry import Verdict
 from oncue.ports.claims import ClaimStore, Refused
-from oncue.telemetry import Reclaimed, Telemetry
+from oncue.telemetry.counters import Reclaimed, Telemetry
 
 OUTCOMES: dict[Verb, Reclaimed] = {
     Verb.RECLAIM: "retried",

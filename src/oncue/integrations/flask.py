@@ -21,7 +21,7 @@ from flask.sansio.blueprints import BlueprintSetupState
 from werkzeug.exceptions import NotFound
 from werkzeug.routing import BaseConverter
 
-from oncue import config, logs
+from oncue import config
 from oncue.access import Access
 from oncue.api.guard import Guard
 from oncue.api.inline import Asked, InlineService
@@ -33,6 +33,7 @@ from oncue.api.service import WITHOUT_CONTENT
 from oncue.core.errors import InvalidInput
 from oncue.core.rule import Rule
 from oncue.scheduler import Scheduler
+from oncue.telemetry import logs
 from oncue.transfer import declared
 
 METHODS = ["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"]  # those not taken: 405

@@ -19,7 +19,7 @@ from oncue import __version__
 from oncue.core.errors import StoreError
 from oncue.core.moment import Moment
 from oncue.core.queue import QueueStats
-from oncue.telemetry import Histogram, Outcome, QueueTotals, Reclaimed, Totals
+from oncue.telemetry.counters import Histogram, Outcome, QueueTotals, Reclaimed, Totals
 
 if TYPE_CHECKING:
     from prometheus_client.core import Metric

@@ -12,9 +12,9 @@ from typing import Any
 from oncue.aio import AsyncScheduler
 from oncue.core.job import Delivery
 from oncue.engine.engine import Engine
-from oncue.handled import HandledJob
 from oncue.scheduler import Scheduler
 from oncue.sinks.memory import MemorySink
+from oncue.worker.job import HandledJob
 from oncue_bench import raw
 from oncue_bench.seeds import PAYLOAD, QUEUE, set_queue
 

@@ -16,10 +16,10 @@ from typing import Any
 
 from oncue.core.job import Delivery
 from oncue.engine.engine import Engine
-from oncue.handled import HandledJob
 from oncue.scheduler import Scheduler
 from oncue.sinks.memory import MemorySink
-from oncue.worker import Worker
+from oncue.worker.job import HandledJob
+from oncue.worker.worker import Worker
 from oncue_bench.processes import environment
 from oncue_bench.seeds import PAYLOAD, QUEUE, set_queue
 

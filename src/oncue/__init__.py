@@ -53,9 +53,9 @@ if TYPE_CHECKING:
     from oncue.core.runs import Run as Run
     from oncue.core.schedule import Schedule as Schedule
     from oncue.core.standing import Standing as Standing
-    from oncue.handled import HandledJob as HandledJob
     from oncue.scheduler import Scheduler as Scheduler
     from oncue.scheduler import Tally as Tally
+    from oncue.worker.job import HandledJob as HandledJob
 
 __version__ = "0.1.0"
 
@@ -81,7 +81,7 @@ _NAMES = {
     "core.runs": ("Run",),
     "core.schedule": ("Schedule",),
     "core.standing": ("Standing",),
-    "handled": ("HandledJob",),
+    "worker.job": ("HandledJob",),
     "scheduler": ("Scheduler", "Tally"),
 }
 _PLACES = {name: module for module, names in _NAMES.items() for name in names}

@@ -24,7 +24,6 @@ from oncue.core.queue import DEFAULT_QUEUE, check_queue_name
 from oncue.engine.engine import Engine
 from oncue.engine.policies import Policies
 from oncue.forking import now_and_after_fork
-from oncue.handlers import Handler, Handlers
 from oncue.ports.clock import Clock
 from oncue.ports.jobs import Clash
 from oncue.ports.store import Store
@@ -36,9 +35,10 @@ from oncue.schedules import Schedules
 from oncue.sinks import open_sink
 from oncue.stores import open_store
 from oncue.telemetry.counters import Telemetry
+from oncue.worker.handlers import Handler, Handlers
 
 if TYPE_CHECKING:
-    from oncue.workplace import Workplace
+    from oncue.worker.source import Workplace
 
 CHUNK = 5000  # jobs that schedule_many stores at once,
 CHUNK_BYTES = 16 * 1024 * 1024  # unless their payloads are large
@@ -306,7 +306,7 @@ class Scheduler(Reporting, BulkChanges, Rules, Schedules, Queues, Reclaiming):
 
         With `until_empty`, return once nothing is scheduled or running in those queues.
         """
-        from oncue.worker import Worker
+        from oncue.worker.worker import Worker
 
         worker = Worker(self, concurrency=concurrency, name=name, grace_seconds=grace_seconds)
         self.run_loops()
@@ -314,7 +314,7 @@ class Scheduler(Reporting, BulkChanges, Rules, Schedules, Queues, Reclaiming):
 
     def workplace(self, worker: str) -> Workplace:
         """Where a worker of this name claims jobs and reports on them: the store."""
-        from oncue.workplace import LocalWorkplace
+        from oncue.worker.source import LocalWorkplace
 
         return LocalWorkplace(
             self.store, self.clock, self.policies, self.telemetry, self.spread, worker

@@ -23,7 +23,7 @@ from oncue.core.errors import OncueError
 from oncue.core.moment import LATEST, Moment
 from oncue.ports.store import Store
 from oncue.scheduler import Scheduler
-from oncue.worker import Worker
+from oncue.worker.worker import Worker
 
 __all__ = ["FakeClock", "HandDriven"]
 

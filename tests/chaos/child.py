@@ -30,12 +30,12 @@ from oncue.engine.engine import Engine
 from oncue.engine.loop import Loop
 from oncue.engine.policies import Policies
 from oncue.engine.reclaimer import Reclaimer
-from oncue.handled import HandledJob
 from oncue.ports.sink import Refusal, Sink
 from oncue.ports.store import Store
 from oncue.scheduler import Scheduler
 from oncue.stores.sqlite import SqliteStore
-from oncue.worker import Worker
+from oncue.worker.job import HandledJob
+from oncue.worker.worker import Worker
 from tests.proof.entries import Received
 from tests.proof.history import Ask, Said
 from tests.proof.logs import AskLog, Log, RunLog

@@ -8,7 +8,7 @@ import pytest
 
 from oncue import AccessDenied, Client, Scheduler, State
 from oncue.access import Access
-from oncue.worker import Worker
+from oncue.worker.worker import Worker
 from tests.http.server import Server
 
 

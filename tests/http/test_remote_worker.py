@@ -23,8 +23,8 @@ from oncue import (
 )
 from oncue.clock import SystemClock
 from oncue.engine.alarm import Alarm
-from oncue.remote import RemoteWorkplace
-from oncue.worker import Worker
+from oncue.worker.remote import RemoteWorkplace
+from oncue.worker.worker import Worker
 from tests.http.meddler import HOLD, LOSE, Said, meddling
 from tests.http.patience import until
 from tests.http.server import Server, running_server

@@ -11,7 +11,7 @@ import pytest
 from oncue import ClaimLost, HandledJob, InvalidInput, Scheduler, State, StoreUnavailable
 from oncue.clock import FakeClock
 from oncue.stores.memory import MemoryStore
-from oncue.worker import Worker
+from oncue.worker.worker import Worker
 from tests.proof.faults import FaultyStore
 from tests.proof.plan import Fault, Plan
 

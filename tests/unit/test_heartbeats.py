@@ -13,7 +13,7 @@ from oncue.core.errors import StoreUnavailable
 from oncue.ports.store import Store
 from oncue.stores.memory import MemoryStore
 from oncue.stores.sqlite import SqliteStore
-from oncue.worker import Worker
+from oncue.worker.worker import Worker
 from tests.proof.faults import FaultyStore
 from tests.proof.plan import Fault, Plan
 

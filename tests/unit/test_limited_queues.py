@@ -18,7 +18,7 @@ from oncue.sinks.memory import named
 from oncue.stores.sqlite import SqliteStore
 from oncue.stores.sqlite.statements import load
 from oncue.testing import HandDriven
-from oncue.worker import Worker
+from oncue.worker.worker import Worker
 from tests.contract.desk import DELIVERY, Desk, Q
 from tests.unit.test_engine_dispatcher import Bench
 

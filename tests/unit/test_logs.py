@@ -14,10 +14,10 @@ import pytest
 from oncue.core.errors import Fenced
 from oncue.core.job import Claimed
 from oncue.core.token import sign
-from oncue.handled import HandledJob
 from oncue.telemetry import logs
 from oncue.telemetry.logs import JsonFormatter
 from oncue.testing import HandDriven
+from oncue.worker.job import HandledJob
 
 CANARY = "canary-7f3a"
 

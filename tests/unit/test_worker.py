@@ -14,7 +14,7 @@ import pytest
 
 from oncue import HandledJob, InvalidInput, NonRetryable, Scheduler, State
 from oncue.clock import FakeClock
-from oncue.worker import Worker
+from oncue.worker.worker import Worker
 
 
 @pytest.fixture

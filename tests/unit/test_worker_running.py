@@ -16,7 +16,7 @@ from oncue import ClaimLost, HandledJob, Scheduler, State, StoreUnavailable
 from oncue.clock import FakeClock, SystemClock
 from oncue.ports.store import Store
 from oncue.stores.memory import MemoryStore
-from oncue.worker import Worker
+from oncue.worker.worker import Worker
 from tests.proof.faults import FaultyStore
 from tests.proof.plan import Fault, Plan
 
@@ -214,7 +214,7 @@ def test_a_thread_of_a_worker_that_died_is_replaced_and_that_is_told(
     which: str, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """It can neither work nor wait: its clock raises."""
-    monkeypatch.setattr("oncue.worker.SUPERVISE_SECONDS", 0.01)
+    monkeypatch.setattr("oncue.worker.worker.SUPERVISE_SECONDS", 0.01)
 
     class Mortal(SystemClock):
         deadly = True

@@ -10,7 +10,7 @@ import pytest
 from oncue import ClaimLost, HandledJob, NonRetryable, State
 from oncue.core.job import Claimed
 from oncue.testing import HandDriven
-from oncue.workplace import Workplace
+from oncue.worker.source import Workplace
 
 LEASE = 60.0
 

@@ -19,7 +19,7 @@ from oncue.cli.stopping import Stopping
 if TYPE_CHECKING:
     from oncue.client import Client
     from oncue.scheduler import Scheduler
-    from oncue.worker import Worker
+    from oncue.worker.worker import Worker
 
 
 @click.command(
@@ -53,7 +53,7 @@ def worker(
     token: str | None,
 ) -> None:
     from oncue.scheduler import Scheduler
-    from oncue.worker import Worker
+    from oncue.worker.worker import Worker
 
     refuse_json(app)
     if app.settings["store"].origin == "option":

@@ -31,16 +31,16 @@ from oncue.core.job import History, Job, JobFilter
 from oncue.core.lifecycle import LIVE, State
 from oncue.core.moment import Moment, parse, render
 from oncue.core.queue import Queue, QueueStats, check_queue_name
-from oncue.handlers import Handler, Handlers
 from oncue.ports.clock import Clock
 from oncue.wire import jobs as wire
 from oncue.wire.converting import read
 from oncue.wire.queues import DueCounts, Queues
 from oncue.wire.queues import Queue as QueueShape
+from oncue.worker.handlers import Handler, Handlers
 
 if TYPE_CHECKING:
-    from oncue.remote import RemoteWorkplace
-    from oncue.workplace import Workplace
+    from oncue.worker.remote import RemoteWorkplace
+    from oncue.worker.source import Workplace
 
 PAGE = 500
 _TAKEN_OR_DONE = LIVE | {State.SUCCEEDED}
@@ -287,14 +287,14 @@ class Client(
 
         With `until_empty`, return once nothing is scheduled or running in those queues.
         """
-        from oncue.worker import Worker
+        from oncue.worker.worker import Worker
 
         worker = Worker(self, concurrency=concurrency, name=name, grace_seconds=grace_seconds)
         worker.run(until_empty=until_empty)
 
     def workplace(self, worker: str) -> Workplace:
         """Where a worker of this name claims jobs and reports on them: the server."""
-        from oncue.remote import RemoteWorkplace
+        from oncue.worker.remote import RemoteWorkplace
 
         place = RemoteWorkplace(self, worker)
         self._places.append(place)

@@ -46,7 +46,7 @@ from oncue.reporting import CLAIM_LIMIT
 from oncue.wire.claims import BeatenItems, Claims, SettledItems
 from oncue.wire.jobs import JobOperation
 from oncue.wire.problems import Problem
-from oncue.workplace import Handful, log_too_late
+from oncue.worker.source import Handful, log_too_late
 
 if TYPE_CHECKING:
     from oncue.client import Client

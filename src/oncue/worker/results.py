@@ -10,7 +10,7 @@ from oncue.core import payload as payloads
 from oncue.core.errors import InvalidInput, NonRetryable
 from oncue.engine.alarm import Alarm
 from oncue.ports.clock import Clock
-from oncue.workplace import AWAY
+from oncue.worker.source import AWAY
 
 T = TypeVar("T")
 INSIST_SECONDS = 300.0

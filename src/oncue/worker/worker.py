@@ -22,16 +22,16 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from queue import Empty, SimpleQueue
 
-from oncue.batch import Batch
 from oncue.core.errors import AccessDenied, InvalidInput, OncueError
 from oncue.core.moment import LATEST, Moment
 from oncue.core.text import legible
 from oncue.engine.alarm import Alarm
-from oncue.handled import HandledJob
-from oncue.heartbeats import Heartbeats
-from oncue.running import Running
-from oncue.settling import Settling
-from oncue.workplace import Employer
+from oncue.worker.batch import Batch
+from oncue.worker.heartbeats import Heartbeats
+from oncue.worker.job import HandledJob
+from oncue.worker.results import Settling
+from oncue.worker.runner import Running
+from oncue.worker.source import Employer
 
 EMPTY_HANDED_REST_MS = 50  # something is due, but somebody else is about to take it
 LOOK_EVERYWHERE_SECONDS = 30.0

@@ -8,14 +8,14 @@ import traceback
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from oncue.batch import Batch
 from oncue.core.errors import ClaimLost, NonRetryable, is_ctrl_c
 from oncue.core.text import exception_text
-from oncue.handled import HandledJob
-from oncue.handlers import Handler
 from oncue.ports.clock import Clock
-from oncue.settling import Settling, bodies, body
-from oncue.workplace import Ending, Workplace
+from oncue.worker.batch import Batch
+from oncue.worker.handlers import Handler
+from oncue.worker.job import HandledJob
+from oncue.worker.results import Settling, bodies, body
+from oncue.worker.source import Ending, Workplace
 
 BATCH_SECONDS = 0.05  # how much work is taken at once
 BATCH_LIMIT = 1000

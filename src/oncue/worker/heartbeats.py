@@ -7,13 +7,13 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack
 from functools import partial
 
-from oncue.batch import Batch
 from oncue.core.errors import OncueError
 from oncue.engine.loop import Loop
-from oncue.handled import HandledJob
 from oncue.ports.claims import Refused
 from oncue.ports.clock import Clock
-from oncue.workplace import AWAY, Workplace
+from oncue.worker.batch import Batch
+from oncue.worker.job import HandledJob
+from oncue.worker.source import AWAY, Workplace
 
 LOOK_SECONDS = 1.0  # how soon a job that takes its time shows as executing
 

@@ -20,12 +20,12 @@ from oncue.core.moment import Moment, to_datetime
 from oncue.core.queue import Queue
 from oncue.engine.alarm import Alarm
 from oncue.engine.policies import Policies
-from oncue.handlers import Handlers
 from oncue.ports.claims import Touch, Touched
 from oncue.ports.clock import Clock
 from oncue.ports.store import Awaited, Listener, Store
 from oncue.reporting import failure, failure_verdict, keeping
 from oncue.telemetry.counters import Telemetry
+from oncue.worker.handlers import Handlers
 
 AWAY = (StoreUnavailable, ServerUnavailable)
 """Passing trouble of a workplace: the same call may succeed later."""

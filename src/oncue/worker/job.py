@@ -15,8 +15,8 @@ from oncue.core.queue import check_queue_name
 from oncue.intake import check_message, check_percent
 from oncue.ports.claims import Refused
 from oncue.ports.clock import Clock
-from oncue.settling import Settling
-from oncue.workplace import AWAY, Handful, Workplace
+from oncue.worker.results import Settling
+from oncue.worker.source import AWAY, Handful, Workplace
 
 TRUSTED = 2 / 3  # of a lease: so long without a confirmed heartbeat, and the claim is given up
 

@@ -8,9 +8,9 @@ from collections.abc import Sequence
 from typing import TypeVar
 
 from oncue.core.queue import Queue
-from oncue.handled import HandledJob
-from oncue.handlers import Handler
-from oncue.workplace import Ending
+from oncue.worker.handlers import Handler
+from oncue.worker.job import HandledJob
+from oncue.worker.source import Ending
 
 T = TypeVar("T")
 

@@ -1,0 +1,1 @@
+"""The Python worker: claims jobs, runs their handlers, sends heartbeats and results."""

@@ -13,11 +13,11 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
-from oncue import dumping
 from oncue.clock import FakeClock
 from oncue.core.access import AccessToken, Scope
 from oncue.scheduler import Scheduler
 from oncue.stores.sqlite import SqliteStore
+from oncue.transfer import dump
 
 START = 1_800_000_000_000
 FILE = {"type": "FILE", "resourceId": "/in/", "lifeDuration": 3600}
@@ -127,7 +127,7 @@ def write(folder: Path) -> None:
         cue = Scheduler(store, clock=clock)
         facts = fill(cue, clock)
         with (folder / "dump.ndjson").open("wb") as out:
-            dumping.write(store, out)
+            dump.write(store, out)
         cue.close()
         packed = gzip.compress(path.read_bytes(), mtime=0)
     (folder / "jobs.db.gz").write_bytes(packed)

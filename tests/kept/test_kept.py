@@ -10,7 +10,6 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from oncue import restoring
 from oncue.clock import FakeClock
 from oncue.core.errors import IdTaken
 from oncue.core.job import JobFilter
@@ -20,6 +19,7 @@ from oncue.scheduler import Scheduler
 from oncue.stores.sqlite import SqliteStore
 from oncue.stores.sqlite.connection import pragma
 from oncue.stores.sqlite.statements import migrations
+from oncue.transfer.restore import Restore
 from tests.kept.__main__ import stamp
 
 FOLDERS = sorted(folder for folder in Path(__file__).parent.glob("schema_*"))
@@ -181,7 +181,7 @@ def test_schedules_go_on_with_their_next_occurrence(kept: Kept) -> None:
 def test_a_dump_of_that_version_restores(folder: Path, facts: dict[str, Any]) -> None:
     clock = FakeClock(facts["now"])
     with Scheduler("memory:", clock=clock) as cue:
-        restore = restoring.Restore(cue.store)
+        restore = Restore(cue.store)
         with (folder / "dump.ndjson").open("rb") as source:
             restore.read(source)
         restore.release()

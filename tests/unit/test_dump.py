@@ -11,19 +11,18 @@ from typing import Any
 import msgspec
 import pytest
 
-from oncue import dumping
 from oncue.clock import FakeClock
 from oncue.core.dossier import Dossier
 from oncue.core.errors import InvalidInput, KeyTaken
 from oncue.core.queue import Queue, default_queue
 from oncue.ports.store import Store
 from oncue.queues import put_queue, set_paused
-from oncue.restoring import Restore, Restored, checked
 from oncue.scheduler import Scheduler
 from oncue.stores.memory import MemoryStore
 from oncue.stores.sqlite import SqliteStore
-from oncue.wire import dump
-from oncue.wire.dump import Counts, JobLine, Line
+from oncue.transfer import dump
+from oncue.transfer.restore import Restore, Restored, checked
+from oncue.wire.dump import Counts, JobLine, Line, decode, encode
 from tests.contract.board import Board
 from tests.contract.desk import Desk
 from tests.contract.test_transfer import all_of, busy, lived_in
@@ -48,7 +47,7 @@ def house(clock: FakeClock) -> Desk:
 
 def dumped(desk: Desk, queue: str | None = None) -> bytes:
     out = io.BytesIO()
-    dumping.write(desk.store, out, queue)
+    dump.write(desk.store, out, queue)
     return out.getvalue()
 
 
@@ -75,9 +74,9 @@ def jobs_in(text: bytes) -> list[bytes]:
 
 
 def again(dossier: Dossier) -> Dossier:
-    text = dump.encode(Line(job=JobLine.of(dossier)))
+    text = encode(Line(job=JobLine.of(dossier)))
     assert text.count(b"\n") == 1
-    line = dump.decode(text).job
+    line = decode(text).job
     assert line is not None
     return checked(line.read())
 
@@ -133,7 +132,7 @@ def test_an_id_or_a_label_that_nobody_could_have_chosen_is_refused(house: Desk) 
 def test_a_payload_stands_in_its_line_as_json(house: Desk) -> None:
     (dossier,) = [d for d in all_of(house.store) if d.job.id == "waiting"]
     job = dossier.job._replace(payload_json=b'{"to":"ada"}')
-    line = msgspec.json.decode(dump.encode(Line(job=JobLine.of(replace(dossier, job=job)))))
+    line = msgspec.json.decode(encode(Line(job=JobLine.of(replace(dossier, job=job)))))
     assert line["job"]["payload"] == {"to": "ada"}
     assert line["job"]["due_at"].endswith("Z")
 
@@ -193,7 +192,7 @@ def test_restored_queues_stay_paused_until_they_are_released(house: Desk, clock:
 
 def test_a_queue_known_only_by_its_jobs_is_paused_too(clock: FakeClock) -> None:
     lines = lines_of(dumped(crowded(clock, 1)))
-    text = b"".join([lines[0], lines[2], dump.encode(dump.Line(end=Counts(1, 0)))])
+    text = b"".join([lines[0], lines[2], encode(Line(end=Counts(1, 0)))])
     store = MemoryStore(clock)
     assert restored(text, store).paused == ["q"]
     assert store.queues()[0].paused
@@ -277,25 +276,25 @@ def test_wherever_it_was_torn_a_dump_goes_on_to_the_same_end(clock: FakeClock) -
     whole = dumped(desk)
     for cut in [*range(0, len(whole), 997), *range(len(whole) - 200, len(whole))]:
         file = io.BytesIO(whole[:cut])
-        since = dumping.interrupted(file)
+        since = dump.interrupted(file)
         assert since.complete is None
         file.truncate(since.size)
         file.seek(since.size)
-        counts = dumping.write(desk.store, file, since=since)
+        counts = dump.write(desk.store, file, since=since)
         assert jobs_in(file.getvalue()) == jobs_in(whole)
         assert counts == Counts(120, 1)
         restored(file.getvalue(), MemoryStore(clock))
 
 
 def test_a_whole_dump_is_known_to_be_complete(clock: FakeClock) -> None:
-    found = dumping.interrupted(io.BytesIO(dumped(crowded(clock))))
+    found = dump.interrupted(io.BytesIO(dumped(crowded(clock))))
     assert found.complete == Counts(120, 1)
 
 
 def test_other_files_are_not_taken_for_an_interrupted_dump() -> None:
     for text in (b"a letter to my mother", b'{"header":{"format":"tar"}}\n', b"[]\n"):
         with pytest.raises(InvalidInput, match="not a dump"):
-            dumping.interrupted(io.BytesIO(text))
+            dump.interrupted(io.BytesIO(text))
 
 
 def test_a_torn_dump_is_noticed_wherever_it_was_torn(clock: FakeClock) -> None:
@@ -358,7 +357,7 @@ def furnish(cue: Scheduler, clock: FakeClock) -> None:
 
 def moved(source: Store, target: Store) -> Restored:
     out = io.BytesIO()
-    dumping.write(source, out)
+    dump.write(source, out)
     restore = Restore(target)
     result = restore.read(io.BytesIO(out.getvalue()))
     restore.release()
@@ -368,7 +367,7 @@ def moved(source: Store, target: Store) -> Restored:
 def body(store: Store) -> list[bytes]:
     """The dump of a store without its header, which tells the time and the place."""
     out = io.BytesIO()
-    dumping.write(store, out)
+    dump.write(store, out)
     return lines_of(out.getvalue())[1:]
 
 
@@ -421,7 +420,7 @@ def test_a_dry_run_counts_what_is_there_already(clock: FakeClock) -> None:
 
 def dumped_store(store: Store) -> bytes:
     out = io.BytesIO()
-    dumping.write(store, out)
+    dump.write(store, out)
     return out.getvalue()
 
 
@@ -449,7 +448,7 @@ def test_decisions_of_a_rule_that_is_another_one_here_do_not_move(clock: FakeClo
 def test_a_torn_dump_with_events_goes_on_to_the_same_end(
     monkeypatch: pytest.MonkeyPatch, clock: FakeClock
 ) -> None:
-    monkeypatch.setattr(dumping, "PAGE", 2)  # so that a few events are several pages
+    monkeypatch.setattr(dump, "PAGE", 2)  # so that a few events are several pages
     with Scheduler(MemoryStore(clock), clock=clock) as cue:
         furnish(cue, clock)
         whole = dumped_store(cue.store)
@@ -459,10 +458,10 @@ def test_a_torn_dump_with_events_goes_on_to_the_same_end(
         assert len(marks) > 1
         for count in marks:
             file = io.BytesIO(b"".join(lines_of(whole)[: count + 2]))
-            since = dumping.interrupted(file)
+            since = dump.interrupted(file)
             file.truncate(since.size)
             file.seek(since.size)
-            dumping.write(cue.store, file, since=since)
+            dump.write(cue.store, file, since=since)
             assert lines_of(file.getvalue())[1:] == lines_of(whole)[1:]
 
 
@@ -473,7 +472,7 @@ def test_a_queue_that_came_during_the_dump_is_in_it(clock: FakeClock) -> None:
         desk.add(f"job-{n:04}")
     out = io.BytesIO()
     late = replace(default_queue("late"), paused=True)
-    dumping.write(store, out, told=lambda progress: put_queue(store, late))
+    dump.write(store, out, told=lambda progress: put_queue(store, late))
     assert b'{"queue":{"name":"late"' in out.getvalue()
     restored(out.getvalue(), MemoryStore(clock))
 

@@ -13,15 +13,15 @@ from typing import BinaryIO
 import click
 from msgspec import structs
 
-from oncue import dumping
 from oncue.cli import output
 from oncue.cli.app import App, discard_output, examples, store_only
 from oncue.cli.place import is_missing, require_file
 from oncue.cli.progress import ProgressBar, counted
 from oncue.core.errors import InvalidInput
 from oncue.core.queue import check_queue_name
-from oncue.dumping import Interrupted
-from oncue.restoring import Restore, Restored
+from oncue.transfer import dump as transfer
+from oncue.transfer.dump import Interrupted
+from oncue.transfer.restore import Restore, Restored
 from oncue.wire.dump import Counts
 
 
@@ -63,7 +63,7 @@ def _dump_to_file(app: App, path: Path, queue: str | None, resume: bool) -> Coun
             return _dump(app, out, queue, None)
     with path.open("r+b") as out:
         try:
-            since = dumping.interrupted(out)
+            since = transfer.interrupted(out)
         except InvalidInput as problem:
             raise InvalidInput(f"{path}: {problem}") from None
         _refuse_others(app, path, queue, since)
@@ -100,7 +100,7 @@ def _refuse_others(app: App, path: Path, queue: str | None, since: Interrupted) 
     if header.queue != queue:
         what = f"--queue {header.queue}" if header.queue else "no --queue"
         raise InvalidInput(f"{path}: this dump was begun with {what}; go on with the same.")
-    here = dumping.origin(app.scheduler.store)
+    here = transfer.origin(app.scheduler.store)
     if header.store.get("path") != here.get("path"):
         raise InvalidInput(
             f"{path}: this dump was begun from {header.store.get('path', header.store)}, not from "
@@ -113,7 +113,7 @@ def _dump(app: App, out: BinaryIO, queue: str | None, since: Interrupted | None)
     if bar.shown:
         bar = ProgressBar("dump", _expected(app, queue))
     try:
-        return dumping.write(
+        return transfer.write(
             app.scheduler.store,
             out,
             queue,

@@ -23,10 +23,10 @@ from oncue.core.recurrence import Outcome
 from oncue.core.rule import Rule
 from oncue.core.schedule import Schedule
 from oncue.core.standing import Sightings
-from oncue.dumping import PAGE, PAGE_BYTES, Progress
 from oncue.ports.schedules import Advance
 from oncue.ports.store import Store
 from oncue.queues import put_queue, set_paused
+from oncue.transfer.dump import PAGE, PAGE_BYTES, Progress
 from oncue.wire import dump
 from oncue.wire.converting import read
 from oncue.wire.dump import Counts, Line

@@ -6,13 +6,13 @@ import asyncio
 from collections.abc import Callable, Sequence
 from typing import Any, ParamSpec, TypeVar
 
-from oncue import intake
 from oncue.core.errors import OncueError
 from oncue.core.job import Job, NewJob
-from oncue.gathering import Gathering, isolated, together
 from oncue.ports.jobs import Clash
-from oncue.reporting import Completion
 from oncue.scheduler import Scheduler, answer, given
+from oncue.usecases import intake
+from oncue.usecases.claims import Completion
+from oncue.usecases.gathering import Gathering, isolated, together
 
 P = ParamSpec("P")
 T = TypeVar("T")

@@ -9,8 +9,6 @@ from itertools import islice
 from threading import Lock
 from typing import TYPE_CHECKING, Any, Self, TypeVar
 
-from oncue import intake
-from oncue.bulk import BulkChanges
 from oncue.core import moment
 from oncue.core import payload as payloads
 from oncue.core.changes import ChangeVerb, JobChange
@@ -27,14 +25,16 @@ from oncue.forking import now_and_after_fork
 from oncue.ports.clock import Clock
 from oncue.ports.jobs import Clash
 from oncue.ports.store import Store
-from oncue.queues import Queues
-from oncue.reclaiming import Reclaiming
-from oncue.reporting import Reporting, plain_id
-from oncue.rules import Rules
-from oncue.schedules import Schedules
 from oncue.sinks import open_sink
 from oncue.stores import open_store
 from oncue.telemetry.counters import Telemetry
+from oncue.usecases import intake
+from oncue.usecases.bulk import BulkChanges
+from oncue.usecases.claims import Reporting, plain_id
+from oncue.usecases.queues import Queues
+from oncue.usecases.reclaim import Reclaiming
+from oncue.usecases.rules import Rules
+from oncue.usecases.schedules import Schedules
 from oncue.worker.handlers import Handler, Handlers
 
 if TYPE_CHECKING:

@@ -13,8 +13,8 @@ from typing import Any, NamedTuple
 import pytest
 
 from oncue import Scheduler
-from oncue.access import Access
 from oncue.core.access import Scope
+from oncue.usecases.tokens import Access
 from oncue.wire.problems import TITLES
 from oncue.wire.queues import QueueSettings
 from tests.http.server import Server, running_server

@@ -16,8 +16,8 @@ from pathlib import Path
 
 from oncue.core.lifecycle import FINAL
 from oncue.core.queue import Queue
-from oncue.queues import put_queue
 from oncue.stores.sqlite import SqliteStore
+from oncue.usecases.queues import put_queue
 from tests.chaos.child import CHUNK, LEASE_SECONDS, QUEUES
 from tests.proof.checker import Card, verdict
 from tests.proof.ends import ends_of

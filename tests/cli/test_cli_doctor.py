@@ -16,8 +16,8 @@ from click.testing import CliRunner
 from oncue import Queue, Scheduler
 from oncue.cli.app import cli
 from oncue.clock import FakeClock, SystemClock
-from oncue.queues import put_queue
 from oncue.stores.sqlite import connection as sqlite_connection
+from oncue.usecases.queues import put_queue
 
 from .terminal import put_off, run, see
 

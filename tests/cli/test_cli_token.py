@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from oncue.access import Access
 from oncue.core.access import Scope
+from oncue.usecases.tokens import Access
 
 from .terminal import run, scheduler, shell
 

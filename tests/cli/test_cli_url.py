@@ -17,11 +17,11 @@ from pathlib import Path
 import pytest
 
 from oncue import Scheduler
-from oncue.access import Access
 from oncue.cli import remote
 from oncue.client import Client
 from oncue.clock import FakeClock
 from oncue.core.access import Scope
+from oncue.usecases.tokens import Access
 from tests.http.server import Server, running_server
 from tests.program import Program
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from oncue.bulk import BulkDone, change_all
 from oncue.core.bulk import BulkChange, BulkVerb
 from oncue.core.job import JobFilter
+from oncue.usecases.bulk import BulkDone, change_all
 
 from .desk import Desk
 

@@ -6,11 +6,11 @@ from typing import Any
 
 import pytest
 
-from oncue.bulk import BulkDone
 from oncue.core.bulk import BulkVerb
 from oncue.core.errors import InvalidInput
 from oncue.core.lifecycle import FINAL, State
 from oncue.ports.claims import Touched
+from oncue.usecases.bulk import BulkDone
 
 from .bulk import CANCEL, MOVE, REPRIORITISE, RETRY, RUN, bulk
 from .desk import Desk, at, ids

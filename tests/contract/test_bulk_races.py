@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 
-from oncue.bulk import BulkDone
 from oncue.core.bulk import BulkVerb
 from oncue.core.lifecycle import State
 from oncue.core.queue import Queue
+from oncue.usecases.bulk import BulkDone
 from tests.contract.pruning import prune
 
 from .bulk import CANCEL, MOVE, REPRIORITISE, RETRY, RUN, bulk

@@ -8,7 +8,7 @@ from oncue.core.job import Claimed
 from oncue.core.lifecycle import State, Verb
 from oncue.core.queue import Queue
 from oncue.ports.claims import Refused, Settlement, Touch, Touched
-from oncue.queues import set_paused
+from oncue.usecases.queues import set_paused
 
 from .board import Board, cron, cron_at, seconds
 from .desk import DELIVERY, LEASE, Desk, Q, at, ids

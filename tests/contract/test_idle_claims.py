@@ -10,7 +10,7 @@ import pytest
 from oncue.core.job import Job
 from oncue.core.lifecycle import State
 from oncue.core.queue import Queue
-from oncue.queues import put_queue, set_paused
+from oncue.usecases.queues import put_queue, set_paused
 
 from .desk import DELIVERY, Desk, Q, at, ids
 

@@ -13,8 +13,8 @@ from oncue.core.lifecycle import State, Verb
 from oncue.core.moment import Moment
 from oncue.core.queue import Queue
 from oncue.ports.store import Store
-from oncue.queues import put_queue, set_paused
 from oncue.stores.sqlite import SqliteStore
+from oncue.usecases.queues import put_queue, set_paused
 
 from .desk import LEASE, Desk, ids, together
 from .test_watching import Listening

@@ -7,13 +7,13 @@ from dataclasses import replace
 
 import pytest
 
-from oncue.bulk import change_all
 from oncue.core.bulk import BulkChange, BulkVerb
 from oncue.core.job import Job, JobFilter
 from oncue.core.lifecycle import State, Verb
 from oncue.core.moment import Moment, from_datetime
 from oncue.core.queue import Queue, RetryPolicy
-from oncue.queues import put_queue
+from oncue.usecases.bulk import change_all
+from oncue.usecases.queues import put_queue
 from tests.contract.changing import Amendment
 
 from .desk import DELIVERY, Desk, Q, at, ids

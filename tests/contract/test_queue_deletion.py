@@ -10,7 +10,7 @@ from oncue.core.lifecycle import State
 from oncue.core.queue import BUILT_IN, Queue
 from oncue.core.schedule import Emission
 from oncue.ports.store import Store
-from oncue.queues import put_queue, set_paused
+from oncue.usecases.queues import put_queue, set_paused
 from tests.contract.pruning import forget
 from tests.contract.recurring import delete_schedule
 

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from oncue.core.lifecycle import State
 from oncue.core.queue import Queue, RetryPolicy, default_queue
-from oncue.queues import put_queue, set_paused
+from oncue.usecases.queues import put_queue, set_paused
 from tests.contract.pruning import prune
 
 from .desk import DELIVERY, Desk

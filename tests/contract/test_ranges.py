@@ -10,7 +10,7 @@ from oncue.core.job import Delivery
 from oncue.core.lifecycle import State
 from oncue.core.queue import Queue
 from oncue.ports.claims import RangeClaim
-from oncue.queues import set_paused
+from oncue.usecases.queues import set_paused
 from tests.contract.changing import Amendment
 
 from .desk import DELIVERY, FLEETING_DELIVERY, LEASE, Desk, Q, at, ids

@@ -10,7 +10,7 @@ from oncue.core.job import History, JobFilter
 from oncue.core.lifecycle import State
 from oncue.core.moment import from_datetime
 from oncue.core.queue import Queue
-from oncue.queues import put_queue
+from oncue.usecases.queues import put_queue
 from tests.contract.pruning import prune
 
 from .desk import DELIVERY, Desk

@@ -8,7 +8,6 @@ from dataclasses import replace
 
 import pytest
 
-from oncue.bulk import change_all
 from oncue.clock import FakeClock
 from oncue.core.bulk import BulkChange, BulkVerb
 from oncue.core.dossier import Dossier
@@ -19,6 +18,7 @@ from oncue.core.queue import Queue
 from oncue.core.retry import after_silence
 from oncue.ports.claims import ClaimFilter
 from oncue.stores.memory import MemoryStore
+from oncue.usecases.bulk import change_all
 from tests.contract.changing import Amendment
 
 from .conftest import STORES, OpenStore

@@ -34,8 +34,8 @@ from oncue.core.retry import after_lapse
 from oncue.ports.claims import ClaimFilter, RangeClaim, Settlement, Touch
 from oncue.ports.sink import Refusal
 from oncue.ports.store import Store
-from oncue.queues import put_queue, set_paused
 from oncue.stores.memory import MemoryStore
+from oncue.usecases.queues import put_queue, set_paused
 
 from .conftest import STORES, OpenStore
 from .desk import lapses_by

@@ -9,7 +9,7 @@ import pytest
 from oncue.core.errors import NotFound
 from oncue.core.moment import Moment
 from oncue.ports.store import Store
-from oncue.queues import set_paused
+from oncue.usecases.queues import set_paused
 from tests.contract.changing import Amendment
 
 from .desk import Desk, together

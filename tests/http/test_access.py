@@ -11,10 +11,10 @@ from typing import Any
 import pytest
 
 from oncue import Scheduler
-from oncue.access import Access
 from oncue.api.operations import ROUTES
 from oncue.api.routing import Route
 from oncue.core.access import Scope
+from oncue.usecases.tokens import Access
 from tests.http.errand import created
 from tests.http.patience import until
 from tests.http.routes import filled, title

@@ -8,10 +8,10 @@ from pathlib import Path
 import pytest
 
 from oncue import Scheduler
-from oncue.access import Access
 from oncue.client import Client
 from oncue.core.access import Scope
 from oncue.core.moment import from_datetime
+from oncue.usecases.tokens import Access
 from tests.http.server import Server, running_server
 
 NOON = "2036-02-29T12:00:00.000Z"

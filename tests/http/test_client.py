@@ -25,7 +25,7 @@ from oncue import (
     TooLarge,
 )
 from oncue.core.job import JobFilter
-from oncue.reporting import Completion
+from oncue.usecases.claims import Completion
 from tests.http.server import Server
 
 FAR = datetime(2050, 2, 28, 8, 30, tzinfo=UTC)

@@ -7,7 +7,7 @@ import threading
 import pytest
 
 from oncue import AccessDenied, Client, Scheduler, State
-from oncue.access import Access
+from oncue.usecases.tokens import Access
 from oncue.worker.worker import Worker
 from tests.http.server import Server
 

@@ -20,7 +20,7 @@ from oncue import (
     ServerUnusable,
     State,
 )
-from oncue.reporting import Completion
+from oncue.usecases.claims import Completion
 from tests.http.meddler import LOSE, SPOIL, Meddler, Said, meddling
 from tests.http.patience import until
 from tests.http.server import Server, running_server

@@ -23,8 +23,8 @@ from flask.testing import FlaskClient
 from werkzeug.test import Client
 
 from oncue import InvalidInput, Scheduler
-from oncue.access import Access
 from oncue.integrations.flask import EXAMPLES, Running, blueprint, create_app
+from oncue.usecases.tokens import Access
 from tests.cli.terminal import environment, wait_until
 
 FIXTURES = Path(__file__).parents[1] / "fixtures" / "seed_001"

@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 
 from oncue import Client, InvalidInput, Scheduler
-from oncue.access import Access
 from oncue.core.access import Scope
+from oncue.usecases.tokens import Access
 from tests.http.errand import one_taken, state, taken, told
 from tests.http.patience import until
 from tests.http.server import Server, running_server

@@ -23,11 +23,11 @@ from schemathesis.pytest.lazy import get_all_tests
 from schemathesis.specs.openapi.checks import negative_data_rejection
 
 from oncue import Scheduler
-from oncue.access import Access
 from oncue.api import operations
 from oncue.api.openapi import document
 from oncue.core.access import Scope
 from oncue.core.bulk import BulkCursor, told_place
+from oncue.usecases.tokens import Access
 from oncue.wire.formats import DURATION_PATTERN
 from tests.http.server import Server, running_server
 

@@ -11,9 +11,9 @@ import pytest
 from oncue.aio import AsyncScheduler
 from oncue.api.waiting import Waiting, Wish
 from oncue.core.queue import Queue
-from oncue.queues import put_queue
 from oncue.scheduler import Scheduler
 from oncue.stores.sqlite.connection import connect
+from oncue.usecases.queues import put_queue
 
 
 async def never() -> None:

@@ -9,8 +9,8 @@ from __future__ import annotations
 
 import sys
 
-from oncue import intake
 from oncue.stores import open_store
+from oncue.usecases import intake
 from tests.proof.history import Ask, Said
 from tests.proof.logs import AskLog
 from tests.proof.points import KillingStore

@@ -13,9 +13,9 @@ from oncue.core.errors import StoreUnavailable
 from oncue.core.job import NewJob
 from oncue.engine.policies import Policies
 from oncue.engine.reclaimer import Reclaimer
-from oncue.queues import put_queue
 from oncue.stores.memory import MemoryStore
 from oncue.stores.sqlite import SqliteStore
+from oncue.usecases.queues import put_queue
 from tests.proof import scenes
 from tests.proof.faults import FaultyStore
 from tests.proof.plan import Fault, Plan

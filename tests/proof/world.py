@@ -26,8 +26,8 @@ from oncue.engine.keeper import Keeper
 from oncue.engine.policies import Policies
 from oncue.engine.reclaimer import Reclaimer
 from oncue.ports.store import Store
-from oncue.queues import put_queue
 from oncue.stores.memory import MemoryStore
+from oncue.usecases.queues import put_queue
 from tests.proof.checker import Card, verdict
 from tests.proof.ends import ends_of
 from tests.proof.entries import Entry

@@ -8,7 +8,6 @@ import secrets
 
 import pytest
 
-from oncue.access import Access
 from oncue.clock import FakeClock
 from oncue.core.access import (
     NOBODY,
@@ -24,6 +23,7 @@ from oncue.core.access import (
 )
 from oncue.core.errors import Conflict, InvalidInput, NotFound
 from oncue.stores.memory import MemoryStore
+from oncue.usecases.tokens import Access
 
 ALL = frozenset(Scope)
 READ = frozenset({Scope.READ})
@@ -254,7 +254,7 @@ def test_an_unknown_id_is_compared_like_a_known_one(
         compared.append(kept)
         return matches(kept, text)
 
-    monkeypatch.setattr("oncue.access.matches", noted)
+    monkeypatch.setattr("oncue.usecases.tokens.matches", noted)
     assert access.scopes_of(f"oncue_{token.id}_{'x' * 43}") is None
     assert access.scopes_of(f"oncue_{'0' * 16}_{'x' * 43}") is None
     assert compared == [token, NOBODY]

@@ -7,13 +7,14 @@ from typing import Any
 
 import pytest
 
-from oncue import Conflict, Fenced, State, agenda
+from oncue import Conflict, Fenced, State
 from oncue.clock import FakeClock
 from oncue.core.job import Claimed
 from oncue.core.moment import from_datetime
 from oncue.ports.store import Store
 from oncue.stores.memory import MemoryStore
 from oncue.testing import HandDriven
+from oncue.usecases import agenda
 from tests.proof.wrapped import Call, WrappedStore
 
 

@@ -16,12 +16,12 @@ from oncue.core.dossier import Dossier
 from oncue.core.errors import InvalidInput, KeyTaken
 from oncue.core.queue import Queue, default_queue
 from oncue.ports.store import Store
-from oncue.queues import put_queue, set_paused
 from oncue.scheduler import Scheduler
 from oncue.stores.memory import MemoryStore
 from oncue.stores.sqlite import SqliteStore
 from oncue.transfer import dump
 from oncue.transfer.restore import Restore, Restored, checked
+from oncue.usecases.queues import put_queue, set_paused
 from oncue.wire.dump import Counts, JobLine, Line, decode, encode
 from tests.contract.board import Board
 from tests.contract.desk import Desk

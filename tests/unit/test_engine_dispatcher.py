@@ -24,10 +24,10 @@ from oncue.engine.reclaimer import Reclaimer
 from oncue.ports.claims import RangeClaim, Touch
 from oncue.ports.sink import Refusal
 from oncue.ports.store import Store
-from oncue.queues import put_queue, set_paused
 from oncue.sinks.memory import MemorySink
 from oncue.stores.memory import MemoryStore
 from oncue.stores.sqlite import SqliteStore
+from oncue.usecases.queues import put_queue, set_paused
 from tests.contract.changing import STOP
 from tests.contract.desk import lapses_by
 from tests.proof.faults import FaultyStore

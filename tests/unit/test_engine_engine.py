@@ -15,10 +15,10 @@ from oncue.core.queue import Queue
 from oncue.engine.engine import Engine
 from oncue.engine.loop import Loop
 from oncue.ports.sink import Refusal, Sink
-from oncue.queues import put_queue
 from oncue.sinks.memory import MemorySink
 from oncue.stores.memory import MemoryStore
 from oncue.telemetry.counters import Telemetry
+from oncue.usecases.queues import put_queue
 
 SOON = 20.0
 

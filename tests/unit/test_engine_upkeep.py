@@ -18,8 +18,8 @@ from oncue.engine.policies import Policies
 from oncue.engine.pruner import CHUNK, Pruner
 from oncue.engine.reclaimer import PAGE, Reclaimer
 from oncue.ports.claims import ClaimFilter, ClaimPage, Leases, Settlement, Touch
-from oncue.queues import put_queue
 from oncue.stores.memory import MemoryStore
+from oncue.usecases.queues import put_queue
 
 
 @pytest.fixture

@@ -12,9 +12,9 @@ from oncue.core.queue import Queue
 from oncue.core.retry import after_lapse
 from oncue.ports.claims import Settlement
 from oncue.ports.sink import Refusal
-from oncue.queues import put_queue
 from oncue.sinks.memory import MemorySink
 from oncue.stores.memory import MemoryStore
+from oncue.usecases.queues import put_queue
 from tests.contract.changing import CANCEL
 from tests.contract.desk import lapses_by
 from tests.proof.faults import FaultySink, FaultyStore

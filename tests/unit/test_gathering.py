@@ -14,8 +14,8 @@ from oncue import Scheduler
 from oncue.clock import FakeClock
 from oncue.core.errors import IllegalState, NotFound, StoreError, StoreUnavailable
 from oncue.core.lifecycle import State
-from oncue.gathering import Gathering, isolated, separately, together
 from oncue.stores.memory import MemoryStore
+from oncue.usecases.gathering import Gathering, isolated, separately, together
 
 
 class Threaded(MemoryStore):

@@ -9,12 +9,12 @@ from typing import Any
 
 import pytest
 
-from oncue import intake
 from oncue.core.errors import InvalidInput, TooLarge
 from oncue.core.ids import due_in
 from oncue.core.job import NewJob
 from oncue.core.moment import HORIZON_MS, to_datetime
 from oncue.core.queue import RetryPolicy
+from oncue.usecases import intake
 
 NOW = 1_800_000_000_000
 

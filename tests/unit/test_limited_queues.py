@@ -13,11 +13,11 @@ import pytest
 from oncue import HandledJob, Scheduler, State
 from oncue.clock import FakeClock
 from oncue.core.queue import Queue
-from oncue.queues import put_queue
 from oncue.sinks.memory import named
 from oncue.stores.sqlite import SqliteStore
 from oncue.stores.sqlite.statements import load
 from oncue.testing import HandDriven
+from oncue.usecases.queues import put_queue
 from oncue.worker.worker import Worker
 from tests.contract.desk import DELIVERY, Desk, Q
 from tests.unit.test_engine_dispatcher import Bench

@@ -15,10 +15,10 @@ from oncue.engine.keeper import Keeper
 from oncue.engine.policies import Policies
 from oncue.engine.reclaimer import Reclaimer
 from oncue.ports.sink import Refusal
-from oncue.queues import put_queue
 from oncue.scheduler import Scheduler
 from oncue.sinks.memory import MemorySink
 from oncue.stores.memory import MemoryStore
+from oncue.usecases.queues import put_queue
 
 
 class Death(KeyboardInterrupt):

@@ -16,9 +16,9 @@ from oncue.core.moment import Moment
 from oncue.core.reclaim import FINDINGS_KEPT, ReclaimReport, parameters
 from oncue.engine.reclaimrun import ReclaimRun
 from oncue.ports.claims import Settlement
-from oncue.reclaiming import started
 from oncue.stores.memory import MemoryStore
 from oncue.testing import HandDriven
+from oncue.usecases.reclaim import started
 
 OLD_MINUTES = 10
 

@@ -10,7 +10,6 @@ from typing import Any
 import pytest
 
 from oncue import BulkOutcome, InvalidInput, State
-from oncue import bulk as bulk_verbs
 from oncue.core.bulk import BulkCursor, read_place, told_place
 from oncue.core.changes import NotChanged
 from oncue.core.moment import to_datetime
@@ -19,6 +18,7 @@ from oncue.ports.bulk import BulkFound
 from oncue.stores.memory import MemoryStore
 from oncue.stores.sqlite import SqliteStore
 from oncue.testing import FakeClock, HandDriven
+from oncue.usecases import bulk as bulk_verbs
 
 
 @pytest.fixture(params=["memory", "sqlite"])

@@ -9,9 +9,9 @@ from oncue.core.job import NewJob
 from oncue.core.moment import Moment
 from oncue.core.queue import Queue
 from oncue.ports.queues import QueueDeletion
-from oncue.queues import CHUNK
 from oncue.stores.memory import MemoryStore
 from oncue.testing import FakeClock, HandDriven
+from oncue.usecases.queues import CHUNK
 
 
 class BusyStore(MemoryStore):

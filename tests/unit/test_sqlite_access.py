@@ -8,13 +8,13 @@ from pathlib import Path
 import apsw
 import pytest
 
-from oncue.access import Access
 from oncue.clock import FakeClock
 from oncue.core.access import Scope
 from oncue.core.errors import StoreError
 from oncue.stores.sqlite import SqliteStore
 from oncue.stores.sqlite.connection import APPLICATION_ID, pragma
 from oncue.stores.sqlite.statements import migrations
+from oncue.usecases.tokens import Access
 
 Open = Callable[[], SqliteStore]
 

@@ -20,10 +20,10 @@ from oncue.core.job import NewJob
 from oncue.core.lifecycle import State
 from oncue.core.queue import Queue, RetryPolicy, default_queue
 from oncue.ports.sink import Refusal
-from oncue.queues import put_queue
 from oncue.stores import open_store
 from oncue.stores.sqlite import SqliteStore, connection
 from oncue.stores.sqlite.statements import migrations
+from oncue.usecases.queues import put_queue
 from tests.contract.desk import together
 
 NOW = FakeClock().now()

@@ -9,8 +9,8 @@ from pathlib import Path
 from oncue.clock import FakeClock
 from oncue.core.queue import Queue
 from oncue.engine.pruner import Pruner
-from oncue.queues import put_queue
 from oncue.stores.sqlite import SqliteStore
+from oncue.usecases.queues import put_queue
 from tests.contract.desk import Desk
 
 

@@ -26,10 +26,10 @@ from oncue.core.recurrence import begun
 from oncue.core.schedule import Schedule, check_schedule
 from oncue.ports.claims import Settlement
 from oncue.ports.sink import Refusal
-from oncue.queues import put_queue, set_paused
 from oncue.stores.sqlite import SqliteStore, abroad
 from oncue.stores.sqlite.abroad import Abroad, News, settings_revision
 from oncue.stores.sqlite.connection import connect
+from oncue.usecases.queues import put_queue, set_paused
 from tests.contract.pruning import prune
 from tests.contract.recurring import delete_schedule, put_schedule
 

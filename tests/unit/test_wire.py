@@ -10,8 +10,8 @@ import msgspec
 import pytest
 from msgspec import Struct
 
-from oncue import intake
 from oncue.testing import HandDriven
+from oncue.usecases import intake
 from oncue.wire.claims import ClaimedJob
 from oncue.wire.converting import written
 from oncue.wire.jobs import Job

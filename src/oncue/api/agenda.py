@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from oncue import agenda
 from oncue.api.description.about import Answered, Parameter, json
 from oncue.api.description.samples import ID
 from oncue.api.problem import invalid
@@ -17,7 +16,8 @@ from oncue.api.unreadable import unreadable
 from oncue.core.access import Scope
 from oncue.core.errors import Conflict
 from oncue.core.moment import parse
-from oncue.reclaiming import started
+from oncue.usecases import agenda
+from oncue.usecases.reclaim import started
 from oncue.wire.agenda import AgendaProgress, AgendaProgressWrite
 from oncue.wire.reclaim import ReclaimParameters, ReclaimReport, parameters
 

@@ -7,18 +7,18 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from oncue import intake
 from oncue.api.description.about import Answered, json
 from oncue.api.description.samples import JOB, STANDING
 from oncue.api.request import Answer, Request, decoded, json_answer
 from oncue.api.routing import Routes
-from oncue.bulk import carry_out
 from oncue.core import moment
 from oncue.core.access import Scope
 from oncue.core.bulk import BulkChange, BulkCursor, BulkOrder, BulkVerb, check_order
 from oncue.core.errors import InvalidInput
 from oncue.core.job import JobFilter
 from oncue.core.queue import check_queue_name
+from oncue.usecases import intake
+from oncue.usecases.bulk import carry_out
 from oncue.wire import jobs as wire
 from oncue.wire.converting import written
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import re
 
-from oncue.access import Access
 from oncue.api.problem import Problem
 from oncue.api.request import Request
 from oncue.core.access import Scope, allows
+from oncue.usecases.tokens import Access
 
 EVERYTHING = frozenset(Scope)
 SAFE = ("GET", "HEAD", "OPTIONS")

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import msgspec
 
-from oncue import intake
 from oncue.api.description.about import Answered, Parameter, json
 from oncue.api.description.parameters import (
     CURSOR_PARAMETER,
@@ -30,6 +29,7 @@ from oncue.core.lifecycle import State
 from oncue.core.queue import check_queue_name
 from oncue.scheduler import answer as answer_to
 from oncue.scheduler import given
+from oncue.usecases import intake
 from oncue.wire import formats
 from oncue.wire import jobs as wire
 from oncue.wire.converting import written

@@ -17,9 +17,9 @@ from oncue.core.errors import EventIdTaken
 from oncue.core.event import Event, latest_stamp, read_event
 from oncue.core.publication import Published
 from oncue.core.stamp import Stamp, of_moment
-from oncue.gathering import Gathering, together
-from oncue.rules import log_fired
 from oncue.scheduler import Scheduler
+from oncue.usecases.gathering import Gathering, together
+from oncue.usecases.rules import log_fired
 from oncue.wire import rules as wire
 
 Members = Mapping[str, Any] | Sequence[Mapping[str, Any]]

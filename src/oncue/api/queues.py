@@ -17,7 +17,7 @@ from oncue.core import moment
 from oncue.core.access import Scope
 from oncue.core.duration import seconds
 from oncue.core.queue import Queue, check_queue_name
-from oncue.intake import LONGEST_SECONDS
+from oncue.usecases.intake import LONGEST_SECONDS
 from oncue.wire import formats
 from oncue.wire import queues as wire
 

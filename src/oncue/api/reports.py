@@ -15,7 +15,7 @@ from oncue.api.routing import Routes
 from oncue.api.work import HELD, beat, state_of
 from oncue.core.access import Scope
 from oncue.core.errors import OncueError, StoreError
-from oncue.reporting import Completion
+from oncue.usecases.claims import Completion
 from oncue.wire import claims as wire
 from oncue.wire.converting import written
 from oncue.wire.formats import States

@@ -22,7 +22,7 @@ from oncue.core.errors import InvalidInput
 from oncue.core.firing import Decision
 from oncue.core.publication import EventFilter
 from oncue.core.rule import Rule, check_rule_name
-from oncue.rules import new_rule
+from oncue.usecases.rules import new_rule
 from oncue.wire import formats
 from oncue.wire import rules as shapes
 from oncue.wire.converting import written

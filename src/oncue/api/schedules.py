@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Annotated, Any
 import msgspec
 from msgspec import Meta
 
-from oncue import schedules
 from oncue.api.description.about import Answered, Parameter, json
 from oncue.api.paging import limit_of, no_body
 from oncue.api.problem import invalid
@@ -17,7 +16,8 @@ from oncue.api.routing import Routes
 from oncue.core.access import Scope
 from oncue.core.queue import check_queue_name
 from oncue.core.schedule import Schedule
-from oncue.schedules import RUNS_LIMIT
+from oncue.usecases import schedules
+from oncue.usecases.schedules import RUNS_LIMIT
 from oncue.wire import schedules as wire
 from oncue.wire.converting import written
 from oncue.wire.formats import Nothing, QueueName

@@ -8,11 +8,11 @@ import threading
 
 import uvicorn
 
-from oncue.access import Access
 from oncue.api.protocol import Protocol
 from oncue.api.service import Service
 from oncue.core.errors import InvalidInput
 from oncue.scheduler import Scheduler
+from oncue.usecases.tokens import Access
 
 BACKLOG = 2048
 KEEP_ALIVE_SECONDS = 75

@@ -13,7 +13,6 @@ from functools import partial
 from itertools import count
 from typing import Any, ParamSpec, TypeVar
 
-from oncue.access import Access
 from oncue.aio import AsyncScheduler
 from oncue.api import problem as problems
 from oncue.api.guard import Guard, require
@@ -25,6 +24,7 @@ from oncue.api.routing import Route, Router
 from oncue.api.waiting import Waiting
 from oncue.core.errors import OncueError, StoreError
 from oncue.scheduler import Scheduler
+from oncue.usecases.tokens import Access
 
 READERS = 4  # threads that read the store; as many as it keeps connections for
 Send = Callable[[MutableMapping[str, Any]], Awaitable[None]]

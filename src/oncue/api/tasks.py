@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from oncue import intake
 from oncue.api import jobs
 from oncue.api.description.about import Answered, json
 from oncue.api.description.parameters import CURSOR_PARAMETER, IDEMPOTENCY_KEY, LIMIT_PARAMETER
@@ -23,6 +22,7 @@ from oncue.core.errors import InvalidInput
 from oncue.core.job import Job, JobFilter, NewJob
 from oncue.core.lifecycle import State
 from oncue.scheduler import answer as answer_to
+from oncue.usecases import intake
 from oncue.wire import tasks as wire
 
 if TYPE_CHECKING:

@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING, TypeVar
 
 import msgspec
 
-from oncue import intake
 from oncue.api import problem as problems
 from oncue.api.description.about import Answered, json
 from oncue.api.description.samples import ID, OPERATION, TAKEN, TOKEN
@@ -22,7 +21,8 @@ from oncue.core.errors import InvalidInput
 from oncue.core.job import Claimed
 from oncue.core.queue import check_queue_name
 from oncue.ports.claims import Touched
-from oncue.reporting import Completion
+from oncue.usecases import intake
+from oncue.usecases.claims import Completion
 from oncue.wire import claims as wire
 from oncue.wire.converting import written
 from oncue.wire.formats import Body, States

@@ -15,13 +15,13 @@ from typing import TYPE_CHECKING, Any, BinaryIO
 import click
 import msgspec
 
-from oncue import intake
 from oncue.cli import output
 from oncue.cli.app import EXIT_FAILED, App, common, examples
 from oncue.cli.inserting import Line, inserter
 from oncue.cli.progress import ProgressBar
 from oncue.core.errors import InvalidInput, ServerError, StoreError
 from oncue.core.job import NewJob
+from oncue.usecases import intake
 
 if TYPE_CHECKING:
     from oncue.client import Client

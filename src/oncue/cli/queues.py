@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from oncue import intake
 from oncue.cli import nouns, output
 from oncue.cli.app import App, Group, Number, Whole, common, examples
 from oncue.cli.nouns import named, suggestion, yes_option
@@ -19,6 +18,7 @@ from oncue.core.lifecycle import FINAL, State
 from oncue.core.moment import Moment
 from oncue.core.queue import Queue, QueueStats, check_queue_name, why_kept
 from oncue.sinks import open_sink
+from oncue.usecases import intake
 from oncue.wire import queues as wire
 
 if TYPE_CHECKING:

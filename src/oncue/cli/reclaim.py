@@ -90,7 +90,7 @@ def _run(app: App, parameters: ReclaimParameters) -> ReclaimReport:
     if app.url is not None:
         return app.client.reclaim(**{name: getattr(parameters, name) for name in runs.NAMES})
     from oncue.engine.alarm import Alarm
-    from oncue.reclaiming import started
+    from oncue.usecases.reclaim import started
 
     run = started(app.scheduler, parameters)
     alarm = Alarm(app.scheduler.clock)

@@ -15,7 +15,7 @@ from oncue.cli.times import read_length
 from oncue.clock import SystemClock
 from oncue.core.cron import Mark
 from oncue.core.runs import Difference, Run
-from oncue.schedules import RUNS_LIMIT, runs_of
+from oncue.usecases.schedules import RUNS_LIMIT, runs_of
 from oncue.wire import schedules as wire
 from oncue.wire.converting import written
 

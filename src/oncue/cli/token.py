@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import click
 
-from oncue.access import ALL_SCOPES, Access
 from oncue.cli import output
 from oncue.cli.app import App, Group, examples, store_only
 from oncue.cli.place import require_file
 from oncue.core.access import AccessToken, Scope, check_scopes, check_token_name
 from oncue.core.moment import to_datetime
+from oncue.usecases.tokens import ALL_SCOPES, Access
 from oncue.wire import tokens as wire
 
 SCOPE_HELP = (

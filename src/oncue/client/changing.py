@@ -5,13 +5,13 @@ from __future__ import annotations
 from dataclasses import asdict
 from typing import Any
 
-from oncue.bulk import BulkOptions, BulkVerbs, order_of
 from oncue.client.asking import Asking, encode, value_of
 from oncue.client.connection import Request, path
 from oncue.core.bulk import SAMPLE, BulkOrder, BulkOutcome, BulkVerb
 from oncue.core.job import JobFilter
 from oncue.core.moment import render
 from oncue.ports.clock import Clock
+from oncue.usecases.bulk import BulkOptions, BulkVerbs, order_of
 from oncue.wire import jobs as wire
 
 

@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 import msgspec
 
-from oncue import intake
 from oncue.client.address import address_of, bearer_of
 from oncue.client.asking import encode, moment_text, seconds_of, value_of
 from oncue.client.changing import RemoteChanges
@@ -32,6 +31,7 @@ from oncue.core.lifecycle import LIVE, State
 from oncue.core.moment import Moment, parse, render
 from oncue.core.queue import Queue, QueueStats, check_queue_name
 from oncue.ports.clock import Clock
+from oncue.usecases import intake
 from oncue.wire import jobs as wire
 from oncue.wire.converting import read
 from oncue.wire.queues import DueCounts, Queues

@@ -17,7 +17,7 @@ from oncue.core.errors import InvalidInput, OncueError
 from oncue.core.job import Claimed, Operation
 from oncue.core.moment import parse
 from oncue.ports.claims import Touched
-from oncue.reporting import Completion
+from oncue.usecases.claims import Completion
 from oncue.wire import claims as wire
 from oncue.wire.converting import read
 from oncue.wire.jobs import JobOperation

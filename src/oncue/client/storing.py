@@ -17,8 +17,8 @@ from oncue.core.duration import Duration
 from oncue.core.errors import Conflict, InvalidInput, OncueError, TooLarge
 from oncue.core.job import Job
 from oncue.core.queue import DEFAULT_QUEUE
-from oncue.intake import MEMBERS
 from oncue.scheduler import CHUNK, IDS_KEPT, Tally
+from oncue.usecases.intake import MEMBERS
 from oncue.wire import jobs as wire
 
 CHUNK_BYTES = 4 * 1024 * 1024

@@ -22,7 +22,6 @@ from werkzeug.exceptions import NotFound
 from werkzeug.routing import BaseConverter
 
 from oncue import config
-from oncue.access import Access
 from oncue.api.guard import Guard
 from oncue.api.inline import Asked, InlineService
 from oncue.api.problem import Problem
@@ -35,6 +34,7 @@ from oncue.core.rule import Rule
 from oncue.scheduler import Scheduler
 from oncue.telemetry import logs
 from oncue.transfer import declared
+from oncue.usecases.tokens import Access
 
 METHODS = ["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"]  # those not taken: 405
 EXTENSION = "oncue"

@@ -13,8 +13,8 @@ from msgspec import Struct
 from oncue.core.errors import InvalidInput, NotFound
 from oncue.core.rule import Rule
 from oncue.core.schedule import Schedule
-from oncue.rules import new_rule
-from oncue.schedules import new_schedule
+from oncue.usecases.rules import new_rule
+from oncue.usecases.schedules import new_schedule
 from oncue.wire import rules as wire_rules
 from oncue.wire import schedules as wire_schedules
 from oncue.wire.converting import written as written_as

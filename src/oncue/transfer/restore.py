@@ -11,7 +11,6 @@ from typing import BinaryIO
 
 import msgspec
 
-from oncue import intake
 from oncue.core import ids
 from oncue.core.dossier import Dossier, EventDossier, key_taken
 from oncue.core.errors import EventIdTaken, InvalidInput, KeyTaken, StoreError
@@ -25,8 +24,9 @@ from oncue.core.schedule import Schedule
 from oncue.core.standing import Sightings
 from oncue.ports.schedules import Advance
 from oncue.ports.store import Store
-from oncue.queues import put_queue, set_paused
 from oncue.transfer.dump import PAGE, PAGE_BYTES, Progress
+from oncue.usecases import intake
+from oncue.usecases.queues import put_queue, set_paused
 from oncue.wire import dump
 from oncue.wire.converting import read
 from oncue.wire.dump import Counts, Line

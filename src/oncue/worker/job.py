@@ -12,9 +12,9 @@ from oncue.core.errors import ClaimLost, Conflict
 from oncue.core.job import Claimed, Operation
 from oncue.core.moment import to_datetime
 from oncue.core.queue import check_queue_name
-from oncue.intake import check_message, check_percent
 from oncue.ports.claims import Refused
 from oncue.ports.clock import Clock
+from oncue.usecases.intake import check_message, check_percent
 from oncue.worker.results import Settling
 from oncue.worker.source import AWAY, Handful, Workplace
 

@@ -42,7 +42,7 @@ from oncue.core.queue import Queue
 from oncue.engine.alarm import Alarm
 from oncue.ports.claims import Refused, Touched
 from oncue.ports.store import Awaited, Listener
-from oncue.reporting import CLAIM_LIMIT
+from oncue.usecases.claims import CLAIM_LIMIT
 from oncue.wire.claims import BeatenItems, Claims, SettledItems
 from oncue.wire.jobs import JobOperation
 from oncue.wire.problems import Problem

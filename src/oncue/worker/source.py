@@ -23,8 +23,8 @@ from oncue.engine.policies import Policies
 from oncue.ports.claims import Touch, Touched
 from oncue.ports.clock import Clock
 from oncue.ports.store import Awaited, Listener, Store
-from oncue.reporting import failure, failure_verdict, keeping
 from oncue.telemetry.counters import Telemetry
+from oncue.usecases.claims import failure, failure_verdict, keeping
 from oncue.worker.handlers import Handlers
 
 AWAY = (StoreUnavailable, ServerUnavailable)

@@ -6,7 +6,6 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any
 
-from oncue import intake
 from oncue.core.errors import Conflict, NotFound
 from oncue.core.moment import Moment
 from oncue.core.queue import Queue, QueueStats, check_queue_name, default_queue
@@ -17,6 +16,7 @@ from oncue.ports.queues import QueueStore
 from oncue.ports.store import Store
 from oncue.sinks import open_sink
 from oncue.telemetry.counters import Telemetry
+from oncue.usecases import intake
 
 CHUNK = 1000  # finished jobs removed in one transaction: a few milliseconds
 

@@ -11,7 +11,6 @@ from collections.abc import Callable, Sequence
 from datetime import datetime
 from typing import Any, NamedTuple, TypedDict, Unpack
 
-from oncue import intake
 from oncue.core.bulk import (
     FILTERS,
     SAMPLE,
@@ -31,6 +30,7 @@ from oncue.engine.alarm import Alarm
 from oncue.ports.clock import Clock
 from oncue.ports.jobs import JobStore
 from oncue.ports.store import Store
+from oncue.usecases import intake
 
 CHUNK = 250  # jobs changed in one transaction: 2 or 3 ms
 LOOK = 5000  # jobs looked at by one read of a dry run, which keeps nobody from writing

@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import msgspec
 
-from oncue import intake
 from oncue.core import payload as payloads
 from oncue.core.errors import Conflict, IllegalState, InvalidInput
 from oncue.core.job import Diagnostic, History, Job, Lapse
@@ -22,6 +21,7 @@ from oncue.core.queue import Queue
 from oncue.core.retry import Verdict, after_lapse
 from oncue.engine.verdicts import carry_out
 from oncue.ports.claims import ClaimFilter, Refused, Settlement, Touch
+from oncue.usecases import intake
 from oncue.wire.agenda import EVENTS_AT_ONCE, AgendaProgress, DiagnosticEvent
 from oncue.wire.converting import converted, written
 

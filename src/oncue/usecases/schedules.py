@@ -7,7 +7,6 @@ from dataclasses import replace
 from datetime import timedelta
 from typing import Any
 
-from oncue import intake
 from oncue.core import payload as payloads
 from oncue.core.duration import Duration
 from oncue.core.errors import InvalidInput, NotFound
@@ -20,6 +19,7 @@ from oncue.engine.engine import Engine
 from oncue.engine.recurrer import Recurrer
 from oncue.ports.clock import Clock
 from oncue.ports.store import Store
+from oncue.usecases import intake
 
 RUNS_LIMIT = 1000
 _PAGE = 500

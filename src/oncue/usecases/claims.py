@@ -10,7 +10,6 @@ import random
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple, Protocol
 
-from oncue import intake
 from oncue.core import moment, retry, token
 from oncue.core import payload as payloads
 from oncue.core.duration import Duration
@@ -34,6 +33,7 @@ from oncue.ports.claims import Touch, Touched
 from oncue.ports.clock import Clock
 from oncue.ports.store import Store
 from oncue.telemetry.counters import Telemetry
+from oncue.usecases import intake
 
 CLAIM_LIMIT = 5000  # jobs that one claim takes at most
 

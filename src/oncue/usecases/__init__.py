@@ -1,0 +1,1 @@
+"""What the scheduler, the HTTP routes and the command line all call: one module a noun."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 
 from oncue import __version__, config
-from oncue.api.tasks import as_job
+from oncue.api.routes.tasks import as_job
 from oncue.cli import main as program
 from oncue.scheduler import Scheduler
 

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from oncue import Scheduler
-from oncue.api.operations import ROUTES
+from oncue.api.routes import ROUTES
 from oncue.api.routing import Route
 from oncue.core.access import Scope
 from oncue.usecases.tokens import Access

@@ -12,7 +12,7 @@ from urllib.parse import urlsplit
 
 import pytest
 
-from oncue.api.jobs import derived_id
+from oncue.api.routes.jobs import derived_id
 from oncue.api.service import Service
 from oncue.scheduler import Scheduler
 from tests.http.server import Reply, Server

@@ -11,13 +11,12 @@ import jsonschema_rs
 import pytest
 import schemathesis
 
-from oncue.api import jobs
 from oncue.api.description.problems import REFUSALS
 from oncue.api.description.samples import ID
 from oncue.api.openapi import TAGS, document
-from oncue.api.operations import ROUTES
 from oncue.api.pages.docs import curl, page
 from oncue.api.pages.markup import tag
+from oncue.api.routes import ROUTES, jobs
 from oncue.wire.jobs import NewJob
 from oncue.wire.problems import PREFIX, TITLES
 from tests.http.server import Server

@@ -11,7 +11,7 @@ from urllib.parse import urlsplit
 
 import pytest
 
-from oncue.api.operations import ROUTES
+from oncue.api.routes import ROUTES
 from oncue.api.routing import Route
 from tests.http.errand import count
 from tests.http.routes import filled, takes_body, title

@@ -16,10 +16,10 @@ from typing import Any, ParamSpec, TypeVar
 from oncue.aio import AsyncScheduler
 from oncue.api import problem as problems
 from oncue.api.guard import Guard, require
-from oncue.api.operations import ROUTES
 from oncue.api.problem import Problem
 from oncue.api.publishing import Members, Publishing
 from oncue.api.request import Answer, Gone, Receive, Request, problem_answer
+from oncue.api.routes import ROUTES
 from oncue.api.routing import Route, Router
 from oncue.api.waiting import Waiting
 from oncue.core.errors import OncueError, StoreError

@@ -133,7 +133,7 @@ def _cached(request: Request, body: bytes, media_type: str) -> Answer:
 @lru_cache(maxsize=1)
 def _document() -> dict[str, Any]:
     from oncue.api.openapi import document
-    from oncue.api.operations import ROUTES
+    from oncue.api.routes import ROUTES
 
     return document(ROUTES)
 

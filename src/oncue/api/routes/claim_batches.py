@@ -11,8 +11,8 @@ from oncue.api import problem as problems
 from oncue.api.description.about import Answered, json
 from oncue.api.description.samples import FENCED, ID, TOKEN
 from oncue.api.request import Answer, Request, decoded, json_answer
+from oncue.api.routes.claims import HELD, beat, state_of
 from oncue.api.routing import Routes
-from oncue.api.work import HELD, beat, state_of
 from oncue.core.access import Scope
 from oncue.core.errors import OncueError, StoreError
 from oncue.usecases.claims import Completion

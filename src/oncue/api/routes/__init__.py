@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-from oncue.api import (
+from oncue.api.routes import (
     agenda,
     batch,
     bulk,
+    claim_batches,
+    claims,
+    docs,
     jobs,
-    manual,
     queues,
-    reports,
     rules,
     schedules,
+    server,
     tasks,
-    upkeep,
-    work,
 )
 from oncue.api.routing import Route
 
@@ -22,13 +22,13 @@ ROUTES: list[Route] = [
     *jobs.routes,
     *batch.routes,
     *bulk.routes,
-    *work.routes,
-    *reports.routes,
+    *claims.routes,
+    *claim_batches.routes,
     *queues.routes,
     *rules.routes,
     *schedules.routes,
     *tasks.routes,
     *agenda.routes,
-    *upkeep.routes,
-    *manual.routes,
+    *server.routes,
+    *docs.routes,
 ]

@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from oncue.api import jobs
 from oncue.api.description.about import Answered, json
 from oncue.api.description.parameters import CURSOR_PARAMETER, IDEMPOTENCY_KEY, LIMIT_PARAMETER
 from oncue.api.description.samples import ID
 from oncue.api.paging import cursor, paging
 from oncue.api.problem import Problem
 from oncue.api.request import Answer, Request, json_answer
+from oncue.api.routes import jobs
 from oncue.api.routing import Routes
 from oncue.api.unreadable import unreadable
 from oncue.core import ids, moment

@@ -19,9 +19,9 @@ from oncue.api.description.about import Answered, Content, Sent
 from oncue.api.description.parameters import IDEMPOTENCY_KEY
 from oncue.api.description.samples import ID
 from oncue.api.elements import BYTE_ORDER_MARK, LIMIT, Elements, Lines, Splitter
-from oncue.api.jobs import derived_id, idempotency_key, key_reused, new_job
 from oncue.api.problem import Problem
 from oncue.api.request import JSON_TYPE, Answer, Gone, Request, json_answer
+from oncue.api.routes.jobs import derived_id, idempotency_key, key_reused, new_job
 from oncue.api.routing import Routes
 from oncue.api.unreadable import unreadable
 from oncue.core.access import Scope

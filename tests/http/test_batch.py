@@ -12,8 +12,8 @@ from urllib.parse import urlsplit
 
 import pytest
 
+from oncue.api.app import Service
 from oncue.api.routes.jobs import derived_id
-from oncue.api.service import Service
 from oncue.scheduler import Scheduler
 from tests.http.server import Reply, Server
 

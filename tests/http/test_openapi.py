@@ -11,11 +11,11 @@ import jsonschema_rs
 import pytest
 import schemathesis
 
-from oncue.api.description.problems import REFUSALS
-from oncue.api.description.samples import ID
-from oncue.api.openapi import TAGS, document
-from oncue.api.pages.docs import curl, page
-from oncue.api.pages.markup import tag
+from oncue.api.docs.markup import tag
+from oncue.api.docs.openapi import TAGS, document
+from oncue.api.docs.page import curl, page
+from oncue.api.docs.problems import REFUSALS
+from oncue.api.docs.samples import ID
 from oncue.api.routes import ROUTES, jobs
 from oncue.wire.jobs import NewJob
 from oncue.wire.problems import PREFIX, TITLES

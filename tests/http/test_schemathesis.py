@@ -24,7 +24,7 @@ from schemathesis.specs.openapi.checks import negative_data_rejection
 
 from oncue import Scheduler
 from oncue.api import operations
-from oncue.api.openapi import document
+from oncue.api.docs.openapi import document
 from oncue.core.access import Scope
 from oncue.core.bulk import BulkCursor, told_place
 from oncue.usecases.tokens import Access

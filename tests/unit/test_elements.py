@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from oncue.api import elements
 from oncue.api.elements import Elements, Lines, Splitter
-from oncue.api.problem import Problem
+from oncue.api.problems import Problem
 
 VALUES = st.recursive(
     st.none() | st.booleans() | st.integers() | st.text('ab"\\{}[],: \n\té'),

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from oncue.api.problem import Problem
+from oncue.api.problems import Problem
 from oncue.api.request import BODY_SECONDS, Request
 
 SCOPE = {"method": "POST", "path": "/jobs", "headers": [], "query_string": b""}

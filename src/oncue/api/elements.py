@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from typing import Protocol
 
-from oncue.api.problem import Problem
+from oncue.api.problems import Problem
 
 LIMIT = 2 * 1024 * 1024  # a payload of 256 KiB may be written with many escapes and spaces
 BYTE_ORDER_MARK = b"\xef\xbb\xbf"

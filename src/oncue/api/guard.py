@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from oncue.api.problem import Problem
+from oncue.api.problems import Problem
 from oncue.api.request import Request
 from oncue.core.access import Scope, allows
 from oncue.usecases.tokens import Access

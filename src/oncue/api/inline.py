@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Iterable, MutableMapping
 from typing import TYPE_CHECKING, Any, NamedTuple, ParamSpec, TypeVar, cast
 
+from oncue.api.app import problem_of, request_id
 from oncue.api.guard import Guard, require
 from oncue.api.publishing import Members, published_answer
 from oncue.api.request import Answer, Request, problem_answer
 from oncue.api.routing import Route, Router
-from oncue.api.service import problem_of, request_id
 
 if TYPE_CHECKING:
-    from oncue.api.service import Service
+    from oncue.api.app import Service
     from oncue.scheduler import Scheduler
 
 P = ParamSpec("P")

@@ -6,8 +6,8 @@ from base64 import urlsafe_b64decode, urlsafe_b64encode
 
 import msgspec
 
-from oncue.api.description.parameters import LIMIT, MOST
-from oncue.api.problem import invalid
+from oncue.api.docs.parameters import LIMIT, MOST
+from oncue.api.problems import invalid
 from oncue.api.request import Request, decoded
 from oncue.core import ids, moment
 from oncue.core.errors import InvalidInput

@@ -7,7 +7,7 @@ import asyncio
 import httptools
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
-from oncue.api.problem import Problem
+from oncue.api.problems import Problem
 from oncue.wire.problems import MEDIA_TYPE
 
 HEAD_LIMIT = 64 * 1024  # bytes of a request's line and headers; what is read at once comes on top

@@ -10,7 +10,7 @@ from urllib.parse import parse_qsl, quote
 import msgspec
 
 from oncue.api.arrival import in_time
-from oncue.api.problem import Problem, invalid
+from oncue.api.problems import Problem, invalid
 from oncue.api.unreadable import escaped, unreadable
 from oncue.core.access import Scope
 from oncue.wire.problems import MEDIA_TYPE as PROBLEM_TYPE

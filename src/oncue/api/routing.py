@@ -6,13 +6,13 @@ from collections.abc import Awaitable, Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 from urllib.parse import unquote_to_bytes
 
-from oncue.api.description.about import Answered, Parameter, Sent
-from oncue.api.problem import Problem
+from oncue.api.docs.about import Answered, Parameter, Sent
+from oncue.api.problems import Problem
 from oncue.api.request import Answer, Request
 from oncue.core.access import Scope
 
 if TYPE_CHECKING:
-    from oncue.api.service import Service
+    from oncue.api.app import Service
 
 PROVED = "Authorised by the token of the claim. Repeating it with the same token is harmless."
 

@@ -8,8 +8,8 @@ import threading
 
 import uvicorn
 
+from oncue.api.app import Service
 from oncue.api.protocol import Protocol
-from oncue.api.service import Service
 from oncue.core.errors import InvalidInput
 from oncue.scheduler import Scheduler
 from oncue.usecases.tokens import Access

@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import math
 
-from oncue.api.problem import Problem, invalid
+from oncue.api.problems import Problem, invalid
 
 TOO_DEEP = "The JSON is nested too deeply."
 

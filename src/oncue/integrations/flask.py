@@ -22,13 +22,13 @@ from werkzeug.exceptions import NotFound
 from werkzeug.routing import BaseConverter
 
 from oncue import config
+from oncue.api.app import WITHOUT_CONTENT
 from oncue.api.guard import Guard
 from oncue.api.inline import Asked, InlineService
-from oncue.api.problem import Problem
+from oncue.api.problems import Problem
 from oncue.api.request import BODY_LIMIT, Answer, problem_answer
 from oncue.api.routes.rules import routes
 from oncue.api.routing import Route
-from oncue.api.service import WITHOUT_CONTENT
 from oncue.core.errors import InvalidInput
 from oncue.core.rule import Rule
 from oncue.scheduler import Scheduler

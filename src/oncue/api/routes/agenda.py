@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from oncue.api.description.about import Answered, Parameter, json
-from oncue.api.description.samples import ID
-from oncue.api.problem import invalid
+from oncue.api.docs.about import Answered, Parameter, json
+from oncue.api.docs.samples import ID
+from oncue.api.problems import invalid
 from oncue.api.request import Answer, Request, decoded, json_answer
 from oncue.api.routing import Routes
 from oncue.api.unreadable import unreadable
@@ -22,7 +22,7 @@ from oncue.wire.agenda import AgendaProgress, AgendaProgressWrite
 from oncue.wire.reclaim import ReclaimParameters, ReclaimReport, parameters
 
 if TYPE_CHECKING:
-    from oncue.api.service import Service
+    from oncue.api.app import Service
 
 _read_any = msgspec.json.Decoder().decode
 

@@ -14,12 +14,12 @@ from typing import TYPE_CHECKING, Annotated, Any
 import msgspec
 from msgspec import Meta
 
-from oncue.api import problem as problems
-from oncue.api.description.about import Answered, Content, Sent
-from oncue.api.description.parameters import IDEMPOTENCY_KEY
-from oncue.api.description.samples import ID
+from oncue.api import problems as problems
+from oncue.api.docs.about import Answered, Content, Sent
+from oncue.api.docs.parameters import IDEMPOTENCY_KEY
+from oncue.api.docs.samples import ID
 from oncue.api.elements import BYTE_ORDER_MARK, LIMIT, Elements, Lines, Splitter
-from oncue.api.problem import Problem
+from oncue.api.problems import Problem
 from oncue.api.request import JSON_TYPE, Answer, Gone, Request, json_answer
 from oncue.api.routes.jobs import derived_id, idempotency_key, key_reused, new_job
 from oncue.api.routing import Routes
@@ -32,7 +32,7 @@ from oncue.scheduler import IDS_KEPT, Scheduler, answer
 from oncue.wire import jobs as wire
 
 if TYPE_CHECKING:
-    from oncue.api.service import Service
+    from oncue.api.app import Service
 
 LINE_TYPES = ("application/x-ndjson", "application/jsonl", "application/jsonlines")
 BLOCK = 512 * 1024  # bytes that are taken in at once,

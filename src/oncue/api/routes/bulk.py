@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from oncue.api.description.about import Answered, json
-from oncue.api.description.samples import JOB, STANDING
+from oncue.api.docs.about import Answered, json
+from oncue.api.docs.samples import JOB, STANDING
 from oncue.api.request import Answer, Request, decoded, json_answer
 from oncue.api.routing import Routes
 from oncue.core import moment
@@ -23,7 +23,7 @@ from oncue.wire import jobs as wire
 from oncue.wire.converting import written
 
 if TYPE_CHECKING:
-    from oncue.api.service import Service
+    from oncue.api.app import Service
 
 SECONDS = 2.0  # after which a request begins nothing more
 

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from oncue.api import problem as problems
-from oncue.api.description.about import Answered, json
-from oncue.api.description.samples import FENCED, ID, TOKEN
+from oncue.api import problems as problems
+from oncue.api.docs.about import Answered, json
+from oncue.api.docs.samples import FENCED, ID, TOKEN
 from oncue.api.request import Answer, Request, decoded, json_answer
 from oncue.api.routes.claims import HELD, beat, state_of
 from oncue.api.routing import Routes
@@ -21,7 +21,7 @@ from oncue.wire.converting import written
 from oncue.wire.formats import States
 
 if TYPE_CHECKING:
-    from oncue.api.service import Service
+    from oncue.api.app import Service
 
 _settle_items = msgspec.json.Decoder(wire.Settle)
 _heartbeat_items = msgspec.json.Decoder(wire.Heartbeats)

@@ -6,11 +6,11 @@ from typing import TYPE_CHECKING, TypeVar
 
 import msgspec
 
-from oncue.api import problem as problems
-from oncue.api.description.about import Answered, json
-from oncue.api.description.samples import ID, OPERATION, TAKEN, TOKEN
+from oncue.api import problems as problems
+from oncue.api.docs.about import Answered, json
+from oncue.api.docs.samples import ID, OPERATION, TAKEN, TOKEN
 from oncue.api.guard import require
-from oncue.api.problem import invalid
+from oncue.api.problems import invalid
 from oncue.api.request import Answer, Request, decoded, json_answer
 from oncue.api.routing import Routes
 from oncue.api.waiting import Wish
@@ -29,7 +29,7 @@ from oncue.wire.formats import Body, States
 from oncue.wire.jobs import JobOperation
 
 if TYPE_CHECKING:
-    from oncue.api.service import Service
+    from oncue.api.app import Service
 
 LONGEST_WAIT_SECONDS = 300.0
 FEW = 50  # claims that are written down at once; more would keep the loop from everybody else

@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from oncue.api.description.about import Answered
+from oncue.api.docs.about import Answered
 from oncue.api.request import JSON_TYPE, Answer, Request
 from oncue.api.routing import Routes
 
 if TYPE_CHECKING:
-    from oncue.api.service import Service
+    from oncue.api.app import Service
 
 # Nothing runs or is loaded but the two files of ours: a name that looks like a script stays a name.
 POLICY = (
@@ -132,7 +132,7 @@ def _cached(request: Request, body: bytes, media_type: str) -> Answer:
 
 @lru_cache(maxsize=1)
 def _document() -> dict[str, Any]:
-    from oncue.api.openapi import document
+    from oncue.api.docs.openapi import document
     from oncue.api.routes import ROUTES
 
     return document(ROUTES)
@@ -145,11 +145,11 @@ def _description() -> bytes:
 
 @lru_cache(maxsize=1)
 def _page() -> bytes:
-    from oncue.api.pages.docs import page
+    from oncue.api.docs.page import page
 
     return page(_document()).encode()
 
 
 @lru_cache(maxsize=2)
 def _file(name: str) -> bytes:
-    return files("oncue.api.pages").joinpath(name).read_bytes()
+    return files("oncue.api.docs").joinpath(name).read_bytes()

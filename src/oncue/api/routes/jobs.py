@@ -7,17 +7,17 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import msgspec
 
-from oncue.api.description.about import Answered, Parameter, json
-from oncue.api.description.parameters import (
+from oncue.api.docs.about import Answered, Parameter, json
+from oncue.api.docs.parameters import (
     CURSOR_PARAMETER,
     FILTER_PARAMETERS,
     IDEMPOTENCY_KEY,
     KEY_LENGTH,
     LIMIT_PARAMETER,
 )
-from oncue.api.description.samples import HISTORY, JOB, NOON, STANDING
+from oncue.api.docs.samples import HISTORY, JOB, NOON, STANDING
 from oncue.api.paging import cursor, moment_of, no_body, paging
-from oncue.api.problem import Problem, invalid
+from oncue.api.problems import Problem, invalid
 from oncue.api.request import Answer, Request, decoded, json_answer
 from oncue.api.routing import Routes
 from oncue.api.unreadable import escaped, unreadable
@@ -36,7 +36,7 @@ from oncue.wire.converting import written
 from oncue.wire.problems import FieldProblem
 
 if TYPE_CHECKING:
-    from oncue.api.service import Service
+    from oncue.api.app import Service
 
 MEMBERS = ["due_at" if name == "at" else name for name in intake.MEMBERS]
 _ALLOWED = frozenset(MEMBERS)

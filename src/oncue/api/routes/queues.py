@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 import msgspec
 from msgspec import Meta
 
-from oncue.api.description.about import Answered, Parameter, json
-from oncue.api.description.samples import NOON, shown
+from oncue.api.docs.about import Answered, Parameter, json
+from oncue.api.docs.samples import NOON, shown
 from oncue.api.paging import limit_of, moment_of, no_body
-from oncue.api.problem import invalid
+from oncue.api.problems import invalid
 from oncue.api.request import Answer, Request, decoded, json_answer
 from oncue.api.routing import Routes
 from oncue.core import moment
@@ -22,7 +22,7 @@ from oncue.wire import formats
 from oncue.wire import queues as wire
 
 if TYPE_CHECKING:
-    from oncue.api.service import Service
+    from oncue.api.app import Service
 
 HOUR_MS = 3_600_000
 MOST_STEPS = 100_000

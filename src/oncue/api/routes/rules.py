@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING, Annotated, Any
 import msgspec
 from msgspec import Meta
 
-from oncue.api.description.about import Answered, Parameter, json
-from oncue.api.description.parameters import CURSOR_PARAMETER, LIMIT_PARAMETER
-from oncue.api.description.samples import ID
+from oncue.api.docs.about import Answered, Parameter, json
+from oncue.api.docs.parameters import CURSOR_PARAMETER, LIMIT_PARAMETER
+from oncue.api.docs.samples import ID
 from oncue.api.paging import limit_of
-from oncue.api.problem import invalid
+from oncue.api.problems import invalid
 from oncue.api.request import Answer, Request, decoded, json_answer
 from oncue.api.routing import Routes
 from oncue.core import stamp
@@ -28,7 +28,7 @@ from oncue.wire import rules as shapes
 from oncue.wire.converting import written
 
 if TYPE_CHECKING:
-    from oncue.api.service import Service
+    from oncue.api.app import Service
 
 _FORGOTTEN_PLUS = re.compile(r" (\d\d:\d\d)$", re.ASCII)
 

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 import msgspec
 from msgspec import Meta
 
-from oncue.api.description.about import Answered, Parameter, json
+from oncue.api.docs.about import Answered, Parameter, json
 from oncue.api.paging import limit_of, no_body
-from oncue.api.problem import invalid
+from oncue.api.problems import invalid
 from oncue.api.request import Answer, Request, decoded, json_answer
 from oncue.api.routing import Routes
 from oncue.core.access import Scope
@@ -24,7 +24,7 @@ from oncue.wire.formats import Nothing, QueueName
 from oncue.wire.schedules import ScheduleSettings
 
 if TYPE_CHECKING:
-    from oncue.api.service import Service
+    from oncue.api.app import Service
 
 COUNT = 20
 

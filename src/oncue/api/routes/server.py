@@ -6,16 +6,16 @@ from typing import TYPE_CHECKING
 
 from oncue import __version__
 from oncue.api import answers
-from oncue.api.description.about import Answered
+from oncue.api.docs.about import Answered
 from oncue.api.guard import identified
-from oncue.api.problem import Problem
+from oncue.api.problems import Problem
 from oncue.api.request import Answer, Request, json_answer
 from oncue.api.routing import Routes
 from oncue.core.access import Scope, allows
 from oncue.wire.problems import TITLES, ProblemKind
 
 if TYPE_CHECKING:
-    from oncue.api.service import Service
+    from oncue.api.app import Service
 
 routes = Routes("Server")
 

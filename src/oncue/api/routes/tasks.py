@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from oncue.api.description.about import Answered, json
-from oncue.api.description.parameters import CURSOR_PARAMETER, IDEMPOTENCY_KEY, LIMIT_PARAMETER
-from oncue.api.description.samples import ID
+from oncue.api.docs.about import Answered, json
+from oncue.api.docs.parameters import CURSOR_PARAMETER, IDEMPOTENCY_KEY, LIMIT_PARAMETER
+from oncue.api.docs.samples import ID
 from oncue.api.paging import cursor, paging
-from oncue.api.problem import Problem
+from oncue.api.problems import Problem
 from oncue.api.request import Answer, Request, json_answer
 from oncue.api.routes import jobs
 from oncue.api.routing import Routes
@@ -26,7 +26,7 @@ from oncue.usecases import intake
 from oncue.wire import tasks as wire
 
 if TYPE_CHECKING:
-    from oncue.api.service import Service
+    from oncue.api.app import Service
 
 QUEUE = "tasks"
 STATUSES = {

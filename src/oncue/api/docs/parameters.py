@@ -6,8 +6,8 @@ from typing import Annotated
 
 from msgspec import Meta
 
-from oncue.api.description.about import Parameter
-from oncue.api.description.samples import NOON
+from oncue.api.docs.about import Parameter
+from oncue.api.docs.samples import NOON
 from oncue.wire import formats
 
 KEY_LENGTH = 255

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from oncue.api.pages.markup import Markup, join, prose, tag
+from oncue.api.docs.markup import Markup, join, prose, tag
 
 _REF = "#/components/schemas/"
 _BOUNDS = (

@@ -8,8 +8,8 @@ from collections.abc import Iterator
 from typing import Any
 from urllib.parse import quote, urlencode
 
-from oncue.api.pages import schema as schemas
-from oncue.api.pages.markup import Markup, join, prose, tag
+from oncue.api.docs import schema as schemas
+from oncue.api.docs.markup import Markup, join, prose, tag
 
 ORIGIN = "http://127.0.0.1:8420"
 """Stands in commands until the script puts the page's own in its place."""

@@ -10,9 +10,9 @@ from typing import Any
 import msgspec
 
 from oncue import __version__
-from oncue.api.description.about import NONE, Answered, Parameter, Sent
-from oncue.api.description.problems import REFUSALS, statuses
-from oncue.api.description.samples import ID
+from oncue.api.docs.about import NONE, Answered, Parameter, Sent
+from oncue.api.docs.problems import REFUSALS, statuses
+from oncue.api.docs.samples import ID
 from oncue.api.routing import Route
 from oncue.wire import agenda, formats, jobs, queues, schedules, tasks
 from oncue.wire.problems import MEDIA_TYPE, TITLES, Problem

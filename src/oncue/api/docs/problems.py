@@ -6,8 +6,8 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from oncue.api.description.samples import FENCED, ID
-from oncue.api.problem import Problem, invalid, stopping
+from oncue.api.docs.samples import FENCED, ID
+from oncue.api.problems import Problem, invalid, stopping
 from oncue.api.routing import Route
 from oncue.wire.problems import FieldProblem
 

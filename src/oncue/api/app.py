@@ -14,9 +14,9 @@ from itertools import count
 from typing import Any, ParamSpec, TypeVar
 
 from oncue.aio import AsyncScheduler
-from oncue.api import problem as problems
+from oncue.api import problems as problems
 from oncue.api.guard import Guard, require
-from oncue.api.problem import Problem
+from oncue.api.problems import Problem
 from oncue.api.publishing import Members, Publishing
 from oncue.api.request import Answer, Gone, Receive, Request, problem_answer
 from oncue.api.routes import ROUTES

@@ -1,1 +1,0 @@
-"""The words, examples and problems with which routes are described."""

@@ -1,0 +1,1 @@
+"""The description of the HTTP interface: OpenAPI and the page `/docs`."""

@@ -1,1 +1,0 @@
-"""The page at `/docs`: made from the description, with a style sheet and a script beside it."""

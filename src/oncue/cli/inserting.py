@@ -60,7 +60,7 @@ def _into_store(cue: Scheduler, lines: Sequence[Line]) -> Inserted:
 
 
 def _to_server(cue: Client, lines: Sequence[Line]) -> Inserted:
-    from oncue.client.storing import sent
+    from oncue.client.jobs import sent
 
     refused: dict[int, str] = {}
     existing = key_held = 0

@@ -14,13 +14,13 @@ import msgspec
 
 from oncue.client.address import address_of, bearer_of
 from oncue.client.asking import encode, moment_text, seconds_of, value_of
-from oncue.client.changing import RemoteChanges
+from oncue.client.bulk import RemoteChanges
+from oncue.client.claims import RemoteReporting
 from oncue.client.connection import AnswerLost, Connection, Request, path, query
-from oncue.client.reclaiming import RemoteReclaiming
-from oncue.client.reporting import RemoteReporting
+from oncue.client.jobs import RemoteStoring
+from oncue.client.reclaim import RemoteReclaiming
 from oncue.client.rules import RemoteRules
 from oncue.client.schedules import RemoteSchedules
-from oncue.client.storing import RemoteStoring
 from oncue.clock import SystemClock
 from oncue.core import payload as payloads
 from oncue.core.duration import Duration

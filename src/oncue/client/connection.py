@@ -25,7 +25,7 @@ from urllib3.exceptions import (
 )
 
 from oncue.client.address import Address
-from oncue.client.problems import error_of, problem_of
+from oncue.client.errors import error_of, problem_of
 from oncue.core.errors import (
     AccessDenied,
     OncueError,

@@ -16,24 +16,11 @@ from typing import TYPE_CHECKING, Any
 from msgspec import UnsetType
 
 from oncue.client.asking import read, value_of
+from oncue.client.claim_batches import ITEMS_LIMIT, A, Report, answers_to, parts, reports_request
+from oncue.client.claims import RemoteClaim, claim_of, claim_request, operation_request, touched_of
 from oncue.client.connection import Connection
+from oncue.client.errors import error_of
 from oncue.client.polling import Polling
-from oncue.client.problems import error_of
-from oncue.client.reporting import (
-    RemoteClaim,
-    claim_of,
-    claim_request,
-    operation_request,
-    touched_of,
-)
-from oncue.client.reports import (
-    ITEMS_LIMIT,
-    A,
-    Report,
-    answers_to,
-    parts,
-    reports_request,
-)
 from oncue.core.errors import Conflict, Fenced, NotFound, OncueError
 from oncue.core.job import Claimed, JobFilter, Operation
 from oncue.core.lifecycle import LIVE, State

@@ -8,9 +8,9 @@ from typing import Any, TypeVar
 import msgspec
 
 from oncue.client.asking import Asking, encode, seconds_of, value_of
+from oncue.client.claim_batches import Report, answers_to, parts, reports_request
 from oncue.client.connection import Request, path
-from oncue.client.problems import error_of
-from oncue.client.reports import Report, answers_to, parts, reports_request
+from oncue.client.errors import error_of
 from oncue.core import payload as payloads
 from oncue.core.duration import Duration, seconds
 from oncue.core.errors import InvalidInput, OncueError

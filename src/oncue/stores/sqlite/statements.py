@@ -17,7 +17,7 @@ _PART = re.compile(r"\{(\w+)\}")
 
 @cache
 def load(noun: str) -> dict[str, str]:
-    """The statements of `sql/sqlite/<noun>.sql`."""
+    """The statements of `sql/<noun>.sql`."""
     text = (_folder() / f"{noun}.sql").read_text("utf-8")
     pieces = _NAME.split(text)[1:]
     raw = {name: body.strip() for name, body in zip(pieces[::2], pieces[1::2], strict=True)}
@@ -32,4 +32,4 @@ def migrations() -> tuple[str, ...]:
 
 
 def _folder() -> resources.abc.Traversable:
-    return resources.files("oncue.stores") / "sql" / "sqlite"
+    return resources.files("oncue.stores.sqlite") / "sql"

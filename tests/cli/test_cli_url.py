@@ -17,7 +17,7 @@ from pathlib import Path
 import pytest
 
 from oncue import Scheduler
-from oncue.cli import remote
+from oncue.cli import server
 from oncue.client import Client
 from oncue.clock import FakeClock
 from oncue.core.access import Scope
@@ -565,7 +565,7 @@ def test_a_clock_that_is_far_off_is_told(
         answering(200, body, "application/json", there) as url,
         Client(url, clock=clock) as cue,
     ):
-        remote.warn_of_skew(remote.greet(cue), url)
+        server.warn_of_skew(server.greet(cue), url)
     told = capsys.readouterr().err
     assert (f"The clock of {url} is 10 min {side} this machine's" in told) is bool(side)
     assert bool(told) is bool(side)

@@ -16,7 +16,7 @@ def test_the_store_port_has_no_more_methods_than_this() -> None:
 
 
 def test_no_more_modules_than_this_are_at_the_root_of_the_package() -> None:
-    assert len(list(PACKAGE.glob("*.py"))) <= 31  # to reach: 8
+    assert len(list(PACKAGE.glob("*.py"))) <= 8
 
 
 def test_no_more_files_than_this_name_the_fields_of_a_job() -> None:

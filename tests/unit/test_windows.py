@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from oncue.cli.windows import LANE, axis_of, drawing
+from oncue.cli.rule_windows import LANE, axis_of, drawing
 from oncue.core.event import Event, EventType, made_id
 from oncue.core.rule import Dependency, Rule
 from oncue.core.stamp import SECOND

@@ -129,10 +129,10 @@ class App:
     def client(self) -> Client:
         """Of the server, which has answered."""
         if self._client is None:
-            from oncue.cli import remote
+            from oncue.cli import server
 
-            self._client = remote.client(self.settings)
-            remote.warn_of_skew(remote.greet(self._client), self.place)
+            self._client = server.client(self.settings)
+            server.warn_of_skew(server.greet(self._client), self.place)
         return self._client
 
     def require_store(self) -> None:

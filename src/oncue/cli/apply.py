@@ -10,9 +10,9 @@ from typing import Any, BinaryIO
 import click
 import msgspec
 
-from oncue.cli import output, runs, windows
+from oncue.cli import output, rule_windows, runs
 from oncue.cli.app import App, common, examples
-from oncue.cli.place import is_missing, require_file
+from oncue.cli.files import is_missing, require_file
 from oncue.core.rule import Rule
 from oncue.core.runs import Difference
 from oncue.core.schedule import Schedule
@@ -160,11 +160,11 @@ def _dependencies(before: Rule | None, rule: Rule) -> Iterator[str]:
     old = {one.identity: one for one in (before.dependencies if before is not None else ())}
     new = {one.identity: one for one in rule.dependencies}
     for identity, one in new.items():
-        name, life = f"{one.type} {one.resource}", windows.life(one.life_seconds)
+        name, life = f"{one.type} {one.resource}", rule_windows.life(one.life_seconds)
         if identity not in old:
             yield _signed("+", f"{name}, valid for {life}")
         elif old[identity] != one:
-            was = windows.life(old[identity].life_seconds)
+            was = rule_windows.life(old[identity].life_seconds)
             yield _signed("~", f"{name}, valid for {was} → {life}")
     for identity, one in old.items():
         if identity not in new:

@@ -13,8 +13,8 @@ import msgspec
 
 from oncue.cli import listing, output
 from oncue.cli.app import EXIT_INTERRUPTED, App
+from oncue.cli.files import require_file
 from oncue.cli.nouns import confirm, require_terminal
-from oncue.cli.place import require_file
 from oncue.cli.progress import ProgressBar, counted
 from oncue.cli.times import read_moment
 from oncue.core.bulk import FILTERS, BulkOutcome

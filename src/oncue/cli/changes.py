@@ -10,8 +10,8 @@ import click
 
 from oncue.cli import bulk, output
 from oncue.cli.app import App, common, examples, exit_code
+from oncue.cli.files import require_file
 from oncue.cli.nouns import confirm, require_terminal, yes_option
-from oncue.cli.place import require_file
 from oncue.core.errors import (
     Conflict,
     IllegalState,

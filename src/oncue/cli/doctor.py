@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from oncue.cli import findings, output, remote, server_findings
+from oncue.cli import findings, output, server, server_findings
 from oncue.cli.app import EXIT_FAILED, App, common, examples
+from oncue.cli.files import file_of, missing
 from oncue.cli.findings import Finding
-from oncue.cli.place import file_of, missing
 from oncue.cli.progress import counted
 from oncue.core.errors import OncueError
 
@@ -70,7 +70,7 @@ def examine(app: App) -> tuple[dict[str, Any], list[Finding]]:
 
 def examine_server(app: App) -> tuple[dict[str, Any], list[Finding]]:
     """The same, from another machine."""
-    client = remote.client(app.settings)
+    client = server.client(app.settings)
     try:
         facts, found = server_findings.server(client)
         if any(one.level == "bad" for one in found):

@@ -8,7 +8,7 @@ import click
 
 from oncue.cli import output
 from oncue.cli.app import App, Group, common, examples
-from oncue.cli.place import require_file
+from oncue.cli.files import require_file
 from oncue.core.firing import Decision
 from oncue.core.publication import Decided, EventFilter, EventPage, LoggedEvent, Published
 from oncue.wire.rules import LoggedEvents

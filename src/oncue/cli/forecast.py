@@ -12,7 +12,7 @@ import click
 
 from oncue.cli import output
 from oncue.cli.app import App, Finite, common, examples
-from oncue.cli.place import file_of, require_file
+from oncue.cli.files import file_of, require_file
 from oncue.cli.queues import with_stats
 from oncue.core import forecast as core
 from oncue.core.forecast import Step

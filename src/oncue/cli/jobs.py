@@ -10,7 +10,7 @@ import msgspec
 
 from oncue.cli import output
 from oncue.cli.app import App, Group, common, examples
-from oncue.cli.place import require_file
+from oncue.cli.files import require_file
 from oncue.cli.times import read_length, read_moment
 from oncue.core import payload as payloads
 from oncue.core.errors import InvalidInput, TooLarge

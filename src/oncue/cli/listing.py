@@ -10,7 +10,7 @@ import click
 
 from oncue.cli import live, output
 from oncue.cli.app import App, common, examples
-from oncue.cli.place import require_file
+from oncue.cli.files import require_file
 from oncue.cli.times import read_point
 from oncue.core.errors import InvalidInput
 from oncue.core.job import Job, JobFilter, Position

@@ -13,7 +13,7 @@ import click
 
 from oncue.cli import output
 from oncue.cli.app import EXIT_FAILED, App, Command, common
-from oncue.cli.place import require_file
+from oncue.cli.files import require_file
 from oncue.core.errors import NotFound
 
 if TYPE_CHECKING:

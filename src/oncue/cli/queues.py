@@ -9,8 +9,8 @@ import click
 
 from oncue.cli import nouns, output
 from oncue.cli.app import App, Group, Number, Whole, common, examples
+from oncue.cli.files import require_file
 from oncue.cli.nouns import named, suggestion, yes_option
-from oncue.cli.place import require_file
 from oncue.cli.progress import counted
 from oncue.cli.times import maybe_length, read_length
 from oncue.core.errors import Conflict, NotFound

@@ -10,7 +10,7 @@ import click
 
 from oncue.cli import output
 from oncue.cli.app import App, Finite, common, examples
-from oncue.cli.place import require_file
+from oncue.cli.files import require_file
 from oncue.cli.progress import ProgressBar, counted
 from oncue.core import reclaim as runs
 from oncue.core.reclaim import Finding, ReclaimParameters, ReclaimReport

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import click
 
-from oncue.cli import nouns, output, windows
+from oncue.cli import nouns, output, rule_windows
 from oncue.cli.app import App, Group, common, examples
+from oncue.cli.files import require_file
 from oncue.cli.nouns import ask_about, named, yes_option
-from oncue.cli.place import require_file
 from oncue.cli.times import read_stamp
 from oncue.core import stamp as stamps
 from oncue.core.rule import Dependency, Rule
@@ -81,7 +81,7 @@ def show(app: App, name: str) -> None:
     )
     click.echo()
     lines = [
-        [str(one.type), output.clean(one.resource), windows.life(one.life_seconds)]
+        [str(one.type), output.clean(one.resource), rule_windows.life(one.life_seconds)]
         for one in rule.dependencies
     ]
     output.table(["type", "resource", "valid for"], lines)
@@ -116,7 +116,7 @@ def explain(app: App, name: str, at: str | None) -> None:
         ]
     )
     click.echo()
-    for line in windows.drawing(standing, output.table_width()):
+    for line in rule_windows.drawing(standing, output.table_width()):
         click.echo(line)
     click.echo()
     sentence, width = output.localised(output.clean(standing.sentence)), output.table_width()

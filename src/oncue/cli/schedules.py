@@ -6,8 +6,8 @@ import click
 
 from oncue.cli import nouns, output
 from oncue.cli.app import App, Group, common, examples
+from oncue.cli.files import require_file
 from oncue.cli.nouns import ask_about, named, yes_option
-from oncue.cli.place import require_file
 from oncue.core.moment import Moment
 from oncue.core.recurrence import Fate, Outcome
 from oncue.core.schedule import Schedule

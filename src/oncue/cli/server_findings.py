@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from oncue import __version__
-from oncue.cli import remote
+from oncue.cli import server
 from oncue.cli.findings import Finding, bad, ok, warn
 from oncue.core.access import Scope, allows
 from oncue.core.errors import AccessDenied, OncueError
@@ -30,7 +30,7 @@ def server(cue: Client) -> tuple[dict[str, Any], list[Finding]]:
     """The facts about the server, and what was found. Anything bad: looking further is no use."""
     url = cue.connection.address.url
     try:
-        greeting = remote.greet(cue)
+        greeting = server.greet(cue)
     except OncueError as error:  # its text has the next step in it
         return {}, [bad("server", str(error), "")]
     facts: dict[str, Any] = {
@@ -88,7 +88,7 @@ def _token(cue: Client, facts: dict[str, Any]) -> Iterator[Finding]:
         )
 
 
-def _skew(greeting: remote.Greeting) -> Finding:
+def _skew(greeting: server.Greeting) -> Finding:
     if greeting.ahead_seconds is None:
         return warn(
             "server's clock",

@@ -6,7 +6,7 @@ import click
 
 from oncue.cli import output
 from oncue.cli.app import App, Group, examples, store_only
-from oncue.cli.place import require_file
+from oncue.cli.files import require_file
 from oncue.core.access import AccessToken, Scope, check_scopes, check_token_name
 from oncue.core.moment import to_datetime
 from oncue.usecases.tokens import ALL_SCOPES, Access

@@ -11,7 +11,7 @@ import msgspec
 
 from oncue.cli import live, output
 from oncue.cli.app import App, Finite, common, examples
-from oncue.cli.place import require_file
+from oncue.cli.files import require_file
 from oncue.cli.progress import counted
 from oncue.cli.queues import counts, late, lateness, with_stats
 from oncue.core.lifecycle import FINAL, LIVE, State

@@ -15,7 +15,7 @@ from msgspec import structs
 
 from oncue.cli import output
 from oncue.cli.app import App, discard_output, examples, store_only
-from oncue.cli.place import is_missing, require_file
+from oncue.cli.files import is_missing, require_file
 from oncue.cli.progress import ProgressBar, counted
 from oncue.core.errors import InvalidInput
 from oncue.core.queue import check_queue_name

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from oncue.cli.app import App, examples, refuse_json
-from oncue.cli.remote import client
 from oncue.cli.serve import place as store_of
+from oncue.cli.server import client
 from oncue.cli.stopping import Stopping
 
 if TYPE_CHECKING:

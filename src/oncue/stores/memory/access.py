@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from oncue.core.access import AccessToken
-from oncue.stores.memory.shelves import Shelves
+from oncue.stores.memory.state import Shelves
 
 
 class MemoryAccess(Shelves):

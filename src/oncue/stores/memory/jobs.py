@@ -11,7 +11,7 @@ from oncue.core.job import Diagnostic, History, Job, JobFilter, NewJob, Page, Po
 from oncue.core.moment import Moment
 from oncue.ports.jobs import Clash
 from oncue.stores.memory.record import Record
-from oncue.stores.memory.shelves import Shelves
+from oncue.stores.memory.state import Shelves
 
 
 class MemoryJobs(Shelves):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from oncue.core import rate
 from oncue.core.moment import Moment
 from oncue.core.rate import Limits
-from oncue.stores.memory.shelves import Shelves
+from oncue.stores.memory.state import Shelves
 
 
 class MemoryLimits(Shelves):

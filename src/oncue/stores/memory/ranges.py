@@ -14,7 +14,7 @@ from oncue.ports.sink import Refusal
 from oncue.stores.memory.claims import MemoryClaims, milliseconds
 from oncue.stores.memory.line import hand_over_key
 from oncue.stores.memory.record import Record
-from oncue.stores.memory.shelves import Range
+from oncue.stores.memory.state import Range
 
 
 class MemoryRanges(MemoryClaims):

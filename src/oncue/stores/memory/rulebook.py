@@ -12,7 +12,7 @@ from oncue.core.moment import Moment
 from oncue.core.publication import Decided
 from oncue.core.rule import Dependency, Rule
 from oncue.core.stamp import Stamp
-from oncue.stores.memory.shelves import Shelves
+from oncue.stores.memory.state import Shelves
 
 
 class Accepted(NamedTuple):

@@ -14,7 +14,7 @@ from oncue.core.recurrence import OUTCOMES_KEPT, Outcome, is_as_made
 from oncue.core.schedule import Schedule
 from oncue.ports.schedules import Advance
 from oncue.stores.memory.record import Record
-from oncue.stores.memory.shelves import Shelves
+from oncue.stores.memory.state import Shelves
 
 
 class MemorySchedules(Shelves):

@@ -21,9 +21,9 @@ from oncue import (
     ServerUnavailable,
     State,
 )
+from oncue.client.claim_source import RemoteWorkplace
 from oncue.clock import SystemClock
 from oncue.engine.alarm import Alarm
-from oncue.worker.remote import RemoteWorkplace
 from oncue.worker.worker import Worker
 from tests.http.meddler import HOLD, LOSE, Said, meddling
 from tests.http.patience import until

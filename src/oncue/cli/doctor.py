@@ -72,7 +72,7 @@ def examine_server(app: App) -> tuple[dict[str, Any], list[Finding]]:
     """The same, from another machine."""
     client = server.client(app.settings)
     try:
-        facts, found = server_findings.server(client)
+        facts, found = server_findings.server_facts(client)
         if any(one.level == "bad" for one in found):
             return facts, found
         looks = {"clock": partial(findings.clock, client.clock)} | _waiting(client)

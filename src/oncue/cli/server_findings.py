@@ -26,7 +26,7 @@ class _Allowed(msgspec.Struct):
     scopes: list[str]
 
 
-def server(cue: Client) -> tuple[dict[str, Any], list[Finding]]:
+def server_facts(cue: Client) -> tuple[dict[str, Any], list[Finding]]:
     """The facts about the server, and what was found. Anything bad: looking further is no use."""
     url = cue.connection.address.url
     try:

@@ -39,7 +39,7 @@ from oncue.wire.queues import Queue as QueueShape
 from oncue.worker.handlers import Handler, Handlers
 
 if TYPE_CHECKING:
-    from oncue.worker.remote import RemoteWorkplace
+    from oncue.client.claim_source import RemoteWorkplace
     from oncue.worker.source import Workplace
 
 PAGE = 500
@@ -294,7 +294,7 @@ class Client(
 
     def workplace(self, worker: str) -> Workplace:
         """Where a worker of this name claims jobs and reports on them: the server."""
-        from oncue.worker.remote import RemoteWorkplace
+        from oncue.client.claim_source import RemoteWorkplace
 
         place = RemoteWorkplace(self, worker)
         self._places.append(place)

@@ -38,12 +38,12 @@ class BareApp:
         receive: Callable[[], Awaitable[Message]],
         send: Callable[[Message], Awaitable[None]],
     ) -> None:
-        members = _decode((await receive())["body"])
+        fields = _decode((await receive())["body"])
         now = self._clock.now()
-        due_at = now + 1000 * members["delay"]
+        due_at = now + 1000 * fields["delay"]
         job_id = ids.mint(now, due_at)
-        payload = _encode(members["payload"])
-        await self._stored((job_id, members["queue"], due_at, payload, 0, now, *(None,) * 6))
+        payload = _encode(fields["payload"])
+        await self._stored((job_id, fields["queue"], due_at, payload, 0, now, *(None,) * 6))
         body = b'{"id":"%s"}' % job_id.encode()
         headers = [
             (b"content-type", b"application/json"),

@@ -163,8 +163,8 @@ def _batch_worker(name: str, done: list[int]) -> Script:
         done.append(sum(item.get("state") == "succeeded" for item in told["items"]))
 
 
-def _claim(**members: Any) -> bytes:
-    return request("POST", f"/queues/{QUEUE}/claim", json.dumps(members).encode())
+def _claim(**fields: Any) -> bytes:
+    return request("POST", f"/queues/{QUEUE}/claim", json.dumps(fields).encode())
 
 
 def _complete(done: int, count: int) -> None:

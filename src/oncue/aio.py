@@ -37,12 +37,12 @@ class AsyncScheduler:
             isolated(scheduler.store, scheduler.clock.monotonic), CALLS_TOGETHER
         )
 
-    async def schedule(self, payload: Any = None, **members: Any) -> Job:
+    async def schedule(self, payload: Any = None, **fields: Any) -> Job:
         """Store a job; it is durable when this returns. Arguments as in `Scheduler.schedule`."""
-        members["payload"] = payload
-        if None in members.values():
-            members = given(members)
-        job = intake.new_job(members, self._clock.now())
+        fields["payload"] = payload
+        if None in fields.values():
+            fields = given(fields)
+        job = intake.new_job(fields, self._clock.now())
         return answer(job, await self.insert(job))
 
     def insert(self, job: NewJob) -> asyncio.Future[Clash | None]:

@@ -112,11 +112,11 @@ def _from_file(path: Path) -> dict[str, Value]:
     import tomllib
 
     try:
-        members = tomllib.loads(text)
+        fields = tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
         raise InvalidInput(f"is not TOML: {error}.", FILE) from None
     found = {}
-    for name, value in members.items():
+    for name, value in fields.items():
         place = f"{FILE}: {name}"
         if name not in _BY_NAME:
             raise InvalidInput(_unknown("setting", name, list(_BY_NAME)), place)

@@ -108,7 +108,7 @@ class Scheduler(Reporting, BulkChanges, Rules, Schedules, Queues, Reclaiming):
         With a `key` that an unfinished job of the queue has: `if_exists` keep answers that job,
         replace gives it the new time and payload. A repeated `id` answers the first job.
         """
-        members = {
+        fields = {
             "payload": payload,
             "queue": queue,
             "at": at,
@@ -123,7 +123,7 @@ class Scheduler(Reporting, BulkChanges, Rules, Schedules, Queues, Reclaiming):
             "id": id,
         }
         now = self.clock.now()
-        job = intake.new_job(given(members), now)
+        job = intake.new_job(given(fields), now)
         clashes = self.store.insert([job], now)
         self.telemetry.created(1 - len(clashes))
         return answer(job, clashes.get(0))
@@ -162,7 +162,7 @@ class Scheduler(Reporting, BulkChanges, Rules, Schedules, Queues, Reclaiming):
         try:
             for item in islice(source, CHUNK):
                 if item.__class__ is not dict and not isinstance(item, Mapping):
-                    raise InvalidInput("must be a mapping of the members of a job.")
+                    raise InvalidInput("must be a mapping of the fields of a job.")
                 job = intake.new_job({**defaults, **item} if defaults else item, now)
                 chunk.append(job)
                 room -= len(job.payload)
@@ -355,8 +355,8 @@ def answer(new: NewJob, clash: Clash | None) -> Job:
 def _clash_text(clash: Clash) -> str:
     if clash.kind == "id taken":
         return (
-            f"a job with the id {clash.job.id!r} exists and was created with other members. "
-            "Choose another id, or send the same members to get that job."
+            f"a job with the id {clash.job.id!r} exists and was created with other fields. "
+            "Choose another id, or send the same fields to get that job."
         )
     return (
         f"the key {clash.job.key!r} belongs to job {clash.job.id}, which is {clash.job.state} "
@@ -364,6 +364,6 @@ def _clash_text(clash: Clash) -> str:
     )
 
 
-def given(members: dict[str, Any]) -> dict[str, Any]:
-    """The members that were given; None means not given."""
-    return {name: value for name, value in members.items() if value is not None}
+def given(fields: dict[str, Any]) -> dict[str, Any]:
+    """The fields that were given; None means not given."""
+    return {name: value for name, value in fields.items() if value is not None}

@@ -62,8 +62,8 @@ def cue(store: Meddler) -> HandDriven:
     return cue
 
 
-def taken(cue: Scheduler, **members: Any) -> Claimed:
-    cue.schedule(queue="work", **members)
+def taken(cue: Scheduler, **fields: Any) -> Claimed:
+    cue.schedule(queue="work", **fields)
     return again(cue)
 
 

@@ -147,7 +147,7 @@ def test_an_id_that_is_taken_is_a_conflict_unless_it_is_the_same_job(tmp_path: P
     assert run("jobs", "add", "1", "--id", "x", cwd=tmp_path).code == 0
     ended = run("jobs", "add", "2", "--id", "x", cwd=tmp_path)
     assert ended.code == 4
-    assert "created with other members" in ended.err
+    assert "created with other fields" in ended.err
 
 
 # -- list ----------------------------------------------------------------------------------------

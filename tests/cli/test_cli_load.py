@@ -99,7 +99,7 @@ def test_bad_lines_are_named_and_do_not_stop_the_good_ones(tmp_path: Path) -> No
     assert ended.code == 1
     assert (ended.json["accepted"], ended.json["rejected_count"]) == (2, 8)
     assert [bad["line"] for bad in ended.json["rejected"]] == list(range(2, 10))
-    assert "line 5: /prio: there is no such member" in ended.err
+    assert "line 5: /prio: there is no such field" in ended.err
 
 
 def test_only_the_first_bad_lines_are_shown(tmp_path: Path) -> None:

@@ -176,9 +176,9 @@ def test_show_tells_settings_and_what_became_of_occurrences(place: Path) -> None
     assert (told["schedule"], told["when"], told["owner"]) == ("often", "every 10 s", "ada")
     assert (told["makes"], told["next"]) == ("job in q", "paused")
     assert "withdrawn" in outcomes
-    members = run("schedules", "show", "often", "--json", cwd=place).json
-    assert {one["fate"] for one in members["outcomes"]} == {"withdrawn"}
-    assert members["every_seconds"] == 10
+    fields = run("schedules", "show", "often", "--json", cwd=place).json
+    assert {one["fate"] for one in fields["outcomes"]} == {"withdrawn"}
+    assert fields["every_seconds"] == 10
 
 
 def test_a_name_that_is_nearly_right_is_answered_with_the_right_one(place: Path) -> None:

@@ -64,8 +64,8 @@ class Board:
     def now(self) -> Moment:
         return self.clock.now()
 
-    def rule(self, *dependencies: Dependency, name: str = RULE, **members: Any) -> Rule:
-        return self.store.put_rule(Rule(name, dependencies, **members), self.now)
+    def rule(self, *dependencies: Dependency, name: str = RULE, **fields: Any) -> Rule:
+        return self.store.put_rule(Rule(name, dependencies, **fields), self.now)
 
     def post(self, one: Event) -> Published:
         [answer] = self.store.publish([one], self.now, self.bounds)

@@ -56,19 +56,19 @@ class Desk:
     def now(self) -> Moment:
         return self.clock.now()
 
-    def new(self, job_id: str | None = None, *, due_in: float = 0, **members: Any) -> NewJob:
+    def new(self, job_id: str | None = None, *, due_in: float = 0, **fields: Any) -> NewJob:
         """A job on its way in, due now unless told otherwise."""
         due_at = self.now + round(due_in * 1000)
-        given = {"queue": "q", "payload": b"{}", "priority": 0, "created_at": self.now, **members}
+        given = {"queue": "q", "payload": b"{}", "priority": 0, "created_at": self.now, **fields}
         return NewJob(id=job_id or f"job-{next(self._numbers):04}", due_at=due_at, **given)
 
-    def add(self, job_id: str | None = None, **members: Any) -> str:
-        new = self.new(job_id, **members)
+    def add(self, job_id: str | None = None, **fields: Any) -> str:
+        new = self.new(job_id, **fields)
         assert self.store.insert([new], self.now) == {}
         return new.id
 
-    def add_many(self, number: int, **members: Any) -> list[str]:
-        jobs = [self.new(**members) for _ in range(number)]
+    def add_many(self, number: int, **fields: Any) -> list[str]:
+        jobs = [self.new(**fields) for _ in range(number)]
         assert self.store.insert(jobs, self.now) == {}
         return [job.id for job in jobs]
 
@@ -113,9 +113,9 @@ class Desk:
     def claimed_ids(self, *queues: Queue, **options: Any) -> list[str]:
         return [claimed.id for claimed in self.claim(*queues, **options)]
 
-    def take(self, job_id: str | None = None, *, queue: Queue = Q, **members: Any) -> Claimed:
+    def take(self, job_id: str | None = None, *, queue: Queue = Q, **fields: Any) -> Claimed:
         """Add a job and claim it."""
-        added = self.add(job_id, queue=queue.name, **members)
+        added = self.add(job_id, queue=queue.name, **fields)
         return self.retake(added, queue=queue)
 
     def retake(self, job_id: str, *, queue: Queue = Q, worker: str = "ada") -> Claimed:
@@ -128,13 +128,13 @@ class Desk:
         return answer
 
     def put_operation(
-        self, claimed: Claimed, name: str, state: str = "succeeded", **members: Any
+        self, claimed: Claimed, name: str, state: str = "succeeded", **fields: Any
     ) -> Operation | Refused:
-        operation = Operation(name, state, to_datetime(self.now), **members)
+        operation = Operation(name, state, to_datetime(self.now), **fields)
         return self.store.put_operation(claimed.id, claimed.epoch, operation, self.now)
 
-    def settle(self, claimed: Claimed, verb: Verb, **members: Any) -> Refused | None:
-        return self.store.settle([settlement(claimed, verb, **members)], self.now).get(0)
+    def settle(self, claimed: Claimed, verb: Verb, **fields: Any) -> Refused | None:
+        return self.store.settle([settlement(claimed, verb, **fields)], self.now).get(0)
 
     def hand_over(self, claimed: Claimed) -> Refused | None:
         return self.settle(claimed, Verb.HAND_OVER)
@@ -228,11 +228,11 @@ def lapses_by(store: ClaimStore, until: Moment, limit: int = 10) -> list[Lapse]:
     return list(store.live_claims(ClaimFilter(lapsed_by=until), None, limit).lapses)
 
 
-def settlement(claimed: Claimed, verb: Verb, **members: Any) -> Settlement:
+def settlement(claimed: Claimed, verb: Verb, **fields: Any) -> Settlement:
     told = {"code": "failure", "detail": "It failed."}
     if verb in (Verb.COMPLETE, Verb.RELEASE, Verb.HAND_OVER):
         told = {}
-    return Settlement(claimed.id, claimed.epoch, verb, **{**told, **members})
+    return Settlement(claimed.id, claimed.epoch, verb, **{**told, **fields})
 
 
 def verdict(verb: Verb, now: Moment) -> Verdict:

@@ -12,8 +12,8 @@ from tests.contract.changing import Amendment
 from .desk import LEASE, Desk, ids
 
 
-def add(desk: Desk, job_id: str | None = None, **members: object) -> str:
-    return desk.add(job_id, queue="d", **members)
+def add(desk: Desk, job_id: str | None = None, **fields: object) -> str:
+    return desk.add(job_id, queue="d", **fields)
 
 
 def arrive_with_a_smaller_id(desk: Desk) -> str:

@@ -53,9 +53,9 @@ def use_up(desk: Desk) -> Queue:
 shut = pytest.mark.parametrize("shut", [pause, fill, use_up])
 
 
-def put_off(desk: Desk, job_id: str, **members: object) -> Job:
+def put_off(desk: Desk, job_id: str, **fields: object) -> Job:
     """A job that its sink refused for now."""
-    desk.add(job_id, queue="d", **members)
+    desk.add(job_id, queue="d", **fields)
     assert desk.settle_range(desk.claim_range(), busy={job_id: "busy"})
     return desk.job(job_id)
 

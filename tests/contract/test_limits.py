@@ -25,10 +25,10 @@ RATED = Queue("q", rate_per_second=10)
 SENT_RATED = Queue("d", sink="log:", rate_per_second=10)
 
 
-def put(desk: Desk, queue: Queue, jobs: int = 10, **members: object) -> list[str]:
+def put(desk: Desk, queue: Queue, jobs: int = 10, **fields: object) -> list[str]:
     """A queue with so many due jobs."""
     put_queue(desk.store, queue)
-    return desk.add_many(jobs, queue=queue.name, **members)
+    return desk.add_many(jobs, queue=queue.name, **fields)
 
 
 # -- concurrency ---------------------------------------------------------------------------------

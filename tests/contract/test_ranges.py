@@ -16,8 +16,8 @@ from tests.contract.changing import Amendment
 from .desk import DELIVERY, FLEETING_DELIVERY, LEASE, Desk, Q, at, ids
 
 
-def add(desk: Desk, job_id: str | None = None, **members: object) -> str:
-    return desk.add(job_id, queue="d", **members)
+def add(desk: Desk, job_id: str | None = None, **fields: object) -> str:
+    return desk.add(job_id, queue="d", **fields)
 
 
 def test_a_range_brings_the_first_due_jobs_in_order(desk: Desk) -> None:

@@ -23,9 +23,9 @@ WRITES: list[tuple[Verb, dict[str, Any]]] = [
 ]
 
 
-def taken(desk: Desk, number: int = 1, **members: Any) -> list[Claimed]:
+def taken(desk: Desk, number: int = 1, **fields: Any) -> list[Claimed]:
     """Jobs of a queue that keeps nothing, claimed together."""
-    desk.add_many(number, queue=FLEETING.name, **members)
+    desk.add_many(number, queue=FLEETING.name, **fields)
     return desk.claim(FLEETING)
 
 

@@ -8,7 +8,7 @@ from oncue.core.rule import Rule
 from .board import RULE, Board, cron, cron_at, file, file_at, seconds, table, table_at
 
 
-def test_a_rule_is_stored_with_all_its_members(board: Board) -> None:
+def test_a_rule_is_stored_with_all_its_fields(board: Board) -> None:
     given = Rule(
         "nightly: ünï", (file("/in/", 3600), cron()), False, "out", b'{"a":[1,null,"\xc3\xa9"]}'
     )
@@ -27,7 +27,7 @@ def test_a_rule_that_is_not_there_is_none(board: Board) -> None:
     assert not board.store.delete_rule("R", board.now)
 
 
-def test_a_changed_rule_keeps_its_identity_and_takes_the_new_members(board: Board) -> None:
+def test_a_changed_rule_keeps_its_identity_and_takes_the_new_fields(board: Board) -> None:
     first = board.rule(file("/in/", 3600), cron(), payload_json=b"1")
     board.post_all(file_at(0), cron_at(10))
     board.clock.advance(5)

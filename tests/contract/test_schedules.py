@@ -30,13 +30,13 @@ from .desk import DELIVERY, Desk
 HOUR = 3_600_000
 
 
-def wanted(desk: Desk, name: str = "s", **members: Any) -> Schedule:
-    given = {"queue": "q", **({} if "cron" in members else {"every_seconds": 3600}), **members}
+def wanted(desk: Desk, name: str = "s", **fields: Any) -> Schedule:
+    given = {"queue": "q", **({} if "cron" in fields else {"every_seconds": 3600}), **fields}
     return begun(check_schedule(Schedule(name, **given)), desk.now)
 
 
-def put(desk: Desk, name: str = "s", **members: Any) -> Schedule:
-    stored = put_schedule(desk.store, None, wanted(desk, name, **members), desk.now)
+def put(desk: Desk, name: str = "s", **fields: Any) -> Schedule:
+    stored = put_schedule(desk.store, None, wanted(desk, name, **fields), desk.now)
     assert stored is not None
     return stored
 

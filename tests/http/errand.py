@@ -7,9 +7,9 @@ from typing import Any
 from tests.http.server import Reply, Server
 
 
-def created(server: Server, queue: str, **members: Any) -> str:
+def created(server: Server, queue: str, **fields: Any) -> str:
     """The id of a new job."""
-    reply = server.post("/jobs", {"queue": queue, **members})
+    reply = server.post("/jobs", {"queue": queue, **fields})
     assert reply.status == 201, reply.body
     return str(reply.json["id"])
 
@@ -29,9 +29,9 @@ def one_taken(server: Server, queue: str, **wishes: Any) -> Any:
     return job
 
 
-def told(server: Server, job: Any, verb: str, **members: Any) -> Reply:
+def told(server: Server, job: Any, verb: str, **fields: Any) -> Reply:
     """A report on a claimed job, with its token."""
-    return server.post(f"/jobs/{job['id']}/{verb}", {"token": job["token"], **members})
+    return server.post(f"/jobs/{job['id']}/{verb}", {"token": job["token"], **fields})
 
 
 def state(server: Server, job_id: str) -> str:

@@ -38,8 +38,8 @@ class Happenings:
         assert self.rule(self.folder, self.cron).status == 201
         return self
 
-    def rule(self, *dependencies: dict[str, Any], **members: Any) -> Reply:
-        told = {"dependencies": dependencies, "queue": self.name, **members}
+    def rule(self, *dependencies: dict[str, Any], **fields: Any) -> Reply:
+        told = {"dependencies": dependencies, "queue": self.name, **fields}
         return self.server.put(place(self.name), told)
 
     def file_at(self, seconds: float, name: str = "a", **more: Any) -> dict[str, Any]:

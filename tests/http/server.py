@@ -70,16 +70,16 @@ class Server:
         self,
         method: str,
         path: str,
-        members: Any = None,
+        fields: Any = None,
         *,
         body: Any = None,
         headers: dict[str, str] | None = None,
         timeout: float = 30.0,
     ) -> Reply:
-        """One request: `members` as JSON, or `body` as it is."""
+        """One request: `fields` as JSON, or `body` as it is."""
         sent = dict(headers or {})
-        if members is not None:
-            body = json.dumps(members).encode()
+        if fields is not None:
+            body = json.dumps(fields).encode()
             sent.setdefault("Content-Type", "application/json")
         answer = self._pool.request(
             method, self.url + path, body=body, headers=sent, timeout=timeout, redirect=False
@@ -89,14 +89,14 @@ class Server:
     def get(self, path: str, **more: Any) -> Reply:
         return self.ask("GET", path, **more)
 
-    def post(self, path: str, members: Any = None, **more: Any) -> Reply:
-        return self.ask("POST", path, members, **more)
+    def post(self, path: str, fields: Any = None, **more: Any) -> Reply:
+        return self.ask("POST", path, fields, **more)
 
-    def put(self, path: str, members: Any = None, **more: Any) -> Reply:
-        return self.ask("PUT", path, members, **more)
+    def put(self, path: str, fields: Any = None, **more: Any) -> Reply:
+        return self.ask("PUT", path, fields, **more)
 
-    def patch(self, path: str, members: Any = None, **more: Any) -> Reply:
-        return self.ask("PATCH", path, members, **more)
+    def patch(self, path: str, fields: Any = None, **more: Any) -> Reply:
+        return self.ask("PATCH", path, fields, **more)
 
     def delete(self, path: str, **more: Any) -> Reply:
         return self.ask("DELETE", path, **more)

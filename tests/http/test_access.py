@@ -59,8 +59,8 @@ class Guarded:
             {"Authorization": f"Bearer {self.tokens[who]}"} if who in self.tokens else {}
         )
 
-    def ask(self, who: str, method: str, path: str, members: Any = None) -> Reply:
-        return self.server.ask(method, path, members, headers=self.headers(who))
+    def ask(self, who: str, method: str, path: str, fields: Any = None) -> Reply:
+        return self.server.ask(method, path, fields, headers=self.headers(who))
 
 
 @pytest.fixture(scope="module")

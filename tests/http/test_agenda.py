@@ -20,9 +20,9 @@ def seen(server: Server, job_id: str) -> tuple[Any, str]:
     return reply.json, reply.headers["ETag"]
 
 
-def put(server: Server, job_id: str, members: Any, tag: str | None = None) -> Reply:
+def put(server: Server, job_id: str, fields: Any, tag: str | None = None) -> Reply:
     headers = {} if tag is None else {"If-Match": tag}
-    return server.put(f"/agenda-progress/{job_id}", members, headers=headers)
+    return server.put(f"/agenda-progress/{job_id}", fields, headers=headers)
 
 
 def changed(told: Any, processing_state: str, message: str | None = None, **more: Any) -> Any:
@@ -63,19 +63,19 @@ def test_it_tells_attempts_operations_and_diagnostics(server: Server) -> None:
     server.put(f"/jobs/{job['id']}/operations/download", operation)
     half = {"token": job["token"], "state": "executing", "percent": 40, "message": "frame 2"}
     server.put(f"/jobs/{job['id']}/operations/encode", half)
-    members, _ = seen(server, job["id"])
-    assert (members["attemptsCompleted"], members["maximumAttempts"]) == (1, 3)
-    download, encode = members["operationProgress"]
+    fields, _ = seen(server, job["id"])
+    assert (fields["attemptsCompleted"], fields["maximumAttempts"]) == (1, 3)
+    download, encode = fields["operationProgress"]
     assert (download["processingState"], download["processingStateMessage"]) == (
         "COMPLETE",
         "succeeded",
     )
     assert (download["name"], download["result"]) == ("download", {"bytes": 1})
     assert (encode["processingState"], encode["percent"]) == ("EXECUTING", 40)
-    [event] = members["diagnosticEvents"]
+    [event] = fields["diagnosticEvents"]
     assert (event["code"], event["attempt"]) == ("failure", 1)
     assert event["details"]["error"] == "no"
-    datetime.fromisoformat(members["updatedTime"])
+    datetime.fromisoformat(fields["updatedTime"])
 
 
 def test_an_unknown_job_is_a_404(server: Server) -> None:
@@ -88,14 +88,14 @@ def test_an_unknown_job_is_a_404(server: Server) -> None:
 
 def test_a_write_needs_what_was_seen(server: Server) -> None:
     job = one_taken(server, "fence")
-    members, tag = seen(server, job["id"])
+    fields, tag = seen(server, job["id"])
     failed = {"processingState": "COMPLETE", "processingStateMessage": "failed"}
     for told_seen, if_match in (
         ({}, None),
         ({"updatedTime": "2020-01-01T00:00:00.000Z"}, None),
         ({}, '"something else"'),
         ({}, "*"),
-        ({"updatedTime": members["updatedTime"]}, '"something else"'),
+        ({"updatedTime": fields["updatedTime"]}, '"something else"'),
     ):
         reply = put(server, job["id"], {**failed, **told_seen}, if_match)
         assert (reply.status, reply.json["type"]) == (409, "/problems/conflict")
@@ -107,8 +107,8 @@ def test_a_write_needs_what_was_seen(server: Server) -> None:
 @pytest.mark.parametrize("in_milliseconds", [False, True])
 def test_the_last_update_in_the_body_is_proof_enough(server: Server, in_milliseconds: bool) -> None:
     job = one_taken(server, f"proof-{in_milliseconds}")
-    members, _ = seen(server, job["id"])
-    at = members["updatedTime"]
+    fields, _ = seen(server, job["id"])
+    at = fields["updatedTime"]
     if in_milliseconds:
         at = round(datetime.fromisoformat(at).timestamp() * 1000)
     reply = put(server, job["id"], {"processingState": "EXECUTING", "updatedTime": at})
@@ -117,9 +117,9 @@ def test_the_last_update_in_the_body_is_proof_enough(server: Server, in_millisec
 
 def test_a_job_that_was_heard_of_in_between_is_a_lost_race(server: Server) -> None:
     job = one_taken(server, "race")
-    members, tag = seen(server, job["id"])
+    fields, tag = seen(server, job["id"])
     told(server, job, "heartbeat", message="alive")
-    failed = changed(members, "COMPLETE", "failed")
+    failed = changed(fields, "COMPLETE", "failed")
     assert put(server, job["id"], failed, tag).status == 409
     assert put(server, job["id"], failed).status == 409
     assert state(server, job["id"]) == "executing"
@@ -128,10 +128,10 @@ def test_a_job_that_was_heard_of_in_between_is_a_lost_race(server: Server) -> No
 
 def test_of_two_that_saw_the_same_one_wins(server: Server) -> None:
     job = one_taken(server, "two")
-    members, tag = seen(server, job["id"])
-    waiting = changed(members, "WAITING")
+    fields, tag = seen(server, job["id"])
+    waiting = changed(fields, "WAITING")
     assert put(server, job["id"], waiting, tag).status == 200
-    assert put(server, job["id"], changed(members, "COMPLETE", "failed"), tag).status == 409
+    assert put(server, job["id"], changed(fields, "COMPLETE", "failed"), tag).status == 409
     after, _ = seen(server, job["id"])
     assert (after["processingState"], after["attemptsCompleted"]) == ("WAITING", 1)
     assert len(after["diagnosticEvents"]) == 1
@@ -142,8 +142,8 @@ def test_of_two_that_saw_the_same_one_wins(server: Server) -> None:
 
 def test_complete_and_failed_fails_the_job_and_keeps_the_new_event(server: Server) -> None:
     job = one_taken(server, "failing", worker="ada")
-    members, tag = seen(server, job["id"])
-    body = changed(members, "COMPLETE", "failed", diagnosticEvents=[TIMED_OUT])
+    fields, tag = seen(server, job["id"])
+    body = changed(fields, "COMPLETE", "failed", diagnosticEvents=[TIMED_OUT])
     reply = put(server, job["id"], body, tag)
     assert reply.status == 200
     assert reply.headers["ETag"] == seen(server, job["id"])[1]
@@ -163,19 +163,19 @@ def test_complete_and_failed_fails_the_job_and_keeps_the_new_event(server: Serve
 def test_events_that_were_there_are_not_kept_twice(server: Server) -> None:
     job = one_taken(server, "events")
     for number in (1, 2):
-        members, tag = seen(server, job["id"])
-        events = [*members["diagnosticEvents"], {"message": f"odd {number}", "by": "cron"}]
-        body = changed(members, "EXECUTING", diagnosticEvents=events)
+        fields, tag = seen(server, job["id"])
+        events = [*fields["diagnosticEvents"], {"message": f"odd {number}", "by": "cron"}]
+        body = changed(fields, "EXECUTING", diagnosticEvents=events)
         assert put(server, job["id"], body, tag).status == 200
-    members, _ = seen(server, job["id"])
-    assert [event["message"] for event in members["diagnosticEvents"]] == ["odd 1", "odd 2"]
-    assert members["diagnosticEvents"][0]["details"] == {"by": "cron"}
+    fields, _ = seen(server, job["id"])
+    assert [event["message"] for event in fields["diagnosticEvents"]] == ["odd 1", "odd 2"]
+    assert fields["diagnosticEvents"][0]["details"] == {"by": "cron"}
 
 
 def test_complete_and_succeeded_completes_the_job(server: Server) -> None:
     job = one_taken(server, "succeeding")
-    members, tag = seen(server, job["id"])
-    reply = put(server, job["id"], changed(members, "COMPLETE", "succeeded"), tag)
+    fields, tag = seen(server, job["id"])
+    reply = put(server, job["id"], changed(fields, "COMPLETE", "succeeded"), tag)
     assert (reply.status, reply.json["processingStateMessage"]) == (200, "succeeded")
     assert state(server, job["id"]) == "succeeded"
     again, tag = seen(server, job["id"])
@@ -186,8 +186,8 @@ def test_complete_and_succeeded_completes_the_job(server: Server) -> None:
 def test_waiting_retries_the_job_ahead_of_others_and_the_server_counts(server: Server) -> None:
     job = one_taken(server, "retrying")
     created(server, "retrying")
-    members, tag = seen(server, job["id"])
-    body = changed(members, "WAITING", attemptsCompleted=17)
+    fields, tag = seen(server, job["id"])
+    body = changed(fields, "WAITING", attemptsCompleted=17)
     reply = put(server, job["id"], body, tag)
     assert (reply.status, reply.json["processingState"]) == (200, "WAITING")
     assert reply.json["attemptsCompleted"] == 1
@@ -199,8 +199,8 @@ def test_waiting_retries_the_job_ahead_of_others_and_the_server_counts(server: S
 def test_waiting_fails_a_job_that_has_no_attempt_left(server: Server) -> None:
     job_id = created(server, "exhausted", max_attempts=1)
     taken(server, "exhausted")
-    members, tag = seen(server, job_id)
-    reply = put(server, job_id, changed(members, "WAITING"), tag)
+    fields, tag = seen(server, job_id)
+    reply = put(server, job_id, changed(fields, "WAITING"), tag)
     assert (reply.json["processingState"], reply.json["processingStateMessage"]) == (
         "COMPLETE",
         "failed",
@@ -210,8 +210,8 @@ def test_waiting_fails_a_job_that_has_no_attempt_left(server: Server) -> None:
 def test_executing_is_a_sign_of_life(server: Server) -> None:
     job = one_taken(server, "beating", lease_seconds=5)
     before = server.get(f"/jobs/{job['id']}").json
-    members, tag = seen(server, job["id"])
-    assert put(server, job["id"], changed(members, "EXECUTING", "frame 7"), tag).status == 200
+    fields, tag = seen(server, job["id"])
+    assert put(server, job["id"], changed(fields, "EXECUTING", "frame 7"), tag).status == 200
     after = server.get(f"/jobs/{job['id']}").json
     assert (after["state"], after["message"]) == ("executing", "frame 7")
     assert after["lease_until"] > before["lease_until"]
@@ -221,25 +221,25 @@ def test_executing_is_a_sign_of_life(server: Server) -> None:
 def test_a_cancelled_claim_ends_cancelled(server: Server) -> None:
     job = one_taken(server, "called-off")
     server.delete(f"/jobs/{job['id']}?running=true")
-    members, tag = seen(server, job["id"])
-    assert put(server, job["id"], changed(members, "COMPLETE", "failed"), tag).status == 200
+    fields, tag = seen(server, job["id"])
+    assert put(server, job["id"], changed(fields, "COMPLETE", "failed"), tag).status == 200
     assert state(server, job["id"]) == "cancelled"
 
 
 def test_nobody_at_work_means_nothing_to_write(server: Server) -> None:
     job_id = created(server, "idle")
-    members, tag = seen(server, job_id)
-    for wanted in (changed(members, "EXECUTING"), changed(members, "COMPLETE", "succeeded")):
+    fields, tag = seen(server, job_id)
+    for wanted in (changed(fields, "EXECUTING"), changed(fields, "COMPLETE", "succeeded")):
         reply = put(server, job_id, wanted, tag)
         assert (reply.status, reply.json["type"]) == (409, "/problems/illegal-state")
-    assert put(server, job_id, members, tag).status == 200
+    assert put(server, job_id, fields, tag).status == 200
 
 
 def test_a_job_of_a_queue_without_history_is_gone_when_it_is_complete(server: Server) -> None:
     server.put("/queues/fleeting", {"retention_seconds": 0})
     job = one_taken(server, "fleeting")
-    members, tag = seen(server, job["id"])
-    reply = put(server, job["id"], changed(members, "COMPLETE", "succeeded"), tag)
+    fields, tag = seen(server, job["id"])
+    reply = put(server, job["id"], changed(fields, "COMPLETE", "succeeded"), tag)
     assert (reply.status, reply.json["processingState"]) == (200, "COMPLETE")
     assert server.get(f"/agenda-progress/{job['id']}").status == 404
 
@@ -277,6 +277,6 @@ def test_a_body_that_makes_no_sense_is_a_422(server: Server, body: Any, pointer:
 
 def test_what_was_seen_of_another_job_is_refused(server: Server) -> None:
     job, other = one_taken(server, "mine"), one_taken(server, "another")
-    members, tag = seen(server, job["id"])
-    assert put(server, other["id"], changed(members, "WAITING"), tag).status == 409
+    fields, tag = seen(server, job["id"])
+    assert put(server, other["id"], changed(fields, "WAITING"), tag).status == 409
     assert state(server, other["id"]) == "dispatched"

@@ -16,9 +16,9 @@ NEEDED: dict[str, dict[str, Any]] = {
 }
 
 
-def ask(server: Server, verb: str, of: str, **members: Any) -> Any:
+def ask(server: Server, verb: str, of: str, **fields: Any) -> Any:
     """The answer to a verb over a queue."""
-    sent = {"filter": {"queue": of}, **NEEDED.get(verb, {}), **members}
+    sent = {"filter": {"queue": of}, **NEEDED.get(verb, {}), **fields}
     reply = server.post(f"/jobs/{verb}", sent)
     assert reply.status == 200, reply.body
     return reply.json
@@ -112,7 +112,7 @@ def test_everything_must_be_said(server: Server) -> None:
 
 
 @pytest.mark.parametrize(
-    ("verb", "members", "pointer"),
+    ("verb", "fields", "pointer"),
     [
         ("cancel", {"filter": {"queue": "no such"}}, "/filter/queue"),
         ("cancel", {"filter": {"owner": ""}}, "/filter/owner"),
@@ -133,9 +133,9 @@ def test_everything_must_be_said(server: Server) -> None:
     ],
 )
 def test_what_is_wrong_is_named(
-    server: Server, verb: str, members: dict[str, Any], pointer: str
+    server: Server, verb: str, fields: dict[str, Any], pointer: str
 ) -> None:
-    reply = server.post(f"/jobs/{verb}", members)
+    reply = server.post(f"/jobs/{verb}", fields)
     assert (reply.status, reply.pointer) == (422, pointer)
 
 

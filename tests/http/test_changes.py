@@ -36,7 +36,7 @@ def test_an_earlier_time_lets_a_job_be_claimed(server: Server) -> None:
 
 
 @pytest.mark.parametrize(
-    ("members", "pointer"),
+    ("fields", "pointer"),
     [
         ({"queue": "other"}, "/queue"),
         ({"priority": 10}, "/priority"),
@@ -47,11 +47,11 @@ def test_an_earlier_time_lets_a_job_be_claimed(server: Server) -> None:
     ],
 )
 def test_a_wrong_patch_is_named_and_changes_nothing(
-    server: Server, members: object, pointer: str
+    server: Server, fields: object, pointer: str
 ) -> None:
     job_id = created(server, "patched", payload=1, delay=60)
     before = server.get(f"/jobs/{job_id}").json
-    reply = server.patch(f"/jobs/{job_id}", members)
+    reply = server.patch(f"/jobs/{job_id}", fields)
     assert (reply.status, reply.pointer) == (422, pointer)
     assert server.get(f"/jobs/{job_id}").json == before
 

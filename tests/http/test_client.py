@@ -77,7 +77,7 @@ def test_every_method_of_a_client_is_documented() -> None:
 # -- creating ----------------------------------------------------------------------------------
 
 
-def test_a_job_is_stored_with_all_its_members(client: Client, cue: Scheduler) -> None:
+def test_a_job_is_stored_with_all_its_fields(client: Client, cue: Scheduler) -> None:
     job = client.schedule(
         {"to": "ada", "ü": [1, 2.5, None]},
         queue="c-all",
@@ -110,7 +110,7 @@ def test_a_delay_is_a_number_a_timedelta_or_iso_8601(client: Client, delay: Any)
 def test_an_id_makes_the_call_repeatable(client: Client) -> None:
     first = client.schedule({"n": 1}, id="c-order-7", queue="c-ids", delay=60)
     assert client.schedule({"n": 1}, id="c-order-7", queue="c-ids", delay=60) == first
-    with pytest.raises(IdTaken, match="was created with other members"):
+    with pytest.raises(IdTaken, match="was created with other fields"):
         client.schedule({"n": 2}, id="c-order-7", queue="c-ids", delay=60)
 
 
@@ -194,7 +194,7 @@ def test_no_jobs_at_all_are_no_trouble(client: Client) -> None:
         ({"priority": 99}, "item 3/priority", "The others among the first 4 are stored."),
         ({"at": "never", "delay": None}, "item 3/at", "The others among the first 4 are stored."),
         ({"payload": float("inf")}, "item 3/payload", "The 0 before this chunk are stored."),
-        ({"colour": 1}, "item 3/colour", "there is no such member"),
+        ({"colour": 1}, "item 3/colour", "there is no such field"),
         (7, "item 3", "must be a mapping"),
     ],
 )

@@ -59,7 +59,7 @@ def hourly(board: Happenings) -> Happenings:
 # -- rules -----------------------------------------------------------------------------------------
 
 
-def test_a_rule_is_put_and_read_with_all_its_members(client: Client, cue: Scheduler) -> None:
+def test_a_rule_is_put_and_read_with_all_its_fields(client: Client, cue: Scheduler) -> None:
     name = "load / ü?"
     dependencies: list[Any] = [
         Dependency(EventType.FILE, "/in/", 3600),

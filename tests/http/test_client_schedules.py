@@ -111,7 +111,7 @@ def test_outcomes_are_told_and_a_worker_knows_the_schedule(client: Client, cue: 
 
 
 @pytest.mark.parametrize(
-    ("members", "pointer"),
+    ("fields", "pointer"),
     [
         ({"cron": "nonsense"}, "/cron"),
         ({"cron": "0 0 1 * *", "timezone": "Mars"}, "/timezone"),
@@ -123,11 +123,11 @@ def test_outcomes_are_told_and_a_worker_knows_the_schedule(client: Client, cue: 
     ],
 )
 def test_what_is_wrong_is_raised_with_the_same_place(
-    client: Client, cue: Scheduler, members: Any, pointer: str
+    client: Client, cue: Scheduler, fields: Any, pointer: str
 ) -> None:
     for one in (client, cue):
         with pytest.raises(InvalidInput) as refused:
-            one.put_schedule("wrong", **members)
+            one.put_schedule("wrong", **fields)
         assert refused.value.pointer == pointer
 
 

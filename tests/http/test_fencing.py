@@ -26,8 +26,8 @@ def is_reclaimed(server: Server, job: Any) -> bool:
 
 def written(server: Server, job: Any, write: str) -> Reply:
     if write == "operation":
-        members = {"token": job["token"], "state": "succeeded", "result": "late"}
-        return server.put(f"/jobs/{job['id']}/operations/late", members)
+        fields = {"token": job["token"], "state": "succeeded", "result": "late"}
+        return server.put(f"/jobs/{job['id']}/operations/late", fields)
     return told(server, job, write, **WRITES[write])
 
 
@@ -176,7 +176,7 @@ def test_reports_need_a_token(server: Server, write: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("verb", "members", "other"),
+    ("verb", "fields", "other"),
     [
         ("complete", {}, {"result": 1}),
         ("complete", {"result": {"sent": True}}, {"result": {"sent": False}}),
@@ -184,16 +184,16 @@ def test_reports_need_a_token(server: Server, write: str) -> None:
     ],
 )
 def test_a_lost_answer_may_be_asked_for_again_where_nothing_is_kept(
-    server: Server, verb: str, members: dict[str, Any], other: dict[str, Any]
+    server: Server, verb: str, fields: dict[str, Any], other: dict[str, Any]
 ) -> None:
     server.put("/queues/nothing-kept", {"retention_seconds": 0})
     job = one_taken(server, "nothing-kept")
-    first = told(server, job, verb, **members)
+    first = told(server, job, verb, **fields)
     assert first.status == 200
     assert server.get(f"/jobs/{job['id']}").status == 404
-    again = told(server, job, verb, **members)
+    again = told(server, job, verb, **fields)
     assert (again.status, again.json) == (200, first.json)
-    item = {"id": job["id"], "token": job["token"], "outcome": verb, **members}
+    item = {"id": job["id"], "token": job["token"], "outcome": verb, **fields}
     settled = server.post("/settle", {"items": [item]}).json
     assert settled == {"items": [first.json]}
     assert told(server, job, verb, **other).status == 404

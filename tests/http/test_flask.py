@@ -74,8 +74,8 @@ class FlaskRun:
     def log(self) -> str:
         return "".join(self.said)
 
-    def post(self, members: Any) -> Any:
-        return self._pool.request("POST", f"{self.url}/events", json=members)
+    def post(self, fields: Any) -> Any:
+        return self._pool.request("POST", f"{self.url}/events", json=fields)
 
     def end(self) -> None:
         os.killpg(self.process.pid, signal.SIGINT)

@@ -8,7 +8,7 @@ from tests.http.errand import created, one_taken, state, taken, told
 from tests.http.patience import until
 from tests.http.server import Server
 
-MEMBERS = {
+FIELDS = {
     *("id", "queue", "state", "due_at", "expires_at", "payload", "owner", "priority", "key"),
     *("attempt", "max_attempts", "timeout_seconds", "created_at", "updated_at", "finished_at"),
     *("result", "error", "message", "percent", "cancel_requested", "rule", "instant", "schedule"),
@@ -24,11 +24,11 @@ def test_a_created_job_is_answered_with_its_place(server: Server) -> None:
 
 
 def test_an_answer_is_json_with_the_members_of_a_job(server: Server) -> None:
-    reply = server.post("/jobs", {"queue": "members"})
+    reply = server.post("/jobs", {"queue": "fields"})
     assert reply.headers["content-type"] == "application/json"
-    assert reply.json.keys() >= MEMBERS
+    assert reply.json.keys() >= FIELDS
     more = {"operations", "diagnostics", "attempts"}
-    assert server.get(f"/jobs/{reply.json['id']}").json.keys() >= MEMBERS | more
+    assert server.get(f"/jobs/{reply.json['id']}").json.keys() >= FIELDS | more
 
 
 def test_every_member_is_optional_and_so_is_the_body(server: Server) -> None:
@@ -67,7 +67,7 @@ def test_everything_that_was_sent_is_there_again(server: Server) -> None:
     created = server.post("/jobs", sent).json
     assert {name: created[name] for name in sent} == sent
     found = server.get("/jobs/all-of-it").json
-    assert {name: found[name] for name in MEMBERS} == created
+    assert {name: found[name] for name in FIELDS} == created
 
 
 def test_an_unknown_job_is_a_404(server: Server) -> None:
@@ -82,7 +82,7 @@ def test_an_unknown_job_is_a_404(server: Server) -> None:
 
 
 @pytest.mark.parametrize(
-    ("members", "pointer"),
+    ("fields", "pointer"),
     [
         ({"colour": "red"}, "/colour"),
         ({"a/b~c": 1}, "/a~1b~0c"),
@@ -108,8 +108,8 @@ def test_an_unknown_job_is_a_404(server: Server) -> None:
         ({"id": "a.b"}, "/id"),
     ],
 )
-def test_a_member_that_is_wrong_is_named(server: Server, members: object, pointer: str) -> None:
-    reply = server.post("/jobs", members)
+def test_a_member_that_is_wrong_is_named(server: Server, fields: object, pointer: str) -> None:
+    reply = server.post("/jobs", fields)
     assert (reply.status, reply.pointer) == (422, pointer)
 
 

@@ -40,11 +40,11 @@ class Service:
         self.server.kill()
         self.server = self._born(self.port)
 
-    def insist(self, path: str, members: Any) -> Reply | None:
+    def insist(self, path: str, fields: Any) -> Reply | None:
         """The answer, from whoever gives one; None: it is over."""
         while not self.over.is_set():
             try:
-                return self.server.post(path, members)
+                return self.server.post(path, fields)
             except AWAY:
                 self.over.wait(0.02)
         return None

@@ -89,10 +89,10 @@ def test_jobs_are_found_by_state(server: Server) -> None:
 def test_owners_and_keys_are_any_printable_text(server: Server, name: str) -> None:
     job_id = created(server, "labels", owner=name, key=name, delay=60)
     created(server, "labels", owner="somebody else", delay=60)
-    for member in ("owner", "key"):
-        items = server.get(f"/jobs?{member}={quote(name, safe='')}").json["items"]
+    for field in ("owner", "key"):
+        items = server.get(f"/jobs?{field}={quote(name, safe='')}").json["items"]
         assert [job["id"] for job in items] == [job_id]
-        assert items[0][member] == name
+        assert items[0][field] == name
 
 
 def test_a_due_range_includes_its_beginning_and_not_its_end(server: Server) -> None:

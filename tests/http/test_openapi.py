@@ -36,8 +36,8 @@ def validator(schema: dict[str, Any]) -> jsonschema_rs.Draft202012Validator:
     return jsonschema_rs.Draft202012Validator(whole, validate_formats=True)
 
 
-def accepts(shape: str, **members: Any) -> bool:
-    return validator({"$ref": f"#/components/schemas/{shape}"}).is_valid(members)
+def accepts(shape: str, **fields: Any) -> bool:
+    return validator({"$ref": f"#/components/schemas/{shape}"}).is_valid(fields)
 
 
 # -- completeness ----------------------------------------------------------------------------------
@@ -55,7 +55,7 @@ def test_the_names_of_operations_are_unique() -> None:
 
 
 def test_every_kind_of_problem_that_a_status_stands_for_has_an_example() -> None:
-    shown = {kind for refusal in REFUSALS.values() for kind in refusal.members()}
+    shown = {kind for refusal in REFUSALS.values() for kind in refusal.fields()}
     nobodys = {"no-such-route", "method-not-allowed", "internal"}
     assert shown | nobodys == set(TITLES)
     assert not shown & nobodys
@@ -80,13 +80,13 @@ def test_the_examples_of_conflicts_are_what_the_server_says(server: Server) -> N
     server.post(f"/jobs/{ID}/complete", token)
     replies.append(server.delete(f"/jobs/{ID}"))
     told = {reply.json["type"].rpartition("/")[2]: reply.json for reply in replies}
-    examples = REFUSALS[409].members()
+    examples = REFUSALS[409].fields()
     examples.pop("fenced")
     assert told == examples
 
 
 def test_the_members_of_a_new_job_are_those_that_are_read() -> None:
-    assert list(NewJob.__struct_fields__) == jobs.MEMBERS
+    assert list(NewJob.__struct_fields__) == jobs.FIELDS
 
 
 # -- validity --------------------------------------------------------------------------------------
@@ -156,7 +156,7 @@ def test_a_job_has_a_due_time_or_a_delay_but_not_both() -> None:
 
 
 @pytest.mark.parametrize(
-    "members",
+    "fields",
     [
         {"due_at": "2026-12-01T12:00:00"},
         {"due_at": "tomorrow"},
@@ -182,13 +182,13 @@ def test_a_job_has_a_due_time_or_a_delay_but_not_both() -> None:
     ],
     ids=str,
 )
-def test_what_the_server_refuses_the_shape_forbids(members: dict[str, Any], server: Server) -> None:
-    assert not accepts("NewJob", **members)
-    assert server.post("/jobs", members).status == 422
+def test_what_the_server_refuses_the_shape_forbids(fields: dict[str, Any], server: Server) -> None:
+    assert not accepts("NewJob", **fields)
+    assert server.post("/jobs", fields).status == 422
 
 
 @pytest.mark.parametrize(
-    "members",
+    "fields",
     [
         {"due_at": "2026-12-01t12:00:00.1234567+01:00"},
         {"delay": "P1W2DT3H4M5.5S"},
@@ -197,13 +197,13 @@ def test_what_the_server_refuses_the_shape_forbids(members: dict[str, Any], serv
         {"owner": "Ada Lovelace, née Byron"},
         {"payload": [None, True, 1e300, "ü", {"": {}}]},
         {"timeout_seconds": "PT0.5S"},
-        dict.fromkeys(jobs.MEMBERS),
+        dict.fromkeys(jobs.FIELDS),
     ],
     ids=str,
 )
-def test_what_the_shape_allows_the_server_accepts(members: dict[str, Any], server: Server) -> None:
-    assert accepts("NewJob", **members)
-    assert server.post("/jobs", members).status == 201
+def test_what_the_shape_allows_the_server_accepts(fields: dict[str, Any], server: Server) -> None:
+    assert accepts("NewJob", **fields)
+    assert server.post("/jobs", fields).status == 201
 
 
 def test_a_queue_without_a_sink_cannot_complete_by_delivery() -> None:
@@ -213,7 +213,7 @@ def test_a_queue_without_a_sink_cannot_complete_by_delivery() -> None:
     assert not accepts("QueueSettings", completion="delivery", sink=None)
 
 
-def test_a_task_has_a_date_or_a_number_of_days_and_any_other_members() -> None:
+def test_a_task_has_a_date_or_a_number_of_days_and_any_other_fields() -> None:
     assert accepts("NewTask", userId="ada", afterDays=3, text="tea")
     assert accepts("NewTask", userId=7, dueDate="2026-12-01")
     assert not accepts("NewTask", userId="ada")

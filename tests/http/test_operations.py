@@ -41,12 +41,12 @@ def damage(server: Server, *statements: str) -> None:
         connection.close()
 
 
-def logged(server: Server, **members: Any) -> Any:
-    """The first line of the log that has these members."""
+def logged(server: Server, **fields: Any) -> Any:
+    """The first line of the log that has these fields."""
 
     def look() -> Any:
         lines = [json.loads(line) for line in list(server.said) if line.startswith("{")]
-        return next((line for line in lines if members.items() <= line.items()), None)
+        return next((line for line in lines if fields.items() <= line.items()), None)
 
     return until(look)
 

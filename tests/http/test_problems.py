@@ -37,19 +37,19 @@ def _nothing_is_stored(server: Server) -> Iterator[None]:
 
 
 def problem(reply: Reply, *statuses: int) -> Any:
-    """The members of a problem, which must look like one."""
+    """The fields of a problem, which must look like one."""
     assert reply.status in statuses, (reply.status, reply.body[:300])
     assert reply.headers["content-type"] == "application/problem+json"
     assert reply.headers["x-request-id"]
-    members = reply.json
-    assert members["status"] == reply.status
-    assert members["type"].startswith("/problems/")
-    assert members["title"]
-    assert members["detail"]
+    fields = reply.json
+    assert fields["status"] == reply.status
+    assert fields["type"].startswith("/problems/")
+    assert fields["title"]
+    assert fields["detail"]
     if reply.status == 422:
-        assert all(error.keys() == {"pointer", "detail"} for error in members["errors"])
-        assert members["errors"]
-    return members
+        assert all(error.keys() == {"pointer", "detail"} for error in fields["errors"])
+        assert fields["errors"]
+    return fields
 
 
 def sent(server: Server, operation: Route, body: bytes, media_type: str = "") -> Reply:
@@ -101,23 +101,23 @@ def test_no_body_lacks_what_is_required(server: Server, path: str, pointer: str)
 
 @each_with_body
 def test_a_member_that_is_unknown_is_a_422(server: Server, operation: Route) -> None:
-    members = problem(sent(server, operation, b'{"colour/~": 1}'), 422)
+    fields = problem(sent(server, operation, b'{"colour/~": 1}'), 422)
     if operation.path != "/tasks":  # where it is content, and the user is missing
-        assert members["errors"][0]["pointer"] == "/colour~1~0"
+        assert fields["errors"][0]["pointer"] == "/colour~1~0"
 
 
 @each_with_body
 def test_lone_surrogates_are_refused_by_name(server: Server, operation: Route) -> None:
     for body in (rb'{"a":"\ud800"}', rb'{"a":"\udc00 x"}', rb'{"a":["\ud83dx"]}'):
-        members = problem(sent(server, operation, body), 422)
-        assert members["errors"][0]["pointer"].startswith("/a")
+        fields = problem(sent(server, operation, body), 422)
+        assert fields["errors"][0]["pointer"].startswith("/a")
     problem(sent(server, operation, rb'{"\ud800":1}'), 422)
 
 
 @each_with_body
 def test_numbers_beyond_all_bounds_are_refused_by_name(server: Server, operation: Route) -> None:
-    members = problem(sent(server, operation, b'{"a": {"b": 1e999}}'), 422)
-    assert members["errors"][0]["pointer"].startswith("/a")
+    fields = problem(sent(server, operation, b'{"a": {"b": 1e999}}'), 422)
+    assert fields["errors"][0]["pointer"].startswith("/a")
 
 
 @each_with_body

@@ -92,8 +92,8 @@ def test_http_and_the_loops_can_be_run_apart(tmp_path: Path) -> None:
 
 def test_what_was_answered_survives_a_kill(tmp_path: Path) -> None:
     with running_server(tmp_path) as server:
-        members = {"queue": "durable", "payload": {"n": 1}, "delay": 600}
-        job = server.post("/jobs", members).json
+        fields = {"queue": "durable", "payload": {"n": 1}, "delay": 600}
+        job = server.post("/jobs", fields).json
         server.kill()
     with running_server(tmp_path) as server:
         found = server.get(f"/jobs/{job['id']}").json

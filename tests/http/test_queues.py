@@ -77,7 +77,7 @@ def test_an_unknown_sink_is_refused_with_those_that_exist(server: Server, sink: 
 
 
 @pytest.mark.parametrize(
-    ("members", "pointer"),
+    ("fields", "pointer"),
     [
         ({"completion": "delivery"}, "/completion"),
         ({"completion": "maybe"}, "/completion"),
@@ -104,9 +104,9 @@ def test_an_unknown_sink_is_refused_with_those_that_exist(server: Server, sink: 
     ],
 )
 def test_a_wrong_setting_is_named_and_changes_nothing(
-    server: Server, members: object, pointer: str
+    server: Server, fields: object, pointer: str
 ) -> None:
-    reply = server.put("/queues/wrong", members)
+    reply = server.put("/queues/wrong", fields)
     assert (reply.status, reply.pointer) == (422, pointer)
     assert settings(server.get("/queues/wrong").json) == DEFAULTS
 

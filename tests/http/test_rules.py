@@ -23,8 +23,8 @@ def name() -> str:
 
 
 def test_a_rule_is_created_with_201_and_replaced_with_200(server: Server, name: str) -> None:
-    members = {"dependencies": [FILE, CRON], "queue": "loads", "payload": {"into": "a"}}
-    created = server.put(place(name), members)
+    fields = {"dependencies": [FILE, CRON], "queue": "loads", "payload": {"into": "a"}}
+    created = server.put(place(name), fields)
     assert created.status == 201
     told = created.json
     times = {told.pop("createdAt"), told.pop("updatedAt")}
@@ -33,7 +33,7 @@ def test_a_rule_is_created_with_201_and_replaced_with_200(server: Server, name: 
         "enabled": True,
         "lastInstant": None,
         "lastJobId": None,
-        **members,
+        **fields,
     }
     assert len(times) == 1
     replaced = server.put(place(name), {"name": name, "dependencies": [CRON], "enabled": False})
@@ -72,7 +72,7 @@ def test_a_name_is_any_printable_text_percent_encoded(server: Server, name: str)
 
 
 @pytest.mark.parametrize(
-    ("members", "pointer"),
+    ("fields", "pointer"),
     [
         ({}, "/dependencies"),
         ({"dependencies": []}, "/dependencies"),
@@ -99,9 +99,9 @@ def test_a_name_is_any_printable_text_percent_encoded(server: Server, name: str)
     ids=str,
 )
 def test_what_is_wrong_with_a_rule_is_named_and_nothing_is_stored(
-    server: Server, name: str, members: Any, pointer: str
+    server: Server, name: str, fields: Any, pointer: str
 ) -> None:
-    reply = server.put(place(name), members)
+    reply = server.put(place(name), fields)
     assert (reply.status, reply.pointer) == (422, pointer)
     assert server.get(place(name)).status == 404
 

@@ -42,8 +42,8 @@ def settings(schedule: Any) -> dict[str, Any]:
     return {name: schedule[name] for name in DEFAULTS}
 
 
-def put(server: Server, name: str, **members: Any) -> Any:
-    reply = server.put(f"/schedules/{name}", members)
+def put(server: Server, name: str, **fields: Any) -> Any:
+    reply = server.put(f"/schedules/{name}", fields)
     assert reply.status in (200, 201), reply.body
     return reply.json
 
@@ -83,7 +83,7 @@ def test_an_emission_is_told_as_events_have_it(server: Server) -> None:
 
 
 @pytest.mark.parametrize(
-    ("members", "pointer"),
+    ("fields", "pointer"),
     [
         ({}, "/cron"),
         ({"cron": MONTHLY, "every_seconds": 60}, "/cron"),
@@ -115,11 +115,11 @@ def test_an_emission_is_told_as_events_have_it(server: Server) -> None:
     ids=str,
 )
 def test_a_wrong_setting_is_named_and_stores_nothing(
-    server: Server, members: object, pointer: str
+    server: Server, fields: object, pointer: str
 ) -> None:
-    reply = server.put("/schedules/wrong", members)
+    reply = server.put("/schedules/wrong", fields)
     assert (reply.status, reply.pointer) == (422, pointer)
-    assert server.post("/schedules/wrong/preview", members).pointer == pointer
+    assert server.post("/schedules/wrong/preview", fields).pointer == pointer
     assert server.get("/schedules/wrong").status == 404
 
 

@@ -23,7 +23,7 @@ from schemathesis.pytest.lazy import get_all_tests
 from schemathesis.specs.openapi.checks import negative_data_rejection
 
 from oncue import Scheduler
-from oncue.api import operations
+from oncue.api import routes
 from oncue.api.docs.openapi import document
 from oncue.core.access import Scope
 from oncue.core.bulk import BulkCursor, told_place
@@ -82,7 +82,7 @@ schemathesis.openapi.format(
     st.integers(0, 10**14).map(lambda due_at: str(BulkCursor(0, told_place((due_at, "a"))))),
 )
 
-schema = schemathesis.openapi.from_dict(document(operations.ROUTES))
+schema = schemathesis.openapi.from_dict(document(routes.ROUTES))
 ROUTES = [(method, path) for path, item in schema.raw_schema["paths"].items() for method in item]
 
 
@@ -143,8 +143,8 @@ class Claims:
         self.server = server
         self.headers = headers
 
-    def ask(self, path: str, **members: Any) -> Any:
-        return self.server.post(path, members, headers=self.headers).json
+    def ask(self, path: str, **fields: Any) -> Any:
+        return self.server.post(path, fields, headers=self.headers).json
 
     def job(self, cancelled: bool) -> str:
         job_id = self.ask("/jobs", queue="described", delay=60)["id"]
@@ -157,8 +157,8 @@ class Claims:
 
     def rule(self) -> str:
         waits = {"type": "TABLE", "resourceId": "described", "lifeDuration": 0}
-        members = {"dependencies": [waits], "queue": "described"}
-        self.server.put("/rules/described", members, headers=self.headers)
+        fields = {"dependencies": [waits], "queue": "described"}
+        self.server.put("/rules/described", fields, headers=self.headers)
         return "described"
 
     def make_rule(self, case: Case[Any], body: Any) -> None:

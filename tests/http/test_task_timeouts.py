@@ -34,8 +34,8 @@ def test_a_task_whose_third_attempt_times_out_has_failed_with_the_diagnostic_as_
         until(lambda: attempt(number))  # noqa: B023
         with Scheduler(server.store) as cue:
             proof = token.sign(cue.store.secret, task_id, cue.job(task_id).epoch)
-        members = {"token": proof, "state": "succeeded", "result": number}
-        assert server.put(f"/jobs/{task_id}/operations/step-{number}", members).status == 200
+        fields = {"token": proof, "state": "succeeded", "result": number}
+        assert server.put(f"/jobs/{task_id}/operations/step-{number}", fields).status == 200
         assert server.get(f"/tasks/ada/{task_id}").json["status"] == "STARTED"
         until(lambda: server.post("/reclaim", {}).json["reclaimed"])
     shown = server.get(f"/tasks/ada/{task_id}").json

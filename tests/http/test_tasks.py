@@ -15,8 +15,8 @@ from tests.http.server import Reply, Server
 FAR = "2099-12-01"
 
 
-def scheduled(server: Server, user: Any, **members: Any) -> Any:
-    reply = server.post("/tasks", {"userId": user, "dueDate": FAR, **members})
+def scheduled(server: Server, user: Any, **fields: Any) -> Any:
+    reply = server.post("/tasks", {"userId": user, "dueDate": FAR, **fields})
     assert reply.status == 201, reply.body
     return reply.json
 
@@ -173,7 +173,7 @@ def test_a_number_may_be_a_user(server: Server) -> None:
 
 
 @pytest.mark.parametrize(
-    ("members", "pointer"),
+    ("fields", "pointer"),
     [
         ({"dueDate": FAR}, "/userId"),
         ({"userId": "", "dueDate": FAR}, "/userId"),
@@ -200,10 +200,8 @@ def test_a_number_may_be_a_user(server: Server) -> None:
         (["not", "an", "object"], ""),
     ],
 )
-def test_a_wrong_task_is_named_and_not_stored(
-    server: Server, members: object, pointer: str
-) -> None:
-    reply = server.post("/tasks", members)
+def test_a_wrong_task_is_named_and_not_stored(server: Server, fields: object, pointer: str) -> None:
+    reply = server.post("/tasks", fields)
     assert (reply.status, reply.pointer) == (422, pointer)
     assert server.get("/tasks/bad").json["items"] == []
 
@@ -214,8 +212,8 @@ def test_a_failed_task_says_so(server: Server) -> None:
     try:
         task = scheduled(server, "unlucky", dueDate="2020-01-01")
         [job] = server.post("/queues/tasks/claim", {"wait_seconds": 10}).json["items"]
-        members = {"token": job["token"], "error": "no such mailbox", "retryable": False}
-        assert server.post(f"/jobs/{job['id']}/fail", members).status == 200
+        fields = {"token": job["token"], "error": "no such mailbox", "retryable": False}
+        assert server.post(f"/jobs/{job['id']}/fail", fields).status == 200
     finally:
         settings = {"sink": "log:", "completion": "worker", "retention_seconds": None}
         server.put("/queues/tasks", settings)

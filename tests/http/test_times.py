@@ -50,9 +50,9 @@ def test_a_moment_is_answered_in_utc_rounded_up(server: Server, sent: str, answe
     ],
 )
 def test_what_names_no_moment_is_refused(server: Server, sent: object) -> None:
-    for member in ("due_at", "expires_at"):
-        reply = server.post("/jobs", {"queue": "no-moments", member: sent})
-        assert (reply.status, reply.pointer) == (422, f"/{member}")
+    for field in ("due_at", "expires_at"):
+        reply = server.post("/jobs", {"queue": "no-moments", field: sent})
+        assert (reply.status, reply.pointer) == (422, f"/{field}")
     job_id = created(server, "moments", delay=60)
     reply = server.patch(f"/jobs/{job_id}", {"due_at": sent})
     assert (reply.status, reply.pointer) == (422, "/due_at")

@@ -34,8 +34,8 @@ def waiting(
     server: Server, hands: ThreadPoolExecutor, *queues: str, **wishes: Any
 ) -> Future[list[Any]]:
     """A worker that waits until something of these queues is due."""
-    members = {"queues": list(queues), "wait_seconds": LONG, **wishes}
-    reply = hands.submit(server.post, "/claim", members, timeout=2 * LONG)
+    fields = {"queues": list(queues), "wait_seconds": LONG, **wishes}
+    reply = hands.submit(server.post, "/claim", fields, timeout=2 * LONG)
     items: Future[list[Any]] = hands.submit(lambda: list(reply.result().json["items"]))
     return items
 

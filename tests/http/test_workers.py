@@ -112,7 +112,7 @@ def test_several_queues_take_turns(server: Server) -> None:
 
 
 @pytest.mark.parametrize(
-    ("members", "pointer"),
+    ("fields", "pointer"),
     [
         ({"limit": 0}, "/limit"),
         ({"limit": 5001}, "/limit"),
@@ -129,16 +129,16 @@ def test_several_queues_take_turns(server: Server) -> None:
     ],
 )
 def test_a_wrong_claim_is_named_and_takes_nothing(
-    server: Server, members: object, pointer: str
+    server: Server, fields: object, pointer: str
 ) -> None:
     job_id = created(server, "wrong-claims")
-    reply = server.post("/queues/wrong-claims/claim", members)
+    reply = server.post("/queues/wrong-claims/claim", fields)
     assert (reply.status, reply.pointer) == (422, pointer)
     assert state(server, job_id) == "scheduled"
 
 
 @pytest.mark.parametrize(
-    ("members", "pointer"),
+    ("fields", "pointer"),
     [
         ({}, "/queues"),
         ({"queues": []}, "/queues"),
@@ -147,10 +147,8 @@ def test_a_wrong_claim_is_named_and_takes_nothing(
         ({"queues": ["a", 1]}, "/queues/1"),
     ],
 )
-def test_a_claim_on_several_queues_names_them(
-    server: Server, members: object, pointer: str
-) -> None:
-    reply = server.post("/claim", members)
+def test_a_claim_on_several_queues_names_them(server: Server, fields: object, pointer: str) -> None:
+    reply = server.post("/claim", fields)
     assert (reply.status, reply.pointer) == (422, pointer)
 
 
@@ -174,7 +172,7 @@ def test_a_heartbeat_renews_the_lease_and_tells_how_far_it_is(server: Server) ->
 
 
 @pytest.mark.parametrize(
-    ("members", "pointer"),
+    ("fields", "pointer"),
     [
         ({"percent": 101}, "/percent"),
         ({"percent": "50"}, "/percent"),
@@ -185,10 +183,10 @@ def test_a_heartbeat_renews_the_lease_and_tells_how_far_it_is(server: Server) ->
     ],
 )
 def test_a_wrong_heartbeat_is_named(
-    server: Server, members: dict[str, object], pointer: str
+    server: Server, fields: dict[str, object], pointer: str
 ) -> None:
     job = one_taken(server, "wrong-beats")
-    reply = server.post(f"/jobs/{job['id']}/heartbeat", {"token": job["token"], **members})
+    reply = server.post(f"/jobs/{job['id']}/heartbeat", {"token": job["token"], **fields})
     assert (reply.status, reply.pointer) == (422, pointer)
     assert told(server, job, "complete").status == 200
 

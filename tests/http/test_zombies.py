@@ -28,8 +28,8 @@ QUEUES = [
 
 def tried(server: Server, job: Any, write: str) -> Reply:
     if write == "operation":
-        members = {"token": job["token"], "state": "succeeded", "result": "late"}
-        return server.put(f"/jobs/{job['id']}/operations/encode", members)
+        fields = {"token": job["token"], "state": "succeeded", "result": "late"}
+        return server.put(f"/jobs/{job['id']}/operations/encode", fields)
     return told(server, job, write, **REPORTS[write])
 
 

@@ -175,8 +175,8 @@ def test_a_token_without_scopes_given_allows_all(access: Access) -> None:
 def test_the_store_never_gets_the_text(access: Access, store: MemoryStore) -> None:
     _, text = access.create("ci")
     (kept,) = store.tokens()
-    members = [getattr(kept, member) for member in AccessToken.__slots__]
-    assert not any(text[-43:] in str(member) for member in members)
+    fields = [getattr(kept, field) for field in AccessToken.__slots__]
+    assert not any(text[-43:] in str(field) for field in fields)
 
 
 def test_what_cannot_be_created_leaves_nothing_behind(access: Access) -> None:

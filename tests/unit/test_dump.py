@@ -116,17 +116,17 @@ def test_payloads_and_results_keep_every_byte(house: Desk, payload: bytes) -> No
 def test_what_is_not_json_is_refused(house: Desk, body: bytes) -> None:
     (dossier,) = [d for d in all_of(house.store) if d.job.id == "succeeded"]
     wrong: list[dict[str, Any]] = [{"payload_json": body}, {"result_json": body}]
-    for members in wrong:
+    for fields in wrong:
         with pytest.raises(InvalidInput, match="is not JSON"):
-            again(replace(dossier, job=dossier.job._replace(**members)))
+            again(replace(dossier, job=dossier.job._replace(**fields)))
 
 
 def test_an_id_or_a_label_that_nobody_could_have_chosen_is_refused(house: Desk) -> None:
     (dossier,) = [d for d in all_of(house.store) if d.job.id == "waiting"]
     wrong: list[dict[str, Any]] = [{"id": "a\nb"}, {"owner": "\x1b[2J"}, {"key": ""}]
-    for members in wrong:
+    for fields in wrong:
         with pytest.raises(InvalidInput):
-            again(replace(dossier, job=dossier.job._replace(**members)))
+            again(replace(dossier, job=dossier.job._replace(**fields)))
 
 
 def test_a_payload_stands_in_its_line_as_json(house: Desk) -> None:

@@ -32,9 +32,9 @@ class Desk:
         self.store = MemoryStore(self.clock)
         self.recurrer = Recurrer(self.store, self.clock)
 
-    def put(self, name: str = "s", **members: Any) -> Schedule:
-        timing = {} if "every_seconds" in members else {"cron": "0 * * * *"}
-        wanted = check_schedule(Schedule(name, **{**timing, **members}))
+    def put(self, name: str = "s", **fields: Any) -> Schedule:
+        timing = {} if "every_seconds" in fields else {"cron": "0 * * * *"}
+        wanted = check_schedule(Schedule(name, **{**timing, **fields}))
         return self.recurrer.change(name, lambda _: wanted)
 
     def go(self, seconds: float = 0) -> float:

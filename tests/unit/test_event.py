@@ -26,8 +26,8 @@ GOOD = {
 }
 
 
-def read(**members: Any) -> Any:
-    return read_event({**GOOD, **members}, LATEST)
+def read(**fields: Any) -> Any:
+    return read_event({**GOOD, **fields}, LATEST)
 
 
 def test_an_event_is_read_as_the_sender_wrote_it() -> None:
@@ -64,7 +64,7 @@ def test_without_an_id_the_same_fact_gets_the_same_one() -> None:
 
 
 @pytest.mark.parametrize(
-    ("members", "pointer"),
+    ("fields", "pointer"),
     [
         ({"eventType": "file"}, "/eventType"),
         ({"eventType": None}, "/eventType"),
@@ -87,9 +87,9 @@ def test_without_an_id_the_same_fact_gets_the_same_one() -> None:
         ({"eventResourceld": "cron"}, "/eventResourceld"),
     ],
 )
-def test_a_bad_member_is_refused_and_named(members: dict[str, Any], pointer: str) -> None:
+def test_a_bad_member_is_refused_and_named(fields: dict[str, Any], pointer: str) -> None:
     with pytest.raises(InvalidInput) as refusal:
-        read(**members)
+        read(**fields)
     assert refusal.value.pointer == pointer
 
 

@@ -19,13 +19,13 @@ from oncue.usecases import intake
 NOW = 1_800_000_000_000
 
 
-def job(**members: Any) -> NewJob:
-    return intake.new_job(members, NOW)
+def job(**fields: Any) -> NewJob:
+    return intake.new_job(fields, NOW)
 
 
-def refusal(**members: Any) -> InvalidInput:
+def refusal(**fields: Any) -> InvalidInput:
     with pytest.raises(InvalidInput) as caught:
-        job(**members)
+        job(**fields)
     return caught.value
 
 
@@ -73,7 +73,7 @@ def test_what_is_due_in_the_past_is_due_now() -> None:
     assert job(expires_at="1970-01-01T00:00:00Z").expires_at == NOW
 
 
-MEMBERS: list[tuple[str, list[Any]]] = [
+FIELDS: list[tuple[str, list[Any]]] = [
     ("queue", [None, 5, "", "a b", "x" * 81, "\ud800", [], {}]),
     ("at", [5, 1.8e9, "", "tomorrow", datetime(2027, 1, 1), [], "9999-12-31T23:59:59Z", b""]),
     ("delay", [-1, True, "", "1h", float("nan"), float("inf"), 1e307, 10**400, [], timedelta.max]),
@@ -89,13 +89,13 @@ MEMBERS: list[tuple[str, list[Any]]] = [
 
 
 @pytest.mark.parametrize(
-    ("member", "value"),
-    [(member, value) for member, values in MEMBERS for value in values],
+    ("field", "value"),
+    [(field, value) for field, values in FIELDS for value in values],
     ids=lambda value: ascii(value)[:30],
 )
-def test_a_wrong_member_is_refused_by_its_name_in_a_sentence(member: str, value: object) -> None:
-    problem = refusal(**{member: value})
-    assert problem.pointer == f"/{member}"
+def test_a_wrong_member_is_refused_by_its_name_in_a_sentence(field: str, value: object) -> None:
+    problem = refusal(**{field: value})
+    assert problem.pointer == f"/{field}"
     assert problem.detail.endswith(".")
     assert len(problem.detail) < 400
 
@@ -110,7 +110,7 @@ def test_an_unknown_member_is_refused_with_the_list_of_known_ones() -> None:
     problem = refusal(eta=5, payload=1)
     assert problem.pointer == "/eta"
     assert "payload, queue, at, delay, expires_at, owner, priority, key" in problem.detail
-    with pytest.raises(InvalidInput, match="^/5: there is no such member"):
+    with pytest.raises(InvalidInput, match="^/5: there is no such field"):
         intake.new_job({5: 1}, NOW)  # type: ignore[dict-item]
 
 
@@ -161,17 +161,17 @@ def test_nesting_ends_in_a_refusal_and_never_in_a_crash(depth: int, inner: objec
 
 
 def test_the_digest_is_the_same_whatever_the_order() -> None:
-    members = {
+    fields = {
         "id": "a",
         "queue": "mail",
         "payload": {"x": 1, "y": {"b": [1, 2], "a": None}},
         "delay": 5,
         "owner": "ada",
     }
-    shuffled = list(members.items())
+    shuffled = list(fields.items())
     random.Random(1).shuffle(shuffled)
     turned = {**dict(shuffled), "payload": {"y": {"a": None, "b": [1, 2]}, "x": 1}}
-    assert intake.digest(members) == intake.digest(turned)
+    assert intake.digest(fields) == intake.digest(turned)
 
 
 def test_the_digest_tells_every_member_apart() -> None:
@@ -184,7 +184,7 @@ def test_the_digest_tells_every_member_apart() -> None:
     asked += [{"id": "a", "owner": "x"}, {"id": "a", "key": "x"}, {"id": "a", "payload": [1, 2]}]
     asked += [{"id": "a", "payload": [2, 1]}, {"id": "a", "payload": {"a": None}}]
     asked += [{"id": "a", "payload": {}}, {"id": "a", "if_exists": "replace"}]
-    assert len({intake.digest(members) for members in asked}) == len(asked)
+    assert len({intake.digest(fields) for fields in asked}) == len(asked)
 
 
 def test_it_does_not_matter_whether_a_default_was_said() -> None:

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from oncue.api.publishing import SHORT, Members, Publishing
+from oncue.api.publishing import SHORT, Fields, Publishing
 from oncue.api.request import Answer
 from oncue.core.errors import EventIdTaken, InvalidInput
 from oncue.testing import HandDriven
@@ -34,7 +34,7 @@ def event(second: int, **more: str) -> dict[str, str]:
     return {"eventType": "TABLE", "eventTimestamp": at, "eventResourceId": "T", **more}
 
 
-def together(publishing: Publishing, *requests: Members) -> list[Any]:
+def together(publishing: Publishing, *requests: Fields) -> list[Any]:
     """What each of these requests, made in one turn of the loop, comes to."""
 
     async def ask() -> list[Any]:
@@ -60,7 +60,7 @@ def test_each_request_is_answered_with_its_own_events(publishing: Publishing) ->
 def test_an_id_that_is_taken_refuses_its_own_request_alone(
     publishing: Publishing, cue: HandDriven
 ) -> None:
-    requests: list[Members] = [event(1, eventId="a"), [event(2), event(3, eventId="a")], event(4)]
+    requests: list[Fields] = [event(1, eventId="a"), [event(2), event(3, eventId="a")], event(4)]
     first, refused, last = together(publishing, *requests)
     assert (instants(first), instants(last)) == (["00:01"], ["00:04"])
     assert isinstance(refused, EventIdTaken)

@@ -53,16 +53,16 @@ def cue(store: MeddledStore) -> HandDriven:
     return HandDriven(store, clock=clock)
 
 
-def taken(cue: HandDriven, number: int = 1, **members: Any) -> list[Claimed]:
+def taken(cue: HandDriven, number: int = 1, **fields: Any) -> list[Claimed]:
     """Jobs in the hands of a worker with a lease of a day."""
     for _ in range(number):
-        cue.schedule(queue="work", **members)
+        cue.schedule(queue="work", **fields)
     return cue.claim("work", "ada", limit=number, lease_seconds=86_400)
 
 
-def stuck(cue: HandDriven, number: int = 1, **members: Any) -> list[Claimed]:
+def stuck(cue: HandDriven, number: int = 1, **fields: Any) -> list[Claimed]:
     """Jobs whose worker fell silent eleven minutes ago."""
-    claims = taken(cue, number, **members)
+    claims = taken(cue, number, **fields)
     cue.clock.advance((OLD_MINUTES + 1) * 60)
     return claims
 

@@ -24,9 +24,9 @@ START = parse("2026-05-04T12:00:00Z")
 MINUTE, HOUR = 60_000, 3_600_000
 
 
-def hourly(**members: Any) -> Schedule:
+def hourly(**fields: Any) -> Schedule:
     """At every full hour, begun at noon."""
-    return begun(check_schedule(Schedule("s", cron="0 * * * *", **members)), START)
+    return begun(check_schedule(Schedule("s", cron="0 * * * *", **fields)), START)
 
 
 def clock(moments: Any) -> list[str]:
@@ -68,10 +68,10 @@ def test_dense_occurrences_are_made_many_at_a_time() -> None:
 
 
 @pytest.mark.parametrize(
-    "members", [{"overlap": "skip"}, {"overlap": "queue"}, {"emits": Emission("FILE", "/a")}]
+    "fields", [{"overlap": "skip"}, {"overlap": "queue"}, {"emits": Emission("FILE", "/a")}]
 )
-def test_what_depends_on_the_moment_itself_is_decided_then(members: Any) -> None:
-    schedule = hourly(**members)
+def test_what_depends_on_the_moment_itself_is_decided_then(fields: Any) -> None:
+    schedule = hourly(**fields)
     assert schedule.progress.wake_at == schedule.progress.next_at
     assert plan(schedule, START + HOUR - 1).made == []
     assert clock(plan(schedule, START + HOUR).made) == ["13:00"]
@@ -245,7 +245,7 @@ def test_the_latest_occurrence_is_found_without_walking_through_all() -> None:
 
 
 @pytest.mark.parametrize(
-    ("members", "pointer"),
+    ("fields", "pointer"),
     [
         ({"cron": "* * * * *", "every_seconds": 5}, "/cron"),
         ({}, "/cron"),
@@ -262,9 +262,9 @@ def test_the_latest_occurrence_is_found_without_walking_through_all() -> None:
         ({"every_seconds": 60, "paused": "no"}, "/paused"),
     ],
 )
-def test_what_is_wrong_with_a_schedule_is_said_with_the_place(members: Any, pointer: str) -> None:
+def test_what_is_wrong_with_a_schedule_is_said_with_the_place(fields: Any, pointer: str) -> None:
     with pytest.raises(InvalidInput) as refused:
-        check_schedule(Schedule("s", **members))
+        check_schedule(Schedule("s", **fields))
     assert refused.value.pointer == pointer
 
 

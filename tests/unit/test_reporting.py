@@ -34,8 +34,8 @@ def cue(request: pytest.FixtureRequest, tmp_path: Path, clock: FakeClock) -> Ite
         yield cue
 
 
-def take(cue: Scheduler, **members: Any) -> tuple[Claimed, str]:
-    cue.schedule(queue="q", **members)
+def take(cue: Scheduler, **fields: Any) -> tuple[Claimed, str]:
+    cue.schedule(queue="q", **fields)
     [claimed] = cue.claim("q", "ada")
     return claimed, cue.token(claimed)
 

@@ -114,7 +114,7 @@ def test_bad_dependencies_are_refused_and_named(dependencies: Any, pointer: str)
 
 
 @pytest.mark.parametrize(
-    ("members", "pointer"),
+    ("fields", "pointer"),
     [
         ({"name": ""}, "/name"),
         ({"name": None}, "/name"),
@@ -124,9 +124,9 @@ def test_bad_dependencies_are_refused_and_named(dependencies: Any, pointer: str)
         ({"queue": "no good"}, "/queue"),
     ],
 )
-def test_bad_members_of_a_rule_are_refused_and_named(members: dict[str, Any], pointer: str) -> None:
+def test_bad_members_of_a_rule_are_refused_and_named(fields: dict[str, Any], pointer: str) -> None:
     with pytest.raises(InvalidInput) as refusal:
-        read_rule(**{"name": "r", "dependencies": [CRON], **members})
+        read_rule(**{"name": "r", "dependencies": [CRON], **fields})
     assert refusal.value.pointer == pointer
 
 

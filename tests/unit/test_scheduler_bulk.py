@@ -29,8 +29,8 @@ def cue(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[HandDriven]:
         yield cue
 
 
-def add(cue: HandDriven, number: int, **members: Any) -> list[str]:
-    return cue.schedule_many(({} for _ in range(number)), **{"queue": "mail", **members}).ids
+def add(cue: HandDriven, number: int, **fields: Any) -> list[str]:
+    return cue.schedule_many(({} for _ in range(number)), **{"queue": "mail", **fields}).ids
 
 
 def states(cue: HandDriven, **wanted: Any) -> set[State]:

@@ -104,7 +104,7 @@ class TestIds:
 
     def test_other_members_under_the_same_id_are_refused(self, cue: Scheduler) -> None:
         cue.schedule(1, id="order-7")
-        with pytest.raises(IdTaken, match="'order-7' exists and was created with other members"):
+        with pytest.raises(IdTaken, match="'order-7' exists and was created with other fields"):
             cue.schedule(2, id="order-7")
         assert cue.job("order-7").payload == 1
 
@@ -157,7 +157,7 @@ class TestMany:
                 cue.schedule_many([{}, item], **defaults)
 
     def test_an_unknown_default_is_named(self, cue: Scheduler) -> None:
-        with pytest.raises(InvalidInput, match="^item 1/colour: there is no such member"):
+        with pytest.raises(InvalidInput, match="^item 1/colour: there is no such field"):
             cue.schedule_many([{}], colour="red")
 
     def test_keys_and_ids_that_are_there_count_as_existing(self, cue: Scheduler) -> None:

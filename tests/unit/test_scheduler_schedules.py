@@ -60,7 +60,7 @@ def test_calling_it_at_every_start_changes_nothing(cue: HandDriven) -> None:
     assert cue.schedule_named("often") == first
 
 
-def test_a_job_knows_its_schedule_and_has_its_members(cue: HandDriven) -> None:
+def test_a_job_knows_its_schedule_and_has_its_fields(cue: HandDriven) -> None:
     cue.every(60, name="s", queue="q", payload={"a": 1}, owner="ada")
     cue.advance(60)
     job = next(cue.jobs(queue="q"))
@@ -161,7 +161,7 @@ def test_a_schedule_that_there_is_not_is_not_found(cue: HandDriven, call: Any) -
 
 
 @pytest.mark.parametrize(
-    ("members", "pointer"),
+    ("fields", "pointer"),
     [
         ({"name": "a b", "every_seconds": 60}, "/name"),
         ({"name": "s"}, "/cron"),
@@ -174,10 +174,10 @@ def test_a_schedule_that_there_is_not_is_not_found(cue: HandDriven, call: Any) -
     ],
 )
 def test_bad_members_are_refused_with_their_place_and_store_nothing(
-    cue: HandDriven, members: Any, pointer: str
+    cue: HandDriven, fields: Any, pointer: str
 ) -> None:
     with pytest.raises(InvalidInput) as refused:
-        cue.put_schedule(**members)
+        cue.put_schedule(**fields)
     assert refused.value.pointer == pointer
     assert list(cue.schedules()) == []
 

@@ -27,11 +27,11 @@ def test_no_more_files_than_this_name_the_fields_of_a_job() -> None:
 def _port_methods() -> int:
     """Methods and properties of the protocols whose names end in `Store`."""
     return sum(
-        isinstance(member, ast.FunctionDef)
+        isinstance(field, ast.FunctionDef)
         for path in (PACKAGE / "ports").glob("*.py")
         for node in ast.walk(ast.parse(_text(path)))
         if isinstance(node, ast.ClassDef) and node.name.endswith("Store")
-        for member in node.body
+        for field in node.body
     )
 
 

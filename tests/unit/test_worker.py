@@ -37,9 +37,9 @@ def drain(cue: Scheduler) -> None:
 
 def run(cue: Scheduler, function: Any, payload: Any = None, **options: Any) -> Any:
     """Have one job done; the job afterwards."""
-    members = options.pop("members", {})
+    fields = options.pop("fields", {})
     cue.handler("q", **options)(function)
-    job = cue.schedule(payload, queue="q", **members)
+    job = cue.schedule(payload, queue="q", **fields)
     drain(cue)
     return cue.job(job.id)
 
@@ -128,7 +128,7 @@ def test_queues_take_turns(cue: Scheduler) -> None:
 
 def test_an_exception_is_tried_again_after_its_back_off(cue: Scheduler, clock: FakeClock) -> None:
     cue.set_queue("q", retry={"initial_seconds": 10, "factor": 2, "max_seconds": 15})
-    job = run(cue, raising(ValueError("boom")), members={"max_attempts": 4})
+    job = run(cue, raising(ValueError("boom")), fields={"max_attempts": 4})
     for attempt, (least, most) in enumerate([(5, 10), (7.5, 15), (7.5, 15)], 1):
         job = cue.job(job.id)
         assert (job.state, job.attempt, job.error) == (State.SCHEDULED, attempt, "ValueError: boom")
@@ -173,7 +173,7 @@ def test_and_only_those(cue: Scheduler) -> None:
 def test_a_handler_that_wants_to_exit_fails_and_the_worker_goes_on(
     cue: Scheduler, error: BaseException
 ) -> None:
-    job = run(cue, raising(error), members={"max_attempts": 1})
+    job = run(cue, raising(error), fields={"max_attempts": 1})
     assert job.state is State.FAILED
     assert str(job.error).startswith(type(error).__name__)
 
@@ -182,7 +182,7 @@ def test_sys_exit_in_an_asynchronous_handler_is_no_different(cue: Scheduler) -> 
     async def handler(job: HandledJob) -> None:
         sys.exit(3)
 
-    assert run(cue, handler, members={"max_attempts": 1}).error == "SystemExit: 3"
+    assert run(cue, handler, fields={"max_attempts": 1}).error == "SystemExit: 3"
 
 
 @pytest.mark.parametrize(

@@ -17,7 +17,7 @@ from oncue.aio import AsyncScheduler
 from oncue.api import problems as problems
 from oncue.api.guard import Guard, require
 from oncue.api.problems import Problem
-from oncue.api.publishing import Members, Publishing
+from oncue.api.publishing import Fields, Publishing
 from oncue.api.request import Answer, Gone, Receive, Request, problem_answer
 from oncue.api.routes import ROUTES
 from oncue.api.routing import Route, Router
@@ -71,9 +71,9 @@ class Service:
         call = partial(method, *args, **kwargs)
         return await asyncio.get_running_loop().run_in_executor(self._bulk, call)
 
-    async def publish(self, members: Members) -> Answer:
+    async def publish(self, fields: Fields) -> Answer:
         """Publish an event or a list, together with those of other requests."""
-        return await self._publishing.publish(members)
+        return await self._publishing.publish(fields)
 
     def drain(self) -> None:
         """Answer everybody who waits for work: the server is about to end."""

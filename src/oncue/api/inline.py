@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, ParamSpec, TypeVar, cast
 
 from oncue.api.app import problem_of, request_id
 from oncue.api.guard import Guard, require
-from oncue.api.publishing import Members, published_answer
+from oncue.api.publishing import Fields, published_answer
 from oncue.api.request import Answer, Request, problem_answer
 from oncue.api.routing import Route, Router
 
@@ -63,8 +63,8 @@ class InlineService:
     async def write(self, method: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
         return method(*args, **kwargs)
 
-    async def publish(self, members: Members) -> Answer:
-        return published_answer(self.cue.publish(members))
+    async def publish(self, fields: Fields) -> Answer:
+        return published_answer(self.cue.publish(fields))
 
 
 def _request(asked: Asked) -> Request:

@@ -22,7 +22,7 @@ from oncue.usecases.gathering import Gathering, together
 from oncue.usecases.rules import log_fired
 from oncue.wire import rules as wire
 
-Members = Mapping[str, Any] | Sequence[Mapping[str, Any]]
+Fields = Mapping[str, Any] | Sequence[Mapping[str, Any]]
 SHORT = 20  # events of a list that waits for others, and that others wait for
 REQUESTS_TOGETHER = 256
 THREADS = 2  # one for what is gathered, one for long lists
@@ -38,15 +38,15 @@ class Publishing:
             together(self._threads, self._publish_all), REQUESTS_TOGETHER
         )
 
-    async def publish(self, members: Members) -> Answer:
+    async def publish(self, fields: Fields) -> Answer:
         """`Scheduler.publish`, for one event or a list, together with others."""
-        if isinstance(members, Mapping):
-            return await self._gathering.ask([read_event(members, self._latest())])
-        if len(members) > SHORT:
+        if isinstance(fields, Mapping):
+            return await self._gathering.ask([read_event(fields, self._latest())])
+        if len(fields) > SHORT:
             loop = asyncio.get_running_loop()
-            return await loop.run_in_executor(self._threads, self._publish_long, members)
+            return await loop.run_in_executor(self._threads, self._publish_long, fields)
         latest = self._latest()
-        events = [read_event(one, latest, f"/{place}") for place, one in enumerate(members)]
+        events = [read_event(one, latest, f"/{place}") for place, one in enumerate(fields)]
         return await self._gathering.ask(events)
 
     def close(self) -> None:
@@ -55,8 +55,8 @@ class Publishing:
     def _latest(self) -> Stamp:
         return latest_stamp(of_moment(self._cue.clock.now()), self._cue.bounds)
 
-    def _publish_long(self, members: Members) -> Answer:
-        return published_answer(self._cue.publish(members))
+    def _publish_long(self, fields: Fields) -> Answer:
+        return published_answer(self._cue.publish(fields))
 
     def _publish_all(self, requests: list[list[Event]]) -> Sequence[Answer | EventIdTaken]:
         """An id that is taken refuses the whole group; then each request stands for itself."""

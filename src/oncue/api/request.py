@@ -34,8 +34,8 @@ class Answer(NamedTuple):
     """Called instead of sending the answer if the client has left by then."""
 
 
-def json_answer(members: Any, status: int = 200, **headers: str) -> Answer:
-    return Answer(status, msgspec.json.encode(members), JSON_TYPE, headers)
+def json_answer(fields: Any, status: int = 200, **headers: str) -> Answer:
+    return Answer(status, msgspec.json.encode(fields), JSON_TYPE, headers)
 
 
 def problem_answer(problem: Problem) -> Answer:
@@ -218,9 +218,9 @@ def _invalid_shape(problem: msgspec.ValidationError) -> Problem:
     assert match is not None  # it matches anything
     text, pointer = match["text"], _pointer(match["place"] or "")
     if unknown := _UNKNOWN.match(text):
-        return invalid("there is no such member here.", f"{pointer}/{escaped(unknown[1])}")
+        return invalid("there is no such field here.", f"{pointer}/{escaped(unknown[1])}")
     if missing := _MISSING.match(text):
-        return invalid("this member is required.", f"{pointer}/{missing[1]}")
+        return invalid("this field is required.", f"{pointer}/{missing[1]}")
     if got := _GOT.match(text):
         wanted = re.sub(r"\bint\b", "a whole number", got[1]).replace(" | ", " or ")
         return invalid(f"must be {wanted}, not {got[2]}.", pointer)

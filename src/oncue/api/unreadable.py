@@ -31,7 +31,7 @@ def unreadable(text: bytes, problem: Exception) -> Problem:
 
 
 def escaped(name: str) -> str:
-    """A member's name as a part of a JSON pointer (RFC 6901)."""
+    """A field's name as a part of a JSON pointer (RFC 6901)."""
     return name.encode("utf-8", "replace").decode().replace("~", "~0").replace("/", "~1")
 
 

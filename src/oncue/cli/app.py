@@ -345,8 +345,8 @@ def sentence(error: OncueError) -> str:
     there, /rate_per_second is --rate."""
     if not isinstance(error, InvalidInput) or not error.pointer.startswith(("/", "?")):
         return str(error)
-    member, _, rest = error.pointer[1:].partition("/")
-    if member == "payload":
+    field, _, rest = error.pointer[1:].partition("/")
+    if field == "payload":
         place = "PAYLOAD" + (f" /{rest}" if rest else "")
     else:
         option = error.pointer[1:].removesuffix("_per_second").removesuffix("_seconds")

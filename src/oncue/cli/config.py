@@ -31,7 +31,7 @@ def config_group() -> None:
 @common
 def show(app: App) -> None:
     if app.as_json:
-        output.document({"settings": [_members(app, setting) for setting in config.SETTINGS]})
+        output.document({"settings": [_fields(app, setting) for setting in config.SETTINGS]})
         return
     output.table(
         ("setting", "value", "from", "variable", "meaning"),
@@ -52,7 +52,7 @@ def _text(value: object) -> str:
     return "–" if value is None else str(value)
 
 
-def _members(app: App, setting: config.Setting) -> dict[str, object]:
+def _fields(app: App, setting: config.Setting) -> dict[str, object]:
     value = app.settings[setting.name]
     return {
         "name": setting.name,

@@ -39,7 +39,7 @@ def doctor(app: App) -> None:
             {
                 "ok": bad == 0,
                 "store" if app.url is None else "server": {"url": app.place, **facts},
-                "findings": [one.members() for one in found],
+                "findings": [one.fields() for one in found],
             }
         )
     else:

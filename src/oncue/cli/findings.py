@@ -37,7 +37,7 @@ class Finding(NamedTuple):
     todo: str = ""
     """What to do about it."""
 
-    def members(self) -> dict[str, str]:
+    def fields(self) -> dict[str, str]:
         return self._asdict()
 
 

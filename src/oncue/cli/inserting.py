@@ -18,10 +18,10 @@ SENT_AT_ONCE = 1000  # a server describes no more refusals than that in one answ
 
 
 class Line(NamedTuple):
-    """A line that has been found right. `members` name their own id."""
+    """A line that has been found right. `fields` name their own id."""
 
     number: int
-    members: dict[str, Any]
+    fields: dict[str, Any]
     job: NewJob
 
 
@@ -66,7 +66,7 @@ def _to_server(cue: Client, lines: Sequence[Line]) -> Inserted:
     existing = key_held = 0
     for start in range(0, len(lines), SENT_AT_ONCE):
         some = lines[start : start + SENT_AT_ONCE]
-        told = cue.store_lines([msgspec.json.encode(sent(line.members)) for line in some])
+        told = cue.store_lines([msgspec.json.encode(sent(line.fields)) for line in some])
         refused |= {start + one.line - 1: one.detail for one in told.rejected}
         existing += told.existing
         pairs = zip(some, told.ids, strict=True)

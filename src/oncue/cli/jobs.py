@@ -78,19 +78,19 @@ def jobs() -> None:
 @click.option("--id", metavar="ID", help="Choose the id: repeating the command stores it once.")
 @common
 def add(app: App, /, payload: str | None, **given: str | int | None) -> None:
-    members: dict[str, Any] = {name: value for name, value in given.items() if value is not None}
+    fields: dict[str, Any] = {name: value for name, value in given.items() if value is not None}
     for name, read in (
         ("at", read_moment),
         ("expires_at", read_moment),
         ("delay", read_length),
         ("timeout", read_length),
     ):
-        if name in members:
-            members[name] = read(members[name], f"/{name}")
-    if "timeout" in members:
-        members["timeout_seconds"] = members.pop("timeout")
-    members["payload"] = _payload(payload)
-    job, existed = _store(app.cue, members)
+        if name in fields:
+            fields[name] = read(fields[name], f"/{name}")
+    if "timeout" in fields:
+        fields["timeout_seconds"] = fields.pop("timeout")
+    fields["payload"] = _payload(payload)
+    job, existed = _store(app.cue, fields)
     if app.as_json:
         output.document(written(wire.Job, job))
     else:
@@ -99,14 +99,14 @@ def add(app: App, /, payload: str | None, **given: str | int | None) -> None:
         output.note(_existed(job, given))
 
 
-def _store(cue: Scheduler | Client, members: dict[str, Any]) -> tuple[Job, bool]:
+def _store(cue: Scheduler | Client, fields: dict[str, Any]) -> tuple[Job, bool]:
     """The job, and whether it was there before: a server says so, whatever its clock."""
     from oncue.scheduler import Scheduler
 
     if not isinstance(cue, Scheduler):
-        return cue.store_job(members)
+        return cue.store_job(fields)
     asked_at = cue.clock.now()
-    job = cue.schedule(**members)
+    job = cue.schedule(**fields)
     return job, from_datetime(job.created_at) < asked_at
 
 

@@ -43,7 +43,7 @@ BYTE_ORDER_MARK = b"\xef\xbb\xbf"
     )
     + f"""
 
-Store one job per line, a JSON object with the fields {", ".join(intake.MEMBERS)}; due_at is
+Store one job per line, a JSON object with the fields {", ".join(intake.FIELDS)}; due_at is
 another word for at.
 
 Bad lines are reported by number and do not stop the others; if there are any, the program ends
@@ -117,13 +117,13 @@ class Loading:
         if not text.strip():
             return
         try:
-            members = _members(text)
-            members.setdefault("id", f"{self._prefix}-{number}")
-            job = intake.new_job(members, self._clock.now())
+            fields = _fields(text)
+            fields.setdefault("id", f"{self._prefix}-{number}")
+            job = intake.new_job(fields, self._clock.now())
         except InvalidInput as problem:
             self.report.reject(number, str(problem))
             return
-        self._lines.append(Line(number, members, job))
+        self._lines.append(Line(number, fields, job))
         self._bytes += len(text)
 
     def _store(self) -> None:
@@ -148,20 +148,20 @@ def _refusal(job: NewJob, detail: str) -> str:
     )
 
 
-def _members(text: bytes) -> dict[str, Any]:
+def _fields(text: bytes) -> dict[str, Any]:
     if len(text) > LINE_BYTES:
         raise InvalidInput(f"is longer than {LINE_BYTES:,} bytes.")
     try:
-        members = msgspec.json.decode(text)
+        fields = msgspec.json.decode(text)
     except (msgspec.DecodeError, UnicodeError, RecursionError) as problem:
         raise InvalidInput(f"is not JSON: {problem}.") from None
-    if not isinstance(members, dict):
+    if not isinstance(fields, dict):
         raise InvalidInput("is not a JSON object.")
-    if "due_at" in members:
-        if "at" in members:
+    if "due_at" in fields:
+        if "at" in fields:
             raise InvalidInput("give either 'at' or 'due_at', not both.", "/due_at")
-        members["at"] = members.pop("due_at")
-    return {name: value for name, value in members.items() if value is not None}
+        fields["at"] = fields.pop("due_at")
+    return {name: value for name, value in fields.items() if value is not None}
 
 
 def _numbered(file: BinaryIO) -> Iterator[tuple[int, bytes]]:

@@ -131,7 +131,7 @@ def set_(app: App, /, name: str, dry_run: bool, **given: str | int | float | Non
     changes = _changes(before, new)
     if app.as_json:
         changed = {setting: {"from": old, "to": now} for setting, old, now in changes}
-        output.document({"name": name, "dry_run": dry_run, "changed": changed, **_members(new)})
+        output.document({"name": name, "dry_run": dry_run, "changed": changed, **_fields(new)})
     elif not changes and known:
         output.note(f"Queue {name} has these settings already; nothing changes.")
     elif not changes:
@@ -237,10 +237,10 @@ def lateness(stats: QueueStats, now: Moment) -> float | None:
     return None if stats.oldest_due_at is None else max(0, now - stats.oldest_due_at) / 1000
 
 
-def _members(queue: Queue) -> dict[str, Any]:
-    members = asdict(queue) | {"completion": queue.completes_on}
-    del members["name"], members["paused"]
-    return members
+def _fields(queue: Queue) -> dict[str, Any]:
+    fields = asdict(queue) | {"completion": queue.completes_on}
+    del fields["name"], fields["paused"]
+    return fields
 
 
 def _settings(queue: Queue) -> dict[str, str]:
@@ -311,7 +311,7 @@ def _given_settings(options: dict[str, Any]) -> dict[str, Any]:
 
 
 def _changes(before: Queue, new: Queue) -> list[tuple[str, Any, Any]]:
-    old, now = _members(before), _members(new)
+    old, now = _fields(before), _fields(new)
     return [(name, old[name], now[name]) for name in now if old[name] != now[name]]
 
 

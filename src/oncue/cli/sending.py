@@ -33,7 +33,7 @@ _POINTER = re.compile(r"/(\d+)(/.*)?", re.DOTALL)
 class Sent(NamedTuple):
     place: str
     """Where it was written, for whoever has to correct it."""
-    members: dict[str, Any]
+    fields: dict[str, Any]
 
 
 @click.command(
@@ -71,14 +71,14 @@ def send(app: App, what: tuple[str, ...], at: str | None, event_id: str | None) 
 
 def _one(app: App, kind: str, resource: str, at: str | None, event_id: str | None) -> Sent:
     stamp = stamps.of_moment(app.cue.clock.now()) if at is None else read_stamp(at, "--at")
-    members = {
+    fields = {
         "eventType": kind,
         "eventTimestamp": stamps.render(stamp),
         "eventResourceId": resource,
     }
     if event_id is not None:
-        members["eventId"] = event_id
-    return Sent("", members)
+        fields["eventId"] = event_id
+    return Sent("", fields)
 
 
 def _from_file(name: str) -> list[Sent]:
@@ -89,7 +89,7 @@ def _from_file(name: str) -> list[Sent]:
     wrong = []
     for one in events:
         try:
-            read_event(one.members, _ANY_TIME)
+            read_event(one.fields, _ANY_TIME)
         except InvalidInput as problem:
             wrong.append(f"  {one.place}: {problem}")
     if wrong:
@@ -111,7 +111,7 @@ def _whole(text: bytes, source: str) -> list[Sent]:
     listed = found if isinstance(found, list) else [found]
     if not listed:
         raise InvalidInput(f"{source}: holds no event.")
-    return [Sent(f"event {number}", members) for number, members in enumerate(listed, 1)]
+    return [Sent(f"event {number}", fields) for number, fields in enumerate(listed, 1)]
 
 
 def _by_line(text: bytes, source: str) -> list[Sent]:
@@ -136,7 +136,7 @@ def _publish(app: App, events: Sequence[Sent]) -> list[Published]:
     rest = iter(events)
     while some := list(islice(rest, SENT_AT_ONCE)):
         try:
-            answers += app.cue.publish([one.members for one in some])
+            answers += app.cue.publish([one.fields for one in some])
         except InvalidInput as problem:
             raise _placed(problem, some, len(answers)) from None
         except (KeyboardInterrupt, StoreError, ServerError):

@@ -1,4 +1,4 @@
-"""`oncue jobs show`: a job's members, then what happened to it, drawn on one scale of time."""
+"""`oncue jobs show`: a job's fields, then what happened to it, drawn on one scale of time."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _OUTCOMES = {"succeeded": "green", "failed": "red", "retried": "red", "reclaimed
 
 
 def draw(job: Job, queue: Queue, history: History, now: Moment) -> None:
-    output.pairs(_members(job, queue, now))
+    output.pairs(_fields(job, queue, now))
     _section("Timeline", _timeline(job, history, now))
     _section("Operations", _operations(history.operations))
     _section("Diagnostics", _diagnostics(history.diagnostics))
@@ -33,7 +33,7 @@ def _section(title: str, lines: list[str]) -> None:
             click.echo(line)
 
 
-def _members(job: Job, queue: Queue, now: Moment) -> Iterable[tuple[str, str]]:
+def _fields(job: Job, queue: Queue, now: Moment) -> Iterable[tuple[str, str]]:
     def at(when: datetime | None) -> str:
         return "" if when is None else f"{output.moment(when)} ({output.relative(when, now)})"
 
@@ -41,7 +41,7 @@ def _members(job: Job, queue: Queue, now: Moment) -> Iterable[tuple[str, str]]:
     allowed = job.max_attempts or queue.max_attempts
     earlier = f" ({job.attempt_base:,} more not counted)" if job.attempt_base else ""
     wanted = " (cancel requested)" if job.cancel_requested else ""
-    members = [
+    fields = [
         ("id", job.id),
         ("queue", job.queue + (" (paused)" if queue.paused else "")),
         ("state", output.state(job.state) + wanted),
@@ -64,7 +64,7 @@ def _members(job: Job, queue: Queue, now: Moment) -> Iterable[tuple[str, str]]:
         ("message", output.clean(job.message)),
         ("percent", "" if job.percent is None else _percent(job.percent)),
     ]
-    return ((name, value) for name, value in members if value)
+    return ((name, value) for name, value in fields if value)
 
 
 def _put_off(job: Job, until: str) -> str:

@@ -48,9 +48,9 @@ def value_of(connection: Connection, body: S, value: Callable[[S], T]) -> T:
         raise connection.not_ours(_OTHER_SHAPE) from None
 
 
-def encode(members: dict[str, Any]) -> bytes:
-    """Members as JSON; those that are None are not said."""
-    said = {name: value for name, value in members.items() if value is not None}
+def encode(fields: dict[str, Any]) -> bytes:
+    """Fields as JSON; those that are None are not said."""
+    said = {name: value for name, value in fields.items() if value is not None}
     for name, value in said.items():
         # It would be written as null, which says nothing: a job would be due now, not never.
         if isinstance(value, float) and not math.isfinite(value):

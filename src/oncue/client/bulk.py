@@ -35,7 +35,7 @@ class RemoteChanges(Asking, BulkVerbs):
     def _part(
         self, order: BulkOrder, how: dict[str, Any], everything: bool, outcome: BulkOutcome
     ) -> None:
-        members = {
+        fields = {
             "filter": _told(order.wanted),
             "everything": everything,
             "dry_run": order.dry_run,
@@ -47,7 +47,7 @@ class RemoteChanges(Asking, BulkVerbs):
         # A job that was retried and has failed since would be retried again; with the others,
         # what was done once is found done.
         repeatable = order.dry_run or verb is not BulkVerb.RETRY
-        request = Request("POST", path("jobs", verb), encode(members), repeatable=repeatable)
+        request = Request("POST", path("jobs", verb), encode(fields), repeatable=repeatable)
         body = self._ask(request, wire.BulkOutcome)
         outcome.matched += body.matched
         outcome.changed += body.changed

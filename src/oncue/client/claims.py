@@ -175,9 +175,9 @@ class RemoteReporting(Asking):
         """Hand a job back unharmed; the attempt does not count."""
         self._report(job_id, "release", wire.JobState, token=token)
 
-    def _report(self, job_id: str, verb: str, kind: type[T], **members: Any) -> T:
+    def _report(self, job_id: str, verb: str, kind: type[T], **fields: Any) -> T:
         # The very report that settled a claim may be repeated, so a lost answer is no trouble.
-        request = Request("POST", path("jobs", job_id, verb), encode(members), job_id=job_id)
+        request = Request("POST", path("jobs", job_id, verb), encode(fields), job_id=job_id)
         return self._ask(request, kind)
 
 
@@ -198,14 +198,14 @@ def claim_request(
     wait_seconds: float = 0.0,
 ) -> Request:
     wait_seconds = seconds(wait_seconds, "/wait_seconds")
-    members = {
+    fields = {
         "queues": queues,
         "worker": worker,
         "limit": limit,
         "lease_seconds": seconds_of(lease_seconds),
         "wait_seconds": wait_seconds,
     }
-    return Request("POST", "/claim", encode(members), repeatable=False, wait_seconds=wait_seconds)
+    return Request("POST", "/claim", encode(fields), repeatable=False, wait_seconds=wait_seconds)
 
 
 def operation_request(
@@ -217,7 +217,7 @@ def operation_request(
     message: str | None,
     result: bytes | None,
 ) -> Request:
-    members = {
+    fields = {
         "token": token,
         "state": state,
         "result": None if result is None else msgspec.Raw(result),
@@ -225,4 +225,4 @@ def operation_request(
         "message": message,
     }
     place = path("jobs", job_id, "operations", name)
-    return Request("PUT", place, encode(members), job_id=job_id)
+    return Request("PUT", place, encode(fields), job_id=job_id)

@@ -103,7 +103,7 @@ class Client(
     def page(self, wanted: JobFilter, after: str | None = None, limit: int = 50) -> RemotePage:
         """One page of jobs in the order of due time; may be short and still have a next, which is
         what `after` takes."""
-        members = {
+        fields = {
             "queue": wanted.queue,
             "state": wanted.state,
             "owner": wanted.owner,
@@ -113,7 +113,7 @@ class Client(
             "limit": limit,
             "cursor": after,
         }
-        body = self._ask(Request("GET", "/jobs" + query(members)), wire.Jobs)
+        body = self._ask(Request("GET", "/jobs" + query(fields)), wire.Jobs)
         items = [value_of(self.connection, one, wire.Job.read) for one in body.items]
         return RemotePage(items, body.next_cursor)
 
@@ -154,13 +154,13 @@ class Client(
         payload: Any = ...,
     ) -> Job:
         """Give a scheduled job another time, priority or payload."""
-        members = {
+        fields = {
             "due_at": moment_text(at, "/at"),
             "delay": seconds_of(delay),
             "priority": priority,
             "payload": None if payload is ... else msgspec.Raw(payloads.encode(payload)),
         }
-        request = Request("PATCH", path("jobs", job_id), encode(members), job_id=job_id)
+        request = Request("PATCH", path("jobs", job_id), encode(fields), job_id=job_id)
         return self._ask_for(request, wire.Job, wire.Job.read)
 
     def cancel(self, job_id: str, *, running: bool = False) -> Job:
@@ -223,8 +223,8 @@ class Client(
         """Replace all settings of a queue, as `Scheduler.set_queue` does. What is not given is
         default."""
         queue = intake.queue(name, settings)
-        members = {k: v for k, v in asdict(queue).items() if k not in ("name", "paused")}
-        request = Request("PUT", path("queues", name), msgspec.json.encode(members))
+        fields = {k: v for k, v in asdict(queue).items() if k not in ("name", "paused")}
+        request = Request("PUT", path("queues", name), msgspec.json.encode(fields))
         return self._ask_for(request, QueueShape, QueueShape.settings)
 
     def delete_queue(self, name: str) -> None:

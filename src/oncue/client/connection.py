@@ -229,9 +229,9 @@ def path(*segments: str) -> str:
     return "".join("/" + quote(segment, safe="") for segment in segments)
 
 
-def query(members: Mapping[str, Any]) -> str:
-    """The query that says these members; what is None is not said."""
-    said = {name: value for name, value in members.items() if value is not None}
+def query(fields: Mapping[str, Any]) -> str:
+    """The query that says these fields; what is None is not said."""
+    said = {name: value for name, value in fields.items() if value is not None}
     return f"?{urlencode(said)}" if said else ""
 
 

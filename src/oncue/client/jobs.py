@@ -18,11 +18,11 @@ from oncue.core.errors import Conflict, InvalidInput, OncueError, TooLarge
 from oncue.core.job import Job
 from oncue.core.queue import DEFAULT_QUEUE
 from oncue.scheduler import CHUNK, IDS_KEPT, Tally
-from oncue.usecases.intake import MEMBERS
+from oncue.usecases.intake import FIELDS
 from oncue.wire import jobs as wire
 
 CHUNK_BYTES = 4 * 1024 * 1024
-_ALLOWED = frozenset(MEMBERS)
+_ALLOWED = frozenset(FIELDS)
 _PLACE = re.compile(r"(/\S*): (.*)", re.DOTALL)
 
 
@@ -54,7 +54,7 @@ class RemoteStoring(Asking):
         With a `key` that an unfinished job of the queue has: `if_exists` keep answers that job,
         replace gives it the new time and payload. A repeated `id` answers the first job.
         """
-        members = {
+        fields = {
             "payload": payload,
             "queue": queue,
             "at": at,
@@ -68,13 +68,13 @@ class RemoteStoring(Asking):
             "timeout_seconds": timeout_seconds,
             "id": id,
         }
-        return self.store_job(members).job
+        return self.store_job(fields).job
 
-    def store_job(self, members: Mapping[str, Any]) -> Stored:
-        """As `schedule`, with its arguments as members; and whether the job was there before."""
-        job_id = members.get("id")
+    def store_job(self, fields: Mapping[str, Any]) -> Stored:
+        """As `schedule`, with its arguments as fields; and whether the job was there before."""
+        job_id = fields.get("id")
         headers = {} if job_id is not None else {"idempotency-key": uuid.uuid4().hex}
-        request = Request("POST", "/jobs", encode(sent(members)), headers, job_id=job_id or "")
+        request = Request("POST", "/jobs", encode(sent(fields)), headers, job_id=job_id or "")
         answer = self.connection.answer(request)
         body = read(self.connection, self.connection.read(answer, request), wire.Job)
         return Stored(value_of(self.connection, body, wire.Job.read), answer.status == 200)
@@ -119,10 +119,10 @@ class _Chunk:
     def is_full(self) -> bool:
         return len(self.lines) >= CHUNK or self._size >= CHUNK_BYTES
 
-    def add(self, members: dict[str, Any]) -> None:
-        if members.get("id") is None:
-            members["id"] = self._id(len(self.lines))
-        line = encode(members)
+    def add(self, fields: dict[str, Any]) -> None:
+        if fields.get("id") is None:
+            fields["id"] = self._id(len(self.lines))
+        line = encode(fields)
         self.lines.append(line)
         self._size += len(line)
 
@@ -136,9 +136,9 @@ class _Chunk:
         return f"{self._name}-{position}"
 
 
-def sent(members: Mapping[str, Any]) -> dict[str, Any]:
-    """The members of a job as they travel: `at` is called due_at there."""
-    told = {name: value for name, value in members.items() if value is not None}
+def sent(fields: Mapping[str, Any]) -> dict[str, Any]:
+    """The fields of a job as they travel: `at` is called due_at there."""
+    told = {name: value for name, value in fields.items() if value is not None}
     if "payload" in told:
         told["payload"] = msgspec.Raw(payloads.encode(told["payload"]))
     if "at" in told:
@@ -158,7 +158,7 @@ def _chunks(
     chunk = _Chunk()
     for item in items:
         try:
-            chunk.add(_members(item, defaults))
+            chunk.add(_fields(item, defaults))
         except InvalidInput as problem:
             place = f"item {tally.accepted + len(chunk.lines) + 1}{problem.pointer}"
             stored = f" The {tally.accepted} before this chunk are stored."
@@ -170,16 +170,14 @@ def _chunks(
         yield chunk
 
 
-def _members(item: Mapping[str, Any], defaults: dict[str, Any]) -> dict[str, Any]:
+def _fields(item: Mapping[str, Any], defaults: dict[str, Any]) -> dict[str, Any]:
     if not isinstance(item, Mapping):
-        raise InvalidInput("must be a mapping of the members of a job.")
-    members = {**defaults, **item}
-    for name in sorted(map(str, members.keys() - _ALLOWED)):
-        known = ", ".join(MEMBERS)
-        raise InvalidInput(
-            f"there is no such member; the members of a job are {known}.", f"/{name}"
-        )
-    return sent(members)
+        raise InvalidInput("must be a mapping of the fields of a job.")
+    fields = {**defaults, **item}
+    for name in sorted(map(str, fields.keys() - _ALLOWED)):
+        known = ", ".join(FIELDS)
+        raise InvalidInput(f"there is no such field; the fields of a job are {known}.", f"/{name}")
+    return sent(fields)
 
 
 def _rejection(rejected: wire.BatchProblem, before: int, chunk: int) -> OncueError:

@@ -40,14 +40,14 @@ class RemoteRules(Asking):
 
         Jobs go to `queue`, "rules" if not given, with `payload` in their own. Fires nothing.
         """
-        members = {
+        fields = {
             "dependencies": [one.as_dict() for one in read_dependencies(dependencies)],
             "enabled": enabled,
             "queue": queue,
             "payload": msgspec.Raw(payloads.encode(payload)),
         }
         place = path("rules", check_rule_name(name))
-        return read(Rule, self._ask(Request("PUT", place, encode(members)), wire.Rule))
+        return read(Rule, self._ask(Request("PUT", place, encode(fields)), wire.Rule))
 
     def rule(self, name: str) -> Rule:
         """The rule as it is now."""
@@ -98,8 +98,8 @@ class RemoteRules(Asking):
         sent = [_event(one, f"/{place}") for place, one in enumerate(events)]
         return self._publish(sent, [one.as_dict() for one in sent]) if sent else []
 
-    def _publish(self, events: list[Event], members: Any) -> list[Published]:
-        request = Request("POST", "/events", msgspec.json.encode(members))
+    def _publish(self, events: list[Event], fields: Any) -> list[Published]:
+        request = Request("POST", "/events", msgspec.json.encode(fields))
         answer = self._ask(request, wire.Published)
         if len(answer.events) != len(events):
             raise self.connection.not_ours("answered for other events than were sent")

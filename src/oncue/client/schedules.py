@@ -24,12 +24,12 @@ PAGE = 500
 
 
 class RemoteSchedules(Asking):
-    def every(self, rhythm: str | float | timedelta, *, name: str, **members: Any) -> Schedule:
+    def every(self, rhythm: str | float | timedelta, *, name: str, **fields: Any) -> Schedule:
         """Make a job again and again, as `Scheduler.every` does: at the times of a cron expression,
         or after every so many seconds."""
         if isinstance(rhythm, str) and not rhythm.startswith("P"):
-            return self.put_schedule(name, cron=rhythm, **members)
-        return self.put_schedule(name, every_seconds=rhythm, **members)
+            return self.put_schedule(name, cron=rhythm, **fields)
+        return self.put_schedule(name, every_seconds=rhythm, **fields)
 
     def put_schedule(
         self,
@@ -47,8 +47,8 @@ class RemoteSchedules(Asking):
         paused: bool | None = None,
     ) -> Schedule:
         """Create a schedule, or replace all of the one of that name; `paused` stays unless given.
-        See `Scheduler.put_schedule` for what the members mean."""
-        members = {
+        See `Scheduler.put_schedule` for what the fields mean."""
+        fields = {
             "cron": cron,
             "every_seconds": every_seconds,
             "timezone": timezone,
@@ -60,7 +60,7 @@ class RemoteSchedules(Asking):
             "overlap": overlap,
             "paused": paused,
         }
-        return self._schedule(Request("PUT", path("schedules", name), _sent(members)))
+        return self._schedule(Request("PUT", path("schedules", name), _sent(fields)))
 
     def schedule_named(self, name: str) -> Schedule:
         """The schedule as it is now."""
@@ -106,10 +106,10 @@ class RemoteSchedules(Asking):
         place = path("schedules", name, "next") + query({"count": count})
         return [one.read() for one in self._ask(Request("GET", place), wire.Runs).items]
 
-    def preview_schedule(self, name: str, *, count: int = 20, **members: Any) -> Difference:
-        """What `put_schedule` with these members would change about the coming runs."""
+    def preview_schedule(self, name: str, *, count: int = 20, **fields: Any) -> Difference:
+        """What `put_schedule` with these fields would change about the coming runs."""
         place = path("schedules", name, "preview") + query({"count": count})
-        return read(Difference, self._ask(Request("POST", place, _sent(members)), wire.RunChanges))
+        return read(Difference, self._ask(Request("POST", place, _sent(fields)), wire.RunChanges))
 
     def _schedule_is_there(self, name: str) -> bool:
         try:
@@ -121,9 +121,9 @@ class RemoteSchedules(Asking):
         return self._ask(request, wire.Schedule).read()
 
 
-def _sent(members: Mapping[str, Any]) -> bytes:
-    """The members of a schedule as they travel; what they mean is for the server to say."""
-    told = dict(members)
+def _sent(fields: Mapping[str, Any]) -> bytes:
+    """The fields of a schedule as they travel; what they mean is for the server to say."""
+    told = dict(fields)
     emits = read_emission(told.get("emits"))
     told["emits"] = None if emits is None else emits.as_dict()
     told["every_seconds"] = seconds_of(told.get("every_seconds"))

@@ -6,7 +6,7 @@ OncueError
 ├── NotFound                no such job, queue, …
 ├── Conflict                the request is right, but not now
 │   ├── IllegalState        the job's state forbids it (cancel a running job, …)
-│   ├── IdTaken             another job with other members has this id
+│   ├── IdTaken             another job with other fields has this id
 │   ├── KeyTaken            another unfinished job holds this (queue, key)
 │   ├── EventIdTaken        another event has this id
 │   └── Fenced              the claim is no longer the current one

@@ -81,17 +81,17 @@ class Path(NamedTuple):
     below: bool
 
 
-def read_event(members: object, latest: Stamp, pointer: str = "") -> Event:
-    """The event that these members describe, stamped no later than `latest`."""
-    if not isinstance(members, Mapping):
-        raise InvalidInput("must be an object with the members of an event.", pointer)
-    for name in sorted(map(str, members.keys() - _MEMBERS)):
+def read_event(fields: object, latest: Stamp, pointer: str = "") -> Event:
+    """The event that these fields describe, stamped no later than `latest`."""
+    if not isinstance(fields, Mapping):
+        raise InvalidInput("must be an object with the fields of an event.", pointer)
+    for name in sorted(map(str, fields.keys() - _FIELDS)):
         raise InvalidInput(
-            f"there is no such member; the members of an event are {', '.join(_MEMBERS)}.",
+            f"there is no such field; the fields of an event are {', '.join(_FIELDS)}.",
             f"{pointer}/{name}",
         )
-    kind = check_type(_required(members, "eventType", pointer), f"{pointer}/eventType")
-    stamp = stamps.parse(_required(members, "eventTimestamp", pointer), f"{pointer}/eventTimestamp")
+    kind = check_type(_required(fields, "eventType", pointer), f"{pointer}/eventType")
+    stamp = stamps.parse(_required(fields, "eventTimestamp", pointer), f"{pointer}/eventTimestamp")
     if stamp > latest:
         raise InvalidInput(
             f"lies after {stamps.render(latest)}, which is as far ahead as an event may lie: one "
@@ -99,10 +99,10 @@ def read_event(members: object, latest: Stamp, pointer: str = "") -> Event:
             f"{pointer}/eventTimestamp",
         )
     place = f"{pointer}/eventResourceId"
-    resource = check_resource(_required(members, "eventResourceId", pointer), place)
+    resource = check_resource(_required(fields, "eventResourceId", pointer), place)
     if kind is EventType.FILE:
         resource = read_path(resource, place).key or "/"
-    chosen = _check_id(members.get("eventId"), f"{pointer}/eventId")
+    chosen = _check_id(fields.get("eventId"), f"{pointer}/eventId")
     return Event(chosen or made_id(kind, resource, stamp), kind, resource, stamp)
 
 
@@ -188,13 +188,13 @@ def ancestors(path: str) -> list[str]:
 
 _SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://(?=.*[^/.])", re.ASCII)
 _SLASHES = re.compile("/{2,}")
-_MEMBERS = ("eventType", "eventTimestamp", "eventResourceId", "eventId")
+_FIELDS = ("eventType", "eventTimestamp", "eventResourceId", "eventId")
 
 
-def _required(members: Mapping[str, Any], name: str, pointer: str) -> Any:
-    if members.get(name) is None:
+def _required(fields: Mapping[str, Any], name: str, pointer: str) -> Any:
+    if fields.get(name) is None:
         raise InvalidInput("is missing; an event cannot do without.", f"{pointer}/{name}")
-    return members[name]
+    return fields[name]
 
 
 def _check_id(value: object, pointer: str) -> str | None:

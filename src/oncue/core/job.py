@@ -20,7 +20,7 @@ DIAGNOSTICS_KEPT = 50  # at either end: the first and the last fifty; attempts l
 
 
 class NewJob(NamedTuple):
-    """A job on its way into the store. The order of the members is the order of the insert."""
+    """A job on its way into the store. The order of the fields is the order of the insert."""
 
     id: str
     queue: str
@@ -34,7 +34,7 @@ class NewJob(NamedTuple):
     max_attempts: int | None = None
     timeout_seconds: float | None = None
     digest: bytes | None = None
-    """Of the members as sent, for client-chosen ids: tells a repetition from a clash."""
+    """Of the fields as sent, for client-chosen ids: tells a repetition from a clash."""
     replace: bool = False
     """With a key that is taken: give the existing job this time and payload."""
 

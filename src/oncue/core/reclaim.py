@@ -63,7 +63,7 @@ class ReclaimParameters:
         return round(self.reclaim_age_minutes * 60_000)
 
 
-NAMES = tuple(member.name for member in fields(ReclaimParameters))
+NAMES = tuple(field.name for field in fields(ReclaimParameters))
 
 
 def parameters(given: Mapping[str, Any]) -> ReclaimParameters:

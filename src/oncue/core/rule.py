@@ -27,7 +27,7 @@ MOST_DEPENDENCIES = 50
 PAYLOAD_LIMIT_BYTES = 128 * 1024  # a job also carries the events that fired it
 LONGEST_LIFE_SECONDS = HORIZON_MS // 1000
 _NAME_LIMIT = 200
-_MEMBERS = ("type", "resourceId", "lifeDuration")
+_FIELDS = ("type", "resourceId", "lifeDuration")
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,7 +125,7 @@ def read_rule(
     queue: object = None,
     payload_json: bytes = b"null",
 ) -> Rule:
-    """The rule that these members describe."""
+    """The rule that these fields describe."""
     if not isinstance(enabled, bool):
         raise InvalidInput("must be true or false.", "/enabled")
     return Rule(
@@ -148,9 +148,9 @@ def read_dependencies(value: object) -> tuple[Dependency, ...]:
             "/dependencies",
         )
     found: list[Dependency] = []
-    for position, members in enumerate(value):
+    for position, fields in enumerate(value):
         pointer = f"/dependencies/{position}"
-        one = _read_dependency(members, pointer)
+        one = _read_dependency(fields, pointer)
         if any(one.identity == other.identity for other in found):
             raise InvalidInput(
                 f"{one.type} {one.resource!r} is there already; name each resource once.", pointer
@@ -159,23 +159,23 @@ def read_dependencies(value: object) -> tuple[Dependency, ...]:
     return tuple(found)
 
 
-def _read_dependency(members: object, pointer: str) -> Dependency:
-    if isinstance(members, Dependency):
-        members = members.as_dict()
-    if not isinstance(members, Mapping):
-        raise InvalidInput(f"must be an object with {', '.join(_MEMBERS)}.", pointer)
-    for name in sorted(map(str, members.keys() - _MEMBERS)):
+def _read_dependency(fields: object, pointer: str) -> Dependency:
+    if isinstance(fields, Dependency):
+        fields = fields.as_dict()
+    if not isinstance(fields, Mapping):
+        raise InvalidInput(f"must be an object with {', '.join(_FIELDS)}.", pointer)
+    for name in sorted(map(str, fields.keys() - _FIELDS)):
         raise InvalidInput(
-            f"there is no such member; a dependency has {', '.join(_MEMBERS)}.",
+            f"there is no such field; a dependency has {', '.join(_FIELDS)}.",
             f"{pointer}/{name}",
         )
-    kind = check_type(members.get("type"), f"{pointer}/type")
+    kind = check_type(fields.get("type"), f"{pointer}/type")
     place = f"{pointer}/resourceId"
-    resource = check_resource(members.get("resourceId"), place)
+    resource = check_resource(fields.get("resourceId"), place)
     if kind is EventType.FILE:
         path = read_path(resource, place)
         resource = path.key + "/" * path.below
-    return Dependency(kind, resource, _life(members.get("lifeDuration"), f"{pointer}/lifeDuration"))
+    return Dependency(kind, resource, _life(fields.get("lifeDuration"), f"{pointer}/lifeDuration"))
 
 
 def _life(value: object, pointer: str) -> int:

@@ -13,7 +13,7 @@ from oncue.core.standing import Sightings
 
 class RuleStore(Protocol):
     def put_rule(self, rule: Rule, now: Moment) -> Rule:
-        """Create the rule, or give the one of that name these members; the rule as it is now.
+        """Create the rule, or give the one of that name these fields; the rule as it is now.
 
         A changed rule stays the same rule: it keeps its last instant, its decisions, and the
         accepted events of each dependency that keeps its type and resource. A new dependency has

@@ -179,7 +179,7 @@ def _new_events(
 
 
 def _diagnostic(event: Mapping[str, Any], pointer: str, job: Job, now: Moment) -> Diagnostic:
-    """Members of its own that an event has beside ours are kept with its details."""
+    """Fields of its own that an event has beside ours are kept with its details."""
     text = event.get("message")
     if not isinstance(text, str) or not text:
         raise InvalidInput("say what happened.", f"{pointer}/message")

@@ -91,7 +91,7 @@ class BulkVerbs(ABC):
 
     @abstractmethod
     def _carry_out(self, verb: BulkVerb, options: BulkOptions, **how: Any) -> BulkOutcome:
-        """Do it; `how` are the members of the change."""
+        """Do it; `how` are the fields of the change."""
 
 
 class BulkChanges(BulkVerbs):
@@ -167,7 +167,7 @@ def _add_sample(store: Store, outcome: BulkOutcome, job_ids: Sequence[str]) -> N
 
 
 def order_of(verb: BulkVerb, options: BulkOptions, now: Moment, **how: Any) -> BulkOrder:
-    """The order that these options describe; `how` are the members of the change."""
+    """The order that these options describe; `how` are the fields of the change."""
     for unknown in sorted(options.keys() - BulkOptions.__annotations__.keys()):
         known = ", ".join(FILTERS)
         raise InvalidInput(f"there is no such option; the filters are {known}.", f"/{unknown}")

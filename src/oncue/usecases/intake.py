@@ -27,12 +27,12 @@ from oncue.core.queue import (
 )
 from oncue.core.text import TEXT_LIMIT, legible
 
-MEMBERS = [
+FIELDS = [
     *("payload", "queue", "at", "delay", "expires_at", "owner", "priority", "key", "if_exists"),
     *("max_attempts", "timeout_seconds", "id"),
 ]
-_ALLOWED = frozenset(MEMBERS)
-# Members most jobs do without: a job that has none of them takes the short way.
+_ALLOWED = frozenset(FIELDS)
+# Fields most jobs do without: a job that has none of them takes the short way.
 _RARE = _ALLOWED - {"payload", "queue", "at", "delay", "priority"}
 _DEFAULTS = {"queue": DEFAULT_QUEUE, "priority": 0, "if_exists": "keep"}
 _RARE_FROM, _RARE_TO = NewJob._fields.index("owner"), NewJob._fields.index("digest")
@@ -42,24 +42,24 @@ LONGEST_SECONDS = moment.HORIZON_MS / 1000
 _PLAIN_DELAY = 10**9  # seconds; below the horizon whatever the time is
 
 
-def new_job(members: Mapping[str, Any], now: Moment) -> NewJob:
-    """The job that these members describe; `at` and `delay` count from `now`."""
-    given = members.keys()
+def new_job(fields: Mapping[str, Any], now: Moment) -> NewJob:
+    """The job that these fields describe; `at` and `delay` count from `now`."""
+    given = fields.keys()
     if not given <= _ALLOWED:
         _refuse_unknown(given - _ALLOWED)
-    queue = members.get("queue", DEFAULT_QUEUE)
+    queue = fields.get("queue", DEFAULT_QUEUE)
     if queue.__class__ is not str or queue not in _checked_queues:
         _remember_queue(check_queue_name(queue))
-    priority = check_priority(members["priority"]) if "priority" in members else 0
-    delay = members.get("delay")
-    if delay.__class__ is int and 0 <= delay <= _PLAIN_DELAY and "at" not in members:
+    priority = check_priority(fields["priority"]) if "priority" in fields else 0
+    delay = fields.get("delay")
+    if delay.__class__ is int and 0 <= delay <= _PLAIN_DELAY and "at" not in fields:
         due_at = now + 1000 * delay  # by far the most common: no need to look closer
     else:
-        due_at = due(members, now)
-    body = payloads.encode(members.get("payload"))
+        due_at = due(fields, now)
+    body = payloads.encode(fields.get("payload"))
     if given.isdisjoint(_RARE):
         return NewJob(ids.mint(now, due_at), queue, due_at, body, priority, now)
-    job_id = members.get("id")
+    job_id = fields.get("id")
     return NewJob(
         ids.mint(now, due_at) if job_id is None else ids.check_id(job_id),
         queue,
@@ -67,20 +67,20 @@ def new_job(members: Mapping[str, Any], now: Moment) -> NewJob:
         body,
         priority,
         now,
-        owner=label(members.get("owner"), "/owner"),
-        key=label(members.get("key"), "/key"),
-        expires_at=_expiry(members.get("expires_at"), now),
-        max_attempts=_maybe_attempts(members.get("max_attempts")),
-        timeout_seconds=_timeout(members.get("timeout_seconds")),
-        digest=None if job_id is None else digest(members),
-        replace=_replace(members.get("if_exists", "keep")),
+        owner=label(fields.get("owner"), "/owner"),
+        key=label(fields.get("key"), "/key"),
+        expires_at=_expiry(fields.get("expires_at"), now),
+        max_attempts=_maybe_attempts(fields.get("max_attempts")),
+        timeout_seconds=_timeout(fields.get("timeout_seconds")),
+        digest=None if job_id is None else digest(fields),
+        replace=_replace(fields.get("if_exists", "keep")),
     )
 
 
-def due(members: Mapping[str, Any], now: Moment) -> Moment:
+def due(fields: Mapping[str, Any], now: Moment) -> Moment:
     """The due time that `at` or `delay` gives; without either, now."""
-    at = members.get("at")
-    delay = members.get("delay")
+    at = fields.get("at")
+    delay = fields.get("delay")
     if delay is None:
         return now if at is None else moment.ahead(_moment(at, "/at"), now, "/at")
     if at is not None:
@@ -180,12 +180,12 @@ def job_filter(
     )
 
 
-def digest(members: Mapping[str, Any]) -> bytes:
-    """Of the members as they were sent, whatever their order. What says the default says nothing,
+def digest(fields: Mapping[str, Any]) -> bytes:
+    """Of the fields as they were sent, whatever their order. What says the default says nothing,
     so that it does not matter whether it was said."""
     told = {
         name: value
-        for name, value in members.items()
+        for name, value in fields.items()
         if value is not None and (name not in _DEFAULTS or value != _DEFAULTS[name])
     }
     text = msgspec.json.encode(told, order="deterministic")
@@ -283,5 +283,5 @@ def _replace(value: object) -> bool:
 def _refuse_unknown(names: set[str]) -> None:
     name = sorted(map(str, names))[0]
     raise InvalidInput(
-        f"there is no such member; the members of a job are {', '.join(MEMBERS)}.", f"/{name}"
+        f"there is no such field; the fields of a job are {', '.join(FIELDS)}.", f"/{name}"
     )

@@ -137,7 +137,7 @@ class Rules:
 def new_rule(
     name: object, dependencies: object, enabled: object, queue: object, payload: object
 ) -> Rule:
-    """The rule that these members describe, its payload included."""
+    """The rule that these fields describe, its payload included."""
     body = payloads.encode(payload)
     if len(body) > PAYLOAD_LIMIT_BYTES:
         raise TooLarge(

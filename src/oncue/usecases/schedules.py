@@ -30,18 +30,18 @@ class Schedules:
     clock: Clock
     engine: Engine
 
-    def every(self, rhythm: str | float | timedelta, *, name: str, **members: Any) -> Schedule:
+    def every(self, rhythm: str | float | timedelta, *, name: str, **fields: Any) -> Schedule:
         """Make a job again and again: at the times of a cron expression, or after every so many
         seconds (a number, a timedelta, or ISO 8601 such as "PT15M").
 
             cue.every("30 9 * * MON-FRI", name="stand-up", timezone="Europe/Paris", queue="mail")
 
-        The other members are those of `put_schedule`. May be called at every start of a program:
+        The other fields are those of `put_schedule`. May be called at every start of a program:
         the same call again changes nothing.
         """
         if isinstance(rhythm, str) and not rhythm.startswith("P"):
-            return self.put_schedule(name, cron=rhythm, **members)
-        return self.put_schedule(name, every_seconds=rhythm, **members)
+            return self.put_schedule(name, cron=rhythm, **fields)
+        return self.put_schedule(name, every_seconds=rhythm, **fields)
 
     def put_schedule(
         self,
@@ -65,7 +65,7 @@ class Schedules:
         none. `overlap` says what happens while the job before is unfinished: `allow`, `skip` the
         occurrence, or `queue` it until that job has ended. What is due already stays.
         """
-        members = {
+        fields = {
             "cron": cron,
             "every_seconds": every_seconds,
             "timezone": timezone,
@@ -76,7 +76,7 @@ class Schedules:
             "catch_up": catch_up,
             "overlap": overlap,
         }
-        return put(self.engine.recurrer, name, members, paused)[0]
+        return put(self.engine.recurrer, name, fields, paused)[0]
 
     def schedule_named(self, name: str) -> Schedule:
         """The schedule as it is now."""
@@ -115,12 +115,12 @@ class Schedules:
         paused schedule, as if it were resumed."""
         return coming(self.schedule_named(name), self.clock.now(), _check_count(count))
 
-    def preview_schedule(self, name: str, *, count: int = 20, **members: Any) -> Difference:
-        """What `put_schedule` with these members would change about the coming runs."""
+    def preview_schedule(self, name: str, *, count: int = 20, **fields: Any) -> Difference:
+        """What `put_schedule` with these fields would change about the coming runs."""
         _check_count(count)
         now = self.clock.now()
         seen = self.store.schedule(_plain(name))
-        wanted = new_schedule(name, members, paused=False)
+        wanted = new_schedule(name, fields, paused=False)
         anchored = replace(wanted, anchor_at=anchor(seen, wanted, now))
         before = [] if seen is None else coming(seen, now, count)
         return difference(before, coming(anchored, now, count))
@@ -135,10 +135,10 @@ class Schedules:
 
 
 def put(
-    recurrer: Recurrer, name: str, members: Mapping[str, Any], paused: bool | None = None
+    recurrer: Recurrer, name: str, fields: Mapping[str, Any], paused: bool | None = None
 ) -> tuple[Schedule, bool]:
     """Create or replace a schedule, as `put_schedule` does; also whether it is new."""
-    wanted = new_schedule(name, members, paused=bool(paused))
+    wanted = new_schedule(name, fields, paused=bool(paused))
     if not isinstance(paused, bool | None):
         raise InvalidInput("must be true or false.", "/paused")
     replaced: Schedule | None = None
@@ -152,9 +152,9 @@ def put(
     return recurrer.change(wanted.name, choose), replaced is None
 
 
-def new_schedule(name: Any, members: Mapping[str, Any], *, paused: bool) -> Schedule:
-    """The schedule that these members describe, checked."""
-    values = dict(members)
+def new_schedule(name: Any, fields: Mapping[str, Any], *, paused: bool) -> Schedule:
+    """The schedule that these fields describe, checked."""
+    values = dict(fields)
     body = payloads.encode(values.pop("payload", None))
     emits = read_emission(values.pop("emits", None))
     owner = intake.label(values.pop("owner", None), "/owner")
@@ -163,13 +163,13 @@ def new_schedule(name: Any, members: Mapping[str, Any], *, paused: bool) -> Sche
             name, payload_json=body, emits=emits, owner=owner, paused=paused, **values
         )
     except TypeError:
-        raise InvalidInput("takes the members of put_schedule, and no others.") from None
+        raise InvalidInput("takes the fields of put_schedule, and no others.") from None
     return check_schedule(wanted)
 
 
-def runs_of(members: Mapping[str, Any], now: Moment, count: int) -> list[Run]:
-    """The coming runs of a schedule with these members, if it were set now."""
-    return coming(begun(new_schedule("unnamed", members, paused=False), now), now, count)
+def runs_of(fields: Mapping[str, Any], now: Moment, count: int) -> list[Run]:
+    """The coming runs of a schedule with these fields, if it were set now."""
+    return coming(begun(new_schedule("unnamed", fields, paused=False), now), now, count)
 
 
 def _check_count(count: object) -> int:

@@ -34,7 +34,7 @@ Event = Annotated[
 
 
 class AgendaProgressWrite(Body):
-    """What the job is to become. Members that are the server's to say are read over."""
+    """What the job is to become. Fields that are the server's to say are read over."""
 
     processingState: Literal["WAITING", "EXECUTING", "COMPLETE"]
     processingStateMessage: (
@@ -104,4 +104,4 @@ RULES: dict[type[Struct], dict[str, Any]] = {
         },
     }
 }
-"""What members must be together, in words of JSON Schema."""
+"""What fields must be together, in words of JSON Schema."""

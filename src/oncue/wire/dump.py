@@ -11,7 +11,7 @@
 
 Payloads and results stand in the line as they are stored, byte for byte; what is not JSON on one
 line travels as base64 instead. Moments are RFC 3339 in UTC, to the millisecond; instants to the
-microsecond. Members at their default are left out.
+microsecond. Fields at their default are left out.
 """
 
 from __future__ import annotations

@@ -38,7 +38,7 @@ BULK_LIMIT = 1_000_000
 
 
 class NewJob(Body):
-    """A job to be. Every member may be left out; null says the same."""
+    """A job to be. Every field may be left out; null says the same."""
 
     # Described here, and read by `intake`, whose sentences say more than a schema's.
     payload: Annotated[Json, Meta(description="What the job is about.")] = None

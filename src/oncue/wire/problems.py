@@ -65,14 +65,14 @@ Kind = Annotated[str, Meta(extra_json_schema={"enum": [PREFIX + kind for kind in
 
 
 class FieldProblem(Answer):
-    """One place that is wrong: `/member` of the body or `?parameter` of the query."""
+    """One place that is wrong: `/field` of the body or `?parameter` of the query."""
 
     pointer: str = ""
     detail: str = ""
 
 
 class Problem(Answer):
-    """RFC 9457. Some kinds have members of their own: see `/docs`."""
+    """RFC 9457. Some kinds have fields of their own: see `/docs`."""
 
     type: Kind = ""
     title: str = ""

@@ -97,7 +97,7 @@ class NewEvent(Body):
     ]
     eventResourceId: Resource
     eventId: Annotated[
-        Label | None, Meta(description="Another name for it; null: made from the other members.")
+        Label | None, Meta(description="Another name for it; null: made from the other fields.")
     ] = None
 
 

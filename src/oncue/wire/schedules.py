@@ -101,7 +101,7 @@ RULES: dict[type[Struct], dict[str, Any]] = {
         },
     },
 }
-"""What members must be together, in words of JSON Schema."""
+"""What fields must be together, in words of JSON Schema."""
 
 
 # -- answers ---------------------------------------------------------------------------------------

@@ -10,7 +10,7 @@ from oncue.wire.formats import NO_NUL, Answer, Cursor, Label, one_of, said
 
 
 class NewTask(Struct):
-    """A task to be: whose, and when. All other members are its content."""
+    """A task to be: whose, and when. All other fields are its content."""
 
     userId: Annotated[Label | int, said("Whose task it is. A number becomes text.")]
     dueDate: (
@@ -54,4 +54,4 @@ RULES: dict[type[Struct], dict[str, Any]] = {
         "additionalProperties": {"$ref": "#/components/schemas/Json"},
     },
 }
-"""What members must be together, in words of JSON Schema."""
+"""What fields must be together, in words of JSON Schema."""

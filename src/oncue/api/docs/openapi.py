@@ -207,7 +207,7 @@ def _answer(answered: Answered, schemas: _Schemas) -> dict[str, Any]:
 
 def _refusal(status: int, schemas: _Schemas) -> dict[str, Any]:
     refusal = REFUSALS[status]
-    examples = {kind: {"value": members} for kind, members in refusal.members().items()}
+    examples = {kind: {"value": fields} for kind, fields in refusal.fields().items()}
     return {
         "description": refusal.text,
         "headers": _headers("X-Request-Id", *refusal.headers),

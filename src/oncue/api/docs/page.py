@@ -134,8 +134,8 @@ def _body(document: dict[str, Any], body: dict[str, Any] | None) -> Markup | Non
         told.append(what if "description" not in shape else join((what, _says(shape))))
         if "$ref" in shape:
             name = shape["$ref"].rpartition("/")[2]
-            table = schemas.members(document["components"]["schemas"][name])
-            told.append(tag("details", tag("summary", "Members"), table, open="open"))
+            table = schemas.fields(document["components"]["schemas"][name])
+            told.append(tag("details", tag("summary", "Fields"), table, open="open"))
     return join(told)
 
 
@@ -225,9 +225,9 @@ def _shapes(components: dict[str, Any]) -> Markup:
 
 def _shape(schema: dict[str, Any]) -> Markup:
     if "properties" not in schema:
-        return schemas.members(schema)
+        return schemas.fields(schema)
     says = tag("p", prose(schema["description"])) if "description" in schema else None
-    return join((says, schemas.members(schema)))
+    return join((says, schemas.fields(schema)))
 
 
 def _problems(responses: dict[str, Any], titles: dict[str, str]) -> Markup:

@@ -20,7 +20,7 @@ class Refusal(NamedTuple):
     examples: tuple[Problem, ...]
     headers: tuple[str, ...] = ()
 
-    def members(self) -> dict[str, dict[str, Any]]:
+    def fields(self) -> dict[str, dict[str, Any]]:
         """The bodies, by kind."""
         told = {problem.kind: msgspec.to_builtins(problem.written()) for problem in self.examples}
         return told | ({"fenced": FENCED} if self.name == "Conflict" else {})
@@ -82,8 +82,8 @@ REFUSALS = {
             ),
             Problem(
                 "id-taken",
-                "a job with the id 'order-1001' exists and was created with other members. Choose "
-                "another id, or send the same members to get that job.",
+                "a job with the id 'order-1001' exists and was created with other fields. Choose "
+                "another id, or send the same fields to get that job.",
             ),
             Problem(
                 "key-taken",
@@ -117,15 +117,15 @@ REFUSALS = {
     ),
     422: Refusal(
         "Invalid",
-        "Well formed but not valid: `errors` names the places. Unknown members and unknown query "
+        "Well formed but not valid: `errors` names the places. Unknown fields and unknown query "
         "parameters are refused, too.",
         (
             invalid("must be a whole number from 0 to 9.", "/priority"),
             Problem(
                 "idempotency-key-reused",
-                "This Idempotency-Key was sent before with other members. Use a new key for a new "
+                "This Idempotency-Key was sent before with other fields. Use a new key for a new "
                 "job.",
-                errors=[FieldProblem("", "not the members that this key was first sent with.")],
+                errors=[FieldProblem("", "not the fields that this key was first sent with.")],
             ),
         ),
     ),

@@ -1,4 +1,4 @@
-"""Shapes as people read them: a table of members, and a few words for each type."""
+"""Shapes as people read them: a table of fields, and a few words for each type."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ _BOUNDS = (
 _FORMATS = {"date-time": "moment", "date": "date", "oncue-duration": "duration"}
 
 
-def members(schema: dict[str, Any]) -> Markup:
-    """The table of an object's members; a sentence if it has none."""
+def fields(schema: dict[str, Any]) -> Markup:
+    """The table of an object's fields; a sentence if it has none."""
     told = {name: one for name, one in schema.get("properties", {}).items() if one is not False}
     if not told:
         return tag("p", prose(schema.get("description", "Any JSON.")), class_="quiet")
     required = schema.get("required", [])
     rows = [_row(name, one, name in required) for name, one in told.items()]
-    head = tag("tr", tag("th", "member"), tag("th", "type"), tag("th", "meaning"))
+    head = tag("tr", tag("th", "field"), tag("th", "type"), tag("th", "meaning"))
     table = tag("table", tag("thead", head), tag("tbody", join(rows)))
     return tag("div", table, class_="table")
 

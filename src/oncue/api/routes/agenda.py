@@ -95,10 +95,10 @@ async def reclaim(service: Service, request: Request) -> Answer:
     request.query()
     body = await request.body()
     try:
-        members = _read_any(body) if body else {}
+        fields = _read_any(body) if body else {}
     except (msgspec.DecodeError, UnicodeError, RecursionError) as problem:
         raise unreadable(body, problem) from None
-    run = started(service.cue, parameters(members))
+    run = started(service.cue, parameters(fields))
     while (rest := await service.acue.call(run.step)) is not None:
         if await _is_ending(service, rest):
             run.stop()

@@ -49,7 +49,7 @@ def _add(
     run.__doc__ = f"""{doc}
 
     A request works for a few seconds at most and leaves others time to write; send its
-    `next_cursor` as `cursor`, with the same members, until that is null. With `dry_run` it only
+    `next_cursor` as `cursor`, with the same fields, until that is null. With `dry_run` it only
     counts. Without any filter, say `everything`.
     """
     outcome = {

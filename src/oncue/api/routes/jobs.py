@@ -38,8 +38,8 @@ from oncue.wire.problems import FieldProblem
 if TYPE_CHECKING:
     from oncue.api.app import Service
 
-MEMBERS = ["due_at" if name == "at" else name for name in intake.MEMBERS]
-_ALLOWED = frozenset(MEMBERS)
+FIELDS = ["due_at" if name == "at" else name for name in intake.FIELDS]
+_ALLOWED = frozenset(FIELDS)
 FILTERS = ("queue", "state", "owner", "key", "due_after", "due_before")
 
 _read_any = msgspec.json.Decoder().decode
@@ -80,17 +80,17 @@ async def create_job(service: Service, request: Request) -> Answer:
 
     Durable when the answer arrives. Without a time it is due at once. With a `key` that an
     unfinished job of the queue has, `if_exists` decides: `keep` answers with that job, `replace`
-    gives it the new time and payload. With an `id` that exists, the same members are answered with
+    gives it the new time and payload. With an `id` that exists, the same fields are answered with
     the job, others are refused. Give an `id` or an `Idempotency-Key`, not both.
     """
     request.query()
     body = await request.body()
     key = idempotency_key(request)
     try:
-        members = _read_any(body) if body else {}
+        fields = _read_any(body) if body else {}
     except (msgspec.DecodeError, UnicodeError, RecursionError) as problem:
         raise unreadable(body, problem) from None
-    new = new_job(members, service.clock.now(), key and derived_id(key))
+    new = new_job(fields, service.clock.now(), key and derived_id(key))
     return await store(service, request, new, key)
 
 
@@ -111,23 +111,23 @@ def _created(request: Request, status: int, job: wire.Job) -> Answer:
     return Answer(status, _write(job), headers={"location": f"/jobs/{job.id}"})
 
 
-def new_job(members: Any, now: moment.Moment, derived: str | None = None) -> NewJob:
+def new_job(fields: Any, now: moment.Moment, derived: str | None = None) -> NewJob:
     """The job that a body describes; `derived` is the id that its idempotency key gives it."""
-    if members.__class__ is not dict:
+    if fields.__class__ is not dict:
         raise InvalidInput("a job is a JSON object.")
-    if not members.keys() <= _ALLOWED:
-        raise _unknown_member(members.keys() - _ALLOWED)
-    if None in members.values():
-        members = given(members)
+    if not fields.keys() <= _ALLOWED:
+        raise _unknown_field(fields.keys() - _ALLOWED)
+    if None in fields.values():
+        fields = given(fields)
     if derived is not None:
-        if "id" in members:
+        if "id" in fields:
             raise InvalidInput("give either an id or an Idempotency-Key, not both.", "/id")
-        members["id"] = derived
-    if "due_at" not in members:
-        return intake.new_job(members, now)
-    members["at"] = members.pop("due_at")
+        fields["id"] = derived
+    if "due_at" not in fields:
+        return intake.new_job(fields, now)
+    fields["at"] = fields.pop("due_at")
     try:
-        return intake.new_job(members, now)
+        return intake.new_job(fields, now)
     except InvalidInput as problem:
         raise _at_due_at(problem) from None
 
@@ -157,15 +157,15 @@ def derived_id(key: str, line: int = 0) -> str:
 def key_reused() -> Problem:
     return Problem(
         "idempotency-key-reused",
-        "This Idempotency-Key was sent before with other members. Use a new key for a new job.",
-        errors=[FieldProblem("", "not the members that this key was first sent with.")],
+        "This Idempotency-Key was sent before with other fields. Use a new key for a new job.",
+        errors=[FieldProblem("", "not the fields that this key was first sent with.")],
     )
 
 
-def _unknown_member(names: set[str]) -> InvalidInput:
-    known = ", ".join(MEMBERS)
+def _unknown_field(names: set[str]) -> InvalidInput:
+    known = ", ".join(FIELDS)
     return InvalidInput(
-        f"there is no such member; the members of a job are {known}.", f"/{escaped(min(names))}"
+        f"there is no such field; the fields of a job are {known}.", f"/{escaped(min(names))}"
     )
 
 

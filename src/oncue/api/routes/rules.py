@@ -126,7 +126,7 @@ _STANDING = {
 async def put_rule(service: Service, request: Request) -> Answer:
     """Create or replace a rule.
 
-    Replaces all members. A rule that exists keeps its last instant, and the events of each
+    Replaces all fields. A rule that exists keeps its last instant, and the events of each
     dependency that keeps type and resource. Fires nothing by itself.
     """
     request.query()

@@ -151,11 +151,11 @@ async def put_schedule(service: Service, request: Request) -> Answer:
     """
     request.query()
     [name] = request.parameters
-    members = _members(decoded(await request.body(), _settings))
-    paused = members.pop("paused")
+    fields = _fields(decoded(await request.body(), _settings))
+    paused = fields.pop("paused")
     # Not together with the writes of others: making first what is due may take several commits.
     stored, is_new = await service.acue.call(
-        schedules.put, service.cue.engine.recurrer, name, members, paused
+        schedules.put, service.cue.engine.recurrer, name, fields, paused
     )
     place = {"location": f"/schedules/{name}"} if is_new else {}
     return json_answer(wire.Schedule.of(stored), 201 if is_new else 200, **place)
@@ -256,9 +256,9 @@ async def preview_schedule(service: Service, request: Request) -> Answer:
     """
     count = _count(request)
     [name] = request.parameters
-    members = _members(decoded(await request.body(), _settings))
-    del members["paused"]  # the coming runs are told as if it were not
-    found = await service.read(service.cue.preview_schedule, name, count=count, **members)
+    fields = _fields(decoded(await request.body(), _settings))
+    del fields["paused"]  # the coming runs are told as if it were not
+    found = await service.read(service.cue.preview_schedule, name, count=count, **fields)
     return json_answer(written(wire.RunChanges, found))
 
 
@@ -280,7 +280,7 @@ async def list_outcomes(service: Service, request: Request) -> Answer:
     return json_answer(wire.Outcomes(items=items, next_cursor=None))
 
 
-def _members(body: ScheduleSettings) -> dict[str, Any]:
+def _fields(body: ScheduleSettings) -> dict[str, Any]:
     """The settings as `put_schedule` takes them."""
     emits = None if body.emits is None else msgspec.to_builtins(body.emits)
     return msgspec.structs.asdict(body) | {"emits": emits}

@@ -68,22 +68,22 @@ async def create_task(service: Service, request: Request) -> Answer:
     """Schedule a task for a user.
 
     A job of the built-in queue `tasks`, due at 00:00 UTC of its date. Give `dueDate` or
-    `afterDays`; all other members are the task's content.
+    `afterDays`; all other fields are the task's content.
     """
     request.query()
     body = await request.body()
     key = jobs.idempotency_key(request)
     try:
-        members = _read_any(body) if body else {}
+        fields = _read_any(body) if body else {}
     except (msgspec.DecodeError, UnicodeError, RecursionError) as problem:
         raise unreadable(body, problem) from None
     now = service.clock.now()
     if key is None:
-        new = _taken_in(as_job(members, now), now)
+        new = _taken_in(as_job(fields, now), now)
     else:
         # Of what was sent: `afterDays` means another date tomorrow.
-        digest = intake.digest(members) if isinstance(members, dict) else None
-        job = as_job(members, now) | {"id": jobs.derived_id(key)}
+        digest = intake.digest(fields) if isinstance(fields, dict) else None
+        job = as_job(fields, now) | {"id": jobs.derived_id(key)}
         new = _taken_in(job, now)._replace(digest=digest)
     clash = await service.acue.insert(new)
     if clash is not None and clash.kind == "id taken":
@@ -92,8 +92,8 @@ async def create_task(service: Service, request: Request) -> Answer:
     request.job_id = stored.id
     if stored.state not in STATUSES:
         raise Problem("conflict", "The task that this Idempotency-Key stands for was removed.")
-    place = f"/tasks/{_quoted(members['userId'])}/{stored.id}"
-    return json_answer(_members(stored), 201, location=place)
+    place = f"/tasks/{_quoted(fields['userId'])}/{stored.id}"
+    return json_answer(_fields(stored), 201, location=place)
 
 
 @routes.add(
@@ -110,7 +110,7 @@ async def list_tasks(service: Service, request: Request) -> Answer:
     limit, after = paging(request.query(("limit", "cursor")))
     wanted = JobFilter(QUEUE, owner=intake.label(request.parameters[0], "/userId"))
     page = await service.read(service.cue.page, wanted, after, limit)
-    items = [_members(job) for job in page.items if job.state in STATUSES]
+    items = [_fields(job) for job in page.items if job.state in STATUSES]
     return json_answer({"items": items, "next_cursor": cursor(page.next)})
 
 
@@ -126,7 +126,7 @@ async def get_task(service: Service, request: Request) -> Answer:
     Another user's task is not found.
     """
     request.query()
-    return json_answer(_members(await service.read(_task, service, request)))
+    return json_answer(_fields(await service.read(_task, service, request)))
 
 
 @routes.add(
@@ -160,24 +160,24 @@ def _task(service: Service, request: Request) -> Job:
     return job
 
 
-def as_job(members: Any, now: moment.Moment) -> dict[str, Any]:
+def as_job(fields: Any, now: moment.Moment) -> dict[str, Any]:
     """The job that a task is."""
-    if not isinstance(members, dict):
+    if not isinstance(fields, dict):
         raise InvalidInput("a task is a JSON object.")
     for name in SERVERS_OWN:
-        if name in members:
-            raise InvalidInput("this member is the server's to say; leave it out.", f"/{name}")
-    user = members.get("userId")
+        if name in fields:
+            raise InvalidInput("this field is the server's to say; leave it out.", f"/{name}")
+    user = fields.get("userId")
     if isinstance(user, int) and not isinstance(user, bool):
-        user = members["userId"] = str(user)
+        user = fields["userId"] = str(user)
     if user is None:
         raise InvalidInput("say whose task it is.", "/userId")
     owner = intake.label(user, "/userId")
-    due = _due_date(members, now)
-    members.pop("afterDays", None)
-    members["dueDate"] = due.isoformat()
+    due = _due_date(fields, now)
+    fields.pop("afterDays", None)
+    fields["dueDate"] = due.isoformat()
     due_at = datetime(due.year, due.month, due.day, tzinfo=UTC)
-    return {"queue": QUEUE, "owner": owner, "at": due_at, "payload": members}
+    return {"queue": QUEUE, "owner": owner, "at": due_at, "payload": fields}
 
 
 def _taken_in(job: dict[str, Any], now: moment.Moment) -> NewJob:
@@ -189,8 +189,8 @@ def _taken_in(job: dict[str, Any], now: moment.Moment) -> NewJob:
         raise type(problem)(problem.detail, place) from None
 
 
-def _due_date(members: dict[str, Any], now: moment.Moment) -> date:
-    due, days = members.get("dueDate"), members.get("afterDays")
+def _due_date(fields: dict[str, Any], now: moment.Moment) -> date:
+    due, days = fields.get("dueDate"), fields.get("afterDays")
     if (due is None) == (days is None):
         raise InvalidInput("give either a dueDate (YYYY-MM-DD) or afterDays.", "/dueDate")
     if due is not None:
@@ -211,7 +211,7 @@ def _date(text: Any) -> date:
     return found
 
 
-def _members(job: Job) -> dict[str, Any]:
+def _fields(job: Job) -> dict[str, Any]:
     """The task as its users know it: what they sent, and how far it is."""
     payload = job.payload
     content = payload if isinstance(payload, dict) else {"content": payload}

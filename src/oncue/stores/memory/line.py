@@ -40,7 +40,7 @@ class Line:
         self._heaps: dict[Rank, list[Place]] = {}
 
     def put(self, record: Record) -> None:
-        """Let a job wait at the place that its members give it now."""
+        """Let a job wait at the place that its fields give it now."""
         rank = rank_of(record)
         place = Place(record.due_at, record.id)
         self._records[record.id] = record

@@ -23,7 +23,7 @@ from oncue.stores.sqlite.statements import load
 
 SQL = load("jobs")
 ENSURE_QUEUE = load("queues")["ensure"]
-_INSERTED = 12  # how many members of NewJob are columns; the rest says what to do about clashes
+_INSERTED = 12  # how many fields of NewJob are columns; the rest says what to do about clashes
 # Per-job work of a bulk insert, at the speed of C.
 _QUEUE_OF = itemgetter(NewJob._fields.index("queue"))
 _DUE_OF = itemgetter(NewJob._fields.index("due_at"))

@@ -16,7 +16,8 @@ from oncue.api.docs.openapi import TAGS, document
 from oncue.api.docs.page import curl, page
 from oncue.api.docs.problems import REFUSALS
 from oncue.api.docs.samples import ID
-from oncue.api.routes import ROUTES, jobs
+from oncue.api.routes import ROUTES
+from oncue.usecases import intake
 from oncue.wire.jobs import NewJob
 from oncue.wire.problems import PREFIX, TITLES
 from tests.http.server import Server
@@ -86,7 +87,7 @@ def test_the_examples_of_conflicts_are_what_the_server_says(server: Server) -> N
 
 
 def test_the_members_of_a_new_job_are_those_that_are_read() -> None:
-    assert list(NewJob.__struct_fields__) == jobs.FIELDS
+    assert list(NewJob.__struct_fields__) == intake.FIELDS
 
 
 # -- validity --------------------------------------------------------------------------------------
@@ -197,7 +198,7 @@ def test_what_the_server_refuses_the_shape_forbids(fields: dict[str, Any], serve
         {"owner": "Ada Lovelace, née Byron"},
         {"payload": [None, True, 1e300, "ü", {"": {}}]},
         {"timeout_seconds": "PT0.5S"},
-        dict.fromkeys(jobs.FIELDS),
+        dict.fromkeys(intake.FIELDS),
     ],
     ids=str,
 )

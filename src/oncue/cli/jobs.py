@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 import msgspec
@@ -19,10 +19,6 @@ from oncue.core.lifecycle import State
 from oncue.core.moment import from_datetime, parse, to_datetime
 from oncue.wire import jobs as wire
 from oncue.wire.converting import written
-
-if TYPE_CHECKING:
-    from oncue.client import Client
-    from oncue.scheduler import Scheduler
 
 READ_LIMIT = 2 * payloads.LIMIT_BYTES  # spaces and escapes do not count
 
@@ -90,24 +86,13 @@ def add(app: App, /, payload: str | None, **given: str | int | None) -> None:
     if "timeout" in fields:
         fields["timeout_seconds"] = fields.pop("timeout")
     fields["payload"] = _payload(payload)
-    job, existed = _store(app.cue, fields)
+    job, existed = app.cue.store_job(fields)
     if app.as_json:
         output.document(written(wire.Job, job))
     else:
         _tell_added(app, job)
     if existed:
         output.note(_existed(job, given))
-
-
-def _store(cue: Scheduler | Client, fields: dict[str, Any]) -> tuple[Job, bool]:
-    """The job, and whether it was there before: a server says so, whatever its clock."""
-    from oncue.scheduler import Scheduler
-
-    if not isinstance(cue, Scheduler):
-        return cue.store_job(fields)
-    asked_at = cue.clock.now()
-    job = cue.schedule(**fields)
-    return job, from_datetime(job.created_at) < asked_at
 
 
 def _tell_added(app: App, job: Job) -> None:

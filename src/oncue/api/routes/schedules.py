@@ -152,11 +152,9 @@ async def put_schedule(service: Service, request: Request) -> Answer:
     request.query()
     [name] = request.parameters
     fields = _fields(decoded(await request.body(), _settings))
-    paused = fields.pop("paused")
     # Not together with the writes of others: making first what is due may take several commits.
-    stored, is_new = await service.acue.call(
-        schedules.put, service.cue.engine.recurrer, name, fields, paused
-    )
+    recurrer = service.cue.engine.recurrer
+    stored, is_new = await service.acue.call(schedules.put, recurrer, name, fields)
     place = {"location": f"/schedules/{name}"} if is_new else {}
     return json_answer(wire.Schedule.of(stored), 201 if is_new else 200, **place)
 
@@ -257,7 +255,6 @@ async def preview_schedule(service: Service, request: Request) -> Answer:
     count = _count(request)
     [name] = request.parameters
     fields = _fields(decoded(await request.body(), _settings))
-    del fields["paused"]  # the coming runs are told as if it were not
     found = await service.read(service.cue.preview_schedule, name, count=count, **fields)
     return json_answer(written(wire.RunChanges, found))
 

@@ -7,7 +7,6 @@ from collections.abc import Mapping, Sequence
 from oncue.core import fencing
 from oncue.core.fencing import GONE, End, Ending, Refused, Settlement, Write, words
 from oncue.core.job import Lapse
-from oncue.core.lease import NO_LEASE
 from oncue.core.missed import Judge, Missed, is_astray, moved_lease
 from oncue.core.moment import Moment
 from oncue.core.putoff import moved_return
@@ -16,8 +15,6 @@ from oncue.core.retry import Verdict
 from oncue.ports.claims import ClaimFilter, ClaimPage, Leases
 from oncue.stores.memory.claims import MemoryClaims, milliseconds
 from oncue.stores.memory.record import Record
-
-CHANGED = [name for name in Ending._fields if name not in ("outcome", "diagnostic")]
 
 
 class MemoryEndings(MemoryClaims):
@@ -53,8 +50,7 @@ class MemoryEndings(MemoryClaims):
         record = self._held(settlement.id, settlement.epoch, None, now)
         if isinstance(record, Refused):
             return record
-        record.lease, record.updated_at = fencing.hand_over(record.as_held(), now)
-        record.refusals = 0
+        record.become(fencing.hand_over(record.as_held(), now))
         return None
 
     def _end_claim(
@@ -65,10 +61,8 @@ class MemoryEndings(MemoryClaims):
         if ending.diagnostic is not None:
             record.keep(ending.diagnostic)
         record.end_attempt(ending.outcome, now)
-        for name in CHANGED:
-            setattr(record, name, getattr(ending, name))
-        record.updated_at = now
-        record.lease, record.overlong_at = NO_LEASE, None
+        record.become(ending.job)
+        record.overlong_at = None
         if not ending.keeps_worker:
             record.worker = None
             record.trim_attempts()

@@ -172,7 +172,13 @@ class Record:
         return Lapse(*_LAPSE(self))
 
     def as_held(self) -> Held:
-        return Held(*[getattr(self, name) for name in Held._fields if name != "n"])
+        names = (name for name in Held._fields if name != "n")
+        return Held(**{name: getattr(self, name) for name in names})
+
+    def become(self, held: Held) -> None:
+        for name, value in held._asdict().items():
+            if name != "n":
+                setattr(self, name, value)
 
     def as_history(self) -> History:
         return History(

@@ -267,9 +267,9 @@ def settled_facts(verb: Verb, worker: str | None, error: str | None) -> dict[str
     return {name: fact for name, fact in facts.items() if fact}
 
 
-def sink_refusal(dispatcher: str | None, error: str | None) -> tuple[str, dict[str, str]]:
-    """Detail and facts of the diagnostic of a job that its sink refused for good."""
-    return f"The sink refused it for good: {error}", settled_facts(Verb.FAIL, dispatcher, error)
+def refused_by_sink(error: str) -> str:
+    """Detail of the diagnostic of a job that its sink refused for good."""
+    return f"The sink refused it for good: {error}"
 
 
 def _after(held: Held, verb: Verb, now: Moment) -> Held:

@@ -57,7 +57,8 @@ class MemoryEndings(MemoryClaims):
         self, record: Record, ending: Ending, write: Write | None, now: Moment, *, keep: bool
     ) -> None:
         end = End(ending.outcome, record.attempt, write, ending.diagnostic)
-        record.ends[record.epoch] = end
+        # A delivery has no epoch of its own: the epoch is still that of a worker's earlier claim.
+        record.ends.setdefault(record.epoch, end)
         if ending.diagnostic is not None:
             record.keep(ending.diagnostic)
         record.end_attempt(ending.outcome, now)
@@ -126,8 +127,8 @@ class MemoryEndings(MemoryClaims):
 
     def expire(self, now: Moment, limit: int) -> int:
         with self._writing():
-            expired = [record for record in self._expiring.values() if record.has_expired(now)]
-            expired.sort(key=lambda record: (record.expires_at, record.id))
+            expired = [record for record in self._expiring.values() if record.has_lapsed(now)]
+            expired.sort(key=lambda record: (record.lapses_at, record.id))
             for record in expired[:limit]:
                 self._expire(record, now)
             return len(expired[:limit])
@@ -135,7 +136,7 @@ class MemoryEndings(MemoryClaims):
     def leases(self) -> Leases:
         with self._lock:
             lapses = [r.lapses_at for r in self._taken.values() if r.lapses_at is not None]
-            expiries = [r.expires_at for r in self._expiring.values() if r.expires_at is not None]
+            expiries = [r.lapses_at for r in self._expiring.values() if r.lapses_at is not None]
             running = bool(lapses or self._ranges)
             return Leases(running, self._last_look, min(lapses + expiries, default=None))
 
@@ -179,9 +180,9 @@ class MemoryEndings(MemoryClaims):
 
 
 def _fits(record: Record, wanted: ClaimFilter) -> bool:
-    lapses_at, lapsed_by, heard = record.lapses_at, wanted.lapsed_by, wanted.heard_outside
+    lapsed_by, heard = wanted.lapsed_by, wanted.heard_outside
     return (
         wanted.job_id in (None, record.id)
-        and (lapsed_by is None or (lapses_at is not None and lapses_at <= lapsed_by))
+        and (lapsed_by is None or record.has_lapsed(lapsed_by))
         and (heard is None or not heard[0] <= record.updated_at <= heard[1])
     )

@@ -25,6 +25,8 @@ OUTCOMES = {
 }
 """By the verb that settled it: how an attempt ended. One that was taken away is `reclaimed`."""
 
+_WAITS_AGAIN = {Verb.RETRY: FAILED_UNWANTED, Verb.RELEASE: RETURNED_UNWANTED}
+"""What is decided instead, when a cancel was requested."""
 _REASONS = {"succeeded": "completed", "retried": "failed"}
 
 
@@ -33,7 +35,7 @@ class Refused(NamedTuple):
 
     reason: str
     """`reclaimed`, `completed`, `failed`, `cancelled`, `released`: how the claim ended;
-    `cancel requested`: the decision did not know of the request, decide again;
+    `cancel requested`: the claim holds, but its job should end (`interruptions` only);
     `different result`: the operation has another result already;
     `moved on`: the lapse or the last update is not as it was seen;
     `unknown`: no such job, or no such claim was made, or it was one of very many: the job's
@@ -61,7 +63,8 @@ class Settlement(NamedTuple):
     id: str
     epoch: int
     verb: Verb
-    """COMPLETE, FAIL, RETRY, RELEASE or DROP; or HAND_OVER, by which the claim goes on."""
+    """COMPLETE, FAIL, RETRY, RELEASE or DROP; or HAND_OVER, by which the claim goes on. RETRY and
+    RELEASE of a job whose cancel was requested end it cancelled."""
     result: bytes | None = None
     error: str | None = None
     due_at: Moment | None = None
@@ -71,8 +74,6 @@ class Settlement(NamedTuple):
     code: str = "failure"
     """FAIL, RETRY, DROP: of the diagnostic, whose detail is `detail`."""
     detail: str = ""
-    cancel_seen: bool = False
-    """Whether a cancel request was known. RETRY and RELEASE are refused when one was not."""
     keep: bool = True
     """False: the job is gone when it ends (retention 0)."""
     lease_seconds: float = DEFAULT_LEASE_SECONDS
@@ -177,12 +178,13 @@ def hand_over(held: Held, now: Moment) -> HandedOver:
 
 def settle(held: Held, settlement: Settlement, now: Moment) -> Ending | Refused:
     """What a settlement ends the current claim with."""
-    verb, error = settlement.verb, settlement.error
     if settlement.updated_at not in (None, held.updated_at):
         return Refused("moved on", held.state)
+    if held.cancel_requested and settlement.verb in _WAITS_AGAIN:
+        verb, code, detail, *_ = _WAITS_AGAIN[settlement.verb]
+        settlement = settlement._replace(verb=verb, code=code, detail=detail)
+    verb, error = settlement.verb, settlement.error
     ending = _ending(held, verb, OUTCOMES[verb])
-    if held.cancel_requested and not settlement.cancel_seen and not ending.is_final:
-        return Refused("cancel requested", held.state)
     if verb is Verb.COMPLETE:
         return ending._replace(ahead=False, result=settlement.result, error=None)
     if verb is Verb.RELEASE:
@@ -198,14 +200,6 @@ def settle(held: Held, settlement: Settlement, now: Moment) -> Ending | Refused:
     if verb is Verb.RETRY and settlement.due_at is not None:
         return ending._replace(due_at=settlement.due_at)
     return ending
-
-
-def dropped(settlement: Settlement) -> Settlement:
-    """The settlement instead of a retry or a release that was refused, because a cancel had been
-    requested."""
-    failed = settlement.verb is Verb.RETRY
-    verb, code, detail, *_ = FAILED_UNWANTED if failed else RETURNED_UNWANTED
-    return settlement._replace(verb=verb, code=code, detail=detail, cancel_seen=True)
 
 
 def reclaim(held: Held, lapse: Lapse, verdict: Verdict, now: Moment) -> Ending | Refused:
@@ -304,7 +298,6 @@ def _ending(held: Held, verb: Verb, outcome: str) -> Ending:
         held.due_at,
         None,
         held.refusals,
-        # Whoever decided that it waits again knew of the request.
         held.cancel_requested and state in FINAL,
         held.result,
         held.error,

@@ -14,7 +14,7 @@ from functools import cached_property
 from typing import Any, NamedTuple, Protocol
 
 from oncue.core.errors import ServerUnavailable, StoreUnavailable
-from oncue.core.fencing import Refused, Settlement, dropped
+from oncue.core.fencing import Refused, Settlement
 from oncue.core.job import Claimed, JobFilter, Operation
 from oncue.core.lifecycle import LIVE, Verb
 from oncue.core.moment import Moment, to_datetime
@@ -252,7 +252,7 @@ class LocalClaimSource:
             retryable=retryable,
             spread=self._spread(),
         )
-        ending = failure(claim.id, claim.epoch, verdict, error, cancel_seen=cancel_seen)
+        ending = failure(claim.id, claim.epoch, verdict, error)
         return ending._replace(**keeping(queue))
 
     def released(self, claim: Claimed, queue: Queue) -> Settlement:
@@ -262,14 +262,9 @@ class LocalClaimSource:
         if not endings:
             return
         refused = self._store.settle(endings, self._clock.now())
-        again = []
         for position, answer in refused.items():
-            if answer.reason == "cancel requested":
-                again.append(dropped(endings[position]))
-            else:
-                log_too_late(endings[position].id, answer.reason)
-        self._telemetry.fenced(len(refused) - len(again))
-        self.settle(again)
+            log_too_late(endings[position].id, answer.reason)
+        self._telemetry.fenced(len(refused))
 
 
 def log_too_late(job_id: str, reason: str) -> None:

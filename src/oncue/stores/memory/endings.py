@@ -44,7 +44,7 @@ class MemoryEndings(MemoryClaims):
         ending = fencing.settle(record.as_held(), settlement, now)
         if isinstance(ending, Refused):
             return ending
-        self._end_claim(record, ending, write, now, keep=settlement.keep)
+        self._end_claim(record, ending, now, keep=settlement.keep)
         if not settlement.keep:
             self._remember(settlement, write, now)
         return None
@@ -57,9 +57,8 @@ class MemoryEndings(MemoryClaims):
         record.refusals = 0
         return None
 
-    def _end_claim(
-        self, record: Record, ending: Ending, write: Write | None, now: Moment, *, keep: bool
-    ) -> None:
+    def _end_claim(self, record: Record, ending: Ending, now: Moment, *, keep: bool) -> None:
+        write = fencing.write_behind(ending.outcome, ending.result, ending.error)
         end = End(ending.outcome, record.attempt, write, ending.diagnostic)
         record.ends[record.epoch] = end
         if ending.diagnostic is not None:
@@ -127,7 +126,7 @@ class MemoryEndings(MemoryClaims):
         ending = fencing.reclaim(record.as_held(), lapse, verdict, now)
         if isinstance(ending, Refused):
             return ending
-        self._end_claim(record, ending, None, now, keep=keep)
+        self._end_claim(record, ending, now, keep=keep)
         return None
 
     def expire(self, now: Moment, limit: int) -> int:

@@ -61,7 +61,7 @@ def worker(
     for setting, value in (("concurrency", concurrency), ("url", url), ("token", token)):
         if value is not None:
             app.give(setting, value)
-    cue = _employer(place, app)
+    cue = _host(place, app)
     if no_engine and not isinstance(cue, Scheduler):
         raise click.UsageError("--no-engine does not apply here: the server runs the loops.")
     working = Worker(cue, concurrency=app.settings["concurrency"].value, name=name)
@@ -72,15 +72,15 @@ def worker(
     _work(cue, working, until_empty)
 
 
-def _employer(place: str, app: App) -> Scheduler | Client:
+def _host(place: str, app: App) -> Scheduler | Client:
     """Whose handlers are run, and where: as the module says, or at the server that was named here.
     One that the environment names is for those who look, as a store is: the module knows better."""
     if app.settings["url"].origin != "option":
         if app.settings["token"].origin == "option":
             raise click.UsageError("--token goes with --url.")
-        return employer_at(place)
+        return host_at(place)
     cue = client(app.settings)
-    found = employer_at(place)
+    found = host_at(place)
     cue.handlers = found.handlers
     found.close()
     return cue
@@ -114,7 +114,7 @@ def _work(cue: Scheduler | Client, working: Worker, until_empty: bool) -> None:
     click.echo("Stopped." if stopping.asked else "Nothing is left to do.", err=True)
 
 
-def employer_at(place: str) -> Scheduler | Client:
+def host_at(place: str) -> Scheduler | Client:
     """The Scheduler or Client that a module has under a name."""
     from oncue.client import Client
     from oncue.scheduler import Scheduler

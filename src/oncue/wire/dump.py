@@ -24,7 +24,7 @@ import msgspec
 from msgspec import UNSET, Meta, Raw, Struct, UnsetType, field
 
 from oncue.core import moment, stamp
-from oncue.core.dossier import Dossier, EventDossier
+from oncue.core.dumped import DumpedEvent, DumpedJob
 from oncue.core.errors import InvalidInput
 from oncue.core.event import read_event
 from oncue.core.job import History, Job, Operation
@@ -63,7 +63,7 @@ class Header(Strict):
     """The only queue in it; None: all of them."""
 
 
-class Counts(Strict):
+class DumpCounts(Strict):
     jobs: Natural
     queues: Natural
     schedules: Natural = 0
@@ -71,7 +71,7 @@ class Counts(Strict):
     events: Natural = 0
 
 
-class Mark(Counts, kw_only=True):
+class PageMark(DumpCounts, kw_only=True):
     after: str
     """The id of the last job; empty: none was written."""
     event: Natural | None = None
@@ -156,9 +156,9 @@ class JobLine(Strict):
     refusals: Natural = 0
 
     @classmethod
-    def of(cls, dossier: Dossier) -> JobLine:
+    def of(cls, dumped: DumpedJob) -> JobLine:
         """A job with everything that belongs to it."""
-        job = dossier.job
+        job = dumped.job
         payload, payload_base64 = _embedded(job.payload_json)
         result, result_base64 = _embedded(job.result_json)
         return written(
@@ -168,17 +168,17 @@ class JobLine(Strict):
             payload_base64=payload_base64,
             result=result,
             result_base64=result_base64,
-            **converted(cls, dossier.history),
-            **converted(cls, dossier),
+            **converted(cls, dumped.history),
+            **converted(cls, dumped),
         )
 
-    def read(self) -> Dossier:
+    def read(self) -> DumpedJob:
         payload = _body(self.payload, self.payload_base64)
         if payload is None:
             raise InvalidInput(f"job {self.id!r} has no payload.")
         result = _body(self.result, self.result_base64)
         job = read(Job, self, payload_json=payload, result_json=result)
-        return read(Dossier, self, job=job, history=read(History, self))
+        return read(DumpedJob, self, job=job, history=read(History, self))
 
 
 class Known(Strict):
@@ -222,17 +222,17 @@ class EventLine(
     """Positions of the decisions whose dependency still has the event among its accepted ones."""
 
     @classmethod
-    def of_dossier(cls, dossier: EventDossier) -> EventLine:
-        event = converted(cls, dossier.logged.event)
-        return written(cls, dossier.logged, accepted=list(dossier.accepted), **event)
+    def of_dumped(cls, dumped: DumpedEvent) -> EventLine:
+        event = converted(cls, dumped.logged.event)
+        return written(cls, dumped.logged, accepted=list(dumped.accepted), **event)
 
-    def dossier(self) -> EventDossier:
+    def dumped(self) -> DumpedEvent:
         """The event as it was; `InvalidInput` if it cannot have been so."""
         logged = self.read()
         read_event(logged.event.as_dict(), _ANY_TIME)
         if any(place >= len(logged.decisions) for place in self.accepted):
             raise InvalidInput(f"event {logged.event.id!r} has no such decision.", "/accepted")
-        return EventDossier(logged, tuple(self.accepted))
+        return DumpedEvent(logged, tuple(self.accepted))
 
 
 class ScheduleLine(
@@ -261,7 +261,7 @@ class ScheduleLine(
         return replace(found, progress=found.progress._replace(wake_at=wake_at))
 
 
-class Line(Strict):
+class DumpLine(Strict):
     """Exactly one of these."""
 
     header: Header | None = None
@@ -270,20 +270,20 @@ class Line(Strict):
     rule: RuleLine | None = None
     event: EventLine | None = None
     job: JobLine | None = None
-    mark: Mark | None = None
-    end: Counts | None = None
+    mark: PageMark | None = None
+    end: DumpCounts | None = None
 
 
 _encoder = msgspec.json.Encoder()
-_decoder = msgspec.json.Decoder(Line)
+_decoder = msgspec.json.Decoder(DumpLine)
 _valid = msgspec.json.Decoder(Raw).decode
 
 
-def encode(line: Line) -> bytes:
+def encode(line: DumpLine) -> bytes:
     return _encoder.encode(line) + b"\n"
 
 
-def decode(line_text: bytes) -> Line:
+def decode(line_text: bytes) -> DumpLine:
     """What a line says; `InvalidInput` if it is none."""
     try:
         line = _decoder.decode(line_text)

@@ -28,27 +28,20 @@ from oncue.wire.formats import (
 from oncue.wire.jobs import Job, JobOperation
 from oncue.wire.problems import Problem
 
-RetryAfter = Annotated[
-    Delay | None, Meta(description="When it is tried again, from now; null: by the queue's retry.")
-]
-
 # -- requests --------------------------------------------------------------------------------------
 
 
 class Claim(Body):
     """How much work to take, for whom and for how long."""
 
-    limit: Annotated[int, Meta(ge=1, le=5000, description="Jobs to take, at most.")] = 1
-    lease_seconds: Annotated[
-        Lease | None,
-        Meta(description="How long the worker may be silent; null: as the queue says."),
-    ] = None
-    wait_seconds: Annotated[
-        Wait, Meta(description="How long to wait for the first due job, at most 300 seconds.")
-    ] = 0.0
-    worker: Annotated[
-        Label, Meta(min_length=1, max_length=200, description="Who takes them, for people.")
-    ] = "worker"
+    limit: Annotated[int, Meta(ge=1, le=5000)] = 1
+    """Jobs to take, at most."""
+    lease_seconds: Lease | None = None
+    """How long the worker may be silent; null: as the queue says."""
+    wait_seconds: Wait = 0.0
+    """How long to wait for the first due job, at most 300 seconds."""
+    worker: Annotated[Label, Meta(min_length=1, max_length=200)] = "worker"
+    """Who takes them, for people."""
 
 
 class ClaimAny(Claim, kw_only=True):
@@ -69,9 +62,8 @@ class Heartbeat(Body):
     token: Token
     message: Line | None = None
     percent: Percent | None = None
-    lease_seconds: Annotated[
-        Lease | None, Meta(description="From now on; null: as the queue says.")
-    ] = None
+    lease_seconds: Lease | None = None
+    """From now on; null: as the queue says."""
 
 
 class HeartbeatItem(Heartbeat, kw_only=True):
@@ -110,7 +102,8 @@ class Fail(Body):
     token: Token
     error: str
     retryable: bool = True
-    retry_after: RetryAfter = None
+    retry_after: Delay | None = None
+    """When it is tried again, from now; null: by the queue's retry."""
 
 
 class Release(Body):
@@ -128,7 +121,8 @@ class SettleItem(Body, kw_only=True):
     result: Json = None
     error: str | None = None
     retryable: bool = True
-    retry_after: RetryAfter = None
+    retry_after: Delay | None = None
+    """When it is tried again, from now; null: by the queue's retry."""
 
 
 class Settle(Body):
@@ -143,12 +137,11 @@ class Settle(Body):
 class ClaimedJob(Job, kw_only=True):
     """A job in the hands of a worker."""
 
-    token: Annotated[str, Meta(description="What every report on this claim must carry.")]
+    token: str
+    """What every report on this claim must carry."""
     lease_until: Time
-    attempt_timeout_seconds: Annotated[
-        float | None,
-        Meta(description="How long the attempt may take, by the job or its queue. Null: no limit."),
-    ] = None
+    attempt_timeout_seconds: float | None = None
+    """How long the attempt may take, by the job or its queue. Null: no limit."""
     operations: list[JobOperation] = field(default_factory=list)
 
     @classmethod

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import Annotated, Literal
 
-from msgspec import UNSET, Meta, Raw, UnsetType, field
+from msgspec import UNSET, Meta, UnsetType, field
 
 from oncue.core import job as core
-from oncue.core import moment, stamp
-from oncue.wire.converting import NULL, written
+from oncue.core import moment
+from oncue.wire.converting import NULL, writer
 from oncue.wire.formats import (
     Answer,
     AnyJobId,
@@ -146,37 +146,17 @@ class ClaimedJob(Job, kw_only=True):
 
     @classmethod
     def of(cls, claim: core.Claimed, token: str, timeout_seconds: float | None) -> ClaimedJob:
-        """A job that was claimed just now; `timeout_seconds` is that of its queue. Written by hand:
-        every claim is answered so."""
-        own_timeout, operations = claim.timeout_seconds, claim.operations
-        expires_at, instant = claim.expires_at, claim.instant
-        return cls(
-            id=claim.id,
-            queue=claim.queue,
-            state="dispatched",
-            due_at=moment.render(claim.due_at),
-            expires_at=None if expires_at is None else moment.render(expires_at),
-            payload=Raw(claim.payload),
-            owner=claim.owner,
-            priority=claim.priority,
-            key=claim.key,
-            attempt=claim.attempt,
-            max_attempts=claim.max_attempts,
-            timeout_seconds=own_timeout,
-            created_at=moment.render(claim.created_at),
-            updated_at=moment.render(claim.claimed_at),
-            result=NULL,
-            error=claim.error,
-            message=claim.message,
-            percent=claim.percent,
-            rule=claim.rule,
-            instant=None if instant is None else stamp.render(instant),
-            schedule=claim.schedule,
-            token=token,
-            lease_until=moment.render(claim.lease_until),
-            attempt_timeout_seconds=timeout_seconds if own_timeout is None else own_timeout,
-            operations=[written(JobOperation, one) for one in operations] if operations else [],
-        )
+        """A job that was claimed just now; `timeout_seconds` is that of its queue."""
+        if claim.timeout_seconds is not None:
+            timeout_seconds = claim.timeout_seconds
+        updated_at = moment.render(claim.claimed_at)
+        job: ClaimedJob = _write(claim, "dispatched", updated_at, NULL, token, timeout_seconds)
+        return job
+
+
+_write = writer(
+    ClaimedJob, core.Claimed, *("state", "updated_at", "result", "token", "attempt_timeout_seconds")
+)
 
 
 class Claims(Answer):

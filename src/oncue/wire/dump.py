@@ -17,13 +17,12 @@ microsecond. Fields at their default are left out.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 from typing import Annotated, Any, TypeVar
 
 import msgspec
 from msgspec import UNSET, Meta, Raw, Struct, UnsetType, field
 
-from oncue.core import moment, stamp
+from oncue.core import stamp
 from oncue.core.dumped import DumpedEvent, DumpedJob
 from oncue.core.errors import InvalidInput
 from oncue.core.event import read_event
@@ -36,7 +35,7 @@ from oncue.core.schedule import Schedule, check_schedule
 from oncue.core.standing import Sighting, Sightings
 from oncue.wire import rules as wire_rules
 from oncue.wire import schedules as wire_schedules
-from oncue.wire.converting import converted, instant_text, read, time_text, written
+from oncue.wire.converting import instant_text, read, written
 from oncue.wire.formats import Instant, Time
 from oncue.wire.schedules import ScheduleWithOutcomes
 
@@ -164,12 +163,12 @@ class JobLine(Strict):
         return written(
             cls,
             job,
+            dumped.history,
+            dumped,
             payload=payload,
             payload_base64=payload_base64,
             result=result,
             result_base64=result_base64,
-            **converted(cls, dumped.history),
-            **converted(cls, dumped),
         )
 
     def read(self) -> DumpedJob:
@@ -223,8 +222,7 @@ class EventLine(
 
     @classmethod
     def of_dumped(cls, dumped: DumpedEvent) -> EventLine:
-        event = converted(cls, dumped.logged.event)
-        return written(cls, dumped.logged, accepted=list(dumped.accepted), **event)
+        return written(cls, dumped.logged, dumped.logged.event, accepted=list(dumped.accepted))
 
     def dumped(self) -> DumpedEvent:
         """The event as it was; `InvalidInput` if it cannot have been so."""
@@ -246,8 +244,7 @@ class ScheduleLine(
         return written(
             cls,
             schedule,
-            last_job_id=schedule.progress.last_job_id,
-            wake_at=time_text(schedule.progress.wake_at),
+            schedule.progress,
             outcomes=[written(wire_schedules.Outcome, one) for one in outcomes],
         )
 
@@ -255,10 +252,9 @@ class ScheduleLine(
         """The schedule as it was; `InvalidInput` if it cannot have been so."""
         found = self.read()
         check_schedule(found)
-        wake_at = None if self.wake_at is None else moment.parse(self.wake_at)
-        if (wake_at is None) != (found.progress.next_at is None):
+        if (self.wake_at is None) != (self.next_at is None):
             raise InvalidInput(f"schedule {found.name!r} has one of next_at and wake_at, not both.")
-        return replace(found, progress=found.progress._replace(wake_at=wake_at))
+        return found
 
 
 class DumpLine(Strict):

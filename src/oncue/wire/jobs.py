@@ -11,7 +11,7 @@ from oncue.core import moment
 from oncue.core.bulk import FILTERS, BulkChange, BulkVerb
 from oncue.core.explain import REASONS
 from oncue.core.lifecycle import State
-from oncue.wire.converting import NULL, null, read, written
+from oncue.wire.converting import NULL, null, read, writer, written
 from oncue.wire.formats import (
     Answer,
     Attempts,
@@ -178,24 +178,12 @@ class Job(Answer, kw_only=True):
 
     @classmethod
     def of_new(cls, new: core.NewJob) -> Job:
-        """A job right after it was stored. Written by hand: every `POST /jobs` is answered so."""
-        created_at = moment.render(new.created_at)
-        return cls(
-            id=new.id,
-            queue=new.queue,
-            state="scheduled",
-            due_at=moment.render(new.due_at),
-            expires_at=None if new.expires_at is None else moment.render(new.expires_at),
-            payload=Raw(new.payload),
-            owner=new.owner,
-            priority=new.priority,
-            key=new.key,
-            max_attempts=new.max_attempts,
-            timeout_seconds=new.timeout_seconds,
-            created_at=created_at,
-            updated_at=created_at,
-            result=NULL,
-        )
+        """A job right after it was stored."""
+        job: Job = _write_new(new, "scheduled", moment.render(new.created_at), NULL)
+        return job
+
+
+_write_new = writer(Job, core.NewJob, "state", "updated_at", "result")
 
 
 class JobOperation(Answer, kw_only=True):
@@ -258,23 +246,10 @@ class JobWithHistory(StandingJob, kw_only=True):
 
     @classmethod
     def of(cls, job: core.Job, history: core.History) -> JobWithHistory:
-        events = written(_Events, history)
-        return written(
-            cls,
-            job,
-            operations=events.operations,
-            diagnostics=events.diagnostics,
-            attempts=events.attempts,
-        )
+        return written(cls, job, history)
 
     def history(self) -> core.History:
         return read(core.History, self)
-
-
-class _Events(Answer):
-    operations: list[JobOperation]
-    diagnostics: list[Diagnostic]
-    attempts: list[Attempt]
 
 
 class Jobs(Answer):

@@ -9,7 +9,7 @@ from msgspec import Struct, field
 from oncue.core import queue as core
 from oncue.core.lifecycle import State
 from oncue.core.queue import CONCURRENCY_CAP, MAX_ATTEMPTS_CAP, POISON_CAP, RATE_CAP
-from oncue.wire.converting import read, time_text, written
+from oncue.wire.converting import read, written
 from oncue.wire.formats import LONGEST, Answer, Body, Cursor, Delay, Lease, Time, schema
 
 # -- requests --------------------------------------------------------------------------------------
@@ -113,16 +113,8 @@ class Queue(Answer, kw_only=True):
 
     @classmethod
     def of(cls, queue: core.Queue, stats: core.QueueStats) -> Queue:
-        lateness = stats.lateness
-        return written(
-            cls,
-            queue,
-            completion=queue.completes_on,
-            counts={state.value: stats.counts.get(state) for state in State},
-            approximate=stats.approximate,
-            oldest_due_at=time_text(stats.oldest_due_at),
-            lateness=None if lateness is None else written(Lateness, lateness),
-        )
+        counts = {state.value: stats.counts.get(state) for state in State}
+        return written(cls, queue, stats, completion=queue.completes_on, counts=counts)
 
     def settings(self) -> core.Queue:
         """The queue. That it completes as queues with or without a sink do is not a setting."""

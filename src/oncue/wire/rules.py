@@ -17,7 +17,7 @@ from oncue.core.rule import LONGEST_LIFE_SECONDS, MOST_DEPENDENCIES, PAYLOAD_LIM
 from oncue.core.rule import Dependency as CoreDependency
 from oncue.core.rule import Rule as CoreRule
 from oncue.core.standing import Interval
-from oncue.wire.converting import converted, instant_text, read, written
+from oncue.wire.converting import instant_text, read, written
 from oncue.wire.formats import Answer, Body, Cursor, Instant, Json, Label, QueueName, Time, schema
 
 MOST_EVENTS = 1000  # in one request
@@ -216,7 +216,7 @@ class LoggedEvent(Event, rename="camel"):
 
     @classmethod
     def of(cls, logged: publication.LoggedEvent) -> LoggedEvent:
-        return written(cls, logged, **converted(cls, logged.event))
+        return written(cls, logged, logged.event)
 
     def read(self) -> publication.LoggedEvent:
         return read(publication.LoggedEvent, self, event=read(CoreEvent, self))
@@ -248,7 +248,7 @@ class DependencyStanding(Dependency, kw_only=True, rename="camel"):
 
     @classmethod
     def of(cls, stands: standing.DependencyStanding) -> DependencyStanding:
-        return written(cls, stands, **converted(cls, stands.dependency))
+        return written(cls, stands, stands.dependency)
 
     def read(self) -> standing.DependencyStanding:
         return read(standing.DependencyStanding, self, dependency=read(CoreDependency, self))

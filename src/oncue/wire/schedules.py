@@ -121,20 +121,13 @@ class Schedule(Answer):
     def of(cls, one: schedule.Schedule, **more: Any) -> Self:
         """`more` are the fields that a kind of schedule has beyond these."""
         anchor = {} if one.every_seconds is not None else {"anchor_at": None}
-        return written(cls, one, last_job_id=one.progress.last_job_id, **anchor, **more)
+        return written(cls, one, one.progress, **anchor, **more)
 
     def read(self) -> schedule.Schedule:
         """As the server has it; how it is timed inside the store is known there alone."""
-        return read(
-            schedule.Schedule,
-            self,
-            anchor_at=moment.EPOCH if self.anchor_at is None else _datetime(self.anchor_at),
-            progress=schedule.Progress(
-                next_at=_moment(self.next_at),
-                last_at=_moment(self.last_at),
-                last_job_id=self.last_job_id,
-            ),
-        )
+        anchor = {} if self.anchor_at is not None else {"anchor_at": moment.EPOCH}
+        progress = read(schedule.Progress, self)
+        return read(schedule.Schedule, self, progress=progress, **anchor)
 
 
 class Schedules(Answer):
@@ -203,11 +196,3 @@ class ScheduleWithOutcomes(Schedule):
     """A schedule, and what became of its last occurrences."""
 
     outcomes: list[Outcome]
-
-
-def _moment(text: str | None) -> moment.Moment | None:
-    return None if text is None else moment.parse(text)
-
-
-def _datetime(text: str) -> datetime:
-    return moment.to_datetime(moment.parse(text))

@@ -146,7 +146,7 @@ class _Writing:
         while True:
             export = self._store.export(after, limit)
             wanted = [d for d in export.jobs if self._queue in (None, d.job.queue)]
-            self._put(*(DumpLine(job=JobLine.of(dumped)) for dumped in wanted))
+            self._put(*(DumpLine(job=JobLine.of_dumped(dumped)) for dumped in wanted))
             self._counts.jobs += len(wanted)
             if export.next is None:
                 return

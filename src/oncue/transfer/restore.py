@@ -155,7 +155,7 @@ class Restore:
             self._events.append(line.event.dumped())
         elif line.job is not None:
             self._counts.jobs += 1
-            dumped = checked(line.job.read())
+            dumped = checked(line.job.dumped())
             self._page.append(dumped)
             self._page_bytes += len(dumped.job.payload_json) + len(dumped.job.result_json or b"")
 

@@ -17,7 +17,7 @@ microsecond. Fields at their default are left out.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Annotated, Any, TypeVar
+from typing import Annotated, TypeVar
 
 import msgspec
 from msgspec import UNSET, Meta, Raw, Struct, UnsetType, field
@@ -26,13 +26,13 @@ from oncue.core import stamp
 from oncue.core.dumped import DumpedEvent, DumpedJob
 from oncue.core.errors import InvalidInput
 from oncue.core.event import read_event
-from oncue.core.job import History, Job, Operation
-from oncue.core.lifecycle import State
+from oncue.core.job import Job, Operation
 from oncue.core.queue import Queue
 from oncue.core.recurrence import Outcome
 from oncue.core.rule import Rule, read_rule
 from oncue.core.schedule import Schedule, check_schedule
 from oncue.core.standing import Sighting, Sightings
+from oncue.wire import jobs
 from oncue.wire import rules as wire_rules
 from oncue.wire import schedules as wire_schedules
 from oncue.wire.converting import instant_text, read, written
@@ -77,13 +77,8 @@ class PageMark(DumpCounts, kw_only=True):
     """The number of the last event, while events are written."""
 
 
-class OperationLine(Strict):
-    name: str
-    state: str
-    updated_at: Time
-    percent: float | None = None
-    message: str | None = None
-    result: Raw | UnsetType = UNSET
+class OperationLine(jobs.JobOperation, omit_defaults=True, forbid_unknown_fields=True):
+    result: Raw | UnsetType = UNSET  # type: ignore[assignment]
     result_base64: bytes | None = None
 
     @classmethod
@@ -95,89 +90,59 @@ class OperationLine(Strict):
         return read(Operation, self, result=_body(self.result, self.result_base64))
 
 
-class DiagnosticLine(Strict):
-    at: Time
-    code: str
-    detail: str
-    attempt: int
-    epoch: int
-    facts: dict[str, Any] = {}
+class DiagnosticLine(jobs.Diagnostic, forbid_unknown_fields=True):
+    pass
 
 
-class AttemptLine(Strict):
-    attempt: int
-    epoch: int
-    claimed_at: Time
+class AttemptLine(jobs.Attempt, omit_defaults=True, forbid_unknown_fields=True, kw_only=True):
     worker: str | None = None
     outcome: str | None = None
-    ended_at: Time | None = None
 
 
-class JobLine(Strict):
+class JobLine(jobs.JobWithHistory, omit_defaults=True, forbid_unknown_fields=True, kw_only=True):
+    """A job as HTTP shows it, and everything else that a store knows of it."""
+
     id: Name
-    queue: str
-    state: State
-    due_at: Time
-    created_at: Time
-    updated_at: Time
-    payload: Raw | UnsetType = UNSET
+    payload: Raw | UnsetType = UNSET  # type: ignore[assignment]
     payload_base64: bytes | None = None
     priority: Annotated[int, Meta(ge=0, le=9)] = 0
     attempt: Natural = 0
-    owner: str | None = None
-    key: str | None = None
-    expires_at: Time | None = None
     max_attempts: Annotated[int, Meta(ge=1, le=20)] | None = None
-    timeout_seconds: float | None = None
-    finished_at: Time | None = None
-    result: Raw | UnsetType = UNSET
+    result: Raw | UnsetType = UNSET  # type: ignore[assignment]
     result_base64: bytes | None = None
-    error: str | None = None
-    message: str | None = None
-    percent: float | None = None
-    cancel_requested: bool = False
     epoch: Natural = 0
-    worker: str | None = None
-    lease_until: Time | None = None
     attempt_base: Natural = 0
-    operations: list[OperationLine] = []
-    diagnostics: list[DiagnosticLine] = []
-    attempts: list[AttemptLine] = []
+    operations: list[OperationLine] = field(default_factory=list)  # type: ignore[assignment]
+    diagnostics: list[DiagnosticLine] = field(default_factory=list)  # type: ignore[assignment]
+    attempts: list[AttemptLine] = field(default_factory=list)  # type: ignore[assignment]
     digest: bytes | None = None
     overlong_at: Time | None = None
     strikes: Natural = 0
     ahead: bool = False
     hidden: bool = False
-    rule: str | None = None
-    instant: Instant | None = None
-    schedule: str | None = None
     not_before: Time | None = None
     refusals: Natural = 0
 
     @classmethod
-    def of(cls, dumped: DumpedJob) -> JobLine:
-        """A job with everything that belongs to it."""
-        job = dumped.job
-        payload, payload_base64 = _embedded(job.payload_json)
-        result, result_base64 = _embedded(job.result_json)
+    def of_dumped(cls, dumped: DumpedJob) -> JobLine:
+        payload, payload_base64 = _embedded(dumped.job.payload_json)
+        result, result_base64 = _embedded(dumped.job.result_json)
         return written(
             cls,
-            job,
-            dumped.history,
-            dumped,
+            *(dumped.job, dumped.history, dumped),
             payload=payload,
             payload_base64=payload_base64,
             result=result,
             result_base64=result_base64,
         )
 
-    def read(self) -> DumpedJob:
+    def dumped(self) -> DumpedJob:
         payload = _body(self.payload, self.payload_base64)
         if payload is None:
             raise InvalidInput(f"job {self.id!r} has no payload.")
         result = _body(self.result, self.result_base64)
         job = read(Job, self, payload_json=payload, result_json=result)
-        return read(DumpedJob, self, job=job, history=read(History, self))
+        return read(DumpedJob, self, job=job, history=self.history())
 
 
 class Known(Strict):

@@ -17,6 +17,7 @@ import click
 
 from oncue import __version__, config
 from oncue.cli.group import Group as Group
+from oncue.cli.group import show_examples
 from oncue.core.errors import (
     AccessDenied,
     Conflict,
@@ -261,21 +262,10 @@ class Whole(click.types.IntParamType):
             self.fail(f"{value!r} is not a whole number {self.bounds}.", param, ctx)
 
 
-def examples(*lines: str) -> str:
-    """The first part of a help text: what people type."""
-    return "\b\n" + "\n".join(f"  $ {line}" for line in lines)
-
-
 @click.group(
     cls=Program,
     places=COMMANDS,
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
-    help="Durable scheduling of deferred work.\n\n"
-    + examples(
-        'oncue jobs add --queue mail --delay 2h \'{"to": "ada"}\'',
-        "oncue jobs list --queue mail",
-        "oncue top",
-    ),
 )
 @click.option("--store", metavar="URL", help=STORE_HELP)
 @click.option("--url", metavar="URL", help=URL_HELP)
@@ -284,10 +274,19 @@ def examples(*lines: str) -> str:
 @click.version_option(__version__, prog_name="oncue")
 @click.pass_context
 def cli(ctx: click.Context, /, as_json: bool, **given: str | None) -> None:
+    """Durable scheduling of deferred work.
+
+    $ oncue jobs add --queue mail --delay 2h '{"to": "ada"}'
+    $ oncue jobs list --queue mail
+    $ oncue top
+    """
     app = App(given, as_json)
     ctx.obj = app
     ctx.call_on_close(app.close)
     _log(app)
+
+
+show_examples(cli)
 
 
 def main() -> NoReturn:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from oncue.cli import bulk, output
-from oncue.cli.app import App, common, examples, exit_code
+from oncue.cli.app import App, common, exit_code
 from oncue.cli.files import require_file
 from oncue.cli.nouns import confirm, require_terminal, yes_option
 from oncue.core.errors import (
@@ -75,18 +75,17 @@ def _ids_or_filter(command: Callable[..., None]) -> Callable[..., None]:
     return command
 
 
-@click.command(
-    help=examples(
-        "oncue jobs cancel ID",
-        "oncue jobs cancel --running ID ID ID --yes",
-        "oncue jobs cancel --queue mail --owner ada --dry-run",
-    )
-    + "\n\nEnd scheduled jobs: they will not be delivered. Those named by ID, or all that fit a "
-    "filter."
-)
+@click.command()
 @click.option("--running", is_flag=True, help="Ask the workers of claimed jobs to stop.")
 @_ids_or_filter
 def cancel(app: App, /, running: bool, **given: Any) -> None:
+    """End scheduled jobs: they will not be delivered. Those named by ID, or all that fit a filter.
+
+    $ oncue jobs cancel ID
+    $ oncue jobs cancel --running ID ID ID --yes
+    $ oncue jobs cancel --queue mail --owner ada --dry-run
+    """
+
     def by_id(cue: Scheduler | Client, job_id: str) -> Job:
         return cue.cancel(job_id, running=running)
 
@@ -95,32 +94,34 @@ def cancel(app: App, /, running: bool, **given: Any) -> None:
     _carry_out(app, Change("cancel", Verb.CANCEL, by_id, "be cancelled", done, how), given)
 
 
-@click.command(
-    help=examples(
-        "oncue jobs run ID", "oncue jobs run --dry-run ID ID", "oncue jobs run --queue mail --yes"
-    )
-    + "\n\nMake scheduled jobs due now: those named by ID, or all that fit a filter. Due ones keep "
-    "their place in the line."
-)
+@click.command()
 @_ids_or_filter
 def run(app: App, /, **given: Any) -> None:
+    """Make scheduled jobs due now: those named by ID, or all that fit a filter. Due ones keep their
+    place in the line.
+
+    $ oncue jobs run ID
+    $ oncue jobs run --dry-run ID ID
+    $ oncue jobs run --queue mail --yes
+    """
+
     def by_id(cue: Scheduler | Client, job_id: str) -> Job:
         return cue.run(job_id)
 
     _carry_out(app, Change("run", Verb.AMEND, by_id, "be due now", "made due now"), given)
 
 
-@click.command(
-    help=examples(
-        "oncue jobs retry ID",
-        "oncue jobs retry ID ID ID --yes",
-        "oncue jobs retry --queue mail --state failed",
-    )
-    + "\n\nMake failed or cancelled jobs due again, now: those named by ID, or all that fit a "
-    "filter. Finished operations are kept, and all attempts are allowed anew."
-)
+@click.command()
 @_ids_or_filter
 def retry(app: App, /, **given: Any) -> None:
+    """Make failed or cancelled jobs due again, now: those named by ID, or all that fit a filter.
+    Finished operations are kept, and all attempts are allowed anew.
+
+    $ oncue jobs retry ID
+    $ oncue jobs retry ID ID ID --yes
+    $ oncue jobs retry --queue mail --state failed
+    """
+
     def by_id(cue: Scheduler | Client, job_id: str) -> Job:
         return cue.retry(job_id)
 
@@ -128,31 +129,32 @@ def retry(app: App, /, **given: Any) -> None:
     _carry_out(app, change, given)
 
 
-@click.command(
-    help=examples("oncue jobs move --queue mail --owner ada --to letters --dry-run")
-    + "\n\nGive all scheduled jobs that fit a filter to another queue, whose settings then hold "
-    "for them. A job whose key is taken there stays."
-)
+@click.command()
 @click.option("--to", metavar="QUEUE", required=True, help="Where they go.")
 @bulk.filters
 @_DRY_RUN
 @yes_option
 @common
 def move(app: App, /, to: str, **given: Any) -> None:
+    """Give all scheduled jobs that fit a filter to another queue, whose settings then hold for
+    them. A job whose key is taken there stays.
+
+    $ oncue jobs move --queue mail --owner ada --to letters --dry-run
+    """
     bulk.require_filter(given)
     bulk.carry_out(app, bulk.Command("move", f"moved to {to}", given, {"to": to}))
 
 
-@click.command(
-    help=examples(
-        "oncue jobs reprioritise --priority 9 ID",
-        "oncue jobs reprioritise --priority 0 --queue mail --owner ada",
-    )
-    + "\n\nGive scheduled jobs another priority: those named by ID, or all that fit a filter."
-)
+@click.command()
 @click.option("--priority", type=int, metavar="0-9", required=True, help="Higher runs first.")
 @_ids_or_filter
 def reprioritise(app: App, /, priority: int, **given: Any) -> None:
+    """Give scheduled jobs another priority: those named by ID, or all that fit a filter.
+
+    $ oncue jobs reprioritise --priority 9 ID
+    $ oncue jobs reprioritise --priority 0 --queue mail --owner ada
+    """
+
     def by_id(cue: Scheduler | Client, job_id: str) -> Job:
         return cue.reschedule(job_id, priority=priority)
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from oncue.cli import findings, output, server, server_findings
-from oncue.cli.app import EXIT_FAILED, App, common, examples
+from oncue.cli.app import EXIT_FAILED, App, common
 from oncue.cli.files import file_of, missing
 from oncue.cli.findings import Finding
 from oncue.cli.progress import counted
@@ -23,15 +23,17 @@ Looks = dict[str, Callable[[], Iterator[Finding]]]
 MARKS = {"ok": ("✓", "green"), "warn": ("!", "yellow"), "bad": ("✗", "red")}
 
 
-@click.command(
-    help=examples("oncue doctor", "oncue doctor --json")
-    + "\n\nCheck the installation, and say what to do about problems. Looks at the store, its disk "
-    "and its durability, at the clock, and at work that waits for somebody. With --url it looks "
-    "at the server instead: whether it can be reached and is ready, what the token allows, how its "
-    "clock goes. The exit code is 1 if anything is bad; warnings leave it 0."
-)
+@click.command()
 @common
 def doctor(app: App) -> None:
+    """Check the installation, and say what to do about problems. Looks at the store, its disk and
+    its durability, at the clock, and at work that waits for somebody. With --url it looks at the
+    server instead: whether it can be reached and is ready, what the token allows, how its clock
+    goes. The exit code is 1 if anything is bad; warnings leave it 0.
+
+    $ oncue doctor
+    $ oncue doctor --json
+    """
     facts, found = examine(app) if app.url is None else examine_server(app)
     bad = sum(one.level == "bad" for one in found)
     if app.as_json:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from oncue.cli import output
-from oncue.cli.app import App, Finite, common, examples
+from oncue.cli.app import App, Finite, common
 from oncue.cli.files import file_of, require_file
 from oncue.cli.queues import with_stats
 from oncue.core import forecast as core
@@ -46,17 +46,7 @@ class Ahead:
     """Jobs that are due by then in queues that are paused; not in `dues`."""
 
 
-@click.command(
-    help=examples(
-        "oncue forecast",
-        "oncue forecast --hours 2 --step minute",
-        "oncue forecast --rate 5000",
-    )
-    + "\n\nForecast what is due ahead and how late it will be. Every line is one step and the "
-    "lateness of its last job. Without --rate, the rate is what oncue hands over on this machine, "
-    "measured for about a second in a file beside the store (of a server, in one here); handlers "
-    "and sinks may be slower than that."
-)
+@click.command()
 @click.option(
     "--hours",
     type=Finite(0, MOST_HOURS, min_open=True),
@@ -77,6 +67,15 @@ class Ahead:
 )
 @common
 def forecast(app: App, hours: float, step: str | None, rate: float | None) -> None:
+    """Forecast what is due ahead and how late it will be. Every line is one step and the lateness
+    of its last job. Without --rate, the rate is what oncue hands over on this machine, measured for
+    about a second in a file beside the store (of a server, in one here); handlers and sinks may be
+    slower than that.
+
+    $ oncue forecast
+    $ oncue forecast --hours 2 --step minute
+    $ oncue forecast --rate 5000
+    """
     require_file(app)
     step = step or ("minute" if hours <= 2 else "hour")
     ahead = look_ahead(app, round(hours * 3_600_000), STEPS_MS[step])

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import click
 
 from oncue.cli import live, output
-from oncue.cli.app import App, common, examples
+from oncue.cli.app import App, common
 from oncue.cli.files import require_file
 from oncue.cli.times import read_point
 from oncue.core.errors import InvalidInput
@@ -45,21 +45,19 @@ def filters(command: Callable[..., None]) -> Callable[..., None]:
     return command
 
 
-@click.command(
-    "list",
-    help=examples(
-        "oncue jobs list --queue mail --state scheduled",
-        "oncue jobs list --owner ada --json | jq -r '.items[].id'",
-        "oncue jobs list --due-before '2026-12-01 00:00' --watch",
-    )
-    + "\n\nList jobs in the order of their due time.",
-)
+@click.command("list")
 @filters
 @click.option("--limit", type=click.IntRange(1, MOST), default=LIMIT, show_default=True)
 @click.option("--cursor", help="Go on where the last list ended.")
 @click.option("--watch", is_flag=True, help="Redraw every second until q or Ctrl-C.")
 @common
 def list_(app: App, /, limit: int, cursor: str | None, watch: bool, **given: Any) -> None:
+    """List jobs in the order of their due time.
+
+    $ oncue jobs list --queue mail --state scheduled
+    $ oncue jobs list --owner ada --json | jq -r '.items[].id'
+    $ oncue jobs list --due-before '2026-12-01 00:00' --watch
+    """
     for name in ("due_after", "due_before"):
         given[name] = read_point(given[name], f"--{name.replace('_', '-')}")
     given["state"] = None if given["state"] is None else State(given["state"])

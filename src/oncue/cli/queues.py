@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from oncue.cli import nouns, output
-from oncue.cli.app import App, Group, Number, Whole, common, examples
+from oncue.cli.app import App, Group, Number, Whole, common
 from oncue.cli.files import require_file
 from oncue.cli.nouns import named, suggestion, yes_option
 from oncue.cli.progress import counted
@@ -26,27 +26,25 @@ if TYPE_CHECKING:
     from oncue.scheduler import Scheduler
 
 
-@click.group(
-    cls=Group,
-    help="Look at queues and change them.\n\n"
-    + examples(
-        "oncue queues list",
-        "oncue queues set mail --max-attempts 5 --lease 30s",
-        "oncue queues pause mail",
-    ),
-)
+@click.group(cls=Group)
 def queues() -> None:
-    pass
+    """Look at queues and change them.
+
+    $ oncue queues list
+    $ oncue queues set mail --max-attempts 5 --lease 30s
+    $ oncue queues pause mail
+    """
 
 
-@queues.command(
-    "list",
-    help=examples("oncue queues list", "oncue queues list --json | jq -r '.items[].name'")
-    + "\n\nEvery queue that was set or has held a job: how many jobs are in each state, and how "
-    "late the oldest due one is.",
-)
+@queues.command("list")
 @common
 def list_(app: App) -> None:
+    """Every queue that was set or has held a job: how many jobs are in each state, and how late the
+    oldest due one is.
+
+    $ oncue queues list
+    $ oncue queues list --json | jq -r '.items[].name'
+    """
     require_file(app)
     found = with_stats(app.cue)
     now = app.cue.clock.now()
@@ -67,11 +65,13 @@ def list_(app: App) -> None:
     output.table(head, lines, right=range(1, 8))
 
 
-@queues.command(
-    help=examples("oncue queues show mail") + "\n\nShow one queue: its settings and its jobs."
-)
+@queues.command()
 @named
 def show(app: App, name: str) -> None:
+    """Show one queue: its settings and its jobs.
+
+    $ oncue queues show mail
+    """
     require_file(app)
     queue = _known(app, name)
     stats, now = app.cue.stats(name), app.cue.clock.now()
@@ -84,16 +84,7 @@ def show(app: App, name: str) -> None:
     output.pairs([*told, ("late", late(stats, now) or "–")])
 
 
-@queues.command(
-    "set",
-    help=examples(
-        "oncue queues set mail --max-attempts 5 --lease 30s",
-        "oncue queues set sms --rate 20 --concurrency 4",
-        "oncue queues set audit --sink log: --retention none --dry-run",
-    )
-    + "\n\nReplace all settings of a queue: what is not given goes back to its default. Prints "
-    "what changes. Lengths are seconds, or 90s, 15m, 2h30m, 3d, PT15M.",
-)
+@queues.command("set")
 @click.argument("name")
 @click.option("--sink", metavar="URL", help="Where jobs are delivered. Default: workers pull them.")
 @click.option(
@@ -119,6 +110,13 @@ def show(app: App, name: str) -> None:
 @click.option("--dry-run", "-n", is_flag=True, help="Say what would change, change nothing.")
 @common
 def set_(app: App, /, name: str, dry_run: bool, **given: str | int | float | None) -> None:
+    """Replace all settings of a queue: what is not given goes back to its default. Prints what
+    changes. Lengths are seconds, or 90s, 15m, 2h30m, 3d, PT15M.
+
+    $ oncue queues set mail --max-attempts 5 --lease 30s
+    $ oncue queues set sms --rate 20 --concurrency 4
+    $ oncue queues set audit --sink log: --retention none --dry-run
+    """
     check_queue_name(name, "NAME")
     settings = _given_settings({k: v for k, v in given.items() if v is not None})
     new = intake.queue(name, settings)
@@ -145,29 +143,36 @@ def set_(app: App, /, name: str, dry_run: bool, **given: str | int | float | Non
         output.note("The sink was not tried: the server does that when it is set.")
 
 
-@queues.command(
-    help=examples("oncue queues pause mail")
-    + "\n\nPause a queue: none of its jobs is claimed or delivered until it is resumed."
-)
+@queues.command()
 @named
 def pause(app: App, name: str) -> None:
+    """Pause a queue: none of its jobs is claimed or delivered until it is resumed.
+
+    $ oncue queues pause mail
+    """
     _set_paused(app, name, True)
 
 
-@queues.command(help=examples("oncue queues resume mail") + "\n\nResume a paused queue.")
+@queues.command()
 @named
 def resume(app: App, name: str) -> None:
+    """Resume a paused queue.
+
+    $ oncue queues resume mail
+    """
     _set_paused(app, name, False)
 
 
-@queues.command(
-    help=examples("oncue queues delete mail", "oncue queues delete mail --yes")
-    + "\n\nDelete a queue with its settings and its finished jobs. Refused while it has unfinished "
-    "jobs, while a schedule or a rule makes jobs for it, and if it is built in."
-)
+@queues.command()
 @yes_option
 @named
 def delete(app: App, name: str, yes: bool) -> None:
+    """Delete a queue with its settings and its finished jobs. Refused while it has unfinished jobs,
+    while a schedule or a rule makes jobs for it, and if it is built in.
+
+    $ oncue queues delete mail
+    $ oncue queues delete mail --yes
+    """
     require_file(app)
     check_queue_name(name, "NAME")
     stats = app.cue.stats(name)

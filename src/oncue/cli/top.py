@@ -10,7 +10,7 @@ import click
 import msgspec
 
 from oncue.cli import live, output
-from oncue.cli.app import App, Finite, common, examples
+from oncue.cli.app import App, Finite, common
 from oncue.cli.files import require_file
 from oncue.cli.progress import counted
 from oncue.cli.queues import counts, late, lateness, with_stats
@@ -34,12 +34,7 @@ LAYOUTS = (  # from wide to narrow: where states lack room, taken and ended stan
 )
 
 
-@click.command(
-    help=examples("oncue top", "oncue top --interval 5", "oncue top --json | jq '.queues[0]'")
-    + "\n\nShow what every queue is doing: counts, jobs taken and finished per second, how late "
-    "the oldest due job is, and what is due in the next minutes. Redraws until q or Ctrl-C; "
-    "without a terminal it prints once."
-)
+@click.command()
 @click.option(
     "--interval",
     type=Finite(0.1, 3600),
@@ -49,6 +44,14 @@ LAYOUTS = (  # from wide to narrow: where states lack room, taken and ended stan
 )
 @common
 def top(app: App, interval: float) -> None:
+    """Show what every queue is doing: counts, jobs taken and finished per second, how late the
+    oldest due job is, and what is due in the next minutes. Redraws until q or Ctrl-C; without a
+    terminal it prints once.
+
+    $ oncue top
+    $ oncue top --interval 5
+    $ oncue top --json | jq '.queues[0]'
+    """
     require_file(app)
     if app.as_json:
         _document(look(app.cue), app)

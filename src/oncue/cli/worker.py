@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from oncue.cli.app import App, examples, refuse_json
+from oncue.cli.app import App, refuse_json
 from oncue.cli.serve import place as store_of
 from oncue.cli.server import client
 from oncue.cli.stopping import Stopping
@@ -22,18 +22,7 @@ if TYPE_CHECKING:
     from oncue.worker.worker import Worker
 
 
-@click.command(
-    help=examples(
-        "oncue worker tasks:cue",
-        "oncue worker shop.tasks:cue --concurrency 4",
-        "oncue worker tasks:cue --until-empty",
-        "oncue worker tasks:cue --url https://jobs.example.com",
-    )
-    + "\n\nRun the handlers that a module registers. MODULE is imported, also from"
-    " the current folder; SCHEDULER is its name for the Scheduler (or Client) that the handlers "
-    "are registered with, and whose store (or server) is used, unless --url names another server. "
-    "SIGTERM or Ctrl-C ends it: the first lets running handlers finish, the second does not."
-)
+@click.command()
 @click.argument("place", metavar="MODULE:SCHEDULER")
 @click.option("--concurrency", type=click.IntRange(min=1), help="Handlers that run side by side.")
 @click.option("--name", help="The name that claims are held under; of this worker alone.")
@@ -52,6 +41,16 @@ def worker(
     url: str | None,
     token: str | None,
 ) -> None:
+    """Run the handlers that a module registers. MODULE is imported, also from the current folder;
+    SCHEDULER is its name for the Scheduler (or Client) that the handlers are registered with, and
+    whose store (or server) is used, unless --url names another server. SIGTERM or Ctrl-C ends it:
+    the first lets running handlers finish, the second does not.
+
+    $ oncue worker tasks:cue
+    $ oncue worker shop.tasks:cue --concurrency 4
+    $ oncue worker tasks:cue --until-empty
+    $ oncue worker tasks:cue --url https://jobs.example.com
+    """
     from oncue.scheduler import Scheduler
     from oncue.worker.worker import Worker
 

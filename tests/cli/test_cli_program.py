@@ -12,7 +12,7 @@ import pytest
 
 import oncue
 from oncue.cli import docs
-from oncue.cli.app import COMMANDS
+from oncue.cli.app import COMMANDS, cli
 from oncue.cli.completion import INSTALL
 from oncue.core.event import EventType
 from oncue.transfer.declared import RULES, SCHEDULES
@@ -71,7 +71,8 @@ def test_help_names_everything_that_is_accepted(path: str, names: Iterable[str])
 @pytest.mark.parametrize("path", ALL)
 def test_help_shows_no_bound_where_there_is_none(path: str) -> None:
     command = ALL[path]
-    assert "None" not in command.get_help(click.Context(command))
+    ctx = click.Context(command, **cli.context_settings)
+    assert "None" not in command.get_help(ctx)
 
 
 @pytest.mark.parametrize("path", ALL)

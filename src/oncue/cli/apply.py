@@ -12,7 +12,6 @@ import msgspec
 
 from oncue.cli import output, rule_windows, runs
 from oncue.cli.app import App, common
-from oncue.cli.files import is_missing, require_file
 from oncue.core.rule import Rule
 from oncue.core.runs import Difference
 from oncue.core.schedule import Schedule
@@ -74,7 +73,6 @@ def schedules(app: App, file: BinaryIO, dry_run: bool, count: int) -> None:
     changes = _changes(app, SCHEDULES, file, dry_run)
     runs_changed: dict[str, Difference] = {}
     if dry_run:
-        require_file(app)  # the coming runs are compared in the store
         differing = (change for change in changes if change.kind is not Kind.UNCHANGED)
         runs_changed = {one.name: _preview(app, one.declared, count) for one in differing}
     else:
@@ -101,9 +99,10 @@ def _preview(app: App, one: Declared[Schedule], count: int) -> Difference:
 
 
 def _changes(app: App, noun: Noun[T], file: BinaryIO, dry_run: bool) -> list[Change[T]]:
+    app.may_create = not dry_run
     source = "standard input" if file is sys.stdin.buffer else file.name
     found = declared.read(noun, file.read(), source)
-    if dry_run and is_missing(app):  # looking would make the file
+    if dry_run and app.is_missing:
         return [Change(noun, one, None) for one in found]
     return declared.compare(noun, app.cue, found)
 

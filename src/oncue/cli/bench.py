@@ -32,6 +32,7 @@ def bench(app: App, n: int | None, quick: bool, only: tuple[str, ...]) -> None:
     $ oncue bench
     $ oncue bench --only W2 --n 5000000
     """
+    app.may_create = True  # it is not touched
     app.require_store()
     if not str(app.settings["store"].value).startswith("sqlite:"):
         raise click.UsageError("only SQLite stores can be measured: --store sqlite:///any.db")

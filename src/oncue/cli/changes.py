@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 
 from oncue.cli import bulk, output
-from oncue.cli.app import App, common, exit_code
-from oncue.cli.files import require_file
+from oncue.cli.app import App, Cue, common, exit_code
 from oncue.cli.nouns import confirm, require_terminal, yes_option
 from oncue.core.errors import (
     Conflict,
@@ -25,10 +24,6 @@ from oncue.core.lifecycle import FINAL, LIVE, Verb, allows
 from oncue.wire import jobs as wire
 from oncue.wire.converting import written
 
-if TYPE_CHECKING:
-    from oncue.client import Client
-    from oncue.scheduler import Scheduler
-
 
 @dataclass(frozen=True, slots=True)
 class Change:
@@ -36,7 +31,7 @@ class Change:
 
     name: str
     verb: Verb
-    apply: Callable[[Scheduler | Client, str], Job]
+    apply: Callable[[Cue, str], Job]
     """By id."""
     would: str
     """What would become of a job that a dry run names."""
@@ -86,7 +81,7 @@ def cancel(app: App, /, running: bool, **given: Any) -> None:
     $ oncue jobs cancel --queue mail --owner ada --dry-run
     """
 
-    def by_id(cue: Scheduler | Client, job_id: str) -> Job:
+    def by_id(cue: Cue, job_id: str) -> Job:
         return cue.cancel(job_id, running=running)
 
     done = "cancelled or asked to stop" if running else "cancelled"
@@ -105,7 +100,7 @@ def run(app: App, /, **given: Any) -> None:
     $ oncue jobs run --queue mail --yes
     """
 
-    def by_id(cue: Scheduler | Client, job_id: str) -> Job:
+    def by_id(cue: Cue, job_id: str) -> Job:
         return cue.run(job_id)
 
     _carry_out(app, Change("run", Verb.AMEND, by_id, "be due now", "made due now"), given)
@@ -122,7 +117,7 @@ def retry(app: App, /, **given: Any) -> None:
     $ oncue jobs retry --queue mail --state failed
     """
 
-    def by_id(cue: Scheduler | Client, job_id: str) -> Job:
+    def by_id(cue: Cue, job_id: str) -> Job:
         return cue.retry(job_id)
 
     change = Change("retry", Verb.REVIVE, by_id, "be due again now", "made due again")
@@ -155,7 +150,7 @@ def reprioritise(app: App, /, priority: int, **given: Any) -> None:
     $ oncue jobs reprioritise --priority 0 --queue mail --owner ada
     """
 
-    def by_id(cue: Scheduler | Client, job_id: str) -> Job:
+    def by_id(cue: Cue, job_id: str) -> Job:
         return cue.reschedule(job_id, priority=priority)
 
     would, done = f"have priority {priority}", f"given priority {priority}"
@@ -174,7 +169,6 @@ def _carry_out(app: App, change: Change, given: Mapping[str, Any]) -> None:
             f"{change.name} them all, or --dry-run to see what would happen."
         )
         confirm(f"{change.name.capitalize()} {len(job_ids)} jobs?")
-    require_file(app)
     decide = _foreseen if dry_run else _applied
     verdicts = [decide(app.cue, change, job_id) for job_id in job_ids]
     _tell(app, verdicts, dry_run)
@@ -183,7 +177,7 @@ def _carry_out(app: App, change: Change, given: Mapping[str, Any]) -> None:
         raise click.exceptions.Exit(exit_code(failed))
 
 
-def _applied(cue: Scheduler | Client, change: Change, job_id: str) -> Verdict:
+def _applied(cue: Cue, change: Change, job_id: str) -> Verdict:
     try:
         job = change.apply(cue, job_id)
     except (StoreError, ServerError):
@@ -193,7 +187,7 @@ def _applied(cue: Scheduler | Client, change: Change, job_id: str) -> Verdict:
     return Verdict(job_id, job, "asked to stop" if job.cancel_requested else "")
 
 
-def _foreseen(cue: Scheduler | Client, change: Change, job_id: str) -> Verdict:
+def _foreseen(cue: Cue, change: Change, job_id: str) -> Verdict:
     try:
         job = cue.job(job_id)
         return Verdict(job_id, job, f"would {_effect(cue, change, job)}")
@@ -201,7 +195,7 @@ def _foreseen(cue: Scheduler | Client, change: Change, job_id: str) -> Verdict:
         return Verdict(job_id, None, "", _with_hint(change, error))
 
 
-def _effect(cue: Scheduler | Client, change: Change, job: Job) -> str:
+def _effect(cue: Cue, change: Change, job: Job) -> str:
     """What would happen to the job; or it raises what the change would raise."""
     if change.asks_workers and job.state in LIVE and job.worker is not None:
         return f"ask worker {output.clean(job.worker)} to stop"

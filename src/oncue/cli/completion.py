@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import click
 
-from oncue.cli.app import App, cli, refuse_json
+from oncue.cli.app import App, cli, pass_app, refuse_json
 
 INSTALL = {
     "bash": "oncue completion bash > ~/.local/share/bash-completion/completions/oncue",
@@ -15,7 +15,7 @@ INSTALL = {
 
 @click.command()
 @click.argument("shell", type=click.Choice(list(INSTALL)))
-@click.pass_obj
+@pass_app
 def completion(app: App, shell: str) -> None:
     """Print the script that makes a shell complete commands. New shells know it once it is
     installed as above.

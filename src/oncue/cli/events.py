@@ -8,7 +8,6 @@ import click
 
 from oncue.cli import output
 from oncue.cli.app import App, Group, common
-from oncue.cli.files import require_file
 from oncue.core.firing import Decision
 from oncue.core.publication import Decided, EventFilter, EventPage, LoggedEvent, Published
 from oncue.wire.rules import LoggedEvents
@@ -53,7 +52,6 @@ def list_(app: App, rule: str | None, decision: str | None, limit: int, cursor: 
     $ oncue events list --decision STALE
     $ oncue events list --rule 'hourly load' --json | jq '.items[].decisions'
     """
-    require_file(app)
     wanted = EventFilter(
         None if rule is None else app.cue.rule(rule).name,
         None if decision is None else Decision(decision),

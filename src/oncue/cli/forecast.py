@@ -6,22 +6,17 @@ import tempfile
 from collections import Counter
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 
 from oncue.cli import output
-from oncue.cli.app import App, Finite, common
-from oncue.cli.files import file_of, require_file
+from oncue.cli.app import App, Cue, Finite, common
 from oncue.cli.queues import with_stats
 from oncue.core import forecast as core
 from oncue.core.forecast import Step
 from oncue.core.moment import Moment, render, to_datetime
 from oncue.core.queue import Queue
-
-if TYPE_CHECKING:
-    from oncue.client import Client
-    from oncue.scheduler import Scheduler
 
 SECOND_MS = 1000
 STEPS_MS = {"minute": 60_000, "hour": 3_600_000}
@@ -76,7 +71,6 @@ def forecast(app: App, hours: float, step: str | None, rate: float | None) -> No
     $ oncue forecast --hours 2 --step minute
     $ oncue forecast --rate 5000
     """
-    require_file(app)
     step = step or ("minute" if hours <= 2 else "hour")
     ahead = look_ahead(app, round(hours * 3_600_000), STEPS_MS[step])
     measured = rate is None
@@ -97,8 +91,7 @@ def _folder(app: App) -> Path | None:
     """Where to measure: beside the store, if it is a file; for a server, on any disk here."""
     if app.url is not None:
         return Path(tempfile.gettempdir())
-    file = file_of(app.settings["store"].value)
-    return None if file is None else file.absolute().parent
+    return None if app.file is None else app.file.absolute().parent
 
 
 def look_ahead(app: App, length_ms: int, step_ms: int) -> Ahead:
@@ -114,9 +107,7 @@ def look_ahead(app: App, length_ms: int, step_ms: int) -> Ahead:
     return ahead
 
 
-def _add(
-    ahead: Ahead, cue: Scheduler | Client, queue: Queue, oldest: Moment | None, fine_ms: int
-) -> None:
+def _add(ahead: Ahead, cue: Cue, queue: Queue, oldest: Moment | None, fine_ms: int) -> None:
     dues = Counter(cue.due_counts(queue.name, ahead.now, ahead.until, fine_ms))
     # Not from `oldest` on: jobs that are put off may have been due before it.
     overdue = sum(cue.due_counts(queue.name, 0, ahead.now, ahead.now).values())

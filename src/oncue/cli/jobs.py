@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import sys
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 import msgspec
 
 from oncue.cli import output
-from oncue.cli.app import App, Group, common
-from oncue.cli.files import require_file
+from oncue.cli.app import App, Cue, Group, common
 from oncue.cli.times import read_length, read_moment
 from oncue.core import payload as payloads
 from oncue.core.errors import InvalidInput, TooLarge
@@ -19,10 +18,6 @@ from oncue.core.lifecycle import State
 from oncue.core.moment import from_datetime, parse, to_datetime
 from oncue.wire import jobs as wire
 from oncue.wire.converting import written
-
-if TYPE_CHECKING:
-    from oncue.client import Client
-    from oncue.scheduler import Scheduler
 
 READ_LIMIT = 2 * payloads.LIMIT_BYTES  # spaces and escapes do not count
 
@@ -76,6 +71,7 @@ def add(app: App, /, payload: str | None, **given: str | int | None) -> None:
     $ oncue jobs add --at '2026-12-24 18:00' --key tree '{}'
     $ cat order.json | oncue jobs add --queue orders --max-attempts 5
     """
+    app.may_create = True
     fields: dict[str, Any] = {name: value for name, value in given.items() if value is not None}
     for name, read in (
         ("at", read_moment),
@@ -97,7 +93,7 @@ def add(app: App, /, payload: str | None, **given: str | int | None) -> None:
         output.note(_existed(job, given))
 
 
-def _store(cue: Scheduler | Client, fields: dict[str, Any]) -> tuple[Job, bool]:
+def _store(cue: Cue, fields: dict[str, Any]) -> tuple[Job, bool]:
     """The job, and whether it was there before: a server says so, whatever its clock."""
     from oncue.scheduler import Scheduler
 
@@ -160,7 +156,6 @@ def show(app: App, job_id: str) -> None:
     $ oncue jobs show ID
     $ oncue jobs show ID --json | jq .attempts
     """
-    require_file(app)
     job = app.cue.job(job_id)
     history = app.cue.history(job_id)
     if app.as_json:
@@ -193,7 +188,6 @@ def explain(app: App, job_id: str) -> None:
     $ oncue jobs explain ID
     $ oncue jobs explain ID --json | jq -r .reason
     """
-    require_file(app)
     told = app.cue.explain(job_id)
     if app.as_json:
         output.document(written(wire.Explanation, told))

@@ -55,6 +55,7 @@ def load(app: App, file: BinaryIO, batch: str | None) -> None:
     $ zcat big.ndjson.gz | oncue jobs load - --batch 2026-12-01
     $ echo '{"queue": "mail", "delay": 60, "payload": {"to": "ada"}}' | oncue jobs load -
     """
+    app.may_create = True
     # What a shell substitutes for a file has a name that means nothing: it is a pipe.
     piped = file is sys.stdin.buffer or not Path(file.name).is_file()
     batch = batch or (secrets.token_hex(4) if piped else Path(file.name).name)

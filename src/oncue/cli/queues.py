@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import asdict
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 
 from oncue.cli import nouns, output
-from oncue.cli.app import App, Group, Number, Whole, common
-from oncue.cli.files import require_file
+from oncue.cli.app import App, Cue, Group, Number, Whole, common
 from oncue.cli.nouns import named, suggestion, yes_option
 from oncue.cli.progress import counted
 from oncue.cli.times import maybe_length, read_length
@@ -20,10 +19,6 @@ from oncue.core.queue import Queue, QueueStats, check_queue_name, why_kept
 from oncue.sinks import open_sink
 from oncue.usecases import intake
 from oncue.wire import queues as wire
-
-if TYPE_CHECKING:
-    from oncue.client import Client
-    from oncue.scheduler import Scheduler
 
 
 @click.group(cls=Group)
@@ -45,7 +40,6 @@ def list_(app: App) -> None:
     $ oncue queues list
     $ oncue queues list --json | jq -r '.items[].name'
     """
-    require_file(app)
     found = with_stats(app.cue)
     now = app.cue.clock.now()
     if app.as_json:
@@ -72,7 +66,6 @@ def show(app: App, name: str) -> None:
 
     $ oncue queues show mail
     """
-    require_file(app)
     queue = _known(app, name)
     stats, now = app.cue.stats(name), app.cue.clock.now()
     if app.as_json:
@@ -118,6 +111,7 @@ def set_(app: App, /, name: str, dry_run: bool, **given: str | int | float | Non
     $ oncue queues set audit --sink log: --retention none --dry-run
     """
     check_queue_name(name, "NAME")
+    app.may_create = True
     settings = _given_settings({k: v for k, v in given.items() if v is not None})
     new = intake.queue(name, settings)
     before = app.cue.queue(name)
@@ -173,7 +167,6 @@ def delete(app: App, name: str, yes: bool) -> None:
     $ oncue queues delete mail
     $ oncue queues delete mail --yes
     """
-    require_file(app)
     check_queue_name(name, "NAME")
     stats = app.cue.stats(name)
     _check_unused(app.cue, name, stats)
@@ -183,7 +176,7 @@ def delete(app: App, name: str, yes: bool) -> None:
     nouns.delete(app, "queue", name, question, f"Deleted queue {name} with {finished}.")
 
 
-def _check_unused(cue: Scheduler | Client, name: str, stats: QueueStats) -> None:
+def _check_unused(cue: Cue, name: str, stats: QueueStats) -> None:
     """Refuse what the deletion would refuse, before anybody is asked. It looks again."""
     unfinished = any(stats.counts.get(state) for state in State if state not in FINAL)
     schedules = (s.name for s in cue.schedules() if s.queue == name and s.emits is None)
@@ -196,6 +189,7 @@ def _check_unused(cue: Scheduler | Client, name: str, stats: QueueStats) -> None
 
 def _set_paused(app: App, name: str, paused: bool) -> None:
     check_queue_name(name, "NAME")
+    app.may_create = True
     names = [queue.name for queue in app.cue.queues()]
     (app.cue.pause if paused else app.cue.resume)(name)
     if app.as_json:
@@ -217,7 +211,7 @@ def _known(app: App, name: str) -> Queue:
     return found[name]
 
 
-def with_stats(cue: Scheduler | Client) -> list[tuple[Queue, QueueStats]]:
+def with_stats(cue: Cue) -> list[tuple[Queue, QueueStats]]:
     """Every queue and how it stands; of a server, without asking for each."""
     from oncue.scheduler import Scheduler
 

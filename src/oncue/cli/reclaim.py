@@ -10,7 +10,6 @@ import click
 
 from oncue.cli import output
 from oncue.cli.app import App, Finite, common
-from oncue.cli.files import require_file
 from oncue.cli.progress import ProgressBar, counted
 from oncue.core import reclaim as runs
 from oncue.core.reclaim import Finding, ReclaimParameters, ReclaimReport
@@ -70,7 +69,6 @@ def reclaim(app: App, /, **given: Any) -> None:
     $ oncue reclaim --reclaim-age-minutes 4320 --mode fail
     $ oncue reclaim --url https://jobs.example.com --reclaim-age-minutes 60 --json
     """
-    require_file(app)
     if app.settings["log_level"].origin == "default":  # the answer tells all of it
         logging.getLogger("oncue.engine").setLevel(logging.ERROR)
     report = _run(app, runs.parameters(given))

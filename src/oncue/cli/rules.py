@@ -6,7 +6,6 @@ import click
 
 from oncue.cli import nouns, output, rule_windows
 from oncue.cli.app import App, Group, common
-from oncue.cli.files import require_file
 from oncue.cli.nouns import ask_about, named, yes_option
 from oncue.cli.times import read_stamp
 from oncue.core import stamp as stamps
@@ -33,7 +32,6 @@ def list_(app: App) -> None:
     $ oncue rules list
     $ oncue rules list --json | jq -r '.items[].name'
     """
-    require_file(app)
     found = list(app.cue.rules())
     if app.as_json:
         items = [written(wire.Rule, rule) for rule in found]

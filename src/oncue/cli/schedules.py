@@ -6,7 +6,6 @@ import click
 
 from oncue.cli import nouns, output
 from oncue.cli.app import App, Group, common
-from oncue.cli.files import require_file
 from oncue.cli.nouns import ask_about, named, yes_option
 from oncue.core.moment import Moment
 from oncue.core.recurrence import Fate, Outcome
@@ -38,7 +37,6 @@ def list_(app: App) -> None:
     $ oncue schedules list
     $ oncue schedules list --json | jq -r '.items[].name'
     """
-    require_file(app)
     found = list(app.cue.schedules())
     if app.as_json:
         items = [wire.Schedule.of(one) for one in found]

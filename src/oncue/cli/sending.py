@@ -54,6 +54,7 @@ def send(app: App, what: tuple[str, ...], at: str | None, event_id: str | None) 
     $ oncue events send events.json
     $ zcat events.ndjson.gz | oncue events send -
     """
+    app.may_create = True
     if len(what) > 2:
         raise click.UsageError("give TYPE and RESOURCE of one event, or one FILE of many.")
     if len(what) == 2:

@@ -6,7 +6,6 @@ import click
 
 from oncue.cli import output
 from oncue.cli.app import App, Group, store_only
-from oncue.cli.files import require_file
 from oncue.core.access import AccessToken, Scope, check_scopes, check_token_name
 from oncue.core.moment import to_datetime
 from oncue.usecases.tokens import ALL_SCOPES, Access
@@ -41,6 +40,7 @@ def create(app: App, name: str | None, scopes: tuple[str, ...]) -> None:
     $ oncue token create --name dashboard --scope read
     $ oncue token create --name worker --scope work,read --json
     """
+    app.may_create = True
     if name is not None:
         check_token_name(name)
     wanted = check_scopes(_split(scopes), "--scope") if scopes else frozenset(ALL_SCOPES)
@@ -61,7 +61,6 @@ def list_(app: App) -> None:
     $ oncue token list
     $ oncue token list --json | jq -r '.items[].id'
     """
-    require_file(app)
     found = _access(app).tokens()
     if app.as_json:
         output.document({"items": [wire.AccessToken.of(one) for one in found], "next_cursor": None})
@@ -84,7 +83,6 @@ def revoke(app: App, id_or_name: str) -> None:
     $ oncue token revoke 5f0c9a1be2d34477
     $ oncue token revoke ci
     """
-    require_file(app)
     access = _access(app)
     ended = access.revoke(id_or_name)
     if app.as_json:

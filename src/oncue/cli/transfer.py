@@ -15,7 +15,6 @@ from msgspec import structs
 
 from oncue.cli import output
 from oncue.cli.app import App, discard_output, store_only
-from oncue.cli.files import is_missing, require_file
 from oncue.cli.progress import ProgressBar, counted
 from oncue.core.errors import InvalidInput
 from oncue.core.queue import check_queue_name
@@ -47,7 +46,6 @@ def dump(app: App, file: str, queue: str | None, resume: bool) -> None:
     app.require_store()
     if queue is not None:
         check_queue_name(queue)
-    require_file(app)
     with _explained(file):
         if file == "-":
             counts = _dump(app, sys.stdout.buffer, queue, None)
@@ -191,9 +189,10 @@ def restore(app: App, file: str, release: bool, dry_run: bool) -> None:
     $ oncue --store sqlite:///new.db restore jobs.ndjson
     $ zcat jobs.ndjson.gz | oncue restore - --release
     """
+    app.may_create = True
     app.require_store()
     restoring = Restore(
-        None if is_missing(app) else app.scheduler.store,
+        None if app.is_missing else app.scheduler.store,
         create=lambda: app.scheduler.store,
         dry_run=dry_run,
     )

@@ -40,6 +40,9 @@ class _Seen(NamedTuple):
     key_taken: bool
 
 
+_seen = rows.reader(_Seen)
+
+
 class Changes:
     db: Database
 
@@ -147,10 +150,6 @@ class Changes:
 def _sought(job_ids: Iterable[str]) -> Any:
     """No job has an id with a NUL in it, which `carray` refuses, nor an empty one."""
     return rows.texts("" if "\0" in job_id else job_id for job_id in job_ids)
-
-
-def _seen(row: Sequence[Any]) -> _Seen:
-    return _Seen(row[0], State(row[1]), *row[2:])
 
 
 def _why(seen: _Seen | None, change: JobChange, now: Moment) -> NotChanged | None:

@@ -12,7 +12,6 @@ import apsw
 from oncue.core.fencing import GONE, End, Ending, Held, Refused, late_write, refusal, write_behind
 from oncue.core.job import DIAGNOSTICS_KEPT, Diagnostic
 from oncue.core.lease import Lease
-from oncue.core.lifecycle import State
 from oncue.core.moment import Moment, to_datetime
 from oncue.stores.sqlite import rows
 from oncue.stores.sqlite.database import Database
@@ -20,7 +19,7 @@ from oncue.stores.sqlite.statements import load
 
 SQL = load("claims")
 JOBS = load("jobs")
-_STATES = {str(state): state for state in State}  # quicker than `State(…)`
+_read_held = rows.reader(Held)
 
 
 def held_claims(tx: apsw.Connection, ids: Sequence[str]) -> dict[str, Held]:
@@ -32,10 +31,7 @@ def held_claims(tx: apsw.Connection, ids: Sequence[str]) -> dict[str, Held]:
 
 def _held(row: Sequence[Any]) -> Held:
     """From the columns of `claims.sql: held`, three of which are the lease."""
-    state, covered = _STATES[row[2]], bool(row[3])
-    lease = Lease(row[15], row[16], bool(row[17]))
-    before = (*row[:2], state, covered, *row[4:8], bool(row[8]), *row[9:14], bool(row[14]))
-    return Held._make((*before, lease, *row[18:]))
+    return _read_held((*row[:15], Lease(row[15], row[16], bool(row[17])), *row[18:]))
 
 
 def end_of(tx: apsw.Connection, held: Held, epoch: int) -> End | None:

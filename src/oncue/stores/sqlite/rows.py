@@ -19,8 +19,10 @@ T = TypeVar("T")
 AFTER_EVERY_TEXT = "\U0010ffff"
 BATCH_BYTES = 32 * 1024 * 1024  # of payloads that are read into memory at once
 _CONVERSIONS: dict[Any, Callable[[Any], Any]] = {
-    **{State: State, bool: bool},
-    **{datetime: to_datetime, datetime | None: to_datetime},
+    State: State,
+    bool: bool,
+    datetime: to_datetime,
+    datetime | None: to_datetime,
 }
 
 

@@ -9,12 +9,13 @@ import apsw
 
 from oncue.core.bulk import FILTERS, BulkChange
 from oncue.core.changes import ChangeVerb, JobChange, NotChanged, decide
-from oncue.core.job import DIAGNOSTICS_KEPT, JobFilter
+from oncue.core.job import JobFilter
 from oncue.core.lifecycle import State
 from oncue.core.moment import Moment
 from oncue.ports.bulk import BulkFound
 from oncue.stores.sqlite import rows
 from oncue.stores.sqlite.database import Database
+from oncue.stores.sqlite.fencing import trim
 from oncue.stores.sqlite.statements import load
 from oncue.stores.sqlite.walking import find_all
 
@@ -128,8 +129,9 @@ class Changes:
     def _revive(
         self, tx: apsw.Connection, ns: list[int], queues: set[str], params: dict[str, Any]
     ) -> None:
-        for name in ("keep_attempts", "trim_attempts", "revive"):
-            tx.execute(SQL[name], params | {"ns": rows.numbers(ns), "kept": DIAGNOSTICS_KEPT})
+        tx.execute(SQL["keep_attempts"], {"ns": rows.numbers(ns)})
+        trim(tx, "attempts", ns)
+        tx.execute(SQL["revive"], params | {"ns": rows.numbers(ns)})
         for queue in queues:
             self.db.tell(queue, params["now"])
 

@@ -1,4 +1,4 @@
-"""The ASGI application: finds the operation, checks who asks, runs it, tells how it went."""
+"""The ASGI application: finds the route, checks who asks, runs it, logs and counts it."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ from typing import Any, ParamSpec, TypeVar
 
 from oncue.aio import AsyncScheduler
 from oncue.api import problems as problems
-from oncue.api.guard import Guard, require
+from oncue.api.guard import Guard
 from oncue.api.problems import Problem
 from oncue.api.publishing import Fields, Publishing
 from oncue.api.request import Answer, Gone, Receive, Request, problem_answer
 from oncue.api.routes import ROUTES
-from oncue.api.routing import Route, Router
+from oncue.api.routing import Router
 from oncue.api.waiting import Waiting
 from oncue.core.errors import OncueError, StoreError
 from oncue.scheduler import Scheduler
@@ -92,11 +92,13 @@ class Service:
             raise RuntimeError(f"oncue speaks HTTP only, not {scope['type']}")
         request = Request(scope, receive, request_id(scope["headers"]))
         began = self.clock.monotonic()
-        route = "-"
+        path = "-"
         try:
-            operation = self.router.find(request)
-            route = operation.path
-            answer = await self._run(operation, request)
+            route = self.router.find(request)
+            path = route.path
+            self.guard.admit(request, route.scope)
+            request.read_query(route.query)
+            answer = await route.run(self, request)
         except Gone:
             return
         except asyncio.CancelledError:  # only the end of the server cuts a request short
@@ -108,19 +110,9 @@ class Service:
             return
         await _send(send, request, answer)
         seconds = self.clock.monotonic() - began
-        self.cue.telemetry.request(route, request.method, answer.status, seconds)
+        self.cue.telemetry.request(path, request.method, answer.status, seconds)
         if logger.isEnabledFor(logging.INFO):
             _log(request, answer.status, seconds)
-
-    async def _run(self, operation: Route, request: Request) -> Answer:
-        try:
-            request.scopes = self.guard.scopes(request)
-        except StoreError:
-            if operation.scope is not None:
-                raise
-        if operation.scope is not None:
-            require(request.scopes, operation.scope)
-        return await operation.run(self, request)
 
 
 def request_id(headers: Iterable[tuple[bytes, bytes]]) -> str:

@@ -1,4 +1,4 @@
-"""Operations of the HTTP interface for servers that have threads instead of an event loop."""
+"""Routes of the HTTP interface for servers that have threads instead of an event loop."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Awaitable, Callable, Iterable, MutableMapping
 from typing import TYPE_CHECKING, Any, NamedTuple, ParamSpec, TypeVar, cast
 
 from oncue.api.app import problem_of, request_id
-from oncue.api.guard import Guard, require
+from oncue.api.guard import Guard
 from oncue.api.publishing import Fields, published_answer
 from oncue.api.request import Answer, Request, problem_answer
 from oncue.api.routing import Route, Router
@@ -32,27 +32,25 @@ class Asked(NamedTuple):
 
 
 class InlineService:
-    """What operations ask of a `Service`, done at once in the calling thread. Only for operations
-    that wait for nothing but the store. Without a `guard`, whoever calls may do everything."""
+    """What routes ask of a `Service`, done at once in the calling thread. Only for routes that wait
+    for nothing but the store. Without a `guard`, every caller may do everything."""
 
-    def __init__(
-        self, cue: Scheduler, operations: Iterable[Route], guard: Guard | None = None
-    ) -> None:
+    def __init__(self, cue: Scheduler, routes: Iterable[Route], guard: Guard | None = None) -> None:
         self.cue = cue
         self.clock = cue.clock
         self.acue = self
-        self.router = Router(operations)
+        self.router = Router(routes)
         self._guard = guard
 
     def answer(self, asked: Asked) -> Answer:
         """The same answer that a `Service` would give."""
         request = _request(asked)
         try:
-            operation = self.router.find(request)
-            if self._guard is not None and operation.scope is not None:
-                request.scopes = self._guard.scopes(request)
-                require(request.scopes, operation.scope)
-            answer = _at_once(operation.run(cast("Service", self), request))
+            route = self.router.find(request)
+            if self._guard is not None:
+                self._guard.admit(request, route.scope)
+            request.read_query(route.query)
+            answer = _at_once(route.run(cast("Service", self), request))
         except Exception as error:
             answer = problem_answer(problem_of(error, request))
         return answer._replace(headers={**answer.headers, "x-request-id": request.id})
@@ -89,4 +87,4 @@ def _at_once(running: Awaitable[T]) -> T:
         value: T = ended.value
         return value
     steps.close()
-    raise RuntimeError("an operation waits, and there is no event loop to wait in")
+    raise RuntimeError("a route waits, and there is no event loop to wait in")

@@ -38,6 +38,13 @@ _numbers = count(1)
 logger = logging.getLogger("oncue.http")
 
 
+class _Threads(ThreadPoolExecutor):
+    async def run(self, method: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
+        """Run a method off the loop's thread."""
+        call = partial(method, *args, **kwargs)
+        return await asyncio.get_running_loop().run_in_executor(self, call)
+
+
 class Service:
     """One for each event loop. `open_to_all`: see `Guard`."""
 
@@ -50,26 +57,18 @@ class Service:
         self._publishing = Publishing(cue)
         self.router = Router(ROUTES)
         self.guard = Guard(Access(cue.store, cue.clock), open_to_all=open_to_all)
-        self._readers = ThreadPoolExecutor(READERS, "oncue-http-reader")
-        # One thread: batches take turns block by block, and leave the interpreter to the loop.
-        self._intake = ThreadPoolExecutor(1, "oncue-http-intake")
-        # One thread: bulk verbs take turns, so that all of them leave as much room as one.
-        self._bulk = ThreadPoolExecutor(1, "oncue-http-bulk")
-
-    async def read(self, method: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
-        """Run what only reads, off the loop's thread."""
-        call = partial(method, *args, **kwargs)
-        return await asyncio.get_running_loop().run_in_executor(self._readers, call)
-
-    async def take_in(self, method: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
-        """Run what takes in a block of many jobs, off the loop's thread, in turn with others."""
-        call = partial(method, *args, **kwargs)
-        return await asyncio.get_running_loop().run_in_executor(self._intake, call)
-
-    async def change(self, method: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
-        """Run what changes very many jobs, off the loop's thread, in turn with others."""
-        call = partial(method, *args, **kwargs)
-        return await asyncio.get_running_loop().run_in_executor(self._bulk, call)
+        readers = _Threads(READERS, "oncue-http-reader")
+        self.read = readers.run
+        """Run what only reads."""
+        intake = _Threads(1, "oncue-http-intake")
+        self.take_in = intake.run
+        """Run what takes in a block of many jobs. One thread: batches take turns block by block,
+        and leave the interpreter to the loop."""
+        bulk = _Threads(1, "oncue-http-bulk")
+        self.change = bulk.run
+        """Run what changes very many jobs. One thread: bulk verbs take turns, so that all of them
+        leave as much room as one."""
+        self._threads = (readers, intake, bulk)
 
     async def publish(self, fields: Fields) -> Answer:
         """Publish an event or a list, together with those of other requests."""
@@ -83,9 +82,8 @@ class Service:
     def close(self) -> None:
         self.waiting.close()
         self._publishing.close()
-        self._readers.shutdown()
-        self._intake.shutdown()
-        self._bulk.shutdown()
+        for threads in self._threads:
+            threads.shutdown()
 
     async def __call__(self, scope: MutableMapping[str, Any], receive: Receive, send: Send) -> None:
         if scope["type"] != "http":

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Iterable, MutableMapping
+from collections.abc import Callable, Iterable, MutableMapping
 from typing import TYPE_CHECKING, Any, NamedTuple, ParamSpec, TypeVar, cast
 
 from oncue.api.app import problem_of, request_id
+from oncue.api.arrival import PENDING, at_once
 from oncue.api.guard import Guard
 from oncue.api.publishing import Fields, published_answer
 from oncue.api.request import Answer, Request, problem_answer
@@ -45,12 +46,15 @@ class InlineService:
     def answer(self, asked: Asked) -> Answer:
         """The same answer that a `Service` would give."""
         request = _request(asked)
+        answer: Answer
         try:
             route = self.router.find(request)
             if self._guard is not None:
                 self._guard.admit(request, route.scope)
             request.read_query(route.query)
-            answer = _at_once(route.run(cast("Service", self), request))
+            answer = at_once(route.run(cast("Service", self), request))
+            if answer is PENDING:
+                raise RuntimeError("a route waits, and there is no event loop to wait in")
         except Exception as error:
             answer = problem_answer(problem_of(error, request))
         return answer._replace(headers={**answer.headers, "x-request-id": request.id})
@@ -76,15 +80,3 @@ def _request(asked: Asked) -> Request:
         "headers": asked.headers,
     }
     return Request(scope, receive, request_id(asked.headers))
-
-
-def _at_once(running: Awaitable[T]) -> T:
-    """What it comes to, if it waits for nothing."""
-    steps = running.__await__()
-    try:
-        next(steps)
-    except StopIteration as ended:
-        value: T = ended.value
-        return value
-    steps.close()
-    raise RuntimeError("a route waits, and there is no event loop to wait in")

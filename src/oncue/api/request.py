@@ -10,7 +10,7 @@ from urllib.parse import parse_qsl, quote
 
 import msgspec
 
-from oncue.api.arrival import in_time
+from oncue.api.arrival import PENDING, at_once, in_time
 from oncue.api.problems import Problem, invalid
 from oncue.api.unreadable import escaped, unreadable
 from oncue.core.access import Scope
@@ -170,15 +170,9 @@ class Request:
             continue
 
     def has_left(self) -> bool:
-        """Whether the client has left. Only after the body has been read, and without waiting: one
-        step of what `gone` would wait for."""
-        steps = self._receive().__await__()
-        try:
-            next(steps)
-        except StopIteration as ended:
-            return bool(ended.value["type"] == "http.disconnect")
-        steps.close()
-        return False
+        """Whether the client has left. Only after the body has been read, and without waiting."""
+        message = at_once(self._receive())
+        return message is not PENDING and bool(message["type"] == "http.disconnect")
 
     def require_media_type(self, allowed: Collection[str]) -> str:
         """The media type of the body, one of these."""

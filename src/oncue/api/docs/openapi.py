@@ -185,7 +185,7 @@ def _answer(place: str, status: int, answered: Answered, schemas: _Schemas) -> d
 
 def _refusal(described: dict[str, Any], schemas: _Schemas) -> dict[str, Any]:
     examples = {
-        kind: {"value": msgspec.to_builtins(Problem(kind, **fields).written())}
+        kind: {"value": msgspec.to_builtins(Problem(kind, **fields).written)}
         for kind, fields in described["examples"].items()
     }
     return {

@@ -80,7 +80,7 @@ async def create_jobs(service: Service, request: Request) -> Answer:
         logger.error("%s: %s", request.id, error, extra={"request_id": request.id})
         raise _interrupted(arriving, error) from None
     except Problem as problem:  # the rest of the body did not come
-        problem.extra["accepted"] = 0 if arriving is None else arriving.accepted
+        problem.written.accepted = 0 if arriving is None else arriving.accepted
         raise
     return json_answer(arriving.report())
 

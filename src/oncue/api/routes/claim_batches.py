@@ -66,7 +66,7 @@ def _complete_all(service: Service, items: list[wire.SettleItem]) -> list[wire.S
     return [
         wire.Settled(item.id, "succeeded")
         if error is None
-        else wire.Settled(item.id, problem=problems.of(error).written())
+        else wire.Settled(item.id, problem=problems.of(error).written)
         for item, error in zip(items, service.cue.complete_all(reports), strict=True)
     ]
 
@@ -78,7 +78,7 @@ def _settled(service: Service, item: wire.SettleItem) -> wire.Settled:
     except StoreError:
         raise
     except OncueError as error:
-        return wire.Settled(item.id, problem=problems.of(error).written())
+        return wire.Settled(item.id, problem=problems.of(error).written)
 
 
 def _settle(service: Service, item: wire.SettleItem) -> States:
@@ -102,4 +102,4 @@ def _beaten(service: Service, item: wire.HeartbeatItem) -> wire.Beaten:
     except StoreError:
         raise
     except OncueError as error:
-        return wire.Beaten(item.id, problem=problems.of(error).written())
+        return wire.Beaten(item.id, problem=problems.of(error).written)

@@ -24,7 +24,7 @@ from oncue.usecases.schedules import LocalSchedules
 from oncue.worker.handlers import Handler, Handlers
 
 if TYPE_CHECKING:
-    from oncue.worker.source import Workplace
+    from oncue.worker.source import ClaimSource
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -89,11 +89,11 @@ class Scheduler(LocalClaims, BulkChanges, LocalRules, LocalSchedules, LocalQueue
         self.run_loops()
         worker.run(until_empty=until_empty)
 
-    def workplace(self, worker: str) -> Workplace:
+    def claim_source(self, worker: str) -> ClaimSource:
         """Where a worker of this name claims jobs and reports on them: the store."""
-        from oncue.worker.source import LocalWorkplace
+        from oncue.worker.source import LocalClaimSource
 
-        return LocalWorkplace(
+        return LocalClaimSource(
             self.store, self.clock, self.policies, self.telemetry, self.spread, worker
         )
 

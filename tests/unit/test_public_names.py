@@ -69,6 +69,7 @@ METHODS = [
     "cancel",
     "cancel_all",
     "claim",
+    "claim_source",
     "close",
     "complete",
     "complete_all",
@@ -127,7 +128,6 @@ METHODS = [
     "store_jobs",
     "token",
     "work",
-    "workplace",
 ]
 
 

@@ -23,7 +23,7 @@ from oncue.core.errors import (
     NotFound,
     OncueError,
 )
-from oncue.core.fencing import Refused, Settlement, dropped
+from oncue.core.fencing import Refused, Settlement
 from oncue.core.job import Claimed, Operation
 from oncue.core.lifecycle import State, Verb
 from oncue.core.queue import Queue, check_queue_name
@@ -253,7 +253,7 @@ class LocalClaims(LocalJobs, ClaimVerbs):
             spread=self.spread(),
             retry_after_seconds=retry_after,
         )
-        ending = failure(job_id, epoch, verdict, text, cancel_seen=job.cancel_requested)
+        ending = failure(job_id, epoch, verdict, text)
         self._settle(ending._replace(**keeping(queue)))
 
     def release(self, job_id: str, token: str) -> None:
@@ -273,8 +273,6 @@ class LocalClaims(LocalJobs, ClaimVerbs):
 
     def _settle(self, settlement: Settlement) -> None:
         refused = self.store.settle([settlement], self.clock.now()).get(0)
-        if refused is not None and refused.reason == "cancel requested":
-            refused = self.store.settle([dropped(settlement)], self.clock.now()).get(0)
         if refused is not None:
             raise self._refusal(settlement.id, refused)
 
@@ -322,9 +320,7 @@ def failure_verdict(
     )
 
 
-def failure(
-    job_id: str, epoch: int, verdict: Verdict, error: str, *, cancel_seen: bool
-) -> Settlement:
+def failure(job_id: str, epoch: int, verdict: Verdict, error: str) -> Settlement:
     """The settlement that applies a verdict."""
     return Settlement(
         job_id,
@@ -334,7 +330,6 @@ def failure(
         due_at=verdict.due_at,
         code=verdict.code,
         detail=verdict.detail,
-        cancel_seen=cancel_seen,
     )
 
 

@@ -34,7 +34,7 @@ class Setting(NamedTuple):
 SETTINGS = (
     Setting("store", "sqlite:///oncue.db", "where jobs are kept: sqlite:///FILE or memory:"),
     Setting("url", None, "the server to ask instead of a store: http://HOST:PORT"),
-    Setting("token", None, "the API token that the server wants to see", secret=True),
+    Setting("token", None, "the access token that the server wants to see", secret=True),
     Setting("host", "127.0.0.1", "the address that `oncue serve` listens on"),
     Setting("port", 8420, "and its port; 0 chooses a free one", least=0, most=65535),
     Setting("rules", None, "the file of rules that the Flask application loads when it starts"),

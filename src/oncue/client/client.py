@@ -2,46 +2,42 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import asdict
-from types import TracebackType
-from typing import TYPE_CHECKING, Any, Self, TypeVar
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
 from oncue.client.address import address_of, bearer_of
-from oncue.client.bulk import RemoteChanges
+from oncue.client.bulk import RemoteBulk
 from oncue.client.claims import RemoteClaims
 from oncue.client.connection import Connection, Request, path, query
 from oncue.client.jobs import RemoteJobs
-from oncue.client.reclaim import RemoteReclaiming
 from oncue.client.rules import RemoteRules
 from oncue.client.schedules import RemoteSchedules
 from oncue.clock import SystemClock
+from oncue.core import reclaim
 from oncue.core.errors import InvalidInput
-from oncue.core.lifecycle import LIVE, State
 from oncue.core.moment import Moment, parse, render
 from oncue.core.queue import Queue, QueueStats, check_queue_name
+from oncue.core.reclaim import ReclaimReport
 from oncue.ports.clock import Clock
 from oncue.usecases import intake
 from oncue.wire import queues as wire
-from oncue.worker.handlers import Handler, Handlers
+from oncue.wire import reclaim as wire_reclaim
+from oncue.wire.converting import written
+from oncue.worker.handlers import Handlers
+from oncue.worker.host import Host
 
 if TYPE_CHECKING:
     from oncue.client.claim_source import RemoteClaimSource
     from oncue.worker.source import ClaimSource
 
-PAGE = 500
-_TAKEN_OR_DONE = LIVE | {State.SUCCEEDED}
-F = TypeVar("F", bound=Callable[..., Any])
 
-
-class Client(
-    RemoteJobs, RemoteClaims, RemoteReclaiming, RemoteRules, RemoteSchedules, RemoteChanges
-):
+class Client(RemoteJobs, RemoteClaims, RemoteBulk, RemoteRules, RemoteSchedules, Host):
     """Schedules and does work at a server (`oncue serve`), with the methods of a `Scheduler`.
 
-    `token` is an API token; without one, `ONCUE_TOKEN` is used if it is set. `timeout_seconds`
+    `token` is an access token; without one, `ONCUE_TOKEN` is used if it is set. `timeout_seconds`
     bounds the wait for an answer, and for how long a call is repeated while the server is away.
     Safe to use from many threads; make one for each process.
     """
@@ -118,40 +114,21 @@ class Client(
             lambda body: {parse(one.at): one.count for one in body.items},
         )
 
-    # -- doing -----------------------------------------------------------------------------------
-
-    def handler(
-        self, queue: str, *, batch: int | None = None, fatal: Sequence[type[Exception]] = ()
-    ) -> Callable[[F], F]:
-        """Register the function that does a queue's jobs: plain, `async def`, or, with `batch`,
-        one that takes a list of up to so many. Exceptions in `fatal` are not retried."""
-
-        def register(function: F) -> F:
-            self.handlers.add(Handler(check_queue_name(queue), function, batch, tuple(fatal)))
-            return function
-
-        return register
-
-    def work(
-        self,
-        *,
-        concurrency: int = 1,
-        name: str | None = None,
-        until_empty: bool = False,
-        grace_seconds: float = 30.0,
-    ) -> None:
-        """Do the jobs of all registered queues until SIGTERM or Ctrl-C. While the server is away,
-        what runs goes on, and results wait for it.
-
-        With `until_empty`, return once nothing is scheduled or running in those queues.
-        """
-        from oncue.worker.worker import Worker
-
-        worker = Worker(self, concurrency=concurrency, name=name, grace_seconds=grace_seconds)
-        worker.run(until_empty=until_empty)
+    def reclaim(self, **parameters: Any) -> ReclaimReport:
+        """Look once through the live claims for those silent longer than `reclaim_age_minutes`, and
+        retry or fail them, as `Scheduler.reclaim` does; takes the scope `admin`. Never asked twice:
+        if the answer is lost, another run does what is left."""
+        wanted = reclaim.parameters(parameters)
+        request = Request(
+            "POST",
+            "/reclaim",
+            msgspec.json.encode(written(wire_reclaim.ReclaimParameters, wanted)),
+            repeatable=False,
+            wait_seconds=float(wanted.maximum_execution_seconds),
+        )
+        return self._ask(request, wire_reclaim.ReclaimReport, wire_reclaim.ReclaimReport.read)
 
     def claim_source(self, worker: str) -> ClaimSource:
-        """Where a worker of this name claims jobs and reports on them: the server."""
         from oncue.client.claim_source import RemoteClaimSource
 
         source = RemoteClaimSource(self, worker)
@@ -163,17 +140,6 @@ class Client(
         for source in self._sources:
             source.close()
         self.connection.close()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self.close()
 
 
 def _about(queue: str) -> Request:

@@ -16,7 +16,7 @@ OncueError
 ├── ServerError             a server, asked by a client, did not do it
 │   ├── ServerUnavailable   passing trouble: not reached, no answer, too busy
 │   ├── ServerUnusable      lasting trouble: what answers there is not oncue
-│   └── AccessDenied        the API token is missing, unknown, or lacks a scope
+│   └── AccessDenied        the access token is missing, unknown, or lacks a scope
 ├── SinkError               the sink refused or failed
 │   └── SinkDown            passing trouble: nothing was taken, try the batch again later
 ├── NonRetryable            raised by a handler: do not try this job again

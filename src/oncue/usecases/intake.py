@@ -57,6 +57,18 @@ class JobFields(TypedDict, total=False):
     id: str | None
 
 
+class FilterFields(TypedDict, total=False):
+    """Which jobs: those that fit all of it. None means any."""
+
+    queue: str | None
+    state: State | str | None
+    owner: str | None
+    key: str | None
+    due_after: datetime | None
+    """Due then or later."""
+    due_before: datetime | None
+
+
 ALLOWED = frozenset({"payload", *JobFields.__annotations__})
 FIELDS = ["payload", *(name for name in JobFields.__annotations__ if name != "at")]
 # Fields most jobs do without: a job that has none of them takes the short way.
@@ -198,23 +210,25 @@ def label(value: object, pointer: str) -> str | None:
     return value
 
 
-def job_filter(
-    queue: str | None,
-    state: State | str | None,
-    owner: str | None,
-    key: str | None,
-    due_after: datetime | None,
-    due_before: datetime | None,
-) -> JobFilter:
+def job_filter(fields: Mapping[str, Any]) -> JobFilter:
     """Which jobs a listing shows; None means any."""
+    for unknown in sorted(fields.keys() - FilterFields.__annotations__.keys()):
+        raise unknown_filter(unknown)
+    queue, state = fields.get("queue"), fields.get("state")
+    after, before = fields.get("due_after"), fields.get("due_before")
     return JobFilter(
         None if queue is None else check_queue_name(queue),
         None if state is None else _state(state),
-        label(owner, "/owner"),
-        label(key, "/key"),
-        None if due_after is None else moment.from_datetime(due_after, "/due_after"),
-        None if due_before is None else moment.from_datetime(due_before, "/due_before"),
+        label(fields.get("owner"), "/owner"),
+        label(fields.get("key"), "/key"),
+        None if after is None else moment.from_datetime(after, "/due_after"),
+        None if before is None else moment.from_datetime(before, "/due_before"),
     )
+
+
+def unknown_filter(name: str) -> InvalidInput:
+    known = ", ".join(FilterFields.__annotations__)
+    return InvalidInput(f"there is no such option; the filters are {known}.", f"/{name}")
 
 
 def digest(fields: Mapping[str, Any]) -> bytes:

@@ -36,7 +36,7 @@ from oncue.ports.jobs import Clash
 from oncue.ports.store import Store
 from oncue.telemetry.counters import Telemetry
 from oncue.usecases import intake
-from oncue.usecases.intake import JobFields
+from oncue.usecases.intake import FilterFields, JobFields
 from oncue.usecases.queues import queue_of
 
 CHUNK = 5000  # jobs that schedule_many stores at once,
@@ -158,18 +158,9 @@ class JobVerbs(ABC, Generic[T]):
     def _size(self, job: T) -> int:
         """About how many bytes it has."""
 
-    def jobs(
-        self,
-        *,
-        queue: str | None = None,
-        state: State | str | None = None,
-        owner: str | None = None,
-        key: str | None = None,
-        due_after: datetime | None = None,
-        due_before: datetime | None = None,
-    ) -> Iterator[Job]:
+    def jobs(self, **filters: Unpack[FilterFields]) -> Iterator[Job]:
         """All jobs that fit, in the order of due time, fetched page by page."""
-        wanted = intake.job_filter(queue, state, owner, key, due_after, due_before)
+        wanted = intake.job_filter(filters)
         after: Any = None
         while True:
             page = self.page(wanted, after, PAGE)

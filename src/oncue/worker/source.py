@@ -25,8 +25,7 @@ from oncue.ports.claims import Touch, Touched
 from oncue.ports.clock import Clock
 from oncue.ports.store import Awaited, Listener, Store
 from oncue.telemetry.counters import Telemetry
-from oncue.usecases.claims import failure, failure_verdict, keeping
-from oncue.worker.handlers import Handlers
+from oncue.usecases.claims import failure, keeping
 
 AWAY = (StoreUnavailable, ServerUnavailable)
 """Passing trouble of a claim source: the same call may succeed later."""
@@ -137,18 +136,6 @@ class ClaimSource(Protocol):
         ...
 
 
-class Host(Protocol):
-    """Has handlers for a worker to run, and a claim source for it: a Scheduler or a Client."""
-
-    @property
-    def clock(self) -> Clock: ...
-
-    @property
-    def handlers(self) -> Handlers: ...
-
-    def claim_source(self, worker: str) -> ClaimSource: ...
-
-
 class LocalClaimSource:
     """A store that this process has opened."""
 
@@ -244,16 +231,15 @@ class LocalClaimSource:
     def failed(
         self, claim: Claimed, queue: Queue, error: str, *, retryable: bool, cancel_seen: bool
     ) -> Settlement:
-        verdict = failure_verdict(
+        return failure(
             claim,
             queue,
             self._clock.now(),
+            error,
             cancelled=cancel_seen,
             retryable=retryable,
             spread=self._spread(),
         )
-        ending = failure(claim.id, claim.epoch, verdict, error)
-        return ending._replace(**keeping(queue))
 
     def released(self, claim: Claimed, queue: Queue) -> Settlement:
         return Settlement(claim.id, claim.epoch, Verb.RELEASE, **keeping(queue))

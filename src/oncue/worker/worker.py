@@ -28,10 +28,10 @@ from oncue.core.text import legible
 from oncue.engine.alarm import Alarm
 from oncue.worker.batch import Batch
 from oncue.worker.heartbeats import Heartbeats
+from oncue.worker.host import Host
 from oncue.worker.job import HandledJob
 from oncue.worker.results import Results
 from oncue.worker.runner import Runner
-from oncue.worker.source import Host
 
 EMPTY_HANDED_REST_MS = 50  # something is due, but somebody else is about to take it
 LOOK_EVERYWHERE_SECONDS = 30.0

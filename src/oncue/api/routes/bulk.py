@@ -5,6 +5,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+import msgspec
+
 from oncue.api.request import Answer, Request, json_answer
 from oncue.api.routing import Routes
 from oncue.core import moment
@@ -32,7 +34,7 @@ def _add(verb: BulkVerb, shape: type[wire.Bulk], doc: str) -> None:
     async def run(service: Service, request: Request) -> Answer:
         body = await request.decoded(shape)
         order = _order(verb, body, service.clock.now())
-        outcome = await service.change(carry_out, service.cue.store, service.clock, order)
+        outcome = await service.change(carry_out, service.cue, order)
         return json_answer(written(wire.BulkOutcome, outcome))
 
     run.__name__ = f"{verb}_jobs"
@@ -70,12 +72,12 @@ def _order(verb: BulkVerb, body: Any, now: moment.Moment) -> BulkOrder:
 
 
 def _filter(sent: wire.Filter) -> JobFilter:
-    after, before = (
-        None if text is None else moment.to_datetime(moment.parse(text, f"/filter/{name}"))
-        for name, text in (("due_after", sent.due_after), ("due_before", sent.due_before))
-    )
+    fields = msgspec.structs.asdict(sent)
+    for name in ("due_after", "due_before"):
+        if fields[name] is not None:
+            fields[name] = moment.to_datetime(moment.parse(fields[name], f"/filter/{name}"))
     try:
-        return intake.job_filter(sent.queue, sent.state, sent.owner, sent.key, after, before)
+        return intake.job_filter(fields)
     except InvalidInput as problem:
         raise _inside(problem) from None
 

@@ -9,6 +9,7 @@ from importlib.resources import files
 from typing import Any
 
 import msgspec
+from msgspec import Struct
 
 from oncue import __version__
 from oncue.api.docs.parameters import HEADERS, PATH, QUERY, Parameter
@@ -18,6 +19,7 @@ from oncue.api.request import JSON_TYPE
 from oncue.api.routing import Answered, Route
 from oncue.wire import agenda, formats, jobs, queues, schedules, tasks
 from oncue.wire import problems as wire
+from oncue.wire.descriptions import descriptions
 
 _RULES = tasks.RULES | jobs.RULES | queues.RULES | agenda.RULES | schedules.RULES
 
@@ -57,31 +59,32 @@ class _Schemas:
 
     def components(self) -> dict[str, Any]:
         named = {**self._named, "Json": formats.PLAIN_JSON, "IsoDuration": formats.ISO_DURATION}
-        for answer in _answers():
-            if (schema := named.get(answer.__name__)) is not None:
-                named[answer.__name__] = _written_in_full(schema, answer)
-        for shape, rules in _RULES.items():
+        for shape in _shapes(Struct):
             if (schema := named.get(shape.__name__)) is not None:
-                both = {**schema["properties"], **rules.get("properties", {})}
-                named[shape.__name__] = {**schema, **rules, "properties": both}
+                named[shape.__name__] = _completed(schema, shape)
         return dict(sorted(named.items()))
 
 
-def _answers(kind: type[formats.Answer] = formats.Answer) -> Iterator[type[formats.Answer]]:
+def _shapes(kind: type[Struct]) -> Iterator[type[Struct]]:
     for shape in kind.__subclasses__():
         yield shape
-        yield from _answers(shape)
+        yield from _shapes(shape)
 
 
-def _written_in_full(schema: dict[str, Any], shape: type[formats.Answer]) -> dict[str, Any]:
-    """The schema of an answer: the defaults of its fields are for clients that read the answer of
-    an older server. This one leaves out only what is unset."""
+def _completed(schema: dict[str, Any], shape: type[Struct]) -> dict[str, Any]:
+    """The schema of a Struct with the texts of its fields and the rules that it has."""
+    rules = _RULES.get(shape, {})
+    properties = {**schema["properties"], **rules.get("properties", {})}
+    for name, text in descriptions(shape).items():
+        properties[name]["description"] = text
+    if not issubclass(shape, formats.Answer):
+        return {**schema, **rules, "properties": properties}
+    # The defaults of an answer's fields are for clients that read the answer of an older server.
+    # This one leaves out only what is unset.
+    for one in properties.values():
+        one.pop("default", None)
     fields = msgspec.structs.fields(shape)
     required = [field.encode_name for field in fields if field.default is not msgspec.UNSET]
-    properties = {
-        name: {key: value for key, value in one.items() if key != "default"}
-        for name, one in schema["properties"].items()
-    }
     return {**schema, "properties": properties, "required": required}
 
 

@@ -35,7 +35,7 @@ def _held(row: Sequence[Any]) -> Held:
     state, covered = _STATES[row[2]], bool(row[3])
     lease = Lease(row[15], row[16], bool(row[17]))
     before = (*row[:2], state, covered, *row[4:8], bool(row[8]), *row[9:14], bool(row[14]))
-    return Held._make((*before, lease, *row[18:]))
+    return Held._make((*before, lease, *row[18:], None))
 
 
 def end_of(tx: apsw.Connection, held: Held, epoch: int) -> End | None:
@@ -128,14 +128,14 @@ class Endings:
         for held, ending, _ in ended:
             self._db.tell_room(held.queue)
             if not ending.is_final:
-                self._db.tell(held.queue, ending.not_before or ending.due_at)
+                self._db.tell(held.queue, ending.job.not_before or ending.job.due_at)
 
     def _keep_attempts(self, ended: Sequence[_Ended]) -> None:
         if ended:
             self._tx.executemany(
                 JOBS["keep_attempt"],
                 [
-                    {"n": held.n, "now": self._now, "outcome": end.outcome, "error": end.error}
+                    {"n": held.n, "now": self._now, "outcome": end.outcome, "error": end.job.error}
                     for held, end, _ in ended
                 ],
             )
@@ -148,8 +148,8 @@ class Endings:
         """Many rows by one statement, as most ends of a reclaimer are alike."""
         alike: dict[tuple[int, int], list[int]] = defaultdict(list)
         for held, ending, _ in ended:
-            strike = ending.strikes - held.strikes
-            alike[strike, ending.attempt_base - held.attempt_base].append(held.n)
+            strike = ending.job.strikes - held.strikes
+            alike[strike, ending.job.attempt_base - held.attempt_base].append(held.n)
         for (strike, not_counted), ns in alike.items():
             params = {"ns": rows.numbers(ns), "strike": strike, "not_counted": not_counted}
             self._tx.execute(SQL["reclaim"], {**params, "now": self._now})
@@ -157,8 +157,7 @@ class Endings:
     def _params(self, one: _Ended) -> dict[str, Any]:
         ending = one.ending
         return {
-            **ending._asdict(),
-            "n": one.held.n,
+            **ending.job._asdict(),
             "now": self._now,
             "finished_at": self._now if ending.is_final else None,
             "keeps_worker": ending.keeps_worker,

@@ -7,8 +7,9 @@ from typing import Any
 
 import apsw
 
-from oncue.core.fencing import Held, sink_refusal
+from oncue.core.fencing import Held, refused_by_sink, settled_facts
 from oncue.core.job import Delivery, Diagnostic
+from oncue.core.lifecycle import Verb
 from oncue.core.moment import Moment, to_datetime
 from oncue.core.putoff import put_off_until
 from oncue.core.queue import Queue
@@ -175,7 +176,7 @@ def _fail(
 
 
 def _failure(claim: Held, error: str, now: Moment) -> Diagnostic:
-    detail, facts = sink_refusal(claim.worker, error)
+    detail, facts = refused_by_sink(error), settled_facts(Verb.FAIL, claim.worker, error)
     return Diagnostic(to_datetime(now), "failure", detail, claim.attempt, claim.epoch, facts)
 
 

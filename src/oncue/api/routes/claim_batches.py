@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from oncue.api.app import Service
 
 A = TypeVar("A", wire.Settled, wire.Beaten)
-Item = TypeVar("Item", wire.SettleItem, wire.HeartbeatItem)
+R = TypeVar("R", wire.SettleItem, wire.HeartbeatItem)
 
 routes = Routes("Workers")
 
@@ -76,9 +76,7 @@ def _beat(service: Service, item: wire.HeartbeatItem) -> wire.Beaten:
     return written(wire.Beaten, beat(service, item.id, item), id=item.id)
 
 
-def _applied(
-    shape: type[A], apply: Callable[[Service, Item], A], service: Service, item: Item
-) -> A:
+def _applied(shape: type[A], apply: Callable[[Service, R], A], service: Service, item: R) -> A:
     """What became of the job, or the problem of this item."""
     try:
         return apply(service, item)
@@ -88,5 +86,5 @@ def _applied(
         return _refused(shape, item, error)
 
 
-def _refused(shape: type[A], item: Item, error: OncueError) -> A:
+def _refused(shape: type[A], item: R, error: OncueError) -> A:
     return shape(id=item.id, problem=problems.of(error).written)

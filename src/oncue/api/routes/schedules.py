@@ -71,11 +71,9 @@ async def put_schedule(service: Service, request: Request) -> Answer:
     """
     name = request.subject
     fields = _fields(await request.decoded(ScheduleSettings))
-    paused = fields.pop("paused")
     # Not together with the writes of others: making first what is due may take several commits.
-    stored, is_new = await service.acue.call(
-        schedules.put, service.cue.engine.recurrer, name, fields, paused
-    )
+    recurrer = service.cue.engine.recurrer
+    stored, is_new = await service.acue.call(schedules.put, recurrer, name, fields)
     place = {"location": f"/schedules/{name}"} if is_new else {}
     return json_answer(wire.Schedule.of(stored), 201 if is_new else 200, **place)
 
@@ -148,7 +146,6 @@ async def preview_schedule(service: Service, request: Request) -> Answer:
     count = number_of(request.query, "count", COUNT, RUNS_LIMIT)
     name = request.subject
     fields = _fields(await request.decoded(ScheduleSettings))
-    del fields["paused"]  # the coming runs are told as if it were not
     found = await service.read(service.cue.preview_schedule, name, count=count, **fields)
     return json_answer(written(wire.RunChanges, found))
 

@@ -14,10 +14,9 @@ from oncue.api.routes import jobs
 from oncue.api.routing import Answered, Routes
 from oncue.core import ids, moment
 from oncue.core.access import Scope
-from oncue.core.errors import InvalidInput
+from oncue.core.errors import IdTaken, InvalidInput
 from oncue.core.job import Job, JobFilter, NewJob
 from oncue.core.lifecycle import State
-from oncue.scheduler import answer as answer_to
 from oncue.usecases import intake
 from oncue.wire import tasks as wire
 
@@ -63,10 +62,10 @@ async def create_task(service: Service, request: Request) -> Answer:
         digest = intake.digest(fields) if isinstance(fields, dict) else None
         job = as_job(fields, now) | {"id": jobs.derived_id(key)}
         new = _taken_in(job, now)._replace(digest=digest)
-    clash = await service.acue.insert(new)
-    if clash is not None and clash.kind == "id taken":
-        raise jobs.key_reused()
-    stored = answer_to(new, clash)
+    try:
+        stored = await service.acue.insert(new) or intake.as_stored(new)
+    except IdTaken:
+        raise jobs.key_reused() from None
     request.job_id = stored.id
     if stored.state not in STATUSES:
         raise Problem("conflict", "The task that this Idempotency-Key stands for was removed.")

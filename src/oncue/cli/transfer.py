@@ -163,17 +163,7 @@ def _tell_dumped(app: App, file: str, counts: DumpCounts) -> None:
         output.document({"file": file, "bytes": size, **structs.asdict(counts)})
         return
     where = "to standard output" if size is None else f"to {file} ({size:,} bytes)"
-    click.echo(f"Dumped {_counted(counts)} {where}.", err=True)
-
-
-def _counted(counts: DumpCounts) -> str:
-    """12 jobs and 1 queue; other nouns only if there are some."""
-    first, *others, last = [
-        counted(count, name.removesuffix("s"))
-        for name, count in structs.asdict(counts).items()
-        if count or name in ("jobs", "queues")
-    ]
-    return f"{', '.join([first, *others])} and {last}"
+    click.echo(f"Dumped {counts} {where}.", err=True)
 
 
 @click.command(
@@ -233,7 +223,7 @@ def _tell_restored(app: App, restored: Restored, dry_run: bool) -> None:
         return
     would = "Would store" if dry_run else "Stored"
     counts = (restored.stored, restored.queues, restored.schedules, restored.rules, restored.events)
-    click.echo(f"{would} {_counted(DumpCounts(*counts))}.")
+    click.echo(f"{would} {DumpCounts(*counts)}.")
     if restored.existing:
         there = counted(restored.existing, "job")
         click.echo(f"There already, and left alone: {there}.")

@@ -444,7 +444,6 @@ class Everything(Waiting):
         wanted=st.lists(st.tuples(picks, st.sampled_from(SETTLING)), min_size=1, max_size=3),
         result=results,
         error=texts,
-        cancel_seen=st.booleans(),
         pause=st.sampled_from([0, 2_000]),
     )
     def settle(
@@ -452,7 +451,6 @@ class Everything(Waiting):
         wanted: list[tuple[int, Verb]],
         result: bytes | None,
         error: str,
-        cancel_seen: bool,
         pause: int,
     ) -> None:
         settlements = []
@@ -471,7 +469,6 @@ class Everything(Waiting):
                     put_off=SOON if busy else None,
                     code="failure" if failed else "",
                     detail="It failed." if failed else "",
-                    cancel_seen=cancel_seen,
                     keep=claimed.queue != GONE.name,
                 )
             )

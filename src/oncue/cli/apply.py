@@ -11,8 +11,7 @@ import click
 import msgspec
 
 from oncue.cli import output, rule_windows, runs
-from oncue.cli.app import App, common, examples
-from oncue.cli.files import is_missing, require_file
+from oncue.cli.app import App, common
 from oncue.core.rule import Rule
 from oncue.core.runs import Difference
 from oncue.core.schedule import Schedule
@@ -30,42 +29,26 @@ _dry_run = click.option(
 )
 
 
-@click.command(
-    help=examples(
-        "oncue rules apply rules.json --dry-run",
-        "oncue rules apply rules.json",
-        "oncue rules show NAME --json | jq '.enabled = false' | oncue rules apply -",
-    )
-    + f"""
-
-Create rules, or change those that have these names. FILE is JSON: one rule, a list, or {{"rules":
-[…]}}. A rule has {", ".join(RULES.fields[:-1])} and {RULES.fields[-1]}; the first two must
-be there. All are checked before any is stored. Prints what changes. Rules of other names stay."""
-)
+@click.command()
 @click.argument("file", type=click.File("rb"))
 @_dry_run
 @common
 def rules(app: App, file: BinaryIO, dry_run: bool) -> None:
+    """Create rules, or change those that have these names. FILE is JSON: one rule, a list, or
+    {"rules": […]}. A rule has name, dependencies, enabled, queue and payload; the first two must be
+    there. All are checked before any is stored. Prints what changes. Rules of other names stay.
+
+    $ oncue rules apply rules.json --dry-run
+    $ oncue rules apply rules.json
+    $ oncue rules show NAME --json | jq '.enabled = false' | oncue rules apply -
+    """
     changes = _changes(app, RULES, file, dry_run)
     if not dry_run:
         declared.apply(app.cue, changes)
     _tell(app, changes, dry_run, _rule_as_json, _rule_lines)
 
 
-@click.command(
-    help=examples(
-        "oncue schedules apply schedules.json --dry-run",
-        "oncue schedules apply schedules.json",
-        "oncue schedules show NAME --json | jq '.cron = \"0 3 * * *\"' | oncue schedules apply -",
-    )
-    + f"""
-
-Create schedules, or replace those that have these names. FILE is JSON: one schedule, a list, or
-{{"schedules": […]}}. A schedule has {", ".join(SCHEDULES.fields[:-1])} and
-{SCHEDULES.fields[-1]}; name, and either cron or every_seconds, must be there. All are checked
-before any is stored. Prints what changes; with --dry-run also which of the coming runs. Schedules
-of other names stay."""
-)
+@click.command()
 @click.argument("file", type=click.File("rb"))
 @_dry_run
 @click.option(
@@ -77,10 +60,19 @@ of other names stay."""
 )
 @common
 def schedules(app: App, file: BinaryIO, dry_run: bool, count: int) -> None:
+    """Create schedules, or replace those that have these names. FILE is JSON: one schedule, a list,
+    or {"schedules": […]}. A schedule has name, cron, every_seconds, timezone, queue, payload,
+    owner, emits, catch_up, overlap and paused; name, and either cron or every_seconds, must be
+    there. All are checked before any is stored. Prints what changes; with --dry-run also which of
+    the coming runs. Schedules of other names stay.
+
+    $ oncue schedules apply schedules.json --dry-run
+    $ oncue schedules apply schedules.json
+    $ oncue schedules show NAME --json | jq '.cron = "0 3 * * *"' | oncue schedules apply -
+    """
     changes = _changes(app, SCHEDULES, file, dry_run)
     runs_changed: dict[str, Difference] = {}
     if dry_run:
-        require_file(app)  # the coming runs are compared in the store
         differing = (change for change in changes if change.kind is not Kind.UNCHANGED)
         runs_changed = {one.name: _preview(app, one.declared, count) for one in differing}
     else:
@@ -107,9 +99,10 @@ def _preview(app: App, one: Declared[Schedule], count: int) -> Difference:
 
 
 def _changes(app: App, noun: Noun[T], file: BinaryIO, dry_run: bool) -> list[DeclaredChange[T]]:
+    app.may_create = not dry_run
     source = "standard input" if file is sys.stdin.buffer else file.name
     found = declared.read(noun, file.read(), source)
-    if dry_run and is_missing(app):  # looking would make the file
+    if dry_run and app.is_missing:
         return [DeclaredChange(noun, one, None) for one in found]
     return declared.compare(noun, app.cue, found)
 

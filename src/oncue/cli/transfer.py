@@ -14,8 +14,7 @@ import click
 from msgspec import structs
 
 from oncue.cli import output
-from oncue.cli.app import App, discard_output, examples, store_only
-from oncue.cli.files import is_missing, require_file
+from oncue.cli.app import App, discard_output, store_only
 from oncue.cli.progress import ProgressBar, counted
 from oncue.core.errors import InvalidInput
 from oncue.core.queue import check_queue_name
@@ -25,16 +24,7 @@ from oncue.transfer.restore import Restore, Restored
 from oncue.wire.dump import DumpCounts
 
 
-@click.command(
-    help=examples(
-        "oncue dump jobs.ndjson",
-        "oncue dump jobs.ndjson --resume",
-        "oncue dump | gzip > jobs.ndjson.gz",
-    )
-    + "\n\nWrite the whole store as JSON lines: queues, schedules, rules, events, and jobs "
-    "of every state with their history. Access tokens are left out. Without FILE, or with -, to "
-    "standard output. Jobs that change meanwhile are in it once, as they were or as they are."
-)
+@click.command()
 @click.argument("file", type=click.Path(dir_okay=False, allow_dash=True), default="-")
 @click.option(
     "--queue", metavar="NAME", help="Only this queue and its jobs; no schedules, rules or events."
@@ -42,13 +32,20 @@ from oncue.wire.dump import DumpCounts
 @click.option("--resume", is_flag=True, help="Go on with a FILE whose dump was interrupted.")
 @store_only
 def dump(app: App, file: str, queue: str | None, resume: bool) -> None:
+    """Write the whole store as JSON lines: queues, schedules, rules, events, and jobs of every
+    state with their history. Access tokens are left out. Without FILE, or with -, to standard
+    output. Jobs that change meanwhile are in it once, as they were or as they are.
+
+    $ oncue dump jobs.ndjson
+    $ oncue dump jobs.ndjson --resume
+    $ oncue dump | gzip > jobs.ndjson.gz
+    """
     if file == "-" and (resume or app.as_json):
         option = "--resume" if resume else "--json"
         raise click.UsageError(f"{option} needs a FILE; standard output gets the dump itself.")
     app.require_store()
     if queue is not None:
         check_queue_name(queue)
-    require_file(app)
     with _explained(file):
         if file == "-":
             counts = _dump(app, sys.stdout.buffer, queue, None)
@@ -166,26 +163,26 @@ def _tell_dumped(app: App, file: str, counts: DumpCounts) -> None:
     click.echo(f"Dumped {counts} {where}.", err=True)
 
 
-@click.command(
-    help=examples(
-        "oncue restore jobs.ndjson --dry-run",
-        "oncue --store sqlite:///new.db restore jobs.ndjson",
-        "zcat jobs.ndjson.gz | oncue restore - --release",
-    )
-    + "\n\nRestore a dump into the store. It comes from FILE or, with -, from standard input. Jobs "
-    "whose ids are there are left alone, and so are events, and queues, schedules and rules whose "
-    "names are there, so an interrupted restore is simply repeated. The queues of the dump, of its "
-    "schedules and of its rules are paused; let them go with --release or 'oncue queues resume', "
-    "once nothing else works on the old store."
-)
+@click.command()
 @click.argument("file", type=click.Path(exists=True, dir_okay=False, allow_dash=True))
 @click.option("--release", is_flag=True, help="At the end, resume the queues that were not paused.")
 @click.option("--dry-run", is_flag=True, help="Check the dump and count; store nothing.")
 @store_only
 def restore(app: App, file: str, release: bool, dry_run: bool) -> None:
+    """Restore a dump into the store. It comes from FILE or, with -, from standard input. Jobs whose
+    ids are there are left alone, and so are events, and queues, schedules and rules whose names are
+    there, so an interrupted restore is simply repeated. The queues of the dump, of its schedules
+    and of its rules are paused; let them go with --release or 'oncue queues resume', once nothing
+    else works on the old store.
+
+    $ oncue restore jobs.ndjson --dry-run
+    $ oncue --store sqlite:///new.db restore jobs.ndjson
+    $ zcat jobs.ndjson.gz | oncue restore - --release
+    """
+    app.may_create = True
     app.require_store()
     restoring = Restore(
-        None if is_missing(app) else app.scheduler.store,
+        None if app.is_missing else app.scheduler.store,
         create=lambda: app.scheduler.store,
         dry_run=dry_run,
     )

@@ -4,10 +4,9 @@ was interrupted is simply repeated."""
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import BinaryIO
 
 from oncue.core import ids
 from oncue.core.dumped import DumpedEvent, DumpedJob, key_taken
@@ -101,7 +100,7 @@ class Restore:
         self._page = _Page(1)
 
     def read(
-        self, source: BinaryIO, told: Callable[[DumpProgress], None] = lambda progress: None
+        self, source: Iterable[bytes], told: Callable[[DumpProgress], None] = lambda progress: None
     ) -> Restored:
         """Take everything in. A page is stored when all of it has been understood."""
         size, last = 0, None

@@ -9,7 +9,7 @@ import click
 
 from oncue.cli import nouns, output
 from oncue.cli.app import App, Cue, Group, Number, Whole, common
-from oncue.cli.nouns import named, suggestion, yes_option
+from oncue.cli.nouns import dry_run_option, named, suggestion, yes_option
 from oncue.cli.progress import counted
 from oncue.cli.times import maybe_length, read_length
 from oncue.core.errors import Conflict, NotFound
@@ -100,7 +100,7 @@ def show(app: App, name: str) -> None:
     metavar="0-100",
     help="The job fails after this many lost starts: 3. 0: never.",
 )
-@click.option("--dry-run", "-n", is_flag=True, help="Say what would change, change nothing.")
+@dry_run_option("change")
 @common
 def set_(app: App, /, name: str, dry_run: bool, **given: str | int | float | None) -> None:
     """Replace all settings of a queue: what is not given goes back to its default. Prints what

@@ -43,9 +43,9 @@ def dump(app: App, file: str, queue: str | None, resume: bool) -> None:
     if file == "-" and (resume or app.as_json):
         option = "--resume" if resume else "--json"
         raise click.UsageError(f"{option} needs a FILE; standard output gets the dump itself.")
-    app.require_store()
     if queue is not None:
         check_queue_name(queue)
+    app.require_store()
     with _explained(file):
         if file == "-":
             counts = _dump(app, sys.stdout.buffer, queue, None)

@@ -21,7 +21,7 @@ from oncue.core.queue import check_queue_name
 from oncue.transfer import dump as transfer
 from oncue.transfer.dump import Interrupted
 from oncue.transfer.restore import Restore, Restored
-from oncue.wire.dump import Counts
+from oncue.wire.dump import DumpCounts
 
 
 @click.command()
@@ -54,7 +54,7 @@ def dump(app: App, file: str, queue: str | None, resume: bool) -> None:
     _tell_dumped(app, file, counts)
 
 
-def _dump_to_file(app: App, path: Path, queue: str | None, resume: bool) -> Counts:
+def _dump_to_file(app: App, path: Path, queue: str | None, resume: bool) -> DumpCounts:
     if not resume:
         with _created(path) as out:
             return _dump(app, out, queue, None)
@@ -105,7 +105,7 @@ def _refuse_others(app: App, path: Path, queue: str | None, since: Interrupted) 
         )
 
 
-def _dump(app: App, out: BinaryIO, queue: str | None, since: Interrupted | None) -> Counts:
+def _dump(app: App, out: BinaryIO, queue: str | None, since: Interrupted | None) -> DumpCounts:
     bar = ProgressBar("dump", None)
     if bar.shown:
         bar = ProgressBar("dump", _expected(app, queue))
@@ -154,7 +154,7 @@ def _go_on(file: str) -> str:
     return f" Go on with: oncue dump {file} --resume" if Path(file).is_file() else ""
 
 
-def _tell_dumped(app: App, file: str, counts: Counts) -> None:
+def _tell_dumped(app: App, file: str, counts: DumpCounts) -> None:
     size = None if file == "-" else Path(file).stat().st_size
     if app.as_json:
         output.document({"file": file, "bytes": size, **structs.asdict(counts)})
@@ -163,7 +163,7 @@ def _tell_dumped(app: App, file: str, counts: Counts) -> None:
     click.echo(f"Dumped {_counted(counts)} {where}.", err=True)
 
 
-def _counted(counts: Counts) -> str:
+def _counted(counts: DumpCounts) -> str:
     """12 jobs and 1 queue; other nouns only if there are some."""
     first, *others, last = [
         counted(count, name.removesuffix("s"))
@@ -230,7 +230,7 @@ def _tell_restored(app: App, restored: Restored, dry_run: bool) -> None:
         return
     would = "Would store" if dry_run else "Stored"
     counts = (restored.stored, restored.queues, restored.schedules, restored.rules, restored.events)
-    click.echo(f"{would} {_counted(Counts(*counts))}.")
+    click.echo(f"{would} {_counted(DumpCounts(*counts))}.")
     if restored.existing:
         there = counted(restored.existing, "job")
         click.echo(f"There already, and left alone: {there}.")

@@ -6,6 +6,7 @@ import shlex
 import sys
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from datetime import datetime
 from typing import Any
 
 import click
@@ -15,7 +16,6 @@ from oncue.cli import listing, output
 from oncue.cli.app import EXIT_INTERRUPTED, App, Command, Cue
 from oncue.cli.nouns import confirm, require_terminal
 from oncue.cli.progress import ProgressBar, counted
-from oncue.cli.times import read_moment
 from oncue.core.bulk import FILTERS, BulkOutcome
 from oncue.core.errors import ServerError, StoreError
 from oncue.wire import jobs as wire
@@ -68,8 +68,6 @@ class JobsCommand:
     def change_all(self, cue: Cue, **options: Any) -> BulkOutcome:
         """Call the bulk method of this verb with `oncue.bulk.BulkOptions`."""
         wanted = {name: self.given[name] for name in (*FILTERS, "everything", "cursor")}
-        for name in ("due_after", "due_before"):
-            wanted[name] = read_moment(wanted[name], f"--{name.replace('_', '-')}")
         method = getattr(cue, f"{self.verb}_all")
         outcome: BulkOutcome = method(**self.options, **wanted, **options)
         return outcome
@@ -82,8 +80,12 @@ class JobsCommand:
         for name, value in options.items():
             if value is not None and value is not False:
                 words.append(f"--{name.replace('_', '-')}")
-                words += [] if value is True else [str(value)]
+                words += [] if value is True else [_typed(value)]
         return shlex.join(words)
+
+
+def _typed(value: Any) -> str:
+    return value.isoformat() if isinstance(value, datetime) else str(value)
 
 
 def carry_out(app: App, command: JobsCommand) -> None:

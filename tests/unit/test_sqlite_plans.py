@@ -124,7 +124,7 @@ def test_no_hot_statement_sorts(store: SqliteStore, noun: str, name: str) -> Non
         ("bulk", "find_keyed", "jobs_keyed (key=? AND (due_at,id)>"),
         *(
             ("bulk", name, "jobs_id (id=?)")
-            for name in ("cancel", "stop", "run", "amend", "seen", "movable", "revivable")
+            for name in ("cancel", "stop", "run", "amend", "seen", "move", "revive")
         ),
         ("bulk", "move", "jobs_key (queue=? AND key=?)"),
         ("bulk", "revive", "jobs_key (queue=? AND key=?)"),

@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from typing import Protocol
 
 from oncue.core.errors import SinkError
-from oncue.core.fencing import Settlement, dropped, sink_refusal
+from oncue.core.fencing import Settlement, refused_by_sink
 from oncue.core.job import Claimed, Delivery
 from oncue.core.lifecycle import Verb
 from oncue.core.moment import Moment
@@ -111,13 +111,6 @@ class ClaimBatch:
             ]
             settlements += [self._ending(self._claims[at], one) for at, one in refusals.items()]
         refused = self._store.settle(settlements, now)
-        cancelled = [
-            dropped(settlements[position])
-            for position, answer in refused.items()
-            if answer.reason == "cancel requested"
-        ]
-        if cancelled:
-            self._store.settle(cancelled, now)
         # A worker may have begun or even ended the job by now: only a reclaim is trouble.
         return not any(answer.reason == "reclaimed" for answer in refused.values())
 
@@ -125,10 +118,8 @@ class ClaimBatch:
         error = refusal.detail
         if not refusal.permanent:
             return self._released(job)._replace(error=error, put_off=self._queue.retry)
-        detail, _ = sink_refusal(None, error)  # the store adds its facts, as to every settlement
-        return self._released(job)._replace(
-            verb=Verb.FAIL, error=error, code="failure", detail=detail
-        )
+        detail = refused_by_sink(error)
+        return self._released(job)._replace(verb=Verb.FAIL, error=error, detail=detail)
 
     def _released(self, job: Claimed) -> Settlement:
         """Goes back; or ends, if a cancel was requested, and then `keep` counts."""

@@ -223,7 +223,7 @@ def _hand_over_all(
         held = found.get(one.id)
         if held is None or not held.is_current(one.epoch):
             refused[position] = refuse(tx, held, one.epoch, None, now)
-        elif held.refusals or fencing.hand_over(held, now).lease != held.lease:
+        elif fencing.hand_over(held, now) != held:
             ns.append(held.n)
     if ns:
         tx.execute(SQL["hand_over"], {"ns": rows.numbers(ns), "now": now})

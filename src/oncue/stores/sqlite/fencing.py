@@ -30,7 +30,7 @@ def held_claims(tx: apsw.Connection, ids: Sequence[str]) -> dict[str, Held]:
 
 def _held(row: Sequence[Any]) -> Held:
     """From the columns of `claims.sql: held`, three of which are the lease."""
-    return _read_held((*row[:15], Lease(row[15], row[16], bool(row[17])), *row[18:]))
+    return _read_held((*row[:15], Lease(row[15], row[16], bool(row[17])), *row[18:], None))
 
 
 def end_of(tx: apsw.Connection, held: Held, epoch: int) -> End | None:
@@ -121,11 +121,11 @@ class Endings:
         for held, ending, _ in ended:
             self._db.tell_room(held.queue)
             if not ending.is_final:
-                self._db.tell(held.queue, ending.not_before or ending.due_at)
+                self._db.tell(held.queue, ending.job.not_before or ending.job.due_at)
 
     def _keep_attempts(self, ended: Sequence[_Ended]) -> None:
         attempts = [
-            {"n": held.n, "now": self._now, "outcome": end.outcome, "error": end.error}
+            {"n": held.n, "now": self._now, "outcome": end.outcome, "error": end.job.error}
             for held, end, _ in ended
         ]
         self._tx.executemany(SQL["keep_attempt"], attempts)
@@ -135,8 +135,8 @@ class Endings:
         """Many rows by one statement, as most ends of a reclaimer are alike."""
         alike: dict[tuple[int, int], list[int]] = defaultdict(list)
         for held, ending, _ in ended:
-            strike = ending.strikes - held.strikes
-            alike[strike, ending.attempt_base - held.attempt_base].append(held.n)
+            strike = ending.job.strikes - held.strikes
+            alike[strike, ending.job.attempt_base - held.attempt_base].append(held.n)
         for (strike, not_counted), ns in alike.items():
             params = {"ns": rows.numbers(ns), "strike": strike, "not_counted": not_counted}
             self._tx.execute(SQL["reclaim"], {**params, "now": self._now})
@@ -144,8 +144,8 @@ class Endings:
     def _params(self, one: _Ended) -> dict[str, Any]:
         ending = one.ending
         finished_at = self._now if ending.is_final else None
-        more = {"n": one.held.n, "now": self._now, "finished_at": finished_at}
-        return {**ending._asdict(), **more, "keeps_worker": ending.keeps_worker}
+        more = {"now": self._now, "finished_at": finished_at, "keeps_worker": ending.keeps_worker}
+        return {**ending.job._asdict(), **more}
 
 
 def remove(tx: apsw.Connection, ns: Sequence[int]) -> None:

@@ -7,8 +7,9 @@ from typing import Any
 
 import apsw
 
-from oncue.core.fencing import Held, sink_refusal
+from oncue.core.fencing import Held, refused_by_sink, settled_facts
 from oncue.core.job import Delivery, Diagnostic
+from oncue.core.lifecycle import Verb
 from oncue.core.moment import Moment, to_datetime
 from oncue.core.putoff import put_off_until
 from oncue.core.queue import Queue
@@ -157,7 +158,7 @@ def _fail(
 
 
 def _failure(held: Held, error: str, now: Moment) -> Diagnostic:
-    detail, facts = sink_refusal(held.worker, error)
+    detail, facts = refused_by_sink(error), settled_facts(Verb.FAIL, held.worker, error)
     return Diagnostic(to_datetime(now), "failure", detail, held.attempt, held.epoch, facts)
 
 

@@ -24,8 +24,7 @@ from oncue.stores.listeners import tell
 from oncue.stores.sqlite import rows
 from oncue.stores.sqlite.connection import pragma
 from oncue.stores.sqlite.statements import load
-from oncue.stores.sqlite.threads import join, start
-from oncue.stores.sqlite.writer import Writer
+from oncue.stores.sqlite.writer import Writer, join_thread, start_thread
 
 SQL = load("watching")
 log = logging.getLogger("oncue.store")
@@ -126,7 +125,7 @@ class Watching:
         with self._starting:
             if self._thread is None or self._thread.ident is None:
                 self._thread = threading.Thread(target=self._watch, name="oncue-watch", daemon=True)
-                start(self._thread, self._path)
+                start_thread(self._thread, self._path)
         self._listeners = [*self._listeners, (listener, queues)]
 
         def stop() -> None:
@@ -137,7 +136,7 @@ class Watching:
     def stop(self) -> None:
         """End the thread. Can be repeated."""
         self._stopping.set()
-        join(self._thread)
+        join_thread(self._thread)
 
     def note(self, queue: str | None, due_at: Moment) -> None:
         """Inside a write: what listeners are to be told after the commit."""

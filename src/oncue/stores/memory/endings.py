@@ -13,21 +13,17 @@ from oncue.core.putoff import moved_return
 from oncue.core.rate import begun_again
 from oncue.core.retry import Verdict
 from oncue.ports.claims import ClaimFilter, ClaimPage, Leases
-from oncue.stores.memory.claims import MemoryClaims, milliseconds
+from oncue.stores.memory.claims import MemoryClaims
 from oncue.stores.memory.record import Record
+from oncue.stores.memory.state import exceptions
 
 
 class MemoryEndings(MemoryClaims):
     """Implements the ends of claims of `oncue.ports.claims.ClaimStore`."""
 
     def settle(self, settlements: Sequence[Settlement], now: Moment) -> Mapping[int, Refused]:
-        refused: dict[int, Refused] = {}
         with self._writing():
-            for position, settlement in enumerate(settlements):
-                refusal = self._settle(settlement, now)
-                if refusal is not None:
-                    refused[position] = refusal
-        return refused
+            return exceptions(self._settle(settlement, now) for settlement in settlements)
 
     def _settle(self, settlement: Settlement, now: Moment) -> Refused | None:
         write = settlement.write
@@ -86,7 +82,7 @@ class MemoryEndings(MemoryClaims):
         while self._settled and next(iter(self._settled.values())) <= now:
             del self._settled[next(iter(self._settled))]
         word = words([settlement.id], settlement.epoch, write)
-        self._settled[word] = now + milliseconds(settlement.lease_seconds)
+        self._settled[word] = now + round(settlement.lease_seconds * 1000)
 
     def live_claims(self, wanted: ClaimFilter, after: object | None, limit: int) -> ClaimPage:
         with self._lock:
@@ -107,13 +103,8 @@ class MemoryEndings(MemoryClaims):
     def reclaim(
         self, verdicts: Sequence[tuple[Lapse, Verdict, bool]], now: Moment
     ) -> Mapping[int, Refused]:
-        refused: dict[int, Refused] = {}
         with self._writing():
-            for position, (lapse, verdict, keep) in enumerate(verdicts):
-                refusal = self._reclaim(lapse, verdict, keep, now)
-                if refusal is not None:
-                    refused[position] = refusal
-        return refused
+            return exceptions(self._reclaim(*verdict, now) for verdict in verdicts)
 
     def _reclaim(self, lapse: Lapse, verdict: Verdict, keep: bool, now: Moment) -> Refused | None:
         record = self._visible(lapse.id)
@@ -173,10 +164,6 @@ class MemoryEndings(MemoryClaims):
             if until < record.not_before:
                 record.not_before = until
                 self._announce(record.queue, until)
-
-    def next_due(self, queues: Sequence[str]) -> Moment | None:
-        with self._lock:
-            return min((at for name in queues for at in self._next_dues(name)), default=None)
 
 
 def _fits(record: Record, wanted: ClaimFilter) -> bool:

@@ -108,9 +108,9 @@ class MemoryEvents(Rulebook):
             wait.stale = wait.stale or decision is Decision.STALE
 
     def _fire(self, mine: RuleRecord, fired: FiredJob, now: Moment) -> None:
-        record = self._records[fired.job.id] = Record.of(fired.job, now)
+        record = Record.of(fired.job, now)
         record.rule, record.instant = fired.rule, instant_of(fired.instant)
-        self._refile(record)
+        self._add(record)
         mine.rule = replace(mine.rule, last_instant=fired.instant, last_job_id=fired.job.id)
 
     def events(self, wanted: EventFilter, after: int | None, limit: int) -> EventPage:

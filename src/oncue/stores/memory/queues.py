@@ -35,10 +35,9 @@ class MemoryQueues(MemoryRules, MemorySchedules):
                 for record in self._records.values()
                 if record.queue == name and not record.hidden
             )
-            returns = [r.not_before or 0 for r in self._put_off.values() if r.queue == name]
-            dues = [*returns, *(turn.due_at for turn in self._lines[name])]
+            oldest = min(self._waiting_until(name), default=None)
             shown = {state: counts[state] for state in State}
-            return QueueStats(shown, min(dues, default=None), put_off=len(returns))
+            return QueueStats(shown, oldest, put_off=len(self._put_off_of(name)))
 
     def due_counts(
         self, name: str, start: Moment, until: Moment, step_ms: int

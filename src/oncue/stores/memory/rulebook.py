@@ -12,7 +12,7 @@ from oncue.core.moment import Moment
 from oncue.core.publication import Decided
 from oncue.core.rule import Dependency, Rule
 from oncue.core.stamp import Stamp
-from oncue.stores.memory.state import Shelves
+from oncue.stores.memory.state import MemoryState
 
 
 class Accepted(NamedTuple):
@@ -68,7 +68,7 @@ class EventRecord(NamedTuple):
     received_at: Moment
 
 
-class Rulebook(Shelves):
+class Rulebook(MemoryState):
     """Rules by name, and by the keys that events are matched by; events by all that names them."""
 
     def __init__(self) -> None:

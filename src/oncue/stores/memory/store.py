@@ -11,7 +11,7 @@ from oncue.clock import SystemClock
 from oncue.ports.clock import Clock
 from oncue.ports.store import Awaited, Listener, StoreFacts
 from oncue.stores.memory.access import MemoryAccess
-from oncue.stores.memory.changes import MemoryChanges
+from oncue.stores.memory.jobs import MemoryJobs
 from oncue.stores.memory.pruning import MemoryPruning
 from oncue.stores.memory.ranges import MemoryRanges
 from oncue.stores.memory.transfer import MemoryTransfer
@@ -20,7 +20,7 @@ T = TypeVar("T")
 
 
 class MemoryStore(
-    MemoryChanges,
+    MemoryJobs,
     MemoryRanges,
     MemoryTransfer,
     MemoryPruning,

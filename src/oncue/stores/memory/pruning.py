@@ -7,7 +7,7 @@ from oncue.core.moment import Moment
 from oncue.core.retention import Pruned, Retention, forgotten_before, loose_before, of_rule
 from oncue.stores.memory.events import MemoryEvents
 from oncue.stores.memory.queues import MemoryQueues
-from oncue.stores.memory.rulebook import RuleRecord
+from oncue.stores.memory.rules import RuleRecord
 
 
 class MemoryPruning(MemoryQueues, MemoryEvents):

@@ -27,26 +27,21 @@ class MemoryEndings(MemoryClaims):
 
     def _settle(self, settlement: Settlement, now: Moment) -> Refused | None:
         write = settlement.write
-        if write is None:
-            return self._hand_over(settlement, now)
-        if self._has_ended_by(settlement, write, now):
+        if write is not None and self._has_ended_by(settlement, write, now):
             return None
-        record = self._held(settlement.id, settlement.epoch, write.kind, now)
+        record = self._held(settlement.id, settlement.epoch, write and write.kind, now)
         if isinstance(record, Refused):
             return record
+        if write is None:
+            record.become(fencing.hand_over(record.as_held(), now))
+            return None
         ending = fencing.settle(record.as_held(), settlement, now)
         if isinstance(ending, Refused):
             return ending
         self._end_claim(record, ending, write, now, keep=settlement.keep)
         if not settlement.keep:
-            self._remember(settlement, write, now)
-        return None
-
-    def _hand_over(self, settlement: Settlement, now: Moment) -> Refused | None:
-        record = self._held(settlement.id, settlement.epoch, None, now)
-        if isinstance(record, Refused):
-            return record
-        record.become(fencing.hand_over(record.as_held(), now))
+            word = words([settlement.id], settlement.epoch, write)
+            self._settled[word] = now + round(settlement.lease_seconds * 1000)
         return None
 
     def _end_claim(
@@ -70,19 +65,13 @@ class MemoryEndings(MemoryClaims):
             self._forget(record)
 
     def _has_ended_by(self, settlement: Settlement, write: Write, now: Moment) -> bool:
+        """Whether this very write has settled the claim, also on a job that went with it."""
         record = self._visible(settlement.id)
         if record is None:
             word = words([settlement.id], settlement.epoch, write)
             return self._settled.get(word, 0) > now
         end = record.ends.get(settlement.epoch)
         return end is not None and end.write == write
-
-    def _remember(self, settlement: Settlement, write: Write, now: Moment) -> None:
-        """The job is gone, or will be: its claim was settled by this write."""
-        while self._settled and next(iter(self._settled.values())) <= now:
-            del self._settled[next(iter(self._settled))]
-        word = words([settlement.id], settlement.epoch, write)
-        self._settled[word] = now + round(settlement.lease_seconds * 1000)
 
     def live_claims(self, wanted: ClaimFilter, after: object | None, limit: int) -> ClaimPage:
         with self._lock:

@@ -12,7 +12,7 @@ from oncue.ports.clock import Clock
 from oncue.ports.store import Awaited, Listener, StoreFacts
 from oncue.stores.memory.access import MemoryAccess
 from oncue.stores.memory.jobs import MemoryJobs
-from oncue.stores.memory.pruning import MemoryPruning
+from oncue.stores.memory.queues import MemoryQueues
 from oncue.stores.memory.ranges import MemoryRanges
 from oncue.stores.memory.transfer import MemoryTransfer
 
@@ -23,7 +23,7 @@ class MemoryStore(
     MemoryJobs,
     MemoryRanges,
     MemoryTransfer,
-    MemoryPruning,
+    MemoryQueues,
     MemoryAccess,
 ):
     """Implements `oncue.ports.store.Store` for one process. For tests, for trying things out, and

@@ -38,7 +38,7 @@ from oncue.usecases.schedules import Schedules
 from oncue.worker.handlers import Handler, Handlers
 
 if TYPE_CHECKING:
-    from oncue.worker.source import Workplace
+    from oncue.worker.source import ClaimSource
 
 CHUNK = 5000  # jobs that schedule_many stores at once,
 CHUNK_BYTES = 16 * 1024 * 1024  # unless their payloads are large
@@ -312,11 +312,11 @@ class Scheduler(Reporting, BulkChanges, Rules, Schedules, Queues, Reclaiming):
         self.run_loops()
         worker.run(until_empty=until_empty)
 
-    def workplace(self, worker: str) -> Workplace:
+    def claim_source(self, worker: str) -> ClaimSource:
         """Where a worker of this name claims jobs and reports on them: the store."""
-        from oncue.worker.source import LocalWorkplace
+        from oncue.worker.source import LocalClaimSource
 
-        return LocalWorkplace(
+        return LocalClaimSource(
             self.store, self.clock, self.policies, self.telemetry, self.spread, worker
         )
 

@@ -154,7 +154,7 @@ class Desk:
         return self.settle(claimed, Verb.RELEASE, **more)
 
     def drop(self, claimed: Claimed, **more: Any) -> Refused | None:
-        return self.settle(claimed, Verb.DROP, cancel_seen=True, **more)
+        return self.settle(claimed, Verb.DROP, **more)
 
     def lapse(self, seconds: float = LEASE) -> Lapse:
         """Let the only claim lapse."""

@@ -6,7 +6,7 @@ from oncue.core.changes import ChangeVerb, JobChange, NotChanged
 from oncue.core.job import JobFilter
 from oncue.core.lifecycle import State
 from oncue.core.moment import from_datetime
-from oncue.ports.claims import Refused, Touched
+from oncue.ports.claims import Touched
 from tests.contract.changing import CANCEL, STOP, Amendment, Change, amend
 
 from .desk import Desk, at
@@ -130,17 +130,13 @@ def test_a_cancel_request_cannot_reach_a_job_that_is_being_delivered(desk: Desk)
     assert desk.settle_range(claim)
 
 
-def test_a_worker_that_does_not_know_of_the_request_cannot_send_the_job_back(desk: Desk) -> None:
-    claimed = desk.take()
-    desk.request_cancel(claimed.id)
-    before = desk.job(claimed.id)
-    expected = Refused("cancel requested", State.DISPATCHED)
-    assert desk.retry(claimed) == expected
-    assert desk.release(claimed) == expected
-    assert desk.job(claimed.id) == before
-    assert desk.codes(claimed.id) == []
-    assert desk.drop(claimed) is None
-    assert desk.state(claimed.id) is State.CANCELLED
+def test_a_job_whose_cancel_was_requested_is_not_sent_back_but_ends_cancelled(desk: Desk) -> None:
+    for settle, code in ((desk.retry, "failure"), (desk.release, "cancelled")):
+        claimed = desk.take()
+        desk.request_cancel(claimed.id)
+        assert settle(claimed) is None
+        assert desk.state(claimed.id) is State.CANCELLED
+        assert desk.codes(claimed.id) == [code]
 
 
 def test_a_worker_may_complete_or_fail_a_job_in_spite_of_the_request(desk: Desk) -> None:
@@ -149,16 +145,6 @@ def test_a_worker_may_complete_or_fail_a_job_in_spite_of_the_request(desk: Desk)
         desk.request_cancel(claimed.id)
         assert settle(claimed) is None
         assert desk.state(claimed.id) is state
-
-
-def test_a_request_that_was_seen_does_not_hinder_a_release(desk: Desk) -> None:
-    for settle in (desk.release, desk.retry):
-        claimed = desk.take()
-        desk.request_cancel(claimed.id)
-        assert settle(claimed, cancel_seen=True) is None
-        job = desk.job(claimed.id)
-        assert (job.state, job.cancel_requested) == (State.SCHEDULED, False)
-        desk.cancel(claimed.id)
 
 
 def test_a_revived_job_is_due_now_with_a_new_allowance_and_its_operations(desk: Desk) -> None:

@@ -18,8 +18,8 @@ WRITES: list[tuple[Verb, dict[str, Any]]] = [
     (Verb.COMPLETE, {"result": None}),
     (Verb.COMPLETE, {"result": b"r"}),
     (Verb.FAIL, {"error": "boom"}),
-    (Verb.DROP, {"error": "boom", "cancel_seen": True}),
-    (Verb.DROP, {"cancel_seen": True}),
+    (Verb.DROP, {"error": "boom"}),
+    (Verb.DROP, {}),
 ]
 
 

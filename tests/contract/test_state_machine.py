@@ -23,7 +23,7 @@ from hypothesis.stateful import (
 from oncue.clock import FakeClock
 from oncue.core.bulk import BulkChange, BulkVerb
 from oncue.core.changes import ChangeVerb, JobChange
-from oncue.core.dossier import Dossier
+from oncue.core.dumped import DumpedJob
 from oncue.core.job import Claimed, Diagnostic, JobFilter, Lapse, NewJob, Operation
 from oncue.core.lifecycle import Verb
 from oncue.core.missed import Look, missed_since
@@ -444,7 +444,6 @@ class Everything(Waiting):
         wanted=st.lists(st.tuples(picks, st.sampled_from(SETTLING)), min_size=1, max_size=3),
         result=results,
         error=texts,
-        cancel_seen=st.booleans(),
         pause=st.sampled_from([0, 2_000]),
     )
     def settle(
@@ -452,7 +451,6 @@ class Everything(Waiting):
         wanted: list[tuple[int, Verb]],
         result: bytes | None,
         error: str,
-        cancel_seen: bool,
         pause: int,
     ) -> None:
         settlements = []
@@ -471,7 +469,6 @@ class Everything(Waiting):
                     put_off=SOON if busy else None,
                     code="failure" if failed else "",
                     detail="It failed." if failed else "",
-                    cancel_seen=cancel_seen,
                     keep=claimed.queue != GONE.name,
                 )
             )
@@ -528,11 +525,11 @@ def found_all(store: Store, change: BulkChange, wanted: JobFilter) -> list[str]:
 
 def everything(store: Store) -> list[object]:
     """All jobs with all that belongs to them. Of one that is gone only its id is still there."""
-    return [_visible(dossier) for dossier in store.export(None, ALL).dossiers]
+    return [_visible(dumped) for dumped in store.export(None, ALL).jobs]
 
 
-def _visible(dossier: Dossier) -> object:
-    return (dossier.job.id, dossier.digest) if dossier.hidden else dossier
+def _visible(dumped: DumpedJob) -> object:
+    return (dumped.job.id, dumped.digest) if dumped.hidden else dumped
 
 
 FRESH = int(os.environ.get("ONCUE_FRESH_EXAMPLES", "0"))

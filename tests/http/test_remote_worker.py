@@ -21,7 +21,7 @@ from oncue import (
     ServerUnavailable,
     State,
 )
-from oncue.client.claim_source import RemoteWorkplace
+from oncue.client.claim_source import RemoteClaimSource
 from oncue.clock import SystemClock
 from oncue.engine.alarm import Alarm
 from oncue.worker.worker import Worker
@@ -247,7 +247,7 @@ def test_a_claim_that_was_taken_away_is_noticed_and_its_result_not_used(client: 
 def test_a_cancel_is_learnt_by_a_heartbeat_long_before_a_third_of_the_lease(
     client: Client, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(RemoteWorkplace, "beat_seconds", 0.1)
+    monkeypatch.setattr(RemoteClaimSource, "beat_seconds", 0.1)
     client.set_queue("r-cancelled", lease_seconds=3600)
     told: list[str] = []
 
@@ -306,10 +306,10 @@ def test_of_claims_whose_answer_came_late_one_is_begun_and_the_others_go_back(
     """To renew a lease says that the job has started, which is not true of all of them."""
     with Client(server.url, clock=SleepyClock()) as client:
         ids = client.schedule_many(({} for _ in range(3)), queue="r-late").ids
-        handful = client.workplace("w").claim("r-late", 3, client.clock.now())
-        assert handful is not None
+        claimed = client.claim_source("w").claim("r-late", 3, client.clock.now())
+        assert claimed is not None
         jobs = [client.job(str(one)) for one in ids]
-        assert [claim.id for claim in handful.claims] == ids[:1]
+        assert [claim.id for claim in claimed.claims] == ids[:1]
         assert [(job.state, job.attempt) for job in jobs] == [
             (State.EXECUTING, 1),
             (State.SCHEDULED, 0),
@@ -321,7 +321,7 @@ def test_what_was_waited_for_is_begun_before_anything_else_is_claimed(client: Cl
     """Nobody speaks for it before it is in hand, so it must not wait for another's end."""
     for name in ("r-first", "r-second"):
         client.handler(name)(lambda job: None)
-    place, told = client.workplace("w"), list[str | None]()
+    place, told = client.claim_source("w"), list[str | None]()
     leave = place.watch(lambda queue, due_at: told.append(queue))
     client.schedule(queue="r-second")
     place.rest(Alarm(client.clock), SOON)
@@ -329,9 +329,9 @@ def test_what_was_waited_for_is_begun_before_anything_else_is_claimed(client: Cl
     assert place.claim("r-first", 1, client.clock.now()) is None
     assert told == ["r-second", "r-first"], "it is to be looked at again"
     for name in ("r-second", "r-first"):
-        handful = place.claim(name, 1, client.clock.now())
-        assert handful is not None
-        assert handful.queue.name == name
+        claimed = place.claim(name, 1, client.clock.now())
+        assert claimed is not None
+        assert claimed.queue.name == name
     leave()
 
 
@@ -341,7 +341,7 @@ def test_a_report_that_is_not_taken_keeps_no_other_from_being_taken(
     client.schedule_many(({} for _ in range(2)), queue="r-forged")
     first, second = client.claim("r-forged", "w", limit=2)
     first.token = second.token
-    place, queue = client.workplace("w"), client.queue("r-forged")
+    place, queue = client.claim_source("w"), client.queue("r-forged")
     place.settle([place.completed(one, queue, b"1") for one in (first, second)])
     states = [client.job(one.id).state for one in (first, second)]
     assert states == [State.DISPATCHED, State.SUCCEEDED]
@@ -482,10 +482,10 @@ def test_a_silent_server_does_not_keep_whoever_watches_over_the_leases(server: S
     with meddling(server.url) as proxy, Client(proxy.url) as client:
         client.set_queue("r-held", lease_seconds=2)
         client.schedule(queue="r-held")
-        place, queue = client.workplace("w"), client.queue("r-held")
-        handful = place.claim("r-held", 1, client.clock.now())
-        assert handful is not None
-        endings = [place.released(one, queue) for one in handful.claims]
+        place, queue = client.claim_source("w"), client.queue("r-held")
+        claimed = place.claim("r-held", 1, client.clock.now())
+        assert claimed is not None
+        endings = [place.released(one, queue) for one in claimed.claims]
         proxy.always = HOLD
         proxy.seen.clear()
         patient = threading.Thread(target=place.settle, args=[endings], daemon=True)
@@ -494,7 +494,7 @@ def test_a_silent_server_does_not_keep_whoever_watches_over_the_leases(server: S
         with pytest.raises(ServerUnavailable):
             place.settle(endings, brief=True)
         with pytest.raises(ServerUnavailable):
-            place.touch([(one, 60.0) for one in handful.claims])
+            place.touch([(one, 60.0) for one in claimed.claims])
         assert patient.is_alive(), "it was asked first, and would wait longer"
         proxy.let_go.set()
         patient.join(SOON)

@@ -12,7 +12,6 @@ from oncue.core.fencing import (
     Refused,
     Settlement,
     Write,
-    dropped,
     hand_over,
     late_write,
     reclaim,
@@ -97,13 +96,17 @@ def test_a_job_that_its_sink_refused_for_now_is_put_off() -> None:
 
 
 @pytest.mark.parametrize("verb", RETURNS)
-def test_a_job_does_not_wait_again_if_a_cancel_was_requested_unseen(verb: Verb) -> None:
+def test_a_job_does_not_wait_again_if_a_cancel_was_requested(verb: Verb) -> None:
     held = HELD._replace(cancel_requested=True)
-    unseen = Settlement("a", 5, verb)
-    assert settle(held, unseen, NOW) == Refused("cancel requested", State.EXECUTING)
-    ending = settle(held, unseen._replace(cancel_seen=True), NOW)
+    ending = settle(held, Settlement("a", 5, verb, error="E"), NOW)
     assert isinstance(ending, Ending)
-    assert not ending.job.cancel_requested
+    assert (ending.job.state, ending.outcome) == (State.CANCELLED, "cancelled")
+    assert ending.diagnostic is not None
+    words = {
+        Verb.RETRY: ("failure", "Failed after a cancel was requested."),
+        Verb.RELEASE: ("cancelled", "A cancel was requested while it was taken."),
+    }
+    assert (ending.diagnostic.code, ending.diagnostic.detail) == words[verb]
 
 
 @pytest.mark.parametrize("verb", ENDS)
@@ -199,15 +202,6 @@ def test_a_hand_over_is_no_write_of_the_worker_and_ends_the_lease_of_the_dispatc
     assert hand_over(HELD, NOW) == HELD._replace(lease=NO_LEASE, updated_at=NOW, refusals=0)
     asked = HELD._replace(lease=Lease(60_000, asked=True))
     assert hand_over(asked, NOW) == asked._replace(refusals=0)
-
-
-def test_a_job_whose_cancel_was_requested_meanwhile_is_dropped_as_what_happened_to_it() -> None:
-    failed = dropped(Settlement("a", 5, Verb.RETRY, error="E", code="failure", detail="d"))
-    assert (failed.verb, failed.code, failed.cancel_seen) == (Verb.DROP, "failure", True)
-    assert failed.detail == "Failed after a cancel was requested."
-    released = dropped(Settlement("a", 5, Verb.RELEASE))
-    assert (released.verb, released.code, released.cancel_seen) == (Verb.DROP, "cancelled", True)
-    assert released.detail == "A cancel was requested while it was taken."
 
 
 def test_no_write_of_the_worker_is_behind_a_reclaim() -> None:

@@ -79,9 +79,9 @@ def test_three_deaths_of_the_dispatcher_leave_the_whole_batch_deliverable(house:
 def test_a_killed_worker_with_jobs_in_hand_uses_up_none_of_their_attempts(house: House) -> None:
     house.cue.set_queue("once", max_attempts=1)
     house.cue.schedule_many(({} for _ in range(1000)), queue="once")
-    handful = house.cue.workplace("w").claim("once", 1000, house.clock.now())
-    assert handful is not None
-    assert len(handful.claims) == 1000
+    claimed = house.cue.claim_source("w").claim("once", 1000, house.clock.now())
+    assert claimed is not None
+    assert len(claimed.claims) == 1000
     house.reclaim()
     assert house.counts("once") == {"scheduled": 1000}
 

@@ -69,6 +69,7 @@ METHODS = [
     "cancel",
     "cancel_all",
     "claim",
+    "claim_source",
     "close",
     "complete",
     "complete_all",
@@ -124,7 +125,6 @@ METHODS = [
     "stats",
     "token",
     "work",
-    "workplace",
 ]
 
 

@@ -113,9 +113,8 @@ def attempts_at_everything(desk: Desk) -> list[Callable[[str], object]]:
     def settle(verb: Verb) -> Callable[[str], object]:
         def end(job_id: str) -> object:
             claim: Any = desk.job(job_id)
-            cancel_seen = {"cancel_seen": True} if verb is Verb.DROP else {}
             due = {"due_at": desk.now} if verb is Verb.RETRY else {}
-            return store.settle([settlement(claim, verb, **cancel_seen, **due)], desk.now)
+            return store.settle([settlement(claim, verb, **due)], desk.now)
 
         return end
 
@@ -181,7 +180,7 @@ def test_a_reclaimed_job_is_ahead_only_while_it_waits(store: SqliteStore, desk: 
         desk.take("a")
         desk.reclaim(desk.lapse())
         [claimed] = desk.claim()
-        desk.settle(claimed, verb, **({"cancel_seen": True} if verb is Verb.DROP else {}))
+        desk.settle(claimed, verb)
         with store.db.reading() as tx:
             assert tx.execute("SELECT max(ahead) FROM jobs").get == 0, verb
         store.db.write(lambda tx: tx.execute("DELETE FROM jobs").fetchall())

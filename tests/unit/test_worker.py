@@ -257,7 +257,7 @@ def test_nothing_is_done_early(cue: Scheduler, clock: FakeClock) -> None:
     assert len(done) == 1
 
 
-def test_quick_jobs_are_taken_in_ever_larger_handfuls(cue: Scheduler) -> None:
+def test_quick_jobs_are_taken_in_ever_larger_batches(cue: Scheduler) -> None:
     cue.handler("q")(lambda job: None)
     cue.schedule_many(({} for _ in range(5000)), queue="q")
     worker = Worker(cue)

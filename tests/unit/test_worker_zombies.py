@@ -10,7 +10,7 @@ import pytest
 from oncue import ClaimLost, HandledJob, NonRetryable, State
 from oncue.core.job import Claimed
 from oncue.testing import HandDriven
-from oncue.worker.source import Workplace
+from oncue.worker.source import ClaimSource
 
 LEASE = 60.0
 
@@ -100,18 +100,20 @@ def test_a_handler_whose_claim_was_lost_is_told_so() -> None:
     assert cue.job(job.id).state is State.SUCCEEDED
 
 
-WRITES: dict[str, Callable[[Workplace, Claimed, HandDriven], object]] = {
-    "heartbeat": lambda place, claim, cue: place.touch([(claim, LEASE)], "late", 99.0),
-    "operation": lambda place, claim, cue: place.put_operation(
+WRITES: dict[str, Callable[[ClaimSource, Claimed, HandDriven], object]] = {
+    "heartbeat": lambda source, claim, cue: source.touch([(claim, LEASE)], "late", 99.0),
+    "operation": lambda source, claim, cue: source.put_operation(
         claim, "encode", "succeeded", None, None, b'"late"'
     ),
-    "complete": lambda place, claim, cue: place.settle(
-        [place.completed(claim, cue.queue("video"), b'"late"')]
+    "complete": lambda source, claim, cue: source.settle(
+        [source.completed(claim, cue.queue("video"), b'"late"')]
     ),
-    "fail": lambda place, claim, cue: place.settle(
-        [place.failed(claim, cue.queue("video"), "late", retryable=True, cancel_seen=False)]
+    "fail": lambda source, claim, cue: source.settle(
+        [source.failed(claim, cue.queue("video"), "late", retryable=True, cancel_seen=False)]
     ),
-    "release": lambda place, claim, cue: place.settle([place.released(claim, cue.queue("video"))]),
+    "release": lambda source, claim, cue: source.settle(
+        [source.released(claim, cue.queue("video"))]
+    ),
 }
 
 
@@ -120,14 +122,14 @@ WRITES: dict[str, Callable[[Workplace, Claimed, HandDriven], object]] = {
 def test_no_write_of_a_workers_place_gets_past_the_fence(write: str, again: bool) -> None:
     cue = HandDriven()
     job = cue.schedule(queue="video")
-    place = cue.workplace("ada")
-    handful = place.claim("video", 1, cue.clock.now())
-    assert handful is not None
-    [claim] = handful.claims
+    source = cue.claim_source("ada")
+    claimed = source.claim("video", 1, cue.clock.now())
+    assert claimed is not None
+    [claim] = claimed.claims
     lose(cue, again)
     before = cue.job(job.id)
     for _ in range(2):
-        WRITES[write](place, claim, cue)
+        WRITES[write](source, claim, cue)
     assert cue.job(job.id) == before
     assert cue.history(job.id).operations == ()
     codes = [one.code for one in cue.history(job.id).diagnostics]

@@ -1,4 +1,4 @@
-"""A workplace elsewhere: a worker's claims and reports, over HTTP.
+"""A claim source elsewhere: a worker's claims and reports, over HTTP.
 
 The thread on watch waits at the server for the first due job of any of its queues. What it gets
 tells which queue has work; from that one it then takes as many as its handler gets done.
@@ -33,7 +33,7 @@ from oncue.usecases.claims import CLAIM_LIMIT
 from oncue.wire.claims import BeatenItems, Claims, SettledItems
 from oncue.wire.jobs import JobOperation
 from oncue.wire.problems import Problem
-from oncue.worker.source import Handful, log_too_late
+from oncue.worker.source import ClaimedBatch, log_too_late
 
 if TYPE_CHECKING:
     from oncue.client import Client
@@ -48,7 +48,7 @@ TURN_SECONDS = 1.0
 logger = logging.getLogger("oncue.worker")
 
 
-class RemoteWorkplace:
+class RemoteClaimSource:
     """A server. The settings of queues stay there: of them a worker only needs to know how long its
     leases are and how long an attempt may take, which the claims tell."""
 
@@ -62,14 +62,14 @@ class RemoteWorkplace:
         self._queues = deque(client.handlers.queues)
         self._connection: Connection = client.connection
         self._polling = Polling(client.connection)
-        self._waited: dict[str, Handful] = {}
+        self._waited: dict[str, ClaimedBatch] = {}
         self._shortest = math.inf  # of the leases so far, in seconds
         self._looked = self._clock.monotonic()
         self._tell: Listener = _deaf
 
     # -- claiming --------------------------------------------------------------------------------
 
-    def claim(self, queue: str, limit: int, now: Moment) -> Handful | None:
+    def claim(self, queue: str, limit: int, now: Moment) -> ClaimedBatch | None:
         """What was waited for comes first, whatever queue is asked about: it is on its lease
         already, and nobody speaks for it before it is in hand."""
         waited = self._waited.pop(queue, None)
@@ -79,8 +79,8 @@ class RemoteWorkplace:
             self._tell(queue, 0)
             return None
         self._look_at_others()
-        handfuls = self._claim([queue], limit, 0.0)
-        return handfuls[0] if handfuls else None
+        batches = self._claim([queue], limit, 0.0)
+        return batches[0] if batches else None
 
     def _hand_back(self, queue: Queue, claims: Sequence[Claimed]) -> None:
         """If that fails, they are taken back when their leases end."""
@@ -99,8 +99,8 @@ class RemoteWorkplace:
 
     def _leave(self) -> None:
         while self._waited:
-            _, handful = self._waited.popitem()
-            self._hand_back(handful.queue, handful.claims)
+            _, batch = self._waited.popitem()
+            self._hand_back(batch.queue, batch.claims)
         self.close()
 
     def rest(self, alarm: Alarm, seconds: float) -> None:
@@ -110,9 +110,9 @@ class RemoteWorkplace:
         if len(self._queues) > QUEUES_LIMIT:
             self._queues.rotate(-QUEUES_LIMIT)
             longest = TURN_SECONDS
-        for handful in self._claim(queues, 1, min(seconds, longest)):
-            self._waited[handful.queue.name] = handful
-            self._tell(handful.queue.name, 0)
+        for batch in self._claim(queues, 1, min(seconds, longest)):
+            self._waited[batch.queue.name] = batch
+            self._tell(batch.queue.name, 0)
 
     def stop(self) -> None:
         self._polling.stop()
@@ -144,7 +144,7 @@ class RemoteWorkplace:
             self._looked = self._clock.monotonic()
             self._tell(None, 0)
 
-    def _claim(self, queues: Sequence[str], limit: int, wait_seconds: float) -> list[Handful]:
+    def _claim(self, queues: Sequence[str], limit: int, wait_seconds: float) -> list[ClaimedBatch]:
         limit = min(limit, CLAIM_LIMIT)
         request = claim_request(queues, self._worker, limit=limit, wait_seconds=wait_seconds)
         request = request._replace(timeout_seconds=ANSWER_SECONDS)
@@ -158,12 +158,12 @@ class RemoteWorkplace:
             claim = value_of(self._connection, item, claim_of)
             by_queue.setdefault(item.queue, []).append(claim)
         taken = self._clock.monotonic()
-        handfuls = (self._handful(name, claims, sent, taken) for name, claims in by_queue.items())
-        return [handful for handful in handfuls if handful is not None]
+        batches = (self._batch(name, claims, sent, taken) for name, claims in by_queue.items())
+        return [batch for batch in batches if batch is not None]
 
-    def _handful(
+    def _batch(
         self, name: str, claims: list[RemoteClaim], sent: float, taken: float
-    ) -> Handful | None:
+    ) -> ClaimedBatch | None:
         """The leases began at the earliest when the claim was asked for. If that is long ago they
         may be over, so the first is renewed before it is begun. A heartbeat starts its job, and the
         loss of what has started counts, so the others go back instead."""
@@ -172,11 +172,11 @@ class RemoteWorkplace:
         queue = Queue(name, lease_seconds=lease, timeout_seconds=next(by_queue, None))
         self._shortest = min(self._shortest, lease)
         if self._clock.monotonic() - sent < lease / 3:
-            return Handful(queue, claims, sent, taken)
+            return ClaimedBatch(queue, claims, sent, taken)
         self._hand_back(queue, claims[1:])
         sent = self._clock.monotonic()
         [answer] = self.touch([(claims[0], lease)])
-        return Handful(queue, claims[:1], sent, taken) if isinstance(answer, Touched) else None
+        return ClaimedBatch(queue, claims[:1], sent, taken) if isinstance(answer, Touched) else None
 
     # -- reporting -------------------------------------------------------------------------------
 

@@ -39,8 +39,8 @@ from oncue.wire.queues import Queue as QueueShape
 from oncue.worker.handlers import Handler, Handlers
 
 if TYPE_CHECKING:
-    from oncue.client.claim_source import RemoteWorkplace
-    from oncue.worker.source import Workplace
+    from oncue.client.claim_source import RemoteClaimSource
+    from oncue.worker.source import ClaimSource
 
 PAGE = 500
 _TAKEN_OR_DONE = LIVE | {State.SUCCEEDED}
@@ -82,7 +82,7 @@ class Client(
             raise InvalidInput("must be more than 0 and at most a day.", "/timeout_seconds")
         self.clock = clock or SystemClock()
         self.handlers = Handlers()
-        self._places: list[RemoteWorkplace] = []
+        self._sources: list[RemoteClaimSource] = []
         self.connection = Connection(
             address_of(url), bearer_of(token), float(timeout_seconds), self.clock
         )
@@ -292,18 +292,18 @@ class Client(
         worker = Worker(self, concurrency=concurrency, name=name, grace_seconds=grace_seconds)
         worker.run(until_empty=until_empty)
 
-    def workplace(self, worker: str) -> Workplace:
+    def claim_source(self, worker: str) -> ClaimSource:
         """Where a worker of this name claims jobs and reports on them: the server."""
-        from oncue.client.claim_source import RemoteWorkplace
+        from oncue.client.claim_source import RemoteClaimSource
 
-        place = RemoteWorkplace(self, worker)
-        self._places.append(place)
-        return place
+        source = RemoteClaimSource(self, worker)
+        self._sources.append(source)
+        return source
 
     def close(self) -> None:
         """Give the connections back."""
-        for place in self._places:
-            place.close()
+        for source in self._sources:
+            source.close()
         self.connection.close()
 
     def __enter__(self) -> Self:

@@ -25,6 +25,8 @@ OUTCOMES = {
 }
 """By the verb that settled it: how an attempt ended. One that was taken away is `reclaimed`."""
 
+_WAITS_AGAIN = {Verb.RETRY: FAILED_UNWANTED, Verb.RELEASE: RETURNED_UNWANTED}
+"""What is decided instead, when a cancel was requested."""
 _REASONS = {"succeeded": "completed", "retried": "failed"}
 
 
@@ -33,7 +35,7 @@ class Refused(NamedTuple):
 
     reason: str
     """`reclaimed`, `completed`, `failed`, `cancelled`, `released`: how the claim ended;
-    `cancel requested`: the decision did not know of the request, decide again;
+    `cancel requested`: the claim holds, but its job should end (`interruptions` only);
     `different result`: the operation has another result already;
     `moved on`: the lapse or the last update is not as it was seen;
     `unknown`: no such job, or no such claim was made, or it was one of very many: the job's
@@ -61,7 +63,8 @@ class Settlement(NamedTuple):
     id: str
     epoch: int
     verb: Verb
-    """COMPLETE, FAIL, RETRY, RELEASE or DROP; or HAND_OVER, by which the claim goes on."""
+    """COMPLETE, FAIL, RETRY, RELEASE or DROP; or HAND_OVER, by which the claim goes on. RETRY and
+    RELEASE of a job whose cancel was requested end it cancelled."""
     result: bytes | None = None
     error: str | None = None
     due_at: Moment | None = None
@@ -71,8 +74,6 @@ class Settlement(NamedTuple):
     code: str = "failure"
     """FAIL, RETRY, DROP: of the diagnostic, whose detail is `detail`."""
     detail: str = ""
-    cancel_seen: bool = False
-    """Whether a cancel request was known. RETRY and RELEASE are refused when one was not."""
     keep: bool = True
     """False: the job is gone when it ends (retention 0)."""
     lease_seconds: float = DEFAULT_LEASE_SECONDS
@@ -162,12 +163,13 @@ def hand_over(held: Held, now: Moment) -> Held:
 
 def settle(held: Held, settlement: Settlement, now: Moment) -> Ending | Refused:
     """What a settlement ends the current claim with."""
-    verb, error = settlement.verb, settlement.error
     if settlement.updated_at not in (None, held.updated_at):
         return Refused("moved on", held.state)
+    if held.cancel_requested and settlement.verb in _WAITS_AGAIN:
+        verb, code, detail, *_ = _WAITS_AGAIN[settlement.verb]
+        settlement = settlement._replace(verb=verb, code=code, detail=detail)
+    verb, error = settlement.verb, settlement.error
     job = _after(held, verb, now)
-    if held.cancel_requested and not settlement.cancel_seen and job.state not in FINAL:
-        return Refused("cancel requested", held.state)
     diagnostic = None
     if verb is Verb.COMPLETE:
         job = job._replace(ahead=False, result=settlement.result, error=None)
@@ -184,14 +186,6 @@ def settle(held: Held, settlement: Settlement, now: Moment) -> Ending | Refused:
         if verb is Verb.RETRY and settlement.due_at is not None:
             job = job._replace(due_at=settlement.due_at)
     return Ending(OUTCOMES[verb], diagnostic, job)
-
-
-def dropped(settlement: Settlement) -> Settlement:
-    """The settlement instead of a retry or a release that was refused, because a cancel had been
-    requested."""
-    failed = settlement.verb is Verb.RETRY
-    verb, code, detail, *_ = FAILED_UNWANTED if failed else RETURNED_UNWANTED
-    return settlement._replace(verb=verb, code=code, detail=detail, cancel_seen=True)
 
 
 def reclaim(held: Held, lapse: Lapse, verdict: Verdict, now: Moment) -> Ending | Refused:
@@ -280,7 +274,6 @@ def _after(held: Held, verb: Verb, now: Moment) -> Held:
         updated_at=now,
         lease=NO_LEASE,
         not_before=None,
-        # The caller that decided that it waits again knew of the request.
         cancel_requested=held.cancel_requested and state in FINAL,
     )
 

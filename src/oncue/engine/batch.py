@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from typing import Protocol
 
 from oncue.core.errors import SinkError
-from oncue.core.fencing import Settlement, dropped, refused_by_sink
+from oncue.core.fencing import Settlement, refused_by_sink
 from oncue.core.job import Claimed, Delivery
 from oncue.core.lifecycle import Verb
 from oncue.core.moment import Moment
@@ -111,13 +111,6 @@ class ClaimBatch:
             ]
             settlements += [self._ending(self._claims[at], one) for at, one in refusals.items()]
         refused = self._store.settle(settlements, now)
-        cancelled = [
-            dropped(settlements[position])
-            for position, answer in refused.items()
-            if answer.reason == "cancel requested"
-        ]
-        if cancelled:
-            self._store.settle(cancelled, now)
         # A worker may have begun or even ended the job by now: only a reclaim is trouble.
         return not any(answer.reason == "reclaimed" for answer in refused.values())
 

@@ -22,7 +22,7 @@ from oncue.core.errors import (
     NotFound,
     OncueError,
 )
-from oncue.core.fencing import Refused, Settlement, dropped
+from oncue.core.fencing import Refused, Settlement
 from oncue.core.job import Claimed, Job, Operation
 from oncue.core.lifecycle import State, Verb
 from oncue.core.queue import Queue, check_queue_name
@@ -190,7 +190,7 @@ class Reporting:
             spread=self.spread(),
             retry_after_seconds=pause,
         )
-        ending = failure(job_id, epoch, verdict, text, cancel_seen=job.cancel_requested)
+        ending = failure(job_id, epoch, verdict, text)
         self._settle(ending._replace(**keeping(queue)), job_id)
 
     def release(self, job_id: str, token: str) -> None:
@@ -231,9 +231,6 @@ class Reporting:
 
     def _settle(self, settlement: Settlement, job_id: str) -> None:
         refused = self.store.settle([settlement], self.clock.now()).get(0)
-        if refused is not None and refused.reason == "cancel requested":
-            settlement = dropped(settlement)
-            refused = self.store.settle([settlement], self.clock.now()).get(0)
         if refused is not None:
             raise self._refusal(job_id, refused)
 
@@ -290,9 +287,7 @@ def failure_verdict(
     )
 
 
-def failure(
-    job_id: str, epoch: int, verdict: Verdict, error: str, *, cancel_seen: bool
-) -> Settlement:
+def failure(job_id: str, epoch: int, verdict: Verdict, error: str) -> Settlement:
     """The settlement that applies a verdict."""
     return Settlement(
         job_id,
@@ -302,7 +297,6 @@ def failure(
         due_at=verdict.due_at,
         code=verdict.code,
         detail=verdict.detail,
-        cancel_seen=cancel_seen,
     )
 
 

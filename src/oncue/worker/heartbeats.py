@@ -13,7 +13,7 @@ from oncue.ports.claims import Refused
 from oncue.ports.clock import Clock
 from oncue.worker.batch import Batch
 from oncue.worker.job import HandledJob
-from oncue.worker.source import AWAY, Workplace
+from oncue.worker.source import AWAY, ClaimSource
 
 LOOK_SECONDS = 1.0  # how soon a job that takes its time shows as executing
 
@@ -28,12 +28,12 @@ class Heartbeats:
 
     def __init__(
         self,
-        place: Workplace,
+        source: ClaimSource,
         clock: Clock,
         batches: Callable[[], Sequence[Batch]],
     ) -> None:
         self.loop = Loop("oncue-heartbeats", self.step, clock)
-        self._place = place
+        self._source = source
         self._clock = clock
         self._batches = batches
         self._next_look = 0.0
@@ -92,7 +92,7 @@ class Heartbeats:
                 return
             sent = self._clock.monotonic()
             claims = [(job.claim, batch.queue.lease_seconds) for batch, job in jobs]
-            for (batch, job), answer in zip(jobs, self._place.touch(claims), strict=True):
+            for (batch, job), answer in zip(jobs, self._source.touch(claims), strict=True):
                 batch.acknowledged = sent
                 if isinstance(answer, Refused):
                     _interrupt(job, answer)
@@ -101,7 +101,7 @@ class Heartbeats:
                     job.cancel_requested = answer.cancel_requested
 
     def _is_due(self, batch: Batch) -> bool:
-        every = min(batch.queue.lease_seconds / 3, self._place.beat_seconds)
+        every = min(batch.queue.lease_seconds / 3, self._source.beat_seconds)
         silent = self._clock.monotonic() - batch.acknowledged
         return batch.acknowledged == batch.began or silent >= every
 
@@ -110,9 +110,9 @@ class Heartbeats:
         if self._clock.monotonic() < self._next_look:
             return
         jobs = [(batch, job) for batch, job in _running(batches) if not job.cancel_requested]
-        self._next_look = self._clock.monotonic() + self._place.look_seconds
+        self._next_look = self._clock.monotonic() + self._source.look_seconds
         if jobs:
-            found = self._place.interruptions([job.claim for _, job in jobs])
+            found = self._source.interruptions([job.claim for _, job in jobs])
             for position, why in found.items():
                 batch, job = jobs[position]
                 if job in batch.running:  # else it came to its end meanwhile
@@ -124,10 +124,10 @@ class Heartbeats:
             if not _hold(batch, held):
                 return
             done, waiting = batch.take_done(), batch.take_pending()
-            released, queue = self._place.released, batch.queue
+            released, queue = self._source.released, batch.queue
             try:
                 back = [released(job.claim, queue) for job in waiting if not job.lost]
-                self._place.settle([*done, *back], brief=True)
+                self._source.settle([*done, *back], brief=True)
             except BaseException:  # whatever it is, what is done stays done and is settled later
                 batch.done.extendleft(reversed(done))
                 batch.pending.extendleft(reversed(waiting))

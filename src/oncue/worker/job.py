@@ -15,8 +15,8 @@ from oncue.core.queue import check_queue_name
 from oncue.ports.claims import Refused
 from oncue.ports.clock import Clock
 from oncue.usecases.intake import check_message, check_percent
-from oncue.worker.results import Settling
-from oncue.worker.source import AWAY, Handful, Workplace
+from oncue.worker.results import Results
+from oncue.worker.source import AWAY, ClaimedBatch, ClaimSource
 
 TRUSTED = 2 / 3  # of a lease: so long without a confirmed heartbeat, and the claim is given up
 
@@ -29,12 +29,17 @@ class HandledJob:
     """A job in the hands of a handler."""
 
     __slots__ = (
-        *("_clock", "_handful", "_keep_until", "_operations", "_payload", "_place", "_settling"),
+        *("_clock", "_claimed", "_keep_until", "_operations", "_payload", "_source", "_results"),
         *("announced", "cancel_requested", "claim", "why_lost"),
     )
 
     def __init__(
-        self, claim: Claimed, handful: Handful, place: Workplace, settling: Settling, clock: Clock
+        self,
+        claim: Claimed,
+        claimed: ClaimedBatch,
+        source: ClaimSource,
+        results: Results,
+        clock: Clock,
     ) -> None:
         self.claim = claim
         self.cancel_requested = False
@@ -43,12 +48,12 @@ class HandledJob:
         """What is told of the claim once it is `lost`."""
         self.announced = False
         """Whether the loss was logged."""
-        self._handful = handful
-        self._keep_until = handful.since + handful.queue.lease_seconds * TRUSTED
+        self._claimed = claimed
+        self._keep_until = claimed.since + claimed.queue.lease_seconds * TRUSTED
         self._payload: Any = _UNREAD
         self._operations: dict[str, Operation] | None = None
-        self._settling = settling
-        self._place = place
+        self._results = results
+        self._source = source
         self._clock = clock
 
     @property
@@ -109,7 +114,7 @@ class HandledJob:
         it is asked, by the monotonic clock: a store that does not answer cannot delay it, and a
         heartbeat that is answered too late does not undo it."""
         if not self.why_lost and self._clock.monotonic() >= self._keep_until:
-            silent = self._handful.queue.lease_seconds * TRUSTED
+            silent = self._claimed.queue.lease_seconds * TRUSTED
             self.lose(f": no heartbeat was confirmed for {silent:.3g} s, two thirds of its lease")
         return bool(self.why_lost)
 
@@ -117,13 +122,13 @@ class HandledJob:
     def overlong(self) -> bool:
         """The attempt has run for its `timeout_seconds`: the job is about to be taken back."""
         timeout = self.timeout_seconds
-        return timeout is not None and self._clock.monotonic() >= self._handful.taken + timeout
+        return timeout is not None and self._clock.monotonic() >= self._claimed.taken + timeout
 
     @property
     def timeout_seconds(self) -> float | None:
         """How long the attempt may take, by the job or its queue; None: as long as it needs."""
         own = self.claim.timeout_seconds
-        return self._handful.queue.timeout_seconds if own is None else own
+        return self._claimed.queue.timeout_seconds if own is None else own
 
     def lose(self, how: str) -> None:
         """Note that the claim is over."""
@@ -132,7 +137,7 @@ class HandledJob:
     def confirm(self, sent: float) -> None:
         """Note that a heartbeat was confirmed; `sent` is when, by the monotonic clock."""
         if not self.lost:
-            self._keep_until = sent + self._handful.queue.lease_seconds * TRUSTED
+            self._keep_until = sent + self._claimed.queue.lease_seconds * TRUSTED
 
     def operation(self, name: str) -> Operation | None:
         """What is known of a step, also from earlier attempts: state, percent, message, result."""
@@ -166,8 +171,8 @@ class HandledJob:
             if step is not None:
                 self._tell(check_queue_name(step, "/step"), "executing", percent, message)
                 return
-            sent, lease = self._clock.monotonic(), self._handful.queue.lease_seconds
-            [answer] = self._place.touch([(self.claim, lease)], message, percent)
+            sent, lease = self._clock.monotonic(), self._claimed.queue.lease_seconds
+            [answer] = self._source.touch([(self.claim, lease)], message, percent)
         except AWAY as trouble:
             text = "job %s: its progress was not stored: %s"
             logger.warning(text, self.id, trouble, extra=self.facts)
@@ -207,8 +212,9 @@ class HandledJob:
     def _report(
         self, name: str, state: str, *, message: str | None = None, result: bytes | None = None
     ) -> None:
-        """Trouble of the workplace is no failure of the job: it waits, while it has the claim."""
-        self._settling.insist(
+        """Passing trouble of the claim source does not fail the job: the report is repeated while
+        the claim is held."""
+        self._results.insist(
             lambda: self._tell(name, state, None, message, result), in_vain=lambda: self.lost
         )
 
@@ -220,7 +226,7 @@ class HandledJob:
         message: str | None,
         result: bytes | None = None,
     ) -> None:
-        answer = self._place.put_operation(self.claim, name, state, percent, message, result)
+        answer = self._source.put_operation(self.claim, name, state, percent, message, result)
         if isinstance(answer, Operation):
             self._known()[name] = answer
         elif answer.reason == "different result":

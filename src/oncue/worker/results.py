@@ -19,7 +19,7 @@ PAUSE_SECONDS = 0.25
 logger = logging.getLogger("oncue.worker")
 
 
-class Settling:
+class Results:
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
         self._alarm = Alarm(clock)  # not stopped with the worker: the last results are written then

@@ -14,8 +14,8 @@ from oncue.ports.clock import Clock
 from oncue.worker.batch import Batch
 from oncue.worker.handlers import Handler
 from oncue.worker.job import HandledJob
-from oncue.worker.results import Settling, bodies, body
-from oncue.worker.source import Ending, Workplace
+from oncue.worker.results import Results, bodies, body
+from oncue.worker.source import ClaimSource, Ending
 
 BATCH_SECONDS = 0.05  # how much work is taken at once
 BATCH_LIMIT = 1000
@@ -25,17 +25,17 @@ FLUSH_SECONDS = 0.02  # how long a finished job may wait for others to be settle
 logger = logging.getLogger("oncue.worker")
 
 
-class Running:
+class Runner:
     """`stopped` says whether nothing more is to be begun."""
 
     def __init__(
-        self, place: Workplace, clock: Clock, settling: Settling, stopped: Callable[[], bool]
+        self, source: ClaimSource, clock: Clock, results: Results, stopped: Callable[[], bool]
     ) -> None:
         self.sizes: dict[str, int] = {}
         """How many jobs of a queue to take next; one, until more is known."""
-        self._place = place
+        self._source = source
         self._clock = clock
-        self._settling = settling
+        self._results = results
         self._stopped = stopped
 
     def run(self, batch: Batch, runner: asyncio.Runner | None) -> None:
@@ -47,14 +47,14 @@ class Running:
 
     def hand_back(self, batch: Batch, jobs: Sequence[HandledJob]) -> None:
         """Note that these were not begun, or not finished, and may be done by somebody else."""
-        released, queue = self._place.released, batch.queue
+        released, queue = self._source.released, batch.queue
         batch.done.extend(released(job.claim, queue) for job in jobs if not job.lost)
 
     def settle(self, batch: Batch) -> None:
         """Write down how the jobs of a batch ended, as far as they have."""
         with batch.settling:
             endings = batch.take_done()
-            self._settling.insist(lambda: self._place.settle(endings))
+            self._results.insist(lambda: self._source.settle(endings))
 
     def _run_one_by_one(self, batch: Batch, runner: asyncio.Runner | None) -> None:
         monotonic, stopped, pending = self._clock.monotonic, self._stopped, batch.pending
@@ -96,7 +96,7 @@ class Running:
         if job.why_lost:  # noticed by the handler or the heartbeats; else the store judges it
             _log_unused(job)
             return None
-        return self._place.completed(job.claim, batch.queue, stored)
+        return self._source.completed(job.claim, batch.queue, stored)
 
     def _run_together(self, batch: Batch, runner: asyncio.Runner | None) -> None:
         jobs = batch.running = batch.take_pending()
@@ -124,7 +124,7 @@ class Running:
             line = "job %s: its handler stopped: a cancel was requested"
             logger.info(line, claim.id, extra=job.facts)
             text = "The handler stopped because a cancel was requested."
-            return self._place.failed(claim, batch.queue, text, retryable=True, cancel_seen=True)
+            return self._source.failed(claim, batch.queue, text, retryable=True, cancel_seen=True)
         if isinstance(error, ClaimLost) and job.overlong:
             # Left to the reclaimer, which judges every attempt that took too long alike.
             text = "job %s: its handler stopped at the timeout of the attempt"
@@ -136,7 +136,7 @@ class Running:
         kind = type(error).__name__
         line = "job %s: attempt %d raised %s\n%s"
         logger.warning(line, claim.id, claim.attempt, kind, place, extra=job.facts)
-        return self._place.failed(
+        return self._source.failed(
             claim,
             batch.queue,
             exception_text(error),

@@ -1,7 +1,8 @@
 """Where a worker's jobs come from and where it reports on them: a store, or a server elsewhere.
 
-The worker decides when to claim, what to run and when to speak up; everything that knows how a
-claim is made, proven and ended is behind this port. `remote` has the other implementation.
+The worker decides when to claim, what to run and when to report. How a claim is made, proven and
+ended is behind this port, which has two implementations: here for a store, and in
+`client/claim_source.py` for a server.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from functools import cached_property
 from typing import Any, NamedTuple, Protocol
 
 from oncue.core.errors import ServerUnavailable, StoreUnavailable
-from oncue.core.fencing import Refused, Settlement, dropped
+from oncue.core.fencing import Refused, Settlement
 from oncue.core.job import Claimed, JobFilter, Operation
 from oncue.core.lifecycle import LIVE, Verb
 from oncue.core.moment import Moment, to_datetime
@@ -28,17 +29,17 @@ from oncue.usecases.claims import failure, failure_verdict, keeping
 from oncue.worker.handlers import Handlers
 
 AWAY = (StoreUnavailable, ServerUnavailable)
-"""Passing trouble of a workplace: the same call may succeed later."""
+"""Passing trouble of a claim source: the same call may succeed later."""
 
 LOOK_SECONDS = 0.9  # so that a handler learns of a cancel within a second
 
 Ending = Any
-"""How a claim ended, in the terms of the workplace that made it: for nobody else to look into."""
+"""How a claim ended, in the terms of the claim source that made it."""
 
 logger = logging.getLogger("oncue.worker")
 
 
-class Handful(NamedTuple):
+class ClaimedBatch(NamedTuple):
     """Jobs of one queue that were claimed together."""
 
     queue: Queue
@@ -49,11 +50,11 @@ class Handful(NamedTuple):
     """When the claims were made at the latest, likewise: from then on an attempt is timed."""
 
 
-class Workplace(Protocol):
+class ClaimSource(Protocol):
     """For one worker. Safe to use from many threads; `claim` and `rest` are called by one at a
     time. Raises one of `AWAY` when it cannot answer now."""
 
-    def claim(self, queue: str, limit: int, now: Moment) -> Handful | None:
+    def claim(self, queue: str, limit: int, now: Moment) -> ClaimedBatch | None:
         """Take up to `limit` due jobs; reclaimed work is taken alone. None: nothing is due."""
         ...
 
@@ -136,8 +137,8 @@ class Workplace(Protocol):
         ...
 
 
-class Employer(Protocol):
-    """Who has handlers for a worker to run, and a place where it works: a Scheduler, a Client."""
+class Host(Protocol):
+    """Has handlers for a worker to run, and a claim source for it: a Scheduler or a Client."""
 
     @property
     def clock(self) -> Clock: ...
@@ -145,10 +146,10 @@ class Employer(Protocol):
     @property
     def handlers(self) -> Handlers: ...
 
-    def workplace(self, worker: str) -> Workplace: ...
+    def claim_source(self, worker: str) -> ClaimSource: ...
 
 
-class LocalWorkplace:
+class LocalClaimSource:
     """A store that this process has opened."""
 
     beat_seconds = math.inf
@@ -170,14 +171,14 @@ class LocalWorkplace:
         self._worker = worker
         self.watch = store.watch
 
-    def claim(self, queue: str, limit: int, now: Moment) -> Handful | None:
+    def claim(self, queue: str, limit: int, now: Moment) -> ClaimedBatch | None:
         policy = self._policies(queue)
         began = self._clock.monotonic()
         claims = self._store.claim([policy], self._worker, limit, now)
         if not claims:
             return None
         self._telemetry.claimed(claims, self._clock.now())
-        return Handful(policy, claims, began, began)
+        return ClaimedBatch(policy, claims, began, began)
 
     def next_due(self, queue: str) -> Moment | None:
         return self._store.next_due([queue])
@@ -251,7 +252,7 @@ class LocalWorkplace:
             retryable=retryable,
             spread=self._spread(),
         )
-        ending = failure(claim.id, claim.epoch, verdict, error, cancel_seen=cancel_seen)
+        ending = failure(claim.id, claim.epoch, verdict, error)
         return ending._replace(**keeping(queue))
 
     def released(self, claim: Claimed, queue: Queue) -> Settlement:
@@ -261,14 +262,9 @@ class LocalWorkplace:
         if not endings:
             return
         refused = self._store.settle(endings, self._clock.now())
-        again = []
         for position, answer in refused.items():
-            if answer.reason == "cancel requested":
-                again.append(dropped(endings[position]))
-            else:
-                log_too_late(endings[position].id, answer.reason)
-        self._telemetry.fenced(len(refused) - len(again))
-        self.settle(again)
+            log_too_late(endings[position].id, answer.reason)
+        self._telemetry.fenced(len(refused))
 
 
 def log_too_late(job_id: str, reason: str) -> None:

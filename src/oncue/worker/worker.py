@@ -29,9 +29,9 @@ from oncue.engine.alarm import Alarm
 from oncue.worker.batch import Batch
 from oncue.worker.heartbeats import Heartbeats
 from oncue.worker.job import HandledJob
-from oncue.worker.results import Settling
-from oncue.worker.runner import Running
-from oncue.worker.source import Employer
+from oncue.worker.results import Results
+from oncue.worker.runner import Runner
+from oncue.worker.source import Host
 
 EMPTY_HANDED_REST_MS = 50  # something is due, but somebody else is about to take it
 LOOK_EVERYWHERE_SECONDS = 30.0
@@ -46,7 +46,7 @@ logger = logging.getLogger("oncue.worker")
 class Worker:
     def __init__(
         self,
-        cue: Employer,
+        cue: Host,
         *,
         concurrency: int = 1,
         name: str | None = None,
@@ -60,7 +60,7 @@ class Worker:
             raise InvalidInput("must be at least 1.", "/concurrency")
         self.name = legible(name or f"{socket.gethostname()}:{os.getpid()}:{secrets.token_hex(3)}")
         self._handlers = cue.handlers
-        self._place = cue.workplace(self.name)
+        self._source = cue.claim_source(self.name)
         self._clock = cue.clock
         self._concurrency = concurrency
         self._grace_seconds = grace_seconds
@@ -73,9 +73,9 @@ class Worker:
         self._expecting = threading.Lock()
         self._looked = cue.clock.monotonic()
         self._batches: set[Batch] = set()
-        self._settling = Settling(self._clock)
-        self._running = Running(self._place, self._clock, self._settling, self._done.is_set)
-        self._heartbeats = Heartbeats(self._place, self._clock, lambda: list(self._batches))
+        self._results = Results(self._clock)
+        self._runner = Runner(self._source, self._clock, self._results, self._done.is_set)
+        self._heartbeats = Heartbeats(self._source, self._clock, lambda: list(self._batches))
         self._until_empty = False
         self._trouble = ""
         self._denials = 0
@@ -87,7 +87,7 @@ class Worker:
         """Work until `stop`, SIGTERM or Ctrl-C; or until nothing is left to do. Raises
         `AccessDenied` if the server refuses access for good."""
         self._until_empty = until_empty
-        unwatch = self._place.watch(self._woken, self._next_at.keys)
+        unwatch = self._source.watch(self._woken, self._next_at.keys)
         self._heartbeats.start()
         threads: list[threading.Thread | None] = [None] * self._concurrency
         with self._signals():
@@ -108,7 +108,7 @@ class Worker:
         self._done.set()
         self._ended.put(None)
         self._alarm.stop()
-        self._place.stop()
+        self._source.stop()
 
     def step(self) -> bool:
         """Claim and run one batch in this thread, without waiting. Whether there was any."""
@@ -147,21 +147,21 @@ class Worker:
 
     def _replaced(self, thread: str) -> None:
         logger.error("worker %s: %s had ended; a new thread goes on", self.name, thread)
-        self._place.thread_replaced()
+        self._source.thread_replaced()
 
     def _finish(self, threads: list[threading.Thread]) -> None:
         ends = self._clock.monotonic() + self._grace_seconds
         for thread in threads:
             thread.join(max(0.0, ends - self._clock.monotonic()))
         self._heartbeats.stop()
-        self._settling.hurry()
+        self._results.hurry()
         for batch in list(self._batches):  # still running after the grace: somebody else may
             left = [*batch.running, *batch.take_pending()]
-            self._running.hand_back(batch, left)
+            self._runner.hand_back(batch, left)
             for job in left:
                 job.lose(" (released: the worker has stopped)")
             try:
-                self._running.settle(batch)
+                self._runner.settle(batch)
             except OncueError as trouble:  # of this batch; the others are handed back
                 logger.error("worker %s: results were not written: %s", self.name, trouble)
 
@@ -225,7 +225,7 @@ class Worker:
             # Compared with the moment before the claim: what fell due meanwhile is taken at once.
             ahead_ms = min(self._next_at.values()) - looked_at
             if self._until_empty:
-                if not self._batches and self._place.nothing_left(list(self._queues)):
+                if not self._batches and self._source.nothing_left(list(self._queues)):
                     self.stop()
                     return None
                 ahead_ms = min(ahead_ms, round(OTHERS_REST_SECONDS * 1000))
@@ -233,7 +233,7 @@ class Worker:
                 ahead_ms -= self._clock.now() - looked_at
             else:
                 ahead_ms = EMPTY_HANDED_REST_MS
-            self._place.rest(self._alarm, ahead_ms / 1000)
+            self._source.rest(self._alarm, ahead_ms / 1000)
             self._recovered()
             self._look_everywhere_at_times()
         return None
@@ -258,7 +258,7 @@ class Worker:
             try:
                 batch = self._claim_from(name, now)
                 if batch is None:
-                    due_at = self._place.next_due(name)
+                    due_at = self._source.next_due(name)
             finally:
                 self._expect(name, LATEST if due_at is None else due_at)
             if batch is not None:
@@ -267,15 +267,15 @@ class Worker:
 
     def _claim_from(self, name: str, now: Moment) -> Batch | None:
         handler = self._handlers.of(name)
-        limit = handler.batch or self._running.sizes.get(name, 1)
-        handful = self._place.claim(name, limit, now)
-        if handful is None:
+        limit = handler.batch or self._runner.sizes.get(name, 1)
+        claimed = self._source.claim(name, limit, now)
+        if claimed is None:
             return None
-        place, settling, clock = self._place, self._settling, self._clock
-        jobs = [HandledJob(one, handful, place, settling, clock) for one in handful.claims]
-        batch = Batch(handful.queue, handler, jobs, handful.since)
+        source, results, clock = self._source, self._results, self._clock
+        jobs = [HandledJob(one, claimed, source, results, clock) for one in claimed.claims]
+        batch = Batch(claimed.queue, handler, jobs, claimed.since)
         self._batches.add(batch)
-        self._heartbeats.expect(handful.queue.lease_seconds)
+        self._heartbeats.expect(claimed.queue.lease_seconds)
         return batch
 
     def _woken(self, queue: str | None, due_at: Moment) -> None:
@@ -291,7 +291,7 @@ class Worker:
 
     def _run(self, batch: Batch, runner: asyncio.Runner | None) -> None:
         try:
-            self._running.run(batch, runner)
+            self._runner.run(batch, runner)
         finally:
             self._batches.discard(batch)
             if self._until_empty:  # whoever is on watch may have been waiting for this

@@ -8,6 +8,7 @@ from collections.abc import Iterable, Iterator
 from typing import Any
 
 import msgspec
+from msgspec import Struct
 
 from oncue import __version__
 from oncue.api.docs.about import NONE, Answered, Parameter, Sent
@@ -15,6 +16,7 @@ from oncue.api.docs.problems import REFUSALS, statuses
 from oncue.api.docs.samples import ID
 from oncue.api.routing import Route
 from oncue.wire import agenda, formats, jobs, queues, schedules, tasks
+from oncue.wire.descriptions import descriptions
 from oncue.wire.problems import MEDIA_TYPE, TITLES, Problem
 
 TAGS = {
@@ -106,7 +108,11 @@ class _Schemas:
 
     def components(self) -> dict[str, Any]:
         named = {**self._named, "Json": formats.PLAIN_JSON, "IsoDuration": formats.ISO_DURATION}
-        for answer in _answers():
+        for shape in _shapes(Struct):
+            if (schema := named.get(shape.__name__)) is not None:
+                for name, text in descriptions(shape).items():
+                    schema["properties"][name]["description"] = text
+        for answer in _shapes(formats.Answer):
             if (schema := named.get(answer.__name__)) is not None:
                 named[answer.__name__] = _written_in_full(schema, answer)
         described = {
@@ -123,13 +129,13 @@ class _Schemas:
         return dict(sorted(named.items()))
 
 
-def _answers(kind: type[formats.Answer] = formats.Answer) -> Iterator[type[formats.Answer]]:
+def _shapes(kind: type[Struct]) -> Iterator[type[Struct]]:
     for shape in kind.__subclasses__():
         yield shape
-        yield from _answers(shape)
+        yield from _shapes(shape)
 
 
-def _written_in_full(schema: dict[str, Any], shape: type[formats.Answer]) -> dict[str, Any]:
+def _written_in_full(schema: dict[str, Any], shape: type[Struct]) -> dict[str, Any]:
     """The schema of an answer: the defaults of its fields are for clients that read the answer of
     an older server. This one leaves out only what is unset."""
     fields = msgspec.structs.fields(shape)

@@ -7,7 +7,7 @@ from datetime import datetime
 from operator import attrgetter
 from typing import NamedTuple
 
-from oncue.core.dossier import Dossier
+from oncue.core.dumped import DumpedJob
 from oncue.core.fencing import End, Held
 from oncue.core.job import (
     DIAGNOSTICS_KEPT,
@@ -212,8 +212,8 @@ class Record:
             tuple(self.operations.values()), tuple(self.diagnostics), tuple(self.attempts)
         )
 
-    def as_dossier(self) -> Dossier:
-        return Dossier(
+    def as_dumped(self) -> DumpedJob:
+        return DumpedJob(
             self.as_job()._replace(state=self.state),
             self.as_history(),
             self.digest,
@@ -224,20 +224,20 @@ class Record:
         )
 
     @classmethod
-    def from_dossier(cls, dossier: Dossier) -> Record:
-        history = dossier.history
+    def from_dumped(cls, dumped: DumpedJob) -> Record:
+        history = dumped.history
         claimed = history.attempts[-1].claimed_at if history.attempts else None
-        values = {name: getattr(dossier.job, field) for field, name in _NAMES.items()}
+        values = {name: getattr(dumped.job, field) for field, name in _NAMES.items()}
         values |= {name: _ms(values[name]) for name in _MOMENTS}
         return cls(
             lease=Lease(values.pop("lease_until")),
             **values,
             claimed_at=_ms(claimed) or 0,
-            digest=dossier.digest,
-            overlong_at=_ms(dossier.overlong_at),
-            strikes=dossier.strikes,
-            ahead=dossier.ahead,
-            hidden=dossier.hidden,
+            digest=dumped.digest,
+            overlong_at=_ms(dumped.overlong_at),
+            strikes=dumped.strikes,
+            ahead=dumped.ahead,
+            hidden=dumped.hidden,
             operations={operation.name: operation for operation in history.operations},
             diagnostics=list(history.diagnostics),
             attempts=list(history.attempts),

@@ -7,7 +7,7 @@ from dataclasses import replace
 from heapq import nsmallest
 
 from oncue.core.bulk import BulkChange, read_place, told_place
-from oncue.core.changes import ChangeVerb, JobChange, NotChanged, applies, decide, fits
+from oncue.core.changes import ChangeVerb, JobChange, NotChanged, SeenJob, applies, decide, fits
 from oncue.core.clash import of_same_id, of_same_key
 from oncue.core.job import Diagnostic, History, Job, JobFilter, NewJob, Page, Position
 from oncue.core.lifecycle import Verb
@@ -58,14 +58,14 @@ class MemoryJobs(MemoryState):
 
     def page(self, wanted: JobFilter, after: Position | None, limit: int) -> Page:
         with self._lock:
-            found, end = self._page(after, limit, lambda record: fits(record, wanted))
+            found, end = self._page(after, limit, lambda seen: fits(seen, wanted))
             return Page([record.as_job() for record in found], end)
 
     def find_all(
         self, change: BulkChange, wanted: JobFilter, after: str | None, limit: int
     ) -> BulkFound:
-        def can_be_changed(record: Record) -> bool:
-            return fits(record, wanted) and applies(record, change.states, change.begun_at)
+        def can_be_changed(seen: SeenJob) -> bool:
+            return fits(seen, wanted) and applies(seen, change.states, change.begun_at)
 
         start = None if after is None else Position._make(read_place(after, (int, str)))
         with self._lock:
@@ -74,13 +74,15 @@ class MemoryJobs(MemoryState):
             return BulkFound(ids, None if end is None else told_place(end))
 
     def _page(
-        self, after: Position | None, limit: int, wanted: Callable[[Record], bool]
+        self, after: Position | None, limit: int, wanted: Callable[[SeenJob], bool]
     ) -> tuple[list[Record], Position | None]:
         """The first wanted jobs after a position, and the position to go on from, if any."""
         rest = (
             record
             for record in self._records.values()
-            if not record.hidden and wanted(record) and (after is None or _position(record) > after)
+            if (after is None or _position(record) > after)
+            and not record.hidden
+            and wanted(record.as_seen())
         )
         found = nsmallest(limit + 1, rest, key=_position)
         return found[:limit], _position(found[limit - 1]) if len(found) > limit else None
@@ -98,7 +100,7 @@ class MemoryJobs(MemoryState):
     def _change(self, record: Record, change: JobChange, now: Moment) -> NotChanged | None:
         queue = change.queue or record.queue
         taken = record.key is not None and (queue, record.key) in self._keys
-        why = decide(record, change, now, key_taken=taken)
+        why = decide(record.as_seen(key_taken=taken), change, now)
         if why is not None:
             return why
         match change.verb:

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 import apsw
 
 from oncue.core.bulk import FILTERS, BulkChange
-from oncue.core.changes import ChangeVerb, JobChange, NotChanged, decide
+from oncue.core.changes import ChangeVerb, JobChange, NotChanged, SeenJob, decide
 from oncue.core.job import JobFilter
-from oncue.core.lifecycle import State
 from oncue.core.moment import Moment
 from oncue.ports.bulk import BulkFound
 from oncue.stores.sqlite import rows
@@ -23,25 +22,7 @@ SQL = load("bulk")
 ENSURE_QUEUE = load("queues")["ensure"]
 
 
-class _Seen(NamedTuple):
-    """A row of `seen`."""
-
-    id: str
-    state: State
-    covered: bool
-    queue: str
-    owner: str | None
-    key: str | None
-    due_at: Moment
-    not_before: Moment | None
-    priority: int
-    cancel_requested: bool
-    finished_at: Moment | None
-    n: int
-    key_taken: bool
-
-
-_seen = rows.reader(_Seen)
+_seen = rows.reader(SeenJob)
 
 
 class Changes:
@@ -74,17 +55,19 @@ class Changes:
         self, tx: apsw.Connection, job_id: str, change: JobChange, params: dict[str, Any]
     ) -> Mapping[int, NotChanged]:
         row = rows.first(tx, SQL["seen_one"], {"id": job_id, "target": change.queue})
-        seen = None if row is None else _seen(row)
-        why = _why(seen, change, params["now"])
-        if seen is None or why is not None:
-            return {} if why is None else {0: why}
+        if row is None:
+            return {0: NotChanged("unknown")}
+        n, seen = row[0], _seen(row[1:])
+        why = decide(seen, change, params["now"])
+        if why is not None:
+            return {0: why}
         match change.verb:
             case ChangeVerb.REVIVE:
-                self._revive(tx, [seen.n], {seen.queue}, params)
+                self._revive(tx, [n], {seen.queue}, params)
             case ChangeVerb.MOVE:
-                self._move(tx, [seen.n], seen.due_at, params)
+                self._move(tx, [n], seen.due_at, params)
             case _:
-                tx.execute(SQL[f"{change.verb}_one"], params | {"n": seen.n})
+                tx.execute(SQL[f"{change.verb}_one"], params | {"n": n})
                 self._tell(change, {seen.queue}, params["now"])
         return {}
 
@@ -101,10 +84,9 @@ class Changes:
         if not left:
             return {}
         found = rows.fetch(tx, SQL["seen"], params | {"ids": _sought(left.values())})
-        seen = {row[0]: _seen(row) for row in found}
-        whys = {at: _why(seen.get(job_id), change, params["now"]) for at, job_id in left.items()}
+        whys = {row[1]: decide(_seen(row[1:]), change, params["now"]) for row in found}
         assert None not in whys.values(), "the statements and core.changes disagree"
-        return {at: why for at, why in whys.items() if why is not None}
+        return {at: whys.get(job_id) or NotChanged("unknown") for at, job_id in left.items()}
 
     def _changed(
         self, tx: apsw.Connection, change: JobChange, params: dict[str, Any]
@@ -152,13 +134,6 @@ class Changes:
 def _sought(job_ids: Iterable[str]) -> Any:
     """No job has an id with a NUL in it, which `carray` refuses, nor an empty one."""
     return rows.texts("" if "\0" in job_id else job_id for job_id in job_ids)
-
-
-def _why(seen: _Seen | None, change: JobChange, now: Moment) -> NotChanged | None:
-    """Why a job is not changed; None: it is."""
-    if seen is None:
-        return NotChanged("unknown")
-    return decide(seen, change, now, key_taken=seen.key_taken)
 
 
 def _free(found: Iterable[Any], name_of: Callable[[Any], Any]) -> Iterator[Any]:

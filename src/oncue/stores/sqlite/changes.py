@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 import apsw
 
 from oncue.core.bulk import FILTERS, BulkChange
-from oncue.core.changes import ChangeVerb, JobChange, NotChanged, decide
+from oncue.core.changes import ChangeVerb, JobChange, NotChanged, SeenJob, decide
 from oncue.core.job import JobFilter
-from oncue.core.lifecycle import State
 from oncue.core.moment import Moment
 from oncue.ports.bulk import BulkFound
 from oncue.stores.sqlite import rows
@@ -21,27 +20,7 @@ from oncue.stores.sqlite.walking import find_all
 
 SQL = load("bulk")
 ENSURE_QUEUE = load("queues")["ensure"]
-
-
-class _Seen(NamedTuple):
-    """A row of `seen`."""
-
-    id: str
-    state: State
-    covered: bool
-    queue: str
-    owner: str | None
-    key: str | None
-    due_at: Moment
-    not_before: Moment | None
-    priority: int
-    cancel_requested: bool
-    finished_at: Moment | None
-    n: int
-    key_taken: bool
-
-
-_seen = rows.reader(_Seen)
+_seen = rows.reader(SeenJob)
 
 
 class Changes:
@@ -74,16 +53,9 @@ class Changes:
         if not left:
             return {}
         found = rows.fetch(tx, SQL["seen"], params | {"ids": _sought(left.values())})
-        seen = {row[0]: _seen(row) for row in found}
-        refused: dict[int, NotChanged] = {}
-        for at, job_id in left.items():
-            job = seen.get(job_id)
-            why: NotChanged | None = NotChanged("unknown")
-            if job is not None:
-                why = decide(job, change, now, key_taken=job.key_taken)
-            assert why is not None, "the statements and core.changes disagree"
-            refused[at] = why
-        return refused
+        whys = {row[0]: decide(_seen(row), change, now) for row in found}
+        assert None not in whys.values(), "the statements and core.changes disagree"
+        return {at: whys.get(job_id) or NotChanged("unknown") for at, job_id in left.items()}
 
     def _changed(self, tx: apsw.Connection, verb: ChangeVerb, params: dict[str, Any]) -> set[str]:
         """The ids of the jobs that were changed."""

@@ -82,10 +82,7 @@ class Claims:
                 write = "heartbeat" if one.start else None
                 answers.append(refuse(tx, claim, one.epoch, write, now))
                 continue
-            seconds = one.lease_seconds
-            length_ms = None if seconds is None else round(seconds * 1000)
-            after = claim.lease.after_heartbeat if one.start else claim.lease.after_renewal
-            lease = after(now, length_ms)
+            lease = claim.lease.touched(now, one.lease_seconds, by_worker=one.start)
             groups[*lease, one.message, one.percent, one.start].append(claim.n)
             heard.add(one.id)
             answers.append(Touched(lease.until, claim.cancel_requested))

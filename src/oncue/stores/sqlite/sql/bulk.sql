@@ -106,7 +106,7 @@ RETURNING id, queue, :due_at;
 SELECT j.id, j.state, j.state = 'scheduled' AND EXISTS (
   SELECT 1 FROM ranges AS r WHERE r.queue = j.queue AND j.due_at <= r.cutoff
     AND (j.line, j.due_at, j.id) <= (r.through_rank, r.through_due, r.through_id)),
-j.queue, j.owner, j.key, j.due_at, j.not_before, j.priority, j.cancel_requested, j.finished_at, j.n,
+j.queue, j.owner, j.key, j.due_at, j.not_before, j.priority, j.cancel_requested, j.finished_at,
 j.key IS NOT NULL AND EXISTS (
   SELECT 1 FROM jobs AS k
   WHERE k.queue = coalesce(:target, j.queue) AND k.key = j.key AND k.finished_at IS NULL)

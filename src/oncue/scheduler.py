@@ -14,7 +14,7 @@ from oncue.core import payload as payloads
 from oncue.core.changes import ChangeVerb, JobChange
 from oncue.core.duration import Duration
 from oncue.core.errors import Conflict, IdTaken, IllegalState, InvalidInput, KeyTaken
-from oncue.core.explain import Explanation, Line, explain
+from oncue.core.explain import Backlog, Explanation, explain
 from oncue.core.job import History, Job, JobFilter, NewJob, Page, Position
 from oncue.core.lifecycle import LIVE, State
 from oncue.core.moment import Moment
@@ -211,14 +211,14 @@ class Scheduler(Reporting, BulkChanges, Rules, Schedules, Queues, Reclaiming):
     def explain(self, job_id: str) -> Explanation:
         """Why the job has not run, or is where it is."""
         job, now = self._known(job_id), self.clock.now()
-        line = Line()
+        backlog = Backlog()
         if job.state is State.SCHEDULED and (due_at := moment.from_datetime(job.due_at)) <= now:
             longer = sum(self.store.due_counts(job.queue, 0, due_at, now + 1).values())
             also = sum(self.store.due_counts(job.queue, due_at, now + 1, now + 1).values())
             counts = self.store.stats(job.queue).counts
             taken = [counts[state] for state in LIVE if state in counts]
-            line = Line(longer + also, longer, sum(taken) if taken else None)
-        return explain(job, self.queue(job.queue), self.history(job_id), now, line)
+            backlog = Backlog(longer + also, longer, sum(taken) if taken else None)
+        return explain(job, self.queue(job.queue), self.history(job_id), now, backlog)
 
     # -- changing ------------------------------------------------------------------------------
 

@@ -7,11 +7,10 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from oncue.api.paging import PAGE, limit_of, number_of
+from oncue.api.paging import PAGE, limit_of, name_after, number_of
 from oncue.api.request import Answer, Request, json_answer
 from oncue.api.routing import Answered, Routes
 from oncue.core.access import Scope
-from oncue.core.queue import check_queue_name
 from oncue.core.schedule import Schedule
 from oncue.usecases import schedules
 from oncue.usecases.schedules import RUNS_LIMIT
@@ -34,10 +33,7 @@ async def list_schedules(service: Service, request: Request) -> Answer:
 
     All schedules by name.
     """
-    # The cursor is the last name of the page before.
-    limit, after = limit_of(request.query), request.query.get("cursor")
-    if after is not None:
-        check_queue_name(after, "?cursor")
+    limit, after = limit_of(request.query), name_after(request.query)
 
     def read() -> wire.Schedules:
         store = service.cue.store

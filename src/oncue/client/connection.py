@@ -15,26 +15,11 @@ from urllib.parse import quote, urlencode
 
 import msgspec
 import urllib3
-from urllib3 import BaseHTTPResponse
-from urllib3.exceptions import (
-    ClosedPoolError,
-    ConnectTimeoutError,
-    HTTPError,
-    NewConnectionError,
-    ReadTimeoutError,
-    SSLError,
-)
+from urllib3 import BaseHTTPResponse, exceptions
 
 from oncue.client.address import Address
 from oncue.client.errors import error_of, problem_of
-from oncue.core.errors import (
-    AccessDenied,
-    InvalidInput,
-    OncueError,
-    ServerError,
-    ServerUnavailable,
-    ServerUnusable,
-)
+from oncue.core import errors
 from oncue.engine.alarm import Alarm
 from oncue.ports.clock import Clock
 from oncue.wire.problems import MEDIA_TYPE as PROBLEM_TYPE
@@ -74,7 +59,7 @@ class Answer(NamedTuple):
     headers: Mapping[str, str]
 
 
-class AnswerLost(ServerUnavailable):
+class AnswerLost(errors.ServerUnavailable):
     """The request may have been carried out: whoever sent it has to look before asking again."""
 
 
@@ -113,8 +98,8 @@ class Connection:
                 answer = self._send(request)
             except AnswerLost:
                 raise
-            except ServerUnavailable as lost:
-                trouble: OncueError = lost
+            except errors.ServerUnavailable as lost:
+                trouble: errors.OncueError = lost
             else:
                 if not _passing(answer, request):
                     return answer
@@ -148,11 +133,11 @@ class Connection:
         """What a body of this shape says. One that cannot be read was not written by oncue."""
         try:
             return value(msgspec.json.decode(body, type=shape))
-        except (msgspec.MsgspecError, ValueError, InvalidInput):
+        except (msgspec.MsgspecError, ValueError, errors.InvalidInput):
             raise self.not_ours("answered with JSON of another shape") from None
 
-    def not_ours(self, what: str) -> ServerUnusable:
-        return ServerUnusable(
+    def not_ours(self, what: str) -> errors.ServerUnusable:
+        return errors.ServerUnusable(
             f"{self.address.url} {what}: that is not how oncue answers. "
             "Check the URL, and what stands between."
         )
@@ -171,24 +156,24 @@ class Connection:
         limit = self.timeout_seconds if request.timeout_seconds is None else request.timeout_seconds
         return min(CONNECT_SECONDS, limit), limit + request.wait_seconds
 
-    def lost(self, trouble: Exception, request: Request) -> ServerError:
+    def lost(self, trouble: Exception, request: Request) -> errors.ServerError:
         """No answer came. The text of the trouble may quote the request, so it is not told."""
         url = self.address.url
-        if isinstance(trouble, ClosedPoolError):
-            return ServerError(f"{url}: this client is closed.")
-        if isinstance(trouble, SSLError | ssl.SSLError):
-            return ServerUnusable(
+        if isinstance(trouble, exceptions.ClosedPoolError):
+            return errors.ServerError(f"{url}: this client is closed.")
+        if isinstance(trouble, exceptions.SSLError | ssl.SSLError):
+            return errors.ServerUnusable(
                 f"{url}: there is no secure connection. Check the server's certificate, and "
                 "whether it speaks https at all."
             )
-        if isinstance(trouble, NewConnectionError | ConnectTimeoutError):
-            return ServerUnavailable(
+        if isinstance(trouble, exceptions.NewConnectionError | exceptions.ConnectTimeoutError):
+            return errors.ServerUnavailable(
                 f"{url} cannot be reached. Start it with 'oncue serve', or check the URL."
             )
-        slow = isinstance(trouble, ReadTimeoutError | TimeoutError)
+        slow = isinstance(trouble, exceptions.ReadTimeoutError | TimeoutError)
         how = "did not answer in time" if slow else "broke off before it answered"
         if request.repeatable:
-            return ServerUnavailable(f"{url} {how}. Call again: it is safe to repeat.")
+            return errors.ServerUnavailable(f"{url} {how}. Call again: it is safe to repeat.")
         return self._answer_lost(how)
 
     def _answer_lost(self, how: str) -> AnswerLost:
@@ -210,10 +195,10 @@ class Connection:
                 redirect=False,
             )
             return answer_of(answer)
-        except HTTPError as trouble:
+        except exceptions.HTTPError as trouble:
             raise self.lost(trouble, request) from None
 
-    def _trouble_of(self, answer: Answer, request: Request) -> OncueError:
+    def _trouble_of(self, answer: Answer, request: Request) -> errors.OncueError:
         if _broken(answer) and not request.repeatable:
             return self._answer_lost(f"answered with status {answer.status}")
         problem = _problem_in(answer)
@@ -221,9 +206,11 @@ class Connection:
             problem.status = answer.status
             return error_of(problem, request.job_id)
         if answer.status in (401, 403):
-            return AccessDenied(f"{self.address.url} refuses access (status {answer.status}).")
+            return errors.AccessDenied(
+                f"{self.address.url} refuses access (status {answer.status})."
+            )
         if answer.status in TURNED_AWAY or _broken(answer):
-            return ServerUnavailable(
+            return errors.ServerUnavailable(
                 f"{self.address.url} answered with status {answer.status}; try again later."
             )
         return self.not_ours(f"answered with status {answer.status} and no problem document")

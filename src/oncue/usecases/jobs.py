@@ -13,20 +13,11 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, Generic, NamedTuple, TypeVar, Unpack
 
-from oncue.core import moment
+from oncue.core import errors, moment
 from oncue.core import payload as payloads
 from oncue.core.bulk import BulkChange, BulkVerb
 from oncue.core.changes import ANY, ChangeVerb, JobChange
 from oncue.core.duration import Duration
-from oncue.core.errors import (
-    Conflict,
-    IdTaken,
-    IllegalState,
-    InvalidInput,
-    KeyTaken,
-    NotFound,
-    OncueError,
-)
 from oncue.core.explain import Backlog, Explanation, explain
 from oncue.core.job import History, Job, JobFilter, NewJob, Page, Position
 from oncue.core.lifecycle import LIVE, State
@@ -60,7 +51,7 @@ class StoredJobs(NamedTuple):
     """Of each job that is stored now, in order; None: it was refused."""
     existing: int
     """How many were there before."""
-    refused: Mapping[int, OncueError]
+    refused: Mapping[int, errors.OncueError]
     """Why, by position."""
 
 
@@ -136,9 +127,9 @@ class JobVerbs(ABC, Generic[T]):
         for number, item in enumerate(items, 1):
             try:
                 if item.__class__ is not dict and not isinstance(item, Mapping):
-                    raise InvalidInput("must be a mapping of the fields of a job.")
+                    raise errors.InvalidInput("must be a mapping of the fields of a job.")
                 yield self.ready(item if not defaults else {**defaults, **item})
-            except InvalidInput as problem:
+            except errors.InvalidInput as problem:
                 stored = f" The {tally.accepted} before this chunk are stored."
                 raise _at_item(problem, number, stored) from None
 
@@ -224,11 +215,11 @@ class JobVerbs(ABC, Generic[T]):
         """Do to one job what the bulk verb does to many; the job as it is then."""
 
 
-def _at_item(problem: OncueError, number: int, more: str) -> OncueError:
+def _at_item(problem: errors.OncueError, number: int, more: str) -> errors.OncueError:
     """The same problem, with the number of the item that has it."""
-    if isinstance(problem, InvalidInput):
+    if isinstance(problem, errors.InvalidInput):
         return type(problem)(problem.detail + more, f"item {number}{problem.pointer}")
-    return Conflict(f"item {number}: {problem}{more}")
+    return errors.Conflict(f"item {number}: {problem}{more}")
 
 
 class LocalJobs(JobVerbs[NewJob]):
@@ -247,7 +238,7 @@ class LocalJobs(JobVerbs[NewJob]):
     def store_job(self, fields: Mapping[str, Any]) -> Stored:
         new = self.ready(fields)
         met = self._insert([new]).get(0)
-        if isinstance(met, Conflict):
+        if isinstance(met, errors.Conflict):
             raise met
         self.telemetry.created(met is None)
         return Stored(intake.as_stored(new), False) if met is None else Stored(met, True)
@@ -255,13 +246,13 @@ class LocalJobs(JobVerbs[NewJob]):
     def store_jobs(self, jobs: Sequence[NewJob]) -> StoredJobs:
         met = self._insert(jobs) if jobs else {}
         self.telemetry.created(len(jobs) - len(met))
-        refused = {at: answer for at, answer in met.items() if isinstance(answer, Conflict)}
+        refused = {at: answer for at, answer in met.items() if isinstance(answer, errors.Conflict)}
         ids: list[str | None] = [job.id for job in jobs]
         for position, answer in met.items():
-            ids[position] = None if isinstance(answer, Conflict) else answer.id
+            ids[position] = None if isinstance(answer, errors.Conflict) else answer.id
         return StoredJobs(ids, len(met) - len(refused), refused)
 
-    def _insert(self, jobs: Sequence[NewJob]) -> dict[int, Job | Conflict]:
+    def _insert(self, jobs: Sequence[NewJob]) -> dict[int, Job | errors.Conflict]:
         """Store jobs. By position, for those that are not new: the job that was there, or why this
         one is refused."""
         clashes = self.store.insert(jobs, self.clock.now())
@@ -313,13 +304,13 @@ class LocalJobs(JobVerbs[NewJob]):
                 break
         job = self.job(job_id)
         if why is not None and why.reason == "key":
-            raise KeyTaken(
+            raise errors.KeyTaken(
                 f"cannot {verb} job {job_id}: another unfinished job of queue {job.queue} "
                 f"has its key {job.key!r}. Cancel that one first."
             )
         if why is not None and why.reason == "state":
             state = why.state or job.state
-            raise IllegalState(f"cannot {verb} job {job_id}: it is {state}.", state)
+            raise errors.IllegalState(f"cannot {verb} job {job_id}: it is {state}.", state)
         return job
 
 
@@ -343,24 +334,24 @@ def submit_jobs(cue: LocalJobs, jobs: Sequence[NewJob]) -> Future[Answers]:
     return done
 
 
-def _met(clash: Clash) -> Job | Conflict:
+def _met(clash: Clash) -> Job | errors.Conflict:
     """What a new job meets whose id or key is there already: the job that has it, or a refusal."""
     job = clash.job
     if clash.kind == "id taken":
-        return IdTaken(
+        return errors.IdTaken(
             f"a job with the id {job.id!r} exists and was created with other fields. "
             "Choose another id, or send the same fields to get that job."
         )
     if clash.kind == "key taken":
-        return KeyTaken(
+        return errors.KeyTaken(
             f"the key {job.key!r} belongs to job {job.id}, which is {job.state} "
             "and can no longer be replaced. Wait until it ends, or use another key."
         )
     return job
 
 
-def unknown(job_id: str) -> NotFound:
-    return NotFound(f"there is no job {job_id!r}; it may be finished and past retention.")
+def unknown(job_id: str) -> errors.NotFound:
+    return errors.NotFound(f"there is no job {job_id!r}; it may be finished and past retention.")
 
 
 def possible_id(job_id: str) -> str:

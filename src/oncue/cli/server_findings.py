@@ -105,7 +105,7 @@ def _skew(greeting: server.Greeting) -> Finding:
 
 
 def _asked(cue: Client, path: str, kind: type[Any]) -> Any:
-    from oncue.client.connection import Request
+    from oncue.client.connection import Call
 
-    body = cue.connection.ask_once(Request("GET", path))
+    body = cue.connection.ask_once(Call("GET", path))
     return cue.connection.value(body, kind, lambda value: value)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from oncue.client.asking import Asking, encode
-from oncue.client.connection import Request, path
+from oncue.client.connection import Call, path
 from oncue.client.jobs import filter_fields
 from oncue.core.bulk import SAMPLE, BulkOrder, BulkOutcome, BulkVerb
 from oncue.core.job import JobFilter
@@ -28,7 +28,7 @@ class RemoteBulk(Asking, BulkVerbs):
         # what was done once is found done.
         repeatable = order.dry_run or change.verb is not BulkVerb.RETRY
         place = path("jobs", change.verb)
-        request = Request("POST", place, encode(fields), repeatable=repeatable)
+        request = Call("POST", place, encode(fields), repeatable=repeatable)
         body, sample = self._ask(
             request, wire.BulkOutcome, lambda body: (body, [one.read() for one in body.sample])
         )

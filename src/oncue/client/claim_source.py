@@ -16,8 +16,8 @@ from typing import TYPE_CHECKING, Any
 from oncue.client.asking import encode
 from oncue.client.claims import (
     ITEMS_LIMIT,
+    ClaimReport,
     RemoteClaim,
-    Report,
     answers_to,
     claim_request,
     claims_of,
@@ -27,7 +27,7 @@ from oncue.client.claims import (
     settled_of,
     touched_of,
 )
-from oncue.client.connection import Connection, Request
+from oncue.client.connection import Call, Connection
 from oncue.client.errors import error_of
 from oncue.client.polling import Polling
 from oncue.core.errors import Conflict, Fenced, NotFound, OncueError
@@ -154,7 +154,7 @@ class RemoteClaimSource:
 
     def _claim(self, queues: Sequence[str], limit: int, wait_seconds: float) -> list[ClaimedBatch]:
         limit = min(limit, CLAIM_LIMIT)
-        request = claim_request(queues, self._worker, limit, wait_seconds=wait_seconds)
+        request = claim_request(wait_seconds, queues=queues, worker=self._worker, limit=limit)
         request = request._replace(timeout_seconds=ANSWER_SECONDS)
         sent = self._clock.monotonic()
         answer = self._polling.ask(request)
@@ -207,7 +207,7 @@ class RemoteClaimSource:
                 for one, lease in claims[start : start + ITEMS_LIMIT]
             ]
             body = self._ask_once(
-                Request("POST", "/heartbeat", encode({"items": items})), self._patience
+                Call("POST", "/heartbeat", encode({"items": items})), self._patience
             )
             answers += answers_to(self._connection, body, BeatenItems, len(items), _beaten)
         return answers
@@ -229,17 +229,17 @@ class RemoteClaimSource:
             return _refusal(error)
         return self._connection.value(body, JobOperation, JobOperation.read)
 
-    def completed(self, claim: Claimed, queue: Queue, result: bytes | None) -> Report:
-        return Report(claim.id, _token(claim), "complete", result)
+    def completed(self, claim: Claimed, queue: Queue, result: bytes | None) -> ClaimReport:
+        return ClaimReport(claim.id, _token(claim), "complete", result)
 
     def failed(
         self, claim: Claimed, queue: Queue, error: str, *, retryable: bool, cancel_seen: bool
-    ) -> Report:
+    ) -> ClaimReport:
         """The server knows of the cancel request, and of the attempts that are left."""
-        return Report(claim.id, _token(claim), "fail", error=error, retryable=retryable)
+        return ClaimReport(claim.id, _token(claim), "fail", error=error, retryable=retryable)
 
-    def released(self, claim: Claimed, queue: Queue) -> Report:
-        return Report(claim.id, _token(claim), "release")
+    def released(self, claim: Claimed, queue: Queue) -> ClaimReport:
+        return ClaimReport(claim.id, _token(claim), "release")
 
     @property
     def _patience(self) -> float:
@@ -247,7 +247,7 @@ class RemoteClaimSource:
         leases are running out, of any job."""
         return min(ANSWER_SECONDS, max(self._shortest / 6, 0.25))
 
-    def settle(self, endings: Sequence[Report], *, brief: bool = False) -> None:
+    def settle(self, endings: Sequence[ClaimReport], *, brief: bool = False) -> None:
         patience = self._patience if brief else ANSWER_SECONDS
         for part in parts(endings):
             body = self._ask_once(settle_request(part), patience)
@@ -256,7 +256,7 @@ class RemoteClaimSource:
                 if error is not None:
                     log_too_late(report.id, _refusal(error).reason)
 
-    def _ask_once(self, request: Request, patience: float) -> bytes:
+    def _ask_once(self, request: Call, patience: float) -> bytes:
         """To repeat it is left to whoever reports."""
         return self._connection.ask_once(request._replace(timeout_seconds=patience))
 

@@ -11,7 +11,7 @@ import msgspec
 from oncue.client.address import address_of, bearer_of
 from oncue.client.bulk import RemoteBulk
 from oncue.client.claims import RemoteClaims
-from oncue.client.connection import Connection, Request, path, query
+from oncue.client.connection import Call, Connection, path, query
 from oncue.client.jobs import RemoteJobs
 from oncue.client.rules import RemoteRules
 from oncue.client.schedules import RemoteSchedules
@@ -82,7 +82,7 @@ class Client(RemoteJobs, RemoteClaims, RemoteBulk, RemoteRules, RemoteSchedules,
         default."""
         queue = intake.queue(name, settings)
         fields = {k: v for k, v in asdict(queue).items() if k not in ("name", "paused")}
-        request = Request("PUT", path("queues", name), msgspec.json.encode(fields))
+        request = Call("PUT", path("queues", name), msgspec.json.encode(fields))
         return self._ask(request, wire.Queue, wire.Queue.settings)
 
     def delete_queue(self, name: str) -> None:
@@ -91,11 +91,11 @@ class Client(RemoteJobs, RemoteClaims, RemoteBulk, RemoteRules, RemoteSchedules,
 
     def pause(self, name: str) -> None:
         """Take and deliver nothing of this queue until it is resumed; due work waits."""
-        self.connection.ask(Request("POST", path("queues", check_queue_name(name), "pause")))
+        self.connection.ask(Call("POST", path("queues", check_queue_name(name), "pause")))
 
     def resume(self, name: str) -> None:
         """Take and deliver again."""
-        self.connection.ask(Request("POST", path("queues", check_queue_name(name), "resume")))
+        self.connection.ask(Call("POST", path("queues", check_queue_name(name), "resume")))
 
     def stats(self, name: str) -> QueueStats:
         """How many jobs of the queue are in each state, the oldest due one, and how late first
@@ -109,7 +109,7 @@ class Client(RemoteJobs, RemoteClaims, RemoteBulk, RemoteRules, RemoteSchedules,
         asked = {"from": render(since), "until": render(until), "step_seconds": step_ms / 1000}
         place = path("queues", check_queue_name(name), "due-counts") + query(asked)
         return self._ask(
-            Request("GET", place),
+            Call("GET", place),
             wire.DueCounts,
             lambda body: {parse(one.at): one.count for one in body.items},
         )
@@ -119,7 +119,7 @@ class Client(RemoteJobs, RemoteClaims, RemoteBulk, RemoteRules, RemoteSchedules,
         retry or fail them, as `Scheduler.reclaim` does; takes the scope `admin`. Never asked twice:
         if the answer is lost, another run does what is left."""
         wanted = reclaim.parameters(parameters)
-        request = Request(
+        request = Call(
             "POST",
             "/reclaim",
             msgspec.json.encode(written(wire_reclaim.ReclaimParameters, wanted)),
@@ -142,5 +142,5 @@ class Client(RemoteJobs, RemoteClaims, RemoteBulk, RemoteRules, RemoteSchedules,
         self.connection.close()
 
 
-def _about(queue: str) -> Request:
-    return Request("GET", path("queues", check_queue_name(queue)))
+def _about(queue: str) -> Call:
+    return Call("GET", path("queues", check_queue_name(queue)))

@@ -38,7 +38,7 @@ STATES = {
 _EVENT = frozenset({"time", "code", "message", "attempt", "details"})
 
 
-class Write(NamedTuple):
+class AgendaWrite(NamedTuple):
     """What somebody wants an AgendaProgress to be."""
 
     state: str
@@ -73,7 +73,7 @@ def read(cue: Scheduler, job_id: str) -> AgendaProgress:
     return _told(cue, cue.job(job_id))
 
 
-def write(cue: Scheduler, job_id: str, wanted: Write) -> AgendaProgress:
+def write(cue: Scheduler, job_id: str, wanted: AgendaWrite) -> AgendaProgress:
     """Change the job if it is still as the writer saw it; the job afterwards."""
     job = cue.job(job_id)
     told = _told(cue, job)
@@ -95,7 +95,7 @@ def _told(cue: Scheduler, job: Job) -> AgendaProgress:
     return shown(job, cue.history(job.id), cue.policies(job.queue))
 
 
-def _require_seen(job: Job, told: AgendaProgress, wanted: Write) -> None:
+def _require_seen(job: Job, told: AgendaProgress, wanted: AgendaWrite) -> None:
     if wanted.if_match is not None:
         seen = etag(told) in wanted.if_match
     else:
@@ -107,13 +107,13 @@ def _require_seen(job: Job, told: AgendaProgress, wanted: Write) -> None:
         )
 
 
-def _is_so_already(job: Job, wanted: Write) -> bool:
+def _is_so_already(job: Job, wanted: AgendaWrite) -> bool:
     if wanted.state == "COMPLETE" and job.state in FINAL:
         return wanted.message == _message(job)
     return wanted.state == "WAITING" and job.state is State.SCHEDULED
 
 
-def _change(cue: Scheduler, job: Job, wanted: Write, events: Sequence[Diagnostic]) -> None:
+def _change(cue: Scheduler, job: Job, wanted: AgendaWrite, events: Sequence[Diagnostic]) -> None:
     claims = cue.store.live_claims(ClaimFilter(job_id=job.id), None, 1).lapses
     claim = next(iter(claims), None)
     if claim is None:
@@ -151,7 +151,9 @@ def _complete(cue: Scheduler, claim: Lapse) -> None:
         raise _lost_race(claim.id)
 
 
-def _take_away(cue: Scheduler, claim: Lapse, wanted: Write, events: Sequence[Diagnostic]) -> None:
+def _take_away(
+    cue: Scheduler, claim: Lapse, wanted: AgendaWrite, events: Sequence[Diagnostic]
+) -> None:
     """WAITING: retried if it may be, judged as every silent claim is. COMPLETE: failed."""
     queue, now = cue.policies(claim.queue), cue.clock.now()
     if wanted.state == "WAITING" or claim.cancel_requested:

@@ -12,7 +12,7 @@ from concurrent.futures import Future
 from typing import Any, Generic, Protocol, TypeVar
 
 from oncue.core.errors import OncueError, StoreError
-from oncue.ports.store import StoreFacts
+from oncue.ports.store import Store
 
 Q = TypeVar("Q")
 A = TypeVar("A")
@@ -106,12 +106,6 @@ def together(place: Place, apply: Callable[[list[Q]], Sequence[A | OncueError]])
     return lambda requests: place.submit(lambda: apply(requests))
 
 
-class Submitting(Place, Protocol):
-    """A store, as far as groups of calls need it."""
-
-    def describe(self) -> StoreFacts: ...
-
-
 class _Undone(Exception):
     """A call of a group failed, which undid those before it."""
 
@@ -119,7 +113,7 @@ class _Undone(Exception):
         self.position = position
 
 
-def isolated(store: Submitting, monotonic: Callable[[], float]) -> Send[Callable[[], A], A]:
+def isolated(store: Store, monotonic: Callable[[], float]) -> Send[Callable[[], A], A]:
     """Does groups of calls that have nothing to do with each other: each fails by itself.
 
     As many calls of the group as a short time allows are done by one call, then the next ones,

@@ -16,7 +16,7 @@ from oncue.telemetry.counters import Telemetry
 from oncue.usecases.bulk import LocalBulk
 from oncue.usecases.claims import LocalClaims
 from oncue.usecases.queues import LocalQueues
-from oncue.usecases.reclaim import Reclaiming
+from oncue.usecases.reclaim import LocalReclaim
 from oncue.usecases.rules import LocalRules
 from oncue.usecases.schedules import LocalSchedules
 from oncue.worker.handlers import Handlers
@@ -26,7 +26,9 @@ if TYPE_CHECKING:
     from oncue.worker.source import ClaimSource
 
 
-class Scheduler(LocalClaims, LocalBulk, LocalRules, LocalSchedules, LocalQueues, Reclaiming, Host):
+class Scheduler(
+    LocalClaims, LocalBulk, LocalRules, LocalSchedules, LocalQueues, LocalReclaim, Host
+):
     """Schedules work in a store, and does it or hands it over.
 
     `store` is a URL (`sqlite:///jobs.db`, `sqlite:////var/lib/jobs.db`, `memory:`) or a store.

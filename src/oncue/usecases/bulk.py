@@ -27,8 +27,8 @@ from oncue.core.queue import check_queue_name
 from oncue.engine.alarm import Alarm
 from oncue.ports.clock import Clock
 from oncue.ports.jobs import JobStore
-from oncue.ports.store import Store
 from oncue.usecases import intake
+from oncue.usecases.local import Local
 
 CHUNK = 250  # jobs changed in one transaction: 2 or 3 ms
 LOOK = 5000  # jobs looked at by one read of a dry run, which keeps nobody from writing
@@ -108,10 +108,8 @@ def carry_out(cue: BulkVerbs, order: BulkOrder, progress: Progress | None = None
         alarm.pause(rest)
 
 
-class LocalBulk(BulkVerbs):
+class LocalBulk(Local, BulkVerbs):
     """In a store."""
-
-    store: Store
 
     def _part(self, order: BulkOrder, outcome: BulkOutcome) -> float:
         cursor, change = outcome.next_cursor, order.change

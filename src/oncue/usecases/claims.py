@@ -20,7 +20,6 @@ from oncue.core.job import Claimed, Job, Operation
 from oncue.core.lifecycle import State, Verb
 from oncue.core.queue import Queue, check_queue_name
 from oncue.core.text import legible
-from oncue.engine.policies import Policies
 from oncue.ports.claims import Touch, Touched
 from oncue.ports.clock import Clock
 from oncue.usecases import intake
@@ -142,7 +141,6 @@ class ClaimVerbs(ABC):
 class LocalClaims(LocalJobs, ClaimVerbs):
     """The claims of a store."""
 
-    policies: Policies
     spread: Callable[[], float] = staticmethod(random.random)
     """Where in its range the next back-off lies, from 0 to 1."""
 

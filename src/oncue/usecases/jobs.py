@@ -22,12 +22,10 @@ from oncue.core.explain import Backlog, Explanation, explain
 from oncue.core.job import History, Job, JobFilter, NewJob, Page, Position
 from oncue.core.lifecycle import LIVE, State
 from oncue.core.moment import LATEST, Moment
-from oncue.ports.clock import Clock
 from oncue.ports.jobs import Clash
-from oncue.ports.store import Store
-from oncue.telemetry.counters import Telemetry
 from oncue.usecases import intake
 from oncue.usecases.intake import FilterFields, JobFields
+from oncue.usecases.local import Local
 from oncue.usecases.queues import queue_of
 
 CHUNK = 5000  # jobs that schedule_many stores at once,
@@ -88,6 +86,17 @@ def chunks(
             chunk, room = [], most_bytes
     if chunk:
         yield chunk
+
+
+def every_item(page: Callable[[Any], Any]) -> Iterator[Any]:
+    """The items of all pages; `page` fetches the one after a place, first after None."""
+    after: Any = None
+    while True:
+        found = page(after)
+        yield from found.items
+        if found.next is None:
+            return
+        after = found.next
 
 
 class JobVerbs(ABC, Generic[T]):
@@ -152,13 +161,7 @@ class JobVerbs(ABC, Generic[T]):
     def jobs(self, **filters: Unpack[FilterFields]) -> Iterator[Job]:
         """All jobs that fit, in the order of due time, fetched page by page."""
         wanted = intake.job_filter(filters)
-        after: Any = None
-        while True:
-            page = self.page(wanted, after, PAGE)
-            yield from page.items
-            if page.next is None:
-                return
-            after = page.next
+        return every_item(lambda after: self.page(wanted, after, PAGE))
 
     @abstractmethod
     def job(self, job_id: str) -> Job:
@@ -222,12 +225,8 @@ def _at_item(problem: errors.OncueError, number: int, more: str) -> errors.Oncue
     return errors.Conflict(f"item {number}: {problem}{more}")
 
 
-class LocalJobs(JobVerbs[NewJob]):
+class LocalJobs(Local, JobVerbs[NewJob]):
     """The jobs of a store."""
-
-    store: Store
-    clock: Clock
-    telemetry: Telemetry
 
     def ready(self, fields: Mapping[str, Any]) -> NewJob:
         return intake.new_job(fields, self.clock.now())

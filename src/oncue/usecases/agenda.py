@@ -14,7 +14,7 @@ import msgspec
 
 from oncue.core import payload as payloads
 from oncue.core.errors import Conflict, IllegalState, InvalidInput
-from oncue.core.job import Diagnostic, History, Job, Lapse
+from oncue.core.job import Diagnostic, Job, Lapse
 from oncue.core.lifecycle import FINAL, LIVE, State, Verb
 from oncue.core.moment import Moment, from_datetime, to_datetime
 from oncue.core.queue import Queue
@@ -50,19 +50,6 @@ class AgendaWrite(NamedTuple):
     if_match: Sequence[str] | None = None
 
 
-def shown(job: Job, history: History, queue: Queue) -> AgendaProgress:
-    """The job in that form."""
-    return written(
-        AgendaProgress,
-        job,
-        history,
-        processing_state=STATES[job.state],
-        processing_state_message=_message(job),
-        attempts_completed=job.attempt - job.attempt_base - (job.state in LIVE),
-        maximum_attempts=job.max_attempts or queue.max_attempts,
-    )
-
-
 def etag(told: AgendaProgress) -> str:
     """Changes when anything in it does."""
     digest = hashlib.blake2b(msgspec.json.encode(told), digest_size=12).hexdigest()
@@ -92,7 +79,16 @@ def write(cue: Scheduler, job_id: str, wanted: AgendaWrite) -> AgendaProgress:
 
 
 def _told(cue: Scheduler, job: Job) -> AgendaProgress:
-    return shown(job, cue.history(job.id), cue.policies(job.queue))
+    """The job in that form."""
+    return written(
+        AgendaProgress,
+        job,
+        cue.history(job.id),
+        processing_state=STATES[job.state],
+        processing_state_message=_message(job),
+        attempts_completed=job.attempt - job.attempt_base - (job.state in LIVE),
+        maximum_attempts=job.max_attempts or cue.policies(job.queue).max_attempts,
+    )
 
 
 def _require_seen(job: Job, told: AgendaProgress, wanted: AgendaWrite) -> None:
@@ -123,46 +119,30 @@ def _change(cue: Scheduler, job: Job, wanted: AgendaWrite, events: Sequence[Diag
         )
     if (claim.epoch, claim.updated_at) != (job.epoch, from_datetime(job.updated_at)):
         raise _lost_race(job.id)
-    if wanted.state == "EXECUTING":
-        _beat(cue, claim, wanted.message)
-    elif wanted.state == "COMPLETE" and wanted.message == "succeeded":
-        _complete(cue, claim)
-    else:
-        _take_away(cue, claim, wanted, events)
-
-
-def _beat(cue: Scheduler, claim: Lapse, message: str | None) -> None:
-    lease_seconds = cue.policies(claim.queue).lease_seconds
-    touch = Touch(claim.id, claim.epoch, lease_seconds, intake.check_message(message))
-    [answer] = cue.store.touch([touch], cue.clock.now())
-    if isinstance(answer, Refused):
-        raise _lost_race(claim.id)
-
-
-def _complete(cue: Scheduler, claim: Lapse) -> None:
-    settlement = Settlement(
-        claim.id,
-        claim.epoch,
-        Verb.COMPLETE,
-        keep=cue.policies(claim.queue).keeps_history,
-        updated_at=claim.updated_at,
-    )
-    if cue.store.settle([settlement], cue.clock.now()):
-        raise _lost_race(claim.id)
-
-
-def _take_away(
-    cue: Scheduler, claim: Lapse, wanted: AgendaWrite, events: Sequence[Diagnostic]
-) -> None:
-    """WAITING: retried if it may be, judged as every silent claim is. COMPLETE: failed."""
     queue, now = cue.policies(claim.queue), cue.clock.now()
-    if wanted.state == "WAITING" or claim.cancel_requested:
-        verdict = after_lapse(claim, queue, now)
+    keep = queue.keeps_history
+    if wanted.state == "EXECUTING":
+        message = intake.check_message(wanted.message)
+        [answer] = cue.store.touch([Touch(job.id, claim.epoch, queue.lease_seconds, message)], now)
+        lost = isinstance(answer, Refused)
+    elif wanted.state == "COMPLETE" and wanted.message == "succeeded":
+        ending = Settlement(job.id, claim.epoch, Verb.COMPLETE, keep=keep)
+        lost = bool(cue.store.settle([ending._replace(updated_at=claim.updated_at)], now))
     else:
-        text = f" {events[-1].detail}" if events else ""
-        verdict = Verdict(Verb.GIVE_UP, "failure", f"Reported as failed by its reclaimer.{text}")
-    if carry_out(cue.store, cue.telemetry, [(claim, verdict, queue.keeps_history)], now):
-        raise _lost_race(claim.id)
+        verdict = _verdict(claim, queue, now, wanted.state, events)
+        lost = bool(carry_out(cue.store, cue.telemetry, [(claim, verdict, keep)], now))
+    if lost:
+        raise _lost_race(job.id)
+
+
+def _verdict(
+    claim: Lapse, queue: Queue, now: Moment, state: str, events: Sequence[Diagnostic]
+) -> Verdict:
+    """WAITING: retried if it may be, judged as every silent claim is. COMPLETE: failed."""
+    if state == "WAITING" or claim.cancel_requested:
+        return after_lapse(claim, queue, now)
+    text = f" {events[-1].detail}" if events else ""
+    return Verdict(Verb.GIVE_UP, "failure", f"Reported as failed by its reclaimer.{text}")
 
 
 def _lost_race(job_id: str) -> Conflict:

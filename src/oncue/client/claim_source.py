@@ -10,6 +10,7 @@ import logging
 import math
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import partial
 from itertools import islice
 from typing import TYPE_CHECKING, Any
 
@@ -22,9 +23,7 @@ from oncue.client.claims import (
     claim_request,
     claims_of,
     operation_request,
-    parts,
-    settle_request,
-    settled_of,
+    settle_all,
     touched_of,
 )
 from oncue.client.connection import Call, Connection
@@ -249,12 +248,10 @@ class RemoteClaimSource:
 
     def settle(self, endings: Sequence[ClaimReport], *, brief: bool = False) -> None:
         patience = self._patience if brief else ANSWER_SECONDS
-        for part in parts(endings):
-            body = self._ask_once(settle_request(part), patience)
-            errors = settled_of(self._connection, body, len(part))
-            for report, error in zip(part, errors, strict=True):
-                if error is not None:
-                    log_too_late(report.id, _refusal(error).reason)
+        ask = partial(self._ask_once, patience=patience)
+        for report, error in settle_all(self._connection, ask, endings):
+            if error is not None:
+                log_too_late(report.id, _refusal(error).reason)
 
     def _ask_once(self, request: Call, patience: float) -> bytes:
         """To repeat it is left to whoever reports."""

@@ -115,11 +115,8 @@ class RemoteClaims(Asking, ClaimVerbs):
                 done[place] = ClaimReport(job_id, token, "complete", body)
             except InvalidInput as problem:
                 answers[place] = problem
-        settled: list[OncueError | None] = []
-        for part in parts(done.values()):
-            body = self.connection.ask(settle_request(part))
-            settled += settled_of(self.connection, body, len(part))
-        for place, error in zip(done, settled, strict=True):
+        settled = settle_all(self.connection, self.connection.ask, done.values())
+        for place, (_, error) in zip(done, settled, strict=True):
             answers[place] = error
         return answers
 
@@ -167,25 +164,19 @@ def operation_request(job_id: str, token: str, operation: Operation) -> Call:
     return Call("PUT", place, encode(fields), job_id=job_id)
 
 
-def parts(reports: Iterable[ClaimReport]) -> Iterator[list[ClaimReport]]:
-    """As many as fit in one request at a time."""
-    return chunks(reports, lambda report: report.size, ITEMS_LIMIT, ITEMS_BYTES)
+def settle_all(
+    connection: Connection, ask: Callable[[Call], bytes], reports: Iterable[ClaimReport]
+) -> Iterator[tuple[ClaimReport, OncueError | None]]:
+    """Report the ends of claims, as many as fit in one request at a time. Each report with the
+    reason why it was refused, if it was. Repeating them is harmless."""
+    for part in chunks(reports, lambda report: report.size, ITEMS_LIMIT, ITEMS_BYTES):
+        body = ask(Call("POST", "/settle", encode({"items": [one.fields() for one in part]})))
+        refusals = answers_to(connection, body, wire.SettledItems, len(part), _refusal)
+        yield from zip(part, refusals, strict=True)
 
 
-def settle_request(reports: Sequence[ClaimReport]) -> Call:
-    """Many reports at once. Repeating it is harmless."""
-    return Call("POST", "/settle", encode({"items": [report.fields() for report in reports]}))
-
-
-def settled_of(connection: Connection, body: bytes, count: int) -> list[OncueError | None]:
-    """For each report, in order, why it was refused, if it was."""
-    return answers_to(
-        connection,
-        body,
-        wire.SettledItems,
-        count,
-        lambda item: error_of(item.problem, item.id) if item.problem else None,
-    )
+def _refusal(item: wire.Settled) -> OncueError | None:
+    return error_of(item.problem, item.id) if item.problem else None
 
 
 def answers_to(

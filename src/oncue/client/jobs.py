@@ -28,6 +28,7 @@ from oncue.wire import jobs as wire
 from oncue.wire.converting import read
 
 SENT_AT_ONCE = 1000  # a server describes no more refusals than that in one answer
+_LINES = {"content-type": "application/x-ndjson"}
 _PLACE = re.compile(r"(/\S*): (.*)", re.DOTALL)
 _TAKEN_OR_DONE = LIVE | {State.SUCCEEDED}
 _DONE = {
@@ -83,7 +84,8 @@ class RemoteJobs(Asking, JobVerbs[SentJob]):
         refused: dict[int, OncueError] = {}
         for start in range(0, len(jobs), SENT_AT_ONCE):
             part = jobs[start : start + SENT_AT_ONCE]
-            body = self._store_lines([job.text for job in part])
+            text = b"\n".join(job.text for job in part)
+            body = self._ask(Call("POST", "/jobs/batch", text, _LINES), wire.BatchReport)
             # Where an answer was lost, the next one counts as existing what the first request
             # stored. Such jobs have the ids that were made here.
             others = sum(one != job.made_id for one, job in zip(body.ids, part, strict=True))
@@ -91,10 +93,6 @@ class RemoteJobs(Asking, JobVerbs[SentJob]):
             refused |= {start + one.line - 1: _refusal(one) for one in body.rejected}
             stored += body.ids
         return StoredJobs(stored, existing, refused)
-
-    def _store_lines(self, lines: Sequence[bytes]) -> wire.BatchReport:
-        headers = {"content-type": "application/x-ndjson"}
-        return self._ask(Call("POST", "/jobs/batch", b"\n".join(lines), headers), wire.BatchReport)
 
     def job(self, job_id: str) -> Job:
         return self._ask(_about(job_id), wire.JobWithHistory, wire.Job.read)

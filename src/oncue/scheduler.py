@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 from itertools import islice
 from threading import Lock
-from typing import TYPE_CHECKING, Any, Self, TypeVar
+from typing import TYPE_CHECKING, Any, Self
 
 from oncue.core import moment
 from oncue.core import payload as payloads
@@ -18,7 +18,7 @@ from oncue.core.explain import Explanation, Line, explain
 from oncue.core.job import History, Job, JobFilter, NewJob, Page, Position
 from oncue.core.lifecycle import LIVE, State
 from oncue.core.moment import Moment
-from oncue.core.queue import DEFAULT_QUEUE, check_queue_name
+from oncue.core.queue import DEFAULT_QUEUE
 from oncue.engine.engine import Engine
 from oncue.engine.policies import Policies
 from oncue.forking import now_and_after_fork
@@ -35,7 +35,7 @@ from oncue.usecases.queues import Queues
 from oncue.usecases.reclaim import Reclaiming
 from oncue.usecases.rules import Rules
 from oncue.usecases.schedules import Schedules
-from oncue.worker.handlers import Handler, Handlers
+from oncue.worker.handlers import Handler, Handling
 
 if TYPE_CHECKING:
     from oncue.worker.source import ClaimSource
@@ -43,7 +43,6 @@ if TYPE_CHECKING:
 CHUNK = 5000  # jobs that schedule_many stores at once,
 CHUNK_BYTES = 16 * 1024 * 1024  # unless their payloads are large
 IDS_KEPT = 10_000
-F = TypeVar("F", bound=Callable[..., Any])
 
 
 @dataclass(slots=True)
@@ -57,7 +56,7 @@ class Tally:
     """In order, as long as there are no more than 10,000."""
 
 
-class Scheduler(Reporting, BulkChanges, Rules, Schedules, Queues, Reclaiming):
+class Scheduler(Reporting, BulkChanges, Rules, Schedules, Queues, Reclaiming, Handling):
     """Schedules work in a store, and does it or hands it over.
 
     `store` is a URL (`sqlite:///jobs.db`, `sqlite:////var/lib/jobs.db`, `memory:`) or a store.
@@ -68,7 +67,7 @@ class Scheduler(Reporting, BulkChanges, Rules, Schedules, Queues, Reclaiming):
     ) -> None:
         self.store = open_store(store, clock) if isinstance(store, str) else store
         self.clock = clock or self.store.clock
-        self.handlers = Handlers()
+        self.handlers: dict[str, Handler] = {}
         now_and_after_fork(self, Scheduler._renew)
 
     def _renew(self) -> None:
@@ -282,43 +281,14 @@ class Scheduler(Reporting, BulkChanges, Rules, Schedules, Queues, Reclaiming):
 
     # -- doing -----------------------------------------------------------------------------------
 
-    def handler(
-        self, queue: str, *, batch: int | None = None, fatal: Sequence[type[Exception]] = ()
-    ) -> Callable[[F], F]:
-        """Register the function that does a queue's jobs: plain, `async def`, or, with `batch`,
-        one that takes a list of up to so many. Exceptions in `fatal` are not retried."""
-
-        def register(function: F) -> F:
-            self.handlers.add(Handler(check_queue_name(queue), function, batch, tuple(fatal)))
-            return function
-
-        return register
-
-    def work(
-        self,
-        *,
-        concurrency: int = 1,
-        name: str | None = None,
-        until_empty: bool = False,
-        grace_seconds: float = 30.0,
-    ) -> None:
-        """Do the jobs of all registered queues until SIGTERM or Ctrl-C, and run the loops.
-
-        With `until_empty`, return once nothing is scheduled or running in those queues.
-        """
-        from oncue.worker.worker import Worker
-
-        worker = Worker(self, concurrency=concurrency, name=name, grace_seconds=grace_seconds)
-        self.run_loops()
-        worker.run(until_empty=until_empty)
-
     def claim_source(self, worker: str) -> ClaimSource:
         """Where a worker of this name claims jobs and reports on them: the store."""
         from oncue.worker.source import LocalClaimSource
 
-        return LocalClaimSource(
-            self.store, self.clock, self.policies, self.telemetry, self.spread, worker
-        )
+        return LocalClaimSource(self, worker)
+
+    def _before_work(self) -> None:
+        self.run_loops()
 
     def run_loops(self) -> None:
         """Start the loops in the background: dispatchers, recurrer, reclaimer, pruner."""

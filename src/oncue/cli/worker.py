@@ -65,7 +65,7 @@ def worker(
     if no_engine and not isinstance(cue, Scheduler):
         raise click.UsageError("--no-engine does not apply here: the server runs the loops.")
     working = Worker(cue, concurrency=app.settings["concurrency"].value, name=name)
-    queues = ", ".join(cue.handlers.queues)
+    queues = ", ".join(cue.handlers)
     click.echo(f"oncue worker {working.name}: queues {queues}; {_where(cue)}.", err=True)
     if isinstance(cue, Scheduler) and not no_engine:
         cue.run_loops()
@@ -134,7 +134,7 @@ def host_at(place: str) -> Scheduler | Client:
     if not isinstance(found, Scheduler | Client):
         kind = type(found).__name__
         raise _wrong(f"{place} is not a Scheduler but of type {kind}.{_hint(module)}")
-    if not found.handlers.queues:
+    if not found.handlers:
         raise _wrong(
             f"{place} has no handlers; decorate a function in {module_name} with "
             f"@{attribute}.handler('queue')."

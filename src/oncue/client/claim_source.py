@@ -9,7 +9,7 @@ from __future__ import annotations
 import logging
 import math
 from collections import deque
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from itertools import islice
 from typing import TYPE_CHECKING, Any
 
@@ -22,8 +22,7 @@ from oncue.client.connection import Connection
 from oncue.client.errors import error_of
 from oncue.client.polling import Polling
 from oncue.core.errors import Conflict, Fenced, NotFound, OncueError
-from oncue.core.job import Claimed, JobFilter, Operation
-from oncue.core.lifecycle import LIVE, State
+from oncue.core.job import Claimed, Operation
 from oncue.core.moment import Moment
 from oncue.core.queue import Queue
 from oncue.engine.alarm import Alarm
@@ -33,7 +32,7 @@ from oncue.usecases.claims import CLAIM_LIMIT
 from oncue.wire.claims import BeatenItems, Claims, SettledItems
 from oncue.wire.jobs import JobOperation
 from oncue.wire.problems import Problem
-from oncue.worker.source import ClaimedBatch, log_too_late
+from oncue.worker.source import Beat, ClaimedBatch, ClaimEnd, log_too_late
 
 if TYPE_CHECKING:
     from oncue.client import Client
@@ -59,7 +58,7 @@ class RemoteClaimSource:
         self._client = client
         self._clock = client.clock
         self._worker = worker
-        self._queues = deque(client.handlers.queues)
+        self._queues = deque(client.handlers)
         self._connection: Connection = client.connection
         self._polling = Polling(client.connection)
         self._waited: dict[str, ClaimedBatch] = {}
@@ -85,7 +84,7 @@ class RemoteClaimSource:
     def _hand_back(self, queue: Queue, claims: Sequence[Claimed]) -> None:
         """If that fails, they are taken back when their leases end."""
         try:
-            self.settle([self.released(one, queue) for one in claims])
+            self.settle(queue, [ClaimEnd(one, "release") for one in claims])
         except OncueError as trouble:
             logger.warning("handing back what was not begun: %s", trouble)
 
@@ -120,23 +119,6 @@ class RemoteClaimSource:
     def close(self) -> None:
         """Give the connection back, for a worker that has ended."""
         self._polling.close()
-
-    def nothing_left(self, queues: Sequence[str]) -> bool:
-        """Looked at twice: what goes from waiting to taken in between is seen the second time."""
-        open_queues = [name for name in queues if not self._client.queue(name).paused]
-        return not (
-            self._any(open_queues, [State.SCHEDULED])
-            or self._any(queues, LIVE)
-            or self._any(open_queues, [State.SCHEDULED])
-        )
-
-    def _any(self, queues: Sequence[str], states: Iterable[State]) -> bool:
-        pages = (
-            self._client.page(JobFilter(queue=queue, state=state), None, 1)
-            for queue in queues
-            for state in states
-        )
-        return any(page.items or page.next for page in pages)
 
     def _look_at_others(self) -> None:
         """A queue that always has work must not hide the others."""
@@ -175,7 +157,7 @@ class RemoteClaimSource:
             return ClaimedBatch(queue, claims, sent, taken)
         self._hand_back(queue, claims[1:])
         sent = self._clock.monotonic()
-        [answer] = self.touch([(claims[0], lease)])
+        [answer] = self.touch([Beat(claims[0], lease)])
         return ClaimedBatch(queue, claims[:1], sent, taken) if isinstance(answer, Touched) else None
 
     # -- reporting -------------------------------------------------------------------------------
@@ -186,77 +168,43 @@ class RemoteClaimSource:
     def thread_replaced(self) -> None:
         """Nothing is counted here: it was logged."""
 
-    def touch(
-        self,
-        claims: Sequence[tuple[Claimed, float]],
-        message: str | None = None,
-        percent: float | None = None,
-    ) -> list[Touched | Refused]:
-        told = {"message": message, "percent": percent}
-        told = {name: value for name, value in told.items() if value is not None}
-        items = [
-            {"id": one.id, "token": _token(one), "lease_seconds": lease, **told}
-            for one, lease in claims
-        ]
+    def touch(self, beats: Sequence[Beat]) -> list[Touched | Refused]:
         answers: list[Touched | Refused] = []
-        for start in range(0, len(items), ITEMS_LIMIT):
-            part = claims[start : start + ITEMS_LIMIT]
-            reports = items[start : start + ITEMS_LIMIT]
-            found = self._send("/heartbeat", reports, BeatenItems, self._patience)
-            for (claim, _), item in zip(part, found.items, strict=True):
-                refused = _refused(claim.id, item.problem)
+        for start in range(0, len(beats), ITEMS_LIMIT):
+            part = beats[start : start + ITEMS_LIMIT]
+            found = self._send("/heartbeat", [_beat(one) for one in part], BeatenItems, brief=True)
+            for beat, item in zip(part, found.items, strict=True):
+                refused = _refused(beat.claim.id, item.problem)
                 answers.append(refused or value_of(self._connection, item, touched_of))
         return answers
 
-    def put_operation(
-        self,
-        claim: Claimed,
-        name: str,
-        state: str,
-        percent: float | None,
-        message: str | None,
-        result: bytes | None,
-    ) -> Operation | Refused:
-        request = operation_request(claim.id, _token(claim), name, state, percent, message, result)
-        request = request._replace(timeout_seconds=ANSWER_SECONDS)
+    def put_operation(self, claim: Claimed, operation: Operation) -> Operation | Refused:
+        one, token = operation, _token(claim)
+        request = operation_request(
+            claim.id, token, one.name, one.state, one.percent, one.message, one.result
+        )
         try:
-            body = self._connection.ask_once(request)
+            body = self._connection.ask_once(request._replace(timeout_seconds=ANSWER_SECONDS))
         except (Conflict, NotFound) as error:
             return _refusal(error)
         shape = read(self._connection, body, JobOperation)
         return value_of(self._connection, shape, JobOperation.read)
 
-    def completed(self, claim: Claimed, queue: Queue, result: bytes | None) -> Report:
-        return Report(claim.id, _token(claim), "complete", result)
-
-    def failed(
-        self, claim: Claimed, queue: Queue, error: str, *, retryable: bool, cancel_seen: bool
-    ) -> Report:
-        """The server knows of the cancel request, and of the attempts that are left."""
-        return Report(claim.id, _token(claim), "fail", error=error, retryable=retryable)
-
-    def released(self, claim: Claimed, queue: Queue) -> Report:
-        return Report(claim.id, _token(claim), "release")
-
-    @property
-    def _patience(self) -> float:
-        """How long a heartbeat is waited for. The thread that sends it has to notice in time which
-        leases are running out, of any job."""
-        return min(ANSWER_SECONDS, max(self._shortest / 6, 0.25))
-
-    def settle(self, endings: Sequence[Report], *, brief: bool = False) -> None:
-        for part in parts(endings):
+    def settle(self, queue: Queue, ends: Sequence[ClaimEnd], *, brief: bool = False) -> None:
+        """The server knows of cancel requests, and of the attempts that are left."""
+        for part in parts([_report(end) for end in ends]):
             items = [report.fields() for report in part]
-            patience = self._patience if brief else ANSWER_SECONDS
-            answers = self._send("/settle", items, SettledItems, patience)
+            answers = self._send("/settle", items, SettledItems, brief=brief)
             for report, item in zip(part, answers.items, strict=True):
                 refused = _refused(report.id, item.problem)
                 if refused is not None:
                     log_too_late(report.id, refused.reason)
 
-    def _send(self, place: str, items: list[dict[str, Any]], shape: type[A], patience: float) -> A:
-        """To repeat it is left to whoever reports."""
-        request = reports_request(place, items)._replace(timeout_seconds=patience)
+    def _send(self, path: str, items: list[dict[str, Any]], shape: type[A], *, brief: bool) -> A:
+        """Not repeated here. The thread that sends heartbeats also has to notice in time which
+        leases are running out, so it waits only `brief`ly for an answer."""
+        patience = min(ANSWER_SECONDS, max(self._shortest / 6, 0.25)) if brief else ANSWER_SECONDS
+        request = reports_request(path, items)._replace(timeout_seconds=patience)
         body = self._connection.ask_once(request)
         return answers_to(self._connection, body, shape, len(items))
 
@@ -268,6 +216,18 @@ def _deaf(queue: str | None, due_at: Moment) -> None:
 def _token(claim: Claimed) -> str:
     assert isinstance(claim, RemoteClaim)  # it was made above
     return claim.token
+
+
+def _beat(beat: Beat) -> dict[str, Any]:
+    fields = {"token": _token(beat.claim), **beat._asdict(), "claim": None, "id": beat.claim.id}
+    return {name: value for name, value in fields.items() if value is not None}
+
+
+def _report(end: ClaimEnd) -> Report:
+    claim, outcome, result, error, retryable, _ = end
+    if outcome == "fail":
+        return Report(claim.id, _token(claim), outcome, None, error, retryable)
+    return Report(claim.id, _token(claim), outcome, result)
 
 
 def _lease_seconds(claim: Claimed) -> float:

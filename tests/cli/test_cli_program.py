@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from collections.abc import Iterable
 from pathlib import Path
 
 import click
@@ -11,7 +12,11 @@ import pytest
 
 import oncue
 from oncue.cli import docs
-from oncue.cli.app import COMMANDS
+from oncue.cli.app import COMMANDS, cli
+from oncue.cli.completion import INSTALL
+from oncue.core.event import EventType
+from oncue.transfer.declared import RULES, SCHEDULES
+from oncue.usecases import intake
 
 from .terminal import environment, run, see, shell
 
@@ -48,10 +53,26 @@ def test_help_starts_with_examples_of_the_command(path: str) -> None:
     assert help_text.index("$ ") < 80
 
 
+@pytest.mark.parametrize(
+    ("path", "names"),
+    [
+        ("oncue completion", INSTALL.values()),
+        ("oncue events send", EventType),
+        ("oncue jobs load", intake.FIELDS),
+        ("oncue rules apply", RULES.fields),
+        ("oncue schedules apply", SCHEDULES.fields),
+    ],
+)
+def test_help_names_everything_that_is_accepted(path: str, names: Iterable[str]) -> None:
+    help_text = ALL[path].help or ""
+    assert [name for name in names if name not in help_text] == []
+
+
 @pytest.mark.parametrize("path", ALL)
 def test_help_shows_no_bound_where_there_is_none(path: str) -> None:
     command = ALL[path]
-    assert "None" not in command.get_help(click.Context(command))
+    ctx = click.Context(command, **cli.context_settings)
+    assert "None" not in command.get_help(ctx)
 
 
 @pytest.mark.parametrize("path", ALL)

@@ -351,10 +351,10 @@ def test_repeating_the_settlement_changes_nothing(desk: Desk) -> None:
 
 
 def test_it_moves_house_as_it_is(desk: Desk, stuck: str) -> None:
-    [dossier] = desk.store.export(None, 10).dossiers
-    job = dossier.job
+    [dumped] = desk.store.export(None, 10).jobs
+    job = dumped.job
     assert (job.not_before, job.refusals) == (desk.job(stuck).not_before, 1)
-    moved = replace(dossier, job=job._replace(id="moved"))
+    moved = replace(dumped, job=job._replace(id="moved"))
     assert desk.store.admit([moved]) == 1
     found: Job = desk.job("moved")
     assert (found.not_before, found.refusals, found.error) == (job.not_before, 1, "busy")

@@ -10,7 +10,7 @@ import pytest
 
 from oncue.clock import FakeClock
 from oncue.core.bulk import BulkChange, BulkVerb
-from oncue.core.dossier import Dossier
+from oncue.core.dumped import DumpedJob
 from oncue.core.job import Diagnostic, JobFilter
 from oncue.core.lifecycle import Verb
 from oncue.core.moment import to_datetime
@@ -273,8 +273,10 @@ def test_both_stores_tell_the_same(open_store: OpenStore, script: Callable[[Desk
     assert found == SCRIPTS[script]
 
 
-def _play(open_store: OpenStore, script: Callable[[Desk], object]) -> tuple[object, list[Dossier]]:
+def _play(
+    open_store: OpenStore, script: Callable[[Desk], object]
+) -> tuple[object, list[DumpedJob]]:
     """The answers to the calls, and all that the store has then."""
     clock = FakeClock()
     desk = Desk(open_store(clock), clock)
-    return script(desk), list(desk.store.export(None, 1000).dossiers)
+    return script(desk), list(desk.store.export(None, 1000).jobs)

@@ -23,7 +23,7 @@ from hypothesis.stateful import (
 from oncue.clock import FakeClock
 from oncue.core.bulk import BulkChange, BulkVerb
 from oncue.core.changes import ChangeVerb, JobChange
-from oncue.core.dossier import Dossier
+from oncue.core.dumped import DumpedJob
 from oncue.core.job import Claimed, Diagnostic, JobFilter, Lapse, NewJob, Operation
 from oncue.core.lifecycle import Verb
 from oncue.core.missed import Look, missed_since
@@ -525,11 +525,11 @@ def found_all(store: Store, change: BulkChange, wanted: JobFilter) -> list[str]:
 
 def everything(store: Store) -> list[object]:
     """All jobs with all that belongs to them. Of one that is gone only its id is still there."""
-    return [_visible(dossier) for dossier in store.export(None, ALL).dossiers]
+    return [_visible(dumped) for dumped in store.export(None, ALL).jobs]
 
 
-def _visible(dossier: Dossier) -> object:
-    return (dossier.job.id, dossier.digest) if dossier.hidden else dossier
+def _visible(dumped: DumpedJob) -> object:
+    return (dumped.job.id, dumped.digest) if dumped.hidden else dumped
 
 
 FRESH = int(os.environ.get("ONCUE_FRESH_EXAMPLES", "0"))

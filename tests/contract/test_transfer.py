@@ -6,7 +6,7 @@ import pytest
 
 from oncue.clock import FakeClock
 from oncue.core import stamp
-from oncue.core.dossier import Dossier, EventDossier
+from oncue.core.dumped import DumpedEvent, DumpedJob
 from oncue.core.errors import EventIdTaken, KeyTaken
 from oncue.core.lifecycle import State, Verb
 from oncue.core.standing import Sightings
@@ -46,12 +46,12 @@ def lived_in(desk: Desk) -> None:
     desk.claim_range(DELIVERY)
 
 
-def all_of(store: Store, limit: int = 3) -> list[Dossier]:
-    found: list[Dossier] = []
+def all_of(store: Store, limit: int = 3) -> list[DumpedJob]:
+    found: list[DumpedJob] = []
     after: str | None = None
     while True:
         export = store.export(after, limit)
-        found += export.dossiers
+        found += export.jobs
         if export.next is None:
             return found
         after = export.next
@@ -64,7 +64,7 @@ def house(desk: Desk) -> Desk:
 
 
 def test_everything_is_exported_once_page_by_page(house: Desk) -> None:
-    ids = [dossier.job.id for dossier in all_of(house.store)]
+    ids = [dumped.job.id for dumped in all_of(house.store)]
     assert len(ids) == len(set(ids)) == 11
     assert all_of(house.store, 1) == all_of(house.store, 100)
 
@@ -156,8 +156,8 @@ def busy(board: Board) -> None:
     board.post_all(file_at(3000), table_at(4000, "orders"))
 
 
-def events_of(store: Store, limit: int = 3) -> list[EventDossier]:
-    found: list[EventDossier] = []
+def events_of(store: Store, limit: int = 3) -> list[DumpedEvent]:
+    found: list[DumpedEvent] = []
     after: int | None = None
     while True:
         export = store.export_events(after, limit)

@@ -12,7 +12,7 @@ import msgspec
 import pytest
 
 from oncue.clock import FakeClock
-from oncue.core.dossier import Dossier
+from oncue.core.dumped import DumpedJob
 from oncue.core.errors import InvalidInput, KeyTaken
 from oncue.core.queue import Queue, default_queue
 from oncue.ports.store import Store
@@ -22,7 +22,7 @@ from oncue.stores.sqlite import SqliteStore
 from oncue.transfer import dump
 from oncue.transfer.restore import Restore, Restored, checked
 from oncue.usecases.queues import put_queue, set_paused
-from oncue.wire.dump import Counts, JobLine, Line, decode, encode
+from oncue.wire.dump import DumpCounts, DumpLine, JobLine, decode, encode
 from tests.contract.board import Board
 from tests.contract.desk import Desk
 from tests.contract.test_transfer import all_of, busy, lived_in
@@ -73,22 +73,22 @@ def jobs_in(text: bytes) -> list[bytes]:
 # -- lines -----------------------------------------------------------------------------------------
 
 
-def again(dossier: Dossier) -> Dossier:
-    text = encode(Line(job=JobLine.of(dossier)))
+def again(dumped: DumpedJob) -> DumpedJob:
+    text = encode(DumpLine(job=JobLine.of_dumped(dumped)))
     assert text.count(b"\n") == 1
     line = decode(text).job
     assert line is not None
-    return checked(line.read())
+    return checked(line.dumped())
 
 
 def test_every_kind_of_job_comes_out_as_it_went_in(house: Desk) -> None:
-    for dossier in all_of(house.store):
-        assert again(dossier) == dossier
+    for dumped in all_of(house.store):
+        assert again(dumped) == dumped
 
 
 def test_a_rule_and_an_instant_come_out_to_the_microsecond(house: Desk) -> None:
     instant = datetime(2021, 1, 1, 12, 30, 0, 123_456, tzinfo=UTC)
-    (some,) = house.store.export(None, 1).dossiers
+    (some,) = house.store.export(None, 1).jobs
     fired = replace(some, job=some.job._replace(rule="hourly", instant=instant))
     assert again(fired) == fired
 
@@ -107,32 +107,32 @@ def test_a_rule_and_an_instant_come_out_to_the_microsecond(house: Desk) -> None:
     ],
 )
 def test_payloads_and_results_keep_every_byte(house: Desk, payload: bytes) -> None:
-    (dossier,) = [d for d in all_of(house.store) if d.job.id == "succeeded"]
-    job = dossier.job._replace(payload_json=payload, result_json=payload)
-    assert again(replace(dossier, job=job)).job == job
+    (dumped,) = [d for d in all_of(house.store) if d.job.id == "succeeded"]
+    job = dumped.job._replace(payload_json=payload, result_json=payload)
+    assert again(replace(dumped, job=job)).job == job
 
 
 @pytest.mark.parametrize("body", [b"not json", b"\xff\xfe", b""])
 def test_what_is_not_json_is_refused(house: Desk, body: bytes) -> None:
-    (dossier,) = [d for d in all_of(house.store) if d.job.id == "succeeded"]
+    (dumped,) = [d for d in all_of(house.store) if d.job.id == "succeeded"]
     wrong: list[dict[str, Any]] = [{"payload_json": body}, {"result_json": body}]
     for fields in wrong:
         with pytest.raises(InvalidInput, match="is not JSON"):
-            again(replace(dossier, job=dossier.job._replace(**fields)))
+            again(replace(dumped, job=dumped.job._replace(**fields)))
 
 
 def test_an_id_or_a_label_that_nobody_could_have_chosen_is_refused(house: Desk) -> None:
-    (dossier,) = [d for d in all_of(house.store) if d.job.id == "waiting"]
+    (dumped,) = [d for d in all_of(house.store) if d.job.id == "waiting"]
     wrong: list[dict[str, Any]] = [{"id": "a\nb"}, {"owner": "\x1b[2J"}, {"key": ""}]
     for fields in wrong:
         with pytest.raises(InvalidInput):
-            again(replace(dossier, job=dossier.job._replace(**fields)))
+            again(replace(dumped, job=dumped.job._replace(**fields)))
 
 
 def test_a_payload_stands_in_its_line_as_json(house: Desk) -> None:
-    (dossier,) = [d for d in all_of(house.store) if d.job.id == "waiting"]
-    job = dossier.job._replace(payload_json=b'{"to":"ada"}')
-    line = msgspec.json.decode(encode(Line(job=JobLine.of(replace(dossier, job=job)))))
+    (dumped,) = [d for d in all_of(house.store) if d.job.id == "waiting"]
+    job = dumped.job._replace(payload_json=b'{"to":"ada"}')
+    line = msgspec.json.decode(encode(DumpLine(job=JobLine.of_dumped(replace(dumped, job=job)))))
     assert line["job"]["payload"] == {"to": "ada"}
     assert line["job"]["due_at"].endswith("Z")
 
@@ -192,7 +192,7 @@ def test_restored_queues_stay_paused_until_they_are_released(house: Desk, clock:
 
 def test_a_queue_known_only_by_its_jobs_is_paused_too(clock: FakeClock) -> None:
     lines = lines_of(dumped(crowded(clock, 1)))
-    text = b"".join([lines[0], lines[2], encode(Line(end=Counts(1, 0)))])
+    text = b"".join([lines[0], lines[2], encode(DumpLine(end=DumpCounts(1, 0)))])
     store = MemoryStore(clock)
     assert restored(text, store).paused == ["q"]
     assert store.queues()[0].paused
@@ -282,13 +282,13 @@ def test_wherever_it_was_torn_a_dump_goes_on_to_the_same_end(clock: FakeClock) -
         file.seek(since.size)
         counts = dump.write(desk.store, file, since=since)
         assert jobs_in(file.getvalue()) == jobs_in(whole)
-        assert counts == Counts(120, 1)
+        assert counts == DumpCounts(120, 1)
         restored(file.getvalue(), MemoryStore(clock))
 
 
 def test_a_whole_dump_is_known_to_be_complete(clock: FakeClock) -> None:
     found = dump.interrupted(io.BytesIO(dumped(crowded(clock))))
-    assert found.complete == Counts(120, 1)
+    assert found.complete == DumpCounts(120, 1)
 
 
 def test_other_files_are_not_taken_for_an_interrupted_dump() -> None:

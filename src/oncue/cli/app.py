@@ -11,12 +11,14 @@ import math
 import os
 import sys
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, NoReturn
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NoReturn, TypeAlias
 
 import click
 
 from oncue import __version__, config
 from oncue.cli.group import Group as Group
+from oncue.cli.group import show_examples
 from oncue.core.errors import (
     AccessDenied,
     Conflict,
@@ -25,6 +27,7 @@ from oncue.core.errors import (
     OncueError,
     ServerError,
     StoreError,
+    StoreUnusable,
 )
 
 if TYPE_CHECKING:
@@ -59,33 +62,29 @@ COMMANDS = {
     "completion": "oncue.cli.completion:completion",
 }
 
-JSON_HELP = "One JSON document on standard output."
-STORE_HELP = "Where jobs are kept (ONCUE_STORE)."
-URL_HELP = "Ask this server instead of a store (ONCUE_URL)."
-TOKEN_HELP = "The API token for it; better in ONCUE_TOKEN, where no process list shows it."
+Cue: TypeAlias = "Scheduler | Client"
 Command = Callable[..., None]
+Decorator = Callable[[Command], Command]
 
 
 class App:
-    """What the commands share: the settings, and whom to ask, once somebody wants to."""
+    """The settings, and the store or server that they name, opened when it is first asked for."""
 
-    def __init__(self, given: dict[str, Any], as_json: bool) -> None:
-        self._given = given
-        self.settings = config.read(given)
-        self.as_json = as_json
+    def __init__(self) -> None:
+        self._given: dict[str, Any] = {}
+        self.settings = config.read()
+        self.as_json = False
+        self.may_create = False
+        """Whether a store that does not exist is made. Elsewhere its name is a typing error."""
         self._scheduler: Scheduler | None = None
         self._client: Client | None = None
-        self._check()
 
     def give(self, name: str, value: Any) -> None:
-        """Take a setting that was given behind the command."""
+        """Take a setting that was given as an option."""
         self._given[name] = value
-        self.settings = config.read(self._given)
-        self._check()
-
-    def _check(self) -> None:
-        if self._given.get("store") is not None and self._given.get("url") is not None:
+        if self._given.keys() >= {"store", "url"}:
             raise click.UsageError("--store and --url name two places; give one of them.")
+        self.settings = config.read(self._given)
 
     @property
     def url(self) -> str | None:
@@ -100,13 +99,24 @@ class App:
 
     @property
     def place_options(self) -> list[str]:
-        """What has to be said to come to this place again; nothing if the settings say it."""
+        """The option that leads to this place again; none if the settings name it."""
         name = "store" if self.url is None else "url"
         return [f"--{name}", self.place] if self.settings[name].origin == "option" else []
 
     @property
-    def cue(self) -> Scheduler | Client:
-        """Whom to ask, wherever the jobs are."""
+    def file(self) -> Path | None:
+        """The file of the store; None for a server, and for a store that has none."""
+        scheme, _, path = self.place.partition(":///")
+        return Path(path) if scheme == "sqlite" and path else None
+
+    @property
+    def is_missing(self) -> bool:
+        """Whether the store's file does not exist yet."""
+        return self.file is not None and not self.file.exists()
+
+    @property
+    def cue(self) -> Cue:
+        """The facade of the store or of the server."""
         return self.scheduler if self.url is None else self.client
 
     @property
@@ -116,14 +126,29 @@ class App:
         if self._scheduler is None:
             from oncue.scheduler import Scheduler
 
-            url = str(self.settings["store"].value)
-            missing = url.startswith("sqlite:///") and not os.path.exists(url[10:])
-            self._scheduler = Scheduler(url)
-            if url.startswith("memory:"):
+            is_new = self.is_missing
+            self._scheduler = Scheduler(self.place)
+            if self.place.startswith("memory:"):
                 click.echo("memory: is empty, and forgotten when this command ends.", err=True)
-            if missing:  # in the wrong folder, this line is the only hint
-                click.echo(f"Created {url[10:]}, a new and empty store.", err=True)
+            if is_new:  # in the wrong folder, this line is the only hint
+                click.echo(f"Created {self.file}, a new and empty store.", err=True)
         return self._scheduler
+
+    def missing_text(self) -> str:
+        """What to say of a store whose file does not exist."""
+        from oncue.stores.sqlite.connection import has_remains
+        from oncue.stores.sqlite.presence import steps
+
+        assert self.file is not None
+        origin = self.settings["store"].origin
+        text = f"{self.file.absolute()}: there is no such file (the store comes from: {origin})."
+        if not has_remains(self.file):
+            todo = "Name the right one with --store or ONCUE_STORE; adding a first job creates it."
+            return f"{text} {todo}"
+        return (
+            f"{text} But its log is there, so the file was deleted or moved away. Put the same "
+            f"file back; or, for a backup or to begin without one: {steps(self.file)}"
+        )
 
     @property
     def client(self) -> Client:
@@ -136,17 +161,19 @@ class App:
         return self._client
 
     def require_store(self) -> None:
-        """For what cannot be done over HTTP."""
+        """Refuse a server, and a store that does not exist unless it may be created."""
         if self.url is not None:
             context = click.get_current_context(silent=True)
             name = "this command" if context is None else f"'{context.command_path}'"
-            said = config.written(self.settings["url"], "url")
+            origin = config.written(self.settings["url"], "url")
             raise click.UsageError(
-                f"{name} needs the store itself, and {said} names a server. Run it where the store "
-                "is, with --store instead."
+                f"{name} needs the store itself, and {origin} names a server. Run it where the "
+                "store is, with --store instead."
             )
-        if self._given.get("token") is not None:
+        if "token" in self._given:
             raise click.UsageError("--token goes with --url: a store does not ask for one.")
+        if self.is_missing and not self.may_create:
+            raise StoreUnusable(self.missing_text())
 
     def close(self) -> None:
         for opened in (self._scheduler, self._client):
@@ -163,73 +190,62 @@ class Program(Group):
             discard_output()
             return 0
         except AccessDenied as refusal:
-            raise _explained(refusal, _app(ctx)) from None
+            raise _explained(refusal, ctx.ensure_object(App)) from None
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         return list(COMMANDS)
 
 
+def setting(name: str, **attributes: Any) -> Decorator:
+    """The option `--name`, whose value goes to the settings of the `App`."""
+
+    def give(ctx: click.Context, _: click.Parameter, value: Any) -> None:
+        if value is not None:
+            ctx.ensure_object(App).give(name, value)
+
+    return click.option(f"--{name}", expose_value=False, callback=give, **attributes)
+
+
+def _want_json(ctx: click.Context, _: click.Parameter, wanted: bool) -> None:
+    if wanted:
+        ctx.ensure_object(App).as_json = True
+
+
+_STORE = setting("store", metavar="URL", help="Where jobs are kept (ONCUE_STORE).")
+_URL = {"metavar": "URL", "help": "Ask this server instead of a store (ONCUE_URL)."}
+_TOKEN_HELP = "The access token for it; better in ONCUE_TOKEN, where no process list shows it."
+_JSON = click.option(
+    "--json",
+    is_flag=True,
+    expose_value=False,
+    callback=_want_json,
+    help="One JSON document on standard output.",
+)
+pass_app = click.make_pass_decorator(App, ensure=True)
+
+
 def common(command: Command) -> Command:
     """`--store`, `--url`, `--token` and `--json` after the command as well as before it. The
     command is called with the `App` first; so it is by the next two."""
-    command = _setting("token", "TEXT", TOKEN_HELP)(_with_json(click.pass_obj(command)))
-    return _setting("store", "URL", STORE_HELP)(_setting("url", "URL", URL_HELP)(command))
+    command = setting("token", metavar="TEXT", help=_TOKEN_HELP)(_JSON(pass_app(command)))
+    return _STORE(setting("url", **_URL)(command))
 
 
 def store_only(command: Command) -> Command:
     """`--store` and `--json`, for commands that need the store itself."""
-    return _with_store(_with_json(click.pass_obj(command)))
+    return with_store(_JSON(command))
 
 
 def with_store(command: Command) -> Command:
     """`--store` after the command as well as before it. `--url` is taken too, to be refused with
     the reason."""
-    return _with_store(click.pass_obj(command))
-
-
-def _with_store(command: Command) -> Command:
-    command = _setting("url", "URL", URL_HELP, hidden=True)(command)
-    return _setting("store", "URL", STORE_HELP)(command)
-
-
-def _with_json(command: Command) -> Command:
-    def as_json(ctx: click.Context, _: click.Parameter, wanted: bool) -> None:
-        if wanted:
-            _app(ctx).as_json = True
-
-    option = click.option(
-        "--json", is_flag=True, expose_value=False, callback=as_json, help=JSON_HELP
-    )
-    return option(command)
-
-
-def _setting(
-    name: str, metavar: str, told: str, *, hidden: bool = False
-) -> Callable[[Command], Command]:
-    def give(ctx: click.Context, _: click.Parameter, value: str | None) -> None:
-        if value is not None:
-            _app(ctx).give(name, value)
-
-    return click.option(
-        f"--{name}",
-        metavar=metavar,
-        expose_value=False,
-        callback=give,
-        help=told,
-        hidden=hidden,
-    )
+    return _STORE(setting("url", hidden=True, **_URL)(pass_app(command)))
 
 
 def refuse_json(app: App) -> None:
     """For commands that go on until they are stopped: there is no document to end with."""
     if app.as_json:
         raise click.UsageError("--json does not apply here: this command has no answer to print.")
-
-
-def _app(ctx: click.Context) -> App:
-    app = ctx.find_object(App)
-    assert app is not None  # the program itself makes it, before any command is looked at
-    return app
 
 
 class Number(click.types.FloatParamType):
@@ -261,33 +277,27 @@ class Whole(click.types.IntParamType):
             self.fail(f"{value!r} is not a whole number {self.bounds}.", param, ctx)
 
 
-def examples(*lines: str) -> str:
-    """The first part of a help text: what people type."""
-    return "\b\n" + "\n".join(f"  $ {line}" for line in lines)
-
-
 @click.group(
     cls=Program,
     places=COMMANDS,
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
-    help="Durable scheduling of deferred work.\n\n"
-    + examples(
-        'oncue jobs add --queue mail --delay 2h \'{"to": "ada"}\'',
-        "oncue jobs list --queue mail",
-        "oncue top",
-    ),
 )
-@click.option("--store", metavar="URL", help=STORE_HELP)
-@click.option("--url", metavar="URL", help=URL_HELP)
-@click.option("--token", metavar="TEXT", help=TOKEN_HELP)
-@click.option("--json", "as_json", is_flag=True, help=JSON_HELP)
 @click.version_option(__version__, prog_name="oncue")
-@click.pass_context
-def cli(ctx: click.Context, /, as_json: bool, **given: str | None) -> None:
-    app = App(given, as_json)
-    ctx.obj = app
-    ctx.call_on_close(app.close)
-    _log(app)
+@common
+def cli(app: App) -> None:
+    """Durable scheduling of deferred work.
+
+    $ oncue jobs add --queue mail --delay 2h '{"to": "ada"}'
+    $ oncue jobs list --queue mail
+    $ oncue top
+    """
+    from oncue.telemetry import logs
+
+    click.get_current_context().call_on_close(app.close)
+    logs.configure(app.settings["log_level"].value, app.settings["log_format"].value)
+
+
+show_examples(cli)
 
 
 def main() -> NoReturn:
@@ -357,27 +367,20 @@ def sentence(error: OncueError) -> str:
 _DASHES = str.maketrans("/_", "--")
 
 
+_EXIT_CODES = (
+    (InvalidInput, EXIT_USAGE),
+    (NotFound, EXIT_NOT_FOUND),
+    (Conflict, EXIT_CONFLICT),
+    (AccessDenied, EXIT_ACCESS),
+    (StoreError, EXIT_STORE),
+    (ServerError, EXIT_STORE),
+)
+
+
 def exit_code(error: OncueError) -> int:
-    match error:
-        case InvalidInput():
-            return EXIT_USAGE
-        case NotFound():
-            return EXIT_NOT_FOUND
-        case Conflict():
-            return EXIT_CONFLICT
-        case AccessDenied():
-            return EXIT_ACCESS
-        case StoreError() | ServerError():
-            return EXIT_STORE
-    return EXIT_FAILED
+    return next((code for kind, code in _EXIT_CODES if isinstance(error, kind)), EXIT_FAILED)
 
 
 def _say(text: str, code: int) -> int:
     click.echo(text, err=True)
     return code
-
-
-def _log(app: App) -> None:
-    from oncue.telemetry import logs
-
-    logs.configure(app.settings["log_level"].value, app.settings["log_format"].value)

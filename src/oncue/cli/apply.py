@@ -11,13 +11,12 @@ import click
 import msgspec
 
 from oncue.cli import output, rule_windows, runs
-from oncue.cli.app import App, common, examples
-from oncue.cli.files import is_missing, require_file
+from oncue.cli.app import App, common
 from oncue.core.rule import Rule
 from oncue.core.runs import Difference
 from oncue.core.schedule import Schedule
 from oncue.transfer import declared
-from oncue.transfer.declared import RULES, SCHEDULES, Change, Declared, Kind, Noun, T
+from oncue.transfer.declared import RULES, SCHEDULES, Declared, DeclaredChange, Kind, Noun, T
 from oncue.wire.converting import written
 from oncue.wire.schedules import RunChanges
 
@@ -30,42 +29,26 @@ _dry_run = click.option(
 )
 
 
-@click.command(
-    help=examples(
-        "oncue rules apply rules.json --dry-run",
-        "oncue rules apply rules.json",
-        "oncue rules show NAME --json | jq '.enabled = false' | oncue rules apply -",
-    )
-    + f"""
-
-Create rules, or change those that have these names. FILE is JSON: one rule, a list, or {{"rules":
-[…]}}. A rule has {", ".join(RULES.fields[:-1])} and {RULES.fields[-1]}; the first two must
-be there. All are checked before any is stored. Prints what changes. Rules of other names stay."""
-)
+@click.command()
 @click.argument("file", type=click.File("rb"))
 @_dry_run
 @common
 def rules(app: App, file: BinaryIO, dry_run: bool) -> None:
+    """Create rules, or change those that have these names. FILE is JSON: one rule, a list, or
+    {"rules": […]}. A rule has name, dependencies, enabled, queue and payload; the first two must be
+    there. All are checked before any is stored. Prints what changes. Rules of other names stay.
+
+    $ oncue rules apply rules.json --dry-run
+    $ oncue rules apply rules.json
+    $ oncue rules show NAME --json | jq '.enabled = false' | oncue rules apply -
+    """
     changes = _changes(app, RULES, file, dry_run)
     if not dry_run:
         declared.apply(app.cue, changes)
     _tell(app, changes, dry_run, _rule_as_json, _rule_lines)
 
 
-@click.command(
-    help=examples(
-        "oncue schedules apply schedules.json --dry-run",
-        "oncue schedules apply schedules.json",
-        "oncue schedules show NAME --json | jq '.cron = \"0 3 * * *\"' | oncue schedules apply -",
-    )
-    + f"""
-
-Create schedules, or replace those that have these names. FILE is JSON: one schedule, a list, or
-{{"schedules": […]}}. A schedule has {", ".join(SCHEDULES.fields[:-1])} and
-{SCHEDULES.fields[-1]}; name, and either cron or every_seconds, must be there. All are checked
-before any is stored. Prints what changes; with --dry-run also which of the coming runs. Schedules
-of other names stay."""
-)
+@click.command()
 @click.argument("file", type=click.File("rb"))
 @_dry_run
 @click.option(
@@ -77,21 +60,30 @@ of other names stay."""
 )
 @common
 def schedules(app: App, file: BinaryIO, dry_run: bool, count: int) -> None:
+    """Create schedules, or replace those that have these names. FILE is JSON: one schedule, a list,
+    or {"schedules": […]}. A schedule has name, cron, every_seconds, timezone, queue, payload,
+    owner, emits, catch_up, overlap and paused; name, and either cron or every_seconds, must be
+    there. All are checked before any is stored. Prints what changes; with --dry-run also which of
+    the coming runs. Schedules of other names stay.
+
+    $ oncue schedules apply schedules.json --dry-run
+    $ oncue schedules apply schedules.json
+    $ oncue schedules show NAME --json | jq '.cron = "0 3 * * *"' | oncue schedules apply -
+    """
     changes = _changes(app, SCHEDULES, file, dry_run)
     runs_changed: dict[str, Difference] = {}
     if dry_run:
-        require_file(app)  # the coming runs are compared in the store
         differing = (change for change in changes if change.kind is not Kind.UNCHANGED)
         runs_changed = {one.name: _preview(app, one.declared, count) for one in differing}
     else:
         declared.apply(app.cue, changes)
 
-    def as_json(change: Change[Schedule]) -> dict[str, Any]:
+    def as_json(change: DeclaredChange[Schedule]) -> dict[str, Any]:
         difference = runs_changed.get(change.name)
         told = {} if difference is None else {"runs": written(RunChanges, difference)}
         return _as_json(change) | told
 
-    def lines(change: Change[Schedule]) -> Iterator[str]:
+    def lines(change: DeclaredChange[Schedule]) -> Iterator[str]:
         for name, (old, new) in change.fields.items():
             yield _altered(change, name, old, new)
         if change.name in runs_changed:
@@ -106,20 +98,21 @@ def _preview(app: App, one: Declared[Schedule], count: int) -> Difference:
     return app.cue.preview_schedule(one.value.name, count=count, **timed)
 
 
-def _changes(app: App, noun: Noun[T], file: BinaryIO, dry_run: bool) -> list[Change[T]]:
+def _changes(app: App, noun: Noun[T], file: BinaryIO, dry_run: bool) -> list[DeclaredChange[T]]:
+    app.may_create = not dry_run
     source = "standard input" if file is sys.stdin.buffer else file.name
     found = declared.read(noun, file.read(), source)
-    if dry_run and is_missing(app):  # looking would make the file
-        return [Change(noun, one, None) for one in found]
+    if dry_run and app.is_missing:
+        return [DeclaredChange(noun, one, None) for one in found]
     return declared.compare(noun, app.cue, found)
 
 
 def _tell(
     app: App,
-    changes: Sequence[Change[T]],
+    changes: Sequence[DeclaredChange[T]],
     dry_run: bool,
-    as_json: Callable[[Change[T]], dict[str, Any]],
-    lines: Callable[[Change[T]], Iterator[str]],
+    as_json: Callable[[DeclaredChange[T]], dict[str, Any]],
+    lines: Callable[[DeclaredChange[T]], Iterator[str]],
 ) -> None:
     if app.as_json:
         output.document({"dry_run": dry_run, "items": [as_json(change) for change in changes]})
@@ -135,12 +128,12 @@ def _tell(
     click.echo(", ".join(f"{counts[kind]} {kind}" for kind in Kind if counts[kind]))
 
 
-def _as_json(change: Change[T]) -> dict[str, Any]:
+def _as_json(change: DeclaredChange[T]) -> dict[str, Any]:
     changed = {name: {"from": old, "to": new} for name, (old, new) in change.fields.items()}
     return {"name": change.name, "change": change.kind, "changed": changed}
 
 
-def _rule_as_json(change: Change[Rule]) -> dict[str, Any]:
+def _rule_as_json(change: DeclaredChange[Rule]) -> dict[str, Any]:
     """Of a new rule all fields are told, from null."""
     if change.before is not None:
         return _as_json(change)
@@ -149,7 +142,7 @@ def _rule_as_json(change: Change[Rule]) -> dict[str, Any]:
     return {**_as_json(change), "changed": changed}
 
 
-def _rule_lines(change: Change[Rule]) -> Iterator[str]:
+def _rule_lines(change: DeclaredChange[Rule]) -> Iterator[str]:
     yield from _dependencies(change.before, change.declared.value)
     for name, (old, new) in change.fields.items():
         if name != "dependencies":
@@ -173,7 +166,7 @@ def _dependencies(before: Rule | None, rule: Rule) -> Iterator[str]:
         yield _signed("~", "the order of the dependencies")
 
 
-def _altered(change: Change[T], name: str, old: Any, new: Any) -> str:
+def _altered(change: DeclaredChange[T], name: str, old: Any, new: Any) -> str:
     if change.before is None:
         return _signed("+", f"{name} {_json(new)}")
     return _signed("~", f"{name} {_json(old)} → {_json(new)}")

@@ -10,25 +10,29 @@ from pathlib import Path
 import click
 
 import oncue
-from oncue.cli.app import App, examples, store_only
+from oncue.cli.app import App, store_only
 
 WORKS = [f"W{number}" for number in range(1, 10)]
 
 
-@click.command(
-    help=examples("oncue bench --quick", "oncue bench", "oncue bench --only W2 --n 5000000")
-    + "\n\nMeasure oncue on this machine. Scheduling (W1), a burst (W2), precision (W3), growth"
-    " (W4), HTTP (W5), events (W6), schedules (W7), reclaiming (W8) and bulk verbs (W9), each "
-    "beside the raw thing, or few beside many, in the same run; in temporary files on a real disk: "
-    "your store is not touched. All of it takes many minutes and about 3 GB, --quick some four. "
-    "Let the machine do nothing else meanwhile. Works in a clone of oncue's repository; the "
-    "installed package leaves the benchmark out."
-)
+@click.command()
 @click.option("--n", type=click.IntRange(min=1), help="Jobs in the large burst.")
 @click.option("--quick", is_flag=True, help="Smaller, so sooner and noisier.")
 @click.option("--only", type=click.Choice(WORKS), multiple=True, help="One part; repeatable.")
 @store_only
 def bench(app: App, n: int | None, quick: bool, only: tuple[str, ...]) -> None:
+    """Measure oncue on this machine. Scheduling (W1), a burst (W2), precision (W3), growth (W4),
+    HTTP (W5), events (W6), schedules (W7), reclaiming (W8) and bulk verbs (W9), each beside the raw
+    thing, or few beside many, in the same run; in temporary files on a real disk: your store is not
+    touched. All of it takes many minutes and about 3 GB, --quick some four. Let the machine do
+    nothing else meanwhile. Works in a clone of oncue's repository; the installed package leaves the
+    benchmark out.
+
+    $ oncue bench --quick
+    $ oncue bench
+    $ oncue bench --only W2 --n 5000000
+    """
+    app.may_create = True  # it is not touched
     app.require_store()
     if not str(app.settings["store"].value).startswith("sqlite:"):
         raise click.UsageError("only SQLite stores can be measured: --store sqlite:///any.db")

@@ -6,14 +6,13 @@ import shlex
 import sys
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 import msgspec
 
 from oncue.cli import listing, output
-from oncue.cli.app import EXIT_INTERRUPTED, App
-from oncue.cli.files import require_file
+from oncue.cli.app import EXIT_INTERRUPTED, App, Cue
 from oncue.cli.nouns import confirm, require_terminal
 from oncue.cli.progress import ProgressBar, counted
 from oncue.cli.times import read_moment
@@ -21,10 +20,6 @@ from oncue.core.bulk import FILTERS, BulkOutcome
 from oncue.core.errors import ServerError, StoreError
 from oncue.wire import jobs as wire
 from oncue.wire.converting import written
-
-if TYPE_CHECKING:
-    from oncue.client import Client
-    from oncue.scheduler import Scheduler
 
 
 def filters(command: Callable[..., None]) -> Callable[..., None]:
@@ -74,7 +69,7 @@ class Command:
     def dry_run(self) -> bool:
         return bool(self.given["dry_run"])
 
-    def ask(self, cue: Scheduler | Client, options: Mapping[str, Any]) -> BulkOutcome:
+    def ask(self, cue: Cue, options: Mapping[str, Any]) -> BulkOutcome:
         """Call the method of that name with `oncue.bulk.BulkOptions`."""
         outcome: BulkOutcome = getattr(cue, f"{self.verb}_all")(**self.how, **options)
         return outcome
@@ -108,7 +103,6 @@ def carry_out(app: App, command: Command) -> None:
             f"there is no terminal to ask on; add --yes to {command.verb} all jobs that fit, or "
             "--dry-run to see which they are."
         )
-    require_file(app)
     if command.dry_run:
         _tell(app, command, _count(app, command, options))
         return

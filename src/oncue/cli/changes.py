@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 
 from oncue.cli import bulk, output
-from oncue.cli.app import App, common, examples, exit_code
-from oncue.cli.files import require_file
+from oncue.cli.app import App, Cue, common, exit_code
 from oncue.cli.nouns import confirm, require_terminal, yes_option
 from oncue.core.errors import (
     Conflict,
@@ -25,10 +24,6 @@ from oncue.core.lifecycle import FINAL, LIVE, Verb, allows
 from oncue.wire import jobs as wire
 from oncue.wire.converting import written
 
-if TYPE_CHECKING:
-    from oncue.client import Client
-    from oncue.scheduler import Scheduler
-
 
 @dataclass(frozen=True, slots=True)
 class Change:
@@ -36,7 +31,7 @@ class Change:
 
     name: str
     verb: Verb
-    apply: Callable[[Scheduler | Client, str], Job]
+    apply: Callable[[Cue, str], Job]
     """By id."""
     would: str
     """What would become of a job that a dry run names."""
@@ -75,19 +70,18 @@ def _ids_or_filter(command: Callable[..., None]) -> Callable[..., None]:
     return command
 
 
-@click.command(
-    help=examples(
-        "oncue jobs cancel ID",
-        "oncue jobs cancel --running ID ID ID --yes",
-        "oncue jobs cancel --queue mail --owner ada --dry-run",
-    )
-    + "\n\nEnd scheduled jobs: they will not be delivered. Those named by ID, or all that fit a "
-    "filter."
-)
+@click.command()
 @click.option("--running", is_flag=True, help="Ask the workers of claimed jobs to stop.")
 @_ids_or_filter
 def cancel(app: App, /, running: bool, **given: Any) -> None:
-    def by_id(cue: Scheduler | Client, job_id: str) -> Job:
+    """End scheduled jobs: they will not be delivered. Those named by ID, or all that fit a filter.
+
+    $ oncue jobs cancel ID
+    $ oncue jobs cancel --running ID ID ID --yes
+    $ oncue jobs cancel --queue mail --owner ada --dry-run
+    """
+
+    def by_id(cue: Cue, job_id: str) -> Job:
         return cue.cancel(job_id, running=running)
 
     done = "cancelled or asked to stop" if running else "cancelled"
@@ -95,65 +89,68 @@ def cancel(app: App, /, running: bool, **given: Any) -> None:
     _carry_out(app, Change("cancel", Verb.CANCEL, by_id, "be cancelled", done, how), given)
 
 
-@click.command(
-    help=examples(
-        "oncue jobs run ID", "oncue jobs run --dry-run ID ID", "oncue jobs run --queue mail --yes"
-    )
-    + "\n\nMake scheduled jobs due now: those named by ID, or all that fit a filter. Due ones keep "
-    "their place in the line."
-)
+@click.command()
 @_ids_or_filter
 def run(app: App, /, **given: Any) -> None:
-    def by_id(cue: Scheduler | Client, job_id: str) -> Job:
+    """Make scheduled jobs due now: those named by ID, or all that fit a filter. Due ones keep their
+    place in the line.
+
+    $ oncue jobs run ID
+    $ oncue jobs run --dry-run ID ID
+    $ oncue jobs run --queue mail --yes
+    """
+
+    def by_id(cue: Cue, job_id: str) -> Job:
         return cue.run(job_id)
 
     _carry_out(app, Change("run", Verb.AMEND, by_id, "be due now", "made due now"), given)
 
 
-@click.command(
-    help=examples(
-        "oncue jobs retry ID",
-        "oncue jobs retry ID ID ID --yes",
-        "oncue jobs retry --queue mail --state failed",
-    )
-    + "\n\nMake failed or cancelled jobs due again, now: those named by ID, or all that fit a "
-    "filter. Finished operations are kept, and all attempts are allowed anew."
-)
+@click.command()
 @_ids_or_filter
 def retry(app: App, /, **given: Any) -> None:
-    def by_id(cue: Scheduler | Client, job_id: str) -> Job:
+    """Make failed or cancelled jobs due again, now: those named by ID, or all that fit a filter.
+    Finished operations are kept, and all attempts are allowed anew.
+
+    $ oncue jobs retry ID
+    $ oncue jobs retry ID ID ID --yes
+    $ oncue jobs retry --queue mail --state failed
+    """
+
+    def by_id(cue: Cue, job_id: str) -> Job:
         return cue.retry(job_id)
 
     change = Change("retry", Verb.REVIVE, by_id, "be due again now", "made due again")
     _carry_out(app, change, given)
 
 
-@click.command(
-    help=examples("oncue jobs move --queue mail --owner ada --to letters --dry-run")
-    + "\n\nGive all scheduled jobs that fit a filter to another queue, whose settings then hold "
-    "for them. A job whose key is taken there stays."
-)
+@click.command()
 @click.option("--to", metavar="QUEUE", required=True, help="Where they go.")
 @bulk.filters
 @_DRY_RUN
 @yes_option
 @common
 def move(app: App, /, to: str, **given: Any) -> None:
+    """Give all scheduled jobs that fit a filter to another queue, whose settings then hold for
+    them. A job whose key is taken there stays.
+
+    $ oncue jobs move --queue mail --owner ada --to letters --dry-run
+    """
     bulk.require_filter(given)
     bulk.carry_out(app, bulk.Command("move", f"moved to {to}", given, {"to": to}))
 
 
-@click.command(
-    help=examples(
-        "oncue jobs reprioritise --priority 9 ID",
-        "oncue jobs reprioritise --priority 0 --queue mail --owner ada",
-    )
-    + "\n\nGive scheduled jobs another priority: those named by ID, or all that fit a filter."
-)
+@click.command()
 @click.option("--priority", type=int, metavar="0-9", required=True, help="Higher runs first.")
 @_ids_or_filter
 def reprioritise(app: App, /, priority: int, **given: Any) -> None:
-    def by_id(cue: Scheduler | Client, job_id: str) -> Job:
+    """Give scheduled jobs another priority: those named by ID, or all that fit a filter.
+
+    $ oncue jobs reprioritise --priority 9 ID
+    $ oncue jobs reprioritise --priority 0 --queue mail --owner ada
+    """
+
+    def by_id(cue: Cue, job_id: str) -> Job:
         return cue.reschedule(job_id, priority=priority)
 
     would, done = f"have priority {priority}", f"given priority {priority}"
@@ -172,7 +169,6 @@ def _carry_out(app: App, change: Change, given: Mapping[str, Any]) -> None:
             f"{change.name} them all, or --dry-run to see what would happen."
         )
         confirm(f"{change.name.capitalize()} {len(job_ids)} jobs?")
-    require_file(app)
     decide = _foreseen if dry_run else _applied
     verdicts = [decide(app.cue, change, job_id) for job_id in job_ids]
     _tell(app, verdicts, dry_run)
@@ -181,7 +177,7 @@ def _carry_out(app: App, change: Change, given: Mapping[str, Any]) -> None:
         raise click.exceptions.Exit(exit_code(failed))
 
 
-def _applied(cue: Scheduler | Client, change: Change, job_id: str) -> Verdict:
+def _applied(cue: Cue, change: Change, job_id: str) -> Verdict:
     try:
         job = change.apply(cue, job_id)
     except (StoreError, ServerError):
@@ -191,7 +187,7 @@ def _applied(cue: Scheduler | Client, change: Change, job_id: str) -> Verdict:
     return Verdict(job_id, job, "asked to stop" if job.cancel_requested else "")
 
 
-def _foreseen(cue: Scheduler | Client, change: Change, job_id: str) -> Verdict:
+def _foreseen(cue: Cue, change: Change, job_id: str) -> Verdict:
     try:
         job = cue.job(job_id)
         return Verdict(job_id, job, f"would {_effect(cue, change, job)}")
@@ -199,7 +195,7 @@ def _foreseen(cue: Scheduler | Client, change: Change, job_id: str) -> Verdict:
         return Verdict(job_id, None, "", _with_hint(change, error))
 
 
-def _effect(cue: Scheduler | Client, change: Change, job: Job) -> str:
+def _effect(cue: Cue, change: Change, job: Job) -> str:
     """What would happen to the job; or it raises what the change would raise."""
     if change.asks_workers and job.state in LIVE and job.worker is not None:
         return f"ask worker {output.clean(job.worker)} to stop"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import click
 
-from oncue.cli.app import App, cli, examples, refuse_json
+from oncue.cli.app import App, cli, pass_app, refuse_json
 
 INSTALL = {
     "bash": "oncue completion bash > ~/.local/share/bash-completion/completions/oncue",
@@ -13,14 +13,17 @@ INSTALL = {
 }
 
 
-@click.command(
-    help=examples(*INSTALL.values())
-    + "\n\nPrint the script that makes a shell complete commands. New shells know it once it is "
-    "installed as above."
-)
+@click.command()
 @click.argument("shell", type=click.Choice(list(INSTALL)))
-@click.pass_obj
+@pass_app
 def completion(app: App, shell: str) -> None:
+    """Print the script that makes a shell complete commands. New shells know it once it is
+    installed as above.
+
+    $ oncue completion bash > ~/.local/share/bash-completion/completions/oncue
+    $ oncue completion zsh > "${fpath[1]}/_oncue"
+    $ oncue completion fish > ~/.config/fish/completions/oncue.fish
+    """
     refuse_json(app)
     from click.shell_completion import get_completion_class
 

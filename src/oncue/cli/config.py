@@ -6,30 +6,28 @@ import click
 
 from oncue import config
 from oncue.cli import output
-from oncue.cli.app import App, Group, common, examples
+from oncue.cli.app import App, Group, common
 
 
-@click.group(
-    "config",
-    cls=Group,
-    help=examples("oncue config show", "oncue config show --json")
-    + "\n\nLook at the settings. They come from options, from ONCUE_ variables, or from oncue.toml"
-    " in the current folder; the first that has one wins. `store` and `url` say the same thing in "
-    "two ways, so the first that has either decides. Whatever is not a setting is refused.",
-)
+@click.group("config", cls=Group)
 def config_group() -> None:
-    pass
+    """Look at the settings. They come from options, from ONCUE_ variables, or from oncue.toml in
+    the current folder; the first that has one wins. `store` and `url` say the same thing in two
+    ways, so the first that has either decides. Whatever is not a setting is refused.
+
+    $ oncue config show
+    $ oncue config show --json
+    """
 
 
-@config_group.command(
-    help=examples(
-        "oncue config show",
-        "ONCUE_STORE=sqlite:////var/lib/oncue/jobs.db oncue config show",
-    )
-    + "\n\nShow every setting, its value, and where it comes from."
-)
+@config_group.command()
 @common
 def show(app: App) -> None:
+    """Show every setting, its value, and where it comes from.
+
+    $ oncue config show
+    $ ONCUE_STORE=sqlite:////var/lib/oncue/jobs.db oncue config show
+    """
     if app.as_json:
         output.document({"settings": [_fields(app, setting) for setting in config.SETTINGS]})
         return

@@ -9,29 +9,29 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from oncue.cli import findings, output, server, server_findings
-from oncue.cli.app import EXIT_FAILED, App, common, examples
-from oncue.cli.files import file_of, missing
+from oncue.cli.app import EXIT_FAILED, App, Cue, common
 from oncue.cli.findings import Finding
 from oncue.cli.progress import counted
 from oncue.core.errors import OncueError
 
 if TYPE_CHECKING:
-    from oncue.client import Client
     from oncue.scheduler import Scheduler
 
 Looks = dict[str, Callable[[], Iterator[Finding]]]
 MARKS = {"ok": ("✓", "green"), "warn": ("!", "yellow"), "bad": ("✗", "red")}
 
 
-@click.command(
-    help=examples("oncue doctor", "oncue doctor --json")
-    + "\n\nCheck the installation, and say what to do about problems. Looks at the store, its disk "
-    "and its durability, at the clock, and at work that waits for somebody. With --url it looks "
-    "at the server instead: whether it can be reached and is ready, what the token allows, how its "
-    "clock goes. The exit code is 1 if anything is bad; warnings leave it 0."
-)
+@click.command()
 @common
 def doctor(app: App) -> None:
+    """Check the installation, and say what to do about problems. Looks at the store, its disk and
+    its durability, at the clock, and at work that waits for somebody. With --url it looks at the
+    server instead: whether it can be reached and is ready, what the token allows, how its clock
+    goes. The exit code is 1 if anything is bad; warnings leave it 0.
+
+    $ oncue doctor
+    $ oncue doctor --json
+    """
     facts, found = examine(app) if app.url is None else examine_server(app)
     bad = sum(one.level == "bad" for one in found)
     if app.as_json:
@@ -52,9 +52,9 @@ def examine(app: App) -> tuple[dict[str, Any], list[Finding]]:
     """The facts about the store, and everything that was looked at."""
     from oncue.cli.sqlite_findings import deleted
 
-    path = file_of(app.settings["store"].value)
+    path = app.file
     if path is not None and not path.exists():
-        return {}, [findings.bad("store", missing(app, path), ""), *deleted(path)]
+        return {}, [findings.bad("store", app.missing_text(), ""), *deleted(path)]
     try:
         cue = app.scheduler
         facts = dict(cue.store.describe().details)
@@ -108,7 +108,7 @@ def _looks(cue: Scheduler, facts: dict[str, Any]) -> Looks:
     }
 
 
-def _waiting(cue: Scheduler | Client) -> Looks:
+def _waiting(cue: Cue) -> Looks:
     """At work that waits for somebody, wherever it is."""
     return {
         "lateness": partial(findings.lateness, cue),

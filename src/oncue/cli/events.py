@@ -7,8 +7,7 @@ from collections.abc import Iterator
 import click
 
 from oncue.cli import output
-from oncue.cli.app import App, Group, common, examples
-from oncue.cli.files import require_file
+from oncue.cli.app import App, Group, common
 from oncue.core.firing import Decision
 from oncue.core.publication import Decided, EventFilter, EventPage, LoggedEvent, Published
 from oncue.wire.rules import LoggedEvents
@@ -26,29 +25,17 @@ COLOURS = {
 }
 
 
-@click.group(
-    cls=Group,
-    places={"send": "oncue.cli.sending:send"},
-    help="Events, and what the rules decided on them.\n\n"
-    + examples(
-        "oncue events send FILE /in/a.csv",
-        "oncue events list",
-        "oncue events list --rule 'hourly load' --decision STALE",
-    ),
-)
+@click.group(cls=Group, places={"send": "oncue.cli.sending:send"})
 def events() -> None:
-    pass
+    """Events, and what the rules decided on them.
+
+    $ oncue events send FILE /in/a.csv
+    $ oncue events list
+    $ oncue events list --rule 'hourly load' --decision STALE
+    """
 
 
-@events.command(
-    "list",
-    help=examples(
-        "oncue events list",
-        "oncue events list --decision STALE",
-        "oncue events list --rule 'hourly load' --json | jq '.items[].decisions'",
-    )
-    + "\n\nList events, the newest arrival first, and what the rules decided on them.",
-)
+@events.command("list")
 @click.option("--rule", metavar="NAME", help="Only those on which this rule decided.")
 @click.option(
     "--decision",
@@ -59,7 +46,12 @@ def events() -> None:
 @click.option("--cursor", type=click.IntRange(0), help="Go on where the last list ended.")
 @common
 def list_(app: App, rule: str | None, decision: str | None, limit: int, cursor: int | None) -> None:
-    require_file(app)
+    """List events, the newest arrival first, and what the rules decided on them.
+
+    $ oncue events list
+    $ oncue events list --decision STALE
+    $ oncue events list --rule 'hourly load' --json | jq '.items[].decisions'
+    """
     wanted = EventFilter(
         None if rule is None else app.cue.rule(rule).name,
         None if decision is None else Decision(decision),

@@ -10,13 +10,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from oncue.cli import output
+from oncue.cli.app import Cue
 from oncue.cli.progress import counted
 from oncue.cli.queues import with_stats
 from oncue.core.moment import to_datetime
 from oncue.ports.claims import ClaimFilter
 
 if TYPE_CHECKING:
-    from oncue.client import Client
     from oncue.ports.clock import Clock
     from oncue.scheduler import Scheduler
 
@@ -100,7 +100,7 @@ def clock(clock: Clock) -> Iterator[Finding]:
         yield ok("clock", f"{now:%Y-%m-%d %H:%M:%S} UTC, and running evenly.")
 
 
-def lateness(cue: Scheduler | Client) -> Iterator[Finding]:
+def lateness(cue: Cue) -> Iterator[Finding]:
     now, late = cue.clock.now(), 0
     for queue, stats in with_stats(cue):
         oldest = stats.oldest_due_at
@@ -133,7 +133,7 @@ def claims(cue: Scheduler) -> Iterator[Finding]:
     )
 
 
-def paused(cue: Scheduler | Client) -> Iterator[Finding]:
+def paused(cue: Cue) -> Iterator[Finding]:
     now, waiting = cue.clock.now(), 0
     for queue, stats in with_stats(cue):
         oldest = stats.oldest_due_at

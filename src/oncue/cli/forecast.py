@@ -6,22 +6,17 @@ import tempfile
 from collections import Counter
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 
 from oncue.cli import output
-from oncue.cli.app import App, Finite, common, examples
-from oncue.cli.files import file_of, require_file
+from oncue.cli.app import App, Cue, Finite, common
 from oncue.cli.queues import with_stats
 from oncue.core import forecast as core
 from oncue.core.forecast import Step
 from oncue.core.moment import Moment, render, to_datetime
 from oncue.core.queue import Queue
-
-if TYPE_CHECKING:
-    from oncue.client import Client
-    from oncue.scheduler import Scheduler
 
 SECOND_MS = 1000
 STEPS_MS = {"minute": 60_000, "hour": 3_600_000}
@@ -46,17 +41,7 @@ class Ahead:
     """Jobs that are due by then in queues that are paused; not in `dues`."""
 
 
-@click.command(
-    help=examples(
-        "oncue forecast",
-        "oncue forecast --hours 2 --step minute",
-        "oncue forecast --rate 5000",
-    )
-    + "\n\nForecast what is due ahead and how late it will be. Every line is one step and the "
-    "lateness of its last job. Without --rate, the rate is what oncue hands over on this machine, "
-    "measured for about a second in a file beside the store (of a server, in one here); handlers "
-    "and sinks may be slower than that."
-)
+@click.command()
 @click.option(
     "--hours",
     type=Finite(0, MOST_HOURS, min_open=True),
@@ -77,7 +62,15 @@ class Ahead:
 )
 @common
 def forecast(app: App, hours: float, step: str | None, rate: float | None) -> None:
-    require_file(app)
+    """Forecast what is due ahead and how late it will be. Every line is one step and the lateness
+    of its last job. Without --rate, the rate is what oncue hands over on this machine, measured for
+    about a second in a file beside the store (of a server, in one here); handlers and sinks may be
+    slower than that.
+
+    $ oncue forecast
+    $ oncue forecast --hours 2 --step minute
+    $ oncue forecast --rate 5000
+    """
     step = step or ("minute" if hours <= 2 else "hour")
     ahead = look_ahead(app, round(hours * 3_600_000), STEPS_MS[step])
     measured = rate is None
@@ -98,8 +91,7 @@ def _folder(app: App) -> Path | None:
     """Where to measure: beside the store, if it is a file; for a server, on any disk here."""
     if app.url is not None:
         return Path(tempfile.gettempdir())
-    file = file_of(app.settings["store"].value)
-    return None if file is None else file.absolute().parent
+    return None if app.file is None else app.file.absolute().parent
 
 
 def look_ahead(app: App, length_ms: int, step_ms: int) -> Ahead:
@@ -115,9 +107,7 @@ def look_ahead(app: App, length_ms: int, step_ms: int) -> Ahead:
     return ahead
 
 
-def _add(
-    ahead: Ahead, cue: Scheduler | Client, queue: Queue, oldest: Moment | None, fine_ms: int
-) -> None:
+def _add(ahead: Ahead, cue: Cue, queue: Queue, oldest: Moment | None, fine_ms: int) -> None:
     dues = Counter(cue.due_counts(queue.name, ahead.now, ahead.until, fine_ms))
     # Not from `oldest` on: jobs that are put off may have been due before it.
     overdue = sum(cue.due_counts(queue.name, 0, ahead.now, ahead.now).values())

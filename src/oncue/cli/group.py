@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import importlib
 from collections.abc import Mapping
+from inspect import cleandoc
+from textwrap import indent
 from typing import Any
 
 import click
@@ -26,8 +28,7 @@ class Group(click.Group):
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         command = self.find(ctx, cmd_name)
         if command is not None and command.short_help is None:
-            told = [part for part in (command.help or "").split("\n\n") if part[:1] != "\b"]
-            command.short_help = _in_short(told[0]) if told else ""
+            show_examples(command)
         return command
 
     def find(self, ctx: click.Context, name: str) -> click.Command | None:
@@ -50,6 +51,18 @@ class Group(click.Group):
             hint = f" Did you mean '{near[0]}'?" if near else ""
             ctx.fail(f"there is no command '{name}'.{hint}")
         return super().resolve_command(ctx, args)
+
+
+def show_examples(command: click.Command) -> None:
+    """Take the help from a docstring: paragraphs of text, then the examples, lines that begin with
+    `$`. A command's help shows the examples first, as they are read most; its short help is the
+    beginning of the text."""
+    parts = cleandoc(command.help or "").split("\n\n")
+    texts = [part for part in parts if not part.startswith("$ ")]
+    examples = ["\b\n" + indent(part, "  ") for part in parts if part.startswith("$ ")]
+    command.short_help = _in_short(" ".join(texts[0].splitlines()))
+    shown = texts + examples if isinstance(command, click.Group) else examples + texts
+    command.help = "\n\n".join(shown)
 
 
 def _in_short(text: str) -> str:

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import sys
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 import msgspec
 
 from oncue.cli import output
-from oncue.cli.app import App, Group, common, examples
-from oncue.cli.files import require_file
+from oncue.cli.app import App, Cue, Group, common
 from oncue.cli.times import read_length, read_moment
 from oncue.core import payload as payloads
 from oncue.core.errors import InvalidInput, TooLarge
@@ -19,10 +18,6 @@ from oncue.core.lifecycle import State
 from oncue.core.moment import from_datetime, parse, to_datetime
 from oncue.wire import jobs as wire
 from oncue.wire.converting import written
-
-if TYPE_CHECKING:
-    from oncue.client import Client
-    from oncue.scheduler import Scheduler
 
 READ_LIMIT = 2 * payloads.LIMIT_BYTES  # spaces and escapes do not count
 
@@ -38,26 +33,17 @@ READ_LIMIT = 2 * payloads.LIMIT_BYTES  # spaces and escapes do not count
         "reprioritise": "oncue.cli.changes:reprioritise",
         "load": "oncue.cli.load:load",
     },
-    help="Look at jobs and change them.\n\n"
-    + examples(
-        'oncue jobs add --queue mail --delay 2h \'{"to": "ada"}\'',
-        "oncue jobs list --queue mail --state failed",
-        "oncue jobs explain ID",
-    ),
 )
 def jobs() -> None:
-    pass
+    """Look at jobs and change them.
+
+    $ oncue jobs add --queue mail --delay 2h '{"to": "ada"}'
+    $ oncue jobs list --queue mail --state failed
+    $ oncue jobs explain ID
+    """
 
 
-@jobs.command(
-    help=examples(
-        'oncue jobs add --queue mail --delay 2h30m \'{"to": "ada"}\'',
-        "oncue jobs add --at '2026-12-24 18:00' --key tree '{}'",
-        "cat order.json | oncue jobs add --queue orders --max-attempts 5",
-    )
-    + "\n\nStore a job. PAYLOAD is JSON; '-', or none with something piped in, reads it from "
-    "standard input. Without --at or --delay the job is due at once."
-)
+@jobs.command()
 @click.argument("payload", required=False)
 @click.option("--queue", default="default", show_default=True, help="Where it goes.")
 @click.option("--at", metavar="TIME", help="Due then: RFC 3339, or 'YYYY-MM-DD HH:MM' local.")
@@ -78,6 +64,14 @@ def jobs() -> None:
 @click.option("--id", metavar="ID", help="Choose the id: repeating the command stores it once.")
 @common
 def add(app: App, /, payload: str | None, **given: str | int | None) -> None:
+    """Store a job. PAYLOAD is JSON; '-', or none with something piped in, reads it from standard
+    input. Without --at or --delay the job is due at once.
+
+    $ oncue jobs add --queue mail --delay 2h30m '{"to": "ada"}'
+    $ oncue jobs add --at '2026-12-24 18:00' --key tree '{}'
+    $ cat order.json | oncue jobs add --queue orders --max-attempts 5
+    """
+    app.may_create = True
     fields: dict[str, Any] = {name: value for name, value in given.items() if value is not None}
     for name, read in (
         ("at", read_moment),
@@ -99,7 +93,7 @@ def add(app: App, /, payload: str | None, **given: str | int | None) -> None:
         output.note(_existed(job, given))
 
 
-def _store(cue: Scheduler | Client, fields: dict[str, Any]) -> tuple[Job, bool]:
+def _store(cue: Cue, fields: dict[str, Any]) -> tuple[Job, bool]:
     """The job, and whether it was there before: a server says so, whatever its clock."""
     from oncue.scheduler import Scheduler
 
@@ -153,14 +147,15 @@ def _stdin_is_terminal() -> bool:
     return sys.stdin is None or sys.stdin.isatty()
 
 
-@jobs.command(
-    help=examples("oncue jobs show ID", "oncue jobs show ID --json | jq .attempts")
-    + "\n\nShow everything about one job, with a timeline."
-)
+@jobs.command()
 @click.argument("job_id", metavar="ID")
 @common
 def show(app: App, job_id: str) -> None:
-    require_file(app)
+    """Show everything about one job, with a timeline.
+
+    $ oncue jobs show ID
+    $ oncue jobs show ID --json | jq .attempts
+    """
     job = app.cue.job(job_id)
     history = app.cue.history(job_id)
     if app.as_json:
@@ -184,14 +179,15 @@ def _with_put_off(app: App, job: Job) -> Job:
     return job._replace(not_before=not_before, refusals=told.facts["refusals"])
 
 
-@jobs.command(
-    help=examples("oncue jobs explain ID", "oncue jobs explain ID --json | jq -r .reason")
-    + "\n\nExplain why a job has not run, or is in its state."
-)
+@jobs.command()
 @click.argument("job_id", metavar="ID")
 @common
 def explain(app: App, job_id: str) -> None:
-    require_file(app)
+    """Explain why a job has not run, or is in its state.
+
+    $ oncue jobs explain ID
+    $ oncue jobs explain ID --json | jq -r .reason
+    """
     told = app.cue.explain(job_id)
     if app.as_json:
         output.document(written(wire.Explanation, told))

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import click
 
 from oncue.cli import live, output
-from oncue.cli.app import App, common, examples
-from oncue.cli.files import require_file
+from oncue.cli.app import App, Cue, common
 from oncue.cli.times import read_point
 from oncue.core.errors import InvalidInput
 from oncue.core.job import Job, JobFilter, Position
@@ -19,10 +18,6 @@ from oncue.core.moment import Moment, from_datetime
 from oncue.core.queue import default_queue
 from oncue.wire import jobs as wire
 from oncue.wire.converting import written
-
-if TYPE_CHECKING:
-    from oncue.client import Client
-    from oncue.scheduler import Scheduler
 
 WATCH_SECONDS = 1.0
 LIMIT = 50
@@ -45,26 +40,23 @@ def filters(command: Callable[..., None]) -> Callable[..., None]:
     return command
 
 
-@click.command(
-    "list",
-    help=examples(
-        "oncue jobs list --queue mail --state scheduled",
-        "oncue jobs list --owner ada --json | jq -r '.items[].id'",
-        "oncue jobs list --due-before '2026-12-01 00:00' --watch",
-    )
-    + "\n\nList jobs in the order of their due time.",
-)
+@click.command("list")
 @filters
 @click.option("--limit", type=click.IntRange(1, MOST), default=LIMIT, show_default=True)
 @click.option("--cursor", help="Go on where the last list ended.")
 @click.option("--watch", is_flag=True, help="Redraw every second until q or Ctrl-C.")
 @common
 def list_(app: App, /, limit: int, cursor: str | None, watch: bool, **given: Any) -> None:
+    """List jobs in the order of their due time.
+
+    $ oncue jobs list --queue mail --state scheduled
+    $ oncue jobs list --owner ada --json | jq -r '.items[].id'
+    $ oncue jobs list --due-before '2026-12-01 00:00' --watch
+    """
     for name in ("due_after", "due_before"):
         given[name] = read_point(given[name], f"--{name.replace('_', '-')}")
     given["state"] = None if given["state"] is None else State(given["state"])
     view = View(JobFilter(**given), cursor, limit)
-    require_file(app)
     if watch:
         _watch(app, view)
     elif app.as_json:
@@ -81,7 +73,7 @@ class View:
     after: str | None
     limit: int
 
-    def read(self, cue: Scheduler | Client, limit: int | None = None) -> Listed:
+    def read(self, cue: Cue, limit: int | None = None) -> Listed:
         """As many jobs as wanted, however short the pages are."""
         most = limit or self.limit
         items: list[Job] = []
@@ -100,7 +92,7 @@ class Listed(NamedTuple):
     """The cursor of the next page."""
 
 
-def _page(cue: Scheduler | Client, wanted: JobFilter, after: str | None, limit: int) -> Listed:
+def _page(cue: Cue, wanted: JobFilter, after: str | None, limit: int) -> Listed:
     """One page; a server's cursors are its own, and it has a longest page."""
     from oncue.scheduler import Scheduler
 
@@ -149,7 +141,7 @@ def _watch(app: App, view: View) -> None:
     live.show(frame, WATCH_SECONDS)
 
 
-def _attempts(cue: Scheduler | Client) -> Mapping[str, int]:
+def _attempts(cue: Cue) -> Mapping[str, int]:
     """How many attempts each queue allows."""
     return {queue.name: queue.max_attempts for queue in cue.queues()}
 

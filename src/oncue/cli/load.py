@@ -16,7 +16,7 @@ import click
 import msgspec
 
 from oncue.cli import output
-from oncue.cli.app import EXIT_FAILED, App, common, examples
+from oncue.cli.app import EXIT_FAILED, App, common
 from oncue.cli.inserting import Line, inserter
 from oncue.cli.progress import ProgressBar
 from oncue.core.errors import InvalidInput, ServerError, StoreError
@@ -35,28 +35,27 @@ REJECTED_SHOWN = 20
 BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 
 
-@click.command(
-    help=examples(
-        "oncue jobs load jobs.ndjson",
-        "zcat big.ndjson.gz | oncue jobs load - --batch 2026-12-01",
-        'echo \'{"queue": "mail", "delay": 60, "payload": {"to": "ada"}}\' | oncue jobs load -',
-    )
-    + f"""
-
-Store one job per line, a JSON object with the fields {", ".join(intake.FIELDS)}; due_at is
-another word for at.
-
-Bad lines are reported by number and do not stop the others; if there are any, the program ends
-with 1. A line that names no id gets one made of the batch and its number. So after an interruption,
-or when bad lines have been corrected in their place, repeat the command: it stores only what is
-missing. This holds until a day after the jobs have finished."""
-)
+@click.command()
 @click.argument("file", type=click.File("rb"))
 @click.option(
     "--batch", metavar="NAME", help="What makes the ids. Default: the file's name without folders."
 )
 @common
 def load(app: App, file: BinaryIO, batch: str | None) -> None:
+    """Store one job per line, a JSON object with the fields payload, queue, at, delay, expires_at,
+    owner, priority, key, if_exists, max_attempts, timeout_seconds, id; due_at is another word for
+    at.
+
+    Bad lines are reported by number and do not stop the others; if there are any, the program ends
+    with 1. A line that names no id gets one made of the batch and its number. So after an
+    interruption, or when bad lines have been corrected in their place, repeat the command: it
+    stores only what is missing. This holds until a day after the jobs have finished.
+
+    $ oncue jobs load jobs.ndjson
+    $ zcat big.ndjson.gz | oncue jobs load - --batch 2026-12-01
+    $ echo '{"queue": "mail", "delay": 60, "payload": {"to": "ada"}}' | oncue jobs load -
+    """
+    app.may_create = True
     # What a shell substitutes for a file has a name that means nothing: it is a pipe.
     piped = file is sys.stdin.buffer or not Path(file.name).is_file()
     batch = batch or (secrets.token_hex(4) if piped else Path(file.name).name)

@@ -7,18 +7,13 @@ import difflib
 import sys
 from collections.abc import Callable, Iterable
 from itertools import islice
-from typing import TYPE_CHECKING, TypeVar
+from typing import TypeVar
 
 import click
 
 from oncue.cli import output
-from oncue.cli.app import EXIT_FAILED, App, Command, common
-from oncue.cli.files import require_file
+from oncue.cli.app import EXIT_FAILED, App, Command, Cue, common
 from oncue.core.errors import NotFound
-
-if TYPE_CHECKING:
-    from oncue.client import Client
-    from oncue.scheduler import Scheduler
 
 NAMES_COMPARED = 10_000
 T = TypeVar("T")
@@ -31,9 +26,8 @@ def named(command: Command) -> Command:
     return click.argument("name")(common(command))
 
 
-def ask_about(app: App, noun: str, name: str, ask: Callable[[Scheduler | Client], T]) -> T:
+def ask_about(app: App, noun: str, name: str, ask: Callable[[Cue], T]) -> T:
     """Call `ask`; suggest the nearest name if there is none such."""
-    require_file(app)
     try:
         return ask(app.cue)
     except NotFound:

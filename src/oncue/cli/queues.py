@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import asdict
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 
 from oncue.cli import nouns, output
-from oncue.cli.app import App, Group, Number, Whole, common, examples
-from oncue.cli.files import require_file
+from oncue.cli.app import App, Cue, Group, Number, Whole, common
 from oncue.cli.nouns import named, suggestion, yes_option
 from oncue.cli.progress import counted
 from oncue.cli.times import maybe_length, read_length
@@ -21,33 +20,26 @@ from oncue.sinks import open_sink
 from oncue.usecases import intake
 from oncue.wire import queues as wire
 
-if TYPE_CHECKING:
-    from oncue.client import Client
-    from oncue.scheduler import Scheduler
 
-
-@click.group(
-    cls=Group,
-    help="Look at queues and change them.\n\n"
-    + examples(
-        "oncue queues list",
-        "oncue queues set mail --max-attempts 5 --lease 30s",
-        "oncue queues pause mail",
-    ),
-)
+@click.group(cls=Group)
 def queues() -> None:
-    pass
+    """Look at queues and change them.
+
+    $ oncue queues list
+    $ oncue queues set mail --max-attempts 5 --lease 30s
+    $ oncue queues pause mail
+    """
 
 
-@queues.command(
-    "list",
-    help=examples("oncue queues list", "oncue queues list --json | jq -r '.items[].name'")
-    + "\n\nEvery queue that was set or has held a job: how many jobs are in each state, and how "
-    "late the oldest due one is.",
-)
+@queues.command("list")
 @common
 def list_(app: App) -> None:
-    require_file(app)
+    """Every queue that was set or has held a job: how many jobs are in each state, and how late the
+    oldest due one is.
+
+    $ oncue queues list
+    $ oncue queues list --json | jq -r '.items[].name'
+    """
     found = with_stats(app.cue)
     now = app.cue.clock.now()
     if app.as_json:
@@ -67,12 +59,13 @@ def list_(app: App) -> None:
     output.table(head, lines, right=range(1, 8))
 
 
-@queues.command(
-    help=examples("oncue queues show mail") + "\n\nShow one queue: its settings and its jobs."
-)
+@queues.command()
 @named
 def show(app: App, name: str) -> None:
-    require_file(app)
+    """Show one queue: its settings and its jobs.
+
+    $ oncue queues show mail
+    """
     queue = _known(app, name)
     stats, now = app.cue.stats(name), app.cue.clock.now()
     if app.as_json:
@@ -84,16 +77,7 @@ def show(app: App, name: str) -> None:
     output.pairs([*told, ("late", late(stats, now) or "–")])
 
 
-@queues.command(
-    "set",
-    help=examples(
-        "oncue queues set mail --max-attempts 5 --lease 30s",
-        "oncue queues set sms --rate 20 --concurrency 4",
-        "oncue queues set audit --sink log: --retention none --dry-run",
-    )
-    + "\n\nReplace all settings of a queue: what is not given goes back to its default. Prints "
-    "what changes. Lengths are seconds, or 90s, 15m, 2h30m, 3d, PT15M.",
-)
+@queues.command("set")
 @click.argument("name")
 @click.option("--sink", metavar="URL", help="Where jobs are delivered. Default: workers pull them.")
 @click.option(
@@ -119,7 +103,15 @@ def show(app: App, name: str) -> None:
 @click.option("--dry-run", "-n", is_flag=True, help="Say what would change, change nothing.")
 @common
 def set_(app: App, /, name: str, dry_run: bool, **given: str | int | float | None) -> None:
+    """Replace all settings of a queue: what is not given goes back to its default. Prints what
+    changes. Lengths are seconds, or 90s, 15m, 2h30m, 3d, PT15M.
+
+    $ oncue queues set mail --max-attempts 5 --lease 30s
+    $ oncue queues set sms --rate 20 --concurrency 4
+    $ oncue queues set audit --sink log: --retention none --dry-run
+    """
     check_queue_name(name, "NAME")
+    app.may_create = True
     settings = _given_settings({k: v for k, v in given.items() if v is not None})
     new = intake.queue(name, settings)
     before = app.cue.queue(name)
@@ -145,30 +137,36 @@ def set_(app: App, /, name: str, dry_run: bool, **given: str | int | float | Non
         output.note("The sink was not tried: the server does that when it is set.")
 
 
-@queues.command(
-    help=examples("oncue queues pause mail")
-    + "\n\nPause a queue: none of its jobs is claimed or delivered until it is resumed."
-)
+@queues.command()
 @named
 def pause(app: App, name: str) -> None:
+    """Pause a queue: none of its jobs is claimed or delivered until it is resumed.
+
+    $ oncue queues pause mail
+    """
     _set_paused(app, name, True)
 
 
-@queues.command(help=examples("oncue queues resume mail") + "\n\nResume a paused queue.")
+@queues.command()
 @named
 def resume(app: App, name: str) -> None:
+    """Resume a paused queue.
+
+    $ oncue queues resume mail
+    """
     _set_paused(app, name, False)
 
 
-@queues.command(
-    help=examples("oncue queues delete mail", "oncue queues delete mail --yes")
-    + "\n\nDelete a queue with its settings and its finished jobs. Refused while it has unfinished "
-    "jobs, while a schedule or a rule makes jobs for it, and if it is built in."
-)
+@queues.command()
 @yes_option
 @named
 def delete(app: App, name: str, yes: bool) -> None:
-    require_file(app)
+    """Delete a queue with its settings and its finished jobs. Refused while it has unfinished jobs,
+    while a schedule or a rule makes jobs for it, and if it is built in.
+
+    $ oncue queues delete mail
+    $ oncue queues delete mail --yes
+    """
     check_queue_name(name, "NAME")
     stats = app.cue.stats(name)
     _check_unused(app.cue, name, stats)
@@ -178,7 +176,7 @@ def delete(app: App, name: str, yes: bool) -> None:
     nouns.delete(app, "queue", name, question, f"Deleted queue {name} with {finished}.")
 
 
-def _check_unused(cue: Scheduler | Client, name: str, stats: QueueStats) -> None:
+def _check_unused(cue: Cue, name: str, stats: QueueStats) -> None:
     """Refuse what the deletion would refuse, before anybody is asked. It looks again."""
     unfinished = any(stats.counts.get(state) for state in State if state not in FINAL)
     schedules = (s.name for s in cue.schedules() if s.queue == name and s.emits is None)
@@ -191,6 +189,7 @@ def _check_unused(cue: Scheduler | Client, name: str, stats: QueueStats) -> None
 
 def _set_paused(app: App, name: str, paused: bool) -> None:
     check_queue_name(name, "NAME")
+    app.may_create = True
     names = [queue.name for queue in app.cue.queues()]
     (app.cue.pause if paused else app.cue.resume)(name)
     if app.as_json:
@@ -212,7 +211,7 @@ def _known(app: App, name: str) -> Queue:
     return found[name]
 
 
-def with_stats(cue: Scheduler | Client) -> list[tuple[Queue, QueueStats]]:
+def with_stats(cue: Cue) -> list[tuple[Queue, QueueStats]]:
     """Every queue and how it stands; of a server, without asking for each."""
     from oncue.scheduler import Scheduler
 

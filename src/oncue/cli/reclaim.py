@@ -9,8 +9,7 @@ from typing import Any
 import click
 
 from oncue.cli import output
-from oncue.cli.app import App, Finite, common, examples
-from oncue.cli.files import require_file
+from oncue.cli.app import App, Finite, common
 from oncue.cli.progress import ProgressBar, counted
 from oncue.core import reclaim as runs
 from oncue.core.reclaim import Finding, ReclaimParameters, ReclaimReport
@@ -50,16 +49,7 @@ def _option(name: str, kind: Any = None, **attributes: Any) -> Callable[..., Cal
     return click.option(f"--{name.replace('_', '-')}", type=kind, **attributes)
 
 
-@click.command(
-    help=examples(
-        "oncue reclaim --dry-run --reclaim-age-minutes 30",
-        "oncue reclaim --reclaim-age-minutes 4320 --mode fail",
-        "oncue reclaim --url https://jobs.example.com --reclaim-age-minutes 60 --json",
-    )
-    + "\n\nReclaim jobs whose workers sent no heartbeat for some time: retried while attempts "
-    "remain, else failed. Leases and timeouts are looked after by 'oncue serve' and every worker "
-    "all the time; this is for what they leave alone, such as jobs without either."
-)
+@click.command()
 @_parameters
 @click.option(
     "--dry-run",
@@ -71,7 +61,14 @@ def _option(name: str, kind: Any = None, **attributes: Any) -> Callable[..., Cal
 )
 @common
 def reclaim(app: App, /, **given: Any) -> None:
-    require_file(app)
+    """Reclaim jobs whose workers sent no heartbeat for some time: retried while attempts remain,
+    else failed. Leases and timeouts are looked after by 'oncue serve' and every worker all the
+    time; this is for what they leave alone, such as jobs without either.
+
+    $ oncue reclaim --dry-run --reclaim-age-minutes 30
+    $ oncue reclaim --reclaim-age-minutes 4320 --mode fail
+    $ oncue reclaim --url https://jobs.example.com --reclaim-age-minutes 60 --json
+    """
     if app.settings["log_level"].origin == "default":  # the answer tells all of it
         logging.getLogger("oncue.engine").setLevel(logging.ERROR)
     report = _run(app, runs.parameters(given))

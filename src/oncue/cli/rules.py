@@ -5,8 +5,7 @@ from __future__ import annotations
 import click
 
 from oncue.cli import nouns, output, rule_windows
-from oncue.cli.app import App, Group, common, examples
-from oncue.cli.files import require_file
+from oncue.cli.app import App, Group, common
 from oncue.cli.nouns import ask_about, named, yes_option
 from oncue.cli.times import read_stamp
 from oncue.core import stamp as stamps
@@ -15,28 +14,24 @@ from oncue.wire import rules as wire
 from oncue.wire.converting import written
 
 
-@click.group(
-    cls=Group,
-    places={"apply": "oncue.cli.apply:rules"},
-    help="Rules that create jobs from events.\n\n"
-    + examples(
-        "oncue rules apply rules.json",
-        "oncue rules list",
-        "oncue rules explain 'hourly load'",
-    ),
-)
+@click.group(cls=Group, places={"apply": "oncue.cli.apply:rules"})
 def rules() -> None:
-    pass
+    """Rules that create jobs from events.
+
+    $ oncue rules apply rules.json
+    $ oncue rules list
+    $ oncue rules explain 'hourly load'
+    """
 
 
-@rules.command(
-    "list",
-    help=examples("oncue rules list", "oncue rules list --json | jq -r '.items[].name'")
-    + "\n\nList all rules by name, with their dependencies and when they last fired.",
-)
+@rules.command("list")
 @common
 def list_(app: App) -> None:
-    require_file(app)
+    """List all rules by name, with their dependencies and when they last fired.
+
+    $ oncue rules list
+    $ oncue rules list --json | jq -r '.items[].name'
+    """
     found = list(app.cue.rules())
     if app.as_json:
         items = [written(wire.Rule, rule) for rule in found]
@@ -58,12 +53,14 @@ def list_(app: App) -> None:
     output.table(head, lines)
 
 
-@rules.command(
-    help=examples("oncue rules show 'hourly load'", "oncue rules show NAME --json > rule.json")
-    + "\n\nShow one rule: its dependencies, and the job that it last created."
-)
+@rules.command()
 @named
 def show(app: App, name: str) -> None:
+    """Show one rule: its dependencies, and the job that it last created.
+
+    $ oncue rules show 'hourly load'
+    $ oncue rules show NAME --json > rule.json
+    """
     rule = ask_about(app, "rule", name, lambda cue: cue.rule(name))
     if app.as_json:
         output.document(written(wire.Rule, rule))
@@ -87,19 +84,18 @@ def show(app: App, name: str) -> None:
     output.table(["type", "resource", "valid for"], lines)
 
 
-@rules.command(
-    help=examples(
-        "oncue rules explain 'hourly load'",
-        "oncue rules explain 'hourly load' --at '2026-12-01 13:30'",
-        "oncue rules explain NAME --json | jq -r .sentence",
-    )
-    + "\n\nExplain why a rule has not fired. Draws when each dependency is valid, by its newest "
-    "event up to that time, and tells which event would fire the rule."
-)
+@rules.command()
 @click.argument("name")
 @click.option("--at", metavar="TIME", help="As of this time: RFC 3339, or local.  [default: now]")
 @common
 def explain(app: App, name: str, at: str | None) -> None:
+    """Explain why a rule has not fired. Draws when each dependency is valid, by its newest event up
+    to that time, and tells which event would fire the rule.
+
+    $ oncue rules explain 'hourly load'
+    $ oncue rules explain 'hourly load' --at '2026-12-01 13:30'
+    $ oncue rules explain NAME --json | jq -r .sentence
+    """
     when = None if at is None else stamps.to_datetime(read_stamp(at, "--at"))
     standing = ask_about(app, "rule", name, lambda cue: cue.explain_rule(name, at=when))
     if app.as_json:
@@ -123,15 +119,17 @@ def explain(app: App, name: str, at: str | None) -> None:
     click.echo(sentence if width is None else click.wrap_text(sentence, width))
 
 
-@rules.command(
-    help=examples("oncue rules delete 'hourly load'", "oncue rules delete NAME --yes")
-    + "\n\nDelete a rule, its events and its decisions. Its jobs stay. Created again it is another "
-    "rule: it accepts events that are sent again. To stop it for a while, apply it with "
-    '"enabled": false instead.'
-)
+@rules.command()
 @yes_option
 @named
 def delete(app: App, name: str, yes: bool) -> None:
+    """Delete a rule, its events and its decisions. Its jobs stay. Created again it is another rule:
+    it accepts events that are sent again. To stop it for a while, apply it with "enabled": false
+    instead.
+
+    $ oncue rules delete 'hourly load'
+    $ oncue rules delete NAME --yes
+    """
     ask_about(app, "rule", name, lambda cue: cue.rule(name))
     shown = output.clean(name)
     question = None if yes else f"Delete {shown} with all its events?"

@@ -9,7 +9,7 @@ from typing import Any
 import click
 
 from oncue.cli import output
-from oncue.cli.app import App, common, examples
+from oncue.cli.app import App, common
 from oncue.cli.nouns import ask_about
 from oncue.cli.times import read_length
 from oncue.clock import SystemClock
@@ -22,19 +22,7 @@ from oncue.wire.converting import written
 _SIGNS = {"+": "green", "-": "red", " ": None}
 
 
-@click.command(
-    "next",
-    help=examples(
-        "oncue schedules next nightly --count 40",
-        "oncue schedules next --cron '30 2 * * *' --timezone Europe/Paris",
-        "oncue schedules next nightly --cron '30 3 * * *'",
-    )
-    + """
-
-The coming runs of a schedule, in its own time zone and in UTC. Those that a change of the clocks
-moves, leaves out or doubles are marked. Without NAME, of a cron expression or an interval that is
-stored nowhere. With both, what such an edit would change: - no longer, + new.""",
-)
+@click.command("next")
 @click.argument("name", required=False)
 @click.option("--count", type=click.IntRange(1, RUNS_LIMIT), default=20, show_default=True)
 @click.option("--cron", metavar="TEXT", help="An expression of five fields, or six with seconds.")
@@ -49,6 +37,14 @@ def next_(
     every: str | None,
     timezone: str | None,
 ) -> None:
+    """The coming runs of a schedule, in its own time zone and in UTC. Those that a change of the
+    clocks moves, leaves out or doubles are marked. Without NAME, of a cron expression or an
+    interval that is stored nowhere. With both, what such an edit would change: - no longer, + new.
+
+    $ oncue schedules next nightly --count 40
+    $ oncue schedules next --cron '30 2 * * *' --timezone Europe/Paris
+    $ oncue schedules next nightly --cron '30 3 * * *'
+    """
     timing = _timing(cron, every, timezone)
     if name is None:
         _show_loose(app, timing, count)

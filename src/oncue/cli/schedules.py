@@ -5,8 +5,7 @@ from __future__ import annotations
 import click
 
 from oncue.cli import nouns, output
-from oncue.cli.app import App, Group, common, examples
-from oncue.cli.files import require_file
+from oncue.cli.app import App, Group, common
 from oncue.cli.nouns import ask_about, named, yes_option
 from oncue.core.moment import Moment
 from oncue.core.recurrence import Fate, Outcome
@@ -19,27 +18,25 @@ _FATES = {Fate.MISSED: "red", Fate.OVERLAPPED: "yellow", Fate.PAUSED: "yellow"}
 
 
 @click.group(
-    cls=Group,
-    places={"apply": "oncue.cli.apply:schedules", "next": "oncue.cli.runs:next_"},
-    help="Recurring schedules.\n\n"
-    + examples(
-        "oncue schedules apply schedules.json",
-        "oncue schedules list",
-        "oncue schedules next nightly",
-    ),
+    cls=Group, places={"apply": "oncue.cli.apply:schedules", "next": "oncue.cli.runs:next_"}
 )
 def schedules() -> None:
-    """The commands below."""
+    """Recurring schedules.
+
+    $ oncue schedules apply schedules.json
+    $ oncue schedules list
+    $ oncue schedules next nightly
+    """
 
 
-@schedules.command(
-    "list",
-    help=examples("oncue schedules list", "oncue schedules list --json | jq -r '.items[].name'")
-    + "\n\nList all schedules by name: when they run, the next run, and what they create.",
-)
+@schedules.command("list")
 @common
 def list_(app: App) -> None:
-    require_file(app)
+    """List all schedules by name: when they run, the next run, and what they create.
+
+    $ oncue schedules list
+    $ oncue schedules list --json | jq -r '.items[].name'
+    """
     found = list(app.cue.schedules())
     if app.as_json:
         items = [wire.Schedule.of(one) for one in found]
@@ -53,12 +50,14 @@ def list_(app: App) -> None:
     output.table(["schedule", "when", "next", "makes"], lines)
 
 
-@schedules.command(
-    help=examples("oncue schedules show nightly", "oncue schedules show NAME --json > one.json")
-    + "\n\nShow one schedule: its settings, its next occurrence, and what became of the last ones."
-)
+@schedules.command()
 @named
 def show(app: App, name: str) -> None:
+    """Show one schedule: its settings, its next occurrence, and what became of the last ones.
+
+    $ oncue schedules show nightly
+    $ oncue schedules show NAME --json > one.json
+    """
     schedule = ask_about(app, "schedule", name, lambda cue: cue.schedule_named(name))
     outcomes = app.cue.schedule_outcomes(name)
     if app.as_json:
@@ -73,31 +72,35 @@ def show(app: App, name: str) -> None:
         output.table(head, lines, right=[2])
 
 
-@schedules.command(
-    help=examples("oncue schedules pause nightly")
-    + "\n\nPause a schedule: it creates nothing until it is resumed. Jobs that are due stay."
-)
+@schedules.command()
 @named
 def pause(app: App, name: str) -> None:
+    """Pause a schedule: it creates nothing until it is resumed. Jobs that are due stay.
+
+    $ oncue schedules pause nightly
+    """
     _told(app, ask_about(app, "schedule", name, lambda cue: cue.pause_schedule(name)))
 
 
-@schedules.command(
-    help=examples("oncue schedules resume nightly")
-    + "\n\nResume a schedule with its next occurrence. Those during the pause are left out."
-)
+@schedules.command()
 @named
 def resume(app: App, name: str) -> None:
+    """Resume a schedule with its next occurrence. Those during the pause are left out.
+
+    $ oncue schedules resume nightly
+    """
     _told(app, ask_about(app, "schedule", name, lambda cue: cue.resume_schedule(name)))
 
 
-@schedules.command(
-    help=examples("oncue schedules delete nightly", "oncue schedules delete NAME --yes")
-    + "\n\nDelete a schedule. Its jobs that are due stay. To stop it for a while, pause it instead."
-)
+@schedules.command()
 @yes_option
 @named
 def delete(app: App, name: str, yes: bool) -> None:
+    """Delete a schedule. Its jobs that are due stay. To stop it for a while, pause it instead.
+
+    $ oncue schedules delete nightly
+    $ oncue schedules delete NAME --yes
+    """
     ask_about(app, "schedule", name, lambda cue: cue.schedule_named(name))
     question, told = f"Delete {name}?", f"Deleted {name}. Its jobs that are due stay."
     nouns.delete(app, "schedule", name, None if yes else question, told)

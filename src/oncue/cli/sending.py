@@ -12,12 +12,12 @@ import click
 import msgspec
 
 from oncue.cli import output
-from oncue.cli.app import App, common, examples
+from oncue.cli.app import App, common
 from oncue.cli.events import COLOURS, DECISION_HEAD, decision_lines
 from oncue.cli.times import read_stamp
 from oncue.core import stamp as stamps
 from oncue.core.errors import InvalidInput, ServerError, StoreError
-from oncue.core.event import SPELLINGS, EventType, read_event
+from oncue.core.event import SPELLINGS, read_event
 from oncue.core.firing import Decision
 from oncue.core.publication import Published
 from oncue.wire import rules as wire
@@ -36,26 +36,25 @@ class Sent(NamedTuple):
     fields: dict[str, Any]
 
 
-@click.command(
-    help=examples(
-        "oncue events send FILE /in/a.csv",
-        "oncue events send TABLE ORDERS --at '2026-12-01 12:30'",
-        "oncue events send events.json",
-        "zcat events.ndjson.gz | oncue events send -",
-    )
-    + f"""
-
-Let the rules decide on events. TYPE is {", ".join(EventType)}. A file, or - for standard input, has
-JSON: one event, a list, or an event a line, each with eventType, eventTimestamp, eventResourceId
-and perhaps an eventId. All are checked before any is sent, and then applied in order.
-
-May be repeated: what the rules have decided on before is a duplicate and changes nothing."""
-)
+@click.command()
 @click.argument("what", metavar="TYPE RESOURCE | FILE", nargs=-1, required=True)
 @click.option("--at", metavar="TIME", help="When it happened: RFC 3339, or local.  [default: now]")
 @click.option("--id", "event_id", metavar="ID", help="Another name for it, of your own.")
 @common
 def send(app: App, what: tuple[str, ...], at: str | None, event_id: str | None) -> None:
+    """Let the rules decide on events. TYPE is FILE, TABLE, TIME_BASED. A file, or - for standard
+    input, has JSON: one event, a list, or an event a line, each with eventType, eventTimestamp,
+    eventResourceId and perhaps an eventId. All are checked before any is sent, and then applied in
+    order.
+
+    May be repeated: what the rules have decided on before is a duplicate and changes nothing.
+
+    $ oncue events send FILE /in/a.csv
+    $ oncue events send TABLE ORDERS --at '2026-12-01 12:30'
+    $ oncue events send events.json
+    $ zcat events.ndjson.gz | oncue events send -
+    """
+    app.may_create = True
     if len(what) > 2:
         raise click.UsageError("give TYPE and RESOURCE of one event, or one FILE of many.")
     if len(what) == 2:

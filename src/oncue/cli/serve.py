@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import click
 
 from oncue.cli import output
-from oncue.cli.app import EXIT_FAILED, App, examples, refuse_json, with_store
+from oncue.cli.app import EXIT_FAILED, App, refuse_json, setting, with_store
 from oncue.cli.progress import StatusLine, counted
 from oncue.cli.stopping import Stopping
 from oncue.core.errors import InvalidInput, OncueError
@@ -26,30 +26,27 @@ GRACE_SECONDS = 30.0
 logger = logging.getLogger("oncue.serve")
 
 
-@click.command(
-    help=examples(
-        "oncue serve",
-        "oncue serve --store sqlite:////var/lib/oncue/jobs.db --port 9000",
-        "oncue serve --host 0.0.0.0    # after 'oncue token create'",
-        "ONCUE_LOG_LEVEL=INFO ONCUE_LOG_FORMAT=json oncue serve",
-    )
-    + "\n\nRun the HTTP server and the scheduler. Delivers due jobs to their queues' sinks, takes "
-    "back lost claims, removes finished jobs past retention, and serves the HTTP interface; /docs "
-    "tells what it can do. Goes on until SIGTERM or Ctrl-C; requests and deliveries under way are "
-    "finished then. Run as many as you like on one store."
-)
-@click.option("--host", metavar="ADDRESS", help="Listen here (127.0.0.1).")
-@click.option("--port", type=click.IntRange(0, 65535), help="At this port (8420); 0: a free one.")
+@click.command()
+@setting("host", metavar="ADDRESS", help="Listen here (127.0.0.1).")
+@setting("port", type=click.IntRange(0, 65535), help="At this port (8420); 0: a free one.")
 @click.option("--no-engine", is_flag=True, help="Only HTTP; another process runs the loops.")
 @click.option("--engine-only", is_flag=True, help="Only the loops, no HTTP.")
 @with_store
-def serve(app: App, host: str | None, port: int | None, no_engine: bool, engine_only: bool) -> None:
+def serve(app: App, no_engine: bool, engine_only: bool) -> None:
+    """Run the HTTP server and the scheduler. Delivers due jobs to their queues' sinks, takes back
+    lost claims, removes finished jobs past retention, and serves the HTTP interface; /docs tells
+    what it can do. Goes on until SIGTERM or Ctrl-C; requests and deliveries under way are finished
+    then. Run as many as you like on one store.
+
+    $ oncue serve
+    $ oncue serve --store sqlite:////var/lib/oncue/jobs.db --port 9000
+    $ oncue serve --host 0.0.0.0    # after 'oncue token create'
+    $ ONCUE_LOG_LEVEL=INFO ONCUE_LOG_FORMAT=json oncue serve
+    """
     refuse_json(app)
+    app.may_create = True
     if no_engine and engine_only:
         raise click.UsageError("--no-engine and --engine-only leave nothing to do; give one.")
-    for name, value in (("host", host), ("port", port)):
-        if value is not None:
-            app.give(name, value)
     cue = app.scheduler
     if engine_only and cue.store.describe().kind == "memory":
         raise InvalidInput(

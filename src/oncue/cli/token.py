@@ -5,8 +5,7 @@ from __future__ import annotations
 import click
 
 from oncue.cli import output
-from oncue.cli.app import App, Group, examples, store_only
-from oncue.cli.files import require_file
+from oncue.cli.app import App, Group, store_only
 from oncue.core.access import AccessToken, Scope, check_scopes, check_token_name
 from oncue.core.moment import to_datetime
 from oncue.usecases.tokens import ALL_SCOPES, Access
@@ -18,33 +17,30 @@ SCOPE_HELP = (
 )
 
 
-@click.group(
-    cls=Group,
-    help="Access tokens of the HTTP API.\n\n"
-    + examples(
-        "TOKEN=$(oncue token create --name ci --scope read,write)",
-        "oncue token list",
-        "oncue token revoke ci",
-    ),
-)
+@click.group(cls=Group)
 def token() -> None:
-    """The commands below."""
+    """Access tokens of the HTTP API.
+
+    $ TOKEN=$(oncue token create --name ci --scope read,write)
+    $ oncue token list
+    $ oncue token revoke ci
+    """
 
 
-@token.command(
-    help=examples(
-        "TOKEN=$(oncue token create)",
-        "oncue token create --name dashboard --scope read",
-        "oncue token create --name worker --scope work,read --json",
-    )
-    + "\n\nMake a token and print it. It is shown this once: the store keeps a hash of it, and "
-    "neither `oncue dump` nor a log contains it. Requests carry it as `Authorization: Bearer …`. "
-    "As soon as there is a token, servers on this store answer nobody without one."
-)
+@token.command()
 @click.option("--name", metavar="TEXT", help="What people call it, in `oncue token list`.")
 @click.option("--scope", "scopes", metavar="SCOPE", multiple=True, help=SCOPE_HELP)
 @store_only
 def create(app: App, name: str | None, scopes: tuple[str, ...]) -> None:
+    """Make a token and print it. It is shown this once: the store keeps a hash of it, and neither
+    `oncue dump` nor a log contains it. Requests carry it as `Authorization: Bearer …`. As soon as
+    there is a token, servers on this store answer nobody without one.
+
+    $ TOKEN=$(oncue token create)
+    $ oncue token create --name dashboard --scope read
+    $ oncue token create --name worker --scope work,read --json
+    """
+    app.may_create = True
     if name is not None:
         check_token_name(name)
     wanted = check_scopes(_split(scopes), "--scope") if scopes else frozenset(ALL_SCOPES)
@@ -57,14 +53,14 @@ def create(app: App, name: str | None, scopes: tuple[str, ...]) -> None:
     output.note(f"Token {_title(made)} allows {_scopes(made)}{told}. It is shown once; keep it.")
 
 
-@token.command(
-    "list",
-    help=examples("oncue token list", "oncue token list --json | jq -r '.items[].id'")
-    + "\n\nList all tokens, oldest first: id, name and scopes.",
-)
+@token.command("list")
 @store_only
 def list_(app: App) -> None:
-    require_file(app)
+    """List all tokens, oldest first: id, name and scopes.
+
+    $ oncue token list
+    $ oncue token list --json | jq -r '.items[].id'
+    """
     found = _access(app).tokens()
     if app.as_json:
         output.document({"items": [wire.AccessToken.of(one) for one in found], "next_cursor": None})
@@ -78,14 +74,15 @@ def list_(app: App) -> None:
         output.table(["id", "scopes", "created", "name"], lines)
 
 
-@token.command(
-    help=examples("oncue token revoke 5f0c9a1be2d34477", "oncue token revoke ci")
-    + "\n\nRevoke a token for good, by its id or its name. Every server refuses it within a second."
-)
+@token.command()
 @click.argument("id_or_name", metavar="ID|NAME")
 @store_only
 def revoke(app: App, id_or_name: str) -> None:
-    require_file(app)
+    """Revoke a token for good, by its id or its name. Every server refuses it within a second.
+
+    $ oncue token revoke 5f0c9a1be2d34477
+    $ oncue token revoke ci
+    """
     access = _access(app)
     ended = access.revoke(id_or_name)
     if app.as_json:

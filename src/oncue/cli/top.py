@@ -4,24 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 import msgspec
 
 from oncue.cli import live, output
-from oncue.cli.app import App, Finite, common, examples
-from oncue.cli.files import require_file
+from oncue.cli.app import App, Cue, Finite, common
 from oncue.cli.progress import counted
 from oncue.cli.queues import counts, late, lateness, with_stats
 from oncue.core.lifecycle import FINAL, LIVE, State
 from oncue.core.moment import Moment, render, to_datetime
 from oncue.core.queue import Queue, QueueStats
 from oncue.wire import queues as wire
-
-if TYPE_CHECKING:
-    from oncue.client import Client
-    from oncue.scheduler import Scheduler
 
 MINUTE_MS = 60_000
 MINUTES = 60  # how far ahead the load is shown
@@ -34,12 +29,7 @@ LAYOUTS = (  # from wide to narrow: where states lack room, taken and ended stan
 )
 
 
-@click.command(
-    help=examples("oncue top", "oncue top --interval 5", "oncue top --json | jq '.queues[0]'")
-    + "\n\nShow what every queue is doing: counts, jobs taken and finished per second, how late "
-    "the oldest due job is, and what is due in the next minutes. Redraws until q or Ctrl-C; "
-    "without a terminal it prints once."
-)
+@click.command()
 @click.option(
     "--interval",
     type=Finite(0.1, 3600),
@@ -49,7 +39,14 @@ LAYOUTS = (  # from wide to narrow: where states lack room, taken and ended stan
 )
 @common
 def top(app: App, interval: float) -> None:
-    require_file(app)
+    """Show what every queue is doing: counts, jobs taken and finished per second, how late the
+    oldest due job is, and what is due in the next minutes. Redraws until q or Ctrl-C; without a
+    terminal it prints once.
+
+    $ oncue top
+    $ oncue top --interval 5
+    $ oncue top --json | jq '.queues[0]'
+    """
     if app.as_json:
         _document(look(app.cue), app)
     elif not live.possible():
@@ -90,7 +87,7 @@ class Look:
         return [sum(minute) for minute in zip(*(seen.load for seen in self.queues), strict=True)]
 
 
-def look(cue: Scheduler | Client) -> Look:
+def look(cue: Cue) -> Look:
     """Every queue as it is now, the late and busy ones first."""
     now, monotonic = cue.clock.now(), cue.clock.monotonic()
     seen = [Seen(queue, stats, _load(cue, queue.name, now)) for queue, stats in with_stats(cue)]
@@ -98,7 +95,7 @@ def look(cue: Scheduler | Client) -> Look:
     return Look(now, monotonic, seen)
 
 
-def _load(cue: Scheduler | Client, name: str, now: Moment) -> list[int]:
+def _load(cue: Cue, name: str, now: Moment) -> list[int]:
     until = now + MINUTES * MINUTE_MS
     due = cue.due_counts(name, now, until, MINUTE_MS)
     return [due.get(start, 0) for start in range(now, until, MINUTE_MS)]

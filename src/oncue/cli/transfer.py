@@ -14,27 +14,17 @@ import click
 from msgspec import structs
 
 from oncue.cli import output
-from oncue.cli.app import App, discard_output, examples, store_only
-from oncue.cli.files import is_missing, require_file
+from oncue.cli.app import App, discard_output, store_only
 from oncue.cli.progress import ProgressBar, counted
 from oncue.core.errors import InvalidInput
 from oncue.core.queue import check_queue_name
 from oncue.transfer import dump as transfer
 from oncue.transfer.dump import Interrupted
 from oncue.transfer.restore import Restore, Restored
-from oncue.wire.dump import Counts
+from oncue.wire.dump import DumpCounts
 
 
-@click.command(
-    help=examples(
-        "oncue dump jobs.ndjson",
-        "oncue dump jobs.ndjson --resume",
-        "oncue dump | gzip > jobs.ndjson.gz",
-    )
-    + "\n\nWrite the whole store as JSON lines: queues, schedules, rules, events, and jobs "
-    "of every state with their history. Access tokens are left out. Without FILE, or with -, to "
-    "standard output. Jobs that change meanwhile are in it once, as they were or as they are."
-)
+@click.command()
 @click.argument("file", type=click.Path(dir_okay=False, allow_dash=True), default="-")
 @click.option(
     "--queue", metavar="NAME", help="Only this queue and its jobs; no schedules, rules or events."
@@ -42,13 +32,20 @@ from oncue.wire.dump import Counts
 @click.option("--resume", is_flag=True, help="Go on with a FILE whose dump was interrupted.")
 @store_only
 def dump(app: App, file: str, queue: str | None, resume: bool) -> None:
+    """Write the whole store as JSON lines: queues, schedules, rules, events, and jobs of every
+    state with their history. Access tokens are left out. Without FILE, or with -, to standard
+    output. Jobs that change meanwhile are in it once, as they were or as they are.
+
+    $ oncue dump jobs.ndjson
+    $ oncue dump jobs.ndjson --resume
+    $ oncue dump | gzip > jobs.ndjson.gz
+    """
     if file == "-" and (resume or app.as_json):
         option = "--resume" if resume else "--json"
         raise click.UsageError(f"{option} needs a FILE; standard output gets the dump itself.")
     app.require_store()
     if queue is not None:
         check_queue_name(queue)
-    require_file(app)
     with _explained(file):
         if file == "-":
             counts = _dump(app, sys.stdout.buffer, queue, None)
@@ -57,7 +54,7 @@ def dump(app: App, file: str, queue: str | None, resume: bool) -> None:
     _tell_dumped(app, file, counts)
 
 
-def _dump_to_file(app: App, path: Path, queue: str | None, resume: bool) -> Counts:
+def _dump_to_file(app: App, path: Path, queue: str | None, resume: bool) -> DumpCounts:
     if not resume:
         with _created(path) as out:
             return _dump(app, out, queue, None)
@@ -108,7 +105,7 @@ def _refuse_others(app: App, path: Path, queue: str | None, since: Interrupted) 
         )
 
 
-def _dump(app: App, out: BinaryIO, queue: str | None, since: Interrupted | None) -> Counts:
+def _dump(app: App, out: BinaryIO, queue: str | None, since: Interrupted | None) -> DumpCounts:
     bar = ProgressBar("dump", None)
     if bar.shown:
         bar = ProgressBar("dump", _expected(app, queue))
@@ -157,7 +154,7 @@ def _go_on(file: str) -> str:
     return f" Go on with: oncue dump {file} --resume" if Path(file).is_file() else ""
 
 
-def _tell_dumped(app: App, file: str, counts: Counts) -> None:
+def _tell_dumped(app: App, file: str, counts: DumpCounts) -> None:
     size = None if file == "-" else Path(file).stat().st_size
     if app.as_json:
         output.document({"file": file, "bytes": size, **structs.asdict(counts)})
@@ -166,7 +163,7 @@ def _tell_dumped(app: App, file: str, counts: Counts) -> None:
     click.echo(f"Dumped {_counted(counts)} {where}.", err=True)
 
 
-def _counted(counts: Counts) -> str:
+def _counted(counts: DumpCounts) -> str:
     """12 jobs and 1 queue; other nouns only if there are some."""
     first, *others, last = [
         counted(count, name.removesuffix("s"))
@@ -176,26 +173,26 @@ def _counted(counts: Counts) -> str:
     return f"{', '.join([first, *others])} and {last}"
 
 
-@click.command(
-    help=examples(
-        "oncue restore jobs.ndjson --dry-run",
-        "oncue --store sqlite:///new.db restore jobs.ndjson",
-        "zcat jobs.ndjson.gz | oncue restore - --release",
-    )
-    + "\n\nRestore a dump into the store. It comes from FILE or, with -, from standard input. Jobs "
-    "whose ids are there are left alone, and so are events, and queues, schedules and rules whose "
-    "names are there, so an interrupted restore is simply repeated. The queues of the dump, of its "
-    "schedules and of its rules are paused; let them go with --release or 'oncue queues resume', "
-    "once nothing else works on the old store."
-)
+@click.command()
 @click.argument("file", type=click.Path(exists=True, dir_okay=False, allow_dash=True))
 @click.option("--release", is_flag=True, help="At the end, resume the queues that were not paused.")
 @click.option("--dry-run", is_flag=True, help="Check the dump and count; store nothing.")
 @store_only
 def restore(app: App, file: str, release: bool, dry_run: bool) -> None:
+    """Restore a dump into the store. It comes from FILE or, with -, from standard input. Jobs whose
+    ids are there are left alone, and so are events, and queues, schedules and rules whose names are
+    there, so an interrupted restore is simply repeated. The queues of the dump, of its schedules
+    and of its rules are paused; let them go with --release or 'oncue queues resume', once nothing
+    else works on the old store.
+
+    $ oncue restore jobs.ndjson --dry-run
+    $ oncue --store sqlite:///new.db restore jobs.ndjson
+    $ zcat jobs.ndjson.gz | oncue restore - --release
+    """
+    app.may_create = True
     app.require_store()
     restoring = Restore(
-        None if is_missing(app) else app.scheduler.store,
+        None if app.is_missing else app.scheduler.store,
         create=lambda: app.scheduler.store,
         dry_run=dry_run,
     )
@@ -233,7 +230,7 @@ def _tell_restored(app: App, restored: Restored, dry_run: bool) -> None:
         return
     would = "Would store" if dry_run else "Stored"
     counts = (restored.stored, restored.queues, restored.schedules, restored.rules, restored.events)
-    click.echo(f"{would} {_counted(Counts(*counts))}.")
+    click.echo(f"{would} {_counted(DumpCounts(*counts))}.")
     if restored.existing:
         there = counted(restored.existing, "job")
         click.echo(f"There already, and left alone: {there}.")

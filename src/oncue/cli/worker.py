@@ -7,74 +7,60 @@ import os
 import sys
 import threading
 from concurrent.futures import Future
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeGuard
 
 import click
 
-from oncue.cli.app import App, examples, refuse_json
+from oncue.cli.app import App, Cue, pass_app, refuse_json, setting
 from oncue.cli.serve import place as store_of
 from oncue.cli.server import client
 from oncue.cli.stopping import Stopping
 
 if TYPE_CHECKING:
-    from oncue.client import Client
-    from oncue.scheduler import Scheduler
     from oncue.worker.worker import Worker
 
 
-@click.command(
-    help=examples(
-        "oncue worker tasks:cue",
-        "oncue worker shop.tasks:cue --concurrency 4",
-        "oncue worker tasks:cue --until-empty",
-        "oncue worker tasks:cue --url https://jobs.example.com",
-    )
-    + "\n\nRun the handlers that a module registers. MODULE is imported, also from"
-    " the current folder; SCHEDULER is its name for the Scheduler (or Client) that the handlers "
-    "are registered with, and whose store (or server) is used, unless --url names another server. "
-    "SIGTERM or Ctrl-C ends it: the first lets running handlers finish, the second does not."
-)
+@click.command()
 @click.argument("place", metavar="MODULE:SCHEDULER")
-@click.option("--concurrency", type=click.IntRange(min=1), help="Handlers that run side by side.")
+@setting("concurrency", type=click.IntRange(min=1), help="Handlers that run side by side.")
 @click.option("--name", help="The name that claims are held under; of this worker alone.")
 @click.option("--until-empty", is_flag=True, help="End when nothing is left to do.")
 @click.option("--no-engine", is_flag=True, help="Run no loops; somebody else does ('oncue serve').")
-@click.option("--url", metavar="URL", help="Work for the server at this address, not for a store.")
-@click.option("--token", help="The API token for it; ONCUE_TOKEN keeps it out of process lists.")
-@click.pass_obj
-def worker(
-    app: App,
-    place: str,
-    concurrency: int | None,
-    name: str | None,
-    until_empty: bool,
-    no_engine: bool,
-    url: str | None,
-    token: str | None,
-) -> None:
+@setting("url", metavar="URL", help="Work for the server at this address, not for a store.")
+@setting("token", help="The access token for it; ONCUE_TOKEN keeps it out of process lists.")
+@pass_app
+def worker(app: App, place: str, name: str | None, until_empty: bool, no_engine: bool) -> None:
+    """Run the handlers that a module registers. MODULE is imported, also from the current folder;
+    SCHEDULER is its name for the Scheduler (or Client) that the handlers are registered with, and
+    whose store (or server) is used, unless --url names another server. SIGTERM or Ctrl-C ends it:
+    the first lets running handlers finish, the second does not.
+
+    $ oncue worker tasks:cue
+    $ oncue worker shop.tasks:cue --concurrency 4
+    $ oncue worker tasks:cue --until-empty
+    $ oncue worker tasks:cue --url https://jobs.example.com
+    """
     from oncue.scheduler import Scheduler
     from oncue.worker.worker import Worker
 
     refuse_json(app)
     if app.settings["store"].origin == "option":
         raise click.UsageError("--store does not apply here: the module's Scheduler names its own.")
-    for setting, value in (("concurrency", concurrency), ("url", url), ("token", token)):
-        if value is not None:
-            app.give(setting, value)
     cue = _host(place, app)
     if no_engine and not isinstance(cue, Scheduler):
         raise click.UsageError("--no-engine does not apply here: the server runs the loops.")
     working = Worker(cue, concurrency=app.settings["concurrency"].value, name=name)
     queues = ", ".join(cue.handlers)
-    click.echo(f"oncue worker {working.name}: queues {queues}; {_where(cue)}.", err=True)
+    where = store_of(cue) if isinstance(cue, Scheduler) else f"server {cue.connection.address.url}"
+    click.echo(f"oncue worker {working.name}: queues {queues}; {where}.", err=True)
     if isinstance(cue, Scheduler) and not no_engine:
         cue.run_loops()
     _work(cue, working, until_empty)
 
 
-def _host(place: str, app: App) -> Scheduler | Client:
+def _host(place: str, app: App) -> Cue:
     """Whose handlers are run, and where: as the module says, or at the server that was named here.
-    One that the environment names is for those who look, as a store is: the module knows better."""
+    A server that only the environment names is not used: it is for commands that look at jobs."""
     if app.settings["url"].origin != "option":
         if app.settings["token"].origin == "option":
             raise click.UsageError("--token goes with --url.")
@@ -86,13 +72,7 @@ def _host(place: str, app: App) -> Scheduler | Client:
     return cue
 
 
-def _where(cue: Scheduler | Client) -> str:
-    from oncue.scheduler import Scheduler
-
-    return store_of(cue) if isinstance(cue, Scheduler) else f"server {cue.connection.address.url}"
-
-
-def _work(cue: Scheduler | Client, working: Worker, until_empty: bool) -> None:
+def _work(cue: Cue, working: Worker, until_empty: bool) -> None:
     """In a thread of its own, so that the signals come here."""
     ended: Future[None] = Future()
     with Stopping("letting running handlers finish") as stopping:
@@ -114,11 +94,8 @@ def _work(cue: Scheduler | Client, working: Worker, until_empty: bool) -> None:
     click.echo("Stopped." if stopping.asked else "Nothing is left to do.", err=True)
 
 
-def host_at(place: str) -> Scheduler | Client:
+def host_at(place: str) -> Cue:
     """The Scheduler or Client that a module has under a name."""
-    from oncue.client import Client
-    from oncue.scheduler import Scheduler
-
     module_name, colon, attribute = place.partition(":")
     if not colon or not module_name or not attribute or "/" in place:
         raise _wrong(f"{place!r} is not MODULE:SCHEDULER; write it like tasks:cue.")
@@ -131,7 +108,7 @@ def host_at(place: str) -> Scheduler | Client:
         if not hasattr(found, name):
             raise _wrong(f"module {module_name!r} has no {attribute!r}.{_hint(module)}")
         found = getattr(found, name)
-    if not isinstance(found, Scheduler | Client):
+    if not _is_host(found):
         kind = type(found).__name__
         raise _wrong(f"{place} is not a Scheduler but of type {kind}.{_hint(module)}")
     if not found.handlers:
@@ -169,12 +146,15 @@ def _line(error: Exception) -> str:
     return f"{frame.filename}, line {frame.lineno}"
 
 
-def _hint(module: object) -> str:
+def _is_host(value: object) -> TypeGuard[Cue]:
     from oncue.client import Client
     from oncue.scheduler import Scheduler
 
-    kinds = (Scheduler, Client)
-    names = [name for name, value in vars(module).items() if isinstance(value, kinds)]
+    return isinstance(value, Scheduler | Client)
+
+
+def _hint(module: object) -> str:
+    names = [name for name, value in vars(module).items() if _is_host(value)]
     return f" Its Schedulers: {', '.join(names)}." if names else " It has no Scheduler at all."
 
 

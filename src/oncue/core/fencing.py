@@ -9,7 +9,7 @@ from hashlib import blake2b
 from typing import Any, NamedTuple
 
 from oncue.core.job import Diagnostic, Lapse
-from oncue.core.lease import Lease
+from oncue.core.lease import NO_LEASE, Lease
 from oncue.core.lifecycle import FINAL, LIVE, TRANSITIONS, State, Verb
 from oncue.core.moment import Moment, to_datetime
 from oncue.core.putoff import put_off_until
@@ -111,6 +111,7 @@ class Held(NamedTuple):
     error: str | None
     n: int = 0
     """Its row, in a store that has rows."""
+    not_before: Moment | None = None
 
     @property
     def shown_state(self) -> State:
@@ -123,28 +124,17 @@ class Held(NamedTuple):
 
 
 class Ending(NamedTuple):
-    """What the end of its claim makes of a job. Lease and timeout are over as well, and the end is
-    its last update. Everything else stays as it is."""
+    """The end of a claim."""
 
     outcome: str
     """Of the attempt."""
     diagnostic: Diagnostic | None
-    state: State
-    epoch: int
-    attempt: int
-    attempt_base: int
-    strikes: int
-    ahead: bool
-    due_at: Moment
-    not_before: Moment | None
-    refusals: int
-    cancel_requested: bool
-    result: bytes | None
-    error: str | None
+    job: Held
+    """The job afterwards. Its timeout is over as well."""
 
     @property
     def is_final(self) -> bool:
-        return self.state in FINAL
+        return self.job.state in FINAL
 
     @property
     def keeps_worker(self) -> bool:
@@ -163,17 +153,12 @@ class End(NamedTuple):
     """The one that the end left, if it is of a kind that leaves one."""
 
 
-class HandedOver(NamedTuple):
-    """What a hand-over makes of a claim, which goes on. `refusals` is 0 again as well."""
-
-    lease: Lease
-    updated_at: Moment
-
-
-def hand_over(held: Held, now: Moment) -> HandedOver:
-    """What it does that a sink took the job of the current claim for a worker elsewhere."""
+def hand_over(held: Held, now: Moment) -> Held:
+    """The job of the current claim after a sink took it for a worker elsewhere. The claim goes
+    on."""
     lease = held.lease.after_hand_over()
-    return HandedOver(lease, held.updated_at if lease == held.lease else now)
+    updated_at = held.updated_at if lease == held.lease else now
+    return held._replace(lease=lease, updated_at=updated_at, refusals=0)
 
 
 def settle(held: Held, settlement: Settlement, now: Moment) -> Ending | Refused:
@@ -184,22 +169,23 @@ def settle(held: Held, settlement: Settlement, now: Moment) -> Ending | Refused:
         verb, code, detail, *_ = _WAITS_AGAIN[settlement.verb]
         settlement = settlement._replace(verb=verb, code=code, detail=detail)
     verb, error = settlement.verb, settlement.error
-    ending = _ending(held, verb, OUTCOMES[verb])
+    job = _after(held, verb, now)
+    diagnostic = None
     if verb is Verb.COMPLETE:
-        return ending._replace(ahead=False, result=settlement.result, error=None)
-    if verb is Verb.RELEASE:
-        ending = ending._replace(attempt=held.attempt - 1)
-        if settlement.put_off is None:
-            return ending
-        refusals = held.refusals + 1
-        until = put_off_until(settlement.put_off, held.id, refusals, now)
-        return ending._replace(not_before=until, refusals=refusals, error=error)
-    facts = settled_facts(verb, held.worker, error)
-    diagnostic = _diagnostic(held, settlement.code, settlement.detail, facts, now)
-    ending = ending._replace(ahead=False, error=error, diagnostic=diagnostic)
-    if verb is Verb.RETRY and settlement.due_at is not None:
-        return ending._replace(due_at=settlement.due_at)
-    return ending
+        job = job._replace(ahead=False, result=settlement.result, error=None)
+    elif verb is Verb.RELEASE:
+        job = job._replace(attempt=held.attempt - 1)
+        if settlement.put_off is not None:
+            refusals = held.refusals + 1
+            until = put_off_until(settlement.put_off, held.id, refusals, now)
+            job = job._replace(not_before=until, refusals=refusals, error=error)
+    else:
+        facts = settled_facts(verb, held.worker, error)
+        diagnostic = _diagnostic(held, settlement.code, settlement.detail, facts, now)
+        job = job._replace(ahead=False, error=error)
+        if verb is Verb.RETRY and settlement.due_at is not None:
+            job = job._replace(due_at=settlement.due_at)
+    return Ending(OUTCOMES[verb], diagnostic, job)
 
 
 def reclaim(held: Held, lapse: Lapse, verdict: Verdict, now: Moment) -> Ending | Refused:
@@ -210,19 +196,16 @@ def reclaim(held: Held, lapse: Lapse, verdict: Verdict, now: Moment) -> Ending |
         return Refused("moved on", held.shown_state)
     facts = lapse_facts(lapse, verdict, now)
     diagnostic = _diagnostic(held, verdict.code, verdict.detail, facts, now)
-    ending = _ending(held, verdict.verb, "reclaimed")
-    epoch = held.epoch + 1
-    if ending.is_final:
-        return ending._replace(
-            diagnostic=diagnostic, epoch=epoch, ahead=False, error=verdict.detail
+    job = _after(held, verdict.verb, now)._replace(epoch=held.epoch + 1)
+    if job.state in FINAL:
+        job = job._replace(ahead=False, error=verdict.detail)
+    else:
+        job = job._replace(
+            ahead=True,
+            strikes=held.strikes + verdict.strike,
+            attempt_base=held.attempt_base + (not verdict.uses_attempt),
         )
-    return ending._replace(
-        diagnostic=diagnostic,
-        epoch=epoch,
-        ahead=True,
-        strikes=held.strikes + verdict.strike,
-        attempt_base=held.attempt_base + (not verdict.uses_attempt),
-    )
+    return Ending("reclaimed", diagnostic, job)
 
 
 def late_write(end: End, epoch: int, write: str, now: Moment) -> Diagnostic:
@@ -278,29 +261,20 @@ def settled_facts(verb: Verb, worker: str | None, error: str | None) -> dict[str
     return {name: fact for name, fact in facts.items() if fact}
 
 
-def sink_refusal(dispatcher: str | None, error: str | None) -> tuple[str, dict[str, str]]:
-    """Detail and facts of the diagnostic of a job that its sink refused for good."""
-    return f"The sink refused it for good: {error}", settled_facts(Verb.FAIL, dispatcher, error)
+def refused_by_sink(error: str) -> str:
+    """Detail of the diagnostic of a job that its sink refused for good."""
+    return f"The sink refused it for good: {error}"
 
 
-def _ending(held: Held, verb: Verb, outcome: str) -> Ending:
-    """The end of the current claim, as far as it does not depend on more than the verb."""
+def _after(held: Held, verb: Verb, now: Moment) -> Held:
+    """The job after its claim ended, as far as that depends on the verb alone."""
     state = TRANSITIONS[held.state, verb]
-    return Ending(
-        outcome,
-        None,
-        state,
-        held.epoch,
-        held.attempt,
-        held.attempt_base,
-        held.strikes,
-        held.ahead,
-        held.due_at,
-        None,
-        held.refusals,
-        held.cancel_requested and state in FINAL,
-        held.result,
-        held.error,
+    return held._replace(
+        state=state,
+        updated_at=now,
+        lease=NO_LEASE,
+        not_before=None,
+        cancel_requested=held.cancel_requested and state in FINAL,
     )
 
 

@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from typing import Protocol
 
 from oncue.core.errors import SinkError
-from oncue.core.fencing import Settlement, sink_refusal
+from oncue.core.fencing import Settlement, refused_by_sink
 from oncue.core.job import Claimed, Delivery
 from oncue.core.lifecycle import Verb
 from oncue.core.moment import Moment
@@ -118,10 +118,8 @@ class ClaimBatch:
         error = refusal.detail
         if not refusal.permanent:
             return self._released(job)._replace(error=error, put_off=self._queue.retry)
-        detail, _ = sink_refusal(None, error)  # the store adds its facts, as to every settlement
-        return self._released(job)._replace(
-            verb=Verb.FAIL, error=error, code="failure", detail=detail
-        )
+        detail = refused_by_sink(error)
+        return self._released(job)._replace(verb=Verb.FAIL, error=error, detail=detail)
 
     def _released(self, job: Claimed) -> Settlement:
         """Goes back; or ends, if a cancel was requested, and then `keep` counts."""

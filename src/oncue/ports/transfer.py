@@ -1,22 +1,22 @@
-"""The store, as far as moving house goes: everything out, everything in."""
+"""The store, as far as dump and restore go: everything out, everything in, as it is."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from typing import NamedTuple, Protocol
 
-from oncue.core.dossier import Dossier, EventDossier
+from oncue.core.dumped import DumpedEvent, DumpedJob
 from oncue.core.standing import Sightings
 
 
 class Export(NamedTuple):
-    dossiers: Sequence[Dossier]
+    jobs: Sequence[DumpedJob]
     next: str | None
     """Where to go on; None: that was all."""
 
 
 class EventExport(NamedTuple):
-    events: Sequence[EventDossier]
+    events: Sequence[DumpedEvent]
     next: int | None
     """Where to go on; None: that was all."""
 
@@ -34,7 +34,7 @@ class TransferStore(Protocol):
         change meanwhile are seen once, as they were or as they are."""
         ...
 
-    def admit(self, dossiers: Sequence[Dossier]) -> int:
+    def admit(self, jobs: Sequence[DumpedJob]) -> int:
         """Store jobs as they are, state and all; those whose id is there are left alone. How many
         were stored. A job whose key is held by another unfinished one is refused (KeyTaken)."""
         ...
@@ -44,7 +44,7 @@ class TransferStore(Protocol):
         on it. The rules themselves are listed by `rules` and `sightings`."""
         ...
 
-    def admit_rules(self, rules: Sequence[Sightings], events: Sequence[EventDossier]) -> Admitted:
+    def admit_rules(self, rules: Sequence[Sightings], events: Sequence[DumpedEvent]) -> Admitted:
         """Store rules as they are, with the last instant, and of each dependency the newest stamp
         and whether an event was stale; then events in this order, with the decisions on them.
 

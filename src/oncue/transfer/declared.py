@@ -78,7 +78,7 @@ class Declared(NamedTuple, Generic[T]):
 
 
 @dataclass(frozen=True, slots=True)
-class Change(Generic[T]):
+class DeclaredChange(Generic[T]):
     """What applying one would do."""
 
     noun: Noun[T]
@@ -131,12 +131,12 @@ def read(noun: Noun[T], text: bytes, source: str) -> list[Declared[T]]:
 
 def compare(
     noun: Noun[T], cue: Scheduler | Client, declared: Iterable[Declared[T]]
-) -> list[Change[T]]:
+) -> list[DeclaredChange[T]]:
     """What `apply` would do, in the order of the file."""
-    return [Change(noun, one, _stored(noun, cue, one.value.name)) for one in declared]
+    return [DeclaredChange(noun, one, _stored(noun, cue, one.value.name)) for one in declared]
 
 
-def apply(cue: Scheduler | Client, changes: Sequence[Change[T]]) -> None:
+def apply(cue: Scheduler | Client, changes: Sequence[DeclaredChange[T]]) -> None:
     """Store what differs. Those of other names stay."""
     for change in changes:
         if change.kind is not Kind.UNCHANGED:

@@ -10,19 +10,19 @@ import msgspec
 
 from oncue import __version__
 from oncue.core import moment
-from oncue.core.dossier import Dossier
+from oncue.core.dumped import DumpedJob
 from oncue.core.errors import InvalidInput
 from oncue.core.rule import Rule
 from oncue.core.schedule import Schedule
 from oncue.ports.store import Store
 from oncue.wire import dump
 from oncue.wire.dump import (
-    Counts,
+    DumpCounts,
+    DumpLine,
     EventLine,
     Header,
     JobLine,
-    Line,
-    Mark,
+    PageMark,
     RuleLine,
     ScheduleLine,
 )
@@ -34,8 +34,8 @@ PAGE_BYTES = 16 * 1024 * 1024
 _BEGINNING = b'{"header":{"format":"' + dump.FORMAT.encode() + b'"'
 
 
-class Progress(NamedTuple):
-    counts: Counts
+class DumpProgress(NamedTuple):
+    counts: DumpCounts
     size: int
     """Bytes written or read so far."""
 
@@ -45,10 +45,10 @@ class Interrupted(NamedTuple):
 
     size: int
     header: Header | None = None
-    mark: Mark | None = None
+    mark: PageMark | None = None
     queues: frozenset[str] = frozenset()
     """Those that are in it."""
-    complete: Counts | None = None
+    complete: DumpCounts | None = None
     """There is nothing left to do."""
 
 
@@ -57,8 +57,8 @@ def write(
     out: BinaryIO,
     queue: str | None = None,
     since: Interrupted | None = None,
-    told: Callable[[Progress], None] = lambda progress: None,
-) -> Counts:
+    told: Callable[[DumpProgress], None] = lambda progress: None,
+) -> DumpCounts:
     """Write the whole store, or one queue and its jobs; with `since`, what an earlier try had not
     yet written. Memory does not grow with the number of jobs and events. Whatever changes meanwhile
     is in it once, as it was or as it is."""
@@ -78,18 +78,18 @@ class _Writing:
         out: BinaryIO,
         queue: str | None,
         since: Interrupted | None,
-        told: Callable[[Progress], None],
+        told: Callable[[DumpProgress], None],
     ) -> None:
         self._store, self._out, self._queue, self._told = store, out, queue, told
         self._mark = since.mark if since else None
         self._size = since.size if since else 0
         self._written = since.queues if since else frozenset()  # the names of queues
-        self._counts = Counts(0, 0)
+        self._counts = DumpCounts(0, 0)
         if self._mark is not None:
-            counts = {name: getattr(self._mark, name) for name in Counts.__struct_fields__}
-            self._counts = Counts(**counts)
+            counts = {name: getattr(self._mark, name) for name in DumpCounts.__struct_fields__}
+            self._counts = DumpCounts(**counts)
 
-    def write(self) -> Counts:
+    def write(self) -> DumpCounts:
         mark = self._mark
         if mark is None:
             self._begin()
@@ -97,9 +97,9 @@ class _Writing:
             self._events(None if mark is None else mark.event)
         self._jobs(mark.after or None if mark else None)
         self._queues()  # those that came meanwhile
-        self._put(Line(end=self._counts))
+        self._put(DumpLine(end=self._counts))
         self._out.flush()
-        self._told(Progress(self._counts, self._size))
+        self._told(DumpProgress(self._counts, self._size))
         return self._counts
 
     def _begin(self) -> None:
@@ -108,17 +108,17 @@ class _Writing:
         now = moment.render(store.clock.now())
         facts = origin(store)
         header = Header(dump.FORMAT, dump.VERSION, __version__, now, facts, self._queue)
-        self._put(Line(header=header))
+        self._put(DumpLine(header=header))
         self._queues()
         if self._queue is None:
             for schedule in _pages(store.schedules):
                 line = ScheduleLine.with_outcomes(schedule, store.outcomes(schedule.name))
-                self._put(Line(schedule=line))
+                self._put(DumpLine(schedule=line))
                 self._counts.schedules += 1
             for rule in _pages(store.rules):
                 seen = store.sightings(rule.name, 0)
                 if seen is not None:  # it is still there
-                    self._put(Line(rule=RuleLine.of(seen)))
+                    self._put(DumpLine(rule=RuleLine.of(seen)))
                     self._counts.rules += 1
 
     def _queues(self) -> None:
@@ -127,14 +127,14 @@ class _Writing:
             for queue in self._store.queues()
             if self._queue in (None, queue.name) and queue.name not in self._written
         ]
-        self._put(*(Line(queue=queue) for queue in wanted))
+        self._put(*(DumpLine(queue=queue) for queue in wanted))
         self._counts.queues += len(wanted)
         self._written |= {queue.name for queue in wanted}
 
     def _events(self, after: int | None) -> None:
         while True:
             export = self._store.export_events(after, PAGE)
-            self._put(*(Line(event=EventLine.of_dossier(one)) for one in export.events))
+            self._put(*(DumpLine(event=EventLine.of_dumped(one)) for one in export.events))
             self._counts.events += len(export.events)
             if export.next is None:
                 return
@@ -145,21 +145,21 @@ class _Writing:
         limit = FIRST_PAGE
         while True:
             export = self._store.export(after, limit)
-            wanted = [d for d in export.dossiers if self._queue in (None, d.job.queue)]
-            self._put(*(Line(job=JobLine.of(dossier)) for dossier in wanted))
+            wanted = [d for d in export.jobs if self._queue in (None, d.job.queue)]
+            self._put(*(DumpLine(job=JobLine.of_dumped(dumped)) for dumped in wanted))
             self._counts.jobs += len(wanted)
             if export.next is None:
                 return
             after = export.next
             self._put_mark(after)
-            limit = _next_limit(export.dossiers)
+            limit = _next_limit(export.jobs)
 
     def _put_mark(self, after: str, event: int | None = None) -> None:
         counts = msgspec.structs.asdict(self._counts)
-        self._put(Line(mark=Mark(**counts, after=after, event=event)))
-        self._told(Progress(self._counts, self._size))
+        self._put(DumpLine(mark=PageMark(**counts, after=after, event=event)))
+        self._told(DumpProgress(self._counts, self._size))
 
-    def _put(self, *lines: Line) -> None:
+    def _put(self, *lines: DumpLine) -> None:
         text = b"".join([dump.encode(line) for line in lines])
         self._out.write(text)
         self._size += len(text)
@@ -203,7 +203,7 @@ def _pages(listing: Callable[[str | None, int], Sequence[N]]) -> Iterator[N]:
         after = page[-1].name
 
 
-def _next_limit(page: Sequence[Dossier]) -> int:
+def _next_limit(page: Sequence[DumpedJob]) -> int:
     """As many as fit in a page's memory if the next are as large as these."""
     size = sum(len(d.job.payload_json) + len(d.job.result_json or b"") for d in page)
     return max(1, min(PAGE, PAGE_BYTES * len(page) // max(size, 1)))

@@ -12,7 +12,7 @@ from typing import BinaryIO
 import msgspec
 
 from oncue.core import ids
-from oncue.core.dossier import Dossier, EventDossier, key_taken
+from oncue.core.dumped import DumpedEvent, DumpedJob, key_taken
 from oncue.core.errors import EventIdTaken, InvalidInput, KeyTaken, StoreError
 from oncue.core.job import Job, JobFilter
 from oncue.core.lifecycle import FINAL, LIVE, State
@@ -24,12 +24,12 @@ from oncue.core.schedule import Schedule
 from oncue.core.standing import Sightings
 from oncue.ports.schedules import Advance
 from oncue.ports.store import Store
-from oncue.transfer.dump import PAGE, PAGE_BYTES, Progress
+from oncue.transfer.dump import PAGE, PAGE_BYTES, DumpProgress
 from oncue.usecases import intake
 from oncue.usecases.queues import put_queue, set_paused
 from oncue.wire import dump
 from oncue.wire.converting import read
-from oncue.wire.dump import Counts, Line
+from oncue.wire.dump import DumpCounts, DumpLine
 
 
 @dataclass(slots=True)
@@ -82,18 +82,18 @@ class Restore:
         self._queues: list[Queue] = []  # understood, to be stored with the next page
         self._to_pause: list[str] = []  # as soon as that page comes
         self._keys: set[tuple[str, str]] = set()  # of unfinished jobs that were only looked at
-        self._counts = Counts(0, 0)
+        self._counts = DumpCounts(0, 0)
         self._schedules: list[tuple[Schedule, Sequence[Outcome]]] = []
         self._rules: list[Sightings] = []
         self._same_rules: set[str] = set()  # those that are here as the dump has them
         self._facts: set[bytes] | None = None  # of the events that are here; of a dry run
-        self._events: list[EventDossier] = []
-        self._page: list[Dossier] = []
+        self._events: list[DumpedEvent] = []
+        self._page: list[DumpedJob] = []
         self._page_bytes = 0
         self._first_line = 0
 
     def read(
-        self, source: BinaryIO, told: Callable[[Progress], None] = lambda progress: None
+        self, source: BinaryIO, told: Callable[[DumpProgress], None] = lambda progress: None
     ) -> Restored:
         """Take everything in. A page is stored when all of it has been understood."""
         size, end = 0, None
@@ -110,7 +110,7 @@ class Restore:
             full = length >= PAGE or self._page_bytes >= PAGE_BYTES
             if full or line.mark is not None or end is not None:
                 self._store_page(number)
-                told(Progress(self._counts, size))
+                told(DumpProgress(self._counts, size))
         if end is None:
             raise InvalidInput(
                 f"the dump is torn: it stops without an end.{self._so_far()} Finish the dump with "
@@ -134,7 +134,7 @@ class Restore:
         self.result.released = going
         self.result.paused = [name for name in self.result.paused if name not in going]
 
-    def _take(self, line: Line, number: int) -> None:
+    def _take(self, line: DumpLine, number: int) -> None:
         if not (self._page or self._rules or self._events):
             self._first_line = number
         if line.queue is not None:
@@ -152,12 +152,12 @@ class Restore:
             self._pause(line.rule.queue)
         elif line.event is not None:
             self._counts.events += 1
-            self._events.append(line.event.dossier())
+            self._events.append(line.event.dumped())
         elif line.job is not None:
             self._counts.jobs += 1
-            dossier = checked(line.job.read())
-            self._page.append(dossier)
-            self._page_bytes += len(dossier.job.payload_json) + len(dossier.job.result_json or b"")
+            dumped = checked(line.job.dumped())
+            self._page.append(dumped)
+            self._page_bytes += len(dumped.job.payload_json) + len(dumped.job.result_json or b"")
 
     def _take_queue(self, queue: Queue) -> None:
         known = self._known.get(queue.name)
@@ -179,9 +179,9 @@ class Restore:
 
     def _store_page(self, number: int) -> None:
         page, self._page, self._page_bytes = self._page, [], 0
-        for dossier in page:
-            if dossier.job.state not in FINAL:
-                self._pause(dossier.job.queue)
+        for dumped in page:
+            if dumped.job.state not in FINAL:
+                self._pause(dumped.job.queue)
         try:
             stored = self._foresee(page) if self._dry_run else self._admit(page)
             self._store_rules()
@@ -192,7 +192,7 @@ class Restore:
         self.result.stored += stored
         self.result.existing += len(page) - stored
 
-    def _admit(self, page: list[Dossier]) -> int:
+    def _admit(self, page: list[DumpedJob]) -> int:
         if self._store is None:
             assert self._create is not None
             self._foresee(page)
@@ -230,12 +230,12 @@ class Restore:
             wanted = [self._of_same_rules(one) for one in events]
             self.result.events += self._store.admit_rules([], wanted).events
 
-    def _of_same_rules(self, dossier: EventDossier) -> EventDossier:
-        decisions = dossier.logged.decisions
+    def _of_same_rules(self, dumped: DumpedEvent) -> DumpedEvent:
+        decisions = dumped.logged.decisions
         places = [place for place, one in enumerate(decisions) if one.rule in self._same_rules]
-        return EventDossier(
-            replace(dossier.logged, decisions=tuple(decisions[place] for place in places)),
-            tuple(new for new, place in enumerate(places) if place in dossier.accepted),
+        return DumpedEvent(
+            replace(dumped.logged, decisions=tuple(decisions[place] for place in places)),
+            tuple(new for new, place in enumerate(places) if place in dumped.accepted),
         )
 
     def _known_facts(self) -> set[bytes]:
@@ -260,9 +260,9 @@ class Restore:
         if store is not None and not self._dry_run:
             store.advance([Advance(None, schedule, outcomes=outcomes)], store.clock.now())
 
-    def _foresee(self, page: list[Dossier]) -> int:
+    def _foresee(self, page: list[DumpedJob]) -> int:
         """What `admit` would answer; `KeyTaken` if it would refuse a job."""
-        new = [dossier.job for dossier in page if self._get(dossier.job.id) is None]
+        new = [dumped.job for dumped in page if self._get(dumped.job.id) is None]
         for job in new:
             if job.key is None or job.state in FINAL:
                 continue
@@ -302,7 +302,7 @@ def _fact(logged: LoggedEvent) -> bytes:
     return blake2b(repr(logged.event.fact).encode(), digest_size=16).digest()
 
 
-def _said(counts: Counts) -> str:
+def _said(counts: DumpCounts) -> str:
     """As many as there are of each."""
     named = msgspec.structs.asdict(counts)
     return " and ".join(
@@ -319,7 +319,7 @@ def _alike(known: Queue, queue: Queue) -> bool:
     )
 
 
-def checked(found: Dossier) -> Dossier:
+def checked(found: DumpedJob) -> DumpedJob:
     """Refuse what no store would have let happen."""
     job, attempts = found.job, found.history.attempts
     held = bool(attempts) and attempts[-1].outcome is None
@@ -352,7 +352,7 @@ def _readable(body: bytes | None) -> bool:
         return False
 
 
-def _understood(text: bytes, number: int, end: Counts | None) -> Line | None:
+def _understood(text: bytes, number: int, end: DumpCounts | None) -> DumpLine | None:
     """What a line says; None: it is the torn end of the file."""
     if number == 1:
         dump.check_header(text)

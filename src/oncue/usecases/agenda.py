@@ -23,7 +23,7 @@ from oncue.engine.verdicts import carry_out
 from oncue.ports.claims import ClaimFilter, Refused, Settlement, Touch
 from oncue.usecases import intake
 from oncue.wire.agenda import EVENTS_AT_ONCE, AgendaProgress, DiagnosticEvent
-from oncue.wire.converting import converted, written
+from oncue.wire.converting import written
 
 if TYPE_CHECKING:
     from oncue.scheduler import Scheduler
@@ -55,11 +55,11 @@ def shown(job: Job, history: History, queue: Queue) -> AgendaProgress:
     return written(
         AgendaProgress,
         job,
+        history,
         processing_state=STATES[job.state],
         processing_state_message=_message(job),
         attempts_completed=job.attempt - job.attempt_base - (job.state in LIVE),
         maximum_attempts=job.max_attempts or queue.max_attempts,
-        **converted(AgendaProgress, history),
     )
 
 

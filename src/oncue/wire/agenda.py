@@ -9,26 +9,30 @@ from msgspec import Meta, Raw, Struct, field
 from oncue.core.job import DIAGNOSTICS_KEPT, Operation
 from oncue.core.text import TEXT_LIMIT
 from oncue.wire.converting import written
-from oncue.wire.formats import MOMENT_PATTERN, NO_NUL, Answer, AnyJobId, Body, Line, Time, said
+from oncue.wire.formats import (
+    JSON_REF,
+    MOMENT_PATTERN,
+    NO_NUL,
+    Answer,
+    AnyJobId,
+    Body,
+    Line,
+    Time,
+    schema,
+)
 
 EVENTS_AT_ONCE = 20
-Seen = (
-    Annotated[
-        str,
-        said("As it was told; or send `If-Match`.", format="date-time", pattern=MOMENT_PATTERN),
-    ]
-    | Annotated[int, said("Milliseconds since 1970 will do, too.")]
-)
+_Rfc3339 = Annotated[str, schema(format="date-time", pattern=MOMENT_PATTERN)]
 Event = Annotated[
     dict[str, Any],
-    said(
+    schema(
         "Those that are new are kept.",
         required=["message"],
         properties={
             "message": {"type": "string", "minLength": 1, "maxLength": TEXT_LIMIT, **NO_NUL},
             "code": {"type": "string", "pattern": "^[a-z_]{1,40}$"},
         },
-        additionalProperties={"$ref": "#/components/schemas/Json"},
+        additionalProperties=JSON_REF,
     ),
 ]
 
@@ -37,10 +41,10 @@ class AgendaProgressWrite(Body):
     """What the job is to become. Fields that are the server's to say are read over."""
 
     processingState: Literal["WAITING", "EXECUTING", "COMPLETE"]
-    processingStateMessage: (
-        Annotated[Line, said("With COMPLETE: `succeeded` or `failed`.")] | None
-    ) = None
-    updatedTime: Seen | None = None
+    processingStateMessage: Line | None = None
+    """With COMPLETE: `succeeded` or `failed`."""
+    updatedTime: _Rfc3339 | int | None = None
+    """As it was answered, or in milliseconds since 1970. Or send `If-Match`."""
     diagnosticEvents: Annotated[
         list[Event], Meta(max_length=2 * DIAGNOSTICS_KEPT + EVENTS_AT_ONCE)
     ] = field(default_factory=list)

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import Annotated, Literal
 
-from msgspec import UNSET, Meta, Raw, UnsetType, field
+from msgspec import UNSET, Meta, UnsetType, field
 
 from oncue.core import job as core
-from oncue.core import moment, stamp
-from oncue.wire.converting import NULL, written
+from oncue.core import moment
+from oncue.wire.converting import NULL, writer
 from oncue.wire.formats import (
     Answer,
     AnyJobId,
@@ -28,27 +28,20 @@ from oncue.wire.formats import (
 from oncue.wire.jobs import Job, JobOperation
 from oncue.wire.problems import Problem
 
-RetryAfter = Annotated[
-    Delay | None, Meta(description="When it is tried again, from now; null: by the queue's retry.")
-]
-
 # -- requests --------------------------------------------------------------------------------------
 
 
 class Claim(Body):
     """How much work to take, for whom and for how long."""
 
-    limit: Annotated[int, Meta(ge=1, le=5000, description="Jobs to take, at most.")] = 1
-    lease_seconds: Annotated[
-        Lease | None,
-        Meta(description="How long the worker may be silent; null: as the queue says."),
-    ] = None
-    wait_seconds: Annotated[
-        Wait, Meta(description="How long to wait for the first due job, at most 300 seconds.")
-    ] = 0.0
-    worker: Annotated[
-        Label, Meta(min_length=1, max_length=200, description="Who takes them, for people.")
-    ] = "worker"
+    limit: Annotated[int, Meta(ge=1, le=5000)] = 1
+    """Jobs to take, at most."""
+    lease_seconds: Lease | None = None
+    """How long the worker may be silent; null: as the queue says."""
+    wait_seconds: Wait = 0.0
+    """How long to wait for the first due job, at most 300 seconds."""
+    worker: Annotated[Label, Meta(min_length=1, max_length=200)] = "worker"
+    """Who takes them, for people."""
 
 
 class ClaimAny(Claim, kw_only=True):
@@ -69,9 +62,8 @@ class Heartbeat(Body):
     token: Token
     message: Line | None = None
     percent: Percent | None = None
-    lease_seconds: Annotated[
-        Lease | None, Meta(description="From now on; null: as the queue says.")
-    ] = None
+    lease_seconds: Lease | None = None
+    """From now on; null: as the queue says."""
 
 
 class HeartbeatItem(Heartbeat, kw_only=True):
@@ -110,7 +102,8 @@ class Fail(Body):
     token: Token
     error: str
     retryable: bool = True
-    retry_after: RetryAfter = None
+    retry_after: Delay | None = None
+    """When it is tried again, from now; null: by the queue's retry."""
 
 
 class Release(Body):
@@ -128,7 +121,8 @@ class SettleItem(Body, kw_only=True):
     result: Json = None
     error: str | None = None
     retryable: bool = True
-    retry_after: RetryAfter = None
+    retry_after: Delay | None = None
+    """When it is tried again, from now; null: by the queue's retry."""
 
 
 class Settle(Body):
@@ -143,47 +137,26 @@ class Settle(Body):
 class ClaimedJob(Job, kw_only=True):
     """A job in the hands of a worker."""
 
-    token: Annotated[str, Meta(description="What every report on this claim must carry.")]
+    token: str
+    """What every report on this claim must carry."""
     lease_until: Time
-    attempt_timeout_seconds: Annotated[
-        float | None,
-        Meta(description="How long the attempt may take, by the job or its queue. Null: no limit."),
-    ] = None
+    attempt_timeout_seconds: float | None = None
+    """How long the attempt may take, by the job or its queue. Null: no limit."""
     operations: list[JobOperation] = field(default_factory=list)
 
     @classmethod
     def of(cls, claim: core.Claimed, token: str, timeout_seconds: float | None) -> ClaimedJob:
-        """A job that was claimed just now; `timeout_seconds` is that of its queue. Written by hand:
-        every claim is answered so."""
-        own_timeout, operations = claim.timeout_seconds, claim.operations
-        expires_at, instant = claim.expires_at, claim.instant
-        return cls(
-            id=claim.id,
-            queue=claim.queue,
-            state="dispatched",
-            due_at=moment.render(claim.due_at),
-            expires_at=None if expires_at is None else moment.render(expires_at),
-            payload=Raw(claim.payload),
-            owner=claim.owner,
-            priority=claim.priority,
-            key=claim.key,
-            attempt=claim.attempt,
-            max_attempts=claim.max_attempts,
-            timeout_seconds=own_timeout,
-            created_at=moment.render(claim.created_at),
-            updated_at=moment.render(claim.claimed_at),
-            result=NULL,
-            error=claim.error,
-            message=claim.message,
-            percent=claim.percent,
-            rule=claim.rule,
-            instant=None if instant is None else stamp.render(instant),
-            schedule=claim.schedule,
-            token=token,
-            lease_until=moment.render(claim.lease_until),
-            attempt_timeout_seconds=timeout_seconds if own_timeout is None else own_timeout,
-            operations=[written(JobOperation, one) for one in operations] if operations else [],
-        )
+        """A job that was claimed just now; `timeout_seconds` is that of its queue."""
+        if claim.timeout_seconds is not None:
+            timeout_seconds = claim.timeout_seconds
+        updated_at = moment.render(claim.claimed_at)
+        job: ClaimedJob = _write(claim, "dispatched", updated_at, NULL, token, timeout_seconds)
+        return job
+
+
+_write = writer(
+    ClaimedJob, core.Claimed, *("state", "updated_at", "result", "token", "attempt_timeout_seconds")
+)
 
 
 class Claims(Answer):

@@ -17,26 +17,25 @@ microsecond. Fields at their default are left out.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
-from typing import Annotated, Any, TypeVar
+from typing import Annotated, TypeVar
 
 import msgspec
 from msgspec import UNSET, Meta, Raw, Struct, UnsetType, field
 
-from oncue.core import moment, stamp
-from oncue.core.dossier import Dossier, EventDossier
+from oncue.core import stamp
+from oncue.core.dumped import DumpedEvent, DumpedJob
 from oncue.core.errors import InvalidInput
 from oncue.core.event import read_event
-from oncue.core.job import History, Job, Operation
-from oncue.core.lifecycle import State
+from oncue.core.job import Job, Operation
 from oncue.core.queue import Queue
 from oncue.core.recurrence import Outcome
 from oncue.core.rule import Rule, read_rule
 from oncue.core.schedule import Schedule, check_schedule
 from oncue.core.standing import Sighting, Sightings
+from oncue.wire import jobs
 from oncue.wire import rules as wire_rules
 from oncue.wire import schedules as wire_schedules
-from oncue.wire.converting import converted, instant_text, read, time_text, written
+from oncue.wire.converting import instant_text, read, written
 from oncue.wire.formats import Instant, Time
 from oncue.wire.schedules import ScheduleWithOutcomes
 
@@ -63,7 +62,7 @@ class Header(Strict):
     """The only queue in it; None: all of them."""
 
 
-class Counts(Strict):
+class DumpCounts(Strict):
     jobs: Natural
     queues: Natural
     schedules: Natural = 0
@@ -71,20 +70,15 @@ class Counts(Strict):
     events: Natural = 0
 
 
-class Mark(Counts, kw_only=True):
+class PageMark(DumpCounts, kw_only=True):
     after: str
     """The id of the last job; empty: none was written."""
     event: Natural | None = None
     """The number of the last event, while events are written."""
 
 
-class OperationLine(Strict):
-    name: str
-    state: str
-    updated_at: Time
-    percent: float | None = None
-    message: str | None = None
-    result: Raw | UnsetType = UNSET
+class OperationLine(jobs.JobOperation, omit_defaults=True, forbid_unknown_fields=True):
+    result: Raw | UnsetType = UNSET  # type: ignore[assignment]
     result_base64: bytes | None = None
 
     @classmethod
@@ -96,89 +90,59 @@ class OperationLine(Strict):
         return read(Operation, self, result=_body(self.result, self.result_base64))
 
 
-class DiagnosticLine(Strict):
-    at: Time
-    code: str
-    detail: str
-    attempt: int
-    epoch: int
-    facts: dict[str, Any] = {}
+class DiagnosticLine(jobs.Diagnostic, forbid_unknown_fields=True):
+    pass
 
 
-class AttemptLine(Strict):
-    attempt: int
-    epoch: int
-    claimed_at: Time
+class AttemptLine(jobs.Attempt, omit_defaults=True, forbid_unknown_fields=True, kw_only=True):
     worker: str | None = None
     outcome: str | None = None
-    ended_at: Time | None = None
 
 
-class JobLine(Strict):
+class JobLine(jobs.JobWithHistory, omit_defaults=True, forbid_unknown_fields=True, kw_only=True):
+    """A job as HTTP shows it, and everything else that a store knows of it."""
+
     id: Name
-    queue: str
-    state: State
-    due_at: Time
-    created_at: Time
-    updated_at: Time
-    payload: Raw | UnsetType = UNSET
+    payload: Raw | UnsetType = UNSET  # type: ignore[assignment]
     payload_base64: bytes | None = None
     priority: Annotated[int, Meta(ge=0, le=9)] = 0
     attempt: Natural = 0
-    owner: str | None = None
-    key: str | None = None
-    expires_at: Time | None = None
     max_attempts: Annotated[int, Meta(ge=1, le=20)] | None = None
-    timeout_seconds: float | None = None
-    finished_at: Time | None = None
-    result: Raw | UnsetType = UNSET
+    result: Raw | UnsetType = UNSET  # type: ignore[assignment]
     result_base64: bytes | None = None
-    error: str | None = None
-    message: str | None = None
-    percent: float | None = None
-    cancel_requested: bool = False
     epoch: Natural = 0
-    worker: str | None = None
-    lease_until: Time | None = None
     attempt_base: Natural = 0
-    operations: list[OperationLine] = []
-    diagnostics: list[DiagnosticLine] = []
-    attempts: list[AttemptLine] = []
+    operations: list[OperationLine] = field(default_factory=list)  # type: ignore[assignment]
+    diagnostics: list[DiagnosticLine] = field(default_factory=list)  # type: ignore[assignment]
+    attempts: list[AttemptLine] = field(default_factory=list)  # type: ignore[assignment]
     digest: bytes | None = None
     overlong_at: Time | None = None
     strikes: Natural = 0
     ahead: bool = False
     hidden: bool = False
-    rule: str | None = None
-    instant: Instant | None = None
-    schedule: str | None = None
     not_before: Time | None = None
     refusals: Natural = 0
 
     @classmethod
-    def of(cls, dossier: Dossier) -> JobLine:
-        """A job with everything that belongs to it."""
-        job = dossier.job
-        payload, payload_base64 = _embedded(job.payload_json)
-        result, result_base64 = _embedded(job.result_json)
+    def of_dumped(cls, dumped: DumpedJob) -> JobLine:
+        payload, payload_base64 = _embedded(dumped.job.payload_json)
+        result, result_base64 = _embedded(dumped.job.result_json)
         return written(
             cls,
-            job,
+            *(dumped.job, dumped.history, dumped),
             payload=payload,
             payload_base64=payload_base64,
             result=result,
             result_base64=result_base64,
-            **converted(cls, dossier.history),
-            **converted(cls, dossier),
         )
 
-    def read(self) -> Dossier:
+    def dumped(self) -> DumpedJob:
         payload = _body(self.payload, self.payload_base64)
         if payload is None:
             raise InvalidInput(f"job {self.id!r} has no payload.")
         result = _body(self.result, self.result_base64)
         job = read(Job, self, payload_json=payload, result_json=result)
-        return read(Dossier, self, job=job, history=read(History, self))
+        return read(DumpedJob, self, job=job, history=self.history())
 
 
 class Known(Strict):
@@ -222,17 +186,16 @@ class EventLine(
     """Positions of the decisions whose dependency still has the event among its accepted ones."""
 
     @classmethod
-    def of_dossier(cls, dossier: EventDossier) -> EventLine:
-        event = converted(cls, dossier.logged.event)
-        return written(cls, dossier.logged, accepted=list(dossier.accepted), **event)
+    def of_dumped(cls, dumped: DumpedEvent) -> EventLine:
+        return written(cls, dumped.logged, dumped.logged.event, accepted=list(dumped.accepted))
 
-    def dossier(self) -> EventDossier:
+    def dumped(self) -> DumpedEvent:
         """The event as it was; `InvalidInput` if it cannot have been so."""
         logged = self.read()
         read_event(logged.event.as_dict(), _ANY_TIME)
         if any(place >= len(logged.decisions) for place in self.accepted):
             raise InvalidInput(f"event {logged.event.id!r} has no such decision.", "/accepted")
-        return EventDossier(logged, tuple(self.accepted))
+        return DumpedEvent(logged, tuple(self.accepted))
 
 
 class ScheduleLine(
@@ -246,8 +209,7 @@ class ScheduleLine(
         return written(
             cls,
             schedule,
-            last_job_id=schedule.progress.last_job_id,
-            wake_at=time_text(schedule.progress.wake_at),
+            schedule.progress,
             outcomes=[written(wire_schedules.Outcome, one) for one in outcomes],
         )
 
@@ -255,13 +217,12 @@ class ScheduleLine(
         """The schedule as it was; `InvalidInput` if it cannot have been so."""
         found = self.read()
         check_schedule(found)
-        wake_at = None if self.wake_at is None else moment.parse(self.wake_at)
-        if (wake_at is None) != (found.progress.next_at is None):
+        if (self.wake_at is None) != (self.next_at is None):
             raise InvalidInput(f"schedule {found.name!r} has one of next_at and wake_at, not both.")
-        return replace(found, progress=found.progress._replace(wake_at=wake_at))
+        return found
 
 
-class Line(Strict):
+class DumpLine(Strict):
     """Exactly one of these."""
 
     header: Header | None = None
@@ -270,20 +231,20 @@ class Line(Strict):
     rule: RuleLine | None = None
     event: EventLine | None = None
     job: JobLine | None = None
-    mark: Mark | None = None
-    end: Counts | None = None
+    mark: PageMark | None = None
+    end: DumpCounts | None = None
 
 
 _encoder = msgspec.json.Encoder()
-_decoder = msgspec.json.Decoder(Line)
+_decoder = msgspec.json.Decoder(DumpLine)
 _valid = msgspec.json.Decoder(Raw).decode
 
 
-def encode(line: Line) -> bytes:
+def encode(line: DumpLine) -> bytes:
     return _encoder.encode(line) + b"\n"
 
 
-def decode(line_text: bytes) -> Line:
+def decode(line_text: bytes) -> DumpLine:
     """What a line says; `InvalidInput` if it is none."""
     try:
         line = _decoder.decode(line_text)

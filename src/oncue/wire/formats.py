@@ -21,6 +21,7 @@ MOMENT_PATTERN = (
     "^[0-9]{4}-[0-9]{2}-[0-9]{2}[Tt ][0-9]{2}:[0-9]{2}:[0-9]{2}(\\.[0-9]+)?"
     "([Zz]|[+-][0-9]{2}:[0-9]{2})$"
 )
+JSON_REF = {"$ref": "#/components/schemas/Json"}
 NO_NUL = {"pattern": "^[^\\u0000]*$"}
 LONGEST = HORIZON_MS // 1000  # seconds
 
@@ -38,30 +39,30 @@ class Answer(Struct, kw_only=True):
     know, if they have defaults; a server always writes all of them."""
 
 
-def said(description: str, **schema: Any) -> Meta:
-    """For the description alone: nothing is checked by it."""
-    return Meta(description=description, extra_json_schema=schema)
+def schema(description: str | None = None, **keywords: Any) -> Meta:
+    """What OpenAPI says of a type. Nothing is checked by it."""
+    return Meta(description=description, extra_json_schema=keywords)
 
 
 JobId = Annotated[
     str,
-    said(
+    schema(
         "1 to 80 letters, digits, `_` or `-`, beginning with a letter or digit.",
         pattern=ID_PATTERN,
         **{"not": {"enum": sorted(ids.RESERVED)}},
     ),
 ]
-AnyJobId = Annotated[str, said("The id of a job.")]
+AnyJobId = Annotated[str, schema("The id of a job.")]
 QueueName = Annotated[
     str,
-    said(
+    schema(
         "1 to 80 letters, digits, `.`, `_` or `-`, beginning with a letter or digit.",
         pattern=NAME_PATTERN,
     ),
 ]
 Label = Annotated[
     str,
-    said(
+    schema(
         "1 to 200 printable characters.",
         format="printable",
         minLength=1,
@@ -69,39 +70,29 @@ Label = Annotated[
         pattern="^[^\\u0000-\\u001f\\u007f-\\u00a0]+$",
     ),
 ]
-Line = Annotated[
-    str,
-    said(
-        "A line for people, at most 2,000 characters, without NUL.",
-        maxLength=TEXT_LIMIT,
-        **NO_NUL,
-    ),
-]
-Priority = Annotated[int, said("Higher goes first.", minimum=0, maximum=9)]
-Attempts = Annotated[int, said("How often it may be tried.", minimum=1, maximum=20)]
-Token = Annotated[str, said("The token that the claim was answered with. Opaque.")]
+_LINE = "A line for people, at most 2,000 characters, without NUL."
+Line = Annotated[str, schema(_LINE, maxLength=TEXT_LIMIT, **NO_NUL)]
+Priority = Annotated[int, schema("Higher goes first.", minimum=0, maximum=9)]
+Attempts = Annotated[int, schema("How often it may be tried.", minimum=1, maximum=20)]
+Token = Annotated[str, schema("The token that the claim was answered with. Opaque.")]
 Moment = Annotated[
     str,
-    said(
+    schema(
         "RFC 3339 with an offset. Finer than a millisecond is rounded up, the past means now, more "
         "than 100 years ahead is refused.",
         format="date-time",
         pattern=MOMENT_PATTERN,
     ),
 ]
-Json = Annotated[Any, Meta(extra_json_schema={"$ref": "#/components/schemas/Json"})]
+Json = Annotated[Any, schema(**JSON_REF)]
 PLAIN_JSON: dict[str, Any] = {
     "title": "Json",
     "description": f"Any JSON without the NUL character, at most {LIMIT_BYTES:,} bytes.",
     "anyOf": [
         {"type": ["null", "boolean", "number"]},
         {"type": "string", **NO_NUL},
-        {"type": "array", "items": {"$ref": "#/components/schemas/Json"}},
-        {
-            "type": "object",
-            "propertyNames": NO_NUL,
-            "additionalProperties": {"$ref": "#/components/schemas/Json"},
-        },
+        {"type": "array", "items": JSON_REF},
+        {"type": "object", "propertyNames": NO_NUL, "additionalProperties": JSON_REF},
     ],
 }
 
@@ -109,14 +100,16 @@ States = Literal["scheduled", "dispatched", "executing", "succeeded", "failed", 
 Cursor = Annotated[
     str | None, Meta(description="Send it as `cursor` for the next page; null: there is none.")
 ]
-Time = Annotated[str, said("RFC 3339 in UTC with milliseconds.", format="date-time")]
-Instant = Annotated[str, said("Event time: RFC 3339 in UTC with microseconds.", format="date-time")]
+Time = Annotated[str, schema("RFC 3339 in UTC with milliseconds.", format="date-time")]
+Instant = Annotated[
+    str, schema("Event time: RFC 3339 in UTC with microseconds.", format="date-time")
+]
 
 # -- lengths of time -------------------------------------------------------------------------------
 
 _ISO_REF = {"$ref": "#/components/schemas/IsoDuration"}
-_Iso = Annotated[str, Meta(extra_json_schema=_ISO_REF)]
-MoreThanNothing = Annotated[str, Meta(extra_json_schema={**_ISO_REF, "pattern": "[1-9]"})]
+_Iso = Annotated[str, schema(**_ISO_REF)]
+LongerThan0 = Annotated[str, schema(**_ISO_REF, pattern="[1-9]")]
 ISO_DURATION: dict[str, Any] = {
     "title": "IsoDuration",
     "description": "ISO 8601 in weeks, days, hours, minutes and seconds, such as PT15M.",
@@ -124,10 +117,10 @@ ISO_DURATION: dict[str, Any] = {
     "format": "oncue-duration",
     "pattern": DURATION_PATTERN,
 }
-Delay = Annotated[float, said("Seconds.", minimum=0, maximum=LONGEST)] | _Iso
-Lease = Annotated[float, said("Seconds.", minimum=0.001, maximum=LONGEST)] | MoreThanNothing
-Timeout = Annotated[float, said("Seconds.", exclusiveMinimum=0, maximum=LONGEST)] | MoreThanNothing
-Wait = Annotated[float, said("Seconds.", minimum=0, maximum=300)] | _Iso
+Delay = Annotated[float, schema("Seconds.", minimum=0, maximum=LONGEST)] | _Iso
+Lease = Annotated[float, schema("Seconds.", minimum=0.001, maximum=LONGEST)] | LongerThan0
+Timeout = Annotated[float, schema("Seconds.", exclusiveMinimum=0, maximum=LONGEST)] | LongerThan0
+Wait = Annotated[float, schema("Seconds.", minimum=0, maximum=300)] | _Iso
 Percent = Annotated[float, Meta(ge=0, le=100, description="How much is done.")]
 
 

@@ -11,7 +11,7 @@ from oncue.core import moment
 from oncue.core.bulk import FILTERS, BulkChange, BulkVerb
 from oncue.core.explain import REASONS
 from oncue.core.lifecycle import State
-from oncue.wire.converting import NULL, null, read, written
+from oncue.wire.converting import NULL, null, read, writer, written
 from oncue.wire.formats import (
     Answer,
     Attempts,
@@ -30,9 +30,11 @@ from oncue.wire.formats import (
     Timeout,
     given,
     not_both,
+    schema,
 )
 
 BULK_LIMIT = 1_000_000
+_BulkCursor = Annotated[str, schema(format="bulk-cursor", pattern="^[A-Za-z0-9_=-]+$")]
 
 # -- requests --------------------------------------------------------------------------------------
 
@@ -41,44 +43,32 @@ class NewJob(Body):
     """A job to be. Every field may be left out; null says the same."""
 
     # Described here, and read by `intake`, whose sentences say more than a schema's.
-    payload: Annotated[Json, Meta(description="What the job is about.")] = None
-    queue: Annotated[QueueName | None, Meta(description="Where it waits.")] = "default"
-    due_at: Annotated[
-        Moment | None,
-        Meta(
-            description="From when on it may be handed over: RFC 3339 with an offset, at most 100 "
-            "years ahead. The past means now."
-        ),
-    ] = None
-    delay: Annotated[
-        Delay | None, Meta(description="The same, counted from now: seconds, or such as PT15M.")
-    ] = None
-    expires_at: Annotated[
-        Moment | None, Meta(description="When it is cancelled if nobody has taken it.")
-    ] = None
-    owner: Annotated[Label | None, Meta(description="Whose it is.")] = None
-    priority: Annotated[Priority | None, Meta(description="Higher goes first.")] = 0
-    key: Annotated[
-        Label | None, Meta(description="At most one unfinished job of a queue has it.")
-    ] = None
-    if_exists: Annotated[
-        Literal["keep", "replace"] | None,
-        Meta(description="What happens to the unfinished job that has the key."),
-    ] = "keep"
-    max_attempts: Annotated[
-        Attempts | None, Meta(description="How often it may be tried; null: as its queue says.")
-    ] = None
-    timeout_seconds: Annotated[
-        Timeout | None,
-        Meta(description="How long an attempt may take; null: as its queue says."),
-    ] = None
-    id: Annotated[
-        JobId | None,
-        Meta(
-            description="1 to 80 letters, digits, `_` or `-`, beginning with a letter or digit; "
-            "null: the server makes one."
-        ),
-    ] = None
+    payload: Json = None
+    """What the job is about."""
+    queue: QueueName | None = "default"
+    """Where it waits."""
+    due_at: Moment | None = None
+    """From when on it may be handed over: RFC 3339 with an offset, at most 100 years ahead. The
+    past means now."""
+    delay: Delay | None = None
+    """The same, counted from now: seconds, or such as PT15M."""
+    expires_at: Moment | None = None
+    """When it is cancelled if nobody has taken it."""
+    owner: Label | None = None
+    """Whose it is."""
+    priority: Priority | None = 0
+    """Higher goes first."""
+    key: Label | None = None
+    """At most one unfinished job of a queue has it."""
+    if_exists: Literal["keep", "replace"] | None = "keep"
+    """What happens to the unfinished job that has the key."""
+    max_attempts: Attempts | None = None
+    """How often it may be tried; null: as its queue says."""
+    timeout_seconds: Timeout | None = None
+    """How long an attempt may take; null: as its queue says."""
+    id: JobId | None = None
+    """1 to 80 letters, digits, `_` or `-`, beginning with a letter or digit; null: the server makes
+    one."""
 
 
 class Patch(Body):
@@ -93,42 +83,39 @@ class Patch(Body):
 class Filter(Body):
     """Which jobs: those that fit all of it. Null means any."""
 
-    queue: Annotated[QueueName | None, Meta(description="Only of this queue.")] = None
-    state: Annotated[States | None, Meta(description="Only in this state.")] = None
-    owner: Annotated[Label | None, Meta(description="Only of this owner.")] = None
-    key: Annotated[Label | None, Meta(description="Only with this key.")] = None
-    due_after: Annotated[Moment | None, Meta(description="Due at this moment or later.")] = None
-    due_before: Annotated[Moment | None, Meta(description="Due before this moment.")] = None
+    queue: QueueName | None = None
+    """Only of this queue."""
+    state: States | None = None
+    """Only in this state."""
+    owner: Label | None = None
+    """Only of this owner."""
+    key: Label | None = None
+    """Only with this key."""
+    due_after: Moment | None = None
+    """Due at this moment or later."""
+    due_before: Moment | None = None
+    """Due before this moment."""
 
 
 class Bulk(Body, kw_only=True):
     """Which jobs, and how far to go."""
 
     filter: Filter = field(default_factory=Filter)
-    everything: Annotated[
-        bool, Meta(description="No filter is meant: all jobs there are. Needed without one.")
-    ] = False
-    dry_run: Annotated[bool, Meta(description="Count and show a sample; change nothing.")] = False
-    limit: Annotated[
-        Annotated[int, Meta(ge=1, le=BULK_LIMIT)] | None,
-        Meta(description="Go no further than so many jobs that fit."),
-    ] = None
-    cursor: (
-        Annotated[
-            str,
-            Meta(
-                description="The `next_cursor` of the answer before.",
-                extra_json_schema={"format": "bulk-cursor", "pattern": "^[A-Za-z0-9_=-]+$"},
-            ),
-        ]
-        | None
-    ) = None
+    everything: bool = False
+    """No filter is meant: all jobs there are. Needed without one."""
+    dry_run: bool = False
+    """Count and show a sample; change nothing."""
+    limit: Annotated[int, Meta(ge=1, le=BULK_LIMIT)] | None = None
+    """Go no further than so many jobs that fit."""
+    cursor: _BulkCursor | None = None
+    """The `next_cursor` of the answer before."""
 
 
 class BulkCancel(Bulk, kw_only=True):
     """Which jobs are cancelled."""
 
-    running: Annotated[bool, Meta(description="Ask jobs that were taken already to stop.")] = False
+    running: bool = False
+    """Ask jobs that were taken already to stop."""
 
 
 class BulkRun(Bulk, kw_only=True):
@@ -142,13 +129,15 @@ class BulkRetry(Bulk, kw_only=True):
 class BulkMove(Bulk, kw_only=True):
     """Which jobs go to another queue."""
 
-    queue: Annotated[QueueName, Meta(description="Where they go.")]
+    queue: QueueName
+    """Where they go."""
 
 
 class BulkReprioritise(Bulk, kw_only=True):
     """Which jobs get another priority."""
 
-    priority: Annotated[Priority, Meta(description="What they get. Higher goes first.")]
+    priority: Priority
+    """What they get. Higher goes first."""
 
 
 # -- answers ---------------------------------------------------------------------------------------
@@ -166,9 +155,12 @@ class Job(Answer, kw_only=True):
     owner: str | None = None
     priority: int = 0
     key: str | None = None
-    attempt: Annotated[int, Meta(description="How often it was taken or handed over.")] = 0
-    max_attempts: Annotated[int | None, Meta(description="Null: as its queue says.")] = None
-    timeout_seconds: Annotated[float | None, Meta(description="Null: as its queue says.")] = None
+    attempt: int = 0
+    """How often it was taken or handed over."""
+    max_attempts: int | None = None
+    """Null: as its queue says."""
+    timeout_seconds: float | None = None
+    """Null: as its queue says."""
     created_at: Time
     updated_at: Time
     finished_at: Time | None = None
@@ -186,24 +178,12 @@ class Job(Answer, kw_only=True):
 
     @classmethod
     def of_new(cls, new: core.NewJob) -> Job:
-        """A job right after it was stored. Written by hand: every `POST /jobs` is answered so."""
-        created_at = moment.render(new.created_at)
-        return cls(
-            id=new.id,
-            queue=new.queue,
-            state="scheduled",
-            due_at=moment.render(new.due_at),
-            expires_at=None if new.expires_at is None else moment.render(new.expires_at),
-            payload=Raw(new.payload),
-            owner=new.owner,
-            priority=new.priority,
-            key=new.key,
-            max_attempts=new.max_attempts,
-            timeout_seconds=new.timeout_seconds,
-            created_at=created_at,
-            updated_at=created_at,
-            result=NULL,
-        )
+        """A job right after it was stored."""
+        job: Job = _write_new(new, "scheduled", moment.render(new.created_at), NULL)
+        return job
+
+
+_write_new = writer(Job, core.NewJob, "state", "updated_at", "result")
 
 
 class JobOperation(Answer, kw_only=True):
@@ -237,27 +217,24 @@ class Attempt(Answer, kw_only=True):
     """One claim by a worker, or one hand-over to a sink."""
 
     attempt: int = 0
-    epoch: Annotated[
-        int, Meta(description="Of its claim. Reports with the token of another are refused.")
-    ] = 0
+    epoch: int = 0
+    """Of its claim. Reports with the token of another are refused."""
     claimed_at: Time
     worker: str | None
-    outcome: Annotated[str | None, Meta(description="Null: it goes on.")]
+    outcome: str | None
+    """Null: it goes on."""
     ended_at: Time | None = None
 
 
 class StandingJob(Job, kw_only=True):
     """A job, and who has it."""
 
-    worker: Annotated[str | None, Meta(description="Whose claim it is; null: nobody's.")] = None
+    worker: str | None = None
+    """Whose claim it is; null: nobody's."""
     lease_until: Time | None = None
-    attempt_base: Annotated[
-        int,
-        Meta(
-            description="Attempts that do not count: those before it was last retried, and claims "
-            "that were lost before they began."
-        ),
-    ] = 0
+    attempt_base: int = 0
+    """Attempts that do not count: those before it was last retried, and claims that were lost
+    before they began."""
 
 
 class JobWithHistory(StandingJob, kw_only=True):
@@ -269,23 +246,10 @@ class JobWithHistory(StandingJob, kw_only=True):
 
     @classmethod
     def of(cls, job: core.Job, history: core.History) -> JobWithHistory:
-        events = written(_Events, history)
-        return written(
-            cls,
-            job,
-            operations=events.operations,
-            diagnostics=events.diagnostics,
-            attempts=events.attempts,
-        )
+        return written(cls, job, history)
 
     def history(self) -> core.History:
         return read(core.History, self)
-
-
-class _Events(Answer):
-    operations: list[JobOperation]
-    diagnostics: list[Diagnostic]
-    attempts: list[Attempt]
 
 
 class Jobs(Answer):
@@ -298,7 +262,7 @@ class Jobs(Answer):
 class Explanation(Answer):
     """Why a job is where it is: for programs, for people, and what it rests on."""
 
-    reason: Annotated[str, Meta(extra_json_schema={"enum": list(REASONS)})]
+    reason: Annotated[str, schema(enum=list(REASONS))]
     sentence: str
     facts: dict[str, Any] = field(default_factory=dict)
 
@@ -314,28 +278,30 @@ class BatchProblem(Answer):
 class BatchReport(Answer, kw_only=True):
     """What became of the lines of a batch."""
 
-    accepted: Annotated[int, Meta(description="Stored now, or there already.")]
-    existing: Annotated[int, Meta(description="Those of them that were there already.")]
+    accepted: int
+    """Stored now, or there already."""
+    existing: int
+    """Those of them that were there already."""
     rejected_count: int = 0
-    rejected: Annotated[list[BatchProblem], Meta(description="The first 1,000.")] = field(
-        default_factory=list
-    )
-    ids: Annotated[
-        list[str | None],
-        Meta(description="In the order of the lines, null for rejected ones; empty beyond 10,000."),
-    ] = field(default_factory=list)
+    rejected: list[BatchProblem] = field(default_factory=list)
+    """The first 1,000."""
+    ids: list[str | None] = field(default_factory=list)
+    """In the order of the lines, null for rejected ones; empty beyond 10,000."""
 
 
 class BulkOutcome(Answer, kw_only=True):
     """What a bulk verb came to, in this request."""
 
-    matched: Annotated[int, Meta(description="Jobs that fit, in a state in which it applies.")]
-    changed: Annotated[int, Meta(description="Those that were changed; none in a dry run.")]
-    key_taken: Annotated[int, Meta(description="Those left alone: another job has their key.")] = 0
-    sample: Annotated[list[StandingJob], Meta(description="The first 20 of them, as they are now.")]
-    next_cursor: Annotated[
-        str | None, Meta(description="Send it as `cursor` to go on; null: that was all.")
-    ] = None
+    matched: int
+    """Jobs that fit, in a state in which it applies."""
+    changed: int
+    """Those that were changed; none in a dry run."""
+    key_taken: int = 0
+    """Those left alone: another job has their key."""
+    sample: list[StandingJob]
+    """The first 20 of them, as they are now."""
+    next_cursor: str | None = None
+    """Send it as `cursor` to go on; null: that was all."""
 
 
 # -- what fields must be together, in JSON Schema --------------------------------------------------

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated, NamedTuple
 
-from msgspec import UNSET, Meta, UnsetType
+from msgspec import UNSET, UnsetType
 
 from oncue.core.errors import (
     Conflict,
@@ -19,7 +19,7 @@ from oncue.core.errors import (
     StoreError,
     TooLarge,
 )
-from oncue.wire.formats import Answer, States
+from oncue.wire.formats import Answer, States, schema
 from oncue.wire.jobs import Diagnostic
 
 MEDIA_TYPE = "application/problem+json"
@@ -61,7 +61,7 @@ KINDS = {
 """Every kind of problem there is, by the last part of its `type`."""
 
 TITLES = {kind: meaning.title for kind, meaning in KINDS.items()}
-Kind = Annotated[str, Meta(extra_json_schema={"enum": [PREFIX + kind for kind in TITLES]})]
+Kind = Annotated[str, schema(enum=[PREFIX + kind for kind in TITLES])]
 
 
 class FieldProblem(Answer):

@@ -11,7 +11,7 @@ from msgspec import UNSET, UnsetType, field
 from oncue.core import reclaim as core
 from oncue.core.errors import InvalidInput
 from oncue.wire.converting import read, written
-from oncue.wire.formats import Answer, Body, Time, said
+from oncue.wire.formats import Answer, Body, Time, schema
 
 NAME_SHOWN = 80  # characters of a name that nobody knows
 
@@ -27,37 +27,21 @@ class ReclaimParameters(Body, rename=camel, omit_defaults=True):
     tables of others, and ignored here."""
 
     maximum_execution_seconds: Annotated[
-        float,
-        said(
-            "A soft end. 0: look, and reclaim nothing.",
-            minimum=0,
-            maximum=core.LONGEST_RUN_SECONDS,
-        ),
+        float, schema(minimum=0, maximum=core.LONGEST_RUN_SECONDS)
     ] = 60
-    reclaim_age_minutes: Annotated[
-        float,
-        said(
-            "How long a claim must have been silent. 0: since the run began.",
-            minimum=0,
-            maximum=core.OLDEST_MINUTES,
-        ),
-    ] = 0
-    scan_delay_millis: Annotated[
-        int, said("The pause between pages.", minimum=0, maximum=core.LONGEST_DELAY_MILLIS)
-    ] = 0
-    target_batch_size: Annotated[
-        int,
-        said(
-            "How many are gathered before any is reclaimed.", minimum=1, maximum=core.LARGEST_PAGE
-        ),
-    ] = 50
-    object_scan_limit: Annotated[
-        int, said("How many are looked at in a page.", minimum=1, maximum=core.LARGEST_PAGE)
-    ] = 50
-    log_reclaim_only: Annotated[bool, said("Decide and tell, and write nothing.")] = False
-    mode: Annotated[
-        Literal["retry", "fail"], said("`fail`: not tried again, whatever attempts remain.")
-    ] = "retry"
+    """A soft end. 0: look, and reclaim nothing."""
+    reclaim_age_minutes: Annotated[float, schema(minimum=0, maximum=core.OLDEST_MINUTES)] = 0
+    """How long a claim must have been silent. 0: since the run began."""
+    scan_delay_millis: Annotated[int, schema(minimum=0, maximum=core.LONGEST_DELAY_MILLIS)] = 0
+    """The pause between pages."""
+    target_batch_size: Annotated[int, schema(minimum=1, maximum=core.LARGEST_PAGE)] = 50
+    """How many are gathered before any is reclaimed."""
+    object_scan_limit: Annotated[int, schema(minimum=1, maximum=core.LARGEST_PAGE)] = 50
+    """How many are looked at in a page."""
+    log_reclaim_only: bool = False
+    """Decide and tell, and write nothing."""
+    mode: Literal["retry", "fail"] = "retry"
+    """`fail`: not tried again, whatever attempts remain."""
     table_name: str | None = None
     id_field_name: str | None = None
     time_field_name: str | None = None
@@ -107,13 +91,14 @@ class ReclaimReport(Answer, kw_only=True, rename="camel"):
     retried: int
     failed: int
     cancelled: int
-    lost_races: Annotated[int, said("Moved on before they were written to; left alone.")]
-    anomalies: Annotated[int, said("Last updated in the future; left alone.")]
+    lost_races: int
+    """Moved on before they were written to; left alone."""
+    anomalies: int
+    """Last updated in the future; left alone."""
     warnings: list[str]
     ended_by: Literal["end", "time"]
-    would_reclaim: Annotated[
-        list[WouldReclaim] | UnsetType, said("With `logReclaimOnly`, the first 1,000.")
-    ] = UNSET
+    would_reclaim: list[WouldReclaim] | UnsetType = UNSET
+    """With `logReclaimOnly`, the first 1,000."""
     would_reclaim_count: int | UnsetType = UNSET
 
     @classmethod

@@ -17,19 +17,19 @@ from oncue.core.rule import LONGEST_LIFE_SECONDS, MOST_DEPENDENCIES, PAYLOAD_LIM
 from oncue.core.rule import Dependency as CoreDependency
 from oncue.core.rule import Rule as CoreRule
 from oncue.core.standing import Interval
-from oncue.wire.converting import converted, instant_text, read, written
-from oncue.wire.formats import Answer, Body, Cursor, Instant, Json, Label, QueueName, Time, said
+from oncue.wire.converting import instant_text, read, written
+from oncue.wire.formats import Answer, Body, Cursor, Instant, Json, Label, QueueName, Time, schema
 
 MOST_EVENTS = 1000  # in one request
 _TIME = "[0-9]{2}:[0-9]{2}:[0-9]{2}(\\.[0-9]+)?"
 _OFFSET = "([Zz]|[+-][0-9]{2}:[0-9]{2})"
 
 Kind = Annotated[
-    str, said("FILE, TABLE or TIME_BASED, or another spelling of it.", enum=[*SPELLINGS])
+    str, schema("FILE, TABLE or TIME_BASED, or another spelling of it.", enum=[*SPELLINGS])
 ]
 Resource = Annotated[
     str,
-    said(
+    schema(
         f"At most {RESOURCE_LIMIT:,} bytes without control characters. Of a FILE: its path.",
         format="oncue-resource",
         minLength=1,
@@ -39,7 +39,7 @@ Resource = Annotated[
 ]
 Stamp = Annotated[
     str,
-    said(
+    schema(
         "RFC 3339 to the microsecond, such as 2021-01-01T11:59:59.000000Z; or, in UTC, such as "
         "2021-01-01 11:59:59.",
         format="oncue-stamp",
@@ -48,7 +48,7 @@ Stamp = Annotated[
 ]
 Life = Annotated[
     Any,
-    said(
+    schema(
         "Whole seconds for which an event keeps the dependency valid. Digits in a string will do.",
         anyOf=[
             {"type": "integer", "minimum": 0, "maximum": LONGEST_LIFE_SECONDS},
@@ -65,23 +65,22 @@ class NewDependency(Body):
     """What a rule waits for: an event of this type on this resource."""
 
     type: Kind
-    resourceId: Annotated[
-        Resource,
-        Meta(description="Of a FILE: with `/` at its end, everything below; else also itself."),
-    ]
+    resourceId: Resource
+    """Of a FILE: with `/` at its end, everything below; else also itself."""
     lifeDuration: Life
 
 
 class NewRule(Body):
     """A rule to be: when all dependencies are valid at one instant, create a job."""
 
-    dependencies: Annotated[
-        list[NewDependency],
-        said("Each resource once.", minItems=1, maxItems=MOST_DEPENDENCIES),
-    ]
-    name: Annotated[Label | None, Meta(description="As in the path, if it is given.")] = None
-    enabled: Annotated[bool, Meta(description="False: events validate, but nothing fires.")] = True
-    queue: Annotated[QueueName | None, Meta(description="Of its jobs; null: `rules`.")] = None
+    dependencies: Annotated[list[NewDependency], schema(minItems=1, maxItems=MOST_DEPENDENCIES)]
+    """Each resource once."""
+    name: Label | None = None
+    """As in the path, if it is given."""
+    enabled: bool = True
+    """False: events validate, but nothing fires."""
+    queue: QueueName | None = None
+    """Of its jobs; null: `rules`."""
     payload: Annotated[
         Json,
         Meta(description=f"What its jobs carry, at most {PAYLOAD_LIMIT_BYTES:,} bytes as JSON."),
@@ -92,20 +91,18 @@ class NewEvent(Body):
     """Something happened to a resource at a time."""
 
     eventType: Kind
-    eventTimestamp: Annotated[
-        Stamp, Meta(description="When it happened; at most 7 days ahead of the server's clock.")
-    ]
+    eventTimestamp: Stamp
+    """When it happened; at most 7 days ahead of the server's clock."""
     eventResourceId: Resource
-    eventId: Annotated[
-        Label | None, Meta(description="Another name for it; null: made from the other fields.")
-    ] = None
+    eventId: Label | None = None
+    """Another name for it; null: made from the other fields."""
 
 
 NewEvents = (
     NewEvent
     | Annotated[
         list[NewEvent],
-        said("In the order in which they are applied.", minItems=1, maxItems=MOST_EVENTS),
+        schema("In the order in which they are applied.", minItems=1, maxItems=MOST_EVENTS),
     ]
 )
 
@@ -118,7 +115,8 @@ class Dependency(Answer):
 
     type: EventType
     resource: str = field(name="resourceId")
-    life_seconds: Annotated[int, Meta(description="Seconds.")] = field(name="lifeDuration")
+    life_seconds: int = field(name="lifeDuration")
+    """Seconds."""
 
 
 class Rule(Answer, rename="camel"):
@@ -131,7 +129,8 @@ class Rule(Answer, rename="camel"):
     payload: Raw
     created_at: Time
     updated_at: Time
-    last_instant: Annotated[Instant | None, Meta(description="Of its last job; null: none yet.")]
+    last_instant: Instant | None
+    """Of its last job; null: none yet."""
     last_job_id: str | None
 
 
@@ -146,12 +145,13 @@ class Decided(Answer, rename="camel"):
     """What one rule decided on an event, for one dependency that it matches."""
 
     rule: str
-    dependency: Annotated[Dependency, Meta(description="As it was then.")]
+    dependency: Dependency
+    """As it was then."""
     decision: Decision
-    job_id: Annotated[str | None, Meta(description="The job that the event fired, now or before.")]
-    suppressed: Annotated[
-        Literal["disabled"] | UnsetType, Meta(description="Why it fired none although it would.")
-    ] = UNSET
+    job_id: str | None
+    """The job that the event fired, now or before."""
+    suppressed: Literal["disabled"] | UnsetType = UNSET
+    """Why it fired none although it would."""
 
 
 class Fired(Answer, rename="camel"):
@@ -166,9 +166,11 @@ class PublishedEvent(Answer, rename="camel"):
     """What became of one event."""
 
     event_id: str
-    duplicate: Annotated[bool, Meta(description="It was known, and nothing new was decided.")]
+    duplicate: bool
+    """It was known, and nothing new was decided."""
     decisions: list[Decided]
-    jobs: Annotated[list[Fired], Meta(description="Those created now.")]
+    jobs: list[Fired]
+    """Those created now."""
 
 
 class Published(Answer):
@@ -202,7 +204,8 @@ class LoggedDecision(Decided, kw_only=True, rename="camel"):
     """What was decided, when, and how often it was sent again."""
 
     decided_at: Time
-    times: Annotated[int, Meta(description="How often it was so decided.")]
+    times: int
+    """How often it was so decided."""
 
 
 class LoggedEvent(Event, rename="camel"):
@@ -213,7 +216,7 @@ class LoggedEvent(Event, rename="camel"):
 
     @classmethod
     def of(cls, logged: publication.LoggedEvent) -> LoggedEvent:
-        return written(cls, logged, **converted(cls, logged.event))
+        return written(cls, logged, logged.event)
 
     def read(self) -> publication.LoggedEvent:
         return read(publication.LoggedEvent, self, event=read(CoreEvent, self))
@@ -245,7 +248,7 @@ class DependencyStanding(Dependency, kw_only=True, rename="camel"):
 
     @classmethod
     def of(cls, stands: standing.DependencyStanding) -> DependencyStanding:
-        return written(cls, stands, **converted(cls, stands.dependency))
+        return written(cls, stands, stands.dependency)
 
     def read(self) -> standing.DependencyStanding:
         return read(standing.DependencyStanding, self, dependency=read(CoreDependency, self))
@@ -261,16 +264,14 @@ class Standing(Answer, rename="camel"):
     last_instant: Instant | None
     last_job_id: str | None
     dependencies: list[DependencyStanding]
-    waits_for: Annotated[
-        Dependency | None, Meta(description="Of which one event would fire the rule …")
-    ]
-    since: Annotated[Instant | None, Meta(description="… if it is stamped from here …")] = field(
-        name="from"
-    )
-    until: Annotated[Instant | None, Meta(description="… to here, both included.")]
-    missed_by_seconds: Annotated[
-        float | None, Meta(description="By how much the dependencies miss each other.")
-    ]
+    waits_for: Dependency | None
+    """Of which one event would fire the rule …"""
+    since: Instant | None = field(name="from")
+    """… if it is stamped from here …"""
+    until: Instant | None
+    """… to here, both included."""
+    missed_by_seconds: float | None
+    """By how much the dependencies miss each other."""
     sentence: str
 
     @classmethod

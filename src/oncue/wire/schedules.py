@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import datetime
 from typing import Annotated, Any, Literal, Self
 
-from msgspec import Meta, Raw, Struct, field
+from msgspec import Raw, Struct, field
 
 from oncue.core import moment, runs, schedule
 from oncue.core.cron import Mark
@@ -18,29 +18,20 @@ from oncue.wire.formats import (
     Cursor,
     Json,
     Label,
-    MoreThanNothing,
+    LongerThan0,
     QueueName,
     Time,
     one_of,
-    said,
+    schema,
 )
 from oncue.wire.rules import Kind, Resource
 
-CatchUp = Annotated[
-    Literal["once", "all", "skip"],
-    Meta(
-        description="What becomes of occurrences that were missed in an outage: the last of them "
-        "is made, each, or none."
-    ),
-]
-Overlap = Annotated[
-    Literal["allow", "skip", "queue"],
-    Meta(
-        description="What happens while the job before is unfinished: another job, none, or one "
-        "when that has ended."
-    ),
-]
-Interval = Annotated[float, said("Seconds.", minimum=1, maximum=LONGEST)] | MoreThanNothing
+_Cron = Annotated[str, schema(format="oncue-cron", pattern="^\\s*\\S+(\\s+\\S+){4,5}\\s*$")]
+_ZONE = "^[A-Za-z0-9_+-]+(/[A-Za-z0-9_+-]+)*$"
+_Zone = Annotated[str, schema(format="oncue-timezone", pattern=_ZONE)]
+CatchUp = Literal["once", "all", "skip"]
+Overlap = Literal["allow", "skip", "queue"]
+Interval = Annotated[float, schema("Seconds.", minimum=1, maximum=LONGEST)] | LongerThan0
 
 
 class Emission(Body):
@@ -53,40 +44,29 @@ class Emission(Body):
 class ScheduleSettings(Body):
     """All settings of a schedule; what is left out has its default."""
 
-    cron: (
-        Annotated[
-            str,
-            said(
-                "Minute, hour, day of month, month, day of week; or six fields with the seconds "
-                "first. At most 200 characters.",
-                format="oncue-cron",
-                pattern="^\\s*\\S+(\\s+\\S+){4,5}\\s*$",
-            ),
-        ]
-        | None
-    ) = None
-    every_seconds: Annotated[
-        Interval | None, Meta(description="Instead of cron; counted from when it was set.")
-    ] = None
-    timezone: Annotated[
-        str,
-        said(
-            "In which the cron expression is meant: a name of the IANA database.",
-            format="oncue-timezone",
-            pattern="^[A-Za-z0-9_+-]+(/[A-Za-z0-9_+-]+)*$",
-        ),
-    ] = "UTC"
-    queue: Annotated[QueueName, Meta(description="Of its jobs.")] = "default"
-    payload: Annotated[Json, Meta(description="Of its jobs.")] = None
-    owner: Annotated[Label | None, Meta(description="Of its jobs.")] = None
-    emits: Annotated[
-        Emission | None, Meta(description="An event at every occurrence, and no job.")
-    ] = None
+    cron: _Cron | None = None
+    """Minute, hour, day of month, month, day of week; or six fields with the seconds first. At most
+    200 characters."""
+    every_seconds: Interval | None = None
+    """Instead of cron; counted from when it was set."""
+    timezone: _Zone = "UTC"
+    """In which the cron expression is meant: a name of the IANA database."""
+    queue: QueueName = "default"
+    """Of its jobs."""
+    payload: Json = None
+    """Of its jobs."""
+    owner: Label | None = None
+    """Of its jobs."""
+    emits: Emission | None = None
+    """An event at every occurrence, and no job."""
     catch_up: CatchUp = "once"
+    """What becomes of occurrences that were missed in an outage: the last of them is made, each, or
+    none."""
     overlap: Overlap = "allow"
-    paused: Annotated[
-        bool | None, Meta(description="Null: as it was; of a new schedule, false.")
-    ] = None
+    """What happens while the job before is unfinished: another job, none, or one when that has
+    ended."""
+    paused: bool | None = None
+    """Null: as it was; of a new schedule, false."""
 
 
 RULES: dict[type[Struct], dict[str, Any]] = {
@@ -119,20 +99,21 @@ class Schedule(Answer):
     owner: str | None
     emits: Emission | None
     catch_up: CatchUp
+    """What becomes of occurrences that were missed in an outage: the last of them is made, each, or
+    none."""
     overlap: Overlap
+    """What happens while the job before is unfinished: another job, none, or one when that has
+    ended."""
     paused: bool
-    anchor_at: Annotated[Time | None, Meta(description="From when an interval counts.")]
-    next_at: Annotated[
-        Time | None,
-        Meta(
-            description="The next occurrence that is not a job yet; jobs are made up to half a "
-            "minute ahead of time. Null: there is none."
-        ),
-    ]
-    last_at: Annotated[
-        Time | None, Meta(description="The last occurrence that became a job or an event …")
-    ]
-    last_job_id: Annotated[str | None, Meta(description="… and its job.")]
+    anchor_at: Time | None
+    """From when an interval counts."""
+    next_at: Time | None
+    """The next occurrence that is not a job yet; jobs are made up to half a minute ahead of time.
+    Null: there is none."""
+    last_at: Time | None
+    """The last occurrence that became a job or an event …"""
+    last_job_id: str | None
+    """… and its job."""
     created_at: Time
     updated_at: Time
 
@@ -140,20 +121,13 @@ class Schedule(Answer):
     def of(cls, one: schedule.Schedule, **more: Any) -> Self:
         """`more` are the fields that a kind of schedule has beyond these."""
         anchor = {} if one.every_seconds is not None else {"anchor_at": None}
-        return written(cls, one, last_job_id=one.progress.last_job_id, **anchor, **more)
+        return written(cls, one, one.progress, **anchor, **more)
 
     def read(self) -> schedule.Schedule:
         """As the server has it; how it is timed inside the store is known there alone."""
-        return read(
-            schedule.Schedule,
-            self,
-            anchor_at=moment.EPOCH if self.anchor_at is None else _datetime(self.anchor_at),
-            progress=schedule.Progress(
-                next_at=_moment(self.next_at),
-                last_at=_moment(self.last_at),
-                last_job_id=self.last_job_id,
-            ),
-        )
+        anchor = {} if self.anchor_at is not None else {"anchor_at": moment.EPOCH}
+        progress = read(schedule.Progress, self)
+        return read(schedule.Schedule, self, progress=progress, **anchor)
 
 
 class Schedules(Answer):
@@ -167,11 +141,12 @@ class Run(Answer):
     """An occurrence to come."""
 
     at: Time
-    local: Annotated[
-        str, said("The same in the schedule's time zone, with its offset.", format="date-time")
-    ]
-    mark: Annotated[Mark, Meta(description="What the clocks do around it.")]
-    note: Annotated[str | None, Meta(description="What that means here, for people.")]
+    local: Annotated[str, schema(format="date-time")]
+    """The same in the schedule's time zone, with its offset."""
+    mark: Mark
+    """What the clocks do around it."""
+    note: str | None
+    """What that means here, for people."""
 
     @classmethod
     def of(cls, run: runs.Run) -> Run:
@@ -202,8 +177,10 @@ class Outcome(Answer):
 
     fate: Fate
     at: Time
-    until: Annotated[Time, Meta(description="The last of them.")]
-    count: Annotated[int | None, Meta(description="Null: more than a hundred.")]
+    until: Time
+    """The last of them."""
+    count: int | None
+    """Null: more than a hundred."""
     job_id: str | None
     decided_at: Time
 
@@ -219,11 +196,3 @@ class ScheduleWithOutcomes(Schedule):
     """A schedule, and what became of its last occurrences."""
 
     outcomes: list[Outcome]
-
-
-def _moment(text: str | None) -> moment.Moment | None:
-    return None if text is None else moment.parse(text)
-
-
-def _datetime(text: str) -> datetime:
-    return moment.to_datetime(moment.parse(text))

@@ -4,29 +4,22 @@ from __future__ import annotations
 
 from typing import Annotated, Any, Literal
 
-from msgspec import UNSET, Meta, Struct, UnsetType
+from msgspec import UNSET, Struct, UnsetType
 
-from oncue.wire.formats import NO_NUL, Answer, Cursor, Label, one_of, said
+from oncue.wire.formats import JSON_REF, NO_NUL, Answer, Cursor, Label, one_of, schema
+
+_Date = Annotated[str, schema(format="date", pattern="^[0-9]{4}-[0-9]{2}-[0-9]{2}$")]
 
 
 class NewTask(Struct):
     """A task to be: whose, and when. All other fields are its content."""
 
-    userId: Annotated[Label | int, said("Whose task it is. A number becomes text.")]
-    dueDate: (
-        Annotated[
-            str,
-            said(
-                "The day on which it is due, from 00:00 UTC. The past means at once.",
-                format="date",
-                pattern="^[0-9]{4}-[0-9]{2}-[0-9]{2}$",
-            ),
-        ]
-        | None
-    ) = None
-    afterDays: Annotated[int, said("Days from today in UTC.", minimum=0, maximum=36_500)] | None = (
-        None
-    )
+    userId: Label | int
+    """Whose task it is. A number becomes text."""
+    dueDate: _Date | None = None
+    """The day on which it is due, from 00:00 UTC. The past means at once."""
+    afterDays: Annotated[int, schema(minimum=0, maximum=36_500)] | None = None
+    """Days from today in UTC."""
 
 
 class Task(Answer):
@@ -34,7 +27,7 @@ class Task(Answer):
 
     userId: str
     requestId: str
-    dueDate: Annotated[str, Meta(extra_json_schema={"format": "date"})]
+    dueDate: Annotated[str, schema(format="date")]
     status: Literal["SCHEDULED", "STARTED", "COMPLETED", "FAILED"]
     error: str | UnsetType | None = UNSET
 
@@ -51,7 +44,7 @@ RULES: dict[type[Struct], dict[str, Any]] = {
         **one_of("dueDate", "afterDays"),
         "properties": dict.fromkeys(("requestId", "status", "error"), False),
         "propertyNames": NO_NUL,
-        "additionalProperties": {"$ref": "#/components/schemas/Json"},
+        "additionalProperties": JSON_REF,
     },
 }
 """What fields must be together, in words of JSON Schema."""

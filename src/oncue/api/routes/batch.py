@@ -11,16 +11,20 @@ import logging
 from collections.abc import AsyncIterator, Iterator
 from typing import TYPE_CHECKING, Annotated, Any
 
-import msgspec
 from msgspec import Meta
 
 from oncue.api import problems as problems
-from oncue.api.docs.about import Answered, Content, Sent
-from oncue.api.docs.parameters import IDEMPOTENCY_KEY
-from oncue.api.docs.samples import ID
 from oncue.api.elements import BYTE_ORDER_MARK, LIMIT, Elements, Lines, Splitter
 from oncue.api.problems import Problem
-from oncue.api.request import JSON_TYPE, Answer, Gone, Request, json_answer
+from oncue.api.request import (
+    JSON_TYPE,
+    UNREADABLE,
+    Answer,
+    Gone,
+    Request,
+    json_answer,
+    read_json,
+)
 from oncue.api.routes.jobs import derived_id, idempotency_key, key_reused, new_job
 from oncue.api.routing import Routes
 from oncue.api.unreadable import unreadable
@@ -39,48 +43,20 @@ BLOCK = 512 * 1024  # bytes that are taken in at once,
 CHUNK = 5000  # and lines that are stored at once
 REJECTED_KEPT = 1000
 
-_read = msgspec.json.Decoder().decode
 logger = logging.getLogger("oncue.http")
 
 routes = Routes("Jobs")
-NDJSON_TYPE = "application/x-ndjson"
-_NEW = {"payload": {"to": "ada"}, "queue": "mail", "delay": "PT2H"}
-_SECOND = {"payload": {"to": "bob"}, "queue": "mail"}
 
 
 @routes.add(
     "POST /jobs/batch",
     Scope.WRITE,
+    wire.BatchReport,
     {
-        200: Answered(
-            "What became of the lines, counted from 1.",
-            wire.BatchReport,
-            {
-                "accepted": 1,
-                "existing": 0,
-                "rejected_count": 1,
-                "rejected": [
-                    {
-                        "line": 2,
-                        "status": 422,
-                        "detail": "/priority: must be a whole number from 0 to 9.",
-                    }
-                ],
-                "ids": [ID, None],
-            },
-        )
+        LINE_TYPES[0]: Annotated[str, Meta(description="A `NewJob` a line.")],
+        JSON_TYPE: list[wire.NewJob],
     },
-    Sent(
-        {
-            NDJSON_TYPE: Content(
-                Annotated[str, Meta(description="A `NewJob` a line.")],
-                '{"payload": {"to": "ada"}, "queue": "mail"}\n'
-                '{"payload": {"to": "bob"}, "queue": "mail", "priority": 10}\n',
-            ),
-            JSON_TYPE: Content(list[wire.NewJob], [_NEW, _SECOND]),
-        }
-    ),
-    (IDEMPOTENCY_KEY,),
+    headers=("Idempotency-Key",),
 )
 async def create_jobs(service: Service, request: Request) -> Answer:
     """Create many jobs, streamed.
@@ -89,7 +65,6 @@ async def create_jobs(service: Service, request: Request) -> Answer:
     accepted is durable when the answer arrives. With an `Idempotency-Key` a batch can be sent
     again: only what is missing is stored.
     """
-    request.query()
     key = idempotency_key(request)
     _refuse_encoded(request)
     arriving: Arriving | None = None
@@ -105,7 +80,7 @@ async def create_jobs(service: Service, request: Request) -> Answer:
         logger.error("%s: %s", request.id, error, extra={"request_id": request.id})
         raise _interrupted(arriving, error) from None
     except Problem as problem:  # the rest of the body did not come
-        problem.extra["accepted"] = 0 if arriving is None else arriving.accepted
+        problem.written.accepted = 0 if arriving is None else arriving.accepted
         raise
     return json_answer(arriving.report())
 
@@ -212,10 +187,10 @@ class Arriving:
             try:
                 if text is None:
                     raise TooLarge(f"longer than {LIMIT:,} bytes.")
-                yield line, new_job(_read(text), now, key and derived_id(key, line))
+                yield line, new_job(read_json(text), now, key and derived_id(key, line))
             except InvalidInput as problem:
                 refused[line] = problems.of(problem)
-            except (msgspec.DecodeError, UnicodeError, RecursionError) as problem:
+            except UNREADABLE as problem:
                 assert text is not None
                 if text.strip() or not self._splitter.ignores_blank:
                     refused[line] = _unreadable(text, problem)

@@ -5,11 +5,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-import msgspec
-
-from oncue.api.docs.about import Answered, json
-from oncue.api.docs.samples import JOB, STANDING
-from oncue.api.request import Answer, Request, decoded, json_answer
+from oncue.api.request import Answer, Request, json_answer
 from oncue.api.routing import Routes
 from oncue.core import moment
 from oncue.core.access import Scope
@@ -27,20 +23,14 @@ if TYPE_CHECKING:
 
 SECONDS = 2.0  # after which a request begins nothing more
 
-_MAIL = {"filter": {"queue": "mail"}}
-
 routes = Routes("Jobs")
 
 
-def _add(
-    verb: BulkVerb, shape: type[wire.Bulk], sent: dict[str, Any], doc: str, **job: Any
-) -> None:
+def _add(verb: BulkVerb, shape: type[wire.Bulk], doc: str) -> None:
     """The route of a verb; `doc` describes it, as the docstrings of other routes do."""
-    decoder = msgspec.json.Decoder(shape)
 
     async def run(service: Service, request: Request) -> Answer:
-        request.query()
-        body = decoded(await request.body(), decoder)
+        body = await request.decoded(shape)
         order = _order(verb, body, service.clock.now())
         outcome = await service.change(carry_out, service.cue.store, service.clock, order)
         return json_answer(written(wire.BulkOutcome, outcome))
@@ -52,16 +42,7 @@ def _add(
     `next_cursor` as `cursor`, with the same fields, until that is null. With `dry_run` it only
     counts. Without any filter, say `everything`.
     """
-    outcome = {
-        "matched": 1,
-        "changed": 1,
-        "key_taken": 0,
-        "sample": [JOB | STANDING | job],
-        "next_cursor": None,
-    }
-    answered = Answered("What was found and what was changed.", wire.BulkOutcome, outcome)
-    body = json(shape, sent, required=True)
-    routes.add(f"POST /jobs/{verb}", Scope.WRITE, {200: answered}, body)(run)
+    routes.add(f"POST /jobs/{verb}", Scope.WRITE, wire.BulkOutcome, shape)(run)
 
 
 def _order(verb: BulkVerb, body: Any, now: moment.Moment) -> BulkOrder:
@@ -108,17 +89,14 @@ def _inside(problem: InvalidInput) -> InvalidInput:
 _add(
     BulkVerb.CANCEL,
     wire.BulkCancel,
-    {"filter": {"queue": "mail", "owner": "ada"}, "dry_run": False},
     """Cancel all jobs that fit.
 
     Scheduled jobs end cancelled. Taken ones can only be asked to stop, with `running`; those that
     a sink is just receiving are left alone.""",
-    state="cancelled",
 )
 _add(
     BulkVerb.RUN,
     wire.BulkRun,
-    _MAIL,
     """Make all jobs that fit due now.
 
     For scheduled jobs. What is due already keeps its place in the line.""",
@@ -126,7 +104,6 @@ _add(
 _add(
     BulkVerb.RETRY,
     wire.BulkRetry,
-    {"filter": {"queue": "mail", "state": "failed"}},
     """Make all finished jobs that fit due again.
 
     For jobs that had failed or been cancelled when the first request came. One whose key is taken
@@ -135,19 +112,15 @@ _add(
 _add(
     BulkVerb.MOVE,
     wire.BulkMove,
-    {**_MAIL, "queue": "letters"},
     """Move all jobs that fit to another queue.
 
     For scheduled jobs. The settings of the other queue hold for them then. One whose key is taken
     there stays.""",
-    queue="letters",
 )
 _add(
     BulkVerb.REPRIORITISE,
     wire.BulkReprioritise,
-    {**_MAIL, "priority": 9},
     """Give all jobs that fit another priority.
 
     For scheduled jobs.""",
-    priority=9,
 )

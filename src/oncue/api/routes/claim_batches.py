@@ -5,13 +5,9 @@ from __future__ import annotations
 from itertools import groupby
 from typing import TYPE_CHECKING
 
-import msgspec
-
 from oncue.api import problems as problems
-from oncue.api.docs.about import Answered, json
-from oncue.api.docs.samples import FENCED, ID, TOKEN
-from oncue.api.request import Answer, Request, decoded, json_answer
-from oncue.api.routes.claims import HELD, beat, state_of
+from oncue.api.request import Answer, Request, json_answer
+from oncue.api.routes.claims import beat, state_of
 from oncue.api.routing import Routes
 from oncue.core.access import Scope
 from oncue.core.errors import OncueError, StoreError
@@ -23,40 +19,16 @@ from oncue.wire.formats import States
 if TYPE_CHECKING:
     from oncue.api.app import Service
 
-_settle_items = msgspec.json.Decoder(wire.Settle)
-_heartbeat_items = msgspec.json.Decoder(wire.Heartbeats)
-
 routes = Routes("Workers")
 
 
-@routes.add(
-    "POST /settle",
-    Scope.WORK,
-    {
-        200: Answered(
-            "An answer for each, in order.",
-            wire.SettledItems,
-            {
-                "items": [
-                    {"id": ID, "state": "succeeded"},
-                    {"id": "order-7", "problem": FENCED},
-                ]
-            },
-        )
-    },
-    json(
-        wire.Settle,
-        {"items": [{"id": ID, "token": TOKEN, "outcome": "complete", "result": 42}]},
-        required=True,
-    ),
-)
+@routes.add("POST /settle", Scope.WORK, wire.SettledItems, wire.Settle)
 async def settle_jobs(service: Service, request: Request) -> Answer:
     """Report how many jobs ended.
 
     Up to 1,000 ends in one request. Each is applied or refused by itself.
     """
-    request.query()
-    body = decoded(await request.body(), _settle_items)
+    body = await request.decoded(wire.Settle)
 
     def all_of_them() -> list[wire.Settled]:
         answers: list[wire.Settled] = []
@@ -71,25 +43,13 @@ async def settle_jobs(service: Service, request: Request) -> Answer:
     return json_answer(wire.SettledItems(await service.acue.write(all_of_them)))
 
 
-@routes.add(
-    "POST /heartbeat",
-    Scope.WORK,
-    {
-        200: Answered(
-            "An answer for each, in order.",
-            wire.BeatenItems,
-            {"items": [{"id": ID, **HELD}]},
-        )
-    },
-    json(wire.Heartbeats, {"items": [{"id": ID, "token": TOKEN}]}, required=True),
-)
+@routes.add("POST /heartbeat", Scope.WORK, wire.BeatenItems, wire.Heartbeats)
 async def heartbeat_jobs(service: Service, request: Request) -> Answer:
     """Report that work on many goes on.
 
     Up to 1,000 signs of life in one request. Each is applied or refused by itself.
     """
-    request.query()
-    body = decoded(await request.body(), _heartbeat_items)
+    body = await request.decoded(wire.Heartbeats)
 
     def all_of_them() -> list[wire.Beaten]:
         return [_beaten(service, item) for item in body.items]
@@ -106,7 +66,7 @@ def _complete_all(service: Service, items: list[wire.SettleItem]) -> list[wire.S
     return [
         wire.Settled(item.id, "succeeded")
         if error is None
-        else wire.Settled(item.id, problem=problems.of(error).written())
+        else wire.Settled(item.id, problem=problems.of(error).written)
         for item, error in zip(items, service.cue.complete_all(reports), strict=True)
     ]
 
@@ -118,7 +78,7 @@ def _settled(service: Service, item: wire.SettleItem) -> wire.Settled:
     except StoreError:
         raise
     except OncueError as error:
-        return wire.Settled(item.id, problem=problems.of(error).written())
+        return wire.Settled(item.id, problem=problems.of(error).written)
 
 
 def _settle(service: Service, item: wire.SettleItem) -> States:
@@ -142,4 +102,4 @@ def _beaten(service: Service, item: wire.HeartbeatItem) -> wire.Beaten:
     except StoreError:
         raise
     except OncueError as error:
-        return wire.Beaten(item.id, problem=problems.of(error).written())
+        return wire.Beaten(item.id, problem=problems.of(error).written)

@@ -3,24 +3,15 @@
 from __future__ import annotations
 
 import hashlib
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from oncue.api.docs.about import Answered, Parameter, json
-from oncue.api.docs.parameters import (
-    CURSOR_PARAMETER,
-    FILTER_PARAMETERS,
-    IDEMPOTENCY_KEY,
-    KEY_LENGTH,
-    LIMIT_PARAMETER,
-)
-from oncue.api.docs.samples import HISTORY, JOB, NOON, STANDING
-from oncue.api.paging import cursor, moment_of, no_body, paging
+from oncue.api.paging import PAGE, cursor, moment_of, paging
 from oncue.api.problems import Problem, invalid
-from oncue.api.request import Answer, Request, decoded, json_answer
-from oncue.api.routing import Routes
-from oncue.api.unreadable import escaped, unreadable
+from oncue.api.request import Answer, Request, json_answer
+from oncue.api.routing import Answered, Routes
+from oncue.api.unreadable import escaped
 from oncue.core import moment
 from oncue.core.access import Scope
 from oncue.core.errors import InvalidInput
@@ -30,30 +21,22 @@ from oncue.core.queue import check_queue_name
 from oncue.scheduler import answer as answer_to
 from oncue.scheduler import given
 from oncue.usecases import intake
-from oncue.wire import formats
 from oncue.wire import jobs as wire
 from oncue.wire.converting import written
+from oncue.wire.formats import Nothing
 from oncue.wire.problems import FieldProblem
 
 if TYPE_CHECKING:
     from oncue.api.app import Service
 
+KEY_LENGTH = 255
 FIELDS = ["due_at" if name == "at" else name for name in intake.FIELDS]
 _ALLOWED = frozenset(FIELDS)
 FILTERS = ("queue", "state", "owner", "key", "due_after", "due_before")
 
-_read_any = msgspec.json.Decoder().decode
 _write = msgspec.json.Encoder().encode
-_patch = msgspec.json.Decoder(wire.Patch)
 
 routes = Routes("Jobs")
-_NEW = {"payload": {"to": "ada"}, "queue": "mail", "delay": "PT2H"}
-_RUNNING = Parameter(
-    "running",
-    "Ask a job that was taken already to stop; false if left out.",
-    Literal["true", "false"],
-    "true",
-)
 
 
 # -- creating --------------------------------------------------------------------------------------
@@ -63,17 +46,12 @@ _RUNNING = Parameter(
     "POST /jobs",
     Scope.WRITE,
     {
-        201: Answered("Created.", wire.Job, JOB, headers=("Location",)),
-        200: Answered(
-            "There was such a job already: this is it.",
-            wire.Job,
-            JOB | {"key": "order-1001"},
-            headers=("Location",),
-        ),
+        201: Answered(wire.Job, headers=("Location",)),
+        200: Answered(wire.Job, "The job was there already.", ("Location",)),
     },
-    json(wire.NewJob, _NEW),
-    (IDEMPOTENCY_KEY,),
-    (409,),
+    wire.NewJob,
+    headers=("Idempotency-Key",),
+    problems=(409,),
 )
 async def create_job(service: Service, request: Request) -> Answer:
     """Create a job.
@@ -83,13 +61,8 @@ async def create_job(service: Service, request: Request) -> Answer:
     gives it the new time and payload. With an `id` that exists, the same fields are answered with
     the job, others are refused. Give an `id` or an `Idempotency-Key`, not both.
     """
-    request.query()
-    body = await request.body()
+    fields = await request.json()
     key = idempotency_key(request)
-    try:
-        fields = _read_any(body) if body else {}
-    except (msgspec.DecodeError, UnicodeError, RecursionError) as problem:
-        raise unreadable(body, problem) from None
     new = new_job(fields, service.clock.now(), key and derived_id(key))
     return await store(service, request, new, key)
 
@@ -172,26 +145,13 @@ def _unknown_field(names: set[str]) -> InvalidInput:
 # -- looking ---------------------------------------------------------------------------------------
 
 
-@routes.add(
-    "GET /jobs/{id}",
-    Scope.READ,
-    {
-        200: Answered(
-            "The job.",
-            wire.JobWithHistory,
-            {**JOB, **STANDING, "attempt": 1, "error": "timed out", **HISTORY},
-        )
-    },
-    problems=(404,),
-)
+@routes.add("GET /jobs/{id}", Scope.READ, wire.JobWithHistory, problems=(404,))
 async def get_job(service: Service, request: Request) -> Answer:
     """Look at a job and what happened to it.
 
     With its operations, diagnostics and attempts; of many, the first and the last 50.
     """
-    request.query()
-    [request.job_id] = [job_id] = request.parameters
-    cue = service.cue
+    cue, job_id = service.cue, request.subject
 
     def read() -> wire.JobWithHistory:
         return wire.JobWithHistory.of(cue.job(job_id), cue.history(job_id))
@@ -199,20 +159,14 @@ async def get_job(service: Service, request: Request) -> Answer:
     return json_answer(await service.read(read))
 
 
-@routes.add(
-    "GET /jobs",
-    Scope.READ,
-    {200: Answered("A page.", wire.Jobs, {"items": [JOB | STANDING], "next_cursor": None})},
-    parameters=(*FILTER_PARAMETERS, LIMIT_PARAMETER, CURSOR_PARAMETER),
-)
+@routes.add("GET /jobs", Scope.READ, wire.Jobs, query=(*FILTERS, *PAGE))
 async def list_jobs(service: Service, request: Request) -> Answer:
     """List jobs by due time.
 
     Ordered by due time, then id. Filters narrow it down together.
     """
-    query = request.query((*FILTERS, "limit", "cursor"))
-    limit, after = paging(query)
-    wanted = job_filter(query)
+    limit, after = paging(request.query)
+    wanted = job_filter(request.query)
 
     def read() -> Answer:
         page = service.cue.page(wanted, after, limit)
@@ -239,56 +193,31 @@ def job_filter(query: dict[str, str]) -> JobFilter:
     )
 
 
-@routes.add(
-    "GET /jobs/{id}/explain",
-    Scope.READ,
-    {
-        200: Answered(
-            "Why.",
-            wire.Explanation,
-            {
-                "reason": "not_due",
-                "sentence": "It is not due before 2026-12-01T12:00:00.000Z, in 2 h.",
-                "facts": {"due_at": NOON, "due_in_seconds": 7200.0, "paused": False},
-            },
-        )
-    },
-    problems=(404,),
-)
+@routes.add("GET /jobs/{id}/explain", Scope.READ, wire.Explanation, problems=(404,))
 async def explain_job(service: Service, request: Request) -> Answer:
     """Why a job is where it is.
 
     A reason for programs, a sentence for people, and the facts behind them.
     """
-    request.query()
-    [request.job_id] = request.parameters
-    found = await service.read(service.cue.explain, request.job_id)
+    found = await service.read(service.cue.explain, request.subject)
     return json_answer(written(wire.Explanation, found))
 
 
 # -- changing --------------------------------------------------------------------------------------
 
 
-@routes.add(
-    "PATCH /jobs/{id}",
-    Scope.WRITE,
-    {200: Answered("The job as it is now.", wire.Job, JOB)},
-    json(wire.Patch, {"due_at": NOON, "priority": 5}),
-    problems=(404, 409),
-)
+@routes.add("PATCH /jobs/{id}", Scope.WRITE, wire.Job, wire.Patch, problems=(404, 409))
 async def amend_job(service: Service, request: Request) -> Answer:
     """Give a job another time or payload.
 
     Only while it is scheduled.
     """
-    request.query()
-    body = decoded(await request.body(), _patch)
-    [request.job_id] = request.parameters
+    body = await request.decoded(wire.Patch)
     changes: dict[str, Any] = {"at": body.due_at, "delay": body.delay, "priority": body.priority}
     if body.payload is not msgspec.UNSET:
         changes["payload"] = body.payload
     try:
-        job = await service.acue.write(service.cue.reschedule, request.job_id, **changes)
+        job = await service.acue.write(service.cue.reschedule, request.subject, **changes)
     except InvalidInput as problem:
         raise _at_due_at(problem) from None
     return json_answer(written(wire.Job, job))
@@ -297,15 +226,8 @@ async def amend_job(service: Service, request: Request) -> Answer:
 @routes.add(
     "DELETE /jobs/{id}",
     Scope.WRITE,
-    {
-        200: Answered("Cancelled.", wire.Job, JOB | {"state": "cancelled"}),
-        202: Answered(
-            "Its worker is asked to stop.",
-            wire.Job,
-            JOB | {"state": "executing", "attempt": 1, "cancel_requested": True},
-        ),
-    },
-    parameters=(_RUNNING,),
+    {200: wire.Job, 202: Answered(wire.Job, "Its worker is asked to stop.")},
+    query=("running",),
     problems=(404, 409),
 )
 async def cancel_job(service: Service, request: Request) -> Answer:
@@ -315,46 +237,30 @@ async def cancel_job(service: Service, request: Request) -> Answer:
     with `running=true`: its worker learns it by its next heartbeat. The job itself stays until its
     queue's retention is over.
     """
-    query = request.query(("running",))
-    running = query.get("running", "false")
+    running = request.query.get("running", "false")
     if running not in ("true", "false"):
         raise invalid("must be true or false.", "?running")
-    [request.job_id] = request.parameters
-    job = await service.acue.write(service.cue.cancel, request.job_id, running=running == "true")
+    job = await service.acue.write(service.cue.cancel, request.subject, running=running == "true")
     return json_answer(written(wire.Job, job), 200 if job.state is State.CANCELLED else 202)
 
 
-@routes.add(
-    "POST /jobs/{id}/run",
-    Scope.WRITE,
-    {200: Answered("The job, due now.", wire.Job, JOB)},
-    json(formats.Nothing, {}),
-    problems=(404, 409),
-)
+@routes.add("POST /jobs/{id}/run", Scope.WRITE, wire.Job, Nothing, problems=(404, 409))
 async def run_job(service: Service, request: Request) -> Answer:
     """Make a job due now.
 
     Only while it is scheduled. What is due already keeps its place in the line.
     """
-    await no_body(request)
-    [request.job_id] = request.parameters
-    job = await service.acue.write(service.cue.run, request.job_id)
+    await request.decoded(Nothing)
+    job = await service.acue.write(service.cue.run, request.subject)
     return json_answer(written(wire.Job, job))
 
 
-@routes.add(
-    "POST /jobs/{id}/retry",
-    Scope.WRITE,
-    {200: Answered("The job, due now.", wire.Job, JOB)},
-    json(formats.Nothing, {}),
-    problems=(404, 409),
-)
+@routes.add("POST /jobs/{id}/retry", Scope.WRITE, wire.Job, Nothing, problems=(404, 409))
 async def retry_job(service: Service, request: Request) -> Answer:
     """Make a finished job due again.
 
     For a failed or cancelled job. Its operations are kept, and it gets its attempts anew.
     """
-    await no_body(request)
-    [request.job_id] = request.parameters
-    job = await service.acue.write(service.cue.retry, request.job_id)
+    await request.decoded(Nothing)
+    job = await service.acue.write(service.cue.retry, request.subject)
     return json_answer(written(wire.Job, job))

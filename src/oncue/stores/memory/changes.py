@@ -8,7 +8,7 @@ from heapq import nsmallest
 from oncue.core.bulk import BulkChange, read_place, told_place
 from oncue.core.changes import ChangeVerb, JobChange, NotChanged, applies, decide
 from oncue.core.job import JobFilter
-from oncue.core.lifecycle import TRANSITIONS, Verb
+from oncue.core.lifecycle import Verb
 from oncue.core.moment import Moment
 from oncue.ports.bulk import BulkFound
 from oncue.stores.memory.jobs import MemoryJobs, matches, position_of
@@ -68,7 +68,8 @@ class MemoryChanges(MemoryJobs):
                 # `updated_at` stays: it says when the worker was last heard.
                 record.cancel_requested = True
             case ChangeVerb.REVIVE:
-                self._revive(record, now)
+                record.revive(now)
+                self._refile(record)
             case ChangeVerb.MOVE:
                 assert change.queue is not None
                 self._unfile(record)
@@ -76,17 +77,3 @@ class MemoryChanges(MemoryJobs):
                 record.forget_refusals()
                 record.updated_at = now
                 self._refile(record)
-
-    def _revive(self, record: Record, now: Moment) -> None:
-        record.state = TRANSITIONS[record.state, Verb.REVIVE]
-        record.due_at = record.updated_at = now
-        record.finished_at = record.result = record.error = None
-        record.message = record.percent = record.worker = None
-        record.cancel_requested = False
-        record.forget_refusals()
-        record.strikes = 0
-        record.attempt_base = record.attempt
-        record.trim_attempts()
-        # An old expiry might end the new life before it began.
-        record.expires_at = None
-        self._refile(record)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from itertools import islice, takewhile
 
 from oncue.core import operations
 from oncue.core.fencing import GONE, Refused, late_write, refusal
@@ -14,7 +15,6 @@ from oncue.core.putoff import back_in_line_until
 from oncue.core.queue import Queue
 from oncue.ports.claims import Touch, Touched
 from oncue.stores.memory.limits import MemoryLimits
-from oncue.stores.memory.line import rank_of
 from oncue.stores.memory.record import Record
 
 
@@ -52,8 +52,8 @@ class MemoryClaims(MemoryLimits):
     def _choose(
         self, rooms: Mapping[str, int], limit: int, now: Moment, *, ahead: bool
     ) -> list[Record]:
-        """Take the first due jobs out of their lines: reclaimed ones, or (when there are none that
-        can be taken) the others."""
+        """The first due jobs: reclaimed ones, or (when there are none that can be taken) the
+        others."""
         chosen: list[Record] = []
         for queue, room in rooms.items():
             most = min(room, limit - len(chosen))
@@ -65,16 +65,10 @@ class MemoryClaims(MemoryLimits):
     def _first_ones(
         self, queue: str, limit: int, until: Moment, *, ahead: bool | None = None
     ) -> list[Record]:
-        """Take the jobs to hand over next out of their line, of those due by `until`. `ahead`: only
-        reclaimed ones, or only the others if the first is one of them."""
-        line = self._lines[queue]
-        found: list[Record] = []
-        while len(found) < limit and (record := line.first_due(until)) is not None:
-            if ahead not in (None, record.ahead):
-                break
-            line.remove(record.id)
-            found.append(record)
-        return found
+        """The jobs to hand over next, of those due by `until`. `ahead`: only reclaimed ones, or
+        only the others if the first is one of them."""
+        due = (self._records[turn.id] for turn in self._lines[queue] if turn.due_at <= until)
+        return list(islice(takewhile(lambda record: ahead in (None, record.ahead), due), limit))
 
     def _take_over(self, queue: str, dispatcher: str | None, now: Moment) -> None:
         """Close an open range whose dispatcher is gone: its lease has ended, or the same name asks
@@ -89,8 +83,7 @@ class MemoryClaims(MemoryLimits):
         `limit`. If there is room and something waits, what has expired is cancelled, and put-off
         jobs are in line again. Else nothing is changed, as if the claim had only looked."""
         put_off = [record for record in self._put_off.values() if record.queue == queue]
-        first_due = self._lines[queue].next_due()
-        due = first_due is not None and first_due <= until
+        due = any(turn.due_at <= until for turn in self._lines[queue])
         if not due and all(record.is_put_off(now) for record in put_off):
             return 0
         room = self._room(queue, limit, now)
@@ -102,16 +95,16 @@ class MemoryClaims(MemoryLimits):
     def _expire_due(self, queue: str, until: Moment, now: Moment) -> None:
         for record in list(self._expiring.values()):
             takable = record.due_at <= until and not record.is_put_off(now)
-            if record.queue == queue and takable and record.has_expired(now):
+            if record.queue == queue and takable and record.has_lapsed(now):
                 self._expire(record, now)
 
     def _bring_back(self, queue: str, now: Moment) -> None:
         """Give put-off jobs whose moment has come their place in line again."""
-        first = self._lines[queue].first_due(now)
+        first = next((turn for turn in self._lines[queue] if turn.due_at <= now), None)
         for record in list(self._put_off.values()):
             if record.queue != queue:
                 continue
-            behind = first is not None and rank_of(record) >= rank_of(first)
+            behind = first is not None and record.next_turn.rank >= first.rank
             until = back_in_line_until(now, first.due_at if first and behind else None)
             if (record.not_before or 0) <= until:
                 record.not_before = None

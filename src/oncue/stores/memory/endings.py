@@ -7,7 +7,6 @@ from collections.abc import Mapping, Sequence
 from oncue.core import fencing
 from oncue.core.fencing import GONE, End, Ending, Refused, Settlement, Write, words
 from oncue.core.job import Lapse
-from oncue.core.lease import NO_LEASE
 from oncue.core.missed import Judge, Missed, is_astray, moved_lease
 from oncue.core.moment import Moment
 from oncue.core.putoff import moved_return
@@ -16,8 +15,6 @@ from oncue.core.retry import Verdict
 from oncue.ports.claims import ClaimFilter, ClaimPage, Leases
 from oncue.stores.memory.claims import MemoryClaims, milliseconds
 from oncue.stores.memory.record import Record
-
-CHANGED = [name for name in Ending._fields if name not in ("outcome", "diagnostic")]
 
 
 class MemoryEndings(MemoryClaims):
@@ -44,7 +41,7 @@ class MemoryEndings(MemoryClaims):
         ending = fencing.settle(record.as_held(), settlement, now)
         if isinstance(ending, Refused):
             return ending
-        self._end_claim(record, ending, now, keep=settlement.keep)
+        self._end_claim(record, ending, write, now, keep=settlement.keep)
         if not settlement.keep:
             self._remember(settlement, write, now)
         return None
@@ -53,21 +50,20 @@ class MemoryEndings(MemoryClaims):
         record = self._held(settlement.id, settlement.epoch, None, now)
         if isinstance(record, Refused):
             return record
-        record.lease, record.updated_at = fencing.hand_over(record.as_held(), now)
-        record.refusals = 0
+        record.become(fencing.hand_over(record.as_held(), now))
         return None
 
-    def _end_claim(self, record: Record, ending: Ending, now: Moment, *, keep: bool) -> None:
-        write = fencing.write_behind(ending.outcome, ending.result, ending.error)
+    def _end_claim(
+        self, record: Record, ending: Ending, write: Write | None, now: Moment, *, keep: bool
+    ) -> None:
         end = End(ending.outcome, record.attempt, write, ending.diagnostic)
-        record.ends[record.epoch] = end
+        # A delivery has no epoch of its own: the epoch is still that of a worker's earlier claim.
+        record.ends.setdefault(record.epoch, end)
         if ending.diagnostic is not None:
             record.keep(ending.diagnostic)
         record.end_attempt(ending.outcome, now)
-        for name in CHANGED:
-            setattr(record, name, getattr(ending, name))
-        record.updated_at = now
-        record.lease, record.overlong_at = NO_LEASE, None
+        record.become(ending.job)
+        record.overlong_at = None
         if not ending.keeps_worker:
             record.worker = None
             record.trim_attempts()
@@ -126,13 +122,13 @@ class MemoryEndings(MemoryClaims):
         ending = fencing.reclaim(record.as_held(), lapse, verdict, now)
         if isinstance(ending, Refused):
             return ending
-        self._end_claim(record, ending, now, keep=keep)
+        self._end_claim(record, ending, None, now, keep=keep)
         return None
 
     def expire(self, now: Moment, limit: int) -> int:
         with self._writing():
-            expired = [record for record in self._expiring.values() if record.has_expired(now)]
-            expired.sort(key=lambda record: (record.expires_at, record.id))
+            expired = [record for record in self._expiring.values() if record.has_lapsed(now)]
+            expired.sort(key=lambda record: (record.lapses_at, record.id))
             for record in expired[:limit]:
                 self._expire(record, now)
             return len(expired[:limit])
@@ -140,7 +136,7 @@ class MemoryEndings(MemoryClaims):
     def leases(self) -> Leases:
         with self._lock:
             lapses = [r.lapses_at for r in self._taken.values() if r.lapses_at is not None]
-            expiries = [r.expires_at for r in self._expiring.values() if r.expires_at is not None]
+            expiries = [r.lapses_at for r in self._expiring.values() if r.lapses_at is not None]
             running = bool(lapses or self._ranges)
             return Leases(running, self._last_look, min(lapses + expiries, default=None))
 
@@ -184,9 +180,9 @@ class MemoryEndings(MemoryClaims):
 
 
 def _fits(record: Record, wanted: ClaimFilter) -> bool:
-    lapses_at, lapsed_by, heard = record.lapses_at, wanted.lapsed_by, wanted.heard_outside
+    lapsed_by, heard = wanted.lapsed_by, wanted.heard_outside
     return (
         wanted.job_id in (None, record.id)
-        and (lapsed_by is None or (lapses_at is not None and lapses_at <= lapsed_by))
+        and (lapsed_by is None or record.has_lapsed(lapsed_by))
         and (heard is None or not heard[0] <= record.updated_at <= heard[1])
     )

@@ -34,7 +34,7 @@ class MemoryLimits(Shelves):
         limits, held = self._limits(name), self._ranges.get(name)
         moments = [None if held is None else held.lease_until]
         if not limits.is_full(self._under_way(name)):
-            moments.append(self._lines[name].next_due())
+            moments += [turn.due_at for turn in self._lines[name]]
             moments += [r.not_before for r in self._put_off.values() if r.queue == name]
         return limits.next_turns(at for at in moments if at is not None)
 

@@ -35,11 +35,8 @@ class MemoryQueues(MemoryRules, MemorySchedules):
                 for record in self._records.values()
                 if record.queue == name and not record.hidden
             )
-            returns = [r.not_before for r in self._put_off.values() if r.queue == name]
-            dues = [moment for moment in returns if moment is not None]
-            first_in_line = self._lines[name].next_due()
-            if first_in_line is not None:
-                dues.append(first_in_line)
+            returns = [r.not_before or 0 for r in self._put_off.values() if r.queue == name]
+            dues = [*returns, *(turn.due_at for turn in self._lines[name])]
             shown = {state: counts[state] for state in State}
             return QueueStats(shown, min(dues, default=None), put_off=len(returns))
 

@@ -4,20 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from oncue.core.fencing import sink_refusal
+from oncue.core import fencing
+from oncue.core.fencing import Ending, Settlement, refused_by_sink
 from oncue.core.job import Delivery
-from oncue.core.lifecycle import Verb
+from oncue.core.lifecycle import State, Verb
 from oncue.core.moment import Moment
 from oncue.core.queue import Queue
 from oncue.ports.claims import RangeClaim
 from oncue.ports.sink import Refusal
-from oncue.stores.memory.claims import MemoryClaims, milliseconds
-from oncue.stores.memory.line import hand_over_key
+from oncue.stores.memory.claims import milliseconds
+from oncue.stores.memory.endings import MemoryEndings
 from oncue.stores.memory.record import Record
 from oncue.stores.memory.state import Range
 
 
-class MemoryRanges(MemoryClaims):
+class MemoryRanges(MemoryEndings):
     """Implements the dispatchers' side of `oncue.ports.claims.ClaimStore`. A range is a queue here.
     What is settled is named: a job that comes in behind the dispatcher's back counts as dispatched
     until the range is closed, and then waits like any other."""
@@ -47,9 +48,9 @@ class MemoryRanges(MemoryClaims):
                 records = self._first_ones(queue.name, room, cutoff)
                 if records:
                     self._spend(queue.name, len(records), now)
-                    through = hand_over_key(records[-1])
+                    until, through = now + lease_ms, records[-1].next_turn
                     self._ranges[queue.name] = Range(
-                        dispatcher, now, now + lease_ms, lease_ms, cutoff, through
+                        dispatcher, now, until, lease_ms, cutoff, through
                     )
                     self._fences[queue.name] += 1
                     for record in records:
@@ -83,12 +84,9 @@ class MemoryRanges(MemoryClaims):
             held = self._range(claim)
             if held is None:
                 return False
-            for job_id in delivered:
+            for job_id in (*delivered, *refused):
                 if (record := held.records.get(job_id)) is not None:
-                    self._deliver(record, held, Verb.COMPLETE, queue, now)
-            for job_id, refusal in refused.items():
-                if (record := held.records.get(job_id)) is not None:
-                    self._refuse(record, held, refusal, queue, now)
+                    self._deliver(record, held, refused.get(job_id), queue, now)
             self._close(claim.range)
             return True
 
@@ -97,25 +95,22 @@ class MemoryRanges(MemoryClaims):
         current = self._fences[claim.range] == claim.fence
         return self._ranges.get(claim.range) if current else None
 
-    def _refuse(
-        self, record: Record, held: Range, refusal: Refusal, queue: Queue, now: Moment
+    def _deliver(
+        self, record: Record, held: Range, refusal: Refusal | None, queue: Queue, now: Moment
     ) -> None:
-        if refusal.permanent:
-            record.error = refusal.detail
-            self._deliver(record, held, Verb.FAIL, queue, now)
-        else:
+        """Apply what the sink answered. For a job that is over, this is a claim and its end."""
+        if refusal is not None and not refusal.permanent:
             record.put_off(queue.retry, refusal.detail, now)
             record.updated_at = now
-
-    def _deliver(self, record: Record, held: Range, verb: Verb, queue: Queue, now: Moment) -> None:
+            return
+        record.state, record.covered, record.worker = State.DISPATCHED, False, held.dispatcher
         record.begin_attempt(held.dispatcher, held.claimed_at)
-        record.worker = held.dispatcher
-        if verb is Verb.COMPLETE:
-            record.error = None
+        settlement = Settlement(record.id, record.epoch, Verb.COMPLETE)
+        if refusal is None:
             record.refusals = 0
-            record.end_attempt("succeeded", now)
         else:
-            record.end_attempt("failed", now)
-            detail, facts = sink_refusal(held.dispatcher, record.error)
-            record.note(now, "failure", detail, record.attempt, record.epoch, **facts)
-        self._end(record, verb, now, keep=queue.keeps_history)
+            detail = refused_by_sink(refusal.detail)
+            settlement = settlement._replace(verb=Verb.FAIL, error=refusal.detail, detail=detail)
+        ending = fencing.settle(record.as_held(), settlement, now)
+        assert isinstance(ending, Ending)  # nobody could ask the job to stop meanwhile
+        self._end_claim(record, ending, None, now, keep=queue.keeps_history)

@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from operator import attrgetter
-from typing import Any
+from typing import NamedTuple
 
-from oncue.core.dossier import Dossier
+from oncue.core.dumped import DumpedJob
 from oncue.core.fencing import End, Held
 from oncue.core.job import (
     DIAGNOSTICS_KEPT,
@@ -21,12 +21,26 @@ from oncue.core.job import (
     Operation,
 )
 from oncue.core.lease import NO_LEASE, Lease
-from oncue.core.lifecycle import LIVE, State
+from oncue.core.lifecycle import TRANSITIONS, State, Verb
 from oncue.core.missed import moved_stamp, moved_timeout
 from oncue.core.moment import Moment, from_datetime, maybe_datetime, to_datetime
 from oncue.core.putoff import put_off_until
 from oncue.core.queue import RetryPolicy
 from oncue.core.stamp import from_datetime as stamp_of
+
+
+class Turn(NamedTuple):
+    """The order in which the waiting jobs of a queue are handed over; the least goes first."""
+
+    not_ahead: bool
+    reversed_priority: int
+    due_at: Moment
+    id: str
+
+    @property
+    def rank(self) -> tuple[bool, int]:
+        """What counts before the due time."""
+        return self[:2]
 
 
 @dataclass(slots=True)
@@ -53,6 +67,8 @@ class Record:
     strikes: int = 0
     ahead: bool = False
     """Reclaimed, so it goes before waiting work."""
+    turn: Turn | None = None
+    """Its place in the line of its queue, while it is in line."""
     covered: bool = False
     """Inside an open range claim, so it counts as dispatched."""
     hidden: bool = False
@@ -92,12 +108,19 @@ class Record:
         return State.DISPATCHED if self.covered else self.state
 
     @property
+    def next_turn(self) -> Turn:
+        """Its place in the line of its queue as it is now."""
+        return Turn(not self.ahead, -self.priority, self.due_at, self.id)
+
+    @property
     def lapses_at(self) -> Moment | None:
-        """When the claim is lost or overlong if nothing more is heard."""
-        if self.state not in LIVE:
-            return None
-        bounds = [at for at in (self.lease.until, self.overlong_at) if at is not None]
-        return min(bounds, default=None)
+        """When a waiting job expires, or a claim is lost or overlong if nothing more is heard."""
+        waits = self.state is State.SCHEDULED
+        bounds = [self.expires_at] if waits else [self.lease.until, self.overlong_at]
+        return min((at for at in bounds if at is not None), default=None)
+
+    def has_lapsed(self, now: Moment) -> bool:
+        return self.lapses_at is not None and self.lapses_at <= now
 
     def put_off(self, policy: RetryPolicy, error: str | None, now: Moment) -> None:
         """Its sink refused it for now."""
@@ -121,8 +144,19 @@ class Record:
         """Whether it is put off and its moment has not come."""
         return self.not_before is not None and self.not_before > now
 
-    def has_expired(self, now: Moment) -> bool:
-        return self.expires_at is not None and self.expires_at <= now
+    def revive(self, now: Moment) -> None:
+        """A finished job waits again."""
+        self.state = TRANSITIONS[self.state, Verb.REVIVE]
+        self.due_at = self.updated_at = now
+        self.finished_at = self.result = self.error = None
+        self.message = self.percent = self.worker = None
+        self.cancel_requested = False
+        self.forget_refusals()
+        self.strikes = 0
+        self.attempt_base = self.attempt
+        self.trim_attempts()
+        # An old expiry might end the new life before it began.
+        self.expires_at = None
 
     def begin_attempt(self, worker: str, at: Moment) -> None:
         self.attempt += 1
@@ -137,15 +171,8 @@ class Record:
         if len(self.attempts) > 2 * DIAGNOSTICS_KEPT:
             self.ends.pop(self.attempts.pop(DIAGNOSTICS_KEPT).epoch, None)
 
-    def note(
-        self, now: Moment, code: str, detail: str, attempt: int, epoch: int, **facts: Any
-    ) -> Diagnostic:
-        """Record a diagnostic, keeping the first and the last ones."""
-        diagnostic = Diagnostic(to_datetime(now), code, detail, attempt, epoch, facts)
-        self.keep(diagnostic)
-        return diagnostic
-
     def keep(self, diagnostic: Diagnostic) -> None:
+        """Record a diagnostic, keeping the first and the last ones."""
         self.diagnostics.append(diagnostic)
         if len(self.diagnostics) > 2 * DIAGNOSTICS_KEPT:
             gone = self.diagnostics.pop(DIAGNOSTICS_KEPT)
@@ -172,15 +199,21 @@ class Record:
         return Lapse(*_LAPSE(self))
 
     def as_held(self) -> Held:
-        return Held(*[getattr(self, name) for name in Held._fields if name != "n"])
+        names = (name for name in Held._fields if name != "n")
+        return Held(**{name: getattr(self, name) for name in names})
+
+    def become(self, held: Held) -> None:
+        for name, value in held._asdict().items():
+            if name != "n":
+                setattr(self, name, value)
 
     def as_history(self) -> History:
         return History(
             tuple(self.operations.values()), tuple(self.diagnostics), tuple(self.attempts)
         )
 
-    def as_dossier(self) -> Dossier:
-        return Dossier(
+    def as_dumped(self) -> DumpedJob:
+        return DumpedJob(
             self.as_job()._replace(state=self.state),
             self.as_history(),
             self.digest,
@@ -191,20 +224,20 @@ class Record:
         )
 
     @classmethod
-    def from_dossier(cls, dossier: Dossier) -> Record:
-        history = dossier.history
+    def from_dumped(cls, dumped: DumpedJob) -> Record:
+        history = dumped.history
         claimed = history.attempts[-1].claimed_at if history.attempts else None
-        values = {name: getattr(dossier.job, field) for field, name in _NAMES.items()}
+        values = {name: getattr(dumped.job, field) for field, name in _NAMES.items()}
         values |= {name: _ms(values[name]) for name in _MOMENTS}
         return cls(
             lease=Lease(values.pop("lease_until")),
             **values,
             claimed_at=_ms(claimed) or 0,
-            digest=dossier.digest,
-            overlong_at=_ms(dossier.overlong_at),
-            strikes=dossier.strikes,
-            ahead=dossier.ahead,
-            hidden=dossier.hidden,
+            digest=dumped.digest,
+            overlong_at=_ms(dumped.overlong_at),
+            strikes=dumped.strikes,
+            ahead=dumped.ahead,
+            hidden=dumped.hidden,
             operations={operation.name: operation for operation in history.operations},
             diagnostics=list(history.diagnostics),
             attempts=list(history.attempts),

@@ -2,24 +2,24 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left, insort
 from collections import defaultdict
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from threading import RLock
 
-from oncue.core.lease import NO_LEASE
+from oncue.core.job import Diagnostic
 from oncue.core.lifecycle import FINAL, LIVE, TRANSITIONS, State, Verb
 from oncue.core.missed import Look
-from oncue.core.moment import Moment
+from oncue.core.moment import Moment, to_datetime
 from oncue.core.queue import Queue, default_queue
 from oncue.core.rate import Bucket
 from oncue.core.retry import EXPIRED
 from oncue.forking import now_and_after_fork
 from oncue.ports.store import Listener
 from oncue.stores.listeners import tell
-from oncue.stores.memory.line import Line, hand_over_key
-from oncue.stores.memory.record import Record
+from oncue.stores.memory.record import Record, Turn
 
 
 @dataclass(slots=True)
@@ -32,7 +32,7 @@ class Range:
     lease_ms: int
     cutoff: Moment
     """It covers the scheduled jobs due by then …"""
-    through: tuple[object, ...]
+    through: Turn
     """… up to this place in the order of hand-over."""
     records: dict[str, Record] = field(default_factory=dict)
     """Those it covers, also the ones that came in meanwhile."""
@@ -42,7 +42,7 @@ class Range:
             record.state is State.SCHEDULED
             and record.not_before is None
             and record.due_at <= self.cutoff
-            and hand_over_key(record) <= self.through
+            and record.next_turn <= self.through
         )
 
 
@@ -53,7 +53,8 @@ class Shelves:
     def __init__(self) -> None:
         now_and_after_fork(self, Shelves._renew)
         self._records: dict[str, Record] = {}
-        self._lines: defaultdict[str, Line] = defaultdict(Line)
+        self._lines: defaultdict[str, list[Turn]] = defaultdict(list)
+        """By queue: the jobs that wait to be taken, in order."""
         self._keys: dict[tuple[str, str], Record] = {}
         self._taken: dict[str, Record] = {}
         self._expiring: dict[str, Record] = {}
@@ -99,13 +100,14 @@ class Shelves:
             self._taken[record.id] = record
         if record.key is not None and record.state not in FINAL:
             self._keys[record.queue, record.key] = record
-        if waiting and record.expires_at is not None:
+        if waiting and record.lapses_at is not None:
             self._expiring[record.id] = record
         if waiting and record.not_before is not None:
             self._put_off[record.id] = record
             self._announce(record.queue, record.not_before)
         elif waiting:
-            self._lines[record.queue].put(record)
+            record.turn = record.next_turn
+            insort(self._lines[record.queue], record.turn)
             self._announce(record.queue, record.due_at)
 
     def _close(self, queue: str) -> None:
@@ -116,7 +118,10 @@ class Shelves:
         self._announce_room(queue)
 
     def _unfile(self, record: Record) -> None:
-        self._lines[record.queue].remove(record.id)
+        if record.turn is not None:
+            line = self._lines[record.queue]
+            del line[bisect_left(line, record.turn)]
+            record.turn = None
         if self._taken.pop(record.id, None) is not None and record.state not in LIVE:
             self._announce_room(record.queue)
         self._expiring.pop(record.id, None)
@@ -132,18 +137,14 @@ class Shelves:
         if self._queue(queue).concurrency is not None:
             self._announce(queue, 0)
 
-    def _end(self, record: Record, verb: Verb, now: Moment, *, keep: bool = True) -> None:
-        """Move a record to the final state that the verb leads to. What ends without having been
-        taken is always kept for the pruner, so that people see what became of it."""
-        record.state = TRANSITIONS[record.shown_state, verb]
-        record.covered = False
+    def _end(self, record: Record, verb: Verb, now: Moment) -> None:
+        """End a waiting job as the verb says. It is always kept for the pruner, so that people see
+        what became of it."""
+        record.state = TRANSITIONS[record.state, verb]
         record.ahead = False
         record.not_before = None
         record.finished_at = record.updated_at = now
-        record.lease, record.overlong_at = NO_LEASE, None
         self._refile(record)
-        if not keep:
-            self._forget(record)
 
     def _forget(self, record: Record) -> None:
         """Remove a finished job with all that belongs to it. An id that a client chose is
@@ -158,7 +159,8 @@ class Shelves:
 
     def _expire(self, record: Record, now: Moment) -> None:
         record.error = EXPIRED
-        record.note(now, "expired", EXPIRED, record.attempt, record.epoch)
+        at = to_datetime(now)
+        record.keep(Diagnostic(at, "expired", EXPIRED, record.attempt, record.epoch))
         self._end(record, Verb.EXPIRE, now)
 
     def _queue(self, name: str) -> Queue:

@@ -12,7 +12,6 @@ from oncue.ports.clock import Clock
 from oncue.ports.store import Awaited, Listener, StoreFacts
 from oncue.stores.memory.access import MemoryAccess
 from oncue.stores.memory.changes import MemoryChanges
-from oncue.stores.memory.endings import MemoryEndings
 from oncue.stores.memory.pruning import MemoryPruning
 from oncue.stores.memory.ranges import MemoryRanges
 from oncue.stores.memory.transfer import MemoryTransfer
@@ -22,7 +21,6 @@ T = TypeVar("T")
 
 class MemoryStore(
     MemoryChanges,
-    MemoryEndings,
     MemoryRanges,
     MemoryTransfer,
     MemoryPruning,

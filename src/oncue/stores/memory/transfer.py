@@ -1,11 +1,11 @@
-"""Moving house in memory: everything out, everything in."""
+"""Dump and restore in memory: everything out, everything in, as it is."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from heapq import nsmallest
 
-from oncue.core.dossier import Dossier, EventDossier, key_taken
+from oncue.core.dumped import DumpedEvent, DumpedJob, key_taken
 from oncue.core.event import id_taken
 from oncue.core.firing import Decision
 from oncue.core.lifecycle import FINAL
@@ -23,31 +23,31 @@ class MemoryTransfer(Rulebook):
     def export(self, after: str | None, limit: int) -> Export:
         with self._lock:
             ids = nsmallest(limit, (known for known in self._records if known > (after or "")))
-            dossiers = [self._records[known].as_dossier() for known in ids]
-            return Export(dossiers, ids[-1] if len(ids) == limit else None)
+            jobs = [self._records[known].as_dumped() for known in ids]
+            return Export(jobs, ids[-1] if len(ids) == limit else None)
 
-    def admit(self, dossiers: Sequence[Dossier]) -> int:
+    def admit(self, jobs: Sequence[DumpedJob]) -> int:
         with self._writing():
-            return sum(self._admit(dossier) for dossier in dossiers)
+            return sum(self._admit(dumped) for dumped in jobs)
 
-    def _admit(self, dossier: Dossier) -> int:
-        job = dossier.job
+    def _admit(self, dumped: DumpedJob) -> int:
+        job = dumped.job
         if job.id in self._records:
             return 0
         held = job.key is not None and (job.queue, job.key) in self._keys
         if held and job.state not in FINAL:
             raise key_taken(job)
-        record = self._records[job.id] = Record.from_dossier(dossier)
+        record = self._records[job.id] = Record.from_dumped(dumped)
         self._refile(record)
         return 1
 
     def export_events(self, after: int | None, limit: int) -> EventExport:
         with self._lock:
             numbers = nsmallest(limit, (n for n in self._events if after is None or n > after))
-            events = [self._event_dossier(self._events[number]) for number in numbers]
+            events = [self._dumped_event(self._events[number]) for number in numbers]
             return EventExport(events, numbers[-1] if len(numbers) == limit else None)
 
-    def _event_dossier(self, record: EventRecord) -> EventDossier:
+    def _dumped_event(self, record: EventRecord) -> DumpedEvent:
         decisions: list[Decided] = []
         accepted: list[int] = []
         for name in sorted(self._rules):
@@ -63,16 +63,16 @@ class MemoryTransfer(Rulebook):
                 decisions.append(one)
             decisions += mine.repeated.get(record.number, ())
         received_at = to_datetime(record.received_at)
-        return EventDossier(
+        return DumpedEvent(
             LoggedEvent(record.event, received_at, tuple(decisions)), tuple(accepted)
         )
 
-    def admit_rules(self, rules: Sequence[Sightings], events: Sequence[EventDossier]) -> Admitted:
+    def admit_rules(self, rules: Sequence[Sightings], events: Sequence[DumpedEvent]) -> Admitted:
         with self._lock:
-            for dossier in events:
-                known = self._events_by_id.get(dossier.logged.event.id)
-                if known is not None and known.event.fact != dossier.logged.event.fact:
-                    raise id_taken(dossier.logged.event)
+            for dumped in events:
+                known = self._events_by_id.get(dumped.logged.event.id)
+                if known is not None and known.event.fact != dumped.logged.event.fact:
+                    raise id_taken(dumped.logged.event)
             stored = sum(self._admit_rule(one) for one in rules)
             return Admitted(stored, sum(self._admit_event(one) for one in events))
 
@@ -88,8 +88,8 @@ class MemoryTransfer(Rulebook):
         self._index(record)
         return True
 
-    def _admit_event(self, dossier: EventDossier) -> bool:
-        logged = dossier.logged
+    def _admit_event(self, dumped: DumpedEvent) -> bool:
+        logged = dumped.logged
         known = self._events_by_fact.get(logged.event.fact)
         record = known or self._log(logged.event, from_datetime(logged.received_at))
         for name in {one.rule for one in logged.decisions} & self._rules.keys():
@@ -101,7 +101,7 @@ class MemoryTransfer(Rulebook):
                     continue
                 part = mine.repeated if one.decision is Decision.DUPLICATE else mine.decided
                 part.setdefault(record.number, []).append(one)
-                if position in dossier.accepted:
+                if position in dumped.accepted:
                     _accept(mine, one, record)
         return known is None
 

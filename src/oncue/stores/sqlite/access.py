@@ -8,12 +8,14 @@ from typing import Any
 import apsw
 
 from oncue.core.access import AccessToken, Scope
-from oncue.core.moment import Moment
 from oncue.stores.sqlite import rows
 from oncue.stores.sqlite.database import Database
 from oncue.stores.sqlite.statements import load
 
 SQL = load("access")
+_token = rows.reader(
+    AccessToken, scopes=lambda scopes: frozenset(Scope(scope) for scope in scopes.split())
+)
 
 
 class AccessTokens:
@@ -21,7 +23,7 @@ class AccessTokens:
 
     def tokens(self) -> list[AccessToken]:
         with self.db.reading() as tx:
-            return [_token(*row) for row in rows.fetch(tx, SQL["tokens"])]
+            return [_token(row) for row in rows.fetch(tx, SQL["tokens"])]
 
     def put_token(self, token: AccessToken) -> bool:
         return self._change(
@@ -47,11 +49,3 @@ class AccessTokens:
             return changed
 
         return self.db.write(change)
-
-
-def _token(
-    token_id: str, name: str | None, digest: bytes, scopes: str, created_at: Moment
-) -> AccessToken:
-    return AccessToken(
-        token_id, name, digest, frozenset(Scope(scope) for scope in scopes.split()), created_at
-    )

@@ -9,12 +9,13 @@ import apsw
 
 from oncue.core.bulk import FILTERS, BulkChange
 from oncue.core.changes import ChangeVerb, JobChange, NotChanged, decide
-from oncue.core.job import DIAGNOSTICS_KEPT, JobFilter
+from oncue.core.job import JobFilter
 from oncue.core.lifecycle import State
 from oncue.core.moment import Moment
 from oncue.ports.bulk import BulkFound
 from oncue.stores.sqlite import rows
 from oncue.stores.sqlite.database import Database
+from oncue.stores.sqlite.fencing import trim
 from oncue.stores.sqlite.statements import load
 from oncue.stores.sqlite.walking import find_all
 
@@ -38,6 +39,9 @@ class _Seen(NamedTuple):
     finished_at: Moment | None
     n: int
     key_taken: bool
+
+
+_seen = rows.reader(_Seen)
 
 
 class Changes:
@@ -125,8 +129,9 @@ class Changes:
     def _revive(
         self, tx: apsw.Connection, ns: list[int], queues: set[str], params: dict[str, Any]
     ) -> None:
-        for name in ("keep_attempts", "trim_attempts", "revive"):
-            tx.execute(SQL[name], params | {"ns": rows.numbers(ns), "kept": DIAGNOSTICS_KEPT})
+        tx.execute(SQL["keep_attempts"], {"ns": rows.numbers(ns)})
+        trim(tx, "attempts", ns)
+        tx.execute(SQL["revive"], params | {"ns": rows.numbers(ns)})
         for queue in queues:
             self.db.tell(queue, params["now"])
 
@@ -147,10 +152,6 @@ class Changes:
 def _sought(job_ids: Iterable[str]) -> Any:
     """No job has an id with a NUL in it, which `carray` refuses, nor an empty one."""
     return rows.texts("" if "\0" in job_id else job_id for job_id in job_ids)
-
-
-def _seen(row: Sequence[Any]) -> _Seen:
-    return _Seen(row[0], State(row[1]), *row[2:])
 
 
 def _why(seen: _Seen | None, change: JobChange, now: Moment) -> NotChanged | None:

@@ -17,23 +17,19 @@ from oncue.core.moment import Moment
 from oncue.core.queue import Queue
 from oncue.ports.claims import Touch, Touched
 from oncue.stores.sqlite import rows
-from oncue.stores.sqlite.database import Database
+from oncue.stores.sqlite.database import Database, writing
 from oncue.stores.sqlite.fencing import Endings, end_of, held_claims, refuse, refuse_after
-from oncue.stores.sqlite.limits import Room
-from oncue.stores.sqlite.lines import FIRST_WAITING_LINE
-from oncue.stores.sqlite.looking import worth_a_claim
-from oncue.stores.sqlite.readying import make_ready
-from oncue.stores.sqlite.settled import Settled, repeated
+from oncue.stores.sqlite.lines import FIRST_WAITING_LINE, first_jobs
+from oncue.stores.sqlite.readying import Ready, make_ready, worth_a_claim
+from oncue.stores.sqlite.settled import remember_settled, repeated
 from oncue.stores.sqlite.statements import load
 
 SQL = load("claims")
-_PAYLOAD = Claimed._fields.index("payload")
+_PAYLOAD, _LEASE = Claimed._fields.index("payload"), Claimed._fields.index("lease_until")
 # `due` has n and trail in the place of the operations.
 _N = Claimed._fields.index("operations")
 _TRAIL, _REST = _N + 1, _N + 2
 
-_Lines = dict[str, list[int]]
-"""By queue: the lines in which something is due."""
 _Touched = defaultdict[tuple[Any, ...], list[int]]
 """By the lease and what was told: the rows of the jobs."""
 
@@ -51,63 +47,49 @@ class Claims:
         lease_seconds: float | None = None,
         reclaimed_limit: int = 1,
     ) -> list[Claimed]:
-        named = {queue.name: queue for queue in queues}
-        leases = {
-            name: now + round((own if lease_seconds is None else lease_seconds) * 1000)
-            for name, own in ((queue.name, queue.lease_seconds) for queue in queues)
-        }
-
         def claim(tx: apsw.Connection) -> list[Claimed]:
-            rooms: dict[str, Room] = {}
-            reclaimed: _Lines = {}
-            waiting: _Lines = {}
-            for name in named:
-                room, lines = make_ready(self.db, tx, name, limit, now, now)
-                if not room.most:
-                    continue
-                rooms[name] = room
-                reclaimed[name] = [line for line in lines if line < FIRST_WAITING_LINE]
-                waiting[name] = [line for line in lines if line >= FIRST_WAITING_LINE]
+            named = {queue.name: queue for queue in queues}.values()  # each once
+            found = [(q, make_ready(self.db, tx, q.name, limit, now, now)) for q in named]
             few = min(limit, reclaimed_limit)
-            chosen = _choose(tx, reclaimed, rooms, leases, few, now)
-            chosen = chosen or _choose(tx, waiting, rooms, leases, limit, now)
-            alone = sum(map(len, chosen.values())) == 1
+            chosen = _choose(tx, found, few, lease_seconds, now, reclaimed=True)
+            chosen = chosen or _choose(tx, found, limit, lease_seconds, now, reclaimed=False)
+            alone = sum(len(due) for _, due in chosen) == 1
             taken: list[Claimed] = []
-            for name, due in chosen.items():
-                taken += _take(tx, named[name], worker, due, now, leases[name], alone=alone)
-                self.db.expected[name] = 0
+            for queue, due in chosen:
+                taken += _take(tx, queue, worker, due, now, alone=alone)
+                self.db.expected[queue.name] = 0
             return taken
 
         return self.db.write(claim) if worth_a_claim(self.db, queues, now, now) else []
 
-    def touch(self, touches: Sequence[Touch], now: Moment) -> list[Touched | Refused]:
-        def touch(tx: apsw.Connection) -> list[Touched | Refused]:
-            held = held_claims(tx, [t.id for t in touches])
-            answers: list[Touched | Refused] = []
-            groups: _Touched = defaultdict(list)
-            heard: set[str] = set()
-            for one in touches:
-                if one.id in heard:  # again in the same call: what it said before comes first
-                    _touch_all(tx, groups, now)
-                    groups.clear()
-                    heard.clear()
-                    held |= held_claims(tx, [one.id])
-                claim = held.get(one.id)
-                if claim is None or not claim.is_current(one.epoch):
-                    write = "heartbeat" if one.start else None
-                    answers.append(refuse(tx, claim, one.epoch, write, now))
-                    continue
-                seconds = one.lease_seconds
-                length_ms = None if seconds is None else round(seconds * 1000)
-                after = claim.lease.after_heartbeat if one.start else claim.lease.after_renewal
-                lease = after(now, length_ms)
-                groups[*lease, one.message, one.percent, one.start].append(claim.n)
-                heard.add(one.id)
-                answers.append(Touched(lease.until, claim.cancel_requested))
-            _touch_all(tx, groups, now)
-            return answers
-
-        return self.db.write(touch)
+    @writing
+    def touch(
+        self, tx: apsw.Connection, touches: Sequence[Touch], now: Moment
+    ) -> list[Touched | Refused]:
+        held = held_claims(tx, [t.id for t in touches])
+        answers: list[Touched | Refused] = []
+        groups: _Touched = defaultdict(list)
+        heard: set[str] = set()
+        for one in touches:
+            if one.id in heard:  # again in the same call: what it said before comes first
+                _touch_all(tx, groups, now)
+                groups.clear()
+                heard.clear()
+                held |= held_claims(tx, [one.id])
+            claim = held.get(one.id)
+            if claim is None or not claim.is_current(one.epoch):
+                write = "heartbeat" if one.start else None
+                answers.append(refuse(tx, claim, one.epoch, write, now))
+                continue
+            seconds = one.lease_seconds
+            length_ms = None if seconds is None else round(seconds * 1000)
+            after = claim.lease.after_heartbeat if one.start else claim.lease.after_renewal
+            lease = after(now, length_ms)
+            groups[*lease, one.message, one.percent, one.start].append(claim.n)
+            heard.add(one.id)
+            answers.append(Touched(lease.until, claim.cancel_requested))
+        _touch_all(tx, groups, now)
+        return answers
 
     def interruptions(self, claims: Sequence[tuple[str, int]]) -> Mapping[int, Refused]:
         found: dict[int, Refused] = {}
@@ -124,21 +106,20 @@ class Claims:
     def settle(self, settlements: Sequence[Settlement], now: Moment) -> Mapping[int, Refused]:
         def settle(tx: apsw.Connection) -> dict[int, Refused]:
             refused: dict[int, Refused] = {}
-            settled = Settled(tx, now)
+            gone: list[Settlement] = []
             for kind, group in groupby(enumerate(settlements), key=_kind):
                 items = list(group)
                 if kind.verb is Verb.HAND_OVER:
                     refused.update(_hand_over_all(tx, items, now))
                 elif not (kind.verb and self._complete_all(tx, items, kind, now)):
-                    refused.update(self._settle_each(tx, items, now, settled))
+                    refused.update(self._settle_each(tx, items, now, gone))
                 elif not kind.keep:
-                    settled.add_all([one for _, one in items])
-            settled.keep()
+                    gone += [one for _, one in items]
+            remember_settled(tx, gone, now)
             return refused
 
         refused = self.db.write(settle)
-        gone = [place for place, answer in refused.items() if answer == GONE]
-        gone = [place for place in gone if settlements[place].write is not None]
+        gone = [at for at, why in refused.items() if why == GONE and settlements[at].write]
         if gone:
             # What settled them is stored by now, so it is sought without the write lock.
             with self.db.reading() as tx:
@@ -150,21 +131,37 @@ class Claims:
     def _complete_all(
         self, tx: apsw.Connection, items: list[tuple[int, Settlement]], kind: _Kind, now: Moment
     ) -> bool:
-        bounded: list[Any] = []
-        if self.db.bounded_queues:  # asked before: afterwards they may be gone
-            bounded = rows.fetch(tx, SQL["queues_of"], {"ids": rows.texts(o.id for _, o in items)})
-        done = _complete_together(tx, items, kind, now)
+        """Complete the whole group at once. False: some were not as expected, and nothing was done;
+        each is to be settled by itself."""
+        params = {"ids": rows.texts([one.id for _, one in items]), "epoch": kind.epoch, "now": now}
+        # Asked before: afterwards the jobs may be gone.
+        bounded = rows.fetch(tx, SQL["queues_of"], params) if self.db.bounded_queues else []
+        try:
+            with tx:  # a savepoint
+                if kind.keep and any(one.result is not None for _, one in items):
+                    before = tx.total_changes()
+                    results = [(now, one.result, one.id, one.epoch) for _, one in items]
+                    tx.executemany(SQL["complete_each"], results)
+                    done = tx.total_changes() - before
+                else:
+                    tx.execute(SQL["complete_all" if kind.keep else "complete_all_gone"], params)
+                    done = tx.changes()  # not the total: that counts what the trigger deletes, too
+                if done != len(items):
+                    raise _NotAllAsExpected
+        except _NotAllAsExpected:
+            return False
         for [queue] in bounded:
             self.db.tell_room(queue)
-        return done
+        return True
 
     def _settle_each(
         self,
         tx: apsw.Connection,
         items: Sequence[tuple[int, Settlement]],
         now: Moment,
-        settled: Settled,
+        gone: list[Settlement],
     ) -> dict[int, Refused]:
+        """Settle them one by one; those whose job goes with it are added to `gone`."""
         endings = Endings(self.db, tx, [one.id for _, one in items], now)
         refused: dict[int, Refused] = {}
         for position, one in items:
@@ -178,7 +175,7 @@ class Claims:
                     continue
                 endings.add(held, ending, keep=one.keep)
                 if not one.keep:
-                    settled.add(one)
+                    gone.append(one)
             else:
                 write, end = one.write, end_of(tx, held, one.epoch)
                 assert write is not None  # a hand-over ends nothing
@@ -190,9 +187,9 @@ class Claims:
 
 def _touch_all(tx: apsw.Connection, groups: _Touched, now: Moment) -> None:
     for (until, length_ms, asked, message, percent, start), ns in groups.items():
-        lease = {"lease_until": until, "lease_ms": length_ms, "lease_asked": int(asked)}
-        told = {"message": message, "percent": percent, "start": int(start)}
-        tx.execute(SQL["touch"], {"ns": rows.numbers(ns), "now": now, **lease, **told})
+        lease = {"lease_until": until, "lease_ms": length_ms, "lease_asked": asked}
+        params = {**lease, "message": message, "percent": percent, "start": start}
+        tx.execute(SQL["touch"], {**params, "ns": rows.numbers(ns), "now": now})
 
 
 class _NotAllAsExpected(Exception):
@@ -226,118 +223,68 @@ def _hand_over_all(
         held = found.get(one.id)
         if held is None or not held.is_current(one.epoch):
             refused[position] = refuse(tx, held, one.epoch, None, now)
-        elif held.refusals or fencing.hand_over(held, now).lease != held.lease:
+        elif fencing.hand_over(held, now) != held:
             ns.append(held.n)
     if ns:
         tx.execute(SQL["hand_over"], {"ns": rows.numbers(ns), "now": now})
     return refused
 
 
-def _complete_together(
-    tx: apsw.Connection, items: list[tuple[int, Settlement]], kind: _Kind, now: Moment
-) -> bool:
-    """Complete the whole group at once. False: some were not as expected, and nothing was done;
-    each is to be settled by itself."""
-    try:
-        with tx:  # a savepoint
-            if kind.keep and any(one.result is not None for _, one in items):
-                own = [(now, one.result, one.id, one.epoch) for _, one in items]
-                before = tx.total_changes()
-                tx.executemany(SQL["complete_each"], own)
-                done = tx.total_changes() - before
-            else:
-                ids = rows.texts([one.id for _, one in items])
-                name = "complete_all" if kind.keep else "complete_all_gone"
-                moment = {"now": now} if kind.keep else {}
-                tx.execute(SQL[name], {"ids": ids, "epoch": kind.epoch, **moment})
-                done = tx.changes()  # not the total: that counts what the trigger deletes, too
-            if done != len(items):
-                raise _NotAllAsExpected
-    except _NotAllAsExpected:
-        return False
-    return True
-
-
 def _choose(
     tx: apsw.Connection,
-    lines: _Lines,
-    rooms: Mapping[str, Room],
-    leases: Mapping[str, Moment],
+    found: Sequence[tuple[Queue, Ready]],
     limit: int,
+    lease_seconds: float | None,
     now: Moment,
-) -> dict[str, list[Sequence[Any]]]:
-    """The first due jobs of these lines, by queue, as far as the queues have room for them."""
-    chosen: dict[str, list[Sequence[Any]]] = {}
+    *,
+    reclaimed: bool,
+) -> list[tuple[Queue, list[Any]]]:
+    """The first due jobs of each queue, as far as it has room for them: reclaimed work, or what
+    else waits."""
+    chosen: list[tuple[Queue, list[Any]]] = []
     size = 0
-    for queue, own_lines in lines.items():
-        if limit <= 0 or size >= rows.BATCH_BYTES:
-            break
-        room = rooms[queue]
-        room = room._replace(most=min(limit, room.most))
-        due = _due(tx, queue, own_lines, room, now, leases[queue]) if own_lines else []
+    for queue, ready in found:
+        lines = [line for line in ready.lines if (line < FIRST_WAITING_LINE) is reclaimed]
+        most = min(limit, ready.room.most)
+        if not lines or most <= 0 or size >= rows.BATCH_BYTES:
+            continue
+        seconds = queue.lease_seconds if lease_seconds is None else lease_seconds
+        params = {"queue": queue.name, "now": now, "lease_until": now + round(seconds * 1000)}
+        statement = SQL["due"]
+        if ready.held is not None:
+            statement = SQL["due_uncovered"]
+            params = ready.held._asdict() | params  # the lease is that of the new claims
+        due, _ = first_jobs(tx, statement, params, lines, most, _PAYLOAD)
         if due:
-            room.spend(tx, queue, len(due))
-            chosen[queue] = due
+            ready.spend(tx, queue.name, len(due))
+            chosen.append((queue, due))
             limit -= len(due)
             size += sum([len(row[_PAYLOAD]) for row in due])
     return chosen
-
-
-def _due(
-    tx: apsw.Connection,
-    queue: str,
-    lines: Sequence[int],
-    free: Room,
-    now: Moment,
-    lease_until: Moment,
-) -> list[Sequence[Any]]:
-    """The first due jobs of a queue in hand-over order."""
-    own: dict[str, Any] = {"queue": queue, "now": now, "lease_until": lease_until}
-    statement = SQL["due"]
-    if free.held is not None:
-        statement = SQL["due_uncovered"]
-        own = free.held._asdict() | own  # the lease is that of the new claims
-    found: list[Sequence[Any]] = []
-    room = rows.BATCH_BYTES
-    for line in lines:
-        if len(found) >= free.most:
-            break
-        bounds = {"line": line, "limit": free.most - len(found)}
-        for row in rows.stream(tx, statement, own | bounds):
-            found.append(row)
-            room -= len(row[_PAYLOAD])
-            if room <= 0:
-                return found
-    return found
 
 
 def _take(
     tx: apsw.Connection,
     queue: Queue,
     worker: str,
-    due: list[Sequence[Any]],
+    due: list[Any],
     now: Moment,
-    lease_until: Moment,
     *,
     alone: bool,
 ) -> list[Claimed]:
-    ns = [row[_N] for row in due]
-    tx.execute(
-        SQL["claim"],
-        {
-            "ns": rows.numbers(ns),
-            "worker": worker,
-            "now": now,
-            "lease_until": lease_until,
-            "timeout_seconds": queue.timeout_seconds,
-            "alone": int(alone),
-        },
-    )
-    if not any(row[_TRAIL] for row in due):
-        return [Claimed._make((*row[:_N], (), *row[_REST:])) for row in due]
+    params = {
+        "ns": rows.numbers([row[_N] for row in due]),
+        "worker": worker,
+        "now": now,
+        "lease_until": due[0][_LEASE],
+        "timeout_seconds": queue.timeout_seconds,
+        "alone": alone,
+    }
+    tx.execute(SQL["claim"], params)
     operations: dict[int, list[Operation]] = defaultdict(list)
-    for n, *row in rows.fetch(tx, SQL["operations_of"], {"ns": rows.numbers(ns)}):
-        operations[n].append(rows.operation(row))
+    if any(row[_TRAIL] for row in due):
+        for n, *row in rows.fetch(tx, SQL["operations_of"], params):
+            operations[n].append(rows.operation(row))
     return [
         Claimed._make((*row[:_N], tuple(operations.get(row[_N], ())), *row[_REST:])) for row in due
     ]

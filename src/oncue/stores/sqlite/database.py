@@ -8,8 +8,9 @@ from collections import deque
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future
 from contextlib import contextmanager, suppress
+from functools import wraps
 from pathlib import Path
-from typing import TypeVar
+from typing import Concatenate, ParamSpec, Protocol, TypeVar
 
 import apsw
 
@@ -26,6 +27,7 @@ from oncue.stores.sqlite.watching import Watching
 from oncue.stores.sqlite.writer import Writer
 
 T = TypeVar("T")
+P = ParamSpec("P")
 READERS_KEPT = 4
 
 _monotonic = SystemClock().monotonic
@@ -230,3 +232,22 @@ class Database:
 
     def _after_commit(self) -> None:
         self.known_queues |= self.watching.committed() - self._deleted_queues
+
+
+class HasDatabase(Protocol):
+    db: Database
+
+
+S = TypeVar("S", bound=HasDatabase)
+
+
+def writing(
+    method: Callable[Concatenate[S, apsw.Connection, P], T],
+) -> Callable[Concatenate[S, P], T]:
+    """The method of a store as one write transaction; it is given the connection first."""
+
+    @wraps(method)
+    def run(self: S, /, *args: P.args, **kwargs: P.kwargs) -> T:
+        return self.db.write(lambda tx: method(self, tx, *args, **kwargs))
+
+    return run

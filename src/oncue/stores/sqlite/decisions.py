@@ -7,20 +7,20 @@ from typing import Any, NamedTuple
 
 import apsw
 
-from oncue.core.event import Bounds, Event, EventType
+from oncue.core.event import Bounds, Event
 from oncue.core.firing import Decision, FiredJob, decide
-from oncue.core.moment import Moment, to_datetime
+from oncue.core.moment import Moment
 from oncue.core.publication import Decided, Fired, conclude
-from oncue.core.rule import Dependency
 from oncue.core.stamp import Stamp
 from oncue.stores.sqlite import rows
 from oncue.stores.sqlite.database import Database
-from oncue.stores.sqlite.rules import StoredRule, validating
+from oncue.stores.sqlite.rules import StoredRule, dependency, validating
 from oncue.stores.sqlite.statements import load
 
 SQL = load("events")
 INSERT_FIRED = load("jobs")["insert_fired"]
 ENSURE_QUEUE = load("queues")["ensure"]
+_read_decided = rows.reader(Decided, decision=Decision)
 
 
 class Logged(NamedTuple):
@@ -73,25 +73,15 @@ def verdict(
         _fire(db, tx, mine, job)
     for place, one in zip(validated, decisions, strict=True):
         its = one.dependency
-        dependency = (str(its.type), its.resource, its.life_seconds)
-        told = (str(decision), *dependency, now, one.job_id, one.suppressed)
-        tx.execute(SQL["decide"], (mine.n, logged.n, mine.waits[place].n, *told))
+        copied = (its.type, its.resource, its.life_seconds, now, one.job_id, one.suppressed)
+        tx.execute(SQL["decide"], (mine.n, logged.n, mine.waits[place].n, decision, *copied))
     fired = None if job is None else Fired(job.rule, job.job.id, job.instant)
     return Verdict(decisions, True, fired)
 
 
 def decided(rule: str, row: Sequence[Any]) -> Decided:
     """From the columns that `repeat` returns and `decisions_of` ends with."""
-    kind, resource, life_seconds, decision, decided_at, job_id, suppressed, times = row
-    return Decided(
-        rule,
-        Dependency(EventType(kind), resource, life_seconds),
-        Decision(decision),
-        to_datetime(decided_at),
-        job_id,
-        suppressed,
-        times,
-    )
+    return _read_decided((rule, dependency(row[:3]), *row[3:]))
 
 
 def _accept(

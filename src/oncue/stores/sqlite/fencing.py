@@ -5,22 +5,20 @@ from __future__ import annotations
 import json
 from collections import defaultdict
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import apsw
 
 from oncue.core.fencing import GONE, End, Ending, Held, Refused, late_write, refusal, write_behind
 from oncue.core.job import DIAGNOSTICS_KEPT, Diagnostic
 from oncue.core.lease import Lease
-from oncue.core.lifecycle import State
-from oncue.core.moment import Moment, to_datetime
+from oncue.core.moment import Moment, from_datetime
 from oncue.stores.sqlite import rows
 from oncue.stores.sqlite.database import Database
 from oncue.stores.sqlite.statements import load
 
 SQL = load("claims")
-JOBS = load("jobs")
-_STATES = {str(state): state for state in State}  # quicker than `State(…)`
+_read_held = rows.reader(Held)
 
 
 def held_claims(tx: apsw.Connection, ids: Sequence[str]) -> dict[str, Held]:
@@ -32,10 +30,7 @@ def held_claims(tx: apsw.Connection, ids: Sequence[str]) -> dict[str, Held]:
 
 def _held(row: Sequence[Any]) -> Held:
     """From the columns of `claims.sql: held`, three of which are the lease."""
-    state, covered = _STATES[row[2]], bool(row[3])
-    lease = Lease(row[15], row[16], bool(row[17]))
-    before = (*row[:2], state, covered, *row[4:8], bool(row[8]), *row[9:14], bool(row[14]))
-    return Held._make((*before, lease, *row[18:]))
+    return _read_held((*row[:15], Lease(row[15], row[16], bool(row[17])), *row[18:], None))
 
 
 def end_of(tx: apsw.Connection, held: Held, epoch: int) -> End | None:
@@ -74,7 +69,7 @@ def refuse_after(
     row = rows.first(tx, SQL["fenced_diagnostic"], params)
     if row is None:
         recorded = late_write(end, epoch, write, now)
-        record(tx, [(held.n, recorded)], now)
+        record(tx, [(held.n, recorded)])
     else:
         recorded = rows.diagnostic(row)
     return refusal(end, held.shown_state, recorded)
@@ -117,93 +112,67 @@ class Endings:
         if not ended:
             return
         left = [(e.held.n, e.ending.diagnostic) for e in ended]
-        record(self._tx, [(n, one) for n, one in left if one is not None], self._now)
+        record(self._tx, [(n, one) for n, one in left if one is not None])
         self._keep_attempts([one for one in ended if not one.ending.keeps_worker])
         self._reclaim([one for one in ended if one.is_reclaimed])
         others = [self._params(one) for one in ended if not one.is_reclaimed]
         self._tx.executemany(SQL["end_claim"], others)
-        gone = [one.held.n for one in ended if one.ending.is_final and not one.keep]
-        if gone:
-            remove(self._tx, gone)
+        remove(self._tx, [one.held.n for one in ended if one.ending.is_final and not one.keep])
         for held, ending, _ in ended:
             self._db.tell_room(held.queue)
             if not ending.is_final:
-                self._db.tell(held.queue, ending.not_before or ending.due_at)
+                self._db.tell(held.queue, ending.job.not_before or ending.job.due_at)
 
     def _keep_attempts(self, ended: Sequence[_Ended]) -> None:
-        if ended:
-            self._tx.executemany(
-                JOBS["keep_attempt"],
-                [
-                    {"n": held.n, "now": self._now, "outcome": end.outcome, "error": end.error}
-                    for held, end, _ in ended
-                ],
-            )
-            ns = [one.held.n for one in ended]
-            params = {"ns": rows.numbers(ns), "kept": DIAGNOSTICS_KEPT}
-            for [n] in rows.fetch(self._tx, SQL["crowded_attempts"], params):
-                self._tx.execute(JOBS["trim_attempts"], {"n": n, "kept": DIAGNOSTICS_KEPT})
+        attempts = [
+            {"n": held.n, "now": self._now, "outcome": end.outcome, "error": end.job.error}
+            for held, end, _ in ended
+        ]
+        self._tx.executemany(SQL["keep_attempt"], attempts)
+        trim(self._tx, "attempts", [one.held.n for one in ended])
 
     def _reclaim(self, ended: Sequence[_Ended]) -> None:
         """Many rows by one statement, as most ends of a reclaimer are alike."""
         alike: dict[tuple[int, int], list[int]] = defaultdict(list)
         for held, ending, _ in ended:
-            strike = ending.strikes - held.strikes
-            alike[strike, ending.attempt_base - held.attempt_base].append(held.n)
+            strike = ending.job.strikes - held.strikes
+            alike[strike, ending.job.attempt_base - held.attempt_base].append(held.n)
         for (strike, not_counted), ns in alike.items():
             params = {"ns": rows.numbers(ns), "strike": strike, "not_counted": not_counted}
             self._tx.execute(SQL["reclaim"], {**params, "now": self._now})
 
     def _params(self, one: _Ended) -> dict[str, Any]:
         ending = one.ending
-        return {
-            **ending._asdict(),
-            "n": one.held.n,
-            "now": self._now,
-            "finished_at": self._now if ending.is_final else None,
-            "keeps_worker": ending.keeps_worker,
-        }
+        finished_at = self._now if ending.is_final else None
+        more = {"now": self._now, "finished_at": finished_at, "keeps_worker": ending.keeps_worker}
+        return {**ending.job._asdict(), **more}
 
 
 def remove(tx: apsw.Connection, ns: Sequence[int]) -> None:
     """Finished jobs go at once; those with an id chosen by a client only from sight."""
-    tx.execute(SQL["hide"], {"ns": rows.numbers(ns)})
-    tx.execute(SQL["remove"], {"ns": rows.numbers(ns)})
+    if ns:
+        tx.execute(SQL["hide"], {"ns": rows.numbers(ns)})
+        tx.execute(SQL["remove"], {"ns": rows.numbers(ns)})
 
 
-def keep_attempt(tx: apsw.Connection, ending: dict[str, Any]) -> None:
-    """Move the attempt in a job's own row to the earlier ones; the first and the last fifty of
-    these are kept. `ending` is n, now, outcome, error."""
-    tx.execute(JOBS["keep_attempt"], ending)
-    tx.execute(JOBS["trim_attempts"], {"n": ending["n"], "kept": DIAGNOSTICS_KEPT})
-
-
-def diagnose(
-    tx: apsw.Connection,
-    claim: Held,
-    code: str,
-    detail: str,
-    facts: dict[str, Any],
-    now: Moment,
-) -> Diagnostic:
-    """Record a fact about a job."""
-    diagnostic = Diagnostic(to_datetime(now), code, detail, claim.attempt, claim.epoch, facts)
-    record(tx, [(claim.n, diagnostic)], now)
-    return diagnostic
-
-
-def record(tx: apsw.Connection, found: Sequence[tuple[int, Diagnostic]], now: Moment) -> None:
-    """Record facts about jobs, given by row; the first and the last fifty of each are kept."""
+def record(tx: apsw.Connection, found: Sequence[tuple[int, Diagnostic]]) -> None:
+    """Record facts about jobs, at most one for each, given by row."""
     if not found:
         return
-    tx.executemany(
-        SQL["add_diagnostic"],
-        [
-            (n, now, one.code, one.detail, one.attempt, one.epoch, json.dumps(one.facts))
-            for n, one in found
-        ],
-    )
-    params = {"ns": rows.numbers([n for n, _ in found]), "kept": DIAGNOSTICS_KEPT}
-    tx.execute(SQL["mark_trail"], params)
-    for [n] in rows.fetch(tx, SQL["crowded_diagnostics"], params):
-        tx.execute(SQL["trim_diagnostics"], {"n": n, "kept": DIAGNOSTICS_KEPT})
+    facts = [
+        (n, from_datetime(d.at), d.code, d.detail, d.attempt, d.epoch, json.dumps(d.facts))
+        for n, d in found
+    ]
+    tx.executemany(SQL["add_diagnostic"], facts)
+    ns = [n for n, _ in found]
+    tx.execute(SQL["mark_trail"], {"ns": rows.numbers(ns)})
+    trim(tx, "diagnostics", ns)
+
+
+def trim(tx: apsw.Connection, table: Literal["attempts", "diagnostics"], ns: Sequence[int]) -> None:
+    """After one was added for each of these jobs: the first and the last fifty of each are kept."""
+    if not ns:
+        return
+    params = {"ns": rows.numbers(ns), "kept": DIAGNOSTICS_KEPT}
+    for [n] in rows.fetch(tx, SQL[f"crowded_{table}"], params):
+        tx.execute(SQL[f"trim_{table}"], {"n": n, "kept": DIAGNOSTICS_KEPT})

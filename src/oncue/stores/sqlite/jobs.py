@@ -13,11 +13,11 @@ import apsw
 from oncue.core.clash import of_same_id, of_same_key
 from oncue.core.job import Attempt, Diagnostic, History, Job, JobFilter, NewJob, Page, Position
 from oncue.core.lifecycle import FINAL
-from oncue.core.moment import Moment, from_datetime
+from oncue.core.moment import Moment
 from oncue.ports.jobs import Clash
 from oncue.stores.sqlite import rows
-from oncue.stores.sqlite.database import Database
-from oncue.stores.sqlite.fencing import diagnose, held_claims
+from oncue.stores.sqlite.database import Database, writing
+from oncue.stores.sqlite.fencing import held_claims, record
 from oncue.stores.sqlite.listing import page
 from oncue.stores.sqlite.statements import load
 
@@ -48,12 +48,10 @@ _INSERT_ROWS = _many_rows(SQL["insert"], _ROWS)
 class Jobs:
     db: Database
 
-    def insert(self, jobs: Sequence[NewJob], now: Moment) -> Mapping[int, Clash]:
-        return self.db.write(lambda tx: self._insert(tx, jobs, now))
-
     def get(self, job_id: str) -> Job | None:
         with self.db.reading() as tx:
-            return _get(tx, job_id)
+            row = rows.first(tx, SQL["get"], {"id": job_id})
+            return None if row is None else rows.job(row)
 
     def history(self, job_id: str) -> History:
         with self.db.reading() as tx:
@@ -70,49 +68,35 @@ class Jobs:
                 ),
             )
 
-    def note(self, job_id: str, diagnostics: Sequence[Diagnostic]) -> None:
-        def note(tx: apsw.Connection) -> None:
-            found = held_claims(tx, [job_id]).get(job_id)
-            if found is None:
-                return
-            for told in diagnostics:
-                subject = found._replace(attempt=told.attempt, epoch=told.epoch, worker=None)
-                at = from_datetime(told.at)
-                diagnose(tx, subject, told.code, told.detail, told.facts, at)
-
-        self.db.write(note)
+    @writing
+    def note(self, tx: apsw.Connection, job_id: str, diagnostics: Sequence[Diagnostic]) -> None:
+        for held in held_claims(tx, [job_id]).values():
+            for one in diagnostics:
+                record(tx, [(held.n, one)])
 
     def page(self, wanted: JobFilter, after: Position | None, limit: int) -> Page:
         with self.db.reading() as tx:
             return page(tx, wanted, after, limit)
 
-    def _insert(
+    @writing
+    def insert(
         self, tx: apsw.Connection, jobs: Sequence[NewJob], now: Moment
     ) -> Mapping[int, Clash]:
-        if len(jobs) == 1:
-            return self._insert_single(tx, jobs[0], now)
         if any(job.digest is not None or job.key is not None for job in jobs):
             return self._insert_one_by_one(tx, jobs, now)
         try:
-            with tx:  # a savepoint: a minted id that is there tells of a repeated call
-                _insert_all(tx, jobs)
-        except apsw.ConstraintError:
+            if len(jobs) == 1:
+                tx.execute(SQL["insert"], _COLUMNS_OF(jobs[0]))
+            else:
+                with tx:  # a savepoint
+                    _insert_all(tx, jobs)
+        except apsw.ConstraintError:  # a minted id that is there tells of a repeated call
             return self._insert_one_by_one(tx, jobs, now)
         queues = set(map(_QUEUE_OF, jobs))
         for queue in queues:
             mine = jobs if len(queues) == 1 else [job for job in jobs if job.queue == queue]
             self._arrived(tx, queue, min(map(_DUE_OF, mine)))
         return {}
-
-    def _insert_single(self, tx: apsw.Connection, job: NewJob, now: Moment) -> Mapping[int, Clash]:
-        if job.digest is None and job.key is None:
-            try:
-                tx.execute(SQL["insert"], _COLUMNS_OF(job))
-            except apsw.ConstraintError:  # a minted id that is there: a repeated call
-                return self._insert_one_by_one(tx, [job], now)
-            self._arrived(tx, job.queue, job.due_at)
-            return {}
-        return self._insert_one_by_one(tx, [job], now)
 
     def _insert_one_by_one(
         self, tx: apsw.Connection, jobs: Sequence[NewJob], now: Moment
@@ -142,15 +126,16 @@ class Jobs:
             return Clash(of_same_id(job, held[0]), rows.job(row))
         if job.key is None:
             return None
-        holder = _key_holder(tx, job.queue, job.key)
+        holder = rows.first(tx, SQL["key_holder"], {"queue": job.queue, "key": job.key})
         if holder is None:
             return None
-        existing = _must_get(tx, holder)
+        params = {"id": holder[0]}
+        existing = rows.job(rows.first(tx, SQL["get"], params))
         kind = of_same_key(job, existing.state)
         if kind == "replaced":
             change = {"due_at": job.due_at, "payload": job.payload, "priority": None}
-            tx.execute(SQL["amend"], {"id": holder, "now": now, **change})
-            existing = _must_get(tx, holder)
+            tx.execute(SQL["amend"], {**params, "now": now, **change})
+            existing = rows.job(rows.first(tx, SQL["get"], params))
         return Clash(kind, existing)
 
 
@@ -163,20 +148,6 @@ def _insert_all(tx: apsw.Connection, jobs: Sequence[NewJob]) -> None:
         tx.execute(_INSERT_ROWS, tuple(chain.from_iterable(map(_COLUMNS_OF, chunk))))
     if whole < len(jobs):
         tx.executemany(SQL["insert"], map(_COLUMNS_OF, jobs[whole:]))
-
-
-def _get(tx: apsw.Connection, job_id: str) -> Job | None:
-    row = rows.first(tx, SQL["get"], {"id": job_id})
-    return None if row is None else rows.job(row)
-
-
-def _must_get(tx: apsw.Connection, job_id: str) -> Job:
-    return rows.job(rows.first(tx, SQL["get"], {"id": job_id}))
-
-
-def _key_holder(tx: apsw.Connection, queue: str, key: str) -> str | None:
-    row = rows.first(tx, SQL["key_holder"], {"queue": queue, "key": key})
-    return None if row is None else str(row[0])
 
 
 def _last_attempt(row: Sequence[Any]) -> tuple[Attempt, ...]:

@@ -3,8 +3,8 @@ rank whose jobs are put off (`jobs.line`)."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import NamedTuple
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
 
 import apsw
 
@@ -33,6 +33,14 @@ class OpenRange(NamedTuple):
     """… up to this line, and in this line up to this job."""
     through_due: Moment
     through_id: str
+
+    def end_in(self, line: int) -> dict[str, Any] | None:
+        """Due time and id of the last place that it covers in a line; None: it covers none."""
+        if line > self.through_line:
+            return None
+        if line == self.through_line:
+            return {"due_at": self.through_due, "id": self.through_id}
+        return {"due_at": self.cutoff, "id": rows.AFTER_EVERY_TEXT}
 
 
 def all_lines(tx: apsw.Connection, queue: str) -> list[tuple[int, Moment]]:
@@ -64,33 +72,37 @@ def waiting_dues(
     """The first due time in each of these lines, outside an open range."""
     dues: list[Moment] = []
     for line, due in lines:
-        if held is None or line > held.through_line:
+        covered = None if held is None else held.end_in(line)
+        if covered is None:
             dues.append(due)
-            continue
-        if line == held.through_line:
-            after = (held.through_due, held.through_id)
         else:
-            after = (held.cutoff + 1, "")
-        params = {"queue": queue, "line": line, "due_at": after[0], "id": after[1]}
-        dues += [row[0] for row in rows.fetch(tx, RANGES["after"], params)]
+            params = {"queue": queue, "line": line, **covered}
+            dues += [row[0] for row in rows.fetch(tx, RANGES["after"], params)]
     return dues
 
 
-def is_waiting(tx: apsw.Connection, queue: str, until: Moment, now: Moment) -> bool:
-    """Whether a job waits that is due by `until`, or a put-off one whose moment has come, in a
-    queue without an open range."""
-    params = {"queue": queue, "limit": 1, "until": now}
-    return bool(due_lines(tx, queue, until) or rows.fetch(tx, RANGES["returning"], params))
-
-
-def _first_waiting(tx: apsw.Connection, queue: str, now: Moment) -> tuple[int, Moment | None]:
-    """The line and due time of the job to be handed over next, if one is due."""
-    held = open_range(tx, queue)
-    for line in hand_over_lines(tx, queue):
-        for due in waiting_dues(tx, queue, [line], held):
-            if due <= now:
-                return line[0], due
-    return AFTER_EVERY_LINE, None
+def first_jobs(
+    tx: apsw.Connection,
+    statement: str,
+    params: Mapping[str, Any],
+    lines: Sequence[int],
+    limit: int,
+    payload: int,
+) -> tuple[list[Any], int]:
+    """The first rows that the statement finds in these lines, no more than fit in memory, and the
+    line of the last of them. `payload` is the number of that column."""
+    found: list[Any] = []
+    last = 0
+    room = rows.BATCH_BYTES
+    for line in lines:
+        bounds = {"line": line, "limit": limit - len(found)}
+        for row in tx.execute(statement, {**params, **bounds}):
+            found.append(row)
+            last = line
+            room -= len(row[payload])
+            if room <= 0 or len(found) >= limit:
+                return found, last
+    return found, last
 
 
 def bring_back(tx: apsw.Connection, queue: str, limit: int, now: Moment) -> None:
@@ -106,3 +118,13 @@ def bring_back(tx: apsw.Connection, queue: str, limit: int, now: Moment) -> None
         found += rows.fetch(tx, RANGES["returning_in_lines"], params | better | {"until": until})
     if found:
         tx.execute(RANGES["back_in_line"], {"ns": rows.numbers([row[0] for row in found])})
+
+
+def _first_waiting(tx: apsw.Connection, queue: str, now: Moment) -> tuple[int, Moment | None]:
+    """The line and due time of the job to be handed over next, if one is due."""
+    held = open_range(tx, queue)
+    for line in hand_over_lines(tx, queue):
+        for due in waiting_dues(tx, queue, [line], held):
+            if due <= now:
+                return line[0], due
+    return AFTER_EVERY_LINE, None

@@ -7,8 +7,9 @@ from typing import Any
 
 import apsw
 
-from oncue.core.fencing import Held, sink_refusal
+from oncue.core.fencing import Held, refused_by_sink, settled_facts
 from oncue.core.job import Delivery, Diagnostic
+from oncue.core.lifecycle import Verb
 from oncue.core.moment import Moment, to_datetime
 from oncue.core.putoff import put_off_until
 from oncue.core.queue import Queue
@@ -17,13 +18,18 @@ from oncue.ports.sink import Refusal
 from oncue.stores.sqlite import rows
 from oncue.stores.sqlite.database import Database
 from oncue.stores.sqlite.fencing import held_claims, record, remove
-from oncue.stores.sqlite.limits import limits
-from oncue.stores.sqlite.lines import OpenRange, hand_over_lines, open_range, waiting_dues
-from oncue.stores.sqlite.looking import worth_a_claim
-from oncue.stores.sqlite.readying import make_ready
+from oncue.stores.sqlite.lines import (
+    OpenRange,
+    first_jobs,
+    hand_over_lines,
+    open_range,
+    waiting_dues,
+)
+from oncue.stores.sqlite.readying import limits, make_ready, worth_a_claim
 from oncue.stores.sqlite.statements import load
 
 SQL = load("ranges")
+_PAYLOAD = Delivery._fields.index("payload")
 
 
 class Ranges:
@@ -56,11 +62,14 @@ class Ranges:
                 if held is not None:
                     busy.append(held.lease_until)
                     continue
-                free, lines = make_ready(self.db, tx, queue.name, limit, until, now)
-                jobs, line = _first_due(tx, queue.name, lines, free.most, until, now)
-                if jobs:
+                ready = make_ready(self.db, tx, queue.name, limit, until, now)
+                params = {"queue": queue.name, "until": until, "now": now}
+                most = ready.room.most
+                due, line = first_jobs(tx, SQL["due"], params, ready.lines, most, _PAYLOAD)
+                if due:
+                    jobs = [Delivery._make(row) for row in due]
                     self.db.expected[queue.name] = 0
-                    free.spend(tx, queue.name, len(jobs))
+                    ready.spend(tx, queue.name, len(jobs))
                     held = OpenRange(lease_until, until, line, jobs[-1].due_at, jobs[-1].id)
                     record = {"queue": queue.name, "dispatcher": dispatcher, "now": now}
                     [fence] = rows.first(tx, SQL["open"], record | held._asdict())
@@ -117,28 +126,6 @@ class Ranges:
         return min(found)[0] if found else None
 
 
-def _first_due(
-    tx: apsw.Connection, queue: str, lines: Sequence[int], limit: int, until: Moment, now: Moment
-) -> tuple[list[Delivery], int]:
-    """The first due jobs of these lines in hand-over order, no more than fit in memory, and the
-    line of the last of them."""
-    jobs: list[Delivery] = []
-    last = 0
-    bounds = {"queue": queue, "until": until, "now": now}
-    room = rows.BATCH_BYTES
-    for line in lines:
-        if len(jobs) >= limit:
-            break
-        last = line
-        for row in tx.execute(SQL["due"], {**bounds, "line": line, "limit": limit - len(jobs)}):
-            job = Delivery._make(row)
-            jobs.append(job)
-            room -= len(job.payload)
-            if room <= 0:
-                return jobs, last
-    return jobs, last
-
-
 def _deliver(
     tx: apsw.Connection, queue: Queue, delivered: Sequence[str], own: dict[str, Any]
 ) -> None:
@@ -164,19 +151,15 @@ def _fail(
     tx.executemany(
         SQL["refused"], [{**own, "id": job_id, "error": errors[job_id]} for job_id in waiting]
     )
-    failed = held_claims(tx, waiting)
-    record(
-        tx,
-        [(claim.n, _failure(claim, errors[claim.id], own["now"])) for claim in failed.values()],
-        own["now"],
-    )
+    failed = held_claims(tx, waiting).values()
+    record(tx, [(one.n, _failure(one, errors[one.id], own["now"])) for one in failed])
     if not queue.keeps_history:
-        remove(tx, [claim.n for claim in failed.values()])
+        remove(tx, [one.n for one in failed])
 
 
-def _failure(claim: Held, error: str, now: Moment) -> Diagnostic:
-    detail, facts = sink_refusal(claim.worker, error)
-    return Diagnostic(to_datetime(now), "failure", detail, claim.attempt, claim.epoch, facts)
+def _failure(held: Held, error: str, now: Moment) -> Diagnostic:
+    detail, facts = refused_by_sink(error), settled_facts(Verb.FAIL, held.worker, error)
+    return Diagnostic(to_datetime(now), "failure", detail, held.attempt, held.epoch, facts)
 
 
 def _put_off(

@@ -1,28 +1,114 @@
-"""What comes before jobs of a queue are taken in SQLite."""
+"""What may be taken from a queue in SQLite: what its pause, its rate and its concurrency let
+through, and the lines in which something is due.
+
+A claim needs the write lock, which all processes share. Idle workers and dispatchers ask often and
+find nothing, so a claim first looks, by reading alone, whether it could find anything. Without the
+look, a hundred of them delayed every other writer.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import apsw
 
-from oncue.core.moment import Moment
+from oncue.core import rate
+from oncue.core.moment import LATEST, Moment
+from oncue.core.queue import Queue
+from oncue.core.rate import Bucket, Limits, Room
 from oncue.stores.sqlite import rows
 from oncue.stores.sqlite.database import Database
-from oncue.stores.sqlite.limits import Room, limits, room_for
-from oncue.stores.sqlite.lines import bring_back, due_lines, waiting_dues
+from oncue.stores.sqlite.lines import (
+    OpenRange,
+    bring_back,
+    due_lines,
+    hand_over_lines,
+    waiting_dues,
+)
 from oncue.stores.sqlite.reclaims import expire_due
 from oncue.stores.sqlite.statements import load
 
-SQL = load("ranges")
+SQL = load("queues")
+RANGES = load("ranges")
+
+
+class QueueLimits(NamedTuple):
+    """What bounds claims on a queue."""
+
+    limits: Limits = Limits()
+    held: OpenRange | None = None
+    """What is covered already."""
+
+    def under_way(self, tx: apsw.Connection, queue: str) -> int:
+        """How many jobs are dispatched or executing, counted up to the concurrency, if there is
+        one."""
+        most = self.limits.concurrency
+        if most is None or self.limits.paused:
+            return 0
+        count = int(tx.execute(SQL["count_live"], {"queue": queue, "limit": most}).get)
+        for line, _ in [] if self.held is None else hand_over_lines(tx, queue):
+            covered = None if self.held is None else self.held.end_in(line)
+            if covered is None or count >= most:
+                break
+            params = {"queue": queue, "line": line, **covered, "limit": most - count}
+            count += int(tx.execute(SQL["count_covered_in_line"], params).get)
+        return count
 
 
 class Ready(NamedTuple):
     """What may be taken from a queue now."""
 
     room: Room
-    lines: list[int]
+    held: OpenRange | None
+    """What is covered already."""
+    lines: Sequence[int] = ()
     """Those in which something is due."""
+
+    def spend(self, tx: apsw.Connection, queue: str, count: int) -> None:
+        """Note that so many were taken."""
+        if self.room.bucket is not None:
+            _put_bucket(tx, queue, rate.take(self.room.bucket, count))
+
+
+def limits(tx: apsw.Connection, queue: str) -> QueueLimits:
+    row = rows.first(tx, SQL["limits"], {"name": queue})
+    if row is None:
+        return QueueLimits()
+    paused, rate_per_second, concurrency, turns, filled_at, *covered = row
+    bucket = None if turns is None or filled_at is None else Bucket(turns, filled_at)
+    held = OpenRange._make(covered)
+    return QueueLimits(
+        Limits(bool(paused), concurrency, rate_per_second, bucket),
+        None if held.cutoff is None else held,
+    )
+
+
+def worth_a_claim(db: Database, queues: Sequence[Queue], until: Moment, now: Moment) -> bool:
+    """Whether a claim of what is due by `until` may find something to do. Inside a write nothing is
+    saved by looking, nor when work is expected: then the look would only delay it."""
+    expected = [db.expected.pop(queue.name, LATEST) for queue in queues]
+    for queue, moment in zip(queues, expected, strict=True):
+        # A full queue that is free again may look as it did before it was full.
+        if not moment or queue.concurrency is not None:
+            db.watching.abroad.forget(queue.name)
+    if db.writer.inside or min(expected, default=LATEST) <= until:
+        return True
+    with db.reading() as tx:
+        return any(_is_worth_it(db, tx, queue.name, until, now) for queue in queues)
+
+
+def _is_worth_it(db: Database, tx: apsw.Connection, queue: str, until: Moment, now: Moment) -> bool:
+    bounds = limits(tx, queue)
+    if bounds.held is not None:
+        return True  # it may have to be closed, which the claim decides
+    if bounds.limits.concurrency is not None:
+        db.bounded_queues.add(queue)  # before counting: what ends from now on is told
+    room = bounds.limits.room(bounds.under_way(tx, queue), 1, now)
+    if not room.most and not room.begun_again:
+        return False
+    params = {"queue": queue, "limit": 1, "until": now}
+    return bool(due_lines(tx, queue, until) or rows.fetch(tx, RANGES["returning"], params))
 
 
 def make_ready(
@@ -33,17 +119,29 @@ def make_ready(
     cancelled, and put-off jobs are in line again. Else nothing is changed, as if the claim had only
     looked. Usually there is nothing to change, and one statement tells so."""
     params = {"queue": queue, "until": until, "now": now, "dispatcher": None}
-    lapsed, expired, returning = rows.first(tx, SQL["to_change"], params)
+    lapsed, expired, returning = rows.first(tx, RANGES["to_change"], params)
     if lapsed:
-        tx.execute(SQL["take_over"], params)
+        tx.execute(RANGES["take_over"], params)
     bounds = limits(tx, queue)
     due = due_lines(tx, queue, until)
     waiting = returning or any(at <= until for at in waiting_dues(tx, queue, due, bounds.held))
     if not waiting:
-        return Ready(Room(0, held=bounds.held), [])
-    room = room_for(db, tx, queue, bounds, limit, now)
-    if room.most and (expired or returning):
+        return Ready(Room(0), bounds.held)
+    if bounds.limits.concurrency is None:
+        db.bounded_queues.discard(queue)
+    else:
+        db.bounded_queues.add(queue)
+    room = bounds.limits.room(bounds.under_way(tx, queue), limit, now)
+    if room.bucket is not None and room.begun_again:
+        _put_bucket(tx, queue, room.bucket)
+    if not room.most:
+        return Ready(room, bounds.held)
+    if expired or returning:
         expire_due(tx, queue, until, now)
         bring_back(tx, queue, limit, now)
         due = due_lines(tx, queue, until)
-    return Ready(room, [line for line, _ in due])
+    return Ready(room, bounds.held, [line for line, _ in due])
+
+
+def _put_bucket(tx: apsw.Connection, queue: str, bucket: Bucket) -> None:
+    tx.execute(SQL["put_bucket"], {"name": queue, **bucket._asdict()})

@@ -10,7 +10,6 @@ import apsw
 from oncue.core import fencing
 from oncue.core.fencing import GONE, Refused
 from oncue.core.job import Lapse
-from oncue.core.lifecycle import State
 from oncue.core.moment import Moment
 from oncue.core.retry import EXPIRED, Verdict
 from oncue.ports.claims import ClaimFilter, ClaimPage
@@ -21,6 +20,7 @@ from oncue.stores.sqlite.statements import load
 
 SQL = load("claims")
 EXPIRED_AT_ONCE = 500
+_lapse = rows.reader(Lapse)
 
 
 class Reclaims:
@@ -93,10 +93,3 @@ def _cancel_expired(tx: apsw.Connection, found: list[Any], now: Moment) -> int:
         tx.execute(SQL["expire"], own)
         tx.execute(SQL["diagnose_expired"], own)
     return len(found)
-
-
-def _lapse(row: Sequence[Any]) -> Lapse:
-    """From the columns of `claims.sql: lapse_columns`."""
-    return Lapse._make(
-        (*row[:2], State(row[2]), *row[3:8], bool(row[8]), *row[9:14], bool(row[14]))
-    )

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import apsw
 
 from oncue.core.event import Event, EventType
-from oncue.core.moment import Moment, to_datetime
+from oncue.core.moment import Moment
 from oncue.core.rule import Dependency, Rule
 from oncue.core.stamp import Stamp
 from oncue.core.standing import Sighting, Sightings
@@ -19,6 +19,9 @@ from oncue.stores.sqlite.statements import load
 
 SQL = load("rules")
 EVENTS = load("events")
+dependency = rows.reader(Dependency, type=EventType)
+_read_event = rows.reader(Event, type=EventType)
+_read_rule = rows.reader(Rule)
 
 
 class Wait(NamedTuple):
@@ -114,15 +117,9 @@ def stored(tx: apsw.Connection, row: Sequence[Any]) -> StoredRule:
     return StoredRule(row[0], rule, waits, bool(row[9]), bool(row[10]))
 
 
-def dependency(row: Sequence[Any]) -> Dependency:
-    kind, resource, life_seconds = row
-    return Dependency(EventType(kind), resource, life_seconds)
-
-
 def event(row: Sequence[Any]) -> Event:
     """From a row of `events.sql: event_columns`."""
-    _, event_id, kind, resource, stamp, _ = row
-    return Event(event_id, EventType(kind), resource, stamp)
+    return _read_event(row[1:5])
 
 
 def validating(tx: apsw.Connection, dependency_n: int, stamp: Stamp) -> Event:
@@ -132,18 +129,8 @@ def validating(tx: apsw.Connection, dependency_n: int, stamp: Stamp) -> Event:
 
 
 def _rule(row: Sequence[Any], dependencies: Sequence[Dependency]) -> Rule:
-    _, name, enabled, queue, payload, created_at, updated_at, last_instant, last_job_id = row[:9]
-    return Rule(
-        name,
-        tuple(dependencies),
-        bool(enabled),
-        queue,
-        payload,
-        to_datetime(created_at),
-        to_datetime(updated_at),
-        last_instant,
-        last_job_id,
-    )
+    """From a row of `rules.sql: rule_columns`."""
+    return _read_rule((row[1], tuple(dependencies), *row[2:9]))
 
 
 def _depend(tx: apsw.Connection, rule_n: int, dependencies: Sequence[Dependency]) -> None:

@@ -9,7 +9,7 @@ from typing import Any
 
 import apsw
 
-from oncue.core.dossier import EventDossier
+from oncue.core.dumped import DumpedEvent
 from oncue.core.event import id_taken
 from oncue.core.moment import EPOCH, from_datetime, to_datetime
 from oncue.core.publication import Decided, LoggedEvent
@@ -40,7 +40,7 @@ class RulesTransfer:
                     accepted[n].append(len(decisions[n]))
                 decisions[n].append(decided(rule, row))
         events = [
-            EventDossier(
+            DumpedEvent(
                 LoggedEvent(event(row), to_datetime(row[5]), tuple(decisions[row[0]])),
                 tuple(accepted[row[0]]),
             )
@@ -48,7 +48,7 @@ class RulesTransfer:
         ]
         return EventExport(events, found[-1][0] if len(found) == limit else None)
 
-    def admit_rules(self, rules: Sequence[Sightings], events: Sequence[EventDossier]) -> Admitted:
+    def admit_rules(self, rules: Sequence[Sightings], events: Sequence[DumpedEvent]) -> Admitted:
         def admit(tx: apsw.Connection) -> Admitted:
             stored_rules = sum(_admit_rule(tx, one) for one in rules)
             return Admitted(stored_rules, sum(_admit_event(tx, one) for one in events))
@@ -72,8 +72,8 @@ def _admit_rule(tx: apsw.Connection, seen: Sightings) -> bool:
     return True
 
 
-def _admit_event(tx: apsw.Connection, dossier: EventDossier) -> bool:
-    logged = dossier.logged
+def _admit_event(tx: apsw.Connection, dumped: DumpedEvent) -> bool:
+    logged = dumped.logged
     fact = (str(logged.event.type), logged.event.resource, logged.event.stamp)
     row = (logged.event.id, *fact, _ms(logged.received_at), 0)
     n: Any = tx.execute(EVENTS["store"], row).get
@@ -87,19 +87,19 @@ def _admit_event(tx: apsw.Connection, dossier: EventDossier) -> bool:
     for name in sorted({one.rule for one in logged.decisions}):
         found = rows.first(tx, RULES["rule"], {"name": name})
         if found is not None and tx.execute(SQL["has_decided"], (found[0], n)).get is None:
-            _admit_decisions(tx, stored(tx, found), n, dossier)
+            _admit_decisions(tx, stored(tx, found), n, dumped)
             deciding += 1
     if deciding:
         tx.execute(EVENTS["count_decided"], {"n": n, "rules": deciding})
     return is_new
 
 
-def _admit_decisions(tx: apsw.Connection, mine: StoredRule, n: int, dossier: EventDossier) -> None:
+def _admit_decisions(tx: apsw.Connection, mine: StoredRule, n: int, dumped: DumpedEvent) -> None:
     """Those of one rule. A dependency that the rule no longer has gets a number that none has."""
     waits = {wait.dependency.identity: wait for wait in mine.waits}
     gone: dict[Any, int] = {}
-    stamp = dossier.logged.event.stamp
-    for position, one in enumerate(dossier.logged.decisions):
+    stamp = dumped.logged.event.stamp
+    for position, one in enumerate(dumped.logged.decisions):
         if one.rule != mine.rule.name:
             continue
         its, wait = one.dependency, waits.get(one.dependency.identity)
@@ -107,7 +107,7 @@ def _admit_decisions(tx: apsw.Connection, mine: StoredRule, n: int, dossier: Eve
         copied = (str(its.type), its.resource, its.life_seconds, _ms(one.decided_at))
         own = (mine.n, n, dependency_n, str(one.decision), *copied)
         tx.execute(SQL["admit_decision"], (*own, one.job_id, one.suppressed, one.times))
-        if wait is not None and position in dossier.accepted:
+        if wait is not None and position in dumped.accepted:
             tx.execute(EVENTS["accept"], (wait.n, stamp, n))
             if wait.newest is None or wait.newest < stamp:
                 tx.execute(EVENTS["note_newest"], (wait.n, stamp))

@@ -8,7 +8,7 @@ from typing import Any
 import apsw
 
 from oncue.core.job import Job
-from oncue.core.moment import Moment, from_datetime, to_datetime
+from oncue.core.moment import Moment, from_datetime
 from oncue.core.recurrence import OUTCOMES_KEPT, Fate, Outcome, is_as_made
 from oncue.core.schedule import CatchUp, Emission, Overlap, Progress, Schedule
 from oncue.ports.schedules import Advance
@@ -19,6 +19,8 @@ from oncue.stores.sqlite.statements import load
 SQL = load("schedules")
 GET_JOB = load("jobs")["get"]
 ENSURE_QUEUE = load("queues")["ensure"]
+_read_schedule = rows.reader(Schedule, catch_up=CatchUp, overlap=Overlap)
+_outcome = rows.reader(Outcome, fate=Fate)
 
 
 class Schedules:
@@ -149,29 +151,6 @@ def _record(tx: apsw.Connection, name: str, recorded: int, outcomes: Sequence[Ou
 
 
 def _schedule(row: Sequence[Any]) -> Schedule:
-    return Schedule(
-        revision=row[0],
-        name=row[1],
-        cron=row[2],
-        every_seconds=None if row[3] is None else row[3] / 1000,
-        timezone=row[4],
-        queue=row[5],
-        payload_json=row[6],
-        owner=row[7],
-        emits=None if row[8] is None else Emission(row[8], row[9]),
-        catch_up=CatchUp(row[10]),
-        overlap=Overlap(row[11]),
-        paused=bool(row[12]),
-        anchor_at=to_datetime(row[13]),
-        zone_digest=row[14],
-        created_at=to_datetime(row[15]),
-        updated_at=to_datetime(row[16]),
-        progress=Progress(*row[17:21]),
-        unfinished=bool(row[21]),
-    )
-
-
-def _outcome(row: Sequence[Any]) -> Outcome:
-    fate, at, until, decided_at, count, job_id = row
-    moments = (to_datetime(at), to_datetime(until), to_datetime(decided_at))
-    return Outcome(Fate(fate), *moments, count, job_id)
+    """From the columns of `schedules.sql: schedule_columns`."""
+    emits = None if row[7] is None else Emission(row[7], row[8])
+    return _read_schedule((*row[:7], emits, *row[9:17], Progress(*row[17:21]), row[21]))

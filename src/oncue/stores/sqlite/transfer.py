@@ -1,4 +1,4 @@
-"""Moving house in SQLite: everything out, everything in."""
+"""Dump and restore in SQLite: all jobs out, all jobs in, as they are."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import Any
 import apsw
 
 from oncue.core import stamp
-from oncue.core.dossier import Dossier, key_taken
+from oncue.core.dumped import DumpedJob, key_taken
 from oncue.core.job import Attempt, History
 from oncue.core.lifecycle import FINAL
 from oncue.core.moment import Moment, from_datetime, maybe_datetime
@@ -24,7 +24,7 @@ from oncue.stores.sqlite.statements import load
 SQL = load("transfer")
 OPERATIONS_OF = load("claims")["operations_of"]
 ENSURE_QUEUE = load("queues")["ensure"]
-_JOB = 29  # columns of `export` that make a Job; what follows is the rest of the dossier
+_JOB = 29  # columns of `export` that make a Job; what follows is the rest of a DumpedJob
 
 
 class Transfer(RulesTransfer):
@@ -34,14 +34,14 @@ class Transfer(RulesTransfer):
         with self.db.reading() as tx, tx:  # one snapshot for jobs and their histories
             found = rows.fetch(tx, SQL["export"], {"after": after or "", "limit": limit})
             sides = _sides(tx, [row[_JOB] for row in found if row[-1]])
-        dossiers = [_dossier(row, sides) for row in found]
-        return Export(dossiers, found[-1][0] if len(found) == limit else None)
+        jobs = [_dumped_job(row, sides) for row in found]
+        return Export(jobs, found[-1][0] if len(found) == limit else None)
 
-    def admit(self, dossiers: Sequence[Dossier]) -> int:
+    def admit(self, jobs: Sequence[DumpedJob]) -> int:
         def admit(tx: apsw.Connection) -> int:
-            for queue in {dossier.job.queue for dossier in dossiers}:
+            for queue in {dumped.job.queue for dumped in jobs}:
                 tx.execute(ENSURE_QUEUE, (queue,))
-            return sum(_admit(tx, dossier) for dossier in dossiers)
+            return sum(_admit(tx, dumped) for dumped in jobs)
 
         return self.db.write(admit)
 
@@ -69,7 +69,7 @@ def _sides(tx: apsw.Connection, ns: list[int]) -> _Sides:
     return sides
 
 
-def _dossier(row: Sequence[Any], sides: _Sides) -> Dossier:
+def _dumped_job(row: Sequence[Any], sides: _Sides) -> DumpedJob:
     job = rows.job(row[:_JOB])
     n, claimed_at, digest, overlong_at, strikes, ahead, hidden, _ = row[_JOB:]
     attempts = sides.attempts.get(n, [])
@@ -80,14 +80,14 @@ def _dossier(row: Sequence[Any], sides: _Sides) -> Dossier:
     history = History(
         tuple(sides.operations.get(n, ())), tuple(sides.diagnostics.get(n, ())), tuple(attempts)
     )
-    return Dossier(
+    return DumpedJob(
         job, history, digest, maybe_datetime(overlong_at), strikes, bool(ahead), bool(hidden)
     )
 
 
-def _admit(tx: apsw.Connection, dossier: Dossier) -> int:
-    job, history = dossier.job, dossier.history
-    earlier, claimed_at = _split(dossier)
+def _admit(tx: apsw.Connection, dumped: DumpedJob) -> int:
+    job, history = dumped.job, dumped.history
+    earlier, claimed_at = _split(dumped)
     trail = bool(earlier or history.diagnostics or history.operations)
     row = (
         *(job.id, job.queue, str(job.state), _ms(job.due_at), job.payload_json, job.priority),
@@ -95,8 +95,8 @@ def _admit(tx: apsw.Connection, dossier: Dossier) -> int:
         *(_ms(job.expires_at), job.max_attempts, job.timeout_seconds, _ms(job.finished_at)),
         *(job.result_json, job.error, job.message, job.percent, int(job.cancel_requested)),
         *(job.epoch, job.worker, _ms(job.lease_until), job.attempt_base, claimed_at),
-        *(dossier.digest, _ms(dossier.overlong_at), dossier.strikes, int(dossier.ahead)),
-        *(int(dossier.hidden), int(trail), job.rule),
+        *(dumped.digest, _ms(dumped.overlong_at), dumped.strikes, int(dumped.ahead)),
+        *(int(dumped.hidden), int(trail), job.rule),
         *(None if job.instant is None else stamp.from_datetime(job.instant), job.schedule),
         *(_ms(job.not_before), job.refusals),
     )
@@ -127,9 +127,9 @@ def _admit_sides(tx: apsw.Connection, n: int, earlier: Sequence[Attempt], histor
         tx.execute(SQL["admit_operation"], (n, o.name, seq, o.state, _ms(o.updated_at), *told))
 
 
-def _split(dossier: Dossier) -> tuple[Sequence[Attempt], Moment | None]:
+def _split(dumped: DumpedJob) -> tuple[Sequence[Attempt], Moment | None]:
     """The earlier attempts, and when the one in the job's own row was claimed."""
-    job, attempts = dossier.job, dossier.history.attempts
+    job, attempts = dumped.job, dumped.history.attempts
     if attempts:
         last = attempts[-1]
         if last.outcome is None or (job.state in FINAL and last.outcome == job.state):

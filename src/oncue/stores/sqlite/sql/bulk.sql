@@ -163,14 +163,6 @@ INSERT INTO attempts (n, epoch, attempt, claimed_at, ended_at, worker, outcome, 
 SELECT n, epoch, attempt, claimed_at, finished_at, worker, state, error FROM jobs
 WHERE n IN carray(:ns) AND claimed_at IS NOT NULL;
 
--- name: trim_attempts
-DELETE FROM attempts WHERE seq IN (
-  SELECT seq FROM (
-    SELECT seq, row_number() OVER (PARTITION BY n ORDER BY seq) AS place,
-      count(*) OVER (PARTITION BY n) AS kept
-    FROM attempts WHERE n IN carray(:ns))
-  WHERE kept > 2 * :kept AND place = :kept + 1);
-
 -- name: revive
 UPDATE jobs SET state = 'scheduled', trail = 1, due_at = :now, updated_at = :now,
   attempt_base = attempt, strikes = 0, ahead = 0, cancel_requested = 0, worker = NULL,

@@ -103,6 +103,16 @@ DELETE FROM settled WHERE until <= :now;
 SELECT outcome, error, attempt, ended_at FROM attempts WHERE n = :n AND epoch = :epoch
 ORDER BY seq LIMIT 1;
 
+-- name: keep_attempt
+INSERT INTO attempts (n, epoch, attempt, claimed_at, ended_at, worker, outcome, error)
+SELECT n, epoch, attempt, claimed_at, :now, worker, :outcome, :error FROM jobs
+WHERE n = :n AND claimed_at IS NOT NULL;
+
+-- name: trim_attempts
+DELETE FROM attempts WHERE seq = (
+  SELECT seq FROM attempts WHERE n = :n ORDER BY seq LIMIT 1 OFFSET :kept
+);
+
 -- name: add_diagnostic
 INSERT INTO diagnostics (n, at, code, detail, attempt, epoch, facts)
 VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7);

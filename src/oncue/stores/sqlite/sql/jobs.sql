@@ -54,16 +54,6 @@ SELECT at, code, detail, attempt, epoch, facts FROM diagnostics WHERE n = :n ORD
 SELECT n, attempt, epoch, claimed_at, worker, state, finished_at FROM jobs
 WHERE id = :id AND hidden = 0;
 
--- name: keep_attempt
-INSERT INTO attempts (n, epoch, attempt, claimed_at, ended_at, worker, outcome, error)
-SELECT n, epoch, attempt, claimed_at, :now, worker, :outcome, :error FROM jobs
-WHERE n = :n AND claimed_at IS NOT NULL;
-
--- name: trim_attempts
-DELETE FROM attempts WHERE seq = (
-  SELECT seq FROM attempts WHERE n = :n ORDER BY seq LIMIT 1 OFFSET :kept
-) AND (SELECT count(*) FROM attempts WHERE n = :n) > 2 * :kept;
-
 -- name: page_scheduled
 SELECT {columns} FROM {with_range}
 WHERE j.state = 'scheduled' AND j.queue = :queue AND j.line = :line

@@ -1,7 +1,7 @@
 -- name: schedule_columns
-s.revision, s.name, s.cron, s.every_ms, s.timezone, s.queue, s.payload, s.owner, s.event_type,
+s.name, s.cron, s.every_ms / 1000.0, s.timezone, s.queue, s.payload, s.owner, s.event_type,
 s.resource_id, s.catch_up, s.overlap, s.paused, s.anchor_at, s.zone_digest, s.created_at,
-s.updated_at, s.next_at, s.wake_at, s.last_at, s.last_job_id,
+s.updated_at, s.revision, s.next_at, s.wake_at, s.last_at, s.last_job_id,
 EXISTS (SELECT 1 FROM jobs WHERE id = s.last_job_id AND finished_at IS NULL)
 
 -- name: schedule

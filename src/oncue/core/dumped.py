@@ -1,4 +1,4 @@
-"""Everything a store knows about one job, for moving it to another store."""
+"""What a dump holds of a job and of an event: everything that a store knows of them."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from oncue.core.publication import LoggedEvent
 
 
 @dataclass(frozen=True, slots=True)
-class Dossier:
+class DumpedJob:
     """`job.state` is the stored one: a job inside a range claim is scheduled here. The last attempt
     of `history` is the one in the job's hands, if it goes on or finished the job. Whether its claim
     held other jobs does not move with it: elsewhere it counts as fetched with others."""
@@ -27,7 +27,7 @@ class Dossier:
     """Gone for everybody; only its id is still remembered."""
 
 
-class EventDossier(NamedTuple):
+class DumpedEvent(NamedTuple):
     """An event, with the decisions of the rules that there are."""
 
     logged: LoggedEvent

@@ -68,7 +68,7 @@ class AsyncScheduler:
 
     def _insert(self, jobs: list[NewJob]) -> list[Clash | None]:
         clashes = self.scheduler.store.insert(jobs, self._clock.now())
-        self.scheduler.telemetry.created(len(jobs) - len(clashes))
+        self.scheduler.telemetry.count("jobs_created", len(jobs) - len(clashes))
         if not clashes:
             return [None] * len(jobs)
         return [clashes.get(position) for position in range(len(jobs))]

@@ -124,7 +124,7 @@ class Scheduler(Reporting, BulkChanges, Rules, Schedules, Queues, Reclaiming, Ha
         now = self.clock.now()
         job = intake.new_job(given(fields), now)
         clashes = self.store.insert([job], now)
-        self.telemetry.created(1 - len(clashes))
+        self.telemetry.count("jobs_created", 1 - len(clashes))
         return answer(job, clashes.get(0))
 
     def schedule_many(self, items: Iterable[Mapping[str, Any]], **defaults: Any) -> Tally:
@@ -137,7 +137,7 @@ class Scheduler(Reporting, BulkChanges, Rules, Schedules, Queues, Reclaiming, Ha
         source = iter(items)
         while chunk := self._chunk(source, defaults, tally):
             clashes = self.store.insert(chunk, self.clock.now())
-            self.telemetry.created(len(chunk) - len(clashes))
+            self.telemetry.count("jobs_created", len(chunk) - len(clashes))
             for position, clash in clashes.items():
                 if clash.kind in ("id taken", "key taken"):
                     place = f"item {tally.accepted + position + 1}"

@@ -271,7 +271,7 @@ def test_a_thread_that_died_is_replaced_and_that_is_told(
     clock.deadly.add(name)
     engine.start()
     [dead] = [one for one in _loops(engine) if one.name == name]
-    _pass_time(clock, engine, lambda: telemetry.totals().threads_replaced > 0)
+    _pass_time(clock, engine, lambda: telemetry.totals().counts["threads_replaced"] > 0)
     clock.deadly.clear()
     _pass_time(clock, engine, lambda: dead._thread.is_alive())
     assert engine.stop(SOON)

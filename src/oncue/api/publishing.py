@@ -68,7 +68,7 @@ class Publishing:
             if len(requests) == 1:
                 return [refusal]
             return [self._publish_all([one])[0] for one in requests]
-        cue.telemetry.created(sum(len(one.jobs) for one in published))
+        cue.telemetry.count("jobs_created", sum(len(one.jobs) for one in published))
         log_fired(published)
         left = iter(published)
         return [published_answer(list(islice(left, len(one)))) for one in requests]

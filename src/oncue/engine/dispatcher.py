@@ -152,7 +152,7 @@ class Dispatcher:
                 batch.settle(None, self._clock.now())
             raise
         if not held:
-            self._telemetry.fenced()
+            self._telemetry.count("fenced_writes")
             logger.warning(
                 "queue %s: the lease ended during delivery and the jobs were taken over; "
                 "they will be delivered once more",

@@ -117,7 +117,7 @@ class Engine:
         """The events of a schedule, to the rules of the same store."""
         events = [occurrence_event(schedule, at) for at in moments]
         published = self._store.publish(events, self._clock.now(), self.pruner.bounds)
-        self._telemetry.created(sum(len(one.jobs) for one in published))
+        self._telemetry.count("jobs_created", sum(len(one.jobs) for one in published))
 
     def _left(self, ends: float | None) -> float | None:
         return None if ends is None else max(0.0, ends - self._clock.monotonic())
@@ -144,7 +144,7 @@ class Engine:
         """A thread that ended although nobody stopped it is started anew, and that is told."""
         for loop in loops:
             if _starts(loop, loop.revive):
-                self._telemetry.thread_replaced()
+                self._telemetry.count("threads_replaced")
                 logger.error("%s: its thread had ended; a new one goes on", loop.name)
 
     def _supervise(self) -> float:

@@ -32,5 +32,5 @@ class Pruner:
         now = self._clock.now()
         kept = retention(self._store.queues(), self.bounds, now)
         pruned = self._store.prune(kept, now, CHUNK)
-        self._telemetry.pruned(pruned.jobs)
+        self._telemetry.count("pruned_rows", pruned.jobs)
         return REST_BETWEEN_CHUNKS_SECONDS if pruned.more else REST_SECONDS

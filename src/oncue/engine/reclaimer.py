@@ -78,7 +78,7 @@ class Reclaimer:
     def _pass(self, began: Look) -> float:
         expired = self._store.expire(self._clock.now(), PAGE)
         if expired:
-            self._telemetry.expired(expired)
+            self._telemetry.count("expired", expired)
             logger.info("%d jobs expired before they were taken", expired)
         if self._look().monotonic_ms - began.monotonic_ms > LONGEST_GAP_MS:  # it stood still here
             self._away = True

@@ -99,7 +99,7 @@ class Recurrer:
                 self._note(schedule, problem, at)
             raise
         applied = [one for position, one in enumerate(advances) if position not in refused]
-        self._telemetry.created(sum(len(one.jobs) for one in applied))
+        self._telemetry.count("jobs_created", sum(len(one.jobs) for one in applied))
         if refused:
             logger.debug("%d schedules were advanced by others", len(refused))
 

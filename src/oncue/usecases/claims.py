@@ -235,7 +235,7 @@ class Reporting:
 
     def _refusal(self, job_id: str, refused: Refused) -> OncueError:
         if refused.reason != "different result":
-            self.telemetry.fenced()
+            self.telemetry.count("fenced_writes")
         return refusal(job_id, refused)
 
 

@@ -98,7 +98,7 @@ class Rules:
         else:
             read = [_event(one, latest, f"/{place}") for place, one in enumerate(events)]
         published = list(self.store.publish(read, now, self.bounds)) if read else []
-        self.telemetry.created(sum(len(one.jobs) for one in published))
+        self.telemetry.count("jobs_created", sum(len(one.jobs) for one in published))
         log_fired(published)
         return published
 

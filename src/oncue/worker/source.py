@@ -158,7 +158,7 @@ class LocalClaimSource:
         return self._store.interruptions([(one.id, one.epoch) for one in claims])
 
     def thread_replaced(self) -> None:
-        self._telemetry.thread_replaced()
+        self._telemetry.count("threads_replaced")
 
     def touch(self, beats: Sequence[Beat]) -> list[Touched | Refused]:
         touches = [
@@ -166,14 +166,16 @@ class LocalClaimSource:
             for claim, lease_seconds, message, percent in beats
         ]
         answers = self._store.touch(touches, self._clock.now())
-        self._telemetry.fenced(sum(isinstance(answer, Refused) for answer in answers))
+        self._telemetry.count(
+            "fenced_writes", sum(isinstance(answer, Refused) for answer in answers)
+        )
         return answers
 
     def put_operation(self, claim: Claimed, operation: Operation) -> Operation | Refused:
         now = self._clock.now()
         answer = self._store.put_operation(claim.id, claim.epoch, operation, now)
         if isinstance(answer, Refused) and answer.reason != "different result":
-            self._telemetry.fenced()
+            self._telemetry.count("fenced_writes")
         return answer
 
     def settle(self, queue: Queue, ends: Sequence[ClaimEnd], *, brief: bool = False) -> None:
@@ -190,7 +192,7 @@ class LocalClaimSource:
         refused = self._store.settle(settlements, now)
         for position, answer in refused.items():
             log_too_late(ends[position].claim.id, answer.reason)
-        self._telemetry.fenced(len(refused))
+        self._telemetry.count("fenced_writes", len(refused))
 
     def _failure(self, queue: Queue, end: ClaimEnd, now: Moment) -> Settlement:
         return failure(

@@ -201,7 +201,7 @@ class Arriving:
             return {}
         new = list(jobs.values())
         clashes = self._cue.store.insert(new, self._cue.clock.now())
-        self._cue.telemetry.created(len(new) - len(clashes))
+        self._cue.telemetry.count("jobs_created", len(new) - len(clashes))
         stored = {line: job.id for line, job in jobs.items()}
         lines = list(jobs) if clashes else []
         for position, clash in clashes.items():

@@ -13,12 +13,21 @@ from collections.abc import Callable, Mapping, Sequence
 from itertools import islice
 from typing import TYPE_CHECKING, Any
 
-from msgspec import UnsetType
-
-from oncue.client.asking import read, value_of
-from oncue.client.claim_batches import ITEMS_LIMIT, A, Report, answers_to, parts, reports_request
-from oncue.client.claims import RemoteClaim, claim_of, claim_request, operation_request, touched_of
-from oncue.client.connection import Connection
+from oncue.client.asking import encode
+from oncue.client.claims import (
+    ITEMS_LIMIT,
+    RemoteClaim,
+    Report,
+    answers_to,
+    claim_request,
+    claims_of,
+    operation_request,
+    parts,
+    settle_request,
+    settled_of,
+    touched_of,
+)
+from oncue.client.connection import Connection, Request
 from oncue.client.errors import error_of
 from oncue.client.polling import Polling
 from oncue.core.errors import Conflict, Fenced, NotFound, OncueError
@@ -29,9 +38,8 @@ from oncue.engine.alarm import Alarm
 from oncue.ports.claims import Refused, Touched
 from oncue.ports.store import Awaited, Listener
 from oncue.usecases.claims import CLAIM_LIMIT
-from oncue.wire.claims import BeatenItems, Claims, SettledItems
+from oncue.wire.claims import Beaten, BeatenItems, Claims
 from oncue.wire.jobs import JobOperation
-from oncue.wire.problems import Problem
 from oncue.worker.source import Beat, ClaimedBatch, ClaimEnd, log_too_late
 
 if TYPE_CHECKING:
@@ -128,17 +136,15 @@ class RemoteClaimSource:
 
     def _claim(self, queues: Sequence[str], limit: int, wait_seconds: float) -> list[ClaimedBatch]:
         limit = min(limit, CLAIM_LIMIT)
-        request = claim_request(queues, self._worker, limit=limit, wait_seconds=wait_seconds)
+        request = claim_request(queues, self._worker, limit, wait_seconds=wait_seconds)
         request = request._replace(timeout_seconds=ANSWER_SECONDS)
         sent = self._clock.monotonic()
         answer = self._polling.ask(request)
         if answer is None:
             return []
-        body = read(self._connection, answer, Claims)
         by_queue: dict[str, list[RemoteClaim]] = {}
-        for item in body.items:
-            claim = value_of(self._connection, item, claim_of)
-            by_queue.setdefault(item.queue, []).append(claim)
+        for claim in self._connection.value(answer, Claims, claims_of):
+            by_queue.setdefault(claim.queue, []).append(claim)
         taken = self._clock.monotonic()
         batches = (self._batch(name, claims, sent, taken) for name, claims in by_queue.items())
         return [batch for batch in batches if batch is not None]
@@ -171,42 +177,33 @@ class RemoteClaimSource:
     def touch(self, beats: Sequence[Beat]) -> list[Touched | Refused]:
         answers: list[Touched | Refused] = []
         for start in range(0, len(beats), ITEMS_LIMIT):
-            part = beats[start : start + ITEMS_LIMIT]
-            found = self._send("/heartbeat", [_beat(one) for one in part], BeatenItems, brief=True)
-            for beat, item in zip(part, found.items, strict=True):
-                refused = _refused(beat.claim.id, item.problem)
-                answers.append(refused or value_of(self._connection, item, touched_of))
+            items = [_beat(one) for one in beats[start : start + ITEMS_LIMIT]]
+            request = Request("POST", "/heartbeat", encode({"items": items}))
+            body = self._ask_once(request, brief=True)
+            answers += answers_to(self._connection, body, BeatenItems, len(items), _beaten)
         return answers
 
     def put_operation(self, claim: Claimed, operation: Operation) -> Operation | Refused:
-        one, token = operation, _token(claim)
-        request = operation_request(
-            claim.id, token, one.name, one.state, one.percent, one.message, one.result
-        )
         try:
-            body = self._connection.ask_once(request._replace(timeout_seconds=ANSWER_SECONDS))
+            body = self._ask_once(operation_request(claim.id, _token(claim), operation))
         except (Conflict, NotFound) as error:
             return _refusal(error)
-        shape = read(self._connection, body, JobOperation)
-        return value_of(self._connection, shape, JobOperation.read)
+        return self._connection.value(body, JobOperation, JobOperation.read)
 
     def settle(self, queue: Queue, ends: Sequence[ClaimEnd], *, brief: bool = False) -> None:
         """The server knows of cancel requests, and of the attempts that are left."""
         for part in parts([_report(end) for end in ends]):
-            items = [report.fields() for report in part]
-            answers = self._send("/settle", items, SettledItems, brief=brief)
-            for report, item in zip(part, answers.items, strict=True):
-                refused = _refused(report.id, item.problem)
-                if refused is not None:
-                    log_too_late(report.id, refused.reason)
+            body = self._ask_once(settle_request(part), brief=brief)
+            errors = settled_of(self._connection, body, len(part))
+            for report, error in zip(part, errors, strict=True):
+                if error is not None:
+                    log_too_late(report.id, _refusal(error).reason)
 
-    def _send(self, path: str, items: list[dict[str, Any]], shape: type[A], *, brief: bool) -> A:
+    def _ask_once(self, request: Request, *, brief: bool = False) -> bytes:
         """Not repeated here. The thread that sends heartbeats also has to notice in time which
-        leases are running out, so it waits only `brief`ly for an answer."""
+        leases are running out, of any job, so it waits only `brief`ly for an answer."""
         patience = min(ANSWER_SECONDS, max(self._shortest / 6, 0.25)) if brief else ANSWER_SECONDS
-        request = reports_request(path, items)._replace(timeout_seconds=patience)
-        body = self._connection.ask_once(request)
-        return answers_to(self._connection, body, shape, len(items))
+        return self._connection.ask_once(request._replace(timeout_seconds=patience))
 
 
 def _deaf(queue: str | None, due_at: Moment) -> None:
@@ -219,7 +216,7 @@ def _token(claim: Claimed) -> str:
 
 
 def _beat(beat: Beat) -> dict[str, Any]:
-    fields = {"token": _token(beat.claim), **beat._asdict(), "claim": None, "id": beat.claim.id}
+    fields = beat._asdict() | {"claim": None, "id": beat.claim.id, "token": _token(beat.claim)}
     return {name: value for name, value in fields.items() if value is not None}
 
 
@@ -234,8 +231,8 @@ def _lease_seconds(claim: Claimed) -> float:
     return (claim.lease_until - claim.claimed_at) / 1000
 
 
-def _refused(job_id: str, problem: Problem | UnsetType) -> Refused | None:
-    return _refusal(error_of(problem, job_id)) if problem else None
+def _beaten(item: Beaten) -> Touched | Refused:
+    return _refusal(error_of(item.problem, item.id)) if item.problem else touched_of(item)
 
 
 def _refusal(error: OncueError) -> Refused:

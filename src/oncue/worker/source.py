@@ -22,7 +22,7 @@ from oncue.core.queue import Queue
 from oncue.engine.alarm import Alarm
 from oncue.ports.claims import Touch, Touched
 from oncue.ports.store import Awaited, Listener
-from oncue.usecases.claims import Reporting, failure, keeping
+from oncue.usecases.claims import LocalClaims, failure, keeping
 
 AWAY = (StoreUnavailable, ServerUnavailable)
 """Passing trouble of a claim source: the same call may succeed later."""
@@ -124,7 +124,7 @@ class LocalClaimSource:
 
     beat_seconds = math.inf
 
-    def __init__(self, cue: Reporting, worker: str) -> None:
+    def __init__(self, cue: LocalClaims, worker: str) -> None:
         self._cue = cue
         self._store = cue.store
         self._clock = cue.clock

@@ -6,13 +6,12 @@ from threading import Lock
 from typing import TYPE_CHECKING, Self
 
 from oncue.engine.engine import Engine
-from oncue.engine.policies import Policies
+from oncue.engine.node import Node
 from oncue.forking import now_and_after_fork
 from oncue.ports.clock import Clock
 from oncue.ports.store import Store
 from oncue.sinks import open_sink
 from oncue.stores import open_store
-from oncue.telemetry.counters import Telemetry
 from oncue.usecases.bulk import BulkChanges
 from oncue.usecases.claims import LocalClaims
 from oncue.usecases.queues import LocalQueues
@@ -43,15 +42,9 @@ class Scheduler(
 
     def _renew(self) -> None:
         """What has locks, threads or counts of its own: made anew in a forked child."""
-        self.policies = Policies(self.store, self.clock)
-        self.telemetry = Telemetry(self.clock)
-        self.engine = Engine(
-            self.store,
-            self.clock,
-            lambda url: open_sink(url, self.clock),
-            telemetry=self.telemetry,
-            policies=self.policies,
-        )
+        node = Node.of(self.store, self.clock)
+        self.policies, self.telemetry = node.policies, node.telemetry
+        self.engine = Engine(node, lambda url: open_sink(url, self.clock))
         self._running = False
         self._starting = Lock()
 

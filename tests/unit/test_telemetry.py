@@ -16,6 +16,7 @@ from oncue.core.queue import Lateness
 from oncue.engine.dispatcher import Dispatcher
 from oncue.engine.engine import Engine
 from oncue.engine.keeper import Keeper
+from oncue.engine.node import Node
 from oncue.ports.sink import Refusal
 from oncue.scheduler import Scheduler
 from oncue.sinks.memory import MemorySink
@@ -211,15 +212,7 @@ class Sink(MemorySink):
 
 def dispatcher(cue: Scheduler, sink: Sink) -> Dispatcher:
     cue.set_queue("mail", sink="log:")
-    return Dispatcher(
-        cue.store,
-        cue.clock,
-        lambda: cue.queue("mail"),
-        sink,
-        "one",
-        Keeper(cue.clock),
-        cue.telemetry,
-    )
+    return Dispatcher(cue.engine.node, lambda: cue.queue("mail"), sink, "one", Keeper(cue.clock))
 
 
 def of_mail(cue: Scheduler) -> QueueTotals:
@@ -270,7 +263,7 @@ def test_the_circuit_of_a_queue_whose_sink_is_gone_is_no_longer_told(cue: Schedu
 def test_an_engine_without_telemetry_of_a_scheduler_has_its_own(cue: Scheduler) -> None:
     cue.set_queue("mail", sink="log:")
     cue.schedule(queue="mail")
-    Engine(cue.store, cue.clock, lambda url: MemorySink()).step_all()
+    Engine(Node.of(cue.store, cue.clock), lambda url: MemorySink()).step_all()
     assert cue.telemetry.totals().queues == {}
 
 

@@ -16,7 +16,7 @@ from oncue.core.rule import Rule
 from oncue.core.runs import Difference
 from oncue.core.schedule import Schedule
 from oncue.transfer import declared
-from oncue.transfer.declared import RULES, SCHEDULES, Declared, DeclaredChange, Kind, Noun, T
+from oncue.transfer.declared import RULES, SCHEDULES, Declared, Kind, Noun, T
 from oncue.wire.converting import written
 from oncue.wire.schedules import RunChanges
 
@@ -74,20 +74,20 @@ def schedules(app: App, file: BinaryIO, dry_run: bool, count: int) -> None:
     runs_changed: dict[str, Difference] = {}
     if dry_run:
         differing = (change for change in changes if change.kind is not Kind.UNCHANGED)
-        runs_changed = {one.name: _preview(app, one.declared, count) for one in differing}
+        runs_changed = {one.name: _preview(app, one, count) for one in differing}
     else:
         declared.apply(app.cue, changes)
 
-    def as_json(change: DeclaredChange[Schedule]) -> dict[str, Any]:
+    def as_json(change: Declared[Schedule]) -> dict[str, Any]:
         difference = runs_changed.get(change.name)
         told = {} if difference is None else {"runs": written(RunChanges, difference)}
         return _as_json(change) | told
 
-    def lines(change: DeclaredChange[Schedule]) -> Iterator[str]:
-        for name, (old, new) in change.fields.items():
+    def lines(change: Declared[Schedule]) -> Iterator[str]:
+        for name, (old, new) in change.changes.items():
             yield _altered(change, name, old, new)
         if change.name in runs_changed:
-            zone = change.declared.value.timezone
+            zone = change.value.timezone
             yield from (f"  {line}" for line in runs.changed_lines(runs_changed[change.name], zone))
 
     _tell(app, changes, dry_run, as_json, lines)
@@ -95,24 +95,24 @@ def schedules(app: App, file: BinaryIO, dry_run: bool, count: int) -> None:
 
 def _preview(app: App, one: Declared[Schedule], count: int) -> Difference:
     timed = {name: value for name, value in one.written.items() if name != "paused"}
-    return app.cue.preview_schedule(one.value.name, count=count, **timed)
+    return app.cue.preview_schedule(one.name, count=count, **timed)
 
 
-def _changes(app: App, noun: Noun[T], file: BinaryIO, dry_run: bool) -> list[DeclaredChange[T]]:
+def _changes(app: App, noun: Noun[T], file: BinaryIO, dry_run: bool) -> list[Declared[T]]:
     app.may_create = not dry_run
     source = "standard input" if file is sys.stdin.buffer else file.name
     found = declared.read(noun, file.read(), source)
     if dry_run and app.is_missing:
-        return [DeclaredChange(noun, one, None) for one in found]
-    return declared.compare(noun, app.cue, found)
+        return found
+    return declared.compare(app.cue, found)
 
 
 def _tell(
     app: App,
-    changes: Sequence[DeclaredChange[T]],
+    changes: Sequence[Declared[T]],
     dry_run: bool,
-    as_json: Callable[[DeclaredChange[T]], dict[str, Any]],
-    lines: Callable[[DeclaredChange[T]], Iterator[str]],
+    as_json: Callable[[Declared[T]], dict[str, Any]],
+    lines: Callable[[Declared[T]], Iterator[str]],
 ) -> None:
     if app.as_json:
         output.document({"dry_run": dry_run, "items": [as_json(change) for change in changes]})
@@ -128,23 +128,23 @@ def _tell(
     click.echo(", ".join(f"{counts[kind]} {kind}" for kind in Kind if counts[kind]))
 
 
-def _as_json(change: DeclaredChange[T]) -> dict[str, Any]:
-    changed = {name: {"from": old, "to": new} for name, (old, new) in change.fields.items()}
+def _as_json(change: Declared[T]) -> dict[str, Any]:
+    changed = {name: {"from": old, "to": new} for name, (old, new) in change.changes.items()}
     return {"name": change.name, "change": change.kind, "changed": changed}
 
 
-def _rule_as_json(change: DeclaredChange[Rule]) -> dict[str, Any]:
+def _rule_as_json(change: Declared[Rule]) -> dict[str, Any]:
     """Of a new rule all fields are told, from null."""
     if change.before is not None:
         return _as_json(change)
-    values = RULES.values(change.declared.value)
+    values = RULES.values(change.value)
     changed = {name: {"from": None, "to": value} for name, value in values.items()}
     return {**_as_json(change), "changed": changed}
 
 
-def _rule_lines(change: DeclaredChange[Rule]) -> Iterator[str]:
-    yield from _dependencies(change.before, change.declared.value)
-    for name, (old, new) in change.fields.items():
+def _rule_lines(change: Declared[Rule]) -> Iterator[str]:
+    yield from _dependencies(change.before, change.value)
+    for name, (old, new) in change.changes.items():
         if name != "dependencies":
             yield _altered(change, name, old, new)
 
@@ -166,7 +166,7 @@ def _dependencies(before: Rule | None, rule: Rule) -> Iterator[str]:
         yield _signed("~", "the order of the dependencies")
 
 
-def _altered(change: DeclaredChange[T], name: str, old: Any, new: Any) -> str:
+def _altered(change: Declared[T], name: str, old: Any, new: Any) -> str:
     if change.before is None:
         return _signed("+", f"{name} {_json(new)}")
     return _signed("~", f"{name} {_json(old)} → {_json(new)}")

@@ -170,11 +170,6 @@ def _rule(name: Any, written: dict[str, Any]) -> Rule:
     return new_rule(name, **(fields | written))
 
 
-def _schedule(name: Any, written: dict[str, Any]) -> Schedule:
-    timed = {field: value for field, value in written.items() if field != "paused"}
-    return new_schedule(name, timed, paused=written.get("paused", False))
-
-
 RULES: Noun[Rule] = Noun(
     "rule",
     wire_rules.NewRule,
@@ -191,7 +186,7 @@ SCHEDULES: Noun[Schedule] = Noun(
     wire_schedules.Schedule,
     wire_schedules.Schedule.of,
     Schedule(""),
-    _schedule,
+    new_schedule,
     lambda cue, name: cue.schedule_named(name),
     lambda cue: cue.put_schedule,
     kept=("paused",),

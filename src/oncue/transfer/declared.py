@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import codecs
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from enum import StrEnum
@@ -24,7 +25,6 @@ if TYPE_CHECKING:
     from oncue.client import Client
     from oncue.scheduler import Scheduler
 
-_BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 T = TypeVar("T", Rule, Schedule)
 
 
@@ -136,7 +136,7 @@ def apply(cue: Scheduler | Client, declared: Iterable[Declared[T]]) -> None:
 
 def _listed(noun: Noun[T], text: bytes, source: str) -> list[Any]:
     try:
-        found = msgspec.json.decode(text.removeprefix(_BYTE_ORDER_MARK))
+        found = msgspec.json.decode(text.removeprefix(codecs.BOM_UTF8))
     except (msgspec.DecodeError, UnicodeError, RecursionError) as problem:
         raise InvalidInput(f"{source}: is not JSON: {str(problem).rstrip('.')}.") from None
     if isinstance(found, Mapping):

@@ -33,7 +33,6 @@ from oncue.stores.sqlite.statements import load
 SQL = load("events")
 RULES = load("rules")
 INSERT_FIRED = load("jobs")["insert_fired"]
-ENSURE_QUEUE = load("queues")["ensure"]
 DECISIONS_AT_ONCE = 500  # of rules on events in one transaction, so that others get their turn
 _LAST = 2**63 - 1
 
@@ -170,10 +169,9 @@ class Events:
             tx.execute(SQL["touch"], (mine.n,))
         if concluded.job is not None:
             job, rule, instant = concluded.job
-            tx.execute(ENSURE_QUEUE, (job.queue,))
             tx.execute(INSERT_FIRED, (*job[:6], rule, instant))
             tx.execute(SQL["fired"], {"n": mine.n, "instant": instant, "job_id": job.id})
-            self.db.tell(job.queue, job.due_at)
+            self.db.arrived(tx, job.queue, job.due_at)
         return concluded
 
     def events(self, wanted: EventFilter, after: int | None, limit: int) -> EventPage:

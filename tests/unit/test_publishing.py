@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from oncue.api.publishing import SHORT, Fields, Publishing
-from oncue.api.request import Answer
+from oncue.api.request import HttpAnswer
 from oncue.core.errors import EventIdTaken, InvalidInput
 from oncue.testing import HandDriven
 
@@ -44,7 +44,7 @@ def together(publishing: Publishing, *requests: Fields) -> list[Any]:
     return asyncio.run(ask())
 
 
-def instants(answer: Answer) -> list[str]:
+def instants(answer: HttpAnswer) -> list[str]:
     return [
         job["instant"][14:19] for one in json.loads(answer.body)["events"] for job in one["jobs"]
     ]

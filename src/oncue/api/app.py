@@ -16,9 +16,9 @@ from typing import Any, ParamSpec, TypeVar
 from oncue.aio import AsyncScheduler
 from oncue.api import problems as problems
 from oncue.api.guard import Guard
-from oncue.api.problems import Problem
+from oncue.api.problems import HttpProblem
 from oncue.api.publishing import Fields, Publishing
-from oncue.api.request import Answer, Gone, Receive, Request, problem_answer
+from oncue.api.request import Gone, HttpAnswer, Receive, Request, problem_answer
 from oncue.api.routes import ROUTES
 from oncue.api.routing import Router
 from oncue.api.waiting import Waiting
@@ -70,7 +70,7 @@ class Service:
         leave as much room as one."""
         self._threads = (readers, intake, bulk)
 
-    async def publish(self, fields: Fields) -> Answer:
+    async def publish(self, fields: Fields) -> HttpAnswer:
         """Publish an event or a list, together with those of other requests."""
         return await self._publishing.publish(fields)
 
@@ -123,16 +123,16 @@ def request_id(headers: Iterable[tuple[bytes, bytes]]) -> str:
     return f"{_PROCESS}{next(_numbers):08x}"
 
 
-def problem_of(error: Exception, request: Request) -> Problem:
+def problem_of(error: Exception, request: Request) -> HttpProblem:
     """What is told of whatever a request led to; the log is told what the caller is not."""
-    if isinstance(error, Problem):
+    if isinstance(error, HttpProblem):
         return error
     if isinstance(error, StoreError):
         logger.error("%s: %s", request.id, error, extra={"request_id": request.id})
     return problems.of(error) if isinstance(error, OncueError) else _crashed(error, request)
 
 
-def _crashed(error: Exception, request: Request) -> Problem:
+def _crashed(error: Exception, request: Request) -> HttpProblem:
     """A defect of ours: the place goes to the log, without the text, which may quote a payload."""
     place = "".join(traceback.format_tb(error.__traceback__))
     logger.error(
@@ -142,14 +142,14 @@ def _crashed(error: Exception, request: Request) -> Problem:
         place,
         extra={"request_id": request.id},
     )
-    return Problem(
+    return HttpProblem(
         "internal",
         f"Something went wrong here; the log tells more about request {request.id}.",
         request_id=request.id,
     )
 
 
-async def _send(send: Send, request: Request, answer: Answer) -> None:
+async def _send(send: Send, request: Request, answer: HttpAnswer) -> None:
     headers = [(b"x-request-id", request.id.encode())]
     if answer.status not in WITHOUT_CONTENT:
         headers += [

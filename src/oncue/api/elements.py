@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 
-from oncue.api.problems import Problem
+from oncue.api.problems import HttpProblem
 
 LIMIT = 2 * 1024 * 1024  # a payload of 256 KiB may be written with many escapes and spaces
 BYTE_ORDER_MARK = b"\xef\xbb\xbf"
@@ -28,8 +28,6 @@ _UNMATCHED = "a '}' that closes nothing; what follows cannot be told apart."
 class Lines:
     """NDJSON. The last line may do without its newline."""
 
-    ignores_blank = True
-    """Whether what is blank is nothing, rather than something malformed."""
     trouble: str | None = None
     """Why the rest of the body could not be told apart; known in the end."""
 
@@ -58,8 +56,6 @@ class Lines:
 
 class Elements:
     """A JSON array."""
-
-    ignores_blank = False
 
     def __init__(self) -> None:
         self.trouble: str | None = None
@@ -98,7 +94,7 @@ class Elements:
         if not text:
             return text
         if not text.startswith(b"["):
-            raise Problem(
+            raise HttpProblem(
                 "malformed",
                 "The body is not a JSON array. Send [{…}, {…}], "
                 "or one job a line with Content-Type: application/x-ndjson.",

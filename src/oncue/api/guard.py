@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from oncue.api.problems import Problem
+from oncue.api.problems import HttpProblem
 from oncue.api.request import Request
 from oncue.core.access import Scope, allows
 from oncue.core.errors import StoreError
@@ -48,7 +48,7 @@ class Guard:
 def identified(scopes: frozenset[Scope] | None) -> frozenset[Scope]:
     """The scopes of somebody who is known."""
     if scopes is None:
-        raise Problem(
+        raise HttpProblem(
             "unauthenticated",
             "Send Authorization: Bearer TOKEN with a token made by 'oncue token create'.",
             headers={"www-authenticate": 'Bearer realm="oncue"'},
@@ -58,7 +58,7 @@ def identified(scopes: frozenset[Scope] | None) -> frozenset[Scope]:
 
 def require(scopes: frozenset[Scope] | None, wanted: Scope) -> None:
     if not allows(identified(scopes), wanted):
-        raise Problem(
+        raise HttpProblem(
             "forbidden",
             f"This token lacks the scope '{wanted.value}'. Make one that has it: "
             f"oncue token create --scope {wanted.value}",
@@ -69,10 +69,10 @@ def _require_local(request: Request) -> None:
     """A page from elsewhere can make a browser ask this server, by a name that resolves here or
     by a form; neither looks like this machine asking."""
     if not _LOCAL.fullmatch(request.header(b"host") or ""):
-        raise Problem(
+        raise HttpProblem(
             "refused-origin",
             "Without access tokens only localhost, 127.0.0.1 and [::1] are answered as Host. "
             "Make a token with 'oncue token create' to be reachable by other names.",
         )
     if request.method not in SAFE and request.header(b"sec-fetch-site") == "cross-site":
-        raise Problem("refused-origin", "A page of another site may not change anything here.")
+        raise HttpProblem("refused-origin", "A page of another site may not change anything here.")

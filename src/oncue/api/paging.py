@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from base64 import urlsafe_b64decode, urlsafe_b64encode
 
-from oncue.api.problems import Problem, invalid
+from oncue.api.problems import HttpProblem, invalid
 from oncue.core import ids, moment
 from oncue.core.errors import InvalidInput
 from oncue.core.job import Position
@@ -72,5 +72,5 @@ def decoded(cursor: str) -> str:
     return urlsafe_b64decode(cursor + "=" * (-len(cursor) % 4)).decode()
 
 
-def no_cursor() -> Problem:
+def no_cursor() -> HttpProblem:
     return invalid("this is not a cursor; send back the next_cursor of the page before.", "?cursor")

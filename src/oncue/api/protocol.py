@@ -3,21 +3,21 @@
 from __future__ import annotations
 
 import asyncio
+from http import HTTPStatus
 
 import httptools
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
-from oncue.api.problems import Problem
-from oncue.wire.problems import MEDIA_TYPE
+from oncue.api.problems import HttpProblem
+from oncue.api.request import problem_answer
 
 HEAD_LIMIT = 64 * 1024  # bytes of a request's line and headers; what is read at once comes on top
-_NOT_HTTP = Problem("malformed", "This is not a request that HTTP/1.1 knows.")
-_HEAD_TOO_LARGE = Problem(
+_NOT_HTTP = HttpProblem("malformed", "This is not a request that HTTP/1.1 knows.")
+_HEAD_TOO_LARGE = HttpProblem(
     "too-large",
     f"The request's line and headers are too large; at most {HEAD_LIMIT:,} bytes are read.",
     status=431,
 )
-_PHRASES = {400: "Bad Request", 431: "Request Header Fields Too Large"}
 
 
 class Protocol(HttpToolsProtocol):
@@ -86,16 +86,16 @@ class Protocol(HttpToolsProtocol):
         line = b"%b %b HTTP/%b" % (method, self.url, version)
         return b"\r\n".join([line, *kept, b"", b""])
 
-    def _refuse(self, problem: Problem) -> None:
+    def _refuse(self, problem: HttpProblem) -> None:
         if self.transport.is_closing():
             return
-        self.logger.warning("a request was refused: %s", problem.detail)
-        body = problem.body()
+        self.logger.warning("a request was refused: %s", problem.fields.detail)
+        answer = problem_answer(problem)
         head = [
-            f"HTTP/1.1 {problem.status} {_PHRASES[problem.status]}",
-            f"content-type: {MEDIA_TYPE}",
-            f"content-length: {len(body)}",
+            f"HTTP/1.1 {answer.status} {HTTPStatus(answer.status).phrase}",
+            f"content-type: {answer.media_type}",
+            f"content-length: {len(answer.body)}",
             "connection: close",
         ]
-        self.transport.write("\r\n".join([*head, "", ""]).encode() + body)
+        self.transport.write("\r\n".join([*head, "", ""]).encode() + answer.body)
         self.transport.close()

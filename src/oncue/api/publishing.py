@@ -12,7 +12,7 @@ from concurrent.futures import ThreadPoolExecutor
 from itertools import islice
 from typing import Any
 
-from oncue.api.request import Answer, json_answer
+from oncue.api.request import HttpAnswer, json_answer
 from oncue.core.errors import EventIdTaken
 from oncue.core.event import Event, latest_stamp, read_event
 from oncue.core.publication import Published
@@ -33,11 +33,11 @@ class Publishing:
     def __init__(self, cue: Scheduler) -> None:
         self._cue = cue
         self._threads = ThreadPoolExecutor(THREADS, "oncue-http-publisher")
-        self._gathering: Gathering[list[Event], Answer] = Gathering(
+        self._gathering: Gathering[list[Event], HttpAnswer] = Gathering(
             together(self._threads, self._publish_all), REQUESTS_TOGETHER
         )
 
-    async def publish(self, fields: Fields) -> Answer:
+    async def publish(self, fields: Fields) -> HttpAnswer:
         """`Scheduler.publish`, for one event or a list, together with others."""
         if isinstance(fields, Mapping):
             return await self._gathering.ask([read_event(fields, self._latest())])
@@ -54,10 +54,10 @@ class Publishing:
     def _latest(self) -> Stamp:
         return latest_stamp(of_moment(self._cue.clock.now()), self._cue.bounds)
 
-    def _publish_long(self, fields: Fields) -> Answer:
+    def _publish_long(self, fields: Fields) -> HttpAnswer:
         return published_answer(self._cue.publish(fields))
 
-    def _publish_all(self, requests: list[list[Event]]) -> Sequence[Answer | EventIdTaken]:
+    def _publish_all(self, requests: list[list[Event]]) -> Sequence[HttpAnswer | EventIdTaken]:
         """An id that is taken refuses the whole group; then each request stands for itself."""
         events = [event for one in requests for event in one]
         try:
@@ -70,7 +70,7 @@ class Publishing:
         return [published_answer(list(islice(left, len(one)))) for one in requests]
 
 
-def published_answer(published: Sequence[Published]) -> Answer:
+def published_answer(published: Sequence[Published]) -> HttpAnswer:
     """200 says that nothing was new."""
     new = any(not one.duplicate for one in published)
     return json_answer(wire.Published.of(published), 201 if new else 200)

@@ -11,7 +11,7 @@ from urllib.parse import parse_qsl, quote
 import msgspec
 
 from oncue.api.arrival import PENDING, at_once, in_time
-from oncue.api.problems import Problem, invalid
+from oncue.api.problems import HttpProblem, invalid
 from oncue.api.unreadable import unreadable
 from oncue.core.access import Scope
 from oncue.core.text import escaped
@@ -25,13 +25,14 @@ BODY_SECONDS = 60.0  # how long a body may take to arrive, or its next part wher
 Receive = Callable[[], Awaitable[MutableMapping[str, Any]]]
 T = TypeVar("T")
 
+write_json = msgspec.json.Encoder().encode
 read_json = msgspec.json.Decoder().decode
 _decoder: Any = cache(msgspec.json.Decoder)  # one for each shape
 UNREADABLE = (msgspec.DecodeError, UnicodeError, RecursionError)
 """Raised by `read_json` for what is not JSON."""
 
 
-class Answer(NamedTuple):
+class HttpAnswer(NamedTuple):
     status: int
     body: bytes
     media_type: str = JSON_TYPE
@@ -40,12 +41,14 @@ class Answer(NamedTuple):
     """Called instead of sending the answer if the client has left by then."""
 
 
-def json_answer(fields: Any, status: int = 200, **headers: str) -> Answer:
-    return Answer(status, msgspec.json.encode(fields), JSON_TYPE, headers)
+def json_answer(fields: Any, status: int = 200, **headers: str) -> HttpAnswer:
+    return HttpAnswer(status, write_json(fields), JSON_TYPE, headers)
 
 
-def problem_answer(problem: Problem) -> Answer:
-    return Answer(problem.status, problem.body(), PROBLEM_TYPE, problem.headers)
+def problem_answer(problem: HttpProblem) -> HttpAnswer:
+    return HttpAnswer(
+        problem.fields.status, write_json(problem.fields), PROBLEM_TYPE, problem.headers
+    )
 
 
 class Request:
@@ -180,7 +183,7 @@ class Request:
         given = (self.header(b"content-type") or "").partition(";")[0].strip().lower()
         if given not in allowed:
             told = f"is {given!r}" if given else "is not said"
-            raise Problem(
+            raise HttpProblem(
                 "unsupported-media-type",
                 f"The body's media type {told}; send Content-Type: {' or '.join(allowed)}.",
                 headers={"accept": ", ".join(allowed)},
@@ -203,11 +206,13 @@ async def _in_time(arriving: Awaitable[T]) -> T:
     try:
         return await in_time(arriving, BODY_SECONDS)
     except TimeoutError:
-        raise Problem("request-timeout", "The body did not arrive in time.") from None
+        raise HttpProblem("request-timeout", "The body did not arrive in time.") from None
 
 
-def too_large(limit: int) -> Problem:
-    return Problem("too-large", f"The body is too large; at most {limit:,} bytes are read here.")
+def too_large(limit: int) -> HttpProblem:
+    return HttpProblem(
+        "too-large", f"The body is too large; at most {limit:,} bytes are read here."
+    )
 
 
 _PLACE = re.compile(r"^(?P<text>.*?)(?: - at `(?P<key>key )?(?P<place>[^`]*)`)?$", re.DOTALL)
@@ -216,7 +221,7 @@ _MISSING = re.compile(r"^Object missing required field `(.*)`$", re.DOTALL)
 _GOT = re.compile(r"^Expected `(.*)`, got `(.*)`$", re.DOTALL)
 
 
-def _misshapen(text: bytes, problem: msgspec.ValidationError) -> Problem:
+def _misshapen(text: bytes, problem: msgspec.ValidationError) -> HttpProblem:
     """The shape is read as far as it is right; whether the rest is JSON at all comes first."""
     try:
         read_json(text or b"{}")
@@ -225,7 +230,7 @@ def _misshapen(text: bytes, problem: msgspec.ValidationError) -> Problem:
     return _invalid_shape(problem)
 
 
-def _invalid_shape(problem: msgspec.ValidationError) -> Problem:
+def _invalid_shape(problem: msgspec.ValidationError) -> HttpProblem:
     match = _PLACE.match(str(problem))
     assert match is not None  # it matches anything
     text, pointer = match["text"], _pointer(match["place"] or "")

@@ -9,33 +9,33 @@ from __future__ import annotations
 import json
 import math
 
-from oncue.api.problems import Problem, invalid
+from oncue.api.problems import HttpProblem, invalid
 from oncue.core.text import escaped
 
 TOO_DEEP = "The JSON is nested too deeply."
 
 
-def unreadable(text: bytes, problem: Exception) -> Problem:
+def unreadable(text: bytes, problem: Exception) -> HttpProblem:
     """Why a body cannot be taken; `problem` is what the decoder said."""
     if isinstance(problem, RecursionError):
-        return Problem("malformed", TOO_DEEP)
+        return HttpProblem("malformed", TOO_DEEP)
     try:
         found = _unkeepable(json.loads(text, parse_constant=_refuse), "")
     except RecursionError:
-        return Problem("malformed", TOO_DEEP)
+        return HttpProblem("malformed", TOO_DEEP)
     except ValueError:
         found = None
     if found is not None:
         return found
     said = str(problem).rstrip(".")
-    return Problem("malformed", f"The body is not JSON in UTF-8: {said}.")
+    return HttpProblem("malformed", f"The body is not JSON in UTF-8: {said}.")
 
 
 def _refuse(constant: str) -> None:
     raise ValueError(f"{constant} is not JSON")
 
 
-def _unkeepable(value: object, pointer: str) -> Problem | None:
+def _unkeepable(value: object, pointer: str) -> HttpProblem | None:
     """The first half of a character, or number beyond all bounds."""
     if isinstance(value, str) and not _whole(value):
         return invalid("contains half a character (a lone surrogate); send plain text.", pointer)

@@ -6,7 +6,7 @@ import asyncio
 from typing import TYPE_CHECKING
 
 from oncue.api.problems import invalid
-from oncue.api.request import Answer, Request, json_answer
+from oncue.api.request import HttpAnswer, Request, json_answer
 from oncue.api.routing import Answered, Routes
 from oncue.core.access import Scope
 from oncue.core.errors import Conflict
@@ -23,7 +23,7 @@ routes = Routes("Reclaiming")
 
 
 @routes.add("POST /reclaim", Scope.ADMIN, ReclaimReport, ReclaimParameters)
-async def reclaim(service: Service, request: Request) -> Answer:
+async def reclaim(service: Service, request: Request) -> HttpAnswer:
     """Reclaim what was silent too long.
 
     Looks once through the claims that workers hold, and takes away those that were silent for
@@ -56,7 +56,7 @@ async def _is_ending(service: Service, seconds: float) -> bool:
     Answered(AgendaProgress, headers=("ETag",)),
     problems=(404,),
 )
-async def get_agenda_progress(service: Service, request: Request) -> Answer:
+async def get_agenda_progress(service: Service, request: Request) -> HttpAnswer:
     """A job as an AgendaProgress.
 
     WAITING is scheduled, DEQUEUED dispatched, EXECUTING executing; COMPLETE has the message
@@ -73,7 +73,7 @@ async def get_agenda_progress(service: Service, request: Request) -> Answer:
     headers=("If-Match",),
     problems=(404, 409),
 )
-async def put_agenda_progress(service: Service, request: Request) -> Answer:
+async def put_agenda_progress(service: Service, request: Request) -> HttpAnswer:
     """Fail, retry or complete it.
 
     COMPLETE with `failed` fails the job, with `succeeded` completes it; WAITING retries it, if
@@ -102,5 +102,5 @@ def _wanted(body: AgendaProgressWrite, job_id: str, request: Request) -> agenda.
     )
 
 
-def _answer(told: AgendaProgress) -> Answer:
+def _answer(told: AgendaProgress) -> HttpAnswer:
     return json_answer(told, etag=agenda.etag(told))

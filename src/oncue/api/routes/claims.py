@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, TypeVar
 from oncue.api import problems as problems
 from oncue.api.guard import require
 from oncue.api.problems import invalid
-from oncue.api.request import Answer, Request, json_answer
+from oncue.api.request import HttpAnswer, Request, json_answer
 from oncue.api.routing import Routes
 from oncue.api.waiting import Wish
 from oncue.core import token
@@ -39,7 +39,7 @@ routes = Routes("Workers")
 
 
 @routes.add("POST /queues/{queue}/claim", Scope.WORK, wire.Claims, wire.Claim)
-async def claim_jobs(service: Service, request: Request) -> Answer:
+async def claim_jobs(service: Service, request: Request) -> HttpAnswer:
     """Take due jobs of a queue.
 
     Takes due jobs under a lease, for work on them to be reported with their tokens. With
@@ -52,7 +52,7 @@ async def claim_jobs(service: Service, request: Request) -> Answer:
 
 
 @routes.add("POST /claim", Scope.WORK, wire.Claims, wire.ClaimAny)
-async def claim_jobs_of_queues(service: Service, request: Request) -> Answer:
+async def claim_jobs_of_queues(service: Service, request: Request) -> HttpAnswer:
     """Take due jobs of several queues.
 
     As for one queue; the queues take turns.
@@ -63,7 +63,7 @@ async def claim_jobs_of_queues(service: Service, request: Request) -> Answer:
 
 async def _claimed(
     service: Service, request: Request, queues: tuple[str, ...], body: wire.Claim
-) -> Answer:
+) -> HttpAnswer:
     for position, queue in enumerate(queues):
         check_queue_name(queue, f"/queues/{position}")
     wait = seconds(body.wait_seconds, "/wait_seconds")
@@ -83,7 +83,7 @@ async def _claimed(
     return answer._replace(unread=lambda: service.waiting.give_back(taken)) if taken else answer
 
 
-def _told(service: Service, taken: list[Claimed]) -> Answer:
+def _told(service: Service, taken: list[Claimed]) -> HttpAnswer:
     sign, policies = service.cue.token, service.cue.policies
     timeouts = {queue: policies(queue).timeout_seconds for queue in {one.queue for one in taken}}
     items = [wire.ClaimedJob.of(one, sign(one), timeouts[one.queue]) for one in taken]
@@ -102,7 +102,7 @@ async def _report(service: Service, request: Request, shape: type[B]) -> tuple[s
     job_id = request.subject
     try:
         body = await request.decoded(shape)
-    except problems.Problem:
+    except problems.HttpProblem:
         require(request.scopes, Scope.WORK)  # strangers are not told what is wrong
         raise
     proof: str | None = getattr(body, "token")  # noqa: B009
@@ -125,7 +125,7 @@ async def _prove(service: Service, request: Request, job_id: str, proof: str) ->
 
 
 @_add("POST /jobs/{id}/start", answers=wire.Started, body=wire.Start)
-async def start_job(service: Service, request: Request) -> Answer:
+async def start_job(service: Service, request: Request) -> HttpAnswer:
     """Report that work has begun.
 
     Optional: any other report implies it.
@@ -136,7 +136,7 @@ async def start_job(service: Service, request: Request) -> Answer:
 
 
 @_add("POST /jobs/{id}/heartbeat", answers=wire.Touched, body=wire.Heartbeat)
-async def heartbeat_job(service: Service, request: Request) -> Answer:
+async def heartbeat_job(service: Service, request: Request) -> HttpAnswer:
     """Report that work goes on.
 
     Renews the lease. Send one every third of a lease, and stop working when `cancel_requested` is
@@ -158,7 +158,7 @@ def beat(service: Service, job_id: str, body: wire.Heartbeat) -> Touched:
 
 
 @_add("PUT /jobs/{id}/operations/{name}", answers=JobOperation, body=wire.OperationReport)
-async def report_operation(service: Service, request: Request) -> Answer:
+async def report_operation(service: Service, request: Request) -> HttpAnswer:
     """Report on one step.
 
     A step that has succeeded is not done again by the next attempt, which is given its result with
@@ -183,7 +183,7 @@ async def report_operation(service: Service, request: Request) -> Answer:
 
 
 @_add("POST /jobs/{id}/complete", answers=wire.JobState, body=wire.Complete)
-async def complete_job(service: Service, request: Request) -> Answer:
+async def complete_job(service: Service, request: Request) -> HttpAnswer:
     """Report success.
 
     With the token of the claim; without one, with an access token of scope `admin`, which vouches
@@ -198,7 +198,7 @@ async def complete_job(service: Service, request: Request) -> Answer:
 
 
 @_add("POST /jobs/{id}/fail", answers=wire.JobState, body=wire.Fail)
-async def fail_job(service: Service, request: Request) -> Answer:
+async def fail_job(service: Service, request: Request) -> HttpAnswer:
     """Report failure.
 
     Due again after a pause while attempts remain, else failed. `retry_after` replaces the queue's
@@ -222,7 +222,7 @@ def fail(service: Service, job_id: str, body: wire.Fail | wire.SettleItem) -> St
 
 
 @_add("POST /jobs/{id}/release", answers=wire.JobState, body=wire.Release)
-async def release_job(service: Service, request: Request) -> Answer:
+async def release_job(service: Service, request: Request) -> HttpAnswer:
     """Hand a job back unharmed.
 
     For a clean shutdown: due again at once, the attempt does not count.

@@ -9,7 +9,7 @@ import msgspec
 
 from oncue.api.paging import PAGE, decoded, encoded, limit_of, no_cursor
 from oncue.api.problems import invalid
-from oncue.api.request import Answer, Request, json_answer
+from oncue.api.request import HttpAnswer, Request, json_answer
 from oncue.api.routing import Answered, Routes
 from oncue.core import stamp
 from oncue.core.access import Scope
@@ -33,7 +33,7 @@ routes = Routes("Rules")
 
 
 @routes.add("PUT /rules/{rule}", Scope.ADMIN, {200: shapes.Rule, 201: shapes.Rule}, shapes.NewRule)
-async def put_rule(service: Service, request: Request) -> Answer:
+async def put_rule(service: Service, request: Request) -> HttpAnswer:
     """Create or replace a rule.
 
     Replaces all fields. A rule that exists keeps its last instant, and the events of each
@@ -55,7 +55,7 @@ async def put_rule(service: Service, request: Request) -> Answer:
 
 
 @routes.add("GET /rules/{rule}", Scope.READ, shapes.Rule, problems=(404,))
-async def get_rule(service: Service, request: Request) -> Answer:
+async def get_rule(service: Service, request: Request) -> HttpAnswer:
     """Look at a rule.
 
     The rule, and the instant of its last job.
@@ -65,7 +65,7 @@ async def get_rule(service: Service, request: Request) -> Answer:
 
 
 @routes.add("GET /rules", Scope.READ, shapes.Rules, query=PAGE)
-async def list_rules(service: Service, request: Request) -> Answer:
+async def list_rules(service: Service, request: Request) -> HttpAnswer:
     """List rules by name.
 
     In the order of their names.
@@ -73,7 +73,7 @@ async def list_rules(service: Service, request: Request) -> Answer:
     # The cursor is the last name on the page, in plain letters.
     limit, after = limit_of(request.query), _name_after(request.query.get("cursor"))
 
-    def read() -> Answer:
+    def read() -> HttpAnswer:
         found = service.cue.store.rules(after, limit + 1)
         items = [written(shapes.Rule, rule) for rule in found[:limit]]
         cursor = encoded(items[-1].name) if found[limit:] else None
@@ -83,19 +83,19 @@ async def list_rules(service: Service, request: Request) -> Answer:
 
 
 @routes.add("DELETE /rules/{rule}", Scope.ADMIN, {204: None}, problems=(404,))
-async def delete_rule(service: Service, request: Request) -> Answer:
+async def delete_rule(service: Service, request: Request) -> HttpAnswer:
     """Forget a rule and its events.
 
     Its events and decisions are forgotten; its jobs stay. Created again, it is another rule.
     """
     await service.acue.write(service.cue.delete_rule, request.subject)
-    return Answer(204, b"")
+    return HttpAnswer(204, b"")
 
 
 @routes.add(
     "GET /rules/{rule}/explain", Scope.READ, shapes.Standing, query=("at",), problems=(404,)
 )
-async def explain_rule(service: Service, request: Request) -> Answer:
+async def explain_rule(service: Service, request: Request) -> HttpAnswer:
     """Why a rule has not fired.
 
     For each dependency: whether it is valid at a time, by which event, and until when. And which
@@ -132,7 +132,7 @@ def _name_after(cursor: str | None) -> str | None:
     shapes.NewEvents,
     problems=(409,),
 )
-async def publish_events(service: Service, request: Request) -> Answer:
+async def publish_events(service: Service, request: Request) -> HttpAnswer:
     """Send what happened.
 
     One event, or a list of up to 1,000. All are checked before anything is stored; then each is
@@ -157,7 +157,7 @@ async def publish_events(service: Service, request: Request) -> Answer:
     query=("rule", "decision", *PAGE),
     problems=(404,),
 )
-async def list_events(service: Service, request: Request) -> Answer:
+async def list_events(service: Service, request: Request) -> HttpAnswer:
     """List events and what was decided on them.
 
     The last that arrived first, each with its decisions. With `rule` or `decision`: those that have
@@ -170,7 +170,7 @@ async def list_events(service: Service, request: Request) -> Answer:
     if rule is not None:
         check_rule_name(rule, "?rule")
 
-    def read() -> Answer:
+    def read() -> HttpAnswer:
         wanted = EventFilter(None if rule is None else service.cue.rule(rule).name, decision)
         page = service.cue.event_page(wanted, after, limit)
         return json_answer(shapes.LoggedEvents.of(page))

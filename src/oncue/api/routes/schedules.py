@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from oncue.api.paging import PAGE, limit_of, name_after, number_of
-from oncue.api.request import Answer, Request, json_answer
+from oncue.api.request import HttpAnswer, Request, json_answer
 from oncue.api.routing import Answered, Routes
 from oncue.core.access import Scope
 from oncue.core.schedule import Schedule
@@ -28,7 +28,7 @@ routes = Routes("Schedules")
 
 
 @routes.add("GET /schedules", Scope.READ, wire.Schedules, query=PAGE)
-async def list_schedules(service: Service, request: Request) -> Answer:
+async def list_schedules(service: Service, request: Request) -> HttpAnswer:
     """List schedules by name.
 
     All schedules by name.
@@ -46,7 +46,7 @@ async def list_schedules(service: Service, request: Request) -> Answer:
 
 
 @routes.add("GET /schedules/{schedule}", Scope.READ, wire.Schedule, problems=(404,))
-async def get_schedule(service: Service, request: Request) -> Answer:
+async def get_schedule(service: Service, request: Request) -> HttpAnswer:
     """Look at a schedule.
 
     Its settings, the next occurrence, and the last one that became a job or an event.
@@ -62,7 +62,7 @@ async def get_schedule(service: Service, request: Request) -> Answer:
     ScheduleSettings,
     problems=(409,),
 )
-async def put_schedule(service: Service, request: Request) -> Answer:
+async def put_schedule(service: Service, request: Request) -> HttpAnswer:
     """Create or replace a schedule.
 
     Every occurrence becomes one job, or one event if it `emits`, whatever the number of nodes.
@@ -79,19 +79,19 @@ async def put_schedule(service: Service, request: Request) -> Answer:
 
 
 @routes.add("DELETE /schedules/{schedule}", Scope.ADMIN, {204: None}, problems=(404, 409))
-async def delete_schedule(service: Service, request: Request) -> Answer:
+async def delete_schedule(service: Service, request: Request) -> HttpAnswer:
     """Forget a schedule.
 
     Its jobs that are due stay; those that were made ahead of their time are taken away.
     """
     await service.acue.call(service.cue.delete_schedule, request.subject)
-    return Answer(204, b"")
+    return HttpAnswer(204, b"")
 
 
 @routes.add(
     "POST /schedules/{schedule}/pause", Scope.ADMIN, wire.Schedule, Nothing, problems=(404, 409)
 )
-async def pause_schedule(service: Service, request: Request) -> Answer:
+async def pause_schedule(service: Service, request: Request) -> HttpAnswer:
     """Let nothing happen.
 
     Nothing of it happens until it is resumed; jobs that are due stay.
@@ -102,7 +102,7 @@ async def pause_schedule(service: Service, request: Request) -> Answer:
 @routes.add(
     "POST /schedules/{schedule}/resume", Scope.ADMIN, wire.Schedule, Nothing, problems=(404, 409)
 )
-async def resume_schedule(service: Service, request: Request) -> Answer:
+async def resume_schedule(service: Service, request: Request) -> HttpAnswer:
     """Go on with the next occurrence.
 
     It goes on with the next occurrence; those during the pause are recorded as left out.
@@ -110,7 +110,9 @@ async def resume_schedule(service: Service, request: Request) -> Answer:
     return await _changed(service, request, service.cue.resume_schedule)
 
 
-async def _changed(service: Service, request: Request, change: Callable[[str], Schedule]) -> Answer:
+async def _changed(
+    service: Service, request: Request, change: Callable[[str], Schedule]
+) -> HttpAnswer:
     await request.decoded(Nothing)
     return json_answer(wire.Schedule.of(await service.acue.call(change, request.subject)))
 
@@ -118,7 +120,7 @@ async def _changed(service: Service, request: Request, change: Callable[[str], S
 @routes.add(
     "GET /schedules/{schedule}/next", Scope.READ, wire.Runs, query=("count",), problems=(404,)
 )
-async def next_runs(service: Service, request: Request) -> Answer:
+async def next_runs(service: Service, request: Request) -> HttpAnswer:
     """The coming runs.
 
     In UTC and local time, with what gaps and overlaps of the local clock do to them. Of a paused
@@ -137,7 +139,7 @@ async def next_runs(service: Service, request: Request) -> Answer:
     query=("count",),
     problems=(404,),
 )
-async def preview_schedule(service: Service, request: Request) -> Answer:
+async def preview_schedule(service: Service, request: Request) -> HttpAnswer:
     """What other settings would change.
 
     What putting these settings would change about the coming runs; nothing is changed. Of a
@@ -151,7 +153,7 @@ async def preview_schedule(service: Service, request: Request) -> Answer:
 
 
 @routes.add("GET /schedules/{schedule}/outcomes", Scope.READ, wire.Outcomes, problems=(404,))
-async def list_outcomes(service: Service, request: Request) -> Answer:
+async def list_outcomes(service: Service, request: Request) -> HttpAnswer:
     """What became of occurrences.
 
     What became of the last hundred occurrences: `created` or `emitted`; `missed` in an outage;

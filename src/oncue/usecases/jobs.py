@@ -27,7 +27,7 @@ from oncue.core.errors import (
     NotFound,
     OncueError,
 )
-from oncue.core.explain import Explanation, Line, explain
+from oncue.core.explain import Backlog, Explanation, explain
 from oncue.core.job import History, Job, JobFilter, NewJob, Page, Position
 from oncue.core.lifecycle import LIVE, State
 from oncue.core.moment import LATEST, Moment
@@ -290,14 +290,14 @@ class LocalJobs(JobVerbs[NewJob]):
 
     def explain(self, job_id: str) -> Explanation:
         job, now = self.job(job_id), self.clock.now()
-        line = Line()
+        backlog = Backlog()
         if job.state is State.SCHEDULED and (due_at := moment.from_datetime(job.due_at)) <= now:
             longer = sum(self.store.due_counts(job.queue, 0, due_at, now + 1).values())
             also = sum(self.store.due_counts(job.queue, due_at, now + 1, now + 1).values())
             counts = self.store.stats(job.queue).counts
             taken = [counts[state] for state in LIVE if state in counts]
-            line = Line(longer + also, longer, sum(taken) if taken else None)
-        return explain(job, queue_of(self.store, job.queue), self.history(job_id), now, line)
+            backlog = Backlog(longer + also, longer, sum(taken) if taken else None)
+        return explain(job, queue_of(self.store, job.queue), self.history(job_id), now, backlog)
 
     def _amend(
         self, job_id: str, due: Mapping[str, Any], priority: int | None, payload: bytes | None

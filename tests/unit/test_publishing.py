@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import pytest
@@ -24,9 +25,8 @@ def cue() -> HandDriven:
 
 @pytest.fixture
 def publishing(cue: HandDriven) -> Iterator[Publishing]:
-    publishing = Publishing(cue)
-    yield publishing
-    publishing.close()
+    with ThreadPoolExecutor(2) as threads:
+        yield Publishing(cue, threads)
 
 
 def event(second: int, **more: str) -> dict[str, str]:

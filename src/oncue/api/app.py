@@ -17,7 +17,7 @@ from oncue.aio import AsyncScheduler
 from oncue.api import problems as problems
 from oncue.api.guard import Guard
 from oncue.api.problems import HttpProblem
-from oncue.api.publishing import Fields, Publishing
+from oncue.api.publishing import Publishing
 from oncue.api.request import Gone, HttpAnswer, Receive, Request, problem_answer
 from oncue.api.routes import ROUTES
 from oncue.api.routing import Router
@@ -54,7 +54,6 @@ class Service:
         self.acue = AsyncScheduler(cue)
         self.waiting = Waiting(self.acue)
         self.ending = asyncio.Event()
-        self._publishing = Publishing(cue)
         self.router = Router(ROUTES)
         self.guard = Guard(Access(cue.store, cue.clock), open_to_all=open_to_all)
         readers = _Threads(READERS, "oncue-http-reader")
@@ -68,11 +67,10 @@ class Service:
         self.change = bulk.run
         """Run what changes very many jobs. One thread: bulk verbs take turns, so that all of them
         leave as much room as one."""
-        self._threads = (readers, intake, bulk)
-
-    async def publish(self, fields: Fields) -> HttpAnswer:
+        publishers = _Threads(2, "oncue-http-publisher")  # one for what is gathered
+        self.publish = Publishing(cue, publishers).publish
         """Publish an event or a list, together with those of other requests."""
-        return await self._publishing.publish(fields)
+        self._threads = (readers, intake, bulk, publishers)
 
     def drain(self) -> None:
         """Answer everybody who waits for work: the server is about to end."""
@@ -81,7 +79,6 @@ class Service:
 
     def close(self) -> None:
         self.waiting.close()
-        self._publishing.close()
         for threads in self._threads:
             threads.shutdown()
 

@@ -24,17 +24,17 @@ from oncue.wire import rules as wire
 Fields = Mapping[str, Any] | Sequence[Mapping[str, Any]]
 SHORT = 20  # events of a list that waits for others, and that others wait for
 REQUESTS_TOGETHER = 256
-THREADS = 2  # one for what is gathered, one for long lists
 
 
 class Publishing:
     """For one event loop."""
 
-    def __init__(self, cue: Scheduler) -> None:
+    def __init__(self, cue: Scheduler, threads: ThreadPoolExecutor) -> None:
+        """`threads`: two, one for what is gathered, one for long lists."""
         self._cue = cue
-        self._threads = ThreadPoolExecutor(THREADS, "oncue-http-publisher")
+        self._threads = threads
         self._gathering: Gathering[list[Event], HttpAnswer] = Gathering(
-            together(self._threads, self._publish_all), REQUESTS_TOGETHER
+            together(threads, self._publish_all), REQUESTS_TOGETHER
         )
 
     async def publish(self, fields: Fields) -> HttpAnswer:
@@ -47,9 +47,6 @@ class Publishing:
         latest = self._latest()
         events = [read_event(one, latest, f"/{place}") for place, one in enumerate(fields)]
         return await self._gathering.ask(events)
-
-    def close(self) -> None:
-        self._threads.shutdown()
 
     def _latest(self) -> Stamp:
         return latest_stamp(of_moment(self._cue.clock.now()), self._cue.bounds)

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import re
-from collections.abc import Awaitable, Callable, Collection, Mapping, MutableMapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Mapping, MutableMapping
 from functools import cache
 from typing import Any, NamedTuple, TypeVar
 from urllib.parse import parse_qsl, quote
@@ -12,9 +11,8 @@ import msgspec
 
 from oncue.api.arrival import PENDING, at_once, in_time
 from oncue.api.problems import HttpProblem, invalid
-from oncue.api.unreadable import unreadable
+from oncue.api.unreadable import UNREADABLE, read_json, unreadable
 from oncue.core.access import Scope
-from oncue.core.text import escaped
 from oncue.wire.problems import MEDIA_TYPE as PROBLEM_TYPE
 
 JSON_TYPE = "application/json"
@@ -26,10 +24,7 @@ Receive = Callable[[], Awaitable[MutableMapping[str, Any]]]
 T = TypeVar("T")
 
 write_json = msgspec.json.Encoder().encode
-read_json = msgspec.json.Decoder().decode
 _decoder: Any = cache(msgspec.json.Decoder)  # one for each shape
-UNREADABLE = (msgspec.DecodeError, UnicodeError, RecursionError)
-"""Raised by `read_json` for what is not JSON."""
 
 
 class HttpAnswer(NamedTuple):
@@ -117,8 +112,6 @@ class Request:
         try:
             body: T = _decoder(shape).decode(text or b"{}")
             return body
-        except msgspec.ValidationError as problem:
-            raise _misshapen(text, problem) from None
         except UNREADABLE as problem:
             raise unreadable(text, problem) from None
 
@@ -132,38 +125,31 @@ class Request:
 
     async def body(self, limit: int = BODY_LIMIT) -> bytes:
         """The whole body, which must be JSON if there is any."""
-        message = await self._next()
-        text: bytes = message.get("body", b"")
-        if message.get("more_body"):
-            text = await _in_time(self._rest(text, limit))
-        if len(text) > limit:
-            raise too_large(limit)
+        text = await _in_time(self._whole(limit))
         if text:
             self.require_media_type((JSON_TYPE,))
         return text
 
-    async def _rest(self, first: bytes, limit: int) -> bytes:
-        announced = self.header(b"content-length") or ""
-        if announced.isdecimal() and int(announced) > limit:
-            raise too_large(limit)
-        parts, size, more = [first], len(first), True
+    async def _whole(self, limit: int) -> bytes:
+        parts: list[bytes] = []
+        size, more = 0, True
         while more:
             message = _there(await self._receive())
             parts.append(message.get("body", b""))
             size += len(parts[-1])
-            if size > limit:
-                raise too_large(limit)
             more = message.get("more_body", False)
+            announced = (more and self.header(b"content-length")) or ""
+            if size > limit or (announced.isdecimal() and int(announced) > limit):
+                raise HttpProblem(
+                    "too-large", f"The body is too large; at most {limit:,} bytes are read here."
+                )
         return b"".join(parts)
 
-    async def _next(self) -> MutableMapping[str, Any]:
-        return _there(await _in_time(self._receive()))
-
-    async def parts(self) -> Any:
+    async def parts(self) -> AsyncIterator[bytes]:
         """The body as it arrives, part by part."""
         more = True
         while more:
-            message = await self._next()
+            message = _there(await _in_time(self._receive()))
             if part := message.get("body", b""):
                 yield part
             more = message.get("more_body", False)
@@ -207,43 +193,3 @@ async def _in_time(arriving: Awaitable[T]) -> T:
         return await in_time(arriving, BODY_SECONDS)
     except TimeoutError:
         raise HttpProblem("request-timeout", "The body did not arrive in time.") from None
-
-
-def too_large(limit: int) -> HttpProblem:
-    return HttpProblem(
-        "too-large", f"The body is too large; at most {limit:,} bytes are read here."
-    )
-
-
-_PLACE = re.compile(r"^(?P<text>.*?)(?: - at `(?P<key>key )?(?P<place>[^`]*)`)?$", re.DOTALL)
-_UNKNOWN = re.compile(r"^Object contains unknown field `(.*)`$", re.DOTALL)
-_MISSING = re.compile(r"^Object missing required field `(.*)`$", re.DOTALL)
-_GOT = re.compile(r"^Expected `(.*)`, got `(.*)`$", re.DOTALL)
-
-
-def _misshapen(text: bytes, problem: msgspec.ValidationError) -> HttpProblem:
-    """The shape is read as far as it is right; whether the rest is JSON at all comes first."""
-    try:
-        read_json(text or b"{}")
-    except UNREADABLE as malformed:
-        return unreadable(text, malformed)
-    return _invalid_shape(problem)
-
-
-def _invalid_shape(problem: msgspec.ValidationError) -> HttpProblem:
-    match = _PLACE.match(str(problem))
-    assert match is not None  # it matches anything
-    text, pointer = match["text"], _pointer(match["place"] or "")
-    if unknown := _UNKNOWN.match(text):
-        return invalid("there is no such field here.", f"{pointer}/{escaped(unknown[1])}")
-    if missing := _MISSING.match(text):
-        return invalid("this field is required.", f"{pointer}/{missing[1]}")
-    if got := _GOT.match(text):
-        wanted = re.sub(r"\bint\b", "a whole number", got[1]).replace(" | ", " or ")
-        return invalid(f"must be {wanted}, not {got[2]}.", pointer)
-    return invalid(f"{text[:1].lower()}{text[1:].replace('`', '')}.", pointer)
-
-
-def _pointer(place: str) -> str:
-    """A JSON pointer for msgspec's `$.items[0].id`."""
-    return re.sub(r"\[(\d+)\]", r"/\1", place.removeprefix("$")).replace(".", "/")

@@ -18,16 +18,14 @@ from oncue.api.elements import BYTE_ORDER_MARK, LIMIT, Elements, Lines, Splitter
 from oncue.api.problems import HttpProblem
 from oncue.api.request import (
     JSON_TYPE,
-    UNREADABLE,
     Gone,
     HttpAnswer,
     Request,
     json_answer,
-    read_json,
 )
 from oncue.api.routes.jobs import derived_id, idempotency_key, key_reused, new_job
 from oncue.api.routing import Routes
-from oncue.api.unreadable import unreadable
+from oncue.api.unreadable import UNREADABLE, read_json, unreadable
 from oncue.core.access import Scope
 from oncue.core.errors import IdTaken, InvalidInput, StoreError, TooLarge
 from oncue.core.job import NewJob

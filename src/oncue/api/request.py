@@ -126,7 +126,7 @@ class Request:
     async def body(self, limit: int = BODY_LIMIT) -> bytes:
         """The whole body, which must be JSON if there is any."""
         text = await _in_time(self._whole(limit))
-        if text:
+        if text and self.header(b"content-type") != JSON_TYPE:
             self.require_media_type((JSON_TYPE,))
         return text
 
@@ -138,12 +138,16 @@ class Request:
             parts.append(message.get("body", b""))
             size += len(parts[-1])
             more = message.get("more_body", False)
-            announced = (more and self.header(b"content-length")) or ""
-            if size > limit or (announced.isdecimal() and int(announced) > limit):
+            if size > limit or (more and self._announced() > limit):
                 raise HttpProblem(
                     "too-large", f"The body is too large; at most {limit:,} bytes are read here."
                 )
         return b"".join(parts)
+
+    def _announced(self) -> int:
+        """How long the body will be, if its head says it."""
+        text = self.header(b"content-length") or ""
+        return int(text) if text.isdecimal() else 0
 
     async def parts(self) -> AsyncIterator[bytes]:
         """The body as it arrives, part by part."""

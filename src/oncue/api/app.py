@@ -58,22 +58,22 @@ class Service:
         self.guard = Guard(Access(cue.store, cue.clock), open_to_all=open_to_all)
         readers = _Threads(READERS, "oncue-http-reader")
         self.read = readers.run
-        """Run what only reads."""
+        """Run a method that only reads."""
         intake = _Threads(1, "oncue-http-intake")
         self.take_in = intake.run
-        """Run what takes in a block of many jobs. One thread: batches take turns block by block,
-        and leave the interpreter to the loop."""
+        """Run a method that takes in a block of many jobs. One thread: batches take turns block by
+        block, and leave the interpreter to the loop."""
         bulk = _Threads(1, "oncue-http-bulk")
         self.change = bulk.run
-        """Run what changes very many jobs. One thread: bulk verbs take turns, so that all of them
-        leave as much room as one."""
-        publishers = _Threads(2, "oncue-http-publisher")  # one for what is gathered
+        """Run a method that changes very many jobs. One thread: bulk verbs take turns, so that all
+        of them leave as much room as one."""
+        publishers = _Threads(2, "oncue-http-publisher")  # see `Publishing`
         self.publish = Publishing(cue, publishers).publish
         """Publish an event or a list, together with those of other requests."""
         self._threads = (readers, intake, bulk, publishers)
 
     def drain(self) -> None:
-        """Answer everybody who waits for work: the server is about to end."""
+        """Answer all requests that wait for work: the server is about to end."""
         self.ending.set()
         self.waiting.close()
 
@@ -121,7 +121,7 @@ def request_id(headers: Iterable[tuple[bytes, bytes]]) -> str:
 
 
 def problem_of(error: Exception, request: Request) -> HttpProblem:
-    """What is told of whatever a request led to; the log is told what the caller is not."""
+    """The problem for the caller; details that the caller must not see go to the log."""
     if isinstance(error, HttpProblem):
         return error
     if isinstance(error, StoreError):
@@ -163,8 +163,8 @@ async def _send(send: Send, request: Request, answer: HttpAnswer) -> None:
 
 
 def _log(request: Request, status: int, seconds: float) -> None:
-    told = {"request_id": request.id, "method": request.method, "path": request.path}
-    extra = {**told, "status": status, "ms": round(seconds * 1000, 2), "job_id": request.job_id}
+    named = {"request_id": request.id, "method": request.method, "path": request.path}
+    extra = {**named, "status": status, "ms": round(seconds * 1000, 2), "job_id": request.job_id}
     logger.info(
         "%s %s %d in %.1f ms", request.method, request.path, status, seconds * 1000, extra=extra
     )

@@ -16,7 +16,7 @@ _LOCAL = re.compile(r"(localhost|127\.0\.0\.1|\[::1\])(:\d{1,5})?", re.ASCII | r
 
 
 class Guard:
-    """`open_to_all`: without any token configured, whoever reaches the server may do everything.
+    """`open_to_all`: while no token is configured, every caller may do everything.
     Only for a server that listens on loopback alone."""
 
     def __init__(self, access: Access, *, open_to_all: bool) -> None:
@@ -34,8 +34,8 @@ class Guard:
             require(request.scopes, scope)
 
     def scopes(self, request: Request) -> frozenset[Scope] | None:
-        """What the caller may do; None: nobody knows who it is. Refuses what a browser was tricked
-        into sending."""
+        """The caller's scopes; None: it is unknown. Refuses requests that a page of another site
+        made a browser send."""
         if self._open_to_all and not self._access.configured:
             _require_local(request)
             return EVERYTHING
@@ -46,7 +46,7 @@ class Guard:
 
 
 def identified(scopes: frozenset[Scope] | None) -> frozenset[Scope]:
-    """The scopes of somebody who is known."""
+    """The scopes of a known caller."""
     if scopes is None:
         raise HttpProblem(
             "unauthenticated",

@@ -21,8 +21,8 @@ T = TypeVar("T")
 
 
 class InlineService:
-    """What routes ask of a `Service`, done at once in the calling thread. Only for routes that wait
-    for nothing but the store. Without a `guard`, every caller may do everything."""
+    """A `Service` that runs routes in the calling thread. Only for routes that wait for nothing but
+    the store. Without a `guard`, every caller may do everything."""
 
     def __init__(self, cue: Scheduler, routes: Iterable[Route], guard: Guard | None = None) -> None:
         self.cue = cue

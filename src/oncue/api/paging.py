@@ -16,7 +16,7 @@ LIMIT, MOST = 50, 500
 
 def moment_of(query: dict[str, str], name: str) -> moment.Moment | None:
     """The moment that a query parameter names, if it was sent."""
-    # A plus sign in a query means a space, and everybody forgets to encode it.
+    # A plus sign in a query means a space; most clients forget to encode it.
     return moment.parse(query[name].replace(" ", "+"), f"?{name}") if name in query else None
 
 

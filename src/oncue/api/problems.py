@@ -1,4 +1,4 @@
-"""What goes wrong, told as RFC 9457: `application/problem+json`."""
+"""Errors as RFC 9457 problems: `application/problem+json`."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def stopping() -> HttpProblem:
 
 
 def of(error: OncueError) -> HttpProblem:
-    """The problem that tells of an error."""
+    """The problem that an error is answered with."""
     kind = next(_KIND_OF[one] for one in type(error).__mro__ if one in _KIND_OF)
     more: dict[str, Any] = {}
     match error:
@@ -75,7 +75,7 @@ def of(error: OncueError) -> HttpProblem:
             text = "The store cannot be used as it is. The log of the server tells what to do."
             return HttpProblem(kind, text, headers=_SOON, lasting=True)
         case StoreError():
-            # What the store says may name files of this machine: that is for the log.
+            # The text of the error may name files of this machine: it goes to the log only.
             text = "The store cannot answer now; nothing was lost. Try again in a moment."
             return HttpProblem(kind, text, headers=_SOON)
     return HttpProblem(

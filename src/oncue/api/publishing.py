@@ -1,7 +1,7 @@
 """Events of many requests, published together.
 
-Not inside one write, as other requests are: what thousands of rules decide on takes many
-transactions, and everybody else writes in between.
+Unlike other writes, they do not share one transaction: the decisions of thousands of rules take
+many transactions, and other writes are done in between.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ class Publishing:
     """For one event loop."""
 
     def __init__(self, cue: Scheduler, threads: ThreadPoolExecutor) -> None:
-        """`threads`: two, one for what is gathered, one for long lists."""
+        """`threads`: two, one for gathered requests, one for long lists."""
         self._cue = cue
         self._threads = threads
         self._gathering: Gathering[list[Event], HttpAnswer] = Gathering(
@@ -68,6 +68,6 @@ class Publishing:
 
 
 def published_answer(published: Sequence[Published]) -> HttpAnswer:
-    """200 says that nothing was new."""
+    """201, or 200 if nothing was new."""
     new = any(not one.duplicate for one in published)
     return json_answer(wire.Published.of(published), 201 if new else 200)

@@ -1,4 +1,4 @@
-"""A request as the routes see it, and what they answer with."""
+"""Requests as routes read them, and answers."""
 
 from __future__ import annotations
 
@@ -66,13 +66,13 @@ class Request:
         self.job_id: str | None = None
         """The job it is about, once known; for the log."""
         self.scopes: frozenset[Scope] | None = None
-        """What the caller may do; None: nobody knows who it is."""
+        """Of the caller; None: it is unknown."""
         self._receive = receive
         self._headers: dict[bytes, bytes] | None = None
 
     @property
     def subject(self) -> str:
-        """What the path names first: a job, queue, rule or schedule."""
+        """The first parameter in the path: the name of a job, queue, rule or schedule."""
         return self.parameters[0]
 
     def header(self, name: bytes) -> str | None:
@@ -116,7 +116,7 @@ class Request:
             raise unreadable(text, problem) from None
 
     async def json(self) -> Any:
-        """The body, whatever it says; no body is an empty object."""
+        """The body, any JSON; no body is an empty object."""
         text = await self.body()
         try:
             return read_json(text) if text else {}
@@ -172,17 +172,17 @@ class Request:
         """The media type of the body, one of these."""
         given = (self.header(b"content-type") or "").partition(";")[0].strip().lower()
         if given not in allowed:
-            told = f"is {given!r}" if given else "is not said"
+            found = f"is {given!r}" if given else "is not said"
             raise HttpProblem(
                 "unsupported-media-type",
-                f"The body's media type {told}; send Content-Type: {' or '.join(allowed)}.",
+                f"The body's media type {found}; send Content-Type: {' or '.join(allowed)}.",
                 headers={"accept": ", ".join(allowed)},
             )
         return given
 
 
 class Gone(Exception):
-    """The client left before the request was complete: there is nobody to answer."""
+    """The client left before the request was complete: no answer can be sent."""
 
 
 def _there(message: MutableMapping[str, Any]) -> MutableMapping[str, Any]:

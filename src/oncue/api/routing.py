@@ -26,28 +26,28 @@ class Answered(NamedTuple):
     shape: Any
     """The type of its JSON; a media type: its body is text of that type; None: no body."""
     text: str = ""
-    """Said instead of the status's own phrase."""
+    """Instead of the phrase of the status."""
     headers: tuple[str, ...] = ()
     """Beside those that every answer has."""
 
 
 class Route(NamedTuple):
-    """One thing that can be asked over HTTP, and what `/openapi.json` says of it. Parameters are
-    told by their names, which `docs/parameters.py` explains."""
+    """A method and a path, the function that answers, and the description in `/openapi.json`.
+    Parameters are given by name; `docs/parameters.py` describes them."""
 
     method: str
     path: str
-    """With `{names}` for what is left open."""
+    """With `{names}` for its parameters."""
     run: Action
     """Its name is the id of the route; its docstring describes it, the first line in short."""
     scope: Scope | None
-    """What a caller must be allowed to; None: anybody (the route itself may look closer)."""
+    """The scope that a caller needs; None: no scope (the route itself may check more)."""
     tag: str
     names: tuple[str, ...]
     """Of the parameters in the path."""
     answers: Mapping[int, Answered]
     body: Any = None
-    """The shape of what is sent, or a dict of shapes by media type; None: no body is read."""
+    """The shape of the request's body, or shapes by media type; None: no body is read."""
     query: tuple[str, ...] = ()
     """Parameters in the query; others are refused."""
     headers: tuple[str, ...] = ()

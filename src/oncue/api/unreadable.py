@@ -17,7 +17,7 @@ from oncue.core.text import escaped
 
 TOO_DEEP = "The JSON is nested too deeply."
 UNREADABLE = (msgspec.DecodeError, UnicodeError, RecursionError)
-"""Raised by a decoder for what is not JSON, or not of the wanted shape."""
+"""Raised by a decoder if a body is not JSON, or not of the wanted shape."""
 
 read_json = msgspec.json.Decoder().decode
 _PLACE = re.compile(r"^(?P<text>.*?)(?: - at `(?P<key>key )?(?P<place>[^`]*)`)?$", re.DOTALL)
@@ -27,7 +27,7 @@ _GOT = re.compile(r"^Expected `(.*)`, got `(.*)`$", re.DOTALL)
 
 
 def unreadable(text: bytes, problem: Exception) -> HttpProblem:
-    """Why a body cannot be taken; `problem` is what the decoder raised."""
+    """Why a body cannot be read; `problem` was raised by the decoder."""
     if isinstance(problem, msgspec.ValidationError):
         # The shape is read as far as it is right: whether the rest is JSON at all comes first.
         try:

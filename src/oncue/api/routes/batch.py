@@ -58,9 +58,9 @@ routes = Routes("Jobs")
 async def create_jobs(service: Service, request: Request) -> HttpAnswer:
     """Create many jobs, streamed.
 
-    A job a line (NDJSON), or an array. Not atomic: each is stored or rejected by itself. What was
-    accepted is durable when the answer arrives. With an `Idempotency-Key` a batch can be sent
-    again: only what is missing is stored.
+    A job a line (NDJSON), or an array. Not atomic: each is stored or rejected by itself. Accepted
+    jobs are durable when the answer arrives. With an `Idempotency-Key` a batch can be sent again:
+    only the missing jobs are stored.
     """
     encoding = (request.header(b"content-encoding") or "identity").strip().lower()
     if encoding != "identity":
@@ -87,7 +87,7 @@ async def create_jobs(service: Service, request: Request) -> HttpAnswer:
 
 
 async def _blocks(request: Request) -> AsyncIterator[bytes]:
-    """The body in large blocks. When the client leaves, what had arrived comes first."""
+    """The body in large blocks. When the client leaves, the rest that had arrived comes first."""
     parts: list[bytes] = []
     size = 0
     left: Gone | None = None
@@ -122,7 +122,7 @@ def _interrupted(accepted: int, error: StoreError) -> HttpProblem:
 
 
 class BatchIntake:
-    """A batch under way, and what has become of its lines so far."""
+    """A batch that is arriving, and the report on its lines so far."""
 
     def __init__(self, cue: Scheduler, key: str | None) -> None:
         """`key`: the idempotency key, if there is one."""

@@ -77,7 +77,7 @@ def _beat(service: Service, item: wire.HeartbeatItem) -> wire.Beaten:
 
 
 def _applied(shape: type[A], apply: Callable[[Service, R], A], service: Service, item: R) -> A:
-    """What became of the job, or the problem of this item."""
+    """The answer to this item, or its problem."""
     try:
         return apply(service, item)
     except StoreError:

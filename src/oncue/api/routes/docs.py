@@ -1,4 +1,4 @@
-"""What can be asked, told to programs (`/openapi.json`) and to people (`/docs`)."""
+"""The description of the HTTP interface for programs (`/openapi.json`) and people (`/docs`)."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ async def get_docs(service: Service, request: Request) -> HttpAnswer:
 async def get_docs_style(service: Service, request: Request) -> HttpAnswer:
     """The page's style.
 
-    What the page looks like.
+    The style sheet of `/docs`.
     """
     return _cached(request, _file("style.css"), "text/css; charset=utf-8")
 

@@ -52,8 +52,8 @@ async def create_job(service: Service, request: Request) -> HttpAnswer:
 
     Durable when the answer arrives. Without a time it is due at once. With a `key` that an
     unfinished job of the queue has, `if_exists` decides: `keep` answers with that job, `replace`
-    gives it the new time and payload. With an `id` that exists, the same fields are answered with
-    the job, others are refused. Give an `id` or an `Idempotency-Key`, not both.
+    gives it the new time and payload. Repeating an `id` with the same body returns the job (200);
+    another body returns 409. Give an `id` or an `Idempotency-Key`, not both.
     """
     fields = await request.json()
     key = idempotency_key(request)
@@ -85,7 +85,7 @@ def new_job(fields: Any, now: moment.Moment, derived: str | None = None) -> NewJ
 
 
 def idempotency_key(request: Request) -> str | None:
-    """What makes repeating a request harmless, if the client sent it."""
+    """The key that makes repeating a request harmless, if the client sent one."""
     key = request.header(b"idempotency-key")
     if key is None:
         return None
@@ -114,7 +114,7 @@ def key_reused() -> HttpProblem:
 
 @routes.add("GET /jobs/{id}", Scope.READ, wire.JobWithHistory, problems=(404,))
 async def get_job(service: Service, request: Request) -> HttpAnswer:
-    """Look at a job and what happened to it.
+    """Look at a job and its history.
 
     With its operations, diagnostics and attempts; of many, the first and the last 50.
     """
@@ -210,7 +210,7 @@ async def cancel_job(service: Service, request: Request) -> HttpAnswer:
 async def run_job(service: Service, request: Request) -> HttpAnswer:
     """Make a job due now.
 
-    Only while it is scheduled. What is due already keeps its place in the line.
+    Only while it is scheduled. A job that is due already keeps its place in the line.
     """
     return await _changed(service, request, service.cue.run)
 

@@ -30,7 +30,7 @@ routes = Routes("Queues")
 async def list_queues(service: Service, request: Request) -> HttpAnswer:
     """List queues.
 
-    Those that were set, and those that have jobs.
+    Queues that were set, and queues that have jobs, in the order of their names.
     """
     limit, after = limit_of(request.query), name_after(request.query)
 
@@ -47,7 +47,7 @@ async def list_queues(service: Service, request: Request) -> HttpAnswer:
 async def get_queue(service: Service, request: Request) -> HttpAnswer:
     """Look at a queue.
 
-    A queue that nobody has set has the default settings: queues need not be created.
+    A queue that was never set has the default settings: queues need not be created.
     """
     return await _answer(service, request.subject)
 
@@ -57,7 +57,7 @@ async def replace_queue(service: Service, request: Request) -> HttpAnswer:
     """Replace a queue's settings.
 
     Replaces all settings, except whether it is paused. `completion` is `delivery` for queues with a
-    sink and `worker` for others, unless said. `rate_per_second` and `concurrency` hold for all
+    sink and `worker` for others, unless given. `rate_per_second` and `concurrency` hold for all
     workers and dispatchers together.
     """
     body = await request.decoded(wire.QueueSettings)
@@ -85,19 +85,19 @@ async def delete_queue(service: Service, request: Request) -> HttpAnswer:
 
 @routes.add("POST /queues/{queue}/pause", Scope.ADMIN, wire.Queue, Nothing)
 async def pause_queue(service: Service, request: Request) -> HttpAnswer:
-    """Hand nothing over.
+    """Pause a queue.
 
-    Nothing is claimed or delivered while it is paused; due work waits. What was taken before goes
-    on.
+    Nothing is claimed or delivered while it is paused; due jobs wait. Jobs that were taken before
+    go on.
     """
     return await _set_paused(service, request, service.cue.pause)
 
 
 @routes.add("POST /queues/{queue}/resume", Scope.ADMIN, wire.Queue, Nothing)
 async def resume_queue(service: Service, request: Request) -> HttpAnswer:
-    """Hand over again.
+    """Resume a queue.
 
-    What has become due meanwhile is handed over at once.
+    Jobs that have become due meanwhile are handed over at once.
     """
     return await _set_paused(service, request, service.cue.resume)
 
@@ -118,7 +118,7 @@ async def count_due(service: Service, request: Request) -> HttpAnswer:
     """How many jobs are due when.
 
     How many scheduled jobs are due in each step from `from` up to `until`: at most 100,000 steps.
-    What is overdue is counted at its own time, in the past.
+    Overdue jobs are counted at their due time, in the past.
     """
     since = moment_of(request.query, "from")
     since = service.clock.now() if since is None else since

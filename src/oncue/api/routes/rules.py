@@ -1,4 +1,4 @@
-"""Rules and events over HTTP: say what must hold, send what happened, ask why nothing happens."""
+"""Rules and events over HTTP: put rules, publish events, explain why a rule has not fired."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ async def get_rule(service: Service, request: Request) -> HttpAnswer:
 
 @routes.add("GET /rules", Scope.READ, shapes.Rules, query=PAGE)
 async def list_rules(service: Service, request: Request) -> HttpAnswer:
-    """List rules by name.
+    """List rules.
 
     In the order of their names.
     """
@@ -103,7 +103,7 @@ async def explain_rule(service: Service, request: Request) -> HttpAnswer:
     """
     at = None
     if "at" in request.query:
-        # A plus sign in a query means a space, and everybody forgets to encode it.
+        # A plus sign in a query means a space; most clients forget to encode it.
         text = _FORGOTTEN_PLUS.sub(r"+\1", request.query["at"])
         at = stamp.to_datetime(stamp.parse(text, "?at"))
     stands = await service.read(service.cue.explain_rule, request.subject, at)
@@ -133,12 +133,12 @@ def _name_after(cursor: str | None) -> str | None:
     problems=(409,),
 )
 async def publish_events(service: Service, request: Request) -> HttpAnswer:
-    """Send what happened.
+    """Publish events.
 
     One event, or a list of up to 1,000. All are checked before anything is stored; then each is
     applied in order, and the rules that it matches decide on it. Answered when all have decided.
-    May be repeated: the same event changes nothing, and what a crash left undone is completed. All
-    in event time: events of last year can be sent today, in any order.
+    May be repeated: the same event changes nothing, and work that a crash interrupted is completed.
+    Only event time counts: events of last year can be sent today, in any order.
     """
     body = await request.decoded(cast("type[Any]", shapes.NewEvents))
     if not isinstance(body, list):
@@ -158,10 +158,9 @@ async def publish_events(service: Service, request: Request) -> HttpAnswer:
     problems=(404,),
 )
 async def list_events(service: Service, request: Request) -> HttpAnswer:
-    """List events and what was decided on them.
+    """List events and the decisions on them.
 
-    The last that arrived first, each with its decisions. With `rule` or `decision`: those that have
-    one of it.
+    The newest arrivals first. With `rule` or `decision`: only events that have such a decision.
     """
     # The cursor is the number of the last event on the page.
     query = request.query

@@ -1,4 +1,4 @@
-"""For those who run the server: is it alive, is it ready, what does it measure, what can it do."""
+"""Health, metrics, scopes and kinds of problems."""
 
 from __future__ import annotations
 
@@ -41,10 +41,10 @@ async def is_ready(service: Service, request: Request) -> HttpAnswer:
 
 @routes.add("GET /access", None, wire.Allowed, problems=(401,))
 async def get_access(service: Service, request: Request) -> HttpAnswer:
-    """What a token allows.
+    """The scopes of an access token.
 
-    The scopes of the token that is sent; 'admin' includes the others. A server that has no tokens
-    allows this machine everything.
+    The scopes of the access token that is sent; 'admin' includes the others. A server that has no
+    tokens allows this machine everything.
     """
     # Asked anew: a store that cannot say who asks must not look like a token that is unknown.
     known = identified(service.guard.scopes(request))
@@ -65,7 +65,7 @@ async def get_metrics(service: Service, request: Request) -> HttpAnswer:
 
 @routes.add("GET /problems/{kind}", None, ProblemKind, problems=(404,), static=True)
 async def get_problem_kind(service: Service, request: Request) -> HttpAnswer:
-    """What a kind of problem means.
+    """The meaning of a kind of problem.
 
     Every problem's `type` is an address here.
     """

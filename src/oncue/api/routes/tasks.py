@@ -58,7 +58,7 @@ async def create_task(service: Service, request: Request) -> HttpAnswer:
     if key is None:
         new = _taken_in(as_job(fields, now), now)
     else:
-        # Of what was sent: `afterDays` means another date tomorrow.
+        # Of the fields as they were sent: `afterDays` means another date tomorrow.
         digest = intake.digest(fields) if isinstance(fields, dict) else None
         job = as_job(fields, now) | {"id": jobs.derived_id(key)}
         new = _taken_in(job, now)._replace(digest=digest)
@@ -141,7 +141,7 @@ def as_job(fields: Any, now: moment.Moment) -> dict[str, Any]:
 
 
 def _taken_in(job: dict[str, Any], now: moment.Moment) -> NewJob:
-    """The job to store; what is wrong with it is told in the words of the task."""
+    """The job to store; problems name the fields of the task."""
     try:
         return intake.new_job(job, now)
     except InvalidInput as problem:
@@ -169,13 +169,13 @@ def _date(text: Any) -> date:
 
 
 def _fields(job: Job) -> dict[str, Any]:
-    """The task as its users know it: what they sent, and how far it is."""
+    """The task: the fields that were sent, and its status."""
     payload = job.payload
     content = payload if isinstance(payload, dict) else {"content": payload}
     due = job.due_at.date().isoformat()
     if job.due_at.timetz() != MIDNIGHT:  # its date had passed when it came, or it is tried again
         due = content.get("dueDate", due)
-    told: dict[str, Any] = {"requestId": job.id, "dueDate": due, "status": STATUSES[job.state]}
+    state: dict[str, Any] = {"requestId": job.id, "dueDate": due, "status": STATUSES[job.state]}
     if job.state is State.FAILED:
-        told["error"] = job.error
-    return {**content, "userId": job.owner, **told}
+        state["error"] = job.error
+    return {**content, "userId": job.owner, **state}

@@ -9,7 +9,7 @@ from typing import NamedTuple
 from zoneinfo import available_timezones
 
 from oncue.core.cron import cron
-from oncue.core.zone import Change, zone
+from oncue.core.zone import OffsetChange, zone
 from tests.dst.slow import SlowCron, walls
 
 HOUR = 3600
@@ -31,7 +31,7 @@ YEARS = (
 )
 
 
-def changes(key: str) -> list[Change]:
+def changes(key: str) -> list[OffsetChange]:
     """Every change of the clocks of a zone from 2000 to 2037."""
     return list(zone(key).changes(*YEARS))
 
@@ -56,7 +56,7 @@ CLOSE = (Look(FIVE, 60, 6 * HOUR), Look(SIX, 20, 2 * HOUR))
 QUICK = (Look(FIVE[:3], 60, 2 * HOUR), Look(SIX[:1], 20, HOUR))
 
 
-def disagreements(key: str, change: Change, looks: Sequence[Look] = CLOSE) -> Iterator[str]:
+def disagreements(key: str, change: OffsetChange, looks: Sequence[Look] = CLOSE) -> Iterator[str]:
     """What the two implementations see differently around a change."""
     shift = abs(change.after - change.before)
     for expressions, step, around in looks:

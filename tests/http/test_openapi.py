@@ -18,8 +18,9 @@ from oncue.api.docs.page import curl, page
 from oncue.api.docs.parameters import ID
 from oncue.api.docs.samples import kept_samples, sample
 from oncue.api.request import JSON_TYPE
-from oncue.api.routes import ROUTES, jobs
+from oncue.api.routes import ROUTES
 from oncue.api.routing import Route
+from oncue.usecases import intake
 from oncue.wire.jobs import NewJob
 from oncue.wire.problems import PREFIX, TITLES
 from oncue.wire.tasks import NewTask, Task
@@ -97,7 +98,7 @@ def test_the_examples_of_conflicts_are_what_the_server_says(server: Server) -> N
 
 
 def test_the_members_of_a_new_job_are_those_that_are_read() -> None:
-    assert list(NewJob.__struct_fields__) == jobs.FIELDS
+    assert list(NewJob.__struct_fields__) == intake.FIELDS
 
 
 # -- validity --------------------------------------------------------------------------------------
@@ -232,7 +233,7 @@ def test_what_the_server_refuses_the_shape_forbids(fields: dict[str, Any], serve
         {"owner": "Ada Lovelace, née Byron"},
         {"payload": [None, True, 1e300, "ü", {"": {}}]},
         {"timeout_seconds": "PT0.5S"},
-        dict.fromkeys(jobs.FIELDS),
+        dict.fromkeys(intake.FIELDS),
     ],
     ids=str,
 )

@@ -6,7 +6,7 @@ import pytest
 
 from oncue.clock import FakeClock
 from oncue.core.errors import NotFound
-from oncue.core.explain import NOBODY_SECONDS, REASONS, Explanation, Line, explain
+from oncue.core.explain import NOBODY_SECONDS, REASONS, Backlog, Explanation, explain
 from oncue.core.job import Claimed, History, Job
 from oncue.core.lifecycle import State, Verb
 from oncue.core.moment import to_datetime
@@ -149,7 +149,9 @@ def test_a_job_that_waits_for_the_rate_is_not_called_neglected(
 
 def test_a_store_that_cannot_count_claims_nothing_about_workers() -> None:
     job = _job(State.SCHEDULED)
-    check(explain(job, Queue("mail"), History(), NOON + 60_000, Line()), "waiting", "due for 60 s")
+    check(
+        explain(job, Queue("mail"), History(), NOON + 60_000, Backlog()), "waiting", "due for 60 s"
+    )
 
 
 def test_a_failed_attempt_is_followed_by_a_pause(cue: Scheduler) -> None:
@@ -315,7 +317,7 @@ def test_an_unknown_job_cannot_be_explained(cue: Scheduler) -> None:
 def test_a_finished_job_whose_history_is_gone_is_still_explained() -> None:
     for state in (State.SUCCEEDED, State.FAILED, State.CANCELLED):
         job = _job(state)._replace(finished_at=to_datetime(NOON))
-        check(explain(job, Queue("mail"), History(), NOON, Line()), str(state), "2027-01-15T08")
+        check(explain(job, Queue("mail"), History(), NOON, Backlog()), str(state), "2027-01-15T08")
 
 
 def _job(state: State) -> Job:

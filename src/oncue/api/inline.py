@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, MutableMapping
-from typing import TYPE_CHECKING, Any, NamedTuple, ParamSpec, TypeVar, cast
+from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar, cast
 
 from oncue.api.app import problem_of, request_id
 from oncue.api.arrival import PENDING, at_once
@@ -20,18 +20,6 @@ P = ParamSpec("P")
 T = TypeVar("T")
 
 
-class Asked(NamedTuple):
-    """A request that has arrived as a whole."""
-
-    method: str
-    path: str
-    """Percent-encoded: an encoded slash belongs to its segment."""
-    query: bytes
-    headers: list[tuple[bytes, bytes]]
-    """Names in lower case."""
-    body: bytes
-
-
 class InlineService:
     """What routes ask of a `Service`, done at once in the calling thread. Only for routes that wait
     for nothing but the store. Without a `guard`, every caller may do everything."""
@@ -43,9 +31,8 @@ class InlineService:
         self.router = Router(routes)
         self._guard = guard
 
-    def answer(self, asked: Asked) -> Answer:
+    def answer(self, request: Request) -> Answer:
         """The same answer that a `Service` would give."""
-        request = _request(asked)
         answer: Answer
         try:
             route = self.router.find(request)
@@ -69,14 +56,19 @@ class InlineService:
         return published_answer(self.cue.publish(fields))
 
 
-def _request(asked: Asked) -> Request:
+def whole_request(
+    method: str, path: str, query: bytes, headers: list[tuple[bytes, bytes]], body: bytes
+) -> Request:
+    """A request that has arrived as a whole. `path` is percent-encoded: an encoded slash belongs to
+    its segment. The names of headers are in lower case."""
+
     async def receive() -> MutableMapping[str, Any]:
-        return {"type": "http.request", "body": asked.body, "more_body": False}
+        return {"type": "http.request", "body": body, "more_body": False}
 
     scope = {
-        "method": asked.method,
-        "raw_path": asked.path.encode(),
-        "query_string": asked.query,
-        "headers": asked.headers,
+        "method": method,
+        "raw_path": path.encode(),
+        "query_string": query,
+        "headers": headers,
     }
-    return Request(scope, receive, request_id(asked.headers))
+    return Request(scope, receive, request_id(headers))

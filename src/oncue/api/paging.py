@@ -8,6 +8,7 @@ from oncue.api.problems import Problem, invalid
 from oncue.core import ids, moment
 from oncue.core.errors import InvalidInput
 from oncue.core.job import Position
+from oncue.core.queue import check_queue_name
 
 PAGE = ("limit", "cursor")
 LIMIT, MOST = 50, 500
@@ -26,6 +27,12 @@ def paging(query: dict[str, str]) -> tuple[int, Position | None]:
 
 def limit_of(query: dict[str, str]) -> int:
     return number_of(query, "limit", LIMIT, MOST)
+
+
+def name_after(query: dict[str, str]) -> str | None:
+    """The cursor of a listing by name: the last name of the page before."""
+    after = query.get("cursor")
+    return None if after is None else check_queue_name(after, "?cursor")
 
 
 def number_of(query: dict[str, str], name: str, default: int, most: int) -> int:

@@ -12,8 +12,9 @@ import msgspec
 
 from oncue.api.arrival import PENDING, at_once, in_time
 from oncue.api.problems import Problem, invalid
-from oncue.api.unreadable import escaped, unreadable
+from oncue.api.unreadable import unreadable
 from oncue.core.access import Scope
+from oncue.core.text import escaped
 from oncue.wire.problems import MEDIA_TYPE as PROBLEM_TYPE
 
 JSON_TYPE = "application/json"

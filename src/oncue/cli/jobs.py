@@ -9,7 +9,7 @@ import click
 import msgspec
 
 from oncue.cli import output
-from oncue.cli.app import App, Cue, Group, common
+from oncue.cli.app import App, Group, common
 from oncue.cli.times import LENGTH, TIME
 from oncue.core import payload as payloads
 from oncue.core.errors import InvalidInput, TooLarge
@@ -76,24 +76,13 @@ def add(app: App, /, payload: str | None, **given: Any) -> None:
     app.may_create = True
     fields = {name: value for name, value in given.items() if value is not None}
     fields["payload"] = _payload(payload)
-    job, existed = _store(app.cue, fields)
+    job, existed = app.cue.store_job(fields)
     if app.as_json:
         output.document(written(wire.Job, job))
     else:
         _tell_added(app, job)
     if existed:
         output.note(_existed(job, given))
-
-
-def _store(cue: Cue, fields: dict[str, Any]) -> tuple[Job, bool]:
-    """The job, and whether it was there before: a server says so, whatever its clock."""
-    from oncue.scheduler import Scheduler
-
-    if not isinstance(cue, Scheduler):
-        return cue.store_job(fields)
-    asked_at = cue.clock.now()
-    job = cue.schedule(**fields)
-    return job, from_datetime(job.created_at) < asked_at
 
 
 def _tell_added(app: App, job: Job) -> None:

@@ -80,7 +80,7 @@ def _skew(greeting: server.Greeting) -> Iterator[DoctorFinding]:
 
 
 def _asked(cue: Client, path: str, kind: type[T]) -> T:
-    from oncue.client.asking import read
     from oncue.client.connection import Request
 
-    return read(cue.connection, cue.connection.ask_once(Request("GET", path)), kind)
+    body = cue.connection.ask_once(Request("GET", path))
+    return cue.connection.value(body, kind, lambda value: value)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Literal, NamedTuple, Protocol
+from typing import Literal, NamedTuple
 
 from oncue.core.job import JobFilter
 from oncue.core.lifecycle import LIVE, State, Verb, allows
@@ -77,59 +77,48 @@ class NotChanged(NamedTuple):
     state: State | None = None
 
 
-class Seen(Protocol):
+class SeenJob(NamedTuple):
     """A job, as far as a change depends on it."""
 
-    @property
-    def state(self) -> State: ...
-    @property
-    def covered(self) -> bool:
-        """It is inside an open range claim: it is being delivered, though its state is
-        `scheduled`."""
-        ...
+    id: str
+    state: State
+    covered: bool
+    """It is inside an open range claim: it is being delivered, though its state is `scheduled`."""
+    queue: str
+    owner: str | None
+    key: str | None
+    due_at: Moment
+    not_before: Moment | None
+    priority: int
+    cancel_requested: bool
+    finished_at: Moment | None
+    key_taken: bool
+    """Whether an unfinished job has its key in the queue where it is to be."""
 
     @property
-    def queue(self) -> str: ...
-    @property
-    def owner(self) -> str | None: ...
-    @property
-    def key(self) -> str | None: ...
-    @property
-    def due_at(self) -> Moment: ...
-    @property
-    def not_before(self) -> Moment | None: ...
-    @property
-    def priority(self) -> int: ...
-    @property
-    def cancel_requested(self) -> bool: ...
-    @property
-    def finished_at(self) -> Moment | None: ...
+    def shown_state(self) -> State:
+        """The state as others see it."""
+        return State.DISPATCHED if self.covered else self.state
 
 
-def decide(seen: Seen, change: JobChange, now: Moment, *, key_taken: bool) -> NotChanged | None:
+def decide(seen: SeenJob, change: JobChange, now: Moment) -> NotChanged | None:
     """Why the job is not changed; None: it is."""
-    shown = shown_state(seen)
     if not fits(seen, change.wanted):
-        return NotChanged("filter", shown)
+        return NotChanged("filter", seen.shown_state)
     if not applies(seen, change.states, change.begun_at):
-        return NotChanged("state", shown)
+        return NotChanged("state", seen.shown_state)
     if _is_as_wanted(seen, change, now):
-        return NotChanged("as wanted", shown)
-    if key_taken and change.verb in (ChangeVerb.REVIVE, ChangeVerb.MOVE):
-        return NotChanged("key", shown)
+        return NotChanged("as wanted", seen.shown_state)
+    if seen.key_taken and change.verb in (ChangeVerb.REVIVE, ChangeVerb.MOVE):
+        return NotChanged("key", seen.shown_state)
     return None
 
 
-def shown_state(seen: Seen) -> State:
-    """The state as others see it."""
-    return State.DISPATCHED if seen.covered else seen.state
-
-
-def fits(seen: Seen, wanted: JobFilter) -> bool:
+def fits(seen: SeenJob, wanted: JobFilter) -> bool:
     """Windows of due time are half open, [due_after, due_before): neighbours share nothing."""
     return (
         wanted.queue in (None, seen.queue)
-        and wanted.state in (None, shown_state(seen))
+        and wanted.state in (None, seen.shown_state)
         and wanted.owner in (None, seen.owner)
         and wanted.key in (None, seen.key)
         and (wanted.due_after is None or wanted.due_after <= seen.due_at)
@@ -137,14 +126,14 @@ def fits(seen: Seen, wanted: JobFilter) -> bool:
     )
 
 
-def applies(seen: Seen, states: frozenset[State], begun_at: Moment) -> bool:
+def applies(seen: SeenJob, states: frozenset[State], begun_at: Moment) -> bool:
     """Whether a change for jobs in these states can be made now."""
     if seen.covered or seen.state not in states:
         return False
     return seen.finished_at is None or seen.finished_at <= begun_at
 
 
-def _is_as_wanted(seen: Seen, change: JobChange, now: Moment) -> bool:
+def _is_as_wanted(seen: SeenJob, change: JobChange, now: Moment) -> bool:
     match change.verb:
         case ChangeVerb.AMEND:
             return (

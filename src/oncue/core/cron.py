@@ -92,7 +92,7 @@ class Cron:
         skipped: int | None = None
         while (local := next(self._locals(since + offset), None)) is not None:
             at = local - offset
-            change = self.zone.first_change(seen, at)
+            change = next(self.zone.changes(seen, at), None)
             if change is None:
                 return self._marked(at, local, skipped)
             if local < change.at + change.after:

@@ -7,7 +7,7 @@ from datetime import datetime
 from typing import Any, NamedTuple
 
 from oncue.core.duration import spoken
-from oncue.core.job import Attempt, Diagnostic, History, Job
+from oncue.core.job import History, Job
 from oncue.core.lifecycle import FINAL, LIVE, State, Verb
 from oncue.core.moment import Moment, from_datetime, render
 from oncue.core.queue import Queue
@@ -31,7 +31,7 @@ class Explanation:
     """What the sentence rests on, as JSON; moments in RFC 3339."""
 
 
-class Line(NamedTuple):
+class Backlog(NamedTuple):
     """What a due job waits among. None: unknown."""
 
     due: int | None = None
@@ -42,264 +42,237 @@ class Line(NamedTuple):
     """Jobs of the queue that are under way."""
 
 
-def explain(job: Job, queue: Queue, history: History, now: Moment, line: Line) -> Explanation:
-    """Why the job is where it is at this moment. `line` matters only for a job that is due."""
+def explain(job: Job, queue: Queue, history: History, now: Moment, backlog: Backlog) -> Explanation:
+    """Why the job is where it is at this moment. `backlog` matters only for a job that is due."""
+    case = _Case(job, queue, history, now)
     if job.state in FINAL:
-        return _finished(job, queue, history)
+        return case.finished()
     if job.state in LIVE:
-        return _taken(job, queue, history, now)
-    if job.expires_at is not None and from_datetime(job.expires_at) <= now:
-        return _expiring(job)
-    if from_datetime(job.due_at) > now:
-        return _not_due(job, queue, history, now)
-    if job.not_before is not None and from_datetime(job.not_before) > now:
-        return _put_off(job, queue, job.not_before, now)
-    return _due(job, queue, history, now, line)
+        return case.taken()
+    if job.expires_at is not None and case.seconds_until(job.expires_at) <= 0:
+        return case.expiring()
+    if case.seconds_until(job.due_at) > 0:
+        return case.not_due()
+    if job.not_before is not None and case.seconds_until(job.not_before) > 0:
+        return case.put_off(job.not_before)
+    return case.due(backlog)
 
 
-# -- waiting -------------------------------------------------------------------------------------
+class _Case:
+    def __init__(self, job: Job, queue: Queue, history: History, now: Moment) -> None:
+        self.job = job
+        self.queue = queue
+        self.now = now
+        self.due_at = _at(job.due_at)
+        attempts = [one for one in history.attempts if one.attempt > job.attempt_base]
+        self.last = attempts[-1] if attempts else None
+        """The latest attempt of the job's present life."""
+        diagnostics = [one for one in history.diagnostics if one.code != "fenced"]
+        self.why = diagnostics[-1] if diagnostics else None
+        """What was last decided; refusals of late writes decide nothing."""
+        self.tried: dict[str, Any] = {
+            "attempt": job.attempt - job.attempt_base,
+            "max_attempts": job.max_attempts or queue.max_attempts,
+        }
+        self.attempt = "attempt {attempt} of {max_attempts}".format(**self.tried)
 
+    def seconds_until(self, when: datetime) -> float:
+        return (from_datetime(when) - self.now) / 1000
 
-def _expiring(job: Job) -> Explanation:
-    return Explanation(
-        "expiring",
-        f"It expired at {_at(job.expires_at)} without having been taken and ends cancelled as soon "
-        "as the engine looks.",
-        {"expires_at": _at(job.expires_at), "due_at": _at(job.due_at)},
-    )
+    def seconds_since(self, when: datetime) -> float:
+        return (self.now - from_datetime(when)) / 1000
 
+    # -- waiting ---------------------------------------------------------------------------------
 
-def _not_due(job: Job, queue: Queue, history: History, now: Moment) -> Explanation:
-    facts: dict[str, Any] = {
-        "due_at": _at(job.due_at),
-        "due_in_seconds": (from_datetime(job.due_at) - now) / 1000,
-        "paused": queue.paused,
-    }
-    when = f"{_at(job.due_at)}, in {spoken(facts['due_in_seconds'])}"
-    paused = f"; queue {queue.name} is paused, so it will wait then too" if queue.paused else ""
-    last = _last(job, history)
-    if last is None or last.outcome != "retried":
-        return Explanation("not_due", f"It is not due before {when}{paused}.", facts)
-    tried = _attempts(job, queue)
-    facts |= {**tried, "error": job.error, "failed_at": _at(last.ended_at)}
-    failed = f"Attempt {tried['attempt']} of {tried['max_attempts']} failed{_because(job.error)}"
-    return Explanation("backoff", f"{failed}; it is tried again at {when}{paused}.", facts)
-
-
-def _put_off(job: Job, queue: Queue, not_before: datetime, now: Moment) -> Explanation:
-    facts: dict[str, Any] = {
-        "due_at": _at(job.due_at),
-        "not_before": _at(not_before),
-        "put_off_seconds": (from_datetime(not_before) - now) / 1000,
-        "refusals": job.refusals,
-        "error": job.error,
-        "sink": queue.sink,
-        "paused": queue.paused,
-    }
-    often = "" if job.refusals == 1 else f", {job.refusals:,} times in a row"
-    told = f"The sink of queue {queue.name} refused it for now{often}{_because(job.error)}"
-    when = f"{facts['not_before']}, in {spoken(facts['put_off_seconds'])}"
-    paused = f"; queue {queue.name} is paused, so it will wait then too" if queue.paused else ""
-    return Explanation(
-        "put_off", f"{told}; it is offered to the sink again at {when}{paused}.", facts
-    )
-
-
-def _due(job: Job, queue: Queue, history: History, now: Moment, line: Line) -> Explanation:
-    waiting = (now - from_datetime(job.due_at)) / 1000
-    why = _verdict(history)
-    facts = {
-        "due_at": _at(job.due_at),
-        "waiting_seconds": waiting,
-        "sink": queue.sink,
-        "reclaimed": why is not None and why.facts.get("decision") == Verb.RECLAIM,
-        **line._asdict(),
-        **_attempts(job, queue),
-    }
-    since = f"It has been due for {spoken(waiting)}"
-    if queue.paused:
-        return Explanation("paused", f"{since}, but queue {queue.name} is paused.", facts)
-    if queue.concurrency is not None and (line.taken or 0) >= queue.concurrency:
-        under_way = f"{line.taken:,} under way, and no more than {queue.concurrency:,} at once"
-        return Explanation("full", f"{since}, but queue {queue.name} is full: {under_way}.", facts)
-    if line.taken == 0 and waiting >= NOBODY_SECONDS + _turn_seconds(queue, line):
-        lost = _lost_claim(why) if facts["reclaimed"] else ""
-        return _neglected(queue, f"{lost}{_lower(since)}" if lost else since, facts)
-    where = []
-    if facts["reclaimed"]:
-        where.append("taken back from a lost claim, it goes ahead of the others")
-    elif line.due_longer:
-        where.append(f"{line.due_longer:,} of its queue have been due longer")
-    if line.taken:
-        where.append(f"{line.taken:,} are under way")
-    if queue.rate_per_second is not None:
-        where.append(f"its queue hands over at most {queue.rate_per_second:,.12g} a second")
-    among = f": {', '.join(where)}" if where else ""
-    return Explanation("waiting", f"{since} and waits to be taken{among}.", facts)
-
-
-def _lost_claim(why: Diagnostic | None) -> str:
-    used = why is None or why.facts.get("uses_attempt", True)
-    return f"It was taken back from a lost claim{'' if used else ', no attempt used'}; "
-
-
-def _turn_seconds(queue: Queue, line: Line) -> float:
-    """How long the queue's rate alone may keep a job waiting behind those due longer."""
-    rate = queue.rate_per_second
-    return 0.0 if rate is None else ((line.due_longer or 0) + 1) / rate
-
-
-def _neglected(queue: Queue, since: str, facts: dict[str, Any]) -> Explanation:
-    if queue.sink is None:
+    def expiring(self) -> Explanation:
+        expires_at = _at(self.job.expires_at)
         return Explanation(
-            "no_worker",
-            f"{since} and nothing of queue {queue.name} is being worked on: no worker seems to "
-            "take from it.",
-            facts,
+            "expiring",
+            f"It expired at {expires_at} without having been taken and ends cancelled as soon as "
+            "the engine looks.",
+            {"expires_at": expires_at, "due_at": self.due_at},
         )
-    return Explanation(
-        "no_dispatcher",
-        f"{since} and nothing of queue {queue.name} is being delivered: no dispatcher seems to "
-        f"run, or the sink {queue.sink} is down.",
-        facts,
-    )
 
+    def not_due(self) -> Explanation:
+        job, last = self.job, self.last
+        facts: dict[str, Any] = {
+            "due_at": self.due_at,
+            "due_in_seconds": self.seconds_until(job.due_at),
+            "paused": self.queue.paused,
+        }
+        when = self._coming(job.due_at)
+        if last is None or last.outcome != "retried":
+            return Explanation("not_due", f"It is not due before {when}.", facts)
+        facts |= {**self.tried, "error": job.error, "failed_at": _at(last.ended_at)}
+        failed = f"{self.attempt.capitalize()} failed{_because(job.error)}"
+        return Explanation("backoff", f"{failed}; it is tried again at {when}.", facts)
 
-# -- taken ---------------------------------------------------------------------------------------
+    def put_off(self, not_before: datetime) -> Explanation:
+        job, queue = self.job, self.queue
+        facts = {
+            "due_at": self.due_at,
+            "not_before": _at(not_before),
+            "put_off_seconds": self.seconds_until(not_before),
+            "refusals": job.refusals,
+            "error": job.error,
+            "sink": queue.sink,
+            "paused": queue.paused,
+        }
+        often = "" if job.refusals == 1 else f", {job.refusals:,} times in a row"
+        refused = f"The sink of queue {queue.name} refused it for now{often}{_because(job.error)}"
+        again = f"it is offered to the sink again at {self._coming(not_before)}"
+        return Explanation("put_off", f"{refused}; {again}.", facts)
 
+    def _coming(self, when: datetime) -> str:
+        name = self.queue.name
+        paused = f"; queue {name} is paused, so it will wait then too" if self.queue.paused else ""
+        return f"{_at(when)}, in {spoken(self.seconds_until(when))}{paused}"
 
-def _taken(job: Job, queue: Queue, history: History, now: Moment) -> Explanation:
-    last = _last(job, history)
-    if job.worker is None or last is None:
-        return Explanation(
-            "delivering",
-            f"A dispatcher is handing it to the sink {queue.sink} right now.",
-            {"due_at": _at(job.due_at), "sink": queue.sink},
+    def due(self, backlog: Backlog) -> Explanation:
+        queue, why = self.queue, self.why
+        waiting = self.seconds_since(self.job.due_at)
+        reclaimed = why is not None and why.facts.get("decision") == Verb.RECLAIM
+        facts = {
+            "due_at": self.due_at,
+            "waiting_seconds": waiting,
+            "sink": queue.sink,
+            "reclaimed": reclaimed,
+            **backlog._asdict(),
+            **self.tried,
+        }
+        since = f"It has been due for {spoken(waiting)}"
+        if queue.paused:
+            return Explanation("paused", f"{since}, but queue {queue.name} is paused.", facts)
+        taken, longer, rate = backlog.taken, backlog.due_longer or 0, queue.rate_per_second
+        if queue.concurrency is not None and (taken or 0) >= queue.concurrency:
+            full = f"{taken:,} under way, and no more than {queue.concurrency:,} at once"
+            return Explanation("full", f"{since}, but queue {queue.name} is full: {full}.", facts)
+        # How long the queue's rate alone may keep a job waiting behind those due longer.
+        turn_seconds = 0.0 if rate is None else (longer + 1) / rate
+        if taken == 0 and waiting >= NOBODY_SECONDS + turn_seconds:
+            return self._neglected(self._lost(since) if reclaimed else since, facts)
+        where = []
+        if reclaimed:
+            where.append("taken back from a lost claim, it goes ahead of the others")
+        elif longer:
+            where.append(f"{longer:,} of its queue have been due longer")
+        if taken:
+            where.append(f"{taken:,} are under way")
+        if rate is not None:
+            where.append(f"its queue hands over at most {rate:,.12g} a second")
+        among = f": {', '.join(where)}" if where else ""
+        return Explanation("waiting", f"{since} and waits to be taken{among}.", facts)
+
+    def _lost(self, since: str) -> str:
+        used = self.why is None or self.why.facts.get("uses_attempt", True)
+        unused = "" if used else ", no attempt used"
+        return f"It was taken back from a lost claim{unused}; {_lower(since)}"
+
+    def _neglected(self, since: str, facts: dict[str, Any]) -> Explanation:
+        name, sink = self.queue.name, self.queue.sink
+        if sink is None:
+            reason, doing, nobody = "no_worker", "worked on", "no worker seems to take from it"
+        else:
+            reason, doing = "no_dispatcher", "delivered"
+            nobody = f"no dispatcher seems to run, or the sink {sink} is down"
+        sentence = f"{since} and nothing of queue {name} is being {doing}: {nobody}."
+        return Explanation(reason, sentence, facts)
+
+    # -- taken -----------------------------------------------------------------------------------
+
+    def taken(self) -> Explanation:
+        job, queue = self.job, self.queue
+        if job.worker is None or self.last is None:
+            return Explanation(
+                "delivering",
+                f"A dispatcher is handing it to the sink {queue.sink} right now.",
+                {"due_at": self.due_at, "sink": queue.sink},
+            )
+        claimed = from_datetime(self.last.claimed_at)
+        silent = self.seconds_since(job.updated_at)
+        left = None if job.lease_until is None else self.seconds_until(job.lease_until)
+        timeout = job.timeout_seconds or queue.timeout_seconds
+        facts = {
+            "worker": job.worker,
+            "claimed_at": render(claimed),
+            "last_heard_at": _at(job.updated_at),
+            "silent_seconds": silent,
+            "lease_until": _at(job.lease_until),
+            "lease_left_seconds": left,
+            "timeout_at": None if timeout is None else render(claimed + round(timeout * 1000)),
+            "cancel_requested": job.cancel_requested,
+            "message": job.message,
+            "percent": job.percent,
+            **self.tried,
+        }
+        reason, sentence = self._held(render(claimed), spoken(max(0.0, silent)), left)
+        return Explanation(reason, sentence, facts)
+
+    def _held(self, claimed_at: str, heard: str, left: float | None) -> tuple[str, str]:
+        """Reason and sentence. `heard`: how long ago; `left`: seconds of the lease."""
+        job, attempt, by = self.job, self.attempt, f"worker {self.job.worker}"
+        if left is not None and left <= 0:
+            ends = "it ends cancelled" if job.cancel_requested else "it is tried again or given up"
+            return "silent", (
+                f"Nothing was heard from {by} for {heard} and the lease of {attempt} is over: "
+                f"{ends} as soon as the reclaimer looks."
+            )
+        if job.cancel_requested:
+            return "cancel_requested", (
+                f"A cancel was requested; {by} learns of it at its next heartbeat, "
+                f"last heard {heard} ago."
+            )
+        lease = "" if left is None else f"; the lease holds until {_at(job.lease_until)}"
+        if job.state is State.EXECUTING:
+            progress = "" if job.percent is None else f" and is {job.percent:g} % done"
+            return "executing", (
+                f"It is executing {attempt} with {by}{progress}, last heard {heard} ago{lease}."
+            )
+        if left is None:
+            return "handed_over", (
+                f"It was handed to the sink {self.queue.sink} at {claimed_at} ({attempt}); no "
+                "worker has reported back yet."
+            )
+        return "taken", (
+            f"It was taken by {by} at {claimed_at} ({attempt}), which has not reported a start "
+            f"yet{lease}."
         )
-    facts = _claim_facts(job, queue, last, now)
-    reason, sentence = _claim_story(job, queue, facts)
-    if job.cancel_requested and reason != "silent":
-        told = f"A cancel was requested; worker {job.worker} learns of it at its next heartbeat"
-        return Explanation("cancel_requested", f"{told}, last heard {_heard(facts)} ago.", facts)
-    return Explanation(reason, sentence, facts)
 
+    # -- finished --------------------------------------------------------------------------------
 
-def _claim_facts(job: Job, queue: Queue, last: Attempt, now: Moment) -> dict[str, Any]:
-    timeout = job.timeout_seconds or queue.timeout_seconds
-    claimed = from_datetime(last.claimed_at)
-    return {
-        "worker": job.worker,
-        "claimed_at": render(claimed),
-        "last_heard_at": _at(job.updated_at),
-        "silent_seconds": (now - from_datetime(job.updated_at)) / 1000,
-        "lease_until": _at(job.lease_until),
-        "lease_left_seconds": (
-            None if job.lease_until is None else (from_datetime(job.lease_until) - now) / 1000
-        ),
-        "timeout_at": None if timeout is None else render(claimed + round(timeout * 1000)),
-        "cancel_requested": job.cancel_requested,
-        "message": job.message,
-        "percent": job.percent,
-        **_attempts(job, queue),
-    }
-
-
-def _claim_story(job: Job, queue: Queue, facts: dict[str, Any]) -> tuple[str, str]:
-    attempt = f"attempt {facts['attempt']} of {facts['max_attempts']}"
-    by = f"worker {job.worker}"
-    left = facts["lease_left_seconds"]
-    if left is not None and left <= 0:
-        ends = "it ends cancelled" if job.cancel_requested else "it is tried again or given up"
-        return "silent", (
-            f"Nothing was heard from {by} for {_heard(facts)} and the lease of {attempt} is over: "
-            f"{ends} as soon as the reclaimer looks."
-        )
-    lease = "" if left is None else f"; the lease holds until {facts['lease_until']}"
-    if job.state is State.EXECUTING:
-        progress = "" if job.percent is None else f" and is {job.percent:g} % done"
-        return "executing", (
-            f"It is executing {attempt} with {by}{progress}, last heard {_heard(facts)} ago{lease}."
-        )
-    if left is None:
-        return "handed_over", (
-            f"It was handed to the sink {queue.sink} at {facts['claimed_at']} ({attempt}); no "
-            "worker has reported back yet."
-        )
-    return "taken", (
-        f"It was taken by {by} at {facts['claimed_at']} ({attempt}), which has not reported a "
-        f"start yet{lease}."
-    )
-
-
-# -- finished ------------------------------------------------------------------------------------
-
-
-def _finished(job: Job, queue: Queue, history: History) -> Explanation:
-    last = _last(job, history)
-    why = _verdict(history)
-    facts = {
-        "finished_at": _at(job.finished_at),
-        "due_at": _at(job.due_at),
-        "error": job.error,
-        "worker": None if last is None else last.worker,
-        "diagnostic": None if why is None else why.code,
-        **_attempts(job, queue),
-    }
-    if job.state is State.SUCCEEDED:
-        return Explanation("succeeded", _success(job, last, facts), facts)
-    if job.state is State.FAILED:
-        return Explanation("failed", _failure(job, why, facts), facts)
-    if why is not None and why.code == "expired" and job.error == why.detail:
-        facts["expires_at"] = _at(job.expires_at)
-        by = f" at {facts['expires_at']}" if facts["expires_at"] else ""
-        return Explanation("expired", f"It was not taken before it expired{by}.", facts)
-    # A cancel while it waited leaves no diagnostic; the last one may tell of an earlier failure.
-    asked = last is None or why is None or last.outcome not in ("cancelled", "reclaimed")
-    how = "by request, while it waited" if asked or why is None else _lower(why.detail)
-    return Explanation("cancelled", f"It was cancelled at {facts['finished_at']}: {how}.", facts)
-
-
-def _success(job: Job, last: Attempt | None, facts: dict[str, Any]) -> str:
-    done = f"It succeeded at {facts['finished_at']}"
-    if last is None:
-        return f"{done}."
-    late = max(0, from_datetime(last.claimed_at) - from_datetime(job.due_at)) / 1000
-    facts["late_seconds"] = late
-    which = f"attempt {facts['attempt']} of {facts['max_attempts']} by {last.worker}"
-    return f"{done}: {which}, taken {spoken(late)} after it was due."
-
-
-def _failure(job: Job, why: Diagnostic | None, facts: dict[str, Any]) -> str:
-    tries = f"attempt {facts['attempt']} of {facts['max_attempts']}"
-    told = f"It failed at {facts['finished_at']} on {tries}{_because(job.error)}"
-    if why is None or not job.error or job.error in why.detail:
-        return f"{told}."
-    return f"{told}; {_lower(why.detail.removeprefix('Failed: '))}."
-
-
-# -- words ---------------------------------------------------------------------------------------
-
-
-def _last(job: Job, history: History) -> Attempt | None:
-    """The latest attempt of the job's present life."""
-    mine = [a for a in history.attempts if a.attempt > job.attempt_base]
-    return mine[-1] if mine else None
-
-
-def _verdict(history: History) -> Diagnostic | None:
-    """What was last decided; refusals of late writes decide nothing."""
-    return next((d for d in reversed(history.diagnostics) if d.code != "fenced"), None)
-
-
-def _attempts(job: Job, queue: Queue) -> dict[str, int]:
-    return {
-        "attempt": job.attempt - job.attempt_base,
-        "max_attempts": job.max_attempts or queue.max_attempts,
-    }
-
-
-def _heard(facts: dict[str, Any]) -> str:
-    return spoken(max(0.0, facts["silent_seconds"]))
+    def finished(self) -> Explanation:
+        job, last, why = self.job, self.last, self.why
+        finished_at = _at(job.finished_at)
+        facts = {
+            "finished_at": finished_at,
+            "due_at": self.due_at,
+            "error": job.error,
+            "worker": None if last is None else last.worker,
+            "diagnostic": None if why is None else why.code,
+            **self.tried,
+        }
+        if job.state is State.SUCCEEDED:
+            taken = ""
+            if last is not None:
+                late = max(0, from_datetime(last.claimed_at) - from_datetime(job.due_at)) / 1000
+                facts["late_seconds"] = late
+                after = f"taken {spoken(late)} after it was due"
+                taken = f": {self.attempt} by {last.worker}, {after}"
+            return Explanation("succeeded", f"It succeeded at {finished_at}{taken}.", facts)
+        if job.state is State.FAILED:
+            failed = f"It failed at {finished_at} on {self.attempt}{_because(job.error)}"
+            if why is not None and job.error and job.error not in why.detail:
+                failed += f"; {_lower(why.detail.removeprefix('Failed: '))}"
+            return Explanation("failed", f"{failed}.", facts)
+        if why is not None and why.code == "expired" and job.error == why.detail:
+            expired_at = facts["expires_at"] = _at(job.expires_at)
+            by = f" at {expired_at}" if expired_at else ""
+            return Explanation("expired", f"It was not taken before it expired{by}.", facts)
+        # A cancel while it waited leaves no diagnostic; the last one may tell of an earlier
+        # failure.
+        asked = last is None or why is None or last.outcome not in ("cancelled", "reclaimed")
+        how = "by request, while it waited" if asked or why is None else _lower(why.detail)
+        return Explanation("cancelled", f"It was cancelled at {finished_at}: {how}.", facts)
 
 
 def _because(error: str | None) -> str:

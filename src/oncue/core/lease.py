@@ -23,21 +23,17 @@ class Lease(NamedTuple):
     """Whether the worker asked for it, by a heartbeat."""
 
     @classmethod
-    def given(cls, now: Moment, length_ms: int, *, asked: bool = False) -> Lease:
+    def given(cls, now: Moment, seconds: float, *, asked: bool = False) -> Lease:
+        length_ms = round(seconds * 1000)
         return cls(now + length_ms, length_ms, asked)
 
-    def after_heartbeat(self, now: Moment, length_ms: int | None) -> Lease:
-        """The worker was heard, and asks for a lease of this length; None: it does not ask for one,
-        as when it only says that it starts."""
-        if length_ms is None:
+    def touched(self, now: Moment, seconds: float | None, *, by_worker: bool) -> Lease:
+        """After a sign of life. The worker asks for a lease of this length; None: it does not ask
+        for one, as when it only says that it starts. A dispatcher that still delivers the job
+        renews only what it holds."""
+        if seconds is None or (not by_worker and (self.asked or self.until is None)):
             return self
-        return Lease.given(self._not_before_given(now), length_ms, asked=True)
-
-    def after_renewal(self, now: Moment, length_ms: int | None) -> Lease:
-        """The dispatcher that still delivers the job renews what it holds."""
-        if length_ms is None or self.asked or self.until is None:
-            return self
-        return Lease.given(self._not_before_given(now), length_ms)
+        return Lease.given(self._not_before_given(now), seconds, asked=by_worker)
 
     def after_hand_over(self) -> Lease:
         """A sink took the job for a worker elsewhere."""

@@ -77,12 +77,13 @@ def plan(schedule: Schedule, now: Moment) -> Plan:
     left_out: list[Outcome] = []
     if upcoming is not None and upcoming <= now:
         if schedule.unfinished and schedule.overlap is Overlap.QUEUE:
-            return Plan((), (), upcoming, now + _hold_ms(now - upcoming))
+            shortest, longest = HOLD_MS
+            hold_ms = min(max((now - upcoming) // 10, shortest), longest)
+            return Plan((), (), upcoming, now + hold_ms)
         made, left_out, upcoming = _overdue(schedule, when, upcoming, now)
     if schedule.is_ahead_of_time:
-        while upcoming is not None and upcoming <= now + AHEAD_MS and len(made) < PAGE:
-            made.append(upcoming)
-            upcoming = _after(when, upcoming)
+        ahead, upcoming = _walk(when, upcoming, now + AHEAD_MS, PAGE - len(made))
+        made += ahead
     return Plan(made, left_out, upcoming, wake_for(schedule, upcoming))
 
 
@@ -191,41 +192,22 @@ def _overdue(
     if schedule.unfinished and schedule.overlap is Overlap.SKIP:
         return [], [_span(Fate.OVERLAPPED, when, first, last, now)], _after(when, last)
     if schedule.catch_up is CatchUp.ALL:
-        return _each(schedule, when, first, now)
+        # A single one where the next has to wait for its end.
+        made, upcoming = _walk(when, first, now, PAGE if schedule.overlap is Overlap.ALLOW else 1)
+        return made, [], upcoming
     if schedule.catch_up is CatchUp.SKIP and now - last > LATE_MS:
         return [], [_span(Fate.MISSED, when, first, last, now)], _after(when, last)
     missed = [] if first == last else [_span(Fate.MISSED, when, first, last - 1, now)]
     return [last], missed, _after(when, last)
 
 
-def _each(
-    schedule: Schedule, when: Timing, first: Moment, now: Moment
-) -> tuple[list[Moment], list[Outcome], Moment | None]:
-    """One by one; a single one where the next has to wait for its end."""
-    limit = PAGE if schedule.overlap is Overlap.ALLOW else 1
-    made: list[Moment] = []
-    upcoming: Moment | None = first
-    while upcoming is not None and upcoming <= now and len(made) < limit:
-        made.append(upcoming)
-        upcoming = _after(when, upcoming)
-    return made, [], upcoming
-
-
 def _span(fate: Fate, when: Timing, first: Moment, until: Moment, now: Moment) -> Outcome:
     """Those from `first` up to a moment, counted as far as that is quick."""
-    count, last, at = 0, first, _after(when, first - 1)
-    while at is not None and at <= until and count <= COUNTED:
-        count, last = count + 1, at
-        at = _after(when, at)
-    if count > COUNTED:
-        last = latest(when, first, until)
-    return Outcome(
-        fate,
-        to_datetime(first),
-        to_datetime(last),
-        to_datetime(now),
-        None if count > COUNTED else max(count, 1),
-    )
+    found, _ = _walk(when, _after(when, first - 1), until, COUNTED + 1)
+    many = len(found) > COUNTED
+    last = latest(when, first, until) if many else (found or [first])[-1]
+    count = None if many else max(len(found), 1)
+    return Outcome(fate, to_datetime(first), to_datetime(last), to_datetime(now), count)
 
 
 def _without(seen: Schedule, withdrawn: list[Outcome], outcomes: Sequence[Outcome]) -> Progress:
@@ -247,6 +229,12 @@ def _after(when: Timing, moment: Moment) -> Moment | None:
     return None if found is None else found.at
 
 
-def _hold_ms(late_ms: int) -> int:
-    shortest, longest = HOLD_MS
-    return min(max(late_ms // 10, shortest), longest)
+def _walk(
+    when: Timing, first: Moment | None, until: Moment, limit: int
+) -> tuple[list[Moment], Moment | None]:
+    """The occurrences from `first` up to a moment, at most so many, and the one after them."""
+    found: list[Moment] = []
+    while first is not None and first <= until and len(found) < limit:
+        found.append(first)
+        first = _after(when, first)
+    return found, first

@@ -112,6 +112,16 @@ def match_keys(event: Event) -> MatchKeys:
     return MatchKeys(own, ancestors(own))
 
 
+def matched(rule: Rule, event: Event) -> list[int]:
+    """The positions of the rule's dependencies that the event matches."""
+    keys = match_keys(event)
+    return [
+        position
+        for position, dependency in enumerate(rule.dependencies)
+        if dependency.type is event.type and keys.matches(dependency)
+    ]
+
+
 def check_rule_name(value: object, pointer: str = "/name") -> str:
     if not isinstance(value, str) or not 1 <= len(value) <= _NAME_LIMIT or not value.isprintable():
         raise InvalidInput(f"must be 1 to {_NAME_LIMIT} printable characters.", pointer)

@@ -9,7 +9,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from typing import NamedTuple
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
@@ -22,7 +22,7 @@ _DIGESTED_YEARS = range(2000, 2038)
 _OF_THE_MACHINE = frozenset({"localtime", "posixrules", "Factory"})  # the same name, other rules
 
 
-class Change(NamedTuple):
+class OffsetChange(NamedTuple):
     """The offset from UTC changes at an instant. Forward is a gap, backward an overlap."""
 
     at: int
@@ -44,8 +44,7 @@ class Zone:
     def __init__(self, key: str) -> None:
         self.key = key
         self._info = ZoneInfo(key)
-        self._years: dict[int, tuple[Change, ...]] = {}
-        self._digest: str | None = None
+        self._years: dict[int, tuple[OffsetChange, ...]] = {}
 
     def offset_at(self, at: int) -> int:
         """What is added to UTC at this instant."""
@@ -53,16 +52,13 @@ class Zone:
         assert offset is not None, "every rule of the database gives an offset"
         return offset // timedelta(seconds=1)
 
-    def changes(self, after: int, until: int) -> Iterator[Change]:
+    def changes(self, after: int, until: int) -> Iterator[OffsetChange]:
         """The changes in (after, until], in order."""
         first, last = _year_of(after), _year_of(until)
         for year in range(first, min(last, _LAST_YEAR) + 1):
             for change in self._of_year(year):
                 if after < change.at <= until:
                     yield change
-
-    def first_change(self, after: int, until: int) -> Change | None:
-        return next(self.changes(after, until), None)
 
     def reached(self, local: int) -> Reached:
         """The first instant at which the local clock shows this time or a later one."""
@@ -81,23 +77,19 @@ class Zone:
             for change in self.changes(local - DAY, local + DAY)
         )
 
-    @property
+    @cached_property
     def digest(self) -> str:
         """Another when the rules for the years 2000 to 2037 are others."""
-        if self._digest is None:
-            told = [change for year in _DIGESTED_YEARS for change in self._of_year(year)]
-            start = self.offset_at(_start_of(_DIGESTED_YEARS[0]))
-            text = repr((start, [tuple(change) for change in told])).encode()
-            self._digest = hashlib.blake2b(text, digest_size=8).hexdigest()
-        return self._digest
+        changes = [tuple(one) for year in _DIGESTED_YEARS for one in self._of_year(year)]
+        start = self.offset_at(_start_of(_DIGESTED_YEARS[0]))
+        return hashlib.blake2b(repr((start, changes)).encode(), digest_size=8).hexdigest()
 
-    def _of_year(self, year: int) -> tuple[Change, ...]:
-        known = self._years.get(year)
-        if known is None:
-            known = self._years[year] = tuple(self._look(year))
-        return known
+    def _of_year(self, year: int) -> tuple[OffsetChange, ...]:
+        if year not in self._years:
+            self._years[year] = tuple(self._look(year))
+        return self._years[year]
 
-    def _look(self, year: int) -> Iterator[Change]:
+    def _look(self, year: int) -> Iterator[OffsetChange]:
         """Day by day: no zone changes twice within one."""
         at, end = _start_of(year) - 1, _start_of(year + 1) - 1
         offset = self.offset_at(at)
@@ -105,7 +97,7 @@ class Zone:
             later = min(at + DAY, end)
             other = self.offset_at(later)
             if other != offset:
-                yield Change(self._boundary(at, later, offset), offset, other)
+                yield OffsetChange(self._boundary(at, later, offset), offset, other)
             at, offset = later, other
 
     def _boundary(self, before: int, after: int, offset: int) -> int:

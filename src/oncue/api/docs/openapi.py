@@ -61,15 +61,7 @@ class _Schemas:
         named = {**self._named, "Json": formats.PLAIN_JSON, "IsoDuration": formats.ISO_DURATION}
         for shape in _shapes(Struct):
             if (schema := named.get(shape.__name__)) is not None:
-                for name, text in descriptions(shape).items():
-                    schema["properties"][name]["description"] = text
-        for answer in _shapes(formats.Answer):
-            if (schema := named.get(answer.__name__)) is not None:
-                named[answer.__name__] = _written_in_full(schema, answer)
-        for shape, rules in _RULES.items():
-            if (schema := named.get(shape.__name__)) is not None:
-                both = {**schema["properties"], **rules.get("properties", {})}
-                named[shape.__name__] = {**schema, **rules, "properties": both}
+                named[shape.__name__] = _completed(schema, shape)
         return dict(sorted(named.items()))
 
 
@@ -79,15 +71,20 @@ def _shapes(kind: type[Struct]) -> Iterator[type[Struct]]:
         yield from _shapes(shape)
 
 
-def _written_in_full(schema: dict[str, Any], shape: type[Struct]) -> dict[str, Any]:
-    """The schema of an answer: the defaults of its fields are for clients that read the answer of
-    an older server. This one leaves out only what is unset."""
+def _completed(schema: dict[str, Any], shape: type[Struct]) -> dict[str, Any]:
+    """The schema of a Struct with the texts of its fields and the rules that it has."""
+    rules = _RULES.get(shape, {})
+    properties = {**schema["properties"], **rules.get("properties", {})}
+    for name, text in descriptions(shape).items():
+        properties[name]["description"] = text
+    if not issubclass(shape, formats.Answer):
+        return {**schema, **rules, "properties": properties}
+    # The defaults of an answer's fields are for clients that read the answer of an older server.
+    # This one leaves out only what is unset.
+    for one in properties.values():
+        one.pop("default", None)
     fields = msgspec.structs.fields(shape)
     required = [field.encode_name for field in fields if field.default is not msgspec.UNSET]
-    properties = {
-        name: {key: value for key, value in one.items() if key != "default"}
-        for name, one in schema["properties"].items()
-    }
     return {**schema, "properties": properties, "required": required}
 
 

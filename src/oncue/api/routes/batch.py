@@ -29,18 +29,17 @@ from oncue.api.routes.jobs import derived_id, idempotency_key, key_reused, new_j
 from oncue.api.routing import Routes
 from oncue.api.unreadable import unreadable
 from oncue.core.access import Scope
-from oncue.core.errors import InvalidInput, OncueError, StoreError, StoreUnusable, TooLarge
+from oncue.core.errors import IdTaken, InvalidInput, StoreError, StoreUnusable, TooLarge
 from oncue.core.job import NewJob
-from oncue.ports.jobs import Clash
-from oncue.scheduler import IDS_KEPT, Scheduler, answer
+from oncue.scheduler import Scheduler
+from oncue.usecases.jobs import CHUNK, IDS_KEPT
 from oncue.wire import jobs as wire
 
 if TYPE_CHECKING:
     from oncue.api.app import Service
 
 LINE_TYPES = ("application/x-ndjson", "application/jsonl", "application/jsonlines")
-BLOCK = 512 * 1024  # bytes that are taken in at once,
-CHUNK = 5000  # and lines that are stored at once
+BLOCK = 512 * 1024  # bytes that are taken in at once
 REJECTED_KEPT = 1000
 
 logger = logging.getLogger("oncue.http")
@@ -172,8 +171,13 @@ class Arriving:
         for start in range(0, len(texts), CHUNK):
             refused: dict[int, Problem] = {}
             jobs = dict(self._taken_in(texts[start : start + CHUNK], refused))
-            stored = self._store(jobs, refused)
-            self._count(refused, stored)
+            stored = self._cue.store_jobs(list(jobs.values()))
+            lines = list(jobs) if stored.refused else []
+            for position, error in stored.refused.items():
+                reused = self._key is not None and isinstance(error, IdTaken)
+                refused[lines[position]] = key_reused() if reused else problems.of(error)
+            self.existing += stored.existing
+            self._count(refused, dict(zip(jobs, stored.ids, strict=True)))
 
     def _taken_in(
         self, texts: list[bytes | None], refused: dict[int, Problem]
@@ -195,42 +199,15 @@ class Arriving:
                 if text.strip() or not self._splitter.ignores_blank:
                     refused[line] = _unreadable(text, problem)
 
-    def _store(self, jobs: dict[int, NewJob], refused: dict[int, Problem]) -> dict[int, str]:
-        """The ids by lines; clashes with what is there go to `refused`."""
-        if not jobs:
-            return {}
-        new = list(jobs.values())
-        clashes = self._cue.store.insert(new, self._cue.clock.now())
-        self._cue.telemetry.created(len(new) - len(clashes))
-        stored = {line: job.id for line, job in jobs.items()}
-        lines = list(jobs) if clashes else []
-        for position, clash in clashes.items():
-            line = lines[position]
-            try:
-                stored[line] = self._answered(new[position], clash)
-                self.existing += 1
-            except OncueError as problem:
-                refused[line] = problems.of(problem)
-                del stored[line]
-            except Problem as problem:
-                refused[line] = problem
-                del stored[line]
-        return stored
-
-    def _answered(self, new: NewJob, clash: Clash) -> str:
-        if clash.kind == "id taken" and self._key is not None:
-            raise key_reused()
-        return answer(new, clash).id
-
-    def _count(self, refused: dict[int, Problem], stored: dict[int, str]) -> None:
-        self.accepted += len(stored)
+    def _count(self, refused: dict[int, Problem], ids: dict[int, str | None]) -> None:
+        """`ids` are those of the lines that were jobs; None where the job was refused."""
+        self.accepted += sum(one is not None for one in ids.values())
         self.rejected_count += len(refused)
         for line in sorted(refused)[: REJECTED_KEPT - len(self.rejected)]:
             problem = refused[line]
             self.rejected.append(wire.BatchProblem(line, problem.status, problem.detail))
         if self.accepted + self.rejected_count <= IDS_KEPT:
-            self._ids |= stored
-            self._ids |= dict.fromkeys(refused)
+            self._ids |= ids | dict.fromkeys(refused)
         else:
             self._ids.clear()
 

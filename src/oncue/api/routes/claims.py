@@ -75,17 +75,15 @@ async def _claimed(
     wish = Wish(queues, body.worker, body.limit, intake.check_lease(body.lease_seconds))
     taken = await service.waiting.claim(wish, wait, request.gone)
     try:
-        if len(taken) <= FEW:
-            answer = _told_claims(service, taken)
-        else:
-            answer = await service.read(_told_claims, service, taken)
+        few = len(taken) <= FEW
+        answer = _told(service, taken) if few else await service.read(_told, service, taken)
     except BaseException:  # the end of the server, too, cuts requests short
         service.waiting.give_back(taken)
         raise
     return answer._replace(unread=lambda: service.waiting.give_back(taken)) if taken else answer
 
 
-def _told_claims(service: Service, taken: list[Claimed]) -> Answer:
+def _told(service: Service, taken: list[Claimed]) -> Answer:
     sign, policies = service.cue.token, service.cue.policies
     timeouts = {queue: policies(queue).timeout_seconds for queue in {one.queue for one in taken}}
     items = [wire.ClaimedJob.of(one, sign(one), timeouts[one.queue]) for one in taken]
@@ -207,18 +205,20 @@ async def fail_job(service: Service, request: Request) -> Answer:
     back-off.
     """
     job_id, body = await _report(service, request, wire.Fail)
+    state = await service.acue.write(fail, service, job_id, body)
+    return json_answer(wire.JobState(job_id, state))
 
-    def failed() -> States:
-        service.cue.fail(
-            job_id,
-            body.token,
-            body.error,
-            retryable=body.retryable,
-            retry_after=body.retry_after,
-        )
-        return state_of(service, job_id, "failed")
 
-    return json_answer(wire.JobState(job_id, await service.acue.write(failed)))
+def fail(service: Service, job_id: str, body: wire.Fail | wire.SettleItem) -> States:
+    """Apply a report of failure; what the job is now."""
+    service.cue.fail(
+        job_id,
+        body.token,
+        body.error or "",
+        retryable=body.retryable,
+        retry_after=body.retry_after,
+    )
+    return _state_of(service, job_id, "failed")
 
 
 @_add("POST /jobs/{id}/release", answers=wire.JobState, body=wire.Release)
@@ -228,15 +228,17 @@ async def release_job(service: Service, request: Request) -> Answer:
     For a clean shutdown: due again at once, the attempt does not count.
     """
     job_id, body = await _report(service, request, wire.Release)
-
-    def released() -> States:
-        service.cue.release(job_id, body.token)
-        return state_of(service, job_id, "scheduled")
-
-    return json_answer(wire.JobState(job_id, await service.acue.write(released)))
+    state = await service.acue.write(release, service, job_id, body)
+    return json_answer(wire.JobState(job_id, state))
 
 
-def state_of(service: Service, job_id: str, gone: States) -> States:
+def release(service: Service, job_id: str, body: wire.Release | wire.SettleItem) -> States:
+    """Take a job back; what it is now."""
+    service.cue.release(job_id, body.token)
+    return _state_of(service, job_id, "scheduled")
+
+
+def _state_of(service: Service, job_id: str, gone: States) -> States:
     """What the job is now; `gone` if its queue keeps no history."""
     job = service.cue.store.get(job_id)
     return gone if job is None else job.state.value

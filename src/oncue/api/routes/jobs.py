@@ -11,15 +11,12 @@ from oncue.api.paging import PAGE, cursor, moment_of, paging
 from oncue.api.problems import Problem, invalid
 from oncue.api.request import Answer, Request, json_answer
 from oncue.api.routing import Answered, Routes
-from oncue.api.unreadable import escaped
 from oncue.core import moment
 from oncue.core.access import Scope
-from oncue.core.errors import InvalidInput
+from oncue.core.errors import IdTaken, InvalidInput
 from oncue.core.job import JobFilter, NewJob
 from oncue.core.lifecycle import State
 from oncue.core.queue import check_queue_name
-from oncue.scheduler import answer as answer_to
-from oncue.scheduler import given
 from oncue.usecases import intake
 from oncue.wire import jobs as wire
 from oncue.wire.converting import written
@@ -30,8 +27,6 @@ if TYPE_CHECKING:
     from oncue.api.app import Service
 
 KEY_LENGTH = 255
-FIELDS = ["due_at" if name == "at" else name for name in intake.FIELDS]
-_ALLOWED = frozenset(FIELDS)
 FILTERS = ("queue", "state", "owner", "key", "due_after", "due_before")
 
 _write = msgspec.json.Encoder().encode
@@ -69,14 +64,16 @@ async def create_job(service: Service, request: Request) -> Answer:
 
 async def store(service: Service, request: Request, new: NewJob, key: str | None) -> Answer:
     """Store a job and tell what became of it."""
-    clash = await service.acue.insert(new)
-    if clash is None:
+    try:
+        existing = await service.acue.insert(new)
+    except IdTaken:
+        if key is None:
+            raise
+        raise key_reused() from None
+    if existing is None:
         return _created(request, 201, wire.Job.of_new(new))
-    if clash.kind == "id taken" and key is not None:
-        raise key_reused()
-    job = answer_to(new, clash)
-    repeated = key is not None and job.id == new.id
-    return _created(request, 201 if repeated else 200, written(wire.Job, job))
+    repeated = key is not None and existing.id == new.id
+    return _created(request, 201 if repeated else 200, written(wire.Job, existing))
 
 
 def _created(request: Request, status: int, job: wire.Job) -> Answer:
@@ -88,26 +85,13 @@ def new_job(fields: Any, now: moment.Moment, derived: str | None = None) -> NewJ
     """The job that a body describes; `derived` is the id that its idempotency key gives it."""
     if fields.__class__ is not dict:
         raise InvalidInput("a job is a JSON object.")
-    if not fields.keys() <= _ALLOWED:
-        raise _unknown_field(fields.keys() - _ALLOWED)
-    if None in fields.values():
-        fields = given(fields)
+    if "at" in fields:  # a name that Python alone has
+        raise intake.unknown_field(["at"])
     if derived is not None:
-        if "id" in fields:
+        if fields.get("id") is not None:
             raise InvalidInput("give either an id or an Idempotency-Key, not both.", "/id")
         fields["id"] = derived
-    if "due_at" not in fields:
-        return intake.new_job(fields, now)
-    fields["at"] = fields.pop("due_at")
-    try:
-        return intake.new_job(fields, now)
-    except InvalidInput as problem:
-        raise _at_due_at(problem) from None
-
-
-def _at_due_at(problem: InvalidInput) -> InvalidInput:
-    """The same problem, its place named as it is over HTTP."""
-    return InvalidInput(problem.detail, "/due_at") if problem.pointer == "/at" else problem
+    return intake.new_job(fields, now)
 
 
 def idempotency_key(request: Request) -> str | None:
@@ -132,13 +116,6 @@ def key_reused() -> Problem:
         "idempotency-key-reused",
         "This Idempotency-Key was sent before with other fields. Use a new key for a new job.",
         errors=[FieldProblem("", "not the fields that this key was first sent with.")],
-    )
-
-
-def _unknown_field(names: set[str]) -> InvalidInput:
-    known = ", ".join(FIELDS)
-    return InvalidInput(
-        f"there is no such field; the fields of a job are {known}.", f"/{escaped(min(names))}"
     )
 
 
@@ -219,7 +196,8 @@ async def amend_job(service: Service, request: Request) -> Answer:
     try:
         job = await service.acue.write(service.cue.reschedule, request.subject, **changes)
     except InvalidInput as problem:
-        raise _at_due_at(problem) from None
+        pointer = "/due_at" if problem.pointer == "/at" else problem.pointer
+        raise type(problem)(problem.detail, pointer) from None
     return json_answer(written(wire.Job, job))
 
 

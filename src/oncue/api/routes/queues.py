@@ -6,14 +6,13 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from oncue.api.paging import PAGE, limit_of, moment_of
+from oncue.api.paging import PAGE, limit_of, moment_of, name_after
 from oncue.api.problems import invalid
 from oncue.api.request import Answer, Request, json_answer
 from oncue.api.routing import Routes
 from oncue.core import moment
 from oncue.core.access import Scope
 from oncue.core.duration import seconds
-from oncue.core.queue import Queue, check_queue_name
 from oncue.usecases.intake import LONGEST_SECONDS
 from oncue.wire import queues as wire
 from oncue.wire.formats import Nothing
@@ -33,15 +32,12 @@ async def list_queues(service: Service, request: Request) -> Answer:
 
     Those that were set, and those that have jobs.
     """
-    # The cursor is the last name of the page before.
-    limit, after = limit_of(request.query), request.query.get("cursor")
-    if after is not None:
-        check_queue_name(after, "?cursor")
+    limit, after = limit_of(request.query), name_after(request.query)
 
     def read() -> wire.Queues:
         known = sorted(service.cue.queues(), key=lambda queue: queue.name)
         left = [queue for queue in known if after is None or queue.name > after]
-        items = [_written(service, queue) for queue in left[:limit]]
+        items = [wire.Queue.of(queue, service.cue.stats(queue.name)) for queue in left[:limit]]
         return wire.Queues(items, items[-1].name if left[limit:] else None)
 
     return json_answer(await service.read(read))
@@ -53,7 +49,7 @@ async def get_queue(service: Service, request: Request) -> Answer:
 
     A queue that nobody has set has the default settings: queues need not be created.
     """
-    return await _answer(service, check_queue_name(request.subject, "/queue"))
+    return await _answer(service, request.subject)
 
 
 @routes.add("PUT /queues/{queue}", Scope.ADMIN, wire.Queue, wire.QueueSettings)
@@ -64,19 +60,14 @@ async def replace_queue(service: Service, request: Request) -> Answer:
     sink and `worker` for others, unless said. `rate_per_second` and `concurrency` hold for all
     workers and dispatchers together.
     """
-    name = check_queue_name(request.subject, "/queue")
     body = await request.decoded(wire.QueueSettings)
     settings = msgspec.structs.asdict(body)
     settings["retry"] = msgspec.structs.asdict(body.retry or wire.Retry())
     for setting in ("lease_seconds", "timeout_seconds", "retention_seconds"):
         if settings[setting] is not None:
             settings[setting] = seconds(settings[setting], f"/{setting}")
-
-    def put() -> None:
-        service.cue.set_queue(name, **settings)
-
-    await service.acue.write(put)
-    return await _answer(service, name)
+    await service.acue.write(service.cue.set_queue, request.subject, **settings)
+    return await _answer(service, request.subject)
 
 
 @routes.add("DELETE /queues/{queue}", Scope.ADMIN, {204: None}, problems=(404, 409))
@@ -88,8 +79,7 @@ async def delete_queue(service: Service, request: Request) -> Answer:
     be used again, with default settings. Very many finished jobs take a while: they are removed in
     parts, and a job that arrives meanwhile stops it.
     """
-    name = check_queue_name(request.subject, "/queue")
-    await service.change(service.cue.delete_queue, name)
+    await service.change(service.cue.delete_queue, request.subject)
     return Answer(204, b"")
 
 
@@ -114,9 +104,8 @@ async def resume_queue(service: Service, request: Request) -> Answer:
 
 async def _set_paused(service: Service, request: Request, change: Any) -> Answer:
     await request.decoded(Nothing)
-    name = check_queue_name(request.subject, "/queue")
-    await service.acue.write(change, name)
-    return await _answer(service, name)
+    await service.acue.write(change, request.subject)
+    return await _answer(service, request.subject)
 
 
 @routes.add(
@@ -131,18 +120,16 @@ async def count_due(service: Service, request: Request) -> Answer:
     How many scheduled jobs are due in each step from `from` up to `until`: at most 100,000 steps.
     What is overdue is counted at its own time, in the past.
     """
-    query = request.query
-    name = check_queue_name(request.subject, "/queue")
-    since = moment_of(query, "from")
+    since = moment_of(request.query, "from")
     since = service.clock.now() if since is None else since
-    until = moment_of(query, "until")
+    until = moment_of(request.query, "until")
     until = since + HOUR_MS if until is None else until
-    step_ms = _step_ms(query.get("step_seconds", "60"))
+    step_ms = _step_ms(request.query.get("step_seconds", "60"))
     if until <= since:
         raise invalid("must be later than 'from'.", "?until")
     if (until - since) / step_ms > MOST_STEPS:
         raise invalid(f"too short: at most {MOST_STEPS:,} steps are counted.", "?step_seconds")
-    found = await service.read(service.cue.due_counts, name, since, until, step_ms)
+    found = await service.read(service.cue.due_counts, request.subject, since, until, step_ms)
     items = [wire.DueCount(moment.render(at), count) for at, count in sorted(found.items())]
     return json_answer(wire.DueCounts(items))
 
@@ -159,10 +146,6 @@ def _step_ms(text: str) -> int:
 
 async def _answer(service: Service, name: str) -> Answer:
     def read() -> wire.Queue:
-        return _written(service, service.cue.queue(name))
+        return wire.Queue.of(service.cue.queue(name), service.cue.stats(name))
 
     return json_answer(await service.read(read))
-
-
-def _written(service: Service, queue: Queue) -> wire.Queue:
-    return wire.Queue.of(queue, service.cue.stats(queue.name))

@@ -7,11 +7,10 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from oncue.api.paging import PAGE, limit_of, number_of
+from oncue.api.paging import PAGE, limit_of, name_after, number_of
 from oncue.api.request import Answer, Request, json_answer
 from oncue.api.routing import Answered, Routes
 from oncue.core.access import Scope
-from oncue.core.queue import check_queue_name
 from oncue.core.schedule import Schedule
 from oncue.usecases import schedules
 from oncue.usecases.schedules import RUNS_LIMIT
@@ -34,10 +33,7 @@ async def list_schedules(service: Service, request: Request) -> Answer:
 
     All schedules by name.
     """
-    # The cursor is the last name of the page before.
-    limit, after = limit_of(request.query), request.query.get("cursor")
-    if after is not None:
-        check_queue_name(after, "?cursor")
+    limit, after = limit_of(request.query), name_after(request.query)
 
     def read() -> wire.Schedules:
         store = service.cue.store
@@ -75,11 +71,9 @@ async def put_schedule(service: Service, request: Request) -> Answer:
     """
     name = request.subject
     fields = _fields(await request.decoded(ScheduleSettings))
-    paused = fields.pop("paused")
     # Not together with the writes of others: making first what is due may take several commits.
-    stored, is_new = await service.acue.call(
-        schedules.put, service.cue.engine.recurrer, name, fields, paused
-    )
+    recurrer = service.cue.engine.recurrer
+    stored, is_new = await service.acue.call(schedules.put, recurrer, name, fields)
     place = {"location": f"/schedules/{name}"} if is_new else {}
     return json_answer(wire.Schedule.of(stored), 201 if is_new else 200, **place)
 
@@ -152,7 +146,6 @@ async def preview_schedule(service: Service, request: Request) -> Answer:
     count = number_of(request.query, "count", COUNT, RUNS_LIMIT)
     name = request.subject
     fields = _fields(await request.decoded(ScheduleSettings))
-    del fields["paused"]  # the coming runs are told as if it were not
     found = await service.read(service.cue.preview_schedule, name, count=count, **fields)
     return json_answer(written(wire.RunChanges, found))
 

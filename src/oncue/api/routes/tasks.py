@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from datetime import UTC, date, datetime, time, timedelta
 from typing import TYPE_CHECKING, Any
+from urllib.parse import quote
 
 from oncue.api.paging import PAGE, cursor, paging
 from oncue.api.problems import Problem
@@ -12,10 +14,9 @@ from oncue.api.routes import jobs
 from oncue.api.routing import Answered, Routes
 from oncue.core import ids, moment
 from oncue.core.access import Scope
-from oncue.core.errors import InvalidInput
+from oncue.core.errors import IdTaken, InvalidInput
 from oncue.core.job import Job, JobFilter, NewJob
 from oncue.core.lifecycle import State
-from oncue.scheduler import answer as answer_to
 from oncue.usecases import intake
 from oncue.wire import tasks as wire
 
@@ -61,14 +62,14 @@ async def create_task(service: Service, request: Request) -> Answer:
         digest = intake.digest(fields) if isinstance(fields, dict) else None
         job = as_job(fields, now) | {"id": jobs.derived_id(key)}
         new = _taken_in(job, now)._replace(digest=digest)
-    clash = await service.acue.insert(new)
-    if clash is not None and clash.kind == "id taken":
-        raise jobs.key_reused()
-    stored = answer_to(new, clash)
+    try:
+        stored = await service.acue.insert(new) or intake.as_stored(new)
+    except IdTaken:
+        raise jobs.key_reused() from None
     request.job_id = stored.id
     if stored.state not in STATUSES:
         raise Problem("conflict", "The task that this Idempotency-Key stands for was removed.")
-    place = f"/tasks/{_quoted(fields['userId'])}/{stored.id}"
+    place = f"/tasks/{quote(fields['userId'], safe='')}/{stored.id}"
     return json_answer(_fields(stored), 201, location=place)
 
 
@@ -160,14 +161,11 @@ def _due_date(fields: dict[str, Any], now: moment.Moment) -> date:
 
 
 def _date(text: Any) -> date:
-    found: date | None
-    try:
+    with suppress(TypeError, ValueError):
         found = date.fromisoformat(text)
-    except (TypeError, ValueError):
-        found = None
-    if found is None or found.isoformat() != text:
-        raise InvalidInput("must be a date such as 2026-12-01.", "/dueDate")
-    return found
+        if found.isoformat() == text:  # Python reads other forms of ISO 8601 as well
+            return found
+    raise InvalidInput("must be a date such as 2026-12-01.", "/dueDate")
 
 
 def _fields(job: Job) -> dict[str, Any]:
@@ -181,9 +179,3 @@ def _fields(job: Job) -> dict[str, Any]:
     if job.state is State.FAILED:
         told["error"] = job.error
     return {**content, "userId": job.owner, **told}
-
-
-def _quoted(text: str) -> str:
-    from urllib.parse import quote
-
-    return quote(text, safe="")

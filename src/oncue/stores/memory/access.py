@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from oncue.core.access import AccessToken
-from oncue.stores.memory.state import Shelves
+from oncue.stores.memory.state import MemoryState
 
 
-class MemoryAccess(Shelves):
+class MemoryAccess(MemoryState):
     """Implements `oncue.ports.access.TokenStore`."""
 
     def __init__(self) -> None:

@@ -1,11 +1,12 @@
-"""Workers' claims in memory: taking jobs, and the signs of life that follow."""
+"""Workers' claims in memory: the limits of queues, taking jobs, and the signs of life that
+follow."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from itertools import islice, takewhile
 
-from oncue.core import operations
+from oncue.core import operations, rate
 from oncue.core.fencing import GONE, Refused, late_write, refusal
 from oncue.core.job import Claimed, Operation
 from oncue.core.lease import Lease
@@ -13,16 +14,13 @@ from oncue.core.lifecycle import LIVE, TRANSITIONS, Verb
 from oncue.core.moment import Moment
 from oncue.core.putoff import back_in_line_until
 from oncue.core.queue import Queue
+from oncue.core.rate import Limits
 from oncue.ports.claims import Touch, Touched
-from oncue.stores.memory.limits import MemoryLimits
 from oncue.stores.memory.record import Record
+from oncue.stores.memory.state import MemoryState, exceptions
 
 
-def milliseconds(seconds: float) -> int:
-    return round(seconds * 1000)
-
-
-class MemoryClaims(MemoryLimits):
+class MemoryClaims(MemoryState):
     """Implements the workers' side of `oncue.ports.claims.ClaimStore` up to the settlement."""
 
     def claim(
@@ -45,7 +43,7 @@ class MemoryClaims(MemoryLimits):
             for record in chosen:
                 queue = named[record.queue]
                 lease = queue.lease_seconds if lease_seconds is None else lease_seconds
-                self._take(record, queue, worker, milliseconds(lease), now)
+                self._take(record, queue, worker, lease, now)
                 record.alone = len(chosen) == 1
             return [record.as_claimed() for record in chosen]
 
@@ -82,35 +80,63 @@ class MemoryClaims(MemoryLimits):
         """Before jobs of a queue are taken that are due by `until`: how many may be, at most
         `limit`. If there is room and something waits, what has expired is cancelled, and put-off
         jobs are in line again. Else nothing is changed, as if the claim had only looked."""
-        put_off = [record for record in self._put_off.values() if record.queue == queue]
         due = any(turn.due_at <= until for turn in self._lines[queue])
-        if not due and all(record.is_put_off(now) for record in put_off):
+        if not due and all(record.is_put_off(now) for record in self._put_off_of(queue)):
             return 0
-        room = self._room(queue, limit, now)
-        if room:
-            self._expire_due(queue, until, now)
+        room = self._limits(queue).room(self._under_way(queue), limit, now)
+        if room.bucket is not None and room.begun_again:
+            self._buckets[queue] = room.bucket
+        if room.most:
+            for record in list(self._expiring.values()):
+                takable = record.due_at <= until and not record.is_put_off(now)
+                if record.queue == queue and takable and record.has_lapsed(now):
+                    self._expire(record, now)
             self._bring_back(queue, now)
-        return room
-
-    def _expire_due(self, queue: str, until: Moment, now: Moment) -> None:
-        for record in list(self._expiring.values()):
-            takable = record.due_at <= until and not record.is_put_off(now)
-            if record.queue == queue and takable and record.has_lapsed(now):
-                self._expire(record, now)
+        return room.most
 
     def _bring_back(self, queue: str, now: Moment) -> None:
         """Give put-off jobs whose moment has come their place in line again."""
         first = next((turn for turn in self._lines[queue] if turn.due_at <= now), None)
-        for record in list(self._put_off.values()):
-            if record.queue != queue:
-                continue
+        for record in self._put_off_of(queue):
             behind = first is not None and record.next_turn.rank >= first.rank
             until = back_in_line_until(now, first.due_at if first and behind else None)
-            if (record.not_before or 0) <= until:
+            if not record.is_put_off(until):
                 record.not_before = None
                 self._refile(record)
 
-    def _take(self, record: Record, queue: Queue, worker: str, lease_ms: int, now: Moment) -> None:
+    def _limits(self, name: str) -> Limits:
+        """The limits that the store knows, whatever the caller believes them to be."""
+        queue, bucket = self._queue(name), self._buckets.get(name)
+        return Limits(queue.paused, queue.concurrency, queue.rate_per_second, bucket)
+
+    def _spend(self, name: str, count: int, now: Moment) -> None:
+        """Note that so many were taken from a queue that had room for them."""
+        bound = self._queue(name).rate_per_second
+        if bound is not None and count:
+            bucket = rate.fill(self._buckets.get(name), bound, now)
+            self._buckets[name] = rate.take(bucket, count)
+
+    def _under_way(self, name: str) -> int:
+        """How many jobs of the queue are dispatched or executing."""
+        held = self._ranges.get(name)
+        covered = 0 if held is None else sum(r.covered for r in held.records.values())
+        return covered + sum(record.queue == name for record in self._taken.values())
+
+    def next_due(self, queues: Sequence[str]) -> Moment | None:
+        with self._lock:
+            return min((at for name in queues for at in self._next_dues(name)), default=None)
+
+    def _next_dues(self, name: str) -> list[Moment]:
+        """When something of the queue can be taken, as far as can be told."""
+        limits, held = self._limits(name), self._ranges.get(name)
+        moments = [] if held is None else [held.lease_until]
+        if not limits.is_full(self._under_way(name)):
+            moments += self._waiting_until(name)
+        return limits.next_turns(moments)
+
+    def _take(
+        self, record: Record, queue: Queue, worker: str, lease_seconds: float, now: Moment
+    ) -> None:
         timeout = record.timeout_seconds
         if timeout is None:
             timeout = queue.timeout_seconds
@@ -118,27 +144,22 @@ class MemoryClaims(MemoryLimits):
         record.epoch += 1
         record.worker = worker
         record.claimed_at = record.updated_at = now
-        record.lease = Lease.given(now, lease_ms)
-        record.overlong_at = None if timeout is None else now + milliseconds(timeout)
+        record.lease = Lease.given(now, lease_seconds)
+        record.overlong_at = None if timeout is None else now + round(timeout * 1000)
         record.begin_attempt(worker, now)
         self._refile(record)
 
     def touch(self, touches: Sequence[Touch], now: Moment) -> list[Touched | Refused]:
-        with self._writing():
+        with self._lock:
             return [self._touch(touch, now) for touch in touches]
 
     def _touch(self, touch: Touch, now: Moment) -> Touched | Refused:
-        kind = "heartbeat" if touch.start else None
-        record = self._held(touch.id, touch.epoch, kind, now)
+        record = self._held(touch.id, touch.epoch, "heartbeat" if touch.start else None, now)
         if isinstance(record, Refused):
             return record
-        seconds = touch.lease_seconds
-        length_ms = None if seconds is None else milliseconds(seconds)
         if touch.start:
-            self._hear(record, now)
-            record.lease = record.lease.after_heartbeat(now, length_ms)
-        else:
-            record.lease = record.lease.after_renewal(now, length_ms)
+            record.state = TRANSITIONS[record.state, Verb.START]
+        record.lease = record.lease.touched(now, touch.lease_seconds, by_worker=touch.start)
         record.updated_at = now
         if touch.message is not None:
             record.message = touch.message
@@ -147,20 +168,19 @@ class MemoryClaims(MemoryLimits):
         return Touched(record.lease.until, record.cancel_requested)
 
     def interruptions(self, claims: Sequence[tuple[str, int]]) -> Mapping[int, Refused]:
-        found: dict[int, Refused] = {}
         with self._lock:
-            for position, (job_id, epoch) in enumerate(claims):
-                record = self._held(job_id, epoch, None, 0)
-                if isinstance(record, Refused):
-                    found[position] = record
-                elif record.cancel_requested:
-                    found[position] = Refused("cancel requested", record.state)
-        return found
+            return exceptions(self._interruption(job_id, epoch) for job_id, epoch in claims)
+
+    def _interruption(self, job_id: str, epoch: int) -> Refused | None:
+        record = self._held(job_id, epoch, None, 0)
+        if isinstance(record, Refused):
+            return record
+        return Refused("cancel requested", record.state) if record.cancel_requested else None
 
     def put_operation(
         self, job_id: str, epoch: int, operation: Operation, now: Moment
     ) -> Operation | Refused:
-        with self._writing():
+        with self._lock:
             record = self._held(job_id, epoch, "operation", now)
             if isinstance(record, Refused):
                 return record
@@ -171,13 +191,10 @@ class MemoryClaims(MemoryLimits):
             if stored is not known:
                 if stored.is_final:
                     record.strikes = 0
-                self._hear(record, now)
+                record.state = TRANSITIONS[record.state, Verb.START]
+                record.updated_at = now
                 record.operations[operation.name] = stored
             return stored
-
-    def _hear(self, record: Record, now: Moment) -> None:
-        record.state = TRANSITIONS[record.state, Verb.START]
-        record.updated_at = now
 
     def _held(self, job_id: str, epoch: int, kind: str | None, now: Moment) -> Record | Refused:
         """The record, if this epoch is its current claim; else the refusal, which is recorded
@@ -192,7 +209,6 @@ class MemoryClaims(MemoryLimits):
             return refusal(end, record.shown_state)
         recorded = record.fenced.get((epoch, kind))
         if recorded is None:
-            recorded = late_write(end, epoch, kind, now)
+            recorded = record.fenced[epoch, kind] = late_write(end, epoch, kind, now)
             record.keep(recorded)
-            record.fenced[epoch, kind] = recorded
         return refusal(end, record.shown_state, recorded)

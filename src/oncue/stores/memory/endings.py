@@ -13,44 +13,35 @@ from oncue.core.putoff import moved_return
 from oncue.core.rate import begun_again
 from oncue.core.retry import Verdict
 from oncue.ports.claims import ClaimFilter, ClaimPage, Leases
-from oncue.stores.memory.claims import MemoryClaims, milliseconds
+from oncue.stores.memory.claims import MemoryClaims
 from oncue.stores.memory.record import Record
+from oncue.stores.memory.state import exceptions
 
 
 class MemoryEndings(MemoryClaims):
     """Implements the ends of claims of `oncue.ports.claims.ClaimStore`."""
 
     def settle(self, settlements: Sequence[Settlement], now: Moment) -> Mapping[int, Refused]:
-        refused: dict[int, Refused] = {}
         with self._writing():
-            for position, settlement in enumerate(settlements):
-                refusal = self._settle(settlement, now)
-                if refusal is not None:
-                    refused[position] = refusal
-        return refused
+            return exceptions(self._settle(settlement, now) for settlement in settlements)
 
     def _settle(self, settlement: Settlement, now: Moment) -> Refused | None:
         write = settlement.write
-        if write is None:
-            return self._hand_over(settlement, now)
-        if self._has_ended_by(settlement, write, now):
+        if write is not None and self._has_ended_by(settlement, write, now):
             return None
-        record = self._held(settlement.id, settlement.epoch, write.kind, now)
+        record = self._held(settlement.id, settlement.epoch, write and write.kind, now)
         if isinstance(record, Refused):
             return record
+        if write is None:
+            record.become(fencing.hand_over(record.as_held(), now))
+            return None
         ending = fencing.settle(record.as_held(), settlement, now)
         if isinstance(ending, Refused):
             return ending
         self._end_claim(record, ending, write, now, keep=settlement.keep)
         if not settlement.keep:
-            self._remember(settlement, write, now)
-        return None
-
-    def _hand_over(self, settlement: Settlement, now: Moment) -> Refused | None:
-        record = self._held(settlement.id, settlement.epoch, None, now)
-        if isinstance(record, Refused):
-            return record
-        record.become(fencing.hand_over(record.as_held(), now))
+            word = words([settlement.id], settlement.epoch, write)
+            self._settled[word] = now + round(settlement.lease_seconds * 1000)
         return None
 
     def _end_claim(
@@ -74,19 +65,13 @@ class MemoryEndings(MemoryClaims):
             self._forget(record)
 
     def _has_ended_by(self, settlement: Settlement, write: Write, now: Moment) -> bool:
+        """Whether this very write has settled the claim, also on a job that went with it."""
         record = self._visible(settlement.id)
         if record is None:
             word = words([settlement.id], settlement.epoch, write)
             return self._settled.get(word, 0) > now
         end = record.ends.get(settlement.epoch)
         return end is not None and end.write == write
-
-    def _remember(self, settlement: Settlement, write: Write, now: Moment) -> None:
-        """The job is gone, or will be: its claim was settled by this write."""
-        while self._settled and next(iter(self._settled.values())) <= now:
-            del self._settled[next(iter(self._settled))]
-        word = words([settlement.id], settlement.epoch, write)
-        self._settled[word] = now + milliseconds(settlement.lease_seconds)
 
     def live_claims(self, wanted: ClaimFilter, after: object | None, limit: int) -> ClaimPage:
         with self._lock:
@@ -107,13 +92,8 @@ class MemoryEndings(MemoryClaims):
     def reclaim(
         self, verdicts: Sequence[tuple[Lapse, Verdict, bool]], now: Moment
     ) -> Mapping[int, Refused]:
-        refused: dict[int, Refused] = {}
         with self._writing():
-            for position, (lapse, verdict, keep) in enumerate(verdicts):
-                refusal = self._reclaim(lapse, verdict, keep, now)
-                if refusal is not None:
-                    refused[position] = refusal
-        return refused
+            return exceptions(self._reclaim(*verdict, now) for verdict in verdicts)
 
     def _reclaim(self, lapse: Lapse, verdict: Verdict, keep: bool, now: Moment) -> Refused | None:
         record = self._visible(lapse.id)
@@ -173,10 +153,6 @@ class MemoryEndings(MemoryClaims):
             if until < record.not_before:
                 record.not_before = until
                 self._announce(record.queue, until)
-
-    def next_due(self, queues: Sequence[str]) -> Moment | None:
-        with self._lock:
-            return min((at for name in queues for at in self._next_dues(name)), default=None)
 
 
 def _fits(record: Record, wanted: ClaimFilter) -> bool:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from itertools import islice
 
@@ -14,6 +14,7 @@ from oncue.core.firing import (
 )
 from oncue.core.moment import Moment, to_datetime
 from oncue.core.publication import (
+    Conclusion,
     Decided,
     EventFilter,
     EventPage,
@@ -22,13 +23,13 @@ from oncue.core.publication import (
     Published,
     conclude,
 )
-from oncue.core.rule import Dependency, MatchKeys, match_keys
+from oncue.core.rule import matched
 from oncue.core.stamp import to_datetime as instant_of
 from oncue.stores.memory.record import Record
-from oncue.stores.memory.rulebook import EventRecord, Rulebook, RuleRecord
+from oncue.stores.memory.rules import EventRecord, MemoryRules, RuleRecord
 
 
-class MemoryEvents(Rulebook):
+class MemoryEvents(MemoryRules):
     """Implements `oncue.ports.events.EventStore`."""
 
     def publish(self, events: Sequence[Event], now: Moment, bounds: Bounds) -> Sequence[Published]:
@@ -47,41 +48,29 @@ class MemoryEvents(Rulebook):
         answers: list[Decided] = []
         jobs: list[Fired] = []
         fresh = known is None
-        keys = match_keys(record.event)
-        for name in self._matching(record.event, keys):
+        for name in sorted(self._rules):
             mine = self._rules[name]
-            if record.number in mine.decided:
+            validated = matched(mine.rule, record.event)
+            if validated and record.number in mine.decided:
                 answers += _repeat(mine, record.number, now)
-                continue
-            fresh = True
-            decided, job = self._decide(mine, record, keys, now, bounds)
-            mine.decided[record.number] = decided
-            answers += decided
-            if job is not None:
-                jobs.append(Fired(name, job.job.id, job.instant))
+            elif validated:
+                fresh = True
+                decided, job = self._decide(mine, record, validated, now, bounds)
+                mine.decided[record.number] = decided
+                answers += decided
+                if job is not None:
+                    jobs.append(Fired(name, job.job.id, job.instant))
         return Published(record.event, not fresh, tuple(answers), tuple(jobs))
 
-    def _matching(self, event: Event, keys: MatchKeys) -> list[str]:
-        """The names of the rules that the event matches, in order."""
-        found = [self._waiting.get((event.type, key), set()) for key in (keys.own, *keys.above)]
-        return sorted(
-            name
-            for name in set().union(*found)
-            if any(keys.matches(dependency) for dependency in self._of_type(name, event))
-        )
-
-    def _of_type(self, name: str, event: Event) -> Iterator[Dependency]:
-        return (d for d in self._rules[name].rule.dependencies if d.type is event.type)
-
     def _decide(
-        self, mine: RuleRecord, record: EventRecord, keys: MatchKeys, now: Moment, bounds: Bounds
-    ) -> tuple[list[Decided], FiredJob | None]:
+        self,
+        mine: RuleRecord,
+        record: EventRecord,
+        validated: list[int],
+        now: Moment,
+        bounds: Bounds,
+    ) -> Conclusion:
         rule, event = mine.rule, record.event
-        validated = [
-            position
-            for position, dependency in enumerate(rule.dependencies)
-            if dependency.type is event.type and keys.matches(dependency)
-        ]
         decision = decide(
             event.stamp, rule.last_instant, mine.newest, rule.lives, bounds.late_seconds
         )
@@ -97,7 +86,7 @@ class MemoryEvents(Rulebook):
         )
         if concluded.job is not None:
             self._fire(mine, concluded.job, now)
-        return concluded.decisions, concluded.job
+        return concluded
 
     def _accept(
         self, mine: RuleRecord, record: EventRecord, validated: list[int], decision: Decision
@@ -108,9 +97,9 @@ class MemoryEvents(Rulebook):
             wait.stale = wait.stale or decision is Decision.STALE
 
     def _fire(self, mine: RuleRecord, fired: FiredJob, now: Moment) -> None:
-        record = self._records[fired.job.id] = Record.of(fired.job, now)
+        record = Record.of(fired.job, now)
         record.rule, record.instant = fired.rule, instant_of(fired.instant)
-        self._refile(record)
+        self._add(record)
         mine.rule = replace(mine.rule, last_instant=fired.instant, last_job_id=fired.job.id)
 
     def events(self, wanted: EventFilter, after: int | None, limit: int) -> EventPage:

@@ -1,26 +1,29 @@
-"""Single jobs in memory: creation and reading."""
+"""Single jobs in memory: creation, reading, and what people change."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from heapq import nsmallest
 
-from oncue.core.changes import ChangeVerb, JobChange, fits
+from oncue.core.bulk import BulkChange, read_place, told_place
+from oncue.core.changes import ChangeVerb, JobChange, NotChanged, SeenJob, applies, decide, fits
 from oncue.core.clash import of_same_id, of_same_key
 from oncue.core.job import Diagnostic, History, Job, JobFilter, NewJob, Page, Position
+from oncue.core.lifecycle import Verb
 from oncue.core.moment import Moment
+from oncue.ports.bulk import BulkFound
 from oncue.ports.jobs import Clash
 from oncue.stores.memory.record import Record
-from oncue.stores.memory.state import Shelves
+from oncue.stores.memory.state import MemoryState, exceptions
 
 
-class MemoryJobs(Shelves):
-    """Implements `oncue.ports.jobs.JobStore`."""
+class MemoryJobs(MemoryState):
+    """Implements `oncue.ports.jobs.JobStore` and `oncue.ports.bulk.BulkStore`."""
 
     def insert(self, jobs: Sequence[NewJob], now: Moment) -> Mapping[int, Clash]:
         with self._writing():
-            answers = ((position, self._insert(new, now)) for position, new in enumerate(jobs))
-            return {position: clash for position, clash in answers if clash is not None}
+            return exceptions(self._insert(new, now) for new in jobs)
 
     def _insert(self, new: NewJob, now: Moment) -> Clash | None:
         same_id = self._records.get(new.id)
@@ -28,8 +31,7 @@ class MemoryJobs(Shelves):
             return Clash(of_same_id(new, same_id.digest), same_id.as_job())
         holder = None if new.key is None else self._keys.get((new.queue, new.key))
         if holder is None:
-            record = self._records[new.id] = Record.of(new, now)
-            self._refile(record)
+            self._add(Record.of(new, now))
             return None
         kind = of_same_key(new, holder.shown_state)
         if kind == "replaced":
@@ -48,23 +50,79 @@ class MemoryJobs(Shelves):
             return History() if record is None else record.as_history()
 
     def note(self, job_id: str, diagnostics: Sequence[Diagnostic]) -> None:
-        with self._writing():
+        with self._lock:
             record = self._visible(job_id)
-            if record is None:
-                return
-            for told in diagnostics:
-                record.keep(told)
+            if record is not None:
+                for diagnostic in diagnostics:
+                    record.keep(diagnostic)
 
     def page(self, wanted: JobFilter, after: Position | None, limit: int) -> Page:
         with self._lock:
-            matching = (
-                record
-                for record in self._records.values()
-                if matches(record, wanted) and (after is None or position_of(record) > after)
-            )
-            found = nsmallest(limit + 1, matching, key=position_of)
-            items = [record.as_job() for record in found[:limit]]
-            return Page(items, position_of(found[limit - 1]) if len(found) > limit else None)
+            found, end = self._page(after, limit, lambda seen: fits(seen, wanted))
+            return Page([record.as_job() for record in found], end)
+
+    def find_all(
+        self, change: BulkChange, wanted: JobFilter, after: str | None, limit: int
+    ) -> BulkFound:
+        def can_be_changed(seen: SeenJob) -> bool:
+            return fits(seen, wanted) and applies(seen, change.states, change.begun_at)
+
+        start = None if after is None else Position._make(read_place(after, (int, str)))
+        with self._lock:
+            found, end = self._page(start, limit, can_be_changed)
+            ids = [record.id for record in found]
+            return BulkFound(ids, None if end is None else told_place(end))
+
+    def _page(
+        self, after: Position | None, limit: int, wanted: Callable[[SeenJob], bool]
+    ) -> tuple[list[Record], Position | None]:
+        """The first wanted jobs after a position, and the position to go on from, if any."""
+        rest = (
+            record
+            for record in self._records.values()
+            if (after is None or _position(record) > after)
+            and not record.hidden
+            and wanted(record.as_seen())
+        )
+        found = nsmallest(limit + 1, rest, key=_position)
+        return found[:limit], _position(found[limit - 1]) if len(found) > limit else None
+
+    def change(
+        self, job_ids: Sequence[str], change: JobChange, now: Moment
+    ) -> Mapping[int, NotChanged]:
+        with self._writing():
+            found = [record for record in map(self._visible, job_ids) if record is not None]
+            found.sort(key=_position)
+            answers = {record.id: self._change(record, change, now) for record in found}
+            unknown = NotChanged("unknown")
+            return exceptions(answers.get(job_id, unknown) for job_id in job_ids)
+
+    def _change(self, record: Record, change: JobChange, now: Moment) -> NotChanged | None:
+        queue = change.queue or record.queue
+        taken = record.key is not None and (queue, record.key) in self._keys
+        why = decide(record.as_seen(key_taken=taken), change, now)
+        if why is not None:
+            return why
+        match change.verb:
+            case ChangeVerb.AMEND:
+                self._amend(record, change, now)
+            case ChangeVerb.RUN:
+                self._amend(record, replace(change, due_at=min(record.due_at, now)), now)
+            case ChangeVerb.CANCEL:
+                self._end(record, Verb.CANCEL, now)
+            case ChangeVerb.STOP:
+                # `updated_at` stays: it says when the worker was last heard.
+                record.cancel_requested = True
+            case ChangeVerb.REVIVE:
+                record.revive(now)
+                self._refile(record)
+            case ChangeVerb.MOVE:
+                self._unfile(record)
+                record.queue = queue
+                record.forget_refusals()
+                record.updated_at = now
+                self._refile(record)
+        return None
 
     def _amend(self, record: Record, change: JobChange, now: Moment) -> None:
         if change.due_at is not None:
@@ -78,9 +136,5 @@ class MemoryJobs(Shelves):
         self._refile(record)
 
 
-def position_of(record: Record) -> Position:
+def _position(record: Record) -> Position:
     return Position(record.due_at, record.id)
-
-
-def matches(record: Record, wanted: JobFilter) -> bool:
-    return not record.hidden and fits(record, wanted)

@@ -1,19 +1,22 @@
-"""Queues in memory: settings, counts, and their end."""
+"""Queues in memory: settings, counts, and the end of what has been kept long enough."""
 
 from __future__ import annotations
 
 from collections import Counter
 
+from oncue.core.event import Bounds
 from oncue.core.lifecycle import FINAL, State
 from oncue.core.moment import LATEST, Moment
 from oncue.core.queue import Queue, QueueStats, why_kept
-from oncue.core.retention import forgotten_before
+from oncue.core.retention import Pruned, Retention, forgotten_before, loose_before, of_rule
 from oncue.ports.queues import QueueDeletion
-from oncue.stores.memory.rules import MemoryRules
+from oncue.stores.memory.events import MemoryEvents
+from oncue.stores.memory.record import Record
+from oncue.stores.memory.rules import RuleRecord
 from oncue.stores.memory.schedules import MemorySchedules
 
 
-class MemoryQueues(MemoryRules, MemorySchedules):
+class MemoryQueues(MemoryEvents, MemorySchedules):
     """Implements `oncue.ports.queues.QueueStore`."""
 
     def queues(self) -> list[Queue]:
@@ -35,10 +38,9 @@ class MemoryQueues(MemoryRules, MemorySchedules):
                 for record in self._records.values()
                 if record.queue == name and not record.hidden
             )
-            returns = [r.not_before or 0 for r in self._put_off.values() if r.queue == name]
-            dues = [*returns, *(turn.due_at for turn in self._lines[name])]
+            oldest = min(self._waiting_until(name), default=None)
             shown = {state: counts[state] for state in State}
-            return QueueStats(shown, min(dues, default=None), put_off=len(returns))
+            return QueueStats(shown, oldest, put_off=len(self._put_off_of(name)))
 
     def due_counts(
         self, name: str, start: Moment, until: Moment, step_ms: int
@@ -55,16 +57,16 @@ class MemoryQueues(MemoryRules, MemorySchedules):
 
     def delete_queue(self, name: str, now: Moment, limit: int) -> QueueDeletion:
         with self._writing():
-            mine = [one for one in self._records.values() if one.queue == name and not one.hidden]
-            schedules = [
+            jobs = (one for one in self._records.values() if one.queue == name)
+            schedules = (
                 one.name
                 for one in self._schedules.values()
                 if one.queue == name and one.emits is None
-            ]
-            rules = [one.rule.name for one in self._rules.values() if one.rule.queue == name]
+            )
+            rules = (one.rule.name for one in self._rules.values() if one.rule.queue == name)
             why = why_kept(
                 name,
-                unfinished=any(one.state not in FINAL for one in mine),
+                unfinished=any(job.state not in FINAL for job in jobs),
                 schedule=min(schedules, default=None),
                 rule=min(rules, default=None),
             )
@@ -79,18 +81,61 @@ class MemoryQueues(MemoryRules, MemorySchedules):
             self._announce(None, 0)
             return QueueDeletion("deleted")
 
+    def prune(self, kept: Retention, now: Moment, limit: int) -> Pruned:
+        """Events go all at once."""
+        with self._writing():
+            before = kept.finished_before
+            removed = [self._prune(name, before[name], now, limit) for name in before]
+            forgotten = self._prune_remembered(now, limit)
+            self._prune_events(now, kept.bounds)
+            return Pruned(sum(removed), max(*removed, forgotten, 0) >= limit)
+
     def _prune(self, name: str, finished_before: Moment, now: Moment, limit: int) -> int:
+        over = self._finished(finished_before, limit, queue=name)
+        for record in over:
+            if (record.finished_at or now) < forgotten_before(now):
+                del self._records[record.id]
+            else:
+                self._forget(record)
+        return len(over)
+
+    def _prune_remembered(self, now: Moment, limit: int) -> int:
+        self._settled = {word: until for word, until in self._settled.items() if until > now}
+        over = self._finished(forgotten_before(now), limit, queue=None)
+        for record in over:
+            del self._records[record.id]
+        return len(over)
+
+    def _finished(self, before: Moment, limit: int, *, queue: str | None) -> list[Record]:
+        """The jobs of a queue that finished before a moment, the oldest first. None: those that
+        are only remembered, of every queue."""
         over = [
             (record.finished_at, record.id, record)
             for record in self._records.values()
-            if record.queue == name
-            and not record.hidden
+            if (record.hidden if queue is None else record.queue == queue and not record.hidden)
             and record.finished_at is not None
-            and record.finished_at < finished_before
+            and record.finished_at < before
         ]
-        for finished_at, job_id, record in sorted(over)[:limit]:
-            if finished_at is not None and finished_at < forgotten_before(now):
-                del self._records[job_id]
-            else:
-                self._forget(record)
-        return len(over[:limit])
+        return [record for _, _, record in sorted(over)[:limit]]
+
+    def _prune_events(self, now: Moment, bounds: Bounds) -> None:
+        for mine in self._rules.values():
+            self._prune_rule(mine, bounds)
+        decided = {number for mine in self._rules.values() for number in mine.decided}
+        before = loose_before(now, bounds)
+        for record in list(self._events.values()):
+            if record.number not in decided and record.received_at < before:
+                del self._events[record.number]
+                del self._events_by_id[record.event.id]
+                del self._events_by_fact[record.event.fact]
+
+    def _prune_rule(self, mine: RuleRecord, bounds: Bounds) -> None:
+        kept = of_rule(mine.rule, mine.newest, bounds)
+        for wait, before in zip(mine.waits, kept.accepted_before, strict=True):
+            if before is not None:
+                wait.prune(before)
+        for number in list(mine.decided):
+            stamp = self._events[number].event.stamp
+            if kept.decided_before is not None and stamp < kept.decided_before:
+                del mine.decided[number]
+                mine.repeated.pop(number, None)

@@ -12,7 +12,6 @@ from oncue.core.moment import Moment
 from oncue.core.queue import Queue
 from oncue.ports.claims import RangeClaim
 from oncue.ports.sink import Refusal
-from oncue.stores.memory.claims import milliseconds
 from oncue.stores.memory.endings import MemoryEndings
 from oncue.stores.memory.record import Record
 from oncue.stores.memory.state import Range
@@ -34,7 +33,7 @@ class MemoryRanges(MemoryEndings):
         due_until: Moment | None = None,
     ) -> RangeClaim:
         cutoff = now if due_until is None else due_until
-        lease_ms = milliseconds(lease_seconds)
+        lease_ms = round(lease_seconds * 1000)
         busy: list[Moment] = []
         with self._writing():
             for queue in queues:

@@ -7,6 +7,7 @@ from datetime import datetime
 from operator import attrgetter
 from typing import NamedTuple
 
+from oncue.core.changes import SeenJob
 from oncue.core.dumped import DumpedJob
 from oncue.core.fencing import End, Held
 from oncue.core.job import (
@@ -202,6 +203,9 @@ class Record:
         names = (name for name in Held._fields if name != "n")
         return Held(**{name: getattr(self, name) for name in names})
 
+    def as_seen(self, *, key_taken: bool = False) -> SeenJob:
+        return SeenJob._make((*_SEEN(self), key_taken))
+
     def become(self, held: Held) -> None:
         for name, value in held._asdict().items():
             if name != "n":
@@ -254,6 +258,7 @@ _MOMENTS = (
 _JOB = attrgetter(*_NAMES.values())
 _CLAIMED = attrgetter(*Claimed._fields)
 _LAPSE = attrgetter(*Lapse._fields)
+_SEEN = attrgetter(*SeenJob._fields[:-1])
 
 
 def _ms(moment: datetime | None) -> Moment | None:

@@ -1,49 +1,112 @@
-"""Rules in memory."""
+"""Rules in memory, and what the store holds of events."""
 
 from __future__ import annotations
 
+from bisect import bisect_left, bisect_right, insort
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from heapq import nsmallest
+from typing import NamedTuple
 
+from oncue.core.event import Event, EventType
 from oncue.core.moment import Moment, to_datetime
-from oncue.core.rule import Rule
+from oncue.core.publication import Decided
+from oncue.core.rule import Dependency, Rule
 from oncue.core.stamp import Stamp
 from oncue.core.standing import Sighting, Sightings
-from oncue.stores.memory.rulebook import Rulebook, RuleRecord, Wait
+from oncue.stores.memory.state import MemoryState
 
 
-class MemoryRules(Rulebook):
+class Accepted(NamedTuple):
+    stamp: Stamp
+    number: int
+    """Of the event, in the order of arrival."""
+
+
+@dataclass(slots=True)
+class DependencyRecord:
+    """One dependency of one rule, with its accepted events in the order of event time."""
+
+    dependency: Dependency
+    accepted: list[Accepted] = field(default_factory=list)
+    newest: Stamp | None = None
+    stale: bool = False
+
+    def accept(self, stamp: Stamp, number: int) -> None:
+        insort(self.accepted, Accepted(stamp, number))
+        self.newest = stamp if self.newest is None else max(self.newest, stamp)
+
+    def newest_by(self, t: Stamp) -> Stamp | None:
+        place = bisect_right(self.accepted, t, key=lambda one: one.stamp)
+        return self.accepted[place - 1].stamp if place else None
+
+    def first_at(self, stamp: Stamp) -> int:
+        """The number of the first event that was accepted with this stamp."""
+        return self.accepted[bisect_left(self.accepted, Accepted(stamp, 0))].number
+
+    def prune(self, before: Stamp) -> None:
+        del self.accepted[: bisect_left(self.accepted, Accepted(before, 0))]
+
+
+@dataclass(slots=True)
+class RuleRecord:
+    rule: Rule
+    waits: list[DependencyRecord]
+    decided: dict[int, list[Decided]] = field(default_factory=dict)
+    """By number of the event: what was decided on it first …"""
+    repeated: dict[int, list[Decided]] = field(default_factory=dict)
+    """… and what its repetitions were told."""
+
+    @property
+    def newest(self) -> Stamp | None:
+        return max((w.newest for w in self.waits if w.newest is not None), default=None)
+
+
+class EventRecord(NamedTuple):
+    number: int
+    event: Event
+    received_at: Moment
+
+
+class MemoryRules(MemoryState):
     """Implements `oncue.ports.rules.RuleStore`."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._rules: dict[str, RuleRecord] = {}
+        self._events: dict[int, EventRecord] = {}
+        self._events_by_id: dict[str, EventRecord] = {}
+        self._events_by_fact: dict[tuple[EventType, str, Stamp], EventRecord] = {}
+        self._event_count = 0
+
+    def _log(self, event: Event, now: Moment) -> EventRecord:
+        self._event_count += 1
+        record = EventRecord(self._event_count, event, now)
+        self._events[record.number] = record
+        self._events_by_id[event.id] = self._events_by_fact[event.fact] = record
+        return record
 
     def put_rule(self, rule: Rule, now: Moment) -> Rule:
         at = to_datetime(now)
         with self._lock:
-            known = self._rules.get(rule.name)
-            if known is None:
-                waits = [Wait(dependency) for dependency in rule.dependencies]
-                created = replace(rule, created_at=at, updated_at=at)
-                known = self._rules[rule.name] = RuleRecord(created, waits)
-            else:
-                self._unindex(known)
-                self._replace_rule(known, rule, now)
-            self._index(known)
-            return known.rule
-
-    def _replace_rule(self, record: RuleRecord, rule: Rule, now: Moment) -> None:
-        kept = {wait.dependency.identity: wait for wait in record.waits}
-        record.waits = [
-            kept.get(dependency.identity) or Wait(dependency) for dependency in rule.dependencies
-        ]
-        for wait, dependency in zip(record.waits, rule.dependencies, strict=True):
-            wait.dependency = dependency
-        record.rule = replace(
-            rule,
-            created_at=record.rule.created_at,
-            updated_at=to_datetime(now),
-            last_instant=record.rule.last_instant,
-            last_job_id=record.rule.last_job_id,
-        )
+            record = self._rules.get(rule.name)
+            if record is None:
+                record = self._rules[rule.name] = RuleRecord(replace(rule, created_at=at), [])
+            kept = {wait.dependency.identity: wait for wait in record.waits}
+            record.waits = [
+                kept.get(dependency.identity) or DependencyRecord(dependency)
+                for dependency in rule.dependencies
+            ]
+            for wait, dependency in zip(record.waits, rule.dependencies, strict=True):
+                wait.dependency = dependency
+            record.rule = replace(
+                rule,
+                created_at=record.rule.created_at,
+                updated_at=at,
+                last_instant=record.rule.last_instant,
+                last_job_id=record.rule.last_job_id,
+            )
+            return record.rule
 
     def rule(self, name: str) -> Rule | None:
         with self._lock:
@@ -57,11 +120,7 @@ class MemoryRules(Rulebook):
 
     def delete_rule(self, name: str, now: Moment) -> bool:
         with self._lock:
-            record = self._rules.pop(name, None)
-            if record is None:
-                return False
-            self._unindex(record)
-            return True
+            return self._rules.pop(name, None) is not None
 
     def sightings(self, name: str, at: Stamp) -> Sightings | None:
         with self._lock:
@@ -70,7 +129,7 @@ class MemoryRules(Rulebook):
                 return None
             return Sightings(record.rule, tuple(self._sighting(wait, at) for wait in record.waits))
 
-    def _sighting(self, wait: Wait, at: Stamp) -> Sighting:
+    def _sighting(self, wait: DependencyRecord, at: Stamp) -> Sighting:
         newest = wait.newest_by(at)
         event = None if newest is None else self._events[wait.first_at(newest)].event
         return Sighting(event, wait.newest, wait.stale)

@@ -14,10 +14,10 @@ from oncue.core.recurrence import OUTCOMES_KEPT, Outcome, is_as_made
 from oncue.core.schedule import Schedule
 from oncue.ports.schedules import Advance
 from oncue.stores.memory.record import Record
-from oncue.stores.memory.state import Shelves
+from oncue.stores.memory.state import MemoryState
 
 
-class MemorySchedules(Shelves):
+class MemorySchedules(MemoryState):
     """Implements `oncue.ports.schedules.ScheduleStore`."""
 
     def __init__(self) -> None:
@@ -50,9 +50,9 @@ class MemorySchedules(Shelves):
         self._outcomes[one.name].extend(one.outcomes)
         for job in one.jobs:
             if job.id not in self._records:
-                record = self._records[job.id] = Record.of(job, now)
+                record = Record.of(job, now)
                 record.schedule = one.name
-                self._refile(record)
+                self._add(record)
         return True
 
     def schedule(self, name: str) -> Schedule | None:

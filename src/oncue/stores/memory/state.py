@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from bisect import bisect_left, insort
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from threading import RLock
+from typing import TypeVar
 
 from oncue.core.job import Diagnostic
 from oncue.core.lifecycle import FINAL, LIVE, TRANSITIONS, State, Verb
@@ -20,6 +21,8 @@ from oncue.forking import now_and_after_fork
 from oncue.ports.store import Listener
 from oncue.stores.listeners import tell
 from oncue.stores.memory.record import Record, Turn
+
+T = TypeVar("T")
 
 
 @dataclass(slots=True)
@@ -46,12 +49,17 @@ class Range:
         )
 
 
-class Shelves:
+def exceptions(answers: Iterable[T | None]) -> dict[int, T]:
+    """The answer to a batch: only what did not go as asked, by position."""
+    return {position: answer for position, answer in enumerate(answers) if answer is not None}
+
+
+class MemoryState:
     """All state. Records are changed under the lock and then refiled: the indexes follow from the
     records, and nothing but `refile` and `forget` writes them."""
 
     def __init__(self) -> None:
-        now_and_after_fork(self, Shelves._renew)
+        now_and_after_fork(self, MemoryState._renew)
         self._records: dict[str, Record] = {}
         self._lines: defaultdict[str, list[Turn]] = defaultdict(list)
         """By queue: the jobs that wait to be taken, in order."""
@@ -82,6 +90,10 @@ class Shelves:
             listeners = list(self._listeners)
         for queue, due_at in news.items():
             tell(listeners, queue, due_at)
+
+    def _add(self, record: Record) -> None:
+        self._records[record.id] = record
+        self._refile(record)
 
     def _visible(self, job_id: str) -> Record | None:
         record = self._records.get(job_id)
@@ -128,6 +140,14 @@ class Shelves:
         self._put_off.pop(record.id, None)
         if record.key is not None and self._keys.get((record.queue, record.key)) is record:
             del self._keys[record.queue, record.key]
+
+    def _put_off_of(self, queue: str) -> list[Record]:
+        return [record for record in self._put_off.values() if record.queue == queue]
+
+    def _waiting_until(self, queue: str) -> list[Moment]:
+        """When each waiting job of the queue can be taken."""
+        dues = [turn.due_at for turn in self._lines[queue]]
+        return dues + [record.not_before or 0 for record in self._put_off_of(queue)]
 
     def _announce(self, queue: str | None, due_at: Moment) -> None:
         self._news[queue] = min(due_at, self._news.get(queue, due_at))

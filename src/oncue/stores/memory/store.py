@@ -11,8 +11,8 @@ from oncue.clock import SystemClock
 from oncue.ports.clock import Clock
 from oncue.ports.store import Awaited, Listener, StoreFacts
 from oncue.stores.memory.access import MemoryAccess
-from oncue.stores.memory.changes import MemoryChanges
-from oncue.stores.memory.pruning import MemoryPruning
+from oncue.stores.memory.jobs import MemoryJobs
+from oncue.stores.memory.queues import MemoryQueues
 from oncue.stores.memory.ranges import MemoryRanges
 from oncue.stores.memory.transfer import MemoryTransfer
 
@@ -20,10 +20,10 @@ T = TypeVar("T")
 
 
 class MemoryStore(
-    MemoryChanges,
+    MemoryJobs,
     MemoryRanges,
     MemoryTransfer,
-    MemoryPruning,
+    MemoryQueues,
     MemoryAccess,
 ):
     """Implements `oncue.ports.store.Store` for one process. For tests, for trying things out, and

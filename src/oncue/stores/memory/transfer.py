@@ -14,10 +14,10 @@ from oncue.core.publication import Decided, LoggedEvent
 from oncue.core.standing import Sightings
 from oncue.ports.transfer import Admitted, EventExport, Export
 from oncue.stores.memory.record import Record
-from oncue.stores.memory.rulebook import EventRecord, Rulebook, RuleRecord, Wait
+from oncue.stores.memory.rules import DependencyRecord, EventRecord, MemoryRules, RuleRecord
 
 
-class MemoryTransfer(Rulebook):
+class MemoryTransfer(MemoryRules):
     """Implements `oncue.ports.transfer.TransferStore`."""
 
     def export(self, after: str | None, limit: int) -> Export:
@@ -37,8 +37,7 @@ class MemoryTransfer(Rulebook):
         held = job.key is not None and (job.queue, job.key) in self._keys
         if held and job.state not in FINAL:
             raise key_taken(job)
-        record = self._records[job.id] = Record.from_dumped(dumped)
-        self._refile(record)
+        self._add(Record.from_dumped(dumped))
         return 1
 
     def export_events(self, after: int | None, limit: int) -> EventExport:
@@ -81,11 +80,10 @@ class MemoryTransfer(Rulebook):
         if name in self._rules:
             return False
         waits = [
-            Wait(dependency, newest=one.newest_stamp, stale=one.stale)
+            DependencyRecord(dependency, newest=one.newest_stamp, stale=one.stale)
             for dependency, one in zip(seen.rule.dependencies, seen.of, strict=True)
         ]
-        record = self._rules[name] = RuleRecord(seen.rule, waits)
-        self._index(record)
+        self._rules[name] = RuleRecord(seen.rule, waits)
         return True
 
     def _admit_event(self, dumped: DumpedEvent) -> bool:

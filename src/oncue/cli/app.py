@@ -313,17 +313,13 @@ def main() -> NoReturn:
         sys.stdout.flush()
     except click.exceptions.Exit as ended:
         code = ended.exit_code
-    except click.Abort:
+    except (click.Abort, KeyboardInterrupt):
         code = _say("Interrupted.", EXIT_INTERRUPTED)
-    except click.UsageError as error:
-        error.show()
-        code = EXIT_USAGE
     except click.ClickException as error:
-        code = _say(f"Error: {error.format_message()}", error.exit_code)
+        error.show()
+        code = error.exit_code
     except OncueError as error:
         code = _say(f"Error: {sentence(error)}", exit_code(error))
-    except KeyboardInterrupt:
-        code = _say("Interrupted.", EXIT_INTERRUPTED)
     except BrokenPipeError:
         discard_output()
         code = 0

@@ -172,8 +172,8 @@ def delete(app: App, name: str, yes: bool) -> None:
     _check_unused(app.cue, name, stats)
     _known(app, name)
     finished = counted(sum(stats.counts.get(state, 0) for state in FINAL), "finished job")
-    question = None if yes else f"Delete queue {name} with {finished}?"
-    nouns.delete(app, "queue", name, question, f"Deleted queue {name} with {finished}.")
+    what = f"queue {name} with {finished}"
+    nouns.delete(app, "queue", name, yes, f"Delete {what}?", f"Deleted {what}.")
 
 
 def _check_unused(cue: Cue, name: str, stats: QueueStats) -> None:
@@ -192,12 +192,10 @@ def _set_paused(app: App, name: str, paused: bool) -> None:
     app.may_create = True
     names = [queue.name for queue in app.cue.queues()]
     (app.cue.pause if paused else app.cue.resume)(name)
-    if app.as_json:
-        output.document({"name": name, "paused": paused})
-    else:
-        waiting = app.cue.stats(name).counts.get(State.SCHEDULED)
-        told = "" if waiting is None else f"; {waiting:,} jobs are scheduled"
-        click.echo(f"Queue {name} is {'paused' if paused else 'open'}{told}.")
+    waiting = app.cue.stats(name).counts.get(State.SCHEDULED)
+    jobs = "" if waiting is None else f"; {waiting:,} jobs are scheduled"
+    text = f"Queue {name} is {'paused' if paused else 'open'}{jobs}."
+    nouns.answer(app, {"name": name, "paused": paused}, text)
     if name not in names:
         output.note(f"It was not there before and holds no job.{suggestion(name, names)}")
 

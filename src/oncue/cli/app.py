@@ -360,9 +360,9 @@ _EXIT_CODES = {
     InvalidInput: 2,
     NotFound: 3,
     Conflict: 4,
+    AccessDenied: 6,  # before ServerError, which it is too
     StoreError: 5,
     ServerError: 5,
-    AccessDenied: 6,
 }
 
 

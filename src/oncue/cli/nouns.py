@@ -67,13 +67,18 @@ def answer(app: App, document: Any, text: str) -> None:
 
 
 def answer_list(
-    app: App, document: Any, head: Sequence[str], lines: Sequence[Sequence[str]], nothing: str
+    app: App,
+    document: Any,
+    head: Sequence[str],
+    lines: Sequence[Sequence[str]],
+    nothing: str,
+    right: Iterable[int] = (),
 ) -> None:
     """The document with `--json`, else a table; `nothing` says that there is none."""
     if app.as_json:
         output.document(document)
     elif lines:
-        output.table(head, lines)
+        output.table(head, lines, right=right)
     else:
         output.note(nothing)
 

@@ -12,7 +12,7 @@ from oncue.cli import output
 from oncue.cli.app import App, Finite, common
 from oncue.cli.progress import ProgressBar, counted
 from oncue.core import reclaim as runs
-from oncue.core.reclaim import Finding, ReclaimParameters, ReclaimReport
+from oncue.core.reclaim import ReclaimFinding, ReclaimParameters, ReclaimReport
 from oncue.wire import reclaim as wire
 
 _IGNORED = "For tables of others; ignored here."
@@ -112,7 +112,7 @@ def _bar(total: int | None) -> ProgressBar:
     return bar
 
 
-def _foretell(findings: list[Finding]) -> None:
+def _foretell(findings: list[ReclaimFinding]) -> None:
     head = ["id", "queue", "state", "attempt", "silent", "worker", "would", "why"]
     lines = [
         [

@@ -14,7 +14,13 @@ from oncue.core.job import Lapse
 from oncue.core.lifecycle import Verb
 from oncue.core.moment import Moment, to_datetime
 from oncue.core.queue import Queue
-from oncue.core.reclaim import FINDINGS_KEPT, Decision, Finding, ReclaimParameters, ReclaimReport
+from oncue.core.reclaim import (
+    FINDINGS_KEPT,
+    Decision,
+    ReclaimFinding,
+    ReclaimParameters,
+    ReclaimReport,
+)
 from oncue.core.retry import Verdict, after_silence
 from oncue.engine.verdicts import OUTCOMES, carry_out, facts, tell
 from oncue.ports.claims import ClaimFilter, ClaimStore
@@ -144,7 +150,7 @@ class ReclaimRun:
 
     def _foresee(
         self,
-        findings: list[Finding],
+        findings: list[ReclaimFinding],
         verdicts: Sequence[tuple[Lapse, Verdict, bool]],
         now: Moment,
     ) -> None:
@@ -170,8 +176,8 @@ class ReclaimRun:
         logger.warning("reclaim run: %s", text)
 
 
-def _finding(lapse: Lapse, verdict: Verdict, now: Moment) -> Finding:
-    return Finding(
+def _finding(lapse: Lapse, verdict: Verdict, now: Moment) -> ReclaimFinding:
+    return ReclaimFinding(
         id=lapse.id,
         queue=lapse.queue,
         state=lapse.state,

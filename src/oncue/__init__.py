@@ -54,7 +54,7 @@ if TYPE_CHECKING:
     from oncue.core.schedule import Schedule as Schedule
     from oncue.core.standing import Standing as Standing
     from oncue.scheduler import Scheduler as Scheduler
-    from oncue.scheduler import Tally as Tally
+    from oncue.usecases.jobs import Tally as Tally
     from oncue.worker.job import HandledJob as HandledJob
 
 __version__ = "0.1.0"
@@ -82,7 +82,8 @@ _NAMES = {
     "core.schedule": ("Schedule",),
     "core.standing": ("Standing",),
     "worker.job": ("HandledJob",),
-    "scheduler": ("Scheduler", "Tally"),
+    "scheduler": ("Scheduler",),
+    "usecases.jobs": ("Tally",),
 }
 _PLACES = {name: module for module, names in _NAMES.items() for name in names}
 __all__ = sorted(_PLACES)

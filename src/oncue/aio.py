@@ -8,11 +8,11 @@ from typing import Any, ParamSpec, TypeVar
 
 from oncue.core.errors import OncueError
 from oncue.core.job import Job, NewJob
-from oncue.ports.jobs import Clash
-from oncue.scheduler import Scheduler, answer, given
+from oncue.scheduler import Scheduler
 from oncue.usecases import intake
 from oncue.usecases.claims import Completion
 from oncue.usecases.gathering import Gathering, isolated, together
+from oncue.usecases.jobs import submit_jobs
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -26,9 +26,8 @@ class AsyncScheduler:
 
     def __init__(self, scheduler: Scheduler) -> None:
         self.scheduler = scheduler
-        self._clock = scheduler.clock
-        self._inserts: Gathering[NewJob, Clash | None] = Gathering(
-            together(scheduler.store, self._insert), JOBS_TOGETHER
+        self._inserts: Gathering[NewJob, Job | None] = Gathering(
+            lambda jobs: submit_jobs(scheduler, jobs), JOBS_TOGETHER
         )
         self._completions: Gathering[Completion, None] = Gathering(
             together(scheduler.store, self._complete), JOBS_TOGETHER
@@ -39,14 +38,11 @@ class AsyncScheduler:
 
     async def schedule(self, payload: Any = None, **fields: Any) -> Job:
         """Store a job; it is durable when this returns. Arguments as in `Scheduler.schedule`."""
-        fields["payload"] = payload
-        if None in fields.values():
-            fields = given(fields)
-        job = intake.new_job(fields, self._clock.now())
-        return answer(job, await self.insert(job))
+        new = self.scheduler.ready({**fields, "payload": payload})
+        return await self.insert(new) or intake.as_stored(new)
 
-    def insert(self, job: NewJob) -> asyncio.Future[Clash | None]:
-        """Store a job that was taken in already; what it met, if anything."""
+    def insert(self, job: NewJob) -> asyncio.Future[Job | None]:
+        """Store a job that is ready; the job that was there before, or None: it is new."""
         return self._inserts.ask(job)
 
     def complete(self, report: Completion) -> asyncio.Future[None]:
@@ -65,10 +61,3 @@ class AsyncScheduler:
 
     def _complete(self, reports: list[Completion]) -> Sequence[OncueError | None]:
         return self.scheduler.complete_all(reports)
-
-    def _insert(self, jobs: list[NewJob]) -> list[Clash | None]:
-        clashes = self.scheduler.store.insert(jobs, self._clock.now())
-        self.scheduler.telemetry.created(len(jobs) - len(clashes))
-        if not clashes:
-            return [None] * len(jobs)
-        return [clashes.get(position) for position in range(len(jobs))]

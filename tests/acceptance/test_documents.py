@@ -12,6 +12,7 @@ import pytest
 import oncue
 from oncue.core.lifecycle import TRANSITIONS, State, Verb
 from oncue.core.queue import Queue
+from oncue.usecases.intake import JobFields
 
 from .documents import DOCUMENTS, ROOT, blocks, links, read
 
@@ -74,7 +75,7 @@ def test_the_guide_speaks_of_every_method_of_the_scheduler() -> None:
 
 
 def test_the_guide_speaks_of_every_argument_of_schedule_and_every_setting_of_a_queue() -> None:
-    arguments = list(inspect.signature(oncue.Scheduler.schedule).parameters)[1:]
+    arguments = ["payload", *JobFields.__annotations__]
     settings = [name for name in Queue.__slots__ if name not in ("name", "paused")]
     guide = read("docs/python.md")
     assert [name for name in [*arguments, *settings] if f"`{name}`" not in guide] == []

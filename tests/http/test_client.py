@@ -71,7 +71,7 @@ def test_its_methods_take_the_same_arguments_with_the_same_defaults(name: str) -
 
 def test_every_method_of_a_client_is_documented() -> None:
     for name, method in public(Client).items():
-        assert method.__doc__, name
+        assert inspect.getdoc(method), name
 
 
 # -- creating ----------------------------------------------------------------------------------

@@ -138,7 +138,7 @@ def test_a_rule_is_deleted_once_when_the_answer_was_lost(
     with meddling(server.url) as proxy, Client(proxy.url) as client:
         proxy.plan.append(LOSE)
         client.delete_rule(hourly.name)
-        assert [method for method, _ in proxy.seen] == ["DELETE", "GET"]
+        assert [method for method, _ in proxy.seen] == ["DELETE", "DELETE"]
         with pytest.raises(NotFound):
             client.delete_rule(hourly.name)
 

@@ -8,17 +8,22 @@ from html.parser import HTMLParser
 from typing import Any
 
 import jsonschema_rs
+import msgspec
 import pytest
 import schemathesis
 
 from oncue.api.docs.markup import tag
-from oncue.api.docs.openapi import TAGS, document
+from oncue.api.docs.openapi import document
 from oncue.api.docs.page import curl, page
-from oncue.api.docs.problems import REFUSALS
-from oncue.api.docs.samples import ID
-from oncue.api.routes import ROUTES, jobs
+from oncue.api.docs.parameters import ID
+from oncue.api.docs.samples import kept_samples, sample
+from oncue.api.request import JSON_TYPE
+from oncue.api.routes import ROUTES
+from oncue.api.routing import Route
+from oncue.usecases import intake
 from oncue.wire.jobs import NewJob
 from oncue.wire.problems import PREFIX, TITLES
+from oncue.wire.tasks import NewTask, Task
 from tests.http.server import Server
 
 DOCUMENT = document(ROUTES)
@@ -27,6 +32,7 @@ DESCRIBED = [
     for path, methods in DOCUMENT["paths"].items()
     for method, told in methods.items()
 ]
+REFUSALS = DOCUMENT["components"]["responses"]
 NAMES = [f"{method} {path}" for method, path, _ in DESCRIBED]
 operations = pytest.mark.parametrize(("method", "path", "told"), DESCRIBED, ids=NAMES)
 
@@ -34,6 +40,12 @@ operations = pytest.mark.parametrize(("method", "path", "told"), DESCRIBED, ids=
 def validator(schema: dict[str, Any]) -> jsonschema_rs.Draft202012Validator:
     whole = {**schema, "components": DOCUMENT["components"]}
     return jsonschema_rs.Draft202012Validator(whole, validate_formats=True)
+
+
+def examples(response: dict[str, Any]) -> dict[str, Any]:
+    """The problems that a response is shown with, by kind."""
+    [content] = response["content"].values()
+    return {kind: one["value"] for kind, one in content["examples"].items()}
 
 
 def accepts(shape: str, **fields: Any) -> bool:
@@ -55,7 +67,7 @@ def test_the_names_of_operations_are_unique() -> None:
 
 
 def test_every_kind_of_problem_that_a_status_stands_for_has_an_example() -> None:
-    shown = {kind for refusal in REFUSALS.values() for kind in refusal.fields()}
+    shown = {kind for response in REFUSALS.values() for kind in examples(response)}
     nobodys = {"no-such-route", "method-not-allowed", "internal"}
     assert shown | nobodys == set(TITLES)
     assert not shown & nobodys
@@ -80,13 +92,13 @@ def test_the_examples_of_conflicts_are_what_the_server_says(server: Server) -> N
     server.post(f"/jobs/{ID}/complete", token)
     replies.append(server.delete(f"/jobs/{ID}"))
     told = {reply.json["type"].rpartition("/")[2]: reply.json for reply in replies}
-    examples = REFUSALS[409].fields()
-    examples.pop("fenced")
-    assert told == examples
+    shown = examples(REFUSALS["Conflict"])
+    shown.pop("fenced")
+    assert told == shown
 
 
 def test_the_members_of_a_new_job_are_those_that_are_read() -> None:
-    assert list(NewJob.__struct_fields__) == jobs.FIELDS
+    assert list(NewJob.__struct_fields__) == intake.FIELDS
 
 
 # -- validity --------------------------------------------------------------------------------------
@@ -123,11 +135,35 @@ def test_the_examples_are_what_the_shapes_say(method: str, path: str, told: dict
             validator(content["schema"]).validate(example)
 
 
+@pytest.mark.parametrize("route", ROUTES, ids=lambda route: route.id)
+def test_a_sample_has_the_fields_of_its_shape_and_no_others(route: Route) -> None:
+    bodies = route.body if isinstance(route.body, dict) else {JSON_TYPE: route.body}
+    shapes = {f"{route.id} {status}": one.shape for status, one in route.answers.items()}
+    shapes |= {f"{route.id} {media_type}": shape for media_type, shape in bodies.items()}
+    for place, shape in shapes.items():
+        if isinstance(shape, type) and issubclass(shape, msgspec.Struct):
+            found = sample(shape, place)
+            decoded = msgspec.json.decode(json.dumps(found), type=shape)
+            written = msgspec.json.decode(msgspec.json.encode(decoded))
+            free = {"text"} if shape in (Task, NewTask) else set()  # a task has any other fields
+            assert found.keys() - free <= written.keys()
+
+
+def test_every_sample_is_shown_somewhere() -> None:
+    shapes = set(DOCUMENT["components"]["schemas"])
+    places = {
+        f"{told['operationId']} {place}"
+        for _, _, told in DESCRIBED
+        for place in [*told["responses"], *told.get("requestBody", {}).get("content", {})]
+    }
+    assert kept_samples().keys() <= shapes | places
+
+
 @operations
 def test_an_operation_is_told_in_full(method: str, path: str, told: dict[str, Any]) -> None:
     assert told["summary"]
     assert told["description"]
-    assert told["tags"][0] in TAGS
+    assert told["tags"][0] in [tag["name"] for tag in DOCUMENT["tags"]]
     assert any(status < "400" for status in told["responses"])
     in_path = {one["name"] for one in told.get("parameters", []) if one["in"] == "path"}
     assert in_path == set(re.findall(r"{(\w+)}", path))
@@ -197,7 +233,7 @@ def test_what_the_server_refuses_the_shape_forbids(fields: dict[str, Any], serve
         {"owner": "Ada Lovelace, née Byron"},
         {"payload": [None, True, 1e300, "ü", {"": {}}]},
         {"timeout_seconds": "PT0.5S"},
-        dict.fromkeys(jobs.FIELDS),
+        dict.fromkeys(intake.FIELDS),
     ],
     ids=str,
 )

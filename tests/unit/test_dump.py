@@ -22,7 +22,7 @@ from oncue.stores.sqlite import SqliteStore
 from oncue.transfer import dump
 from oncue.transfer.restore import Restore, Restored, checked
 from oncue.usecases.queues import put_queue, set_paused
-from oncue.wire.dump import DumpCounts, DumpLine, JobLine, decode, encode
+from oncue.wire.dump import DumpCounts, JobLine, decode, encode
 from tests.contract.board import Board
 from tests.contract.desk import Desk
 from tests.contract.test_transfer import all_of, busy, lived_in
@@ -74,10 +74,10 @@ def jobs_in(text: bytes) -> list[bytes]:
 
 
 def again(dumped: DumpedJob) -> DumpedJob:
-    text = encode(DumpLine(job=JobLine.of_dumped(dumped)))
+    text = encode(JobLine.of_dumped(dumped))
     assert text.count(b"\n") == 1
-    line = decode(text).job
-    assert line is not None
+    line = decode(text)
+    assert isinstance(line, JobLine)
     return checked(line.dumped())
 
 
@@ -132,7 +132,7 @@ def test_an_id_or_a_label_that_nobody_could_have_chosen_is_refused(house: Desk) 
 def test_a_payload_stands_in_its_line_as_json(house: Desk) -> None:
     (dumped,) = [d for d in all_of(house.store) if d.job.id == "waiting"]
     job = dumped.job._replace(payload_json=b'{"to":"ada"}')
-    line = msgspec.json.decode(encode(DumpLine(job=JobLine.of_dumped(replace(dumped, job=job)))))
+    line = msgspec.json.decode(encode(JobLine.of_dumped(replace(dumped, job=job))))
     assert line["job"]["payload"] == {"to": "ada"}
     assert line["job"]["due_at"].endswith("Z")
 
@@ -192,7 +192,7 @@ def test_restored_queues_stay_paused_until_they_are_released(house: Desk, clock:
 
 def test_a_queue_known_only_by_its_jobs_is_paused_too(clock: FakeClock) -> None:
     lines = lines_of(dumped(crowded(clock, 1)))
-    text = b"".join([lines[0], lines[2], encode(DumpLine(end=DumpCounts(1, 0)))])
+    text = b"".join([lines[0], lines[2], encode(DumpCounts(1, 0))])
     store = MemoryStore(clock)
     assert restored(text, store).paused == ["q"]
     assert store.queues()[0].paused

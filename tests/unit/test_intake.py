@@ -74,14 +74,14 @@ def test_what_is_due_in_the_past_is_due_now() -> None:
 
 
 FIELDS: list[tuple[str, list[Any]]] = [
-    ("queue", [None, 5, "", "a b", "x" * 81, "\ud800", [], {}]),
+    ("queue", [5, "", "a b", "x" * 81, "\ud800", [], {}]),
     ("at", [5, 1.8e9, "", "tomorrow", datetime(2027, 1, 1), [], "9999-12-31T23:59:59Z", b""]),
     ("delay", [-1, True, "", "1h", float("nan"), float("inf"), 1e307, 10**400, [], timedelta.max]),
     ("expires_at", [5, "", "tomorrow", datetime(2027, 1, 1), "9999-12-31T23:59:59Z", []]),
     ("owner", ["", 5, "x" * 201, "a\0", "a\n", "\ud800", [], b"a"]),
     ("key", ["", 5, "x" * 201, "a\0", "a\tb", "\udfff", {}, b"a"]),
-    ("priority", [True, False, -1, 10, 1.0, "1", None, []]),
-    ("if_exists", ["", "Keep", 1, True, None, []]),
+    ("priority", [True, False, -1, 10, 1.0, "1", []]),
+    ("if_exists", ["", "Keep", 1, True, []]),
     ("max_attempts", [0, 21, 50, -1, True, 1.5, "3", []]),
     ("timeout_seconds", [0, -1, True, "soon", float("nan"), 1e16, timedelta.max, []]),
     ("id", ["", 5, "a b", "x" * 81, "batch", "a\0", "é", []]),
@@ -100,6 +100,19 @@ def test_a_wrong_member_is_refused_by_its_name_in_a_sentence(field: str, value: 
     assert len(problem.detail) < 400
 
 
+@pytest.mark.parametrize("name", intake.JobFields.__annotations__)
+def test_none_says_the_same_as_nothing(name: str) -> None:
+    assert job(**{name: None})[1:] == job()[1:]
+
+
+def test_at_is_another_name_for_due_at() -> None:
+    later = "2026-12-01T13:00:00Z"
+    assert job(at=later).due_at == job(due_at=later).due_at
+    assert job(at=later, id="x").digest == job(due_at=later, id="x").digest
+    assert refusal(due_at="soon").pointer == "/due_at"
+    assert refusal(at=later, due_at=later).pointer == "/due_at"
+
+
 def test_at_and_delay_together_are_refused() -> None:
     problem = refusal(at="2027-02-01T00:00:00Z", delay=5)
     assert "either a moment or a delay" in problem.detail
@@ -109,7 +122,7 @@ def test_at_and_delay_together_are_refused() -> None:
 def test_an_unknown_member_is_refused_with_the_list_of_known_ones() -> None:
     problem = refusal(eta=5, payload=1)
     assert problem.pointer == "/eta"
-    assert "payload, queue, at, delay, expires_at, owner, priority, key" in problem.detail
+    assert "payload, queue, due_at, delay, expires_at, owner, priority, key" in problem.detail
     with pytest.raises(InvalidInput, match="^/5: there is no such field"):
         intake.new_job({5: 1}, NOW)  # type: ignore[dict-item]
 

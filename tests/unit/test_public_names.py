@@ -101,6 +101,7 @@ METHODS = [
     "put_schedule",
     "queue",
     "queues",
+    "ready",
     "reclaim",
     "release",
     "reprioritise_all",
@@ -123,6 +124,8 @@ METHODS = [
     "spread",
     "start",
     "stats",
+    "store_job",
+    "store_jobs",
     "token",
     "work",
 ]
@@ -151,7 +154,7 @@ def test_every_public_name_is_there_and_documented(module: ModuleType) -> None:
 def test_every_method_of_the_scheduler_is_documented_or_says_it_by_its_name() -> None:
     plain = {"queues", "resume", "spread"}
     for name in set(METHODS) - plain:
-        assert getattr(oncue.Scheduler, name).__doc__, name
+        assert inspect.getdoc(getattr(oncue.Scheduler, name)), name
 
 
 def test_every_error_is_one_of_ours_and_can_be_caught_as_such() -> None:

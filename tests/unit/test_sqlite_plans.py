@@ -20,7 +20,7 @@ NOUNS = (
 )
 NOW = FakeClock().now()
 FRAGMENTS = {"columns", "with_range", "lapse_columns", "not_covered", "heard_outside"}
-FRAGMENTS |= {"uncovered", "fits", "applies", "lease_length", "seen_columns"}
+FRAGMENTS |= {"uncovered", "fits", "applies", "lease_length"}
 HOT = [
     *(("ranges", name) for name in ("due", "after", "delivered", "delivered_gone", "range")),
     *(("ranges", name) for name in ("returning", "next_return", "put_off", "back_in_line")),
@@ -32,8 +32,8 @@ HOT = [
     *(("jobs", f"page_{one}") for one in ("scheduled", "taken", "final", "owner", "key")),
     # Not find_waiting: it sorts the two pages that it merges, which `limit` bounds.
     *(("bulk", f"find_{one}") for one in ("taken", "ended", "owned", "keyed")),
-    *(("bulk", name) for name in ("cancel", "stop", "run", "amend", "move")),
-    *(("bulk", name) for name in ("keep_attempts", "revive")),
+    *(("bulk", name) for name in ("cancel", "stop", "run", "amend", "move_found")),
+    *(("bulk", name) for name in ("keep_attempts", "revive_found")),
     *(("queues", name) for name in ("prunable", "forgettable", "prune", "limits")),
 ]
 OF_JOBS = [
@@ -124,10 +124,10 @@ def test_no_hot_statement_sorts(store: SqliteStore, noun: str, name: str) -> Non
         ("bulk", "find_keyed", "jobs_keyed (key=? AND (due_at,id)>"),
         *(
             ("bulk", name, "jobs_id (id=?)")
-            for name in ("cancel", "stop", "run", "amend", "seen", "movable", "revivable")
+            for name in ("cancel", "stop", "run", "amend", "seen", "move", "revive")
         ),
-        ("bulk", "movable", "jobs_key (queue=? AND key=?)"),
-        ("bulk", "revivable", "jobs_key (queue=? AND key=?)"),
+        ("bulk", "move", "jobs_key (queue=? AND key=?)"),
+        ("bulk", "revive", "jobs_key (queue=? AND key=?)"),
         ("queues", "prunable", "jobs_finished (queue=? AND finished_at"),
         ("queues", "oldest_finished", "jobs_finished (queue=?"),
         ("queues", "count_live", "jobs_taken (queue=?)"),

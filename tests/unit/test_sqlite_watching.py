@@ -26,9 +26,9 @@ from oncue.core.recurrence import begun
 from oncue.core.schedule import Schedule, check_schedule
 from oncue.ports.claims import Settlement
 from oncue.ports.sink import Refusal
-from oncue.stores.sqlite import SqliteStore, abroad
-from oncue.stores.sqlite.abroad import Abroad, News, settings_revision
+from oncue.stores.sqlite import SqliteStore, watching
 from oncue.stores.sqlite.connection import connect
+from oncue.stores.sqlite.watching import Abroad, News, settings_revision
 from oncue.usecases.queues import put_queue, set_paused
 from tests.contract.pruning import prune
 from tests.contract.recurring import delete_schedule, put_schedule
@@ -223,7 +223,7 @@ def test_what_could_not_be_read_is_still_news(
     here.db.watching.abroad.forget("one")
     set_paused(there, "out", True)
     with monkeypatch.context() as failing, pytest.raises(StoreError):
-        failing.setitem(abroad.SQL, "moments", "SELECT no_such_function()")
+        failing.setitem(watching.SQL, "moments", "SELECT no_such_function()")
         told(here, "one")
     assert told(here, "one") == [(None, 0), ("one", NOW + 1)]
 

@@ -1,4 +1,4 @@
-"""The ASGI application: finds the operation, checks who asks, runs it, tells how it went."""
+"""The ASGI application: finds the route, checks who asks, runs it, logs and counts it."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ from typing import Any, ParamSpec, TypeVar
 
 from oncue.aio import AsyncScheduler
 from oncue.api import problems as problems
-from oncue.api.guard import Guard, require
+from oncue.api.guard import Guard
 from oncue.api.problems import Problem
 from oncue.api.publishing import Fields, Publishing
 from oncue.api.request import Answer, Gone, Receive, Request, problem_answer
 from oncue.api.routes import ROUTES
-from oncue.api.routing import Route, Router
+from oncue.api.routing import Router
 from oncue.api.waiting import Waiting
 from oncue.core.errors import OncueError, StoreError
 from oncue.scheduler import Scheduler
@@ -38,6 +38,13 @@ _numbers = count(1)
 logger = logging.getLogger("oncue.http")
 
 
+class _Threads(ThreadPoolExecutor):
+    async def run(self, method: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
+        """Run a method off the loop's thread."""
+        call = partial(method, *args, **kwargs)
+        return await asyncio.get_running_loop().run_in_executor(self, call)
+
+
 class Service:
     """One for each event loop. `open_to_all`: see `Guard`."""
 
@@ -50,26 +57,18 @@ class Service:
         self._publishing = Publishing(cue)
         self.router = Router(ROUTES)
         self.guard = Guard(Access(cue.store, cue.clock), open_to_all=open_to_all)
-        self._readers = ThreadPoolExecutor(READERS, "oncue-http-reader")
-        # One thread: batches take turns block by block, and leave the interpreter to the loop.
-        self._intake = ThreadPoolExecutor(1, "oncue-http-intake")
-        # One thread: bulk verbs take turns, so that all of them leave as much room as one.
-        self._bulk = ThreadPoolExecutor(1, "oncue-http-bulk")
-
-    async def read(self, method: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
-        """Run what only reads, off the loop's thread."""
-        call = partial(method, *args, **kwargs)
-        return await asyncio.get_running_loop().run_in_executor(self._readers, call)
-
-    async def take_in(self, method: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
-        """Run what takes in a block of many jobs, off the loop's thread, in turn with others."""
-        call = partial(method, *args, **kwargs)
-        return await asyncio.get_running_loop().run_in_executor(self._intake, call)
-
-    async def change(self, method: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
-        """Run what changes very many jobs, off the loop's thread, in turn with others."""
-        call = partial(method, *args, **kwargs)
-        return await asyncio.get_running_loop().run_in_executor(self._bulk, call)
+        readers = _Threads(READERS, "oncue-http-reader")
+        self.read = readers.run
+        """Run what only reads."""
+        intake = _Threads(1, "oncue-http-intake")
+        self.take_in = intake.run
+        """Run what takes in a block of many jobs. One thread: batches take turns block by block,
+        and leave the interpreter to the loop."""
+        bulk = _Threads(1, "oncue-http-bulk")
+        self.change = bulk.run
+        """Run what changes very many jobs. One thread: bulk verbs take turns, so that all of them
+        leave as much room as one."""
+        self._threads = (readers, intake, bulk)
 
     async def publish(self, fields: Fields) -> Answer:
         """Publish an event or a list, together with those of other requests."""
@@ -83,20 +82,21 @@ class Service:
     def close(self) -> None:
         self.waiting.close()
         self._publishing.close()
-        self._readers.shutdown()
-        self._intake.shutdown()
-        self._bulk.shutdown()
+        for threads in self._threads:
+            threads.shutdown()
 
     async def __call__(self, scope: MutableMapping[str, Any], receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
             raise RuntimeError(f"oncue speaks HTTP only, not {scope['type']}")
         request = Request(scope, receive, request_id(scope["headers"]))
         began = self.clock.monotonic()
-        route = "-"
+        path = "-"
         try:
-            operation = self.router.find(request)
-            route = operation.path
-            answer = await self._run(operation, request)
+            route = self.router.find(request)
+            path = route.path
+            self.guard.admit(request, route.scope)
+            request.read_query(route.query)
+            answer = await route.run(self, request)
         except Gone:
             return
         except asyncio.CancelledError:  # only the end of the server cuts a request short
@@ -108,19 +108,9 @@ class Service:
             return
         await _send(send, request, answer)
         seconds = self.clock.monotonic() - began
-        self.cue.telemetry.request(route, request.method, answer.status, seconds)
+        self.cue.telemetry.request(path, request.method, answer.status, seconds)
         if logger.isEnabledFor(logging.INFO):
             _log(request, answer.status, seconds)
-
-    async def _run(self, operation: Route, request: Request) -> Answer:
-        try:
-            request.scopes = self.guard.scopes(request)
-        except StoreError:
-            if operation.scope is not None:
-                raise
-        if operation.scope is not None:
-            require(request.scopes, operation.scope)
-        return await operation.run(self, request)
 
 
 def request_id(headers: Iterable[tuple[bytes, bytes]]) -> str:

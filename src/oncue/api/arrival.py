@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Generator
-from typing import Any, Generic, TypeVar
+from types import coroutine
+from typing import Any, TypeVar
 
 T = TypeVar("T")
+PENDING: Any = object()
 
 
 async def in_time(arriving: Awaitable[T], seconds: float) -> T:
@@ -18,20 +20,26 @@ async def in_time(arriving: Awaitable[T], seconds: float) -> T:
         value: T = arrived.value
         return value
     async with asyncio.timeout(seconds):
-        return await _Begun(waited_for, steps)
+        return await _rest(waited_for, steps)
 
 
-class _Begun(Generic[T]):
-    """What is left of something awaited, which was found to wait for something."""
+@coroutine
+def _rest(waited_for: Any, steps: Generator[Any, Any, T]) -> Generator[Any, Any, T]:
+    """What is left of something awaited after its first step, which waits for something."""
+    try:
+        yield waited_for
+    except BaseException as error:
+        steps.throw(error)
+        raise
+    return (yield from steps)
 
-    def __init__(self, waited_for: Any, steps: Generator[Any, Any, T]) -> None:
-        self._waited_for = waited_for
-        self._steps = steps
 
-    def __await__(self) -> Generator[Any, Any, T]:
-        try:
-            yield self._waited_for
-        except BaseException as error:
-            self._steps.throw(error)
-            raise
-        return (yield from self._steps)
+def at_once(arriving: Awaitable[Any]) -> Any:
+    """The result; `PENDING` if that had to be waited for: it is given up then."""
+    steps = arriving.__await__()
+    try:
+        next(steps)
+    except StopIteration as arrived:
+        return arrived.value
+    steps.close()
+    return PENDING

@@ -7,7 +7,6 @@ is longer than `LIMIT` nothing at all: it is answered as None.
 from __future__ import annotations
 
 import re
-from typing import Protocol
 
 from oncue.api.problems import Problem
 
@@ -26,32 +25,20 @@ _TOO_MUCH = "something follows the end of the array."
 _UNMATCHED = "a '}' that closes nothing; what follows cannot be told apart."
 
 
-class Splitter(Protocol):
-    ignores_blank: bool
-    """Whether what is blank is nothing, rather than something malformed."""
-    trouble: str | None
-    """Why the rest of the body could not be told apart; known in the end."""
-
-    def feed(self, data: bytes) -> list[bytes | None]:
-        """What has become complete."""
-        ...
-
-    def end(self) -> list[bytes | None]:
-        """What the end of the body completes."""
-        ...
-
-
 class Lines:
     """NDJSON. The last line may do without its newline."""
 
     ignores_blank = True
+    """Whether what is blank is nothing, rather than something malformed."""
     trouble: str | None = None
+    """Why the rest of the body could not be told apart; known in the end."""
 
     def __init__(self) -> None:
         self._rest = b""
         self._too_long = False
 
     def feed(self, data: bytes) -> list[bytes | None]:
+        """What this part of the body completes."""
         first, *others = data.split(b"\n")
         lines = [self._rest + first, *others]
         self._rest = lines.pop()
@@ -63,6 +50,7 @@ class Lines:
         return found
 
     def end(self) -> list[bytes | None]:
+        """What the end of the body completes."""
         if self._too_long:
             return [None]
         return [self._rest] if self._rest else []
@@ -170,3 +158,7 @@ def _open_string(text: bytes) -> bytes:
         return b""
     backslashes = len(text) - len(text.rstrip(b"\\"))
     return b'"\\' if backslashes % 2 else b'"'
+
+
+Splitter = Lines | Elements
+"""Both are fed the parts of a body and answer with what has become complete."""

@@ -1,4 +1,4 @@
-"""Who may ask what: API tokens where there are any, else this machine only."""
+"""Who may ask what: access tokens where there are any, else this machine only."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ import re
 from oncue.api.problems import Problem
 from oncue.api.request import Request
 from oncue.core.access import Scope, allows
+from oncue.core.errors import StoreError
 from oncue.usecases.tokens import Access
 
 EVERYTHING = frozenset(Scope)
@@ -21,6 +22,16 @@ class Guard:
     def __init__(self, access: Access, *, open_to_all: bool) -> None:
         self._access = access
         self._open_to_all = open_to_all
+
+    def admit(self, request: Request, scope: Scope | None) -> None:
+        """Set the request's scopes; refuse it if it needs a scope that they lack."""
+        try:
+            request.scopes = self.scopes(request)
+        except StoreError:
+            if scope is not None:
+                raise
+        if scope is not None:
+            require(request.scopes, scope)
 
     def scopes(self, request: Request) -> frozenset[Scope] | None:
         """What the caller may do; None: nobody knows who it is. Refuses what a browser was tricked
@@ -60,7 +71,7 @@ def _require_local(request: Request) -> None:
     if not _LOCAL.fullmatch(request.header(b"host") or ""):
         raise Problem(
             "refused-origin",
-            "Without API tokens only localhost, 127.0.0.1 and [::1] are answered as Host. "
+            "Without access tokens only localhost, 127.0.0.1 and [::1] are answered as Host. "
             "Make a token with 'oncue token create' to be reachable by other names.",
         )
     if request.method not in SAFE and request.header(b"sec-fetch-site") == "cross-site":

@@ -1,12 +1,13 @@
-"""Operations of the HTTP interface for servers that have threads instead of an event loop."""
+"""Routes of the HTTP interface for servers that have threads instead of an event loop."""
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Iterable, MutableMapping
-from typing import TYPE_CHECKING, Any, NamedTuple, ParamSpec, TypeVar, cast
+from collections.abc import Callable, Iterable, MutableMapping
+from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar, cast
 
 from oncue.api.app import problem_of, request_id
-from oncue.api.guard import Guard, require
+from oncue.api.arrival import PENDING, at_once
+from oncue.api.guard import Guard
 from oncue.api.publishing import Fields, published_answer
 from oncue.api.request import Answer, Request, problem_answer
 from oncue.api.routing import Route, Router
@@ -19,40 +20,28 @@ P = ParamSpec("P")
 T = TypeVar("T")
 
 
-class Asked(NamedTuple):
-    """A request that has arrived as a whole."""
-
-    method: str
-    path: str
-    """Percent-encoded: an encoded slash belongs to its segment."""
-    query: bytes
-    headers: list[tuple[bytes, bytes]]
-    """Names in lower case."""
-    body: bytes
-
-
 class InlineService:
-    """What operations ask of a `Service`, done at once in the calling thread. Only for operations
-    that wait for nothing but the store. Without a `guard`, whoever calls may do everything."""
+    """What routes ask of a `Service`, done at once in the calling thread. Only for routes that wait
+    for nothing but the store. Without a `guard`, every caller may do everything."""
 
-    def __init__(
-        self, cue: Scheduler, operations: Iterable[Route], guard: Guard | None = None
-    ) -> None:
+    def __init__(self, cue: Scheduler, routes: Iterable[Route], guard: Guard | None = None) -> None:
         self.cue = cue
         self.clock = cue.clock
         self.acue = self
-        self.router = Router(operations)
+        self.router = Router(routes)
         self._guard = guard
 
-    def answer(self, asked: Asked) -> Answer:
+    def answer(self, request: Request) -> Answer:
         """The same answer that a `Service` would give."""
-        request = _request(asked)
+        answer: Answer
         try:
-            operation = self.router.find(request)
-            if self._guard is not None and operation.scope is not None:
-                request.scopes = self._guard.scopes(request)
-                require(request.scopes, operation.scope)
-            answer = _at_once(operation.run(cast("Service", self), request))
+            route = self.router.find(request)
+            if self._guard is not None:
+                self._guard.admit(request, route.scope)
+            request.read_query(route.query)
+            answer = at_once(route.run(cast("Service", self), request))
+            if answer is PENDING:
+                raise RuntimeError("a route waits, and there is no event loop to wait in")
         except Exception as error:
             answer = problem_answer(problem_of(error, request))
         return answer._replace(headers={**answer.headers, "x-request-id": request.id})
@@ -67,26 +56,19 @@ class InlineService:
         return published_answer(self.cue.publish(fields))
 
 
-def _request(asked: Asked) -> Request:
+def whole_request(
+    method: str, path: str, query: bytes, headers: list[tuple[bytes, bytes]], body: bytes
+) -> Request:
+    """A request that has arrived as a whole. `path` is percent-encoded: an encoded slash belongs to
+    its segment. The names of headers are in lower case."""
+
     async def receive() -> MutableMapping[str, Any]:
-        return {"type": "http.request", "body": asked.body, "more_body": False}
+        return {"type": "http.request", "body": body, "more_body": False}
 
     scope = {
-        "method": asked.method,
-        "raw_path": asked.path.encode(),
-        "query_string": asked.query,
-        "headers": asked.headers,
+        "method": method,
+        "raw_path": path.encode(),
+        "query_string": query,
+        "headers": headers,
     }
-    return Request(scope, receive, request_id(asked.headers))
-
-
-def _at_once(running: Awaitable[T]) -> T:
-    """What it comes to, if it waits for nothing."""
-    steps = running.__await__()
-    try:
-        next(steps)
-    except StopIteration as ended:
-        value: T = ended.value
-        return value
-    steps.close()
-    raise RuntimeError("an operation waits, and there is no event loop to wait in")
+    return Request(scope, receive, request_id(headers))

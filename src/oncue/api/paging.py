@@ -1,20 +1,17 @@
-"""Parts of requests that several routes share: pages, moments, and no body."""
+"""Query parameters that several routes read: pages, numbers and moments."""
 
 from __future__ import annotations
 
 from base64 import urlsafe_b64decode, urlsafe_b64encode
 
-import msgspec
-
-from oncue.api.docs.parameters import LIMIT, MOST
-from oncue.api.problems import invalid
-from oncue.api.request import Request, decoded
+from oncue.api.problems import Problem, invalid
 from oncue.core import ids, moment
 from oncue.core.errors import InvalidInput
 from oncue.core.job import Position
-from oncue.wire.formats import Nothing
+from oncue.core.queue import check_queue_name
 
-_nothing = msgspec.json.Decoder(Nothing)
+PAGE = ("limit", "cursor")
+LIMIT, MOST = 50, 500
 
 
 def moment_of(query: dict[str, str], name: str) -> moment.Moment | None:
@@ -29,9 +26,20 @@ def paging(query: dict[str, str]) -> tuple[int, Position | None]:
 
 
 def limit_of(query: dict[str, str]) -> int:
-    text = query.get("limit", str(LIMIT))
-    if not (text.isascii() and text.isdecimal() and len(text) <= 9 and 1 <= int(text) <= MOST):
-        raise invalid(f"must be a whole number from 1 to {MOST}.", "?limit")
+    return number_of(query, "limit", LIMIT, MOST)
+
+
+def name_after(query: dict[str, str]) -> str | None:
+    """The cursor of a listing by name: the last name of the page before."""
+    after = query.get("cursor")
+    return None if after is None else check_queue_name(after, "?cursor")
+
+
+def number_of(query: dict[str, str], name: str, default: int, most: int) -> int:
+    """A whole number from 1 to `most`."""
+    text = query.get(name, str(default))
+    if not (text.isascii() and text.isdecimal() and len(text) <= 9 and 1 <= int(text) <= most):
+        raise invalid(f"must be a whole number from 1 to {most:,}.", f"?{name}")
     return int(text)
 
 
@@ -39,22 +47,30 @@ def cursor(position: Position | None) -> str | None:
     """Where a listing goes on, as clients send it back."""
     if position is None:
         return None
-    return urlsafe_b64encode(f"{position.due_at}.{position.id}".encode()).decode().rstrip("=")
+    return encoded(f"{position.due_at}.{position.id}")
 
 
 def _position(text: str | None) -> Position | None:
     if text is None:
         return None
     try:
-        due_at, _, job_id = urlsafe_b64decode(text + "=" * (-len(text) % 4)).decode().partition(".")
+        due_at, _, job_id = decoded(text).partition(".")
         if due_at.isascii() and due_at.isdecimal() and len(due_at) <= 15:
             return Position(int(due_at), ids.check_id(job_id))
     except (ValueError, InvalidInput):
         pass
-    raise invalid("this is not a cursor; send back the next_cursor of the page before.", "?cursor")
+    raise no_cursor()
 
 
-async def no_body(request: Request) -> None:
-    """For requests that say everything by their path; an empty object is fine."""
-    request.query()
-    decoded(await request.body(), _nothing)
+def encoded(text: str) -> str:
+    """A text as a cursor."""
+    return urlsafe_b64encode(text.encode()).decode().rstrip("=")
+
+
+def decoded(cursor: str) -> str:
+    """The text of a cursor; a ValueError if it is none."""
+    return urlsafe_b64decode(cursor + "=" * (-len(cursor) % 4)).decode()
+
+
+def no_cursor() -> Problem:
+    return invalid("this is not a cursor; send back the next_cursor of the page before.", "?cursor")

@@ -6,14 +6,11 @@ from collections.abc import Mapping
 from typing import Any
 
 import msgspec
-from msgspec import UNSET, UnsetType
 
 from oncue.core.errors import (
-    Conflict,
     Fenced,
     IllegalState,
     InvalidInput,
-    NotFound,
     OncueError,
     StoreError,
     StoreUnusable,
@@ -22,10 +19,12 @@ from oncue.wire import problems as wire
 from oncue.wire.converting import written
 from oncue.wire.jobs import Diagnostic
 
+_SOON = {"retry-after": "1"}
+
 
 class Problem(Exception):
     """An answer that is no success. `kind` is a key of `KINDS` and gives the status, unless another
-    is given; `extra` are further fields of the problem."""
+    is given; `more` are further fields of the problem."""
 
     def __init__(
         self,
@@ -33,31 +32,21 @@ class Problem(Exception):
         detail: str,
         *,
         status: int | None = None,
-        errors: list[wire.FieldProblem] | UnsetType = UNSET,
         headers: Mapping[str, str] | None = None,
-        **extra: Any,
+        **more: Any,
     ) -> None:
         super().__init__(detail)
-        self.kind = kind
-        self.status = status or wire.KINDS[kind].status
+        meaning = wire.KINDS[kind]
         self.detail = detail
-        self.errors = errors
+        self.status = status or meaning.status
         self.headers = headers or {}
-        self.extra = extra
-
-    def written(self) -> wire.Problem:
-        """As it is sent."""
-        return wire.Problem(
-            wire.PREFIX + self.kind,
-            wire.TITLES[self.kind],
-            self.status,
-            self.detail,
-            self.errors,
-            **self.extra,
+        self.written = wire.Problem(
+            type=wire.PREFIX + kind, title=meaning.title, status=self.status, detail=detail, **more
         )
+        """As it is sent."""
 
     def body(self) -> bytes:
-        return msgspec.json.encode(self.written())
+        return msgspec.json.encode(self.written)
 
 
 def invalid(detail: str, pointer: str = "") -> Problem:
@@ -69,36 +58,30 @@ def stopping() -> Problem:
         "stopping",
         "The server ended before this was done. Whether it was is not known; sending it again to "
         "the next one does no harm if it has an id or an Idempotency-Key.",
-        headers={"retry-after": "1"},
+        headers=_SOON,
     )
 
 
 def of(error: OncueError) -> Problem:
     """The problem that tells of an error."""
     kind = next(_KIND_OF[one] for one in type(error).__mro__ if one in _KIND_OF)
+    more: dict[str, Any] = {}
     match error:
         case InvalidInput():
-            return Problem(
-                kind, str(error), errors=[wire.FieldProblem(error.pointer, error.detail)]
-            )
+            more["errors"] = [wire.FieldProblem(pointer=error.pointer, detail=error.detail)]
         case Fenced():
-            diagnostic = error.diagnostic and written(Diagnostic, error.diagnostic)
-            state = error.state.value
-            return Problem(
-                kind, str(error), reason=error.reason, state=state, diagnostic=diagnostic
-            )
+            more["diagnostic"] = error.diagnostic and written(Diagnostic, error.diagnostic)
+            more |= {"reason": error.reason, "state": error.state.value}
         case IllegalState():
-            return Problem(kind, str(error), state=error.state.value)
-        case NotFound() | Conflict():
-            return Problem(kind, str(error))
+            more["state"] = error.state.value
         case StoreUnusable():
             text = "The store cannot be used as it is. The log of the server tells what to do."
-            return Problem(kind, text, headers={"retry-after": "1"}, lasting=True)
+            return Problem(kind, text, headers=_SOON, lasting=True)
         case StoreError():
             # What the store says may name files of this machine: that is for the log.
             text = "The store cannot answer now; nothing was lost. Try again in a moment."
-            return Problem(kind, text, headers={"retry-after": "1"})
-    return Problem(kind, "Something went wrong here.")
+            return Problem(kind, text, headers=_SOON)
+    return Problem(kind, str(error) if kind != "internal" else "Something went wrong here.", **more)
 
 
 _KIND_OF: dict[type, str] = {

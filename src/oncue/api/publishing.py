@@ -19,7 +19,6 @@ from oncue.core.publication import Published
 from oncue.core.stamp import Stamp, of_moment
 from oncue.scheduler import Scheduler
 from oncue.usecases.gathering import Gathering, together
-from oncue.usecases.rules import log_fired
 from oncue.wire import rules as wire
 
 Fields = Mapping[str, Any] | Sequence[Mapping[str, Any]]
@@ -60,16 +59,13 @@ class Publishing:
 
     def _publish_all(self, requests: list[list[Event]]) -> Sequence[Answer | EventIdTaken]:
         """An id that is taken refuses the whole group; then each request stands for itself."""
-        cue = self._cue
         events = [event for one in requests for event in one]
         try:
-            published = cue.store.publish(events, cue.clock.now(), cue.bounds)
+            published = self._cue.engine.publish(events)
         except EventIdTaken as refusal:
             if len(requests) == 1:
                 return [refusal]
             return [self._publish_all([one])[0] for one in requests]
-        cue.telemetry.created(sum(len(one.jobs) for one in published))
-        log_fired(published)
         left = iter(published)
         return [published_answer(list(islice(left, len(one)))) for one in requests]
 

@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import re
 from collections.abc import Awaitable, Callable, Collection, Mapping, MutableMapping
+from functools import cache
 from typing import Any, NamedTuple, TypeVar
 from urllib.parse import parse_qsl, quote
 
 import msgspec
 
-from oncue.api.arrival import in_time
+from oncue.api.arrival import PENDING, at_once, in_time
 from oncue.api.problems import Problem, invalid
-from oncue.api.unreadable import escaped, unreadable
+from oncue.api.unreadable import unreadable
 from oncue.core.access import Scope
+from oncue.core.text import escaped
 from oncue.wire.problems import MEDIA_TYPE as PROBLEM_TYPE
 
 JSON_TYPE = "application/json"
@@ -21,8 +23,12 @@ QUERY_LIMIT = 100  # parameters
 BODY_SECONDS = 60.0  # how long a body may take to arrive, or its next part where it is streamed
 
 Receive = Callable[[], Awaitable[MutableMapping[str, Any]]]
-S = TypeVar("S", bound=msgspec.Struct)
 T = TypeVar("T")
+
+read_json = msgspec.json.Decoder().decode
+_decoder: Any = cache(msgspec.json.Decoder)  # one for each shape
+UNREADABLE = (msgspec.DecodeError, UnicodeError, RecursionError)
+"""Raised by `read_json` for what is not JSON."""
 
 
 class Answer(NamedTuple):
@@ -47,8 +53,8 @@ class Request:
     leaves open, decoded."""
 
     __slots__ = (
-        *("_headers", "_receive", "id", "job_id", "method", "parameters", "path", "scope"),
-        "scopes",
+        *("_headers", "_receive", "id", "job_id", "method", "parameters", "path", "query"),
+        *("scope", "scopes"),
     )
 
     def __init__(self, scope: MutableMapping[str, Any], receive: Receive, request_id: str) -> None:
@@ -57,6 +63,7 @@ class Request:
         raw: bytes = scope.get("raw_path") or quote(scope["path"]).encode()
         self.path = raw.decode("ascii", "backslashreplace")
         self.parameters: tuple[str, ...] = ()
+        self.query: dict[str, str] = {}
         self.id = request_id
         self.job_id: str | None = None
         """The job it is about, once known; for the log."""
@@ -65,6 +72,11 @@ class Request:
         self._receive = receive
         self._headers: dict[bytes, bytes] | None = None
 
+    @property
+    def subject(self) -> str:
+        """What the path names first: a job, queue, rule or schedule."""
+        return self.parameters[0]
+
     def header(self, name: bytes) -> str | None:
         """The header of this (lower-case) name."""
         if self._headers is None:
@@ -72,11 +84,11 @@ class Request:
         value = self._headers.get(name)
         return None if value is None else value.decode("latin-1")
 
-    def query(self, allowed: Collection[str] = ()) -> dict[str, str]:
-        """The query parameters; unknown and repeated ones are refused."""
+    def read_query(self, allowed: Collection[str]) -> None:
+        """Set `query`; parameters that are unknown or repeated are refused."""
         text: bytes = self.scope["query_string"]
         if not text:
-            return {}
+            return
         try:
             pairs = parse_qsl(
                 text.decode("ascii"),
@@ -88,15 +100,32 @@ class Request:
             raise invalid(
                 f"must be percent-encoded UTF-8, at most {QUERY_LIMIT} parameters.", "?"
             ) from None
-        found: dict[str, str] = {}
         for name, value in pairs:
             if name not in allowed:
                 known = f"known are {', '.join(allowed)}" if allowed else "none is known here"
                 raise invalid(f"there is no such query parameter; {known}.", f"?{name}")
-            if name in found:
+            if name in self.query:
                 raise invalid("give it once.", f"?{name}")
-            found[name] = value
-        return found
+            self.query[name] = value
+
+    async def decoded(self, shape: type[T]) -> T:
+        """The body as the shape it must have; no body is an empty object."""
+        text = await self.body()
+        try:
+            body: T = _decoder(shape).decode(text or b"{}")
+            return body
+        except msgspec.ValidationError as problem:
+            raise _misshapen(text, problem) from None
+        except UNREADABLE as problem:
+            raise unreadable(text, problem) from None
+
+    async def json(self) -> Any:
+        """The body, whatever it says; no body is an empty object."""
+        text = await self.body()
+        try:
+            return read_json(text) if text else {}
+        except UNREADABLE as problem:
+            raise unreadable(text, problem) from None
 
     async def body(self, limit: int = BODY_LIMIT) -> bytes:
         """The whole body, which must be JSON if there is any."""
@@ -142,15 +171,9 @@ class Request:
             continue
 
     def has_left(self) -> bool:
-        """Whether the client has left. Only after the body has been read, and without waiting: one
-        step of what `gone` would wait for."""
-        steps = self._receive().__await__()
-        try:
-            next(steps)
-        except StopIteration as ended:
-            return bool(ended.value["type"] == "http.disconnect")
-        steps.close()
-        return False
+        """Whether the client has left. Only after the body has been read, and without waiting."""
+        message = at_once(self._receive())
+        return message is not PENDING and bool(message["type"] == "http.disconnect")
 
     def require_media_type(self, allowed: Collection[str]) -> str:
         """The media type of the body, one of these."""
@@ -187,17 +210,6 @@ def too_large(limit: int) -> Problem:
     return Problem("too-large", f"The body is too large; at most {limit:,} bytes are read here.")
 
 
-def decoded(text: bytes, decoder: msgspec.json.Decoder[S]) -> S:
-    """The body as the shape it must have; nothing at all is an empty object."""
-    try:
-        return decoder.decode(text or b"{}")
-    except msgspec.ValidationError as problem:
-        raise _misshapen(text, problem) from None
-    except (msgspec.DecodeError, UnicodeError, RecursionError) as problem:
-        raise unreadable(text, problem) from None
-
-
-_read_any = msgspec.json.Decoder().decode
 _PLACE = re.compile(r"^(?P<text>.*?)(?: - at `(?P<key>key )?(?P<place>[^`]*)`)?$", re.DOTALL)
 _UNKNOWN = re.compile(r"^Object contains unknown field `(.*)`$", re.DOTALL)
 _MISSING = re.compile(r"^Object missing required field `(.*)`$", re.DOTALL)
@@ -207,8 +219,8 @@ _GOT = re.compile(r"^Expected `(.*)`, got `(.*)`$", re.DOTALL)
 def _misshapen(text: bytes, problem: msgspec.ValidationError) -> Problem:
     """The shape is read as far as it is right; whether the rest is JSON at all comes first."""
     try:
-        _read_any(text or b"{}")
-    except (msgspec.DecodeError, UnicodeError, RecursionError) as malformed:
+        read_json(text or b"{}")
+    except UNREADABLE as malformed:
         return unreadable(text, malformed)
     return _invalid_shape(problem)
 

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Awaitable, Callable, Iterable, Mapping
-from typing import TYPE_CHECKING, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, NamedTuple
 from urllib.parse import unquote_to_bytes
 
-from oncue.api.docs.about import Answered, Parameter, Sent
 from oncue.api.problems import Problem
 from oncue.api.request import Answer, Request
 from oncue.core.access import Scope
@@ -14,31 +14,44 @@ from oncue.core.access import Scope
 if TYPE_CHECKING:
     from oncue.api.app import Service
 
+    Action = Callable[[Service, Request], Awaitable[Answer]]
+
 PROVED = "Authorised by the token of the claim. Repeating it with the same token is harmless."
+_NAME = re.compile(r"\{(\w+)\}")
 
 
-class Run(Protocol):
-    """Answers a request."""
+class Answered(NamedTuple):
+    """One way in which a route succeeds, for the description."""
 
-    __name__: str
-
-    def __call__(self, service: Service, request: Request, /) -> Awaitable[Answer]: ...
+    shape: Any
+    """The type of its JSON; a media type: its body is text of that type; None: no body."""
+    text: str = ""
+    """Said instead of the status's own phrase."""
+    headers: tuple[str, ...] = ()
+    """Beside those that every answer has."""
 
 
 class Route(NamedTuple):
-    """One thing that can be asked over HTTP, and what `/openapi.json` says of it."""
+    """One thing that can be asked over HTTP, and what `/openapi.json` says of it. Parameters are
+    told by their names, which `docs/parameters.py` explains."""
 
     method: str
     path: str
     """With `{names}` for what is left open."""
-    run: Run
+    run: Action
     """Its name is the id of the route; its docstring describes it, the first line in short."""
     scope: Scope | None
     """What a caller must be allowed to; None: anybody (the route itself may look closer)."""
     tag: str
+    names: tuple[str, ...]
+    """Of the parameters in the path."""
     answers: Mapping[int, Answered]
-    sent: Sent | None = None
-    parameters: tuple[Parameter, ...] = ()
+    body: Any = None
+    """The shape of what is sent, or a dict of shapes by media type; None: no body is read."""
+    query: tuple[str, ...] = ()
+    """Parameters in the query; others are refused."""
+    headers: tuple[str, ...] = ()
+    """Headers that are read."""
     problems: tuple[int, ...] = ()
     """Statuses of problems beside those that follow from scope and body."""
     claim: bool = False
@@ -73,23 +86,22 @@ class Routes(list[Route]):
         self._tag = tag
 
     def add(
-        self,
-        place: str,
-        scope: Scope | None,
-        answers: Mapping[int, Answered],
-        sent: Sent | None = None,
-        parameters: tuple[Parameter, ...] = (),
-        problems: tuple[int, ...] = (),
-        *,
-        claim: bool = False,
-        static: bool = False,
-    ) -> Callable[[Run], Run]:
-        """Decorates the function that answers at `place`: a method and a path."""
+        self, place: str, scope: Scope | None, answers: Any, body: Any = None, **more: Any
+    ) -> Callable[[Action], Action]:
+        """Decorates the function that answers at `place`: a method and a path. `answers` are by
+        status, each an `Answered` or only its shape; a shape alone is that of a 200. `more` are
+        further fields of the `Route`."""
+        if not isinstance(answers, dict):
+            answers = {200: answers}
+        described = {
+            status: one if isinstance(one, Answered) else Answered(one)
+            for status, one in answers.items()
+        }
 
-        def register(run: Run) -> Run:
+        def register(run: Action) -> Action:
             method, path = place.split()
-            told = (answers, sent, parameters, problems, claim, static)
-            self.append(Route(method, path, run, scope, self._tag, *told))
+            names = tuple(_NAME.findall(path))
+            self.append(Route(method, path, run, scope, self._tag, names, described, body, **more))
             return run
 
         return register
@@ -114,7 +126,7 @@ class Router:
             self._add(route)
 
     def find(self, request: Request) -> Route:
-        """The operation, with the request's parameters set; or the problem that there is none."""
+        """The route, with the request's parameters set; or the problem that there is none."""
         plain = self._plain.get((request.method, request.path))
         if plain is not None:
             return plain
@@ -129,6 +141,8 @@ class Router:
                 headers={"allow": ", ".join(allowed)},
             )
         request.parameters = parameters
+        if route.names[:1] == ("id",):
+            request.job_id = parameters[0]
         return route
 
     def _add(self, route: Route) -> None:
@@ -159,11 +173,11 @@ class Router:
                 node = node.parameter
                 parameters.append(text)
             else:
-                raise _no_such_route(request)
+                raise _no_such_route()
         if not node.routes:
-            raise _no_such_route(request)
+            raise _no_such_route()
         return node, tuple(parameters)
 
 
-def _no_such_route(request: Request) -> Problem:
+def _no_such_route() -> Problem:
     return Problem("no-such-route", "There is nothing at this path; /docs lists what there is.")

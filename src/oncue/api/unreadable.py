@@ -10,6 +10,7 @@ import json
 import math
 
 from oncue.api.problems import Problem, invalid
+from oncue.core.text import escaped
 
 TOO_DEEP = "The JSON is nested too deeply."
 
@@ -28,11 +29,6 @@ def unreadable(text: bytes, problem: Exception) -> Problem:
         return found
     said = str(problem).rstrip(".")
     return Problem("malformed", f"The body is not JSON in UTF-8: {said}.")
-
-
-def escaped(name: str) -> str:
-    """A field's name as a part of a JSON pointer (RFC 6901)."""
-    return name.encode("utf-8", "replace").decode().replace("~", "~0").replace("/", "~1")
 
 
 def _refuse(constant: str) -> None:

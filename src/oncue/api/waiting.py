@@ -38,12 +38,8 @@ class Wish(NamedTuple):
     lease_seconds: float | None
 
 
-class _Waiter:
-    __slots__ = ("answer", "wish")
-
-    def __init__(self, wish: Wish, answer: asyncio.Future[list[Claimed]]) -> None:
-        self.wish = wish
-        self.answer = answer
+Taken = asyncio.Future[list[Claimed]]
+"""What somebody who waits is given."""
 
 
 class Waiting:
@@ -55,7 +51,7 @@ class Waiting:
         self._clock = self._cue.clock
         self._loop: asyncio.AbstractEventLoop | None = None
         self._unwatch: Callable[[], None] | None = None
-        self._waiters: dict[_Waiter, None] = {}  # in the order of their arrival
+        self._waiters: dict[Taken, Wish] = {}  # in the order of their arrival
         self._wanted: Counter[str] = Counter()  # how many wait for each queue
         self._next_at: dict[str, Moment] = {}  # when each of them may have work
         self._timer: asyncio.TimerHandle | None = None
@@ -76,19 +72,19 @@ class Waiting:
             return await self._at_once(wish)
         waiter = self._note(wish)
         leaving = asyncio.create_task(gone())
-        taken: list[Claimed] = []
+        given = False
         try:
-            await asyncio.wait(
-                (waiter.answer, leaving),
-                timeout=wait_seconds,
-                return_when=asyncio.FIRST_COMPLETED,
-            )
-            if waiter.answer.done() and not leaving.done():
-                taken = waiter.answer.result()
-            return taken
+            both = (waiter, leaving)
+            await asyncio.wait(both, timeout=wait_seconds, return_when=asyncio.FIRST_COMPLETED)
+            given = waiter.done() and not leaving.done()
+            return waiter.result() if given else []
         finally:
             leaving.cancel()
-            self._forget(waiter, given=bool(taken))
+            self._remove(waiter)
+            if not waiter.done():
+                waiter.cancel()
+            elif not given:
+                self.give_back(waiter.result())
 
     async def _at_once(self, wish: Wish) -> list[Claimed]:
         taken: list[Claimed] = []
@@ -117,9 +113,9 @@ class Waiting:
             self._unwatch()
             self._unwatch = None
         for waiter in list(self._waiters):
-            if not waiter.answer.done():
-                waiter.answer.set_result([])
             self._remove(waiter)
+            if not waiter.done():
+                waiter.set_result([])
         if self._timer is not None:
             self._timer.cancel()
 
@@ -138,33 +134,24 @@ class Waiting:
         first = self._turn % len(wish.queues)
         return wish._replace(queues=wish.queues[first:] + wish.queues[:first])
 
-    def _note(self, wish: Wish) -> _Waiter:
+    def _note(self, wish: Wish) -> Taken:
         if self._loop is None or self._unwatch is None:
             self._loop = asyncio.get_running_loop()
             self._unwatch = self._cue.store.watch(self._news, lambda: list(self._next_at))
-        waiter = _Waiter(wish, self._loop.create_future())
-        self._waiters[waiter] = None
+        waiter: Taken = self._loop.create_future()
+        self._waiters[waiter] = wish
         for queue in wish.queues:
             self._wanted[queue] += 1
             self._next_at.setdefault(queue, 0)  # unknown: look
         self._set_timer()
         return waiter
 
-    def _remove(self, waiter: _Waiter) -> None:
-        if waiter not in self._waiters:
-            return
-        del self._waiters[waiter]
-        for queue in waiter.wish.queues:
+    def _remove(self, waiter: Taken) -> None:
+        wish = self._waiters.pop(waiter, None)
+        for queue in wish.queues if wish is not None else ():
             self._wanted[queue] -= 1
             if not self._wanted[queue]:
                 del self._wanted[queue], self._next_at[queue]
-
-    def _forget(self, waiter: _Waiter, *, given: bool) -> None:
-        self._remove(waiter)
-        if not waiter.answer.done():
-            waiter.answer.cancel()
-        elif not given and not waiter.answer.cancelled() and waiter.answer.exception() is None:
-            self.give_back(waiter.answer.result())
 
     def _release(self, taken: Sequence[Claimed]) -> None:
         for claim in taken:
@@ -223,19 +210,18 @@ class Waiting:
         """Claim what is due for those who wait for it, and learn when there is more."""
         now = self._clock.now()
         due = {queue for queue, at in self._next_at.items() if at <= now}
-        first = [waiter for waiter in self._waiters if not due.isdisjoint(waiter.wish.queues)]
+        first = [one for one, wish in self._waiters.items() if not due.isdisjoint(wish.queues)]
         chosen = first[: self._together]
+        wishes = [self._waiters[waiter] for waiter in chosen]
         # Before claiming, so that news which comes meanwhile is not overwritten by older facts.
         self._next_at.update(dict.fromkeys(due, LATEST))
         known = dict.fromkeys(due, now + TROUBLE_MS)
         try:
             # A claim by itself looks before it writes, so those who find nothing take no lock.
             do = self._acue.write if len(chosen) > 1 else self._acue.call
-            taken, emptied = await do(self._take_for, chosen, due)
-            busy = now + BUSY_MS
-            known = dict.fromkeys(due, 0) | {
-                q: at if at > now else busy for q, at in emptied.items()
-            }
+            taken, emptied = await do(self._take_for, wishes, due)
+            known = dict.fromkeys(due, 0)
+            known |= {queue: at if at > now else now + BUSY_MS for queue, at in emptied.items()}
             self._hand_out(chosen, taken)
         except OncueError as trouble:  # those who wait go on waiting
             logger.warning("work cannot be handed out: %s", trouble)
@@ -249,19 +235,18 @@ class Waiting:
             self._set_timer()
 
     def _take_for(
-        self, waiters: list[_Waiter], due: set[str]
+        self, wishes: list[Wish], due: set[str]
     ) -> tuple[list[list[Claimed]], dict[str, Moment]]:
         """Jobs for each, until the queues are empty; and when those have work again."""
         taken: list[list[Claimed]] = []
         empty: set[str] = set()
-        for waiter in waiters:
-            queues = tuple(q for q in waiter.wish.queues if q in due and q not in empty)
-            items = self._take(waiter.wish._replace(queues=queues)) if queues else []
+        for wish in wishes:
+            queues = tuple(one for one in wish.queues if one in due and one not in empty)
+            items = self._take(wish._replace(queues=queues)) if queues else []
             taken.append(items)
             if not items:
                 empty.update(queues)
-        store = self._cue.store
-        nexts = {queue: store.next_due([queue]) for queue in empty}
+        nexts = {queue: self._cue.store.next_due([queue]) for queue in empty}
         return taken, {queue: LATEST if at is None else at for queue, at in nexts.items()}
 
     def _take(self, wish: Wish) -> list[Claimed]:
@@ -269,17 +254,13 @@ class Waiting:
             wish.queues, wish.worker, limit=wish.limit, lease_seconds=wish.lease_seconds
         )
 
-    def _hand_out(self, waiters: list[_Waiter], taken: list[list[Claimed]]) -> None:
-        for waiter, items in zip(waiters, taken, strict=True):
-            if not items:
-                continue
+    def _hand_out(self, waiters: list[Taken], taken: list[list[Claimed]]) -> None:
+        served = [(waiter, items) for waiter, items in zip(waiters, taken, strict=True) if items]
+        for waiter, items in served:
             self._remove(waiter)
-            if waiter.answer.done():  # it has left meanwhile
+            if waiter.done():  # it has left meanwhile
                 self.give_back(items)
             else:
-                waiter.answer.set_result(items)
-        served = sum(1 for items in taken if items)
-        if served == len(waiters):
-            self._together = min(self._together * 2, MOST_TOGETHER)
-        else:
-            self._together = max(1, served)
+                waiter.set_result(items)
+        every = len(served) == len(waiters)
+        self._together = min(self._together * 2, MOST_TOGETHER) if every else max(1, len(served))

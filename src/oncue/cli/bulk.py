@@ -4,26 +4,26 @@ from __future__ import annotations
 
 import shlex
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
+from datetime import datetime
 from typing import Any
 
 import click
 import msgspec
 
 from oncue.cli import listing, output
-from oncue.cli.app import EXIT_INTERRUPTED, App, Cue
+from oncue.cli.app import EXIT_INTERRUPTED, App, Command, Cue
 from oncue.cli.nouns import confirm, require_terminal
 from oncue.cli.progress import ProgressBar, counted
-from oncue.cli.times import read_moment
 from oncue.core.bulk import FILTERS, BulkOutcome
 from oncue.core.errors import ServerError, StoreError
 from oncue.wire import jobs as wire
 from oncue.wire.converting import written
 
 
-def filters(command: Callable[..., None]) -> Callable[..., None]:
-    """The options that say which jobs; they come as one mapping, `given`."""
+def filters(command: Command) -> Command:
+    """The options that say which jobs."""
     everything = click.option(
         "--all", "everything", is_flag=True, help="All jobs, if no filter is meant."
     )
@@ -31,72 +31,64 @@ def filters(command: Callable[..., None]) -> Callable[..., None]:
     return listing.filters(everything(cursor(command)))
 
 
-def is_meant(job_ids: tuple[str, ...], given: Mapping[str, Any]) -> bool:
+def is_meant(given: Mapping[str, Any]) -> bool:
     """Whether a filter says which jobs, rather than ids."""
-    filtered = _says_which(given)
-    if filtered and job_ids:
+    filtered = given["everything"] or any(given[name] is not None for name in FILTERS)
+    if filtered and given.get("job_ids"):
         raise click.UsageError("name jobs by their ids or by a filter, not both.")
-    if not filtered and not job_ids:
-        raise click.UsageError(f"which jobs? Name them by their ids, or {_BY_FILTER}")
-    return filtered
-
-
-def require_filter(given: Mapping[str, Any]) -> None:
-    if not _says_which(given):
-        raise click.UsageError(f"which jobs? Name them {_BY_FILTER}")
-
-
-_BY_FILTER = "by a filter such as --queue; --all means every job there is."
-
-
-def _says_which(given: Mapping[str, Any]) -> bool:
-    return given["everything"] or any(given[name] is not None for name in FILTERS)
+    if not filtered and not given.get("job_ids"):
+        ids = "by their ids, or " if "job_ids" in given else ""
+        by_filter = "by a filter such as --queue; --all means every job there is."
+        raise click.UsageError(f"which jobs? Name them {ids}{by_filter}")
+    return bool(filtered)
 
 
 @dataclass(frozen=True, slots=True)
-class Command:
-    """A bulk verb as it was typed."""
+class JobsCommand:
+    """A change of jobs as it was typed."""
 
     verb: str
+    would: str
+    """What would become of a job that a dry run names: 'be cancelled'."""
     done: str
-    """What becomes of the jobs: 'cancelled'."""
+    """What becomes of the jobs that fit a filter: 'cancelled'."""
     given: Mapping[str, Any]
-    """The filter, `dry_run` and `yes`."""
-    how: Mapping[str, Any] = field(default_factory=dict)
-    """The options of this verb alone."""
+    """The ids or the filter, `dry_run` and `yes`."""
+    options: Mapping[str, Any] = field(default_factory=dict)
+    """The options of this command alone."""
 
     @property
     def dry_run(self) -> bool:
         return bool(self.given["dry_run"])
 
-    def ask(self, cue: Cue, options: Mapping[str, Any]) -> BulkOutcome:
-        """Call the method of that name with `oncue.bulk.BulkOptions`."""
-        outcome: BulkOutcome = getattr(cue, f"{self.verb}_all")(**self.how, **options)
-        return outcome
+    @property
+    def asks_workers(self) -> bool:
+        return bool(self.options.get("running"))
 
-    def options(self) -> dict[str, Any]:
-        given = self.given
-        moments = {
-            name: read_moment(given[name], f"--{name.replace('_', '-')}")
-            for name in ("due_after", "due_before")
-        }
-        own = {name: given[name] for name in ("queue", "state", "owner", "key", "everything")}
-        return {**own, **moments, "cursor": given["cursor"]}
+    def change_all(self, cue: Cue, **options: Any) -> BulkOutcome:
+        """Call the bulk method of this verb with `oncue.bulk.BulkOptions`."""
+        wanted = {name: self.given[name] for name in (*FILTERS, "everything", "cursor")}
+        method = getattr(cue, f"{self.verb}_all")
+        outcome: BulkOutcome = method(**self.options, **wanted, **options)
+        return outcome
 
     def typed(self, app: App, cursor: str | None) -> str:
         """What has to be typed to go on from there."""
-        said = {**self.how, **{name: self.given[name] for name in FILTERS}}
-        said |= {"all": self.given["everything"], "cursor": cursor, "yes": True}
+        options = {**self.options, **{name: self.given[name] for name in FILTERS}}
+        options |= {"all": self.given["everything"], "cursor": cursor, "yes": True}
         words = ["oncue", *app.place_options, "jobs", self.verb]
-        for name, value in said.items():
+        for name, value in options.items():
             if value is not None and value is not False:
                 words.append(f"--{name.replace('_', '-')}")
-                words += [] if value is True else [str(value)]
+                words += [] if value is True else [_typed(value)]
         return shlex.join(words)
 
 
-def carry_out(app: App, command: Command) -> None:
-    options = command.options()
+def _typed(value: Any) -> str:
+    return value.isoformat() if isinstance(value, datetime) else str(value)
+
+
+def carry_out(app: App, command: JobsCommand) -> None:
     yes = command.given["yes"]
     if not (command.dry_run or yes):
         require_terminal(
@@ -104,30 +96,27 @@ def carry_out(app: App, command: Command) -> None:
             "--dry-run to see which they are."
         )
     if command.dry_run:
-        _tell(app, command, _count(app, command, options))
+        _tell(app, command, _count(app, command))
         return
     total = None
     if not yes or sys.stderr.isatty():  # somebody to ask, or to show a bar to
-        found = _count(app, command, options)
+        found = _count(app, command)
         total = found.matched
         if not yes:
             _ask(app, command, found)
-    _tell(app, command, _change(app, command, options, total))
+    _tell(app, command, _change(app, command, total))
 
 
-def _count(app: App, command: Command, options: dict[str, Any]) -> BulkOutcome:
-    bar = ProgressBar("Counting", None)
-
-    def progress(so_far: BulkOutcome) -> None:
-        bar.update(so_far.matched, counted(so_far.matched, "job"))
-
-    try:
-        return command.ask(app.cue, {**options, "dry_run": True, "progress": progress})
-    finally:
-        bar.clear()
+def _count(app: App, command: JobsCommand) -> BulkOutcome:
+    with ProgressBar("Counting", None) as bar:
+        return command.change_all(
+            app.cue,
+            dry_run=True,
+            progress=lambda so_far: bar.update(so_far.matched, counted(so_far.matched, "job")),
+        )
 
 
-def _ask(app: App, command: Command, found: BulkOutcome) -> None:
+def _ask(app: App, command: JobsCommand, found: BulkOutcome) -> None:
     if not found.matched:
         output.note("There are no such jobs.")
         raise click.exceptions.Exit(0)
@@ -136,31 +125,28 @@ def _ask(app: App, command: Command, found: BulkOutcome) -> None:
     confirm(f"{command.verb.capitalize()} {counted(found.matched, 'job')}?")
 
 
-def _change(app: App, command: Command, options: dict[str, Any], total: int | None) -> BulkOutcome:
-    bar = ProgressBar(command.verb.capitalize(), total)
-    reached = BulkOutcome(next_cursor=options["cursor"])
+def _change(app: App, command: JobsCommand, total: int | None) -> BulkOutcome:
+    reached = BulkOutcome(next_cursor=command.given["cursor"])
 
     def progress(so_far: BulkOutcome) -> None:
         reached.changed, reached.next_cursor = so_far.changed, so_far.next_cursor
         bar.update(so_far.matched, counted(so_far.changed, "job"))
 
     try:
-        return command.ask(app.cue, {**options, "progress": progress})
+        with ProgressBar(command.verb.capitalize(), total) as bar:
+            return command.change_all(app.cue, progress=progress)
     except (KeyboardInterrupt, StoreError, ServerError) as stopped:
-        bar.clear()
-        said = f"{counted(reached.changed, 'job')} {command.done} so far. Go on with:"
-        output.note(f"{said}\n  {command.typed(app, reached.next_cursor)}")
+        so_far = f"{counted(reached.changed, 'job')} {command.done} so far."
+        output.note(f"{so_far} Go on with:\n  {command.typed(app, reached.next_cursor)}")
         if isinstance(stopped, KeyboardInterrupt):
             raise click.exceptions.Exit(EXIT_INTERRUPTED) from None
         raise
-    finally:
-        bar.clear()
 
 
-def _tell(app: App, command: Command, outcome: BulkOutcome) -> None:
+def _tell(app: App, command: JobsCommand, outcome: BulkOutcome) -> None:
     if app.as_json:
-        told = msgspec.structs.asdict(written(wire.BulkOutcome, outcome))
-        output.document({"dry_run": command.dry_run, **told})
+        fields = msgspec.structs.asdict(written(wire.BulkOutcome, outcome))
+        output.document({"dry_run": command.dry_run, **fields})
     elif not outcome.matched:
         output.note("There are no such jobs.")
     elif command.dry_run:
@@ -174,12 +160,12 @@ def _tell(app: App, command: Command, outcome: BulkOutcome) -> None:
 
 def _tell_of_others(outcome: BulkOutcome) -> None:
     left = outcome.matched - outcome.changed - outcome.key_taken
-    if outcome.key_taken:
-        jobs = counted(outcome.key_taken, "job")
-        output.note(f"{jobs} left alone: another unfinished job has the key.")
-    if left:
-        jobs = counted(left, "job")
-        output.note(f"{jobs} left alone: as wanted already, or taken meanwhile.")
+    for number, reason in (
+        (outcome.key_taken, "another unfinished job has the key"),
+        (left, "as wanted already, or taken meanwhile"),
+    ):
+        if number:
+            output.note(f"{counted(number, 'job')} left alone: {reason}.")
 
 
 def _show_sample(app: App, outcome: BulkOutcome) -> None:

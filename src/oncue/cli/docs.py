@@ -1,18 +1,4 @@
-"""docs/cli.md, made from the program itself: `python -m oncue.cli.docs > docs/cli.md`."""
-
-from __future__ import annotations
-
-import inspect
-from collections.abc import Iterator
-
-import click
-
-from oncue import config
-from oncue.cli.app import cli
-
-WIDTH = 88
-
-INTRODUCTION = """# The command line
+"""# The command line
 
 This page is made from the program: `python -m oncue.cli.docs > docs/cli.md`.
 
@@ -64,9 +50,22 @@ round. If one of the three has both, the server is used. Unknown settings are re
 |---|---|---|---|
 """
 
+from __future__ import annotations
+
+import inspect
+from collections.abc import Iterator
+
+import click
+
+from oncue import config
+from oncue.cli.app import cli
+
+WIDTH = 88
+
 
 def page() -> str:
-    lines = [INTRODUCTION.rstrip("\n")]
+    """The module's docstring, the settings, and the help of every command."""
+    lines = [(__doc__ or "").rstrip("\n")]
     for s in config.SETTINGS:
         default = "" if s.default is None else f"`{s.default}`"
         lines.append(f"| `{s.name}` | `{s.variable}` | {default} | {s.help} |")

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import partial
 
 import click
 
 from oncue.cli import output
 from oncue.cli.app import App, Group, common
+from oncue.cli.listing import gathered
 from oncue.core.firing import Decision
 from oncue.core.publication import Decided, EventFilter, EventPage, LoggedEvent, Published
 from oncue.wire.rules import LoggedEvents
@@ -16,7 +18,6 @@ DECISION_HEAD = ["event time", "event", "decision", "rule", "job"]
 JOB_ID = 28  # columns
 LIMIT = 50
 MOST = 10_000
-LONGEST_PAGE = 500  # of a server
 COLOURS = {
     Decision.ACCEPTED: "green",
     Decision.DUPLICATE: "bright_black",
@@ -56,7 +57,7 @@ def list_(app: App, rule: str | None, decision: str | None, limit: int, cursor: 
         None if rule is None else app.cue.rule(rule).name,
         None if decision is None else Decision(decision),
     )
-    items, after = _read(app, wanted, limit, cursor)
+    items, after = gathered(partial(app.cue.event_page, wanted), cursor, limit)
     if app.as_json:
         output.document(LoggedEvents.of(EventPage(items, after)))
         return
@@ -76,19 +77,6 @@ def list_(app: App, rule: str | None, decision: str | None, limit: int, cursor: 
         output.table(head, lines)
     if after is not None:
         output.note(f"There are more; go on with --cursor {after}")
-
-
-def _read(
-    app: App, wanted: EventFilter, limit: int, after: int | None
-) -> tuple[list[LoggedEvent], int | None]:
-    """As many as wanted, however short the pages are, and where the next list begins."""
-    items: list[LoggedEvent] = []
-    while True:
-        page = app.cue.event_page(wanted, after, min(limit - len(items), LONGEST_PAGE))
-        items += page.items
-        if page.next is None or len(items) >= limit:
-            return items, page.next
-        after = page.next
 
 
 def decision_lines(one: LoggedEvent | Published) -> Iterator[tuple[bool, list[str]]]:

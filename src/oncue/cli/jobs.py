@@ -9,8 +9,8 @@ import click
 import msgspec
 
 from oncue.cli import output
-from oncue.cli.app import App, Cue, Group, common
-from oncue.cli.times import read_length, read_moment
+from oncue.cli.app import App, Group, common
+from oncue.cli.times import LENGTH, TIME
 from oncue.core import payload as payloads
 from oncue.core.errors import InvalidInput, TooLarge
 from oncue.core.job import Job
@@ -46,8 +46,8 @@ def jobs() -> None:
 @jobs.command()
 @click.argument("payload", required=False)
 @click.option("--queue", default="default", show_default=True, help="Where it goes.")
-@click.option("--at", metavar="TIME", help="Due then: RFC 3339, or 'YYYY-MM-DD HH:MM' local.")
-@click.option("--delay", metavar="LENGTH", help="Due after this: 90, 90s, 15m, 2h30m, 3d, PT15M.")
+@click.option("--at", type=TIME, help="Due then: RFC 3339, or 'YYYY-MM-DD HH:MM' local.")
+@click.option("--delay", type=LENGTH, help="Due after this: 90, 90s, 15m, 2h30m, 3d, PT15M.")
 @click.option("--owner", metavar="TEXT", help="Whose job it is.")
 @click.option("--key", metavar="TEXT", help="At most one unfinished job per queue and key.")
 @click.option(
@@ -58,12 +58,14 @@ def jobs() -> None:
     help="When the key is taken: keep that job, or give it the new time and payload.",
 )
 @click.option("--priority", type=int, metavar="0-9", help="Higher runs first among due jobs.")
-@click.option("--expires-at", metavar="TIME", help="Cancel it if it was not claimed by then.")
+@click.option("--expires-at", type=TIME, help="Cancel it if it was not claimed by then.")
 @click.option("--max-attempts", type=int, metavar="1-20", help="Instead of the queue's.")
-@click.option("--timeout", metavar="LENGTH", help="Longest attempt, instead of the queue's.")
+@click.option(
+    "--timeout", "timeout_seconds", type=LENGTH, help="Longest attempt, instead of the queue's."
+)
 @click.option("--id", metavar="ID", help="Choose the id: repeating the command stores it once.")
 @common
-def add(app: App, /, payload: str | None, **given: str | int | None) -> None:
+def add(app: App, /, payload: str | None, **given: Any) -> None:
     """Store a job. PAYLOAD is JSON; '-', or none with something piped in, reads it from standard
     input. Without --at or --delay the job is due at once.
 
@@ -72,36 +74,15 @@ def add(app: App, /, payload: str | None, **given: str | int | None) -> None:
     $ cat order.json | oncue jobs add --queue orders --max-attempts 5
     """
     app.may_create = True
-    fields: dict[str, Any] = {name: value for name, value in given.items() if value is not None}
-    for name, read in (
-        ("at", read_moment),
-        ("expires_at", read_moment),
-        ("delay", read_length),
-        ("timeout", read_length),
-    ):
-        if name in fields:
-            fields[name] = read(fields[name], f"/{name}")
-    if "timeout" in fields:
-        fields["timeout_seconds"] = fields.pop("timeout")
+    fields = {name: value for name, value in given.items() if value is not None}
     fields["payload"] = _payload(payload)
-    job, existed = _store(app.cue, fields)
+    job, existed = app.cue.store_job(fields)
     if app.as_json:
         output.document(written(wire.Job, job))
     else:
         _tell_added(app, job)
     if existed:
         output.note(_existed(job, given))
-
-
-def _store(cue: Cue, fields: dict[str, Any]) -> tuple[Job, bool]:
-    """The job, and whether it was there before: a server says so, whatever its clock."""
-    from oncue.scheduler import Scheduler
-
-    if not isinstance(cue, Scheduler):
-        return cue.store_job(fields)
-    asked_at = cue.clock.now()
-    job = cue.schedule(**fields)
-    return job, from_datetime(job.created_at) < asked_at
 
 
 def _tell_added(app: App, job: Job) -> None:

@@ -3,19 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
-from typing import Any, NamedTuple
+from functools import partial
+from typing import Any
 
 import click
 
 from oncue.cli import live, output
-from oncue.cli.app import App, Cue, common
-from oncue.cli.times import read_point
+from oncue.cli.app import App, Command, Cue, common
+from oncue.cli.times import TIME
 from oncue.core.errors import InvalidInput
 from oncue.core.job import Job, JobFilter, Position
 from oncue.core.lifecycle import LIVE, State
 from oncue.core.moment import Moment, from_datetime
 from oncue.core.queue import default_queue
+from oncue.usecases import intake
 from oncue.wire import jobs as wire
 from oncue.wire.converting import written
 
@@ -25,12 +26,12 @@ MOST = 10_000
 LONGEST_PAGE = 500  # of a server
 
 
-def filters(command: Callable[..., None]) -> Callable[..., None]:
+def filters(command: Command) -> Command:
     """The options that say which jobs; a command gets them by name."""
     states = click.Choice([str(state) for state in State])
     for decorate in (
-        click.option("--due-before", metavar="TIME", help="Due before then."),
-        click.option("--due-after", metavar="TIME", help="Due then or later: RFC 3339, or local."),
+        click.option("--due-before", type=TIME, help="Due before then."),
+        click.option("--due-after", type=TIME, help="Due then or later: RFC 3339, or local."),
         click.option("--key", metavar="TEXT", help="Only with this key."),
         click.option("--owner", metavar="TEXT", help="Only of this owner."),
         click.option("--state", type=states, help="Only in this state."),
@@ -53,64 +54,41 @@ def list_(app: App, /, limit: int, cursor: str | None, watch: bool, **given: Any
     $ oncue jobs list --owner ada --json | jq -r '.items[].id'
     $ oncue jobs list --due-before '2026-12-01 00:00' --watch
     """
-    for name in ("due_after", "due_before"):
-        given[name] = read_point(given[name], f"--{name.replace('_', '-')}")
-    given["state"] = None if given["state"] is None else State(given["state"])
-    view = View(JobFilter(**given), cursor, limit)
+    read = partial(_read, app, intake.job_filter(**given), cursor)
     if watch:
-        _watch(app, view)
-    elif app.as_json:
-        page = view.read(app.cue)
-        items = [written(wire.StandingJob, job) for job in page.items]
-        output.document(wire.Jobs(items, page.next))
+        _watch(app, read, limit)
+        return
+    items, after = read(limit)
+    if app.as_json:
+        output.document(wire.Jobs([written(wire.StandingJob, job) for job in items], after))
+        return
+    if items:
+        draw(app, items)
     else:
-        _print(app, view)
+        is_filtered = cursor is not None or any(value is not None for value in given.values())
+        output.note("There are no such jobs." if is_filtered else "There are no jobs.")
+    if after is not None:
+        output.note(f"There are more; go on with --cursor {after}")
 
 
-@dataclass(frozen=True, slots=True)
-class View:
-    wanted: JobFilter
-    after: str | None
-    limit: int
-
-    def read(self, cue: Cue, limit: int | None = None) -> Listed:
-        """As many jobs as wanted, however short the pages are."""
-        most = limit or self.limit
-        items: list[Job] = []
-        after = self.after
-        while True:
-            page = _page(cue, self.wanted, after, most - len(items))
-            items += page.items
-            if page.next is None or len(items) >= most:
-                return Listed(items, page.next)
-            after = page.next
+def _read(
+    app: App, wanted: JobFilter, cursor: str | None, limit: int
+) -> tuple[list[Job], str | None]:
+    """So many jobs, and the cursor of the next list. A server's cursors are its own."""
+    start = cursor if cursor is None or app.url is not None else _position(cursor)
+    items, after = gathered(partial(app.cue.page, wanted), start, limit)
+    return items, f"{after.due_at}.{after.id}" if isinstance(after, Position) else after
 
 
-class Listed(NamedTuple):
-    items: list[Job]
-    next: str | None
-    """The cursor of the next page."""
-
-
-def _page(cue: Cue, wanted: JobFilter, after: str | None, limit: int) -> Listed:
-    """One page; a server's cursors are its own, and it has a longest page."""
-    from oncue.scheduler import Scheduler
-
-    if isinstance(cue, Scheduler):
-        page = cue.page(wanted, None if after is None else _position(after), limit)
-        return Listed(page.items, _cursor(page.next))
-    remote = cue.page(wanted, after, min(limit, LONGEST_PAGE))
-    return Listed(remote.items, remote.next)
-
-
-def _print(app: App, view: View) -> None:
-    page = view.read(app.cue)
-    if not page.items:
-        output.note("There are no such jobs." if view != _EVERYTHING else "There are no jobs.")
-    else:
-        draw(app, page.items)
-    if page.next is not None:
-        output.note(f"There are more; go on with --cursor {page.next}")
+def gathered(page: Callable[..., Any], after: Any, limit: int) -> tuple[list[Any], Any]:
+    """As many items as wanted, however short the pages are, and where the next list begins."""
+    items: list[Any] = []
+    while True:
+        found = page(after, min(limit - len(items), LONGEST_PAGE))
+        items += found.items
+        if found.next is None or len(items) >= limit:
+            return items, found.next
+        after = found.next
 
 
 def draw(app: App, items: list[Job]) -> None:
@@ -119,10 +97,7 @@ def draw(app: App, items: list[Job]) -> None:
     output.table(*_table(_attempts(app.cue), items, now, output.table_width()))
 
 
-_EVERYTHING = View(JobFilter(), None, LIMIT)
-
-
-def _watch(app: App, view: View) -> None:
+def _watch(app: App, read: Callable[[int], tuple[list[Job], str | None]], limit: int) -> None:
     if app.as_json:
         raise click.UsageError("--watch draws on a terminal; leave out --json, or --watch.")
     if not live.possible():
@@ -130,13 +105,12 @@ def _watch(app: App, view: View) -> None:
 
     def frame(columns: int, lines: int) -> list[str]:
         room = max(1, lines - 5)  # title, gap, heads, the line below, the cursor's own
-        page = view.read(app.cue, min(view.limit, room))
+        items, after = read(min(limit, room))
         now = app.cue.clock.now()
-        table = _table(_attempts(app.cue), page.items, now, columns)
-        shown = output.columned(*table, width=columns)
-        more = ["more below"] if page.next is not None else []
-        title = f"{output.clock_time(now)}   {len(page.items)} jobs   q quits"
-        return [title, "", *(shown if page.items else ["There are no such jobs."]), *more]
+        table = _table(_attempts(app.cue), items, now, columns)
+        shown = output.columned(*table, width=columns) if items else ["There are no such jobs."]
+        title = f"{output.clock_time(now)}   {len(items)} jobs   q quits"
+        return [title, "", *shown, *([] if after is None else ["more below"])]
 
     live.show(frame, WATCH_SECONDS)
 
@@ -185,10 +159,6 @@ def _note(job: Job, now: Moment) -> str:
     if job.not_before is not None and from_datetime(job.not_before) > now:
         said = f"put off, again {output.relative(job.not_before, now)}: {said}"
     return " ".join(part for part in (percent, said) if part)
-
-
-def _cursor(position: Position | None) -> str | None:
-    return None if position is None else f"{position.due_at}.{position.id}"
 
 
 def _position(cursor: str) -> Position:

@@ -10,18 +10,16 @@ import sys
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, BinaryIO
+from typing import TYPE_CHECKING, Any, BinaryIO, NamedTuple
 
 import click
 import msgspec
 
 from oncue.cli import output
 from oncue.cli.app import EXIT_FAILED, App, common
-from oncue.cli.inserting import Line, inserter
 from oncue.cli.progress import ProgressBar
 from oncue.core.errors import InvalidInput, ServerError, StoreError
-from oncue.core.job import NewJob
-from oncue.usecases import intake
+from oncue.usecases.jobs import JobVerbs, chunks
 
 if TYPE_CHECKING:
     from oncue.client import Client
@@ -42,9 +40,9 @@ BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 )
 @common
 def load(app: App, file: BinaryIO, batch: str | None) -> None:
-    """Store one job per line, a JSON object with the fields payload, queue, at, delay, expires_at,
-    owner, priority, key, if_exists, max_attempts, timeout_seconds, id; due_at is another word for
-    at.
+    """Store one job per line, a JSON object with the fields payload, queue, due_at, delay,
+    expires_at, owner, priority, key, if_exists, max_attempts, timeout_seconds, id; at is another
+    word for due_at.
 
     Bad lines are reported by number and do not stop the others; if there are any, the program ends
     with 1. A line that names no id gets one made of the batch and its number. So after an
@@ -89,60 +87,60 @@ class Report:
             self.rejected.append({"line": line, "detail": detail})
 
 
+class Line(NamedTuple):
+    """A line that describes a job. `job` is ready to be stored."""
+
+    number: int
+    job_id: str
+    job: Any
+    size: int
+
+
 class Loading:
-    """Lines in, chunks of jobs out."""
+    """Lines in, chunks of jobs out. Repeating it stores nothing twice, as every job has an id."""
 
     def __init__(self, cue: Scheduler | Client, batch: str, progress: ProgressBar) -> None:
         self.report = Report()
         self.progress = progress
-        self._clock = cue.clock
-        self._insert = inserter(cue)
+        self._cue: JobVerbs[Any] = cue
         self._prefix = hashlib.blake2b(os.fsencode(batch), digest_size=10).hexdigest()
-        self._lines: list[Line] = []
-        self._bytes = 0
         self._read = 0
 
     def read(self, file: BinaryIO) -> None:
-        for number, text in _numbered(file):
-            self._read += len(text)
-            self._take(number, text)
-            if len(self._lines) >= CHUNK_JOBS or self._bytes >= CHUNK_BYTES:
-                self._store()
-        self._store()
+        for chunk in chunks(self._lines(file), lambda line: line.size, CHUNK_JOBS, CHUNK_BYTES):
+            self._store(chunk)
+            self.progress.update(self._read, f"{self.report.accepted:,} jobs")
         self.progress.clear()
         self.report.rejected.sort(key=lambda bad: int(bad["line"]))
 
-    def _take(self, number: int, text: bytes) -> None:
-        if not text.strip():
-            return
-        try:
-            fields = _fields(text)
-            fields.setdefault("id", f"{self._prefix}-{number}")
-            job = intake.new_job(fields, self._clock.now())
-        except InvalidInput as problem:
-            self.report.reject(number, str(problem))
-            return
-        self._lines.append(Line(number, fields, job))
-        self._bytes += len(text)
+    def _lines(self, file: BinaryIO) -> Iterator[Line]:
+        for number, text in _numbered(file):
+            self._read += len(text)
+            if not text.strip():
+                continue
+            try:
+                fields = _fields(text)
+                job_id = fields.setdefault("id", f"{self._prefix}-{number}")
+                yield Line(number, job_id, self._cue.ready(fields), len(text))
+            except InvalidInput as problem:
+                self.report.reject(number, str(problem))
 
-    def _store(self) -> None:
-        if self._lines:
-            inserted = self._insert(self._lines)
-            for position, detail in inserted.refused.items():
-                line = self._lines[position]
-                self.report.reject(line.number, _refusal(line.job, detail))
-            self.report.accepted += len(self._lines) - len(inserted.refused)
-            self.report.existing += inserted.existing
-            self.report.key_held += inserted.key_held
-            self._lines, self._bytes = [], 0
-        self.progress.update(self._read, f"{self.report.accepted:,} jobs")
+    def _store(self, lines: list[Line]) -> None:
+        stored = self._cue.store_jobs([line.job for line in lines])
+        for position, error in stored.refused.items():
+            line = lines[position]
+            self.report.reject(line.number, _refusal(line.job_id, str(error)))
+        self.report.accepted += len(lines) - len(stored.refused)
+        self.report.existing += stored.existing
+        pairs = zip(lines, stored.ids, strict=True)
+        self.report.key_held += sum(found not in (None, line.job_id) for line, found in pairs)
 
 
-def _refusal(job: NewJob, detail: str) -> str:
-    if repr(job.id) not in detail:
+def _refusal(job_id: str, detail: str) -> str:
+    if repr(job_id) not in detail:
         return detail
     return (
-        f"the id {job.id} belongs to a job with other fields: this line was another one "
+        f"the id {job_id} belongs to a job with other fields: this line was another one "
         "when it was loaded before. Use another --batch for another file."
     )
 
@@ -156,10 +154,6 @@ def _fields(text: bytes) -> dict[str, Any]:
         raise InvalidInput(f"is not JSON: {problem}.") from None
     if not isinstance(fields, dict):
         raise InvalidInput("is not a JSON object.")
-    if "due_at" in fields:
-        if "at" in fields:
-            raise InvalidInput("give either 'at' or 'due_at', not both.", "/due_at")
-        fields["at"] = fields.pop("due_at")
     return {name: value for name, value in fields.items() if value is not None}
 
 

@@ -12,13 +12,19 @@ from typing import TypeVar
 import click
 
 from oncue.cli import output
-from oncue.cli.app import EXIT_FAILED, App, Command, Cue, common
+from oncue.cli.app import EXIT_FAILED, App, Command, Cue, Decorator, common
 from oncue.core.errors import NotFound
 
 NAMES_COMPARED = 10_000
 T = TypeVar("T")
 
 yes_option = click.option("--yes", "-y", is_flag=True, help="Do not ask.")
+
+
+def dry_run_option(verb: str, *names: str) -> Decorator:
+    """`--dry-run`, where `verb` is what the command makes jobs or settings do."""
+    help_text = f"Say what would {verb}, change nothing."
+    return click.option("--dry-run", "-n", *names, is_flag=True, help=help_text)
 
 
 def named(command: Command) -> Command:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import logging
 import shutil
 import sys
-from logging import LogRecord
+from typing import Self
 
 import click
 
@@ -19,7 +20,8 @@ def counted(number: int, noun: str) -> str:
 
 
 class StatusLine:
-    """On standard error, so that standard output stays what was asked for."""
+    """On standard error, so that standard output stays what was asked for. Use it in a `with`:
+    then log records make room for themselves, and it is cleared at the end."""
 
     def __init__(self) -> None:
         self.shown = sys.stderr.isatty()
@@ -37,7 +39,17 @@ class StatusLine:
             click.echo(_CLEAR, err=True, nl=False)
             self._there = False
 
-    def make_room(self, record: LogRecord) -> bool:
+    def __enter__(self) -> Self:
+        for handler in logging.getLogger().handlers:
+            handler.addFilter(self._make_room)
+        return self
+
+    def __exit__(self, *raised: object) -> None:
+        for handler in logging.getLogger().handlers:
+            handler.removeFilter(self._make_room)
+        self.clear()
+
+    def _make_room(self, record: logging.LogRecord) -> bool:
         """As a filter of a log handler: lets everything through, on a line of its own."""
         self.clear()
         return True
@@ -48,11 +60,11 @@ class ProgressBar(StatusLine):
         """`total` None: how much there is to do is not known."""
         super().__init__()
         self._what = what
-        self._total = total
+        self.total = total
 
     def update(self, done: int, tail: str) -> None:
-        if self._total:
-            share = min(1.0, done / self._total)
+        if self.total:
+            share = min(1.0, done / self.total)
             self.show(f"{self._what} {output.bar(share)} {share:4.0%}  {tail}")
         else:
             self.show(f"{self._what} {tail}")

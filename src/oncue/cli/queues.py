@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from typing import Any
 
 import click
 
 from oncue.cli import nouns, output
 from oncue.cli.app import App, Cue, Group, Number, Whole, common
-from oncue.cli.nouns import named, suggestion, yes_option
+from oncue.cli.nouns import dry_run_option, named, suggestion, yes_option
 from oncue.cli.progress import counted
-from oncue.cli.times import maybe_length, read_length
+from oncue.cli.times import LENGTH, LENGTH_OR_NONE
 from oncue.core.errors import Conflict, NotFound
 from oncue.core.lifecycle import FINAL, State
 from oncue.core.moment import Moment
@@ -86,21 +86,21 @@ def show(app: App, name: str) -> None:
     help="When a job has succeeded. Default: delivery if there is a sink, else worker.",
 )
 @click.option("--max-attempts", type=Whole("from 1 to 20"), metavar="1-20", help="Default: 3.")
-@click.option("--retry-initial", metavar="LENGTH", help="First pause after a failure: 1s.")
+@click.option("--retry-initial", type=LENGTH, help="First pause after a failure: 1s.")
 @click.option("--retry-factor", type=Number(), help="Each further pause grows by this: 2.")
-@click.option("--retry-max", metavar="LENGTH", help="Longest pause after a failure: 100s.")
-@click.option("--lease", metavar="LENGTH", help="Longest time without a heartbeat: 60s.")
-@click.option("--timeout", metavar="LENGTH|none", help="Longest attempt: none.")
+@click.option("--retry-max", type=LENGTH, help="Longest pause after a failure: 100s.")
+@click.option("--lease", type=LENGTH, help="Longest time without a heartbeat: 60s.")
+@click.option("--timeout", type=LENGTH_OR_NONE, help="Longest attempt: none.")
 @click.option("--rate", type=Number(), metavar="NUMBER", help="Most jobs started per second: any.")
 @click.option("--concurrency", type=int, metavar="NUMBER", help="Most jobs running at once: any.")
-@click.option("--retention", metavar="LENGTH|none", help="How long finished jobs stay: 7d.")
+@click.option("--retention", type=LENGTH_OR_NONE, help="How long finished jobs stay: 7d.")
 @click.option(
     "--poison-after",
     type=Whole("from 0 to 100; 0 for never"),
     metavar="0-100",
     help="The job fails after this many lost starts: 3. 0: never.",
 )
-@click.option("--dry-run", "-n", is_flag=True, help="Say what would change, change nothing.")
+@dry_run_option("change")
 @common
 def set_(app: App, /, name: str, dry_run: bool, **given: str | int | float | None) -> None:
     """Replace all settings of a queue: what is not given goes back to its default. Prints what
@@ -112,15 +112,15 @@ def set_(app: App, /, name: str, dry_run: bool, **given: str | int | float | Non
     """
     check_queue_name(name, "NAME")
     app.may_create = True
-    settings = _given_settings({k: v for k, v in given.items() if v is not None})
-    new = intake.queue(name, settings)
+    settings = _as_settings({k: v for k, v in given.items() if v is not None})
     before = app.cue.queue(name)
+    new = replace(intake.queue(name, settings), paused=before.paused)
     known = name in [queue.name for queue in app.cue.queues()]
     if new.sink is not None and app.url is None:  # a server tries its sinks itself
         open_sink(new.sink).close()
     if not dry_run:
         app.cue.set_queue(name, **settings)
-    changes = _changes(before, new)
+    changes = _changes(_fields(before), _fields(new))
     if app.as_json:
         changed = {setting: {"from": old, "to": now} for setting, old, now in changes}
         output.document({"name": name, "dry_run": dry_run, "changed": changed, **_fields(new)})
@@ -132,7 +132,7 @@ def set_(app: App, /, name: str, dry_run: bool, **given: str | int | float | Non
     else:
         if dry_run:
             output.note("Nothing was changed; this is what would be:")
-        output.table(["setting", "from", "to"], _change_lines(before, new))
+        output.table(["setting", "from", "to"], _changes(_settings(before), _settings(new)))
     if dry_run and new.sink is not None and app.url is not None:
         output.note("The sink was not tried: the server does that when it is set.")
 
@@ -229,11 +229,12 @@ def counts(stats: QueueStats) -> list[str]:
 def late(stats: QueueStats, now: Moment) -> str:
     """How long the oldest due job has waited."""
     seconds = lateness(stats, now)
-    return "" if not seconds else output.length(seconds)
+    return output.length(seconds) if seconds else ""
 
 
-def lateness(stats: QueueStats, now: Moment) -> float | None:
-    return None if stats.oldest_due_at is None else max(0, now - stats.oldest_due_at) / 1000
+def lateness(stats: QueueStats, now: Moment) -> float:
+    """The same in seconds; 0 if no job is due."""
+    return max(0, now - (stats.oldest_due_at or now)) / 1000
 
 
 def _fields(queue: Queue) -> dict[str, Any]:
@@ -257,7 +258,9 @@ def _settings(queue: Queue) -> dict[str, str]:
         "rate": _rate(queue) or "any",
         "concurrency": _concurrency(queue) or "any",
         "retention": _maybe(queue.retention_seconds),
-        "poison after": _poison(queue),
+        "poison after": counted(queue.poison_after, "lost start")
+        if queue.poison_after
+        else "never",
     }
 
 
@@ -270,51 +273,29 @@ def _settings_line(queue: Queue) -> str:
 
 
 def _rate(queue: Queue) -> str:
-    bound = queue.rate_per_second
-    return "" if bound is None else f"{bound:,.12g} a second"
+    return "" if queue.rate_per_second is None else f"{queue.rate_per_second:,.12g} a second"
 
 
 def _concurrency(queue: Queue) -> str:
     return "" if queue.concurrency is None else f"{queue.concurrency:,} at once"
 
 
-def _poison(queue: Queue) -> str:
-    return counted(queue.poison_after, "lost start") if queue.poison_after else "never"
-
-
 def _maybe(seconds: float | None) -> str:
     return "none" if seconds is None else output.length(seconds)
 
 
-def _given_settings(options: dict[str, Any]) -> dict[str, Any]:
+_RETRY = {"retry_initial": "initial_seconds", "retry_factor": "factor", "retry_max": "max_seconds"}
+_NAMES = {"rate": "rate_per_second"} | {
+    k: f"{k}_seconds" for k in ("lease", "timeout", "retention")
+}
+
+
+def _as_settings(options: dict[str, Any]) -> dict[str, Any]:
     """The options as `set_queue` takes them."""
-    alike = ("sink", "completion", "max_attempts", "concurrency", "poison_after")
-    settings: dict[str, Any] = {name: options[name] for name in alike if name in options}
-    if "rate" in options:
-        settings["rate_per_second"] = options["rate"]
-    retry = {}
-    if "retry_initial" in options:
-        retry["initial_seconds"] = read_length(options["retry_initial"], "--retry-initial")
-    if "retry_factor" in options:
-        retry["factor"] = options["retry_factor"]
-    if "retry_max" in options:
-        retry["max_seconds"] = read_length(options["retry_max"], "--retry-max")
-    if retry:
-        settings["retry"] = retry
-    if "lease" in options:
-        settings["lease_seconds"] = read_length(options["lease"], "--lease")
-    for name in ("timeout", "retention"):
-        if name in options:
-            settings[f"{name}_seconds"] = maybe_length(options[name], f"--{name}")
-    return settings
+    retry = {_RETRY[name]: options.pop(name) for name in _RETRY if name in options}
+    settings = {_NAMES.get(k, k): None if v == "none" else v for k, v in options.items()}
+    return settings | {"retry": retry} if retry else settings
 
 
-def _changes(before: Queue, new: Queue) -> list[tuple[str, Any, Any]]:
-    old, now = _fields(before), _fields(new)
-    return [(name, old[name], now[name]) for name in now if old[name] != now[name]]
-
-
-def _change_lines(before: Queue, new: Queue) -> list[list[str]]:
-    old, now = _settings(before), _settings(new)
-    names = [name for name in now if name != "paused" and old[name] != now[name]]
-    return [[name, old[name], now[name]] for name in names]
+def _changes(old: dict[str, Any], new: dict[str, Any]) -> list[tuple[str, Any, Any]]:
+    return [(name, old[name], new[name]) for name in new if old[name] != new[name]]

@@ -3,21 +3,23 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
 from typing import Any
 
 import click
 
 from oncue.cli import output
-from oncue.cli.app import App, Finite, common
+from oncue.cli.app import App, Command, Finite, common
+from oncue.cli.nouns import dry_run_option
 from oncue.cli.progress import ProgressBar, counted
 from oncue.core import reclaim as runs
 from oncue.core.reclaim import ReclaimFinding, ReclaimParameters, ReclaimReport
 from oncue.wire import reclaim as wire
 
-_IGNORED = "For tables of others; ignored here."
-
-
+_TYPES = {
+    "mode": click.Choice(["retry", "fail"]),
+    **{name: Finite(0, most) for name, most in runs.NUMBERS.items()},
+    **{name: click.IntRange(*bounds) for name, bounds in runs.WHOLE_NUMBERS.items()},
+}
 _HELP = {
     "reclaim_age_minutes": "How long a claim must have been silent; 0: since the run began.",
     "maximum_execution_seconds": "A soft end; 0: look, and reclaim nothing.",
@@ -28,37 +30,25 @@ _HELP = {
 }
 
 
-def _parameters(command: Callable[..., None]) -> Callable[..., None]:
-    types = {
-        "mode": click.Choice(["retry", "fail"]),
-        **{name: Finite(0, most) for name, most in runs.NUMBERS.items()},
-        **{name: click.IntRange(*bounds) for name, bounds in runs.WHOLE_NUMBERS.items()},
-    }
+def _parameters(command: Command) -> Command:
+    """An option for each parameter of a reclaim run. Those for tables of others are accepted and
+    ignored."""
     defaults = ReclaimParameters()
-    for name in reversed(runs.FOREIGN):
-        command = _option(name, metavar="TEXT", help=_IGNORED, hidden=True)(command)
-    for name in reversed(_HELP):
-        default = getattr(defaults, name)
-        help_text = _HELP[name]
-        option = _option(name, types[name], default=default, show_default=True, help=help_text)
-        command = option(command)
+    for name in (*reversed(runs.FOREIGN), *reversed(_HELP)):
+        command = click.option(
+            f"--{name.replace('_', '-')}",
+            type=_TYPES.get(name),
+            default=getattr(defaults, name),
+            show_default=True,
+            help=_HELP.get(name),
+            hidden=name in runs.FOREIGN,
+        )(command)
     return command
-
-
-def _option(name: str, kind: Any = None, **attributes: Any) -> Callable[..., Callable[..., None]]:
-    return click.option(f"--{name.replace('_', '-')}", type=kind, **attributes)
 
 
 @click.command()
 @_parameters
-@click.option(
-    "--dry-run",
-    "-n",
-    "--log-reclaim-only",
-    "log_reclaim_only",
-    is_flag=True,
-    help="Say what would happen and why, change nothing.",
-)
+@dry_run_option("happen and why", "--log-reclaim-only", "log_reclaim_only")
 @common
 def reclaim(app: App, /, **given: Any) -> None:
     """Reclaim jobs whose workers sent no heartbeat for some time: retried while attempts remain,
@@ -91,29 +81,17 @@ def _run(app: App, parameters: ReclaimParameters) -> ReclaimReport:
 
     run = started(app.scheduler, parameters)
     alarm = Alarm(app.scheduler.clock)
-    bar: ProgressBar | None = None
-    try:
+    with ProgressBar("Reclaiming", None) as bar:
         while (rest := run.step()) is not None:
-            bar = bar or _bar(run.live)
-            done = run.report.reclaimed + run.report.would_reclaim_count
-            tail = f"{counted(run.report.scanned, 'claim')} seen, {done:,} decided"
+            bar.total = run.live
+            decided = run.report.reclaimed + run.report.would_reclaim_count
+            tail = f"{counted(run.report.scanned, 'claim')} seen, {decided:,} decided"
             bar.update(run.report.scanned, tail)
             alarm.pause(rest)
-    finally:
-        if bar is not None:
-            bar.clear()
     return run.report
 
 
-def _bar(total: int | None) -> ProgressBar:
-    bar = ProgressBar("Reclaiming", total)
-    for handler in logging.getLogger().handlers:
-        handler.addFilter(bar.make_room)
-    return bar
-
-
 def _foretell(findings: list[ReclaimFinding]) -> None:
-    head = ["id", "queue", "state", "attempt", "silent", "worker", "would", "why"]
     lines = [
         [
             one.id,
@@ -127,21 +105,22 @@ def _foretell(findings: list[ReclaimFinding]) -> None:
         ]
         for one in findings
     ]
+    head = ["id", "queue", "state", "attempt", "silent", "worker", "would", "why"]
     output.table(head, lines, right=[3, 4])
 
 
 def _summary(report: ReclaimReport) -> str:
-    told = [f"{counted(report.scanned, 'claim')} seen"]
+    parts = [f"{counted(report.scanned, 'claim')} seen"]
     if report.would_reclaim is not None:
-        told.append(f"{report.would_reclaim_count:,} would be reclaimed")
+        parts.append(f"{report.would_reclaim_count:,} would be reclaimed")
     else:
-        told.append(
+        parts.append(
             f"{report.reclaimed:,} reclaimed ({report.retried:,} to be retried, "
             f"{report.failed:,} failed, {report.cancelled:,} cancelled)"
         )
     if report.lost_races:
-        told.append(f"{report.lost_races:,} moved on meanwhile")
+        parts.append(f"{report.lost_races:,} moved on meanwhile")
     if report.anomalies:
-        told.append(f"{report.anomalies:,} last updated in the future")
+        parts.append(f"{report.anomalies:,} last updated in the future")
     ended = "" if report.ended_by == "end" else " The time was over; run it again for the rest."
-    return f"{', '.join(told)}.{ended}"
+    return f"{', '.join(parts)}.{ended}"

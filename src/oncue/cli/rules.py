@@ -7,9 +7,10 @@ import click
 from oncue.cli import nouns, output, rule_windows
 from oncue.cli.app import App, Group, common
 from oncue.cli.nouns import ask_about, named, yes_option
-from oncue.cli.times import read_stamp
+from oncue.cli.times import EVENT_TIME
 from oncue.core import stamp as stamps
 from oncue.core.rule import Dependency, Rule
+from oncue.core.stamp import Stamp
 from oncue.wire import rules as wire
 from oncue.wire.converting import written
 
@@ -86,9 +87,9 @@ def show(app: App, name: str) -> None:
 
 @rules.command()
 @click.argument("name")
-@click.option("--at", metavar="TIME", help="As of this time: RFC 3339, or local.  [default: now]")
+@click.option("--at", type=EVENT_TIME, help="As of this time: RFC 3339, or local.  [default: now]")
 @common
-def explain(app: App, name: str, at: str | None) -> None:
+def explain(app: App, name: str, at: Stamp | None) -> None:
     """Explain why a rule has not fired. Draws when each dependency is valid, by its newest event up
     to that time, and tells which event would fire the rule.
 
@@ -96,7 +97,7 @@ def explain(app: App, name: str, at: str | None) -> None:
     $ oncue rules explain 'hourly load' --at '2026-12-01 13:30'
     $ oncue rules explain NAME --json | jq -r .sentence
     """
-    when = None if at is None else stamps.to_datetime(read_stamp(at, "--at"))
+    when = None if at is None else stamps.to_datetime(at)
     standing = ask_about(app, "rule", name, lambda cue: cue.explain_rule(name, at=when))
     if app.as_json:
         output.document(wire.Standing.of(standing))

@@ -11,7 +11,7 @@ import click
 from oncue.cli import output
 from oncue.cli.app import App, common
 from oncue.cli.nouns import ask_about
-from oncue.cli.times import read_length
+from oncue.cli.times import LENGTH
 from oncue.clock import SystemClock
 from oncue.core.cron import Mark
 from oncue.core.runs import Difference, Run
@@ -26,7 +26,7 @@ _SIGNS = {"+": "green", "-": "red", " ": None}
 @click.argument("name", required=False)
 @click.option("--count", type=click.IntRange(1, RUNS_LIMIT), default=20, show_default=True)
 @click.option("--cron", metavar="TEXT", help="An expression of five fields, or six with seconds.")
-@click.option("--every", metavar="LENGTH", help="An interval: seconds, or 90s, 15m, 2h30m, 3d.")
+@click.option("--every", type=LENGTH, help="An interval: seconds, or 90s, 15m, 2h30m, 3d.")
 @click.option("--timezone", metavar="ZONE", help="Such as Europe/Paris.  [default: as it is; UTC]")
 @common
 def next_(
@@ -34,7 +34,7 @@ def next_(
     name: str | None,
     count: int,
     cron: str | None,
-    every: str | None,
+    every: float | None,
     timezone: str | None,
 ) -> None:
     """The coming runs of a schedule, in its own time zone and in UTC. Those that a change of the
@@ -87,12 +87,12 @@ def changed_lines(found: Difference, timezone: str) -> list[str]:
     return [head, *painted]
 
 
-def _timing(cron: str | None, every: str | None, timezone: str | None) -> dict[str, Any]:
+def _timing(cron: str | None, every: float | None, timezone: str | None) -> dict[str, Any]:
     if cron is not None and every is not None:
         raise click.UsageError("give either --cron or --every.")
     timing = {
         "cron": cron,
-        "every_seconds": None if every is None else read_length(every, "--every"),
+        "every_seconds": every,
         "timezone": timezone,
     }
     return {name: value for name, value in timing.items() if value is not None}

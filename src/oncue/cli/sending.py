@@ -14,12 +14,13 @@ import msgspec
 from oncue.cli import output
 from oncue.cli.app import App, common
 from oncue.cli.events import COLOURS, DECISION_HEAD, decision_lines
-from oncue.cli.times import read_stamp
+from oncue.cli.times import EVENT_TIME
 from oncue.core import stamp as stamps
 from oncue.core.errors import InvalidInput, ServerError, StoreError
 from oncue.core.event import SPELLINGS, read_event
 from oncue.core.firing import Decision
 from oncue.core.publication import Published
+from oncue.core.stamp import Stamp
 from oncue.wire import rules as wire
 
 SENT_AT_ONCE = 1000  # as many as a server takes
@@ -38,10 +39,10 @@ class Sent(NamedTuple):
 
 @click.command()
 @click.argument("what", metavar="TYPE RESOURCE | FILE", nargs=-1, required=True)
-@click.option("--at", metavar="TIME", help="When it happened: RFC 3339, or local.  [default: now]")
+@click.option("--at", type=EVENT_TIME, help="When it happened: RFC 3339, or local.  [default: now]")
 @click.option("--id", "event_id", metavar="ID", help="Another name for it, of your own.")
 @common
-def send(app: App, what: tuple[str, ...], at: str | None, event_id: str | None) -> None:
+def send(app: App, what: tuple[str, ...], at: Stamp | None, event_id: str | None) -> None:
     """Let the rules decide on events. TYPE is FILE, TABLE, TIME_BASED. A file, or - for standard
     input, has JSON: one event, a list, or an event a line, each with eventType, eventTimestamp,
     eventResourceId and perhaps an eventId. All are checked before any is sent, and then applied in
@@ -68,8 +69,8 @@ def send(app: App, what: tuple[str, ...], at: str | None, event_id: str | None) 
     _tell(app, _publish(app, events))
 
 
-def _one(app: App, kind: str, resource: str, at: str | None, event_id: str | None) -> Sent:
-    stamp = stamps.of_moment(app.cue.clock.now()) if at is None else read_stamp(at, "--at")
+def _one(app: App, kind: str, resource: str, at: Stamp | None, event_id: str | None) -> Sent:
+    stamp = stamps.of_moment(app.cue.clock.now()) if at is None else at
     fields = {
         "eventType": kind,
         "eventTimestamp": stamps.render(stamp),

@@ -53,19 +53,18 @@ def serve(app: App, no_engine: bool, engine_only: bool) -> None:
             "a memory store has no jobs but those of this process, so there is nothing to do. "
             "Name a file: --store sqlite:///jobs.db"
         )
-    _show_deliveries(app)
+    if app.settings["log_level"].origin == "default":
+        # A sink that logs jobs is heard, also when the rest of the log is quiet.
+        logging.getLogger("oncue.sink.log").setLevel(logging.INFO)
     server = None if engine_only else _server(app)
-    line = StatusLine()
-    for handler in logging.getLogger().handlers:
-        handler.addFilter(line.make_room)
-    with Stopping("finishing what is under way") as stopping:
+    with Stopping("finishing what is under way") as stopping, StatusLine() as line:
         began = cue.clock.monotonic()
-        click.echo(f"oncue serve: pid {os.getpid()}, {place(cue)}; {_routes(cue)}.", err=True)
+        output.note(f"oncue serve: pid {os.getpid()}, {place(cue)}; {_routes(cue)}.")
         if not no_engine:
             cue.run_loops()
         if server is not None:
             server.start()
-            click.echo(f"Listening on {server.url}; {server.url}/docs tells what to ask.", err=True)
+            output.note(f"Listening on {server.url}; {server.url}/docs tells what to ask.")
         _show(line, _status(cue, 0.0))
         while not stopping.wait(STATUS_SECONDS):
             _show(line, _status(cue, cue.clock.monotonic() - began))
@@ -74,13 +73,12 @@ def serve(app: App, no_engine: bool, engine_only: bool) -> None:
         finished = no_engine or cue.engine.stop(GRACE_SECONDS)
     if not (answered and finished):
         what = "deliveries" if answered else "requests"
-        click.echo(
+        output.note(
             f"Some {what} did not end within {GRACE_SECONDS:.0f} s; "
-            "what was claimed is taken back when its lease has ended.",
-            err=True,
+            "what was claimed is taken back when its lease has ended."
         )
         raise click.exceptions.Exit(EXIT_FAILED)
-    click.echo("Stopped.", err=True)
+    output.note("Stopped.")
 
 
 def _server(app: App) -> HttpServer:
@@ -90,19 +88,12 @@ def _server(app: App) -> HttpServer:
     return HttpServer(app.scheduler, host, port)
 
 
-def _show_deliveries(app: App) -> None:
-    """What goes to a queue's log is wanted there, also when the rest of the log is quiet."""
-    if app.settings["log_level"].origin == "default":
-        logging.getLogger("oncue.sink.log").setLevel(logging.INFO)
-
-
 def place(cue: Scheduler) -> str:
     """The store and its promises, in half a line."""
     facts = cue.store.describe().details
-    told = [f"store {facts['kind']}" + (f" {abspath(facts['path'])}" if "path" in facts else "")]
-    told += [f"schema {facts['schema']}"] if "schema" in facts else []
-    told += [f"{name} {facts[name]}" for name in ("journal_mode", "synchronous") if name in facts]
-    return ", ".join(told)
+    path = f" {abspath(facts['path'])}" if "path" in facts else ""
+    promises = [n for n in ("schema", "journal_mode", "synchronous") if n in facts]
+    return ", ".join([f"store {facts['kind']}{path}", *(f"{n} {facts[n]}" for n in promises)])
 
 
 def _routes(cue: Scheduler) -> str:

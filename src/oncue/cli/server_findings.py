@@ -105,7 +105,7 @@ def _skew(greeting: server.Greeting) -> Finding:
 
 
 def _asked(cue: Client, path: str, kind: type[Any]) -> Any:
-    from oncue.client.asking import read
     from oncue.client.connection import Request
 
-    return read(cue.connection, cue.connection.ask_once(Request("GET", path)), kind)
+    body = cue.connection.ask_once(Request("GET", path))
+    return cue.connection.value(body, kind, lambda value: value)

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from datetime import datetime
+from typing import Any
+
+import click
 
 from oncue.core import duration, moment
 from oncue.core import stamp as stamps
 from oncue.core.errors import InvalidInput
-from oncue.core.moment import Moment
 from oncue.core.stamp import Stamp
 
 _LOCAL = re.compile(r"\d{4}-\d\d-\d\d[ Tt]\d\d:\d\d(:\d\d(\.\d{1,6})?)?", re.ASCII)
@@ -18,22 +21,14 @@ _PART = re.compile(rf"({_NUMBER})(ms|[smhdw])", re.ASCII)
 _UNITS = {"ms": 0.001, "s": 1, "m": 60, "h": 3_600, "d": 86_400, "w": 604_800}
 
 
-def read_moment(text: str | None, option: str) -> datetime | None:
+def read_moment(text: str, option: str) -> datetime:
     """The moment that a text names: RFC 3339, or without an offset, in local time."""
-    if text is None:
-        return None
     if _LOCAL.fullmatch(text):
         return _local(text, option)
     try:
         return moment.to_datetime(moment.parse(text))
     except InvalidInput:
         raise _not_a_time(text, option) from None
-
-
-def read_point(text: str | None, option: str) -> Moment | None:
-    """The same in milliseconds."""
-    when = read_moment(text, option)
-    return None if when is None else moment.from_datetime(when, option)
 
 
 def read_stamp(text: str, option: str) -> Stamp:
@@ -63,9 +58,27 @@ def read_length(text: str, option: str) -> float:
         ) from None
 
 
-def maybe_length(text: str, option: str) -> float | None:
+def length_or_none(text: str, option: str) -> float | str:
     """The same, where `none` means without end."""
-    return None if text.lower() == "none" else read_length(text, option)
+    return "none" if text.lower() == "none" else read_length(text, option)
+
+
+class Readable(click.ParamType):  # type: ignore[type-arg]  # not generic in click 8.1
+    """The type of an option whose text is converted by `read`, which gets the option's name too."""
+
+    def __init__(self, name: str, read: Callable[[str, str], Any]) -> None:
+        self.name = name
+        self._read = read
+
+    def convert(self, value: str, param: click.Parameter | None, ctx: Any) -> Any:
+        assert param is not None
+        return self._read(value, param.opts[0])
+
+
+TIME = Readable("time", read_moment)
+EVENT_TIME = Readable("time", read_stamp)
+LENGTH = Readable("length", read_length)
+LENGTH_OR_NONE = Readable("length|none", length_or_none)
 
 
 def _not_a_time(text: str, option: str) -> InvalidInput:

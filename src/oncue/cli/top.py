@@ -91,7 +91,7 @@ def look(cue: Cue) -> Look:
     """Every queue as it is now, the late and busy ones first."""
     now, monotonic = cue.clock.now(), cue.clock.monotonic()
     seen = [Seen(queue, stats, _load(cue, queue.name, now)) for queue, stats in with_stats(cue)]
-    seen.sort(key=lambda s: (-(lateness(s.stats, now) or 0), -s.number(LIVE), s.queue.name))
+    seen.sort(key=lambda s: (-lateness(s.stats, now), -s.number(LIVE), s.queue.name))
     return Look(now, monotonic, seen)
 
 
@@ -171,7 +171,7 @@ def _cells(seen: Seen, now: Moment, rates: Rates) -> dict[str, str]:
         "queue": name + (output.paint(" (paused)", "yellow") if seen.queue.paused else ""),
         "taken": f"{seen.number(LIVE):,}",
         "ended": f"{ended:,}",
-        "late": output.paint(delay, "red") if (lateness(seen.stats, now) or 0) >= 1 else delay,
+        "late": output.paint(delay, "red") if lateness(seen.stats, now) >= 1 else delay,
         "taken/s": _rate(rates.taken.get(name)),
         "done/s": _rate(rates.done.get(name)),
     }

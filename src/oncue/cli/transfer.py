@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import asdict
 from pathlib import Path
@@ -19,7 +19,7 @@ from oncue.cli.progress import ProgressBar, counted
 from oncue.core.errors import InvalidInput
 from oncue.core.queue import check_queue_name
 from oncue.transfer import dump as transfer
-from oncue.transfer.dump import Interrupted
+from oncue.transfer.dump import DumpProgress, Interrupted
 from oncue.transfer.restore import Restore, Restored
 from oncue.wire.dump import DumpCounts
 
@@ -43,80 +43,68 @@ def dump(app: App, file: str, queue: str | None, resume: bool) -> None:
     if file == "-" and (resume or app.as_json):
         option = "--resume" if resume else "--json"
         raise click.UsageError(f"{option} needs a FILE; standard output gets the dump itself.")
-    app.require_store()
     if queue is not None:
         check_queue_name(queue)
+    app.require_store()
     with _explained(file):
         if file == "-":
-            counts = _dump(app, sys.stdout.buffer, queue, None)
+            counts = _dump(app, sys.stdout.buffer, queue)
         else:
             counts = _dump_to_file(app, Path(file), queue, resume)
-    _tell_dumped(app, file, counts)
+    size = None if file == "-" else Path(file).stat().st_size
+    if app.as_json:
+        output.document({"file": file, "bytes": size, **structs.asdict(counts)})
+    else:
+        where = "to standard output" if size is None else f"to {file} ({size:,} bytes)"
+        click.echo(f"Dumped {counts} {where}.", err=True)
 
 
 def _dump_to_file(app: App, path: Path, queue: str | None, resume: bool) -> DumpCounts:
-    if not resume:
-        with _created(path) as out:
-            return _dump(app, out, queue, None)
-    with path.open("r+b") as out:
-        try:
-            since = transfer.interrupted(out)
-        except InvalidInput as problem:
-            raise InvalidInput(f"{path}: {problem}") from None
-        _refuse_others(app, path, queue, since)
+    is_device = path.exists() and not path.is_file()
+    with path.open("r+b" if resume else "wb" if is_device else "xb") as out:
+        since = _interrupted(app, out, queue) if resume else Interrupted()
         if since.complete is not None:
             return since.complete
-        out.truncate(since.size)
-        out.seek(since.size)
+        if resume:
+            out.truncate(since.size)
+            out.seek(since.size)
         counts = _dump(app, out, queue, since)
-        os.fsync(out.fileno())
+        if not is_device:
+            os.fsync(out.fileno())
         return counts
 
 
-@contextmanager
-def _created(path: Path) -> Iterator[BinaryIO]:
-    device = path.exists() and not path.is_file()
+def _interrupted(app: App, file: BinaryIO, queue: str | None) -> Interrupted:
+    """Where the dump in the file goes on. It must have been begun from this store."""
     try:
-        with path.open("wb" if device else "xb") as out:
-            yield out
-            out.flush()
-            if not device:
-                os.fsync(out.fileno())
-    except FileExistsError:
-        raise InvalidInput(
-            f"{path}: the file exists. Choose another name; or, if a dump to it was interrupted, "
-            f"go on with: oncue dump {path} --resume"
-        ) from None
-
-
-def _refuse_others(app: App, path: Path, queue: str | None, since: Interrupted) -> None:
-    """A dump goes on only from where it came."""
+        since = transfer.interrupted(file)
+    except InvalidInput as problem:
+        raise InvalidInput(f"{file.name}: {problem}") from None
     header = since.header
     if header is None:
-        return
+        return since
     if header.queue != queue:
-        what = f"--queue {header.queue}" if header.queue else "no --queue"
-        raise InvalidInput(f"{path}: this dump was begun with {what}; go on with the same.")
+        begun = f"--queue {header.queue}" if header.queue else "no --queue"
+        raise InvalidInput(f"{file.name}: this dump was begun with {begun}; go on with the same.")
     here = transfer.origin(app.scheduler.store)
     if header.store.get("path") != here.get("path"):
         raise InvalidInput(
-            f"{path}: this dump was begun from {header.store.get('path', header.store)}, not from "
-            f"{here.get('path', here)}; go on from the same store, or dump to another file."
+            f"{file.name}: this dump was begun from {header.store.get('path', header.store)}, not "
+            f"from {here.get('path', here)}; go on from the same store, or dump to another file."
         )
+    return since
 
 
-def _dump(app: App, out: BinaryIO, queue: str | None, since: Interrupted | None) -> DumpCounts:
-    bar = ProgressBar("dump", None)
-    if bar.shown:
-        bar = ProgressBar("dump", _expected(app, queue))
+def _dump(
+    app: App, out: BinaryIO, queue: str | None, since: Interrupted | None = None
+) -> DumpCounts:
+    bar = ProgressBar("dump", _expected(app, queue) if sys.stderr.isatty() else None)
+
+    def told(now: DumpProgress) -> None:
+        bar.update(now.counts.jobs, f"{now.counts.jobs:,} jobs")
+
     try:
-        return transfer.write(
-            app.scheduler.store,
-            out,
-            queue,
-            since,
-            lambda now: bar.update(now.counts.jobs, f"{now.counts.jobs:,} jobs"),
-        )
+        return transfer.write(app.scheduler.store, out, queue, since, told)
     finally:
         bar.clear()
 
@@ -135,6 +123,11 @@ def _explained(file: str) -> Iterator[None]:
         # Not the usual shrug: a dump that ends early is no dump.
         discard_output()
         raise click.ClickException("standard output was closed; the dump is incomplete.") from None
+    except FileExistsError:
+        raise InvalidInput(
+            f"{file}: the file exists. Choose another name; or, if a dump to it was interrupted, "
+            f"go on with: oncue dump {file} --resume"
+        ) from None
     except FileNotFoundError:
         raise InvalidInput(f"{file}: there is no such file to resume, or no such folder.") from None
     except OSError as error:
@@ -152,25 +145,6 @@ def _explained(file: str) -> Iterator[None]:
 
 def _go_on(file: str) -> str:
     return f" Go on with: oncue dump {file} --resume" if Path(file).is_file() else ""
-
-
-def _tell_dumped(app: App, file: str, counts: DumpCounts) -> None:
-    size = None if file == "-" else Path(file).stat().st_size
-    if app.as_json:
-        output.document({"file": file, "bytes": size, **structs.asdict(counts)})
-        return
-    where = "to standard output" if size is None else f"to {file} ({size:,} bytes)"
-    click.echo(f"Dumped {_counted(counts)} {where}.", err=True)
-
-
-def _counted(counts: DumpCounts) -> str:
-    """12 jobs and 1 queue; other nouns only if there are some."""
-    first, *others, last = [
-        counted(count, name.removesuffix("s"))
-        for name, count in structs.asdict(counts).items()
-        if count or name in ("jobs", "queues")
-    ]
-    return f"{', '.join([first, *others])} and {last}"
 
 
 @click.command()
@@ -196,32 +170,22 @@ def restore(app: App, file: str, release: bool, dry_run: bool) -> None:
         create=lambda: app.scheduler.store,
         dry_run=dry_run,
     )
-    with _opened(file) as source:
-        try:
-            restored = _restore(restoring, source, file)
-        except InvalidInput as problem:
-            name = "standard input" if file == "-" else file
-            raise InvalidInput(f"{name}: {problem}") from None
+    bar = ProgressBar("restore", None if file == "-" else os.stat(file).st_size)
+
+    def told(now: DumpProgress) -> None:
+        bar.update(now.size, f"{now.counts.jobs:,} jobs")
+
+    try:
+        with click.open_file(file, "rb") as source:
+            restored = restoring.read(source, told)
+    except InvalidInput as problem:
+        name = "standard input" if file == "-" else file
+        raise InvalidInput(f"{name}: {problem}") from None
+    finally:
+        bar.clear()
     if release:
         restoring.release()
     _tell_restored(app, restored, dry_run)
-
-
-@contextmanager
-def _opened(file: str) -> Iterator[BinaryIO]:
-    if file == "-":
-        yield sys.stdin.buffer
-        return
-    with Path(file).open("rb") as source:
-        yield source
-
-
-def _restore(restoring: Restore, source: BinaryIO, file: str) -> Restored:
-    bar = ProgressBar("restore", None if file == "-" else os.stat(file).st_size)
-    try:
-        return restoring.read(source, lambda now: bar.update(now.size, f"{now.counts.jobs:,} jobs"))
-    finally:
-        bar.clear()
 
 
 def _tell_restored(app: App, restored: Restored, dry_run: bool) -> None:
@@ -230,19 +194,18 @@ def _tell_restored(app: App, restored: Restored, dry_run: bool) -> None:
         return
     would = "Would store" if dry_run else "Stored"
     counts = (restored.stored, restored.queues, restored.schedules, restored.rules, restored.events)
-    click.echo(f"{would} {_counted(DumpCounts(*counts))}.")
+    click.echo(f"{would} {DumpCounts(*counts)}.")
     if restored.existing:
-        there = counted(restored.existing, "job")
-        click.echo(f"There already, and left alone: {there}.")
-    for noun in ("queues", "schedules", "rules"):
-        if kept := getattr(restored, f"kept_{noun}"):
-            click.echo(f"These {noun} are different here, and stay: {_names(kept)}.")
-    if restored.paused and not dry_run:
-        names = _names(restored.paused)
-        click.echo(f"Paused: {names}. Let them go with: oncue queues resume NAME")
-    if restored.paused_before:
-        click.echo(f"Paused when they were dumped: {_names(restored.paused_before)}.")
-
-
-def _names(names: Sequence[str]) -> str:
-    return ", ".join(map(output.clean, names))
+        click.echo(f"There already, and left alone: {counted(restored.existing, 'job')}.")
+    sentences = {
+        "These queues are different here, and stay: {}.": restored.kept_queues,
+        "These schedules are different here, and stay: {}.": restored.kept_schedules,
+        "These rules are different here, and stay: {}.": restored.kept_rules,
+        "Paused: {}. Let them go with: oncue queues resume NAME": (
+            [] if dry_run else restored.paused
+        ),
+        "Paused when they were dumped: {}.": restored.paused_before,
+    }
+    for sentence, names in sentences.items():
+        if names:
+            click.echo(sentence.format(", ".join(map(output.clean, names))))

@@ -3,49 +3,57 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import suppress
 from datetime import datetime, timedelta
-from typing import Any, TypeVar
+from typing import Any, TypeVar, overload
 
 import msgspec
 
-from oncue.client.connection import Connection, Request
-from oncue.core.errors import InvalidInput
+from oncue.client.connection import AnswerLost, Connection, Request, path, query
+from oncue.core.errors import InvalidInput, NotFound
 from oncue.core.moment import from_datetime, render
 
-S = TypeVar("S", bound=msgspec.Struct)
+PAGE = 500
+
+S = TypeVar("S")
 T = TypeVar("T")
-
-
-_OTHER_SHAPE = "answered with JSON of another shape"
 
 
 class Asking:
     connection: Connection
 
-    def _ask(self, request: Request, kind: type[T]) -> T:
-        """The answer, read as `kind`."""
-        return read(self.connection, self.connection.ask(request), kind)
+    @overload
+    def _ask(self, request: Request, shape: type[S]) -> S: ...
+    @overload
+    def _ask(self, request: Request, shape: type[S], value: Callable[[S], T]) -> T: ...
+    def _ask(
+        self, request: Request, shape: type[S], value: Callable[[S], Any] = lambda body: body
+    ) -> Any:
+        """What the answer says: the `value` of a body of this shape."""
+        return self.connection.value(self.connection.ask(request), shape, value)
 
-    def _ask_for(self, request: Request, shape: type[S], value: Callable[[S], T]) -> T:
-        """The `value` of the answer, which has this shape."""
-        return value_of(self.connection, self._ask(request, shape), value)
+    def _listed(self, place: str, shape: type[Any], value: Callable[[Any], T]) -> Iterator[T]:
+        """The `value` of every item of a listing, fetched page by page."""
+        cursor: str | None = None
+        while True:
+            request = Request("GET", place + query({"limit": PAGE, "cursor": cursor}))
+            items, cursor = self._ask(
+                request, shape, lambda body: (list(map(value, body.items)), body.next_cursor)
+            )
+            yield from items
+            if cursor is None:
+                return
 
-
-def read(connection: Connection, body: bytes, kind: type[T]) -> T:
-    """A body as `kind`; what cannot be read was not written by oncue."""
-    try:
-        return msgspec.json.decode(body, type=kind)
-    except (msgspec.MsgspecError, UnicodeError):
-        raise connection.not_ours(_OTHER_SHAPE) from None
-
-
-def value_of(connection: Connection, body: S, value: Callable[[S], T]) -> T:
-    """The `value` of a body, if its texts are what they should be."""
-    try:
-        return value(body)
-    except (InvalidInput, ValueError):
-        raise connection.not_ours(_OTHER_SHAPE) from None
+    def _delete(self, *segments: str) -> None:
+        """A second request would be refused because of the first, so that is no error if the first
+        answer was lost."""
+        request = Request("DELETE", path(*segments), repeatable=False)
+        try:
+            self.connection.ask(request)
+        except AnswerLost:
+            with suppress(NotFound):
+                self.connection.ask(request)
 
 
 def encode(fields: dict[str, Any]) -> bytes:

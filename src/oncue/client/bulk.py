@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict
 from typing import Any
 
-from oncue.client.asking import Asking, encode, value_of
+from oncue.client.asking import Asking, encode
 from oncue.client.connection import Request, path
+from oncue.client.jobs import filter_fields
 from oncue.core.bulk import SAMPLE, BulkOrder, BulkOutcome, BulkVerb
-from oncue.core.job import JobFilter
-from oncue.core.moment import render
 from oncue.ports.clock import Clock
 from oncue.usecases.bulk import BulkOptions, BulkVerbs, order_of
 from oncue.wire import jobs as wire
@@ -36,7 +34,7 @@ class RemoteChanges(Asking, BulkVerbs):
         self, order: BulkOrder, how: dict[str, Any], everything: bool, outcome: BulkOutcome
     ) -> None:
         fields = {
-            "filter": _told(order.wanted),
+            "filter": filter_fields(order.wanted),
             "everything": everything,
             "dry_run": order.dry_run,
             "limit": None if order.limit is None else order.limit - outcome.matched,
@@ -48,20 +46,11 @@ class RemoteChanges(Asking, BulkVerbs):
         # what was done once is found done.
         repeatable = order.dry_run or verb is not BulkVerb.RETRY
         request = Request("POST", path("jobs", verb), encode(fields), repeatable=repeatable)
-        body = self._ask(request, wire.BulkOutcome)
+        body, sample = self._ask(
+            request, wire.BulkOutcome, lambda body: (body, [one.read() for one in body.sample])
+        )
         outcome.matched += body.matched
         outcome.changed += body.changed
         outcome.key_taken += body.key_taken
-        outcome.sample += [
-            value_of(self.connection, one, wire.Job.read)
-            for one in body.sample[: SAMPLE - len(outcome.sample)]
-        ]
+        outcome.sample += sample[: SAMPLE - len(outcome.sample)]
         outcome.next_cursor = body.next_cursor
-
-
-def _told(wanted: JobFilter) -> dict[str, Any]:
-    told = {name: value for name, value in asdict(wanted).items() if value is not None}
-    for name in ("due_after", "due_before"):
-        if name in told:
-            told[name] = render(told[name])
-    return told

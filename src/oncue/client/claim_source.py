@@ -13,26 +13,34 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import islice
 from typing import TYPE_CHECKING, Any
 
-from msgspec import UnsetType
-
-from oncue.client.asking import read, value_of
-from oncue.client.claim_batches import ITEMS_LIMIT, A, Report, answers_to, parts, reports_request
-from oncue.client.claims import RemoteClaim, claim_of, claim_request, operation_request, touched_of
-from oncue.client.connection import Connection
+from oncue.client.asking import encode
+from oncue.client.claims import (
+    ITEMS_LIMIT,
+    RemoteClaim,
+    Report,
+    answers_to,
+    claim_request,
+    claims_of,
+    operation_request,
+    parts,
+    settle_request,
+    settled_of,
+    touched_of,
+)
+from oncue.client.connection import Connection, Request
 from oncue.client.errors import error_of
 from oncue.client.polling import Polling
 from oncue.core.errors import Conflict, Fenced, NotFound, OncueError
 from oncue.core.job import Claimed, JobFilter, Operation
 from oncue.core.lifecycle import LIVE, State
-from oncue.core.moment import Moment
+from oncue.core.moment import EPOCH, Moment
 from oncue.core.queue import Queue
 from oncue.engine.alarm import Alarm
 from oncue.ports.claims import Refused, Touched
 from oncue.ports.store import Awaited, Listener
 from oncue.usecases.claims import CLAIM_LIMIT
-from oncue.wire.claims import BeatenItems, Claims, SettledItems
+from oncue.wire.claims import Beaten, BeatenItems, Claims
 from oncue.wire.jobs import JobOperation
-from oncue.wire.problems import Problem
 from oncue.worker.source import ClaimedBatch, log_too_late
 
 if TYPE_CHECKING:
@@ -146,17 +154,15 @@ class RemoteClaimSource:
 
     def _claim(self, queues: Sequence[str], limit: int, wait_seconds: float) -> list[ClaimedBatch]:
         limit = min(limit, CLAIM_LIMIT)
-        request = claim_request(queues, self._worker, limit=limit, wait_seconds=wait_seconds)
+        request = claim_request(queues, self._worker, limit, wait_seconds=wait_seconds)
         request = request._replace(timeout_seconds=ANSWER_SECONDS)
         sent = self._clock.monotonic()
         answer = self._polling.ask(request)
         if answer is None:
             return []
-        body = read(self._connection, answer, Claims)
         by_queue: dict[str, list[RemoteClaim]] = {}
-        for item in body.items:
-            claim = value_of(self._connection, item, claim_of)
-            by_queue.setdefault(item.queue, []).append(claim)
+        for claim in self._connection.value(answer, Claims, claims_of):
+            by_queue.setdefault(claim.queue, []).append(claim)
         taken = self._clock.monotonic()
         batches = (self._batch(name, claims, sent, taken) for name, claims in by_queue.items())
         return [batch for batch in batches if batch is not None]
@@ -192,20 +198,18 @@ class RemoteClaimSource:
         message: str | None = None,
         percent: float | None = None,
     ) -> list[Touched | Refused]:
-        told = {"message": message, "percent": percent}
-        told = {name: value for name, value in told.items() if value is not None}
-        items = [
-            {"id": one.id, "token": _token(one), "lease_seconds": lease, **told}
-            for one, lease in claims
-        ]
+        fields: dict[str, Any] = {"message": message, "percent": percent}
+        fields = {name: value for name, value in fields.items() if value is not None}
         answers: list[Touched | Refused] = []
-        for start in range(0, len(items), ITEMS_LIMIT):
-            part = claims[start : start + ITEMS_LIMIT]
-            reports = items[start : start + ITEMS_LIMIT]
-            found = self._send("/heartbeat", reports, BeatenItems, self._patience)
-            for (claim, _), item in zip(part, found.items, strict=True):
-                refused = _refused(claim.id, item.problem)
-                answers.append(refused or value_of(self._connection, item, touched_of))
+        for start in range(0, len(claims), ITEMS_LIMIT):
+            items = [
+                {"id": one.id, "token": _token(one), "lease_seconds": lease, **fields}
+                for one, lease in claims[start : start + ITEMS_LIMIT]
+            ]
+            body = self._ask_once(
+                Request("POST", "/heartbeat", encode({"items": items})), self._patience
+            )
+            answers += answers_to(self._connection, body, BeatenItems, len(items), _beaten)
         return answers
 
     def put_operation(
@@ -217,14 +221,13 @@ class RemoteClaimSource:
         message: str | None,
         result: bytes | None,
     ) -> Operation | Refused:
-        request = operation_request(claim.id, _token(claim), name, state, percent, message, result)
-        request = request._replace(timeout_seconds=ANSWER_SECONDS)
+        operation = Operation(name, state, EPOCH, percent, message, result)
+        request = operation_request(claim.id, _token(claim), operation)
         try:
-            body = self._connection.ask_once(request)
+            body = self._ask_once(request, ANSWER_SECONDS)
         except (Conflict, NotFound) as error:
             return _refusal(error)
-        shape = read(self._connection, body, JobOperation)
-        return value_of(self._connection, shape, JobOperation.read)
+        return self._connection.value(body, JobOperation, JobOperation.read)
 
     def completed(self, claim: Claimed, queue: Queue, result: bytes | None) -> Report:
         return Report(claim.id, _token(claim), "complete", result)
@@ -245,20 +248,17 @@ class RemoteClaimSource:
         return min(ANSWER_SECONDS, max(self._shortest / 6, 0.25))
 
     def settle(self, endings: Sequence[Report], *, brief: bool = False) -> None:
+        patience = self._patience if brief else ANSWER_SECONDS
         for part in parts(endings):
-            items = [report.fields() for report in part]
-            patience = self._patience if brief else ANSWER_SECONDS
-            answers = self._send("/settle", items, SettledItems, patience)
-            for report, item in zip(part, answers.items, strict=True):
-                refused = _refused(report.id, item.problem)
-                if refused is not None:
-                    log_too_late(report.id, refused.reason)
+            body = self._ask_once(settle_request(part), patience)
+            errors = settled_of(self._connection, body, len(part))
+            for report, error in zip(part, errors, strict=True):
+                if error is not None:
+                    log_too_late(report.id, _refusal(error).reason)
 
-    def _send(self, place: str, items: list[dict[str, Any]], shape: type[A], patience: float) -> A:
+    def _ask_once(self, request: Request, patience: float) -> bytes:
         """To repeat it is left to whoever reports."""
-        request = reports_request(place, items)._replace(timeout_seconds=patience)
-        body = self._connection.ask_once(request)
-        return answers_to(self._connection, body, shape, len(items))
+        return self._connection.ask_once(request._replace(timeout_seconds=patience))
 
 
 def _deaf(queue: str | None, due_at: Moment) -> None:
@@ -274,8 +274,8 @@ def _lease_seconds(claim: Claimed) -> float:
     return (claim.lease_until - claim.claimed_at) / 1000
 
 
-def _refused(job_id: str, problem: Problem | UnsetType) -> Refused | None:
-    return _refusal(error_of(problem, job_id)) if problem else None
+def _beaten(item: Beaten) -> Touched | Refused:
+    return _refusal(error_of(item.problem, item.id)) if item.problem else touched_of(item)
 
 
 def _refusal(error: OncueError) -> Refused:

@@ -9,10 +9,11 @@ from __future__ import annotations
 
 import random
 import ssl
-from collections.abc import Mapping
-from typing import Any, NamedTuple
+from collections.abc import Callable, Mapping
+from typing import Any, NamedTuple, TypeVar
 from urllib.parse import quote, urlencode
 
+import msgspec
 import urllib3
 from urllib3 import BaseHTTPResponse
 from urllib3.exceptions import (
@@ -28,6 +29,7 @@ from oncue.client.address import Address
 from oncue.client.errors import error_of, problem_of
 from oncue.core.errors import (
     AccessDenied,
+    InvalidInput,
     OncueError,
     ServerError,
     ServerUnavailable,
@@ -44,6 +46,9 @@ CONNECT_SECONDS = 10.0
 FIRST_PAUSE_SECONDS = 0.1
 LONGEST_PAUSE_SECONDS = 5.0
 TURNED_AWAY = (408, 429, 503)
+
+S = TypeVar("S")
+T = TypeVar("T")
 
 
 class Request(NamedTuple):
@@ -138,6 +143,13 @@ class Connection:
             target = answer.headers.get("location", "elsewhere")
             raise self.not_ours(f"redirects to {target!r}")
         raise self._trouble_of(answer, request)
+
+    def value(self, body: bytes, shape: type[S], value: Callable[[S], T]) -> T:
+        """What a body of this shape says. One that cannot be read was not written by oncue."""
+        try:
+            return value(msgspec.json.decode(body, type=shape))
+        except (msgspec.MsgspecError, ValueError, InvalidInput):
+            raise self.not_ours("answered with JSON of another shape") from None
 
     def not_ours(self, what: str) -> ServerUnusable:
         return ServerUnusable(

@@ -1,196 +1,181 @@
-"""Creating jobs from another machine, so that repeating a request stores nothing twice."""
+"""Jobs at a server: store them so that repeating a request stores nothing twice, look, change."""
 
 from __future__ import annotations
 
 import re
 import uuid
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from datetime import datetime
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from functools import partial
 from typing import Any, NamedTuple
 
 import msgspec
 
-from oncue.client.asking import Asking, encode, moment_text, read, seconds_of, value_of
-from oncue.client.connection import Request
+from oncue.client.asking import Asking, encode, moment_text, seconds_of
+from oncue.client.connection import AnswerLost, Request, path, query
+from oncue.core import ids
 from oncue.core import payload as payloads
-from oncue.core.duration import Duration
+from oncue.core.bulk import BulkVerb
 from oncue.core.errors import Conflict, InvalidInput, OncueError, TooLarge
-from oncue.core.job import Job
-from oncue.core.queue import DEFAULT_QUEUE
-from oncue.scheduler import CHUNK, IDS_KEPT, Tally
-from oncue.usecases.intake import FIELDS
+from oncue.core.explain import Explanation
+from oncue.core.job import History, Job, JobFilter
+from oncue.core.lifecycle import LIVE, State
+from oncue.core.moment import render
+from oncue.ports.clock import Clock
+from oncue.usecases import intake
+from oncue.usecases.jobs import JobVerbs, Stored, StoredJobs
 from oncue.wire import jobs as wire
+from oncue.wire.converting import read
 
-CHUNK_BYTES = 4 * 1024 * 1024
-_ALLOWED = frozenset(FIELDS)
+SENT_AT_ONCE = 1000  # a server describes no more refusals than that in one answer
 _PLACE = re.compile(r"(/\S*): (.*)", re.DOTALL)
+_TAKEN_OR_DONE = LIVE | {State.SUCCEEDED}
+_DONE = {
+    BulkVerb.CANCEL: {State.CANCELLED},
+    BulkVerb.RUN: _TAKEN_OR_DONE,
+    BulkVerb.RETRY: _TAKEN_OR_DONE | {State.SCHEDULED},
+}
+"""The states of a job to which this was done."""
 
 
-class Stored(NamedTuple):
-    job: Job
-    existed: bool
-    """It has been there, under the id or the key that was asked for."""
+@dataclass(frozen=True, slots=True)
+class RemotePage:
+    """One page of jobs. `next` is where the next one begins, in the server's own words."""
+
+    items: list[Job]
+    next: str | None
 
 
-class RemoteStoring(Asking):
-    def schedule(
-        self,
-        payload: Any = None,
-        *,
-        queue: str = DEFAULT_QUEUE,
-        at: datetime | str | None = None,
-        delay: Duration | None = None,
-        owner: str | None = None,
-        key: str | None = None,
-        if_exists: str = "keep",
-        priority: int = 0,
-        expires_at: datetime | str | None = None,
-        max_attempts: int | None = None,
-        timeout_seconds: float | None = None,
-        id: str | None = None,
-    ) -> Job:
-        """Store a job, due at a moment, after a delay, or now. It is durable when this returns.
+class JobLine(NamedTuple):
+    """A job as a line of JSON. It names its id, so that the line may be sent again."""
 
-        With a `key` that an unfinished job of the queue has: `if_exists` keep answers that job,
-        replace gives it the new time and payload. A repeated `id` answers the first job.
-        """
-        fields = {
-            "payload": payload,
-            "queue": queue,
-            "at": at,
-            "delay": delay,
-            "owner": owner,
-            "key": key,
-            "if_exists": if_exists,
-            "priority": priority,
-            "expires_at": expires_at,
-            "max_attempts": max_attempts,
-            "timeout_seconds": timeout_seconds,
-            "id": id,
-        }
-        return self.store_job(fields).job
+    text: bytes
+    made_id: str | None
+    """The id, if it was made here."""
+
+
+class RemoteJobs(Asking, JobVerbs[JobLine]):
+    clock: Clock
 
     def store_job(self, fields: Mapping[str, Any]) -> Stored:
-        """As `schedule`, with its arguments as fields; and whether the job was there before."""
         job_id = fields.get("id")
         headers = {} if job_id is not None else {"idempotency-key": uuid.uuid4().hex}
-        request = Request("POST", "/jobs", encode(sent(fields)), headers, job_id=job_id or "")
+        request = Request("POST", "/jobs", encode(_sent(fields)), headers, job_id=job_id or "")
         answer = self.connection.answer(request)
-        body = read(self.connection, self.connection.read(answer, request), wire.Job)
-        return Stored(value_of(self.connection, body, wire.Job.read), answer.status == 200)
+        body = self.connection.read(answer, request)
+        job = self.connection.value(body, wire.Job, wire.Job.read)
+        return Stored(job, answer.status == 200)
 
-    def schedule_many(self, items: Iterable[Mapping[str, Any]], **defaults: Any) -> Tally:
-        """Store many jobs, each a mapping of `schedule`'s arguments; `defaults` fill the gaps.
+    def ready(self, fields: Mapping[str, Any]) -> JobLine:
+        sent = _sent(fields)
+        if "id" in sent:
+            return JobLine(encode(sent), None)
+        now = self.clock.now()
+        sent["id"] = f"r{ids.mint(now, now)}"
+        return JobLine(encode(sent), sent["id"])
 
-        They are sent a chunk at a time, so memory does not grow with their number. A bad item
-        raises, naming its position; the error says what is stored.
-        """
-        tally = Tally()
-        for chunk in _chunks(items, defaults, tally):
-            body = self.store_lines(chunk.lines)
-            if body.rejected:
-                raise _rejection(body.rejected[0], tally.accepted, len(chunk.lines))
-            tally.accepted += body.accepted
-            tally.existing += chunk.existing(body)
-            if tally.accepted <= IDS_KEPT:
-                tally.ids += [one for one in body.ids if one is not None]
-            else:
-                tally.ids.clear()
-        return tally
+    def _size(self, job: JobLine) -> int:
+        return len(job.text)
 
-    def store_lines(self, lines: Sequence[bytes]) -> wire.BatchReport:
-        """Store one job a line of JSON, and tell what became of each. Every line must have its id,
-        or repeating the request would store it twice."""
+    def store_jobs(self, jobs: Sequence[JobLine]) -> StoredJobs:
+        stored: list[str | None] = []
+        existing = 0
+        refused: dict[int, OncueError] = {}
+        for start in range(0, len(jobs), SENT_AT_ONCE):
+            part = jobs[start : start + SENT_AT_ONCE]
+            body = self._store_lines([job.text for job in part])
+            # Where an answer was lost, the next one counts as existing what the first request
+            # stored. Such jobs have the ids that were made here.
+            others = sum(one != job.made_id for one, job in zip(body.ids, part, strict=True))
+            existing += min(body.existing, others)
+            refused |= {start + one.line - 1: _refusal(one) for one in body.rejected}
+            stored += body.ids
+        return StoredJobs(stored, existing, refused)
+
+    def _store_lines(self, lines: Sequence[bytes]) -> wire.BatchReport:
         headers = {"content-type": "application/x-ndjson"}
-        request = Request("POST", "/jobs/batch", b"\n".join(lines), headers)
-        return self._ask(request, wire.BatchReport)
+        return self._ask(
+            Request("POST", "/jobs/batch", b"\n".join(lines), headers), wire.BatchReport
+        )
 
+    def job(self, job_id: str) -> Job:
+        return self._ask(_about(job_id), wire.JobWithHistory, wire.Job.read)
 
-class _Chunk:
-    """Lines of JSON that are sent in one request. Each has an id, so that the request may be
-    repeated: the caller's, or one made here."""
+    def history(self, job_id: str) -> History:
+        return self._ask(_about(job_id), wire.JobWithHistory, wire.JobWithHistory.history)
 
-    def __init__(self) -> None:
-        self.lines: list[bytes] = []
-        self._size = 0
-        self._name = uuid.uuid4().hex
+    def page(self, wanted: JobFilter, after: str | None = None, limit: int = 50) -> RemotePage:
+        fields = {**filter_fields(wanted), "limit": limit, "cursor": after}
+        return self._ask(
+            Request("GET", "/jobs" + query(fields)),
+            wire.Jobs,
+            lambda body: RemotePage([one.read() for one in body.items], body.next_cursor),
+        )
 
-    @property
-    def is_full(self) -> bool:
-        return len(self.lines) >= CHUNK or self._size >= CHUNK_BYTES
+    def explain(self, job_id: str) -> Explanation:
+        return self._ask(_about(job_id, "explain"), wire.Explanation, partial(read, Explanation))
 
-    def add(self, fields: dict[str, Any]) -> None:
-        if fields.get("id") is None:
-            fields["id"] = self._id(len(self.lines))
-        line = encode(fields)
-        self.lines.append(line)
-        self._size += len(line)
+    def _amend(
+        self, job_id: str, due: Mapping[str, Any], priority: int | None, payload: bytes | None
+    ) -> Job:
+        body = None if payload is None else msgspec.Raw(payload)
+        fields = {**_sent(due), "priority": priority, "payload": body}
+        request = Request("PATCH", path("jobs", job_id), encode(fields), job_id=job_id)
+        return self._ask(request, wire.Job, wire.Job.read)
 
-    def existing(self, body: wire.BatchReport) -> int:
-        """How many were there before. Where the first answer was lost, the second counts what the
-        first request stored; such jobs have the ids that were made here."""
-        others = sum(one != self._id(n) for n, one in enumerate(body.ids))
-        return min(body.existing, others)
-
-    def _id(self, position: int) -> str:
-        return f"{self._name}-{position}"
-
-
-def sent(fields: Mapping[str, Any]) -> dict[str, Any]:
-    """The fields of a job as they travel: `at` is called due_at there."""
-    told = {name: value for name, value in fields.items() if value is not None}
-    if "payload" in told:
-        told["payload"] = msgspec.Raw(payloads.encode(told["payload"]))
-    if "at" in told:
-        told["due_at"] = moment_text(told.pop("at"), "/at")
-    if "expires_at" in told:
-        told["expires_at"] = moment_text(told["expires_at"], "/expires_at")
-    for name in ("delay", "timeout_seconds"):
-        if name in told:
-            told[name] = seconds_of(told[name])
-    return told
-
-
-def _chunks(
-    items: Iterable[Mapping[str, Any]], defaults: dict[str, Any], tally: Tally
-) -> Iterator[_Chunk]:
-    """As many as fit in one request at a time."""
-    chunk = _Chunk()
-    for item in items:
+    def _change(self, job_id: str, verb: BulkVerb, running: bool = False) -> Job:
+        """A second request would be refused because of the first, so if the answer is lost, look
+        whether the change was made before asking again."""
+        if verb is BulkVerb.CANCEL:
+            place = path("jobs", job_id) + query({"running": "true" if running else None})
+            request = Request("DELETE", place, repeatable=False, job_id=job_id)
+        else:
+            request = Request("POST", path("jobs", job_id, verb), repeatable=False, job_id=job_id)
         try:
-            chunk.add(_fields(item, defaults))
-        except InvalidInput as problem:
-            place = f"item {tally.accepted + len(chunk.lines) + 1}{problem.pointer}"
-            stored = f" The {tally.accepted} before this chunk are stored."
-            raise type(problem)(problem.detail + stored, place) from None
-        if chunk.is_full:
-            yield chunk
-            chunk = _Chunk()
-    if chunk.lines:
-        yield chunk
+            return self._ask(request, wire.Job, wire.Job.read)
+        except AnswerLost:
+            job = self.job(job_id)
+            if job.state in _DONE[verb] or (running and job.cancel_requested):
+                return job
+            return self._ask(request, wire.Job, wire.Job.read)
 
 
-def _fields(item: Mapping[str, Any], defaults: dict[str, Any]) -> dict[str, Any]:
-    if not isinstance(item, Mapping):
-        raise InvalidInput("must be a mapping of the fields of a job.")
-    fields = {**defaults, **item}
-    for name in sorted(map(str, fields.keys() - _ALLOWED)):
-        known = ", ".join(FIELDS)
-        raise InvalidInput(f"there is no such field; the fields of a job are {known}.", f"/{name}")
-    return sent(fields)
+def filter_fields(wanted: JobFilter) -> dict[str, Any]:
+    """The fields of a filter as they travel."""
+    fields = asdict(wanted)
+    for name in ("due_after", "due_before"):
+        fields[name] = None if fields[name] is None else render(fields[name])
+    return fields
 
 
-def _rejection(rejected: wire.BatchProblem, before: int, chunk: int) -> OncueError:
-    """The error for the first line that a server would not take."""
+def _sent(fields: Mapping[str, Any]) -> dict[str, Any]:
+    """The fields of a job as they travel: `at` is called due_at there."""
+    if unknown := fields.keys() - intake.ALLOWED:
+        raise intake.unknown_field(unknown)
+    sent = {name: value for name, value in fields.items() if value is not None}
+    if "payload" in sent:
+        sent["payload"] = msgspec.Raw(payloads.encode(sent["payload"]))
+    for name in sent.keys() & intake.MOMENTS:
+        sent[name] = moment_text(sent[name], f"/{name}")
+    if "at" in sent:
+        if "due_at" in sent:
+            raise intake.at_twice()
+        sent["due_at"] = sent.pop("at")
+    for name in ("delay", "timeout_seconds"):
+        sent[name] = seconds_of(sent.get(name))
+    return sent
+
+
+def _refusal(rejected: wire.BatchProblem) -> OncueError:
+    """Why a server did not take a line."""
     detail, pointer = rejected.detail, ""
     if found := _PLACE.fullmatch(detail):
         pointer, detail = found.groups()
         pointer = "/at" if pointer == "/due_at" else pointer
-    place = f"item {before + rejected.line}{pointer}"
-    text = f"{detail} The others among the first {before + chunk} are stored."
-    match rejected.status:
-        case 409:
-            return Conflict(f"{place}: {text}")
-        case 413:
-            return TooLarge(text, place)
-    return InvalidInput(text, place)
+    if rejected.status == 409:
+        return Conflict(detail)
+    return (TooLarge if rejected.status == 413 else InvalidInput)(detail, pointer)
+
+
+def _about(job_id: str, *more: str) -> Request:
+    return Request("GET", path("jobs", job_id, *more), job_id=job_id)

@@ -27,4 +27,4 @@ class RemoteReclaiming(Asking):
             repeatable=False,
             wait_seconds=float(asked.maximum_execution_seconds),
         )
-        return self._ask(request, wire.ReclaimReport).read()
+        return self._ask(request, wire.ReclaimReport, wire.ReclaimReport.read)

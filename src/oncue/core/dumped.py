@@ -26,6 +26,11 @@ class DumpedJob:
     hidden: bool = False
     """Gone for everybody; only its id is still remembered."""
 
+    @property
+    def size(self) -> int:
+        """Bytes of its payload and result, which are most of it."""
+        return len(self.job.payload_json) + len(self.job.result_json or b"")
+
 
 class DumpedEvent(NamedTuple):
     """An event, with the decisions of the rules that there are."""

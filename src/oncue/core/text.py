@@ -13,6 +13,11 @@ def legible(text: str, limit: int = TEXT_LIMIT) -> str:
     return text.encode("utf-8", "backslashreplace").decode()[:limit]
 
 
+def escaped(name: str) -> str:
+    """A field's name as a part of a JSON pointer (RFC 6901)."""
+    return name.encode("utf-8", "replace").decode().replace("~", "~0").replace("/", "~1")
+
+
 def exception_text(error: BaseException) -> str:
     """The kind and the message of an exception. One whose message cannot be read has none."""
     kind = type(error).__name__

@@ -11,9 +11,12 @@ from functools import partial
 from typing import NamedTuple
 
 from oncue.core.errors import is_ctrl_c
+from oncue.core.event import Event
 from oncue.core.moment import Moment
+from oncue.core.publication import Published
 from oncue.core.queue import Queue
 from oncue.core.schedule import Schedule, occurrence_event
+from oncue.core.stamp import render
 from oncue.core.text import legible
 from oncue.engine.dispatcher import Dispatcher
 from oncue.engine.keeper import Keeper
@@ -30,6 +33,7 @@ from oncue.telemetry.counters import Telemetry
 SUPERVISE_SECONDS = 2.0
 
 logger = logging.getLogger("oncue.engine")
+rules_logger = logging.getLogger("oncue.rules")
 
 
 class Route(NamedTuple):
@@ -59,7 +63,7 @@ class Engine:
         self._telemetry = telemetry or Telemetry(clock)
         self.reclaimer = Reclaimer(store, clock, self.policies, self._telemetry)
         self.pruner = Pruner(store, clock, self._telemetry)
-        self.recurrer = Recurrer(store, clock, self._publish, self._telemetry)
+        self.recurrer = Recurrer(store, clock, self._publish_occurrences, self._telemetry)
         self._store = store
         self._clock = clock
         self._open_sink = open_sink
@@ -113,11 +117,21 @@ class Engine:
         )
         return min(rests)
 
-    def _publish(self, schedule: Schedule, moments: Sequence[Moment]) -> None:
-        """The events of a schedule, to the rules of the same store."""
-        events = [occurrence_event(schedule, at) for at in moments]
+    def publish(self, events: Sequence[Event]) -> Sequence[Published]:
+        """Let the rules of the store decide on events. The only caller of the store's `publish`:
+        it counts and logs the jobs that they fire."""
         published = self._store.publish(events, self._clock.now(), self.pruner.bounds)
-        self._telemetry.created(sum(len(one.jobs) for one in published))
+        jobs = [job for one in published for job in one.jobs]
+        self._telemetry.created(len(jobs))
+        for job in jobs:
+            rules_logger.info(
+                "fired rule=%r job=%s instant=%s", job.rule, job.job_id, render(job.instant),
+                extra={"job_id": job.job_id, "rule": job.rule},
+            )  # fmt: skip
+        return published
+
+    def _publish_occurrences(self, schedule: Schedule, moments: Sequence[Moment]) -> None:
+        self.publish([occurrence_event(schedule, at) for at in moments])
 
     def _left(self, ends: float | None) -> float | None:
         return None if ends is None else max(0.0, ends - self._clock.monotonic())

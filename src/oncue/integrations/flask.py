@@ -24,9 +24,9 @@ from werkzeug.routing import BaseConverter
 from oncue import config
 from oncue.api.app import WITHOUT_CONTENT
 from oncue.api.guard import Guard
-from oncue.api.inline import Asked, InlineService
+from oncue.api.inline import InlineService, whole_request
 from oncue.api.problems import Problem
-from oncue.api.request import BODY_LIMIT, Answer, problem_answer
+from oncue.api.request import BODY_LIMIT, Answer, Request, problem_answer
 from oncue.api.routes.rules import routes
 from oncue.api.routing import Route
 from oncue.core.errors import InvalidInput
@@ -112,7 +112,7 @@ def _blueprint(service: Callable[[], InlineService], operations: list[Route]) ->
 
     def answer(root: str, rest: str | None = None) -> Response:
         path = f"/{root}" if rest is None else f"/{root}/{rest}"
-        return _response(service().answer(_asked(_as_sent(path))))
+        return _response(service().answer(_whole(_as_sent(path))))
 
     def register(state: BlueprintSetupState) -> None:
         state.app.url_map.converters[EXTENSION] = Rest
@@ -153,12 +153,12 @@ def _divided(path: str) -> tuple[str, bool]:
     return root, bool(below)
 
 
-def _asked(path: str) -> Asked:
+def _whole(path: str) -> Request:
     headers = [
         (name.lower().encode("latin-1"), value.encode("latin-1")) for name, value in request.headers
     ]
     body = request.stream.read(BODY_LIMIT + 1)
-    return Asked(request.method, path, request.query_string, headers, body)
+    return whole_request(request.method, path, request.query_string, headers, body)
 
 
 def _response(answer: Answer) -> Response:

@@ -184,11 +184,6 @@ def _rule(name: Any, written: dict[str, Any]) -> Rule:
     )
 
 
-def _schedule(name: Any, written: dict[str, Any]) -> Schedule:
-    timed = {field: value for field, value in written.items() if field != "paused"}
-    return new_schedule(name, timed, paused=written.get("paused", False))
-
-
 RULES: Noun[Rule] = Noun(
     "rule",
     wire_rules.NewRule,
@@ -203,7 +198,7 @@ SCHEDULES: Noun[Schedule] = Noun(
     wire_schedules.ScheduleSettings,
     wire_schedules.Schedule.of,
     Schedule(""),
-    _schedule,
+    new_schedule,
     lambda cue, name: cue.schedule_named(name),
     lambda cue: cue.put_schedule,
     kept=("paused",),

@@ -6,23 +6,23 @@ import os
 from collections.abc import Callable, Iterator, Sequence
 from typing import BinaryIO, NamedTuple, TypeVar
 
-import msgspec
+from msgspec import structs
 
 from oncue import __version__
 from oncue.core import moment
-from oncue.core.dumped import DumpedJob
 from oncue.core.errors import InvalidInput
+from oncue.core.queue import Queue
 from oncue.core.rule import Rule
 from oncue.core.schedule import Schedule
 from oncue.ports.store import Store
 from oncue.wire import dump
 from oncue.wire.dump import (
     DumpCounts,
-    DumpLine,
     EventLine,
     Header,
     JobLine,
     PageMark,
+    Part,
     RuleLine,
     ScheduleLine,
 )
@@ -43,7 +43,7 @@ class DumpProgress(NamedTuple):
 class Interrupted(NamedTuple):
     """An unfinished dump: what follows `size` bytes is torn or will be written again."""
 
-    size: int
+    size: int = 0
     header: Header | None = None
     mark: PageMark | None = None
     queues: frozenset[str] = frozenset()
@@ -62,7 +62,7 @@ def write(
     """Write the whole store, or one queue and its jobs; with `since`, what an earlier try had not
     yet written. Memory does not grow with the number of jobs and events. Whatever changes meanwhile
     is in it once, as it was or as it is."""
-    return _Writing(store, out, queue, since, told).write()
+    return _Writing(store, out, queue, told, since or Interrupted()).write()
 
 
 class _Writing:
@@ -77,27 +77,27 @@ class _Writing:
         store: Store,
         out: BinaryIO,
         queue: str | None,
-        since: Interrupted | None,
         told: Callable[[DumpProgress], None],
+        since: Interrupted,
     ) -> None:
         self._store, self._out, self._queue, self._told = store, out, queue, told
-        self._mark = since.mark if since else None
-        self._size = since.size if since else 0
-        self._written = since.queues if since else frozenset()  # the names of queues
+        self._mark = since.mark
+        self._size = since.size
+        self._written = since.queues  # their names
         self._counts = DumpCounts(0, 0)
-        if self._mark is not None:
-            counts = {name: getattr(self._mark, name) for name in DumpCounts.__struct_fields__}
-            self._counts = DumpCounts(**counts)
+        if since.mark is not None:
+            names = DumpCounts.__struct_fields__
+            self._counts = DumpCounts(*(getattr(since.mark, name) for name in names))
 
     def write(self) -> DumpCounts:
         mark = self._mark
         if mark is None:
             self._begin()
         if self._queue is None and (mark is None or mark.event is not None):
-            self._events(None if mark is None else mark.event)
+            self._events(mark.event if mark else None)
         self._jobs(mark.after or None if mark else None)
         self._queues()  # those that came meanwhile
-        self._put(DumpLine(end=self._counts))
+        self._put(self._counts)
         self._out.flush()
         self._told(DumpProgress(self._counts, self._size))
         return self._counts
@@ -106,20 +106,15 @@ class _Writing:
         """Header, queues, schedules and rules."""
         store = self._store
         now = moment.render(store.clock.now())
-        facts = origin(store)
-        header = Header(dump.FORMAT, dump.VERSION, __version__, now, facts, self._queue)
-        self._put(DumpLine(header=header))
+        self._put(Header(dump.FORMAT, dump.VERSION, __version__, now, origin(store), self._queue))
         self._queues()
         if self._queue is None:
             for schedule in _pages(store.schedules):
-                line = ScheduleLine.with_outcomes(schedule, store.outcomes(schedule.name))
-                self._put(DumpLine(schedule=line))
-                self._counts.schedules += 1
+                self._put(ScheduleLine.of_dumped(schedule, store.outcomes(schedule.name)))
             for rule in _pages(store.rules):
                 seen = store.sightings(rule.name, 0)
                 if seen is not None:  # it is still there
-                    self._put(DumpLine(rule=RuleLine.of(seen)))
-                    self._counts.rules += 1
+                    self._put(RuleLine.of_dumped(seen))
 
     def _queues(self) -> None:
         wanted = [
@@ -127,15 +122,13 @@ class _Writing:
             for queue in self._store.queues()
             if self._queue in (None, queue.name) and queue.name not in self._written
         ]
-        self._put(*(DumpLine(queue=queue) for queue in wanted))
-        self._counts.queues += len(wanted)
+        self._put(*wanted)
         self._written |= {queue.name for queue in wanted}
 
     def _events(self, after: int | None) -> None:
         while True:
             export = self._store.export_events(after, PAGE)
-            self._put(*(DumpLine(event=EventLine.of_dumped(one)) for one in export.events))
-            self._counts.events += len(export.events)
+            self._put(*map(EventLine.of_dumped, export.events))
             if export.next is None:
                 return
             after = export.next
@@ -145,24 +138,24 @@ class _Writing:
         limit = FIRST_PAGE
         while True:
             export = self._store.export(after, limit)
-            wanted = [d for d in export.jobs if self._queue in (None, d.job.queue)]
-            self._put(*(DumpLine(job=JobLine.of_dumped(dumped)) for dumped in wanted))
-            self._counts.jobs += len(wanted)
+            wanted = [one for one in export.jobs if self._queue in (None, one.job.queue)]
+            self._put(*map(JobLine.of_dumped, wanted))
             if export.next is None:
                 return
             after = export.next
             self._put_mark(after)
-            limit = _next_limit(export.jobs)
+            # As many as fit in a page's memory if the next are as large as these.
+            size = sum(one.size for one in export.jobs)
+            limit = max(1, min(PAGE, PAGE_BYTES * len(export.jobs) // max(size, 1)))
 
     def _put_mark(self, after: str, event: int | None = None) -> None:
-        counts = msgspec.structs.asdict(self._counts)
-        self._put(DumpLine(mark=PageMark(**counts, after=after, event=event)))
+        self._put(PageMark(**structs.asdict(self._counts), after=after, event=event))
         self._told(DumpProgress(self._counts, self._size))
 
-    def _put(self, *lines: DumpLine) -> None:
-        text = b"".join([dump.encode(line) for line in lines])
-        self._out.write(text)
-        self._size += len(text)
+    def _put(self, *parts: Part) -> None:
+        for part in parts:
+            self._counts.add(part)
+            self._size += self._out.write(dump.encode(part))
 
 
 def origin(store: Store) -> dict[str, str]:
@@ -179,19 +172,22 @@ def interrupted(file: BinaryIO) -> Interrupted:
     if not first.endswith(b"\n"):
         if not _BEGINNING.startswith(first[: len(_BEGINNING)]):
             raise InvalidInput("is not a dump of oncue; nothing was changed.")
-        return Interrupted(0)
-    header, place = dump.check_header(first), len(first)
+        return Interrupted()
+    header, size = dump.check_header(first), len(first)
     found, queues = Interrupted(0, header), set[str]()
     for text in file:
-        place += len(text)
+        size += len(text)
         if not text.endswith(b"\n"):
             break
-        if text.startswith(b'{"queue":') and (queue := dump.decode(text).queue) is not None:
-            queues.add(queue.name)
-        elif text.startswith(b'{"mark":'):
-            found = Interrupted(place, header, dump.decode(text).mark, frozenset(queues))
-        elif text.startswith(b'{"end":'):
-            return Interrupted(place, header, complete=dump.decode(text).end)
+        if not text.startswith((b'{"queue":', b'{"mark":', b'{"end":')):
+            continue
+        match dump.decode(text):
+            case Queue(name=name):
+                queues.add(name)
+            case PageMark() as mark:
+                found = Interrupted(size, header, mark, frozenset(queues))
+            case DumpCounts() as counts:
+                return Interrupted(size, header, complete=counts)
     return found
 
 
@@ -201,9 +197,3 @@ def _pages(listing: Callable[[str | None, int], Sequence[N]]) -> Iterator[N]:
     while page := listing(after, PAGE):
         yield from page
         after = page[-1].name
-
-
-def _next_limit(page: Sequence[DumpedJob]) -> int:
-    """As many as fit in a page's memory if the next are as large as these."""
-    size = sum(len(d.job.payload_json) + len(d.job.result_json or b"") for d in page)
-    return max(1, min(PAGE, PAGE_BYTES * len(page) // max(size, 1)))

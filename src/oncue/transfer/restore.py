@@ -4,19 +4,16 @@ was interrupted is simply repeated."""
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass, field, replace
-from hashlib import blake2b
-from typing import BinaryIO
-
-import msgspec
+from functools import cached_property
 
 from oncue.core import ids
 from oncue.core.dumped import DumpedEvent, DumpedJob, key_taken
 from oncue.core.errors import EventIdTaken, InvalidInput, KeyTaken, StoreError
-from oncue.core.job import Job, JobFilter
+from oncue.core.event import made_id
+from oncue.core.job import JobFilter
 from oncue.core.lifecycle import FINAL, LIVE, State
-from oncue.core.publication import LoggedEvent
 from oncue.core.queue import Queue, check_queue_name
 from oncue.core.recurrence import Outcome
 from oncue.core.rule import Rule
@@ -28,8 +25,7 @@ from oncue.transfer.dump import PAGE, PAGE_BYTES, DumpProgress
 from oncue.usecases import intake
 from oncue.usecases.queues import put_queue, set_paused
 from oncue.wire import dump
-from oncue.wire.converting import read
-from oncue.wire.dump import DumpCounts, DumpLine
+from oncue.wire.dump import DumpCounts, EventLine, Header, JobLine, Part, RuleLine, ScheduleLine
 
 
 @dataclass(slots=True)
@@ -53,6 +49,24 @@ class Restored:
     paused_before: list[str] = field(default_factory=list)
     """Those of the paused queues that were paused when they were dumped."""
     released: list[str] = field(default_factory=list)
+
+
+@dataclass(slots=True)
+class _Page:
+    """What has been understood, and is stored next."""
+
+    first_line: int
+    queues: list[Queue] = field(default_factory=list)
+    to_pause: list[str] = field(default_factory=list)
+    rules: list[Sightings] = field(default_factory=list)
+    events: list[DumpedEvent] = field(default_factory=list)
+    jobs: list[DumpedJob] = field(default_factory=list)
+    job_bytes: int = 0
+
+    @property
+    def is_full(self) -> bool:
+        length = len(self.jobs) + len(self.rules) + len(self.events)
+        return length >= PAGE or self.job_bytes >= PAGE_BYTES
 
 
 class Restore:
@@ -79,47 +93,38 @@ class Restore:
         self._dry_run = dry_run
         self._known = {} if store is None else {queue.name: queue for queue in store.queues()}
         self._seen: dict[str, bool] = {}  # the queues of the dump, and whether they were paused
-        self._queues: list[Queue] = []  # understood, to be stored with the next page
-        self._to_pause: list[str] = []  # as soon as that page comes
         self._keys: set[tuple[str, str]] = set()  # of unfinished jobs that were only looked at
         self._counts = DumpCounts(0, 0)
         self._schedules: list[tuple[Schedule, Sequence[Outcome]]] = []
-        self._rules: list[Sightings] = []
         self._same_rules: set[str] = set()  # those that are here as the dump has them
-        self._facts: set[bytes] | None = None  # of the events that are here; of a dry run
-        self._events: list[DumpedEvent] = []
-        self._page: list[DumpedJob] = []
-        self._page_bytes = 0
-        self._first_line = 0
+        self._page = _Page(1)
 
     def read(
-        self, source: BinaryIO, told: Callable[[DumpProgress], None] = lambda progress: None
+        self, source: Iterable[bytes], told: Callable[[DumpProgress], None] = lambda progress: None
     ) -> Restored:
         """Take everything in. A page is stored when all of it has been understood."""
-        size, end = 0, None
+        size, last = 0, None
         for number, text in enumerate(source, 1):
             try:
-                line = _understood(text, number, end)
-                if line is None:
+                part = _understood(text, number, last)
+                if part is None:
                     break
-                self._take(line, number)
+                self._take(part)
             except InvalidInput as problem:
                 raise InvalidInput(f"line {number}: {problem}{self._so_far()}") from None
-            size, end = size + len(text), line.end
-            length = len(self._page) + len(self._rules) + len(self._events)
-            full = length >= PAGE or self._page_bytes >= PAGE_BYTES
-            if full or line.mark is not None or end is not None:
+            size, last = size + len(text), part
+            if self._page.is_full or isinstance(part, DumpCounts):  # a mark, or the end
                 self._store_page(number)
                 told(DumpProgress(self._counts, size))
-        if end is None:
+        if type(last) is not DumpCounts:
             raise InvalidInput(
                 f"the dump is torn: it stops without an end.{self._so_far()} Finish the dump with "
                 "'oncue dump FILE --resume' and restore it again."
             )
-        if end != self._counts:
+        if last != self._counts:
             raise InvalidInput(
-                f"the dump should have {_said(end)}, but has {_said(self._counts)}: lines are "
-                f"missing.{self._so_far()}"
+                f"the dump should have {last}, but has {self._counts}: lines are missing."
+                f"{self._so_far()}"
             )
         for schedule, outcomes in self._schedules:
             self._store_schedule(schedule, outcomes)
@@ -134,103 +139,85 @@ class Restore:
         self.result.released = going
         self.result.paused = [name for name in self.result.paused if name not in going]
 
-    def _take(self, line: DumpLine, number: int) -> None:
-        if not (self._page or self._rules or self._events):
-            self._first_line = number
-        if line.queue is not None:
-            self._counts.queues += 1
-            self._take_queue(line.queue)
-        elif line.schedule is not None:
-            self._counts.schedules += 1
-            outcomes = [read(Outcome, one) for one in line.schedule.outcomes]
-            self._schedules.append((line.schedule.schedule(), outcomes))
-            if line.schedule.emits is None:
-                self._pause(line.schedule.queue)
-        elif line.rule is not None:
-            self._counts.rules += 1
-            self._rules.append(line.rule.read())
-            self._pause(line.rule.queue)
-        elif line.event is not None:
-            self._counts.events += 1
-            self._events.append(line.event.dumped())
-        elif line.job is not None:
-            self._counts.jobs += 1
-            dumped = checked(line.job.dumped())
-            self._page.append(dumped)
-            self._page_bytes += len(dumped.job.payload_json) + len(dumped.job.result_json or b"")
+    def _take(self, part: Part) -> None:
+        self._counts.add(part)
+        match part:
+            case Queue():
+                self._take_queue(part)
+            case ScheduleLine():
+                self._schedules.append(part.dumped())
+                if part.emits is None:
+                    self._pause(part.queue)
+            case RuleLine():
+                self._page.rules.append(part.dumped())
+                self._pause(part.queue)
+            case EventLine():
+                self._page.events.append(part.dumped())
+            case JobLine():
+                dumped = checked(part.dumped())
+                self._page.jobs.append(dumped)
+                self._page.job_bytes += dumped.size
 
     def _take_queue(self, queue: Queue) -> None:
         known = self._known.get(queue.name)
         if known is None:
             self.result.queues += 1
-            self._queues.append(queue)
-        elif not _alike(known, queue):
+            self._page.queues.append(queue)
+        elif replace(known, paused=queue.paused) != queue:
             self.result.kept_queues.append(queue.name)
         self._pause(queue.name)
         self._seen[queue.name] = queue.paused
         self.result.paused_before = [name for name, paused in self._seen.items() if paused]
 
     def _pause(self, name: str) -> None:
-        if name in self._seen:
-            return
-        self._seen[name] = False
-        self.result.paused.append(name)
-        self._to_pause.append(name)
+        if name not in self._seen:
+            self._seen[name] = False
+            self.result.paused.append(name)
+            self._page.to_pause.append(name)
 
     def _store_page(self, number: int) -> None:
-        page, self._page, self._page_bytes = self._page, [], 0
-        for dumped in page:
+        page = self._page
+        for dumped in page.jobs:
             if dumped.job.state not in FINAL:
                 self._pause(dumped.job.queue)
         try:
-            stored = self._foresee(page) if self._dry_run else self._admit(page)
-            self._store_rules()
-            self._store_events()
+            rules = [one for one in page.rules if self._is_new(one.rule)]
+            if self._dry_run or self._store is None:
+                stored, events = self._foresee(page.jobs), self._foresee_events(page.events)
+            if not self._dry_run:
+                stored, events = self._admit(page, rules)
         except (KeyTaken, EventIdTaken, StoreError) as problem:
-            where = f"lines {self._first_line} to {number}: "
+            where = f"lines {page.first_line} to {number}: "
             raise type(problem)(f"{where}{problem}{self._so_far()}") from problem
+        self.result.rules += len(rules)
+        self.result.events += events
         self.result.stored += stored
-        self.result.existing += len(page) - stored
+        self.result.existing += len(page.jobs) - stored
+        self._page = _Page(number + 1)
 
-    def _admit(self, page: list[DumpedJob]) -> int:
+    def _admit(self, page: _Page, rules: Sequence[Sightings]) -> tuple[int, int]:
+        """Store all of it; how many jobs and events were new."""
         if self._store is None:
             assert self._create is not None
-            self._foresee(page)
             self._store = self._create()
-        for queue in self._queues:
+        for queue in page.queues:
             put_queue(self._store, queue)
-        for name in self._to_pause:
+        for name in page.to_pause:
             set_paused(self._store, name, True)
-        self._queues, self._to_pause = [], []
-        return self._store.admit(page) if page else 0
+        events = [self._of_same_rules(one) for one in page.events]
+        return self._store.admit(page.jobs), self._store.admit_rules(rules, events).events
 
-    def _store_rules(self) -> None:
-        rules, self._rules = self._rules, []
-        new: list[Sightings] = []
-        for seen in rules:
-            rule = seen.rule
-            known = None if self._store is None else self._store.rule(rule.name)
-            if known is None:
-                new.append(seen)
-            elif known.created_at != rule.created_at or not _same_settings(known, rule):
-                self.result.kept_rules.append(rule.name)
-            if known is None or known.created_at == rule.created_at:
-                self._same_rules.add(rule.name)
-        self.result.rules += len(new)
-        if new and self._store is not None and not self._dry_run:
-            self._store.admit_rules(new, [])
-
-    def _store_events(self) -> None:
-        """Store events with the decisions of those rules that are here as the dump has them."""
-        events, self._events = self._events, []
-        if self._dry_run:
-            known = self._known_facts() if events else set()
-            self.result.events += sum(_fact(one.logged) not in known for one in events)
-        elif events and self._store is not None:
-            wanted = [self._of_same_rules(one) for one in events]
-            self.result.events += self._store.admit_rules([], wanted).events
+    def _is_new(self, rule: Rule) -> bool:
+        """Whether there is no rule of that name; else whether it is the same one is noted."""
+        known = None if self._store is None else self._store.rule(rule.name)
+        if known is None or known.created_at == rule.created_at:
+            self._same_rules.add(rule.name)
+        if known is not None and not _is_same_rule(known, rule):
+            self.result.kept_rules.append(rule.name)
+        return known is None
 
     def _of_same_rules(self, dumped: DumpedEvent) -> DumpedEvent:
+        """The event with the decisions of those rules that are here as the dump has them."""
         decisions = dumped.logged.decisions
         places = [place for place, one in enumerate(decisions) if one.rule in self._same_rules]
         return DumpedEvent(
@@ -238,31 +225,20 @@ class Restore:
             tuple(new for new, place in enumerate(places) if place in dumped.accepted),
         )
 
-    def _known_facts(self) -> set[bytes]:
-        """Of the events that are in the store."""
-        if self._facts is None:
-            self._facts, after = set(), None
-            while self._store is not None:
-                export = self._store.export_events(after, PAGE)
-                self._facts |= {_fact(one.logged) for one in export.events}
-                if (after := export.next) is None:
-                    break
-        return self._facts
-
     def _store_schedule(self, schedule: Schedule, outcomes: Sequence[Outcome]) -> None:
         store = self._store
         known = None if store is None else store.schedule(schedule.name)
-        if known is not None:
-            if known.settings != schedule.settings:
-                self.result.kept_schedules.append(schedule.name)
-            return
-        self.result.schedules += 1
-        if store is not None and not self._dry_run:
-            store.advance([Advance(None, schedule, outcomes=outcomes)], store.clock.now())
+        if known is None:
+            self.result.schedules += 1
+            if store is not None and not self._dry_run:
+                store.advance([Advance(None, schedule, outcomes=outcomes)], store.clock.now())
+        elif known.settings != schedule.settings:
+            self.result.kept_schedules.append(schedule.name)
 
-    def _foresee(self, page: list[DumpedJob]) -> int:
-        """What `admit` would answer; `KeyTaken` if it would refuse a job."""
-        new = [dumped.job for dumped in page if self._get(dumped.job.id) is None]
+    def _foresee(self, jobs: Sequence[DumpedJob]) -> int:
+        """How many jobs are new; `KeyTaken` if one would be refused."""
+        store = self._store
+        new = [one.job for one in jobs if store is None or store.get(one.job.id) is None]
         for job in new:
             if job.key is None or job.state in FINAL:
                 continue
@@ -270,9 +246,6 @@ class Restore:
                 raise key_taken(job)
             self._keys.add((job.queue, job.key))
         return len(new)
-
-    def _get(self, job_id: str) -> Job | None:
-        return None if self._store is None else self._store.get(job_id)
 
     def _is_held(self, queue: str, key: str) -> bool:
         """Whether an unfinished job of the store has the key."""
@@ -285,6 +258,22 @@ class Restore:
                 break
         return False
 
+    def _foresee_events(self, events: Sequence[DumpedEvent]) -> int:
+        """How many events are new."""
+        known = self._known_events if events else frozenset()
+        return sum(made_id(*one.logged.event.fact) not in known for one in events)
+
+    @cached_property
+    def _known_events(self) -> Collection[str]:
+        """The events of the store, each by an id made from its fact."""
+        found, after = set[str](), None
+        while self._store is not None:
+            export = self._store.export_events(after, PAGE)
+            found |= {made_id(*one.logged.event.fact) for one in export.events}
+            if (after := export.next) is None:
+                break
+        return found
+
     def _so_far(self) -> str:
         if self._dry_run:
             return ""
@@ -292,31 +281,9 @@ class Restore:
         return f" The first {done:,} jobs are stored; a repeated restore skips them."
 
 
-def _same_settings(one: Rule, other: Rule) -> bool:
-    names = ("dependencies", "enabled", "queue", "payload_json")
+def _is_same_rule(one: Rule, other: Rule) -> bool:
+    names = ("created_at", "dependencies", "enabled", "queue", "payload_json")
     return all(getattr(one, name) == getattr(other, name) for name in names)
-
-
-def _fact(logged: LoggedEvent) -> bytes:
-    """An event in few bytes: a store may have many."""
-    return blake2b(repr(logged.event.fact).encode(), digest_size=16).digest()
-
-
-def _said(counts: DumpCounts) -> str:
-    """As many as there are of each."""
-    named = msgspec.structs.asdict(counts)
-    return " and ".join(
-        f"{count:,} {name}" for name, count in named.items() if count or name in ("jobs", "queues")
-    )
-
-
-def _alike(known: Queue, queue: Queue) -> bool:
-    """Whether two queues have the same settings, paused or not."""
-    return all(
-        getattr(known, name) == getattr(queue, name)
-        for name in Queue.__dataclass_fields__
-        if name != "paused"
-    )
 
 
 def checked(found: DumpedJob) -> DumpedJob:
@@ -352,15 +319,15 @@ def _readable(body: bytes | None) -> bool:
         return False
 
 
-def _understood(text: bytes, number: int, end: DumpCounts | None) -> DumpLine | None:
-    """What a line says; None: it is the torn end of the file."""
+def _understood(text: bytes, number: int, last: Part | None) -> Part | None:
+    """What a line says; None: it is the torn end of the file. `last` is the line before."""
     if number == 1:
         dump.check_header(text)
     if not text.endswith(b"\n"):
         return None
-    if end is not None:
+    if type(last) is DumpCounts:
         raise InvalidInput("something follows the end of the dump.")
-    line = dump.decode(text)
-    if line.header is not None and number > 1:
+    part = dump.decode(text)
+    if isinstance(part, Header) and number > 1:
         raise InvalidInput("a second header; are these two dumps in one file?")
-    return line
+    return part

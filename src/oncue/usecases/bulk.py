@@ -67,7 +67,7 @@ class BulkVerbs(ABC):
 
     def cancel_all(self, *, running: bool = False, **options: Unpack[BulkOptions]) -> BulkOutcome:
         """End all scheduled jobs that fit: they will not be delivered. With `running`, taken ones
-        are asked to stop."""
+        are asked to stop; those that a sink is just receiving are left alone."""
         return self._carry_out(BulkVerb.CANCEL, options, running=running)
 
     def run_all(self, **options: Unpack[BulkOptions]) -> BulkOutcome:
@@ -76,7 +76,7 @@ class BulkVerbs(ABC):
 
     def retry_all(self, **options: Unpack[BulkOptions]) -> BulkOutcome:
         """Make all failed or cancelled jobs that fit due again, now, with their attempts anew.
-        What finishes after this began is left alone."""
+        What finishes after this began is left alone, and so is a job whose key is taken."""
         return self._carry_out(BulkVerb.RETRY, options)
 
     def move_all(self, *, to: str, **options: Unpack[BulkOptions]) -> BulkOutcome:

@@ -7,6 +7,7 @@ bulk and shares the decisions at the end of this file.
 from __future__ import annotations
 
 import random
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple, Protocol
 
@@ -23,7 +24,7 @@ from oncue.core.errors import (
     OncueError,
 )
 from oncue.core.fencing import Refused, Settlement
-from oncue.core.job import Claimed, Job, Operation
+from oncue.core.job import Claimed, Operation
 from oncue.core.lifecycle import State, Verb
 from oncue.core.queue import Queue, check_queue_name
 from oncue.core.retry import Verdict
@@ -31,9 +32,8 @@ from oncue.core.text import legible
 from oncue.engine.policies import Policies
 from oncue.ports.claims import Touch, Touched
 from oncue.ports.clock import Clock
-from oncue.ports.store import Store
-from oncue.telemetry.counters import Telemetry
 from oncue.usecases import intake
+from oncue.usecases.jobs import LocalJobs, possible_id
 
 CLAIM_LIMIT = 5000  # jobs that one claim takes at most
 
@@ -46,11 +46,112 @@ class Completion(NamedTuple):
     result: Any = None
 
 
-class Reporting:
-    store: Store
+class ClaimVerbs(ABC):
+    """The methods of a scheduler and of a client about claims."""
+
     clock: Clock
+
+    @abstractmethod
+    def token(self, claimed: Claimed) -> str:
+        """The proof of a claim, for those outside this process."""
+
+    @abstractmethod
+    def start(self, job_id: str, token: str) -> Touched:
+        """Report that work on a claimed job has begun."""
+
+    def heartbeat(
+        self,
+        job_id: str,
+        token: str,
+        *,
+        message: str | None = None,
+        percent: float | None = None,
+        lease_seconds: float | None = None,
+    ) -> Touched:
+        """Report that work goes on; renews the lease, and tells whether a cancel was requested."""
+        fields = {
+            "message": intake.check_message(message),
+            "percent": intake.check_percent(percent),
+            "lease_seconds": intake.check_lease(lease_seconds),
+        }
+        return self._beat(job_id, token, fields)
+
+    @abstractmethod
+    def _beat(self, job_id: str, token: str, fields: dict[str, Any]) -> Touched: ...
+
+    def operation(
+        self,
+        job_id: str,
+        token: str,
+        name: str,
+        state: str,
+        *,
+        result: Any = None,
+        percent: float | None = None,
+        message: str | None = None,
+    ) -> Operation:
+        """Report on one named step. Until it succeeds, its result is replaced by later ones, and a
+        report without one keeps it; the result of a success is final."""
+        if state not in ("executing", "succeeded", "failed"):
+            raise InvalidInput("must be executing, succeeded or failed.", "/state")
+        operation = Operation(
+            check_queue_name(name, "/name"),
+            state,
+            moment.to_datetime(self.clock.now()),
+            intake.check_percent(percent),
+            intake.check_message(message),
+            payloads.operation_result(state, result),
+        )
+        return self._put_operation(job_id, token, operation)
+
+    @abstractmethod
+    def _put_operation(self, job_id: str, token: str, operation: Operation) -> Operation: ...
+
+    def complete(self, job_id: str, token: str, result: Any = None) -> None:
+        """Report success."""
+        self._complete(job_id, token or "", _encoded(result))  # None would mean: by hand
+
+    def complete_by_hand(self, job_id: str, result: Any = None) -> None:
+        """Record success on somebody's word: for people, where no worker reports by itself. Ends
+        the present claim, whoever holds it. At a server it takes the scope `admin`."""
+        self._complete(job_id, None, _encoded(result))
+
+    @abstractmethod
+    def _complete(self, job_id: str, token: str | None, result: bytes | None) -> None: ...
+
+    @abstractmethod
+    def complete_all(self, reports: Sequence[Completion]) -> list[OncueError | None]:
+        """Report many successes at once. For each, in order, why it was refused, if it was."""
+
+    def fail(
+        self,
+        job_id: str,
+        token: str,
+        error: str,
+        *,
+        retryable: bool = True,
+        retry_after: Duration | None = None,
+    ) -> None:
+        """Report failure: due again after a pause if attempts remain, else failed."""
+        if not isinstance(error, str):
+            raise InvalidInput("must be text that says what went wrong.", "/error")
+        pause = None if retry_after is None else length(retry_after, "/retry_after")
+        self._fail(job_id, token, error, retryable, pause)
+
+    @abstractmethod
+    def _fail(
+        self, job_id: str, token: str, error: str, retryable: bool, retry_after: float | None
+    ) -> None: ...
+
+    @abstractmethod
+    def release(self, job_id: str, token: str) -> None:
+        """Hand a job back unharmed; the attempt does not count."""
+
+
+class LocalClaims(LocalJobs, ClaimVerbs):
+    """The claims of a store."""
+
     policies: Policies
-    telemetry: Telemetry
     spread: Callable[[], float] = staticmethod(random.random)
     """Where in its range the next back-off lies, from 0 to 1."""
 
@@ -75,71 +176,38 @@ class Reporting:
         return claims
 
     def token(self, claimed: Claimed) -> str:
-        """The proof of a claim, for those outside this process."""
         return token.sign(self.store.secret, claimed.id, claimed.epoch)
 
     def start(self, job_id: str, token: str) -> Touched:
-        """Report that work on a claimed job has begun."""
         return self._touch(Touch(job_id, self._epoch(job_id, token)))
 
-    def heartbeat(
-        self,
-        job_id: str,
-        token: str,
-        *,
-        message: str | None = None,
-        percent: float | None = None,
-        lease_seconds: float | None = None,
-    ) -> Touched:
-        """Report that work goes on; renews the lease, and tells whether a cancel was requested."""
+    def _beat(self, job_id: str, token: str, fields: dict[str, Any]) -> Touched:
         epoch = self._epoch(job_id, token)
-        intake.check_message(message)
-        intake.check_percent(percent)
-        lease_seconds = intake.check_lease(lease_seconds)
-        if lease_seconds is None:
-            lease_seconds = self.policies(self._known(job_id).queue).lease_seconds
-        return self._touch(Touch(job_id, epoch, lease_seconds, message, percent))
+        if fields["lease_seconds"] is None:
+            fields["lease_seconds"] = self.policies(self.job(job_id).queue).lease_seconds
+        return self._touch(Touch(job_id, epoch, **fields))
 
-    def operation(
-        self,
-        job_id: str,
-        token: str,
-        name: str,
-        state: str,
-        *,
-        result: Any = None,
-        percent: float | None = None,
-        message: str | None = None,
-    ) -> Operation:
-        """Report on one named step. Until it succeeds, its result is replaced by later ones, and a
-        report without one keeps it; the result of a success is final."""
-        if state not in ("executing", "succeeded", "failed"):
-            raise InvalidInput("must be executing, succeeded or failed.", "/state")
-        intake.check_message(message)
-        intake.check_percent(percent)
+    def _touch(self, touch: Touch) -> Touched:
+        [answer] = self.store.touch([touch], self.clock.now())
+        if isinstance(answer, Refused):
+            raise self._refusal(touch.id, answer)
+        return answer
+
+    def _put_operation(self, job_id: str, token: str, operation: Operation) -> Operation:
         epoch = self._epoch(job_id, token)
-        now = self.clock.now()
-        body = payloads.operation_result(state, result)
-        operation = Operation(
-            check_queue_name(name, "/name"), state, moment.to_datetime(now), percent, message, body
-        )
-        answer = self.store.put_operation(job_id, epoch, operation, now)
+        answer = self.store.put_operation(job_id, epoch, operation, self.clock.now())
         if isinstance(answer, Refused):
             raise self._refusal(job_id, answer)
         return answer
 
-    def complete(self, job_id: str, token: str, result: Any = None) -> None:
-        """Report success."""
-        self._complete(job_id, self._epoch(job_id, token), result)
-
     def complete_all(self, reports: Sequence[Completion]) -> list[OncueError | None]:
-        """Report many successes at once. For each, in order, why it was refused, if it was."""
         answers: list[OncueError | None] = [None] * len(reports)
         settlements: list[Settlement] = []
         places: list[int] = []
         for place, (job_id, proof, result) in enumerate(reports):
             try:
-                settlements.append(self._completion(job_id, self._epoch(job_id, proof), result))
+                epoch = self._epoch(job_id, proof)
+                settlements.append(self._completion(job_id, epoch, _encoded(result)))
                 places.append(place)
             except (InvalidInput, NotFound) as problem:
                 answers[place] = problem
@@ -148,37 +216,32 @@ class Reporting:
             answers[places[position]] = self._refusal(settlements[position].id, refused)
         return answers
 
-    def complete_by_hand(self, job_id: str, result: Any = None) -> None:
-        """Record success on somebody's word: for people, where no worker reports by itself. Ends
-        the present claim, whoever holds it."""
-        job = self._known(job_id)
-        if job.state is State.SCHEDULED:
-            raise IllegalState(
-                f"cannot complete job {job_id}: it is {job.state}, nobody has taken it.", job.state
-            )
-        self._complete(job_id, job.epoch, result)
+    def _complete(self, job_id: str, token: str | None, result: bytes | None) -> None:
+        if token is None:
+            job = self.job(job_id)
+            if job.state is State.SCHEDULED:
+                why = "nobody has taken it"
+                raise IllegalState(
+                    f"cannot complete job {job_id}: it is {job.state}, {why}.", job.state
+                )
+            epoch = job.epoch
+        else:
+            epoch = self._epoch(job_id, token)
+        self._settle(self._completion(job_id, epoch, result))
 
-    def fail(
-        self,
-        job_id: str,
-        token: str,
-        error: str,
-        *,
-        retryable: bool = True,
-        retry_after: Duration | None = None,
+    def _completion(self, job_id: str, epoch: int, result: bytes | None) -> Settlement:
+        return Settlement(job_id, epoch, Verb.COMPLETE, result=result, **self._keeping(job_id))
+
+    def _fail(
+        self, job_id: str, token: str, error: str, retryable: bool, retry_after: float | None
     ) -> None:
-        """Report failure: due again after a pause if attempts remain, else failed."""
-        epoch = self._epoch(job_id, token)
-        if not isinstance(error, str):
-            raise InvalidInput("must be text that says what went wrong.", "/error")
-        pause = None if retry_after is None else length(retry_after, "/retry_after")
-        now = self.clock.now()
-        if pause is not None:
-            intake.after(pause, now, "/retry_after")
+        epoch, now = self._epoch(job_id, token), self.clock.now()
+        if retry_after is not None:
+            intake.after(retry_after, now, "/retry_after")
         text = legible(error)
         job = self.store.get(job_id)
         if job is None:  # refused, unless this repeats the write that removed the job
-            self._settle(Settlement(job_id, epoch, Verb.FAIL, error=text), job_id)
+            self._settle(Settlement(job_id, epoch, Verb.FAIL, error=text))
             return
         queue = self.policies(job.queue)
         verdict = failure_verdict(
@@ -188,27 +251,18 @@ class Reporting:
             cancelled=job.cancel_requested,
             retryable=retryable,
             spread=self.spread(),
-            retry_after_seconds=pause,
+            retry_after_seconds=retry_after,
         )
         ending = failure(job_id, epoch, verdict, text)
-        self._settle(ending._replace(**keeping(queue)), job_id)
+        self._settle(ending._replace(**keeping(queue)))
 
     def release(self, job_id: str, token: str) -> None:
-        """Hand a job back unharmed; the attempt does not count."""
         epoch = self._epoch(job_id, token)
-        ending = Settlement(job_id, epoch, Verb.RELEASE, **self._keeping(job_id))
-        self._settle(ending, job_id)
+        self._settle(Settlement(job_id, epoch, Verb.RELEASE, **self._keeping(job_id)))
 
     def _epoch(self, job_id: str, proof: str) -> int:
         proof = proof if isinstance(proof, str) and proof.isascii() else ""
-        return token.epoch_of(self.store.secret, plain_id(job_id), proof)
-
-    def _complete(self, job_id: str, epoch: int, result: Any) -> None:
-        self._settle(self._completion(job_id, epoch, result), job_id)
-
-    def _completion(self, job_id: str, epoch: int, result: Any) -> Settlement:
-        body = None if result is None else payloads.encode(result, "/result")
-        return Settlement(job_id, epoch, Verb.COMPLETE, result=body, **self._keeping(job_id))
+        return token.epoch_of(self.store.secret, possible_id(job_id), proof)
 
     def _keeping(self, job_id: str) -> dict[str, Any]:
         """`keeping` of the job's queue. It is looked up only where that may make a difference."""
@@ -217,22 +271,10 @@ class Reporting:
         found = self.store.get(job_id)
         return {} if found is None else keeping(self.policies(found.queue))
 
-    def _known(self, job_id: str) -> Job:
-        found = self.store.get(plain_id(job_id))
-        if found is None:
-            raise unknown(job_id)
-        return found
-
-    def _touch(self, touch: Touch) -> Touched:
-        [answer] = self.store.touch([touch], self.clock.now())
-        if isinstance(answer, Refused):
-            raise self._refusal(touch.id, answer)
-        return answer
-
-    def _settle(self, settlement: Settlement, job_id: str) -> None:
+    def _settle(self, settlement: Settlement) -> None:
         refused = self.store.settle([settlement], self.clock.now()).get(0)
         if refused is not None:
-            raise self._refusal(job_id, refused)
+            raise self._refusal(settlement.id, refused)
 
     def _refusal(self, job_id: str, refused: Refused) -> OncueError:
         if refused.reason != "different result":
@@ -240,17 +282,8 @@ class Reporting:
         return refusal(job_id, refused)
 
 
-def unknown(job_id: str) -> NotFound:
-    return NotFound(f"there is no job {job_id!r}; it may be finished and past retention.")
-
-
-def plain_id(job_id: str) -> str:
-    """The id, if any job can have it."""
-    try:
-        job_id.encode()
-    except (AttributeError, UnicodeEncodeError):
-        raise unknown(job_id) from None
-    return job_id
+def _encoded(result: Any) -> bytes | None:
+    return None if result is None else payloads.encode(result, "/result")
 
 
 class Tried(Protocol):

@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import hashlib
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import fields
 from datetime import datetime
-from typing import Any
+from typing import Any, TypedDict, TypeVar
 
 import msgspec
 
 from oncue.core import duration, ids, moment
 from oncue.core import payload as payloads
+from oncue.core.duration import Duration
 from oncue.core.errors import InvalidInput
 from oncue.core.job import Job, JobFilter, NewJob
 from oncue.core.lifecycle import State
@@ -25,34 +26,64 @@ from oncue.core.queue import (
     check_max_attempts,
     check_queue_name,
 )
-from oncue.core.text import TEXT_LIMIT, legible
+from oncue.core.text import TEXT_LIMIT, escaped, legible
 
-FIELDS = [
-    *("payload", "queue", "at", "delay", "expires_at", "owner", "priority", "key", "if_exists"),
-    *("max_attempts", "timeout_seconds", "id"),
-]
-_ALLOWED = frozenset(FIELDS)
+T = TypeVar("T")
+
+
+class JobFields(TypedDict, total=False):
+    """What can be said of a new job, beside its payload. None says the same as leaving it out."""
+
+    queue: str | None
+    """Where it waits; "default" if not given."""
+    due_at: datetime | str | None
+    """From when on it may be handed over: an aware datetime, or RFC 3339. The past means now."""
+    at: datetime | str | None
+    """Another name for `due_at`."""
+    delay: Duration | None
+    """The same, counted from now: seconds, a timedelta, or ISO 8601 such as "PT15M"."""
+    expires_at: datetime | str | None
+    """When it is cancelled if nobody has taken it."""
+    owner: str | None
+    priority: int | None
+    """From 0 to 9. Among due jobs, higher priority runs first."""
+    key: str | None
+    """At most one unfinished job of a queue has it."""
+    if_exists: str | None
+    """What happens to the unfinished job that has the key: "keep" or "replace"."""
+    max_attempts: int | None
+    timeout_seconds: Duration | None
+    """How long an attempt may take."""
+    id: str | None
+
+
+ALLOWED = frozenset({"payload", *JobFields.__annotations__})
+FIELDS = ["payload", *(name for name in JobFields.__annotations__ if name != "at")]
 # Fields most jobs do without: a job that has none of them takes the short way.
-_RARE = _ALLOWED - {"payload", "queue", "at", "delay", "priority"}
+_RARE = ALLOWED - {"payload", "queue", "due_at", "at", "delay", "priority"}
 _DEFAULTS = {"queue": DEFAULT_QUEUE, "priority": 0, "if_exists": "keep"}
 _RARE_FROM, _RARE_TO = NewJob._fields.index("owner"), NewJob._fields.index("digest")
 _NO_RARE = (None,) * (_RARE_TO - _RARE_FROM)
 _LABEL_LIMIT = 200
 LONGEST_SECONDS = moment.HORIZON_MS / 1000
 _PLAIN_DELAY = 10**9  # seconds; below the horizon whatever the time is
+_DUE = frozenset({"due_at", "at"})
+MOMENTS = _DUE | {"expires_at"}
 
 
 def new_job(fields: Mapping[str, Any], now: Moment) -> NewJob:
-    """The job that these fields describe; `at` and `delay` count from `now`."""
+    """The job that these fields describe; a delay counts from `now`."""
+    if None in fields.values():
+        fields = {name: value for name, value in fields.items() if value is not None}
     given = fields.keys()
-    if not given <= _ALLOWED:
-        _refuse_unknown(given - _ALLOWED)
+    if not given <= ALLOWED:
+        raise unknown_field(given - ALLOWED)
     queue = fields.get("queue", DEFAULT_QUEUE)
     if queue.__class__ is not str or queue not in _checked_queues:
         _remember_queue(check_queue_name(queue))
     priority = check_priority(fields["priority"]) if "priority" in fields else 0
     delay = fields.get("delay")
-    if delay.__class__ is int and 0 <= delay <= _PLAIN_DELAY and "at" not in fields:
+    if delay.__class__ is int and 0 <= delay <= _PLAIN_DELAY and given.isdisjoint(_DUE):
         due_at = now + 1000 * delay  # by far the most common: no need to look closer
     else:
         due_at = due(fields, now)
@@ -70,7 +101,9 @@ def new_job(fields: Mapping[str, Any], now: Moment) -> NewJob:
         owner=label(fields.get("owner"), "/owner"),
         key=label(fields.get("key"), "/key"),
         expires_at=_expiry(fields.get("expires_at"), now),
-        max_attempts=_maybe_attempts(fields.get("max_attempts")),
+        max_attempts=check_max_attempts(fields["max_attempts"])
+        if "max_attempts" in fields
+        else None,
         timeout_seconds=_timeout(fields.get("timeout_seconds")),
         digest=None if job_id is None else digest(fields),
         replace=_replace(fields.get("if_exists", "keep")),
@@ -78,12 +111,16 @@ def new_job(fields: Mapping[str, Any], now: Moment) -> NewJob:
 
 
 def due(fields: Mapping[str, Any], now: Moment) -> Moment:
-    """The due time that `at` or `delay` gives; without either, now."""
-    at = fields.get("at")
-    delay = fields.get("delay")
+    """The due time that `due_at`, `at` or `delay` gives; without any, now."""
+    at, due_at, delay = fields.get("at"), fields.get("due_at"), fields.get("delay")
+    if at is not None and due_at is not None:
+        raise at_twice()
     if delay is None:
-        return now if at is None else moment.ahead(_moment(at, "/at"), now, "/at")
-    if at is not None:
+        if at is None and due_at is None:
+            return now
+        when, pointer = (at, "/at") if due_at is None else (due_at, "/due_at")
+        return moment.ahead(_moment(when, pointer), now, pointer)
+    if at is not None or due_at is not None:
         raise InvalidInput("give either a moment or a delay, not both.", "/delay")
     return after(duration.seconds(delay, "/delay"), now, "/delay")
 
@@ -183,12 +220,12 @@ def job_filter(
 def digest(fields: Mapping[str, Any]) -> bytes:
     """Of the fields as they were sent, whatever their order. What says the default says nothing,
     so that it does not matter whether it was said."""
-    told = {
-        name: value
+    sent = {
+        "at" if name == "due_at" else name: value  # digests of earlier versions call it so
         for name, value in fields.items()
         if value is not None and (name not in _DEFAULTS or value != _DEFAULTS[name])
     }
-    text = msgspec.json.encode(told, order="deterministic")
+    text = msgspec.json.encode(sent, order="deterministic")
     return hashlib.blake2b(text, digest_size=16).digest()
 
 
@@ -232,6 +269,10 @@ def _expiry(value: object, now: Moment) -> Moment | None:
     return moment.ahead(_moment(value, "/expires_at"), now, "/expires_at")
 
 
+def _maybe(check: Callable[[object], T], value: object) -> T | None:
+    return None if value is None else check(value)
+
+
 def _timeout(value: object) -> float | None:
     if value is None:
         return None
@@ -270,18 +311,19 @@ def _state(value: State | str) -> State:
         raise InvalidInput(f"must be one of {', '.join(State)}.", "/state") from None
 
 
-def _maybe_attempts(value: object) -> int | None:
-    return None if value is None else check_max_attempts(value)
-
-
 def _replace(value: object) -> bool:
     if value not in ("keep", "replace"):
         raise InvalidInput("must be 'keep' or 'replace'.", "/if_exists")
     return value == "replace"
 
 
-def _refuse_unknown(names: set[str]) -> None:
-    name = sorted(map(str, names))[0]
-    raise InvalidInput(
-        f"there is no such field; the fields of a job are {', '.join(FIELDS)}.", f"/{name}"
+def at_twice() -> InvalidInput:
+    return InvalidInput("give either 'at' or 'due_at', not both.", "/due_at")
+
+
+def unknown_field(names: Iterable[str]) -> InvalidInput:
+    known = ", ".join(FIELDS)
+    return InvalidInput(
+        f"there is no such field; the fields of a job are {known}.",
+        f"/{escaped(min(map(str, names)))}",
     )

@@ -21,7 +21,7 @@ from oncue.usecases import intake
 CHUNK = 1000  # finished jobs removed in one transaction: a few milliseconds
 
 
-class Queues:
+class LocalQueues:
     """What a scheduler does with whole queues."""
 
     store: Store
@@ -31,7 +31,7 @@ class Queues:
 
     def queue(self, name: str) -> Queue:
         """The settings of a queue; one never set has the defaults."""
-        return _listed(self.store, name) or default_queue(name)
+        return queue_of(self.store, name)
 
     def queues(self) -> list[Queue]:
         return self.store.queues()
@@ -88,6 +88,10 @@ class Queues:
             alarm.pause(self.clock.monotonic() - began)
         self.policies.forget()
         self.telemetry.forget(name)
+
+
+def queue_of(store: QueueStore, name: str) -> Queue:
+    return _listed(store, name) or default_queue(name)
 
 
 def put_queue(store: QueueStore, queue: Queue) -> None:

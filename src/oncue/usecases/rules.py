@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import logging
+from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime
 from typing import Any
@@ -18,29 +18,13 @@ from oncue.core.standing import Standing, explain
 from oncue.engine.engine import Engine
 from oncue.ports.clock import Clock
 from oncue.ports.store import Store
-from oncue.telemetry.counters import Telemetry
 
 PUBLISHED_AT_ONCE = 10_000
 _PAGE = 500
 
-logger = logging.getLogger("oncue.rules")
 
-
-class Rules:
-    store: Store
-    clock: Clock
-    engine: Engine
-    telemetry: Telemetry
-
-    @property
-    def bounds(self) -> Bounds:
-        """How far off an event's time may lie, and how long events are kept. May be replaced; the
-        same in every process, please."""
-        return self.engine.pruner.bounds
-
-    @bounds.setter
-    def bounds(self, bounds: Bounds) -> None:
-        self.engine.pruner.bounds = bounds
+class RuleVerbs(ABC):
+    """The methods of a scheduler and of a client about rules and events."""
 
     def put_rule(
         self,
@@ -56,57 +40,59 @@ class Rules:
 
         Jobs go to `queue`, "rules" if not given, with `payload` in their own. Fires nothing.
         """
-        rule = new_rule(name, dependencies, enabled, queue, payload)
-        return self.store.put_rule(rule, self.clock.now())
+        return self._put_rule(new_rule(name, dependencies, enabled, queue, payload))
 
+    @abstractmethod
+    def _put_rule(self, rule: Rule) -> Rule: ...
+
+    @abstractmethod
     def rule(self, name: str) -> Rule:
         """The rule as it is now."""
-        found = self.store.rule(_plain(name))
-        if found is None:
-            raise _unknown(name)
-        return found
 
+    @abstractmethod
     def rules(self) -> Iterator[Rule]:
         """All rules by name, fetched page by page."""
-        after: str | None = None
-        while page := self.store.rules(after, _PAGE):
-            yield from page
-            after = page[-1].name
 
+    @abstractmethod
     def delete_rule(self, name: str) -> None:
         """Forget a rule, its events and its decisions; its jobs stay."""
-        if not self.store.delete_rule(_plain(name), self.clock.now()):
-            raise _unknown(name)
 
     def publish(
         self, events: Event | Mapping[str, Any] | Sequence[Event | Mapping[str, Any]]
     ) -> list[Published]:
         """Let the rules decide on an event, or on several in order; jobs that they fire are stored
         when this returns. An event is `{"eventType", "eventTimestamp", "eventResourceId"}` and
-        may have an `eventId`. All are checked before any is stored. May be repeated."""
-        now = self.clock.now()
-        latest = latest_stamp(stamps.of_moment(now), self.bounds)
+        may have an `eventId`. All are checked before any is stored. A server takes 1,000 at once.
+
+        May be repeated. What was decided before is then called duplicate, with its jobs. A client
+        repeats it if the answer is lost.
+        """
+        latest = self._latest()
         if isinstance(events, Event | Mapping):
-            read = [_event(events, latest, "")]
-        elif not isinstance(events, list | tuple):
+            return self._publish([_event(events, latest, "")], alone=True)
+        if not isinstance(events, list | tuple):
             raise InvalidInput("must be an event or a list of events.")
-        elif len(events) > PUBLISHED_AT_ONCE:
+        if len(events) > PUBLISHED_AT_ONCE:
             raise InvalidInput(
                 f"{len(events):,} events at once; at most {PUBLISHED_AT_ONCE:,} are taken. Send "
                 "several lists."
             )
-        else:
-            read = [_event(one, latest, f"/{place}") for place, one in enumerate(events)]
-        published = list(self.store.publish(read, now, self.bounds)) if read else []
-        self.telemetry.created(sum(len(one.jobs) for one in published))
-        log_fired(published)
-        return published
+        read = [_event(one, latest, f"/{place}") for place, one in enumerate(events)]
+        return self._publish(read, alone=False) if read else []
 
+    @abstractmethod
+    def _latest(self) -> stamps.Stamp:
+        """How late the time of an event may be."""
+
+    @abstractmethod
+    def _publish(self, events: Sequence[Event], *, alone: bool) -> list[Published]:
+        """`alone`: it was not a list that was given."""
+
+    @abstractmethod
     def event_page(
         self, wanted: EventFilter, after: int | None = None, limit: int = 50
     ) -> EventPage:
         """One page of events, the last that arrived first; may be short and still have a next."""
-        return self.store.events(wanted, after, limit)
 
     def events(
         self, *, rule: str | None = None, decision: Decision | str | None = None
@@ -119,16 +105,67 @@ class Rules:
         )
         after: int | None = None
         while True:
-            page = self.store.events(wanted, after, _PAGE)
+            page = self.event_page(wanted, after, _PAGE)
             yield from page.items
             if page.next is None:
                 return
             after = page.next
 
+    @abstractmethod
     def explain_rule(self, name: str, at: datetime | str | None = None) -> Standing:
         """What the rule waits for at a time, now if not given, and which event would fire it."""
+
+
+class LocalRules(RuleVerbs):
+    """The rules and events of a store."""
+
+    store: Store
+    clock: Clock
+    engine: Engine
+
+    @property
+    def bounds(self) -> Bounds:
+        """How far off an event's time may lie, and how long events are kept. May be replaced; the
+        same in every process, please."""
+        return self.engine.pruner.bounds
+
+    @bounds.setter
+    def bounds(self, bounds: Bounds) -> None:
+        self.engine.pruner.bounds = bounds
+
+    def _put_rule(self, rule: Rule) -> Rule:
+        return self.store.put_rule(rule, self.clock.now())
+
+    def rule(self, name: str) -> Rule:
+        found = self.store.rule(possible_rule(name))
+        if found is None:
+            raise _unknown(name)
+        return found
+
+    def rules(self) -> Iterator[Rule]:
+        after: str | None = None
+        while page := self.store.rules(after, _PAGE):
+            yield from page
+            after = page[-1].name
+
+    def delete_rule(self, name: str) -> None:
+        if not self.store.delete_rule(possible_rule(name), self.clock.now()):
+            raise _unknown(name)
+
+    def _latest(self) -> stamps.Stamp:
+        return latest_stamp(stamps.of_moment(self.clock.now()), self.bounds)
+
+    def _publish(self, events: Sequence[Event], *, alone: bool) -> list[Published]:
+        return list(self.engine.publish(events))
+
+    def event_page(
+        self, wanted: EventFilter, after: int | None = None, limit: int = 50
+    ) -> EventPage:
+        return self.store.events(wanted, after, limit)
+
+    def explain_rule(self, name: str, at: datetime | str | None = None) -> Standing:
         when = stamps.of_moment(self.clock.now()) if at is None else stamps.parse(at, "/at")
-        found = self.store.sightings(_plain(name), when)
+        found = self.store.sightings(possible_rule(name), when)
         if found is None:
             raise _unknown(name)
         return explain(found, when)
@@ -152,17 +189,6 @@ def _event(value: Event | Mapping[str, Any], latest: stamps.Stamp, pointer: str)
     return read_event(value.as_dict() if isinstance(value, Event) else value, latest, pointer)
 
 
-def log_fired(published: Sequence[Published]) -> None:
-    """A line for each job that events have created."""
-    if not logger.isEnabledFor(logging.INFO):
-        return
-    for job in (job for one in published for job in one.jobs):
-        logger.info(
-            "fired rule=%r job=%s instant=%s", job.rule, job.job_id, stamps.render(job.instant),
-            extra={"job_id": job.job_id, "rule": job.rule},
-        )  # fmt: skip
-
-
 def _decision(value: str) -> Decision:
     try:
         return Decision(value)
@@ -170,7 +196,7 @@ def _decision(value: str) -> Decision:
         raise InvalidInput(f"must be one of {', '.join(Decision)}.", "/decision") from None
 
 
-def _plain(name: str) -> str:
+def possible_rule(name: str) -> str:
     """The name, if any rule can have it."""
     try:
         return check_rule_name(name)

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from datetime import timedelta
-from typing import Any
+from typing import Any, TypedDict, Unpack
 
 from oncue.core import payload as payloads
 from oncue.core.duration import Duration
 from oncue.core.errors import InvalidInput, NotFound
 from oncue.core.moment import Moment
-from oncue.core.queue import DEFAULT_QUEUE, check_queue_name
+from oncue.core.queue import check_queue_name
 from oncue.core.recurrence import Outcome, anchor, begun
 from oncue.core.runs import Difference, Run, coming, difference
 from oncue.core.schedule import Emission, Schedule, check_schedule, read_emission
@@ -25,12 +26,35 @@ RUNS_LIMIT = 1000
 _PAGE = 500
 
 
-class Schedules:
-    store: Store
-    clock: Clock
-    engine: Engine
+class ScheduleFields(TypedDict, total=False):
+    """What can be said of a schedule: `cron` or `every_seconds`, and what happens then."""
 
-    def every(self, rhythm: str | float | timedelta, *, name: str, **fields: Any) -> Schedule:
+    cron: str | None
+    every_seconds: Duration | None
+    timezone: str
+    """In which the cron expression is meant; "UTC" if not given."""
+    queue: str
+    """Of its jobs, as are `payload` and `owner`."""
+    payload: Any
+    owner: str | None
+    emits: Emission | Mapping[str, Any] | None
+    """An event at every occurrence, and no job."""
+    catch_up: str
+    """What becomes of occurrences missed in an outage: `once` (the default) makes the last of
+    them, `all` each, `skip` none."""
+    overlap: str
+    """What happens while the job before is unfinished: `allow` (the default), `skip` the
+    occurrence, or `queue` it until that job has ended."""
+    paused: bool | None
+    """Stays as it was unless given."""
+
+
+class ScheduleVerbs(ABC):
+    """The methods of a scheduler and of a client about recurring schedules."""
+
+    def every(
+        self, rhythm: str | float | timedelta, *, name: str, **fields: Unpack[ScheduleFields]
+    ) -> Schedule:
         """Make a job again and again: at the times of a cron expression, or after every so many
         seconds (a number, a timedelta, or ISO 8601 such as "PT15M").
 
@@ -40,62 +64,30 @@ class Schedules:
         the same call again changes nothing.
         """
         if isinstance(rhythm, str) and not rhythm.startswith("P"):
-            return self.put_schedule(name, cron=rhythm, **fields)
-        return self.put_schedule(name, every_seconds=rhythm, **fields)
+            fields["cron"] = rhythm
+        else:
+            fields["every_seconds"] = rhythm
+        return self.put_schedule(name, **fields)
 
-    def put_schedule(
-        self,
-        name: str,
-        *,
-        cron: str | None = None,
-        every_seconds: Duration | None = None,
-        timezone: str = "UTC",
-        queue: str = DEFAULT_QUEUE,
-        payload: Any = None,
-        owner: str | None = None,
-        emits: Emission | Mapping[str, Any] | None = None,
-        catch_up: str = "once",
-        overlap: str = "allow",
-        paused: bool | None = None,
-    ) -> Schedule:
+    @abstractmethod
+    def put_schedule(self, name: str, **fields: Unpack[ScheduleFields]) -> Schedule:
         """Create a schedule, or replace all of the one of that name; `paused` stays unless given.
 
-        Occurrences become jobs of `queue`, or an event if it `emits` one. `catch_up` says what
-        becomes of those missed in an outage: `once` makes the last of them, `all` each, `skip`
-        none. `overlap` says what happens while the job before is unfinished: `allow`, `skip` the
-        occurrence, or `queue` it until that job has ended. What is due already stays.
+        Occurrences become jobs of `queue`, or an event if it `emits` one. What is due already
+        stays.
         """
-        fields = {
-            "cron": cron,
-            "every_seconds": every_seconds,
-            "timezone": timezone,
-            "queue": queue,
-            "payload": payload,
-            "owner": owner,
-            "emits": emits,
-            "catch_up": catch_up,
-            "overlap": overlap,
-        }
-        return put(self.engine.recurrer, name, fields, paused)[0]
 
+    @abstractmethod
     def schedule_named(self, name: str) -> Schedule:
         """The schedule as it is now."""
-        found = self.store.schedule(_plain(name))
-        if found is None:
-            raise _unknown(name)
-        return found
 
+    @abstractmethod
     def schedules(self) -> Iterator[Schedule]:
         """All schedules by name, fetched page by page."""
-        after: str | None = None
-        while page := self.store.schedules(after, _PAGE):
-            yield from page
-            after = page[-1].name
 
+    @abstractmethod
     def delete_schedule(self, name: str) -> None:
         """Forget a schedule. Its jobs that are due stay."""
-        if not self.engine.recurrer.delete(_plain(name)):
-            raise _unknown(name)
 
     def pause_schedule(self, name: str) -> Schedule:
         """Let nothing of this schedule happen until it is resumed; jobs that are due stay."""
@@ -105,22 +97,66 @@ class Schedules:
         """Go on with the next occurrence; those during the pause are recorded as left out."""
         return self._set_paused(name, False)
 
+    @abstractmethod
+    def _set_paused(self, name: str, paused: bool) -> Schedule: ...
+
+    @abstractmethod
     def schedule_outcomes(self, name: str) -> Sequence[Outcome]:
         """What became of the last hundred occurrences, oldest first: made, missed, overlapped,
         paused or withdrawn."""
-        return self.store.outcomes(self.schedule_named(name).name)
 
+    @abstractmethod
     def next_runs(self, name: str, count: int = 20) -> list[Run]:
         """The coming runs in UTC and local time, with what gaps and overlaps do to them. Of a
         paused schedule, as if it were resumed."""
+
+    @abstractmethod
+    def preview_schedule(
+        self, name: str, *, count: int = 20, **fields: Unpack[ScheduleFields]
+    ) -> Difference:
+        """What `put_schedule` with these fields would change about the coming runs, which are told
+        as if the schedule were not paused."""
+
+
+class LocalSchedules(ScheduleVerbs):
+    """The schedules of a store."""
+
+    store: Store
+    clock: Clock
+    engine: Engine
+
+    def put_schedule(self, name: str, **fields: Unpack[ScheduleFields]) -> Schedule:
+        return put(self.engine.recurrer, name, fields)[0]
+
+    def schedule_named(self, name: str) -> Schedule:
+        found = self.store.schedule(_possible_name(name))
+        if found is None:
+            raise _unknown(name)
+        return found
+
+    def schedules(self) -> Iterator[Schedule]:
+        after: str | None = None
+        while page := self.store.schedules(after, _PAGE):
+            yield from page
+            after = page[-1].name
+
+    def delete_schedule(self, name: str) -> None:
+        if not self.engine.recurrer.delete(_possible_name(name)):
+            raise _unknown(name)
+
+    def schedule_outcomes(self, name: str) -> Sequence[Outcome]:
+        return self.store.outcomes(self.schedule_named(name).name)
+
+    def next_runs(self, name: str, count: int = 20) -> list[Run]:
         return coming(self.schedule_named(name), self.clock.now(), _check_count(count))
 
-    def preview_schedule(self, name: str, *, count: int = 20, **fields: Any) -> Difference:
-        """What `put_schedule` with these fields would change about the coming runs."""
+    def preview_schedule(
+        self, name: str, *, count: int = 20, **fields: Unpack[ScheduleFields]
+    ) -> Difference:
         _check_count(count)
         now = self.clock.now()
-        seen = self.store.schedule(_plain(name))
-        wanted = new_schedule(name, fields, paused=False)
+        seen = self.store.schedule(_possible_name(name))
+        wanted = new_schedule(name, {**fields, "paused": False})
         anchored = replace(wanted, anchor_at=anchor(seen, wanted, now))
         before = [] if seen is None else coming(seen, now, count)
         return difference(before, coming(anchored, now, count))
@@ -131,37 +167,35 @@ class Schedules:
                 raise _unknown(name)
             return replace(seen, paused=paused)
 
-        return self.engine.recurrer.change(_plain(name), choose)
+        return self.engine.recurrer.change(_possible_name(name), choose)
 
 
-def put(
-    recurrer: Recurrer, name: str, fields: Mapping[str, Any], paused: bool | None = None
-) -> tuple[Schedule, bool]:
+def put(recurrer: Recurrer, name: str, fields: Mapping[str, Any]) -> tuple[Schedule, bool]:
     """Create or replace a schedule, as `put_schedule` does; also whether it is new."""
-    wanted = new_schedule(name, fields, paused=bool(paused))
-    if not isinstance(paused, bool | None):
-        raise InvalidInput("must be true or false.", "/paused")
+    wanted = new_schedule(name, fields)
     replaced: Schedule | None = None
 
     def choose(seen: Schedule | None) -> Schedule:
         nonlocal replaced
         replaced = seen
-        kept = seen.paused if seen is not None and paused is None else bool(paused)
-        return replace(wanted, paused=kept)
+        if seen is None or fields.get("paused") is not None:
+            return wanted
+        return replace(wanted, paused=seen.paused)
 
     return recurrer.change(wanted.name, choose), replaced is None
 
 
-def new_schedule(name: Any, fields: Mapping[str, Any], *, paused: bool) -> Schedule:
-    """The schedule that these fields describe, checked."""
+def new_schedule(name: Any, fields: Mapping[str, Any]) -> Schedule:
+    """The schedule that these fields describe, checked. Without `paused` it is not paused."""
     values = dict(fields)
     body = payloads.encode(values.pop("payload", None))
-    emits = read_emission(values.pop("emits", None))
-    owner = intake.label(values.pop("owner", None), "/owner")
+    values["emits"] = read_emission(values.get("emits"))
+    values["owner"] = intake.label(values.get("owner"), "/owner")
+    if not isinstance(values.setdefault("paused", None), bool | None):
+        raise InvalidInput("must be true or false.", "/paused")
+    values["paused"] = bool(values["paused"])
     try:
-        wanted = Schedule(
-            name, payload_json=body, emits=emits, owner=owner, paused=paused, **values
-        )
+        wanted = Schedule(name, payload_json=body, **values)
     except TypeError:
         raise InvalidInput("takes the fields of put_schedule, and no others.") from None
     return check_schedule(wanted)
@@ -169,7 +203,7 @@ def new_schedule(name: Any, fields: Mapping[str, Any], *, paused: bool) -> Sched
 
 def runs_of(fields: Mapping[str, Any], now: Moment, count: int) -> list[Run]:
     """The coming runs of a schedule with these fields, if it were set now."""
-    return coming(begun(new_schedule("unnamed", fields, paused=False), now), now, count)
+    return coming(begun(new_schedule("unnamed", fields), now), now, count)
 
 
 def _check_count(count: object) -> int:
@@ -178,7 +212,7 @@ def _check_count(count: object) -> int:
     return count
 
 
-def _plain(name: str) -> str:
+def _possible_name(name: str) -> str:
     """The name, if any schedule can have it."""
     try:
         return check_queue_name(name, "/name")

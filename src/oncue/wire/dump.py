@@ -17,10 +17,10 @@ microsecond. Fields at their default are left out.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Annotated, TypeVar
+from typing import Annotated, Any, get_args
 
 import msgspec
-from msgspec import UNSET, Meta, Raw, Struct, UnsetType, field
+from msgspec import UNSET, Meta, Raw, Struct, UnsetType, field, structs
 
 from oncue.core import stamp
 from oncue.core.dumped import DumpedEvent, DumpedJob
@@ -37,7 +37,6 @@ from oncue.wire import rules as wire_rules
 from oncue.wire import schedules as wire_schedules
 from oncue.wire.converting import instant_text, read, written
 from oncue.wire.formats import Instant, Time
-from oncue.wire.schedules import ScheduleWithOutcomes
 
 FORMAT = "oncue-dump"
 VERSION = 1
@@ -45,7 +44,6 @@ _ANY_TIME: stamp.Stamp = 2**63 - 1
 
 Natural = Annotated[int, Meta(ge=0)]
 Name = Annotated[str, Meta(min_length=1)]
-T = TypeVar("T")
 
 
 class Strict(Struct, omit_defaults=True, forbid_unknown_fields=True):
@@ -69,6 +67,21 @@ class DumpCounts(Strict):
     rules: Natural = 0
     events: Natural = 0
 
+    def add(self, part: Part) -> None:
+        """Count a line, if it is one of these nouns."""
+        name = f"{KINDS[type(part)]}s"
+        if name in self.__struct_fields__:
+            setattr(self, name, getattr(self, name) + 1)
+
+    def __str__(self) -> str:
+        """12 jobs and 1 queue; other nouns only if there are some."""
+        first, *others, last = [
+            f"{count:,} {name.removesuffix('s') if count == 1 else name}"
+            for name, count in structs.asdict(self).items()
+            if count or name in ("jobs", "queues")
+        ]
+        return f"{', '.join([first, *others])} and {last}"
+
 
 class PageMark(DumpCounts, kw_only=True):
     after: str
@@ -83,8 +96,7 @@ class OperationLine(jobs.JobOperation, omit_defaults=True, forbid_unknown_fields
 
     @classmethod
     def of(cls, one: Operation) -> OperationLine:
-        result, base64 = _embedded(one.result)
-        return written(cls, one, result=result, result_base64=base64)
+        return written(cls, one, **_exact("result", one.result))
 
     def read(self) -> Operation:
         return read(Operation, self, result=_body(self.result, self.result_base64))
@@ -125,16 +137,9 @@ class JobLine(jobs.JobWithHistory, omit_defaults=True, forbid_unknown_fields=Tru
 
     @classmethod
     def of_dumped(cls, dumped: DumpedJob) -> JobLine:
-        payload, payload_base64 = _embedded(dumped.job.payload_json)
-        result, result_base64 = _embedded(dumped.job.result_json)
-        return written(
-            cls,
-            *(dumped.job, dumped.history, dumped),
-            payload=payload,
-            payload_base64=payload_base64,
-            result=result,
-            result_base64=result_base64,
-        )
+        job = dumped.job
+        bodies = _exact("payload", job.payload_json) | _exact("result", job.result_json)
+        return written(cls, job, dumped.history, dumped, **bodies)
 
     def dumped(self) -> DumpedJob:
         payload = _body(self.payload, self.payload_base64)
@@ -152,21 +157,17 @@ class Known(Strict):
     """The stamp of the newest event that was ever accepted."""
     stale: bool = False
 
-    def read(self) -> Sighting:
-        newest = None if self.newest is None else stamp.parse(self.newest)
-        return Sighting(None, newest, self.stale)
-
 
 class RuleLine(wire_rules.Rule, omit_defaults=True, forbid_unknown_fields=True, kw_only=True):
     known: list[Known]
     """In the order of the dependencies."""
 
     @classmethod
-    def of(cls, seen: Sightings) -> RuleLine:
+    def of_dumped(cls, seen: Sightings) -> RuleLine:
         known = [Known(instant_text(one.newest_stamp), one.stale) for one in seen.of]
         return written(cls, seen.rule, known=known)
 
-    def read(self) -> Sightings:
+    def dumped(self) -> Sightings:
         """The rule as it was; `InvalidInput` if it cannot have been so."""
         rule = read(Rule, self)
         read_rule(rule.name, rule.dependencies, rule.enabled, rule.queue)
@@ -176,18 +177,22 @@ class RuleLine(wire_rules.Rule, omit_defaults=True, forbid_unknown_fields=True, 
             raise InvalidInput(
                 f"rule {rule.name!r} has one of lastInstant and lastJobId, not both."
             )
-        return Sightings(rule, tuple(one.read() for one in self.known))
+        seen = [
+            Sighting(None, None if one.newest is None else stamp.parse(one.newest), one.stale)
+            for one in self.known
+        ]
+        return Sightings(rule, tuple(seen))
 
 
 class EventLine(
     wire_rules.LoggedEvent, omit_defaults=True, forbid_unknown_fields=True, kw_only=True
 ):
-    accepted: list[Natural] = field(default_factory=list)
+    accepted: Sequence[Natural] = ()
     """Positions of the decisions whose dependency still has the event among its accepted ones."""
 
     @classmethod
     def of_dumped(cls, dumped: DumpedEvent) -> EventLine:
-        return written(cls, dumped.logged, dumped.logged.event, accepted=list(dumped.accepted))
+        return written(cls, dumped, dumped.logged, dumped.logged.event)
 
     def dumped(self) -> DumpedEvent:
         """The event as it was; `InvalidInput` if it cannot have been so."""
@@ -199,30 +204,29 @@ class EventLine(
 
 
 class ScheduleLine(
-    ScheduleWithOutcomes, omit_defaults=True, forbid_unknown_fields=True, kw_only=True
+    wire_schedules.ScheduleWithOutcomes,
+    omit_defaults=True,
+    forbid_unknown_fields=True,
+    kw_only=True,
 ):
     zone_digest: str = ""
     wake_at: Time | None = None
 
     @classmethod
-    def with_outcomes(cls, schedule: Schedule, outcomes: Sequence[Outcome]) -> ScheduleLine:
-        return written(
-            cls,
-            schedule,
-            schedule.progress,
-            outcomes=[written(wire_schedules.Outcome, one) for one in outcomes],
-        )
+    def of_dumped(cls, schedule: Schedule, outcomes: Sequence[Outcome]) -> ScheduleLine:
+        past = [written(wire_schedules.Outcome, one) for one in outcomes]
+        return written(cls, schedule, schedule.progress, outcomes=past)
 
-    def schedule(self) -> Schedule:
+    def dumped(self) -> tuple[Schedule, list[Outcome]]:
         """The schedule as it was; `InvalidInput` if it cannot have been so."""
         found = self.read()
         check_schedule(found)
         if (self.wake_at is None) != (self.next_at is None):
             raise InvalidInput(f"schedule {found.name!r} has one of next_at and wake_at, not both.")
-        return found
+        return found, [read(Outcome, one) for one in self.outcomes]
 
 
-class DumpLine(Strict):
+class _Line(Strict):
     """Exactly one of these."""
 
     header: Header | None = None
@@ -235,29 +239,32 @@ class DumpLine(Strict):
     end: DumpCounts | None = None
 
 
+Part = Header | Queue | ScheduleLine | RuleLine | EventLine | JobLine | PageMark | DumpCounts
+KINDS: dict[type, str] = dict(zip(get_args(Part), _Line.__struct_fields__, strict=True))
+
 _encoder = msgspec.json.Encoder()
-_decoder = msgspec.json.Decoder(DumpLine)
+_decoder = msgspec.json.Decoder(_Line)
 _valid = msgspec.json.Decoder(Raw).decode
 
 
-def encode(line: DumpLine) -> bytes:
-    return _encoder.encode(line) + b"\n"
+def encode(part: Part) -> bytes:
+    return _encoder.encode({KINDS[type(part)]: part}) + b"\n"
 
 
-def decode(line_text: bytes) -> DumpLine:
+def decode(line: bytes) -> Part:
     """What a line says; `InvalidInput` if it is none."""
     try:
-        line = _decoder.decode(line_text)
+        fields = structs.asdict(_decoder.decode(line))
     except RecursionError:
         raise InvalidInput("is not a line of a dump: it is nested too deeply.") from None
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
         text = str(error)  # may quote the line, and a terminal obeys what is not printable
         why = text if text.isprintable() else ascii(text)
         raise InvalidInput(f"is not a line of a dump: {why}.") from None
-    fields = msgspec.structs.asdict(line)
-    if sum(one is not None for one in fields.values()) != 1:
+    parts: list[Part] = [part for part in fields.values() if part is not None]
+    if len(parts) != 1:
         raise InvalidInput(f"must be one of {', '.join(fields)}.")
-    return line
+    return parts[0]
 
 
 def check_header(text: bytes) -> Header:
@@ -275,21 +282,25 @@ def check_header(text: bytes) -> Header:
             f"the dump is of format {version}, but this oncue reads only up to {VERSION}. "
             f"Upgrade oncue to at least {header.get('oncue', 'the version that wrote it')}."
         )
-    line = decode(text)
-    assert line.header is not None
-    return line.header
+    found = decode(text)
+    assert isinstance(found, Header)
+    return found
 
 
-def _embedded(body: bytes | None) -> tuple[Raw | UnsetType, bytes | None]:
-    """JSON as a part of the line, or base64 where it would not come out as it went in."""
-    if body is None:
-        return UNSET, None
+def _exact(name: str, body: bytes | None) -> dict[str, Any]:
+    """The fields of a body: JSON as a part of the line, or base64 where it would not come out as it
+    went in."""
+    if body is not None and _fits(body):
+        return {name: Raw(body), f"{name}_base64": None}
+    return {name: UNSET, f"{name}_base64": body}
+
+
+def _fits(body: bytes) -> bool:
     try:
         body.decode()
-        alike = b"\n" not in body and b"\r" not in body and bytes(_valid(body)) == body
+        return b"\n" not in body and b"\r" not in body and bytes(_valid(body)) == body
     except (msgspec.DecodeError, UnicodeDecodeError):
-        alike = False
-    return (Raw(body), None) if alike else (UNSET, body)
+        return False
 
 
 def _body(embedded: Raw | UnsetType, base64: bytes | None) -> bytes | None:

@@ -14,21 +14,23 @@ class Markup(str):
     __slots__ = ()
 
 
-Content = str | Markup | None
-
-
-def tag(name: str, *contents: Content, **attributes: str | None) -> Markup:
-    """An element. An attribute that is None is left out; `class_` stands for `class`."""
-    told = "".join(
-        f' {key.rstrip("_").replace("_", "-")}="{html.escape(value)}"'
-        for key, value in attributes.items()
-        if value is not None
+def tag(name: str, *contents: str | None, **attributes: str) -> Markup:
+    """An element; `class_` stands for the attribute `class`."""
+    written = "".join(
+        f' {key.rstrip("_")}="{html.escape(value)}"' for key, value in attributes.items()
     )
-    return Markup(f"<{name}{told}>{join(contents)}</{name}>")
+    return Markup(f"<{name}{written}>{join(*contents)}</{name}>")
 
 
-def join(contents: tuple[Content, ...] | list[Markup]) -> Markup:
-    return Markup("".join(_markup(one) for one in contents if one is not None))
+def join(*contents: str | None) -> Markup:
+    """What is not None, one after the other."""
+    return Markup(
+        "".join(
+            one if isinstance(one, Markup) else html.escape(one, quote=False)
+            for one in contents
+            if one is not None
+        )
+    )
 
 
 def prose(text: str) -> Markup:
@@ -36,5 +38,8 @@ def prose(text: str) -> Markup:
     return Markup(_CODE.sub(r"<code>\1</code>", html.escape(text, quote=False)))
 
 
-def _markup(content: str) -> str:
-    return content if isinstance(content, Markup) else html.escape(content, quote=False)
+def table(*rows: Markup, head: Markup | None = None) -> Markup:
+    """A table that scrolls by itself where the page is narrow."""
+    return tag(
+        "div", tag("table", head and tag("thead", head), tag("tbody", *rows)), class_="table"
+    )

@@ -1,50 +1,92 @@
-"""Parameters that several routes take."""
+"""Parameters of routes: in the path, in the query and in headers."""
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, Any, Literal, NamedTuple
 
 from msgspec import Meta
 
-from oncue.api.docs.about import Parameter
-from oncue.api.docs.samples import NOON
+from oncue.api.paging import LIMIT, MOST
+from oncue.api.routes.jobs import KEY_LENGTH
+from oncue.core.firing import Decision
+from oncue.usecases.schedules import RUNS_LIMIT
 from oncue.wire import formats
+from oncue.wire.rules import Stamp
 
-KEY_LENGTH = 255
-LIMIT, MOST = 50, 500
+ID = "019a8a1b6f3c4d2e8a01f5b7c9d2e7d0"
+NOON = "2026-12-01T12:00:00.000Z"
+_AFTER = "The `next_cursor` of the page before."
 
-IDEMPOTENCY_KEY = Parameter(
-    "Idempotency-Key",
-    "Makes repeating the request harmless: the same key with the same body gives the first answer "
-    "again. Remembered for at least a day.",
-    Annotated[
+
+class Parameter(NamedTuple):
+    """What a parameter means, may be, and an example of it."""
+
+    text: str
+    shape: Any
+    example: Any
+
+
+def _text(pattern: str, **schema: Any) -> Any:
+    return Annotated[str, Meta(extra_json_schema={"pattern": pattern, **schema})]
+
+
+PATH = {
+    "id": Parameter("The id of the job.", formats.AnyJobId, ID),
+    "queue": Parameter("The name of the queue.", formats.QueueName, "mail"),
+    "name": Parameter("The name of the step.", formats.QueueName, "charge"),
+    "rule": Parameter("The name of the rule.", formats.Label, "hourly load"),
+    "schedule": Parameter("The name of the schedule.", formats.QueueName, "nightly"),
+    "userId": Parameter("Whose tasks.", formats.Label, "ada"),
+    "requestId": Parameter("The id of the task.", formats.AnyJobId, ID),
+    "kind": Parameter("The last part of a problem's `type`.", formats.AnyJobId, "fenced"),
+}
+_BY_NAME = Parameter(_AFTER, formats.QueueName, "nightly")
+_BY_NUMBER = Parameter(_AFTER, _text("^[0-9]{1,18}$"), "4711")
+_OPAQUE = _text("^[A-Za-z0-9_=-]+$", format="cursor")
+QUERY = {
+    "queue": Parameter("Only of this queue.", formats.QueueName, "mail"),
+    "state": Parameter("Only in this state.", formats.States, "scheduled"),
+    "owner": Parameter("Only of this owner.", formats.Label, "ada"),
+    "key": Parameter("Only with this key.", formats.Label, "order-1001"),
+    "due_after": Parameter("Due at this moment or later.", formats.Moment, NOON),
+    "due_before": Parameter("Due before this moment.", formats.Moment, "2026-12-02T00:00:00Z"),
+    "limit": Parameter(
+        f"How many to show; {LIMIT} if left out.", Annotated[int, Meta(ge=1, le=MOST)], 20
+    ),
+    "cursor": Parameter(_AFTER, _OPAQUE, "MTc5NjEyNjQwMDAwMC5hYmM"),
+    "/queues cursor": _BY_NAME,
+    "/schedules cursor": _BY_NAME,
+    "/events cursor": _BY_NUMBER,
+    "running": Parameter(
+        "Ask a job that was taken already to stop; false if left out.",
+        Literal["true", "false"],
+        "true",
+    ),
+    "from": Parameter("Where to begin; now if left out.", formats.Moment, NOON),
+    "until": Parameter(
+        "Where to end; an hour later if left out.", formats.Moment, "2026-12-01T13:00:00Z"
+    ),
+    "step_seconds": Parameter(
+        "How long a step is; a minute if left out.",
+        Annotated[float, Meta(ge=0.001, le=formats.LONGEST)],
+        60,
+    ),
+    "count": Parameter("How many; 20 if left out.", Annotated[int, Meta(ge=1, le=RUNS_LIMIT)], 20),
+    "at": Parameter("The time; now if left out.", Stamp, "2021-01-01 13:30:00"),
+    "rule": Parameter("Only what this rule decided.", formats.Label, "hourly load"),
+    "decision": Parameter("Only what was so decided.", Decision, "ACCEPTED"),
+}
+"""By name; where the same name means something else in one path, by path and name."""
+HEADERS = {
+    "Idempotency-Key": Parameter(
+        "Makes repeating the request harmless: the same key with the same body gives the first "
+        "answer again. Remembered for at least a day.",
+        _text("^[!-~]([ -~]*[!-~])?$", minLength=1, maxLength=KEY_LENGTH),
+        "order-1001-mail",
+    ),
+    "If-Match": Parameter(
+        "The `ETag` of what was seen; or send its `updatedTime` in the body.",
         str,
-        Meta(
-            min_length=1,
-            max_length=KEY_LENGTH,
-            extra_json_schema={"pattern": "^[!-~]([ -~]*[!-~])?$"},
-        ),
-    ],
-    "order-1001-mail",
-    "header",
-)
-LIMIT_PARAMETER = Parameter(
-    "limit",
-    f"How many to show; {LIMIT} if left out.",
-    Annotated[int, Meta(ge=1, le=MOST)],
-    20,
-)
-CURSOR_PARAMETER = Parameter(
-    "cursor",
-    "The `next_cursor` of the page before.",
-    Annotated[str, Meta(extra_json_schema={"format": "cursor", "pattern": "^[A-Za-z0-9_=-]+$"})],
-    "MTc5NjEyNjQwMDAwMC5hYmM",
-)
-FILTER_PARAMETERS = (
-    Parameter("queue", "Only of this queue.", formats.QueueName, "mail"),
-    Parameter("state", "Only in this state.", formats.States, "scheduled"),
-    Parameter("owner", "Only of this owner.", formats.Label, "ada"),
-    Parameter("key", "Only with this key.", formats.Label, "order-1001"),
-    Parameter("due_after", "Due at this moment or later.", formats.Moment, NOON),
-    Parameter("due_before", "Due before this moment.", formats.Moment, "2026-12-02T00:00:00Z"),
-)
+        '"2f8a41d09c7be653a1f04d27"',
+    ),
+}

@@ -1,76 +1,51 @@
-"""Examples that several operations share."""
+"""Examples for the description.
+
+`samples.json` has one of each shape under the shape's name, without the fields that the shape has
+defaults for. A shape that extends another one adds to that one's example. What differs in one place
+of the description stands under the place's name: `cancelJob 202`.
+"""
 
 from __future__ import annotations
 
-from typing import Any
+from functools import cache
+from importlib.resources import files
+from typing import Any, get_args, get_origin, get_type_hints
 
 import msgspec
-from msgspec import Raw, Struct
 
-from oncue.wire import jobs as wire
+from oncue.wire.formats import Answer
 
-ID = "019a8a1b6f3c4d2e8a01f5b7c9d2e7d0"
-TOKEN = "1.1.5f0c9a1be2d344775f0c9a1be2d34477"
-NOON = "2026-12-01T12:00:00.000Z"
+NONE: Any = object()
+"""Instead of an example, which may well be null."""
 
 
-def shown(example: Struct) -> dict[str, Any]:
-    """An example as the JSON that is shown."""
-    found: dict[str, Any] = msgspec.json.decode(msgspec.json.encode(example))
+def sample(shape: Any, place: str = "") -> Any:
+    """The example of a shape, as it stands in one place of the description."""
+    kept = kept_samples()
+    if not (isinstance(shape, type) and issubclass(shape, msgspec.Struct)):
+        return kept.get(place, NONE)
+    names = [*(one.__name__ for one in reversed(shape.__mro__)), place]
+    fields = {name: value for key in names for name, value in kept.get(key, {}).items()}
+    return _completed(shape, fields) if issubclass(shape, Answer) else fields
+
+
+@cache
+def kept_samples() -> dict[str, Any]:
+    """`samples.json`."""
+    text = files("oncue.api.docs").joinpath("samples.json").read_bytes()
+    found: dict[str, Any] = msgspec.json.decode(text)
     return found
 
 
-JOB = shown(
-    wire.Job(
-        id=ID,
-        queue="mail",
-        state="scheduled",
-        due_at=NOON,
-        payload=Raw(b'{"to":"ada"}'),
-        created_at="2026-12-01T10:00:00.000Z",
-        updated_at="2026-12-01T10:00:00.000Z",
-    )
-)
-STANDING: dict[str, Any] = {"worker": None, "lease_until": None, "attempt_base": 0}
-OPERATION = {
-    "name": "charge",
-    "state": "succeeded",
-    "percent": 100.0,
-    "message": None,
-    "result": {"receipt": 1001},
-    "updated_at": "2026-12-01T12:00:02.500Z",
-}
-TAKEN = {**JOB, "state": "dispatched", "attempt": 1, "updated_at": "2026-12-01T12:00:00.004Z"}
-HISTORY = {
-    "operations": [OPERATION],
-    "diagnostics": [
-        {
-            "at": "2026-12-01T12:00:05.000Z",
-            "code": "failure",
-            "detail": "Failed; due again in 1 s.",
-            "attempt": 1,
-            "epoch": 1,
-            "facts": {},
-        }
-    ],
-    "attempts": [
-        {
-            "attempt": 1,
-            "epoch": 1,
-            "claimed_at": "2026-12-01T12:00:00.004Z",
-            "worker": "mailer-1",
-            "outcome": "retried",
-            "ended_at": "2026-12-01T12:00:05.000Z",
-        }
-    ],
-}
-FENCED = {
-    "type": "/problems/fenced",
-    "title": "The claim is no longer the current one",
-    "status": 409,
-    "detail": f"job {ID} no longer belongs to this claim (reclaimed); it is now scheduled. "
-    "Stop working on it; whoever holds the newer claim goes on.",
-    "reason": "reclaimed",
-    "state": "scheduled",
-    "diagnostic": None,
-}
+def _completed(shape: type[Answer], fields: dict[str, Any]) -> dict[str, Any]:
+    """With the defaults of fields that are not given, in the order of the shape. A list that is not
+    given has one item: so the example of a page follows from that of its items."""
+    hints = get_type_hints(shape)
+    derived: dict[str, Any] = {"next_cursor": None} if "next_cursor" in hints else {}
+    for field in msgspec.structs.fields(shape):
+        items = get_args(hints[field.name]) if get_origin(hints[field.name]) is list else ()
+        if field.encode_name not in fields and items and issubclass(items[0], Answer):
+            derived[field.encode_name] = [sample(items[0])]
+    given = msgspec.json.decode(msgspec.json.encode(fields | derived), type=shape)
+    whole = msgspec.json.decode(msgspec.json.encode(given))
+    return {**whole, **fields, **whole, **derived}  # a task has further fields

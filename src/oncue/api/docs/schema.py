@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from oncue.api.docs.markup import Markup, join, prose, tag
+from oncue.api.docs.markup import Markup, join, prose, table, tag
 
 _REF = "#/components/schemas/"
 _BOUNDS = (
@@ -21,15 +21,16 @@ _FORMATS = {"date-time": "moment", "date": "date", "oncue-duration": "duration"}
 
 
 def fields(schema: dict[str, Any]) -> Markup:
-    """The table of an object's fields; a sentence if it has none."""
-    told = {name: one for name, one in schema.get("properties", {}).items() if one is not False}
-    if not told:
-        return tag("p", prose(schema.get("description", "Any JSON.")), class_="quiet")
+    """The description of a shape and the table of its fields, if it has any."""
+    text = tag("p", prose(schema.get("description", "Any JSON.")), class_="quiet")
     required = schema.get("required", [])
-    rows = [_row(name, one, name in required) for name, one in told.items()]
+    rows = [
+        _row(name, one, name in required)
+        for name, one in schema.get("properties", {}).items()
+        if one is not False
+    ]
     head = tag("tr", tag("th", "field"), tag("th", "type"), tag("th", "meaning"))
-    table = tag("table", tag("thead", head), tag("tbody", join(rows)))
-    return tag("div", table, class_="table")
+    return join(text, table(*rows, head=head) if rows else None)
 
 
 def words(schema: dict[str, Any]) -> Markup:
@@ -45,8 +46,8 @@ def words(schema: dict[str, Any]) -> Markup:
     if "const" in schema:
         return tag("code", str(schema["const"]))
     if schema.get("type") == "array":
-        return join((Markup("list of "), words(schema.get("items", {}))))
-    return join((_type(schema), _bounds(schema)))
+        return join("list of ", words(schema.get("items", {})))
+    return join(_type(schema), _bounds(schema))
 
 
 def _row(name: str, schema: dict[str, Any], required: bool) -> Markup:
@@ -62,8 +63,8 @@ def _row(name: str, schema: dict[str, Any], required: bool) -> Markup:
 def _meaning(schema: dict[str, Any]) -> str:
     if "description" in schema:
         return str(schema["description"])
-    told = [one.get("description", "") for one in schema.get("anyOf", [])]
-    return next((text for text in told if text), "")
+    texts = [one.get("description", "") for one in schema.get("anyOf", [])]
+    return next((text for text in texts if text), "")
 
 
 def _default(schema: dict[str, Any]) -> Markup | None:
@@ -80,5 +81,5 @@ def _type(schema: dict[str, Any]) -> Markup:
 
 
 def _bounds(schema: dict[str, Any]) -> Markup | None:
-    told = [f"{sign}{schema[bound]:,}" for bound, sign in _BOUNDS if bound in schema]
-    return tag("span", " ", ", ".join(told), class_="quiet") if told else None
+    bounds = [f"{sign}{schema[bound]:,}" for bound, sign in _BOUNDS if bound in schema]
+    return tag("span", " ", ", ".join(bounds), class_="quiet") if bounds else None

@@ -18,17 +18,8 @@ from oncue.api.routes import (
 )
 from oncue.api.routing import Route
 
-ROUTES: list[Route] = [
-    *jobs.routes,
-    *batch.routes,
-    *bulk.routes,
-    *claims.routes,
-    *claim_batches.routes,
-    *queues.routes,
-    *rules.routes,
-    *schedules.routes,
-    *tasks.routes,
-    *agenda.routes,
-    *server.routes,
-    *docs.routes,
-]
+_MODULES = (
+    *(jobs, batch, bulk, claims, claim_batches, queues),
+    *(rules, schedules, tasks, agenda, server, docs),
+)
+ROUTES: list[Route] = [route for module in _MODULES for route in module.routes]

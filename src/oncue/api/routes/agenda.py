@@ -5,14 +5,9 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING
 
-import msgspec
-
-from oncue.api.docs.about import Answered, Parameter, json
-from oncue.api.docs.samples import ID
 from oncue.api.problems import invalid
-from oncue.api.request import Answer, Request, decoded, json_answer
-from oncue.api.routing import Routes
-from oncue.api.unreadable import unreadable
+from oncue.api.request import Answer, Request, json_answer
+from oncue.api.routing import Answered, Routes
 from oncue.core.access import Scope
 from oncue.core.errors import Conflict
 from oncue.core.moment import parse
@@ -24,65 +19,10 @@ from oncue.wire.reclaim import ReclaimParameters, ReclaimReport, parameters
 if TYPE_CHECKING:
     from oncue.api.app import Service
 
-_read_any = msgspec.json.Decoder().decode
-
 routes = Routes("Reclaiming")
-_EVENT = {
-    "time": "2026-12-01T12:05:00.000Z",
-    "code": "timeout_executing",
-    "message": "Nothing was heard from the worker for 300 s. Due again at once.",
-    "attempt": 1,
-    "details": {"worker": "encoder-1", "age_seconds": 300.0, "decision": "reclaim"},
-}
-_PROGRESS = {
-    "id": ID,
-    "processingState": "EXECUTING",
-    "processingStateMessage": "frame 1,200 of 5,000",
-    "updatedTime": "2026-12-01T12:06:00.000Z",
-    "attemptsCompleted": 1,
-    "maximumAttempts": 3,
-    "operationProgress": [
-        {
-            "name": "download",
-            "processingState": "COMPLETE",
-            "processingStateMessage": "succeeded",
-            "percent": 100.0,
-            "message": None,
-            "result": {"bytes": 73_400_320},
-            "updatedTime": "2026-12-01T12:01:00.000Z",
-        }
-    ],
-    "diagnosticEvents": [_EVENT],
-}
-_REPORT = {
-    "scanned": 3,
-    "reclaimed": 2,
-    "retried": 1,
-    "failed": 1,
-    "cancelled": 0,
-    "lostRaces": 1,
-    "anomalies": 0,
-    "warnings": [],
-    "endedBy": "end",
-}
-_IF_MATCH = Parameter(
-    "If-Match",
-    "The `ETag` of what was seen; or send its `updatedTime` in the body.",
-    str,
-    '"2f8a41d09c7be653a1f04d27"',
-    "header",
-)
 
 
-_write = msgspec.json.Decoder(AgendaProgressWrite)
-
-
-@routes.add(
-    "POST /reclaim",
-    Scope.ADMIN,
-    {200: Answered("What it did.", ReclaimReport, _REPORT)},
-    json(ReclaimParameters, {"reclaimAgeMinutes": 4320, "maximumExecutionSeconds": 120}),
-)
+@routes.add("POST /reclaim", Scope.ADMIN, ReclaimReport, ReclaimParameters)
 async def reclaim(service: Service, request: Request) -> Answer:
     """Reclaim what was silent too long.
 
@@ -92,13 +32,7 @@ async def reclaim(service: Service, request: Request) -> Answer:
     at once do no harm.
     """
     # Step by step, so that a run of minutes holds no thread, and ends when the server does.
-    request.query()
-    body = await request.body()
-    try:
-        fields = _read_any(body) if body else {}
-    except (msgspec.DecodeError, UnicodeError, RecursionError) as problem:
-        raise unreadable(body, problem) from None
-    run = started(service.cue, parameters(fields))
+    run = started(service.cue, parameters(await request.json()))
     while (rest := await service.acue.call(run.step)) is not None:
         if await _is_ending(service, rest):
             run.stop()
@@ -119,7 +53,7 @@ async def _is_ending(service: Service, seconds: float) -> bool:
 @routes.add(
     "GET /agenda-progress/{id}",
     Scope.READ,
-    {200: Answered("The job.", AgendaProgress, _PROGRESS, headers=("ETag",))},
+    Answered(AgendaProgress, headers=("ETag",)),
     problems=(404,),
 )
 async def get_agenda_progress(service: Service, request: Request) -> Answer:
@@ -128,26 +62,15 @@ async def get_agenda_progress(service: Service, request: Request) -> Answer:
     WAITING is scheduled, DEQUEUED dispatched, EXECUTING executing; COMPLETE has the message
     `succeeded` or `failed`, the latter for cancelled jobs as well.
     """
-    request.query()
-    [request.job_id] = request.parameters
-    return _answer(await service.read(agenda.read, service.cue, request.job_id))
+    return _answer(await service.read(agenda.read, service.cue, request.subject))
 
 
 @routes.add(
     "PUT /agenda-progress/{id}",
     Scope.ADMIN,
-    {200: Answered("The job now.", AgendaProgress, _PROGRESS, headers=("ETag",))},
-    json(
-        AgendaProgressWrite,
-        {
-            "processingState": "COMPLETE",
-            "processingStateMessage": "failed",
-            "updatedTime": "2026-12-01T12:06:00.000Z",
-            "diagnosticEvents": [{"message": "AgendaProgress timed out."}],
-        },
-        required=True,
-    ),
-    (_IF_MATCH,),
+    Answered(AgendaProgress, headers=("ETag",)),
+    AgendaProgressWrite,
+    headers=("If-Match",),
     problems=(404, 409),
 )
 async def put_agenda_progress(service: Service, request: Request) -> Answer:
@@ -158,10 +81,8 @@ async def put_agenda_progress(service: Service, request: Request) -> Answer:
     Attempts and operations are the server's to tell. It ends claims of others, so it takes the
     scope `admin`.
     """
-    request.query()
-    [request.job_id] = request.parameters
-    job_id = request.job_id
-    wanted = _wanted(decoded(await request.body(), _write), job_id, request)
+    job_id = request.subject
+    wanted = _wanted(await request.decoded(AgendaProgressWrite), job_id, request)
     return _answer(await service.acue.write(agenda.write, service.cue, job_id, wanted))
 
 

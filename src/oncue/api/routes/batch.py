@@ -11,76 +11,51 @@ import logging
 from collections.abc import AsyncIterator, Iterator
 from typing import TYPE_CHECKING, Annotated, Any
 
-import msgspec
 from msgspec import Meta
 
 from oncue.api import problems as problems
-from oncue.api.docs.about import Answered, Content, Sent
-from oncue.api.docs.parameters import IDEMPOTENCY_KEY
-from oncue.api.docs.samples import ID
 from oncue.api.elements import BYTE_ORDER_MARK, LIMIT, Elements, Lines, Splitter
 from oncue.api.problems import Problem
-from oncue.api.request import JSON_TYPE, Answer, Gone, Request, json_answer
+from oncue.api.request import (
+    JSON_TYPE,
+    UNREADABLE,
+    Answer,
+    Gone,
+    Request,
+    json_answer,
+    read_json,
+)
 from oncue.api.routes.jobs import derived_id, idempotency_key, key_reused, new_job
 from oncue.api.routing import Routes
 from oncue.api.unreadable import unreadable
 from oncue.core.access import Scope
-from oncue.core.errors import InvalidInput, OncueError, StoreError, StoreUnusable, TooLarge
+from oncue.core.errors import IdTaken, InvalidInput, StoreError, StoreUnusable, TooLarge
 from oncue.core.job import NewJob
-from oncue.ports.jobs import Clash
-from oncue.scheduler import IDS_KEPT, Scheduler, answer
+from oncue.scheduler import Scheduler
+from oncue.usecases.jobs import CHUNK, IDS_KEPT
 from oncue.wire import jobs as wire
 
 if TYPE_CHECKING:
     from oncue.api.app import Service
 
 LINE_TYPES = ("application/x-ndjson", "application/jsonl", "application/jsonlines")
-BLOCK = 512 * 1024  # bytes that are taken in at once,
-CHUNK = 5000  # and lines that are stored at once
+BLOCK = 512 * 1024  # bytes that are taken in at once
 REJECTED_KEPT = 1000
 
-_read = msgspec.json.Decoder().decode
 logger = logging.getLogger("oncue.http")
 
 routes = Routes("Jobs")
-NDJSON_TYPE = "application/x-ndjson"
-_NEW = {"payload": {"to": "ada"}, "queue": "mail", "delay": "PT2H"}
-_SECOND = {"payload": {"to": "bob"}, "queue": "mail"}
 
 
 @routes.add(
     "POST /jobs/batch",
     Scope.WRITE,
+    wire.BatchReport,
     {
-        200: Answered(
-            "What became of the lines, counted from 1.",
-            wire.BatchReport,
-            {
-                "accepted": 1,
-                "existing": 0,
-                "rejected_count": 1,
-                "rejected": [
-                    {
-                        "line": 2,
-                        "status": 422,
-                        "detail": "/priority: must be a whole number from 0 to 9.",
-                    }
-                ],
-                "ids": [ID, None],
-            },
-        )
+        LINE_TYPES[0]: Annotated[str, Meta(description="A `NewJob` a line.")],
+        JSON_TYPE: list[wire.NewJob],
     },
-    Sent(
-        {
-            NDJSON_TYPE: Content(
-                Annotated[str, Meta(description="A `NewJob` a line.")],
-                '{"payload": {"to": "ada"}, "queue": "mail"}\n'
-                '{"payload": {"to": "bob"}, "queue": "mail", "priority": 10}\n',
-            ),
-            JSON_TYPE: Content(list[wire.NewJob], [_NEW, _SECOND]),
-        }
-    ),
-    (IDEMPOTENCY_KEY,),
+    headers=("Idempotency-Key",),
 )
 async def create_jobs(service: Service, request: Request) -> Answer:
     """Create many jobs, streamed.
@@ -89,7 +64,6 @@ async def create_jobs(service: Service, request: Request) -> Answer:
     accepted is durable when the answer arrives. With an `Idempotency-Key` a batch can be sent
     again: only what is missing is stored.
     """
-    request.query()
     key = idempotency_key(request)
     _refuse_encoded(request)
     arriving: Arriving | None = None
@@ -105,7 +79,7 @@ async def create_jobs(service: Service, request: Request) -> Answer:
         logger.error("%s: %s", request.id, error, extra={"request_id": request.id})
         raise _interrupted(arriving, error) from None
     except Problem as problem:  # the rest of the body did not come
-        problem.extra["accepted"] = 0 if arriving is None else arriving.accepted
+        problem.written.accepted = 0 if arriving is None else arriving.accepted
         raise
     return json_answer(arriving.report())
 
@@ -197,8 +171,13 @@ class Arriving:
         for start in range(0, len(texts), CHUNK):
             refused: dict[int, Problem] = {}
             jobs = dict(self._taken_in(texts[start : start + CHUNK], refused))
-            stored = self._store(jobs, refused)
-            self._count(refused, stored)
+            stored = self._cue.store_jobs(list(jobs.values()))
+            lines = list(jobs) if stored.refused else []
+            for position, error in stored.refused.items():
+                reused = self._key is not None and isinstance(error, IdTaken)
+                refused[lines[position]] = key_reused() if reused else problems.of(error)
+            self.existing += stored.existing
+            self._count(refused, dict(zip(jobs, stored.ids, strict=True)))
 
     def _taken_in(
         self, texts: list[bytes | None], refused: dict[int, Problem]
@@ -212,50 +191,23 @@ class Arriving:
             try:
                 if text is None:
                     raise TooLarge(f"longer than {LIMIT:,} bytes.")
-                yield line, new_job(_read(text), now, key and derived_id(key, line))
+                yield line, new_job(read_json(text), now, key and derived_id(key, line))
             except InvalidInput as problem:
                 refused[line] = problems.of(problem)
-            except (msgspec.DecodeError, UnicodeError, RecursionError) as problem:
+            except UNREADABLE as problem:
                 assert text is not None
                 if text.strip() or not self._splitter.ignores_blank:
                     refused[line] = _unreadable(text, problem)
 
-    def _store(self, jobs: dict[int, NewJob], refused: dict[int, Problem]) -> dict[int, str]:
-        """The ids by lines; clashes with what is there go to `refused`."""
-        if not jobs:
-            return {}
-        new = list(jobs.values())
-        clashes = self._cue.store.insert(new, self._cue.clock.now())
-        self._cue.telemetry.created(len(new) - len(clashes))
-        stored = {line: job.id for line, job in jobs.items()}
-        lines = list(jobs) if clashes else []
-        for position, clash in clashes.items():
-            line = lines[position]
-            try:
-                stored[line] = self._answered(new[position], clash)
-                self.existing += 1
-            except OncueError as problem:
-                refused[line] = problems.of(problem)
-                del stored[line]
-            except Problem as problem:
-                refused[line] = problem
-                del stored[line]
-        return stored
-
-    def _answered(self, new: NewJob, clash: Clash) -> str:
-        if clash.kind == "id taken" and self._key is not None:
-            raise key_reused()
-        return answer(new, clash).id
-
-    def _count(self, refused: dict[int, Problem], stored: dict[int, str]) -> None:
-        self.accepted += len(stored)
+    def _count(self, refused: dict[int, Problem], ids: dict[int, str | None]) -> None:
+        """`ids` are those of the lines that were jobs; None where the job was refused."""
+        self.accepted += sum(one is not None for one in ids.values())
         self.rejected_count += len(refused)
         for line in sorted(refused)[: REJECTED_KEPT - len(self.rejected)]:
             problem = refused[line]
             self.rejected.append(wire.BatchProblem(line, problem.status, problem.detail))
         if self.accepted + self.rejected_count <= IDS_KEPT:
-            self._ids |= stored
-            self._ids |= dict.fromkeys(refused)
+            self._ids |= ids | dict.fromkeys(refused)
         else:
             self._ids.clear()
 

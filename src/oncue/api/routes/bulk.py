@@ -7,18 +7,15 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from oncue.api.docs.about import Answered, json
-from oncue.api.docs.samples import JOB, STANDING
-from oncue.api.request import Answer, Request, decoded, json_answer
+from oncue.api.request import Answer, Request, json_answer
 from oncue.api.routing import Routes
 from oncue.core import moment
 from oncue.core.access import Scope
-from oncue.core.bulk import BulkChange, BulkCursor, BulkOrder, BulkVerb, check_order
+from oncue.core.bulk import FILTERS, BulkOrder, BulkVerb
 from oncue.core.errors import InvalidInput
-from oncue.core.job import JobFilter
 from oncue.core.queue import check_queue_name
 from oncue.usecases import intake
-from oncue.usecases.bulk import carry_out
+from oncue.usecases.bulk import BulkVerbs, carry_out, order_of
 from oncue.wire import jobs as wire
 from oncue.wire.converting import written
 
@@ -26,128 +23,55 @@ if TYPE_CHECKING:
     from oncue.api.app import Service
 
 SECONDS = 2.0  # after which a request begins nothing more
-
-_MAIL = {"filter": {"queue": "mail"}}
+SHAPES: dict[BulkVerb, type[wire.Bulk]] = {
+    BulkVerb.CANCEL: wire.BulkCancel,
+    BulkVerb.RUN: wire.BulkRun,
+    BulkVerb.RETRY: wire.BulkRetry,
+    BulkVerb.MOVE: wire.BulkMove,
+    BulkVerb.REPRIORITISE: wire.BulkReprioritise,
+}
 
 routes = Routes("Jobs")
 
 
-def _add(
-    verb: BulkVerb, shape: type[wire.Bulk], sent: dict[str, Any], doc: str, **job: Any
-) -> None:
-    """The route of a verb; `doc` describes it, as the docstrings of other routes do."""
-    decoder = msgspec.json.Decoder(shape)
+def _add(verb: BulkVerb, shape: type[wire.Bulk]) -> None:
+    """The route of a verb, described by the method that does the same in Python."""
 
     async def run(service: Service, request: Request) -> Answer:
-        request.query()
-        body = decoded(await request.body(), decoder)
+        body = await request.decoded(shape)
         order = _order(verb, body, service.clock.now())
         outcome = await service.change(carry_out, service.cue.store, service.clock, order)
         return json_answer(written(wire.BulkOutcome, outcome))
 
     run.__name__ = f"{verb}_jobs"
-    run.__doc__ = f"""{doc}
+    run.__doc__ = f"""{verb.capitalize()} all jobs that fit.
+
+    {getattr(BulkVerbs, f"{verb}_all").__doc__}
 
     A request works for a few seconds at most and leaves others time to write; send its
     `next_cursor` as `cursor`, with the same fields, until that is null. With `dry_run` it only
     counts. Without any filter, say `everything`.
     """
-    outcome = {
-        "matched": 1,
-        "changed": 1,
-        "key_taken": 0,
-        "sample": [JOB | STANDING | job],
-        "next_cursor": None,
-    }
-    answered = Answered("What was found and what was changed.", wire.BulkOutcome, outcome)
-    body = json(shape, sent, required=True)
-    routes.add(f"POST /jobs/{verb}", Scope.WRITE, {200: answered}, body)(run)
+    routes.add(f"POST /jobs/{verb}", Scope.WRITE, wire.BulkOutcome, shape)(run)
 
 
-def _order(verb: BulkVerb, body: Any, now: moment.Moment) -> BulkOrder:
-    cursor = None if body.cursor is None else BulkCursor.read(body.cursor)
-    how: dict[str, Any] = {}
-    match verb:
-        case BulkVerb.CANCEL:
-            how["running"] = body.running
-        case BulkVerb.MOVE:
-            how["queue"] = check_queue_name(body.queue)
-        case BulkVerb.REPRIORITISE:
-            how["priority"] = intake.check_priority(body.priority)
-    order = BulkOrder(
-        BulkChange(verb, now if cursor is None else cursor.begun_at, **how),
-        _filter(body.filter),
-        body.dry_run,
-        None if cursor is None else cursor.after,
-        body.limit,
-        SECONDS,
-    )
+for verb, shape in SHAPES.items():
+    _add(verb, shape)
+
+
+def _order(verb: BulkVerb, body: wire.Bulk, now: moment.Moment) -> BulkOrder:
+    how = msgspec.structs.asdict(body)
+    options: Any = {name: how.pop(name) for name in wire.Bulk.__struct_fields__}
+    options |= msgspec.structs.asdict(options.pop("filter")) | {"seconds": SECONDS}
+    for name in ("due_after", "due_before"):
+        if (text := options[name]) is not None:
+            options[name] = moment.to_datetime(moment.parse(text, f"/filter/{name}"))
+    if "queue" in how:
+        check_queue_name(how["queue"])
+    if "priority" in how:
+        intake.check_priority(how["priority"])
     try:
-        return check_order(order, everything=body.everything)
+        return order_of(verb, options, now, **how)
     except InvalidInput as problem:
-        raise _inside(problem) from None
-
-
-def _filter(sent: wire.Filter) -> JobFilter:
-    after, before = (
-        None if text is None else moment.to_datetime(moment.parse(text, f"/filter/{name}"))
-        for name, text in (("due_after", sent.due_after), ("due_before", sent.due_before))
-    )
-    try:
-        return intake.job_filter(sent.queue, sent.state, sent.owner, sent.key, after, before)
-    except InvalidInput as problem:
-        raise _inside(problem) from None
-
-
-def _inside(problem: InvalidInput) -> InvalidInput:
-    """The same problem, its place named as in the body."""
-    within = problem.pointer if problem.pointer == "/filter" else f"/filter{problem.pointer}"
-    return InvalidInput(problem.detail, within)
-
-
-_add(
-    BulkVerb.CANCEL,
-    wire.BulkCancel,
-    {"filter": {"queue": "mail", "owner": "ada"}, "dry_run": False},
-    """Cancel all jobs that fit.
-
-    Scheduled jobs end cancelled. Taken ones can only be asked to stop, with `running`; those that
-    a sink is just receiving are left alone.""",
-    state="cancelled",
-)
-_add(
-    BulkVerb.RUN,
-    wire.BulkRun,
-    _MAIL,
-    """Make all jobs that fit due now.
-
-    For scheduled jobs. What is due already keeps its place in the line.""",
-)
-_add(
-    BulkVerb.RETRY,
-    wire.BulkRetry,
-    {"filter": {"queue": "mail", "state": "failed"}},
-    """Make all finished jobs that fit due again.
-
-    For jobs that had failed or been cancelled when the first request came. One whose key is taken
-    is left alone.""",
-)
-_add(
-    BulkVerb.MOVE,
-    wire.BulkMove,
-    {**_MAIL, "queue": "letters"},
-    """Move all jobs that fit to another queue.
-
-    For scheduled jobs. The settings of the other queue hold for them then. One whose key is taken
-    there stays.""",
-    queue="letters",
-)
-_add(
-    BulkVerb.REPRIORITISE,
-    wire.BulkReprioritise,
-    {**_MAIL, "priority": 9},
-    """Give all jobs that fit another priority.
-
-    For scheduled jobs.""",
-    priority=9,
-)
+        within = "/filter" if problem.pointer[1:] in FILTERS else ""
+        raise InvalidInput(problem.detail, within + problem.pointer) from None

@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING, TypeVar
 
-import msgspec
-
 from oncue.api import problems as problems
-from oncue.api.docs.about import Answered, json
-from oncue.api.docs.samples import ID, OPERATION, TAKEN, TOKEN
 from oncue.api.guard import require
 from oncue.api.problems import invalid
-from oncue.api.request import Answer, Request, decoded, json_answer
+from oncue.api.request import Answer, Request, json_answer
 from oncue.api.routing import Routes
 from oncue.api.waiting import Wish
 from oncue.core import token
@@ -35,31 +32,13 @@ LONGEST_WAIT_SECONDS = 300.0
 FEW = 50  # claims that are written down at once; more would keep the loop from everybody else
 B = TypeVar("B", bound=Body)
 
-_claim = msgspec.json.Decoder(wire.Claim)
-_claim_any = msgspec.json.Decoder(wire.ClaimAny)
-_start = msgspec.json.Decoder(wire.Start)
-_heartbeat = msgspec.json.Decoder(wire.Heartbeat)
-_operation = msgspec.json.Decoder(wire.OperationReport)
-_complete = msgspec.json.Decoder(wire.Complete)
-_fail = msgspec.json.Decoder(wire.Fail)
-_release = msgspec.json.Decoder(wire.Release)
-
 routes = Routes("Workers")
-_LEASE = "2026-12-01T12:01:00.004Z"
-_CLAIM = {"token": TOKEN, "lease_until": _LEASE, "attempt_timeout_seconds": 900.0}
-HELD = {"lease_until": _LEASE, "cancel_requested": False}
-_CLAIMS = {"items": [{**TAKEN, **_CLAIM, "operations": []}]}
 
 
 # -- claiming --------------------------------------------------------------------------------------
 
 
-@routes.add(
-    "POST /queues/{queue}/claim",
-    Scope.WORK,
-    {200: Answered("What was taken.", wire.Claims, _CLAIMS)},
-    json(wire.Claim, {"limit": 10, "wait_seconds": 20, "worker": "mailer-1"}),
-)
+@routes.add("POST /queues/{queue}/claim", Scope.WORK, wire.Claims, wire.Claim)
 async def claim_jobs(service: Service, request: Request) -> Answer:
     """Take due jobs of a queue.
 
@@ -68,28 +47,17 @@ async def claim_jobs(service: Service, request: Request) -> Answer:
     empty list. Work that was taken back from a lost claim is handed out first, one job at a time.
     If the client has left before it is answered, the jobs are released at once.
     """
-    request.query()
-    body = decoded(await request.body(), _claim)
+    body = await request.decoded(wire.Claim)
     return await _claimed(service, request, request.parameters, body)
 
 
-@routes.add(
-    "POST /claim",
-    Scope.WORK,
-    {200: Answered("What was taken.", wire.Claims, _CLAIMS)},
-    json(
-        wire.ClaimAny,
-        {"queues": ["mail", "letters"], "limit": 10, "wait_seconds": 20, "worker": "mailer-1"},
-        required=True,
-    ),
-)
+@routes.add("POST /claim", Scope.WORK, wire.Claims, wire.ClaimAny)
 async def claim_jobs_of_queues(service: Service, request: Request) -> Answer:
     """Take due jobs of several queues.
 
     As for one queue; the queues take turns.
     """
-    request.query()
-    body = decoded(await request.body(), _claim_any)
+    body = await request.decoded(wire.ClaimAny)
     return await _claimed(service, request, tuple(dict.fromkeys(body.queues)), body)
 
 
@@ -107,17 +75,15 @@ async def _claimed(
     wish = Wish(queues, body.worker, body.limit, intake.check_lease(body.lease_seconds))
     taken = await service.waiting.claim(wish, wait, request.gone)
     try:
-        if len(taken) <= FEW:
-            answer = _told_claims(service, taken)
-        else:
-            answer = await service.read(_told_claims, service, taken)
+        few = len(taken) <= FEW
+        answer = _told(service, taken) if few else await service.read(_told, service, taken)
     except BaseException:  # the end of the server, too, cuts requests short
         service.waiting.give_back(taken)
         raise
     return answer._replace(unread=lambda: service.waiting.give_back(taken)) if taken else answer
 
 
-def _told_claims(service: Service, taken: list[Claimed]) -> Answer:
+def _told(service: Service, taken: list[Claimed]) -> Answer:
     sign, policies = service.cue.token, service.cue.policies
     timeouts = {queue: policies(queue).timeout_seconds for queue in {one.queue for one in taken}}
     items = [wire.ClaimedJob.of(one, sign(one), timeouts[one.queue]) for one in taken]
@@ -127,15 +93,15 @@ def _told_claims(service: Service, taken: list[Claimed]) -> Answer:
 # -- reporting -------------------------------------------------------------------------------------
 
 
-async def _report(
-    service: Service, request: Request, decoder: msgspec.json.Decoder[B]
-) -> tuple[str, B]:
+_add = partial(routes.add, scope=None, problems=(404, 409), claim=True)
+
+
+async def _report(service: Service, request: Request, shape: type[B]) -> tuple[str, B]:
     """The job and the body of a report, whose token must be one of a claim on that job. Where it
     may be left out, an administrator is believed without."""
-    request.query()
-    request.job_id = job_id = request.parameters[0]
+    job_id = request.subject
     try:
-        body = decoded(await request.body(), decoder)
+        body = await request.decoded(shape)
     except problems.Problem:
         require(request.scopes, Scope.WORK)  # strangers are not told what is wrong
         raise
@@ -158,49 +124,25 @@ async def _prove(service: Service, request: Request, job_id: str, proof: str) ->
         raise
 
 
-@routes.add(
-    "POST /jobs/{id}/start",
-    None,
-    {200: Answered("Begun.", wire.Started, {"id": ID, "state": "executing", **HELD})},
-    json(wire.Start, {"token": TOKEN}, required=True),
-    problems=(404, 409),
-    claim=True,
-)
+@_add("POST /jobs/{id}/start", answers=wire.Started, body=wire.Start)
 async def start_job(service: Service, request: Request) -> Answer:
     """Report that work has begun.
 
     Optional: any other report implies it.
     """
-    job_id, body = await _report(service, request, _start)
+    job_id, body = await _report(service, request, wire.Start)
     touched = await service.acue.write(service.cue.start, job_id, body.token)
     return json_answer(written(wire.Started, touched, id=job_id, state="executing"))
 
 
-@routes.add(
-    "POST /jobs/{id}/heartbeat",
-    None,
-    {
-        200: Answered(
-            "The claim holds.",
-            wire.Touched,
-            HELD,
-        )
-    },
-    json(
-        wire.Heartbeat,
-        {"token": TOKEN, "message": "3 of 10 letters", "percent": 30},
-        required=True,
-    ),
-    problems=(404, 409),
-    claim=True,
-)
+@_add("POST /jobs/{id}/heartbeat", answers=wire.Touched, body=wire.Heartbeat)
 async def heartbeat_job(service: Service, request: Request) -> Answer:
     """Report that work goes on.
 
     Renews the lease. Send one every third of a lease, and stop working when `cancel_requested` is
     true or the answer is a problem.
     """
-    job_id, body = await _report(service, request, _heartbeat)
+    job_id, body = await _report(service, request, wire.Heartbeat)
     touched = await service.acue.write(beat, service, job_id, body)
     return json_answer(written(wire.Touched, touched))
 
@@ -215,18 +157,7 @@ def beat(service: Service, job_id: str, body: wire.Heartbeat) -> Touched:
     )
 
 
-@routes.add(
-    "PUT /jobs/{id}/operations/{name}",
-    None,
-    {200: Answered("The step.", JobOperation, OPERATION)},
-    json(
-        wire.OperationReport,
-        {"token": TOKEN, "state": "succeeded", "result": {"receipt": 1001}, "percent": 100},
-        required=True,
-    ),
-    problems=(404, 409),
-    claim=True,
-)
+@_add("PUT /jobs/{id}/operations/{name}", answers=JobOperation, body=wire.OperationReport)
 async def report_operation(service: Service, request: Request) -> Answer:
     """Report on one step.
 
@@ -234,7 +165,7 @@ async def report_operation(service: Service, request: Request) -> Answer:
     the claim. Another result than the first is refused. The result of a step that has not succeeded
     is kept until a later report replaces it, and the next attempt is given it.
     """
-    job_id, body = await _report(service, request, _operation)
+    job_id, body = await _report(service, request, wire.OperationReport)
     stored = await service.acue.write(
         service.cue.operation,
         job_id,
@@ -251,21 +182,14 @@ async def report_operation(service: Service, request: Request) -> Answer:
 # -- settling --------------------------------------------------------------------------------------
 
 
-@routes.add(
-    "POST /jobs/{id}/complete",
-    None,
-    {200: Answered("Done.", wire.JobState, {"id": ID, "state": "succeeded"})},
-    json(wire.Complete, {"token": TOKEN, "result": {"message_id": "a1"}}),
-    problems=(404, 409),
-    claim=True,
-)
+@_add("POST /jobs/{id}/complete", answers=wire.JobState, body=wire.Complete)
 async def complete_job(service: Service, request: Request) -> Answer:
     """Report success.
 
     With the token of the claim; without one, with an access token of scope `admin`, which vouches
     for the present claim.
     """
-    job_id, body = await _report(service, request, _complete)
+    job_id, body = await _report(service, request, wire.Complete)
     if body.token is None:
         await service.acue.write(service.cue.complete_by_hand, job_id, body.result)
     else:
@@ -273,62 +197,48 @@ async def complete_job(service: Service, request: Request) -> Answer:
     return json_answer(wire.JobState(job_id, "succeeded"))
 
 
-@routes.add(
-    "POST /jobs/{id}/fail",
-    None,
-    {200: Answered("What became of the job.", wire.JobState, {"id": ID, "state": "scheduled"})},
-    json(
-        wire.Fail,
-        {"token": TOKEN, "error": "the mail server did not answer", "retry_after": 30},
-        required=True,
-    ),
-    problems=(404, 409),
-    claim=True,
-)
+@_add("POST /jobs/{id}/fail", answers=wire.JobState, body=wire.Fail)
 async def fail_job(service: Service, request: Request) -> Answer:
     """Report failure.
 
     Due again after a pause while attempts remain, else failed. `retry_after` replaces the queue's
     back-off.
     """
-    job_id, body = await _report(service, request, _fail)
-
-    def failed() -> States:
-        service.cue.fail(
-            job_id,
-            body.token,
-            body.error,
-            retryable=body.retryable,
-            retry_after=body.retry_after,
-        )
-        return state_of(service, job_id, "failed")
-
-    return json_answer(wire.JobState(job_id, await service.acue.write(failed)))
+    job_id, body = await _report(service, request, wire.Fail)
+    state = await service.acue.write(fail, service, job_id, body)
+    return json_answer(wire.JobState(job_id, state))
 
 
-@routes.add(
-    "POST /jobs/{id}/release",
-    None,
-    {200: Answered("What became of the job.", wire.JobState, {"id": ID, "state": "scheduled"})},
-    json(wire.Release, {"token": TOKEN}, required=True),
-    problems=(404, 409),
-    claim=True,
-)
+def fail(service: Service, job_id: str, body: wire.Fail | wire.SettleItem) -> States:
+    """Apply a report of failure; what the job is now."""
+    service.cue.fail(
+        job_id,
+        body.token,
+        body.error or "",
+        retryable=body.retryable,
+        retry_after=body.retry_after,
+    )
+    return _state_of(service, job_id, "failed")
+
+
+@_add("POST /jobs/{id}/release", answers=wire.JobState, body=wire.Release)
 async def release_job(service: Service, request: Request) -> Answer:
     """Hand a job back unharmed.
 
     For a clean shutdown: due again at once, the attempt does not count.
     """
-    job_id, body = await _report(service, request, _release)
-
-    def released() -> States:
-        service.cue.release(job_id, body.token)
-        return state_of(service, job_id, "scheduled")
-
-    return json_answer(wire.JobState(job_id, await service.acue.write(released)))
+    job_id, body = await _report(service, request, wire.Release)
+    state = await service.acue.write(release, service, job_id, body)
+    return json_answer(wire.JobState(job_id, state))
 
 
-def state_of(service: Service, job_id: str, gone: States) -> States:
+def release(service: Service, job_id: str, body: wire.Release | wire.SettleItem) -> States:
+    """Take a job back; what it is now."""
+    service.cue.release(job_id, body.token)
+    return _state_of(service, job_id, "scheduled")
+
+
+def _state_of(service: Service, job_id: str, gone: States) -> States:
     """What the job is now; `gone` if its queue keeps no history."""
     job = service.cue.store.get(job_id)
     return gone if job is None else job.state.value

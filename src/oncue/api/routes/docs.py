@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 import hashlib
-from functools import lru_cache
+from collections.abc import Callable
+from functools import cache
 from importlib.resources import files
 from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from oncue.api.docs.about import Answered
 from oncue.api.request import JSON_TYPE, Answer, Request
-from oncue.api.routing import Routes
+from oncue.api.routing import Answered, Routes
 
 if TYPE_CHECKING:
     from oncue.api.app import Service
+    from oncue.api.routing import Action
 
 # Nothing runs or is loaded but the two files of ours: a name that looks like a script stays a name.
 POLICY = (
@@ -29,94 +30,57 @@ _HEADERS = {
 }
 
 routes = Routes("Server")
-HTML, CSS, SCRIPT = "text/html", "text/css", "text/javascript"
 
 
-@routes.add(
-    "GET /openapi.json",
-    None,
-    {
-        200: Answered("The description.", dict[str, Any], headers=("ETag",)),
-        304: Answered("You have it already.", headers=("ETag",)),
-    },
-    static=True,
-)
+def _add(path: str, shape: Any) -> Callable[[Action], Action]:
+    """Decorates the function that answers with a part of the description."""
+    answers = {200: Answered(shape, headers=("ETag",)), 304: Answered(None, headers=("ETag",))}
+    return routes.add(f"GET {path}", None, answers, static=True)
+
+
+@_add("/openapi.json", dict[str, Any])
 async def get_description(service: Service, request: Request) -> Answer:
     """This description, for programs.
 
     OpenAPI 3.1. With an `ETag`; send it back as `If-None-Match` to learn whether anything has
     changed.
     """
-    request.query()
     return _cached(request, _description(), JSON_TYPE)
 
 
-@routes.add(
-    "GET /docs",
-    None,
-    {
-        200: Answered("The page.", media_type=HTML, headers=("ETag",)),
-        304: Answered("You have it already.", headers=("ETag",)),
-    },
-    static=True,
-)
+@_add("/docs", "text/html")
 async def get_docs(service: Service, request: Request) -> Answer:
     """This description, for people.
 
     One page, nothing from elsewhere.
     """
-    request.query()
     return _cached(request, _page(), "text/html; charset=utf-8")
 
 
-@routes.add(
-    "GET /docs/style.css",
-    None,
-    {
-        200: Answered("The style sheet.", media_type=CSS, headers=("ETag",)),
-        304: Answered("You have it already.", headers=("ETag",)),
-    },
-    static=True,
-)
+@_add("/docs/style.css", "text/css")
 async def get_docs_style(service: Service, request: Request) -> Answer:
     """The page's style.
 
     What the page looks like.
     """
-    request.query()
     return _cached(request, _file("style.css"), "text/css; charset=utf-8")
 
 
-@routes.add(
-    "GET /docs/script.js",
-    None,
-    {
-        200: Answered("The script.", media_type=SCRIPT, headers=("ETag",)),
-        304: Answered("You have it already.", headers=("ETag",)),
-    },
-    static=True,
-)
+@_add("/docs/script.js", "text/javascript")
 async def get_docs_script(service: Service, request: Request) -> Answer:
     """The page's script.
 
     Copies commands. The page can be read without it.
     """
-    request.query()
     return _cached(request, _file("script.js"), "text/javascript; charset=utf-8")
 
 
-@routes.add(
-    "GET /",
-    None,
-    {307: Answered("It is there.", headers=("Location",))},
-    static=True,
-)
+@routes.add("GET /", None, {307: Answered(None, headers=("Location",))}, static=True)
 async def get_start(service: Service, request: Request) -> Answer:
     """Where to start.
 
     Leads to `/docs`.
     """
-    request.query()
     return Answer(307, b"", headers={"location": "/docs"})
 
 
@@ -130,7 +94,7 @@ def _cached(request: Request, body: bytes, media_type: str) -> Answer:
     return Answer(200, body, media_type, headers)
 
 
-@lru_cache(maxsize=1)
+@cache
 def _document() -> dict[str, Any]:
     from oncue.api.docs.openapi import document
     from oncue.api.routes import ROUTES
@@ -138,18 +102,18 @@ def _document() -> dict[str, Any]:
     return document(ROUTES)
 
 
-@lru_cache(maxsize=1)
+@cache
 def _description() -> bytes:
     return msgspec.json.encode(_document())
 
 
-@lru_cache(maxsize=1)
+@cache
 def _page() -> bytes:
     from oncue.api.docs.page import page
 
     return page(_document()).encode()
 
 
-@lru_cache(maxsize=2)
+@cache
 def _file(name: str) -> bytes:
     return files("oncue.api.docs").joinpath(name).read_bytes()

@@ -3,57 +3,35 @@
 from __future__ import annotations
 
 import hashlib
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from oncue.api.docs.about import Answered, Parameter, json
-from oncue.api.docs.parameters import (
-    CURSOR_PARAMETER,
-    FILTER_PARAMETERS,
-    IDEMPOTENCY_KEY,
-    KEY_LENGTH,
-    LIMIT_PARAMETER,
-)
-from oncue.api.docs.samples import HISTORY, JOB, NOON, STANDING
-from oncue.api.paging import cursor, moment_of, no_body, paging
+from oncue.api.paging import PAGE, cursor, moment_of, paging
 from oncue.api.problems import Problem, invalid
-from oncue.api.request import Answer, Request, decoded, json_answer
-from oncue.api.routing import Routes
-from oncue.api.unreadable import escaped, unreadable
+from oncue.api.request import Answer, Request, json_answer
+from oncue.api.routing import Answered, Routes
 from oncue.core import moment
 from oncue.core.access import Scope
-from oncue.core.errors import InvalidInput
+from oncue.core.errors import IdTaken, InvalidInput
 from oncue.core.job import JobFilter, NewJob
 from oncue.core.lifecycle import State
 from oncue.core.queue import check_queue_name
-from oncue.scheduler import answer as answer_to
-from oncue.scheduler import given
 from oncue.usecases import intake
-from oncue.wire import formats
 from oncue.wire import jobs as wire
 from oncue.wire.converting import written
+from oncue.wire.formats import Nothing
 from oncue.wire.problems import FieldProblem
 
 if TYPE_CHECKING:
     from oncue.api.app import Service
 
-FIELDS = ["due_at" if name == "at" else name for name in intake.FIELDS]
-_ALLOWED = frozenset(FIELDS)
+KEY_LENGTH = 255
 FILTERS = ("queue", "state", "owner", "key", "due_after", "due_before")
 
-_read_any = msgspec.json.Decoder().decode
 _write = msgspec.json.Encoder().encode
-_patch = msgspec.json.Decoder(wire.Patch)
 
 routes = Routes("Jobs")
-_NEW = {"payload": {"to": "ada"}, "queue": "mail", "delay": "PT2H"}
-_RUNNING = Parameter(
-    "running",
-    "Ask a job that was taken already to stop; false if left out.",
-    Literal["true", "false"],
-    "true",
-)
 
 
 # -- creating --------------------------------------------------------------------------------------
@@ -63,17 +41,12 @@ _RUNNING = Parameter(
     "POST /jobs",
     Scope.WRITE,
     {
-        201: Answered("Created.", wire.Job, JOB, headers=("Location",)),
-        200: Answered(
-            "There was such a job already: this is it.",
-            wire.Job,
-            JOB | {"key": "order-1001"},
-            headers=("Location",),
-        ),
+        201: Answered(wire.Job, headers=("Location",)),
+        200: Answered(wire.Job, "The job was there already.", ("Location",)),
     },
-    json(wire.NewJob, _NEW),
-    (IDEMPOTENCY_KEY,),
-    (409,),
+    wire.NewJob,
+    headers=("Idempotency-Key",),
+    problems=(409,),
 )
 async def create_job(service: Service, request: Request) -> Answer:
     """Create a job.
@@ -83,27 +56,24 @@ async def create_job(service: Service, request: Request) -> Answer:
     gives it the new time and payload. With an `id` that exists, the same fields are answered with
     the job, others are refused. Give an `id` or an `Idempotency-Key`, not both.
     """
-    request.query()
-    body = await request.body()
+    fields = await request.json()
     key = idempotency_key(request)
-    try:
-        fields = _read_any(body) if body else {}
-    except (msgspec.DecodeError, UnicodeError, RecursionError) as problem:
-        raise unreadable(body, problem) from None
     new = new_job(fields, service.clock.now(), key and derived_id(key))
     return await store(service, request, new, key)
 
 
 async def store(service: Service, request: Request, new: NewJob, key: str | None) -> Answer:
     """Store a job and tell what became of it."""
-    clash = await service.acue.insert(new)
-    if clash is None:
+    try:
+        existing = await service.acue.insert(new)
+    except IdTaken:
+        if key is None:
+            raise
+        raise key_reused() from None
+    if existing is None:
         return _created(request, 201, wire.Job.of_new(new))
-    if clash.kind == "id taken" and key is not None:
-        raise key_reused()
-    job = answer_to(new, clash)
-    repeated = key is not None and job.id == new.id
-    return _created(request, 201 if repeated else 200, written(wire.Job, job))
+    repeated = key is not None and existing.id == new.id
+    return _created(request, 201 if repeated else 200, written(wire.Job, existing))
 
 
 def _created(request: Request, status: int, job: wire.Job) -> Answer:
@@ -115,26 +85,13 @@ def new_job(fields: Any, now: moment.Moment, derived: str | None = None) -> NewJ
     """The job that a body describes; `derived` is the id that its idempotency key gives it."""
     if fields.__class__ is not dict:
         raise InvalidInput("a job is a JSON object.")
-    if not fields.keys() <= _ALLOWED:
-        raise _unknown_field(fields.keys() - _ALLOWED)
-    if None in fields.values():
-        fields = given(fields)
+    if "at" in fields:  # a name that Python alone has
+        raise intake.unknown_field(["at"])
     if derived is not None:
-        if "id" in fields:
+        if fields.get("id") is not None:
             raise InvalidInput("give either an id or an Idempotency-Key, not both.", "/id")
         fields["id"] = derived
-    if "due_at" not in fields:
-        return intake.new_job(fields, now)
-    fields["at"] = fields.pop("due_at")
-    try:
-        return intake.new_job(fields, now)
-    except InvalidInput as problem:
-        raise _at_due_at(problem) from None
-
-
-def _at_due_at(problem: InvalidInput) -> InvalidInput:
-    """The same problem, its place named as it is over HTTP."""
-    return InvalidInput(problem.detail, "/due_at") if problem.pointer == "/at" else problem
+    return intake.new_job(fields, now)
 
 
 def idempotency_key(request: Request) -> str | None:
@@ -162,36 +119,16 @@ def key_reused() -> Problem:
     )
 
 
-def _unknown_field(names: set[str]) -> InvalidInput:
-    known = ", ".join(FIELDS)
-    return InvalidInput(
-        f"there is no such field; the fields of a job are {known}.", f"/{escaped(min(names))}"
-    )
-
-
 # -- looking ---------------------------------------------------------------------------------------
 
 
-@routes.add(
-    "GET /jobs/{id}",
-    Scope.READ,
-    {
-        200: Answered(
-            "The job.",
-            wire.JobWithHistory,
-            {**JOB, **STANDING, "attempt": 1, "error": "timed out", **HISTORY},
-        )
-    },
-    problems=(404,),
-)
+@routes.add("GET /jobs/{id}", Scope.READ, wire.JobWithHistory, problems=(404,))
 async def get_job(service: Service, request: Request) -> Answer:
     """Look at a job and what happened to it.
 
     With its operations, diagnostics and attempts; of many, the first and the last 50.
     """
-    request.query()
-    [request.job_id] = [job_id] = request.parameters
-    cue = service.cue
+    cue, job_id = service.cue, request.subject
 
     def read() -> wire.JobWithHistory:
         return wire.JobWithHistory.of(cue.job(job_id), cue.history(job_id))
@@ -199,20 +136,14 @@ async def get_job(service: Service, request: Request) -> Answer:
     return json_answer(await service.read(read))
 
 
-@routes.add(
-    "GET /jobs",
-    Scope.READ,
-    {200: Answered("A page.", wire.Jobs, {"items": [JOB | STANDING], "next_cursor": None})},
-    parameters=(*FILTER_PARAMETERS, LIMIT_PARAMETER, CURSOR_PARAMETER),
-)
+@routes.add("GET /jobs", Scope.READ, wire.Jobs, query=(*FILTERS, *PAGE))
 async def list_jobs(service: Service, request: Request) -> Answer:
     """List jobs by due time.
 
     Ordered by due time, then id. Filters narrow it down together.
     """
-    query = request.query((*FILTERS, "limit", "cursor"))
-    limit, after = paging(query)
-    wanted = job_filter(query)
+    limit, after = paging(request.query)
+    wanted = job_filter(request.query)
 
     def read() -> Answer:
         page = service.cue.page(wanted, after, limit)
@@ -239,73 +170,42 @@ def job_filter(query: dict[str, str]) -> JobFilter:
     )
 
 
-@routes.add(
-    "GET /jobs/{id}/explain",
-    Scope.READ,
-    {
-        200: Answered(
-            "Why.",
-            wire.Explanation,
-            {
-                "reason": "not_due",
-                "sentence": "It is not due before 2026-12-01T12:00:00.000Z, in 2 h.",
-                "facts": {"due_at": NOON, "due_in_seconds": 7200.0, "paused": False},
-            },
-        )
-    },
-    problems=(404,),
-)
+@routes.add("GET /jobs/{id}/explain", Scope.READ, wire.Explanation, problems=(404,))
 async def explain_job(service: Service, request: Request) -> Answer:
     """Why a job is where it is.
 
     A reason for programs, a sentence for people, and the facts behind them.
     """
-    request.query()
-    [request.job_id] = request.parameters
-    found = await service.read(service.cue.explain, request.job_id)
+    found = await service.read(service.cue.explain, request.subject)
     return json_answer(written(wire.Explanation, found))
 
 
 # -- changing --------------------------------------------------------------------------------------
 
 
-@routes.add(
-    "PATCH /jobs/{id}",
-    Scope.WRITE,
-    {200: Answered("The job as it is now.", wire.Job, JOB)},
-    json(wire.Patch, {"due_at": NOON, "priority": 5}),
-    problems=(404, 409),
-)
+@routes.add("PATCH /jobs/{id}", Scope.WRITE, wire.Job, wire.Patch, problems=(404, 409))
 async def amend_job(service: Service, request: Request) -> Answer:
     """Give a job another time or payload.
 
     Only while it is scheduled.
     """
-    request.query()
-    body = decoded(await request.body(), _patch)
-    [request.job_id] = request.parameters
+    body = await request.decoded(wire.Patch)
     changes: dict[str, Any] = {"at": body.due_at, "delay": body.delay, "priority": body.priority}
     if body.payload is not msgspec.UNSET:
         changes["payload"] = body.payload
     try:
-        job = await service.acue.write(service.cue.reschedule, request.job_id, **changes)
+        job = await service.acue.write(service.cue.reschedule, request.subject, **changes)
     except InvalidInput as problem:
-        raise _at_due_at(problem) from None
+        pointer = "/due_at" if problem.pointer == "/at" else problem.pointer
+        raise type(problem)(problem.detail, pointer) from None
     return json_answer(written(wire.Job, job))
 
 
 @routes.add(
     "DELETE /jobs/{id}",
     Scope.WRITE,
-    {
-        200: Answered("Cancelled.", wire.Job, JOB | {"state": "cancelled"}),
-        202: Answered(
-            "Its worker is asked to stop.",
-            wire.Job,
-            JOB | {"state": "executing", "attempt": 1, "cancel_requested": True},
-        ),
-    },
-    parameters=(_RUNNING,),
+    {200: wire.Job, 202: Answered(wire.Job, "Its worker is asked to stop.")},
+    query=("running",),
     problems=(404, 409),
 )
 async def cancel_job(service: Service, request: Request) -> Answer:
@@ -315,46 +215,30 @@ async def cancel_job(service: Service, request: Request) -> Answer:
     with `running=true`: its worker learns it by its next heartbeat. The job itself stays until its
     queue's retention is over.
     """
-    query = request.query(("running",))
-    running = query.get("running", "false")
+    running = request.query.get("running", "false")
     if running not in ("true", "false"):
         raise invalid("must be true or false.", "?running")
-    [request.job_id] = request.parameters
-    job = await service.acue.write(service.cue.cancel, request.job_id, running=running == "true")
+    job = await service.acue.write(service.cue.cancel, request.subject, running=running == "true")
     return json_answer(written(wire.Job, job), 200 if job.state is State.CANCELLED else 202)
 
 
-@routes.add(
-    "POST /jobs/{id}/run",
-    Scope.WRITE,
-    {200: Answered("The job, due now.", wire.Job, JOB)},
-    json(formats.Nothing, {}),
-    problems=(404, 409),
-)
+@routes.add("POST /jobs/{id}/run", Scope.WRITE, wire.Job, Nothing, problems=(404, 409))
 async def run_job(service: Service, request: Request) -> Answer:
     """Make a job due now.
 
     Only while it is scheduled. What is due already keeps its place in the line.
     """
-    await no_body(request)
-    [request.job_id] = request.parameters
-    job = await service.acue.write(service.cue.run, request.job_id)
+    await request.decoded(Nothing)
+    job = await service.acue.write(service.cue.run, request.subject)
     return json_answer(written(wire.Job, job))
 
 
-@routes.add(
-    "POST /jobs/{id}/retry",
-    Scope.WRITE,
-    {200: Answered("The job, due now.", wire.Job, JOB)},
-    json(formats.Nothing, {}),
-    problems=(404, 409),
-)
+@routes.add("POST /jobs/{id}/retry", Scope.WRITE, wire.Job, Nothing, problems=(404, 409))
 async def retry_job(service: Service, request: Request) -> Answer:
     """Make a finished job due again.
 
     For a failed or cancelled job. Its operations are kept, and it gets its attempts anew.
     """
-    await no_body(request)
-    [request.job_id] = request.parameters
-    job = await service.acue.write(service.cue.retry, request.job_id)
+    await request.decoded(Nothing)
+    job = await service.acue.write(service.cue.retry, request.subject)
     return json_answer(written(wire.Job, job))

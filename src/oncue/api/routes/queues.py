@@ -2,24 +2,20 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Any
 
 import msgspec
-from msgspec import Meta
 
-from oncue.api.docs.about import Answered, Parameter, json
-from oncue.api.docs.samples import NOON, shown
-from oncue.api.paging import limit_of, moment_of, no_body
+from oncue.api.paging import PAGE, limit_of, moment_of, name_after
 from oncue.api.problems import invalid
-from oncue.api.request import Answer, Request, decoded, json_answer
+from oncue.api.request import Answer, Request, json_answer
 from oncue.api.routing import Routes
 from oncue.core import moment
 from oncue.core.access import Scope
 from oncue.core.duration import seconds
-from oncue.core.queue import Queue, check_queue_name
 from oncue.usecases.intake import LONGEST_SECONDS
-from oncue.wire import formats
 from oncue.wire import queues as wire
+from oncue.wire.formats import Nothing
 
 if TYPE_CHECKING:
     from oncue.api.app import Service
@@ -27,77 +23,36 @@ if TYPE_CHECKING:
 HOUR_MS = 3_600_000
 MOST_STEPS = 100_000
 
-_settings = msgspec.json.Decoder(wire.QueueSettings)
-
 routes = Routes("Queues")
-_COUNTS = {"dispatched": 0, "executing": 3, "succeeded": 240, "failed": 1, "cancelled": 0}
-_QUEUE = shown(
-    wire.Queue(
-        name="mail",
-        completion="worker",
-        max_attempts=5,
-        timeout_seconds=900.0,
-        rate_per_second=20.0,
-        concurrency=8,
-        counts={"scheduled": 12, **_COUNTS},
-        lateness=wire.Lateness(0.002, 0.011, 240, 300.0),
-    )
-)
 
 
-@routes.add(
-    "GET /queues",
-    Scope.READ,
-    {200: Answered("All queues.", wire.Queues, {"items": [_QUEUE], "next_cursor": None})},
-)
+@routes.add("GET /queues", Scope.READ, wire.Queues, query=PAGE)
 async def list_queues(service: Service, request: Request) -> Answer:
     """List queues.
 
     Those that were set, and those that have jobs.
     """
-    # The cursor is the last name of the page before.
-    query = request.query(("limit", "cursor"))
-    limit, after = limit_of(query), query.get("cursor")
-    if after is not None:
-        check_queue_name(after, "?cursor")
+    limit, after = limit_of(request.query), name_after(request.query)
 
     def read() -> wire.Queues:
         known = sorted(service.cue.queues(), key=lambda queue: queue.name)
         left = [queue for queue in known if after is None or queue.name > after]
-        items = [_written(service, queue) for queue in left[:limit]]
+        items = [wire.Queue.of(queue, service.cue.stats(queue.name)) for queue in left[:limit]]
         return wire.Queues(items, items[-1].name if left[limit:] else None)
 
     return json_answer(await service.read(read))
 
 
-@routes.add(
-    "GET /queues/{queue}",
-    Scope.READ,
-    {200: Answered("The queue.", wire.Queue, _QUEUE)},
-)
+@routes.add("GET /queues/{queue}", Scope.READ, wire.Queue)
 async def get_queue(service: Service, request: Request) -> Answer:
     """Look at a queue.
 
     A queue that nobody has set has the default settings: queues need not be created.
     """
-    request.query()
-    return await _answer(service, check_queue_name(request.parameters[0], "/queue"))
+    return await _answer(service, request.subject)
 
 
-@routes.add(
-    "PUT /queues/{queue}",
-    Scope.ADMIN,
-    {200: Answered("The queue.", wire.Queue, _QUEUE)},
-    json(
-        wire.QueueSettings,
-        {
-            "max_attempts": 5,
-            "timeout_seconds": "PT15M",
-            "rate_per_second": 20,
-            "concurrency": 8,
-        },
-    ),
-)
+@routes.add("PUT /queues/{queue}", Scope.ADMIN, wire.Queue, wire.QueueSettings)
 async def replace_queue(service: Service, request: Request) -> Answer:
     """Replace a queue's settings.
 
@@ -105,28 +60,17 @@ async def replace_queue(service: Service, request: Request) -> Answer:
     sink and `worker` for others, unless said. `rate_per_second` and `concurrency` hold for all
     workers and dispatchers together.
     """
-    request.query()
-    name = check_queue_name(request.parameters[0], "/queue")
-    body = decoded(await request.body(), _settings)
+    body = await request.decoded(wire.QueueSettings)
     settings = msgspec.structs.asdict(body)
     settings["retry"] = msgspec.structs.asdict(body.retry or wire.Retry())
     for setting in ("lease_seconds", "timeout_seconds", "retention_seconds"):
         if settings[setting] is not None:
             settings[setting] = seconds(settings[setting], f"/{setting}")
-
-    def put() -> None:
-        service.cue.set_queue(name, **settings)
-
-    await service.acue.write(put)
-    return await _answer(service, name)
+    await service.acue.write(service.cue.set_queue, request.subject, **settings)
+    return await _answer(service, request.subject)
 
 
-@routes.add(
-    "DELETE /queues/{queue}",
-    Scope.ADMIN,
-    {204: Answered("Deleted.")},
-    problems=(404, 409),
-)
+@routes.add("DELETE /queues/{queue}", Scope.ADMIN, {204: None}, problems=(404, 409))
 async def delete_queue(service: Service, request: Request) -> Answer:
     """Delete a queue.
 
@@ -135,18 +79,11 @@ async def delete_queue(service: Service, request: Request) -> Answer:
     be used again, with default settings. Very many finished jobs take a while: they are removed in
     parts, and a job that arrives meanwhile stops it.
     """
-    request.query()
-    name = check_queue_name(request.parameters[0], "/queue")
-    await service.change(service.cue.delete_queue, name)
+    await service.change(service.cue.delete_queue, request.subject)
     return Answer(204, b"")
 
 
-@routes.add(
-    "POST /queues/{queue}/pause",
-    Scope.ADMIN,
-    {200: Answered("The queue, paused.", wire.Queue, _QUEUE | {"paused": True})},
-    json(formats.Nothing, {}),
-)
+@routes.add("POST /queues/{queue}/pause", Scope.ADMIN, wire.Queue, Nothing)
 async def pause_queue(service: Service, request: Request) -> Answer:
     """Hand nothing over.
 
@@ -156,12 +93,7 @@ async def pause_queue(service: Service, request: Request) -> Answer:
     return await _set_paused(service, request, service.cue.pause)
 
 
-@routes.add(
-    "POST /queues/{queue}/resume",
-    Scope.ADMIN,
-    {200: Answered("The queue, open.", wire.Queue, _QUEUE)},
-    json(formats.Nothing, {}),
-)
+@routes.add("POST /queues/{queue}/resume", Scope.ADMIN, wire.Queue, Nothing)
 async def resume_queue(service: Service, request: Request) -> Answer:
     """Hand over again.
 
@@ -171,37 +103,16 @@ async def resume_queue(service: Service, request: Request) -> Answer:
 
 
 async def _set_paused(service: Service, request: Request, change: Any) -> Answer:
-    await no_body(request)
-    name = check_queue_name(request.parameters[0], "/queue")
-    await service.acue.write(change, name)
-    return await _answer(service, name)
+    await request.decoded(Nothing)
+    await service.acue.write(change, request.subject)
+    return await _answer(service, request.subject)
 
 
 @routes.add(
     "GET /queues/{queue}/due-counts",
     Scope.READ,
-    {
-        200: Answered(
-            "The steps in which something is due.",
-            wire.DueCounts,
-            {"items": [{"at": NOON, "count": 1200}], "next_cursor": None},
-        )
-    },
-    parameters=(
-        Parameter("from", "Where to begin; now if left out.", formats.Moment, NOON),
-        Parameter(
-            "until",
-            "Where to end; an hour later if left out.",
-            formats.Moment,
-            "2026-12-01T13:00:00Z",
-        ),
-        Parameter(
-            "step_seconds",
-            "How long a step is; a minute if left out.",
-            Annotated[float, Meta(ge=0.001, le=formats.LONGEST)],
-            60,
-        ),
-    ),
+    wire.DueCounts,
+    query=("from", "until", "step_seconds"),
 )
 async def count_due(service: Service, request: Request) -> Answer:
     """How many jobs are due when.
@@ -209,18 +120,16 @@ async def count_due(service: Service, request: Request) -> Answer:
     How many scheduled jobs are due in each step from `from` up to `until`: at most 100,000 steps.
     What is overdue is counted at its own time, in the past.
     """
-    query = request.query(("from", "until", "step_seconds"))
-    name = check_queue_name(request.parameters[0], "/queue")
-    since = moment_of(query, "from")
+    since = moment_of(request.query, "from")
     since = service.clock.now() if since is None else since
-    until = moment_of(query, "until")
+    until = moment_of(request.query, "until")
     until = since + HOUR_MS if until is None else until
-    step_ms = _step_ms(query.get("step_seconds", "60"))
+    step_ms = _step_ms(request.query.get("step_seconds", "60"))
     if until <= since:
         raise invalid("must be later than 'from'.", "?until")
     if (until - since) / step_ms > MOST_STEPS:
         raise invalid(f"too short: at most {MOST_STEPS:,} steps are counted.", "?step_seconds")
-    found = await service.read(service.cue.due_counts, name, since, until, step_ms)
+    found = await service.read(service.cue.due_counts, request.subject, since, until, step_ms)
     items = [wire.DueCount(moment.render(at), count) for at, count in sorted(found.items())]
     return json_answer(wire.DueCounts(items))
 
@@ -237,10 +146,6 @@ def _step_ms(text: str) -> int:
 
 async def _answer(service: Service, name: str) -> Answer:
     def read() -> wire.Queue:
-        return _written(service, service.cue.queue(name))
+        return wire.Queue.of(service.cue.queue(name), service.cue.stats(name))
 
     return json_answer(await service.read(read))
-
-
-def _written(service: Service, queue: Queue) -> wire.Queue:
-    return wire.Queue.of(queue, service.cue.stats(queue.name))

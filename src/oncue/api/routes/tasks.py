@@ -2,26 +2,21 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from datetime import UTC, date, datetime, time, timedelta
 from typing import TYPE_CHECKING, Any
+from urllib.parse import quote
 
-import msgspec
-
-from oncue.api.docs.about import Answered, json
-from oncue.api.docs.parameters import CURSOR_PARAMETER, IDEMPOTENCY_KEY, LIMIT_PARAMETER
-from oncue.api.docs.samples import ID
-from oncue.api.paging import cursor, paging
+from oncue.api.paging import PAGE, cursor, paging
 from oncue.api.problems import Problem
 from oncue.api.request import Answer, Request, json_answer
 from oncue.api.routes import jobs
-from oncue.api.routing import Routes
-from oncue.api.unreadable import unreadable
+from oncue.api.routing import Answered, Routes
 from oncue.core import ids, moment
 from oncue.core.access import Scope
-from oncue.core.errors import InvalidInput
+from oncue.core.errors import IdTaken, InvalidInput
 from oncue.core.job import Job, JobFilter, NewJob
 from oncue.core.lifecycle import State
-from oncue.scheduler import answer as answer_to
 from oncue.usecases import intake
 from oncue.wire import tasks as wire
 
@@ -41,28 +36,15 @@ SERVERS_OWN = ("requestId", "status", "error")
 LONGEST_DAYS = 36_500
 MIDNIGHT = time(tzinfo=UTC)
 
-_read_any = msgspec.json.Decoder().decode
-
 routes = Routes("Tasks")
-_TASK = {
-    "userId": "ada",
-    "requestId": ID,
-    "dueDate": "2026-12-01",
-    "status": "SCHEDULED",
-    "text": "Send the yearly report",
-}
 
 
 @routes.add(
     "POST /tasks",
     Scope.WRITE,
-    {201: Answered("Created.", wire.Task, _TASK, headers=("Location",))},
-    json(
-        wire.NewTask,
-        {"userId": "ada", "dueDate": "2026-12-01", "text": "Send the yearly report"},
-        required=True,
-    ),
-    (IDEMPOTENCY_KEY,),
+    {201: Answered(wire.Task, headers=("Location",))},
+    wire.NewTask,
+    headers=("Idempotency-Key",),
 )
 async def create_task(service: Service, request: Request) -> Answer:
     """Schedule a task for a user.
@@ -70,13 +52,8 @@ async def create_task(service: Service, request: Request) -> Answer:
     A job of the built-in queue `tasks`, due at 00:00 UTC of its date. Give `dueDate` or
     `afterDays`; all other fields are the task's content.
     """
-    request.query()
-    body = await request.body()
+    fields = await request.json()
     key = jobs.idempotency_key(request)
-    try:
-        fields = _read_any(body) if body else {}
-    except (msgspec.DecodeError, UnicodeError, RecursionError) as problem:
-        raise unreadable(body, problem) from None
     now = service.clock.now()
     if key is None:
         new = _taken_in(as_job(fields, now), now)
@@ -85,62 +62,45 @@ async def create_task(service: Service, request: Request) -> Answer:
         digest = intake.digest(fields) if isinstance(fields, dict) else None
         job = as_job(fields, now) | {"id": jobs.derived_id(key)}
         new = _taken_in(job, now)._replace(digest=digest)
-    clash = await service.acue.insert(new)
-    if clash is not None and clash.kind == "id taken":
-        raise jobs.key_reused()
-    stored = answer_to(new, clash)
+    try:
+        stored = await service.acue.insert(new) or intake.as_stored(new)
+    except IdTaken:
+        raise jobs.key_reused() from None
     request.job_id = stored.id
     if stored.state not in STATUSES:
         raise Problem("conflict", "The task that this Idempotency-Key stands for was removed.")
-    place = f"/tasks/{_quoted(fields['userId'])}/{stored.id}"
+    place = f"/tasks/{quote(fields['userId'], safe='')}/{stored.id}"
     return json_answer(_fields(stored), 201, location=place)
 
 
-@routes.add(
-    "GET /tasks/{userId}",
-    Scope.READ,
-    {200: Answered("A page.", wire.Tasks, {"items": [_TASK], "next_cursor": None})},
-    parameters=(LIMIT_PARAMETER, CURSOR_PARAMETER),
-)
+@routes.add("GET /tasks/{userId}", Scope.READ, wire.Tasks, query=PAGE)
 async def list_tasks(service: Service, request: Request) -> Answer:
     """All tasks of a user.
 
     Ordered by date; finished ones included, removed ones not.
     """
-    limit, after = paging(request.query(("limit", "cursor")))
-    wanted = JobFilter(QUEUE, owner=intake.label(request.parameters[0], "/userId"))
+    limit, after = paging(request.query)
+    wanted = JobFilter(QUEUE, owner=intake.label(request.subject, "/userId"))
     page = await service.read(service.cue.page, wanted, after, limit)
     items = [_fields(job) for job in page.items if job.state in STATUSES]
     return json_answer({"items": items, "next_cursor": cursor(page.next)})
 
 
-@routes.add(
-    "GET /tasks/{userId}/{requestId}",
-    Scope.READ,
-    {200: Answered("The task.", wire.Task, _TASK)},
-    problems=(404,),
-)
+@routes.add("GET /tasks/{userId}/{requestId}", Scope.READ, wire.Task, problems=(404,))
 async def get_task(service: Service, request: Request) -> Answer:
     """Look at a task.
 
     Another user's task is not found.
     """
-    request.query()
     return json_answer(_fields(await service.read(_task, service, request)))
 
 
-@routes.add(
-    "DELETE /tasks/{userId}/{requestId}",
-    Scope.WRITE,
-    {204: Answered("Removed.")},
-    problems=(404, 409),
-)
+@routes.add("DELETE /tasks/{userId}/{requestId}", Scope.WRITE, {204: None}, problems=(404, 409))
 async def remove_task(service: Service, request: Request) -> Answer:
     """Remove a task.
 
     Only while it is SCHEDULED. It is then gone from here, and cancelled under `/jobs`.
     """
-    request.query()
 
     def removed() -> None:
         _task(service, request)
@@ -201,14 +161,11 @@ def _due_date(fields: dict[str, Any], now: moment.Moment) -> date:
 
 
 def _date(text: Any) -> date:
-    found: date | None
-    try:
+    with suppress(TypeError, ValueError):
         found = date.fromisoformat(text)
-    except (TypeError, ValueError):
-        found = None
-    if found is None or found.isoformat() != text:
-        raise InvalidInput("must be a date such as 2026-12-01.", "/dueDate")
-    return found
+        if found.isoformat() == text:  # Python reads other forms of ISO 8601 as well
+            return found
+    raise InvalidInput("must be a date such as 2026-12-01.", "/dueDate")
 
 
 def _fields(job: Job) -> dict[str, Any]:
@@ -222,9 +179,3 @@ def _fields(job: Job) -> dict[str, Any]:
     if job.state is State.FAILED:
         told["error"] = job.error
     return {**content, "userId": job.owner, **told}
-
-
-def _quoted(text: str) -> str:
-    from urllib.parse import quote
-
-    return quote(text, safe="")

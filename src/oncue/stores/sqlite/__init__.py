@@ -20,8 +20,6 @@ from oncue.stores.sqlite.connection import file_system, pragma, require_current,
 from oncue.stores.sqlite.database import Database
 from oncue.stores.sqlite.events import Events
 from oncue.stores.sqlite.jobs import Jobs
-from oncue.stores.sqlite.leases import LeaseJudging
-from oncue.stores.sqlite.operations import Operations
 from oncue.stores.sqlite.presence import steps
 from oncue.stores.sqlite.pruning import Pruning
 from oncue.stores.sqlite.queues import Queues
@@ -40,8 +38,6 @@ class SqliteStore(
     Jobs,
     Changes,
     Claims,
-    Operations,
-    LeaseJudging,
     Reclaims,
     Ranges,
     Queues,

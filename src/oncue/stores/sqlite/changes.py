@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import apsw
@@ -13,15 +13,13 @@ from oncue.core.job import JobFilter
 from oncue.core.moment import Moment
 from oncue.ports.bulk import BulkFound
 from oncue.stores.sqlite import rows
-from oncue.stores.sqlite.database import Database
+from oncue.stores.sqlite.database import Database, writing
 from oncue.stores.sqlite.fencing import trim
 from oncue.stores.sqlite.statements import load
 from oncue.stores.sqlite.walking import find_all
 
 SQL = load("bulk")
 ENSURE_QUEUE = load("queues")["ensure"]
-
-
 _seen = rows.reader(SeenJob)
 
 
@@ -34,12 +32,15 @@ class Changes:
         with self.db.reading() as tx:
             return find_all(tx, change, wanted, after, limit)
 
+    @writing
     def change(
-        self, job_ids: Sequence[str], change: JobChange, now: Moment
+        self, tx: apsw.Connection, job_ids: Sequence[str], change: JobChange, now: Moment
     ) -> Mapping[int, NotChanged]:
+        """By a few statements for all of them; then the others are looked at."""
         if not job_ids:
             return {}
-        params = {name: getattr(change.wanted, name) for name in FILTERS} | {
+        params = {
+            **{name: getattr(change.wanted, name) for name in FILTERS},
             "now": now,
             "begun_at": change.begun_at,
             "due_at": change.due_at,
@@ -47,88 +48,32 @@ class Changes:
             "payload": change.payload,
             "target": change.queue,
         }
-        if len(job_ids) == 1:
-            return self.db.write(lambda tx: self._change_one(tx, job_ids[0], change, params))
-        return self.db.write(lambda tx: self._change_many(tx, job_ids, change, params))
-
-    def _change_one(
-        self, tx: apsw.Connection, job_id: str, change: JobChange, params: dict[str, Any]
-    ) -> Mapping[int, NotChanged]:
-        row = rows.first(tx, SQL["seen_one"], {"id": job_id, "target": change.queue})
-        if row is None:
-            return {0: NotChanged("unknown")}
-        n, seen = row[0], _seen(row[1:])
-        why = decide(seen, change, params["now"])
-        if why is not None:
-            return {0: why}
-        match change.verb:
-            case ChangeVerb.REVIVE:
-                self._revive(tx, [n], {seen.queue}, params)
-            case ChangeVerb.MOVE:
-                self._move(tx, [n], seen.due_at, params)
-            case _:
-                tx.execute(SQL[f"{change.verb}_one"], params | {"n": n})
-                self._tell(change, {seen.queue}, params["now"])
-        return {}
-
-    def _change_many(
-        self,
-        tx: apsw.Connection,
-        job_ids: Sequence[str],
-        change: JobChange,
-        params: dict[str, Any],
-    ) -> Mapping[int, NotChanged]:
-        """By a few statements for all of them; then the others are looked at."""
-        changed = self._changed(tx, change, params | {"ids": _sought(job_ids)})
+        changed = self._changed(tx, change.verb, params | {"ids": _sought(job_ids)})
         left = {at: job_id for at, job_id in enumerate(job_ids) if job_id not in changed}
         if not left:
             return {}
         found = rows.fetch(tx, SQL["seen"], params | {"ids": _sought(left.values())})
-        whys = {row[1]: decide(_seen(row[1:]), change, params["now"]) for row in found}
+        whys = {row[0]: decide(_seen(row), change, now) for row in found}
         assert None not in whys.values(), "the statements and core.changes disagree"
         return {at: whys.get(job_id) or NotChanged("unknown") for at, job_id in left.items()}
 
-    def _changed(
-        self, tx: apsw.Connection, change: JobChange, params: dict[str, Any]
-    ) -> Collection[str]:
+    def _changed(self, tx: apsw.Connection, verb: ChangeVerb, params: dict[str, Any]) -> set[str]:
         """The ids of the jobs that were changed."""
-        match change.verb:
-            case ChangeVerb.REVIVE:
-                found = rows.fetch(tx, SQL["revivable"], params)
-                free = list(_free(found, lambda row: row[2] and (row[3], row[2])))
-                if free:
-                    self._revive(tx, [row[1] for row in free], {row[3] for row in free}, params)
-            case ChangeVerb.MOVE:
-                free = list(_free(rows.fetch(tx, SQL["movable"], params), lambda row: row[2]))
-                if free:
-                    first = min(row[3] for row in free)
-                    self._move(tx, [row[1] for row in free], first, params)
-            case verb:
-                free = rows.fetch(tx, SQL[verb], params)
-                self._tell(change, {row[1] for row in free}, params["now"])
-        return {row[0] for row in free}
-
-    def _revive(
-        self, tx: apsw.Connection, ns: list[int], queues: set[str], params: dict[str, Any]
-    ) -> None:
-        tx.execute(SQL["keep_attempts"], {"ns": rows.numbers(ns)})
-        trim(tx, "attempts", ns)
-        tx.execute(SQL["revive"], params | {"ns": rows.numbers(ns)})
-        for queue in queues:
-            self.db.tell(queue, params["now"])
-
-    def _move(
-        self, tx: apsw.Connection, ns: list[int], first_due: Moment, params: dict[str, Any]
-    ) -> None:
-        tx.execute(ENSURE_QUEUE, (params["target"],))
-        tx.execute(SQL["move"], params | {"ns": rows.numbers(ns)})
-        self.db.tell(params["target"], first_due)
-
-    def _tell(self, change: JobChange, queues: set[str], now: Moment) -> None:
-        due_at = now if change.verb is ChangeVerb.RUN else change.due_at
-        if due_at is not None:
-            for queue in queues:
+        found = rows.fetch(tx, SQL[verb], params)
+        if verb in (ChangeVerb.REVIVE, ChangeVerb.MOVE):
+            found = list(_with_free_keys(found))
+            ns = [row[3] for row in found]
+            if ns and verb is ChangeVerb.REVIVE:
+                tx.execute(SQL["keep_attempts"], {"ns": rows.numbers(ns)})
+                trim(tx, "attempts", ns)
+            elif ns:
+                tx.execute(ENSURE_QUEUE, (params["target"],))
+            if ns:
+                tx.execute(SQL[f"{verb}_found"], params | {"ns": rows.numbers(ns)})
+        for _, queue, due_at, *_ in found:
+            if due_at is not None:
                 self.db.tell(queue, due_at)
+        return {row[0] for row in found}
 
 
 def _sought(job_ids: Iterable[str]) -> Any:
@@ -136,13 +81,13 @@ def _sought(job_ids: Iterable[str]) -> Any:
     return rows.texts("" if "\0" in job_id else job_id for job_id in job_ids)
 
 
-def _free(found: Iterable[Any], name_of: Callable[[Any], Any]) -> Iterator[Any]:
-    """Those that need no name, and the first of each name that nobody has (the last column)."""
-    given: set[Any] = set()
+def _with_free_keys(found: Iterable[Any]) -> Iterator[Any]:
+    """Those that have no key, and the first of each key that is free where the job will be."""
+    given: set[tuple[str, str]] = set()
     for row in found:
-        name = name_of(row)
-        if name is None:
+        _, queue, _, _, key, taken = row
+        if key is None:
             yield row
-        elif not row[-1] and name not in given:
-            given.add(name)
+        elif not taken and (queue, key) not in given:
+            given.add((queue, key))
             yield row

@@ -1,15 +1,16 @@
-"""Workers' claims in SQLite: taking, signs of life, settling."""
+"""Workers' claims in SQLite: taking, signs of life, operations, settling."""
 
 from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
+from dataclasses import asdict
 from itertools import compress, groupby
 from typing import Any, NamedTuple
 
 import apsw
 
-from oncue.core import fencing
+from oncue.core import fencing, operations
 from oncue.core.fencing import GONE, Refused, Settlement
 from oncue.core.job import Claimed, Operation
 from oncue.core.lifecycle import Verb
@@ -99,6 +100,24 @@ class Claims:
                 elif claim.cancel_requested:
                     found[position] = Refused("cancel requested", claim.state)
         return found
+
+    @writing
+    def put_operation(
+        self, tx: apsw.Connection, job_id: str, epoch: int, operation: Operation, now: Moment
+    ) -> Operation | Refused:
+        claim = held_claims(tx, [job_id]).get(job_id)
+        if claim is None or not claim.is_current(epoch):
+            return refuse(tx, claim, epoch, "operation", now)
+        row = rows.first(tx, SQL["operation"], {"n": claim.n, "name": operation.name})
+        known = None if row is None else rows.operation(row)
+        stored = operations.put(known, operation, now)
+        if stored is None:
+            return Refused("different result", claim.state)
+        if stored is not known:
+            params = {"n": claim.n, "now": now, **asdict(stored)}
+            tx.execute(SQL["put_operation"], params)
+            tx.execute(SQL["operation_touch"], {**params, "succeeded": stored.is_final})
+        return stored
 
     def settle(self, settlements: Sequence[Settlement], now: Moment) -> Mapping[int, Refused]:
         def settle(tx: apsw.Connection) -> dict[int, Refused]:
@@ -278,10 +297,8 @@ def _take(
         "alone": alone,
     }
     tx.execute(SQL["claim"], params)
-    operations: dict[int, list[Operation]] = defaultdict(list)
+    done: dict[int, list[Operation]] = defaultdict(list)
     if any(row[_TRAIL] for row in due):
         for n, *row in rows.fetch(tx, SQL["operations_of"], params):
-            operations[n].append(rows.operation(row))
-    return [
-        Claimed._make((*row[:_N], tuple(operations.get(row[_N], ())), *row[_REST:])) for row in due
-    ]
+            done[n].append(rows.operation(row))
+    return [Claimed._make((*row[:_N], tuple(done.get(row[_N], ())), *row[_REST:])) for row in due]

@@ -12,11 +12,11 @@ from oncue.core.moment import LATEST, Moment
 from oncue.core.queue import Queue, QueueStats, RetryPolicy, default_queue, why_kept
 from oncue.ports.queues import QueueDeletion
 from oncue.stores.sqlite import rows
-from oncue.stores.sqlite.abroad import queues_revision
 from oncue.stores.sqlite.database import Database
 from oncue.stores.sqlite.lines import all_lines, hand_over_lines, open_range, waiting_dues
 from oncue.stores.sqlite.pruning import prune_queue
 from oncue.stores.sqlite.statements import load
+from oncue.stores.sqlite.watching import queues_revision
 
 SQL = load("queues")
 _UNSET = "{}"  # the settings of a queue that nobody has set

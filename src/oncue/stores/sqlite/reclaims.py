@@ -1,7 +1,8 @@
-"""Reclaiming and expiry in SQLite."""
+"""Reclaiming and expiry in SQLite; when leases were last judged, and their move after a gap."""
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -10,15 +11,20 @@ import apsw
 from oncue.core import fencing
 from oncue.core.fencing import GONE, Refused
 from oncue.core.job import Lapse
+from oncue.core.missed import JUMP_MS, Judge, Look, Missed
 from oncue.core.moment import Moment
+from oncue.core.putoff import latest_return
+from oncue.core.rate import OVERTAKING_MS
 from oncue.core.retry import EXPIRED, Verdict
-from oncue.ports.claims import ClaimFilter, ClaimPage
+from oncue.ports.claims import ClaimFilter, ClaimPage, Leases
 from oncue.stores.sqlite import rows
-from oncue.stores.sqlite.database import Database
+from oncue.stores.sqlite.database import Database, writing
 from oncue.stores.sqlite.fencing import Endings
+from oncue.stores.sqlite.queues import read_queues
 from oncue.stores.sqlite.statements import load
 
 SQL = load("claims")
+LEASES = load("leases")
 EXPIRED_AT_ONCE = 500
 _lapse = rows.reader(Lapse)
 
@@ -47,37 +53,72 @@ class Reclaims:
         with self.db.reading() as tx:
             return int(tx.execute(SQL["live_count"]).get)
 
+    @writing
     def reclaim(
-        self, verdicts: Sequence[tuple[Lapse, Verdict, bool]], now: Moment
+        self, tx: apsw.Connection, verdicts: Sequence[tuple[Lapse, Verdict, bool]], now: Moment
     ) -> Mapping[int, Refused]:
-        def reclaim(tx: apsw.Connection) -> Mapping[int, Refused]:
-            refused: dict[int, Refused] = {}
-            endings = Endings(self.db, tx, [lapse.id for lapse, _, _ in verdicts], now)
-            for position, (lapse, verdict, keep) in enumerate(verdicts):
-                held = endings.held(lapse.id)
-                if held is None:
-                    refused[position] = GONE
-                    continue
-                ending = fencing.reclaim(held, lapse, verdict, now)
-                if isinstance(ending, Refused):
-                    refused[position] = ending
-                else:
-                    endings.add(held, ending, keep=keep)
-            endings.apply()
-            return refused
-
-        return self.db.write(reclaim)
+        refused: dict[int, Refused] = {}
+        endings = Endings(self.db, tx, [lapse.id for lapse, _, _ in verdicts], now)
+        for position, (lapse, verdict, keep) in enumerate(verdicts):
+            held = endings.held(lapse.id)
+            if held is None:
+                refused[position] = GONE
+                continue
+            ending = fencing.reclaim(held, lapse, verdict, now)
+            if isinstance(ending, Refused):
+                refused[position] = ending
+            else:
+                endings.add(held, ending, keep=keep)
+        endings.apply()
+        return refused
 
     def expire(self, now: Moment, limit: int) -> int:
         with self.db.reading() as tx:  # usually there is none, and looking keeps nobody waiting
             if rows.first(tx, SQL["expired"], {"now": now, "limit": 1}) is None:
                 return 0
-        return self.db.write(lambda tx: expire(tx, now, limit))
+        params = {"now": now, "limit": limit}
+        return self.db.write(
+            lambda tx: _cancel_expired(tx, rows.fetch(tx, SQL["expired"], params), now)
+        )
 
+    def leases(self) -> Leases:
+        with self.db.reading() as tx:
+            [running] = rows.first(tx, LEASES["running"])
+            ends = [rows.first(tx, SQL[name]) for name in ("next_lapse", "next_expiry")]
+            next_lapse = min((row[0] for row in ends if row and row[0] is not None), default=None)
+            return Leases(bool(running), _last_look(tx), next_lapse)
 
-def expire(tx: apsw.Connection, now: Moment, limit: int) -> int:
-    """Cancel up to `limit` waiting jobs whose time has passed. How many."""
-    return _cancel_expired(tx, rows.fetch(tx, SQL["expired"], {"now": now, "limit": limit}), now)
+    def has_leases_astray(self, now: Moment) -> bool:
+        with self.db.reading() as tx:
+            return bool(rows.first(tx, LEASES["astray"], {"now": now, "jump": JUMP_MS})[0])
+
+    def judge_leases(self, judge: Judge) -> Missed | None:
+        def apply(tx: apsw.Connection) -> Missed | None:
+            judged = judge(_last_look(tx))
+            if judged is None:
+                return None
+            look, missed = judged
+            tx.execute(LEASES["record_look"], {"look": json.dumps(look).encode()})
+            if missed is not None:
+                self._move_leases(tx, missed, look.wall)
+            return missed
+
+        # If this is lost with the power, an older record is left. The machine is started again
+        # then, and claims are judged by the wall clock alone.
+        return self.db.write(apply, synced=False)
+
+    def _move_leases(self, tx: apsw.Connection, missed: Missed, now: Moment) -> None:
+        params = {"now": now, "jump": JUMP_MS}
+        tx.execute(LEASES["move_claims"], {**params, "missed": missed.claims_ms})
+        for queue, until in rows.fetch(tx, LEASES["shortened_ranges"], params):
+            self.db.tell(queue, until)
+        tx.execute(LEASES["move_ranges"], {**params, "missed": missed.ranges_ms})
+        tx.execute(LEASES["begin_buckets_again"], {"now": now, "overtaking": OVERTAKING_MS})
+        for queue in read_queues(tx):
+            latest = latest_return(queue.retry, now)
+            tx.execute(LEASES["move_returns"], {**params, "queue": queue.name, "latest": latest})
+            if tx.changes():
+                self.db.tell(queue.name, latest)
 
 
 def expire_due(tx: apsw.Connection, queue: str, until: Moment, now: Moment) -> None:
@@ -93,3 +134,8 @@ def _cancel_expired(tx: apsw.Connection, found: list[Any], now: Moment) -> int:
         tx.execute(SQL["expire"], own)
         tx.execute(SQL["diagnose_expired"], own)
     return len(found)
+
+
+def _last_look(tx: apsw.Connection) -> Look | None:
+    row = rows.first(tx, LEASES["last_look"])
+    return None if row is None else Look._make(json.loads(row[0]))

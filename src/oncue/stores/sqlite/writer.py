@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import logging
 import threading
-from abc import abstractmethod
 from collections import deque
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future
@@ -23,7 +22,6 @@ import apsw
 from oncue.core.errors import OncueError, StoreError, StoreUnavailable
 from oncue.stores.sqlite.connection import translate
 from oncue.stores.sqlite.handle import Handle
-from oncue.stores.sqlite.threads import join, start
 from oncue.stores.sqlite.turnstile import Turnstile
 
 T = TypeVar("T")
@@ -33,27 +31,47 @@ GROUP_LIMIT = 1024  # calls that share one commit, so that no caller waits for a
 
 
 class _Outcome:
-    """What became of a transaction: `answers`, the values of its calls or the refusals they raised,
-    hold if it was `stored`; otherwise `trouble` may say why it was not."""
+    """What became of a transaction. `answers`, the values of its calls or the refusals they raised,
+    hold if it was `stored`. If a call raised anything else, that is `failure`, nothing was stored,
+    and there are answers of the calls before it. `trouble` says why it was not stored."""
 
-    __slots__ = ("answers", "stored", "trouble")
+    __slots__ = ("answers", "failure", "stored", "trouble")
 
     def __init__(self) -> None:
-        self.answers: list[tuple[Any, OncueError | None]] = []
+        self.answers: list[tuple[Any, BaseException | None]] = []
+        self.failure: BaseException | None = None
         self.stored = False
         self.trouble: BaseException | None = None
 
 
 class _Ticket(Generic[T]):
-    """A queued call, and its place in the transaction that it became part of."""
+    """A queued call, and its place in the transaction that it became part of. Its caller has the
+    future, if there is one. Else it waits for `result`, on a plain lock: Ctrl-C can leave the locks
+    of `Future` and `Event` locked, since these are taken in Python code, and the writer needs
+    them."""
 
-    __slots__ = ("_answered", "call", "outcome", "position")
+    __slots__ = ("_answer", "_answered", "_done", "call", "future", "outcome", "position")
 
-    def __init__(self, call: Callable[[], T]) -> None:
+    def __init__(self, call: Callable[[], T], future: Future[T] | None = None) -> None:
         self.call = call
+        self.future = future
         self.outcome: _Outcome | None = None
         self.position = 0
         self._answered = False
+        self._answer: tuple[Any, BaseException | None]
+        self._done = threading.Lock()
+        self._done.acquire()
+
+    def begin(self) -> bool:
+        """Whether the call is still wanted. If so, it can no longer be cancelled."""
+        return self.future is None or self.future.set_running_or_notify_cancel()
+
+    def result(self) -> T:
+        with self._done:
+            value, error = self._answer
+            if error is not None:
+                raise error
+            return value  # type: ignore[no-any-return]
 
     def resolve(self, otherwise: BaseException) -> None:
         """Answer the caller, once, by what became of the transaction, or `otherwise`."""
@@ -62,76 +80,42 @@ class _Ticket(Generic[T]):
         self._answered = True
         outcome = self.outcome
         if outcome is None or not outcome.stored:
-            self._deliver(None, (outcome and outcome.trouble) or otherwise)
+            self._answer = None, (outcome and outcome.trouble) or otherwise
         else:
-            self._deliver(*outcome.answers[self.position])
+            self._answer = outcome.answers[self.position]
+        if self.future is None:
+            self._done.release()
+        else:
+            self._deliver(self.future, *self._answer)
 
-    @abstractmethod
-    def begin(self) -> bool:
-        """Whether the call is still wanted. If so, it can no longer be cancelled."""
-
-    @abstractmethod
-    def _deliver(self, value: Any, error: BaseException | None) -> None: ...
-
-
-class _Blocking(_Ticket[T]):
-    """A queued call whose caller waits for it, on a plain lock: Ctrl-C can leave the locks of
-    `Future` and `Event` locked, since these are taken in Python code, and the writer needs them."""
-
-    __slots__ = ("_done", "_error", "_value")
-
-    _value: T
-    _error: BaseException | None
-
-    def __init__(self, call: Callable[[], T]) -> None:
-        super().__init__(call)
-        self._done = threading.Lock()
-        self._done.acquire()
-
-    def begin(self) -> bool:
-        return True
-
-    def result(self) -> T:
-        with self._done:
-            if self._error is not None:
-                raise self._error
-            return self._value
-
-    def _deliver(self, value: Any, error: BaseException | None) -> None:
-        self._value, self._error = value, error
-        self._done.release()
-
-
-class _Submitted(_Ticket[T]):
-    """A queued call whose caller was given a future."""
-
-    __slots__ = ("future",)
-
-    def __init__(self, call: Callable[[], T]) -> None:
-        super().__init__(call)
-        self.future: Future[T] = Future()
-
-    def begin(self) -> bool:
-        return self.future.set_running_or_notify_cancel()
-
-    def _deliver(self, value: Any, error: BaseException | None) -> None:
+    @staticmethod
+    def _deliver(future: Future[T], value: Any, error: BaseException | None) -> None:
         try:
-            if self.future.cancelled():
+            if future.cancelled():
                 return
             if error is None:
-                self.future.set_result(value)
+                future.set_result(value)
             else:
-                self.future.set_exception(error)
+                future.set_exception(error)
         except BaseException:  # others wait for their answer
             log.exception("a callback of a submitted call failed")
 
 
-class _CallFailed(Exception):
-    """The call at this position raised `error`, and the transaction was undone."""
+def start_thread(thread: threading.Thread, path: Path) -> None:
+    """Start a thread of the store, if the system lets one be started now."""
+    try:
+        thread.start()
+    except RuntimeError as error:
+        raise StoreUnavailable(
+            f"{path}: nothing was done, as no thread could be started ({error}). Raise the limit "
+            "of threads of this user or container, or call again."
+        ) from error
 
-    def __init__(self, position: int, error: BaseException) -> None:
-        self.position = position
-        self.error = error
+
+def join_thread(thread: threading.Thread | None) -> None:
+    """Wait for the end of a thread, if it was ever started."""
+    if thread is not None and thread.ident is not None:
+        thread.join()
 
 
 class Writer:
@@ -183,15 +167,15 @@ class Writer:
         if self._queue.empty() and not self._lock.locked():
             with self._lock:  # waits for one commit if another thread was quicker
                 return self._alone(call, synced)
-        ticket = _Blocking(call)
+        ticket = _Ticket(call)
         self._enqueue(ticket)
         return ticket.result()
 
     def submit(self, call: Callable[[], T]) -> Future[T]:
         """The same, off this thread."""
-        ticket = _Submitted(call)
-        self._enqueue(ticket)
-        return ticket.future
+        future: Future[T] = Future()
+        self._enqueue(_Ticket(call, future))
+        return future
 
     def probe(self, look: Callable[[apsw.Connection], T]) -> T | None:
         """Use the connection between transactions, or None if one is under way."""
@@ -205,7 +189,7 @@ class Writer:
         with self._queueing:
             self._closed = True
         self._queue.put(None)
-        join(self._thread)
+        join_thread(self._thread)
         with self._lock:
             self._turnstile.close()
             self._handle.close(checkpoint=checkpoint)
@@ -233,7 +217,7 @@ class Writer:
             if not self._serving:
                 name = "oncue-writer"
                 self._thread = threading.Thread(target=self._serve, name=name, daemon=True)
-                start(self._thread, self._path)
+                start_thread(self._thread, self._path)
             self._queue.put(ticket)  # last: what is queued will be done
 
     def _serve(self) -> None:
@@ -277,32 +261,34 @@ class Writer:
         parts = deque([group] if group else [])
         while parts:
             part = parts.popleft()
-            failed = self._commit_together(part)
-            if failed is not None and len(part) > 1:
-                at = failed.position
+            outcome = self._commit_together(part)
+            if outcome.failure is not None and len(part) > 1:
+                at = len(outcome.answers)
                 cut = (part[:at], part[at : at + 1], part[at + 1 :])
                 parts.extendleft(reversed([one for one in cut if one]))
                 continue
             for ticket in part:
                 ticket.resolve(self._unknown())
 
-    def _commit_together(self, part: list[_Ticket[Any]]) -> _CallFailed | None:
-        """One transaction. The call that spoilt it, if one did."""
+    def _commit_together(self, part: list[_Ticket[Any]]) -> _Outcome:
+        """One transaction, and what became of it."""
         outcome = _Outcome()
         for position, ticket in enumerate(part):
             ticket.outcome, ticket.position = outcome, position
         try:
             self._transact([ticket.call for ticket in part], outcome)
-        except _CallFailed as failed:
-            outcome.trouble = self._translated(failed.error)
-            return failed
-        except apsw.Error as error:  # no beginning or no commit: the same for all
-            trouble = self._translated(error)
-            # Any other StoreError tells callers that nothing was stored.
-            outcome.trouble = self._unknown() if type(trouble) is StoreError else trouble
-        except StoreError as error:  # the file is gone or another one: nothing is certain
-            outcome.trouble, outcome.stored = error, False
-        return None
+        except BaseException as error:
+            outcome.trouble = self._translated(error)
+            if isinstance(error, StoreError):  # the file is gone or another one
+                outcome.stored = False  # nothing is certain
+            elif outcome.failure is None and isinstance(error, apsw.Error):
+                # No beginning or no commit: the same for all. Any StoreError but the plain one
+                # tells callers that nothing was stored.
+                if type(outcome.trouble) is StoreError:
+                    outcome.trouble = self._unknown()
+            elif outcome.failure is None:
+                raise
+        return outcome
 
     def _alone(self, call: Callable[[], T], synced: bool) -> T:
         """One caller, one commit: nobody to answer but the caller."""
@@ -311,8 +297,6 @@ class Writer:
         outcome = _Outcome()
         try:
             self._transact([call], outcome, synced)
-        except _CallFailed as failed:
-            raise self._translated(failed.error) from failed.error
         except apsw.Error as error:
             raise self._translated(error) from error
         finally:
@@ -341,19 +325,18 @@ class Writer:
         if connection.in_transaction:  # Ctrl-C cut the end of the last one short
             connection.execute("ROLLBACK")
         self._sync(full=synced)
-        failed: _CallFailed | None = None
         try:
             self._turnstile.enter()
             with connection:  # begins, commits or rolls back in C, where no signal is delivered
                 self._turnstile.leave()
                 self._owner = threading.get_ident()
                 self._begun()
-                for position, call in enumerate(calls):
+                for call in calls:
                     try:
                         outcome.answers.append(self._answer(call))
                     except BaseException as error:
-                        failed = _CallFailed(position, error)
-                        raise failed from error
+                        outcome.failure = error
+                        raise
                 self._owner = None
                 outcome.stored = True  # the last thing before the commit
         except BaseException as error:
@@ -362,10 +345,10 @@ class Writer:
                 connection.execute("ROLLBACK")
             elif isinstance(error, apsw.Error):  # the commit failed
                 outcome.stored = False
-            if failed is None or error is failed:
+            if outcome.failure is None or outcome.failure is error:
                 raise
             # A full disk ends the transaction by itself, and then it cannot be rolled back.
-            raise failed from failed.error
+            raise outcome.failure from None
         finally:
             self._owner = None
             self._turnstile.leave()

@@ -1,7 +1,8 @@
 -- Each `find_…` walks one index in its own order, from the place (:p0, :p1, …) on, over all queues or
 -- one. It answers whether the change applies, so that a page is bounded by what is looked at and not by
--- what is found; the priority, where it belongs to the index; and the key of the entry. The other
--- statements change what still fits.
+-- what is found; the priority, where it belongs to the index; and the key of the entry. The statements
+-- named as verbs change what still fits, or find it; they answer with id, queue and, if work is due
+-- earlier then, when.
 
 -- name: uncovered
 NOT EXISTS (
@@ -72,72 +73,47 @@ SELECT {applies} AND {fits}, NULL, j.due_at, j.id FROM jobs AS j
 WHERE j.key = :key AND j.hidden = 0 AND (j.due_at, j.id) > (:p0, :p1)
 ORDER BY j.due_at, j.id LIMIT :limit;
 
--- name: cancelling
-state = 'cancelled', finished_at = :now, updated_at = :now, ahead = 0, not_before = NULL
-
--- name: amending
-due_at = coalesce(:due_at, due_at), priority = coalesce(:priority, priority),
-  payload = coalesce(:payload, payload), updated_at = :now,
-  not_before = CASE WHEN :due_at IS NULL THEN not_before END,
-  refusals = CASE WHEN :due_at IS NULL THEN refusals ELSE 0 END
-
--- name: running
-due_at = min(due_at, :now), updated_at = :now, not_before = NULL, refusals = 0
-
 -- name: cancel
-UPDATE jobs AS j SET {cancelling}
+UPDATE jobs AS j SET state = 'cancelled', finished_at = :now, updated_at = :now, ahead = 0,
+  not_before = NULL
 WHERE j.id IN carray(:ids) AND j.state = 'scheduled' AND {uncovered} AND {fits}
-RETURNING id, queue;
-
--- name: cancel_one
-UPDATE jobs SET {cancelling} WHERE n = :n;
+RETURNING id, queue, NULL;
 
 -- name: stop
 UPDATE jobs AS j SET cancel_requested = 1
 WHERE j.id IN carray(:ids) AND j.state IN ('dispatched', 'executing') AND j.cancel_requested = 0
   AND {fits}
-RETURNING id, queue;
-
--- name: stop_one
-UPDATE jobs SET cancel_requested = 1 WHERE n = :n;
+RETURNING id, queue, NULL;
 
 -- name: run
-UPDATE jobs AS j SET {running}
+UPDATE jobs AS j SET due_at = min(due_at, :now), updated_at = :now, not_before = NULL, refusals = 0
 WHERE j.id IN carray(:ids) AND j.state = 'scheduled'
   AND (j.due_at > :now OR j.not_before IS NOT NULL) AND {uncovered} AND {fits}
-RETURNING id, queue;
-
--- name: run_one
-UPDATE jobs SET {running} WHERE n = :n;
+RETURNING id, queue, :now;
 
 -- name: amend
-UPDATE jobs AS j SET {amending}
+UPDATE jobs AS j SET due_at = coalesce(:due_at, due_at), priority = coalesce(:priority, priority),
+  payload = coalesce(:payload, payload), updated_at = :now,
+  not_before = CASE WHEN :due_at IS NULL THEN not_before END,
+  refusals = CASE WHEN :due_at IS NULL THEN refusals ELSE 0 END
 WHERE j.id IN carray(:ids) AND j.state = 'scheduled'
   AND (:payload IS NOT NULL OR j.priority <> :priority OR j.due_at <> :due_at
     OR (:due_at IS NOT NULL AND j.not_before IS NOT NULL))
   AND {uncovered} AND {fits}
-RETURNING id, queue;
+RETURNING id, queue, :due_at;
 
--- name: amend_one
-UPDATE jobs SET {amending} WHERE n = :n;
-
--- name: seen_columns
-j.n, j.id, j.state, j.state = 'scheduled' AND EXISTS (
+-- name: seen
+SELECT j.id, j.state, j.state = 'scheduled' AND EXISTS (
   SELECT 1 FROM ranges AS r WHERE r.queue = j.queue AND j.due_at <= r.cutoff
     AND (j.line, j.due_at, j.id) <= (r.through_rank, r.through_due, r.through_id)),
 j.queue, j.owner, j.key, j.due_at, j.not_before, j.priority, j.cancel_requested, j.finished_at,
 j.key IS NOT NULL AND EXISTS (
   SELECT 1 FROM jobs AS k
   WHERE k.queue = coalesce(:target, j.queue) AND k.key = j.key AND k.finished_at IS NULL)
+FROM jobs AS j WHERE j.id IN carray(:ids) AND j.hidden = 0;
 
--- name: seen
-SELECT {seen_columns} FROM jobs AS j WHERE j.id IN carray(:ids) AND j.hidden = 0;
-
--- name: seen_one
-SELECT {seen_columns} FROM jobs AS j WHERE j.id = :id AND j.hidden = 0;
-
--- name: movable
-SELECT j.id, j.n, j.key, j.due_at, j.key IS NOT NULL AND EXISTS (
+-- name: move
+SELECT j.id, :target, j.due_at, j.n, j.key, j.key IS NOT NULL AND EXISTS (
     SELECT 1 FROM jobs AS k
     WHERE k.queue = :target AND k.key = j.key AND k.finished_at IS NULL)
 FROM jobs AS j
@@ -145,12 +121,12 @@ WHERE j.id IN carray(:ids) AND j.state = 'scheduled' AND j.queue <> :target AND 
   AND {fits}
 ORDER BY j.due_at, j.id;
 
--- name: move
+-- name: move_found
 UPDATE jobs SET queue = :target, updated_at = :now, not_before = NULL, refusals = 0
 WHERE n IN carray(:ns);
 
--- name: revivable
-SELECT j.id, j.n, j.key, j.queue, j.key IS NOT NULL AND EXISTS (
+-- name: revive
+SELECT j.id, j.queue, :now, j.n, j.key, j.key IS NOT NULL AND EXISTS (
     SELECT 1 FROM jobs AS k
     WHERE k.queue = j.queue AND k.key = j.key AND k.finished_at IS NULL)
 FROM jobs AS j
@@ -163,7 +139,7 @@ INSERT INTO attempts (n, epoch, attempt, claimed_at, ended_at, worker, outcome, 
 SELECT n, epoch, attempt, claimed_at, finished_at, worker, state, error FROM jobs
 WHERE n IN carray(:ns) AND claimed_at IS NOT NULL;
 
--- name: revive
+-- name: revive_found
 UPDATE jobs SET state = 'scheduled', trail = 1, due_at = :now, updated_at = :now,
   attempt_base = attempt, strikes = 0, ahead = 0, cancel_requested = 0, worker = NULL,
   claimed_at = NULL, lease_until = NULL, overlong_at = NULL, message = NULL, percent = NULL,

@@ -1,10 +1,13 @@
+-- name: job_columns
+id, queue, state, due_at, payload, priority, attempt, created_at, updated_at, owner, key,
+  expires_at, max_attempts, timeout_seconds, finished_at, result, error, message, percent,
+  cancel_requested, epoch, worker, lease_until, attempt_base, rule, instant, schedule, not_before,
+  refusals
+
 -- name: export
-SELECT j.id, j.queue, j.state, j.due_at, j.payload, j.priority, j.attempt, j.created_at,
-  j.updated_at, j.owner, j.key, j.expires_at, j.max_attempts, j.timeout_seconds, j.finished_at,
-  j.result, j.error, j.message, j.percent, j.cancel_requested, j.epoch, j.worker, j.lease_until,
-  j.attempt_base, j.rule, j.instant, j.schedule, j.not_before, j.refusals,
-  j.n, j.claimed_at, j.digest, j.overlong_at, j.strikes, j.ahead, j.hidden, j.trail
-FROM jobs AS j WHERE j.id > :after ORDER BY j.id LIMIT :limit;
+SELECT {job_columns},
+  n, claimed_at, digest, overlong_at, strikes, ahead, hidden, trail
+FROM jobs WHERE id > :after ORDER BY id LIMIT :limit;
 
 -- name: attempts_of
 SELECT n, attempt, epoch, claimed_at, worker, outcome, ended_at FROM attempts
@@ -15,24 +18,21 @@ SELECT n, at, code, detail, attempt, epoch, facts FROM diagnostics
 WHERE n IN carray(:ns) ORDER BY n, seq;
 
 -- name: admit
-INSERT INTO jobs (id, queue, state, due_at, payload, priority, attempt, created_at, updated_at,
-  owner, key, expires_at, max_attempts, timeout_seconds, finished_at, result, error, message,
-  percent, cancel_requested, epoch, worker, lease_until, attempt_base, claimed_at, digest,
-  overlong_at, strikes, ahead, hidden, trail, rule, instant, schedule,
-  not_before, refusals)
+INSERT INTO jobs ({job_columns},
+  claimed_at, digest, overlong_at, strikes, ahead, hidden, trail)
 VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?,
   ?, ?, ?, ?, ?)
 ON CONFLICT (id) DO NOTHING;
 
 -- name: admit_attempt
-INSERT INTO attempts (n, epoch, attempt, claimed_at, ended_at, worker, outcome)
+INSERT INTO attempts (n, attempt, epoch, claimed_at, worker, outcome, ended_at)
 VALUES (?, ?, ?, ?, ?, ?, ?);
 
 -- name: admit_diagnostic
 INSERT INTO diagnostics (n, at, code, detail, attempt, epoch, facts) VALUES (?, ?, ?, ?, ?, ?, ?);
 
 -- name: admit_operation
-INSERT INTO operations (n, name, seq, state, updated_at, percent, message, result)
+INSERT INTO operations (n, name, state, updated_at, percent, message, result, seq)
 VALUES (?, ?, ?, ?, ?, ?, ?, ?);
 
 -- name: export_events

@@ -1,0 +1,381 @@
+"""Jobs: store them, look at them, change them.
+
+However jobs arrive (`schedule`, HTTP, a file, tasks), they are stored by `LocalJobs`, which alone
+calls the store's `insert` and counts what was created, once it is durable.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import Future
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Any, Generic, NamedTuple, TypeVar, Unpack
+
+from oncue.core import moment
+from oncue.core import payload as payloads
+from oncue.core.bulk import BulkChange, BulkVerb
+from oncue.core.changes import ANY, ChangeVerb, JobChange
+from oncue.core.duration import Duration
+from oncue.core.errors import (
+    Conflict,
+    IdTaken,
+    IllegalState,
+    InvalidInput,
+    KeyTaken,
+    NotFound,
+    OncueError,
+)
+from oncue.core.explain import Backlog, Explanation, explain
+from oncue.core.job import History, Job, JobFilter, NewJob, Page, Position
+from oncue.core.lifecycle import LIVE, State
+from oncue.core.moment import LATEST, Moment
+from oncue.ports.clock import Clock
+from oncue.ports.jobs import Clash
+from oncue.ports.store import Store
+from oncue.telemetry.counters import Telemetry
+from oncue.usecases import intake
+from oncue.usecases.intake import JobFields
+from oncue.usecases.queues import queue_of
+
+CHUNK = 5000  # jobs that schedule_many stores at once,
+CHUNK_BYTES = 4 * 1024 * 1024  # unless their payloads are large
+IDS_KEPT = 10_000
+PAGE = 500
+
+T = TypeVar("T")
+
+
+class Stored(NamedTuple):
+    job: Job
+    existed: bool
+    """It was there before, under the id or the key that was asked for."""
+
+
+class StoredJobs(NamedTuple):
+    """What became of a list of jobs."""
+
+    ids: list[str | None]
+    """Of each job that is stored now, in order; None: it was refused."""
+    existing: int
+    """How many were there before."""
+    refused: Mapping[int, OncueError]
+    """Why, by position."""
+
+
+@dataclass(slots=True)
+class Tally:
+    """What became of many jobs."""
+
+    accepted: int = 0
+    """Stored now or there already."""
+    existing: int = 0
+    ids: list[str] = field(default_factory=list)
+    """In order, as long as there are no more than 10,000."""
+
+    def add(self, stored: StoredJobs) -> None:
+        self.accepted += len(stored.ids) - len(stored.refused)
+        self.existing += stored.existing
+        if self.accepted <= IDS_KEPT:
+            self.ids += [job_id for job_id in stored.ids if job_id is not None]
+        else:
+            self.ids.clear()
+
+
+def chunks(
+    items: Iterable[T], size: Callable[[T], int], most: int, most_bytes: int
+) -> Iterator[list[T]]:
+    """Lists of at most so many items, shorter if these are large."""
+    chunk: list[T] = []
+    room = most_bytes
+    for item in items:
+        chunk.append(item)
+        room -= size(item)
+        if room <= 0 or len(chunk) == most:
+            yield chunk
+            chunk, room = [], most_bytes
+    if chunk:
+        yield chunk
+
+
+class JobVerbs(ABC, Generic[T]):
+    """The methods of a scheduler and of a client about jobs. T is a job that is ready to be
+    stored."""
+
+    def schedule(self, payload: Any = None, **fields: Unpack[JobFields]) -> Job:
+        """Store a job, due at a moment, after a delay, or now. It is durable when this returns.
+
+        With a `key` that an unfinished job of the queue has: `if_exists` keep answers that job,
+        replace gives it the new time and payload. A repeated `id` answers the first job.
+        """
+        return self.store_job({**fields, "payload": payload}).job
+
+    def schedule_many(self, items: Iterable[Mapping[str, Any]], **defaults: Any) -> Tally:
+        """Store many jobs, each a mapping of `schedule`'s arguments; `defaults` fill the gaps.
+
+        Memory does not grow with their number. A bad item raises, naming its position; what came
+        in full chunks before it is stored, and the error says how many.
+        """
+        tally = Tally()
+        ready = self._all_ready(items, defaults, tally)
+        for chunk in chunks(ready, self._size, CHUNK, CHUNK_BYTES):
+            stored = self.store_jobs(chunk)
+            for position in sorted(stored.refused):
+                raise _at_item(
+                    stored.refused[position],
+                    tally.accepted + position + 1,
+                    f" The others among the first {tally.accepted + len(chunk)} are stored.",
+                )
+            tally.add(stored)
+        return tally
+
+    def _all_ready(
+        self, items: Iterable[Mapping[str, Any]], defaults: dict[str, Any], tally: Tally
+    ) -> Iterator[T]:
+        for number, item in enumerate(items, 1):
+            try:
+                if item.__class__ is not dict and not isinstance(item, Mapping):
+                    raise InvalidInput("must be a mapping of the fields of a job.")
+                yield self.ready(item if not defaults else {**defaults, **item})
+            except InvalidInput as problem:
+                stored = f" The {tally.accepted} before this chunk are stored."
+                raise _at_item(problem, number, stored) from None
+
+    @abstractmethod
+    def store_job(self, fields: Mapping[str, Any]) -> Stored:
+        """As `schedule`, with its arguments as fields; and whether the job was there before."""
+
+    @abstractmethod
+    def ready(self, fields: Mapping[str, Any]) -> T:
+        """The job that these fields describe, as `store_jobs` takes it."""
+
+    @abstractmethod
+    def store_jobs(self, jobs: Sequence[T]) -> StoredJobs:
+        """Store these jobs, each by itself, and tell what became of each."""
+
+    @abstractmethod
+    def _size(self, job: T) -> int:
+        """About how many bytes it has."""
+
+    def jobs(
+        self,
+        *,
+        queue: str | None = None,
+        state: State | str | None = None,
+        owner: str | None = None,
+        key: str | None = None,
+        due_after: datetime | None = None,
+        due_before: datetime | None = None,
+    ) -> Iterator[Job]:
+        """All jobs that fit, in the order of due time, fetched page by page."""
+        wanted = intake.job_filter(queue, state, owner, key, due_after, due_before)
+        after: Any = None
+        while True:
+            page = self.page(wanted, after, PAGE)
+            yield from page.items
+            if page.next is None:
+                return
+            after = page.next
+
+    @abstractmethod
+    def job(self, job_id: str) -> Job:
+        """The job as it is now."""
+
+    @abstractmethod
+    def history(self, job_id: str) -> History:
+        """The job's operations, diagnostics and attempts."""
+
+    @abstractmethod
+    def explain(self, job_id: str) -> Explanation:
+        """Why the job has not run, or is where it is."""
+
+    @abstractmethod
+    def page(self, wanted: JobFilter, after: Any = None, limit: int = 50) -> Any:
+        """One page of jobs in the order of due time; may be short and still have a next, which is
+        what `after` takes."""
+
+    def reschedule(
+        self,
+        job_id: str,
+        *,
+        at: datetime | str | None = None,
+        delay: Duration | None = None,
+        priority: int | None = None,
+        payload: Any = ...,
+    ) -> Job:
+        """Give a scheduled job another time, priority or payload."""
+        body = None if payload is ... else payloads.encode(payload)
+        return self._amend(job_id, {"at": at, "delay": delay}, priority, body)
+
+    @abstractmethod
+    def _amend(
+        self, job_id: str, due: Mapping[str, Any], priority: int | None, payload: bytes | None
+    ) -> Job:
+        """`reschedule`; `due` has the fields that say when."""
+
+    def cancel(self, job_id: str, *, running: bool = False) -> Job:
+        """End a scheduled job: it will not be delivered. With `running`, a taken job is asked to
+        stop; it ends cancelled once its worker notices."""
+        return self._change(job_id, BulkVerb.CANCEL, running)
+
+    def run(self, job_id: str) -> Job:
+        """Make a scheduled job due now. One that is due already keeps its place in the line, and
+        one that is put off gets it back."""
+        return self._change(job_id, BulkVerb.RUN)
+
+    def retry(self, job_id: str) -> Job:
+        """Make a failed or cancelled job due again, now, with its attempts anew."""
+        return self._change(job_id, BulkVerb.RETRY)
+
+    @abstractmethod
+    def _change(self, job_id: str, verb: BulkVerb, running: bool = False) -> Job:
+        """Do to one job what the bulk verb does to many; the job as it is then."""
+
+
+def _at_item(problem: OncueError, number: int, more: str) -> OncueError:
+    """The same problem, with the number of the item that has it."""
+    if isinstance(problem, InvalidInput):
+        return type(problem)(problem.detail + more, f"item {number}{problem.pointer}")
+    return Conflict(f"item {number}: {problem}{more}")
+
+
+class LocalJobs(JobVerbs[NewJob]):
+    """The jobs of a store."""
+
+    store: Store
+    clock: Clock
+    telemetry: Telemetry
+
+    def ready(self, fields: Mapping[str, Any]) -> NewJob:
+        return intake.new_job(fields, self.clock.now())
+
+    def _size(self, job: NewJob) -> int:
+        return len(job.payload)
+
+    def store_job(self, fields: Mapping[str, Any]) -> Stored:
+        new = self.ready(fields)
+        met = self._insert([new]).get(0)
+        if isinstance(met, Conflict):
+            raise met
+        self.telemetry.created(met is None)
+        return Stored(intake.as_stored(new), False) if met is None else Stored(met, True)
+
+    def store_jobs(self, jobs: Sequence[NewJob]) -> StoredJobs:
+        met = self._insert(jobs) if jobs else {}
+        self.telemetry.created(len(jobs) - len(met))
+        refused = {at: answer for at, answer in met.items() if isinstance(answer, Conflict)}
+        ids: list[str | None] = [job.id for job in jobs]
+        for position, answer in met.items():
+            ids[position] = None if isinstance(answer, Conflict) else answer.id
+        return StoredJobs(ids, len(met) - len(refused), refused)
+
+    def _insert(self, jobs: Sequence[NewJob]) -> dict[int, Job | Conflict]:
+        """Store jobs. By position, for those that are not new: the job that was there, or why this
+        one is refused."""
+        clashes = self.store.insert(jobs, self.clock.now())
+        return {position: _met(clash) for position, clash in clashes.items()} if clashes else {}
+
+    def job(self, job_id: str) -> Job:
+        found = self.store.get(possible_id(job_id))
+        if found is None:
+            raise unknown(job_id)
+        return found
+
+    def history(self, job_id: str) -> History:
+        return self.store.history(possible_id(job_id))
+
+    def page(self, wanted: JobFilter, after: Position | None = None, limit: int = 50) -> Page:
+        return self.store.page(wanted, after, limit)
+
+    def explain(self, job_id: str) -> Explanation:
+        job, now = self.job(job_id), self.clock.now()
+        backlog = Backlog()
+        if job.state is State.SCHEDULED and (due_at := moment.from_datetime(job.due_at)) <= now:
+            longer = sum(self.store.due_counts(job.queue, 0, due_at, now + 1).values())
+            also = sum(self.store.due_counts(job.queue, due_at, now + 1, now + 1).values())
+            counts = self.store.stats(job.queue).counts
+            taken = [counts[state] for state in LIVE if state in counts]
+            backlog = Backlog(longer + also, longer, sum(taken) if taken else None)
+        return explain(job, queue_of(self.store, job.queue), self.history(job_id), now, backlog)
+
+    def _amend(
+        self, job_id: str, due: Mapping[str, Any], priority: int | None, payload: bytes | None
+    ) -> Job:
+        now = self.clock.now()
+        due_at = None if set(due.values()) == {None} else intake.due(due, now)
+        if priority is not None:
+            intake.check_priority(priority)
+        change = JobChange(ChangeVerb.AMEND, due_at=due_at, priority=priority, payload=payload)
+        return self._apply("reschedule", job_id, [change], now)
+
+    def _change(self, job_id: str, verb: BulkVerb, running: bool = False) -> Job:
+        changes = BulkChange(verb, LATEST, running).parts(ANY)
+        return self._apply(verb, job_id, changes, self.clock.now())
+
+    def _apply(self, verb: str, job_id: str, changes: Sequence[JobChange], now: Moment) -> Job:
+        """Each change is for a job whose state forbids the one before. The job as it is then."""
+        job_id = possible_id(job_id)
+        for change in changes:
+            why = self.store.change([job_id], change, now).get(0)
+            if why is None or why.reason != "state":
+                break
+        job = self.job(job_id)
+        if why is not None and why.reason == "key":
+            raise KeyTaken(
+                f"cannot {verb} job {job_id}: another unfinished job of queue {job.queue} "
+                f"has its key {job.key!r}. Cancel that one first."
+            )
+        if why is not None and why.reason == "state":
+            state = why.state or job.state
+            raise IllegalState(f"cannot {verb} job {job_id}: it is {state}.", state)
+        return job
+
+
+Answers = Sequence[Job | BaseException | None]
+"""To each of several new jobs: the job that was there, why it is refused, or None: it is new."""
+
+
+def submit_jobs(cue: LocalJobs, jobs: Sequence[NewJob]) -> Future[Answers]:
+    """Store jobs off the caller's thread, in a transaction that others may share."""
+
+    def stored() -> Answers:
+        met = cue._insert(jobs)
+        return [met.get(position) for position in range(len(jobs))] if met else [None] * len(jobs)
+
+    def count(done: Future[Answers]) -> None:
+        if done.exception() is None:
+            cue.telemetry.created(done.result().count(None))
+
+    done = cue.store.submit(stored)
+    done.add_done_callback(count)
+    return done
+
+
+def _met(clash: Clash) -> Job | Conflict:
+    """What a new job meets whose id or key is there already: the job that has it, or a refusal."""
+    job = clash.job
+    if clash.kind == "id taken":
+        return IdTaken(
+            f"a job with the id {job.id!r} exists and was created with other fields. "
+            "Choose another id, or send the same fields to get that job."
+        )
+    if clash.kind == "key taken":
+        return KeyTaken(
+            f"the key {job.key!r} belongs to job {job.id}, which is {job.state} "
+            "and can no longer be replaced. Wait until it ends, or use another key."
+        )
+    return job
+
+
+def unknown(job_id: str) -> NotFound:
+    return NotFound(f"there is no job {job_id!r}; it may be finished and past retention.")
+
+
+def possible_id(job_id: str) -> str:
+    """The id, if any job can have it."""
+    try:
+        job_id.encode()
+    except (AttributeError, UnicodeEncodeError):
+        raise unknown(job_id) from None
+    return job_id

@@ -200,16 +200,15 @@ class Record:
         return Lapse(*_LAPSE(self))
 
     def as_held(self) -> Held:
-        names = (name for name in Held._fields if name != "n")
-        return Held(**{name: getattr(self, name) for name in names})
+        return Held._make(_HELD(self))
 
     def as_seen(self, *, key_taken: bool = False) -> SeenJob:
         return SeenJob._make((*_SEEN(self), key_taken))
 
     def become(self, held: Held) -> None:
+        """Take over what has become of the claim."""
         for name, value in held._asdict().items():
-            if name != "n":
-                setattr(self, name, value)
+            setattr(self, name, value)
 
     def as_history(self) -> History:
         return History(
@@ -257,6 +256,7 @@ _MOMENTS = (
 )
 _JOB = attrgetter(*_NAMES.values())
 _CLAIMED = attrgetter(*Claimed._fields)
+_HELD = attrgetter(*Held._fields)
 _LAPSE = attrgetter(*Lapse._fields)
 _SEEN = attrgetter(*SeenJob._fields[:-1])
 

@@ -35,15 +35,12 @@ class RetryPolicy:
     factor: float = 2.0
     max_seconds: float = 100.0
 
-    @classmethod
-    def stored(
-        cls, initial_seconds: float = 1.0, factor: float = 2.0, max_seconds: float = 100.0
-    ) -> RetryPolicy:
-        """The policy as it was stored, perhaps before there were upper bounds: within them."""
-        return cls(
-            min(initial_seconds, LONGEST_PAUSE_SECONDS),
-            min(factor, LARGEST_FACTOR),
-            min(max_seconds, LONGEST_PAUSE_SECONDS),
+    def bounded(self) -> RetryPolicy:
+        """The policy within the upper bounds. It may have been stored before there were any."""
+        return RetryPolicy(
+            min(self.initial_seconds, LONGEST_PAUSE_SECONDS),
+            min(self.factor, LARGEST_FACTOR),
+            min(self.max_seconds, LONGEST_PAUSE_SECONDS),
         )
 
     def __post_init__(self) -> None:
@@ -141,12 +138,7 @@ class QueueStats(NamedTuple):
 
 # Settings of the queues that are there without anybody having set them.
 _BUILT_IN: dict[str, dict[str, Any]] = {
-    "tasks": {
-        "sink": "log:",
-        "completion": "worker",
-        "timeout_seconds": None,
-        "retention_seconds": None,
-    },
+    "tasks": {"sink": "log:", "completion": "worker", "retention_seconds": None},
     "rules": {"sink": "log:"},
 }
 

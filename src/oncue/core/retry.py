@@ -42,7 +42,7 @@ def backoff_seconds(policy: RetryPolicy, failures: int, spread: float) -> float:
     """The pause after the nth failure. `spread` in [0, 1) places it in the upper half of the range,
     so that jobs which failed together do not come back together. At most 100 years, whatever the
     policy says: the end of the pause is a moment, and there is no moment after the last."""
-    policy = RetryPolicy.stored(policy.initial_seconds, policy.factor, policy.max_seconds)
+    policy = policy.bounded()
     steps = min(failures - 1, 64)
     full = min(policy.max_seconds, policy.initial_seconds * policy.factor**steps)
     return full * (0.5 + spread / 2)

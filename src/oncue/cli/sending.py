@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import codecs
 import re
 from collections import Counter
 from collections.abc import Sequence
@@ -27,7 +28,6 @@ SENT_AT_ONCE = 1000  # as many as a server takes
 DETAILED = 20  # events of which every decision is told
 JOBS_SHOWN = 20
 _ANY_TIME = 1 << 62  # how far ahead is too far is for the store to say
-_BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 _POINTER = re.compile(r"/(\d+)(/.*)?", re.DOTALL)
 
 
@@ -84,7 +84,7 @@ def _one(app: App, kind: str, resource: str, at: Stamp | None, event_id: str | N
 def _from_file(name: str) -> list[Sent]:
     source = "standard input" if name == "-" else name
     with click.open_file(name, "rb") as file:
-        text = file.read().removeprefix(_BYTE_ORDER_MARK)
+        text = file.read().removeprefix(codecs.BOM_UTF8)
     events = _whole(text, source) or _by_line(text, source)
     wrong = []
     for one in events:

@@ -79,7 +79,7 @@ def parameters(given: Mapping[str, Any]) -> ReclaimParameters:
 
 
 @dataclass(frozen=True, slots=True)
-class ReclaimFinding:
+class Candidate:
     """A claim that a run would take away, and why."""
 
     id: str
@@ -107,7 +107,7 @@ class ReclaimReport:
     """Claims that moved on between the look and the write; they were left alone."""
     anomalies: int = 0
     """Claims whose last update lies in the future; they were left alone."""
-    would_reclaim: list[ReclaimFinding] | None = None
+    would_reclaim: list[Candidate] | None = None
     """With `log_reclaim_only`, the first thousand; else None."""
     would_reclaim_count: int = 0
     warnings: list[str] = field(default_factory=list)

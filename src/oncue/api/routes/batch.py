@@ -7,6 +7,7 @@ thread of its own does that; the loop goes on answering others.
 
 from __future__ import annotations
 
+import codecs
 import logging
 from collections.abc import AsyncIterator, Iterator
 from typing import TYPE_CHECKING, Annotated, Any
@@ -14,7 +15,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 from msgspec import Meta
 
 from oncue.api import problems as problems
-from oncue.api.elements import BYTE_ORDER_MARK, LIMIT, Elements, Lines, Splitter
+from oncue.api.elements import LIMIT, Elements, Lines, Splitter
 from oncue.api.problems import Problem
 from oncue.api.request import (
     JSON_TYPE,
@@ -71,7 +72,7 @@ async def create_jobs(service: Service, request: Request) -> Answer:
         async for block in _blocks(request):
             if arriving is None:
                 arriving = Arriving(service.cue, _splitter(request), key)
-                block = block.removeprefix(BYTE_ORDER_MARK)
+                block = block.removeprefix(codecs.BOM_UTF8)
             await service.take_in(arriving.take, block)
         arriving = arriving or Arriving(service.cue, Lines(), key)
         await service.take_in(arriving.end)

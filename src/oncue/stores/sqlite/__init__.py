@@ -53,7 +53,7 @@ class SqliteStore(
 
     def __init__(self, path: str | Path, clock: Clock | None = None) -> None:
         self.db = Database(Path(path))
-        self.clock = clock or SystemClock()
+        self.clock: Clock = clock or SystemClock()
         with self.db.reading() as tx:
             self.secret = bytes(tx.execute(load("queues")["meta"], {"name": "secret"}).get)
             self._tables = tables(tx)

@@ -6,28 +6,26 @@ from threading import Lock
 from typing import TYPE_CHECKING
 
 from oncue.engine.engine import Engine
-from oncue.engine.policies import Policies
+from oncue.engine.node import Node
 from oncue.forking import now_and_after_fork
 from oncue.ports.clock import Clock
 from oncue.ports.store import Store
 from oncue.sinks import open_sink
 from oncue.stores import open_store
-from oncue.telemetry.counters import Telemetry
 from oncue.usecases.bulk import LocalBulk
 from oncue.usecases.claims import LocalClaims
 from oncue.usecases.queues import LocalQueues
 from oncue.usecases.reclaim import LocalReclaim
 from oncue.usecases.rules import LocalRules
 from oncue.usecases.schedules import LocalSchedules
-from oncue.worker.handlers import Handlers
-from oncue.worker.host import Host
+from oncue.worker.handlers import Handler, Handling
 
 if TYPE_CHECKING:
     from oncue.worker.source import ClaimSource
 
 
 class Scheduler(
-    LocalClaims, LocalBulk, LocalRules, LocalSchedules, LocalQueues, LocalReclaim, Host
+    LocalClaims, LocalBulk, LocalRules, LocalSchedules, LocalQueues, LocalReclaim, Handling
 ):
     """Schedules work in a store, and does it or hands it over.
 
@@ -39,29 +37,25 @@ class Scheduler(
     ) -> None:
         self.store = open_store(store, clock) if isinstance(store, str) else store
         self.clock = clock or self.store.clock
-        self.handlers = Handlers()
+        self.handlers: dict[str, Handler] = {}
         now_and_after_fork(self, Scheduler._renew)
 
     def _renew(self) -> None:
         """What has locks, threads or counts of its own: made anew in a forked child."""
-        self.policies = Policies(self.store, self.clock)
-        self.telemetry = Telemetry(self.clock)
-        self.engine = Engine(
-            self.store,
-            self.clock,
-            lambda url: open_sink(url, self.clock),
-            telemetry=self.telemetry,
-            policies=self.policies,
-        )
+        node = Node.of(self.store, self.clock)
+        self.policies, self.telemetry = node.policies, node.telemetry
+        self.engine = Engine(node, lambda url: open_sink(url, self.clock))
         self._running = False
         self._starting = Lock()
 
     def claim_source(self, worker: str) -> ClaimSource:
+        """Where a worker of this name claims jobs and reports on them: the store."""
         from oncue.worker.source import LocalClaimSource
 
-        return LocalClaimSource(
-            self.store, self.clock, self.policies, self.telemetry, self.spread, worker
-        )
+        return LocalClaimSource(self, worker)
+
+    def _before_work(self) -> None:
+        self.run_loops()
 
     def run_loops(self) -> None:
         """Start the loops in the background: dispatchers, recurrer, reclaimer, pruner."""

@@ -26,15 +26,14 @@ from oncue.usecases import intake
 from oncue.wire import queues as wire
 from oncue.wire import reclaim as wire_reclaim
 from oncue.wire.converting import written
-from oncue.worker.handlers import Handlers
-from oncue.worker.host import Host
+from oncue.worker.handlers import Handler, Handling
 
 if TYPE_CHECKING:
     from oncue.client.claim_source import RemoteClaimSource
     from oncue.worker.source import ClaimSource
 
 
-class Client(RemoteJobs, RemoteClaims, RemoteBulk, RemoteRules, RemoteSchedules, Host):
+class Client(RemoteJobs, RemoteClaims, RemoteBulk, RemoteRules, RemoteSchedules, Handling):
     """Schedules and does work at a server (`oncue serve`), with the methods of a `Scheduler`.
 
     `token` is an access token; without one, `ONCUE_TOKEN` is used if it is set. `timeout_seconds`
@@ -53,7 +52,7 @@ class Client(RemoteJobs, RemoteClaims, RemoteBulk, RemoteRules, RemoteSchedules,
         if not isinstance(timeout_seconds, int | float) or not 0 < timeout_seconds <= 86_400:
             raise InvalidInput("must be more than 0 and at most a day.", "/timeout_seconds")
         self.clock = clock or SystemClock()
-        self.handlers = Handlers()
+        self.handlers: dict[str, Handler] = {}
         self._sources: list[RemoteClaimSource] = []
         self.connection = Connection(
             address_of(url), bearer_of(token), float(timeout_seconds), self.clock
@@ -129,6 +128,7 @@ class Client(RemoteJobs, RemoteClaims, RemoteBulk, RemoteRules, RemoteSchedules,
         return self._ask(request, wire_reclaim.ReclaimReport, wire_reclaim.ReclaimReport.read)
 
     def claim_source(self, worker: str) -> ClaimSource:
+        """Where a worker of this name claims jobs and reports on them: the server."""
         from oncue.client.claim_source import RemoteClaimSource
 
         source = RemoteClaimSource(self, worker)

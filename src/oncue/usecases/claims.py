@@ -234,17 +234,18 @@ class LocalClaims(LocalJobs, ClaimVerbs):
         if job is None:  # refused, unless this repeats the write that removed the job
             self._settle(Settlement(job_id, epoch, Verb.FAIL, error=text))
             return
-        ending = failure(
+        settlement = failure(
             job,
+            epoch,
             self.policies(job.queue),
-            now,
             text,
+            now,
             cancelled=job.cancel_requested,
             retryable=retryable,
             spread=self.spread(),
             retry_after_seconds=retry_after,
         )
-        self._settle(ending._replace(epoch=epoch))
+        self._settle(settlement)
 
     def release(self, job_id: str, token: str) -> None:
         epoch = self._epoch(job_id, token)
@@ -268,7 +269,7 @@ class LocalClaims(LocalJobs, ClaimVerbs):
 
     def _refusal(self, job_id: str, refused: Refused) -> errors.OncueError:
         if refused.reason != "different result":
-            self.telemetry.fenced()
+            self.telemetry.count("fenced_writes")
         return refusal(job_id, refused)
 
 
@@ -278,16 +279,17 @@ def _encoded(result: Any) -> bytes | None:
 
 def failure(
     job: Job | Claimed,
+    epoch: int,
     queue: Queue,
-    now: moment.Moment,
     error: str,
+    now: moment.Moment,
     *,
     cancelled: bool,
     retryable: bool,
     spread: float,
     retry_after_seconds: float | None = None,
 ) -> Settlement:
-    """How the present claim of a job ends whose attempt failed now."""
+    """The settlement of an attempt that failed now."""
     verdict = retry.after_failure(
         left=retry.attempts_left(job.attempt, job.attempt_base, job.max_attempts, queue),
         failures=job.attempt - job.attempt_base,
@@ -298,8 +300,16 @@ def failure(
         spread=spread,
         retry_after_seconds=retry_after_seconds,
     )
-    ending = Settlement(job.id, job.epoch, verdict.verb, error=error, **keeping(queue))
-    return ending._replace(due_at=verdict.due_at, code=verdict.code, detail=verdict.detail)
+    return Settlement(
+        job.id,
+        epoch,
+        verdict.verb,
+        error=error,
+        due_at=verdict.due_at,
+        code=verdict.code,
+        detail=verdict.detail,
+        **keeping(queue),
+    )
 
 
 def keeping(queue: Queue) -> dict[str, Any]:

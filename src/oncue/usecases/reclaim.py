@@ -27,4 +27,4 @@ class LocalReclaim(Local):
 
 def started(cue: Local, parameters: ReclaimParameters) -> ReclaimRun:
     """A run over the store of a scheduler, to be stepped by the caller."""
-    return ReclaimRun(cue.store, cue.clock, cue.policies, cue.telemetry, parameters)
+    return ReclaimRun(cue.engine.node, parameters)

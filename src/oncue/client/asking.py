@@ -57,14 +57,14 @@ class Asking:
 
 
 def encode(fields: dict[str, Any]) -> bytes:
-    """Fields as JSON; those that are None are not said."""
-    said = {name: value for name, value in fields.items() if value is not None}
-    for name, value in said.items():
+    """Fields as JSON; those that are None are left out."""
+    given = {name: value for name, value in fields.items() if value is not None}
+    for name, value in given.items():
         # It would be written as null, which says nothing: a job would be due now, not never.
         if isinstance(value, float) and not math.isfinite(value):
             raise InvalidInput("must be a finite number.", f"/{name}")
     try:
-        return msgspec.json.encode(said)
+        return msgspec.json.encode(given)
     except (TypeError, ValueError) as problem:
         raise InvalidInput(f"cannot be written as JSON: {problem}.") from None
 

@@ -226,9 +226,9 @@ def path(*segments: str) -> str:
 
 
 def query(fields: Mapping[str, Any]) -> str:
-    """The query that says these fields; what is None is not said."""
-    said = {name: value for name, value in fields.items() if value is not None}
-    return f"?{urlencode(said)}" if said else ""
+    """These fields as a query; those that are None are left out."""
+    given = {name: value for name, value in fields.items() if value is not None}
+    return f"?{urlencode(given)}" if given else ""
 
 
 def _passing(answer: Reply, request: Call) -> bool:
@@ -250,5 +250,5 @@ def _broken(answer: Reply) -> bool:
 
 def _retry_after(answer: Reply) -> float:
     """How long the server asks to be left alone; dates are not worth the clock they need."""
-    told = answer.headers.get("retry-after", "")
-    return float(told) if told.isdecimal() and len(told) <= 6 else 0.0
+    text = answer.headers.get("retry-after", "")
+    return float(text) if text.isdecimal() and len(text) <= 6 else 0.0

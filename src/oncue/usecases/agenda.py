@@ -50,22 +50,22 @@ class AgendaWrite(NamedTuple):
     if_match: Sequence[str] | None = None
 
 
-def etag(told: AgendaProgress) -> str:
+def etag(progress: AgendaProgress) -> str:
     """Changes when anything in it does."""
-    digest = hashlib.blake2b(msgspec.json.encode(told), digest_size=12).hexdigest()
+    digest = hashlib.blake2b(msgspec.json.encode(progress), digest_size=12).hexdigest()
     return f'"{digest}"'
 
 
 def read(cue: Scheduler, job_id: str) -> AgendaProgress:
-    return _told(cue, cue.job(job_id))
+    return _progress_of(cue, cue.job(job_id))
 
 
 def write(cue: Scheduler, job_id: str, wanted: AgendaWrite) -> AgendaProgress:
     """Change the job if it is still as the writer saw it; the job afterwards."""
     job = cue.job(job_id)
-    told = _told(cue, job)
-    _require_seen(job, told, wanted)
-    events = _new_events(told.diagnostics, wanted.events, job, cue.clock.now())
+    progress = _progress_of(cue, job)
+    _require_seen(job, progress, wanted)
+    events = _new_events(progress.diagnostics, wanted.events, job, cue.clock.now())
     if not _is_so_already(job, wanted):
         _change(cue, job, wanted, events)
     if events:
@@ -73,12 +73,12 @@ def write(cue: Scheduler, job_id: str, wanted: AgendaWrite) -> AgendaProgress:
     after = cue.store.get(job_id)
     if after is None:  # it ended in a queue that keeps no history
         return msgspec.structs.replace(
-            told, processing_state="COMPLETE", processing_state_message=wanted.message
+            progress, processing_state="COMPLETE", processing_state_message=wanted.message
         )
-    return _told(cue, after)
+    return _progress_of(cue, after)
 
 
-def _told(cue: Scheduler, job: Job) -> AgendaProgress:
+def _progress_of(cue: Scheduler, job: Job) -> AgendaProgress:
     """The job in that form."""
     return written(
         AgendaProgress,
@@ -91,9 +91,9 @@ def _told(cue: Scheduler, job: Job) -> AgendaProgress:
     )
 
 
-def _require_seen(job: Job, told: AgendaProgress, wanted: AgendaWrite) -> None:
+def _require_seen(job: Job, progress: AgendaProgress, wanted: AgendaWrite) -> None:
     if wanted.if_match is not None:
-        seen = etag(told) in wanted.if_match
+        seen = etag(progress) in wanted.if_match
     else:
         seen = wanted.updated_at == from_datetime(job.updated_at)
     if not seen:
@@ -150,10 +150,10 @@ def _lost_race(job_id: str) -> Conflict:
 
 
 def _new_events(
-    known: Sequence[DiagnosticEvent], sent: Sequence[Mapping[str, Any]], job: Job, now: Moment
+    recorded: Sequence[DiagnosticEvent], sent: Sequence[Mapping[str, Any]], job: Job, now: Moment
 ) -> list[Diagnostic]:
     """Those that were sent and are not there yet, as diagnostics of the present attempt."""
-    there = msgspec.to_builtins(known)
+    there = msgspec.to_builtins(recorded)
     new = [(place, event) for place, event in enumerate(sent) if event not in there]
     if len(new) > EVENTS_AT_ONCE:
         raise InvalidInput(f"at most {EVENTS_AT_ONCE} new ones at once.", "/diagnosticEvents")

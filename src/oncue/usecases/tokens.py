@@ -64,10 +64,10 @@ class Access:
         token_id = access.id_of(text)
         if token_id is None:
             return None
-        known = self._known()
-        if token_id not in known:
-            known = self._known(UNKNOWN_FRESH_SECONDS)
-        token = known.get(token_id, access.NOBODY)
+        tokens = self._known()
+        if token_id not in tokens:
+            tokens = self._known(UNKNOWN_FRESH_SECONDS)
+        token = tokens.get(token_id, access.NOBODY)
         return token.scopes if access.matches(token, text) else None
 
     def _known(self, fresh_seconds: float = FRESH_SECONDS) -> Mapping[str, AccessToken]:
@@ -80,9 +80,9 @@ class Access:
         return read[1]
 
     def _named(self, id_or_name: str) -> AccessToken:
-        known = self._store.tokens()
-        found = [token for token in known if token.id == id_or_name]
-        found = found or [token for token in known if token.name == id_or_name]
+        tokens = self._store.tokens()
+        found = [token for token in tokens if token.id == id_or_name]
+        found = found or [token for token in tokens if token.name == id_or_name]
         if not found:
             raise _unknown()
         if len(found) > 1:

@@ -43,7 +43,7 @@ class Stored(NamedTuple):
 
 
 class StoredJobs(NamedTuple):
-    """What became of a list of jobs."""
+    """The outcome of storing a list of jobs."""
 
     ids: list[str | None]
     """Of each job that is stored now, in order; None: it was refused."""
@@ -55,7 +55,7 @@ class StoredJobs(NamedTuple):
 
 @dataclass(slots=True)
 class Tally:
-    """What became of many jobs."""
+    """The outcome of storing many jobs."""
 
     accepted: int = 0
     """Stored now or there already."""

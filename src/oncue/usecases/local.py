@@ -1,4 +1,4 @@
-"""What use cases work with in the process that has opened the store."""
+"""The parts of a scheduler that its use cases share, in the process that opened the store."""
 
 from __future__ import annotations
 

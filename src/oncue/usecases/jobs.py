@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass, field
 from datetime import datetime
+from itertools import islice
 from typing import Any, Generic, NamedTuple, TypeVar, Unpack
 
 from oncue.core import errors, moment
@@ -117,9 +118,8 @@ class JobVerbs(ABC, Generic[T]):
         Memory does not grow with their number. A bad item raises, naming its position; what came
         in full chunks before it is stored, and the error says how many.
         """
-        tally = Tally()
-        ready = self._all_ready(items, defaults, tally)
-        for chunk in chunks(ready, self._size, CHUNK, CHUNK_BYTES):
+        tally, source = Tally(), iter(items)
+        while chunk := self._next_chunk(source, defaults, tally):
             stored = self.store_jobs(chunk)
             for position in sorted(stored.refused):
                 raise _at_item(
@@ -130,17 +130,24 @@ class JobVerbs(ABC, Generic[T]):
             tally.add(stored)
         return tally
 
-    def _all_ready(
-        self, items: Iterable[Mapping[str, Any]], defaults: dict[str, Any], tally: Tally
-    ) -> Iterator[T]:
-        for number, item in enumerate(items, 1):
-            try:
+    def _next_chunk(
+        self, source: Iterator[Mapping[str, Any]], defaults: dict[str, Any], tally: Tally
+    ) -> list[T]:
+        chunk: list[T] = []
+        room, ready, size = CHUNK_BYTES, self.ready, self._size
+        try:
+            for item in islice(source, CHUNK):
                 if item.__class__ is not dict and not isinstance(item, Mapping):
                     raise errors.InvalidInput("must be a mapping of the fields of a job.")
-                yield self.ready(item if not defaults else {**defaults, **item})
-            except errors.InvalidInput as problem:
-                stored = f" The {tally.accepted} before this chunk are stored."
-                raise _at_item(problem, number, stored) from None
+                job = ready({**defaults, **item} if defaults else item)
+                chunk.append(job)
+                room -= size(job)
+                if room <= 0:
+                    break
+        except errors.InvalidInput as problem:
+            stored = f" The {tally.accepted} before this chunk are stored."
+            raise _at_item(problem, tally.accepted + len(chunk) + 1, stored) from None
+        return chunk
 
     @abstractmethod
     def store_job(self, fields: Mapping[str, Any]) -> Stored:

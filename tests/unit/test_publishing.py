@@ -79,4 +79,4 @@ def test_a_list_is_checked_as_a_whole_however_long_it_is(
     assert list(cue.events()) == []
     [answer] = together(publishing, events)
     assert len(instants(answer)) == length
-    assert cue.telemetry.totals().created == length
+    assert cue.telemetry.totals().counts["jobs_created"] == length

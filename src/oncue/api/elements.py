@@ -11,7 +11,6 @@ import re
 from oncue.api.problems import HttpProblem
 
 LIMIT = 2 * 1024 * 1024  # a payload of 256 KiB may be written with many escapes and spaces
-BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 BLANK = b" \t\r\n"
 
 # Everything up to the next character that matters, whole strings included; a string that is not

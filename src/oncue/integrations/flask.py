@@ -54,7 +54,7 @@ def create_app(store: str | None = None, rules: str | None = None) -> Flask:
     _show_deliveries(settings)
 
     cue = Scheduler(str(settings["store"].value))
-    declared.apply(cue, declared.compare(declared.RULES, cue, wanted))
+    declared.apply(cue, declared.compare(cue, wanted))
     guard = Guard(Access(cue.store, cue.clock), open_to_all=True)
     cue.run_loops()
     atexit.register(cue.close)

@@ -7,6 +7,7 @@ thread of its own does that; the loop goes on answering others.
 
 from __future__ import annotations
 
+import codecs
 import logging
 from collections.abc import AsyncIterator, Iterator
 from typing import TYPE_CHECKING, Annotated
@@ -14,7 +15,7 @@ from typing import TYPE_CHECKING, Annotated
 from msgspec import Meta
 
 from oncue.api import problems as problems
-from oncue.api.elements import BYTE_ORDER_MARK, LIMIT, Elements, Lines, Splitter
+from oncue.api.elements import LIMIT, Elements, Lines, Splitter
 from oncue.api.problems import HttpProblem
 from oncue.api.request import (
     JSON_TYPE,
@@ -74,7 +75,7 @@ async def create_jobs(service: Service, request: Request) -> HttpAnswer:
         async for block in _blocks(request):
             if batch.splitter is None:
                 batch.splitter = _splitter(request)
-                block = block.removeprefix(BYTE_ORDER_MARK)
+                block = block.removeprefix(codecs.BOM_UTF8)
             await service.take_in(batch.take, block)
         await service.take_in(batch.end)
     except StoreError as error:

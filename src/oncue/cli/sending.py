@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import codecs
 import re
 from collections import Counter
 from collections.abc import Iterator, Sequence
@@ -28,7 +29,6 @@ SENT_AT_ONCE = 1000  # as many as a server takes
 DETAILED = 20  # events of which every decision is told
 JOBS_SHOWN = 20
 _ANY_TIME = 1 << 62  # how far ahead is too far is for the store to say
-_BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 _NOT_JSON = (msgspec.DecodeError, UnicodeError, RecursionError)
 _POINTER = re.compile(r"/(\d+)(/.*)?", re.DOTALL)
 
@@ -86,7 +86,7 @@ def _one(app: App, kind: str, resource: str, at: Stamp | None, event_id: str | N
 def _from_file(name: str) -> list[TypedEvent]:
     source = "standard input" if name == "-" else name
     with click.open_file(name, "rb") as file:
-        text = file.read().removeprefix(_BYTE_ORDER_MARK)
+        text = file.read().removeprefix(codecs.BOM_UTF8)
     events = _whole(text)
     if events is None:
         events = list(_by_line(text, source))

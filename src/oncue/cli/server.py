@@ -5,7 +5,6 @@ from __future__ import annotations
 from email.utils import parsedate_to_datetime
 from typing import TYPE_CHECKING, NamedTuple
 
-import click
 import msgspec
 
 from oncue import config
@@ -94,8 +93,7 @@ def _version(connection: Connection, answer: Reply, request: Call) -> str:
 def warn_of_skew(greeting: Greeting, url: str) -> None:
     """Times that are told as 'in 5m' are told by this machine's clock."""
     if greeting.skewed:
-        click.echo(
+        output.note(
             f"The clock of {url} is {greeting.skew} this machine's: what is told as 'in …' or "
-            "'… ago' is off by that.",
-            err=True,
+            "'… ago' is off by that."
         )

@@ -15,10 +15,9 @@ from oncue.ports.bulk import BulkFound
 from oncue.stores.sqlite import rows
 from oncue.stores.sqlite.database import Database, writing
 from oncue.stores.sqlite.fencing import trim
-from oncue.stores.sqlite.statements import load
 from oncue.stores.sqlite.walking import find_all
 
-SQL = load("bulk")
+SQL = rows.load("bulk")
 _seen = rows.reader(SeenJob)
 
 

@@ -19,9 +19,8 @@ from oncue.core.lifecycle import FINAL, LIVE, State
 from oncue.core.moment import LATEST
 from oncue.ports.bulk import BulkFound
 from oncue.stores.sqlite import rows
-from oncue.stores.sqlite.statements import load
 
-SQL = load("bulk")
+SQL = rows.load("bulk")
 
 Wanted = Callable[[Place, int | None], bool]
 """Whether anything is wanted of a group of entries, by their key and priority."""

@@ -13,6 +13,7 @@ from typing import Any
 from oncue.clock import SystemClock
 from oncue.core.job import Delivery
 from oncue.engine.engine import Engine
+from oncue.engine.node import Node
 from oncue.scheduler import Scheduler
 from oncue.sinks.memory import MemorySink
 from oncue_bench import raw
@@ -78,7 +79,7 @@ def meanwhile(
     with Scheduler(f"sqlite:///{path}") as cue:
         set_queue(cue, sink=True, keep=True)
         sink = _LatenessSink(count)
-        engine = Engine(cue.store, cue.clock, lambda url: sink)
+        engine = Engine(Node.of(cue.store, cue.clock), lambda url: sink)
         engine.start()
         schedule_elsewhere(path, count, over_seconds, lead_seconds)
 

@@ -12,6 +12,7 @@ from typing import Any
 from oncue.aio import AsyncScheduler
 from oncue.core.job import Delivery
 from oncue.engine.engine import Engine
+from oncue.engine.node import Node
 from oncue.scheduler import Scheduler
 from oncue.sinks.memory import MemorySink
 from oncue.worker.job import HandledJob
@@ -96,7 +97,7 @@ def to_sink(path: str, count: int, keep: bool) -> Figures:
     with Scheduler(f"sqlite:///{path}") as cue:
         set_queue(cue, sink=True, keep=keep)
         sink = _CountingSink(count)
-        engine = Engine(cue.store, cue.clock, lambda url: sink)
+        engine = Engine(Node.of(cue.store, cue.clock), lambda url: sink)
         began = perf_counter()
         engine.start()
         if not sink.full.wait(300):

@@ -16,6 +16,7 @@ from typing import Any
 
 from oncue.core.job import Delivery
 from oncue.engine.engine import Engine
+from oncue.engine.node import Node
 from oncue.scheduler import Scheduler
 from oncue.sinks.memory import MemorySink
 from oncue.worker.job import HandledJob
@@ -82,7 +83,7 @@ def on_time(
 def _sink(cue: Scheduler, arrivals: _Arrivals) -> Iterator[None]:
     set_queue(cue, sink=True, keep=True)
     sink = _TimingSink(arrivals)
-    engine = Engine(cue.store, cue.clock, lambda url: sink)
+    engine = Engine(Node.of(cue.store, cue.clock), lambda url: sink)
     engine.start()
     yield
     engine.stop(30)

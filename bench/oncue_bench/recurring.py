@@ -17,6 +17,7 @@ from oncue.core.job import NewJob
 from oncue.core.moment import Moment
 from oncue.core.recurrence import REFILL_MS, begun
 from oncue.core.schedule import Schedule, check_schedule
+from oncue.engine.node import Node
 from oncue.engine.recurrer import PAGE, Recurrer
 from oncue.ports.schedules import Advance
 from oncue.stores.sqlite import SqliteStore
@@ -54,7 +55,7 @@ def occurrences(path: str) -> Figures:
     """Go through all schedules until nothing is to be done; then look in vain, and store as many
     plain jobs in batches of the same size."""
     with _opened(path) as (store, clock):
-        recurrer = Recurrer(store, clock)
+        recurrer = Recurrer(Node.of(store, clock))
         recurrer.compare_zones()
         clock.set(_waking(clock.now()))
         began = perf_counter()

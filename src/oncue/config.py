@@ -34,7 +34,7 @@ class Setting(NamedTuple):
 SETTINGS = (
     Setting("store", "sqlite:///oncue.db", "where jobs are kept: sqlite:///FILE or memory:"),
     Setting("url", None, "the server to ask instead of a store: http://HOST:PORT"),
-    Setting("token", None, "the API token that the server wants to see", secret=True),
+    Setting("token", None, "the access token that the server asks for", secret=True),
     Setting("host", "127.0.0.1", "the address that `oncue serve` listens on"),
     Setting("port", 8420, "and its port; 0 chooses a free one", least=0, most=65535),
     Setting("rules", None, "the file of rules that the Flask application loads when it starts"),
@@ -76,21 +76,14 @@ def read(
     for found in (
         _from_file((folder or Path.cwd()) / FILE),
         _from_environment(environment),
-        _from_options(given or {}),
+        {k: Value(value, "option") for k, value in (given or {}).items() if value is not None},
     ):
         if "store" in found:
             values["url"] = Value(None, "default")
-        values |= found
+        for name, value in found.items():
+            checked = _checked(_BY_NAME[name], value.value, written(value, name))
+            values[name] = Value(checked, value.origin)
     return values
-
-
-def _from_options(given: Mapping[str, Any]) -> dict[str, Value]:
-    found = {}
-    for name, value in given.items():
-        if value is not None:
-            option = "--" + name.replace("_", "-")
-            found[name] = Value(_checked(_BY_NAME[name], value, option), "option")
-    return found
 
 
 def written(value: Value, name: str) -> str:
@@ -115,26 +108,19 @@ def _from_file(path: Path) -> dict[str, Value]:
         fields = tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
         raise InvalidInput(f"is not TOML: {error}.", FILE) from None
-    found = {}
-    for name, value in fields.items():
-        place = f"{FILE}: {name}"
-        if name not in _BY_NAME:
-            raise InvalidInput(_unknown("setting", name, list(_BY_NAME)), place)
-        found[name] = Value(_checked(_BY_NAME[name], value, place), FILE)
-    return found
+    if unknown := fields.keys() - _BY_NAME.keys():
+        name = min(unknown)
+        raise InvalidInput(_unknown("setting", name, list(_BY_NAME)), f"{FILE}: {name}")
+    return {name: Value(value, FILE) for name, value in fields.items()}
 
 
 def _from_environment(environment: Mapping[str, str]) -> dict[str, Value]:
-    known = {setting.variable: setting for setting in SETTINGS}
-    found = {}
-    for variable, value in environment.items():
-        if not variable.startswith(PREFIX):
-            continue
-        if variable not in known:
-            raise InvalidInput(_unknown("variable", variable, list(known)), variable)
-        setting = known[variable]
-        found[setting.name] = Value(_checked(setting, value, variable), variable)
-    return found
+    known = {setting.variable: setting.name for setting in SETTINGS}
+    ours = {name: value for name, value in environment.items() if name.startswith(PREFIX)}
+    if unknown := ours.keys() - known.keys():
+        variable = min(unknown)
+        raise InvalidInput(_unknown("variable", variable, list(known)), variable)
+    return {known[variable]: Value(value, variable) for variable, value in ours.items()}
 
 
 def _checked(setting: Setting, value: Any, place: str) -> Any:

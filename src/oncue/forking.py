@@ -33,23 +33,19 @@ def around_fork(
 _around: list[tuple[Callable[[], None], Callable[[], None], Callable[[], None]]] = []
 
 
-def _before() -> None:
-    for before, _, _ in _around:
-        before()
-
-
-def _after_in_parent() -> None:
-    for _, after, _ in _around:
-        after()
+def _call_all(position: int) -> None:
+    for hooks in _around:
+        hooks[position]()
 
 
 def _after_in_child() -> None:
-    for _, _, after in _around:
-        after()
+    _call_all(2)
     for one, renew in list(_known.items()):
         renew(one)
 
 
 os.register_at_fork(
-    before=_before, after_in_parent=_after_in_parent, after_in_child=_after_in_child
+    before=lambda: _call_all(0),
+    after_in_parent=lambda: _call_all(1),
+    after_in_child=_after_in_child,
 )

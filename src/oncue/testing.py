@@ -73,7 +73,7 @@ class HandDriven(Scheduler):
         )
 
     def _work(self) -> bool:
-        queues = self.handlers.queues
+        queues = list(self.handlers)
         if not queues:
             return False
         if self._worker is None or queues != self._worker_queues:
@@ -86,7 +86,7 @@ class HandDriven(Scheduler):
         done, because a sink is down or somebody else has it, is looked at when the loops would."""
         now = self.clock.now()
         sinks = [queue.name for queue in self.queues() if queue.sink is not None]
-        due_at = self.store.next_due(sorted({*self.handlers.queues, *sinks}))
+        due_at = self.store.next_due(sorted({*self.handlers, *sinks}))
         wakes = [one.progress.wake_at for one in self.store.waking(LATEST, 1)]
         stops = [due_at, self.store.leases().next_lapse, *wakes]
         if any(stop is not None and stop <= now for stop in stops):

@@ -28,7 +28,7 @@ from oncue.core.job import Delivery, NewJob
 from oncue.core.queue import Queue
 from oncue.engine.engine import Engine
 from oncue.engine.loop import Loop
-from oncue.engine.policies import Policies
+from oncue.engine.node import Node
 from oncue.engine.reclaimer import Reclaimer
 from oncue.ports.sink import Refusal, Sink
 from oncue.ports.store import Store
@@ -86,14 +86,13 @@ class Child:
             self.asks.record(*(Ask(Said.ACKNOWLEDGED, job.id) for job in jobs))
 
     def dispatch(self) -> None:
-        engine = Engine(self.store, self.store.clock, self._open_sink)
+        engine = Engine(Node.of(self.store, self.store.clock), self._open_sink)
         engine.start()
         _wait_for_sigterm()
         engine.stop(30.0)
 
     def reclaim(self) -> None:
-        policies = Policies(self.store, self.store.clock)
-        reclaimer = Reclaimer(self.store, self.store.clock, policies)
+        reclaimer = Reclaimer(Node.of(self.store, self.store.clock))
         loop = Loop("reclaimer", reclaimer.step, self.store.clock, reclaimer.overslept)
         loop.start()
         _wait_for_sigterm()

@@ -12,6 +12,7 @@ from oncue.clock import FakeClock
 from oncue.core.errors import Conflict
 from oncue.core.recurrence import Fate, begun
 from oncue.core.schedule import Schedule, check_schedule, occurrence_id
+from oncue.engine.node import Node
 from oncue.engine.recurrer import Recurrer
 from oncue.ports.store import Store
 from tests.contract.recurring import put_schedule
@@ -52,7 +53,7 @@ def test_every_occurrence_becomes_one_job_however_many_nodes_make_them(
     for name in names:
         put(desk, name)
     desk.clock.advance(MINUTES * 60)
-    recurrers = [Recurrer(node, desk.clock) for node in nodes]
+    recurrers = [Recurrer(Node.of(node, desk.clock)) for node in nodes]
     together(len(nodes), lambda n: work_off(recurrers[n]))
     made = Counter(
         (job.schedule, job.due_at) for job in (desk.job(job_id) for job_id in desk.listed())
@@ -71,7 +72,7 @@ def test_a_node_that_dies_between_deciding_and_storing_loses_nothing(
 ) -> None:
     put(desk, "s")
     desk.clock.advance(60)
-    dying, living = Recurrer(nodes[0], desk.clock), Recurrer(nodes[1], desk.clock)
+    dying, living = Recurrer(Node.of(nodes[0], desk.clock)), Recurrer(Node.of(nodes[1], desk.clock))
     [seen] = nodes[0].waking(desk.now, 10)
     left_in_hand = dying.decide(seen, desk.now)
     work_off(living)
@@ -81,7 +82,7 @@ def test_a_node_that_dies_between_deciding_and_storing_loses_nothing(
 
 def test_a_clock_that_is_set_back_makes_nothing_twice(desk: Desk) -> None:
     put(desk, "s")
-    recurrer = Recurrer(desk.store, desk.clock)
+    recurrer = Recurrer(Node.of(desk.store, desk.clock))
     desk.clock.advance(600)
     work_off(recurrer)
     before = desk.listed()
@@ -98,7 +99,9 @@ def test_nodes_whose_clocks_differ_make_every_occurrence_once(
 ) -> None:
     put(desk, "s")
     clocks = [FakeClock(desk.now + offset) for offset in (0, 300_000, -300_000)]
-    recurrers = [Recurrer(node, clock) for node, clock in zip(nodes[:3], clocks, strict=True)]
+    recurrers = [
+        Recurrer(Node.of(node, clock)) for node, clock in zip(nodes[:3], clocks, strict=True)
+    ]
     for _ in range(30):
         for clock, recurrer in zip(clocks, recurrers, strict=True):
             clock.advance(30)
@@ -112,7 +115,7 @@ def test_changes_made_at_the_same_time_are_all_made_one_after_the_other(
     desk: Desk, nodes: list[Store]
 ) -> None:
     put(desk, "s")
-    recurrers = [Recurrer(node, desk.clock) for node in nodes]
+    recurrers = [Recurrer(Node.of(node, desk.clock)) for node in nodes]
     desk.clock.advance(61)
 
     def change(n: int) -> Schedule:
@@ -132,7 +135,7 @@ def test_changes_made_at_the_same_time_are_all_made_one_after_the_other(
 
 def test_a_change_that_never_comes_through_says_so(desk: Desk) -> None:
     put(desk, "s")
-    recurrer = Recurrer(desk.store, desk.clock)
+    recurrer = Recurrer(Node.of(desk.store, desk.clock))
 
     def meddle(seen: Schedule | None) -> Schedule:
         assert seen is not None

@@ -11,7 +11,7 @@ from oncue.clock import FakeClock
 from oncue.core.lifecycle import State, Verb
 from oncue.core.missed import Look, Missed, moved_lease, moved_stamp, moved_timeout
 from oncue.core.queue import Queue, RetryPolicy
-from oncue.engine.policies import Policies
+from oncue.engine.node import Node
 from oncue.engine.reclaimer import Reclaimer
 from oncue.ports.claims import Touch, Touched
 from oncue.ports.sink import Refusal
@@ -31,7 +31,7 @@ def start(clock: FakeClock) -> Callable[[Store], Reclaimer]:
     """Starts a reclaimer on a store, as an engine does."""
 
     def start_one(store: Store) -> Reclaimer:
-        return Reclaimer(store, clock, Policies(store, clock))
+        return Reclaimer(Node.of(store, clock))
 
     return start_one
 

@@ -23,7 +23,7 @@ from flask.testing import FlaskClient
 from werkzeug.test import Client
 
 from oncue import InvalidInput, Scheduler
-from oncue.integrations.flask import EXAMPLES, Running, blueprint, create_app
+from oncue.integrations.flask import EXAMPLES, blueprint, create_app
 from oncue.usecases.tokens import Access
 from tests.cli.terminal import environment, wait_until
 
@@ -147,9 +147,9 @@ def quiet() -> Iterator[None]:
         logging.getLogger(name).setLevel(level)
 
 
-def services(app: Flask) -> Running:
+def scheduler_of(app: Flask) -> Scheduler:
     found = app.extensions["oncue"]
-    assert isinstance(found, Running)
+    assert isinstance(found, Scheduler)
     return found
 
 
@@ -157,7 +157,7 @@ def services(app: Flask) -> Running:
 def app(tmp_path: Path, quiet: None) -> Iterator[Flask]:
     app = create_app(f"sqlite:///{tmp_path / 'jobs.db'}")
     yield app
-    services(app).close()
+    scheduler_of(app).close()
 
 
 @pytest.fixture
@@ -173,19 +173,19 @@ def test_the_examples_are_the_three_configurations() -> None:
 def test_the_application_loads_three_rules_and_leaves_them_alone_the_next_time(
     app: Flask, tmp_path: Path
 ) -> None:
-    cue = services(app)().cue
+    cue = scheduler_of(app)
     before = [(rule.name, rule.updated_at) for rule in cue.rules()]
     assert [name for name, _ in before] == [f"SCHEDULING_CONFIGURATION_{n}" for n in (1, 2, 3)]
     second = create_app(f"sqlite:///{tmp_path / 'jobs.db'}")
-    services(second).close()
+    scheduler_of(second).close()
     assert [(rule.name, rule.updated_at) for rule in cue.rules()] == before
 
 
 def test_a_file_of_rules_replaces_the_examples(tmp_path: Path, quiet: None) -> None:
     (tmp_path / "rules.json").write_text(json.dumps({"name": "orders", **RULE}), "utf-8")
     app = create_app(f"sqlite:///{tmp_path / 'jobs.db'}", str(tmp_path / "rules.json"))
-    assert [rule.name for rule in services(app)().cue.rules()] == ["orders"]
-    services(app).close()
+    assert [rule.name for rule in scheduler_of(app).rules()] == ["orders"]
+    scheduler_of(app).close()
 
 
 def test_a_file_of_rules_that_is_missing_or_wrong_is_named(
@@ -270,7 +270,7 @@ def test_there_is_nothing_else(client: FlaskClient, path: str) -> None:
 
 
 def test_once_there_is_a_token_it_is_asked_for(app: Flask, client: FlaskClient) -> None:
-    cue = services(app)().cue
+    cue = scheduler_of(app)
     assert client.post("/events", json=FILE, headers={"host": "elsewhere"}).status_code == 403
     _, reader = Access(cue.store, cue.clock).create(scopes=["read"])
     _, writer = Access(cue.store, cue.clock).create(scopes=["write"])
@@ -285,7 +285,7 @@ import os
 from oncue.integrations.flask import create_app
 
 app = create_app()
-assert [rule.name for rule in app.extensions["oncue"]().cue.rules()]
+assert [rule.name for rule in app.extensions["oncue"].rules()]
 for number in range(10):
     child = os.fork()
     if child == 0:

@@ -24,6 +24,7 @@ from oncue import (
 from oncue.client.claim_source import RemoteClaimSource
 from oncue.clock import SystemClock
 from oncue.engine.alarm import Alarm
+from oncue.worker.source import Beat, ClaimEnd
 from oncue.worker.worker import Worker
 from tests.http.meddler import HOLD, LOSE, Said, meddling
 from tests.http.patience import until
@@ -342,7 +343,7 @@ def test_a_report_that_is_not_taken_keeps_no_other_from_being_taken(
     first, second = client.claim("r-forged", "w", limit=2)
     first.token = second.token
     place, queue = client.claim_source("w"), client.queue("r-forged")
-    place.settle([place.completed(one, queue, b"1") for one in (first, second)])
+    place.settle(queue, [ClaimEnd(one, "complete", b"1") for one in (first, second)])
     states = [client.job(one.id).state for one in (first, second)]
     assert states == [State.DISPATCHED, State.SUCCEEDED]
     assert f"job {first.id}: the result came too late (unknown)" in caplog.text
@@ -485,16 +486,16 @@ def test_a_silent_server_does_not_keep_whoever_watches_over_the_leases(server: S
         place, queue = client.claim_source("w"), client.queue("r-held")
         claimed = place.claim("r-held", 1, client.clock.now())
         assert claimed is not None
-        endings = [place.released(one, queue) for one in claimed.claims]
+        ends = [ClaimEnd(one, "release") for one in claimed.claims]
         proxy.always = HOLD
         proxy.seen.clear()
-        patient = threading.Thread(target=place.settle, args=[endings], daemon=True)
+        patient = threading.Thread(target=place.settle, args=[queue, ends], daemon=True)
         patient.start()
         until(lambda: len(proxy.seen) == 1)
         with pytest.raises(ServerUnavailable):
-            place.settle(endings, brief=True)
+            place.settle(queue, ends, brief=True)
         with pytest.raises(ServerUnavailable):
-            place.touch([(one, 60.0) for one in claimed.claims])
+            place.touch([Beat(one, 60.0) for one in claimed.claims])
         assert patient.is_alive(), "it was asked first, and would wait longer"
         proxy.let_go.set()
         patient.join(SOON)

@@ -93,14 +93,14 @@ with Scheduler(f"sqlite:///{sys.argv[1]}/jobs.db") as cue:
         pid = os.fork()
         if pid == 0:
             signal.alarm(20)
-            cue.telemetry.created(1)
+            cue.telemetry.count("jobs_created", 1)
             cue.close()
             os._exit(0)
         assert os.waitpid(pid, 0)[1] == 0, "a child hung or failed"
     over.set()
     for thread in busy:
         thread.join()
-    kept = cue.telemetry.totals().created
+    kept = cue.telemetry.totals().counts["jobs_created"]
     assert sum(cue.stats("default").counts.values()) == kept
 with Scheduler(f"sqlite:///{sys.argv[1]}/jobs.db") as again:
     assert sum(again.stats("default").counts.values()) == kept

@@ -11,7 +11,7 @@ import pytest
 from oncue.clock import FakeClock
 from oncue.core.errors import StoreUnavailable
 from oncue.core.job import NewJob
-from oncue.engine.policies import Policies
+from oncue.engine.node import Node
 from oncue.engine.reclaimer import Reclaimer
 from oncue.stores.memory import MemoryStore
 from oncue.stores.sqlite import SqliteStore
@@ -113,7 +113,7 @@ def test_a_job_whose_claims_were_lost_on_the_way_again_and_again_is_still_handed
     memory = MemoryStore(clock)
     put_queue(memory, PULLED)
     store = FaultyStore(memory, Plan(1, {Fault.TIMEOUT: 1.0}, only={"claim"}, first_n=lost))
-    reclaimer = Reclaimer(store, clock, Policies(store, clock))
+    reclaimer = Reclaimer(Node.of(store, clock))
     store.insert([NewJob("a", PULLED.name, START, b"{}", 0, START)], START)
     for _ in range(lost):
         with pytest.raises(StoreUnavailable):

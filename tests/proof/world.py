@@ -23,6 +23,7 @@ from oncue.core.moment import Moment
 from oncue.core.queue import Queue
 from oncue.engine.dispatcher import Dispatcher
 from oncue.engine.keeper import Keeper
+from oncue.engine.node import Node
 from oncue.engine.policies import Policies
 from oncue.engine.reclaimer import Reclaimer
 from oncue.ports.store import Store
@@ -238,11 +239,16 @@ class World:
         queue_of = partial(Policies(self.store, self.clock), queue.name)
         alias = f"{name} {self.deaths}"
         return Dispatcher(
-            self.store, self.clock, queue_of, sink, alias, keeper, heed_clock=self._heed_clock
+            Node.of(self.store, self.clock),
+            queue_of,
+            sink,
+            alias,
+            keeper,
+            heed_clock=self._heed_clock,
         ).step
 
     def _reclaimer(self) -> Turn:
-        self._newest = Reclaimer(self.store, self.clock, Policies(self.store, self.clock))
+        self._newest = Reclaimer(Node.of(self.store, self.clock))
         return self._newest.step
 
     def _heed_clock(self) -> None:

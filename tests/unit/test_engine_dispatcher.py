@@ -19,7 +19,7 @@ from oncue.core.queue import Queue
 from oncue.core.token import epoch_of
 from oncue.engine.dispatcher import FIRST_LIMIT, Dispatcher
 from oncue.engine.keeper import Keeper
-from oncue.engine.policies import Policies
+from oncue.engine.node import Node
 from oncue.engine.reclaimer import Reclaimer
 from oncue.ports.claims import RangeClaim, Touch
 from oncue.ports.sink import Refusal
@@ -51,7 +51,11 @@ class Bench:
 
     def another(self, name: str, sink: MemorySink | None = None) -> Dispatcher:
         return Dispatcher(
-            self.store, self.clock, lambda: self.queue, sink or self.sink, name, self.keeper
+            Node.of(self.store, self.clock),
+            lambda: self.queue,
+            sink or self.sink,
+            name,
+            self.keeper,
         )
 
     def add(self, *ids: str, after: float = 0.0) -> None:
@@ -425,9 +429,9 @@ def test_a_queue_that_another_dispatcher_holds_is_looked_at_again_within_a_secon
 def test_a_range_held_by_another_dispatcher_is_not_taken_over_when_the_clock_is_set_forward(
     bench: Bench,
 ) -> None:
-    reclaimer = Reclaimer(bench.store, bench.clock, Policies(bench.store, bench.clock))
+    reclaimer = Reclaimer(Node.of(bench.store, bench.clock))
     dispatcher = Dispatcher(
-        *(bench.store, bench.clock, lambda: bench.queue, bench.sink, "two", bench.keeper),
+        *(Node.of(bench.store, bench.clock), lambda: bench.queue, bench.sink, "two", bench.keeper),
         heed_clock=reclaimer.heed_clock,
     )
     bench.add("a")
@@ -471,7 +475,7 @@ def test_what_was_claimed_too_long_ago_is_not_sent_but_claimed_anew(completion: 
     slow = Plan(1, {Fault.DELAY: 1.0}, only={"claim", "claim_range"}, first_n=1)
     store = FaultyStore(bench.store, slow, pause=bench.clock.advance, pause_seconds=50)
     dispatcher = Dispatcher(
-        store, bench.clock, lambda: bench.queue, bench.sink, "slow", bench.keeper
+        Node.of(store, bench.clock), lambda: bench.queue, bench.sink, "slow", bench.keeper
     )
     bench.add("a")
     assert dispatcher.step() == 0.0

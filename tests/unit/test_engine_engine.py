@@ -14,10 +14,10 @@ from oncue.core.moment import Moment
 from oncue.core.queue import Queue
 from oncue.engine.engine import Engine
 from oncue.engine.loop import Loop
+from oncue.engine.node import Node
 from oncue.ports.sink import Refusal, Sink
 from oncue.sinks.memory import MemorySink
 from oncue.stores.memory import MemoryStore
-from oncue.telemetry.counters import Telemetry
 from oncue.usecases.queues import put_queue
 
 SOON = 20.0
@@ -47,7 +47,7 @@ class Bench:
         self.store = MemoryStore(self.clock)
         self.sinks: dict[str, SignallingSink] = {}
         self.opened = threading.Semaphore(0)
-        self.engine = Engine(self.store, self.clock, self.open_sink)
+        self.engine = Engine(Node.of(self.store, self.clock), self.open_sink)
 
     def open_sink(self, url: str) -> Sink:
         if url.startswith("bad:"):
@@ -215,7 +215,7 @@ def test_a_sink_whose_opening_or_closing_raises_anything_disturbs_no_other_queue
             raise error
         return bench.open_sink(url)
 
-    bench.engine = Engine(bench.store, bench.clock, open_sink)
+    bench.engine = Engine(Node.of(bench.store, bench.clock), open_sink)
     for name in ("a-unopenable", "b-unclosable", "mail"):
         put_queue(bench.store, Queue(name, sink=f"memory:{name.rpartition('-')[2]}"))
     bench.engine.step_all()
@@ -265,13 +265,13 @@ def test_a_thread_that_died_is_replaced_and_that_is_told(
     clock = MortalClock()
     store = MemoryStore(clock)
     put_queue(store, Queue("mail", sink="memory:mail"))
-    telemetry = Telemetry(clock)
-    engine = Engine(store, clock, lambda url: MemorySink(), telemetry=telemetry)
+    node = Node.of(store, clock)
+    engine, telemetry = Engine(node, lambda url: MemorySink()), node.telemetry
     engine.step_all()
     clock.deadly.add(name)
     engine.start()
     [dead] = [one for one in _loops(engine) if one.name == name]
-    _pass_time(clock, engine, lambda: telemetry.totals().threads_replaced > 0)
+    _pass_time(clock, engine, lambda: telemetry.totals().counts["threads_replaced"] > 0)
     clock.deadly.clear()
     _pass_time(clock, engine, lambda: dead._thread.is_alive())
     assert engine.stop(SOON)
@@ -323,8 +323,8 @@ def _pass_time(clock: FakeClock, engine: Engine, done: Callable[[], bool]) -> No
 
 
 def test_what_was_counted_of_a_deleted_queue_is_dropped(bench: Bench) -> None:
-    telemetry = Telemetry(bench.clock)
-    engine = Engine(bench.store, bench.clock, bench.open_sink, telemetry=telemetry)
+    node = Node.of(bench.store, bench.clock)
+    engine, telemetry = Engine(node, bench.open_sink), node.telemetry
     put_queue(bench.store, Queue("mail", sink="memory:mail"))
     put_queue(bench.store, Queue("sms", sink="memory:sms"))
     bench.add("mail", "a")

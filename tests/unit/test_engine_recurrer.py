@@ -16,6 +16,7 @@ from oncue.core.lifecycle import State
 from oncue.core.moment import Moment, parse, render, to_datetime
 from oncue.core.recurrence import AHEAD_MS, Fate
 from oncue.core.schedule import Emission, Schedule, check_schedule
+from oncue.engine.node import Node
 from oncue.engine.recurrer import LONGEST_REST_SECONDS, Recurrer
 from oncue.stores.memory import MemoryStore
 from tests.contract.changing import CANCEL, Amendment, amend
@@ -30,7 +31,7 @@ class Desk:
     def __init__(self) -> None:
         self.clock = FakeClock(START)
         self.store = MemoryStore(self.clock)
-        self.recurrer = Recurrer(self.store, self.clock)
+        self.recurrer = Recurrer(Node.of(self.store, self.clock))
 
     def put(self, name: str = "s", **fields: Any) -> Schedule:
         timing = {} if "every_seconds" in fields else {"cron": "0 * * * *"}
@@ -299,7 +300,7 @@ def test_what_could_not_be_stored_in_time_is_judged_by_the_first_try(desk: Desk)
     plan = Plan(1, {Fault.FAIL: 1.0}, only={"advance"}, first_n=3)
     store = FaultyStore(desk.store, plan)
     desk.put(catch_up="skip", overlap="skip")
-    desk.recurrer = Recurrer(store, desk.clock)
+    desk.recurrer = Recurrer(Node.of(store, desk.clock))
     desk.clock.advance(3600)
     for _ in range(3):
         with pytest.raises(StoreUnavailable):
@@ -354,13 +355,13 @@ def test_changed_rules_of_a_time_zone_are_noticed_at_the_start(
     old = replace(right, zone_digest="of an older database", progress=late)
     assert put_schedule(desk.store, right, old, desk.clock.now()) is not None
     with caplog.at_level(logging.WARNING, "oncue.engine"):
-        Recurrer(desk.store, desk.clock).step()
+        Recurrer(Node.of(desk.store, desk.clock)).step()
     found = desk.store.schedule("s")
     assert found is not None
     assert found.zone_digest == right.zone_digest
     assert found.progress == right.progress
     assert "the rules of their time zones have changed" in caplog.text
-    assert Recurrer(desk.store, desk.clock).compare_zones() == 0
+    assert Recurrer(Node.of(desk.store, desk.clock)).compare_zones() == 0
 
 
 def test_what_is_due_when_changed_rules_are_noticed_is_made_first(desk: Desk) -> None:
@@ -368,6 +369,6 @@ def test_what_is_due_when_changed_rules_are_noticed_is_made_first(desk: Desk) ->
     old = replace(right, zone_digest="of an older database")
     assert put_schedule(desk.store, right, old, desk.clock.now()) is not None
     desk.clock.advance(3700)
-    assert Recurrer(desk.store, desk.clock).compare_zones() == 1
+    assert Recurrer(Node.of(desk.store, desk.clock)).compare_zones() == 1
     assert desk.dues() == ["13:00:00"]
     assert desk.fates() == [Fate.CREATED]

@@ -14,6 +14,7 @@ from oncue.core.lifecycle import State, Verb
 from oncue.core.moment import Moment
 from oncue.core.queue import Queue
 from oncue.engine.keeper import Keeper
+from oncue.engine.node import Node
 from oncue.engine.policies import Policies
 from oncue.engine.pruner import CHUNK, Pruner
 from oncue.engine.reclaimer import PAGE, Reclaimer
@@ -48,7 +49,7 @@ def store(clock: FakeClock) -> FlakyStore:
 
 @pytest.fixture
 def reclaimer(store: FlakyStore, clock: FakeClock) -> Reclaimer:
-    return Reclaimer(store, clock, Policies(store, clock))
+    return Reclaimer(Node.of(store, clock))
 
 
 def add(store: MemoryStore, *ids: str, expires_at: Moment | None = None) -> None:
@@ -202,7 +203,7 @@ def test_what_is_only_remembered_is_forgotten_although_its_queue_was_deleted(
     claim(store)
     assert store.settle([Settlement("mine", 1, Verb.COMPLETE)], clock.now()) == {}
     assert store.delete_queue("work", clock.now(), 10).outcome == "deleted"
-    pruner = Pruner(store, clock)
+    pruner = Pruner(Node.of(store, clock))
     pruner.step()
     assert store.insert([new], clock.now())[0].kind == "existing"
     clock.advance(86_401)
@@ -216,7 +217,7 @@ def test_finished_jobs_go_when_their_retention_is_over_and_unfinished_ones_stay(
     put_queue(store, Queue("work", retention_seconds=10))
     finish(store, "done")
     add(store, "waiting")
-    pruner = Pruner(store, clock)
+    pruner = Pruner(Node.of(store, clock))
     clock.advance(9)
     assert pruner.step() == 60.0
     assert store.get("done") is not None
@@ -230,7 +231,7 @@ def test_without_a_retention_history_is_kept(store: FlakyStore, clock: FakeClock
     put_queue(store, Queue("work", retention_seconds=None))
     finish(store, "done")
     clock.advance(10**9)
-    Pruner(store, clock).step()
+    Pruner(Node.of(store, clock)).step()
     assert store.get("done") is not None
 
 
@@ -240,7 +241,7 @@ def test_a_full_chunk_is_followed_by_the_next_after_a_short_rest(
     put_queue(store, Queue("work", retention_seconds=10))
     finish(store, *(f"job-{number}" for number in range(CHUNK + 1)))
     clock.advance(11)
-    pruner = Pruner(store, clock)
+    pruner = Pruner(Node.of(store, clock))
     assert pruner.step() == 0.05
     assert pruner.step() == 60.0
     assert store.stats("work").counts.get(State.SUCCEEDED, 0) == 0
@@ -391,6 +392,6 @@ def test_a_lost_race_is_no_warning(
     add(store, "a")
     claim(store)
     clock.advance(61)
-    Racing(store, clock, Policies(store, clock)).step()
+    Racing(Node.of(store, clock)).step()
     assert state(store, "a") is State.EXECUTING
     assert [record.levelname for record in caplog.records] == ["INFO"]

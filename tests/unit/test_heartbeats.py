@@ -297,7 +297,7 @@ def test_a_defect_while_handing_back_loses_neither_what_is_done_nor_what_waits(
 ) -> None:
     def during(job: HandledJob) -> None:
         with monkeypatch.context() as broken:
-            broken.setattr(slow.worker._source, "settle", lambda endings, brief: 1 / 0)
+            broken.setattr(slow.worker._source, "settle", lambda queue, ends, brief: 1 / 0)
             with pytest.raises(ZeroDivisionError):
                 slow.look(1.0)
 

@@ -124,10 +124,10 @@ def test_a_sink_in_trouble_shows_as_an_open_circuit(cue: Scheduler) -> None:
 
 
 def test_fenced_writes_reclaims_expiry_and_pruning_are_told(cue: Scheduler) -> None:
-    cue.telemetry.fenced(2)
+    cue.telemetry.count("fenced_writes", 2)
     cue.telemetry.reclaimed({"failed": 3})
-    cue.telemetry.expired(4)
-    cue.telemetry.pruned(5)
+    cue.telemetry.count("expired", 4)
+    cue.telemetry.count("pruned_rows", 5)
     found = samples(cue)
     assert found["oncue_fenced_writes_total",] == 2
     assert found["oncue_reclaimed_total", "failed"] == 3
@@ -137,7 +137,7 @@ def test_fenced_writes_reclaims_expiry_and_pruning_are_told(cue: Scheduler) -> N
 
 def test_threads_that_were_replaced_are_told(cue: Scheduler) -> None:
     assert samples(cue)["oncue_threads_replaced_total",] == 0
-    cue.telemetry.thread_replaced()
+    cue.telemetry.count("threads_replaced")
     assert samples(cue)["oncue_threads_replaced_total",] == 1
 
 

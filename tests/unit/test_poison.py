@@ -12,7 +12,7 @@ from oncue.core.lifecycle import State
 from oncue.core.queue import Queue
 from oncue.engine.dispatcher import Dispatcher
 from oncue.engine.keeper import Keeper
-from oncue.engine.policies import Policies
+from oncue.engine.node import Node
 from oncue.engine.reclaimer import Reclaimer
 from oncue.ports.sink import Refusal
 from oncue.scheduler import Scheduler
@@ -37,7 +37,7 @@ class House:
         self.clock = FakeClock()
         self.store = MemoryStore(self.clock)
         self.cue = Scheduler(self.store, clock=self.clock)
-        self.reclaimer = Reclaimer(self.store, self.clock, Policies(self.store, self.clock))
+        self.reclaimer = Reclaimer(Node.of(self.store, self.clock))
 
     def reclaim(self) -> None:
         """Let every lease end, and everything lost be found."""
@@ -62,7 +62,9 @@ def test_three_deaths_of_the_dispatcher_leave_the_whole_batch_deliverable(house:
     house.store.insert(jobs, now)
 
     def dispatcher(name: str, sink: MemorySink) -> Dispatcher:
-        return Dispatcher(house.store, house.clock, lambda: queue, sink, name, Keeper(house.clock))
+        return Dispatcher(
+            Node.of(house.store, house.clock), lambda: queue, sink, name, Keeper(house.clock)
+        )
 
     for life in range(3):
         with pytest.raises(Death):

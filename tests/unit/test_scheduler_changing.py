@@ -242,7 +242,7 @@ def test_one_function_does_the_jobs_of_a_queue() -> None:
         cue.handler("p", batch=0)(print)
     with pytest.raises(InvalidInput, match="^/queue: a queue name"):
         cue.handler("no such name!")(print)
-    assert cue.handlers.queues == ["q"]
+    assert list(cue.handlers) == ["q"]
 
 
 def test_work_without_a_handler_says_what_is_missing() -> None:

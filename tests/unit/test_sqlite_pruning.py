@@ -8,6 +8,7 @@ from pathlib import Path
 
 from oncue.clock import FakeClock
 from oncue.core.queue import Queue
+from oncue.engine.node import Node
 from oncue.engine.pruner import Pruner
 from oncue.stores.sqlite import SqliteStore
 from oncue.usecases.queues import put_queue
@@ -24,7 +25,7 @@ def test_a_pass_of_the_pruner_writes_only_if_something_is_old_enough(tmp_path: P
         claimed = desk.take()
         desk.complete(claimed)
         before = _version(other)
-        pruner = Pruner(store, clock)
+        pruner = Pruner(Node.of(store, clock))
         pruner.step()
         assert _version(other) == before
         clock.advance(11)

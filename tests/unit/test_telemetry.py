@@ -16,6 +16,7 @@ from oncue.core.queue import Lateness
 from oncue.engine.dispatcher import Dispatcher
 from oncue.engine.engine import Engine
 from oncue.engine.keeper import Keeper
+from oncue.engine.node import Node
 from oncue.ports.sink import Refusal
 from oncue.scheduler import Scheduler
 from oncue.sinks.memory import MemorySink
@@ -150,7 +151,7 @@ def test_threads_lose_no_count(told: Telemetry) -> None:
     def tell() -> None:
         for _ in range(200):
             told.handed_over("mail", [1, 2, 3])
-            told.created(2)
+            told.count("jobs_created", 2)
 
     threads = [threading.Thread(target=tell) for _ in range(4)]
     for thread in threads:
@@ -158,16 +159,16 @@ def test_threads_lose_no_count(told: Telemetry) -> None:
     for thread in threads:
         thread.join()
     assert lateness(told, "mail").count == 2400
-    assert told.totals().created == 1600
+    assert told.totals().counts["jobs_created"] == 1600
 
 
 def test_totals_are_a_copy(told: Telemetry) -> None:
     told.handed_over("mail", [1])
     before = told.totals()
     told.handed_over("mail", [1])
-    told.created(1)
+    told.count("jobs_created", 1)
     assert before.queues["mail"].lateness_ms.counts[0] == 1
-    assert before.created == 0
+    assert before.counts["jobs_created"] == 0
 
 
 # -- requests ----------------------------------------------------------------------------------
@@ -211,15 +212,7 @@ class Sink(MemorySink):
 
 def dispatcher(cue: Scheduler, sink: Sink) -> Dispatcher:
     cue.set_queue("mail", sink="log:")
-    return Dispatcher(
-        cue.store,
-        cue.clock,
-        lambda: cue.queue("mail"),
-        sink,
-        "one",
-        Keeper(cue.clock),
-        cue.telemetry,
-    )
+    return Dispatcher(cue.engine.node, lambda: cue.queue("mail"), sink, "one", Keeper(cue.clock))
 
 
 def of_mail(cue: Scheduler) -> QueueTotals:
@@ -270,7 +263,7 @@ def test_the_circuit_of_a_queue_whose_sink_is_gone_is_no_longer_told(cue: Schedu
 def test_an_engine_without_telemetry_of_a_scheduler_has_its_own(cue: Scheduler) -> None:
     cue.set_queue("mail", sink="log:")
     cue.schedule(queue="mail")
-    Engine(cue.store, cue.clock, lambda url: MemorySink()).step_all()
+    Engine(Node.of(cue.store, cue.clock), lambda url: MemorySink()).step_all()
     assert cue.telemetry.totals().queues == {}
 
 
@@ -308,7 +301,7 @@ def test_jobs_are_counted_when_they_are_stored_and_not_when_they_are_there_alrea
     cue.schedule(1, id="same")
     cue.schedule_many([{"payload": 1, "id": "same"}, {}, {}])
     asyncio.run(AsyncScheduler(cue).schedule())
-    assert cue.telemetry.totals().created == 4
+    assert cue.telemetry.totals().counts["jobs_created"] == 4
 
 
 def test_a_write_with_a_claim_that_is_over_is_counted_as_fenced(
@@ -327,7 +320,7 @@ def test_a_write_with_a_claim_that_is_over_is_counted_as_fenced(
     for write in writes:
         with pytest.raises((Fenced, NotFound)):
             write()
-    assert cue.telemetry.totals().fenced == 3
+    assert cue.telemetry.totals().counts["fenced_writes"] == 3
 
 
 def test_a_result_that_came_too_late_is_counted_as_fenced() -> None:
@@ -342,7 +335,7 @@ def test_a_result_that_came_too_late_is_counted_as_fenced() -> None:
 
     cue.schedule(queue="mail")
     cue.run_due()
-    assert cue.telemetry.totals().fenced == 1
+    assert cue.telemetry.totals().counts["fenced_writes"] == 1
 
 
 def test_reclaims_are_counted_by_what_became_of_the_job(cue: Scheduler, clock: FakeClock) -> None:
@@ -363,7 +356,7 @@ def test_expired_and_pruned_jobs_are_counted(cue: Scheduler, clock: FakeClock) -
     cue.schedule_many([{"queue": "mail", "delay": 60, "expires_at": expires_at}] * 3)
     clock.advance(6)
     cue.engine.step_all()
-    assert cue.telemetry.totals().expired == 3
+    assert cue.telemetry.totals().counts["expired"] == 3
     clock.advance(60)
     cue.engine.step_all()
-    assert cue.telemetry.totals().pruned == 3
+    assert cue.telemetry.totals().counts["pruned_rows"] == 3

@@ -244,7 +244,7 @@ def test_a_thread_of_a_worker_that_died_is_replaced_and_that_is_told(
     thread.join(SOON)
     assert not thread.is_alive()
     assert f"{which} had ended; a new thread goes on" in caplog.text
-    assert cue.telemetry.totals().threads_replaced > 0
+    assert cue.telemetry.totals().counts["threads_replaced"] > 0
 
 
 def test_a_handler_that_outlives_the_grace_learns_that_its_job_was_handed_back() -> None:

@@ -8,9 +8,10 @@ from typing import Any
 import pytest
 
 from oncue import ClaimLost, HandledJob, NonRetryable, State
-from oncue.core.job import Claimed
+from oncue.core.job import Claimed, Operation
+from oncue.core.moment import to_datetime
 from oncue.testing import HandDriven
-from oncue.worker.source import ClaimSource
+from oncue.worker.source import Beat, ClaimEnd, ClaimSource
 
 LEASE = 60.0
 
@@ -101,18 +102,18 @@ def test_a_handler_whose_claim_was_lost_is_told_so() -> None:
 
 
 WRITES: dict[str, Callable[[ClaimSource, Claimed, HandDriven], object]] = {
-    "heartbeat": lambda source, claim, cue: source.touch([(claim, LEASE)], "late", 99.0),
+    "heartbeat": lambda source, claim, cue: source.touch([Beat(claim, LEASE, "late", 99.0)]),
     "operation": lambda source, claim, cue: source.put_operation(
-        claim, "encode", "succeeded", None, None, b'"late"'
+        claim, Operation("encode", "succeeded", to_datetime(cue.clock.now()), result=b'"late"')
     ),
     "complete": lambda source, claim, cue: source.settle(
-        [source.completed(claim, cue.queue("video"), b'"late"')]
+        cue.queue("video"), [ClaimEnd(claim, "complete", b'"late"')]
     ),
     "fail": lambda source, claim, cue: source.settle(
-        [source.failed(claim, cue.queue("video"), "late", retryable=True, cancel_seen=False)]
+        cue.queue("video"), [ClaimEnd(claim, "fail", error="late")]
     ),
     "release": lambda source, claim, cue: source.settle(
-        [source.released(claim, cue.queue("video"))]
+        cue.queue("video"), [ClaimEnd(claim, "release")]
     ),
 }
 

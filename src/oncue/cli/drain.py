@@ -25,6 +25,7 @@ def measured_rate(beside: Path | None) -> float:
 
 def _burst(store: str) -> float:
     from oncue.engine.engine import Engine
+    from oncue.engine.node import Node
     from oncue.scheduler import Scheduler
     from oncue.sinks.memory import MemorySink
 
@@ -32,7 +33,7 @@ def _burst(store: str) -> float:
     with Scheduler(store) as cue:
         cue.set_queue(QUEUE, sink="log:")
         cue.schedule_many({"payload": PAYLOAD, "queue": QUEUE} for _ in range(JOBS))
-        engine = Engine(cue.store, cue.clock, lambda url: sink)
+        engine = Engine(Node.of(cue.store, cue.clock), lambda url: sink)
         began = cue.clock.monotonic()
         while sink.counts[QUEUE] < JOBS:
             engine.step_all()

@@ -50,7 +50,7 @@ def worker(app: App, place: str, name: str | None, until_empty: bool, no_engine:
     if no_engine and not isinstance(cue, Scheduler):
         raise click.UsageError("--no-engine does not apply here: the server runs the loops.")
     working = Worker(cue, concurrency=app.settings["concurrency"].value, name=name)
-    queues = ", ".join(cue.handlers.queues)
+    queues = ", ".join(cue.handlers)
     where = store_of(cue) if isinstance(cue, Scheduler) else f"server {cue.connection.address.url}"
     click.echo(f"oncue worker {working.name}: queues {queues}; {where}.", err=True)
     if isinstance(cue, Scheduler) and not no_engine:
@@ -111,7 +111,7 @@ def host_at(place: str) -> Cue:
     if not _is_host(found):
         kind = type(found).__name__
         raise _wrong(f"{place} is not a Scheduler but of type {kind}.{_hint(module)}")
-    if not found.handlers.queues:
+    if not found.handlers:
         raise _wrong(
             f"{place} has no handlers; decorate a function in {module_name} with "
             f"@{attribute}.handler('queue')."

@@ -9,7 +9,7 @@ from __future__ import annotations
 import logging
 import math
 from collections import deque
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from itertools import islice
 from typing import TYPE_CHECKING, Any
 
@@ -31,9 +31,8 @@ from oncue.client.connection import Connection, Request
 from oncue.client.errors import error_of
 from oncue.client.polling import Polling
 from oncue.core.errors import Conflict, Fenced, NotFound, OncueError
-from oncue.core.job import Claimed, JobFilter, Operation
-from oncue.core.lifecycle import LIVE, State
-from oncue.core.moment import EPOCH, Moment
+from oncue.core.job import Claimed, Operation
+from oncue.core.moment import Moment
 from oncue.core.queue import Queue
 from oncue.engine.alarm import Alarm
 from oncue.ports.claims import Refused, Touched
@@ -41,7 +40,7 @@ from oncue.ports.store import Awaited, Listener
 from oncue.usecases.claims import CLAIM_LIMIT
 from oncue.wire.claims import Beaten, BeatenItems, Claims
 from oncue.wire.jobs import JobOperation
-from oncue.worker.source import ClaimedBatch, log_too_late
+from oncue.worker.source import Beat, ClaimedBatch, ClaimEnd, log_too_late
 
 if TYPE_CHECKING:
     from oncue.client import Client
@@ -67,7 +66,7 @@ class RemoteClaimSource:
         self._client = client
         self._clock = client.clock
         self._worker = worker
-        self._queues = deque(client.handlers.queues)
+        self._queues = deque(client.handlers)
         self._connection: Connection = client.connection
         self._polling = Polling(client.connection)
         self._waited: dict[str, ClaimedBatch] = {}
@@ -93,7 +92,7 @@ class RemoteClaimSource:
     def _hand_back(self, queue: Queue, claims: Sequence[Claimed]) -> None:
         """If that fails, they are taken back when their leases end."""
         try:
-            self.settle([self.released(one, queue) for one in claims])
+            self.settle(queue, [ClaimEnd(one, "release") for one in claims])
         except OncueError as trouble:
             logger.warning("handing back what was not begun: %s", trouble)
 
@@ -128,23 +127,6 @@ class RemoteClaimSource:
     def close(self) -> None:
         """Give the connection back, for a worker that has ended."""
         self._polling.close()
-
-    def nothing_left(self, queues: Sequence[str]) -> bool:
-        """Looked at twice: what goes from waiting to taken in between is seen the second time."""
-        open_queues = [name for name in queues if not self._client.queue(name).paused]
-        return not (
-            self._any(open_queues, [State.SCHEDULED])
-            or self._any(queues, LIVE)
-            or self._any(open_queues, [State.SCHEDULED])
-        )
-
-    def _any(self, queues: Sequence[str], states: Iterable[State]) -> bool:
-        pages = (
-            self._client.page(JobFilter(queue=queue, state=state), None, 1)
-            for queue in queues
-            for state in states
-        )
-        return any(page.items or page.next for page in pages)
 
     def _look_at_others(self) -> None:
         """A queue that always has work must not hide the others."""
@@ -181,7 +163,7 @@ class RemoteClaimSource:
             return ClaimedBatch(queue, claims, sent, taken)
         self._hand_back(queue, claims[1:])
         sent = self._clock.monotonic()
-        [answer] = self.touch([(claims[0], lease)])
+        [answer] = self.touch([Beat(claims[0], lease)])
         return ClaimedBatch(queue, claims[:1], sent, taken) if isinstance(answer, Touched) else None
 
     # -- reporting -------------------------------------------------------------------------------
@@ -192,72 +174,35 @@ class RemoteClaimSource:
     def thread_replaced(self) -> None:
         """Nothing is counted here: it was logged."""
 
-    def touch(
-        self,
-        claims: Sequence[tuple[Claimed, float]],
-        message: str | None = None,
-        percent: float | None = None,
-    ) -> list[Touched | Refused]:
-        fields: dict[str, Any] = {"message": message, "percent": percent}
-        fields = {name: value for name, value in fields.items() if value is not None}
+    def touch(self, beats: Sequence[Beat]) -> list[Touched | Refused]:
         answers: list[Touched | Refused] = []
-        for start in range(0, len(claims), ITEMS_LIMIT):
-            items = [
-                {"id": one.id, "token": _token(one), "lease_seconds": lease, **fields}
-                for one, lease in claims[start : start + ITEMS_LIMIT]
-            ]
-            body = self._ask_once(
-                Request("POST", "/heartbeat", encode({"items": items})), self._patience
-            )
+        for start in range(0, len(beats), ITEMS_LIMIT):
+            items = [_beat(one) for one in beats[start : start + ITEMS_LIMIT]]
+            request = Request("POST", "/heartbeat", encode({"items": items}))
+            body = self._ask_once(request, brief=True)
             answers += answers_to(self._connection, body, BeatenItems, len(items), _beaten)
         return answers
 
-    def put_operation(
-        self,
-        claim: Claimed,
-        name: str,
-        state: str,
-        percent: float | None,
-        message: str | None,
-        result: bytes | None,
-    ) -> Operation | Refused:
-        operation = Operation(name, state, EPOCH, percent, message, result)
-        request = operation_request(claim.id, _token(claim), operation)
+    def put_operation(self, claim: Claimed, operation: Operation) -> Operation | Refused:
         try:
-            body = self._ask_once(request, ANSWER_SECONDS)
+            body = self._ask_once(operation_request(claim.id, _token(claim), operation))
         except (Conflict, NotFound) as error:
             return _refusal(error)
         return self._connection.value(body, JobOperation, JobOperation.read)
 
-    def completed(self, claim: Claimed, queue: Queue, result: bytes | None) -> Report:
-        return Report(claim.id, _token(claim), "complete", result)
-
-    def failed(
-        self, claim: Claimed, queue: Queue, error: str, *, retryable: bool, cancel_seen: bool
-    ) -> Report:
-        """The server knows of the cancel request, and of the attempts that are left."""
-        return Report(claim.id, _token(claim), "fail", error=error, retryable=retryable)
-
-    def released(self, claim: Claimed, queue: Queue) -> Report:
-        return Report(claim.id, _token(claim), "release")
-
-    @property
-    def _patience(self) -> float:
-        """How long a heartbeat is waited for. The thread that sends it has to notice in time which
-        leases are running out, of any job."""
-        return min(ANSWER_SECONDS, max(self._shortest / 6, 0.25))
-
-    def settle(self, endings: Sequence[Report], *, brief: bool = False) -> None:
-        patience = self._patience if brief else ANSWER_SECONDS
-        for part in parts(endings):
-            body = self._ask_once(settle_request(part), patience)
+    def settle(self, queue: Queue, ends: Sequence[ClaimEnd], *, brief: bool = False) -> None:
+        """The server knows of cancel requests, and of the attempts that are left."""
+        for part in parts([_report(end) for end in ends]):
+            body = self._ask_once(settle_request(part), brief=brief)
             errors = settled_of(self._connection, body, len(part))
             for report, error in zip(part, errors, strict=True):
                 if error is not None:
                     log_too_late(report.id, _refusal(error).reason)
 
-    def _ask_once(self, request: Request, patience: float) -> bytes:
-        """To repeat it is left to whoever reports."""
+    def _ask_once(self, request: Request, *, brief: bool = False) -> bytes:
+        """Not repeated here. The thread that sends heartbeats also has to notice in time which
+        leases are running out, of any job, so it waits only `brief`ly for an answer."""
+        patience = min(ANSWER_SECONDS, max(self._shortest / 6, 0.25)) if brief else ANSWER_SECONDS
         return self._connection.ask_once(request._replace(timeout_seconds=patience))
 
 
@@ -268,6 +213,18 @@ def _deaf(queue: str | None, due_at: Moment) -> None:
 def _token(claim: Claimed) -> str:
     assert isinstance(claim, RemoteClaim)  # it was made above
     return claim.token
+
+
+def _beat(beat: Beat) -> dict[str, Any]:
+    fields = beat._asdict() | {"claim": None, "id": beat.claim.id, "token": _token(beat.claim)}
+    return {name: value for name, value in fields.items() if value is not None}
+
+
+def _report(end: ClaimEnd) -> Report:
+    claim, outcome, result, error, retryable, _ = end
+    if outcome == "fail":
+        return Report(claim.id, _token(claim), outcome, None, error, retryable)
+    return Report(claim.id, _token(claim), outcome, result)
 
 
 def _lease_seconds(claim: Claimed) -> float:

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import asdict
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Self, TypeVar
+from typing import TYPE_CHECKING, Any, Self
 
 import msgspec
 
@@ -25,7 +25,7 @@ from oncue.core.queue import Queue, QueueStats, check_queue_name
 from oncue.ports.clock import Clock
 from oncue.usecases import intake
 from oncue.wire import queues as wire
-from oncue.worker.handlers import Handler, Handlers
+from oncue.worker.handlers import Handler, Handling
 
 if TYPE_CHECKING:
     from oncue.client.claim_source import RemoteClaimSource
@@ -33,11 +33,16 @@ if TYPE_CHECKING:
 
 PAGE = 500
 _TAKEN_OR_DONE = LIVE | {State.SUCCEEDED}
-F = TypeVar("F", bound=Callable[..., Any])
 
 
 class Client(
-    RemoteJobs, RemoteClaims, RemoteReclaiming, RemoteRules, RemoteSchedules, RemoteChanges
+    RemoteJobs,
+    RemoteClaims,
+    RemoteReclaiming,
+    RemoteRules,
+    RemoteSchedules,
+    RemoteChanges,
+    Handling,
 ):
     """Schedules and does work at a server (`oncue serve`), with the methods of a `Scheduler`.
 
@@ -57,7 +62,7 @@ class Client(
         if not isinstance(timeout_seconds, int | float) or not 0 < timeout_seconds <= 86_400:
             raise InvalidInput("must be more than 0 and at most a day.", "/timeout_seconds")
         self.clock = clock or SystemClock()
-        self.handlers = Handlers()
+        self.handlers: dict[str, Handler] = {}
         self._sources: list[RemoteClaimSource] = []
         self.connection = Connection(
             address_of(url), bearer_of(token), float(timeout_seconds), self.clock
@@ -119,36 +124,6 @@ class Client(
         )
 
     # -- doing -----------------------------------------------------------------------------------
-
-    def handler(
-        self, queue: str, *, batch: int | None = None, fatal: Sequence[type[Exception]] = ()
-    ) -> Callable[[F], F]:
-        """Register the function that does a queue's jobs: plain, `async def`, or, with `batch`,
-        one that takes a list of up to so many. Exceptions in `fatal` are not retried."""
-
-        def register(function: F) -> F:
-            self.handlers.add(Handler(check_queue_name(queue), function, batch, tuple(fatal)))
-            return function
-
-        return register
-
-    def work(
-        self,
-        *,
-        concurrency: int = 1,
-        name: str | None = None,
-        until_empty: bool = False,
-        grace_seconds: float = 30.0,
-    ) -> None:
-        """Do the jobs of all registered queues until SIGTERM or Ctrl-C. While the server is away,
-        what runs goes on, and results wait for it.
-
-        With `until_empty`, return once nothing is scheduled or running in those queues.
-        """
-        from oncue.worker.worker import Worker
-
-        worker = Worker(self, concurrency=concurrency, name=name, grace_seconds=grace_seconds)
-        worker.run(until_empty=until_empty)
 
     def claim_source(self, worker: str) -> ClaimSource:
         """Where a worker of this name claims jobs and reports on them: the server."""

@@ -16,10 +16,8 @@ from oncue.core.queue import Queue
 from oncue.engine.batch import Batch, ClaimBatch, RangeBatch, Refusals, checked
 from oncue.engine.circuit import Circuit
 from oncue.engine.keeper import Keeper, Kept
-from oncue.ports.clock import Clock
+from oncue.engine.node import Node
 from oncue.ports.sink import Sink
-from oncue.ports.store import Store
-from oncue.telemetry.counters import Telemetry
 
 RANGE_LIMIT = 5000
 CLAIM_LIMIT = 1000
@@ -36,25 +34,21 @@ class Dispatcher:
 
     def __init__(
         self,
-        store: Store,
-        clock: Clock,
+        node: Node,
         queue_of: Callable[[], Queue],
         sink: Sink,
         name: str,
         keeper: Keeper,
-        telemetry: Telemetry | None = None,
         heed_clock: Callable[[], None] = lambda: None,
     ) -> None:
         """`heed_clock` is called before each claim: see `Reclaimer.heed_clock`."""
-        self._store = store
-        self._clock = clock
+        self._store, self._clock, _, self._telemetry = node
         self._queue_of = queue_of
         self._sink = sink
         self._name = name
         self._keeper = keeper
-        self._telemetry = telemetry or Telemetry(clock)
         self._heed_clock = heed_clock
-        self._circuit = Circuit(clock)
+        self._circuit = Circuit(node.clock)
         self._limit = FIRST_LIMIT
         self._unsettled: tuple[Queue, Batch, Refusals] | None = None
 
@@ -152,7 +146,7 @@ class Dispatcher:
                 batch.settle(None, self._clock.now())
             raise
         if not held:
-            self._telemetry.fenced()
+            self._telemetry.count("fenced_writes")
             logger.warning(
                 "queue %s: the lease ended during delivery and the jobs were taken over; "
                 "they will be delivered once more",

@@ -21,14 +21,11 @@ from oncue.core.text import legible
 from oncue.engine.dispatcher import Dispatcher
 from oncue.engine.keeper import Keeper
 from oncue.engine.loop import Loop
-from oncue.engine.policies import Policies
+from oncue.engine.node import Node
 from oncue.engine.pruner import Pruner
 from oncue.engine.reclaimer import Reclaimer
 from oncue.engine.recurrer import Recurrer
-from oncue.ports.clock import Clock
 from oncue.ports.sink import Sink
-from oncue.ports.store import Store
-from oncue.telemetry.counters import Telemetry
 
 SUPERVISE_SECONDS = 2.0
 
@@ -36,7 +33,7 @@ logger = logging.getLogger("oncue.engine")
 rules_logger = logging.getLogger("oncue.rules")
 
 
-class Route(NamedTuple):
+class SinkRoute(NamedTuple):
     """A queue on its way to its sink."""
 
     queue: Queue
@@ -49,26 +46,19 @@ class Engine:
     """Runs in threads between `start` and `stop`; or by hand, one `step_all` at a time."""
 
     def __init__(
-        self,
-        store: Store,
-        clock: Clock,
-        open_sink: Callable[[str], Sink],
-        name: str | None = None,
-        telemetry: Telemetry | None = None,
-        policies: Policies | None = None,
+        self, node: Node, open_sink: Callable[[str], Sink], name: str | None = None
     ) -> None:
         self.name = legible(name or f"{socket.gethostname()}:{os.getpid()}:{secrets.token_hex(4)}")
-        self.policies = policies or Policies(store, clock)
-        self.keeper = Keeper(clock)
-        self._telemetry = telemetry or Telemetry(clock)
-        self.reclaimer = Reclaimer(store, clock, self.policies, self._telemetry)
-        self.pruner = Pruner(store, clock, self._telemetry)
-        self.recurrer = Recurrer(store, clock, self._publish_occurrences, self._telemetry)
-        self._store = store
+        self.node = node
+        self._store, clock, self._policies, self._telemetry = node
         self._clock = clock
+        self.keeper = Keeper(clock)
+        self.reclaimer = Reclaimer(node)
+        self.pruner = Pruner(node)
+        self.recurrer = Recurrer(node, self._publish_occurrences)
         self._open_sink = open_sink
-        self._routes: dict[str, Route] = {}  # replaced, never changed: listeners read it
-        self._retiring: list[Route] = []
+        self._routes: dict[str, SinkRoute] = {}  # replaced, never changed: listeners read it
+        self._retiring: list[SinkRoute] = []
         self._seen: set[str] = set()  # queues that the last look found; replaced, never changed
         self._unopened: dict[str, str] = {}
         self._supervisor = Loop("oncue-supervisor", self._supervise, clock)
@@ -84,7 +74,7 @@ class Engine:
     def start(self) -> None:
         self._started = True
         self._unwatch = self._store.watch(self._woken, lambda: self._routes)
-        self.keeper.start()
+        self.keeper.loop.start()
         for route in self._routes.values():
             route.loop.start()
         for loop in (self._supervisor, *self._upkeep):
@@ -101,11 +91,9 @@ class Engine:
         for loop in loops:
             loop.stop(0)  # all of them end at the same time, not one after the other
         ended += [loop.stop(self._left(ends)) for loop in loops]
-        for route in routes:
-            if route.loop.stop(0):
-                _close(route)
-        self._routes, self._retiring = {}, []
-        ended.append(self.keeper.stop(self._left(ends)))
+        self._routes, self._retiring = {}, routes
+        self._retire()
+        ended.append(self.keeper.loop.stop(self._left(ends)))
         return all(ended)
 
     def step_all(self) -> float:
@@ -122,7 +110,7 @@ class Engine:
         it counts and logs the jobs that they fire."""
         published = self._store.publish(events, self._clock.now(), self.pruner.bounds)
         jobs = [job for one in published for job in one.jobs]
-        self._telemetry.created(len(jobs))
+        self._telemetry.count("jobs_created", len(jobs))
         for job in jobs:
             rules_logger.info(
                 "fired rule=%r job=%s instant=%s", job.rule, job.job_id, render(job.instant),
@@ -138,7 +126,7 @@ class Engine:
 
     def _woken(self, queue: str | None, due_at: Moment) -> None:
         if queue is None:
-            self.policies.forget()
+            self._policies.forget()
             self._supervisor.wake()
             self._recurring.wake()
             for route in self._routes.values():
@@ -158,7 +146,7 @@ class Engine:
         """A thread that ended although nobody stopped it is started anew, and that is told."""
         for loop in loops:
             if _starts(loop, loop.revive):
-                self._telemetry.thread_replaced()
+                self._telemetry.count("threads_replaced")
                 logger.error("%s: its thread had ended; a new one goes on", loop.name)
 
     def _supervise(self) -> float:
@@ -190,15 +178,15 @@ class Engine:
         self._retire()
         return SUPERVISE_SECONDS
 
-    def _follow(self, queue: Queue, route: Route | None) -> Route | None:
+    def _follow(self, queue: Queue, route: SinkRoute | None) -> SinkRoute | None:
         if route is None or route.queue.sink != queue.sink:
             return self._open(queue)
         if route.queue != queue:
-            self.policies.forget()
+            self._policies.forget()
             route.loop.wake()
         return route._replace(queue=queue)
 
-    def _open(self, queue: Queue) -> Route | None:
+    def _open(self, queue: Queue) -> SinkRoute | None:
         assert queue.sink is not None
         try:
             sink = self._open_sink(queue.sink)
@@ -211,20 +199,13 @@ class Engine:
             self._unopened[queue.name] = str(error)
             return None
         self._unopened.pop(queue.name, None)
-        self.policies.forget()
-        dispatcher = Dispatcher(
-            self._store,
-            self._clock,
-            partial(self.policies, queue.name),
-            sink,
-            f"{self.name}:{secrets.token_hex(2)}",
-            self.keeper,
-            self._telemetry,
-            self.reclaimer.heed_clock,
-        )
+        self._policies.forget()
+        queue_of = partial(self._policies, queue.name)
+        name, heed_clock = f"{self.name}:{secrets.token_hex(2)}", self.reclaimer.heed_clock
+        dispatcher = Dispatcher(self.node, queue_of, sink, name, self.keeper, heed_clock)
         self._telemetry.circuit(queue.name, is_open=False)
         loop = Loop(f"oncue-dispatcher-{queue.name}", dispatcher.step, self._clock)
-        return Route(queue, sink, dispatcher, loop)
+        return SinkRoute(queue, sink, dispatcher, loop)
 
     def _retire(self) -> None:
         """Close the sinks of former routes whose last delivery has ended."""
@@ -247,7 +228,7 @@ def _starts(loop: Loop, start: Callable[[], bool | None]) -> bool:
         return False
 
 
-def _close(route: Route) -> None:
+def _close(route: SinkRoute) -> None:
     """A sink that cannot be closed is left as it is: the other queues go on."""
     try:
         route.sink.close()

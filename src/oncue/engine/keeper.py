@@ -78,12 +78,6 @@ class Keeper:
         self._lock = threading.Lock()
         self._kept: set[Kept] = set()
 
-    def start(self) -> None:
-        self.loop.start()
-
-    def stop(self, timeout: float | None = None) -> bool:
-        return self.loop.stop(timeout)
-
     @contextmanager
     def keeping(self, renew: Renew, lease_seconds: float, since: float) -> Iterator[Kept]:
         """Call `renew` every third of a lease until the block ends. It is never called after that.

@@ -81,10 +81,6 @@ class Loop:
         """Make a step at `due_at`, unless one is planned by then."""
         self._alarm.wake_for(due_at)
 
-    def pause(self, seconds: float) -> None:
-        """Wait so long, or until stopped."""
-        self._alarm.pause(seconds)
-
     def _new_thread(self) -> threading.Thread:
         return threading.Thread(target=self._run, name=self.name, daemon=True)
 

@@ -6,19 +6,17 @@ It needs no leader: the store applies a verdict only to a claim that is still as
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from functools import partial
 
 from oncue.core.errors import StoreUnavailable
 from oncue.core.job import Lapse
 from oncue.core.missed import LONGEST_GAP_MS, Look, Missed, missed_since
 from oncue.core.moment import Moment
-from oncue.core.queue import Queue
 from oncue.core.retry import Verdict, after_lapse
+from oncue.engine.node import Node
 from oncue.engine.verdicts import carry_out
-from oncue.ports.claims import ClaimFilter, ClaimStore
-from oncue.ports.clock import Clock
-from oncue.telemetry.counters import Telemetry
+from oncue.ports.claims import ClaimFilter
 
 PAGE = 500
 LONGEST_REST_SECONDS = 2.0  # bounds the takeover: leases shorter than the rest begin during it
@@ -34,17 +32,9 @@ class Reclaimer:
     (`core/missed.py`). The store keeps the last look, so that several reclaimers
     move them once, and a restarted one knows for how long nobody looked."""
 
-    def __init__(
-        self,
-        store: ClaimStore,
-        clock: Clock,
-        policy: Callable[[str], Queue],
-        telemetry: Telemetry | None = None,
-    ) -> None:
-        self._store = store
-        self._clock = clock
-        self._policy = policy
-        self._telemetry = telemetry or Telemetry(clock)
+    def __init__(self, node: Node) -> None:
+        self._node = node
+        self._store, self._clock, self._policies, self._telemetry = node
         self._last_look: Look | None = None
         self._away = False
 
@@ -78,7 +68,7 @@ class Reclaimer:
     def _pass(self, began: Look) -> float:
         expired = self._store.expire(self._clock.now(), PAGE)
         if expired:
-            self._telemetry.expired(expired)
+            self._telemetry.count("expired", expired)
             logger.info("%d jobs expired before they were taken", expired)
         if self._look().monotonic_ms - began.monotonic_ms > LONGEST_GAP_MS:  # it stood still here
             self._away = True
@@ -125,9 +115,9 @@ class Reclaimer:
             logger.warning("%d claims lapsed at once: were all workers away?", len(lapses))
         verdicts: list[tuple[Lapse, Verdict, bool]] = []
         for lapse in lapses:
-            queue = self._policy(lapse.queue)
+            queue = self._policies(lapse.queue)
             verdicts.append((lapse, after_lapse(lapse, queue, now), queue.keeps_history))
-        carry_out(self._store, self._telemetry, verdicts, now)
+        carry_out(self._node, verdicts, now)
 
 
 def _warn_of(missed: Missed | None) -> None:

@@ -8,18 +8,16 @@ the store applies a verdict only to a claim that is still as it was seen.
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 from oncue.core.job import Lapse
 from oncue.core.lifecycle import Verb
 from oncue.core.moment import Moment, to_datetime
-from oncue.core.queue import Queue
-from oncue.core.reclaim import FINDINGS_KEPT, Decision, Finding, ReclaimParameters, ReclaimReport
+from oncue.core.reclaim import FINDINGS_KEPT, Candidate, Decision, ReclaimParameters, ReclaimReport
 from oncue.core.retry import Verdict, after_silence
+from oncue.engine.node import Node
 from oncue.engine.verdicts import OUTCOMES, carry_out, facts, tell
-from oncue.ports.claims import ClaimFilter, ClaimStore
-from oncue.ports.clock import Clock
-from oncue.telemetry.counters import Telemetry
+from oncue.ports.claims import ClaimFilter
 
 NO_AGE = (
     "reclaimAgeMinutes is 0: every claim that was silent since the run began is taken, however "
@@ -37,22 +35,13 @@ logger = logging.getLogger("oncue.engine")
 class ReclaimRun:
     """Call `step` until it returns None; the report grows meanwhile. It begins when it is made."""
 
-    def __init__(
-        self,
-        store: ClaimStore,
-        clock: Clock,
-        policy: Callable[[str], Queue],
-        telemetry: Telemetry,
-        parameters: ReclaimParameters,
-    ) -> None:
+    def __init__(self, node: Node, parameters: ReclaimParameters) -> None:
         self.parameters = parameters
         self.report = ReclaimReport(would_reclaim=[] if parameters.log_reclaim_only else None)
-        self._store = store
-        self._clock = clock
-        self._policy = policy
-        self._telemetry = telemetry
-        self._ends = clock.monotonic() + parameters.maximum_execution_seconds
-        self._before = clock.now() - parameters.age_ms
+        self._node = node
+        self._store, self._clock = node.store, node.clock
+        self._ends = node.clock.monotonic() + parameters.maximum_execution_seconds
+        self._before = node.clock.now() - parameters.age_ms
         self._gathered: list[Lapse] = []
         self._decided = 0
         self._live: int | None = None
@@ -129,7 +118,7 @@ class ReclaimRun:
         if self.report.would_reclaim is not None:
             self._foresee(self.report.would_reclaim, verdicts, now)
             return
-        refused = carry_out(self._store, self._telemetry, verdicts, now)
+        refused = carry_out(self._node, verdicts, now)
         self.report.lost_races += len(refused)
         for position, (_, verdict, _) in enumerate(verdicts):
             if position not in refused:
@@ -137,14 +126,14 @@ class ReclaimRun:
                 setattr(self.report, outcome, getattr(self.report, outcome) + 1)
 
     def _judge(self, lapse: Lapse, now: Moment) -> tuple[Lapse, Verdict, bool]:
-        queue = self._policy(lapse.queue)
+        queue = self._node.policies(lapse.queue)
         giving_up = self.parameters.mode == "fail"
         verdict = after_silence(lapse, queue, now, self.parameters.age_ms, giving_up=giving_up)
         return lapse, verdict, queue.keeps_history
 
     def _foresee(
         self,
-        findings: list[Finding],
+        findings: list[Candidate],
         verdicts: Sequence[tuple[Lapse, Verdict, bool]],
         now: Moment,
     ) -> None:
@@ -170,8 +159,8 @@ class ReclaimRun:
         logger.warning("reclaim run: %s", text)
 
 
-def _finding(lapse: Lapse, verdict: Verdict, now: Moment) -> Finding:
-    return Finding(
+def _finding(lapse: Lapse, verdict: Verdict, now: Moment) -> Candidate:
+    return Candidate(
         id=lapse.id,
         queue=lapse.queue,
         state=lapse.state,

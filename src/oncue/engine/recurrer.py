@@ -29,10 +29,8 @@ from oncue.core.recurrence import (
 )
 from oncue.core.schedule import Progress, Schedule, occurrence_job
 from oncue.core.zone import zone
-from oncue.ports.clock import Clock
+from oncue.engine.node import Node
 from oncue.ports.schedules import Advance
-from oncue.ports.store import Store
-from oncue.telemetry.counters import Telemetry
 
 PAGE = 500
 LONGEST_REST_SECONDS = 30.0
@@ -58,17 +56,10 @@ class _Trouble(NamedTuple):
 
 
 class Recurrer:
-    def __init__(
-        self,
-        store: Store,
-        clock: Clock,
-        publish: Publish | None = None,
-        telemetry: Telemetry | None = None,
-    ) -> None:
+    def __init__(self, node: Node, publish: Publish | None = None) -> None:
         self.publish = publish
-        self._store = store
-        self._clock = clock
-        self._telemetry = telemetry or Telemetry(clock)
+        self._store, self._clock = node.store, node.clock
+        self._telemetry = node.telemetry
         self._zones_compared = False
         self._troubles: dict[str, _Trouble] = {}
 
@@ -99,7 +90,7 @@ class Recurrer:
                 self._note(schedule, problem, at)
             raise
         applied = [one for position, one in enumerate(advances) if position not in refused]
-        self._telemetry.created(sum(len(one.jobs) for one in applied))
+        self._telemetry.count("jobs_created", sum(len(one.jobs) for one in applied))
         if refused:
             logger.debug("%d schedules were advanced by others", len(refused))
 

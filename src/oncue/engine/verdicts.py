@@ -10,8 +10,9 @@ from oncue.core.job import Lapse
 from oncue.core.lifecycle import Verb
 from oncue.core.moment import Moment
 from oncue.core.retry import Verdict
-from oncue.ports.claims import ClaimStore, Refused
-from oncue.telemetry.counters import Reclaimed, Telemetry
+from oncue.engine.node import Node
+from oncue.ports.claims import Refused
+from oncue.telemetry.counters import Reclaimed
 
 OUTCOMES: dict[Verb, Reclaimed] = {
     Verb.RECLAIM: "retried",
@@ -23,15 +24,12 @@ logger = logging.getLogger("oncue.engine")
 
 
 def carry_out(
-    store: ClaimStore,
-    telemetry: Telemetry,
-    verdicts: Sequence[tuple[Lapse, Verdict, bool]],
-    now: Moment,
+    node: Node, verdicts: Sequence[tuple[Lapse, Verdict, bool]], now: Moment
 ) -> Mapping[int, Refused]:
     """Apply verdicts as `ClaimStore.reclaim` does. Those that came too late, by position."""
-    refused = store.reclaim(verdicts, now)
+    refused = node.store.reclaim(verdicts, now)
     applied = [v.verb for position, (_, v, _) in enumerate(verdicts) if position not in refused]
-    telemetry.reclaimed(Counter(OUTCOMES[verb] for verb in applied))
+    node.telemetry.reclaimed(Counter(OUTCOMES[verb] for verb in applied))
     for position, (lapse, verdict, _) in enumerate(verdicts):
         if position in refused:
             text = "job %s: not reclaimed, it moved on meanwhile"

@@ -10,14 +10,11 @@ from __future__ import annotations
 
 import atexit
 import logging
-from collections.abc import Callable
 from importlib.resources import files
 from pathlib import Path
 from urllib.parse import quote, unquote
-from weakref import WeakSet
 
 from flask import Blueprint, Flask, Response, request
-from flask.sansio.blueprints import BlueprintSetupState
 from werkzeug.exceptions import NotFound
 from werkzeug.routing import BaseConverter
 
@@ -25,8 +22,8 @@ from oncue import config
 from oncue.api.app import WITHOUT_CONTENT
 from oncue.api.guard import Guard
 from oncue.api.inline import InlineService, whole_request
-from oncue.api.problems import Problem
-from oncue.api.request import BODY_LIMIT, Answer, Request, problem_answer
+from oncue.api.problems import HttpProblem
+from oncue.api.request import BODY_LIMIT, HttpAnswer, Request, problem_answer
 from oncue.api.routes.rules import routes
 from oncue.api.routing import Route
 from oncue.core.errors import InvalidInput
@@ -51,19 +48,22 @@ def create_app(store: str | None = None, rules: str | None = None) -> Flask:
     other names stay. Access is as in the HTTP interface on a loopback address: see `Guard`."""
     settings = config.read({"store": store, "rules": rules})
     if settings["url"].value is not None:
-        said = config.written(settings["url"], "url")
-        raise InvalidInput("names a server, and this application needs a store of its own.", said)
+        place = config.written(settings["url"], "url")
+        raise InvalidInput("names a server, and this application needs a store of its own.", place)
     wanted = _rules(settings["rules"])
     _show_deliveries(settings)
 
     cue = Scheduler(str(settings["store"].value))
-    declared.apply(cue, declared.compare(declared.RULES, cue, wanted))
+    declared.apply(cue, declared.compare(cue, wanted))
     guard = Guard(Access(cue.store, cue.clock), open_to_all=True)
-    running = Running(InlineService(cue, _EVENTS, guard))
-    running()
+    cue.run_loops()
+    atexit.register(cue.close)
     app = Flask("oncue")
-    app.extensions[EXTENSION] = running
-    app.register_blueprint(_blueprint(running, _EVENTS))
+    app.extensions[EXTENSION] = cue
+    # A server may load the application first and fork its workers then, so each request makes sure
+    # that the loops run in its own process.
+    app.before_request(cue.run_loops)
+    app.register_blueprint(_blueprint(InlineService(cue, _EVENTS, guard), _EVENTS))
     app.register_error_handler(NotFound, _nothing_here)
     return app
 
@@ -72,53 +72,21 @@ def blueprint(scheduler: Scheduler, *, rules: bool = False) -> Blueprint:
     """`POST /events` for your own application, and `/rules` as in the HTTP interface if wanted.
     Who may call them is for the application to say; whether jobs are delivered in its process,
     too: `scheduler.run_loops()`."""
-    operations = [*_EVENTS, *(_RULES if rules else [])]
-    service = InlineService(scheduler, operations)
-    return _blueprint(lambda: service, operations)
+    wanted_routes = [*_EVENTS, *(_RULES if rules else [])]
+    return _blueprint(InlineService(scheduler, wanted_routes), wanted_routes)
 
 
-class Running:
-    """A service with its loops, started in the process that calls it: a server may load the
-    application first and fork its workers then. Closed when the process ends."""
-
-    def __init__(self, service: InlineService) -> None:
-        self._service = service
-        _RUNNING.add(self)
-
-    def __call__(self) -> InlineService:
-        self._service.cue.run_loops()
-        return self._service
-
-    def close(self) -> None:
-        """Finish deliveries under way, give the store back."""
-        self._service.cue.close()
-
-
-_RUNNING: WeakSet[Running] = WeakSet()
-
-
-def _close_all() -> None:
-    for one in list(_RUNNING):
-        one.close()
-
-
-atexit.register(_close_all)
-
-
-def _blueprint(service: Callable[[], InlineService], operations: list[Route]) -> Blueprint:
-    """Passes on whatever comes to the paths of the operations, or below: with which methods they
-    are to be asked, and what is said otherwise, the service knows."""
+def _blueprint(service: InlineService, wanted_routes: list[Route]) -> Blueprint:
+    """Passes on every request to the paths of these routes, or below. The service refuses methods
+    that they do not have."""
     parts = Blueprint(EXTENSION, __name__)
 
     def answer(root: str, rest: str | None = None) -> Response:
         path = f"/{root}" if rest is None else f"/{root}/{rest}"
-        return _response(service().answer(_whole(_as_sent(path))))
+        return _response(service.answer(_whole(_as_sent(path))))
 
-    def register(state: BlueprintSetupState) -> None:
-        state.app.url_map.converters[EXTENSION] = Rest
-
-    parts.record(register)
-    for root, below in sorted({_divided(one.path) for one in operations}):
+    parts.record(lambda state: state.app.url_map.converters.update({EXTENSION: Rest}))
+    for root, below in sorted({one.path.partition("/{")[:2] for one in wanted_routes}):
         parts.add_url_rule(
             f"{root}/<{EXTENSION}:rest>" if below else root,
             endpoint=root[1:],
@@ -147,12 +115,6 @@ def _as_sent(path: str) -> str:
     return next((tail for tail in tails if unquote(tail) == path), quote(path))
 
 
-def _divided(path: str) -> tuple[str, bool]:
-    """Where the path begins, and whether it goes on from there."""
-    root, below, _ = path.partition("/{")
-    return root, bool(below)
-
-
 def _whole(path: str) -> Request:
     headers = [
         (name.lower().encode("latin-1"), value.encode("latin-1")) for name, value in request.headers
@@ -161,7 +123,7 @@ def _whole(path: str) -> Request:
     return whole_request(request.method, path, request.query_string, headers, body)
 
 
-def _response(answer: Answer) -> Response:
+def _response(answer: HttpAnswer) -> Response:
     response = Response(answer.body, answer.status, dict(answer.headers))
     if answer.status in WITHOUT_CONTENT:
         del response.headers["content-type"]
@@ -171,8 +133,8 @@ def _response(answer: Answer) -> Response:
 
 
 def _nothing_here(_: NotFound) -> Response:
-    told = "There is nothing at this path; this application takes POST /events."
-    return _response(problem_answer(Problem("no-such-route", told)))
+    text = "There is nothing at this path; this application takes POST /events."
+    return _response(problem_answer(HttpProblem("no-such-route", text)))
 
 
 def _rules(setting: config.Value) -> list[declared.Declared[Rule]]:

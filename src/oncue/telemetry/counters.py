@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import threading
 from bisect import bisect_left, bisect_right
-from collections import Counter, OrderedDict, deque
+from collections import Counter, OrderedDict, defaultdict, deque
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import groupby
@@ -39,6 +39,15 @@ OTHER = "other"
 Outcome = Literal["delivered", "refused", "failed", "down"]
 """Of a delivery: taken; refused for now; refused for good; not tried by a sink in trouble."""
 Reclaimed = Literal["retried", "failed", "cancelled"]
+Counted = Literal["jobs_created", "expired", "pruned_rows", "fenced_writes", "threads_replaced"]
+COUNTED: dict[Counted, str] = {
+    "jobs_created": "Jobs that this process stored.",
+    "expired": "Waiting jobs that the reclaimer here found expired.",
+    "pruned_rows": "Rows that the pruner here removed or emptied.",
+    "fenced_writes": "Writes refused because their claim was over.",
+    "threads_replaced": "Threads of loops and workers that died and were replaced: see the log.",
+}
+"""What is counted without labels, with its help text in Prometheus."""
 
 
 @dataclass(slots=True)
@@ -94,10 +103,8 @@ class QueueTotals:
         return QueueTotals(self.lateness_ms.copy(), self.deliveries.copy())
 
 
-class Request(NamedTuple):
-    method: str
-    route: str
-    status: int
+RequestKind = tuple[str, str, int]
+"""Method, route and status."""
 
 
 class Totals(NamedTuple):
@@ -107,17 +114,13 @@ class Totals(NamedTuple):
     circuits: Mapping[str, bool]
     """Of the queues that have a dispatcher here: whether deliveries pause, the sink being in
     trouble."""
-    created: int
-    expired: int
-    pruned: int
-    fenced: int
+    counts: Mapping[Counted, int]
     reclaimed: Mapping[Reclaimed, int]
-    requests: Mapping[Request, int]
+    requests: Mapping[RequestKind, int]
     request_seconds: Mapping[str, Histogram]
-    threads_replaced: int
 
 
-class Window:
+class RecentLateness:
     """The last five minutes of a queue, in slots of ten seconds."""
 
     def __init__(self) -> None:
@@ -138,18 +141,11 @@ class Window:
         if not recent:
             return None
         counts = [sum(column) for column in zip(*(one.counts for one in recent), strict=True)]
-        merged = Histogram(
-            LATENESS_BOUNDS_MS,
-            counts,
-            smallest=min(one.smallest for one in recent),
-            largest=max(one.largest for one in recent),
-        )
-        return Lateness(
-            merged.quantile(0.50) / 1000,
-            merged.quantile(0.99) / 1000,
-            sum(counts),
-            float(SLOTS * SLOT_SECONDS),
-        )
+        smallest = min(one.smallest for one in recent)
+        largest = max(one.largest for one in recent)
+        merged = Histogram(LATENESS_BOUNDS_MS, counts, smallest=smallest, largest=largest)
+        p50, p99 = merged.quantile(0.50) / 1000, merged.quantile(0.99) / 1000
+        return Lateness(p50, p99, sum(counts), float(SLOTS * SLOT_SECONDS))
 
 
 class Telemetry:
@@ -160,13 +156,14 @@ class Telemetry:
         self._clock = clock
         self._lock = threading.Lock()
         self._queues: OrderedDict[str, QueueTotals] = OrderedDict()  # the longest idle comes first
-        self._windows: OrderedDict[str, Window] = OrderedDict()  # likewise
+        self._windows: OrderedDict[str, RecentLateness] = OrderedDict()  # likewise
         self._circuits: dict[str, bool] = {}
-        self._created = self._expired = self._pruned = self._fenced = 0
-        self._threads_replaced = 0
+        self._counts: Counter[Counted] = Counter()
         self._reclaimed: Counter[Reclaimed] = Counter()
-        self._requests: Counter[Request] = Counter()
-        self._request_seconds: dict[str, Histogram] = {}
+        self._requests: Counter[RequestKind] = Counter()
+        self._request_seconds: defaultdict[str, Histogram] = defaultdict(
+            lambda: Histogram(REQUEST_BOUNDS_SECONDS)
+        )
 
     # -- jobs ------------------------------------------------------------------------------------
 
@@ -178,7 +175,7 @@ class Telemetry:
         with self._lock:
             self._totals(queue).lateness_ms.add(ordered)
             slot = self._slot()
-            window = self._windows.pop(queue, None) or Window()
+            window = self._windows.pop(queue, None) or RecentLateness()
             window.add(slot, ordered)
             self._windows[queue] = window
             self._drop_idle(slot)
@@ -222,46 +219,25 @@ class Telemetry:
             self._windows.pop(queue, None)
             self._circuits.pop(queue, None)
 
-    def created(self, count: int) -> None:
+    def count(self, name: Counted, number: int = 1) -> None:
         with self._lock:
-            self._created += count
-
-    def expired(self, count: int) -> None:
-        with self._lock:
-            self._expired += count
-
-    def pruned(self, count: int) -> None:
-        with self._lock:
-            self._pruned += count
-
-    def fenced(self, count: int = 1) -> None:
-        """Writes were refused because their claim was over."""
-        with self._lock:
-            self._fenced += count
+            self._counts[name] += number
 
     def reclaimed(self, outcomes: Mapping[Reclaimed, int]) -> None:
         with self._lock:
             self._reclaimed.update(outcomes)
-
-    def thread_replaced(self) -> None:
-        """A thread of a loop or a worker had died and was started anew."""
-        with self._lock:
-            self._threads_replaced += 1
 
     # -- requests --------------------------------------------------------------------------------
 
     def request(self, route: str, method: str, status: int, seconds: float) -> None:
         """A request was answered. `route` is the pattern of the path, never the path itself; once
         there are too many kinds, new ones are counted as `other`."""
-        kind = Request(method, route, status)
+        kind = (method, route, status)
         with self._lock:
             if kind not in self._requests and len(self._requests) >= REQUESTS_KEPT:
-                kind = Request(OTHER, OTHER, status)
+                kind = (OTHER, OTHER, status)
             self._requests[kind] += 1
-            found = self._request_seconds.get(kind.route)
-            if found is None:
-                found = self._request_seconds[kind.route] = Histogram(REQUEST_BOUNDS_SECONDS)
-            found.add((seconds,))
+            self._request_seconds[kind[1]].add((seconds,))
 
     # -- reading ---------------------------------------------------------------------------------
 
@@ -277,14 +253,10 @@ class Telemetry:
             return Totals(
                 {name: queue.copy() for name, queue in self._queues.items()},
                 self._circuits.copy(),
-                self._created,
-                self._expired,
-                self._pruned,
-                self._fenced,
+                self._counts.copy(),
                 self._reclaimed.copy(),
                 self._requests.copy(),
                 {route: one.copy() for route, one in self._request_seconds.items()},
-                self._threads_replaced,
             )
 
     def _slot(self) -> int:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import random
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple
 
 from oncue.core import moment, retry, token
 from oncue.core import payload as payloads
@@ -24,10 +24,9 @@ from oncue.core.errors import (
     OncueError,
 )
 from oncue.core.fencing import Refused, Settlement
-from oncue.core.job import Claimed, Operation
+from oncue.core.job import Claimed, Job, Operation
 from oncue.core.lifecycle import State, Verb
 from oncue.core.queue import Queue, check_queue_name
-from oncue.core.retry import Verdict
 from oncue.core.text import legible
 from oncue.engine.policies import Policies
 from oncue.ports.claims import Touch, Touched
@@ -243,18 +242,18 @@ class LocalClaims(LocalJobs, ClaimVerbs):
         if job is None:  # refused, unless this repeats the write that removed the job
             self._settle(Settlement(job_id, epoch, Verb.FAIL, error=text))
             return
-        queue = self.policies(job.queue)
-        verdict = failure_verdict(
+        settlement = failure(
             job,
-            queue,
+            epoch,
+            self.policies(job.queue),
+            text,
             now,
             cancelled=job.cancel_requested,
             retryable=retryable,
             spread=self.spread(),
             retry_after_seconds=retry_after,
         )
-        ending = failure(job_id, epoch, verdict, text)
-        self._settle(ending._replace(**keeping(queue)))
+        self._settle(settlement)
 
     def release(self, job_id: str, token: str) -> None:
         epoch = self._epoch(job_id, token)
@@ -278,7 +277,7 @@ class LocalClaims(LocalJobs, ClaimVerbs):
 
     def _refusal(self, job_id: str, refused: Refused) -> OncueError:
         if refused.reason != "different result":
-            self.telemetry.fenced()
+            self.telemetry.count("fenced_writes")
         return refusal(job_id, refused)
 
 
@@ -286,29 +285,20 @@ def _encoded(result: Any) -> bytes | None:
     return None if result is None else payloads.encode(result, "/result")
 
 
-class Tried(Protocol):
-    """What a verdict needs to know of a job: `Job` and `Claimed` both have it."""
-
-    @property
-    def attempt(self) -> int: ...
-    @property
-    def attempt_base(self) -> int: ...
-    @property
-    def max_attempts(self) -> int | None: ...
-
-
-def failure_verdict(
-    job: Tried,
+def failure(
+    job: Job | Claimed,
+    epoch: int,
     queue: Queue,
+    error: str,
     now: moment.Moment,
     *,
     cancelled: bool,
     retryable: bool,
     spread: float,
     retry_after_seconds: float | None = None,
-) -> Verdict:
-    """What becomes of a job whose attempt failed now."""
-    return retry.after_failure(
+) -> Settlement:
+    """The settlement of an attempt that failed now."""
+    verdict = retry.after_failure(
         left=retry.attempts_left(job.attempt, job.attempt_base, job.max_attempts, queue),
         failures=job.attempt - job.attempt_base,
         retryable=retryable,
@@ -318,18 +308,15 @@ def failure_verdict(
         spread=spread,
         retry_after_seconds=retry_after_seconds,
     )
-
-
-def failure(job_id: str, epoch: int, verdict: Verdict, error: str) -> Settlement:
-    """The settlement that applies a verdict."""
     return Settlement(
-        job_id,
+        job.id,
         epoch,
         verdict.verb,
         error=error,
         due_at=verdict.due_at,
         code=verdict.code,
         detail=verdict.detail,
+        **keeping(queue),
     )
 
 

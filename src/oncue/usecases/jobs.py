@@ -258,12 +258,12 @@ class LocalJobs(JobVerbs[NewJob]):
         met = self._insert([new]).get(0)
         if isinstance(met, Conflict):
             raise met
-        self.telemetry.created(met is None)
+        self.telemetry.count("jobs_created", met is None)
         return Stored(intake.as_stored(new), False) if met is None else Stored(met, True)
 
     def store_jobs(self, jobs: Sequence[NewJob]) -> StoredJobs:
         met = self._insert(jobs) if jobs else {}
-        self.telemetry.created(len(jobs) - len(met))
+        self.telemetry.count("jobs_created", len(jobs) - len(met))
         refused = {at: answer for at, answer in met.items() if isinstance(answer, Conflict)}
         ids: list[str | None] = [job.id for job in jobs]
         for position, answer in met.items():
@@ -345,7 +345,7 @@ def submit_jobs(cue: LocalJobs, jobs: Sequence[NewJob]) -> Future[Answers]:
 
     def count(done: Future[Answers]) -> None:
         if done.exception() is None:
-            cue.telemetry.created(done.result().count(None))
+            cue.telemetry.count("jobs_created", done.result().count(None))
 
     done = cue.store.submit(stored)
     done.add_done_callback(count)

@@ -7,21 +7,17 @@ from typing import TYPE_CHECKING, Any
 from oncue.core import reclaim
 from oncue.core.reclaim import ReclaimParameters, ReclaimReport
 from oncue.engine.alarm import Alarm
-from oncue.engine.policies import Policies
+from oncue.engine.engine import Engine
 from oncue.engine.reclaimrun import ReclaimRun
 from oncue.ports.clock import Clock
-from oncue.ports.store import Store
-from oncue.telemetry.counters import Telemetry
 
 if TYPE_CHECKING:
     from oncue.scheduler import Scheduler
 
 
 class Reclaiming:
-    store: Store
     clock: Clock
-    policies: Policies
-    telemetry: Telemetry
+    engine: Engine
 
     def reclaim(self, **parameters: Any) -> ReclaimReport:
         """Look once through the live claims for those silent longer than `reclaim_age_minutes`, and
@@ -38,4 +34,4 @@ class Reclaiming:
 
 def started(cue: Scheduler | Reclaiming, parameters: ReclaimParameters) -> ReclaimRun:
     """A run over the store of a scheduler, to be stepped by the caller."""
-    return ReclaimRun(cue.store, cue.clock, cue.policies, cue.telemetry, parameters)
+    return ReclaimRun(cue.engine.node, parameters)

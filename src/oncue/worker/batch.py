@@ -1,56 +1,71 @@
-"""What a worker has in hand: jobs of one queue that were claimed together."""
+"""The batch that a worker runs: jobs of one queue that were claimed together."""
 
 from __future__ import annotations
 
+import math
 import threading
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Iterable
 from typing import TypeVar
 
-from oncue.core.queue import Queue
+from oncue.ports.clock import Clock
 from oncue.worker.handlers import Handler
 from oncue.worker.job import HandledJob
-from oncue.worker.source import Ending
+from oncue.worker.results import Results
+from oncue.worker.source import ClaimedBatch, ClaimEnd, ClaimSource
 
 T = TypeVar("T")
 
 
-class Batch:
+class RunningBatch:
     """The runner takes from the left of `pending` and puts how it ended into `done`; the heartbeats
     may take both away, to hand back and to settle. Whoever writes about the batch holds `settling`,
     so that no heartbeat follows a settlement."""
 
-    __slots__ = (
-        *("acknowledged", "began", "done", "handler", "largest", "pending", "queue", "running"),
-        "settling",
-    )
-
     def __init__(
-        self, queue: Queue, handler: Handler, jobs: Sequence[HandledJob], now: float
+        self,
+        claimed: ClaimedBatch,
+        handler: Handler,
+        source: ClaimSource,
+        results: Results,
+        clock: Clock,
     ) -> None:
-        self.queue = queue
+        self.queue, claims, self.began, self.taken = claimed
         self.handler = handler
-        self.pending = deque(jobs)
-        self.largest = max(len(job.claim.payload) for job in jobs)
+        self.source = source
+        self.results = results
+        self.clock = clock
+        self.pending = deque(HandledJob(claim, self) for claim in claims)
+        self.largest = max(len(claim.payload) for claim in claims)
         self.running: list[HandledJob] = []
-        self.done: deque[Ending] = deque()
+        self.done: deque[ClaimEnd] = deque()
         self.settling = threading.Lock()
-        self.began = now
-        self.acknowledged = now
+        self.acknowledged = self.began
         """When the last confirmed heartbeat was sent, by the monotonic clock."""
 
-    def take_pending(self) -> list[HandledJob]:
-        return _take_all(self.pending)
+    def take_pending(self, limit: float = math.inf) -> list[HandledJob]:
+        return _take(self.pending, limit)
 
-    def take_done(self) -> list[Ending]:
-        return _take_all(self.done)
+    def take_done(self) -> list[ClaimEnd]:
+        return _take(self.done, math.inf)
+
+    def hand_back(self, jobs: Iterable[HandledJob]) -> None:
+        """Note that these were not begun, or not finished, and may be done by another worker."""
+        self.done.extend(ClaimEnd(job.claim, "release") for job in jobs if not job.lost)
+
+    def settle(self) -> None:
+        """Write down how the jobs ended, as far as they have."""
+        with self.settling:
+            ends = self.take_done()
+            self.results.insist(lambda: self.source.settle(self.queue, ends))
 
 
-def _take_all(waiting: deque[T]) -> list[T]:
-    """Empty a deque that others take from as well."""
+def _take(waiting: deque[T], limit: float) -> list[T]:
+    """Up to so many from the left of a deque that others take from as well."""
     taken: list[T] = []
-    while True:
-        try:
+    try:
+        while len(taken) < limit:
             taken.append(waiting.popleft())
-        except IndexError:
-            return taken
+    except IndexError:
+        pass
+    return taken

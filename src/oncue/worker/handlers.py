@@ -1,21 +1,28 @@
-"""The registry of handlers: which function does the jobs of which queue.
+"""Handlers: which function does the jobs of which queue.
 
-It is explicit and lives in the process: nothing that is stored names code.
+They are registered in the process: nothing that is stored names code.
 """
 
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 from oncue.core.errors import InvalidInput
+from oncue.core.job import JobFilter
+from oncue.core.queue import Queue, check_queue_name
+from oncue.ports.clock import Clock
+
+if TYPE_CHECKING:
+    from oncue.worker.source import ClaimSource
+
+F = TypeVar("F", bound=Callable[..., Any])
 
 
 @dataclass(frozen=True, slots=True)
 class Handler:
-    queue: str
     function: Callable[..., Any]
     batch: int | None = None
     """How many jobs the function takes at once, as a list; None: one, by itself."""
@@ -27,20 +34,59 @@ class Handler:
         return inspect.iscoroutinefunction(self.function)
 
 
-class Handlers:
-    def __init__(self) -> None:
-        self._by_queue: dict[str, Handler] = {}
+class Host(Protocol):
+    """Has handlers for a worker to run, and a claim source for it: a Scheduler or a Client."""
 
-    def add(self, handler: Handler) -> None:
-        if handler.queue in self._by_queue:
-            raise InvalidInput(f"queue {handler.queue!r} has a handler already.", "/queue")
-        if handler.batch is not None and handler.batch < 1:
-            raise InvalidInput("must be at least 1.", "/batch")
-        self._by_queue[handler.queue] = handler
-
-    def of(self, queue: str) -> Handler:
-        return self._by_queue[queue]
+    handlers: dict[str, Handler]
 
     @property
-    def queues(self) -> list[str]:
-        return list(self._by_queue)
+    def clock(self) -> Clock: ...
+    def claim_source(self, worker: str) -> ClaimSource: ...
+    def queue(self, name: str) -> Queue: ...
+    def page(self, wanted: JobFilter, after: None = None, limit: int = 50) -> Any: ...
+    def _before_work(self) -> None: ...
+
+
+class Handling:
+    """What every `Host` does with its handlers."""
+
+    handlers: dict[str, Handler]
+    """By queue."""
+
+    def handler(
+        self, queue: str, *, batch: int | None = None, fatal: Sequence[type[Exception]] = ()
+    ) -> Callable[[F], F]:
+        """Register the function that does a queue's jobs: plain, `async def`, or, with `batch`,
+        one that takes a list of up to so many. Exceptions in `fatal` are not retried."""
+
+        def register(function: F) -> F:
+            if check_queue_name(queue) in self.handlers:
+                raise InvalidInput(f"queue {queue!r} has a handler already.", "/queue")
+            if batch is not None and batch < 1:
+                raise InvalidInput("must be at least 1.", "/batch")
+            self.handlers[queue] = Handler(function, batch, tuple(fatal))
+            return function
+
+        return register
+
+    def work(
+        self: Host,
+        *,
+        concurrency: int = 1,
+        name: str | None = None,
+        until_empty: bool = False,
+        grace_seconds: float = 30.0,
+    ) -> None:
+        """Do the jobs of all registered queues until SIGTERM or Ctrl-C. A Scheduler also runs the
+        loops. While the server of a Client is away, what runs goes on, and results wait for it.
+
+        With `until_empty`, return once nothing is scheduled or running in those queues.
+        """
+        from oncue.worker.worker import Worker
+
+        worker = Worker(self, concurrency=concurrency, name=name, grace_seconds=grace_seconds)
+        self._before_work()
+        worker.run(until_empty=until_empty)
+
+    def _before_work(self) -> None:
+        """Start what has to run beside a worker; for a Client, nothing."""

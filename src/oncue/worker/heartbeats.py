@@ -11,9 +11,9 @@ from oncue.core.errors import OncueError
 from oncue.engine.loop import Loop
 from oncue.ports.claims import Refused
 from oncue.ports.clock import Clock
-from oncue.worker.batch import Batch
+from oncue.worker.batch import RunningBatch
 from oncue.worker.job import HandledJob
-from oncue.worker.source import AWAY, ClaimSource
+from oncue.worker.source import AWAY, Beat, ClaimEnd, ClaimSource
 
 LOOK_SECONDS = 1.0  # how soon a job that takes its time shows as executing
 
@@ -27,22 +27,13 @@ class Heartbeats:
     for a claim to be given up: see `HandledJob.lost`."""
 
     def __init__(
-        self,
-        source: ClaimSource,
-        clock: Clock,
-        batches: Callable[[], Sequence[Batch]],
+        self, source: ClaimSource, clock: Clock, batches: Callable[[], Sequence[RunningBatch]]
     ) -> None:
         self.loop = Loop("oncue-heartbeats", self.step, clock)
         self._source = source
         self._clock = clock
         self._batches = batches
         self._next_look = 0.0
-
-    def start(self) -> None:
-        self.loop.start()
-
-    def stop(self) -> None:
-        self.loop.stop(5.0)
 
     def expect(self, lease_seconds: float) -> None:
         """A batch was claimed: where the lease is short, the next usual look would be too late."""
@@ -69,11 +60,11 @@ class Heartbeats:
             _announce([*batch.running, *batch.pending])
         return self._rest(batches)
 
-    def _is_slow(self, batch: Batch) -> bool:
+    def _is_slow(self, batch: RunningBatch) -> bool:
         age = self._clock.monotonic() - batch.began
         return age >= min(LOOK_SECONDS, batch.queue.lease_seconds / 3)
 
-    def _rest(self, batches: Sequence[Batch]) -> float:
+    def _rest(self, batches: Sequence[RunningBatch]) -> float:
         if not batches:
             return LOOK_SECONDS
         shortest = min(batch.queue.lease_seconds for batch in batches) / 6
@@ -83,7 +74,7 @@ class Heartbeats:
         first_beat = min((LOOK_SECONDS - age for age in ages if age < LOOK_SECONDS), default=look)
         return min(LOOK_SECONDS, shortest, look, first_beat)
 
-    def _beat(self, slow: Sequence[Batch]) -> None:
+    def _beat(self, slow: Sequence[RunningBatch]) -> None:
         """One call for all that is due for a heartbeat."""
         with ExitStack() as held:
             due = [batch for batch in slow if self._is_due(batch) and _hold(batch, held)]
@@ -91,21 +82,21 @@ class Heartbeats:
             if not jobs:
                 return
             sent = self._clock.monotonic()
-            claims = [(job.claim, batch.queue.lease_seconds) for batch, job in jobs]
-            for (batch, job), answer in zip(jobs, self._source.touch(claims), strict=True):
+            beats = [Beat(job.claim, batch.queue.lease_seconds) for batch, job in jobs]
+            for (batch, job), answer in zip(jobs, self._source.touch(beats), strict=True):
                 batch.acknowledged = sent
                 if isinstance(answer, Refused):
-                    _interrupt(job, answer)
+                    job.interrupt(answer)
                 else:
                     job.confirm(sent)
                     job.cancel_requested = answer.cancel_requested
 
-    def _is_due(self, batch: Batch) -> bool:
+    def _is_due(self, batch: RunningBatch) -> bool:
         every = min(batch.queue.lease_seconds / 3, self._source.beat_seconds)
         silent = self._clock.monotonic() - batch.acknowledged
         return batch.acknowledged == batch.began or silent >= every
 
-    def _look(self, batches: Sequence[Batch]) -> None:
+    def _look(self, batches: Sequence[RunningBatch]) -> None:
         """Ask, for all that runs, what should stop: what was cancelled, or is no longer ours."""
         if self._clock.monotonic() < self._next_look:
             return
@@ -116,25 +107,24 @@ class Heartbeats:
             for position, why in found.items():
                 batch, job = jobs[position]
                 if job in batch.running:  # else it came to its end meanwhile
-                    _interrupt(job, why)
+                    job.interrupt(why)
 
-    def _relieve(self, batch: Batch) -> None:
+    def _relieve(self, batch: RunningBatch) -> None:
         """Settle what is done and hand back what has not begun; if that fails, as it was."""
         with ExitStack() as held:
             if not _hold(batch, held):
                 return
             done, waiting = batch.take_done(), batch.take_pending()
-            released, queue = self._source.released, batch.queue
+            back = [ClaimEnd(job.claim, "release") for job in waiting if not job.lost]
             try:
-                back = [released(job.claim, queue) for job in waiting if not job.lost]
-                self._source.settle([*done, *back], brief=True)
+                self._source.settle(batch.queue, [*done, *back], brief=True)
             except BaseException:  # whatever it is, what is done stays done and is settled later
                 batch.done.extendleft(reversed(done))
                 batch.pending.extendleft(reversed(waiting))
                 raise
 
 
-def _hold(batch: Batch, held: ExitStack) -> bool:
+def _hold(batch: RunningBatch, held: ExitStack) -> bool:
     """Keep others from writing about the batch. False: its runner is writing."""
     if not batch.settling.acquire(blocking=False):
         return False
@@ -142,15 +132,8 @@ def _hold(batch: Batch, held: ExitStack) -> bool:
     return True
 
 
-def _running(batches: Sequence[Batch]) -> Iterator[tuple[Batch, HandledJob]]:
+def _running(batches: Sequence[RunningBatch]) -> Iterator[tuple[RunningBatch, HandledJob]]:
     return ((batch, job) for batch in batches for job in batch.running if not job.lost)
-
-
-def _interrupt(job: HandledJob, why: Refused) -> None:
-    if why.reason == "cancel requested":
-        job.cancel_requested = True
-    else:
-        job.lose(f" ({why.reason})")
 
 
 def _announce(jobs: Sequence[HandledJob]) -> None:

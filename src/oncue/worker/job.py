@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable
 from datetime import datetime
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from oncue.core import payload as payloads
 from oncue.core.errors import ClaimLost, Conflict
@@ -13,10 +13,11 @@ from oncue.core.job import Claimed, Operation
 from oncue.core.moment import to_datetime
 from oncue.core.queue import check_queue_name
 from oncue.ports.claims import Refused
-from oncue.ports.clock import Clock
 from oncue.usecases.intake import check_message, check_percent
-from oncue.worker.results import Results
-from oncue.worker.source import AWAY, ClaimedBatch, ClaimSource
+from oncue.worker.source import AWAY, Beat
+
+if TYPE_CHECKING:
+    from oncue.worker.batch import RunningBatch
 
 TRUSTED = 2 / 3  # of a lease: so long without a confirmed heartbeat, and the claim is given up
 
@@ -29,32 +30,22 @@ class HandledJob:
     """A job in the hands of a handler."""
 
     __slots__ = (
-        *("_clock", "_claimed", "_keep_until", "_operations", "_payload", "_source", "_results"),
+        *("_batch", "_keep_until", "_operations", "_payload"),
         *("announced", "cancel_requested", "claim", "why_lost"),
     )
 
-    def __init__(
-        self,
-        claim: Claimed,
-        claimed: ClaimedBatch,
-        source: ClaimSource,
-        results: Results,
-        clock: Clock,
-    ) -> None:
+    def __init__(self, claim: Claimed, batch: RunningBatch) -> None:
         self.claim = claim
         self.cancel_requested = False
         """Somebody asked for this job to end."""
         self.why_lost = ""
-        """What is told of the claim once it is `lost`."""
+        """Why the claim is `lost`, once it is."""
         self.announced = False
         """Whether the loss was logged."""
-        self._claimed = claimed
-        self._keep_until = claimed.since + claimed.queue.lease_seconds * TRUSTED
+        self._batch = batch
+        self._keep_until = batch.began + batch.queue.lease_seconds * TRUSTED
         self._payload: Any = _UNREAD
         self._operations: dict[str, Operation] | None = None
-        self._results = results
-        self._source = source
-        self._clock = clock
 
     @property
     def id(self) -> str:
@@ -113,8 +104,8 @@ class HandledJob:
         Also when no heartbeat was confirmed for two thirds of the lease. That is judged here, when
         it is asked, by the monotonic clock: a store that does not answer cannot delay it, and a
         heartbeat that is answered too late does not undo it."""
-        if not self.why_lost and self._clock.monotonic() >= self._keep_until:
-            silent = self._claimed.queue.lease_seconds * TRUSTED
+        if not self.why_lost and self._batch.clock.monotonic() >= self._keep_until:
+            silent = self._batch.queue.lease_seconds * TRUSTED
             self.lose(f": no heartbeat was confirmed for {silent:.3g} s, two thirds of its lease")
         return bool(self.why_lost)
 
@@ -122,26 +113,35 @@ class HandledJob:
     def overlong(self) -> bool:
         """The attempt has run for its `timeout_seconds`: the job is about to be taken back."""
         timeout = self.timeout_seconds
-        return timeout is not None and self._clock.monotonic() >= self._claimed.taken + timeout
+        return timeout is not None and self._batch.clock.monotonic() >= self._batch.taken + timeout
 
     @property
     def timeout_seconds(self) -> float | None:
         """How long the attempt may take, by the job or its queue; None: as long as it needs."""
         own = self.claim.timeout_seconds
-        return self._claimed.queue.timeout_seconds if own is None else own
+        return self._batch.queue.timeout_seconds if own is None else own
 
     def lose(self, how: str) -> None:
         """Note that the claim is over."""
         self.why_lost = f"the claim was lost{how}"
 
+    def interrupt(self, why: Refused) -> None:
+        """Note why the work should stop: a cancel was requested, or the claim is over."""
+        if why.reason == "cancel requested":
+            self.cancel_requested = True
+        else:
+            self.lose(f" ({why.reason})")
+
     def confirm(self, sent: float) -> None:
         """Note that a heartbeat was confirmed; `sent` is when, by the monotonic clock."""
         if not self.lost:
-            self._keep_until = sent + self._claimed.queue.lease_seconds * TRUSTED
+            self._keep_until = sent + self._batch.queue.lease_seconds * TRUSTED
 
     def operation(self, name: str) -> Operation | None:
         """What is known of a step, also from earlier attempts: state, percent, message, result."""
-        return self._known().get(name)
+        if self._operations is None:
+            self._operations = {one.name: one for one in self.claim.operations}
+        return self._operations.get(name)
 
     def step(self, name: str, function: Callable[[], T]) -> T:
         """Run `function` once in the life of the job: its result is stored, and a later attempt
@@ -169,16 +169,16 @@ class HandledJob:
         check_message(message)
         try:
             if step is not None:
-                self._tell(check_queue_name(step, "/step"), "executing", percent, message)
+                self._put(check_queue_name(step, "/step"), "executing", percent, message)
                 return
-            sent, lease = self._clock.monotonic(), self._claimed.queue.lease_seconds
-            [answer] = self._source.touch([(self.claim, lease)], message, percent)
+            sent, lease_seconds = self._batch.clock.monotonic(), self._batch.queue.lease_seconds
+            [answer] = self._batch.source.touch([Beat(self.claim, lease_seconds, message, percent)])
         except AWAY as trouble:
             text = "job %s: its progress was not stored: %s"
             logger.warning(text, self.id, trouble, extra=self.facts)
             return
         if isinstance(answer, Refused):
-            self.lose(f" ({answer.reason})")
+            self.interrupt(answer)
             self.check()
         else:
             self.cancel_requested = answer.cancel_requested
@@ -204,21 +204,16 @@ class HandledJob:
                 "attempt; stop now."
             )
 
-    def _known(self) -> dict[str, Operation]:
-        if self._operations is None:
-            self._operations = {known.name: known for known in self.claim.operations}
-        return self._operations
-
     def _report(
         self, name: str, state: str, *, message: str | None = None, result: bytes | None = None
     ) -> None:
         """Passing trouble of the claim source does not fail the job: the report is repeated while
         the claim is held."""
-        self._results.insist(
-            lambda: self._tell(name, state, None, message, result), in_vain=lambda: self.lost
+        self._batch.results.insist(
+            lambda: self._put(name, state, None, message, result), in_vain=lambda: self.lost
         )
 
-    def _tell(
+    def _put(
         self,
         name: str,
         state: str,
@@ -226,11 +221,13 @@ class HandledJob:
         message: str | None,
         result: bytes | None = None,
     ) -> None:
-        answer = self._source.put_operation(self.claim, name, state, percent, message, result)
-        if isinstance(answer, Operation):
-            self._known()[name] = answer
-        elif answer.reason == "different result":
-            raise Conflict(f"job {self.id}: step {name!r} has another result already.")
-        else:
-            self.lose(f" ({answer.reason})")
+        at = to_datetime(self._batch.clock.now())
+        operation = Operation(name, state, at, percent, message, result)
+        answer = self._batch.source.put_operation(self.claim, operation)
+        if isinstance(answer, Refused):
+            if answer.reason == "different result":
+                raise Conflict(f"job {self.id}: step {name!r} has another result already.")
+            self.interrupt(answer)
             self.check()
+        elif self._operations is not None:
+            self._operations[name] = answer

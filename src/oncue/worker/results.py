@@ -53,11 +53,13 @@ def bodies(results: Any, count: int) -> list[bytes | None]:
         return [None] * count
     if not isinstance(results, list | tuple) or len(results) != count:
         raise NonRetryable("a batch handler returns None, or a list with one result for each job.")
-    return [None if one is None else body(one) for one in results]
+    return [body(result) for result in results]
 
 
-def body(result: object) -> bytes:
-    """A handler's result as it is stored. What cannot be, now, could not be next time either."""
+def body(result: object) -> bytes | None:
+    """A handler's result as it is stored. One that cannot be stored now cannot be later either."""
+    if result is None:
+        return None
     try:
         return payloads.encode(result, "/result")
     except InvalidInput as problem:

@@ -11,30 +11,24 @@ import logging
 import math
 from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
-from typing import Any, NamedTuple, Protocol
+from typing import Literal, NamedTuple, Protocol
 
 from oncue.core.errors import ServerUnavailable, StoreUnavailable
 from oncue.core.fencing import Refused, Settlement
-from oncue.core.job import Claimed, JobFilter, Operation
-from oncue.core.lifecycle import LIVE, Verb
-from oncue.core.moment import Moment, to_datetime
+from oncue.core.job import Claimed, Operation
+from oncue.core.lifecycle import Verb
+from oncue.core.moment import Moment
 from oncue.core.queue import Queue
 from oncue.engine.alarm import Alarm
-from oncue.engine.policies import Policies
 from oncue.ports.claims import Touch, Touched
-from oncue.ports.clock import Clock
-from oncue.ports.store import Awaited, Listener, Store
-from oncue.telemetry.counters import Telemetry
-from oncue.usecases.claims import failure, failure_verdict, keeping
-from oncue.worker.handlers import Handlers
+from oncue.ports.store import Awaited, Listener
+from oncue.usecases.claims import LocalClaims, failure, keeping
 
 AWAY = (StoreUnavailable, ServerUnavailable)
 """Passing trouble of a claim source: the same call may succeed later."""
 
+VERBS = {"complete": Verb.COMPLETE, "release": Verb.RELEASE}
 LOOK_SECONDS = 0.9  # so that a handler learns of a cancel within a second
-
-Ending = Any
-"""How a claim ended, in the terms of the claim source that made it."""
 
 logger = logging.getLogger("oncue.worker")
 
@@ -50,17 +44,38 @@ class ClaimedBatch(NamedTuple):
     """When the claims were made at the latest, likewise: from then on an attempt is timed."""
 
 
+class Beat(NamedTuple):
+    """A heartbeat: renews the lease of a claim to so many seconds."""
+
+    claim: Claimed
+    lease_seconds: float
+    message: str | None = None
+    percent: float | None = None
+
+
+class ClaimEnd(NamedTuple):
+    """How a claim ended."""
+
+    claim: Claimed
+    outcome: Literal["complete", "fail", "release"]
+    """Release: it was not begun, or not finished; the attempt does not count."""
+    result: bytes | None = None
+    error: str = ""
+    retryable: bool = True
+    """Fail: whether the policy of its queue may have it tried again."""
+    cancel_seen: bool = False
+    """Fail: whether the worker knows that a cancel was requested."""
+
+
 class ClaimSource(Protocol):
     """For one worker. Safe to use from many threads; `claim` and `rest` are called by one at a
     time. Raises one of `AWAY` when it cannot answer now."""
 
     def claim(self, queue: str, limit: int, now: Moment) -> ClaimedBatch | None:
         """Take up to `limit` due jobs; reclaimed work is taken alone. None: nothing is due."""
-        ...
 
     def next_due(self, queue: str) -> Moment | None:
-        """When there may be something to claim next; None: it will be told of."""
-        ...
+        """When there may be something to claim next; None: `watch` will tell."""
 
     def watch(self, listener: Listener, queues: Awaited | None = None) -> Callable[[], None]:
         """Be told of new work, as by a store. The answer stops it, and hands back whatever was
@@ -69,15 +84,9 @@ class ClaimSource(Protocol):
 
     def rest(self, alarm: Alarm, seconds: float) -> None:
         """Wait so long, or until there may be work to claim."""
-        ...
 
     def stop(self) -> None:
         """End the rest under way, and every later one, at once."""
-        ...
-
-    def nothing_left(self, queues: Sequence[str]) -> bool:
-        """Whether nothing waits in these queues, paused ones aside, and nothing is taken."""
-        ...
 
     @property
     def beat_seconds(self) -> float:
@@ -89,13 +98,8 @@ class ClaimSource(Protocol):
         """How often `interruptions` is asked for what runs."""
         ...
 
-    def touch(
-        self,
-        claims: Sequence[tuple[Claimed, float]],
-        message: str | None = None,
-        percent: float | None = None,
-    ) -> list[Touched | Refused]:
-        """Signs of life that renew leases, each to so many seconds; one answer each."""
+    def touch(self, beats: Sequence[Beat]) -> list[Touched | Refused]:
+        """Send heartbeats; one answer each."""
         ...
 
     def interruptions(self, claims: Sequence[Claimed]) -> Mapping[int, Refused]:
@@ -103,76 +107,33 @@ class ClaimSource(Protocol):
         would take a request of its own: there the answers to heartbeats tell it."""
         ...
 
-    def put_operation(
-        self,
-        claim: Claimed,
-        name: str,
-        state: str,
-        percent: float | None,
-        message: str | None,
-        result: bytes | None,
-    ) -> Operation | Refused:
-        """Report on a step, as to a store."""
+    def put_operation(self, claim: Claimed, operation: Operation) -> Operation | Refused:
+        """ClaimEnd on a step, as to a store."""
         ...
 
-    def completed(self, claim: Claimed, queue: Queue, result: bytes | None) -> Ending: ...
-
-    def failed(
-        self, claim: Claimed, queue: Queue, error: str, *, retryable: bool, cancel_seen: bool
-    ) -> Ending:
-        """It failed; whether it is tried again is decided by the policy of its queue."""
-        ...
-
-    def released(self, claim: Claimed, queue: Queue) -> Ending:
-        """It was not begun, and goes back unharmed; the attempt does not count."""
-        ...
-
-    def settle(self, endings: Sequence[Ending], *, brief: bool = False) -> None:
-        """End claims. What came too late is logged; what is asked to end, ends cancelled. With
-        `brief`, the answer is waited for no longer than that to a heartbeat."""
-        ...
+    def settle(self, queue: Queue, ends: Sequence[ClaimEnd], *, brief: bool = False) -> None:
+        """End claims of one queue. What came too late is logged. With `brief`, the answer
+        is waited for no longer than that to a heartbeat."""
 
     def thread_replaced(self) -> None:
         """A thread of the worker had died and was started anew: count it, where that is done."""
-        ...
-
-
-class Host(Protocol):
-    """Has handlers for a worker to run, and a claim source for it: a Scheduler or a Client."""
-
-    @property
-    def clock(self) -> Clock: ...
-
-    @property
-    def handlers(self) -> Handlers: ...
-
-    def claim_source(self, worker: str) -> ClaimSource: ...
 
 
 class LocalClaimSource:
-    """A store that this process has opened."""
+    """The store of a scheduler in this process."""
 
     beat_seconds = math.inf
 
-    def __init__(
-        self,
-        store: Store,
-        clock: Clock,
-        policies: Policies,
-        telemetry: Telemetry,
-        spread: Callable[[], float],
-        worker: str,
-    ) -> None:
-        self._store = store
-        self._clock = clock
-        self._policies = policies
-        self._telemetry = telemetry
-        self._spread = spread
+    def __init__(self, cue: LocalClaims, worker: str) -> None:
+        self._cue = cue
+        self._store = cue.store
+        self._clock = cue.clock
+        self._telemetry = cue.telemetry
         self._worker = worker
-        self.watch = store.watch
+        self.watch = cue.store.watch
 
     def claim(self, queue: str, limit: int, now: Moment) -> ClaimedBatch | None:
-        policy = self._policies(queue)
+        policy = self._cue.policies(queue)
         began = self._clock.monotonic()
         claims = self._store.claim([policy], self._worker, limit, now)
         if not claims:
@@ -189,18 +150,6 @@ class LocalClaimSource:
     def stop(self) -> None:
         """Nothing rests here but the alarm, which the worker stops."""
 
-    def nothing_left(self, queues: Sequence[str]) -> bool:
-        """Looked at twice: what goes from waiting to taken in between is seen the second time."""
-        if self._store.next_due(queues) is not None:
-            return False
-        pages = (
-            self._store.page(JobFilter(queue=queue, state=state), None, 1)
-            for queue in queues
-            for state in LIVE
-        )
-        taken = any(page.items or page.next for page in pages)
-        return not taken and self._store.next_due(queues) is None
-
     @cached_property
     def look_seconds(self) -> float:
         return max(LOOK_SECONDS, self._store.describe().notice_seconds)
@@ -209,62 +158,53 @@ class LocalClaimSource:
         return self._store.interruptions([(one.id, one.epoch) for one in claims])
 
     def thread_replaced(self) -> None:
-        self._telemetry.thread_replaced()
+        self._telemetry.count("threads_replaced")
 
-    def touch(
-        self,
-        claims: Sequence[tuple[Claimed, float]],
-        message: str | None = None,
-        percent: float | None = None,
-    ) -> list[Touched | Refused]:
-        touches = [Touch(one.id, one.epoch, lease, message, percent) for one, lease in claims]
+    def touch(self, beats: Sequence[Beat]) -> list[Touched | Refused]:
+        touches = [
+            Touch(claim.id, claim.epoch, lease_seconds, message, percent)
+            for claim, lease_seconds, message, percent in beats
+        ]
         answers = self._store.touch(touches, self._clock.now())
-        self._telemetry.fenced(sum(isinstance(answer, Refused) for answer in answers))
+        self._telemetry.count(
+            "fenced_writes", sum(isinstance(answer, Refused) for answer in answers)
+        )
         return answers
 
-    def put_operation(
-        self,
-        claim: Claimed,
-        name: str,
-        state: str,
-        percent: float | None,
-        message: str | None,
-        result: bytes | None,
-    ) -> Operation | Refused:
+    def put_operation(self, claim: Claimed, operation: Operation) -> Operation | Refused:
         now = self._clock.now()
-        operation = Operation(name, state, to_datetime(now), percent, message, result)
         answer = self._store.put_operation(claim.id, claim.epoch, operation, now)
         if isinstance(answer, Refused) and answer.reason != "different result":
-            self._telemetry.fenced()
+            self._telemetry.count("fenced_writes")
         return answer
 
-    def completed(self, claim: Claimed, queue: Queue, result: bytes | None) -> Settlement:
-        return Settlement(claim.id, claim.epoch, Verb.COMPLETE, result, **keeping(queue))
-
-    def failed(
-        self, claim: Claimed, queue: Queue, error: str, *, retryable: bool, cancel_seen: bool
-    ) -> Settlement:
-        verdict = failure_verdict(
-            claim,
-            queue,
-            self._clock.now(),
-            cancelled=cancel_seen,
-            retryable=retryable,
-            spread=self._spread(),
-        )
-        ending = failure(claim.id, claim.epoch, verdict, error)
-        return ending._replace(**keeping(queue))
-
-    def released(self, claim: Claimed, queue: Queue) -> Settlement:
-        return Settlement(claim.id, claim.epoch, Verb.RELEASE, **keeping(queue))
-
-    def settle(self, endings: Sequence[Settlement], *, brief: bool = False) -> None:
-        if not endings:
+    def settle(self, queue: Queue, ends: Sequence[ClaimEnd], *, brief: bool = False) -> None:
+        if not ends:
             return
-        refused = self._store.settle(endings, self._clock.now())
+        now = self._clock.now()
+        kept = keeping(queue)
+        settlements = [
+            self._failure(queue, end, now)
+            if end.outcome == "fail"
+            else Settlement(end.claim.id, end.claim.epoch, VERBS[end.outcome], end.result, **kept)
+            for end in ends
+        ]
+        refused = self._store.settle(settlements, now)
         for position, answer in refused.items():
-            log_too_late(endings[position].id, answer.reason)
-        self._telemetry.fenced(len(refused))
+            log_too_late(ends[position].claim.id, answer.reason)
+        self._telemetry.count("fenced_writes", len(refused))
+
+    def _failure(self, queue: Queue, end: ClaimEnd, now: Moment) -> Settlement:
+        return failure(
+            end.claim,
+            end.claim.epoch,
+            queue,
+            end.error,
+            now,
+            cancelled=end.cancel_seen,
+            retryable=end.retryable,
+            spread=self._cue.spread(),
+        )
 
 
 def log_too_late(job_id: str, reason: str) -> None:

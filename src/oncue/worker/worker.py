@@ -18,20 +18,21 @@ import signal
 import socket
 import threading
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Collection, Iterable, Iterator
 from contextlib import contextmanager
 from queue import Empty, SimpleQueue
 
 from oncue.core.errors import AccessDenied, InvalidInput, OncueError
+from oncue.core.job import JobFilter
+from oncue.core.lifecycle import LIVE, State
 from oncue.core.moment import LATEST, Moment
 from oncue.core.text import legible
 from oncue.engine.alarm import Alarm
-from oncue.worker.batch import Batch
+from oncue.worker.batch import RunningBatch
+from oncue.worker.handlers import Host
 from oncue.worker.heartbeats import Heartbeats
-from oncue.worker.job import HandledJob
 from oncue.worker.results import Results
 from oncue.worker.runner import Runner
-from oncue.worker.source import Host
 
 EMPTY_HANDED_REST_MS = 50  # something is due, but somebody else is about to take it
 LOOK_EVERYWHERE_SECONDS = 30.0
@@ -52,14 +53,14 @@ class Worker:
         name: str | None = None,
         grace_seconds: float = 30.0,
     ) -> None:
-        if not cue.handlers.queues:
+        if not cue.handlers:
             raise InvalidInput(
                 "no handler is registered; decorate a function with @cue.handler('queue') first."
             )
         if concurrency < 1:
             raise InvalidInput("must be at least 1.", "/concurrency")
         self.name = legible(name or f"{socket.gethostname()}:{os.getpid()}:{secrets.token_hex(3)}")
-        self._handlers = cue.handlers
+        self._cue = cue
         self._source = cue.claim_source(self.name)
         self._clock = cue.clock
         self._concurrency = concurrency
@@ -68,13 +69,13 @@ class Worker:
         self._watch = threading.Lock()
         self._done = threading.Event()
         self._ended: SimpleQueue[None] = SimpleQueue()  # signal handlers may put into it
-        self._queues = deque(cue.handlers.queues)
+        self._queues = deque(cue.handlers)
         self._next_at: dict[str, Moment] = dict.fromkeys(self._queues, 0)
         self._expecting = threading.Lock()
         self._looked = cue.clock.monotonic()
-        self._batches: set[Batch] = set()
+        self._batches: set[RunningBatch] = set()
         self._results = Results(self._clock)
-        self._runner = Runner(self._source, self._clock, self._results, self._done.is_set)
+        self._runner = Runner(self._done.is_set)
         self._heartbeats = Heartbeats(self._source, self._clock, lambda: list(self._batches))
         self._until_empty = False
         self._trouble = ""
@@ -88,7 +89,7 @@ class Worker:
         `AccessDenied` if the server refuses access for good."""
         self._until_empty = until_empty
         unwatch = self._source.watch(self._woken, self._next_at.keys)
-        self._heartbeats.start()
+        self._heartbeats.loop.start()
         threads: list[threading.Thread | None] = [None] * self._concurrency
         with self._signals():
             try:
@@ -153,15 +154,15 @@ class Worker:
         ends = self._clock.monotonic() + self._grace_seconds
         for thread in threads:
             thread.join(max(0.0, ends - self._clock.monotonic()))
-        self._heartbeats.stop()
+        self._heartbeats.loop.stop(5.0)
         self._results.hurry()
         for batch in list(self._batches):  # still running after the grace: somebody else may
             left = [*batch.running, *batch.take_pending()]
-            self._runner.hand_back(batch, left)
+            batch.hand_back(left)
             for job in left:
                 job.lose(" (released: the worker has stopped)")
             try:
-                self._runner.settle(batch)
+                batch.settle()
             except OncueError as trouble:  # of this batch; the others are handed back
                 logger.error("worker %s: results were not written: %s", self.name, trouble)
 
@@ -214,7 +215,7 @@ class Worker:
 
     # -- claiming ------------------------------------------------------------------------------
 
-    def _await_batch(self) -> Batch | None:
+    def _await_batch(self) -> RunningBatch | None:
         while not self._done.is_set():
             self._alarm.arm()
             looked_at = self._clock.now()
@@ -225,7 +226,7 @@ class Worker:
             # Compared with the moment before the claim: what fell due meanwhile is taken at once.
             ahead_ms = min(self._next_at.values()) - looked_at
             if self._until_empty:
-                if not self._batches and self._source.nothing_left(list(self._queues)):
+                if not self._batches and self._is_nothing_left():
                     self.stop()
                     return None
                 ahead_ms = min(ahead_ms, round(OTHERS_REST_SECONDS * 1000))
@@ -238,13 +239,28 @@ class Worker:
             self._look_everywhere_at_times()
         return None
 
+    def _is_nothing_left(self) -> bool:
+        """Whether nothing waits in the queues, paused ones aside, and nothing is taken. What waits
+        is looked for twice, because a job may come back while the taken ones are looked for."""
+        open_queues = [name for name in self._queues if not self._cue.queue(name).paused]
+        return not (
+            self._is_any(open_queues, [State.SCHEDULED])
+            or self._is_any(self._queues, LIVE)
+            or self._is_any(open_queues, [State.SCHEDULED])
+        )
+
+    def _is_any(self, queues: Iterable[str], states: Collection[State]) -> bool:
+        filters = (JobFilter(queue=queue, state=state) for queue in queues for state in states)
+        pages = (self._cue.page(wanted, None, 1) for wanted in filters)
+        return any(page.items or page.next for page in pages)
+
     def _look_everywhere_at_times(self) -> None:
         """News can get lost between processes: look at all queues now and then."""
         if self._clock.monotonic() - self._looked >= LOOK_EVERYWHERE_SECONDS:
             self._looked = self._clock.monotonic()
             self._expect(None, 0)
 
-    def _claim(self) -> Batch | None:
+    def _claim(self) -> RunningBatch | None:
         """A batch of the first queue, in turn, that has due work."""
         for _ in range(len(self._queues)):
             name = self._queues[0]
@@ -265,15 +281,13 @@ class Worker:
                 return batch
         return None
 
-    def _claim_from(self, name: str, now: Moment) -> Batch | None:
-        handler = self._handlers.of(name)
+    def _claim_from(self, name: str, now: Moment) -> RunningBatch | None:
+        handler = self._cue.handlers[name]
         limit = handler.batch or self._runner.sizes.get(name, 1)
         claimed = self._source.claim(name, limit, now)
         if claimed is None:
             return None
-        source, results, clock = self._source, self._results, self._clock
-        jobs = [HandledJob(one, claimed, source, results, clock) for one in claimed.claims]
-        batch = Batch(claimed.queue, handler, jobs, claimed.since)
+        batch = RunningBatch(claimed, handler, self._source, self._results, self._clock)
         self._batches.add(batch)
         self._heartbeats.expect(claimed.queue.lease_seconds)
         return batch
@@ -289,7 +303,7 @@ class Worker:
             for name in self._next_at if queue is None else [queue]:
                 self._next_at[name] = min(self._next_at[name], due_at)
 
-    def _run(self, batch: Batch, runner: asyncio.Runner | None) -> None:
+    def _run(self, batch: RunningBatch, runner: asyncio.Runner | None) -> None:
         try:
             self._runner.run(batch, runner)
         finally:

@@ -19,8 +19,7 @@ from oncue.core.errors import StoreError
 from oncue.core.moment import Moment
 from oncue.core.queue import Queue
 from oncue.stores.sqlite import fork
-from oncue.stores.sqlite.connection import connect, pragma, prepare, translate
-from oncue.stores.sqlite.handle import Handle
+from oncue.stores.sqlite.connection import Handle, connect, pragma, prepare, translate
 from oncue.stores.sqlite.presence import Presence
 from oncue.stores.sqlite.statements import load
 from oncue.stores.sqlite.turnstile import Turnstile

@@ -85,14 +85,14 @@ async def put_agenda_progress(service: Service, request: Request) -> HttpAnswer:
     return _answer(await service.acue.write(agenda.write, service.cue, job_id, wanted))
 
 
-def _wanted(body: AgendaProgressWrite, job_id: str, request: Request) -> agenda.Write:
+def _wanted(body: AgendaProgressWrite, job_id: str, request: Request) -> agenda.AgendaWrite:
     if body.id not in (None, job_id):
         raise Conflict(f"what was seen is job {body.id}, and this is job {job_id}.")
     over = body.processingState == "COMPLETE"
     if over and body.processingStateMessage not in ("succeeded", "failed"):
         raise invalid("must be 'succeeded' or 'failed'.", "/processingStateMessage")
     matches, seen = request.header(b"if-match"), body.updatedTime
-    return agenda.Write(
+    return agenda.AgendaWrite(
         body.processingState,
         body.processingStateMessage,
         parse(seen, "/updatedTime") if isinstance(seen, str) else seen,

@@ -146,9 +146,9 @@ async def list_jobs(service: Service, request: Request) -> HttpAnswer:
 def job_filter(query: dict[str, str]) -> JobFilter:
     """Which jobs a query asks for."""
     after, before = moment_of(query, "due_after"), moment_of(query, "due_before")
-    queue, state, owner, key = map(query.get, ("queue", "state", "owner", "key"))
     try:
-        wanted = intake.job_filter(queue, state, owner, key, None, None)
+        texts = ("queue", "state", "owner", "key")
+        wanted = intake.job_filter({name: query.get(name) for name in texts})
     except InvalidInput as problem:
         raise InvalidInput(problem.detail, f"?{problem.pointer[1:]}") from None
     return replace(wanted, due_after=after, due_before=before)

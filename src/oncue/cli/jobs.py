@@ -80,7 +80,7 @@ def add(app: App, /, payload: str | None, **given: Any) -> None:
         now = app.cue.clock.now()
         when = "now" if from_datetime(job.due_at) <= now else output.relative(job.due_at, now)
         due = f"{output.moment(job.due_at)} ({when})"
-        output.pairs([("id", job.id), ("queue", job.queue), ("due", due)])
+        output.pairs(("id", job.id), ("queue", job.queue), ("due", due))
     if existed:
         output.note(_existed(job, given))
 
@@ -158,7 +158,7 @@ def explain(app: App, job_id: str) -> None:
     click.echo(output.localised(output.clean(told.sentence)))
     click.echo()
     known = ((name, value) for name, value in told.facts.items() if value is not None)
-    output.pairs([("reason", told.reason), *((name, _fact(value)) for name, value in known)])
+    output.pairs(("reason", told.reason), *((name, _fact(value)) for name, value in known))
 
 
 def _fact(value: Any) -> str:

@@ -54,7 +54,7 @@ def list_(app: App, /, limit: int, cursor: str | None, watch: bool, **given: Any
     $ oncue jobs list --owner ada --json | jq -r '.items[].id'
     $ oncue jobs list --due-before '2026-12-01 00:00' --watch
     """
-    read = partial(_read, app, intake.job_filter(**given), cursor)
+    read = partial(_read, app, intake.job_filter(given), cursor)
     if watch:
         _watch(app, read, limit)
         return

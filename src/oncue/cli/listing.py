@@ -147,10 +147,10 @@ def _note(job: Job, now: Moment) -> str:
     """What the job last said: how far it is and its message, or the error of what failed. Of a job
     that is put off also when it is offered to its sink again."""
     percent = "" if job.percent is None else f"{job.percent:.0f} %"
-    said = output.clean(job.message if job.state in LIVE else job.error or job.message)
+    text = output.clean(job.message if job.state in LIVE else job.error or job.message)
     if job.not_before is not None and from_datetime(job.not_before) > now:
-        said = f"put off, again {output.relative(job.not_before, now)}: {said}"
-    return " ".join(part for part in (percent, said) if part)
+        text = f"put off, again {output.relative(job.not_before, now)}: {text}"
+    return " ".join(part for part in (percent, text) if part)
 
 
 def _position(cursor: str) -> Position:

@@ -66,10 +66,10 @@ def show(app: App, name: str) -> None:
     if app.as_json:
         output.document(wire.Queue.of(queue, stats))
         return
-    told = [(str(state), count) for state, count in zip(State, counts(stats), strict=True)]
-    output.pairs([("queue", queue.name), *_settings(queue).items()])
+    output.pairs(("queue", queue.name), *_settings(queue).items())
     click.echo()
-    output.pairs([*told, ("late", late(stats, now) or "–")])
+    by_state = zip(map(str, State), counts(stats), strict=True)
+    output.pairs(*by_state, ("late", late(stats, now) or "–"))
 
 
 @queues.command("set")

@@ -15,16 +15,9 @@ from oncue.core.putoff import put_off_until
 from oncue.core.queue import Queue
 from oncue.ports.claims import RangeClaim
 from oncue.ports.sink import Refusal
-from oncue.stores.sqlite import rows
+from oncue.stores.sqlite import lines, rows
 from oncue.stores.sqlite.database import Database, writing
 from oncue.stores.sqlite.fencing import held_claims, record, remove
-from oncue.stores.sqlite.lines import (
-    OpenRange,
-    first_jobs,
-    hand_over_lines,
-    open_range,
-    waiting_dues,
-)
 from oncue.stores.sqlite.readying import limits, make_ready, worth_a_claim
 
 SQL = rows.load("ranges")
@@ -57,19 +50,19 @@ class Ranges:
                 tx.execute(SQL["take_over"], params)
             busy: list[Moment] = []
             for queue in queues:
-                held = open_range(tx, queue.name)
+                held = lines.open_range(tx, queue.name)
                 if held is not None:
                     busy.append(held.lease_until)
                     continue
                 ready = make_ready(self.db, tx, queue.name, limit, until, now)
                 params = {"queue": queue.name, "until": until, "now": now}
                 most = ready.room.most
-                due, line = first_jobs(tx, SQL["due"], params, ready.lines, most, _PAYLOAD)
+                due, line = lines.first_jobs(tx, SQL["due"], params, ready.lines, most, _PAYLOAD)
                 if due:
                     jobs = [Delivery._make(row) for row in due]
                     self.db.expected[queue.name] = 0
                     ready.spend(tx, queue.name, len(jobs))
-                    held = OpenRange(lease_until, until, line, jobs[-1].due_at, jobs[-1].id)
+                    held = lines.OpenRange(lease_until, until, line, jobs[-1].due_at, jobs[-1].id)
                     record = {"queue": queue.name, "dispatcher": dispatcher, "now": now}
                     [fence] = rows.first(tx, SQL["open"], record | held._asdict())
                     return RangeClaim(queue.name, fence, jobs, queues)
@@ -167,7 +160,7 @@ def _next_dues(tx: apsw.Connection, queue: str) -> list[Moment]:
         return []
     dues: list[Moment] = []
     if not bounds.limits.is_full(bounds.under_way(tx, queue)):
-        dues += waiting_dues(tx, queue, hand_over_lines(tx, queue), bounds.held)
+        dues += lines.waiting_dues(tx, queue, lines.hand_over_lines(tx, queue), bounds.held)
         dues += [at for [at] in rows.fetch(tx, SQL["next_return"], {"queue": queue}) if at]
     if bounds.held is not None:
         dues.append(bounds.held.lease_until)

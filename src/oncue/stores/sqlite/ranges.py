@@ -91,10 +91,10 @@ class Ranges:
         if closed is None:
             return False
         queue = next(one for one in claim.queues if one.name == claim.range)
-        own = {"queue": queue.name, "now": now, "dispatcher": closed[0], "opened_at": closed[1]}
+        batch = {"queue": queue.name, "now": now, "dispatcher": closed[0], "opened_at": closed[1]}
         if delivered:
-            _deliver(tx, queue, delivered, own)
-        for not_before in _refuse(tx, queue, refused, own):
+            _deliver(tx, queue, delivered, batch)
+        for not_before in _refuse(tx, queue, refused, batch):
             self.db.tell(queue.name, not_before)
         if len(delivered) + len(refused) < len(claim.jobs):
             self.db.tell(queue.name, 0)
@@ -110,9 +110,9 @@ class Ranges:
 
 
 def _deliver(
-    tx: apsw.Connection, queue: Queue, delivered: Sequence[str], own: dict[str, Any]
+    tx: apsw.Connection, queue: Queue, delivered: Sequence[str], batch: dict[str, Any]
 ) -> None:
-    params = {**own, "ids": rows.texts(delivered)}
+    params = {**batch, "ids": rows.texts(delivered)}
     if not queue.keeps_history:
         tx.execute(SQL["delivered_gone"], params)
         if tx.changes() == len(delivered):
@@ -123,18 +123,18 @@ def _deliver(
 
 
 def _refuse(
-    tx: apsw.Connection, queue: Queue, refused: Mapping[str, Refusal], own: dict[str, Any]
+    tx: apsw.Connection, queue: Queue, refused: Mapping[str, Refusal], batch: dict[str, Any]
 ) -> list[Moment]:
     """End the jobs that were refused for good, and let the others wait. Until when each of these
     waits. Jobs that are no longer there to be handed over are left alone."""
     if not refused:
         return []
     params = {"queue": queue.name, "ids": rows.texts(refused)}
-    now, failures, waits = own["now"], [], []
+    now, failures, waits = batch["now"], [], []
     for job_id, before in rows.fetch(tx, SQL["refusals_of"], params):
         permanent, error = refused[job_id].permanent, refused[job_id].detail
         if permanent:
-            failures.append({**own, "id": job_id, "error": error})
+            failures.append({**batch, "id": job_id, "error": error})
         else:
             until = put_off_until(queue.retry, job_id, before + 1, now)
             waits.append((job_id, until, before + 1, error, now))

@@ -14,15 +14,8 @@ from typing import Any, NamedTuple
 
 import apsw
 
-from oncue.core.bulk import (
-    FILTERS,
-    BulkChange,
-    BulkVerb,
-    Place,
-    not_a_cursor,
-    read_place,
-    told_place,
-)
+from oncue.core import bulk
+from oncue.core.bulk import BulkChange, BulkVerb, Place
 from oncue.core.changes import ChangeVerb, JobChange, NotChanged, SeenJob, decide
 from oncue.core.job import JobFilter
 from oncue.core.lifecycle import FINAL, LIVE, State
@@ -73,7 +66,7 @@ class Changes:
                 start = None
                 while place is not None:
                     if limit <= 0:
-                        return BulkFound(ids, told_place((walk.name, *place)))
+                        return BulkFound(ids, bulk.told_place((walk.name, *place)))
                     found, looked, place = _step(tx, walk, params, place, limit)
                     ids += found
                     limit -= looked
@@ -87,7 +80,7 @@ class Changes:
         if not job_ids:
             return {}
         params = {
-            **{name: getattr(change.wanted, name) for name in FILTERS},
+            **{name: getattr(change.wanted, name) for name in bulk.FILTERS},
             "now": now,
             "begun_at": change.begun_at,
             "due_at": change.due_at,
@@ -142,11 +135,11 @@ def _from(walks: list[Walk], after: str | None) -> tuple[list[Walk], Place | Non
     """The walks that are left, and where the first of them goes on."""
     if after is None:
         return walks, None
-    name, *place = read_place(after, *(walk.shape for walk in walks))
+    name, *place = bulk.read_place(after, *(walk.shape for walk in walks))
     for number, walk in enumerate(walks):
         if (walk.name, walk.shape[1:]) == (name, tuple(map(type, place))):
             return walks[number:], tuple(place)
-    raise not_a_cursor()
+    raise bulk.not_a_cursor()
 
 
 def _walks(change: BulkChange, wanted: JobFilter) -> list[Walk]:
@@ -171,12 +164,12 @@ def _walks(change: BulkChange, wanted: JobFilter) -> list[Walk]:
 def _waiting(change: BulkChange, before_all: Place) -> list[Walk]:
     """MOVE and REPRIORITISE give jobs another place in the index. Those that are at the new place
     already are looked at first, so that no job is met again where the change has put it."""
-    if change.verb is BulkVerb.MOVE:
-        arrived: Wanted = lambda key, _: key[0] == change.queue  # noqa: E731
-    elif change.verb is BulkVerb.REPRIORITISE:
-        arrived = lambda _, priority: priority == change.priority  # noqa: E731
-    else:
+    if change.verb not in (BulkVerb.MOVE, BulkVerb.REPRIORITISE):
         return [Walk("waiting", "find_waiting", before_all, following=_next_line)]
+
+    def arrived(key: Place, priority: int | None) -> bool:
+        return key[0] == change.queue if change.queue else priority == change.priority
+
     others: Wanted = lambda *entry: not arrived(*entry)  # noqa: E731
     return [
         Walk("arrived", "find_waiting", before_all, arrived, _next_line),

@@ -56,12 +56,12 @@ class Jobs:
             row = rows.first(tx, SQL["last_attempt"], {"id": job_id})
             if row is None:
                 return History()
-            own = {"n": row[0]}
+            params = {"n": row[0]}
             return History(
-                tuple(rows.operation(r) for r in rows.fetch(tx, SQL["operations"], own)),
-                tuple(rows.diagnostic(r) for r in rows.fetch(tx, SQL["diagnostics"], own)),
+                tuple(rows.operation(r) for r in rows.fetch(tx, SQL["operations"], params)),
+                tuple(rows.diagnostic(r) for r in rows.fetch(tx, SQL["diagnostics"], params)),
                 (
-                    *(rows.attempt(r) for r in rows.fetch(tx, SQL["attempts"], own)),
+                    *(rows.attempt(r) for r in rows.fetch(tx, SQL["attempts"], params)),
                     *_last_attempt(row),
                 ),
             )

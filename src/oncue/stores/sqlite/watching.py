@@ -60,13 +60,13 @@ class Abroad:
         except BaseException:  # nobody was told: all of it is still news
             self._stale |= stale
             raise
-        told: list[News] = [] if revision == self._revision else [(None, 0)]
+        news: list[News] = [] if revision == self._revision else [(None, 0)]
         for queue, found in now.items():
             uncounted = any(facts[-1] == UNCOUNTED for facts in found)
             if uncounted or queue in stale or found != self._last.get(queue):
-                told += [(queue, moment) for moment, *_ in found if moment is not None]
+                news += [(queue, moment) for moment, *_ in found if moment is not None]
         self._revision, self._last = revision, now
-        return told
+        return news
 
 
 def _facts(tx: apsw.Connection, queues: Collection[str] | None) -> dict[str, list[Any]]:

@@ -169,7 +169,8 @@ class HandledJob:
         check_message(message)
         try:
             if step is not None:
-                self._put(check_queue_name(step, "/step"), "executing", percent, message)
+                name = check_queue_name(step, "/step")
+                self._put(name, "executing", percent=percent, message=message)
                 return
             sent, lease_seconds = self._batch.clock.monotonic(), self._batch.queue.lease_seconds
             [answer] = self._batch.source.touch([Beat(self.claim, lease_seconds, message, percent)])
@@ -188,41 +189,31 @@ class HandledJob:
         """Raise `ClaimLost` if there is no point in going on. Long handlers call it now and then;
         `step` and `progress` do so by themselves. It asks nobody and costs next to nothing."""
         if self.lost:
-            raise ClaimLost(
-                f"job {self.id}: {self.why_lost}. Another worker may have the job, and nothing "
-                "more is accepted from this attempt; stop now."
+            why = (
+                f"{self.why_lost}. Another worker may have the job, and nothing more is accepted "
+                "from this attempt"
             )
-        if self.cancel_requested:
-            raise ClaimLost(
-                f"job {self.id}: a cancel was requested. The job ends cancelled as soon as its "
-                "handler ends; stop now."
+        elif self.cancel_requested:
+            why = "a cancel was requested. The job ends cancelled as soon as its handler ends"
+        elif self.overlong:
+            why = (
+                f"the attempt has run for {self.timeout_seconds:g} s, its timeout_seconds. The job "
+                "goes to another worker, or fails if this was its last attempt"
             )
-        if self.overlong:
-            raise ClaimLost(
-                f"job {self.id}: the attempt has run for {self.timeout_seconds:g} s, its "
-                "timeout_seconds. The job goes to another worker, or fails if this was its last "
-                "attempt; stop now."
-            )
+        else:
+            return
+        raise ClaimLost(f"job {self.id}: {why}; stop now.")
 
-    def _report(
-        self, name: str, state: str, *, message: str | None = None, result: bytes | None = None
-    ) -> None:
+    def _report(self, name: str, state: str, **fields: Any) -> None:
         """Passing trouble of the claim source does not fail the job: the report is repeated while
         the claim is held."""
         self._batch.results.insist(
-            lambda: self._put(name, state, None, message, result), in_vain=lambda: self.lost
+            lambda: self._put(name, state, **fields), in_vain=lambda: self.lost
         )
 
-    def _put(
-        self,
-        name: str,
-        state: str,
-        percent: float | None,
-        message: str | None,
-        result: bytes | None = None,
-    ) -> None:
+    def _put(self, name: str, state: str, **fields: Any) -> None:
         at = to_datetime(self._batch.clock.now())
-        operation = Operation(name, state, at, percent, message, result)
+        operation = Operation(name, state, at, **fields)
         answer = self._batch.source.put_operation(self.claim, operation)
         if isinstance(answer, Refused):
             if answer.reason == "different result":

@@ -168,7 +168,7 @@ def test_ctrl_c_after_the_commit_is_raised_and_the_news_is_told_later(store: Sql
             told_later.set()
 
     store.watch(listener)
-    after_commit = store.db._after_commit
+    after_commit = store.db.watching.committed
 
     def pressed() -> None:
         store.db.writer._committed = after_commit

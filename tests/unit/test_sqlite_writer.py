@@ -153,6 +153,7 @@ def test_an_interrupted_call_leaves_nothing_half_done_and_the_writer_free(
     assert store.get("half") is None
     assert store.insert([new("after")], NOW) == {}
     assert store.submit(lambda: store.get("after")).result(SOON) is not None
+    assert [queue.name for queue in store.queues()] == ["q"]
 
 
 def test_reads_inside_a_write_see_it(store: SqliteStore) -> None:

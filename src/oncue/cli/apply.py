@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, BinaryIO
 
 import click
@@ -12,11 +12,11 @@ import msgspec
 
 from oncue.cli import output, rule_windows, runs
 from oncue.cli.app import App, common
-from oncue.core.rule import Rule
+from oncue.core.rule import Dependency, Rule
 from oncue.core.runs import Difference
 from oncue.core.schedule import Schedule
 from oncue.transfer import declared
-from oncue.transfer.declared import RULES, SCHEDULES, Declared, DeclaredChange, Kind, Noun, T
+from oncue.transfer.declared import RULES, SCHEDULES, Declared, Kind, Noun, T
 from oncue.wire.converting import written
 from oncue.wire.schedules import RunChanges
 
@@ -45,7 +45,7 @@ def rules(app: App, file: BinaryIO, dry_run: bool) -> None:
     changes = _changes(app, RULES, file, dry_run)
     if not dry_run:
         declared.apply(app.cue, changes)
-    _tell(app, changes, dry_run, _rule_as_json, _rule_lines)
+    _tell(app, changes, dry_run, {})
 
 
 @click.command()
@@ -74,83 +74,74 @@ def schedules(app: App, file: BinaryIO, dry_run: bool, count: int) -> None:
     runs_changed: dict[str, Difference] = {}
     if dry_run:
         differing = (change for change in changes if change.kind is not Kind.UNCHANGED)
-        runs_changed = {one.name: _preview(app, one.declared, count) for one in differing}
+        runs_changed = {one.name: _preview(app, one, count) for one in differing}
     else:
         declared.apply(app.cue, changes)
-
-    def as_json(change: DeclaredChange[Schedule]) -> dict[str, Any]:
-        difference = runs_changed.get(change.name)
-        told = {} if difference is None else {"runs": written(RunChanges, difference)}
-        return _as_json(change) | told
-
-    def lines(change: DeclaredChange[Schedule]) -> Iterator[str]:
-        for name, (old, new) in change.fields.items():
-            yield _altered(change, name, old, new)
-        if change.name in runs_changed:
-            zone = change.declared.value.timezone
-            yield from (f"  {line}" for line in runs.changed_lines(runs_changed[change.name], zone))
-
-    _tell(app, changes, dry_run, as_json, lines)
+    _tell(app, changes, dry_run, runs_changed)
 
 
 def _preview(app: App, one: Declared[Schedule], count: int) -> Difference:
     timed = {name: value for name, value in one.written.items() if name != "paused"}
-    return app.cue.preview_schedule(one.value.name, count=count, **timed)
+    return app.cue.preview_schedule(one.name, count=count, **timed)
 
 
-def _changes(app: App, noun: Noun[T], file: BinaryIO, dry_run: bool) -> list[DeclaredChange[T]]:
+def _changes(app: App, noun: Noun[T], file: BinaryIO, dry_run: bool) -> list[Declared[T]]:
     app.may_create = not dry_run
     source = "standard input" if file is sys.stdin.buffer else file.name
     found = declared.read(noun, file.read(), source)
     if dry_run and app.is_missing:
-        return [DeclaredChange(noun, one, None) for one in found]
-    return declared.compare(noun, app.cue, found)
+        return found
+    return declared.compare(app.cue, found)
 
 
 def _tell(
     app: App,
-    changes: Sequence[DeclaredChange[T]],
+    changes: Sequence[Declared[T]],
     dry_run: bool,
-    as_json: Callable[[DeclaredChange[T]], dict[str, Any]],
-    lines: Callable[[DeclaredChange[T]], Iterator[str]],
+    runs_changed: Mapping[str, Difference],
 ) -> None:
+    """`runs_changed` are the coming runs of schedules that would be others."""
     if app.as_json:
-        output.document({"dry_run": dry_run, "items": [as_json(change) for change in changes]})
+        items = [_as_json(change, runs_changed.get(change.name)) for change in changes]
+        output.document({"dry_run": dry_run, "items": items})
         return
     if dry_run:
         output.note("Nothing was changed; this is what would be:")
     for change in changes:
         kind = output.paint(f"{change.kind:<9}", _KINDS[change.kind])
         click.echo(f"{kind}  {output.clean(change.name)}")
-        for line in lines(change):
+        for line in _lines(change, runs_changed.get(change.name)):
             click.echo(line)
     counts = Counter(change.kind for change in changes)
     click.echo(", ".join(f"{counts[kind]} {kind}" for kind in Kind if counts[kind]))
 
 
-def _as_json(change: DeclaredChange[T]) -> dict[str, Any]:
-    changed = {name: {"from": old, "to": new} for name, (old, new) in change.fields.items()}
-    return {"name": change.name, "change": change.kind, "changed": changed}
+def _as_json(change: Declared[T], difference: Difference | None) -> dict[str, Any]:
+    changed = {name: {"from": old, "to": new} for name, (old, new) in change.changes.items()}
+    if isinstance(change.value, Rule) and change.before is None:  # all fields, from null
+        values = change.noun.values(change.value)
+        changed = {name: {"from": None, "to": value} for name, value in values.items()}
+    told = {"name": change.name, "change": change.kind, "changed": changed}
+    return told if difference is None else told | {"runs": written(RunChanges, difference)}
 
 
-def _rule_as_json(change: DeclaredChange[Rule]) -> dict[str, Any]:
-    """Of a new rule all fields are told, from null."""
-    if change.before is not None:
-        return _as_json(change)
-    values = RULES.values(change.declared.value)
-    changed = {name: {"from": None, "to": value} for name, value in values.items()}
-    return {**_as_json(change), "changed": changed}
+def _lines(change: Declared[T], difference: Difference | None) -> Iterator[str]:
+    if isinstance(change.value, Rule):
+        before = change.before
+        yield from _dependencies(() if before is None else before.dependencies, change.value)
+    for name, (old, new) in change.changes.items():
+        if name == "dependencies":
+            continue
+        if change.before is None:
+            yield _signed("+", f"{name} {_json(new)}")
+        else:
+            yield _signed("~", f"{name} {_json(old)} → {_json(new)}")
+    if isinstance(change.value, Schedule) and difference is not None:
+        yield from (f"  {line}" for line in runs.changed_lines(difference, change.value.timezone))
 
 
-def _rule_lines(change: DeclaredChange[Rule]) -> Iterator[str]:
-    yield from _dependencies(change.before, change.declared.value)
-    for name, (old, new) in change.fields.items():
-        if name != "dependencies":
-            yield _altered(change, name, old, new)
-
-
-def _dependencies(before: Rule | None, rule: Rule) -> Iterator[str]:
-    old = {one.identity: one for one in (before.dependencies if before is not None else ())}
+def _dependencies(before: Iterable[Dependency], rule: Rule) -> Iterator[str]:
+    old = {one.identity: one for one in before}
     new = {one.identity: one for one in rule.dependencies}
     for identity, one in new.items():
         name, life = f"{one.type} {one.resource}", rule_windows.life(one.life_seconds)
@@ -164,12 +155,6 @@ def _dependencies(before: Rule | None, rule: Rule) -> Iterator[str]:
             yield _signed("-", f"{one.type} {one.resource}")
     if old.keys() == new.keys() and list(old) != list(new):
         yield _signed("~", "the order of the dependencies")
-
-
-def _altered(change: DeclaredChange[T], name: str, old: Any, new: Any) -> str:
-    if change.before is None:
-        return _signed("+", f"{name} {_json(new)}")
-    return _signed("~", f"{name} {_json(old)} → {_json(new)}")
 
 
 def _signed(sign: str, text: str) -> str:

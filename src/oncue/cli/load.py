@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import codecs
 import hashlib
 import os
 import secrets
@@ -30,7 +31,6 @@ CHUNK_BYTES = 8 * 1024 * 1024
 LINE_BYTES = 2 * 1024 * 1024  # a payload of 256 KiB, every character escaped, and the rest
 REJECTED_KEPT = 1000
 REJECTED_SHOWN = 20
-BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 
 
 @click.command()
@@ -165,7 +165,7 @@ def _numbered(file: BinaryIO) -> Iterator[tuple[int, bytes]]:
         rest = text
         while len(rest) > LINE_BYTES and not rest.endswith(b"\n"):
             rest = file.readline(LINE_BYTES + 1)
-        yield number, text.removeprefix(BYTE_ORDER_MARK) if number == 1 else text
+        yield number, text.removeprefix(codecs.BOM_UTF8) if number == 1 else text
 
 
 def _tell(app: App, report: Report, batch: str) -> None:

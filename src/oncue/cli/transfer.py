@@ -18,8 +18,9 @@ from oncue.cli.app import App, discard_output, store_only
 from oncue.cli.progress import ProgressBar, counted
 from oncue.core.errors import InvalidInput
 from oncue.core.queue import check_queue_name
+from oncue.stores.memory import MemoryStore
 from oncue.transfer import dump as transfer
-from oncue.transfer.dump import DumpProgress, Interrupted
+from oncue.transfer.dump import Interrupted
 from oncue.transfer.restore import Restore, Restored
 from oncue.wire.dump import DumpCounts
 
@@ -98,15 +99,13 @@ def _interrupted(app: App, file: BinaryIO, queue: str | None) -> Interrupted:
 def _dump(
     app: App, out: BinaryIO, queue: str | None, since: Interrupted | None = None
 ) -> DumpCounts:
-    bar = ProgressBar("dump", _expected(app, queue) if sys.stderr.isatty() else None)
+    total = _expected(app, queue) if sys.stderr.isatty() else None
+    with ProgressBar("dump", total) as bar:
 
-    def told(now: DumpProgress) -> None:
-        bar.update(now.counts.jobs, f"{now.counts.jobs:,} jobs")
+        def told(counts: DumpCounts, size: int) -> None:
+            bar.update(counts.jobs, f"{counts.jobs:,} jobs")
 
-    try:
         return transfer.write(app.scheduler.store, out, queue, since, told)
-    finally:
-        bar.clear()
 
 
 def _expected(app: App, queue: str | None) -> int:
@@ -165,24 +164,19 @@ def restore(app: App, file: str, release: bool, dry_run: bool) -> None:
     """
     app.may_create = True
     app.require_store()
-    restoring = Restore(
-        None if app.is_missing else app.scheduler.store,
-        create=lambda: app.scheduler.store,
-        dry_run=dry_run,
-    )
-    bar = ProgressBar("restore", None if file == "-" else os.stat(file).st_size)
-
-    def told(now: DumpProgress) -> None:
-        bar.update(now.size, f"{now.counts.jobs:,} jobs")
-
-    try:
-        with click.open_file(file, "rb") as source:
-            restored = restoring.read(source, told)
-    except InvalidInput as problem:
-        name = "standard input" if file == "-" else file
-        raise InvalidInput(f"{name}: {problem}") from None
-    finally:
-        bar.clear()
+    if app.is_missing:
+        restoring = Restore(MemoryStore(), create=lambda: app.scheduler.store, dry_run=dry_run)
+    else:
+        restoring = Restore(app.scheduler.store, dry_run=dry_run)
+    size = None if file == "-" else os.stat(file).st_size
+    with click.open_file(file, "rb") as source, ProgressBar("restore", size) as bar:
+        try:
+            restored = restoring.read(
+                source, lambda counts, read: bar.update(read, f"{counts.jobs:,} jobs")
+            )
+        except InvalidInput as problem:
+            name = "standard input" if file == "-" else file
+            raise InvalidInput(f"{name}: {problem}") from None
     if release:
         restoring.release()
     _tell_restored(app, restored, dry_run)

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import NamedTuple
 
-from oncue.core.event import Event
-from oncue.core.firing import DISABLED, Decision, FiredJob, Newest, fire, fired_job
+from oncue.core.event import Bounds, Event
+from oncue.core.firing import DISABLED, Decision, FiredJob, Newest, decide, fire, fired_job
 from oncue.core.moment import Moment, to_datetime
 from oncue.core.rule import Dependency, Rule
 from oncue.core.stamp import Stamp
@@ -63,31 +63,49 @@ class LoggedEvent:
 
 
 class Conclusion(NamedTuple):
-    """What follows for one rule from a decision on an event."""
+    """What one rule makes of an event, for the store to apply. ACCEPTED: the event is accepted for
+    each dependency that it validates. STALE: each of them has seen a stale event."""
 
+    decision: Decision
     decisions: list[Decided]
     """One for each dependency that the event validates."""
     job: FiredJob | None
     """The job to store; its instant becomes the rule's last one."""
 
+    @property
+    def fired(self) -> list[Fired]:
+        """The job as the publisher is told of it, if there is one."""
+        return [] if self.job is None else [Fired(self.job.rule, self.job.job.id, self.job.instant)]
+
 
 def conclude(
     rule: Rule,
     event: Event,
-    decision: Decision,
     validated: Sequence[int],
+    newest_of_all: Stamp | None,
+    bounds: Bounds,
     now: Moment,
     newest: Newest,
-    first_at: Callable[[int, Stamp], Event],
+    first_at: Callable[[int, Stamp], Event | None],
 ) -> Conclusion:
-    """`validated` are the positions of the dependencies that the event validates. If it was
-    accepted, `newest` and `first_at` know of it already; `first_at` finds the first event that was
-    accepted for the dependency at a position with a stamp."""
+    """What the rule makes of an event on which it has not decided. `validated` are the positions of
+    the dependencies that the event validates, `newest_of_all` is the newest stamp that the rule has
+    accepted. `newest` and `first_at` need not know of the event; `first_at` finds the first event
+    that was accepted for the dependency at a position with a stamp."""
+
+    def newest_with_it(place: int, t: Stamp) -> Stamp | None:
+        known = newest(place, t)
+        if place not in validated or event.stamp > t:
+            return known
+        return event.stamp if known is None else max(known, event.stamp)
+
     firing = job = None
+    late = bounds.late_seconds
+    decision = decide(event.stamp, rule.last_instant, newest_of_all, rule.lives, late)
     if decision is Decision.ACCEPTED:
-        firing = fire(rule.lives, validated, event.stamp, newest)
+        firing = fire(rule.lives, validated, event.stamp, newest_with_it)
     if firing is not None and rule.enabled:
-        included = [first_at(place, stamp) for place, stamp in enumerate(firing.validated_by)]
+        included = [first_at(place, at) or event for place, at in enumerate(firing.validated_by)]
         job = fired_job(rule, firing, event, included, now)
     job_id = None if job is None else job.job.id
     suppressed = DISABLED if firing is not None and job is None else None
@@ -96,7 +114,7 @@ def conclude(
         Decided(rule.name, rule.dependencies[place], decision, at, job_id, suppressed)
         for place in validated
     ]
-    return Conclusion(decisions, job)
+    return Conclusion(decision, decisions, job)
 
 
 class EventFilter(NamedTuple):

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+import codecs
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, replace
 from enum import StrEnum
-from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeVar
+from functools import partial
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 import msgspec
 from msgspec import Struct
@@ -17,13 +19,12 @@ from oncue.usecases.rules import new_rule
 from oncue.usecases.schedules import new_schedule
 from oncue.wire import rules as wire_rules
 from oncue.wire import schedules as wire_schedules
-from oncue.wire.converting import written as written_as
+from oncue.wire.converting import written as wire_written
 
 if TYPE_CHECKING:
     from oncue.client import Client
     from oncue.scheduler import Scheduler
 
-_BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 T = TypeVar("T", Rule, Schedule)
 
 
@@ -40,8 +41,10 @@ class Noun(Generic[T]):
     name: str
     settings: type[Struct]
     """The shape of its settings: these fields are read."""
-    shape: Callable[[T], Struct]
-    """A stored one as it is shown. Its other fields may stand in the file and are ignored."""
+    shape: type[Struct]
+    """The shape of a stored one. Its other fields may stand in the file and are ignored."""
+    shown: Callable[[T], Struct]
+    """A stored one in that shape."""
     blank: T
     read: Callable[[Any, dict[str, Any]], T]
     """From its name and the fields that are written, checked."""
@@ -54,56 +57,46 @@ class Noun(Generic[T]):
     """Further fields that `oncue … show --json` has, to be ignored, too."""
 
     @property
-    def shown(self) -> tuple[str, ...]:
-        return self.shape(self.blank).__struct_encode_fields__
-
-    @property
     def fields(self) -> tuple[str, ...]:
         """In the file; `name` is the first."""
         known = ("name", *self.settings.__struct_encode_fields__)
-        return tuple(name for name in self.shown if name in known)
+        return tuple(name for name in self.shape.__struct_encode_fields__ if name in known)
 
     def values(self, one: T) -> dict[str, Any]:
         """All its fields but the name, as JSON has them."""
-        shown = msgspec.json.decode(msgspec.json.encode(self.shape(one)))
+        shown = msgspec.json.decode(msgspec.json.encode(self.shown(one)))
         return {name: shown[name] for name in self.fields[1:]}
 
 
-class Declared(NamedTuple, Generic[T]):
-    """One rule or schedule of a file."""
+@dataclass(frozen=True, slots=True)
+class Declared(Generic[T]):
+    """One rule or schedule of a file, and what applying it would do."""
 
+    noun: Noun[T]
     value: T
     written: Mapping[str, Any]
     """The fields that the file has, the name aside; null means the default."""
-
-
-@dataclass(frozen=True, slots=True)
-class DeclaredChange(Generic[T]):
-    """What applying one would do."""
-
-    noun: Noun[T]
-    declared: Declared[T]
-    before: T | None
+    before: T | None = None
     """The stored one of that name."""
 
     @property
     def name(self) -> str:
-        return self.declared.value.name
+        return self.value.name
 
     @property
     def kind(self) -> Kind:
         if self.before is None:
             return Kind.NEW
-        return Kind.CHANGED if self.fields else Kind.UNCHANGED
+        return Kind.CHANGED if self.changes else Kind.UNCHANGED
 
     @property
-    def fields(self) -> dict[str, tuple[Any, Any]]:
-        """What differs, from and to; of a new one from the defaults."""
+    def changes(self) -> dict[str, tuple[Any, Any]]:
+        """Fields that differ, from and to; of a new one from the defaults."""
         old = self.noun.values(self.noun.blank if self.before is None else self.before)
-        new = self.noun.values(self.declared.value)
+        new = self.noun.values(self.value)
         if self.before is not None:
             for name in self.noun.kept:
-                new[name] = self.declared.written.get(name, old[name])
+                new[name] = self.written.get(name, old[name])
         return {name: (old[name], new[name]) for name in new if old[name] != new[name]}
 
 
@@ -116,9 +109,9 @@ def read(noun: Noun[T], text: bytes, source: str) -> list[Declared[T]]:
     for number, body in enumerate(found, 1):
         try:
             one = _declared(noun, body)
-            if one.value.name in declared:
+            if one.name in declared:
                 raise InvalidInput(f"another {noun.name} before it has this name.", "/name")
-            declared[one.value.name] = one
+            declared[one.name] = one
         except InvalidInput as problem:
             name = body.get("name") if isinstance(body, Mapping) else None
             named = f" {name!r}" if isinstance(name, str) else ""
@@ -129,23 +122,21 @@ def read(noun: Noun[T], text: bytes, source: str) -> list[Declared[T]]:
     return list(declared.values())
 
 
-def compare(
-    noun: Noun[T], cue: Scheduler | Client, declared: Iterable[Declared[T]]
-) -> list[DeclaredChange[T]]:
-    """What `apply` would do, in the order of the file."""
-    return [DeclaredChange(noun, one, _stored(noun, cue, one.value.name)) for one in declared]
+def compare(cue: Scheduler | Client, declared: Iterable[Declared[T]]) -> list[Declared[T]]:
+    """The same, each with the stored one of its name."""
+    return [replace(one, before=_stored(one.noun, cue, one.name)) for one in declared]
 
 
-def apply(cue: Scheduler | Client, changes: Sequence[DeclaredChange[T]]) -> None:
+def apply(cue: Scheduler | Client, declared: Iterable[Declared[T]]) -> None:
     """Store what differs. Those of other names stay."""
-    for change in changes:
-        if change.kind is not Kind.UNCHANGED:
-            change.noun.put(cue)(change.name, **change.declared.written)
+    for one in declared:
+        if one.kind is not Kind.UNCHANGED:
+            one.noun.put(cue)(one.name, **one.written)
 
 
 def _listed(noun: Noun[T], text: bytes, source: str) -> list[Any]:
     try:
-        found = msgspec.json.decode(text.removeprefix(_BYTE_ORDER_MARK))
+        found = msgspec.json.decode(text.removeprefix(codecs.BOM_UTF8))
     except (msgspec.DecodeError, UnicodeError, RecursionError) as problem:
         raise InvalidInput(f"{source}: is not JSON: {str(problem).rstrip('.')}.") from None
     if isinstance(found, Mapping):
@@ -161,10 +152,10 @@ def _declared(noun: Noun[T], body: object) -> Declared[T]:
     fields = ", ".join(noun.fields)
     if not isinstance(body, Mapping):
         raise InvalidInput(f"must be an object with {fields}.")
-    for name in sorted(body.keys() - {*noun.shown, *noun.more}):
+    for name in sorted(body.keys() - {*noun.shape.__struct_encode_fields__, *noun.more}):
         raise InvalidInput(f"there is no such field; a {noun.name} has {fields}.", f"/{name}")
     written = {name: body[name] for name in noun.fields[1:] if body.get(name) is not None}
-    return Declared(noun.read(body.get("name"), written), written)
+    return Declared(noun, noun.read(body.get("name"), written), written)
 
 
 def _stored(noun: Noun[T], cue: Scheduler | Client, name: str) -> T | None:
@@ -175,19 +166,15 @@ def _stored(noun: Noun[T], cue: Scheduler | Client, name: str) -> T | None:
 
 
 def _rule(name: Any, written: dict[str, Any]) -> Rule:
-    return new_rule(
-        name,
-        written.get("dependencies"),
-        written.get("enabled", True),
-        written.get("queue"),
-        written.get("payload"),
-    )
+    fields = {"dependencies": None, "enabled": True, "queue": None, "payload": None}
+    return new_rule(name, **(fields | written))
 
 
 RULES: Noun[Rule] = Noun(
     "rule",
     wire_rules.NewRule,
-    lambda rule: written_as(wire_rules.Rule, rule),
+    wire_rules.Rule,
+    partial(wire_written, wire_rules.Rule),
     Rule("", ()),
     _rule,
     lambda cue, name: cue.rule(name),
@@ -196,6 +183,7 @@ RULES: Noun[Rule] = Noun(
 SCHEDULES: Noun[Schedule] = Noun(
     "schedule",
     wire_schedules.ScheduleSettings,
+    wire_schedules.Schedule,
     wire_schedules.Schedule.of,
     Schedule(""),
     new_schedule,

@@ -34,12 +34,6 @@ PAGE_BYTES = 16 * 1024 * 1024
 _BEGINNING = b'{"header":{"format":"' + dump.FORMAT.encode() + b'"'
 
 
-class DumpProgress(NamedTuple):
-    counts: DumpCounts
-    size: int
-    """Bytes written or read so far."""
-
-
 class Interrupted(NamedTuple):
     """An unfinished dump: what follows `size` bytes is torn or will be written again."""
 
@@ -57,11 +51,12 @@ def write(
     out: BinaryIO,
     queue: str | None = None,
     since: Interrupted | None = None,
-    told: Callable[[DumpProgress], None] = lambda progress: None,
+    told: Callable[[DumpCounts, int], None] = lambda counts, size: None,
 ) -> DumpCounts:
     """Write the whole store, or one queue and its jobs; with `since`, what an earlier try had not
     yet written. Memory does not grow with the number of jobs and events. Whatever changes meanwhile
-    is in it once, as it was or as it is."""
+    is in it once, as it was or as it is. `told` hears how many lines of each noun and how many
+    bytes have been written."""
     return _Writing(store, out, queue, told, since or Interrupted()).write()
 
 
@@ -77,7 +72,7 @@ class _Writing:
         store: Store,
         out: BinaryIO,
         queue: str | None,
-        told: Callable[[DumpProgress], None],
+        told: Callable[[DumpCounts, int], None],
         since: Interrupted,
     ) -> None:
         self._store, self._out, self._queue, self._told = store, out, queue, told
@@ -99,7 +94,7 @@ class _Writing:
         self._queues()  # those that came meanwhile
         self._put(self._counts)
         self._out.flush()
-        self._told(DumpProgress(self._counts, self._size))
+        self._told(self._counts, self._size)
         return self._counts
 
     def _begin(self) -> None:
@@ -150,7 +145,7 @@ class _Writing:
 
     def _put_mark(self, after: str, event: int | None = None) -> None:
         self._put(PageMark(**structs.asdict(self._counts), after=after, event=event))
-        self._told(DumpProgress(self._counts, self._size))
+        self._told(self._counts, self._size)
 
     def _put(self, *parts: Part) -> None:
         for part in parts:

@@ -21,7 +21,7 @@ from oncue.core.schedule import Schedule
 from oncue.core.standing import Sightings
 from oncue.ports.schedules import Advance
 from oncue.ports.store import Store
-from oncue.transfer.dump import PAGE, PAGE_BYTES, DumpProgress
+from oncue.transfer.dump import PAGE, PAGE_BYTES
 from oncue.usecases import intake
 from oncue.usecases.queues import put_queue, set_paused
 from oncue.wire import dump
@@ -79,19 +79,19 @@ class Restore:
 
     def __init__(
         self,
-        store: Store | None,
+        store: Store,
         *,
         create: Callable[[], Store] | None = None,
         dry_run: bool = False,
     ) -> None:
-        """A `store` of None is one that does not exist yet. `create` makes it as soon as a first
-        page has been understood, so that a dump which is refused leaves no empty store behind; a
-        dry run never calls it."""
+        """With `create` the store does not exist yet, and `store` is an empty one that stands for
+        it. `create` makes the store as soon as a first page has been understood, so that a dump
+        which is refused leaves no empty store behind; a dry run never calls it."""
         self.result = Restored()
         self._store = store
         self._create = create
         self._dry_run = dry_run
-        self._known = {} if store is None else {queue.name: queue for queue in store.queues()}
+        self._known = {queue.name: queue for queue in store.queues()}
         self._seen: dict[str, bool] = {}  # the queues of the dump, and whether they were paused
         self._keys: set[tuple[str, str]] = set()  # of unfinished jobs that were only looked at
         self._counts = DumpCounts(0, 0)
@@ -100,9 +100,12 @@ class Restore:
         self._page = _Page(1)
 
     def read(
-        self, source: Iterable[bytes], told: Callable[[DumpProgress], None] = lambda progress: None
+        self,
+        source: Iterable[bytes],
+        told: Callable[[DumpCounts, int], None] = lambda counts, size: None,
     ) -> Restored:
-        """Take everything in. A page is stored when all of it has been understood."""
+        """Take everything in. A page is stored when all of it has been understood. `told` hears
+        what has been read so far, in lines of each noun and in bytes."""
         size, last = 0, None
         for number, text in enumerate(source, 1):
             try:
@@ -115,7 +118,7 @@ class Restore:
             size, last = size + len(text), part
             if self._page.is_full or isinstance(part, DumpCounts):  # a mark, or the end
                 self._store_page(number)
-                told(DumpProgress(self._counts, size))
+                told(self._counts, size)
         if type(last) is not DumpCounts:
             raise InvalidInput(
                 f"the dump is torn: it stops without an end.{self._so_far()} Finish the dump with "
@@ -133,7 +136,7 @@ class Restore:
     def release(self) -> None:
         """Let the queues go that were going when they were dumped."""
         going = [name for name, was_paused in self._seen.items() if not was_paused]
-        if self._store is not None and not self._dry_run:
+        if not self._dry_run:
             for name in going:
                 set_paused(self._store, name, False)
         self.result.released = going
@@ -182,7 +185,7 @@ class Restore:
                 self._pause(dumped.job.queue)
         try:
             rules = [one for one in page.rules if self._is_new(one.rule)]
-            if self._dry_run or self._store is None:
+            if self._dry_run or self._create is not None:
                 stored, events = self._foresee(page.jobs), self._foresee_events(page.events)
             if not self._dry_run:
                 stored, events = self._admit(page, rules)
@@ -197,9 +200,8 @@ class Restore:
 
     def _admit(self, page: _Page, rules: Sequence[Sightings]) -> tuple[int, int]:
         """Store all of it; how many jobs and events were new."""
-        if self._store is None:
-            assert self._create is not None
-            self._store = self._create()
+        if self._create is not None:
+            self._store, self._create = self._create(), None
         for queue in page.queues:
             put_queue(self._store, queue)
         for name in page.to_pause:
@@ -209,7 +211,7 @@ class Restore:
 
     def _is_new(self, rule: Rule) -> bool:
         """Whether there is no rule of that name; else whether it is the same one is noted."""
-        known = None if self._store is None else self._store.rule(rule.name)
+        known = self._store.rule(rule.name)
         if known is None or known.created_at == rule.created_at:
             self._same_rules.add(rule.name)
         if known is not None and not _is_same_rule(known, rule):
@@ -226,19 +228,18 @@ class Restore:
         )
 
     def _store_schedule(self, schedule: Schedule, outcomes: Sequence[Outcome]) -> None:
-        store = self._store
-        known = None if store is None else store.schedule(schedule.name)
+        known = self._store.schedule(schedule.name)
         if known is None:
             self.result.schedules += 1
-            if store is not None and not self._dry_run:
-                store.advance([Advance(None, schedule, outcomes=outcomes)], store.clock.now())
+            if not self._dry_run:
+                change = Advance(None, schedule, outcomes=outcomes)
+                self._store.advance([change], self._store.clock.now())
         elif known.settings != schedule.settings:
             self.result.kept_schedules.append(schedule.name)
 
     def _foresee(self, jobs: Sequence[DumpedJob]) -> int:
         """How many jobs are new; `KeyTaken` if one would be refused."""
-        store = self._store
-        new = [one.job for one in jobs if store is None or store.get(one.job.id) is None]
+        new = [one.job for one in jobs if self._store.get(one.job.id) is None]
         for job in new:
             if job.key is None or job.state in FINAL:
                 continue
@@ -250,13 +251,12 @@ class Restore:
     def _is_held(self, queue: str, key: str) -> bool:
         """Whether an unfinished job of the store has the key."""
         wanted, after = JobFilter(queue=queue, key=key), None
-        while self._store is not None:
+        while True:
             page = self._store.page(wanted, after, PAGE)
             if any(job.state not in FINAL for job in page.items):
                 return True
             if (after := page.next) is None:
-                break
-        return False
+                return False
 
     def _foresee_events(self, events: Sequence[DumpedEvent]) -> int:
         """How many events are new."""
@@ -267,12 +267,11 @@ class Restore:
     def _known_events(self) -> Collection[str]:
         """The events of the store, each by an id made from its fact."""
         found, after = set[str](), None
-        while self._store is not None:
+        while True:
             export = self._store.export_events(after, PAGE)
             found |= {made_id(*one.logged.event.fact) for one in export.events}
             if (after := export.next) is None:
-                break
-        return found
+                return found
 
     def _so_far(self) -> str:
         if self._dry_run:

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, ClassVar, Literal
 
-from msgspec import Meta, Raw, Struct, field
+from msgspec import Meta, Raw, field
 
 from oncue.core.job import DIAGNOSTICS_KEPT, Operation
 from oncue.core.text import TEXT_LIMIT
@@ -52,6 +52,13 @@ class AgendaProgressWrite(Body):
     attemptsCompleted: Any = None
     maximumAttempts: Any = None
     operationProgress: Any = None
+    together: ClassVar = {
+        "if": {"properties": {"processingState": {"const": "COMPLETE"}}},
+        "then": {
+            "required": ["processingStateMessage"],
+            "properties": {"processingStateMessage": {"enum": ["succeeded", "failed"]}},
+        },
+    }
 
 
 class OperationProgress(Answer, rename="camel"):
@@ -97,15 +104,3 @@ class AgendaProgress(Answer, rename="camel"):
     maximum_attempts: int
     operations: list[OperationProgress] = field(name="operationProgress")
     diagnostics: list[DiagnosticEvent] = field(name="diagnosticEvents")
-
-
-RULES: dict[type[Struct], dict[str, Any]] = {
-    AgendaProgressWrite: {
-        "if": {"properties": {"processingState": {"const": "COMPLETE"}}},
-        "then": {
-            "required": ["processingStateMessage"],
-            "properties": {"processingStateMessage": {"enum": ["succeeded", "failed"]}},
-        },
-    }
-}
-"""What fields must be together, in words of JSON Schema."""

@@ -35,7 +35,7 @@ from oncue.core.standing import Sighting, Sightings
 from oncue.wire import jobs
 from oncue.wire import rules as wire_rules
 from oncue.wire import schedules as wire_schedules
-from oncue.wire.converting import instant_text, read, written
+from oncue.wire.converting import read, written
 from oncue.wire.formats import Instant, Time
 
 FORMAT = "oncue-dump"
@@ -90,7 +90,7 @@ class PageMark(DumpCounts, kw_only=True):
     """The number of the last event, while events are written."""
 
 
-class OperationLine(jobs.JobOperation, omit_defaults=True, forbid_unknown_fields=True):
+class OperationLine(jobs.JobOperation, Strict):
     result: Raw | UnsetType = UNSET  # type: ignore[assignment]
     result_base64: bytes | None = None
 
@@ -106,12 +106,12 @@ class DiagnosticLine(jobs.Diagnostic, forbid_unknown_fields=True):
     pass
 
 
-class AttemptLine(jobs.Attempt, omit_defaults=True, forbid_unknown_fields=True, kw_only=True):
+class AttemptLine(jobs.Attempt, Strict, kw_only=True):
     worker: str | None = None
     outcome: str | None = None
 
 
-class JobLine(jobs.JobWithHistory, omit_defaults=True, forbid_unknown_fields=True, kw_only=True):
+class JobLine(jobs.JobWithHistory, Strict, kw_only=True):
     """A job as HTTP shows it, and everything else that a store knows of it."""
 
     id: Name
@@ -153,19 +153,18 @@ class JobLine(jobs.JobWithHistory, omit_defaults=True, forbid_unknown_fields=Tru
 class Known(Strict):
     """What a rule knows of one of its dependencies."""
 
-    newest: Instant | None = None
-    """The stamp of the newest event that was ever accepted."""
+    newest_stamp: Instant | None = field(default=None, name="newest")
+    """Of the newest event that was ever accepted."""
     stale: bool = False
 
 
-class RuleLine(wire_rules.Rule, omit_defaults=True, forbid_unknown_fields=True, kw_only=True):
+class RuleLine(wire_rules.Rule, Strict, kw_only=True):
     known: list[Known]
     """In the order of the dependencies."""
 
     @classmethod
     def of_dumped(cls, seen: Sightings) -> RuleLine:
-        known = [Known(instant_text(one.newest_stamp), one.stale) for one in seen.of]
-        return written(cls, seen.rule, known=known)
+        return written(cls, seen.rule, known=[written(Known, one) for one in seen.of])
 
     def dumped(self) -> Sightings:
         """The rule as it was; `InvalidInput` if it cannot have been so."""
@@ -177,16 +176,10 @@ class RuleLine(wire_rules.Rule, omit_defaults=True, forbid_unknown_fields=True, 
             raise InvalidInput(
                 f"rule {rule.name!r} has one of lastInstant and lastJobId, not both."
             )
-        seen = [
-            Sighting(None, None if one.newest is None else stamp.parse(one.newest), one.stale)
-            for one in self.known
-        ]
-        return Sightings(rule, tuple(seen))
+        return Sightings(rule, tuple(read(Sighting, one, newest=None) for one in self.known))
 
 
-class EventLine(
-    wire_rules.LoggedEvent, omit_defaults=True, forbid_unknown_fields=True, kw_only=True
-):
+class EventLine(wire_rules.LoggedEvent, Strict, kw_only=True):
     accepted: Sequence[Natural] = ()
     """Positions of the decisions whose dependency still has the event among its accepted ones."""
 
@@ -203,12 +196,7 @@ class EventLine(
         return DumpedEvent(logged, tuple(self.accepted))
 
 
-class ScheduleLine(
-    wire_schedules.ScheduleWithOutcomes,
-    omit_defaults=True,
-    forbid_unknown_fields=True,
-    kw_only=True,
-):
+class ScheduleLine(wire_schedules.ScheduleWithOutcomes, Strict, kw_only=True):
     zone_digest: str = ""
     wake_at: Time | None = None
 
@@ -267,20 +255,26 @@ def decode(line: bytes) -> Part:
     return parts[0]
 
 
+class _Header(Struct):
+    """What the headers of all versions have."""
+
+    format: str
+    version: int
+    oncue: str = "the version that wrote it"
+
+
 def check_header(text: bytes) -> Header:
     """The first line, if this version of oncue can read what follows it."""
     try:
-        header = msgspec.json.decode(text)["header"]
-        known = header["format"] == FORMAT
-        version = int(header["version"])
-    except (msgspec.DecodeError, RecursionError, LookupError, TypeError, ValueError):
-        known, version = False, 0
-    if not known:
+        header = msgspec.json.decode(text, type=dict[str, _Header])["header"]
+    except (msgspec.DecodeError, RecursionError, LookupError):
+        header = None
+    if header is None or header.format != FORMAT:
         raise InvalidInput("is not a dump of oncue; those begin with a header.")
-    if version > VERSION:
+    if header.version > VERSION:
         raise InvalidInput(
-            f"the dump is of format {version}, but this oncue reads only up to {VERSION}. "
-            f"Upgrade oncue to at least {header.get('oncue', 'the version that wrote it')}."
+            f"the dump is of format {header.version}, but this oncue reads only up to {VERSION}. "
+            f"Upgrade oncue to at least {header.oncue}."
         )
     found = decode(text)
     assert isinstance(found, Header)

@@ -27,7 +27,8 @@ LONGEST = HORIZON_MS // 1000  # seconds
 
 
 class Body(Struct, forbid_unknown_fields=True):
-    """The body of a request: fields it does not know are refused."""
+    """The body of a request: fields it does not know are refused. A class attribute `together` says
+    in JSON Schema what its fields must be together."""
 
 
 class Nothing(Body):

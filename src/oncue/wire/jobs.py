@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, ClassVar, Literal
 
-from msgspec import UNSET, Meta, Raw, Struct, UnsetType, field
+from msgspec import UNSET, Meta, Raw, UnsetType, field
 
 from oncue.core import job as core
 from oncue.core import moment
@@ -69,6 +69,7 @@ class NewJob(Body):
     id: JobId | None = None
     """1 to 80 letters, digits, `_` or `-`, beginning with a letter or digit; null: the server makes
     one."""
+    together: ClassVar = not_both("due_at", "delay")
 
 
 class Patch(Body):
@@ -78,6 +79,7 @@ class Patch(Body):
     delay: Delay | None = None
     priority: Annotated[int, Meta(ge=0, le=9)] | None = None
     payload: Json | UnsetType = UNSET
+    together: ClassVar = not_both("due_at", "delay")
 
 
 class Filter(Body):
@@ -95,6 +97,25 @@ class Filter(Body):
     """Due at this moment or later."""
     due_before: Moment | None = None
     """Due before this moment."""
+
+
+_MEANT = {
+    "anyOf": [
+        {"required": ["everything"], "properties": {"everything": {"const": True}}},
+        {
+            "required": ["filter"],
+            "properties": {"filter": {"anyOf": [given(name) for name in FILTERS]}},
+        },
+    ]
+}
+"""At least one filter, unless everything is meant."""
+
+
+def _in_states(verb: BulkVerb, running: bool = False) -> dict[str, Any]:
+    """A state in which the verb applies."""
+    states = BulkChange(verb, 0, running).states
+    allowed = [*(state.value for state in State if state in states), None]
+    return {"properties": {"filter": {"properties": {"state": {"enum": allowed}}}}}
 
 
 class Bulk(Body, kw_only=True):
@@ -116,14 +137,28 @@ class BulkCancel(Bulk, kw_only=True):
 
     running: bool = False
     """Ask jobs that were taken already to stop."""
+    together: ClassVar = {
+        "allOf": [
+            _MEANT,
+            {
+                "if": {"required": ["running"], "properties": {"running": {"const": True}}},
+                "then": _in_states(BulkVerb.CANCEL, running=True),
+                "else": _in_states(BulkVerb.CANCEL),
+            },
+        ]
+    }
 
 
 class BulkRun(Bulk, kw_only=True):
     """Which jobs are made due now."""
 
+    together: ClassVar = {"allOf": [_MEANT, _in_states(BulkVerb.RUN)]}
+
 
 class BulkRetry(Bulk, kw_only=True):
     """Which jobs are made due again."""
+
+    together: ClassVar = {"allOf": [_MEANT, _in_states(BulkVerb.RETRY)]}
 
 
 class BulkMove(Bulk, kw_only=True):
@@ -131,6 +166,7 @@ class BulkMove(Bulk, kw_only=True):
 
     queue: QueueName
     """Where they go."""
+    together: ClassVar = {"allOf": [_MEANT, _in_states(BulkVerb.MOVE)]}
 
 
 class BulkReprioritise(Bulk, kw_only=True):
@@ -138,6 +174,7 @@ class BulkReprioritise(Bulk, kw_only=True):
 
     priority: Priority
     """What they get. Higher goes first."""
+    together: ClassVar = {"allOf": [_MEANT, _in_states(BulkVerb.REPRIORITISE)]}
 
 
 # -- answers ---------------------------------------------------------------------------------------
@@ -302,45 +339,3 @@ class BulkOutcome(Answer, kw_only=True):
     """The first 20 of them, as they are now."""
     next_cursor: str | None = None
     """Send it as `cursor` to go on; null: that was all."""
-
-
-# -- what fields must be together, in JSON Schema --------------------------------------------------
-
-
-_MEANT: dict[str, Any] = {
-    "anyOf": [
-        {"required": ["everything"], "properties": {"everything": {"const": True}}},
-        {
-            "required": ["filter"],
-            "properties": {"filter": {"anyOf": [given(name) for name in FILTERS]}},
-        },
-    ]
-}
-"""At least one filter, unless everything is meant."""
-
-
-def _in_states(verb: BulkVerb, running: bool = False) -> dict[str, Any]:
-    """A state in which the verb applies."""
-    states = BulkChange(verb, 0, running).states
-    allowed: list[str | None] = [state.value for state in State if state in states]
-    return {"properties": {"filter": {"properties": {"state": {"enum": [*allowed, None]}}}}}
-
-
-RULES: dict[type[Struct], dict[str, Any]] = {
-    NewJob: not_both("due_at", "delay"),
-    Patch: not_both("due_at", "delay"),
-    BulkCancel: {
-        "allOf": [
-            _MEANT,
-            {
-                "if": {"required": ["running"], "properties": {"running": {"const": True}}},
-                "then": _in_states(BulkVerb.CANCEL, running=True),
-                "else": _in_states(BulkVerb.CANCEL),
-            },
-        ]
-    },
-    BulkRun: {"allOf": [_MEANT, _in_states(BulkVerb.RUN)]},
-    BulkRetry: {"allOf": [_MEANT, _in_states(BulkVerb.RETRY)]},
-    BulkMove: {"allOf": [_MEANT, _in_states(BulkVerb.MOVE)]},
-    BulkReprioritise: {"allOf": [_MEANT, _in_states(BulkVerb.REPRIORITISE)]},
-}

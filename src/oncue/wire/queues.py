@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, ClassVar, Literal
 
-from msgspec import Struct, field
+from msgspec import field
 
 from oncue.core import queue as core
 from oncue.core.lifecycle import State
@@ -57,17 +57,13 @@ class QueueSettings(Body):
     poison_after: _PoisonAfter = 3
     """Lost claims that had started, with no operation finished in between, after which a job fails
     as poison; 0: never."""
-
-
-RULES: dict[type[Struct], dict[str, Any]] = {
-    QueueSettings: {
+    together: ClassVar = {
         "not": {
             "required": ["completion"],
             "properties": {"completion": {"const": "delivery"}, "sink": {"type": "null"}},
         }
-    },
-}
-"""What fields must be together, in JSON Schema."""
+    }
+
 
 # -- answers ---------------------------------------------------------------------------------------
 

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from datetime import datetime
-from typing import Annotated, Any, Literal, Self
+from typing import Annotated, Any, ClassVar, Literal, Self
 
-from msgspec import Raw, Struct, field
+from msgspec import Raw, field
 
 from oncue.core import moment, runs, schedule
 from oncue.core.cron import Mark
@@ -67,21 +67,13 @@ class ScheduleSettings(Body):
     ended."""
     paused: bool | None = None
     """Null: as it was; of a new schedule, false."""
-
-
-RULES: dict[type[Struct], dict[str, Any]] = {
-    ScheduleSettings: {
+    together: ClassVar = {
         **one_of("cron", "every_seconds"),
         "not": {
             "required": ["emits", "overlap"],
-            "properties": {
-                "emits": {"type": "object"},
-                "overlap": {"enum": ["skip", "queue"]},
-            },
+            "properties": {"emits": {"type": "object"}, "overlap": {"enum": ["skip", "queue"]}},
         },
-    },
-}
-"""What fields must be together, in words of JSON Schema."""
+    }
 
 
 # -- answers ---------------------------------------------------------------------------------------

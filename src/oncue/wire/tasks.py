@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal
+from typing import Annotated, ClassVar, Literal
 
 from msgspec import UNSET, Struct, UnsetType
 
@@ -20,6 +20,12 @@ class NewTask(Struct):
     """The day on which it is due, from 00:00 UTC. The past means at once."""
     afterDays: Annotated[int, schema(minimum=0, maximum=36_500)] | None = None
     """Days from today in UTC."""
+    together: ClassVar = {
+        **one_of("dueDate", "afterDays"),
+        "properties": dict.fromkeys(("requestId", "status", "error"), False),
+        "propertyNames": NO_NUL,
+        "additionalProperties": JSON_REF,
+    }
 
 
 class Task(Answer):
@@ -37,14 +43,3 @@ class Tasks(Answer):
 
     items: list[Task]
     next_cursor: Cursor
-
-
-RULES: dict[type[Struct], dict[str, Any]] = {
-    NewTask: {
-        **one_of("dueDate", "afterDays"),
-        "properties": dict.fromkeys(("requestId", "status", "error"), False),
-        "propertyNames": NO_NUL,
-        "additionalProperties": JSON_REF,
-    },
-}
-"""What fields must be together, in words of JSON Schema."""

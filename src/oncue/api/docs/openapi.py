@@ -14,14 +14,12 @@ from msgspec import Struct
 from oncue import __version__
 from oncue.api.docs.parameters import HEADERS, PATH, QUERY, Parameter
 from oncue.api.docs.samples import NONE, sample
-from oncue.api.problems import Problem
+from oncue.api.problems import HttpProblem
 from oncue.api.request import JSON_TYPE
 from oncue.api.routing import Answered, Route
-from oncue.wire import agenda, formats, jobs, queues, schedules, tasks
+from oncue.wire import formats
 from oncue.wire import problems as wire
 from oncue.wire.descriptions import descriptions
-
-_RULES = tasks.RULES | jobs.RULES | queues.RULES | agenda.RULES | schedules.RULES
 
 
 def document(routes: Iterable[Route]) -> dict[str, Any]:
@@ -72,8 +70,8 @@ def _shapes(kind: type[Struct]) -> Iterator[type[Struct]]:
 
 
 def _completed(schema: dict[str, Any], shape: type[Struct]) -> dict[str, Any]:
-    """The schema of a Struct with the texts of its fields and the rules that it has."""
-    rules = _RULES.get(shape, {})
+    """The schema of a Struct with the texts of its fields and what they must be together."""
+    rules = getattr(shape, "together", {})
     properties = {**schema["properties"], **rules.get("properties", {})}
     for name, text in descriptions(shape).items():
         properties[name]["description"] = text
@@ -169,7 +167,7 @@ def _is_required(shape: Any) -> bool:
         msgspec.json.decode(b"{}", type=shape)
     except msgspec.ValidationError:
         return True
-    return not {"oneOf", "allOf"}.isdisjoint(_RULES.get(shape, {}))
+    return not {"oneOf", "allOf"}.isdisjoint(getattr(shape, "together", {}))
 
 
 def _answer(place: str, status: int, answered: Answered, schemas: _Schemas) -> dict[str, Any]:
@@ -188,7 +186,7 @@ def _answer(place: str, status: int, answered: Answered, schemas: _Schemas) -> d
 
 def _refusal(described: dict[str, Any], schemas: _Schemas) -> dict[str, Any]:
     examples = {
-        kind: {"value": msgspec.to_builtins(Problem(kind, **fields).written)}
+        kind: {"value": msgspec.to_builtins(HttpProblem(kind, **fields).fields)}
         for kind, fields in described["examples"].items()
     }
     return {

@@ -7,11 +7,7 @@ from dataclasses import replace
 from itertools import islice
 
 from oncue.core.event import Bounds, Event, id_taken
-from oncue.core.firing import (
-    Decision,
-    FiredJob,
-    decide,
-)
+from oncue.core.firing import Decision, FiredJob
 from oncue.core.moment import Moment, to_datetime
 from oncue.core.publication import (
     Conclusion,
@@ -55,11 +51,10 @@ class MemoryEvents(MemoryRules):
                 answers += _repeat(mine, record.number, now)
             elif validated:
                 fresh = True
-                decided, job = self._decide(mine, record, validated, now, bounds)
-                mine.decided[record.number] = decided
-                answers += decided
-                if job is not None:
-                    jobs.append(Fired(name, job.job.id, job.instant))
+                concluded = self._decide(mine, record, validated, now, bounds)
+                mine.decided[record.number] = concluded.decisions
+                answers += concluded.decisions
+                jobs += concluded.fired
         return Published(record.event, not fresh, tuple(answers), tuple(jobs))
 
     def _decide(
@@ -71,30 +66,23 @@ class MemoryEvents(MemoryRules):
         bounds: Bounds,
     ) -> Conclusion:
         rule, event = mine.rule, record.event
-        decision = decide(
-            event.stamp, rule.last_instant, mine.newest, rule.lives, bounds.late_seconds
-        )
-        self._accept(mine, record, validated, decision)
         concluded = conclude(
             rule,
             event,
-            decision,
             validated,
+            mine.newest,
+            bounds,
             now,
             lambda place, t: mine.waits[place].newest_by(t),
-            lambda place, stamp: self._events[mine.waits[place].first_at(stamp)].event,
+            lambda place, stamp: self._first_at(mine.waits[place], stamp),
         )
+        for wait in (mine.waits[position] for position in validated):
+            if concluded.decision is Decision.ACCEPTED:
+                wait.accept(event.stamp, record.number)
+            wait.stale = wait.stale or concluded.decision is Decision.STALE
         if concluded.job is not None:
             self._fire(mine, concluded.job, now)
         return concluded
-
-    def _accept(
-        self, mine: RuleRecord, record: EventRecord, validated: list[int], decision: Decision
-    ) -> None:
-        for wait in (mine.waits[position] for position in validated):
-            if decision is Decision.ACCEPTED:
-                wait.accept(record.event.stamp, record.number)
-            wait.stale = wait.stale or decision is Decision.STALE
 
     def _fire(self, mine: RuleRecord, fired: FiredJob, now: Moment) -> None:
         record = Record.of(fired.job, now)

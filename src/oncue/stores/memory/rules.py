@@ -40,9 +40,11 @@ class DependencyRecord:
         place = bisect_right(self.accepted, t, key=lambda one: one.stamp)
         return self.accepted[place - 1].stamp if place else None
 
-    def first_at(self, stamp: Stamp) -> int:
+    def first_at(self, stamp: Stamp) -> int | None:
         """The number of the first event that was accepted with this stamp."""
-        return self.accepted[bisect_left(self.accepted, Accepted(stamp, 0))].number
+        place = bisect_left(self.accepted, Accepted(stamp, 0))
+        found = self.accepted[place : place + 1]
+        return found[0].number if found and found[0].stamp == stamp else None
 
     def prune(self, before: Stamp) -> None:
         del self.accepted[: bisect_left(self.accepted, Accepted(before, 0))]
@@ -85,6 +87,10 @@ class MemoryRules(MemoryState):
         self._events[record.number] = record
         self._events_by_id[event.id] = self._events_by_fact[event.fact] = record
         return record
+
+    def _first_at(self, wait: DependencyRecord, stamp: Stamp) -> Event | None:
+        number = wait.first_at(stamp)
+        return None if number is None else self._events[number].event
 
     def put_rule(self, rule: Rule, now: Moment) -> Rule:
         at = to_datetime(now)
@@ -131,5 +137,5 @@ class MemoryRules(MemoryState):
 
     def _sighting(self, wait: DependencyRecord, at: Stamp) -> Sighting:
         newest = wait.newest_by(at)
-        event = None if newest is None else self._events[wait.first_at(newest)].event
+        event = None if newest is None else self._first_at(wait, newest)
         return Sighting(event, wait.newest, wait.stale)

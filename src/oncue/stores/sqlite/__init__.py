@@ -53,18 +53,10 @@ class SqliteStore(
 
     def __init__(self, path: str | Path, clock: Clock | None = None) -> None:
         self.db = Database(Path(path))
-        self._clock = clock or SystemClock()
+        self.clock: Clock = clock or SystemClock()
         with self.db.reading() as tx:
-            self._secret = bytes(tx.execute(load("queues")["meta"], {"name": "secret"}).get)
+            self.secret = bytes(tx.execute(load("queues")["meta"], {"name": "secret"}).get)
             self._tables = tables(tx)
-
-    @property
-    def clock(self) -> Clock:
-        return self._clock
-
-    @property
-    def secret(self) -> bytes:
-        return self._secret
 
     def submit(self, call: Callable[[], T]) -> Future[T]:
         return self.db.submit(call)

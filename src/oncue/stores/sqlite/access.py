@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from dataclasses import asdict
 from typing import Any
 
 import apsw
 
 from oncue.core.access import AccessToken, Scope
 from oncue.stores.sqlite import rows
-from oncue.stores.sqlite.database import Database
+from oncue.stores.sqlite.database import Database, writing
 from oncue.stores.sqlite.statements import load
 
 SQL = load("access")
@@ -25,27 +25,18 @@ class AccessTokens:
         with self.db.reading() as tx:
             return [_token(row) for row in rows.fetch(tx, SQL["tokens"])]
 
-    def put_token(self, token: AccessToken) -> bool:
-        return self._change(
-            SQL["put"],
-            {
-                "id": token.id,
-                "name": token.name,
-                "digest": token.digest,
-                "scopes": " ".join(sorted(token.scopes)),
-                "created_at": token.created_at,
-            },
-        )
+    @writing
+    def put_token(self, tx: apsw.Connection, token: AccessToken) -> bool:
+        params = {**asdict(token), "scopes": " ".join(sorted(token.scopes))}
+        return self._change(tx, SQL["put"], params)
 
-    def remove_token(self, token_id: str) -> bool:
-        return self._change(SQL["remove"], {"id": token_id})
+    @writing
+    def remove_token(self, tx: apsw.Connection, token_id: str) -> bool:
+        return self._change(tx, SQL["remove"], {"id": token_id})
 
-    def _change(self, statement: str, own: Mapping[str, Any]) -> bool:
-        def change(tx: apsw.Connection) -> bool:
-            tx.execute(statement, own)
-            changed = bool(tx.changes())
-            if changed:
-                self.db.tell(None, 0)
-            return changed
-
-        return self.db.write(change)
+    def _change(self, tx: apsw.Connection, statement: str, params: dict[str, Any]) -> bool:
+        tx.execute(statement, params)
+        changed = bool(tx.changes())
+        if changed:
+            self.db.tell(None, 0)
+        return changed

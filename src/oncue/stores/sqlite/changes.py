@@ -19,7 +19,6 @@ from oncue.stores.sqlite.statements import load
 from oncue.stores.sqlite.walking import find_all
 
 SQL = load("bulk")
-ENSURE_QUEUE = load("queues")["ensure"]
 _seen = rows.reader(SeenJob)
 
 
@@ -66,13 +65,11 @@ class Changes:
             if ns and verb is ChangeVerb.REVIVE:
                 tx.execute(SQL["keep_attempts"], {"ns": rows.numbers(ns)})
                 trim(tx, "attempts", ns)
-            elif ns:
-                tx.execute(ENSURE_QUEUE, (params["target"],))
             if ns:
                 tx.execute(SQL[f"{verb}_found"], params | {"ns": rows.numbers(ns)})
         for _, queue, due_at, *_ in found:
             if due_at is not None:
-                self.db.tell(queue, due_at)
+                self.db.arrived(tx, queue, due_at)
         return {row[0] for row in found}
 
 

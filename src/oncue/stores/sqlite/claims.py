@@ -51,13 +51,13 @@ class Claims:
         def claim(tx: apsw.Connection) -> list[Claimed]:
             named = {queue.name: queue for queue in queues}.values()  # each once
             found = [(q, make_ready(self.db, tx, q.name, limit, now, now)) for q in named]
-            few = min(limit, reclaimed_limit)
-            chosen = _choose(tx, found, few, lease_seconds, now, reclaimed=True)
-            chosen = chosen or _choose(tx, found, limit, lease_seconds, now, reclaimed=False)
+            taking = _Taking(tx, worker, now, lease_seconds)
+            chosen = taking.choose(found, min(limit, reclaimed_limit), reclaimed=True)
+            chosen = chosen or taking.choose(found, limit, reclaimed=False)
             alone = sum(len(due) for _, due in chosen) == 1
             taken: list[Claimed] = []
             for queue, due in chosen:
-                taken += _take(tx, queue, worker, due, now, alone=alone)
+                taken += taking.take(queue, due, alone=alone)
                 self.db.expected[queue.name] = 0
             return taken
 
@@ -246,59 +246,50 @@ def _hand_over_all(
     return refused
 
 
-def _choose(
-    tx: apsw.Connection,
-    found: Sequence[tuple[Queue, Ready]],
-    limit: int,
-    lease_seconds: float | None,
-    now: Moment,
-    *,
-    reclaimed: bool,
-) -> list[tuple[Queue, list[Any]]]:
-    """The first due jobs of each queue, as far as it has room for them: reclaimed work, or what
-    else waits."""
-    chosen: list[tuple[Queue, list[Any]]] = []
-    size = 0
-    for queue, ready in found:
-        lines = [line for line in ready.lines if (line < FIRST_WAITING_LINE) is reclaimed]
-        most = min(limit, ready.room.most)
-        if not lines or most <= 0 or size >= rows.BATCH_BYTES:
-            continue
-        seconds = queue.lease_seconds if lease_seconds is None else lease_seconds
-        params = {"queue": queue.name, "now": now, "lease_until": now + round(seconds * 1000)}
-        statement = SQL["due"]
-        if ready.held is not None:
-            statement = SQL["due_uncovered"]
-            params = ready.held._asdict() | params  # the lease is that of the new claims
-        due, _ = first_jobs(tx, statement, params, lines, most, _PAYLOAD)
-        if due:
-            ready.spend(tx, queue.name, len(due))
-            chosen.append((queue, due))
-            limit -= len(due)
-            size += sum([len(row[_PAYLOAD]) for row in due])
-    return chosen
+class _Taking(NamedTuple):
+    """What one claim takes."""
 
+    tx: apsw.Connection
+    worker: str
+    now: Moment
+    lease_seconds: float | None
 
-def _take(
-    tx: apsw.Connection,
-    queue: Queue,
-    worker: str,
-    due: list[Any],
-    now: Moment,
-    *,
-    alone: bool,
-) -> list[Claimed]:
-    params = {
-        "ns": rows.numbers([row[_N] for row in due]),
-        "worker": worker,
-        "now": now,
-        "lease_until": due[0][_LEASE],
-        "timeout_seconds": queue.timeout_seconds,
-        "alone": alone,
-    }
-    tx.execute(SQL["claim"], params)
-    done: dict[int, list[Operation]] = defaultdict(list)
-    if any(row[_TRAIL] for row in due):
-        for n, *row in rows.fetch(tx, SQL["operations_of"], params):
-            done[n].append(rows.operation(row))
-    return [Claimed._make((*row[:_N], tuple(done.get(row[_N], ())), *row[_REST:])) for row in due]
+    def choose(
+        self, found: Sequence[tuple[Queue, Ready]], limit: int, *, reclaimed: bool
+    ) -> list[tuple[Queue, list[Any]]]:
+        """The first due jobs of each queue, as far as it has room for them: reclaimed work, or what
+        else waits."""
+        chosen: list[tuple[Queue, list[Any]]] = []
+        size = 0
+        for queue, ready in found:
+            lines = [line for line in ready.lines if (line < FIRST_WAITING_LINE) is reclaimed]
+            most = min(limit, ready.room.most)
+            if not lines or most <= 0 or size >= rows.BATCH_BYTES:
+                continue
+            seconds = queue.lease_seconds if self.lease_seconds is None else self.lease_seconds
+            lease_until = self.now + round(seconds * 1000)
+            params = {"queue": queue.name, "now": self.now, "lease_until": lease_until}
+            statement = SQL["due"]
+            if ready.held is not None:
+                statement = SQL["due_uncovered"]
+                params = ready.held._asdict() | params  # the lease is that of the new claims
+            due, _ = first_jobs(self.tx, statement, params, lines, most, _PAYLOAD)
+            if due:
+                ready.spend(self.tx, queue.name, len(due))
+                chosen.append((queue, due))
+                limit -= len(due)
+                size += sum([len(row[_PAYLOAD]) for row in due])
+        return chosen
+
+    def take(self, queue: Queue, due: Sequence[Any], *, alone: bool) -> list[Claimed]:
+        lease = {"lease_until": due[0][_LEASE], "timeout_seconds": queue.timeout_seconds}
+        ns = rows.numbers([row[_N] for row in due])
+        params = {"ns": ns, "worker": self.worker, "now": self.now, "alone": alone, **lease}
+        self.tx.execute(SQL["claim"], params)
+        done: dict[int, list[Operation]] = defaultdict(list)
+        if any(row[_TRAIL] for row in due):
+            for n, *row in rows.fetch(self.tx, SQL["operations_of"], params):
+                done[n].append(rows.operation(row))
+        return [
+            Claimed._make((*row[:_N], tuple(done.get(row[_N], ())), *row[_REST:])) for row in due
+        ]

@@ -19,9 +19,10 @@ from oncue.core.errors import StoreError
 from oncue.core.moment import Moment
 from oncue.core.queue import Queue
 from oncue.stores.sqlite import fork
-from oncue.stores.sqlite.connection import connect, pragma, prepare, translated
+from oncue.stores.sqlite.connection import connect, pragma, prepare, translate
 from oncue.stores.sqlite.handle import Handle
 from oncue.stores.sqlite.presence import Identity, Presence
+from oncue.stores.sqlite.statements import load
 from oncue.stores.sqlite.turnstile import Turnstile
 from oncue.stores.sqlite.watching import Watching
 from oncue.stores.sqlite.writer import Writer
@@ -29,6 +30,7 @@ from oncue.stores.sqlite.writer import Writer
 T = TypeVar("T")
 P = ParamSpec("P")
 READERS_KEPT = 4
+ENSURE_QUEUE = load("queues")["ensure"]
 
 _monotonic = SystemClock().monotonic
 
@@ -38,9 +40,8 @@ class Database:
         self.path = path
         self._pid = os.getpid()
         self.known_queues: set[str] = set()
-        """Queues whose rows are certainly there, as long as no other process deletes one: any
-        foreign commit clears it."""
-        self._deleted_queues: set[str] = set()
+        """Queues whose rows are certainly there: cleared by a commit of another process, which may
+        have deleted one, and by a transaction here that may have been undone."""
         self.bounded_queues: set[str] = set()
         """Queues with a concurrency that this process takes from, as its last claim found them."""
         self.expected: dict[str, Moment] = {}
@@ -60,7 +61,7 @@ class Database:
             path,
             self._presence.check,
             self._begun,
-            self._after_commit,
+            lambda: self.watching.committed(),
         )
         self.watching = Watching(self.writer, self.reading, path)
         self._closing = False
@@ -117,10 +118,12 @@ class Database:
         except IndexError:
             handle = self._new_handle(self._connect)
         try:
-            with handle.lock, translated(self.path):
+            with handle.lock:
                 handle.owner = threading.get_ident()
                 with handle.connection as connection:  # one snapshot, however many statements
                     yield connection
+        except apsw.Error as error:
+            raise translate(error, self.path) from error
         finally:
             handle.owner = None
             self._give_back(handle)
@@ -138,10 +141,13 @@ class Database:
         """Note, inside a write, what listeners are to be told after the commit."""
         self.watching.note(queue, due_at)
 
-    def forget_queue(self, name: str) -> None:
-        """Note, inside a write, that the row of a queue is gone."""
-        self.known_queues.discard(name)
-        self._deleted_queues.add(name)
+    def arrived(self, tx: apsw.Connection, queue: str, due_at: Moment) -> None:
+        """Inside a write: a job was stored. Not before: a repeated call must not make a queue again
+        that was deleted meanwhile."""
+        if queue not in self.known_queues:
+            tx.execute(ENSURE_QUEUE, (queue,))
+        self.tell(queue, due_at)
+        self.known_queues.add(queue)  # after the news, which is left if the transaction is undone
 
     def tell_room(self, queue: str) -> None:
         """Note, inside a write, that a job of the queue is no longer under way: at its concurrency,
@@ -173,6 +179,8 @@ class Database:
     # -- over a fork -----------------------------------------------------------------------------
 
     def pause(self, seconds: float) -> bool:
+        """Wait for what is under way, close every connection and let none be opened. Whether that
+        was done within so many seconds; if not, all is as before."""
         ends = _monotonic() + seconds
 
         def hold(lock: threading.Lock) -> bool:
@@ -206,10 +214,13 @@ class Database:
         self.watching.forget_version()
 
     def resume(self) -> None:
+        """Connections may be opened again."""
         while self._held:
             self._held.pop().release()
 
     def renew(self) -> None:
+        """Only in the child, and only after a pause that succeeded: none of the parent's threads
+        is here. To be followed by `resume`."""
         self._pid = os.getpid()
         self.watching.renew()
         self.writer.renew()
@@ -226,12 +237,8 @@ class Database:
 
     def _begun(self) -> None:
         """At the beginning of each transaction, when nobody else can write."""
-        self._deleted_queues.clear()
         if self.watching.begun():
             self.known_queues.clear()
-
-    def _after_commit(self) -> None:
-        self.known_queues |= self.watching.committed() - self._deleted_queues
 
 
 class HasDatabase(Protocol):

@@ -4,24 +4,34 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Sequence
-from functools import partial
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 import apsw
 
 from oncue.core.event import Bounds, Event, id_taken
+from oncue.core.firing import Decision
 from oncue.core.moment import Moment, to_datetime
-from oncue.core.publication import Decided, EventFilter, EventPage, Fired, LoggedEvent, Published
+from oncue.core.publication import (
+    Conclusion,
+    Decided,
+    EventFilter,
+    EventPage,
+    Fired,
+    LoggedEvent,
+    Published,
+    conclude,
+)
 from oncue.core.rule import match_keys
 from oncue.stores.sqlite import rows
 from oncue.stores.sqlite.database import Database
-from oncue.stores.sqlite.decisions import Logged, decided, repeated, verdict
+from oncue.stores.sqlite.rules import decided, first_at, newest_stamp, stored
 from oncue.stores.sqlite.rules import event as event_of
-from oncue.stores.sqlite.rules import stored
 from oncue.stores.sqlite.statements import load
 
 SQL = load("events")
 RULES = load("rules")
+INSERT_FIRED = load("jobs")["insert_fired"]
 DECISIONS_AT_ONCE = 500  # of rules on events in one transaction, so that others get their turn
 _LAST = 2**63 - 1
 
@@ -37,84 +47,28 @@ class Progress(NamedTuple):
     """Events that this call stored ahead of their turn, so that nobody takes their ids."""
 
 
-class Part(NamedTuple):
-    """What one transaction adds to the answer for one event."""
+class Logged(NamedTuple):
+    """An event and the number of its row."""
 
-    position: int
+    n: int
     event: Event
-    fresh: bool
-    decisions: list[Decided]
-    jobs: list[Fired]
 
 
 class Events:
     db: Database
 
     def publish(self, events: Sequence[Event], now: Moment, bounds: Bounds) -> Sequence[Published]:
-        parts: list[Part] = []
+        parts: list[list[Published]] = [[] for _ in events]
         progress = Progress()
+
+        def some(tx: apsw.Connection) -> tuple[list[tuple[int, Published]], Progress]:
+            return _Publication(self.db, tx, now, bounds).some(events, progress)
+
         while progress.position < len(events):
-            some = partial(self._some, events=events, since=progress, now=now, bounds=bounds)
             added, progress = self.db.write(some)
-            parts += added
-        return _answers(len(events), parts)
-
-    def _some(
-        self,
-        tx: apsw.Connection,
-        events: Sequence[Event],
-        since: Progress,
-        now: Moment,
-        bounds: Bounds,
-    ) -> tuple[list[Part], Progress]:
-        """Go on for one transaction. The first one stores all events: either every id is free or
-        nothing is stored."""
-        if since == Progress():
-            _refuse_taken(tx, events)
-        parts: list[Part] = []
-        room = DECISIONS_AT_ONCE
-        position, rules = since.position, since.rules
-        while position < len(events) and room > 0:
-            part, rules = self._decide(tx, position, events[position], rules, room, now, bounds)
-            parts.append(part._replace(fresh=part.fresh or position in since.reserved))
-            room -= 1 + len(part.decisions)
-            if rules:
-                break
-            position, rules = position + 1, None
-        reserved = since.reserved
-        if since == Progress():
-            reserved = _reserve(tx, events, position, now)
-        return parts, Progress(position, rules, reserved)
-
-    def _decide(
-        self,
-        tx: apsw.Connection,
-        position: int,
-        event: Event,
-        rules: Sequence[str] | None,
-        room: int,
-        now: Moment,
-        bounds: Bounds,
-    ) -> tuple[Part, Sequence[str]]:
-        """Let rules decide on one event; also those that there was no room for."""
-        matching = _matching(tx, event, None if rules is None else rules[:room])
-        rules = sorted(matching) if rules is None else rules
-        chosen = [name for name in rules[:room] if name in matching]  # others are gone meanwhile
-        logged, fresh = _log(tx, event, now, decided=len(chosen))
-        part = Part(position, logged.event, fresh, [], [])
-        new = 0
-        for name in chosen:
-            rule_n, matched = matching[name]
-            said = None if fresh else repeated(tx, (name, rule_n), logged.n, now)
-            if said is None:
-                mine = stored(tx, rows.first(tx, RULES["rule_by_number"], {"n": rule_n}))
-                said = verdict(self.db, tx, mine, logged, matched, now, bounds)
-            new += said.fresh
-            part.decisions.extend(said.decisions)
-            part.jobs.extend([] if said.job is None else [said.job])
-        if new and not fresh:
-            tx.execute(SQL["count_decided"], {"n": logged.n, "rules": new})
-        return part._replace(fresh=fresh or new > 0), rules[room:]
+            for position, part in added:
+                parts[position].append(part)
+        return [_joined(mine) for mine in parts]
 
     def events(self, wanted: EventFilter, after: int | None, limit: int) -> EventPage:
         own: dict[str, Any] = {"before": _LAST if after is None else after, "limit": limit}
@@ -138,54 +92,139 @@ class Events:
         return EventPage(items, found[-1][0] if len(found) == limit else None)
 
 
+class _Publication(NamedTuple):
+    """What one transaction does about events."""
+
+    db: Database
+    tx: apsw.Connection
+    now: Moment
+    bounds: Bounds
+
+    def some(
+        self, events: Sequence[Event], since: Progress
+    ) -> tuple[list[tuple[int, Published]], Progress]:
+        """Go on: what this adds to the answers, by position. The first transaction of a call stores
+        all events: either every id is free or nothing is stored."""
+        is_first = since == Progress()
+        if is_first:
+            _refuse_taken(self.tx, events)
+        parts: list[tuple[int, Published]] = []
+        room = DECISIONS_AT_ONCE
+        position, rules, reserved = since
+        while position < len(events) and room > 0:
+            part, rules = self._decide(events[position], rules, room)
+            if position in reserved:
+                part = replace(part, duplicate=False)
+            parts.append((position, part))
+            room -= 1 + len(part.decisions)
+            if rules:
+                break
+            position, rules = position + 1, None
+        if is_first:
+            rest = range(position, len(events))
+            reserved = frozenset(at for at in rest if self._log(events[at], decided=0)[1])
+        return parts, Progress(position, rules, reserved)
+
+    def _log(self, event: Event, decided: int) -> tuple[Logged, bool]:
+        """The event as it is stored, and whether it was stored just now, to be decided on by so
+        many rules."""
+        row: Any = self.tx.execute(SQL["store"], (event.id, *event.fact, self.now, decided)).get
+        if row is not None:
+            return Logged(row, event), True
+        known: Any = self.tx.execute(SQL["by_fact"], event.fact).fetchone()
+        if known is None:  # it was forgotten since the call began, and its id went to another event
+            raise id_taken(event)
+        return Logged(known[0], event_of(known)), False
+
+    def _decide(
+        self, event: Event, rules: Sequence[str] | None, room: int
+    ) -> tuple[Published, Sequence[str]]:
+        """Let rules decide on one event; also those that there was no room for."""
+        matching = _matching(self.tx, event, None if rules is None else rules[:room])
+        rules = sorted(matching) if rules is None else rules
+        chosen = [name for name in rules[:room] if name in matching]  # others are gone meanwhile
+        logged, fresh = self._log(event, decided=len(chosen))
+        decisions: list[Decided] = []
+        jobs: list[Fired] = []
+        new = 0
+        for name in chosen:
+            rule_n, matched = matching[name]
+            params = {"rule_n": rule_n, "event_n": logged.n, "now": self.now}
+            before = [] if fresh else rows.fetch(self.tx, SQL["repeat"], params)
+            if before:
+                decisions += [decided(name, row) for row in before]
+                continue
+            concluded = self._conclude(rule_n, logged, matched)
+            new += 1
+            decisions += concluded.decisions
+            jobs += concluded.fired
+        if new and not fresh:
+            self.tx.execute(SQL["count_decided"], {"n": logged.n, "rules": new})
+        duplicate = not fresh and not new
+        return Published(logged.event, duplicate, tuple(decisions), tuple(jobs)), rules[room:]
+
+    def _conclude(self, rule_n: int, logged: Logged, matched: Sequence[int]) -> Conclusion:
+        """What a rule makes of the event, applied. `matched` are the numbers of its dependencies
+        that the event matches."""
+        tx, event = self.tx, logged.event
+        mine = stored(tx, rows.first(tx, RULES["rule_by_number"], {"n": rule_n}))
+        waits = mine.waits
+        validated = [place for place, wait in enumerate(waits) if wait.n in matched]
+        concluded = conclude(
+            mine.rule,
+            event,
+            validated,
+            mine.newest,
+            self.bounds,
+            self.now,
+            lambda place, t: newest_stamp(tx, waits[place].n, t),
+            lambda place, stamp: first_at(tx, waits[place].n, stamp),
+        )
+        for place, one in zip(validated, concluded.decisions, strict=True):
+            wait, its = waits[place], one.dependency
+            copied = (its.type, its.resource, its.life_seconds)
+            told = (one.decision, *copied, self.now, one.job_id, one.suppressed)
+            tx.execute(SQL["decide"], (rule_n, logged.n, wait.n, *told))
+            if one.decision is Decision.ACCEPTED:
+                tx.execute(SQL["accept"], (wait.n, event.stamp, logged.n))
+                if wait.newest is None or wait.newest < event.stamp:
+                    tx.execute(SQL["note_newest"], (wait.n, event.stamp))
+            elif one.decision is Decision.STALE and not wait.stale:
+                tx.execute(SQL["note_stale"], (wait.n,))
+        if not mine.touched:
+            tx.execute(SQL["touch"], (rule_n,))
+        if concluded.job is not None:
+            job, rule, instant = concluded.job
+            tx.execute(INSERT_FIRED, (*job[:6], rule, instant))
+            tx.execute(SQL["fired"], {"n": rule_n, "instant": instant, "job_id": job.id})
+            self.db.arrived(tx, job.queue, job.due_at)
+        return concluded
+
+
 def _refuse_taken(tx: apsw.Connection, events: Sequence[Event]) -> None:
     """Raise if an id belongs to another event, here or among these."""
     if not events:
         return
-    own = {"ids": rows.texts([event.id for event in events])}
-    held = {str(row[0]): tuple(row[1:]) for row in rows.fetch(tx, SQL["by_ids"], own)}
+    params = {"ids": rows.texts([event.id for event in events])}
+    held = {str(row[0]): tuple(row[1:]) for row in rows.fetch(tx, SQL["by_ids"], params)}
     for event in events:
         if held.setdefault(event.id, event.fact) != event.fact:
             raise id_taken(event)
 
 
-def _log(tx: apsw.Connection, event: Event, now: Moment, decided: int) -> tuple[Logged, bool]:
-    """The event as it is stored, and whether it was stored just now, to be decided on by so many
-    rules."""
-    fact = (str(event.type), event.resource, event.stamp)
-    row: Any = tx.execute(SQL["store"], (event.id, *fact, now, decided)).fetchone()
-    if row is not None:
-        return Logged(row[0], event), True
-    known: Any = tx.execute(SQL["by_fact"], fact).fetchone()
-    if known is None:  # it was forgotten since the call began, and its id went to another event
-        raise id_taken(event)
-    return Logged(known[0], event_of(known)), False
-
-
-def _reserve(
-    tx: apsw.Connection, events: Sequence[Event], first: int, now: Moment
-) -> frozenset[int]:
-    """Store the events from the first on, to be decided on later; which of them were new."""
-    return frozenset(
-        position
-        for position in range(first, len(events))
-        if _log(tx, events[position], now, decided=0)[1]
-    )
-
-
 def _matching(
-    tx: apsw.Connection, event: Event, names: Sequence[str] | None = None
+    tx: apsw.Connection, event: Event, names: Sequence[str] | None
 ) -> dict[str, tuple[int, list[int]]]:
     """The rules that the event matches, by name, among those named if any are: the number of each,
     and the numbers of its dependencies that match."""
     keys = match_keys(event)
-    own = [str(event.type), rows.texts([keys.own, *keys.above]), keys.own]
+    params = [event.type, rows.texts([keys.own, *keys.above]), keys.own]
     statement = SQL["matching"]
     if names is not None:
-        statement, own = SQL["matching_of"], [*own, rows.texts(names)]
+        statement, params = SQL["matching_of"], [*params, rows.texts(names)]
     found: dict[str, tuple[int, list[int]]] = {}
     row: Any
-    for row in tx.execute(statement, own):
+    for row in tx.execute(statement, params):
         name, rule_n, dependency_n = row
         found.setdefault(name, (rule_n, []))[1].append(dependency_n)
     return found
@@ -206,16 +245,11 @@ def _decisions_of(
     return found
 
 
-def _answers(count: int, parts: Sequence[Part]) -> list[Published]:
-    by_position: defaultdict[int, list[Part]] = defaultdict(list)
-    for part in parts:
-        by_position[part.position].append(part)
-    return [
-        Published(
-            mine[0].event,
-            not any(part.fresh for part in mine),
-            tuple(one for part in mine for one in part.decisions),
-            tuple(job for part in mine for job in part.jobs),
-        )
-        for mine in (by_position[position] for position in range(count))
-    ]
+def _joined(parts: Sequence[Published]) -> Published:
+    """What several transactions did about one event."""
+    return Published(
+        parts[0].event,
+        all(part.duplicate for part in parts),
+        tuple(one for part in parts for one in part.decisions),
+        tuple(job for part in parts for job in part.jobs),
+    )

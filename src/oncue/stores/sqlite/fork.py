@@ -15,13 +15,16 @@ from functools import partial
 from operator import methodcaller
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any
 from weakref import WeakSet
 
 from oncue.clock import SystemClock
 from oncue.core.errors import StoreUnusable
 from oncue.forking import around_fork
-from oncue.stores.sqlite.presence import Identity, identity
+from oncue.stores.sqlite.presence import identity
+
+if TYPE_CHECKING:
+    from oncue.stores.sqlite.database import Database
 
 FORK_SECONDS = 10.0  # the longest wait for transactions and reads under way
 
@@ -29,35 +32,16 @@ log = logging.getLogger("oncue.store")
 _monotonic = SystemClock().monotonic
 
 
-class Forked(Protocol):
-    @property
-    def file(self) -> Identity | None: ...
-
-    def pause(self, seconds: float) -> bool:
-        """Wait for what is under way, close every connection and let none be opened. Whether that
-        was done within so many seconds; if not, all is as before."""
-        ...
-
-    def resume(self) -> None:
-        """Connections may be opened again."""
-        ...
-
-    def renew(self) -> None:
-        """Only in the child, and only after a pause that succeeded: none of the parent's threads
-        is here. To be followed by `resume`."""
-        ...
-
-
-_opened: WeakSet[Forked] = WeakSet()
+_opened: WeakSet[Database] = WeakSet()
 _changing = threading.Lock()  # held during the fork: nothing comes to `_opened` meanwhile
-_paused: list[Forked] = []
-_abandoned: list[Forked] = []  # kept for good: closing their connections could hang
+_paused: list[Database] = []
+_abandoned: list[Database] = []  # kept for good: closing their connections could hang
 _handlers: dict[signal.Signals, Any] = {}  # the program's, while signals are held back
 _noted: list[tuple[int, signal.Signals]] = []  # process and number of signals that came meanwhile
 _afterwards = SimpleNamespace(act=int)  # called when the fork is over; `int()` does nothing
 
 
-def remember(database: Forked) -> None:
+def remember(database: Database) -> None:
     """To be called before the first connection is opened."""
     with _changing:
         _opened.add(database)

@@ -22,7 +22,6 @@ from oncue.stores.sqlite.listing import page
 from oncue.stores.sqlite.statements import load
 
 SQL = load("jobs")
-ENSURE_QUEUE = load("queues")["ensure"]
 _INSERTED = 12  # how many fields of NewJob are columns; the rest says what to do about clashes
 # Per-job work of a bulk insert, at the speed of C.
 _QUEUE_OF = itemgetter(NewJob._fields.index("queue"))
@@ -95,7 +94,7 @@ class Jobs:
         queues = set(map(_QUEUE_OF, jobs))
         for queue in queues:
             mine = jobs if len(queues) == 1 else [job for job in jobs if job.queue == queue]
-            self._arrived(tx, queue, min(map(_DUE_OF, mine)))
+            self.db.arrived(tx, queue, min(map(_DUE_OF, mine)))
         return {}
 
     def _insert_one_by_one(
@@ -109,15 +108,8 @@ class Jobs:
             else:
                 clashes[position] = clash
             if clash is None or clash.kind == "replaced":
-                self._arrived(tx, job.queue, job.due_at)
+                self.db.arrived(tx, job.queue, job.due_at)
         return clashes
-
-    def _arrived(self, tx: apsw.Connection, queue: str, due_at: Moment) -> None:
-        """Something is new in a queue. Not before: a repeated call must not make a queue again that
-        was deleted meanwhile."""
-        if queue not in self.db.known_queues:
-            tx.execute(ENSURE_QUEUE, (queue,))
-        self.db.tell(queue, due_at)
 
     def _clash(self, tx: apsw.Connection, job: NewJob, now: Moment) -> Clash | None:
         held = rows.first(tx, SQL["digest"], {"id": job.id})

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from functools import partial
-from typing import NamedTuple
+from itertools import takewhile
+from typing import Any, NamedTuple
 
 import apsw
 
@@ -91,62 +92,51 @@ def _remove(tx: apsw.Connection, ns: list[int], now: Moment) -> None:
 def _prune_events(tx: apsw.Connection, now: Moment, bounds: Bounds, limit: int) -> bool:
     """Whether there may be more. Rules to which nothing happened since they were last pruned are
     not looked at."""
-    room = limit
+    removal = _Removal(tx, limit)
     touched = rows.fetch(tx, RULES["touched"], {"limit": RULES_AT_ONCE})
     for row in touched:
-        room -= _prune_rule(tx, stored(tx, row), bounds, room)
-        if room <= 0:
-            return True
-    tx.execute(SQL["forget"], {"before": loose_before(now, bounds), "limit": room})
-    return tx.changes() == room or len(touched) == RULES_AT_ONCE
+        if removal.room > 0:
+            _prune_rule(removal, stored(tx, row), bounds)
+    removal.execute(SQL["forget"], {"before": loose_before(now, bounds)})
+    return removal.room <= 0 or len(touched) == RULES_AT_ONCE
 
 
-def _prune_rule(tx: apsw.Connection, mine: StoredRule, bounds: Bounds, room: int) -> int:
-    """How many rows were removed; fewer than `room` means that the rule is done with."""
+class _Removal:
+    """Removes rows as long as there is room: so many that one transaction stays short."""
+
+    def __init__(self, tx: apsw.Connection, limit: int) -> None:
+        self.tx = tx
+        self.room = limit
+
+    def execute(self, statement: str, params: dict[str, Any]) -> None:
+        if self.room > 0:
+            self.tx.execute(statement, {**params, "limit": self.room})
+            self.room -= self.tx.changes()
+
+
+def _prune_rule(removal: _Removal, mine: StoredRule, bounds: Bounds) -> None:
+    """If there is room left afterwards, the rule is done with."""
+    tx = removal.tx
     kept = of_rule(mine.rule, mine.newest, bounds)
-    removed = _prune_retired(tx, mine.n, room)
+    for (n,) in rows.fetch(tx, RULES["retired"], {"n": mine.n}):
+        removal.execute(SQL["unaccept"], {"n": n, "before": _NEVER})
+        if removal.room > 0:
+            tx.execute(RULES["forget_dependency"], {"n": n})
     for wait, before in zip(mine.waits, kept.accepted_before, strict=True):
         if before is not None:
-            removed += _unaccept(tx, wait.n, before, room - removed)
+            removal.execute(SQL["unaccept"], {"n": wait.n, "before": before})
     undecided_before = _NEVER if mine.deleted else kept.decided_before
     if undecided_before is not None:
-        removed += _undecide(tx, mine.n, undecided_before, room - removed)
-    if removed < room:
+        _undecide(removal, mine.n, undecided_before)
+    if removal.room > 0:
         tx.execute(RULES["forget" if mine.deleted else "settle"], {"n": mine.n})
-    return removed
 
 
-def _prune_retired(tx: apsw.Connection, rule_n: int, room: int) -> int:
-    """What dependencies had accepted that are no longer the rule's."""
-    removed = 0
-    for (n,) in rows.fetch(tx, RULES["retired"], {"n": rule_n}):
-        removed += _unaccept(tx, n, _NEVER, room - removed)
-        if removed >= room:
-            break
-        tx.execute(RULES["forget_dependency"], {"n": n})
-    return removed
-
-
-def _unaccept(tx: apsw.Connection, dependency_n: int, before: Stamp, room: int) -> int:
-    if room <= 0:
-        return 0
-    tx.execute(SQL["unaccept"], {"n": dependency_n, "before": before, "limit": room})
-    return int(tx.changes())
-
-
-def _undecide(tx: apsw.Connection, rule_n: int, before: Stamp, room: int) -> int:
+def _undecide(removal: _Removal, rule_n: int, before: Stamp) -> None:
     """Remove decisions in the order of arrival, up to the first whose event still counts."""
-    if room <= 0:
-        return 0
-    gone: list[int] = []
-    for n, stamp in rows.fetch(tx, SQL["oldest_decided"], {"n": rule_n, "limit": room}):
-        if stamp >= before:
-            break
-        if not gone or gone[-1] != n:
-            gone.append(n)
-    if not gone:
-        return 0
-    tx.execute(SQL["undecide"], {"rule_n": rule_n, "ns": rows.numbers(gone)})
-    removed = int(tx.changes())
-    tx.execute(SQL["count_undecided"], {"ns": rows.numbers(gone)})
-    return removed
+    params = {"n": rule_n, "limit": max(0, removal.room)}
+    oldest = rows.fetch(removal.tx, SQL["oldest_decided"], params)
+    gone = {n for n, _ in takewhile(lambda row: row[1] < before, oldest)}
+    if gone:
+        removal.execute(SQL["undecide"], {"rule_n": rule_n, "ns": rows.numbers(gone)})
+        removal.tx.execute(SQL["count_undecided"], {"ns": rows.numbers(gone)})

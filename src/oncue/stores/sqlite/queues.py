@@ -12,7 +12,7 @@ from oncue.core.moment import LATEST, Moment
 from oncue.core.queue import Queue, QueueStats, RetryPolicy, default_queue, why_kept
 from oncue.ports.queues import QueueDeletion
 from oncue.stores.sqlite import rows
-from oncue.stores.sqlite.database import Database
+from oncue.stores.sqlite.database import Database, writing
 from oncue.stores.sqlite.lines import all_lines, hand_over_lines, open_range, waiting_dues
 from oncue.stores.sqlite.pruning import prune_queue
 from oncue.stores.sqlite.statements import load
@@ -35,33 +35,31 @@ class Queues:
                 self.db.queues_read = known = (revision, read_queues(tx))
             return list(known[1])
 
-    def put_queue(self, seen: Queue | None, queue: Queue) -> bool:
-        def put(tx: apsw.Connection) -> bool:
-            row = rows.first(tx, SQL["named"], {"name": queue.name})
-            if (None if row is None else _queue(*row)) != seen:
-                return False
-            before = seen or default_queue(queue.name)
-            settings = _UNSET if row is None else row[1]
-            if replace(before, paused=queue.paused) != queue:
-                settings = _settings(queue)
-            params = {"name": queue.name, "settings": settings, "paused": int(queue.paused)}
-            tx.execute(SQL["put"], params)
-            self.db.tell(None, 0)
-            return True
-
-        return self.db.write(put)
+    @writing
+    def put_queue(self, tx: apsw.Connection, seen: Queue | None, queue: Queue) -> bool:
+        row = rows.first(tx, SQL["named"], {"name": queue.name})
+        if (None if row is None else _queue(*row)) != seen:
+            return False
+        before = seen or default_queue(queue.name)
+        settings = _UNSET if row is None else row[1]
+        if replace(before, paused=queue.paused) != queue:
+            settings = _settings(queue)
+        params = {"name": queue.name, "settings": settings, "paused": queue.paused}
+        tx.execute(SQL["put"], params)
+        self.db.tell(None, 0)
+        return True
 
     def stats(self, name: str) -> QueueStats:
-        own = {"queue": name}
+        params = {"queue": name}
         with self.db.reading() as tx:
-            counts = {State.SCHEDULED: int(tx.execute(SQL["count_waiting"], own).get)}
+            counts = {State.SCHEDULED: int(tx.execute(SQL["count_waiting"], params).get)}
             for statement in ("count_taken", "count_final"):
-                counts |= {State(s): count for s, count in rows.fetch(tx, SQL[statement], own)}
-            covered = int(tx.execute(SQL["count_covered"], own).get)
+                counts |= {State(s): count for s, count in rows.fetch(tx, SQL[statement], params)}
+            covered = int(tx.execute(SQL["count_covered"], params).get)
             counts[State.SCHEDULED] -= covered
             counts[State.DISPATCHED] = counts.get(State.DISPATCHED, 0) + covered
             dues = waiting_dues(tx, name, hand_over_lines(tx, name), open_range(tx, name))
-            put_off, next_return = rows.first(tx, SQL["put_off"], own)
+            put_off, next_return = rows.first(tx, SQL["put_off"], params)
         oldest = min([*dues, next_return] if put_off else dues, default=None)
         shown = {state: counts.get(state, 0) for state in State}
         return QueueStats(shown, oldest, put_off=put_off)
@@ -78,22 +76,22 @@ class Queues:
                     counts[moment] = counts.get(moment, 0) + count
         return dict(sorted(counts.items()))
 
-    def delete_queue(self, name: str, now: Moment, limit: int) -> QueueDeletion:
-        def delete(tx: apsw.Connection) -> QueueDeletion:
-            unfinished, schedule, rule, known = rows.first(tx, SQL["in_use"], {"name": name})
-            why = why_kept(name, unfinished=bool(unfinished), schedule=schedule, rule=rule)
-            if why is not None:
-                return QueueDeletion("kept", why)
-            if not known:
-                return QueueDeletion("unknown")
-            if prune_queue(tx, name, LATEST, now, limit) == limit:
-                return QueueDeletion("more")
-            tx.execute(SQL["delete"], {"name": name})
-            self.db.forget_queue(name)
-            self.db.tell(None, 0)
-            return QueueDeletion("deleted")
-
-        return self.db.write(delete)
+    @writing
+    def delete_queue(
+        self, tx: apsw.Connection, name: str, now: Moment, limit: int
+    ) -> QueueDeletion:
+        unfinished, schedule, rule, known = rows.first(tx, SQL["in_use"], {"name": name})
+        why = why_kept(name, unfinished=bool(unfinished), schedule=schedule, rule=rule)
+        if why is not None:
+            return QueueDeletion("kept", why)
+        if not known:
+            return QueueDeletion("unknown")
+        if prune_queue(tx, name, LATEST, now, limit) == limit:
+            return QueueDeletion("more")
+        tx.execute(SQL["delete"], {"name": name})
+        self.db.known_queues.discard(name)
+        self.db.tell(None, 0)
+        return QueueDeletion("deleted")
 
 
 def read_queues(tx: apsw.Connection) -> list[Queue]:
@@ -111,5 +109,5 @@ def _queue(name: str, settings: str, paused: int) -> Queue:
     if not values:  # never set
         return replace(default_queue(name), paused=bool(paused))
     if "retry" in values:
-        values["retry"] = RetryPolicy.stored(**values["retry"])
+        values["retry"] = RetryPolicy(**values["retry"]).bounded()
     return Queue(name=name, paused=bool(paused), **values)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import apsw
@@ -16,7 +16,7 @@ from oncue.core.queue import Queue
 from oncue.ports.claims import RangeClaim
 from oncue.ports.sink import Refusal
 from oncue.stores.sqlite import rows
-from oncue.stores.sqlite.database import Database
+from oncue.stores.sqlite.database import Database, writing
 from oncue.stores.sqlite.fencing import held_claims, record, remove
 from oncue.stores.sqlite.lines import (
     OpenRange,
@@ -80,43 +80,34 @@ class Ranges:
         # are delivered again as they would be anyway. So the hand-over need not wait for the disk.
         return self.db.write(claim, synced=False)
 
-    def extend_range(self, claim: RangeClaim, lease_until: Moment) -> bool:
-        def extend(tx: apsw.Connection) -> bool:
-            own = {"queue": claim.range, "fence": claim.fence, "lease_until": lease_until}
-            tx.execute(SQL["extend"], own)
-            return tx.changes() == 1
+    @writing
+    def extend_range(self, tx: apsw.Connection, claim: RangeClaim, lease_until: Moment) -> bool:
+        params = {"queue": claim.range, "fence": claim.fence, "lease_until": lease_until}
+        tx.execute(SQL["extend"], params)
+        return tx.changes() == 1
 
-        return self.db.write(extend)
-
+    @writing
     def settle_range(
         self,
+        tx: apsw.Connection,
         claim: RangeClaim,
         delivered: Sequence[str],
         refused: Mapping[str, Refusal],
         now: Moment,
     ) -> bool:
-        queue = next((queue for queue in claim.queues if queue.name == claim.range), None)
-        if queue is None:  # an empty claim
+        closed = rows.first(tx, SQL["close"], {"queue": claim.range, "fence": claim.fence})
+        if closed is None:
             return False
-
-        def settle(tx: apsw.Connection) -> bool:
-            closed = rows.first(tx, SQL["close"], {"queue": claim.range, "fence": claim.fence})
-            if closed is None:
-                return False
-            own = {"queue": queue.name, "now": now, "dispatcher": closed[0], "opened_at": closed[1]}
-            if delivered:
-                _deliver(tx, queue, delivered, own)
-            for_good, for_now = _errors(refused, permanent=True), _errors(refused, permanent=False)
-            if for_good:
-                _fail(tx, queue, for_good, own)
-            for not_before in _put_off(tx, queue, for_now, now) if for_now else ():
-                self.db.tell(queue.name, not_before)
-            if len(delivered) + len(refused) < len(claim.jobs):
-                self.db.tell(queue.name, 0)
-            self.db.tell_room(queue.name)
-            return True
-
-        return self.db.write(settle)
+        queue = next(one for one in claim.queues if one.name == claim.range)
+        own = {"queue": queue.name, "now": now, "dispatcher": closed[0], "opened_at": closed[1]}
+        if delivered:
+            _deliver(tx, queue, delivered, own)
+        for not_before in _refuse(tx, queue, refused, own):
+            self.db.tell(queue.name, not_before)
+        if len(delivered) + len(refused) < len(claim.jobs):
+            self.db.tell(queue.name, 0)
+        self.db.tell_room(queue.name)
+        return True
 
     def next_due(self, queues: Sequence[str]) -> Moment | None:
         with self.db.reading() as tx:
@@ -129,54 +120,44 @@ class Ranges:
 def _deliver(
     tx: apsw.Connection, queue: Queue, delivered: Sequence[str], own: dict[str, Any]
 ) -> None:
-    ids = rows.texts(delivered)
+    params = {**own, "ids": rows.texts(delivered)}
     if not queue.keeps_history:
-        tx.execute(SQL["delivered_gone"], {"queue": queue.name, "ids": ids})
+        tx.execute(SQL["delivered_gone"], params)
         if tx.changes() == len(delivered):
             return
-    tx.execute(SQL["delivered"], {**own, "ids": ids})
+    tx.execute(SQL["delivered"], params)
     if not queue.keeps_history:  # what is left has an id chosen by a client: it is remembered
-        tx.execute(SQL["hide_all"], {"queue": queue.name, "ids": ids})
+        tx.execute(SQL["hide_all"], params)
 
 
-def _errors(refused: Mapping[str, Refusal], *, permanent: bool) -> dict[str, str]:
-    return {job_id: one.detail for job_id, one in refused.items() if one.permanent is permanent}
-
-
-def _fail(
-    tx: apsw.Connection, queue: Queue, errors: Mapping[str, str], own: dict[str, Any]
-) -> None:
-    """End the jobs that were refused for good."""
-    waiting = [job_id for job_id, _ in _refusals_of(tx, queue, errors)]
-    tx.executemany(
-        SQL["refused"], [{**own, "id": job_id, "error": errors[job_id]} for job_id in waiting]
-    )
-    failed = held_claims(tx, waiting).values()
-    record(tx, [(one.n, _failure(one, errors[one.id], own["now"])) for one in failed])
+def _refuse(
+    tx: apsw.Connection, queue: Queue, refused: Mapping[str, Refusal], own: dict[str, Any]
+) -> list[Moment]:
+    """End the jobs that were refused for good, and let the others wait. Until when each of these
+    waits. Jobs that are no longer there to be handed over are left alone."""
+    if not refused:
+        return []
+    params = {"queue": queue.name, "ids": rows.texts(refused)}
+    now, failures, waits = own["now"], [], []
+    for job_id, before in rows.fetch(tx, SQL["refusals_of"], params):
+        permanent, error = refused[job_id].permanent, refused[job_id].detail
+        if permanent:
+            failures.append({**own, "id": job_id, "error": error})
+        else:
+            until = put_off_until(queue.retry, job_id, before + 1, now)
+            waits.append((job_id, until, before + 1, error, now))
+    tx.executemany(SQL["put_off"], waits)
+    tx.executemany(SQL["refused"], failures)
+    failed = held_claims(tx, [one["id"] for one in failures]).values()
+    record(tx, [(one.n, _failure(one, refused[one.id].detail, now)) for one in failed])
     if not queue.keeps_history:
         remove(tx, [one.n for one in failed])
+    return [until for _, until, *_ in waits]
 
 
 def _failure(held: Held, error: str, now: Moment) -> Diagnostic:
     detail, facts = refused_by_sink(error), settled_facts(Verb.FAIL, held.worker, error)
     return Diagnostic(to_datetime(now), "failure", detail, held.attempt, held.epoch, facts)
-
-
-def _put_off(
-    tx: apsw.Connection, queue: Queue, errors: Mapping[str, str], now: Moment
-) -> list[Moment]:
-    """Let the jobs that were refused for now wait. Until when each."""
-    waits = []
-    for job_id, before in _refusals_of(tx, queue, errors):
-        until = put_off_until(queue.retry, job_id, before + 1, now)
-        waits.append((job_id, until, before + 1, errors[job_id], now))
-    tx.executemany(SQL["put_off"], waits)
-    return [until for _, until, *_ in waits]
-
-
-def _refusals_of(tx: apsw.Connection, queue: Queue, ids: Collection[str]) -> list[tuple[str, int]]:
-    """Those of the jobs that still wait, and how often each was refused before."""
-    return rows.fetch(tx, SQL["refusals_of"], {"queue": queue.name, "ids": rows.texts(ids)})
 
 
 def _next_dues(tx: apsw.Connection, queue: str) -> list[Moment]:

@@ -9,12 +9,14 @@ from typing import Any, NamedTuple
 import apsw
 
 from oncue.core.event import Event, EventType
+from oncue.core.firing import Decision
 from oncue.core.moment import Moment
+from oncue.core.publication import Decided
 from oncue.core.rule import Dependency, Rule
 from oncue.core.stamp import Stamp
 from oncue.core.standing import Sighting, Sightings
 from oncue.stores.sqlite import rows
-from oncue.stores.sqlite.database import Database
+from oncue.stores.sqlite.database import Database, writing
 from oncue.stores.sqlite.statements import load
 
 SQL = load("rules")
@@ -22,6 +24,7 @@ EVENTS = load("events")
 dependency = rows.reader(Dependency, type=EventType)
 _read_event = rows.reader(Event, type=EventType)
 _read_rule = rows.reader(Rule)
+_read_decided = rows.reader(Decided, decision=Decision)
 
 
 class Wait(NamedTuple):
@@ -49,26 +52,18 @@ class StoredRule(NamedTuple):
 class Rules:
     db: Database
 
-    def put_rule(self, rule: Rule, now: Moment) -> Rule:
-        def put(tx: apsw.Connection) -> Rule:
-            row = rows.first(tx, SQL["rule"], {"name": rule.name})
-            own = {
-                "name": rule.name,
-                "enabled": int(rule.enabled),
-                "queue": rule.queue,
-                "payload": rule.payload_json,
-                "now": now,
-            }
-            if row is None:
-                n = int(tx.execute(SQL["create"], own).get)
-            else:
-                n = row[0]
-                del own["name"]
-                tx.execute(SQL["change"], {**own, "n": n})
-            _depend(tx, n, rule.dependencies)
-            return stored(tx, rows.first(tx, SQL["rule_by_number"], {"n": n})).rule
-
-        return self.db.write(put)
+    @writing
+    def put_rule(self, tx: apsw.Connection, rule: Rule, now: Moment) -> Rule:
+        row = rows.first(tx, SQL["rule"], {"name": rule.name})
+        settings = {"enabled": rule.enabled, "queue": rule.queue, "payload": rule.payload_json}
+        params: dict[str, Any] = {"name": rule.name, **settings, "now": now}
+        if row is None:
+            n = int(tx.execute(SQL["create"], params).get)
+        else:
+            n = row[0]
+            tx.execute(SQL["change"], {**params, "n": n})
+        _depend(tx, n, rule.dependencies)
+        return stored(tx, rows.first(tx, SQL["rule_by_number"], {"n": n})).rule
 
     def rule(self, name: str) -> Rule | None:
         with self.db.reading() as tx:
@@ -85,16 +80,13 @@ class Rules:
                     parts[n].append(dependency(part))
         return [_rule(row, parts[row[0]]) for row in found]
 
-    def delete_rule(self, name: str, now: Moment) -> bool:
-        def delete(tx: apsw.Connection) -> bool:
-            row = rows.first(tx, SQL["rule"], {"name": name})
-            if row is None:
-                return False
+    @writing
+    def delete_rule(self, tx: apsw.Connection, name: str, now: Moment) -> bool:
+        row = rows.first(tx, SQL["rule"], {"name": name})
+        if row is not None:
             tx.execute(SQL["delete"], {"n": row[0]})
             tx.execute(SQL["retire_all"], {"n": row[0]})
-            return True
-
-        return self.db.write(delete)
+        return row is not None
 
     def sightings(self, name: str, at: Stamp) -> Sightings | None:
         with self.db.reading() as tx:
@@ -107,12 +99,8 @@ class Rules:
 
 def stored(tx: apsw.Connection, row: Sequence[Any]) -> StoredRule:
     """From a row of `rules.sql: rule_columns`."""
-    waits = [
-        Wait(n, dependency((kind, resource, life)), newest, bool(stale))
-        for n, kind, resource, life, newest, stale in rows.fetch(
-            tx, SQL["dependencies"], {"n": row[0]}
-        )
-    ]
+    found = rows.fetch(tx, SQL["dependencies"], {"n": row[0]})
+    waits = [Wait(one[0], dependency(one[1:4]), one[4], bool(one[5])) for one in found]
     rule = _rule(row, [wait.dependency for wait in waits])
     return StoredRule(row[0], rule, waits, bool(row[9]), bool(row[10]))
 
@@ -122,10 +110,21 @@ def event(row: Sequence[Any]) -> Event:
     return _read_event(row[1:5])
 
 
-def validating(tx: apsw.Connection, dependency_n: int, stamp: Stamp) -> Event:
+def decided(rule: str, row: Sequence[Any]) -> Decided:
+    """From the columns that `events.sql: repeat` returns and `decisions_of` ends with."""
+    return _read_decided((rule, dependency(row[:3]), *row[3:]))
+
+
+def newest_stamp(tx: apsw.Connection, dependency_n: int, t: Stamp) -> Stamp | None:
+    """The newest stamp by `t` of an event that was accepted for the dependency."""
+    row: Any = tx.execute(EVENTS["newest"], (dependency_n, t)).fetchone()
+    return None if row is None else row[0]
+
+
+def first_at(tx: apsw.Connection, dependency_n: int, stamp: Stamp) -> Event | None:
     """The first event that was accepted for the dependency with this stamp."""
-    own = {"dependency_n": dependency_n, "stamp": stamp}
-    return event(rows.first(tx, EVENTS["validating"], own))
+    row: Any = tx.execute(EVENTS["validating"], (dependency_n, stamp)).fetchone()
+    return None if row is None else event(row)
 
 
 def _rule(row: Sequence[Any], dependencies: Sequence[Dependency]) -> Rule:
@@ -135,23 +134,21 @@ def _rule(row: Sequence[Any], dependencies: Sequence[Dependency]) -> Rule:
 
 def _depend(tx: apsw.Connection, rule_n: int, dependencies: Sequence[Dependency]) -> None:
     """Give the rule these dependencies; one that stays keeps what it accepted."""
-    known = {
-        (kind, resource): n
-        for n, kind, resource, *_ in rows.fetch(tx, SQL["dependencies"], {"n": rule_n})
-    }
+    found = rows.fetch(tx, SQL["dependencies"], {"n": rule_n})
+    known = {(kind, resource): n for n, kind, resource, *_ in found}
     for position, one in enumerate(dependencies):
-        own = {"position": position, "life_seconds": one.life_seconds}
+        params: dict[str, Any] = {"position": position, "life_seconds": one.life_seconds}
         n = known.pop((str(one.type), one.resource), None)
         if n is not None:
-            tx.execute(SQL["depend_still"], {"n": n, **own})
+            tx.execute(SQL["depend_still"], {"n": n, **params})
             continue
-        new = {"rule_n": rule_n, "type": str(one.type), "resource": one.resource}
-        tx.execute(SQL["depend"], {**own, **new, "key": one.key, "below": int(one.below)})
+        params |= {"rule_n": rule_n, "type": one.type, "resource": one.resource}
+        tx.execute(SQL["depend"], {**params, "key": one.key, "below": one.below})
     for n in known.values():
         tx.execute(SQL["retire"], {"n": n})
 
 
 def _sighting(tx: apsw.Connection, wait: Wait, at: Stamp) -> Sighting:
-    row = tx.execute(EVENTS["newest"], (wait.n, at)).fetchone()
-    seen = None if row is None else validating(tx, wait.n, int(row[0]))
+    newest = newest_stamp(tx, wait.n, at)
+    seen = None if newest is None else first_at(tx, wait.n, newest)
     return Sighting(seen, wait.newest, wait.stale)

@@ -17,8 +17,7 @@ from oncue.core.standing import Sightings
 from oncue.ports.transfer import Admitted, EventExport
 from oncue.stores.sqlite import rows
 from oncue.stores.sqlite.database import Database
-from oncue.stores.sqlite.decisions import decided
-from oncue.stores.sqlite.rules import StoredRule, event, stored
+from oncue.stores.sqlite.rules import StoredRule, decided, event, stored
 from oncue.stores.sqlite.statements import load
 
 SQL = load("transfer")

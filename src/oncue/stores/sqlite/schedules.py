@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Sequence
 from typing import Any
 
 import apsw
@@ -13,12 +13,11 @@ from oncue.core.recurrence import OUTCOMES_KEPT, Fate, Outcome, is_as_made
 from oncue.core.schedule import CatchUp, Emission, Overlap, Progress, Schedule
 from oncue.ports.schedules import Advance
 from oncue.stores.sqlite import rows
-from oncue.stores.sqlite.database import Database
+from oncue.stores.sqlite.database import Database, writing
 from oncue.stores.sqlite.statements import load
 
 SQL = load("schedules")
 GET_JOB = load("jobs")["get"]
-ENSURE_QUEUE = load("queues")["ensure"]
 _read_schedule = rows.reader(Schedule, catch_up=CatchUp, overlap=Overlap)
 _outcome = rows.reader(Outcome, fate=Fate)
 
@@ -26,11 +25,11 @@ _outcome = rows.reader(Outcome, fate=Fate)
 class Schedules:
     db: Database
 
-    def advance(self, advances: Sequence[Advance], now: Moment) -> Collection[int]:
-        def advance(tx: apsw.Connection) -> list[int]:
-            return [position for position, one in enumerate(advances) if not self._advance(tx, one)]
-
-        return self.db.write(advance)
+    @writing
+    def advance(
+        self, tx: apsw.Connection, advances: Sequence[Advance], now: Moment
+    ) -> Collection[int]:
+        return [position for position, one in enumerate(advances) if not self._advance(tx, one)]
 
     def _advance(self, tx: apsw.Connection, one: Advance) -> bool:
         if not all(is_as_made(_job(tx, outcome), outcome) for outcome in one.withdrawn):
@@ -40,14 +39,14 @@ class Schedules:
         if recorded is None:
             return False
         for outcome in one.withdrawn:
-            _withdraw(tx, one.name, outcome)
+            tx.execute(SQL["withdraw"], {"id": outcome.job_id})
+            decided_at = from_datetime(outcome.decided_at)
+            tx.execute(SQL["redecide"], (outcome.fate, decided_at, one.name, outcome.job_id))
         if one.then is None:
             tx.execute(SQL["forget_outcomes"], {"name": one.name})
         for job in one.jobs:
             tx.execute(SQL["insert_occurrence"], (*job[:6], job.owner, one.name))
-            if job.queue not in self.db.known_queues:
-                tx.execute(ENSURE_QUEUE, (job.queue,))
-            self.db.tell(job.queue, job.due_at)
+            self.db.arrived(tx, job.queue, job.due_at)
         _record(tx, one.name, recorded, one.outcomes)
         if not is_progress:
             self.db.tell(None, 0)
@@ -79,19 +78,16 @@ class Schedules:
         return ()
 
     def _found(self, statement: str, params: dict[str, Any]) -> list[Schedule]:
+        """As many as have room in memory, at least one."""
+        found: list[Schedule] = []
+        room = rows.BATCH_BYTES
         with self.db.reading() as tx:
-            return list(_within_bounds(rows.stream(tx, SQL[statement], params)))
-
-
-def _within_bounds(found: Iterator[Any]) -> Iterator[Schedule]:
-    """As many as have room in memory, at least one."""
-    room = rows.BATCH_BYTES
-    for row in found:
-        schedule = _schedule(row)
-        room -= len(schedule.payload_json)
-        yield schedule
-        if room <= 0:
-            return
+            for row in tx.execute(SQL[statement], params):
+                found.append(_schedule(row))
+                room -= len(found[-1].payload_json)
+                if room <= 0:
+                    break
+        return found
 
 
 def _recorded(tx: apsw.Connection, one: Advance, is_progress: bool) -> int | None:
@@ -101,30 +97,21 @@ def _recorded(tx: apsw.Connection, one: Advance, is_progress: bool) -> int | Non
     if seen is None:
         return 0 if then is not None and _insert(tx, then, one, 0) else None
     was = (seen.revision, seen.progress.next_at, seen.progress.wake_at)
+    recorded: Any
     if then is not None and is_progress:
         progress = one.progress or then.progress
-        return _number(tx.execute(SQL["advance"], (*was, *progress, len(one.outcomes))).get)
-    recorded = _number(tx.execute(SQL["remove_schedule"], was).get)
-    if recorded is not None and then is not None:
-        _insert(tx, then, one, recorded)
-    return recorded
-
-
-def _number(value: Any) -> int | None:
-    return None if value is None else int(value)
+        recorded = tx.execute(SQL["advance"], (*was, *progress, len(one.outcomes))).get
+    else:
+        recorded = tx.execute(SQL["remove_schedule"], was).get
+        if recorded is not None and then is not None:
+            _insert(tx, then, one, recorded)
+    return None if recorded is None else int(recorded)
 
 
 def _job(tx: apsw.Connection, outcome: Outcome) -> Job | None:
     """As others see it: inside an open range it is being delivered, though its row is scheduled."""
     row = rows.first(tx, GET_JOB, {"id": outcome.job_id})
     return None if row is None else rows.job(row)
-
-
-def _withdraw(tx: apsw.Connection, name: str, outcome: Outcome) -> None:
-    tx.execute(SQL["withdraw"], {"id": outcome.job_id})
-    decided_at = from_datetime(outcome.decided_at)
-    row = {"name": name, "job_id": outcome.job_id, "fate": outcome.fate, "decided_at": decided_at}
-    tx.execute(SQL["redecide"], row)
 
 
 def _insert(tx: apsw.Connection, schedule: Schedule, one: Advance, recorded: int) -> bool:

@@ -16,7 +16,7 @@ import apsw
 from oncue.core.bulk import BulkChange, BulkVerb, Place, not_a_cursor, read_place, told_place
 from oncue.core.job import JobFilter
 from oncue.core.lifecycle import FINAL, LIVE, State
-from oncue.core.moment import LATEST, Moment
+from oncue.core.moment import LATEST
 from oncue.ports.bulk import BulkFound
 from oncue.stores.sqlite import rows
 from oncue.stores.sqlite.statements import load
@@ -45,37 +45,22 @@ class Walk(NamedTuple):
         return (str, *map(type, self.before_all))
 
 
-class Window(NamedTuple):
-    start: Moment
-    until: Moment
-
-
-class Stretch(NamedTuple):
-    """What a part of a walk came to."""
-
-    ids: list[str]
-    looked: int
-    place: Place | None
-    """How far it came; None: to the end."""
-
-
 def find_all(
     tx: apsw.Connection, change: BulkChange, wanted: JobFilter, after: str | None, limit: int
 ) -> BulkFound:
     """See `oncue.ports.bulk.BulkStore.find_all`."""
-    walks, place = _from(_walks(change, wanted), after)
+    walks, start = _from(_walks(change, wanted), after)
     params = _params(change, wanted)
-    until = LATEST if wanted.due_before is None else wanted.due_before - 1
-    window = Window(wanted.due_after or 0, until)
     ids: list[str] = []
-    looked = 0
     for walk in walks:
-        stretch = _stretch(tx, walk, params, window, place or walk.before_all, limit - looked)
-        ids += stretch.ids
-        looked += stretch.looked
-        place = None
-        if stretch.place is not None:
-            return BulkFound(ids, told_place((walk.name, *stretch.place)))
+        place: Place | None = start or walk.before_all
+        start = None
+        while place is not None:
+            if limit <= 0:
+                return BulkFound(ids, told_place((walk.name, *place)))
+            found, looked, place = _step(tx, walk, params, place, limit)
+            ids += found
+            limit -= looked
     return BulkFound(ids, None)
 
 
@@ -140,42 +125,34 @@ def _next_line(tx: apsw.Connection, params: dict[str, Any], place: Place) -> Pla
 
 def _params(change: BulkChange, wanted: JobFilter) -> dict[str, Any]:
     params = asdict(wanted) | {state.value: int(state in change.states) for state in State}
-    last_queue = wanted.queue or rows.AFTER_EVERY_TEXT
-    return params | {"begun_at": change.begun_at, "last_queue": last_queue}
+    until = LATEST if wanted.due_before is None else wanted.due_before - 1
+    bounds = {"last_queue": wanted.queue or rows.AFTER_EVERY_TEXT, "until": until}
+    return params | bounds | {"begun_at": change.begun_at, "start": wanted.due_after or 0}
 
 
-def _stretch(
-    tx: apsw.Connection, walk: Walk, params: dict[str, Any], window: Window, place: Place, room: int
-) -> Stretch:
-    """Walk on from a place, looking at up to `room` entries."""
+def _step(
+    tx: apsw.Connection, walk: Walk, params: dict[str, Any], place: Place, room: int
+) -> tuple[list[str], int, Place | None]:
+    """Walk on from a place by one statement: what was found, how many entries were looked at (up to
+    `room`), and where to go on; None: that was the end."""
     ids: list[str] = []
     looked = 0
-    while looked < room:
-        asked, before = room - looked, looked
-        places = {f"p{number}": one for number, one in enumerate(place)}
-        for applies, priority, *entry in tx.execute(
-            SQL[walk.statement], {**params, **places, "limit": asked}
-        ):
-            looked += 1
-            place = tuple(entry)
-            leap = _leap(walk, window, place, priority)
-            if leap is not None:
-                place = leap
-                break
-            if applies:
-                ids.append(str(place[-1]))
-        else:
-            if looked - before < asked:
-                following = walk.following(tx, params, place)
-                if following is None:
-                    return Stretch(ids, looked, None)
-                place = following
-    return Stretch(ids, looked, place)
+    places = {f"p{number}": one for number, one in enumerate(place)}
+    entries = tx.execute(SQL[walk.statement], {**params, **places, "limit": room})
+    for applies, priority, *entry in entries:
+        looked += 1
+        place = tuple(entry)
+        leap = _leap(walk, params, place, priority)
+        if leap is not None:
+            return ids, looked, leap
+        if applies:
+            ids.append(str(place[-1]))
+    return ids, looked, place if looked == room else walk.following(tx, params, place)
 
 
-def _leap(walk: Walk, window: Window, key: Place, priority: int | None) -> Place | None:
+def _leap(walk: Walk, params: dict[str, Any], key: Place, priority: int | None) -> Place | None:
     """Where to go on instead, if the entry is not wanted."""
     *group, due_at, _ = key
-    if not walk.wanted(key, priority) or int(due_at) > window.until:
+    if not walk.wanted(key, priority) or int(due_at) > params["until"]:
         return (*group, LATEST + 1, "")
-    return (*group, window.start, "") if int(due_at) < window.start else None
+    return (*group, params["start"], "") if int(due_at) < params["start"] else None

@@ -146,24 +146,21 @@ class Watching:
 
     def begun(self) -> bool:
         """A transaction begins. News that is there was left by a call that was interrupted or
-        failed, and that may have stored something. Whether another process has committed since the
-        last transaction here."""
-        if self._news:
-            self._news.clear()
-            self._news[None] = 0
-        if self._writer.connection.data_version() == self._own_version:
-            return False
-        self._others_wrote = True
-        return True
+        failed, and that may have stored something. Whether that is so, or another process has
+        committed since the last transaction here."""
+        undone = bool(self._news)
+        if undone:
+            self._news = {None: 0}
+        others = self._writer.connection.data_version() != self._own_version
+        self._others_wrote = self._others_wrote or others
+        return undone or others
 
-    def committed(self) -> set[str]:
-        """Tell what the transaction noted. The queues that it told of."""
+    def committed(self) -> None:
+        """Tell what the transaction noted."""
         self._own_version = self._writer.connection.data_version()
-        queues = {queue for queue in self._news if queue is not None}
         for queue, due_at in list(self._news.items()):
             self._tell(queue, due_at)
         self._news.clear()
-        return queues
 
     def start_from_now(self) -> None:
         """What was committed before the file was opened is not news."""
@@ -208,6 +205,7 @@ class Watching:
             self._others_wrote = True
         if self._news:
             self._news.clear()
+            self._own_version = None  # for `begun`: a call was interrupted or failed
             self._tell(None, 0)
 
     def _tell_of_others(self) -> None:

@@ -207,13 +207,13 @@ class Writer:
         self._thread = None
         self._serving = False
 
-    def _is_closed(self) -> StoreError:
-        return StoreError(f"{self._path}: the store is closed.")
+    def _refuse_closed(self) -> None:
+        if self._closed:
+            raise StoreError(f"{self._path}: the store is closed.")
 
     def _enqueue(self, ticket: _Ticket[Any]) -> None:
         with self._queueing:  # `close` cannot come between the question and the queue
-            if self._closed:
-                raise self._is_closed()
+            self._refuse_closed()
             if not self._serving:
                 name = "oncue-writer"
                 self._thread = threading.Thread(target=self._serve, name=name, daemon=True)
@@ -278,22 +278,20 @@ class Writer:
         try:
             self._transact([ticket.call for ticket in part], outcome)
         except BaseException as error:
-            outcome.trouble = self._translated(error)
-            if isinstance(error, StoreError):  # the file is gone or another one
-                outcome.stored = False  # nothing is certain
-            elif outcome.failure is None and isinstance(error, apsw.Error):
-                # No beginning or no commit: the same for all. Any StoreError but the plain one
-                # tells callers that nothing was stored.
-                if type(outcome.trouble) is StoreError:
-                    outcome.trouble = self._unknown()
-            elif outcome.failure is None:
+            trouble = self._translated(error)
+            if isinstance(error, StoreError):
+                outcome.stored = False  # the file is gone or another one: nothing is certain
+            elif outcome.failure is None and not isinstance(error, apsw.Error):
                 raise
+            elif outcome.failure is None and type(trouble) is StoreError:
+                # No beginning or no commit. Any other StoreError says that nothing was stored.
+                trouble = self._unknown()
+            outcome.trouble = trouble
         return outcome
 
     def _alone(self, call: Callable[[], T], synced: bool) -> T:
         """One caller, one commit: nobody to answer but the caller."""
-        if self._closed:
-            raise self._is_closed()
+        self._refuse_closed()
         outcome = _Outcome()
         try:
             self._transact([call], outcome, synced)
@@ -310,17 +308,9 @@ class Writer:
         self, calls: Sequence[Callable[[], Any]], outcome: _Outcome, synced: bool = True
     ) -> None:
         """Run the calls in one transaction, then `committed`. The file must be the same before and
-        after it."""
+        after it. Whatever is raised at whichever line, no transaction stays open, and `outcome`
+        tells whether it was stored."""
         self._check_file()
-        self._run_inside(calls, outcome, synced)
-        self._check_file()
-        self._committed()
-
-    def _run_inside(
-        self, calls: Sequence[Callable[[], Any]], outcome: _Outcome, synced: bool
-    ) -> None:
-        """Begin, run the calls, commit. Whatever is raised at whichever line, no transaction stays
-        open, and `outcome` tells whether it was stored."""
         connection = self.connection
         if connection.in_transaction:  # Ctrl-C cut the end of the last one short
             connection.execute("ROLLBACK")
@@ -352,6 +342,8 @@ class Writer:
         finally:
             self._owner = None
             self._turnstile.leave()
+        self._check_file()
+        self._committed()
 
     @staticmethod
     def _answer(call: Callable[[], Any]) -> tuple[Any, OncueError | None]:

@@ -54,7 +54,7 @@ SELECT stamp FROM accepted WHERE dependency_n = ?1 AND stamp <= ?2 ORDER BY stam
 
 -- name: validating
 SELECT {event_columns} FROM accepted AS a JOIN events AS e ON e.n = a.event_n
-WHERE a.dependency_n = :dependency_n AND a.stamp = :stamp ORDER BY a.event_n LIMIT 1;
+WHERE a.dependency_n = ?1 AND a.stamp = ?2 ORDER BY a.event_n LIMIT 1;
 
 -- name: fired
 UPDATE rules SET last_instant = :instant, last_job_id = :job_id, touched = 1

@@ -45,8 +45,7 @@ INSERT OR REPLACE INTO outcomes (schedule, place, number, fate, at, until, decid
 VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?);
 
 -- name: redecide
-UPDATE outcomes SET fate = :fate, decided_at = :decided_at
-WHERE schedule = :name AND job_id = :job_id;
+UPDATE outcomes SET fate = ?1, decided_at = ?2 WHERE schedule = ?3 AND job_id = ?4;
 
 -- name: forget_outcomes
 DELETE FROM outcomes WHERE schedule = :name;

@@ -82,7 +82,7 @@ class Recurrer:
     def make(self, due: Sequence[Schedule], now: Moment) -> None:
         """Decide on these schedules. What others decided on meanwhile is left to them."""
         tried = [self._first_tried(schedule, now) for schedule in due]
-        advances = self._decide_all(due, now)
+        advances = self.decide(due, now)
         try:
             refused = set(self._store.advance(advances, now))
         except StoreUnavailable as problem:
@@ -94,14 +94,10 @@ class Recurrer:
         if refused:
             logger.debug("%d schedules were advanced by others", len(refused))
 
-    def decide(self, schedule: Schedule, now: Moment) -> Advance:
-        """What to do about one schedule; its events are published when this returns."""
-        [advance] = self._decide_all([schedule], now)
-        return advance
-
-    def _decide_all(self, due: Sequence[Schedule], now: Moment) -> list[Advance]:
-        """Trouble with one schedule puts off that one. A store that does not answer puts off all
-        that publish: each further try would wait for it again."""
+    def decide(self, due: Sequence[Schedule], now: Moment) -> list[Advance]:
+        """What to do about these schedules; their events are published when this returns. Trouble
+        with one schedule puts off that one. A store that does not answer puts off all that publish:
+        each further try would wait for it again."""
         advances: list[Advance] = []
         away: StoreUnavailable | None = None
         for schedule in due:
@@ -117,7 +113,10 @@ class Recurrer:
     def _decided(self, schedule: Schedule, now: Moment) -> Advance:
         decided = plan(schedule, self._first_tried(schedule, now))
         if schedule.emits is not None and decided.made:
-            self._emit(schedule, decided.made)
+            if self.publish is None:
+                raise Conflict("it emits events, and nobody here publishes them.")
+            # Before it goes on, not after: an event that is published again is the same event.
+            self.publish(schedule, decided.made)
         self._troubles.pop(schedule.name, None)
         return _advance(schedule, decided, now)
 
@@ -223,12 +222,6 @@ class Recurrer:
             for one in made_ahead(outcomes, now)
             if not is_as_made(self._store.get(one.job_id or ""), one)
         }
-
-    def _emit(self, schedule: Schedule, made: Sequence[Moment]) -> None:
-        if self.publish is None:
-            raise Conflict("it emits events, and nobody here publishes them.")
-        # Before it goes on, not after: an event that is published again is the same event.
-        self.publish(schedule, made)
 
 
 def _advance(schedule: Schedule, decided: Plan, now: Moment) -> Advance:

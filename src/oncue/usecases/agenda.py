@@ -159,7 +159,7 @@ def _take_away(cue: Scheduler, claim: Lapse, wanted: Write, events: Sequence[Dia
     else:
         text = f" {events[-1].detail}" if events else ""
         verdict = Verdict(Verb.GIVE_UP, "failure", f"Reported as failed by its reclaimer.{text}")
-    if carry_out(cue.engine.node, [(claim, verdict, queue.keeps_history)], now):
+    if not carry_out(cue.engine.node, [(claim, verdict, queue.keeps_history)], now):
         raise _lost_race(claim.id)
 
 

@@ -12,7 +12,7 @@ from oncue.core.errors import ClaimLost, Conflict
 from oncue.core.job import Claimed, Operation
 from oncue.core.moment import to_datetime
 from oncue.core.queue import check_queue_name
-from oncue.ports.claims import Refused
+from oncue.ports.claims import Refused, Touched
 from oncue.usecases.intake import check_message, check_percent
 from oncue.worker.source import AWAY, Beat
 
@@ -132,8 +132,12 @@ class HandledJob:
         else:
             self.lose(f" ({why.reason})")
 
-    def confirm(self, sent: float) -> None:
-        """Note that a heartbeat was confirmed; `sent` is when, by the monotonic clock."""
+    def heartbeat_answered(self, answer: Touched | Refused, sent: float) -> None:
+        """Note the answer to a heartbeat; `sent` is when it was sent, by the monotonic clock."""
+        if isinstance(answer, Refused):
+            self.interrupt(answer)
+            return
+        self.cancel_requested = answer.cancel_requested
         if not self.lost:
             self._keep_until = sent + self._batch.queue.lease_seconds * TRUSTED
 
@@ -178,12 +182,9 @@ class HandledJob:
             text = "job %s: its progress was not stored: %s"
             logger.warning(text, self.id, trouble, extra=self.facts)
             return
+        self.heartbeat_answered(answer, sent)
         if isinstance(answer, Refused):
-            self.interrupt(answer)
             self.check()
-        else:
-            self.cancel_requested = answer.cancel_requested
-            self.confirm(sent)
 
     def check(self) -> None:
         """Raise `ClaimLost` if there is no point in going on. Long handlers call it now and then;

@@ -173,6 +173,9 @@ class Worker:
                 except OncueError as trouble:
                     self._bear(trouble)
                     self._alarm.pause(TROUBLE_SECONDS)
+                except BaseException:  # nothing that is raised here may end the thread
+                    logger.exception("worker %s: unexpected (trying again)", self.name)
+                    self._alarm.pause(TROUBLE_SECONDS)
 
     def _bear(self, trouble: OncueError) -> None:
         """Tell of it once, however long it lasts. That access is denied does not pass by itself."""

@@ -13,20 +13,9 @@ from collections.abc import Callable, Mapping, Sequence
 from itertools import islice
 from typing import TYPE_CHECKING, Any
 
+from oncue.client import claims as remote
 from oncue.client.asking import encode
-from oncue.client.claims import (
-    ITEMS_LIMIT,
-    RemoteClaim,
-    Report,
-    answers_to,
-    claim_request,
-    claims_of,
-    operation_request,
-    parts,
-    settle_request,
-    settled_of,
-    touched_of,
-)
+from oncue.client.claims import RemoteClaim, Report
 from oncue.client.connection import Connection, Request
 from oncue.client.errors import error_of
 from oncue.client.polling import Polling
@@ -136,14 +125,14 @@ class RemoteClaimSource:
 
     def _claim(self, queues: Sequence[str], limit: int, wait_seconds: float) -> list[ClaimedBatch]:
         limit = min(limit, CLAIM_LIMIT)
-        request = claim_request(queues, self._worker, limit, wait_seconds=wait_seconds)
+        request = remote.claim_request(queues, self._worker, limit, wait_seconds=wait_seconds)
         request = request._replace(timeout_seconds=ANSWER_SECONDS)
         sent = self._clock.monotonic()
         answer = self._polling.ask(request)
         if answer is None:
             return []
         by_queue: dict[str, list[RemoteClaim]] = {}
-        for claim in self._connection.value(answer, Claims, claims_of):
+        for claim in self._connection.value(answer, Claims, remote.claims_of):
             by_queue.setdefault(claim.queue, []).append(claim)
         taken = self._clock.monotonic()
         batches = (self._batch(name, claims, sent, taken) for name, claims in by_queue.items())
@@ -176,25 +165,25 @@ class RemoteClaimSource:
 
     def touch(self, beats: Sequence[Beat]) -> list[Touched | Refused]:
         answers: list[Touched | Refused] = []
-        for start in range(0, len(beats), ITEMS_LIMIT):
-            items = [_beat(one) for one in beats[start : start + ITEMS_LIMIT]]
+        for start in range(0, len(beats), remote.ITEMS_LIMIT):
+            items = [_beat(one) for one in beats[start : start + remote.ITEMS_LIMIT]]
             request = Request("POST", "/heartbeat", encode({"items": items}))
             body = self._ask_once(request, brief=True)
-            answers += answers_to(self._connection, body, BeatenItems, len(items), _beaten)
+            answers += remote.answers_to(self._connection, body, BeatenItems, len(items), _beaten)
         return answers
 
     def put_operation(self, claim: Claimed, operation: Operation) -> Operation | Refused:
         try:
-            body = self._ask_once(operation_request(claim.id, _token(claim), operation))
+            body = self._ask_once(remote.operation_request(claim.id, _token(claim), operation))
         except (Conflict, NotFound) as error:
             return _refusal(error)
         return self._connection.value(body, JobOperation, JobOperation.read)
 
     def settle(self, queue: Queue, ends: Sequence[ClaimEnd], *, brief: bool = False) -> None:
         """The server knows of cancel requests, and of the attempts that are left."""
-        for part in parts([_report(end) for end in ends]):
-            body = self._ask_once(settle_request(part), brief=brief)
-            errors = settled_of(self._connection, body, len(part))
+        for part in remote.parts([_report(end) for end in ends]):
+            body = self._ask_once(remote.settle_request(part), brief=brief)
+            errors = remote.settled_of(self._connection, body, len(part))
             for report, error in zip(part, errors, strict=True):
                 if error is not None:
                     log_too_late(report.id, _refusal(error).reason)
@@ -232,7 +221,7 @@ def _lease_seconds(claim: Claimed) -> float:
 
 
 def _beaten(item: Beaten) -> Touched | Refused:
-    return _refusal(error_of(item.problem, item.id)) if item.problem else touched_of(item)
+    return _refusal(error_of(item.problem, item.id)) if item.problem else remote.touched_of(item)
 
 
 def _refusal(error: OncueError) -> Refused:

@@ -74,7 +74,7 @@ def test_a_node_that_dies_between_deciding_and_storing_loses_nothing(
     desk.clock.advance(60)
     dying, living = Recurrer(Node.of(nodes[0], desk.clock)), Recurrer(Node.of(nodes[1], desk.clock))
     [seen] = nodes[0].waking(desk.now, 10)
-    left_in_hand = dying.decide(seen, desk.now)
+    [left_in_hand] = dying.decide([seen], desk.now)
     work_off(living)
     assert list(nodes[0].advance([left_in_hand], desk.now)) == [0]
     assert len(desk.listed()) == 1

@@ -75,24 +75,22 @@ def guarded(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Guarded]:
 # -- every route, every scope ----------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("operation", ROUTES, ids=title)
-def test_a_route_is_open_to_its_scope_and_to_administrators(
-    guarded: Guarded, operation: Route
-) -> None:
+@pytest.mark.parametrize("route", ROUTES, ids=title)
+def test_a_route_is_open_to_its_scope_and_to_administrators(guarded: Guarded, route: Route) -> None:
     for who in WHO:
-        judge(guarded, operation, who)
+        judge(guarded, route, who)
 
 
-def judge(guarded: Guarded, operation: Route, who: str) -> None:
-    reply = guarded.ask(who, operation.method, filled(operation.path))
+def judge(guarded: Guarded, route: Route, who: str) -> None:
+    reply = guarded.ask(who, route.method, filled(route.path))
     known = who in guarded.tokens
-    if operation.path in OPEN:
+    if route.path in OPEN:
         assert reply.status not in (401, 403)
         return
-    wanted = "work" if operation.path in REPORTS else str(operation.scope)
-    if operation.path == "/jobs/{id}/complete":  # without a token: on an administrator's word
+    wanted = "work" if route.path in REPORTS else str(route.scope)
+    if route.path == "/jobs/{id}/complete":  # without a token: on an administrator's word
         wanted = "admin"
-    if who in (wanted, "admin") or (known and operation.path == ANY):
+    if who in (wanted, "admin") or (known and route.path == ANY):
         assert reply.status not in (401, 403), reply.body
     elif known:
         assert (reply.status, reply.json["type"]) == (403, "/problems/forbidden")
@@ -103,7 +101,7 @@ def judge(guarded: Guarded, operation: Route, who: str) -> None:
 
 
 def test_every_route_but_the_open_ones_asks_for_something() -> None:
-    unguarded = {operation.path for operation in ROUTES if operation.scope is None}
+    unguarded = {route.path for route in ROUTES if route.scope is None}
     assert unguarded <= OPEN | REPORTS | {ANY}
 
 

@@ -34,7 +34,7 @@ DESCRIBED = [
 ]
 REFUSALS = DOCUMENT["components"]["responses"]
 NAMES = [f"{method} {path}" for method, path, _ in DESCRIBED]
-operations = pytest.mark.parametrize(("method", "path", "told"), DESCRIBED, ids=NAMES)
+each_route = pytest.mark.parametrize(("method", "path", "told"), DESCRIBED, ids=NAMES)
 
 
 def validator(schema: dict[str, Any]) -> jsonschema_rs.Draft202012Validator:
@@ -55,13 +55,13 @@ def accepts(shape: str, **fields: Any) -> bool:
 # -- completeness ----------------------------------------------------------------------------------
 
 
-def test_every_operation_is_described_and_nothing_else() -> None:
+def test_every_route_is_described_and_nothing_else() -> None:
     there_are = [(one.method, one.path) for one in ROUTES]
     assert {(method, path) for method, path, _ in DESCRIBED} == set(there_are)
     assert len(there_are) == len(set(there_are))
 
 
-def test_the_names_of_operations_are_unique() -> None:
+def test_the_names_of_routes_are_unique() -> None:
     names = [route.id for route in ROUTES]
     assert len(names) == len(set(names))
 
@@ -97,7 +97,7 @@ def test_the_examples_of_conflicts_are_what_the_server_says(server: Server) -> N
     assert told == shown
 
 
-def test_the_members_of_a_new_job_are_those_that_are_read() -> None:
+def test_the_fields_of_a_new_job_are_those_that_are_read() -> None:
     assert list(NewJob.__struct_fields__) == intake.FIELDS
 
 
@@ -121,7 +121,7 @@ def test_every_reference_leads_somewhere() -> None:
             place = place[part]
 
 
-@operations
+@each_route
 def test_the_examples_are_what_the_shapes_say(method: str, path: str, told: dict[str, Any]) -> None:
     contents = list(told.get("requestBody", {}).get("content", {}).values())
     for response in told["responses"].values():
@@ -159,8 +159,8 @@ def test_every_sample_is_shown_somewhere() -> None:
     assert kept_samples().keys() <= shapes | places
 
 
-@operations
-def test_an_operation_is_told_in_full(method: str, path: str, told: dict[str, Any]) -> None:
+@each_route
+def test_a_route_is_told_in_full(method: str, path: str, told: dict[str, Any]) -> None:
     assert told["summary"]
     assert told["description"]
     assert told["tags"][0] in [tag["name"] for tag in DOCUMENT["tags"]]
@@ -169,12 +169,12 @@ def test_an_operation_is_told_in_full(method: str, path: str, told: dict[str, An
     assert in_path == set(re.findall(r"{(\w+)}", path))
 
 
-@operations
+@each_route
 def test_what_needs_a_scope_says_so(method: str, path: str, told: dict[str, Any]) -> None:
-    [operation] = [one for one in ROUTES if (one.method, one.path) == (method, path)]
-    if operation.scope is not None:
+    [route] = [one for one in ROUTES if (one.method, one.path) == (method, path)]
+    if route.scope is not None:
         assert told["security"] == [{"bearer": []}]
-        assert told["x-oncue-scope"] == operation.scope
+        assert told["x-oncue-scope"] == route.scope
         assert "401" in told["responses"]
     else:
         assert {"bearer": []} not in told["security"] or {} in told["security"]
@@ -324,8 +324,8 @@ def test_the_page_is_well_formed_and_its_links_lead_somewhere(server: Server) ->
     assert [server.get(target).status for target in outside] == [200, 200, 200]
 
 
-@operations
-def test_the_page_shows_an_operation(method: str, path: str, told: dict[str, Any]) -> None:
+@each_route
+def test_the_page_shows_a_route(method: str, path: str, told: dict[str, Any]) -> None:
     text = page(DOCUMENT)
     assert f'id="{told["operationId"]}"' in text
     assert tag("code", path) in text

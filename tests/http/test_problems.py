@@ -18,14 +18,14 @@ from tests.http.routes import filled, takes_body, title
 from tests.http.server import Reply, Server
 
 JSON = {"Content-Type": "application/json"}
-WITH_BODY = [operation for operation in ROUTES if takes_body(operation)]
+WITH_BODY = [route for route in ROUTES if takes_body(route)]
 DEEP = 10_000
 
-each_route = pytest.mark.parametrize("operation", ROUTES, ids=title)
+each_route = pytest.mark.parametrize("route", ROUTES, ids=title)
 each_open_route = pytest.mark.parametrize(
-    "operation", [operation for operation in ROUTES if "{" in operation.path], ids=title
+    "route", [route for route in ROUTES if "{" in route.path], ids=title
 )
-each_with_body = pytest.mark.parametrize("operation", WITH_BODY, ids=title)
+each_with_body = pytest.mark.parametrize("route", WITH_BODY, ids=title)
 
 
 @pytest.fixture(autouse=True)
@@ -52,13 +52,13 @@ def problem(reply: Reply, *statuses: int) -> Any:
     return fields
 
 
-def sent(server: Server, operation: Route, body: bytes, media_type: str = "") -> Reply:
+def sent(server: Server, route: Route, body: bytes, media_type: str = "") -> Reply:
     headers = {"Content-Type": media_type} if media_type else JSON
-    return server.ask(operation.method, filled(operation.path), body=body, headers=headers)
+    return server.ask(route.method, filled(route.path), body=body, headers=headers)
 
 
 @each_with_body
-def test_what_is_not_json_is_a_400(server: Server, operation: Route) -> None:
+def test_what_is_not_json_is_a_400(server: Server, route: Route) -> None:
     nonsense = (
         b"{",
         b'{"a":1,}',
@@ -70,20 +70,20 @@ def test_what_is_not_json_is_a_400(server: Server, operation: Route) -> None:
         b"\0",
     )
     for body in nonsense:
-        problem(sent(server, operation, body), 400)
+        problem(sent(server, route, body), 400)
 
 
 @each_with_body
-def test_another_media_type_is_a_415(server: Server, operation: Route) -> None:
+def test_another_media_type_is_a_415(server: Server, route: Route) -> None:
     for media_type in ("text/plain", "application/x-www-form-urlencoded", "application/jsonx"):
-        reply = sent(server, operation, b"{}", media_type)
+        reply = sent(server, route, b"{}", media_type)
         assert "application/json" in problem(reply, 415)["detail"]
 
 
 @each_with_body
-def test_json_that_is_no_object_is_a_422(server: Server, operation: Route) -> None:
+def test_json_that_is_no_object_is_a_422(server: Server, route: Route) -> None:
     for body in (b"[]", b"null", b'"text"', b"7", b"true", b"[[1]]"):
-        problem(sent(server, operation, body), 422)
+        problem(sent(server, route, body), 422)
 
 
 @pytest.mark.parametrize(
@@ -100,41 +100,41 @@ def test_no_body_lacks_what_is_required(server: Server, path: str, pointer: str)
 
 
 @each_with_body
-def test_a_member_that_is_unknown_is_a_422(server: Server, operation: Route) -> None:
-    fields = problem(sent(server, operation, b'{"colour/~": 1}'), 422)
-    if operation.path != "/tasks":  # where it is content, and the user is missing
+def test_a_field_that_is_unknown_is_a_422(server: Server, route: Route) -> None:
+    fields = problem(sent(server, route, b'{"colour/~": 1}'), 422)
+    if route.path != "/tasks":  # where it is content, and the user is missing
         assert fields["errors"][0]["pointer"] == "/colour~1~0"
 
 
 @each_with_body
-def test_lone_surrogates_are_refused_by_name(server: Server, operation: Route) -> None:
+def test_lone_surrogates_are_refused_by_name(server: Server, route: Route) -> None:
     for body in (rb'{"a":"\ud800"}', rb'{"a":"\udc00 x"}', rb'{"a":["\ud83dx"]}'):
-        fields = problem(sent(server, operation, body), 422)
+        fields = problem(sent(server, route, body), 422)
         assert fields["errors"][0]["pointer"].startswith("/a")
-    problem(sent(server, operation, rb'{"\ud800":1}'), 422)
+    problem(sent(server, route, rb'{"\ud800":1}'), 422)
 
 
 @each_with_body
-def test_numbers_beyond_all_bounds_are_refused_by_name(server: Server, operation: Route) -> None:
-    fields = problem(sent(server, operation, b'{"a": {"b": 1e999}}'), 422)
+def test_numbers_beyond_all_bounds_are_refused_by_name(server: Server, route: Route) -> None:
+    fields = problem(sent(server, route, b'{"a": {"b": 1e999}}'), 422)
     assert fields["errors"][0]["pointer"].startswith("/a")
 
 
 @each_with_body
-def test_ten_thousand_levels_are_refused(server: Server, operation: Route) -> None:
+def test_ten_thousand_levels_are_refused(server: Server, route: Route) -> None:
     for body in (
         b"[" * DEEP,
         b"[" * DEEP + b"]" * DEEP,
         b'{"a":' * DEEP + b"1" + b"}" * DEEP,
         b'{"payload":' + b"[" * DEEP + b"]" * DEEP + b"}",
     ):
-        problem(sent(server, operation, body), 400)
+        problem(sent(server, route, body), 400)
 
 
 @each_with_body
-def test_ten_megabytes_are_a_413(server: Server, operation: Route) -> None:
+def test_ten_megabytes_are_a_413(server: Server, route: Route) -> None:
     large = json.dumps({"payload": "a" * 10_000_000}).encode()
-    problem(sent(server, operation, large), 413)
+    problem(sent(server, route, large), 413)
 
 
 @pytest.mark.parametrize("path", ["/jobs", "/tasks"])
@@ -178,20 +178,18 @@ def test_an_unknown_route_is_a_404(server: Server, path: str) -> None:
 
 
 @each_route
-def test_another_method_is_a_405_that_names_those_it_takes(
-    server: Server, operation: Route
-) -> None:
-    reply = server.ask("PROPFIND", filled(operation.path))
+def test_another_method_is_a_405_that_names_those_it_takes(server: Server, route: Route) -> None:
+    reply = server.ask("PROPFIND", filled(route.path))
     problem(reply, 405)
-    assert operation.method in reply.headers["allow"].split(", ")
+    assert route.method in reply.headers["allow"].split(", ")
 
 
 @each_open_route
-def test_hostile_paths_are_refused_or_not_found(server: Server, operation: Route) -> None:
-    problem(server.ask(operation.method, filled(operation.path, "%FF")), 400)
+def test_hostile_paths_are_refused_or_not_found(server: Server, route: Route) -> None:
+    problem(server.ask(route.method, filled(route.path, "%FF")), 400)
     for part in ("%00", "a" * 300, "%F0%9F%98%80", "'%3B--", "%ED%A0%80"):
-        reply = server.ask(operation.method, filled(operation.path, part))
-        if operation.path != "/tasks/{userId}" or reply.status != 200:  # who may be called so
+        reply = server.ask(route.method, filled(route.path, part))
+        if route.path != "/tasks/{userId}" or reply.status != 200:  # who may be called so
             problem(reply, 400, 404, 422)
 
 

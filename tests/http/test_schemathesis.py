@@ -32,7 +32,7 @@ from oncue.wire.formats import DURATION_PATTERN
 from tests.http.server import Server, running_server
 
 HOW = settings(
-    max_examples=10,  # for each operation, beside those that schemathesis derives from each bound
+    max_examples=10,  # for each route, beside those that schemathesis derives from each bound
     derandomize=True,
     deadline=None,
     suppress_health_check=list(HealthCheck),
@@ -109,11 +109,11 @@ def server(token: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Ser
 @pytest.mark.parametrize(
     ("method", "path"), ROUTES, ids=[f"{method.upper()} {path}" for method, path in ROUTES]
 )
-def test_an_operation_does_what_its_description_says(
+def test_a_route_does_what_its_description_says(
     method: str, path: str, server: Server, token: str
 ) -> None:
     """Its examples are made here and not by `schema.parametrize()`: there, every worker makes those
-    of all operations before its first test, and that takes longer than sending them. `from_fixture`
+    of all routes before its first test, and that takes longer than sending them. `from_fixture`
     would make them as late; but that of schemathesis 4.32 fails under pytest 9.2, so the function
     behind it is called, which is not public."""
     headers = {"Authorization": f"Bearer {token}"}

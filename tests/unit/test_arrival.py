@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from oncue.api.arrival import in_time
+from oncue.api.arrival import PENDING, at_once, in_time
 
 
 def test_what_is_there_is_answered_at_once() -> None:
@@ -61,3 +61,23 @@ def test_whoever_is_cancelled_while_waiting_is_cancelled() -> None:
         return task.cancelled()
 
     assert asyncio.run(main())
+
+
+def test_a_result_that_needs_no_waiting_is_there_at_once() -> None:
+    async def arrived() -> int:
+        return 7
+
+    assert at_once(arrived()) == 7
+
+
+def test_a_result_that_must_be_waited_for_is_given_up() -> None:
+    gave_up = []
+
+    async def arriving() -> None:
+        try:
+            await asyncio.sleep(0)
+        finally:
+            gave_up.append(True)
+
+    assert at_once(arriving()) is PENDING
+    assert gave_up

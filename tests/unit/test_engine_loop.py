@@ -310,19 +310,16 @@ def test_a_loop_whose_thread_has_died_goes_on_in_a_new_one() -> None:
     loop._thread.join(SOON)
     clock.broken = False
     made = steps.count
-    assert loop.revive()
+    assert loop.start()
     assert steps.wait_for(made + 1)
-    assert not loop.revive()
+    assert not loop.start()
     assert loop.stop(SOON)
 
 
-def test_a_loop_that_was_stopped_or_never_started_stays_so(
-    run: Callable[[Steps], Loop], clock: FakeClock
-) -> None:
-    assert not Loop("test-loop", Steps([]), clock).revive()
+def test_a_loop_that_was_stopped_stays_so(run: Callable[[Steps], Loop]) -> None:
     loop = run(Steps([]))
     assert loop.stop(SOON)
-    assert not loop.revive()
+    assert not loop.start()
 
 
 def _end_back_off(loop: Loop, clock: FakeClock, done: Callable[[], bool]) -> bool:

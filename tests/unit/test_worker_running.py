@@ -230,7 +230,7 @@ def test_a_thread_of_a_worker_that_died_is_replaced_and_that_is_told(
                 told.set()
 
     told, done = threading.Event(), threading.Event()
-    monkeypatch.setattr(logging.getLogger("oncue.worker"), "handlers", [Listening()])
+    monkeypatch.setattr(logging.getLogger("oncue.engine"), "handlers", [Listening()])
     clock = Mortal()
     cue = Scheduler(MemoryStore(clock), clock=clock)
     cue.handler("q")(lambda job: done.set())
@@ -243,7 +243,7 @@ def test_a_thread_of_a_worker_that_died_is_replaced_and_that_is_told(
     worker.stop()
     thread.join(SOON)
     assert not thread.is_alive()
-    assert f"{which} had ended; a new thread goes on" in caplog.text
+    assert f"{which}: its thread had ended; a new one goes on" in caplog.text
     assert cue.telemetry.totals().counts["threads_replaced"] > 0
 
 

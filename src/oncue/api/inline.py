@@ -49,8 +49,7 @@ class InlineService:
     async def read(self, method: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
         return method(*args, **kwargs)
 
-    async def write(self, method: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
-        return method(*args, **kwargs)
+    write = read
 
     async def publish(self, fields: Fields) -> HttpAnswer:
         return published_answer(self.cue.publish(fields))

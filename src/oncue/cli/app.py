@@ -19,16 +19,7 @@ import click
 from oncue import __version__, config
 from oncue.cli.group import Group as Group
 from oncue.cli.group import show_examples
-from oncue.core.errors import (
-    AccessDenied,
-    Conflict,
-    InvalidInput,
-    NotFound,
-    OncueError,
-    ServerError,
-    StoreError,
-    StoreUnusable,
-)
+from oncue.core import errors
 
 if TYPE_CHECKING:
     from oncue.client import Client
@@ -168,7 +159,7 @@ class App:
         if "token" in self._given:
             raise click.UsageError("--token goes with --url: a store does not ask for one.")
         if self.is_missing and not self.may_create:
-            raise StoreUnusable(self._missing_text())
+            raise errors.StoreUnusable(self._missing_text())
 
     def close(self) -> None:
         for opened in (self._scheduler, self._client):
@@ -184,7 +175,7 @@ class Program(Group):
             # Whoever read our output has seen enough. Caught here: click would call it a failure.
             discard_output()
             return 0
-        except AccessDenied as refusal:
+        except errors.AccessDenied as refusal:
             raise _explained(refusal, ctx.ensure_object(App)) from None
 
     def list_commands(self, ctx: click.Context) -> list[str]:
@@ -243,8 +234,8 @@ def refuse_json(app: App) -> None:
         raise click.UsageError("--json does not apply here: this command has no answer to print.")
 
 
-class Number(click.types.FloatParamType):
-    """Neither infinite nor not a number; the bounds are checked with the other settings."""
+class Finite(click.FloatRange):
+    """A number within bounds, neither infinite nor not a number."""
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: Any) -> float:
         number = float(super().convert(value, param, ctx))
@@ -253,27 +244,14 @@ class Number(click.types.FloatParamType):
         return number
 
 
-class Finite(Number, click.FloatRange):
-    """A number within bounds, which the help shows: `FloatRange` must have one."""
-
-
-class Whole(click.types.IntParamType):
-    """A whole number; the bounds are checked with the other settings."""
-
-    def __init__(self, bounds: str) -> None:
-        self.bounds = bounds
-
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int:
-        try:
-            return int(value)
-        except ValueError:
-            self.fail(f"{value!r} is not a whole number {self.bounds}.", param, ctx)
-
-
 @click.group(
     cls=Program,
     places=COMMANDS,
-    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
+    context_settings={
+        "help_option_names": ["-h", "--help"],
+        "max_content_width": 100,
+        "show_default": True,
+    },
 )
 @click.version_option(__version__, prog_name="oncue")
 @common
@@ -311,7 +289,7 @@ def main() -> NoReturn:
     except click.ClickException as error:
         error.show()
         code = error.exit_code
-    except OncueError as error:
+    except errors.OncueError as error:
         code = _say(f"Error: {sentence(error)}", exit_code(error))
     except BrokenPipeError:
         discard_output()
@@ -323,15 +301,17 @@ def main() -> NoReturn:
     sys.exit(code or 0)
 
 
-def _explained(refusal: AccessDenied, app: App) -> AccessDenied:
+def _explained(refusal: errors.AccessDenied, app: App) -> errors.AccessDenied:
     """Who refuses, and how people at a terminal show a token."""
     if app.url is None:  # a module's own Client was refused, with whatever token it has
         return refusal
     token = app.settings["token"]
     if token.value is None:
-        return AccessDenied(f"{app.place} refuses: {refusal} Show a token with ONCUE_TOKEN=…")
+        return errors.AccessDenied(
+            f"{app.place} refuses: {refusal} Show a token with ONCUE_TOKEN=…"
+        )
     shown = config.written(token, "token")
-    return AccessDenied(f"{app.place} refuses the token of {shown}: {refusal}")
+    return errors.AccessDenied(f"{app.place} refuses the token of {shown}: {refusal}")
 
 
 def discard_output() -> None:
@@ -339,10 +319,10 @@ def discard_output() -> None:
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
-def sentence(error: OncueError) -> str:
+def sentence(error: errors.OncueError) -> str:
     """What went wrong, the place named as on the command line: /retry/max_seconds is --retry-max
     there, /rate_per_second is --rate."""
-    if not isinstance(error, InvalidInput) or not error.pointer.startswith(("/", "?")):
+    if not isinstance(error, errors.InvalidInput) or not error.pointer.startswith(("/", "?")):
         return str(error)
     field, _, rest = error.pointer[1:].partition("/")
     if field == "payload":
@@ -357,16 +337,16 @@ _DASHES = str.maketrans("/_", "--")
 
 
 _EXIT_CODES = {
-    InvalidInput: 2,
-    NotFound: 3,
-    Conflict: 4,
-    AccessDenied: 6,  # before ServerError, which it is too
-    StoreError: 5,
-    ServerError: 5,
+    errors.InvalidInput: 2,
+    errors.NotFound: 3,
+    errors.Conflict: 4,
+    errors.AccessDenied: 6,  # before errors.ServerError, which it is too
+    errors.StoreError: 5,
+    errors.ServerError: 5,
 }
 
 
-def exit_code(error: OncueError) -> int:
+def exit_code(error: errors.OncueError) -> int:
     """As the table in docs/cli.md says."""
     return next(
         (code for kind, code in _EXIT_CODES.items() if isinstance(error, kind)), EXIT_FAILED

@@ -61,10 +61,6 @@ class JobsCommand:
     def dry_run(self) -> bool:
         return bool(self.given["dry_run"])
 
-    @property
-    def asks_workers(self) -> bool:
-        return bool(self.options.get("running"))
-
     def change_all(self, cue: Cue, **options: Any) -> BulkOutcome:
         """Call the bulk method of this verb with `oncue.bulk.BulkOptions`."""
         wanted = {name: self.given[name] for name in (*FILTERS, "everything", "cursor")}

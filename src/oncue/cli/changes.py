@@ -146,7 +146,7 @@ def _change(cue: Cue, command: JobsCommand, job_id: str) -> tuple[Job, str]:
 def _foresee(cue: Cue, command: JobsCommand, job_id: str) -> tuple[Job, str]:
     """The job as it is, and what the change would do; or it raises what the change would raise."""
     job = cue.job(job_id)
-    if command.asks_workers and job.state in LIVE and job.worker is not None:
+    if command.options.get("running") and job.state in LIVE and job.worker is not None:
         return job, f"  would ask worker {output.clean(job.worker)} to stop"
     if job.state not in BulkChange(BulkVerb(command.verb), LATEST).states:
         raise IllegalState(f"cannot {command.verb} job {job.id}: it is {job.state}.", job.state)
@@ -162,5 +162,5 @@ def _with_hint(command: JobsCommand, error: OncueError) -> OncueError:
     if command.verb != "cancel" or not isinstance(error, IllegalState) or error.state not in LIVE:
         return error
     ask = "With --running its worker is asked to stop."
-    hint = "It is being delivered." if command.asks_workers else ask
+    hint = "It is being delivered." if command.options["running"] else ask
     return IllegalState(f"{error} {hint}", error.state)

@@ -26,18 +26,12 @@ class Group(click.Group):
         return sorted([*self.commands, *self._places])
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        command = self.find(ctx, cmd_name)
+        command = super().get_command(ctx, cmd_name)
+        if place := self._places.get(cmd_name):
+            module, _, attribute = place.partition(":")
+            command = getattr(importlib.import_module(module), attribute)
         if command is not None and command.short_help is None:
             show_examples(command)
-        return command
-
-    def find(self, ctx: click.Context, name: str) -> click.Command | None:
-        place = self._places.get(name)
-        if place is None:
-            return super().get_command(ctx, name)
-        module, _, attribute = place.partition(":")
-        command = getattr(importlib.import_module(module), attribute)
-        assert isinstance(command, click.Command)
         return command
 
     def resolve_command(

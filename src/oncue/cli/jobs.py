@@ -45,7 +45,7 @@ def jobs() -> None:
 
 @jobs.command()
 @click.argument("payload", required=False)
-@click.option("--queue", default="default", show_default=True, help="Where it goes.")
+@click.option("--queue", default="default", help="Where it goes.")
 @click.option("--at", type=TIME, help="Due then: RFC 3339, or 'YYYY-MM-DD HH:MM' local.")
 @click.option("--delay", type=LENGTH, help="Due after this: 90, 90s, 15m, 2h30m, 3d, PT15M.")
 @click.option("--owner", metavar="TEXT", help="Whose job it is.")
@@ -54,15 +54,12 @@ def jobs() -> None:
     "--if-exists",
     type=click.Choice(["keep", "replace"]),
     default="keep",
-    show_default=True,
     help="When the key is taken: keep that job, or give it the new time and payload.",
 )
 @click.option("--priority", type=int, metavar="0-9", help="Higher runs first among due jobs.")
 @click.option("--expires-at", type=TIME, help="Cancel it if it was not claimed by then.")
 @click.option("--max-attempts", type=int, metavar="1-20", help="Instead of the queue's.")
-@click.option(
-    "--timeout", "timeout_seconds", type=LENGTH, help="Longest attempt, instead of the queue's."
-)
+@click.option("--timeout", "timeout_seconds", type=LENGTH, help="Longest attempt of this job.")
 @click.option("--id", metavar="ID", help="Choose the id: repeating the command stores it once.")
 @common
 def add(app: App, /, payload: str | None, **given: Any) -> None:
@@ -83,7 +80,7 @@ def add(app: App, /, payload: str | None, **given: Any) -> None:
         now = app.cue.clock.now()
         when = "now" if from_datetime(job.due_at) <= now else output.relative(job.due_at, now)
         due = f"{output.moment(job.due_at)} ({when})"
-        output.pairs([("id", job.id), ("queue", job.queue), ("due", due)])
+        output.pairs(("id", job.id), ("queue", job.queue), ("due", due))
     if existed:
         output.note(_existed(job, given))
 
@@ -138,11 +135,11 @@ def _with_put_off(app: App, job: Job) -> Job:
     explains it."""
     if app.url is None or job.state is not State.SCHEDULED or job.error is None:
         return job
-    told = app.cue.explain(job.id)
-    if told.reason != "put_off":
+    explanation = app.cue.explain(job.id)
+    if explanation.reason != "put_off":
         return job
-    not_before = to_datetime(parse(told.facts["not_before"]))
-    return job._replace(not_before=not_before, refusals=told.facts["refusals"])
+    not_before = to_datetime(parse(explanation.facts["not_before"]))
+    return job._replace(not_before=not_before, refusals=explanation.facts["refusals"])
 
 
 @jobs.command()
@@ -154,14 +151,15 @@ def explain(app: App, job_id: str) -> None:
     $ oncue jobs explain ID
     $ oncue jobs explain ID --json | jq -r .reason
     """
-    told = app.cue.explain(job_id)
+    explanation = app.cue.explain(job_id)
     if app.as_json:
-        output.document(written(wire.Explanation, told))
+        output.document(written(wire.Explanation, explanation))
         return
-    click.echo(output.localised(output.clean(told.sentence)))
+    click.echo(output.localised(output.clean(explanation.sentence)))
     click.echo()
-    known = ((name, value) for name, value in told.facts.items() if value is not None)
-    output.pairs([("reason", told.reason), *((name, _fact(value)) for name, value in known)])
+    facts = explanation.facts.items()
+    shown = [(name, _fact(value)) for name, value in facts if value is not None]
+    output.pairs(("reason", explanation.reason), *shown)
 
 
 def _fact(value: Any) -> str:

@@ -109,11 +109,10 @@ def has_room(
     return max(breadth(line) for line in others) + 2 + least <= width
 
 
-def pairs(lines: Iterable[tuple[str, str]]) -> None:
+def pairs(*lines: tuple[str, str]) -> None:
     """Names and values, one pair a line."""
-    body = list(lines)
-    width = max(breadth(name) for name, _ in body)
-    for name, value in body:
+    width = max(breadth(name) for name, _ in lines)
+    for name, value in lines:
         click.echo(f"{paint(name.ljust(width), bold=True)}  {value}".rstrip())
 
 

@@ -62,15 +62,13 @@ def show(app: App, name: str) -> None:
         output.document(written(wire.Rule, rule))
         return
     output.pairs(
-        [
-            ("rule", output.clean(rule.name)),
-            ("enabled", "yes" if rule.enabled else output.paint("no", "yellow")),
-            ("queue", rule.queue),
-            ("payload", output.clean(rule.payload_json.decode())),
-            ("created", output.moment(rule.created_at)),
-            ("updated", output.moment(rule.updated_at)),
-            *_last(rule),
-        ]
+        ("rule", output.clean(rule.name)),
+        ("enabled", "yes" if rule.enabled else output.paint("no", "yellow")),
+        ("queue", rule.queue),
+        ("payload", output.clean(rule.payload_json.decode())),
+        ("created", output.moment(rule.created_at)),
+        ("updated", output.moment(rule.updated_at)),
+        *_last(rule),
     )
     click.echo()
     lines = [
@@ -98,14 +96,11 @@ def explain(app: App, name: str, at: Stamp | None) -> None:
         output.document(wire.Standing.of(standing))
         return
     rule = standing.rule
-    met = output.paint("yes", "green") if standing.met else "no"
     output.pairs(
-        [
-            ("rule", output.clean(rule.name) + _disabled(rule)),
-            ("at", output.stamp(standing.at)),
-            ("met", met),
-            *_last(rule),
-        ]
+        ("rule", output.clean(rule.name) + _disabled(rule)),
+        ("at", output.stamp(standing.at)),
+        ("met", output.paint("yes", "green") if standing.met else "no"),
+        *_last(rule),
     )
     click.echo()
     for line in rule_windows.drawing(standing, output.table_width()):

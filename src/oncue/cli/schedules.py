@@ -60,7 +60,7 @@ def show(app: App, name: str) -> None:
         items = [written(wire.Outcome, one) for one in outcomes]
         output.document(wire.ScheduleWithOutcomes.of(schedule, outcomes=items))
         return
-    output.pairs(_settings(schedule, app.cue.clock.now()))
+    output.pairs(*_settings(schedule, app.cue.clock.now()))
     if outcomes:
         click.echo()
         head = ["decided", "fate", "count", "occurrence", "job"]

@@ -17,7 +17,6 @@ from oncue.core.errors import InvalidInput, OncueError
 from oncue.core.lifecycle import LIVE, State
 
 if TYPE_CHECKING:
-    from oncue.api.server import HttpServer
     from oncue.scheduler import Scheduler
 
 STATUS_SECONDS = 10.0
@@ -56,7 +55,11 @@ def serve(app: App, no_engine: bool, engine_only: bool) -> None:
     if app.settings["log_level"].origin == "default":
         # A sink that logs jobs is heard, also when the rest of the log is quiet.
         logging.getLogger("oncue.sink.log").setLevel(logging.INFO)
-    server = None if engine_only else _server(app)
+    server = None
+    if not engine_only:
+        from oncue.api.server import HttpServer
+
+        server = HttpServer(cue, app.settings["host"].value, app.settings["port"].value)
     with Stopping("finishing what is under way") as stopping, StatusLine() as line:
         began = cue.clock.monotonic()
         output.note(f"oncue serve: pid {os.getpid()}, {place(cue)}; {_routes(cue)}.")
@@ -79,13 +82,6 @@ def serve(app: App, no_engine: bool, engine_only: bool) -> None:
         )
         raise click.exceptions.Exit(EXIT_FAILED)
     output.note("Stopped.")
-
-
-def _server(app: App) -> HttpServer:
-    from oncue.api.server import HttpServer
-
-    host, port = str(app.settings["host"].value), int(app.settings["port"].value)
-    return HttpServer(app.scheduler, host, port)
 
 
 def place(cue: Scheduler) -> str:

@@ -5,18 +5,11 @@ from __future__ import annotations
 from email.utils import parsedate_to_datetime
 from typing import TYPE_CHECKING, NamedTuple
 
-import click
 import msgspec
 
 from oncue import config
 from oncue.cli import output
-from oncue.core.errors import (
-    AccessDenied,
-    InvalidInput,
-    OncueError,
-    ServerUnavailable,
-    ServerUnusable,
-)
+from oncue.core import errors
 from oncue.core.moment import Moment, from_datetime
 from oncue.wire.server import Alive
 
@@ -53,11 +46,11 @@ def client(settings: Mapping[str, Value]) -> Client:
 
     try:
         return Client(settings["url"].value, settings["token"].value)
-    except InvalidInput as problem:
+    except errors.InvalidInput as problem:
         name = problem.pointer.removeprefix("/")
         if name not in settings:
             raise
-        raise InvalidInput(problem.detail, config.written(settings[name], name)) from None
+        raise errors.InvalidInput(problem.detail, config.written(settings[name], name)) from None
 
 
 def greet(cue: Client) -> Greeting:
@@ -75,17 +68,17 @@ def greet(cue: Client) -> Greeting:
 def _date(answer: Reply) -> Moment | None:
     try:
         return from_datetime(parsedate_to_datetime(answer.headers.get("date", "")))
-    except (ValueError, InvalidInput):  # none, or none that can be read
+    except (ValueError, errors.InvalidInput):  # none, or none that can be read
         return None
 
 
 def _version(connection: Connection, answer: Reply, request: Call) -> str:
     try:
         return msgspec.json.decode(connection.read(answer, request), type=Alive).version
-    except (ServerUnavailable, AccessDenied):
+    except (errors.ServerUnavailable, errors.AccessDenied):
         raise
-    except (OncueError, msgspec.MsgspecError, UnicodeError):
-        raise ServerUnusable(
+    except (errors.OncueError, msgspec.MsgspecError, UnicodeError):
+        raise errors.ServerUnusable(
             f"{connection.address.url} answers, but not as oncue does. Check the URL: it is the "
             "one that 'oncue serve' prints, and whatever stands between must pass /livez on."
         ) from None
@@ -94,8 +87,7 @@ def _version(connection: Connection, answer: Reply, request: Call) -> str:
 def warn_of_skew(greeting: Greeting, url: str) -> None:
     """Times that are told as 'in 5m' are told by this machine's clock."""
     if greeting.skewed:
-        click.echo(
+        output.note(
             f"The clock of {url} is {greeting.skew} this machine's: what is told as 'in …' or "
-            "'… ago' is off by that.",
-            err=True,
+            "'… ago' is off by that."
         )

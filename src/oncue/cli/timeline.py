@@ -18,7 +18,7 @@ _OUTCOMES = {"succeeded": "green", "failed": "red", "retried": "red", "reclaimed
 
 
 def draw(job: Job, queue: Queue, history: History, now: Moment) -> None:
-    output.pairs(_fields(job, queue, now))
+    output.pairs(*_fields(job, queue, now))
     _section("Timeline", _timeline(job, history, now))
     _section("Operations", _operations(history.operations))
     _section("Diagnostics", _diagnostics(history.diagnostics))

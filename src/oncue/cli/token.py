@@ -44,7 +44,8 @@ def create(app: App, name: str | None, scopes: tuple[str, ...]) -> None:
     app.may_create = True
     if name is not None:
         check_token_name(name)
-    wanted = check_scopes(_split(scopes), "--scope") if scopes else frozenset(ALL_SCOPES)
+    given = [part.strip() for part in ",".join(scopes).split(",")]
+    wanted = check_scopes(given, "--scope") if scopes else frozenset(ALL_SCOPES)
     made, text = _access(app).create(name, wanted)
     answer(app, wire.AccessToken.of(made, text), text)
     every = "" if scopes else ": all, as no --scope was given"
@@ -88,10 +89,6 @@ def revoke(app: App, id_or_name: str) -> None:
 
 def _access(app: App) -> Access:
     return Access(app.scheduler.store, app.scheduler.clock)
-
-
-def _split(values: tuple[str, ...]) -> list[str]:
-    return [part.strip() for value in values for part in value.split(",")]
 
 
 def _title(of: AccessToken) -> str:

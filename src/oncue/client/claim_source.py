@@ -14,18 +14,9 @@ from functools import partial
 from itertools import islice
 from typing import TYPE_CHECKING, Any
 
+from oncue.client import claims as remote
 from oncue.client.asking import encode
-from oncue.client.claims import (
-    ITEMS_LIMIT,
-    ClaimReport,
-    RemoteClaim,
-    answers_to,
-    claim_request,
-    claims_of,
-    operation_request,
-    settle_all,
-    touched_of,
-)
+from oncue.client.claims import ClaimReport, RemoteClaim
 from oncue.client.connection import Call, Connection
 from oncue.client.errors import error_of
 from oncue.client.polling import Polling
@@ -135,14 +126,16 @@ class RemoteClaimSource:
 
     def _claim(self, queues: Sequence[str], limit: int, wait_seconds: float) -> list[ClaimedBatch]:
         limit = min(limit, CLAIM_LIMIT)
-        request = claim_request(wait_seconds, queues=queues, worker=self._worker, limit=limit)
+        request = remote.claim_request(
+            wait_seconds, queues=queues, worker=self._worker, limit=limit
+        )
         request = request._replace(timeout_seconds=ANSWER_SECONDS)
         sent = self._clock.monotonic()
         answer = self._polling.ask(request)
         if answer is None:
             return []
         by_queue: dict[str, list[RemoteClaim]] = {}
-        for claim in self._connection.value(answer, Claims, claims_of):
+        for claim in self._connection.value(answer, Claims, remote.claims_of):
             by_queue.setdefault(claim.queue, []).append(claim)
         taken = self._clock.monotonic()
         batches = (self._batch(name, claims, sent, taken) for name, claims in by_queue.items())
@@ -175,16 +168,16 @@ class RemoteClaimSource:
 
     def touch(self, beats: Sequence[Beat]) -> list[Touched | Refused]:
         answers: list[Touched | Refused] = []
-        for start in range(0, len(beats), ITEMS_LIMIT):
-            items = [_beat(one) for one in beats[start : start + ITEMS_LIMIT]]
+        for start in range(0, len(beats), remote.ITEMS_LIMIT):
+            items = [_beat(one) for one in beats[start : start + remote.ITEMS_LIMIT]]
             request = Call("POST", "/heartbeat", encode({"items": items}))
             body = self._ask_once(request, brief=True)
-            answers += answers_to(self._connection, body, BeatenItems, len(items), _beaten)
+            answers += remote.answers_to(self._connection, body, BeatenItems, len(items), _beaten)
         return answers
 
     def put_operation(self, claim: Claimed, operation: Operation) -> Operation | Refused:
         try:
-            body = self._ask_once(operation_request(claim.id, _token(claim), operation))
+            body = self._ask_once(remote.operation_request(claim.id, _token(claim), operation))
         except (Conflict, NotFound) as error:
             return _refusal(error)
         return self._connection.value(body, JobOperation, JobOperation.read)
@@ -192,7 +185,7 @@ class RemoteClaimSource:
     def settle(self, queue: Queue, ends: Sequence[ClaimEnd], *, brief: bool = False) -> None:
         """The server knows of cancel requests, and of the attempts that are left."""
         ask = partial(self._ask_once, brief=brief)
-        for report, error in settle_all(self._connection, ask, map(_report, ends)):
+        for report, error in remote.settle_all(self._connection, ask, map(_report, ends)):
             if error is not None:
                 log_too_late(report.id, _refusal(error).reason)
 
@@ -229,7 +222,7 @@ def _lease_seconds(claim: Claimed) -> float:
 
 
 def _beaten(item: Beaten) -> Touched | Refused:
-    return _refusal(error_of(item.problem, item.id)) if item.problem else touched_of(item)
+    return _refusal(error_of(item.problem, item.id)) if item.problem else remote.touched_of(item)
 
 
 def _refusal(error: OncueError) -> Refused:

@@ -7,7 +7,6 @@ for all of it) or a worker that the sink reaches (`ClaimBatch`: each job with it
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Protocol
 
 from oncue.core.errors import SinkError
 from oncue.core.fencing import Settlement, refused_by_sink
@@ -27,26 +26,6 @@ Refusals = Mapping[int, Refusal] | None
 """What a sink answered to a batch, by position; None: it was down and took nothing."""
 
 
-class Batch(Protocol):
-    @property
-    def deliveries(self) -> Sequence[Delivery]: ...
-
-    @property
-    def busy_until(self) -> Moment | None:
-        """When another dispatcher holds the queue: until when at most."""
-        ...
-
-    def renew(self, now: Moment) -> bool:
-        """Hold the claim longer. False: it was taken over."""
-        ...
-
-    def settle(self, refusals: Refusals, now: Moment) -> bool:
-        """Record how the delivery ended, by position: not refused → taken, refused for good →
-        failed, refused for now → put off with no attempt used. None: the sink was down, all are due
-        as before. False: some of it was taken over."""
-        ...
-
-
 class RangeBatch:
     def __init__(
         self, store: Store, queue: Queue, dispatcher: str, limit: int, now: Moment
@@ -57,12 +36,17 @@ class RangeBatch:
             [queue], dispatcher, limit, now, lease_seconds=queue.lease_seconds
         )
         self.busy_until = self._claim.busy_until
+        """When another dispatcher holds the queue: until when at most."""
         self.deliveries = self._claim.jobs
 
     def renew(self, now: Moment) -> bool:
+        """Hold the claim longer. False: it was taken over."""
         return self._store.extend_range(self._claim, now + self._lease_ms)
 
     def settle(self, refusals: Refusals, now: Moment) -> bool:
+        """Record how the delivery ended, by position: not refused → taken, refused for good →
+        failed, refused for now → put off with no attempt used. None: the sink was down, all are due
+        as before. False: some of it was taken over."""
         if refusals is None:
             return self._store.settle_range(self._claim, [], {}, now)
         if refusals:
@@ -75,6 +59,8 @@ class RangeBatch:
 
 
 class ClaimBatch:
+    """As a `RangeBatch`, with a claim for each job."""
+
     busy_until: Moment | None = None
 
     def __init__(
@@ -130,6 +116,9 @@ class ClaimBatch:
             keep=self._queue.keeps_history,
             lease_seconds=self._queue.lease_seconds,
         )
+
+
+DeliveryBatch = RangeBatch | ClaimBatch
 
 
 def checked(answer: object, size: int) -> Mapping[int, Refusal]:

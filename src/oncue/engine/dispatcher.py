@@ -13,7 +13,7 @@ from contextlib import suppress
 from oncue.core.errors import SinkDown, SinkError, StoreUnavailable, is_ctrl_c
 from oncue.core.moment import Moment
 from oncue.core.queue import Queue
-from oncue.engine.batch import Batch, ClaimBatch, RangeBatch, Refusals, checked
+from oncue.engine.batch import ClaimBatch, DeliveryBatch, RangeBatch, Refusals, checked
 from oncue.engine.circuit import Circuit
 from oncue.engine.keeper import Keeper, Kept
 from oncue.engine.node import Node
@@ -50,7 +50,7 @@ class Dispatcher:
         self._heed_clock = heed_clock
         self._circuit = Circuit(node.clock)
         self._limit = FIRST_LIMIT
-        self._unsettled: tuple[Queue, Batch, Refusals] | None = None
+        self._unsettled: tuple[Queue, DeliveryBatch, Refusals] | None = None
 
     def step(self) -> float | None:
         """Claim → deliver → settle → go again; nothing due → rest until the next due time."""
@@ -72,12 +72,12 @@ class Dispatcher:
         self._settle()
         return self._circuit.pause_seconds()
 
-    def _claim(self, queue: Queue, now: Moment) -> Batch:
+    def _claim(self, queue: Queue, now: Moment) -> DeliveryBatch:
         if queue.completes_on == "delivery":
             return RangeBatch(self._store, queue, self._name, min(self._limit, RANGE_LIMIT), now)
         return ClaimBatch(self._store, queue, self._name, min(self._limit, CLAIM_LIMIT), now)
 
-    def _rest(self, queue: Queue, batch: Batch, now: Moment) -> float | None:
+    def _rest(self, queue: Queue, batch: DeliveryBatch, now: Moment) -> float | None:
         if batch.busy_until is not None:
             busy = (batch.busy_until - self._clock.now()) / 1000
             return min(max(busy, EMPTY_HANDED_REST_SECONDS), BUSY_REST_SECONDS)
@@ -88,7 +88,7 @@ class Dispatcher:
             return EMPTY_HANDED_REST_SECONDS
         return max(0.0, (due_at - self._clock.now()) / 1000)
 
-    def _deliver(self, queue: Queue, batch: Batch, kept: Kept) -> Refusals:
+    def _deliver(self, queue: Queue, batch: DeliveryBatch, kept: Kept) -> Refusals:
         """What the sink did not take. Trouble of the sink itself opens the circuit."""
         if kept.lost:  # the claim took so long that its lease may be over: another may deliver
             text = "queue %s: the lease was nearly over before anything was sent; claiming again"
@@ -113,7 +113,7 @@ class Dispatcher:
         self._telemetry.down(queue.name, len(batch.deliveries))
         return None
 
-    def _answered(self, queue: Queue, batch: Batch) -> None:
+    def _answered(self, queue: Queue, batch: DeliveryBatch) -> None:
         """The sink works. What it refuses is about single jobs, even if it refuses all of them."""
         if not self._circuit.closed:
             logger.info("queue %s: the sink works again", queue.name, extra={"queue": queue.name})

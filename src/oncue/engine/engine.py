@@ -74,11 +74,17 @@ class Engine:
     def start(self) -> None:
         self._started = True
         self._unwatch = self._store.watch(self._woken, lambda: self._routes)
-        self.keeper.loop.start()
-        for route in self._routes.values():
-            route.loop.start()
-        for loop in (self._supervisor, *self._upkeep):
-            loop.start()
+        self._start([*self._loops(), self._supervisor])
+
+    def _loops(self) -> list[Loop]:
+        """All but the supervisor."""
+        routes = (route.loop for route in self._routes.values())
+        return [self.keeper.loop, *self._upkeep, *routes]
+
+    def _start(self, loops: Iterable[Loop]) -> None:
+        """Start threads, and replace those that died; not when steps are made by hand."""
+        replaced = sum(loop.start() for loop in loops) if self._started else 0
+        self._telemetry.count("threads_replaced", replaced)
 
     def stop(self, timeout: float | None = None) -> bool:
         """Finish the deliveries under way, settle them, and end. Whether all ended in time."""
@@ -139,20 +145,12 @@ class Engine:
     def _reclaim(self) -> float:
         """Supervisor and reclaimer, which both make a step every two seconds, look after each
         other."""
-        self._replace_dead([self._supervisor])
+        self._start([self._supervisor])
         return self.reclaimer.step()
-
-    def _replace_dead(self, loops: Iterable[Loop]) -> None:
-        """A thread that ended although nobody stopped it is started anew, and that is told."""
-        for loop in loops:
-            if _starts(loop, loop.revive):
-                self._telemetry.count("threads_replaced")
-                logger.error("%s: its thread had ended; a new one goes on", loop.name)
 
     def _supervise(self) -> float:
         """Replace threads that died; make the routes follow the queues' settings."""
-        loops = (route.loop for route in self._routes.values())
-        self._replace_dead([self.keeper.loop, *self._upkeep, *loops])
+        self._start(self._loops())
         routes = {}
         queues = self._store.queues()
         names = {queue.name for queue in queues}
@@ -171,10 +169,7 @@ class Engine:
         known, self._routes = self._routes, routes
         for name in known.keys() - routes.keys():
             self._telemetry.circuit(name, is_open=None)
-        if self._started:
-            for name, route in routes.items():
-                if name not in known or known[name].loop is not route.loop:
-                    _starts(route.loop, route.loop.start)
+        self._start(self._loops())
         self._retire()
         return SUPERVISE_SECONDS
 
@@ -216,16 +211,6 @@ class Engine:
             else:
                 waiting.append(route)
         self._retiring = waiting
-
-
-def _starts(loop: Loop, start: Callable[[], bool | None]) -> bool:
-    """Whether it started a thread. If the system lets none be started now, the others go on, and
-    the next look tries again."""
-    try:
-        return bool(start())
-    except RuntimeError as error:
-        logger.error("%s: its thread cannot be started: %s", loop.name, error)
-        return False
 
 
 def _close(route: SinkRoute) -> None:

@@ -33,7 +33,7 @@ class Loop:
     `overslept` is called before a step that comes much later than planned, because the process did
     not run in the meantime.
 
-    Should the thread end all the same, because it could neither work nor wait, `revive` starts
+    Should the thread end all the same, because it could neither work nor wait, `start` starts
     another; somebody has to call it.
     """
 
@@ -50,12 +50,24 @@ class Loop:
         self._alarm = Alarm(clock)
         self._trouble = ""
         self._backoff_seconds = FIRST_BACKOFF_SECONDS
-        self._started = False
+        self._starting = threading.Lock()
         self._thread = self._new_thread()
 
-    def start(self) -> None:
-        self._started = True
-        self._thread.start()
+    def start(self) -> bool:
+        """Start the thread; or another one, if it has ended although nobody stopped it. Whether it
+        was replaced. If the system lets no thread be started now, that is logged: call again."""
+        with self._starting:
+            if self._alarm.stopped or self._thread.is_alive():
+                return False
+            replaces = self._thread.ident is not None
+            if replaces:
+                self._thread = self._new_thread()
+                logger.error("%s: its thread had ended; a new one goes on", self.name)
+            try:
+                self._thread.start()
+            except RuntimeError as error:
+                logger.error("%s: its thread cannot be started: %s", self.name, error)
+            return replaces
 
     def stop(self, timeout: float | None = None) -> bool:
         """Let the step under way finish and make no other. Whether it ended within `timeout`."""
@@ -63,15 +75,6 @@ class Loop:
         if self._thread.ident is not None:
             self._thread.join(timeout)
         return not self._thread.is_alive()
-
-    def revive(self) -> bool:
-        """Start a new thread if the one that was started is gone although nobody stopped it.
-        Whether it was."""
-        if not self._started or self._alarm.stopped or self._thread.is_alive():
-            return False
-        self._thread = self._new_thread()
-        self._thread.start()
-        return True
 
     def wake(self) -> None:
         """Make a step now."""

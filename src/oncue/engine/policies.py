@@ -46,19 +46,14 @@ class Policies:
 
     def _fresh(self) -> _Read:
         read = self._read
-        if read is not None and self._is_fresh(read):
+        if read is not None and self._clock.monotonic() - read.at < FRESH_SECONDS:
             return read
         with self._reading:  # a change wakes all dispatchers at once: one of them reads for all
-            read = self._read
-            if read is None or not self._is_fresh(read):
-                self._read = read = self._read_now()
-        return read
-
-    def _is_fresh(self, read: _Read) -> bool:
-        return self._clock.monotonic() - read.at < FRESH_SECONDS
-
-    def _read_now(self) -> _Read:
-        # The time is taken before reading, so that what is read is never older than it claims.
-        at = self._clock.monotonic()
-        queues = {queue.name: queue for queue in self._store.queues()}
-        return _Read(at, queues, all(queue.keeps_history for queue in queues.values()))
+            latest = self._read
+            if latest is None or latest is read:
+                # The time is taken before, so that what is read is never older than it claims.
+                at = self._clock.monotonic()
+                queues = {queue.name: queue for queue in self._store.queues()}
+                all_keep_history = all(queue.keeps_history for queue in queues.values())
+                self._read = latest = _Read(at, queues, all_keep_history)
+            return latest

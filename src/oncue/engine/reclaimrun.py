@@ -16,7 +16,7 @@ from oncue.core.moment import Moment, to_datetime
 from oncue.core.reclaim import FINDINGS_KEPT, Candidate, Decision, ReclaimParameters, ReclaimReport
 from oncue.core.retry import Verdict, after_silence
 from oncue.engine.node import Node
-from oncue.engine.verdicts import OUTCOMES, carry_out, facts, tell
+from oncue.engine.verdicts import carry_out, facts, tell
 from oncue.ports.claims import ClaimFilter
 
 NO_AGE = (
@@ -44,7 +44,8 @@ class ReclaimRun:
         self._before = node.clock.now() - parameters.age_ms
         self._gathered: list[Lapse] = []
         self._decided = 0
-        self._live: int | None = None
+        self.live: int | None = None
+        """How many claims there were at the beginning; None: nobody knows."""
         self._after: object | None = None
         self._begun = self._warned = False
 
@@ -59,13 +60,9 @@ class ReclaimRun:
         last = page.next is None
         if self._gathered and (last or len(self._gathered) >= self.parameters.target_batch_size):
             if self._is_time_over():
-                self.stop()
                 return None
             self._act()
-        if last:
-            return None
-        if self._is_time_over():
-            self.stop()
+        if last or self._is_time_over():
             return None
         self._after = page.next
         return self.parameters.scan_delay_millis / 1000
@@ -74,19 +71,17 @@ class ReclaimRun:
         """There is no time for more: what is gathered and not decided waits for the next run."""
         self.report.ended_by = "time"
 
-    @property
-    def live(self) -> int | None:
-        """How many claims there were at the beginning; None: nobody knows."""
-        return self._live
-
     def _begin(self) -> None:
         self._begun = True
-        self._live = self._store.live_count()
+        self.live = self._store.live_count()
         if self.parameters.age_ms == 0:
             self._warn(NO_AGE)
 
     def _is_time_over(self) -> bool:
-        return self._clock.monotonic() >= self._ends
+        is_over = self._clock.monotonic() >= self._ends
+        if is_over:
+            self.stop()
+        return is_over
 
     def _gather(self, lapses: Sequence[Lapse]) -> None:
         # Read after the look: whatever was written before it cannot honestly be later than this.
@@ -118,12 +113,10 @@ class ReclaimRun:
         if self.report.would_reclaim is not None:
             self._foresee(self.report.would_reclaim, verdicts, now)
             return
-        refused = carry_out(self._node, verdicts, now)
-        self.report.lost_races += len(refused)
-        for position, (_, verdict, _) in enumerate(verdicts):
-            if position not in refused:
-                outcome = OUTCOMES[verdict.verb]
-                setattr(self.report, outcome, getattr(self.report, outcome) + 1)
+        applied = carry_out(self._node, verdicts, now)
+        self.report.lost_races += len(verdicts) - applied.total()
+        for outcome, count in applied.items():
+            setattr(self.report, outcome, getattr(self.report, outcome) + count)
 
     def _judge(self, lapse: Lapse, now: Moment) -> tuple[Lapse, Verdict, bool]:
         queue = self._node.policies(lapse.queue)
@@ -145,12 +138,12 @@ class ReclaimRun:
 
     def _warn_of_many(self) -> None:
         """All workers silent at once is more often an outage than so many deaths."""
-        if self._warned or self._live is None or self._decided < 2:
+        if self._warned or self.live is None or self._decided < 2:
             return
-        if 2 * self._decided > self._live:
+        if 2 * self._decided > self.live:
             self._warned = True
             self._warn(
-                f"most of the {self._live:,} live claims are silent: was the store or the network "
+                f"most of the {self.live:,} live claims are silent: was the store or the network "
                 "away? The run goes on."
             )
 

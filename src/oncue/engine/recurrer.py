@@ -14,19 +14,10 @@ from dataclasses import replace
 from functools import cache
 from typing import NamedTuple
 
+from oncue.core import recurrence
 from oncue.core.errors import Conflict, InvalidInput, StoreUnavailable
 from oncue.core.moment import LATEST, Moment, to_datetime
-from oncue.core.recurrence import (
-    Fate,
-    Outcome,
-    Plan,
-    begun,
-    is_as_made,
-    made_ahead,
-    plan,
-    put_off_ms,
-    revised,
-)
+from oncue.core.recurrence import Outcome
 from oncue.core.schedule import Progress, Schedule, occurrence_job
 from oncue.core.zone import zone
 from oncue.engine.node import Node
@@ -82,7 +73,7 @@ class Recurrer:
     def make(self, due: Sequence[Schedule], now: Moment) -> None:
         """Decide on these schedules. What others decided on meanwhile is left to them."""
         tried = [self._first_tried(schedule, now) for schedule in due]
-        advances = self._decide_all(due, now)
+        advances = self.decide(due, now)
         try:
             refused = set(self._store.advance(advances, now))
         except StoreUnavailable as problem:
@@ -94,14 +85,10 @@ class Recurrer:
         if refused:
             logger.debug("%d schedules were advanced by others", len(refused))
 
-    def decide(self, schedule: Schedule, now: Moment) -> Advance:
-        """What to do about one schedule; its events are published when this returns."""
-        [advance] = self._decide_all([schedule], now)
-        return advance
-
-    def _decide_all(self, due: Sequence[Schedule], now: Moment) -> list[Advance]:
-        """Trouble with one schedule puts off that one. A store that does not answer puts off all
-        that publish: each further try would wait for it again."""
+    def decide(self, due: Sequence[Schedule], now: Moment) -> list[Advance]:
+        """What to do about these schedules; their events are published when this returns. Trouble
+        with one schedule puts off that one. A store that does not answer puts off all that publish:
+        each further try would wait for it again."""
         advances: list[Advance] = []
         away: StoreUnavailable | None = None
         for schedule in due:
@@ -115,15 +102,18 @@ class Recurrer:
         return advances
 
     def _decided(self, schedule: Schedule, now: Moment) -> Advance:
-        decided = plan(schedule, self._first_tried(schedule, now))
+        decided = recurrence.plan(schedule, self._first_tried(schedule, now))
         if schedule.emits is not None and decided.made:
-            self._emit(schedule, decided.made)
+            if self.publish is None:
+                raise Conflict("it emits events, and nobody here publishes them.")
+            # Before it goes on, not after: an event that is published again is the same event.
+            self.publish(schedule, decided.made)
         self._troubles.pop(schedule.name, None)
         return _advance(schedule, decided, now)
 
     def _put_off(self, schedule: Schedule, problem: Exception, now: Moment) -> Advance:
         trouble = self._note(schedule, problem, self._first_tried(schedule, now))
-        wait_ms = put_off_ms(trouble.tries, passing=trouble.passing)
+        wait_ms = recurrence.put_off_ms(trouble.tries, passing=trouble.passing)
         later = schedule.progress._replace(wake_at=now + wait_ms)
         return Advance(schedule, schedule, progress=later)
 
@@ -167,8 +157,7 @@ class Recurrer:
             seen = self._store.schedule(name)
             if seen is None:
                 return False
-            outcomes = self._store.outcomes(name)
-            gone = revised(seen, seen, outcomes, now, self._taken(outcomes, now)).withdrawn
+            gone = self._revision(seen, seen, now).withdrawn
             if self._applied(Advance(seen, None, withdrawn=gone), now):
                 return True
         raise _contended(name)
@@ -189,12 +178,11 @@ class Recurrer:
     def _revise(self, seen: Schedule | None, wanted: Schedule, now: Moment) -> bool:
         """False: somebody else has changed the schedule meanwhile."""
         if seen is None:
-            return self._applied(Advance(None, begun(wanted, now)), now)
+            return self._applied(Advance(None, recurrence.begun(wanted, now)), now)
         seen = self._caught_up(seen, now)  # what is due is made by the old settings
         if seen is None:
             return False
-        outcomes = self._store.outcomes(seen.name)
-        revision = revised(seen, wanted, outcomes, now, self._taken(outcomes, now))
+        revision = self._revision(seen, wanted, now)
         change = Advance(
             seen, revision.schedule, outcomes=revision.left_out, withdrawn=revision.withdrawn
         )
@@ -216,26 +204,21 @@ class Recurrer:
             seen = again
         return seen
 
-    def _taken(self, outcomes: Sequence[Outcome], now: Moment) -> set[str | None]:
-        """The jobs made ahead of time that are no longer as they were made."""
-        return {
+    def _revision(self, seen: Schedule, wanted: Schedule, now: Moment) -> recurrence.Revision:
+        outcomes = self._store.outcomes(seen.name)
+        taken = {  # jobs made ahead of time that are no longer as they were made
             one.job_id
-            for one in made_ahead(outcomes, now)
-            if not is_as_made(self._store.get(one.job_id or ""), one)
+            for one in recurrence.made_ahead(outcomes, now)
+            if not recurrence.is_as_made(self._store.get(one.job_id or ""), one)
         }
-
-    def _emit(self, schedule: Schedule, made: Sequence[Moment]) -> None:
-        if self.publish is None:
-            raise Conflict("it emits events, and nobody here publishes them.")
-        # Before it goes on, not after: an event that is published again is the same event.
-        self.publish(schedule, made)
+        return recurrence.revised(seen, wanted, outcomes, now, taken)
 
 
-def _advance(schedule: Schedule, decided: Plan, now: Moment) -> Advance:
+def _advance(schedule: Schedule, decided: recurrence.Plan, now: Moment) -> Advance:
     emits, when = schedule.emits is not None, to_datetime(now)
     jobs = [] if emits else [occurrence_job(schedule, at, now) for at in decided.made]
     job_ids = [None for _ in decided.made] if emits else [job.id for job in jobs]
-    fate = Fate.EMITTED if emits else Fate.CREATED
+    fate = recurrence.Fate.EMITTED if emits else recurrence.Fate.CREATED
     made = [
         Outcome(fate, at, at, when, job_id=job_id)
         for at, job_id in zip(map(to_datetime, decided.made), job_ids, strict=True)

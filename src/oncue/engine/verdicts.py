@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import logging
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
 from oncue.core.job import Lapse
 from oncue.core.lifecycle import Verb
 from oncue.core.moment import Moment
 from oncue.core.retry import Verdict
 from oncue.engine.node import Node
-from oncue.ports.claims import Refused
 from oncue.telemetry.counters import Reclaimed
 
 OUTCOMES: dict[Verb, Reclaimed] = {
@@ -25,18 +24,20 @@ logger = logging.getLogger("oncue.engine")
 
 def carry_out(
     node: Node, verdicts: Sequence[tuple[Lapse, Verdict, bool]], now: Moment
-) -> Mapping[int, Refused]:
-    """Apply verdicts as `ClaimStore.reclaim` does. Those that came too late, by position."""
+) -> Counter[Reclaimed]:
+    """Apply verdicts as `ClaimStore.reclaim` does. What became of those that did not come too
+    late."""
     refused = node.store.reclaim(verdicts, now)
-    applied = [v.verb for position, (_, v, _) in enumerate(verdicts) if position not in refused]
-    node.telemetry.reclaimed(Counter(OUTCOMES[verb] for verb in applied))
+    applied: Counter[Reclaimed] = Counter()
     for position, (lapse, verdict, _) in enumerate(verdicts):
         if position in refused:
             text = "job %s: not reclaimed, it moved on meanwhile"
             logger.info(text, lapse.id, extra=facts(lapse))
         else:
+            applied[OUTCOMES[verdict.verb]] += 1
             tell("", lapse, verdict)
-    return refused
+    node.telemetry.reclaimed(applied)
+    return applied
 
 
 def tell(prefix: str, lapse: Lapse, verdict: Verdict) -> None:

@@ -12,12 +12,9 @@ class TokenStore(Protocol):
 
     def tokens(self) -> list[AccessToken]:
         """Every access token, oldest first, then by id."""
-        ...
 
     def put_token(self, token: AccessToken) -> bool:
         """Keep a new token. False: its id is taken, and nothing was changed."""
-        ...
 
     def remove_token(self, token_id: str) -> bool:
         """Forget a token. False: there is none with this id."""
-        ...

@@ -33,4 +33,3 @@ class BulkStore(Protocol):
         found again because the change moved it. What a walk costs depends on the jobs and not on
         the number of queues. Raises `InvalidInput` when `after` is no such text, or, naming the
         filters it can serve, when no index answers `wanted`."""
-        ...

@@ -123,24 +123,20 @@ class ClaimStore(Protocol):
         has such work that can be taken, the claim holds at most `reclaimed_limit` jobs of it and
         nothing else, whatever is due in the queues named before.
         """
-        ...
 
     def touch(self, touches: Sequence[Touch], now: Moment) -> list[Touched | Refused]:
         """Signs of life, one answer each: dispatched → executing, message and percent stored."""
-        ...
 
     def interruptions(self, claims: Sequence[tuple[str, int]]) -> Mapping[int, Refused]:
         """Which of these (id, epoch) are no longer to be worked on, by position: `cancel
         requested`, or how the claim ended. Only reads, and leaves no trace: a process asks it every
         second for all that its workers run, so one look must answer for all of them."""
-        ...
 
     def put_operation(
         self, job_id: str, epoch: int, operation: Operation, now: Moment
     ) -> Operation | Refused:
         """Store a report on an operation, as `core/operations.py` decides. Once it has succeeded,
         the same report is answered with it, and another is refused, `different result`."""
-        ...
 
     def settle(self, settlements: Sequence[Settlement], now: Moment) -> Mapping[int, Refused]:
         """Settle claims: COMPLETE → succeeded, FAIL → failed, DROP → cancelled, RETRY → scheduled
@@ -155,18 +151,15 @@ class ClaimStore(Protocol):
         The same write again is applied silently, also when the job is gone with it (`keep`), from
         any process and for at least `lease_seconds`. What makes it the same is in
         `core/fencing.py`."""
-        ...
 
     def live_claims(self, wanted: ClaimFilter, after: object | None, limit: int) -> ClaimPage:
         """Claims on jobs that are dispatched or executing, range claims left out; from `after` on,
         which is the `next` of the page before. With `lapsed_by` in the order of `Lapse.lapses_at`,
         then id, and claims without lease and timeout are not listed; else in an order of the
         store's own. Waiting and finished jobs cost nothing."""
-        ...
 
     def live_count(self) -> int | None:
         """How many claims are live; None: the store cannot tell without reading them all."""
-        ...
 
     def reclaim(
         self, verdicts: Sequence[tuple[Lapse, Verdict, bool]], now: Moment
@@ -175,23 +168,19 @@ class ClaimStore(Protocol):
         the bool is `keep`, as in `Settlement`. Epoch + 1. RECLAIM → scheduled, due now, ahead of
         waiting work, strikes + 1 if the verdict says so, `attempt_base` + 1 if it uses no attempt;
         GIVE_UP → failed; DROP → cancelled. One diagnostic each."""
-        ...
 
     def expire(self, now: Moment, limit: int) -> int:
         """Cancel scheduled jobs whose `expires_at` has come (and which no open range claim covers),
         each with a diagnostic `expired`. How many."""
-        ...
 
     def leases(self) -> Leases:
         """Whether any lease is running, when leases were last judged, and when the next ends. Reads
         only, and cheap."""
-        ...
 
     def has_leases_astray(self, now: Moment) -> bool:
         """Whether a running lease ends later than its own length from now (`core/missed.py`): a
         call that had read the clock before it was set back wrote it after leases were judged. Reads
         all live claims, and only those."""
-        ...
 
     def judge_leases(self, judge: Judge) -> Missed | None:
         """Call `judge` with the last recorded look, inside the transaction that applies its answer:
@@ -199,7 +188,6 @@ class ClaimStore(Protocol):
         says, begin again with buckets from before the clock was set back (`core/rate.py`), and let
         no job be put off longer than the policy of its queue ever does (`core/putoff.py`). By how
         much leases were moved; None: not at all. The record may be lost with the power."""
-        ...
 
     def next_due(self, queues: Sequence[str]) -> Moment | None:
         """When something can next be taken from these queues, paused ones left out: the earliest
@@ -207,7 +195,6 @@ class ClaimStore(Protocol):
         lease; or an earlier moment, where the store can only tell when to look again. Never before
         the queue's rate allows one more. A queue at its concurrency has no next due time but the
         end of an open range's lease: the end of a claim is told to listeners, as (queue, 0)."""
-        ...
 
     def claim_range(
         self,
@@ -235,11 +222,9 @@ class ClaimStore(Protocol):
         in hand-over order, count as dispatched, even one that arrives there meanwhile. Their
         attempt is the stored one + 1, and is stored when settled.
         """
-        ...
 
     def extend_range(self, claim: RangeClaim, lease_until: Moment) -> bool:
         """Hold an open range longer, never shorter. False: it was taken over, stop."""
-        ...
 
     def settle_range(
         self,
@@ -254,4 +239,3 @@ class ClaimStore(Protocol):
         used. Every other job of the range is as if it had never been taken. False: taken over; jobs
         not settled by then belong to the new holder.
         """
-        ...

@@ -12,13 +12,10 @@ class Clock(Protocol):
 
     def now(self) -> Moment:
         """The present moment in whole milliseconds, rounded down: never ahead of the truth."""
-        ...
 
     def monotonic(self) -> float:
         """Seconds that never go back and that no clock change touches; for measuring lengths."""
-        ...
 
     def origin(self) -> str:
         """What `monotonic` counts from. Readings of two processes can be compared if their origins
         are equal."""
-        ...

@@ -29,10 +29,8 @@ class EventStore(Protocol):
         Raises `EventIdTaken` before anything is stored if an id belongs to another event, in the
         store or in this call.
         """
-        ...
 
     def events(self, wanted: EventFilter, after: int | None, limit: int) -> EventPage:
         """Events, the last that arrived first, each with the decisions that are wanted; where a
         rule or a decision is wanted, only events that have one. `after` is the `next` of a page. A
         page may be short and still have a next."""
-        ...

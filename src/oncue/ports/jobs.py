@@ -36,25 +36,20 @@ class JobStore(Protocol):
         new due time and payload, `replaced`, or `key taken` if it has left `scheduled`. Jobs of one
         batch clash with each other in order.
         """
-        ...
 
     def get(self, job_id: str) -> Job | None:
         """The job, or None. A job inside an open range claim shows as dispatched."""
-        ...
 
     def history(self, job_id: str) -> History:
         """The job's operations, diagnostics (first and last 50) and attempts."""
-        ...
 
     def page(self, wanted: JobFilter, after: Position | None, limit: int) -> Page:
         """Jobs in the order of due time then id. A page may be short and still have a next. Raises
         `InvalidInput`, naming the filters it can serve, when no index answers `wanted`."""
-        ...
 
     def note(self, job_id: str, diagnostics: Sequence[Diagnostic]) -> None:
         """Record facts about a job, whatever its state; the first and the last 50 are kept. Nothing
         else of it changes. A job that is gone has nothing recorded."""
-        ...
 
     def change(
         self, job_ids: Sequence[str], change: JobChange, now: Moment
@@ -62,4 +57,3 @@ class JobStore(Protocol):
         """Change those of these jobs for which `core/changes.py: decide` says so; the others by
         position, each with the reason. Each id is named once. Of several jobs that need the same
         key, the first in the order of due time then id is changed."""
-        ...

@@ -22,7 +22,6 @@ class QueueStore(Protocol):
     def queues(self) -> list[Queue]:
         """Every queue that was set or has held a job, by name, until it is deleted. One that was
         never set is as `default_queue` says."""
-        ...
 
     def put_queue(self, seen: Queue | None, queue: Queue) -> bool:
         """Replace a queue, settings and pause. `seen` is the queue as `queues` listed it, None if
@@ -32,14 +31,12 @@ class QueueStore(Protocol):
         alone, and counted. While a queue is paused, none of its jobs is claimed or delivered; other
         processes may take jobs for one more second. A queue whose settings are left at the defaults
         follows the defaults."""
-        ...
 
     def delete_queue(self, name: str, now: Moment, limit: int) -> QueueDeletion:
         """Remove up to `limit` finished jobs of a queue, as `prune` does, and, if none is left, the
         queue: its settings, its pause and its rate. In one transaction with the look whether it is
         in use (`core/queue.py: why_kept`), so a job that arrives is never lost. The fences of its
         range claims go on, and ids chosen by clients stay remembered."""
-        ...
 
     def stats(self, name: str) -> QueueStats: ...
 
@@ -48,7 +45,6 @@ class QueueStore(Protocol):
     ) -> Mapping[Moment, int]:
         """How many scheduled jobs of the queue are due in each step of [start, until), by the
         step's beginning; empty steps are left out."""
-        ...
 
     def prune(self, kept: Retention, now: Moment, limit: int) -> Pruned:
         """Remove, up to `limit` of each kind: of every queue, jobs that finished before the moment
@@ -61,4 +57,3 @@ class QueueStore(Protocol):
         until a day after it finished. Where nothing is old enough, this only reads, in one look for
         all queues. A store that forgets by itself goes by the retention in force when the job
         finished, and answers with none."""
-        ...

@@ -19,19 +19,15 @@ class RuleStore(Protocol):
         accepted events of each dependency that keeps its type and resource. A new dependency has
         none; one that is gone loses them, also if it comes back. Fires nothing.
         """
-        ...
 
     def rule(self, name: str) -> Rule | None: ...
 
     def rules(self, after: str | None, limit: int) -> Sequence[Rule]:
         """Rules in the order of their names, strictly after `after`."""
-        ...
 
     def delete_rule(self, name: str, now: Moment) -> bool:
         """Forget the rule, its accepted events and its decisions; its jobs stay. Whether there was
         one. A rule created under the name later is another: it has no last instant."""
-        ...
 
     def sightings(self, name: str, at: Stamp) -> Sightings | None:
         """What is known of each dependency of the rule at `at`; None: there is no such rule."""
-        ...

@@ -52,22 +52,18 @@ class ScheduleStore(Protocol):
         """Create, change, delete schedules or let them go on, each on its own; the positions of
         those that were refused. A schedule whose settings or time zone rules change gets a new
         revision, and listeners are told."""
-        ...
 
     def schedule(self, name: str) -> Schedule | None: ...
 
     def schedules(self, after: str | None, limit: int) -> Sequence[Schedule]:
         """A page of all schedules by name, those behind `after`."""
-        ...
 
     def outcomes(self, name: str) -> Sequence[Outcome]:
         """What became of the last hundred or so occurrences, oldest first."""
-        ...
 
     def waking(self, until: Moment, limit: int) -> Sequence[Schedule]:
         """Schedules that are not paused and whose `wake_at` is at `until` or before, the earliest
         first."""
-        ...
 
     def timed_otherwise(
         self, digest_of: Callable[[str], str | None], limit: int
@@ -75,4 +71,3 @@ class ScheduleStore(Protocol):
         """Up to so many schedules with `cron` that were timed by other rules of their time zone
         than those whose digest `digest_of` tells; None: leave that zone alone. It is asked once
         for each zone. Empty: there are none."""
-        ...

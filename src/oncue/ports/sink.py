@@ -30,8 +30,6 @@ class Sink(Protocol):
         mapping: the batch is delivered again. A crash in here repeats the whole batch, so
         receivers must recognise the same id and attempt.
         """
-        ...
 
     def close(self) -> None:
         """Give back what the sink holds. No delivery follows."""
-        ...

@@ -62,17 +62,14 @@ class Store(
     @property
     def clock(self) -> Clock:
         """The clock by which leases in this store are judged."""
-        ...
 
     @property
     def secret(self) -> bytes:
         """What claim tokens are signed with: made with the store, the same on every node."""
-        ...
 
     def submit(self, call: Callable[[], T]) -> Future[T]:
         """Run a call that uses this store off the caller's thread. Calls submitted close together
         share a commit where the store can; each future resolves once its effects are durable."""
-        ...
 
     def watch(self, listener: Listener, queues: Awaited | None = None) -> Callable[[], None]:
         """Be told of new work after it is durable; the answer stops it. Listeners must be quick.
@@ -81,13 +78,10 @@ class Store(
         reading it. A change of queues, schedules or access tokens is told as (None, 0). Work that
         is due may be told of again: in a queue at its concurrency there may be room for it now.
         """
-        ...
 
     def describe(self) -> StoreFacts:
         """What the store is, read anew. Raises a StoreError if something that it needs is missing
         now, such as a table."""
-        ...
 
     def close(self) -> None:
         """Finish what was submitted and give everything back."""
-        ...

@@ -32,17 +32,14 @@ class TransferStore(Protocol):
     def export(self, after: str | None, limit: int) -> Export:
         """A page of all jobs, finished and remembered ones too, each with its history. Jobs that
         change meanwhile are seen once, as they were or as they are."""
-        ...
 
     def admit(self, jobs: Sequence[DumpedJob]) -> int:
         """Store jobs as they are, state and all; those whose id is there are left alone. How many
         were stored. A job whose key is held by another unfinished one is refused (KeyTaken)."""
-        ...
 
     def export_events(self, after: int | None, limit: int) -> EventExport:
         """A page of all events in the order in which they arrived, each with what the rules decided
         on it. The rules themselves are listed by `rules` and `sightings`."""
-        ...
 
     def admit_rules(self, rules: Sequence[Sightings], events: Sequence[DumpedEvent]) -> Admitted:
         """Store rules as they are, with the last instant, and of each dependency the newest stamp
@@ -53,4 +50,3 @@ class TransferStore(Protocol):
         other rules are left out. An id that belongs to another event is refused (EventIdTaken).
         Nothing fires.
         """
-        ...

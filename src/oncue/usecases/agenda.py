@@ -130,7 +130,7 @@ def _change(cue: Scheduler, job: Job, wanted: AgendaWrite, events: Sequence[Diag
         lost = bool(cue.store.settle([ending._replace(updated_at=claim.updated_at)], now))
     else:
         verdict = _verdict(claim, queue, now, wanted.state, events)
-        lost = bool(carry_out(cue.engine.node, [(claim, verdict, keep)], now))
+        lost = not carry_out(cue.engine.node, [(claim, verdict, keep)], now)
     if lost:
         raise _lost_race(job.id)
 

@@ -9,7 +9,6 @@ from functools import partial
 
 from oncue.core.errors import OncueError
 from oncue.engine.loop import Loop
-from oncue.ports.claims import Refused
 from oncue.ports.clock import Clock
 from oncue.worker.batch import RunningBatch
 from oncue.worker.job import HandledJob
@@ -85,11 +84,7 @@ class Heartbeats:
             beats = [Beat(job.claim, batch.queue.lease_seconds) for batch, job in jobs]
             for (batch, job), answer in zip(jobs, self._source.touch(beats), strict=True):
                 batch.acknowledged = sent
-                if isinstance(answer, Refused):
-                    job.interrupt(answer)
-                else:
-                    job.confirm(sent)
-                    job.cancel_requested = answer.cancel_requested
+                job.heartbeat_answered(answer, sent)
 
     def _is_due(self, batch: RunningBatch) -> bool:
         every = min(batch.queue.lease_seconds / 3, self._source.beat_seconds)

@@ -12,7 +12,7 @@ from oncue.core.errors import ClaimLost, Conflict
 from oncue.core.job import Claimed, Operation
 from oncue.core.moment import to_datetime
 from oncue.core.queue import check_queue_name
-from oncue.ports.claims import Refused
+from oncue.ports.claims import Refused, Touched
 from oncue.usecases.intake import check_message, check_percent
 from oncue.worker.source import AWAY, Beat
 
@@ -132,8 +132,12 @@ class HandledJob:
         else:
             self.lose(f" ({why.reason})")
 
-    def confirm(self, sent: float) -> None:
-        """Note that a heartbeat was confirmed; `sent` is when, by the monotonic clock."""
+    def heartbeat_answered(self, answer: Touched | Refused, sent: float) -> None:
+        """Note the answer to a heartbeat; `sent` is when it was sent, by the monotonic clock."""
+        if isinstance(answer, Refused):
+            self.interrupt(answer)
+            return
+        self.cancel_requested = answer.cancel_requested
         if not self.lost:
             self._keep_until = sent + self._batch.queue.lease_seconds * TRUSTED
 
@@ -169,7 +173,8 @@ class HandledJob:
         check_message(message)
         try:
             if step is not None:
-                self._put(check_queue_name(step, "/step"), "executing", percent, message)
+                name = check_queue_name(step, "/step")
+                self._put(name, "executing", percent=percent, message=message)
                 return
             sent, lease_seconds = self._batch.clock.monotonic(), self._batch.queue.lease_seconds
             [answer] = self._batch.source.touch([Beat(self.claim, lease_seconds, message, percent)])
@@ -177,52 +182,39 @@ class HandledJob:
             text = "job %s: its progress was not stored: %s"
             logger.warning(text, self.id, trouble, extra=self.facts)
             return
+        self.heartbeat_answered(answer, sent)
         if isinstance(answer, Refused):
-            self.interrupt(answer)
             self.check()
-        else:
-            self.cancel_requested = answer.cancel_requested
-            self.confirm(sent)
 
     def check(self) -> None:
         """Raise `ClaimLost` if there is no point in going on. Long handlers call it now and then;
         `step` and `progress` do so by themselves. It asks nobody and costs next to nothing."""
         if self.lost:
-            raise ClaimLost(
-                f"job {self.id}: {self.why_lost}. Another worker may have the job, and nothing "
-                "more is accepted from this attempt; stop now."
+            why = (
+                f"{self.why_lost}. Another worker may have the job, and nothing more is accepted "
+                "from this attempt"
             )
-        if self.cancel_requested:
-            raise ClaimLost(
-                f"job {self.id}: a cancel was requested. The job ends cancelled as soon as its "
-                "handler ends; stop now."
+        elif self.cancel_requested:
+            why = "a cancel was requested. The job ends cancelled as soon as its handler ends"
+        elif self.overlong:
+            why = (
+                f"the attempt has run for {self.timeout_seconds:g} s, its timeout_seconds. The job "
+                "goes to another worker, or fails if this was its last attempt"
             )
-        if self.overlong:
-            raise ClaimLost(
-                f"job {self.id}: the attempt has run for {self.timeout_seconds:g} s, its "
-                "timeout_seconds. The job goes to another worker, or fails if this was its last "
-                "attempt; stop now."
-            )
+        else:
+            return
+        raise ClaimLost(f"job {self.id}: {why}; stop now.")
 
-    def _report(
-        self, name: str, state: str, *, message: str | None = None, result: bytes | None = None
-    ) -> None:
+    def _report(self, name: str, state: str, **fields: Any) -> None:
         """Passing trouble of the claim source does not fail the job: the report is repeated while
         the claim is held."""
         self._batch.results.insist(
-            lambda: self._put(name, state, None, message, result), in_vain=lambda: self.lost
+            lambda: self._put(name, state, **fields), in_vain=lambda: self.lost
         )
 
-    def _put(
-        self,
-        name: str,
-        state: str,
-        percent: float | None,
-        message: str | None,
-        result: bytes | None = None,
-    ) -> None:
+    def _put(self, name: str, state: str, **fields: Any) -> None:
         at = to_datetime(self._batch.clock.now())
-        operation = Operation(name, state, at, percent, message, result)
+        operation = Operation(name, state, at, **fields)
         answer = self._batch.source.put_operation(self.claim, operation)
         if isinstance(answer, Refused):
             if answer.reason == "different result":

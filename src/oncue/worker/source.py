@@ -80,7 +80,6 @@ class ClaimSource(Protocol):
     def watch(self, listener: Listener, queues: Awaited | None = None) -> Callable[[], None]:
         """Be told of new work, as by a store. The answer stops it, and hands back whatever was
         claimed and never asked for."""
-        ...
 
     def rest(self, alarm: Alarm, seconds: float) -> None:
         """Wait so long, or until there may be work to claim."""
@@ -91,25 +90,20 @@ class ClaimSource(Protocol):
     @property
     def beat_seconds(self) -> float:
         """How often at least a heartbeat is sent for what runs, however long its lease."""
-        ...
 
     @property
     def look_seconds(self) -> float:
         """How often `interruptions` is asked for what runs."""
-        ...
 
     def touch(self, beats: Sequence[Beat]) -> list[Touched | Refused]:
         """Send heartbeats; one answer each."""
-        ...
 
     def interruptions(self, claims: Sequence[Claimed]) -> Mapping[int, Refused]:
         """Which of these should be stopped, as `ClaimStore.interruptions` tells. None where that
         would take a request of its own: there the answers to heartbeats tell it."""
-        ...
 
     def put_operation(self, claim: Claimed, operation: Operation) -> Operation | Refused:
         """ClaimEnd on a step, as to a store."""
-        ...
 
     def settle(self, queue: Queue, ends: Sequence[ClaimEnd], *, brief: bool = False) -> None:
         """End claims of one queue. What came too late is logged. With `brief`, the answer

@@ -19,7 +19,7 @@ import socket
 import threading
 from collections import deque
 from collections.abc import Collection, Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from queue import Empty, SimpleQueue
 
 from oncue.core.errors import AccessDenied, InvalidInput, OncueError
@@ -28,6 +28,7 @@ from oncue.core.lifecycle import LIVE, State
 from oncue.core.moment import LATEST, Moment
 from oncue.core.text import legible
 from oncue.engine.alarm import Alarm
+from oncue.engine.loop import Loop
 from oncue.worker.batch import RunningBatch
 from oncue.worker.handlers import Host
 from oncue.worker.heartbeats import Heartbeats
@@ -38,7 +39,7 @@ EMPTY_HANDED_REST_MS = 50  # something is due, but somebody else is about to tak
 LOOK_EVERYWHERE_SECONDS = 30.0
 OTHERS_REST_SECONDS = 0.25  # between looks at what others still have, when running until empty
 TROUBLE_SECONDS = 1.0  # between tries while the store or the server is away
-SUPERVISE_SECONDS = 2.0  # between looks whether all threads are there
+SUPERVISE_SECONDS = 2.0  # between looks whether all threads live
 DENIALS_BORNE = 3  # a token that was just made may not be known everywhere for a second
 
 logger = logging.getLogger("oncue.worker")
@@ -63,7 +64,8 @@ class Worker:
         self._cue = cue
         self._source = cue.claim_source(self.name)
         self._clock = cue.clock
-        self._concurrency = concurrency
+        names = [f"oncue-worker-{n + 1}" for n in range(concurrency)]
+        self._loops = [Loop(name, self._serve, cue.clock) for name in names]
         self._grace_seconds = grace_seconds
         self._alarm = Alarm(cue.clock)
         self._watch = threading.Lock()
@@ -89,15 +91,14 @@ class Worker:
         `AccessDenied` if the server refuses access for good."""
         self._until_empty = until_empty
         unwatch = self._source.watch(self._woken, self._next_at.keys)
-        self._heartbeats.loop.start()
-        threads: list[threading.Thread | None] = [None] * self._concurrency
         with self._signals():
             try:
-                self._staff(threads)
-                while not self._has_ended():
-                    self._staff(threads)
-                self.stop()
-                self._finish([thread for thread in threads if thread is not None])
+                while not self._done.is_set():
+                    self._start_threads()
+                    with suppress(Empty):
+                        self._ended.get(timeout=SUPERVISE_SECONDS)
+                        self.stop()
+                self._finish()
             finally:
                 self.stop()
                 unwatch()
@@ -120,40 +121,16 @@ class Worker:
         self._run(batch, None)
         return True
 
-    def _has_ended(self) -> bool:
-        """Wait a while. Whether it is to end."""
-        try:
-            self._ended.get(timeout=SUPERVISE_SECONDS)
-        except Empty:
-            return False
-        return True
+    def _start_threads(self) -> None:
+        """Start every thread, and replace those that died."""
+        for loop in (*self._loops, self._heartbeats.loop):
+            if loop.start():
+                self._source.thread_replaced()
 
-    def _staff(self, threads: list[threading.Thread | None]) -> None:
-        """See to it that every thread is there: start them, and replace those that died."""
-        for n, before in enumerate(threads):
-            # In this order: a thread that ended because of `stop` did so after `_done` was set.
-            if (before is not None and before.is_alive()) or self._done.is_set():
-                continue
-            thread = threading.Thread(target=self._serve, name=f"oncue-worker-{n + 1}", daemon=True)
-            try:
-                thread.start()
-            except RuntimeError as error:  # no more threads can be started: at the next look
-                logger.error("worker %s: %s cannot be started: %s", self.name, thread.name, error)
-                continue
-            threads[n] = thread
-            if before is not None:
-                self._replaced(thread.name)
-        if self._heartbeats.loop.revive():
-            self._replaced(self._heartbeats.loop.name)
-
-    def _replaced(self, thread: str) -> None:
-        logger.error("worker %s: %s had ended; a new thread goes on", self.name, thread)
-        self._source.thread_replaced()
-
-    def _finish(self, threads: list[threading.Thread]) -> None:
+    def _finish(self) -> None:
         ends = self._clock.monotonic() + self._grace_seconds
-        for thread in threads:
-            thread.join(max(0.0, ends - self._clock.monotonic()))
+        for loop in self._loops:
+            loop.stop(max(0.0, ends - self._clock.monotonic()))
         self._heartbeats.loop.stop(5.0)
         self._results.hurry()
         for batch in list(self._batches):  # still running after the grace: somebody else may
@@ -185,6 +162,7 @@ class Worker:
                 signal.signal(number, handler)
 
     def _serve(self) -> None:
+        """The one step of a thread: it ends when the worker stops."""
         with asyncio.Runner() as runner:
             while not self._done.is_set():
                 try:

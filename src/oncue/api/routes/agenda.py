@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from oncue.api.problems import invalid
@@ -42,12 +43,10 @@ async def reclaim(service: Service, request: Request) -> HttpAnswer:
 
 async def _is_ending(service: Service, seconds: float) -> bool:
     """Whether the server is told to stop within so many seconds."""
-    try:
+    with suppress(TimeoutError):
         async with asyncio.timeout(seconds):
             await service.ending.wait()
-    except TimeoutError:
-        return service.ending.is_set()
-    return True
+    return service.ending.is_set()
 
 
 @routes.add(

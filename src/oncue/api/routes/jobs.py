@@ -15,6 +15,7 @@ from oncue.api.request import HttpAnswer, Request, json_answer
 from oncue.api.routing import Answered, Routes
 from oncue.core import moment
 from oncue.core.access import Scope
+from oncue.core.bulk import FILTERS
 from oncue.core.errors import IdTaken, InvalidInput
 from oncue.core.job import Job, JobFilter, NewJob
 from oncue.core.lifecycle import State
@@ -28,7 +29,6 @@ if TYPE_CHECKING:
     from oncue.api.app import Service
 
 KEY_LENGTH = 255
-FILTERS = ("queue", "state", "owner", "key", "due_after", "due_before")
 
 routes = Routes("Jobs")
 

@@ -27,16 +27,15 @@ from oncue.stores.sqlite import rows
 from oncue.stores.sqlite.database import Database
 from oncue.stores.sqlite.rules import decided, first_at, newest_stamp, stored
 from oncue.stores.sqlite.rules import event as event_of
-from oncue.stores.sqlite.statements import load
 
-SQL = load("events")
-RULES = load("rules")
-INSERT_FIRED = load("jobs")["insert_fired"]
+SQL = rows.load("events")
+RULES = rows.load("rules")
+INSERT_FIRED = rows.load("jobs")["insert_fired"]
 DECISIONS_AT_ONCE = 500  # of rules on events in one transaction, so that others get their turn
 _LAST = 2**63 - 1
 
 
-class Progress(NamedTuple):
+class PublishProgress(NamedTuple):
     """How far a call has come."""
 
     position: int = 0
@@ -59,9 +58,9 @@ class Events:
 
     def publish(self, events: Sequence[Event], now: Moment, bounds: Bounds) -> Sequence[Published]:
         parts: list[list[Published]] = [[] for _ in events]
-        progress = Progress()
+        progress = PublishProgress()
 
-        def some(tx: apsw.Connection) -> tuple[list[tuple[int, Published]], Progress]:
+        def some(tx: apsw.Connection) -> tuple[list[tuple[int, Published]], PublishProgress]:
             return _Publication(self.db, tx, now, bounds).some(events, progress)
 
         while progress.position < len(events):
@@ -71,18 +70,18 @@ class Events:
         return [_joined(mine) for mine in parts]
 
     def events(self, wanted: EventFilter, after: int | None, limit: int) -> EventPage:
-        own: dict[str, Any] = {"before": _LAST if after is None else after, "limit": limit}
+        params: dict[str, Any] = {"before": _LAST if after is None else after, "limit": limit}
         with self.db.reading() as tx:
             statement = "page"
             if wanted.decision is not None:
-                statement, own["decision"] = "page_decision", str(wanted.decision)
+                statement, params["decision"] = "page_decision", str(wanted.decision)
             if wanted.rule is not None:
                 rule = rows.first(tx, RULES["rule"], {"name": wanted.rule})
                 if rule is None:
                     return EventPage([], None)
-                statement, own["rule_n"] = "page_rule", rule[0]
-                own.setdefault("decision", None)
-            found = rows.fetch(tx, SQL[statement], own)
+                statement, params["rule_n"] = "page_rule", rule[0]
+                params.setdefault("decision", None)
+            found = rows.fetch(tx, SQL[statement], params)
             decisions = _decisions_of(tx, [row[0] for row in found], wanted)
         items = [
             LoggedEvent(event_of(row), to_datetime(row[5]), tuple(decisions[row[0]]))
@@ -101,11 +100,11 @@ class _Publication(NamedTuple):
     bounds: Bounds
 
     def some(
-        self, events: Sequence[Event], since: Progress
-    ) -> tuple[list[tuple[int, Published]], Progress]:
+        self, events: Sequence[Event], since: PublishProgress
+    ) -> tuple[list[tuple[int, Published]], PublishProgress]:
         """Go on: what this adds to the answers, by position. The first transaction of a call stores
         all events: either every id is free or nothing is stored."""
-        is_first = since == Progress()
+        is_first = since == PublishProgress()
         if is_first:
             _refuse_taken(self.tx, events)
         parts: list[tuple[int, Published]] = []
@@ -123,7 +122,7 @@ class _Publication(NamedTuple):
         if is_first:
             rest = range(position, len(events))
             reserved = frozenset(at for at in rest if self._log(events[at], decided=0)[1])
-        return parts, Progress(position, rules, reserved)
+        return parts, PublishProgress(position, rules, reserved)
 
     def _log(self, event: Event, decided: int) -> tuple[Logged, bool]:
         """The event as it is stored, and whether it was stored just now, to be decided on by so
@@ -183,8 +182,8 @@ class _Publication(NamedTuple):
         for place, one in zip(validated, concluded.decisions, strict=True):
             wait, its = waits[place], one.dependency
             copied = (its.type, its.resource, its.life_seconds)
-            told = (one.decision, *copied, self.now, one.job_id, one.suppressed)
-            tx.execute(SQL["decide"], (rule_n, logged.n, wait.n, *told))
+            values = (one.decision, *copied, self.now, one.job_id, one.suppressed)
+            tx.execute(SQL["decide"], (rule_n, logged.n, wait.n, *values))
             if one.decision is Decision.ACCEPTED:
                 tx.execute(SQL["accept"], (wait.n, event.stamp, logged.n))
                 if wait.newest is None or wait.newest < event.stamp:

@@ -19,9 +19,8 @@ from oncue.stores.sqlite import rows
 from oncue.stores.sqlite.database import Database, writing
 from oncue.stores.sqlite.fencing import held_claims, record
 from oncue.stores.sqlite.listing import page
-from oncue.stores.sqlite.statements import load
 
-SQL = load("jobs")
+SQL = rows.load("jobs")
 _INSERTED = 12  # how many fields of NewJob are columns; the rest says what to do about clashes
 # Per-job work of a bulk insert, at the speed of C.
 _QUEUE_OF = itemgetter(NewJob._fields.index("queue"))
@@ -57,12 +56,12 @@ class Jobs:
             row = rows.first(tx, SQL["last_attempt"], {"id": job_id})
             if row is None:
                 return History()
-            own = {"n": row[0]}
+            params = {"n": row[0]}
             return History(
-                tuple(rows.operation(r) for r in rows.fetch(tx, SQL["operations"], own)),
-                tuple(rows.diagnostic(r) for r in rows.fetch(tx, SQL["diagnostics"], own)),
+                tuple(rows.operation(r) for r in rows.fetch(tx, SQL["operations"], params)),
+                tuple(rows.diagnostic(r) for r in rows.fetch(tx, SQL["diagnostics"], params)),
                 (
-                    *(rows.attempt(r) for r in rows.fetch(tx, SQL["attempts"], own)),
+                    *(rows.attempt(r) for r in rows.fetch(tx, SQL["attempts"], params)),
                     *_last_attempt(row),
                 ),
             )

@@ -19,9 +19,8 @@ from oncue.core.lifecycle import FINAL, LIVE, State
 from oncue.core.moment import LATEST, Moment
 from oncue.stores.sqlite import rows
 from oncue.stores.sqlite.lines import hand_over_lines
-from oncue.stores.sqlite.statements import load
 
-SQL = load("jobs")
+SQL = rows.load("jobs")
 _ID, _DUE_AT = Job._fields.index("id"), Job._fields.index("due_at")
 _PAYLOAD, _RESULT = Job._fields.index("payload_json"), Job._fields.index("result_json")
 _PLACE = itemgetter(_DUE_AT, _ID)
@@ -36,6 +35,8 @@ class Stream(NamedTuple):
     """Nothing in it comes earlier."""
     statement: str
     params: dict[str, Any]
+    until: Moment = LATEST
+    """Nothing that is due later is wanted of it."""
 
 
 def page(tx: apsw.Connection, wanted: JobFilter, after: Position | None, limit: int) -> Page:
@@ -73,10 +74,7 @@ def _merged(
         if full and group[0].head > _PLACE(kept[-1]):
             break
         opened = [
-            tx.execute(
-                SQL[one.statement],
-                {**bounds, **one.params, "until": min(until, one.params.get("until", until))},
-            )
+            tx.execute(SQL[one.statement], bounds | one.params | {"until": min(until, one.until)})
             for one in group
         ]
         kept, full = _bounded(heapq.merge(kept, *opened, key=_PLACE), bounds["limit"])
@@ -126,8 +124,8 @@ def _covered(tx: apsw.Connection, span: dict[str, str]) -> Iterator[Stream]:
     for queue, cutoff, last_line in rows.fetch(tx, SQL["open_ranges"], span):
         for line, due in hand_over_lines(tx, queue):
             if line <= last_line:
-                params = {"queue": queue, "line": line, "until": cutoff}
-                yield Stream(Position(due, ""), "page_scheduled", params)
+                params = {"queue": queue, "line": line}
+                yield Stream(Position(due, ""), "page_scheduled", params, cutoff)
 
 
 def _position(head: str) -> Position:

@@ -15,12 +15,11 @@ from oncue.core.stamp import Stamp
 from oncue.stores.sqlite import rows
 from oncue.stores.sqlite.database import Database
 from oncue.stores.sqlite.rules import StoredRule, stored
-from oncue.stores.sqlite.settled import any_settled_over, forget_settled
-from oncue.stores.sqlite.statements import load
 
-SQL = load("events")
-RULES = load("rules")
-QUEUES = load("queues")
+SQL = rows.load("events")
+RULES = rows.load("rules")
+QUEUES = rows.load("queues")
+CLAIMS = rows.load("claims")
 RULES_AT_ONCE = 200
 _NEVER: Stamp = 2**63 - 1
 
@@ -58,7 +57,8 @@ class Pruning:
             before = kept.finished_before
             return _Over(
                 {name: before[name] for name, oldest in finished if oldest < before.get(name, 0)},
-                bool(rows.fetch(tx, QUEUES["forgettable"], forgotten)) or any_settled_over(tx, now),
+                bool(rows.fetch(tx, QUEUES["forgettable"], forgotten))
+                or bool(rows.fetch(tx, CLAIMS["settled_over"], {"now": now})),
                 bool(rows.fetch(tx, RULES["touched"], {"limit": 1}))
                 or bool(rows.fetch(tx, SQL["loose"], loose)),
             )
@@ -75,7 +75,7 @@ def prune_queue(tx: apsw.Connection, queue: str, before: Moment, now: Moment, li
 
 
 def _prune_remembered(tx: apsw.Connection, now: Moment, limit: int) -> int:
-    forget_settled(tx, now)
+    tx.execute(CLAIMS["forget_settled"], {"now": now})
     params = {"before": forgotten_before(now), "limit": limit}
     ns = [row[0] for row in rows.fetch(tx, QUEUES["forgettable"], params)]
     if ns:

@@ -15,20 +15,12 @@ from oncue.core.putoff import put_off_until
 from oncue.core.queue import Queue
 from oncue.ports.claims import RangeClaim
 from oncue.ports.sink import Refusal
-from oncue.stores.sqlite import rows
+from oncue.stores.sqlite import lines, rows
 from oncue.stores.sqlite.database import Database, writing
 from oncue.stores.sqlite.fencing import held_claims, record, remove
-from oncue.stores.sqlite.lines import (
-    OpenRange,
-    first_jobs,
-    hand_over_lines,
-    open_range,
-    waiting_dues,
-)
 from oncue.stores.sqlite.readying import limits, make_ready, worth_a_claim
-from oncue.stores.sqlite.statements import load
 
-SQL = load("ranges")
+SQL = rows.load("ranges")
 _PAYLOAD = Delivery._fields.index("payload")
 
 
@@ -58,19 +50,19 @@ class Ranges:
                 tx.execute(SQL["take_over"], params)
             busy: list[Moment] = []
             for queue in queues:
-                held = open_range(tx, queue.name)
+                held = lines.open_range(tx, queue.name)
                 if held is not None:
                     busy.append(held.lease_until)
                     continue
                 ready = make_ready(self.db, tx, queue.name, limit, until, now)
                 params = {"queue": queue.name, "until": until, "now": now}
                 most = ready.room.most
-                due, line = first_jobs(tx, SQL["due"], params, ready.lines, most, _PAYLOAD)
+                due, line = lines.first_jobs(tx, SQL["due"], params, ready.lines, most, _PAYLOAD)
                 if due:
                     jobs = [Delivery._make(row) for row in due]
                     self.db.expected[queue.name] = 0
                     ready.spend(tx, queue.name, len(jobs))
-                    held = OpenRange(lease_until, until, line, jobs[-1].due_at, jobs[-1].id)
+                    held = lines.OpenRange(lease_until, until, line, jobs[-1].due_at, jobs[-1].id)
                     record = {"queue": queue.name, "dispatcher": dispatcher, "now": now}
                     [fence] = rows.first(tx, SQL["open"], record | held._asdict())
                     return RangeClaim(queue.name, fence, jobs, queues)
@@ -99,10 +91,10 @@ class Ranges:
         if closed is None:
             return False
         queue = next(one for one in claim.queues if one.name == claim.range)
-        own = {"queue": queue.name, "now": now, "dispatcher": closed[0], "opened_at": closed[1]}
+        batch = {"queue": queue.name, "now": now, "dispatcher": closed[0], "opened_at": closed[1]}
         if delivered:
-            _deliver(tx, queue, delivered, own)
-        for not_before in _refuse(tx, queue, refused, own):
+            _deliver(tx, queue, delivered, batch)
+        for not_before in _refuse(tx, queue, refused, batch):
             self.db.tell(queue.name, not_before)
         if len(delivered) + len(refused) < len(claim.jobs):
             self.db.tell(queue.name, 0)
@@ -118,9 +110,9 @@ class Ranges:
 
 
 def _deliver(
-    tx: apsw.Connection, queue: Queue, delivered: Sequence[str], own: dict[str, Any]
+    tx: apsw.Connection, queue: Queue, delivered: Sequence[str], batch: dict[str, Any]
 ) -> None:
-    params = {**own, "ids": rows.texts(delivered)}
+    params = {**batch, "ids": rows.texts(delivered)}
     if not queue.keeps_history:
         tx.execute(SQL["delivered_gone"], params)
         if tx.changes() == len(delivered):
@@ -131,18 +123,18 @@ def _deliver(
 
 
 def _refuse(
-    tx: apsw.Connection, queue: Queue, refused: Mapping[str, Refusal], own: dict[str, Any]
+    tx: apsw.Connection, queue: Queue, refused: Mapping[str, Refusal], batch: dict[str, Any]
 ) -> list[Moment]:
     """End the jobs that were refused for good, and let the others wait. Until when each of these
     waits. Jobs that are no longer there to be handed over are left alone."""
     if not refused:
         return []
     params = {"queue": queue.name, "ids": rows.texts(refused)}
-    now, failures, waits = own["now"], [], []
+    now, failures, waits = batch["now"], [], []
     for job_id, before in rows.fetch(tx, SQL["refusals_of"], params):
         permanent, error = refused[job_id].permanent, refused[job_id].detail
         if permanent:
-            failures.append({**own, "id": job_id, "error": error})
+            failures.append({**batch, "id": job_id, "error": error})
         else:
             until = put_off_until(queue.retry, job_id, before + 1, now)
             waits.append((job_id, until, before + 1, error, now))
@@ -168,7 +160,7 @@ def _next_dues(tx: apsw.Connection, queue: str) -> list[Moment]:
         return []
     dues: list[Moment] = []
     if not bounds.limits.is_full(bounds.under_way(tx, queue)):
-        dues += waiting_dues(tx, queue, hand_over_lines(tx, queue), bounds.held)
+        dues += lines.waiting_dues(tx, queue, lines.hand_over_lines(tx, queue), bounds.held)
         dues += [at for [at] in rows.fetch(tx, SQL["next_return"], {"queue": queue}) if at]
     if bounds.held is not None:
         dues.append(bounds.held.lease_until)

@@ -17,27 +17,19 @@ from oncue.core import rate
 from oncue.core.moment import LATEST, Moment
 from oncue.core.queue import Queue
 from oncue.core.rate import Bucket, Limits, Room
-from oncue.stores.sqlite import rows
+from oncue.stores.sqlite import lines, rows
 from oncue.stores.sqlite.database import Database
-from oncue.stores.sqlite.lines import (
-    OpenRange,
-    bring_back,
-    due_lines,
-    hand_over_lines,
-    waiting_dues,
-)
 from oncue.stores.sqlite.reclaims import expire_due
-from oncue.stores.sqlite.statements import load
 
-SQL = load("queues")
-RANGES = load("ranges")
+SQL = rows.load("queues")
+RANGES = rows.load("ranges")
 
 
 class QueueLimits(NamedTuple):
     """What bounds claims on a queue."""
 
     limits: Limits = Limits()
-    held: OpenRange | None = None
+    held: lines.OpenRange | None = None
     """What is covered already."""
 
     def under_way(self, tx: apsw.Connection, queue: str) -> int:
@@ -47,7 +39,7 @@ class QueueLimits(NamedTuple):
         if most is None or self.limits.paused:
             return 0
         count = int(tx.execute(SQL["count_live"], {"queue": queue, "limit": most}).get)
-        for line, _ in [] if self.held is None else hand_over_lines(tx, queue):
+        for line, _ in [] if self.held is None else lines.hand_over_lines(tx, queue):
             covered = None if self.held is None else self.held.end_in(line)
             if covered is None or count >= most:
                 break
@@ -60,7 +52,7 @@ class Ready(NamedTuple):
     """What may be taken from a queue now."""
 
     room: Room
-    held: OpenRange | None
+    held: lines.OpenRange | None
     """What is covered already."""
     lines: Sequence[int] = ()
     """Those in which something is due."""
@@ -77,7 +69,7 @@ def limits(tx: apsw.Connection, queue: str) -> QueueLimits:
         return QueueLimits()
     paused, rate_per_second, concurrency, turns, filled_at, *covered = row
     bucket = None if turns is None or filled_at is None else Bucket(turns, filled_at)
-    held = OpenRange._make(covered)
+    held = lines.OpenRange._make(covered)
     return QueueLimits(
         Limits(bool(paused), concurrency, rate_per_second, bucket),
         None if held.cutoff is None else held,
@@ -108,7 +100,7 @@ def _is_worth_it(db: Database, tx: apsw.Connection, queue: str, until: Moment, n
     if not room.most and not room.begun_again:
         return False
     params = {"queue": queue, "limit": 1, "until": now}
-    return bool(due_lines(tx, queue, until) or rows.fetch(tx, RANGES["returning"], params))
+    return bool(lines.due_lines(tx, queue, until) or rows.fetch(tx, RANGES["returning"], params))
 
 
 def make_ready(
@@ -123,9 +115,9 @@ def make_ready(
     if lapsed:
         tx.execute(RANGES["take_over"], params)
     bounds = limits(tx, queue)
-    due = due_lines(tx, queue, until)
-    waiting = returning or any(at <= until for at in waiting_dues(tx, queue, due, bounds.held))
-    if not waiting:
+    due = lines.due_lines(tx, queue, until)
+    dues = lines.waiting_dues(tx, queue, due, bounds.held)
+    if not returning and all(at > until for at in dues):
         return Ready(Room(0), bounds.held)
     if bounds.limits.concurrency is None:
         db.bounded_queues.discard(queue)
@@ -138,8 +130,8 @@ def make_ready(
         return Ready(room, bounds.held)
     if expired or returning:
         expire_due(tx, queue, until, now)
-        bring_back(tx, queue, limit, now)
-        due = due_lines(tx, queue, until)
+        lines.bring_back(tx, queue, limit, now)
+        due = lines.due_lines(tx, queue, until)
     return Ready(room, bounds.held, [line for line, _ in due])
 
 

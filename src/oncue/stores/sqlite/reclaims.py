@@ -21,10 +21,9 @@ from oncue.stores.sqlite import rows
 from oncue.stores.sqlite.database import Database, writing
 from oncue.stores.sqlite.fencing import Endings
 from oncue.stores.sqlite.queues import read_queues
-from oncue.stores.sqlite.statements import load
 
-SQL = load("claims")
-LEASES = load("leases")
+SQL = rows.load("claims")
+LEASES = rows.load("leases")
 EXPIRED_AT_ONCE = 500
 _lapse = rows.reader(Lapse)
 
@@ -124,15 +123,15 @@ class Reclaims:
 def expire_due(tx: apsw.Connection, queue: str, until: Moment, now: Moment) -> None:
     """Cancel jobs of a queue that could be handed out now, were they not too old: a page of them,
     the reclaimer does the rest."""
-    own = {"queue": queue, "until": until, "now": now, "limit": EXPIRED_AT_ONCE}
-    _cancel_expired(tx, rows.fetch(tx, SQL["expired_due"], own), now)
+    params = {"queue": queue, "until": until, "now": now, "limit": EXPIRED_AT_ONCE}
+    _cancel_expired(tx, rows.fetch(tx, SQL["expired_due"], params), now)
 
 
 def _cancel_expired(tx: apsw.Connection, found: list[Any], now: Moment) -> int:
     if found:
-        own = {"ns": rows.numbers([row[0] for row in found]), "now": now, "detail": EXPIRED}
-        tx.execute(SQL["expire"], own)
-        tx.execute(SQL["diagnose_expired"], own)
+        params = {"ns": rows.numbers([row[0] for row in found]), "now": now, "detail": EXPIRED}
+        tx.execute(SQL["expire"], params)
+        tx.execute(SQL["diagnose_expired"], params)
     return len(found)
 
 

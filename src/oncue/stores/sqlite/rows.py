@@ -1,4 +1,4 @@
-"""Rows to values."""
+"""Statements run, and their rows as values."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ from oncue.core import stamp
 from oncue.core.job import Attempt, Diagnostic, Job, Operation
 from oncue.core.lifecycle import State
 from oncue.core.moment import to_datetime
+from oncue.stores.sqlite.statements import load as load
 
 T = TypeVar("T")
 AFTER_EVERY_TEXT = "\U0010ffff"
@@ -26,12 +27,12 @@ _CONVERSIONS: dict[Any, Callable[[Any], Any]] = {
 }
 
 
-def reader(kind: Callable[..., T], **own: Callable[[Any], Any]) -> Callable[[Sequence[Any]], T]:
+def reader(kind: Callable[..., T], **given: Callable[[Any], Any]) -> Callable[[Sequence[Any]], T]:
     """A function from rows to values of this kind. The columns are in the order of its fields. They
     are converted by the type of the field, or by the function given for it, unless they are NULL.
     """
     fields = get_type_hints(kind).items()
-    found = [own.get(name, _CONVERSIONS.get(its_type)) for name, its_type in fields]
+    found = [given.get(name, _CONVERSIONS.get(its_type)) for name, its_type in fields]
     conversions = [(place, one) for place, one in enumerate(found) if one is not None]
 
     def read(row: Sequence[Any]) -> T:

@@ -13,9 +13,8 @@ import apsw
 from oncue.core.fencing import Settlement, words
 from oncue.core.moment import Moment
 from oncue.stores.sqlite import rows
-from oncue.stores.sqlite.statements import load
 
-SQL = load("claims")
+SQL = rows.load("claims")
 _WRITE_OF = attrgetter("epoch", "verb", "result", "error")
 _FEW = 16  # marks that are sought one by one, which is faster than to look at every mark of a call
 
@@ -35,7 +34,7 @@ def remember_settled(tx: apsw.Connection, gone: Sequence[Settlement], now: Momen
         "claims": "".join(map(_words, alike)),
     }
     tx.execute(SQL["settle"], row)
-    forget_settled(tx, now)
+    tx.execute(SQL["forget_settled"], {"now": now})
 
 
 def repeated(tx: apsw.Connection, settlements: Sequence[Settlement], now: Moment) -> list[bool]:
@@ -67,15 +66,6 @@ def _candidates(tx: apsw.Connection, marks: array[int], now: Moment) -> Iterator
         if may_be:
             [claims] = rows.first(tx, SQL["settled_claims"], {"seq": seq})
             yield claims
-
-
-def any_settled_over(tx: apsw.Connection, now: Moment) -> bool:
-    """Whether `forget_settled` has something to remove."""
-    return rows.first(tx, SQL["settled_over"], {"now": now}) is not None
-
-
-def forget_settled(tx: apsw.Connection, now: Moment) -> None:
-    tx.execute(SQL["forget_settled"], {"now": now})
 
 
 def _words(alike: Sequence[Settlement]) -> str:

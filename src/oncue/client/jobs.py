@@ -46,7 +46,7 @@ class RemotePage:
     next: str | None
 
 
-class JobLine(NamedTuple):
+class ReadyJob(NamedTuple):
     """A job as a line of JSON. It names its id, so that the line may be sent again."""
 
     text: bytes
@@ -54,7 +54,7 @@ class JobLine(NamedTuple):
     """The id, if it was made here."""
 
 
-class RemoteJobs(Asking, JobVerbs[JobLine]):
+class RemoteJobs(Asking, JobVerbs[ReadyJob]):
     clock: Clock
 
     def store_job(self, fields: Mapping[str, Any]) -> Stored:
@@ -66,18 +66,18 @@ class RemoteJobs(Asking, JobVerbs[JobLine]):
         job = self.connection.value(body, wire.Job, wire.Job.read)
         return Stored(job, answer.status == 200)
 
-    def ready(self, fields: Mapping[str, Any]) -> JobLine:
+    def ready(self, fields: Mapping[str, Any]) -> ReadyJob:
         sent = _sent(fields)
         if "id" in sent:
-            return JobLine(encode(sent), None)
+            return ReadyJob(encode(sent), None)
         now = self.clock.now()
         sent["id"] = f"r{ids.mint(now, now)}"
-        return JobLine(encode(sent), sent["id"])
+        return ReadyJob(encode(sent), sent["id"])
 
-    def _size(self, job: JobLine) -> int:
+    def _size(self, job: ReadyJob) -> int:
         return len(job.text)
 
-    def store_jobs(self, jobs: Sequence[JobLine]) -> StoredJobs:
+    def store_jobs(self, jobs: Sequence[ReadyJob]) -> StoredJobs:
         stored: list[str | None] = []
         existing = 0
         refused: dict[int, OncueError] = {}

@@ -16,16 +16,7 @@ from oncue.core.rule import Rule
 from oncue.core.schedule import Schedule
 from oncue.ports.store import Store
 from oncue.wire import dump
-from oncue.wire.dump import (
-    DumpCounts,
-    EventLine,
-    Header,
-    JobLine,
-    PageMark,
-    Part,
-    RuleLine,
-    ScheduleLine,
-)
+from oncue.wire.dump import DumpCounts, Header, PageMark
 
 N = TypeVar("N", Rule, Schedule)
 PAGE = 1000
@@ -105,11 +96,11 @@ class _Writing:
         self._queues()
         if self._queue is None:
             for schedule in _pages(store.schedules):
-                self._put(ScheduleLine.of_dumped(schedule, store.outcomes(schedule.name)))
+                self._put(dump.ScheduleLine.of_dumped(schedule, store.outcomes(schedule.name)))
             for rule in _pages(store.rules):
                 seen = store.sightings(rule.name, 0)
                 if seen is not None:  # it is still there
-                    self._put(RuleLine.of_dumped(seen))
+                    self._put(dump.RuleLine.of_dumped(seen))
 
     def _queues(self) -> None:
         wanted = [
@@ -123,7 +114,7 @@ class _Writing:
     def _events(self, after: int | None) -> None:
         while True:
             export = self._store.export_events(after, PAGE)
-            self._put(*map(EventLine.of_dumped, export.events))
+            self._put(*map(dump.EventLine.of_dumped, export.events))
             if export.next is None:
                 return
             after = export.next
@@ -134,7 +125,7 @@ class _Writing:
         while True:
             export = self._store.export(after, limit)
             wanted = [one for one in export.jobs if self._queue in (None, one.job.queue)]
-            self._put(*map(JobLine.of_dumped, wanted))
+            self._put(*map(dump.JobLine.of_dumped, wanted))
             if export.next is None:
                 return
             after = export.next
@@ -147,7 +138,7 @@ class _Writing:
         self._put(PageMark(**structs.asdict(self._counts), after=after, event=event))
         self._told(self._counts, self._size)
 
-    def _put(self, *parts: Part) -> None:
+    def _put(self, *parts: dump.Part) -> None:
         for part in parts:
             self._counts.add(part)
             self._size += self._out.write(dump.encode(part))

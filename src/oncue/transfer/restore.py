@@ -207,7 +207,7 @@ class Restore:
         for name in page.to_pause:
             set_paused(self._store, name, True)
         events = [self._of_same_rules(one) for one in page.events]
-        return self._store.admit(page.jobs), self._store.admit_rules(rules, events).events
+        return self._store.admit(page.jobs), self._store.admit_rules(rules, events)
 
     def _is_new(self, rule: Rule) -> bool:
         """Whether there is no rule of that name; else whether it is the same one is noted."""

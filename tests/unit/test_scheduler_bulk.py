@@ -84,6 +84,8 @@ def _pass(cue: HandDriven, seconds: float) -> None:
 class SlowStore(MemoryStore):
     """Takes a quarter of a second for each write of a bulk verb, and as much for finding."""
 
+    clock: FakeClock
+
     def find_all(self, *given: Any) -> BulkFound:
         self.clock.advance(0.25)
         return super().find_all(*given)
@@ -91,12 +93,6 @@ class SlowStore(MemoryStore):
     def change(self, *given: Any) -> Mapping[int, NotChanged]:
         self.clock.advance(0.25)
         return super().change(*given)
-
-    @property
-    def clock(self) -> FakeClock:
-        clock = super().clock
-        assert isinstance(clock, FakeClock)
-        return clock
 
 
 def test_others_get_as_much_time_as_a_write_took(monkeypatch: pytest.MonkeyPatch) -> None:

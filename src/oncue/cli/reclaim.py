@@ -12,7 +12,7 @@ from oncue.cli.app import App, Command, Finite, common
 from oncue.cli.nouns import dry_run_option
 from oncue.cli.progress import ProgressBar, counted
 from oncue.core import reclaim as runs
-from oncue.core.reclaim import Finding, ReclaimParameters, ReclaimReport
+from oncue.core.reclaim import Candidate, ReclaimParameters, ReclaimReport
 from oncue.wire import reclaim as wire
 
 _TYPES = {
@@ -91,7 +91,7 @@ def _run(app: App, parameters: ReclaimParameters) -> ReclaimReport:
     return run.report
 
 
-def _foretell(findings: list[Finding]) -> None:
+def _foretell(findings: list[Candidate]) -> None:
     lines = [
         [
             one.id,

@@ -108,13 +108,10 @@ def read_place(text: str, *shapes: tuple[type, ...]) -> Place:
         raise not_a_cursor() from None
     if not isinstance(place, list) or tuple(map(type, place)) not in shapes:
         raise not_a_cursor()
-    if not all(_can_be_stored(one) for one in place):
-        raise not_a_cursor()
+    for one in place:  # no store can hold other numbers and texts
+        if abs(one) > LATEST + 1 if isinstance(one, int) else one != legible(one):
+            raise not_a_cursor()
     return tuple(place)
-
-
-def _can_be_stored(one: int | str) -> bool:
-    return abs(one) <= LATEST + 1 if isinstance(one, int) else one == legible(one)
 
 
 def not_a_cursor() -> InvalidInput:
@@ -167,14 +164,11 @@ def check_order(order: BulkOrder, *, everything: bool) -> BulkOrder:
         )
     if wanted.state is not None and wanted.state not in change.states:
         states = " or ".join(state for state in State if state in change.states)
-        hint = " With 'running', taken ones are asked to stop." if _needs_running(order) else ""
+        running = change.verb is BulkVerb.CANCEL and wanted.state in LIVE
+        hint = " With 'running', taken ones are asked to stop." if running else ""
         raise InvalidInput(
             f"'{change.verb}' is for jobs that are {states}; leave the state out, or name "
             f"such a one.{hint}",
             "/state",
         )
     return order
-
-
-def _needs_running(order: BulkOrder) -> bool:
-    return order.change.verb is BulkVerb.CANCEL and order.wanted.state in LIVE

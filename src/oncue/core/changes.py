@@ -7,7 +7,7 @@ from enum import StrEnum
 from typing import Literal, NamedTuple
 
 from oncue.core.job import JobFilter
-from oncue.core.lifecycle import LIVE, State, Verb, allows
+from oncue.core.lifecycle import LIVE, State
 from oncue.core.moment import LATEST, Moment
 
 ANY = JobFilter()
@@ -29,19 +29,9 @@ class ChangeVerb(StrEnum):
     """Another queue for a scheduled job, and nothing else."""
 
 
-_LIFECYCLE = {
-    ChangeVerb.AMEND: Verb.AMEND,
-    ChangeVerb.RUN: Verb.AMEND,
-    ChangeVerb.CANCEL: Verb.CANCEL,
-    ChangeVerb.REVIVE: Verb.REVIVE,
-    ChangeVerb.MOVE: Verb.AMEND,
-}
-_STATES = {
+_STATES = dict.fromkeys(ChangeVerb, frozenset({State.SCHEDULED})) | {
     ChangeVerb.STOP: LIVE,
-    **{
-        change: frozenset(state for state in State if allows(state, verb))
-        for change, verb in _LIFECYCLE.items()
-    },
+    ChangeVerb.REVIVE: frozenset({State.FAILED, State.CANCELLED}),
 }
 
 

@@ -4,7 +4,7 @@ OncueError
 ├── InvalidInput            the request is wrong; `pointer` names the place
 │   └── TooLarge            a payload or result beyond the limit
 ├── NotFound                no such job, queue, …
-├── Conflict                the request is right, but not now
+├── Conflict                the request is valid, but conflicts with the current state
 │   ├── IllegalState        the job's state forbids it (cancel a running job, …)
 │   ├── IdTaken             another job with other fields has this id
 │   ├── KeyTaken            another unfinished job holds this (queue, key)
@@ -16,7 +16,7 @@ OncueError
 ├── ServerError             a server, asked by a client, did not do it
 │   ├── ServerUnavailable   passing trouble: not reached, no answer, too busy
 │   ├── ServerUnusable      lasting trouble: what answers there is not oncue
-│   └── AccessDenied        the API token is missing, unknown, or lacks a scope
+│   └── AccessDenied        the access token is missing, unknown, or lacks a scope
 ├── SinkError               the sink refused or failed
 │   └── SinkDown            passing trouble: nothing was taken, try the batch again later
 ├── NonRetryable            raised by a handler: do not try this job again
@@ -119,7 +119,7 @@ class ServerUnusable(ServerError):
 
 
 class AccessDenied(ServerError):
-    """The server does not let this client do that: its token is missing, unknown or too narrow."""
+    """The server refused: the access token is missing, unknown or lacks a scope."""
 
 
 class SinkError(OncueError):

@@ -11,6 +11,7 @@ from enum import StrEnum
 from typing import Any, NamedTuple
 
 from oncue.core import stamp as stamps
+from oncue.core.checks import only, printable
 from oncue.core.errors import EventIdTaken, InvalidInput
 from oncue.core.stamp import SECOND, Stamp
 
@@ -85,11 +86,7 @@ def read_event(fields: object, latest: Stamp, pointer: str = "") -> Event:
     """The event that these fields describe, stamped no later than `latest`."""
     if not isinstance(fields, Mapping):
         raise InvalidInput("must be an object with the fields of an event.", pointer)
-    for name in sorted(map(str, fields.keys() - _FIELDS)):
-        raise InvalidInput(
-            f"there is no such field; the fields of an event are {', '.join(_FIELDS)}.",
-            f"{pointer}/{name}",
-        )
+    only(fields, _FIELDS, "the fields of an event are", pointer)
     kind = check_type(_required(fields, "eventType", pointer), f"{pointer}/eventType")
     stamp = stamps.parse(_required(fields, "eventTimestamp", pointer), f"{pointer}/eventTimestamp")
     if stamp > latest:
@@ -102,8 +99,10 @@ def read_event(fields: object, latest: Stamp, pointer: str = "") -> Event:
     resource = check_resource(_required(fields, "eventResourceId", pointer), place)
     if kind is EventType.FILE:
         resource = read_path(resource, place).key or "/"
-    chosen = _check_id(fields.get("eventId"), f"{pointer}/eventId")
-    return Event(chosen or made_id(kind, resource, stamp), kind, resource, stamp)
+    chosen = fields.get("eventId")
+    if chosen is None:
+        chosen = made_id(kind, resource, stamp)
+    return Event(printable(chosen, _ID_LIMIT, f"{pointer}/eventId"), kind, resource, stamp)
 
 
 def time_based(resource: str, stamp: Stamp) -> Event:
@@ -195,11 +194,3 @@ def _required(fields: Mapping[str, Any], name: str, pointer: str) -> Any:
     if fields.get(name) is None:
         raise InvalidInput("is missing; an event cannot do without.", f"{pointer}/{name}")
     return fields[name]
-
-
-def _check_id(value: object, pointer: str) -> str | None:
-    if value is None:
-        return None
-    if not isinstance(value, str) or not 1 <= len(value) <= _ID_LIMIT or not value.isprintable():
-        raise InvalidInput(f"must be 1 to {_ID_LIMIT} printable characters.", pointer)
-    return value

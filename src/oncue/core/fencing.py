@@ -109,8 +109,6 @@ class Held(NamedTuple):
     lease: Lease
     result: bytes | None
     error: str | None
-    n: int = 0
-    """Its row, in a store that has rows."""
     not_before: Moment | None = None
 
     @property

@@ -18,9 +18,10 @@ EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 LATEST: Moment = 253_402_300_799_999  # 9999-12-31T23:59:59.999Z, the last a datetime can hold
 HORIZON_MS = 100 * 366 * 86_400_000  # how far ahead a due time may lie: a century
 _MILLISECOND = timedelta(milliseconds=1)
-_RFC3339 = re.compile(
-    r"(\d{4}-\d\d-\d\d)[Tt ](\d\d:\d\d:\d\d)(\.\d+)?([Zz]|[+-]\d\d:\d\d)", re.ASCII
+RFC3339 = re.compile(
+    r"(\d{4}-\d\d-\d\d)[Tt ](\d\d:\d\d:\d\d)(\.\d+)?([Zz]|[+-]\d\d:\d\d)?", re.ASCII
 )
+OFFSET = 4  # its group
 
 
 def from_datetime(when: datetime, pointer: str = "") -> Moment:
@@ -52,21 +53,27 @@ def render(moment: Moment) -> str:
 
 def parse(text: str, pointer: str = "") -> Moment:
     """The moment an RFC 3339 text names; the offset is required."""
-    match = _RFC3339.fullmatch(text)
-    if match is None:
+    match = RFC3339.fullmatch(text)
+    if match is None or match[OFFSET] is None:
         raise InvalidInput(
             f"{text!r} is not an RFC 3339 time with an offset; "
             "write it like 2026-12-01T09:30:00Z or 2026-12-01T09:30:00+01:00.",
             pointer,
         )
+    whole, digits = whole_second(match, pointer)
+    finer = 1 if digits[3:].strip("0") else 0
+    return from_datetime(whole, pointer) + int(digits[:3].ljust(3, "0")) + finer
+
+
+def whole_second(match: re.Match[str], pointer: str) -> tuple[datetime, str]:
+    """What a match of `RFC3339` names, and the digits of its fraction. Without an offset it is
+    UTC."""
     day, clock, fraction, offset = match.groups()
+    zone = "+00:00" if offset is None or offset in "Zz" else offset
     try:
-        whole = datetime.fromisoformat(f"{day}T{clock}{'+00:00' if offset in 'Zz' else offset}")
-        moment = from_datetime(whole, pointer)
+        return datetime.fromisoformat(f"{day}T{clock}{zone}"), (fraction or ".0")[1:]
     except (ValueError, OverflowError) as problem:
-        raise InvalidInput(f"{text!r} is not a moment: {problem}.", pointer) from None
-    digits = (fraction or ".0")[1:]
-    return moment + int(digits[:3].ljust(3, "0")) + (1 if digits[3:].strip("0") else 0)
+        raise InvalidInput(f"{match[0]!r} is not a moment: {problem}.", pointer) from None
 
 
 def ahead(moment: Moment, now: Moment, pointer: str = "") -> Moment:

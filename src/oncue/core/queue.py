@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import math
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
+from oncue.core.checks import at_least, is_number, whole
 from oncue.core.errors import InvalidInput
 from oncue.core.lifecycle import State
 from oncue.core.moment import HORIZON_MS, Moment
@@ -35,21 +35,18 @@ class RetryPolicy:
     factor: float = 2.0
     max_seconds: float = 100.0
 
-    @classmethod
-    def stored(
-        cls, initial_seconds: float = 1.0, factor: float = 2.0, max_seconds: float = 100.0
-    ) -> RetryPolicy:
-        """The policy as it was stored, perhaps before there were upper bounds: within them."""
-        return cls(
-            min(initial_seconds, LONGEST_PAUSE_SECONDS),
-            min(factor, LARGEST_FACTOR),
-            min(max_seconds, LONGEST_PAUSE_SECONDS),
+    def bounded(self) -> RetryPolicy:
+        """The policy within the upper bounds. It may have been stored before there were any."""
+        return RetryPolicy(
+            min(self.initial_seconds, LONGEST_PAUSE_SECONDS),
+            min(self.factor, LARGEST_FACTOR),
+            min(self.max_seconds, LONGEST_PAUSE_SECONDS),
         )
 
     def __post_init__(self) -> None:
-        _bounded(self.initial_seconds, "/retry/initial_seconds", least=0.0)
-        _bounded(self.factor, "/retry/factor", least=1.0)
-        _bounded(self.max_seconds, "/retry/max_seconds", least=0.0)
+        at_least(self.initial_seconds, 0.0, "/retry/initial_seconds")
+        at_least(self.factor, 1.0, "/retry/factor")
+        at_least(self.max_seconds, 0.0, "/retry/max_seconds")
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,17 +84,19 @@ class Queue:
                 "/completion",
             )
         check_max_attempts(self.max_attempts)
-        _bounded(self.lease_seconds, "/lease_seconds", least=0.001)
+        at_least(self.lease_seconds, 0.001, "/lease_seconds")
         if self.timeout_seconds is not None:
-            _bounded(self.timeout_seconds, "/timeout_seconds", least=0.001)
-        if self.rate_per_second is not None:
-            _check_rate(self.rate_per_second)
+            at_least(self.timeout_seconds, 0.001, "/timeout_seconds")
+        hint = "; leave it out for no bound"
+        rate = self.rate_per_second
+        if rate is not None and not (is_number(rate) and 0 < rate <= RATE_CAP):
+            detail = f"must be a number above 0, at most {RATE_CAP:,}{hint}."
+            raise InvalidInput(detail, "/rate_per_second")
         if self.concurrency is not None:
-            hint = "; leave it out for no bound"
-            _check_whole(self.concurrency, "/concurrency", 1, CONCURRENCY_CAP, hint)
+            whole(self.concurrency, 1, CONCURRENCY_CAP, "/concurrency", hint)
         if self.retention_seconds is not None:
-            _bounded(self.retention_seconds, "/retention_seconds", least=0.0)
-        _check_whole(self.poison_after, "/poison_after", 0, POISON_CAP, "; 0 for never")
+            at_least(self.retention_seconds, 0.0, "/retention_seconds")
+        whole(self.poison_after, 0, POISON_CAP, "/poison_after", "; 0 for never")
 
     @property
     def completes_on(self) -> str:
@@ -139,12 +138,7 @@ class QueueStats(NamedTuple):
 
 # Settings of the queues that are there without anybody having set them.
 _BUILT_IN: dict[str, dict[str, Any]] = {
-    "tasks": {
-        "sink": "log:",
-        "completion": "worker",
-        "timeout_seconds": None,
-        "retention_seconds": None,
-    },
+    "tasks": {"sink": "log:", "completion": "worker", "retention_seconds": None},
     "rules": {"sink": "log:"},
 }
 
@@ -191,27 +185,4 @@ def check_queue_name(name: object, pointer: str = "/queue") -> str:
 
 
 def check_max_attempts(value: object, pointer: str = "/max_attempts") -> int:
-    return _check_whole(value, pointer, 1, MAX_ATTEMPTS_CAP)
-
-
-def _check_rate(value: object) -> None:
-    if not isinstance(value, int | float) or isinstance(value, bool) or not 0 < value <= RATE_CAP:
-        raise InvalidInput(
-            f"must be a number above 0, at most {RATE_CAP:,}; leave it out for no bound.",
-            "/rate_per_second",
-        )
-
-
-def _check_whole(value: object, pointer: str, least: int, most: int, hint: str = "") -> int:
-    if not isinstance(value, int) or isinstance(value, bool) or not least <= value <= most:
-        raise InvalidInput(f"must be a whole number from {least} to {most:,}{hint}.", pointer)
-    return value
-
-
-def _bounded(value: object, pointer: str, least: float) -> None:
-    if (
-        not isinstance(value, int | float)
-        or isinstance(value, bool)
-        or not least <= value < math.inf
-    ):
-        raise InvalidInput(f"must be a finite number, at least {least:g}.", pointer)
+    return whole(value, 1, MAX_ATTEMPTS_CAP, pointer)

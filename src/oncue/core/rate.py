@@ -39,7 +39,8 @@ class Room(NamedTuple):
     bucket: Bucket | None = None
     """From which turns are taken, if the queue has a rate."""
     begun_again: bool = False
-    """Whether the bucket has to be kept even if nothing is taken (`has_begun_again`)."""
+    """`fill` found that the clock was set back. Then the bucket has to be kept even if nothing is
+    taken: otherwise it would begin again each time, and never gain a turn."""
 
 
 class Limits(NamedTuple):
@@ -60,7 +61,7 @@ class Limits(NamedTuple):
             return Room(limit)
         filled = fill(self.bucket, self.rate_per_second, now)
         most = min(limit, filled.whole)
-        return Room(most, filled, has_begun_again(self.bucket, filled))
+        return Room(most, filled, self.bucket is not None and filled.at < self.bucket.at)
 
     def is_full(self, under_way: int) -> bool:
         """Whether as many jobs are under way as may be."""
@@ -96,12 +97,6 @@ def fill(bucket: Bucket | None, rate: float, now: Moment) -> Bucket:
 def begun_again(bucket: Bucket, now: Moment) -> Bucket:
     """The bucket, or an empty one from now on if it is from before the clock was set back."""
     return Bucket(0, now) if bucket.at > now + OVERTAKING_MS else bucket
-
-
-def has_begun_again(kept: Bucket | None, filled: Bucket) -> bool:
-    """Whether `fill` found that the clock was set back. Then its answer has to be kept even if
-    nothing is taken: otherwise the bucket would begin again each time, and never gain a turn."""
-    return kept is not None and filled.at < kept.at
 
 
 def take(bucket: Bucket, count: int) -> Bucket:

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, fields
 from datetime import datetime
 from typing import Any, Literal
 
+from oncue.core.checks import flag, is_number, whole
 from oncue.core.errors import InvalidInput
 from oncue.core.lifecycle import State
 
@@ -47,11 +48,12 @@ class ReclaimParameters:
 
     def __post_init__(self) -> None:
         for name, most in NUMBERS.items():
-            _number(getattr(self, name), most, f"/{name}")
-        for name, (low, high) in WHOLE_NUMBERS.items():
-            _whole(getattr(self, name), low, high, f"/{name}")
-        if not isinstance(self.log_reclaim_only, bool):
-            raise InvalidInput("must be true or false.", "/log_reclaim_only")
+            value = getattr(self, name)
+            if not is_number(value) or not 0 <= value <= most:
+                raise InvalidInput(f"must be a number from 0 to {most:,}.", f"/{name}")
+        for name, bounds in WHOLE_NUMBERS.items():
+            whole(getattr(self, name), *bounds, f"/{name}")
+        flag(self.log_reclaim_only, "/log_reclaim_only")
         if self.mode not in ("retry", "fail"):
             raise InvalidInput("must be 'retry' or 'fail'.", "/mode")
         for name in FOREIGN:
@@ -77,7 +79,7 @@ def parameters(given: Mapping[str, Any]) -> ReclaimParameters:
 
 
 @dataclass(frozen=True, slots=True)
-class Finding:
+class Candidate:
     """A claim that a run would take away, and why."""
 
     id: str
@@ -105,7 +107,7 @@ class ReclaimReport:
     """Claims that moved on between the look and the write; they were left alone."""
     anomalies: int = 0
     """Claims whose last update lies in the future; they were left alone."""
-    would_reclaim: list[Finding] | None = None
+    would_reclaim: list[Candidate] | None = None
     """With `log_reclaim_only`, the first thousand; else None."""
     would_reclaim_count: int = 0
     warnings: list[str] = field(default_factory=list)
@@ -114,13 +116,3 @@ class ReclaimReport:
     @property
     def reclaimed(self) -> int:
         return self.retried + self.failed + self.cancelled
-
-
-def _number(value: object, most: int, pointer: str) -> None:
-    if not isinstance(value, int | float) or isinstance(value, bool) or not 0 <= value <= most:
-        raise InvalidInput(f"must be a number from 0 to {most:,}.", pointer)
-
-
-def _whole(value: object, least: int, most: int, pointer: str) -> None:
-    if not isinstance(value, int) or isinstance(value, bool) or not least <= value <= most:
-        raise InvalidInput(f"must be a whole number from {least} to {most:,}.", pointer)

@@ -42,7 +42,7 @@ def backoff_seconds(policy: RetryPolicy, failures: int, spread: float) -> float:
     """The pause after the nth failure. `spread` in [0, 1) places it in the upper half of the range,
     so that jobs which failed together do not come back together. At most 100 years, whatever the
     policy says: the end of the pause is a moment, and there is no moment after the last."""
-    policy = RetryPolicy.stored(policy.initial_seconds, policy.factor, policy.max_seconds)
+    policy = policy.bounded()
     steps = min(failures - 1, 64)
     full = min(policy.max_seconds, policy.initial_seconds * policy.factor**steps)
     return full * (0.5 + spread / 2)
@@ -122,9 +122,10 @@ def _after_loss(lapse: Lapse, queue: Queue, now: Moment, what: str) -> Verdict:
     left = attempts_left(lapse.attempt, lapse.attempt_base, lapse.max_attempts, queue)
     if left <= 0:
         return Verdict(Verb.GIVE_UP, code, f"{what} No attempt is left.")
-    strike = _has_started(lapse)
-    if strike and 0 < queue.poison_after <= lapse.strikes + 1:
-        often = f"Lost {_times(lapse.strikes + 1)} after it had started"
+    strike, strikes = lapse.state is State.EXECUTING, lapse.strikes + 1
+    if strike and 0 < queue.poison_after <= strikes:
+        times = "once" if strikes == 1 else f"{strikes} times"
+        often = f"Lost {times} after it had started"
         given_up = f"Given up as poison (poison_after {queue.poison_after} of queue {queue.name})"
         again = f"'oncue jobs retry {lapse.id}' tries again"
         detail = f"{what} {often}, without finishing another operation. {given_up}; {again}."
@@ -137,12 +138,7 @@ def _counts(lapse: Lapse) -> bool:
     others: one of them may have killed the worker. Reclaimed work is taken one at a time, so a job
     that does kill its worker still comes to an end. A job without a lease was handed over to a
     sink, which makes it an attempt of its own."""
-    return _has_started(lapse) or lapse.alone or lapse.lease_until is None
-
-
-def _has_started(lapse: Lapse) -> bool:
-    """Whether a start, a heartbeat or an operation was heard of it."""
-    return lapse.state is State.EXECUTING
+    return lapse.state is State.EXECUTING or lapse.alone or lapse.lease_until is None
 
 
 def _timeout(lapse: Lapse) -> str:
@@ -155,19 +151,12 @@ def _is_overlong(lapse: Lapse, now: Moment) -> bool:
 
 def _what_lapsed(lapse: Lapse, now: Moment) -> str:
     if _is_overlong(lapse, now):
-        timeout_ms = (lapse.overlong_at or now) - lapse.claimed_at
-        ran = f"The attempt ran for {_s(now - lapse.claimed_at)} s"
-        return f"{ran}; its timeout came after {_s(timeout_ms)} s."
+        ran = (now - lapse.claimed_at) / 1000
+        timeout = ((lapse.overlong_at or now) - lapse.claimed_at) / 1000
+        return f"The attempt ran for {ran:.15g} s; its timeout came after {timeout:.15g} s."
     return _silence(lapse, now)
 
 
 def _silence(lapse: Lapse, now: Moment) -> str:
-    return f"Nothing was heard from the worker for {_s(now - lapse.updated_at)} s."
-
-
-def _s(milliseconds: int) -> str:
-    return f"{milliseconds / 1000:.3f}".rstrip("0").rstrip(".")
-
-
-def _times(count: int) -> str:
-    return "once" if count == 1 else f"{count} times"
+    silent = (now - lapse.updated_at) / 1000
+    return f"Nothing was heard from the worker for {silent:.15g} s."

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
 
+from oncue.core.checks import flag, only, printable
 from oncue.core.errors import InvalidInput
 from oncue.core.event import (
     Event,
@@ -123,9 +124,7 @@ def matched(rule: Rule, event: Event) -> list[int]:
 
 
 def check_rule_name(value: object, pointer: str = "/name") -> str:
-    if not isinstance(value, str) or not 1 <= len(value) <= _NAME_LIMIT or not value.isprintable():
-        raise InvalidInput(f"must be 1 to {_NAME_LIMIT} printable characters.", pointer)
-    return value
+    return printable(value, _NAME_LIMIT, pointer)
 
 
 def read_rule(
@@ -136,12 +135,10 @@ def read_rule(
     payload_json: bytes = b"null",
 ) -> Rule:
     """The rule that these fields describe."""
-    if not isinstance(enabled, bool):
-        raise InvalidInput("must be true or false.", "/enabled")
     return Rule(
         check_rule_name(name),
         read_dependencies(dependencies),
-        enabled,
+        flag(enabled, "/enabled"),
         RULES_QUEUE if queue is None else check_queue_name(queue),
         payload_json,
     )
@@ -174,11 +171,7 @@ def _read_dependency(fields: object, pointer: str) -> Dependency:
         fields = fields.as_dict()
     if not isinstance(fields, Mapping):
         raise InvalidInput(f"must be an object with {', '.join(_FIELDS)}.", pointer)
-    for name in sorted(map(str, fields.keys() - _FIELDS)):
-        raise InvalidInput(
-            f"there is no such field; a dependency has {', '.join(_FIELDS)}.",
-            f"{pointer}/{name}",
-        )
+    only(fields, _FIELDS, "a dependency has", pointer)
     kind = check_type(fields.get("type"), f"{pointer}/type")
     place = f"{pointer}/resourceId"
     resource = check_resource(fields.get("resourceId"), place)

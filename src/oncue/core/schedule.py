@@ -9,9 +9,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from datetime import datetime
 from enum import StrEnum
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, NamedTuple
 
 from oncue.core import duration, stamp, zone
+from oncue.core.checks import choice, flag
 from oncue.core.cron import Cron, Occurrence, cron
 from oncue.core.errors import InvalidInput
 from oncue.core.event import Event, EventType, check_resource, check_type, made_id, read_path
@@ -20,7 +21,6 @@ from oncue.core.moment import EPOCH, HORIZON_MS, LATEST, Moment, from_datetime, 
 from oncue.core.queue import DEFAULT_QUEUE, check_queue_name
 
 _SHORTEST_SECONDS = 1.0
-Choice = TypeVar("Choice", bound=StrEnum)
 
 
 class CatchUp(StrEnum):
@@ -171,12 +171,11 @@ def check_schedule(wanted: Schedule) -> Schedule:
     check_queue_name(wanted.queue)
     if (wanted.cron is None) == (wanted.every_seconds is None):
         raise InvalidInput("give either 'cron' or 'every_seconds'.", "/cron")
-    if not isinstance(wanted.paused, bool):
-        raise InvalidInput("must be true or false.", "/paused")
+    flag(wanted.paused, "/paused")
     checked = replace(
         wanted,
-        catch_up=_chosen(CatchUp, wanted.catch_up, "/catch_up"),
-        overlap=_chosen(Overlap, wanted.overlap, "/overlap"),
+        catch_up=choice(CatchUp, wanted.catch_up, "/catch_up"),
+        overlap=choice(Overlap, wanted.overlap, "/overlap"),
     )
     if checked.emits is not None and checked.overlap is not Overlap.ALLOW:
         raise InvalidInput("an event is never unfinished; leave it out with 'emits'.", "/overlap")
@@ -221,13 +220,6 @@ def occurrence_event(schedule: Schedule, at: Moment) -> Event:
     stamped = stamp.of_moment(at)
     fact = made_id(kind, resource, stamped)
     return Event(f"{occurrence_id(schedule.name, at)}{fact[:16]}", kind, resource, stamped)
-
-
-def _chosen(kind: type[Choice], value: object, pointer: str) -> Choice:
-    try:
-        return kind(str(value))
-    except ValueError:
-        raise InvalidInput(f"must be one of {', '.join(kind)}.", pointer) from None
 
 
 def _interval(value: object) -> float:

@@ -6,11 +6,10 @@ to the millisecond. The two are never compared without `of_moment`.
 
 from __future__ import annotations
 
-import re
 from datetime import UTC, datetime, timedelta
 
 from oncue.core.errors import InvalidInput
-from oncue.core.moment import EPOCH, Moment
+from oncue.core.moment import EPOCH, OFFSET, RFC3339, Moment, whole_second
 
 Stamp = int
 
@@ -18,11 +17,6 @@ SECOND: Stamp = 1_000_000
 _MICROSECOND = timedelta(microseconds=1)
 EARLIEST: Stamp = (datetime.min.replace(tzinfo=UTC) - EPOCH) // _MICROSECOND
 LATEST: Stamp = (datetime.max.replace(tzinfo=UTC) - EPOCH) // _MICROSECOND
-_FORM = re.compile(
-    r"(\d{4}-\d\d-\d\d)(?:[Tt ](\d\d:\d\d:\d\d)(\.\d+)?([Zz]|[+-]\d\d:\d\d)"
-    r"| (\d\d:\d\d:\d\d)(\.\d+)?)",
-    re.ASCII,
-)
 
 
 def parse(text: object, pointer: str = "") -> Stamp:
@@ -30,22 +24,15 @@ def parse(text: object, pointer: str = "") -> Stamp:
     is UTC. Anything finer than a microsecond is cut off."""
     if isinstance(text, datetime):
         return from_datetime(text, pointer)
-    match = _FORM.fullmatch(text) if isinstance(text, str) else None
-    if match is None:
+    match = RFC3339.fullmatch(text) if isinstance(text, str) else None
+    if match is None or (match[OFFSET] is None and match[0][10] != " "):
         raise InvalidInput(
             "is not the time of an event; write it like 2021-01-01T11:59:59.000000Z or "
             "2021-01-01T12:59:59+01:00, or, for UTC, 2021-01-01 11:59:59.",
             pointer,
         )
-    day, clock, fraction, offset, plain_clock, plain_fraction = match.groups()
-    zone = "+00:00" if offset is None or offset in "Zz" else offset
-    try:
-        named = datetime.fromisoformat(f"{day}T{clock or plain_clock}{zone}")
-    except ValueError as problem:
-        raise InvalidInput(f"{text!r} is not a moment: {problem}.", pointer) from None
-    whole = from_datetime(named, pointer)
-    digits = (fraction or plain_fraction or ".0")[1:7]
-    return whole + int(digits.ljust(6, "0"))
+    whole, digits = whole_second(match, pointer)
+    return from_datetime(whole, pointer) + int(digits[:6].ljust(6, "0"))
 
 
 def from_datetime(when: datetime, pointer: str = "") -> Stamp:

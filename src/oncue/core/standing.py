@@ -80,17 +80,16 @@ class Standing:
 def explain(sightings: Sightings, at: Stamp) -> Standing:
     """How the rule stands at `at`."""
     rule = sightings.rule
-    intervals = [
-        _interval(dependency, sighting)
-        for dependency, sighting in zip(rule.dependencies, sightings.of, strict=True)
-    ]
+    seen = list(zip(rule.dependencies, sightings.of, strict=True))
+    intervals = [_interval(dependency, sighting) for dependency, sighting in seen]
+    others = [intervals[:place] + intervals[place + 1 :] for place in range(len(intervals))]
     standings = tuple(
-        _stand(rule.dependencies[position], sightings.of[position], intervals, position, at)
-        for position in range(len(intervals))
+        _stand(dependency, sighting, intervals[place], others[place], at)
+        for place, (dependency, sighting) in enumerate(seen)
     )
     met = all(one.validity is Validity.MET for one in standings)
-    waits_for, window = _wanted(rule, standings, intervals)
-    gap = _gap([one for one in intervals if one is not None])
+    waits_for, window = _wanted(rule, standings, others)
+    gap = _gap(intervals)
     missed = gap / SECOND if None not in intervals and gap > 0 else None
     sentence = _sentence(rule, standings, waits_for, window, missed)
     return Standing(rule, at, met, sentence, standings, waits_for, window, missed)
@@ -106,59 +105,49 @@ def _interval(dependency: Dependency, sighting: Sighting) -> Interval | None:
 def _stand(
     dependency: Dependency,
     sighting: Sighting,
-    intervals: Sequence[Interval | None],
-    position: int,
+    own: Interval | None,
+    others: Sequence[Interval | None],
     at: Stamp,
 ) -> DependencyStanding:
-    own = intervals[position]
+    event, gone = sighting.newest, sighting.newest_stamp
     if own is None:
-        return _unseen(dependency, sighting, at)
-    event = sighting.newest
+        if gone is not None and gone <= at:  # accepted once, and pruned since: it is over for good
+            return DependencyStanding(dependency, Validity.EXPIRED, None, gone + dependency.life)
+        stale = gone is None and sighting.stale
+        return DependencyStanding(dependency, Validity.ONLY_STALE if stale else Validity.NEVER_SEEN)
     if own.end >= at:
         return DependencyStanding(dependency, Validity.MET, event, own.end)
-    others = [one for place, one in enumerate(intervals) if place != position]
-    seen = [one for one in others if one is not None]
-    gap = max((_gap([own, other]) for other in seen), default=0)
-    if own.start == own.end and len(seen) == len(others) and gap > 0:
-        return DependencyStanding(
-            dependency, Validity.NOT_OVERLAPPING, event, own.end, gap / SECOND
-        )
+    missed = max((_gap([own, other]) for other in others), default=0) / SECOND
+    if own.start == own.end and None not in others and missed > 0:
+        return DependencyStanding(dependency, Validity.NOT_OVERLAPPING, event, own.end, missed)
     return DependencyStanding(dependency, Validity.EXPIRED, event, own.end)
 
 
-def _unseen(dependency: Dependency, sighting: Sighting, at: Stamp) -> DependencyStanding:
-    gone = sighting.newest_stamp
-    if gone is not None and gone <= at:  # accepted once, and pruned since: it cannot matter again
-        return DependencyStanding(dependency, Validity.EXPIRED, None, gone + dependency.life)
-    if gone is None and sighting.stale:
-        return DependencyStanding(dependency, Validity.ONLY_STALE)
-    return DependencyStanding(dependency, Validity.NEVER_SEEN)
-
-
-def _gap(intervals: Sequence[Interval]) -> Stamp:
-    """How far the intervals are from having an instant in common; 0 or less: they have one."""
-    if not intervals:
-        return 0
-    return max(one.start for one in intervals) - min(one.end for one in intervals)
+def _gap(intervals: Sequence[Interval | None]) -> Stamp:
+    """How far the intervals are from having an instant in common; 0 or less: they have one. Those
+    that are not known do not count."""
+    known = [one for one in intervals if one is not None]
+    return max((one.start for one in known), default=0) - min((one.end for one in known), default=0)
 
 
 def _wanted(
-    rule: Rule, standings: Sequence[DependencyStanding], intervals: Sequence[Interval | None]
+    rule: Rule,
+    standings: Sequence[DependencyStanding],
+    others: Sequence[Sequence[Interval | None]],
 ) -> tuple[Dependency | None, Interval | None]:
     """The dependency of which one event would fire the rule, and when that must be stamped. What is
     not met comes first; of what is met, the one that lives shortest."""
     order = sorted(
-        range(len(intervals)),
+        range(len(standings)),
         key=lambda place: (
             standings[place].validity is Validity.MET,
             standings[place].dependency.life_seconds,
         ),
     )
-    for position in order:
-        others = [one for place, one in enumerate(intervals) if place != position]
-        window = _window(rule, rule.dependencies[position], others)
+    for place in order:
+        window = _window(rule, rule.dependencies[place], others[place])
         if window is not None:
-            return rule.dependencies[position], window
+            return rule.dependencies[place], window
     return None, None
 
 
@@ -166,14 +155,14 @@ def _window(
     rule: Rule, dependency: Dependency, others: Sequence[Interval | None]
 ) -> Interval | None:
     """The stamps at which an event of this dependency meets the newest intervals of the others."""
-    if not others or None in others:
+    known = [one for one in others if one is not None]
+    if not known or len(known) < len(others) or _gap(known) > 0:
         return None
-    seen = [one for one in others if one is not None]
-    earliest = max(stamps.EARLIEST, max(one.start for one in seen) - dependency.life)
+    earliest = max(stamps.EARLIEST, max(one.start for one in known) - dependency.life)
     if rule.last_instant is not None:
         earliest = max(earliest, rule.last_instant + 1)
-    latest = min(one.end for one in seen)
-    return Interval(earliest, latest) if _gap(seen) <= 0 and earliest <= latest else None
+    latest = min(one.end for one in known)
+    return Interval(earliest, latest) if earliest <= latest else None
 
 
 def _sentence(

@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from oncue.core.job import Lapse
 from oncue.core.lifecycle import Verb
 from oncue.core.moment import Moment, to_datetime
-from oncue.core.reclaim import FINDINGS_KEPT, Decision, Finding, ReclaimParameters, ReclaimReport
+from oncue.core.reclaim import FINDINGS_KEPT, Candidate, Decision, ReclaimParameters, ReclaimReport
 from oncue.core.retry import Verdict, after_silence
 from oncue.engine.node import Node
 from oncue.engine.verdicts import OUTCOMES, carry_out, facts, tell
@@ -133,7 +133,7 @@ class ReclaimRun:
 
     def _foresee(
         self,
-        findings: list[Finding],
+        findings: list[Candidate],
         verdicts: Sequence[tuple[Lapse, Verdict, bool]],
         now: Moment,
     ) -> None:
@@ -159,8 +159,8 @@ class ReclaimRun:
         logger.warning("reclaim run: %s", text)
 
 
-def _finding(lapse: Lapse, verdict: Verdict, now: Moment) -> Finding:
-    return Finding(
+def _finding(lapse: Lapse, verdict: Verdict, now: Moment) -> Candidate:
+    return Candidate(
         id=lapse.id,
         queue=lapse.queue,
         state=lapse.state,

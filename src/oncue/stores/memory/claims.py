@@ -98,7 +98,8 @@ class MemoryClaims(MemoryState):
         """Give put-off jobs whose moment has come their place in line again."""
         first = next((turn for turn in self._lines[queue] if turn.due_at <= now), None)
         for record in self._put_off_of(queue):
-            behind = first is not None and record.next_turn.rank >= first.rank
+            # Reclaimed before others, then priority: the due time counts last.
+            behind = first is not None and record.next_turn[:2] >= first[:2]
             until = back_in_line_until(now, first.due_at if first and behind else None)
             if not record.is_put_off(until):
                 record.not_before = None

@@ -116,9 +116,9 @@ class MemoryEndings(MemoryClaims):
     def leases(self) -> Leases:
         with self._lock:
             lapses = [r.lapses_at for r in self._taken.values() if r.lapses_at is not None]
-            expiries = [r.lapses_at for r in self._expiring.values() if r.lapses_at is not None]
             running = bool(lapses or self._ranges)
-            return Leases(running, self._last_look, min(lapses + expiries, default=None))
+            lapses += [r.lapses_at for r in self._expiring.values() if r.lapses_at is not None]
+            return Leases(running, self._last_look, min(lapses, default=None))
 
     def has_leases_astray(self, now: Moment) -> bool:
         with self._lock:

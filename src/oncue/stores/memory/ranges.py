@@ -38,27 +38,24 @@ class MemoryRanges(MemoryEndings):
         with self._writing():
             for queue in queues:
                 self._take_over(queue.name, dispatcher, now)
-            for queue in queues:
-                current = self._ranges.get(queue.name)
-                if current is not None:
-                    busy.append(current.lease_until)
+            for name in [queue.name for queue in queues]:
+                if name in self._ranges:
+                    busy.append(self._ranges[name].lease_until)
                     continue
-                room = self._make_ready(queue.name, limit, cutoff, now)
-                records = self._first_ones(queue.name, room, cutoff)
+                room = self._make_ready(name, limit, cutoff, now)
+                records = self._first_ones(name, room, cutoff)
                 if records:
-                    self._spend(queue.name, len(records), now)
+                    self._spend(name, len(records), now)
                     until, through = now + lease_ms, records[-1].next_turn
-                    self._ranges[queue.name] = Range(
-                        dispatcher, now, until, lease_ms, cutoff, through
-                    )
-                    self._fences[queue.name] += 1
+                    self._ranges[name] = Range(dispatcher, now, until, lease_ms, cutoff, through)
+                    self._fences[name] += 1
                     for record in records:
                         self._refile(record)
                     jobs = [
-                        Delivery(r.id, r.due_at, r.payload, r.attempt + 1, None, r.queue)
+                        Delivery(r.id, r.due_at, r.payload, r.attempt + 1, None, name)
                         for r in records
                     ]
-                    return RangeClaim(queue.name, self._fences[queue.name], jobs, queues)
+                    return RangeClaim(name, self._fences[name], jobs, queues)
         return RangeClaim("", 0, (), queues, min(busy, default=None))
 
     def extend_range(self, claim: RangeClaim, lease_until: Moment) -> bool:

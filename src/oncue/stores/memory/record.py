@@ -38,11 +38,6 @@ class Turn(NamedTuple):
     due_at: Moment
     id: str
 
-    @property
-    def rank(self) -> tuple[bool, int]:
-        """What counts before the due time."""
-        return self[:2]
-
 
 @dataclass(slots=True)
 class Record:
@@ -200,16 +195,15 @@ class Record:
         return Lapse(*_LAPSE(self))
 
     def as_held(self) -> Held:
-        names = (name for name in Held._fields if name != "n")
-        return Held(**{name: getattr(self, name) for name in names})
+        return Held._make(_HELD(self))
 
     def as_seen(self, *, key_taken: bool = False) -> SeenJob:
         return SeenJob._make((*_SEEN(self), key_taken))
 
     def become(self, held: Held) -> None:
+        """Take over what has become of the claim."""
         for name, value in held._asdict().items():
-            if name != "n":
-                setattr(self, name, value)
+            setattr(self, name, value)
 
     def as_history(self) -> History:
         return History(
@@ -217,15 +211,10 @@ class Record:
         )
 
     def as_dumped(self) -> DumpedJob:
-        return DumpedJob(
-            self.as_job()._replace(state=self.state),
-            self.as_history(),
-            self.digest,
-            maybe_datetime(self.overlong_at),
-            self.strikes,
-            self.ahead,
-            self.hidden,
-        )
+        job = self.as_job()._replace(state=self.state)
+        overlong_at = maybe_datetime(self.overlong_at)
+        kept = {name: getattr(self, name) for name in _DUMPED}
+        return DumpedJob(job, self.as_history(), overlong_at=overlong_at, **kept)
 
     @classmethod
     def from_dumped(cls, dumped: DumpedJob) -> Record:
@@ -233,15 +222,12 @@ class Record:
         claimed = history.attempts[-1].claimed_at if history.attempts else None
         values = {name: getattr(dumped.job, field) for field, name in _NAMES.items()}
         values |= {name: _ms(values[name]) for name in _MOMENTS}
+        values |= {name: getattr(dumped, name) for name in _DUMPED}
         return cls(
             lease=Lease(values.pop("lease_until")),
             **values,
             claimed_at=_ms(claimed) or 0,
-            digest=dumped.digest,
             overlong_at=_ms(dumped.overlong_at),
-            strikes=dumped.strikes,
-            ahead=dumped.ahead,
-            hidden=dumped.hidden,
             operations={operation.name: operation for operation in history.operations},
             diagnostics=list(history.diagnostics),
             attempts=list(history.attempts),
@@ -255,8 +241,10 @@ _MOMENTS = (
     *("due_at", "created_at", "updated_at", "expires_at", "finished_at"),
     *("lease_until", "not_before"),
 )
+_DUMPED = ("digest", "strikes", "ahead", "hidden")
 _JOB = attrgetter(*_NAMES.values())
 _CLAIMED = attrgetter(*Claimed._fields)
+_HELD = attrgetter(*Held._fields)
 _LAPSE = attrgetter(*Lapse._fields)
 _SEEN = attrgetter(*SeenJob._fields[:-1])
 

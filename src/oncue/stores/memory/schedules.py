@@ -43,8 +43,7 @@ class MemorySchedules(MemoryState):
             del self._schedules[one.name]
             self._outcomes.pop(one.name, None)
             return True
-        kept = one.seen if one.is_progress else None
-        revision = self._revisions if kept is None else kept.revision
+        revision = one.seen.revision if one.seen and one.is_progress else self._revisions
         progress = one.progress or one.then.progress
         self._schedules[one.name] = replace(one.then, revision=revision, progress=progress)
         self._outcomes[one.name].extend(one.outcomes)
@@ -85,9 +84,7 @@ class MemorySchedules(MemoryState):
     ) -> Sequence[Schedule]:
         with self._lock:
             timed = [one for one in self._schedules.values() if one.cron is not None]
-            digests = {
-                timezone: digest_of(timezone) for timezone in {one.timezone for one in timed}
-            }
+            digests = {zone: digest_of(zone) for zone in {one.timezone for one in timed}}
             stale = (one for one in timed if digests[one.timezone] not in (None, one.zone_digest))
             return [self._told(one) for one in islice(stale, limit)]
 
@@ -107,12 +104,11 @@ class MemorySchedules(MemoryState):
         found = [(one, self._records.get(one.job_id or "")) for one in withdrawn]
         if not all(record and is_as_made(record.as_job(), one) for one, record in found):
             return False
-        for one, record in found:
+        for _, record in found:
             assert record is not None
             self._unfile(record)
             del self._records[record.id]
-            kept = self._outcomes[name]
-            self._outcomes[name] = deque(
-                (one if known.job_id == one.job_id else known for known in kept), OUTCOMES_KEPT
-            )
+        gone = {one.job_id: one for one in withdrawn}
+        kept = [gone.get(one.job_id, one) for one in self._outcomes[name]]
+        self._outcomes[name] = deque(kept, OUTCOMES_KEPT)
         return True

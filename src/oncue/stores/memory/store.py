@@ -31,16 +31,8 @@ class MemoryStore(
 
     def __init__(self, clock: Clock | None = None) -> None:
         super().__init__()
-        self._clock = clock or SystemClock()
-        self._secret = secrets.token_bytes(32)
-
-    @property
-    def clock(self) -> Clock:
-        return self._clock
-
-    @property
-    def secret(self) -> bytes:
-        return self._secret
+        self.clock = clock or SystemClock()
+        self.secret = secrets.token_bytes(32)
 
     def submit(self, call: Callable[[], T]) -> Future[T]:
         """Runs the call at once: there is no commit to share."""

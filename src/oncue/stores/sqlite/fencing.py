@@ -18,22 +18,33 @@ from oncue.stores.sqlite.database import Database
 from oncue.stores.sqlite.statements import load
 
 SQL = load("claims")
-_read_held = rows.reader(Held)
 
 
-def held_claims(tx: apsw.Connection, ids: Sequence[str]) -> dict[str, Held]:
+class HeldRow(Held):
+    """A job as claims see it, and the number of its row."""
+
+    n: int
+
+
+_read_held = rows.reader(HeldRow)
+
+
+def held_claims(tx: apsw.Connection, ids: Sequence[str]) -> dict[str, HeldRow]:
     """The rows of these jobs, by id; what is not there is missing."""
     if not ids:
         return {}
     return {row[0]: _held(row) for row in rows.fetch(tx, SQL["held"], {"ids": rows.texts(ids)})}
 
 
-def _held(row: Sequence[Any]) -> Held:
+def _held(row: Sequence[Any]) -> HeldRow:
     """From the columns of `claims.sql: held`, three of which are the lease."""
-    return _read_held((*row[:15], Lease(row[15], row[16], bool(row[17])), *row[18:], None))
+    lease = Lease(row[15], row[16], bool(row[17]))
+    held = _read_held((*row[:15], lease, *row[18:20], None))
+    held.n = row[20]
+    return held
 
 
-def end_of(tx: apsw.Connection, held: Held, epoch: int) -> End | None:
+def end_of(tx: apsw.Connection, held: HeldRow, epoch: int) -> End | None:
     """How the claim of `epoch`, which is not the current one, ended; None if there was none."""
     found = rows.first(tx, SQL["attempt_ended"], {"n": held.n, "epoch": epoch})
     if found is None:
@@ -50,7 +61,7 @@ def end_of(tx: apsw.Connection, held: Held, epoch: int) -> End | None:
 
 
 def refuse(
-    tx: apsw.Connection, held: Held | None, epoch: int, write: str | None, now: Moment
+    tx: apsw.Connection, held: HeldRow | None, epoch: int, write: str | None, now: Moment
 ) -> Refused:
     """Tell a writer that its claim is over, and record once per epoch and kind that it tried.
     `write` None: leave no trace."""
@@ -60,7 +71,7 @@ def refuse(
 
 
 def refuse_after(
-    tx: apsw.Connection, held: Held, epoch: int, end: End | None, write: str | None, now: Moment
+    tx: apsw.Connection, held: HeldRow, epoch: int, end: End | None, write: str | None, now: Moment
 ) -> Refused:
     """`refuse`, for a claim whose end has been read."""
     if end is None or write is None:
@@ -76,7 +87,7 @@ def refuse_after(
 
 
 class _Ended(NamedTuple):
-    held: Held
+    held: HeldRow
     ending: Ending
     keep: bool
 
@@ -95,7 +106,7 @@ class Endings:
         self._held = held_claims(tx, ids)
         self._ended: dict[str, _Ended] = {}
 
-    def held(self, job_id: str) -> Held | None:
+    def held(self, job_id: str) -> HeldRow | None:
         """One of the jobs, after the ends that were added before."""
         if job_id in self._ended:
             self.apply()
@@ -103,7 +114,7 @@ class Endings:
             self._held.update(held_claims(self._tx, [job_id]))
         return self._held.get(job_id)
 
-    def add(self, held: Held, ending: Ending, *, keep: bool) -> None:
+    def add(self, held: HeldRow, ending: Ending, *, keep: bool) -> None:
         self._ended[held.id] = _Ended(held, ending, keep)
 
     def apply(self) -> None:
@@ -145,7 +156,7 @@ class Endings:
         ending = one.ending
         finished_at = self._now if ending.is_final else None
         more = {"now": self._now, "finished_at": finished_at, "keeps_worker": ending.keeps_worker}
-        return {**ending.job._asdict(), **more}
+        return {**ending.job._asdict(), "n": one.held.n, **more}
 
 
 def remove(tx: apsw.Connection, ns: Sequence[int]) -> None:

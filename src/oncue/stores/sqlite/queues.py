@@ -109,5 +109,5 @@ def _queue(name: str, settings: str, paused: int) -> Queue:
     if not values:  # never set
         return replace(default_queue(name), paused=bool(paused))
     if "retry" in values:
-        values["retry"] = RetryPolicy.stored(**values["retry"])
+        values["retry"] = RetryPolicy(**values["retry"]).bounded()
     return Queue(name=name, paused=bool(paused), **values)

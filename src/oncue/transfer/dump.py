@@ -19,6 +19,8 @@ from oncue.wire import dump
 from oncue.wire.dump import DumpCounts, Header, PageMark
 
 N = TypeVar("N", Rule, Schedule)
+Told = Callable[[DumpCounts, int], None]
+"""Hears how many lines of each noun and how many bytes have been written or read so far."""
 PAGE = 1000
 FIRST_PAGE = 50  # until the size of the jobs is known
 PAGE_BYTES = 16 * 1024 * 1024
@@ -42,12 +44,11 @@ def write(
     out: BinaryIO,
     queue: str | None = None,
     since: Interrupted | None = None,
-    told: Callable[[DumpCounts, int], None] = lambda counts, size: None,
+    told: Told = lambda counts, size: None,
 ) -> DumpCounts:
     """Write the whole store, or one queue and its jobs; with `since`, what an earlier try had not
     yet written. Memory does not grow with the number of jobs and events. Whatever changes meanwhile
-    is in it once, as it was or as it is. `told` hears how many lines of each noun and how many
-    bytes have been written."""
+    is in it once, as it was or as it is."""
     return _Writing(store, out, queue, told, since or Interrupted()).write()
 
 
@@ -59,12 +60,7 @@ class _Writing:
     """
 
     def __init__(
-        self,
-        store: Store,
-        out: BinaryIO,
-        queue: str | None,
-        told: Callable[[DumpCounts, int], None],
-        since: Interrupted,
+        self, store: Store, out: BinaryIO, queue: str | None, told: Told, since: Interrupted
     ) -> None:
         self._store, self._out, self._queue, self._told = store, out, queue, told
         self._mark = since.mark

@@ -21,7 +21,7 @@ from oncue.core.schedule import Schedule
 from oncue.core.standing import Sightings
 from oncue.ports.schedules import Advance
 from oncue.ports.store import Store
-from oncue.transfer.dump import PAGE, PAGE_BYTES
+from oncue.transfer.dump import PAGE, PAGE_BYTES, Told
 from oncue.usecases import intake
 from oncue.usecases.queues import put_queue, set_paused
 from oncue.wire import dump
@@ -78,11 +78,7 @@ class Restore:
     """
 
     def __init__(
-        self,
-        store: Store,
-        *,
-        create: Callable[[], Store] | None = None,
-        dry_run: bool = False,
+        self, store: Store, *, create: Callable[[], Store] | None = None, dry_run: bool = False
     ) -> None:
         """With `create` the store does not exist yet, and `store` is an empty one that stands for
         it. `create` makes the store as soon as a first page has been understood, so that a dump
@@ -99,13 +95,8 @@ class Restore:
         self._same_rules: set[str] = set()  # those that are here as the dump has them
         self._page = _Page(1)
 
-    def read(
-        self,
-        source: Iterable[bytes],
-        told: Callable[[DumpCounts, int], None] = lambda counts, size: None,
-    ) -> Restored:
-        """Take everything in. A page is stored when all of it has been understood. `told` hears
-        what has been read so far, in lines of each noun and in bytes."""
+    def read(self, source: Iterable[bytes], told: Told = lambda counts, size: None) -> Restored:
+        """Take everything in. A page is stored when all of it has been understood."""
         size, last = 0, None
         for number, text in enumerate(source, 1):
             try:

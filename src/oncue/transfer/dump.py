@@ -19,7 +19,7 @@ from oncue.wire import dump
 from oncue.wire.dump import DumpCounts, Header, PageMark
 
 N = TypeVar("N", Rule, Schedule)
-Told = Callable[[DumpCounts, int], None]
+Notify = Callable[[DumpCounts, int], None]
 """Hears how many lines of each noun and how many bytes have been written or read so far."""
 PAGE = 1000
 FIRST_PAGE = 50  # until the size of the jobs is known
@@ -44,12 +44,12 @@ def write(
     out: BinaryIO,
     queue: str | None = None,
     since: Interrupted | None = None,
-    told: Told = lambda counts, size: None,
+    notify: Notify = lambda counts, size: None,
 ) -> DumpCounts:
     """Write the whole store, or one queue and its jobs; with `since`, what an earlier try had not
     yet written. Memory does not grow with the number of jobs and events. Whatever changes meanwhile
     is in it once, as it was or as it is."""
-    return _Writing(store, out, queue, told, since or Interrupted()).write()
+    return _Writing(store, out, queue, notify, since or Interrupted()).write()
 
 
 class _Writing:
@@ -60,9 +60,9 @@ class _Writing:
     """
 
     def __init__(
-        self, store: Store, out: BinaryIO, queue: str | None, told: Told, since: Interrupted
+        self, store: Store, out: BinaryIO, queue: str | None, notify: Notify, since: Interrupted
     ) -> None:
-        self._store, self._out, self._queue, self._told = store, out, queue, told
+        self._store, self._out, self._queue, self._notify = store, out, queue, notify
         self._mark = since.mark
         self._size = since.size
         self._written = since.queues  # their names
@@ -81,7 +81,7 @@ class _Writing:
         self._queues()  # those that came meanwhile
         self._put(self._counts)
         self._out.flush()
-        self._told(self._counts, self._size)
+        self._notify(self._counts, self._size)
         return self._counts
 
     def _begin(self) -> None:
@@ -132,7 +132,7 @@ class _Writing:
 
     def _put_mark(self, after: str, event: int | None = None) -> None:
         self._put(PageMark(**structs.asdict(self._counts), after=after, event=event))
-        self._told(self._counts, self._size)
+        self._notify(self._counts, self._size)
 
     def _put(self, *parts: dump.Part) -> None:
         for part in parts:
@@ -144,8 +144,8 @@ def origin(store: Store) -> dict[str, str]:
     """What the header tells of the store."""
     facts = store.describe()
     path = None if facts.path is None else os.path.realpath(facts.path)
-    told = {"kind": facts.kind, "path": path, "schema": facts.schema}
-    return {name: str(value) for name, value in told.items() if value is not None}
+    described = {"kind": facts.kind, "path": path, "schema": facts.schema}
+    return {name: str(value) for name, value in described.items() if value is not None}
 
 
 def interrupted(file: BinaryIO) -> Interrupted:

@@ -21,7 +21,7 @@ from oncue.core.schedule import Schedule
 from oncue.core.standing import Sightings
 from oncue.ports.schedules import Advance
 from oncue.ports.store import Store
-from oncue.transfer.dump import PAGE, PAGE_BYTES, Told
+from oncue.transfer.dump import PAGE, PAGE_BYTES, Notify
 from oncue.usecases import intake
 from oncue.usecases.queues import put_queue, set_paused
 from oncue.wire import dump
@@ -95,7 +95,7 @@ class Restore:
         self._same_rules: set[str] = set()  # those that are here as the dump has them
         self._page = _Page(1)
 
-    def read(self, source: Iterable[bytes], told: Told = lambda counts, size: None) -> Restored:
+    def read(self, source: Iterable[bytes], notify: Notify = lambda counts, size: None) -> Restored:
         """Take everything in. A page is stored when all of it has been understood."""
         size, last = 0, None
         for number, text in enumerate(source, 1):
@@ -109,7 +109,7 @@ class Restore:
             size, last = size + len(text), part
             if self._page.is_full or isinstance(part, DumpCounts):  # a mark, or the end
                 self._store_page(number)
-                told(self._counts, size)
+                notify(self._counts, size)
         if type(last) is not DumpCounts:
             raise InvalidInput(
                 f"the dump is torn: it stops without an end.{self._so_far()} Finish the dump with "

@@ -33,8 +33,8 @@ class RulesTransfer:
             found = rows.fetch(tx, SQL["export_events"], {"after": after or 0, "limit": limit})
             decisions: defaultdict[int, list[Decided]] = defaultdict(list)
             accepted: defaultdict[int, list[int]] = defaultdict(list)
-            own = {"ns": rows.numbers([row[0] for row in found] or [0])}
-            for n, rule, is_accepted, *row in rows.fetch(tx, SQL["decisions_of"], own):
+            params = {"ns": rows.numbers([row[0] for row in found] or [0])}
+            for n, rule, is_accepted, *row in rows.fetch(tx, SQL["decisions_of"], params):
                 if is_accepted:
                     accepted[n].append(len(decisions[n]))
                 decisions[n].append(decided(rule, row))
@@ -102,8 +102,8 @@ def _admit_decisions(tx: apsw.Connection, mine: StoredRule, n: int, dumped: Dump
         its, wait = one.dependency, waits.get(one.dependency.identity)
         dependency_n = gone.setdefault(its.identity, -1 - len(gone)) if wait is None else wait.n
         copied = (str(its.type), its.resource, its.life_seconds, _ms(one.decided_at))
-        own = (mine.n, n, dependency_n, str(one.decision), *copied)
-        tx.execute(SQL["admit_decision"], (*own, one.job_id, one.suppressed, one.times))
+        params = (mine.n, n, dependency_n, str(one.decision), *copied)
+        tx.execute(SQL["admit_decision"], (*params, one.job_id, one.suppressed, one.times))
         if wait is not None and position in dumped.accepted:
             tx.execute(EVENTS["accept"], (wait.n, stamp, n))
             if wait.newest is None or wait.newest < stamp:

@@ -44,6 +44,10 @@ class WireInner(Answer):
     attempts: list[WireAttempt]
 
 
+class Numbered(NamedTuple):
+    attempt: int
+
+
 class Thing(NamedTuple):
     name: str
     state: State
@@ -107,6 +111,11 @@ def test_what_is_empty_stays_empty() -> None:
 
 def test_fields_that_the_other_side_does_not_have_are_given() -> None:
     assert read(Thing, written(WireThing, THING), here_only=8).here_only == 8
+
+
+def test_a_field_that_several_values_have_is_that_of_the_last() -> None:
+    made = written(WireAttempt, ATTEMPT, Numbered(3), None, worker="mine")
+    assert (made.attempt, made.claimed_at, made.worker) == (3, "2026-12-01T12:00:00.250Z", "mine")
 
 
 def test_dataclasses_are_values_too() -> None:

@@ -473,7 +473,7 @@ def test_a_queue_that_came_during_the_dump_is_in_it(clock: FakeClock) -> None:
         desk.add(f"job-{n:04}")
     out = io.BytesIO()
     late = replace(default_queue("late"), paused=True)
-    dump.write(store, out, told=lambda counts, size: put_queue(store, late))
+    dump.write(store, out, notify=lambda counts, size: put_queue(store, late))
     assert b'{"queue":{"name":"late"' in out.getvalue()
     restored(out.getvalue(), MemoryStore(clock))
 

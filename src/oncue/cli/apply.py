@@ -121,8 +121,8 @@ def _as_json(change: Declared[T], difference: Difference | None) -> dict[str, An
     if isinstance(change.value, Rule) and change.before is None:  # all fields, from null
         values = change.noun.values(change.value)
         changed = {name: {"from": None, "to": value} for name, value in values.items()}
-    told = {"name": change.name, "change": change.kind, "changed": changed}
-    return told if difference is None else told | {"runs": written(RunChanges, difference)}
+    shown = {"name": change.name, "change": change.kind, "changed": changed}
+    return shown if difference is None else shown | {"runs": written(RunChanges, difference)}
 
 
 def _lines(change: Declared[T], difference: Difference | None) -> Iterator[str]:

@@ -122,7 +122,7 @@ def show(app: App, job_id: str) -> None:
     job = app.cue.job(job_id)
     history = app.cue.history(job_id)
     if app.as_json:
-        output.document(wire.JobWithHistory.of(job, history))
+        output.document(written(wire.JobWithHistory, job, history))
     else:
         from oncue.cli import timeline
 

@@ -71,7 +71,7 @@ def load(app: App, file: BinaryIO, batch: str | None) -> None:
 
 
 @dataclass(slots=True)
-class Report:
+class LoadReport:
     accepted: int = 0
     """Stored now or there already."""
     existing: int = 0
@@ -87,7 +87,7 @@ class Report:
             self.rejected.append({"line": line, "detail": detail})
 
 
-class Line(NamedTuple):
+class ReadyLine(NamedTuple):
     """A line that describes a job. `job` is ready to be stored."""
 
     number: int
@@ -100,7 +100,7 @@ class Loading:
     """Lines in, chunks of jobs out. Repeating it stores nothing twice, as every job has an id."""
 
     def __init__(self, cue: Scheduler | Client, batch: str, progress: ProgressBar) -> None:
-        self.report = Report()
+        self.report = LoadReport()
         self.progress = progress
         self._cue: JobVerbs[Any] = cue
         self._prefix = hashlib.blake2b(os.fsencode(batch), digest_size=10).hexdigest()
@@ -113,7 +113,7 @@ class Loading:
         self.progress.clear()
         self.report.rejected.sort(key=lambda bad: int(bad["line"]))
 
-    def _lines(self, file: BinaryIO) -> Iterator[Line]:
+    def _lines(self, file: BinaryIO) -> Iterator[ReadyLine]:
         for number, text in _numbered(file):
             self._read += len(text)
             if not text.strip():
@@ -121,11 +121,11 @@ class Loading:
             try:
                 fields = _fields(text)
                 job_id = fields.setdefault("id", f"{self._prefix}-{number}")
-                yield Line(number, job_id, self._cue.ready(fields), len(text))
+                yield ReadyLine(number, job_id, self._cue.ready(fields), len(text))
             except InvalidInput as problem:
                 self.report.reject(number, str(problem))
 
-    def _store(self, lines: list[Line]) -> None:
+    def _store(self, lines: list[ReadyLine]) -> None:
         stored = self._cue.store_jobs([line.job for line in lines])
         for position, error in stored.refused.items():
             line = lines[position]
@@ -168,7 +168,7 @@ def _numbered(file: BinaryIO) -> Iterator[tuple[int, bytes]]:
         yield number, text.removeprefix(codecs.BOM_UTF8) if number == 1 else text
 
 
-def _tell(app: App, report: Report, batch: str) -> None:
+def _tell(app: App, report: LoadReport, batch: str) -> None:
     if app.as_json:
         output.document({"batch": batch, **asdict(report)})
     else:

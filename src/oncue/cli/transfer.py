@@ -102,10 +102,10 @@ def _dump(
     total = _expected(app, queue) if sys.stderr.isatty() else None
     with ProgressBar("dump", total) as bar:
 
-        def told(counts: DumpCounts, size: int) -> None:
+        def notify(counts: DumpCounts, size: int) -> None:
             bar.update(counts.jobs, f"{counts.jobs:,} jobs")
 
-        return transfer.write(app.scheduler.store, out, queue, since, told)
+        return transfer.write(app.scheduler.store, out, queue, since, notify)
 
 
 def _expected(app: App, queue: str | None) -> int:

@@ -21,13 +21,6 @@ class EventExport(NamedTuple):
     """Where to go on; None: that was all."""
 
 
-class Admitted(NamedTuple):
-    """How many were stored."""
-
-    rules: int
-    events: int
-
-
 class TransferStore(Protocol):
     def export(self, after: str | None, limit: int) -> Export:
         """A page of all jobs, finished and remembered ones too, each with its history. Jobs that
@@ -41,9 +34,10 @@ class TransferStore(Protocol):
         """A page of all events in the order in which they arrived, each with what the rules decided
         on it. The rules themselves are listed by `rules` and `sightings`."""
 
-    def admit_rules(self, rules: Sequence[Sightings], events: Sequence[DumpedEvent]) -> Admitted:
+    def admit_rules(self, rules: Sequence[Sightings], events: Sequence[DumpedEvent]) -> int:
         """Store rules as they are, with the last instant, and of each dependency the newest stamp
-        and whether an event was stale; then events in this order, with the decisions on them.
+        and whether an event was stale; then events in this order, with the decisions on them. How
+        many events were stored.
 
         A rule whose name is there is left alone, and so is an event that is there. A decision is
         stored if the store has the rule and that rule has not decided on the event; decisions of

@@ -16,18 +16,11 @@ from oncue.core.rule import Rule
 from oncue.core.schedule import Schedule
 from oncue.ports.store import Store
 from oncue.wire import dump
-from oncue.wire.dump import (
-    DumpCounts,
-    EventLine,
-    Header,
-    JobLine,
-    PageMark,
-    Part,
-    RuleLine,
-    ScheduleLine,
-)
+from oncue.wire.dump import DumpCounts, Header, PageMark
 
 N = TypeVar("N", Rule, Schedule)
+Notify = Callable[[DumpCounts, int], None]
+"""Hears how many lines of each noun and how many bytes have been written or read so far."""
 PAGE = 1000
 FIRST_PAGE = 50  # until the size of the jobs is known
 PAGE_BYTES = 16 * 1024 * 1024
@@ -51,13 +44,12 @@ def write(
     out: BinaryIO,
     queue: str | None = None,
     since: Interrupted | None = None,
-    told: Callable[[DumpCounts, int], None] = lambda counts, size: None,
+    notify: Notify = lambda counts, size: None,
 ) -> DumpCounts:
     """Write the whole store, or one queue and its jobs; with `since`, what an earlier try had not
     yet written. Memory does not grow with the number of jobs and events. Whatever changes meanwhile
-    is in it once, as it was or as it is. `told` hears how many lines of each noun and how many
-    bytes have been written."""
-    return _Writing(store, out, queue, told, since or Interrupted()).write()
+    is in it once, as it was or as it is."""
+    return _Writing(store, out, queue, notify, since or Interrupted()).write()
 
 
 class _Writing:
@@ -68,14 +60,9 @@ class _Writing:
     """
 
     def __init__(
-        self,
-        store: Store,
-        out: BinaryIO,
-        queue: str | None,
-        told: Callable[[DumpCounts, int], None],
-        since: Interrupted,
+        self, store: Store, out: BinaryIO, queue: str | None, notify: Notify, since: Interrupted
     ) -> None:
-        self._store, self._out, self._queue, self._told = store, out, queue, told
+        self._store, self._out, self._queue, self._notify = store, out, queue, notify
         self._mark = since.mark
         self._size = since.size
         self._written = since.queues  # their names
@@ -94,7 +81,7 @@ class _Writing:
         self._queues()  # those that came meanwhile
         self._put(self._counts)
         self._out.flush()
-        self._told(self._counts, self._size)
+        self._notify(self._counts, self._size)
         return self._counts
 
     def _begin(self) -> None:
@@ -105,11 +92,11 @@ class _Writing:
         self._queues()
         if self._queue is None:
             for schedule in _pages(store.schedules):
-                self._put(ScheduleLine.of_dumped(schedule, store.outcomes(schedule.name)))
+                self._put(dump.ScheduleLine.of_dumped(schedule, store.outcomes(schedule.name)))
             for rule in _pages(store.rules):
                 seen = store.sightings(rule.name, 0)
                 if seen is not None:  # it is still there
-                    self._put(RuleLine.of_dumped(seen))
+                    self._put(dump.RuleLine.of_dumped(seen))
 
     def _queues(self) -> None:
         wanted = [
@@ -123,7 +110,7 @@ class _Writing:
     def _events(self, after: int | None) -> None:
         while True:
             export = self._store.export_events(after, PAGE)
-            self._put(*map(EventLine.of_dumped, export.events))
+            self._put(*map(dump.EventLine.of_dumped, export.events))
             if export.next is None:
                 return
             after = export.next
@@ -134,7 +121,7 @@ class _Writing:
         while True:
             export = self._store.export(after, limit)
             wanted = [one for one in export.jobs if self._queue in (None, one.job.queue)]
-            self._put(*map(JobLine.of_dumped, wanted))
+            self._put(*map(dump.JobLine.of_dumped, wanted))
             if export.next is None:
                 return
             after = export.next
@@ -145,9 +132,9 @@ class _Writing:
 
     def _put_mark(self, after: str, event: int | None = None) -> None:
         self._put(PageMark(**structs.asdict(self._counts), after=after, event=event))
-        self._told(self._counts, self._size)
+        self._notify(self._counts, self._size)
 
-    def _put(self, *parts: Part) -> None:
+    def _put(self, *parts: dump.Part) -> None:
         for part in parts:
             self._counts.add(part)
             self._size += self._out.write(dump.encode(part))
@@ -157,8 +144,8 @@ def origin(store: Store) -> dict[str, str]:
     """What the header tells of the store."""
     facts = store.describe()
     path = None if facts.path is None else os.path.realpath(facts.path)
-    told = {"kind": facts.kind, "path": path, "schema": facts.schema}
-    return {name: str(value) for name, value in told.items() if value is not None}
+    described = {"kind": facts.kind, "path": path, "schema": facts.schema}
+    return {name: str(value) for name, value in described.items() if value is not None}
 
 
 def interrupted(file: BinaryIO) -> Interrupted:

@@ -21,7 +21,7 @@ from oncue.core.schedule import Schedule
 from oncue.core.standing import Sightings
 from oncue.ports.schedules import Advance
 from oncue.ports.store import Store
-from oncue.transfer.dump import PAGE, PAGE_BYTES
+from oncue.transfer.dump import PAGE, PAGE_BYTES, Notify
 from oncue.usecases import intake
 from oncue.usecases.queues import put_queue, set_paused
 from oncue.wire import dump
@@ -78,11 +78,7 @@ class Restore:
     """
 
     def __init__(
-        self,
-        store: Store,
-        *,
-        create: Callable[[], Store] | None = None,
-        dry_run: bool = False,
+        self, store: Store, *, create: Callable[[], Store] | None = None, dry_run: bool = False
     ) -> None:
         """With `create` the store does not exist yet, and `store` is an empty one that stands for
         it. `create` makes the store as soon as a first page has been understood, so that a dump
@@ -99,13 +95,8 @@ class Restore:
         self._same_rules: set[str] = set()  # those that are here as the dump has them
         self._page = _Page(1)
 
-    def read(
-        self,
-        source: Iterable[bytes],
-        told: Callable[[DumpCounts, int], None] = lambda counts, size: None,
-    ) -> Restored:
-        """Take everything in. A page is stored when all of it has been understood. `told` hears
-        what has been read so far, in lines of each noun and in bytes."""
+    def read(self, source: Iterable[bytes], notify: Notify = lambda counts, size: None) -> Restored:
+        """Take everything in. A page is stored when all of it has been understood."""
         size, last = 0, None
         for number, text in enumerate(source, 1):
             try:
@@ -118,7 +109,7 @@ class Restore:
             size, last = size + len(text), part
             if self._page.is_full or isinstance(part, DumpCounts):  # a mark, or the end
                 self._store_page(number)
-                told(self._counts, size)
+                notify(self._counts, size)
         if type(last) is not DumpCounts:
             raise InvalidInput(
                 f"the dump is torn: it stops without an end.{self._so_far()} Finish the dump with "
@@ -207,7 +198,7 @@ class Restore:
         for name in page.to_pause:
             set_paused(self._store, name, True)
         events = [self._of_same_rules(one) for one in page.events]
-        return self._store.admit(page.jobs), self._store.admit_rules(rules, events).events
+        return self._store.admit(page.jobs), self._store.admit_rules(rules, events)
 
     def _is_new(self, rule: Rule) -> bool:
         """Whether there is no rule of that name; else whether it is the same one is noted."""

@@ -11,7 +11,7 @@ from oncue.core import moment
 from oncue.core.bulk import FILTERS, BulkChange, BulkVerb
 from oncue.core.explain import REASONS
 from oncue.core.lifecycle import State
-from oncue.wire.converting import NULL, null, read, writer, written
+from oncue.wire.converting import NULL, null, read, writer
 from oncue.wire.formats import (
     Answer,
     Attempts,
@@ -280,10 +280,6 @@ class JobWithHistory(StandingJob, kw_only=True):
     operations: list[JobOperation] = field(default_factory=list)
     diagnostics: list[Diagnostic] = field(default_factory=list)
     attempts: list[Attempt] = field(default_factory=list)
-
-    @classmethod
-    def of(cls, job: core.Job, history: core.History) -> JobWithHistory:
-        return written(cls, job, history)
 
     def history(self) -> core.History:
         return read(core.History, self)

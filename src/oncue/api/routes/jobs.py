@@ -121,7 +121,7 @@ async def get_job(service: Service, request: Request) -> HttpAnswer:
     cue, job_id = service.cue, request.subject
 
     def read() -> wire.JobWithHistory:
-        return wire.JobWithHistory.of(cue.job(job_id), cue.history(job_id))
+        return written(wire.JobWithHistory, cue.job(job_id), cue.history(job_id))
 
     return json_answer(await service.read(read))
 

@@ -12,7 +12,7 @@ from oncue.core.lifecycle import FINAL
 from oncue.core.moment import from_datetime, to_datetime
 from oncue.core.publication import Decided, LoggedEvent
 from oncue.core.standing import Sightings
-from oncue.ports.transfer import Admitted, EventExport, Export
+from oncue.ports.transfer import EventExport, Export
 from oncue.stores.memory.record import Record
 from oncue.stores.memory.rules import DependencyRecord, EventRecord, MemoryRules, RuleRecord
 
@@ -66,25 +66,19 @@ class MemoryTransfer(MemoryRules):
             LoggedEvent(record.event, received_at, tuple(decisions)), tuple(accepted)
         )
 
-    def admit_rules(self, rules: Sequence[Sightings], events: Sequence[DumpedEvent]) -> Admitted:
+    def admit_rules(self, rules: Sequence[Sightings], events: Sequence[DumpedEvent]) -> int:
         with self._lock:
             for dumped in events:
                 known = self._events_by_id.get(dumped.logged.event.id)
                 if known is not None and known.event.fact != dumped.logged.event.fact:
                     raise id_taken(dumped.logged.event)
-            stored = sum(self._admit_rule(one) for one in rules)
-            return Admitted(stored, sum(self._admit_event(one) for one in events))
-
-    def _admit_rule(self, seen: Sightings) -> bool:
-        name = seen.rule.name
-        if name in self._rules:
-            return False
-        waits = [
-            DependencyRecord(dependency, newest=one.newest_stamp, stale=one.stale)
-            for dependency, one in zip(seen.rule.dependencies, seen.of, strict=True)
-        ]
-        self._rules[name] = RuleRecord(seen.rule, waits)
-        return True
+            for seen in rules:
+                waits = [
+                    DependencyRecord(dependency, newest=one.newest_stamp, stale=one.stale)
+                    for dependency, one in zip(seen.rule.dependencies, seen.of, strict=True)
+                ]
+                self._rules.setdefault(seen.rule.name, RuleRecord(seen.rule, waits))
+            return sum(self._admit_event(one) for one in events)
 
     def _admit_event(self, dumped: DumpedEvent) -> bool:
         logged = dumped.logged

@@ -14,7 +14,7 @@ from oncue.core.event import id_taken
 from oncue.core.moment import EPOCH, from_datetime, to_datetime
 from oncue.core.publication import Decided, LoggedEvent
 from oncue.core.standing import Sightings
-from oncue.ports.transfer import Admitted, EventExport
+from oncue.ports.transfer import EventExport
 from oncue.stores.sqlite import rows
 from oncue.stores.sqlite.database import Database
 from oncue.stores.sqlite.rules import StoredRule, decided, event, stored
@@ -33,8 +33,8 @@ class RulesTransfer:
             found = rows.fetch(tx, SQL["export_events"], {"after": after or 0, "limit": limit})
             decisions: defaultdict[int, list[Decided]] = defaultdict(list)
             accepted: defaultdict[int, list[int]] = defaultdict(list)
-            own = {"ns": rows.numbers([row[0] for row in found] or [0])}
-            for n, rule, is_accepted, *row in rows.fetch(tx, SQL["decisions_of"], own):
+            params = {"ns": rows.numbers([row[0] for row in found] or [0])}
+            for n, rule, is_accepted, *row in rows.fetch(tx, SQL["decisions_of"], params):
                 if is_accepted:
                     accepted[n].append(len(decisions[n]))
                 decisions[n].append(decided(rule, row))
@@ -47,38 +47,36 @@ class RulesTransfer:
         ]
         return EventExport(events, found[-1][0] if len(found) == limit else None)
 
-    def admit_rules(self, rules: Sequence[Sightings], events: Sequence[DumpedEvent]) -> Admitted:
-        def admit(tx: apsw.Connection) -> Admitted:
-            stored_rules = sum(_admit_rule(tx, one) for one in rules)
-            return Admitted(stored_rules, sum(_admit_event(tx, one) for one in events))
+    def admit_rules(self, rules: Sequence[Sightings], events: Sequence[DumpedEvent]) -> int:
+        def admit(tx: apsw.Connection) -> int:
+            for rule in rules:
+                _admit_rule(tx, rule)
+            return sum(_admit_event(tx, one) for one in events)
 
         return self.db.write(admit)
 
 
-def _admit_rule(tx: apsw.Connection, seen: Sightings) -> bool:
+def _admit_rule(tx: apsw.Connection, seen: Sightings) -> None:
     rule = seen.rule
     row = (
-        *(rule.name, int(rule.enabled), rule.queue, rule.payload_json),
+        *(rule.name, rule.enabled, rule.queue, rule.payload_json),
         *(_ms(rule.created_at), _ms(rule.updated_at), rule.last_instant, rule.last_job_id),
     )
     n: Any = tx.execute(SQL["admit_rule"], row).get
     if n is None:
-        return False
+        return
     for position, (its, one) in enumerate(zip(rule.dependencies, seen.of, strict=True)):
-        named = (str(its.type), its.resource, its.key, int(its.below), its.life_seconds)
-        own = (n, position, *named, one.newest_stamp, int(one.stale))
-        tx.execute(SQL["admit_dependency"], own)
-    return True
+        named = (its.type, its.resource, its.key, its.below, its.life_seconds)
+        tx.execute(SQL["admit_dependency"], (n, position, *named, one.newest_stamp, one.stale))
 
 
 def _admit_event(tx: apsw.Connection, dumped: DumpedEvent) -> bool:
     logged = dumped.logged
-    fact = (str(logged.event.type), logged.event.resource, logged.event.stamp)
-    row = (logged.event.id, *fact, _ms(logged.received_at), 0)
+    row = (logged.event.id, *logged.event.fact, _ms(logged.received_at), 0)
     n: Any = tx.execute(EVENTS["store"], row).get
     is_new = n is not None
     if n is None:
-        known = tx.execute(EVENTS["by_fact"], fact).fetchone()
+        known = tx.execute(EVENTS["by_fact"], logged.event.fact).fetchone()
         if known is None:
             raise id_taken(logged.event)
         n = known[0]
@@ -104,8 +102,8 @@ def _admit_decisions(tx: apsw.Connection, mine: StoredRule, n: int, dumped: Dump
         its, wait = one.dependency, waits.get(one.dependency.identity)
         dependency_n = gone.setdefault(its.identity, -1 - len(gone)) if wait is None else wait.n
         copied = (str(its.type), its.resource, its.life_seconds, _ms(one.decided_at))
-        own = (mine.n, n, dependency_n, str(one.decision), *copied)
-        tx.execute(SQL["admit_decision"], (*own, one.job_id, one.suppressed, one.times))
+        params = (mine.n, n, dependency_n, str(one.decision), *copied)
+        tx.execute(SQL["admit_decision"], (*params, one.job_id, one.suppressed, one.times))
         if wait is not None and position in dumped.accepted:
             tx.execute(EVENTS["accept"], (wait.n, stamp, n))
             if wait.newest is None or wait.newest < stamp:

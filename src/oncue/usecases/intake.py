@@ -13,6 +13,7 @@ import msgspec
 
 from oncue.core import duration, ids, moment
 from oncue.core import payload as payloads
+from oncue.core.checks import choice
 from oncue.core.duration import Duration
 from oncue.core.errors import InvalidInput
 from oncue.core.job import Job, JobFilter, NewJob
@@ -209,7 +210,7 @@ def job_filter(
     """Which jobs a listing shows; None means any."""
     return JobFilter(
         None if queue is None else check_queue_name(queue),
-        None if state is None else _state(state),
+        None if state is None else choice(State, state, "/state"),
         label(owner, "/owner"),
         label(key, "/key"),
         None if due_after is None else moment.from_datetime(due_after, "/due_after"),
@@ -302,13 +303,6 @@ def _retry(value: object) -> RetryPolicy:
     _refuse_endless(value.initial_seconds, "/retry/initial_seconds")
     _refuse_endless(value.max_seconds, "/retry/max_seconds")
     return value
-
-
-def _state(value: State | str) -> State:
-    try:
-        return State(value)
-    except ValueError:
-        raise InvalidInput(f"must be one of {', '.join(State)}.", "/state") from None
 
 
 def _replace(value: object) -> bool:

@@ -13,6 +13,7 @@ from oncue.api.request import Answer, Request, json_answer
 from oncue.api.routing import Answered, Routes
 from oncue.core import moment
 from oncue.core.access import Scope
+from oncue.core.checks import choice
 from oncue.core.errors import IdTaken, InvalidInput
 from oncue.core.job import JobFilter, NewJob
 from oncue.core.lifecycle import State
@@ -155,10 +156,7 @@ async def list_jobs(service: Service, request: Request) -> Answer:
 
 def job_filter(query: dict[str, str]) -> JobFilter:
     """Which jobs a query asks for."""
-    try:
-        state = State(query["state"]) if "state" in query else None
-    except ValueError:
-        raise invalid(f"must be one of {', '.join(State)}.", "?state") from None
+    state = choice(State, query["state"], "?state") if "state" in query else None
     queue = query.get("queue")
     return JobFilter(
         None if queue is None else check_queue_name(queue, "?queue"),

@@ -116,7 +116,7 @@ def fired_job(
 ) -> FiredJob:
     """The job of a firing, due now. `included` are the events that validate the dependencies, in
     their order; `event` is the one whose acceptance fired it."""
-    told = {
+    fields = {
         "rule": rule.name,
         "instant": stamp.render(firing.instant),
         "event": event.as_dict(),
@@ -125,7 +125,7 @@ def fired_job(
             for dependency, its in zip(rule.dependencies, included, strict=True)
         ],
     }
-    text = json.dumps(told, ensure_ascii=False, separators=(",", ":")).encode()
+    text = json.dumps(fields, ensure_ascii=False, separators=(",", ":")).encode()
     payload = b'%b,"payload":%b}' % (text[:-1], rule.payload_json)
     job = NewJob(ids.mint(now, now), rule.queue, now, payload, 0, now)
     return FiredJob(job, rule.name, firing.instant)

@@ -201,15 +201,8 @@ def occurrence_id(name: str, at: Moment) -> str:
 
 
 def occurrence_job(schedule: Schedule, at: Moment, now: Moment) -> NewJob:
-    return NewJob(
-        occurrence_id(schedule.name, at),
-        schedule.queue,
-        at,
-        schedule.payload_json,
-        0,
-        now,
-        owner=schedule.owner,
-    )
+    job_id, payload = occurrence_id(schedule.name, at), schedule.payload_json
+    return NewJob(job_id, schedule.queue, at, payload, 0, now, owner=schedule.owner)
 
 
 def occurrence_event(schedule: Schedule, at: Moment) -> Event:

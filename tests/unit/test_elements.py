@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from oncue.api import elements
 from oncue.api.elements import Elements, Lines, Splitter
-from oncue.api.problems import Problem
+from oncue.api.problems import HttpProblem
 
 VALUES = st.recursive(
     st.none() | st.booleans() | st.integers() | st.text('ab"\\{}[],: \n\té'),
@@ -116,5 +116,5 @@ def test_a_bracket_that_closes_nothing_is_trouble() -> None:
 
 @pytest.mark.parametrize("body", [b'{"queue": "a"}', b'"text"', b"nonsense", b"\n 1"])
 def test_what_is_no_array_is_a_problem(body: bytes) -> None:
-    with pytest.raises(Problem, match="not a JSON array"):
+    with pytest.raises(HttpProblem, match="not a JSON array"):
         split(Elements(), body, [1])

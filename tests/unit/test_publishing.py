@@ -5,12 +5,13 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import pytest
 
 from oncue.api.publishing import SHORT, Fields, Publishing
-from oncue.api.request import Answer
+from oncue.api.request import HttpAnswer
 from oncue.core.errors import EventIdTaken, InvalidInput
 from oncue.testing import HandDriven
 
@@ -24,9 +25,8 @@ def cue() -> HandDriven:
 
 @pytest.fixture
 def publishing(cue: HandDriven) -> Iterator[Publishing]:
-    publishing = Publishing(cue)
-    yield publishing
-    publishing.close()
+    with ThreadPoolExecutor(2) as threads:
+        yield Publishing(cue, threads)
 
 
 def event(second: int, **more: str) -> dict[str, str]:
@@ -44,7 +44,7 @@ def together(publishing: Publishing, *requests: Fields) -> list[Any]:
     return asyncio.run(ask())
 
 
-def instants(answer: Answer) -> list[str]:
+def instants(answer: HttpAnswer) -> list[str]:
     return [
         job["instant"][14:19] for one in json.loads(answer.body)["events"] for job in one["jobs"]
     ]

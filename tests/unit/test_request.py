@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from oncue.api.problems import Problem
+from oncue.api.problems import HttpProblem
 from oncue.api.request import BODY_SECONDS, Request
 
 SCOPE = {"method": "POST", "path": "/jobs", "headers": [], "query_string": b""}
@@ -31,8 +31,8 @@ def test_a_body_that_trickles_in_is_given_up_as_a_whole(monkeypatch: pytest.Monk
     async def main() -> None:
         client = Trickle(asyncio.get_running_loop(), monkeypatch)
         request = Request(dict(SCOPE), client.receive, "id")
-        with pytest.raises(Problem) as refused:
+        with pytest.raises(HttpProblem) as refused:
             await request.body(limit=1000)
-        assert refused.value.status == 408
+        assert refused.value.fields.status == 408
 
     asyncio.run(main())

@@ -16,9 +16,9 @@ from typing import Any, ParamSpec, TypeVar
 from oncue.aio import AsyncScheduler
 from oncue.api import problems as problems
 from oncue.api.guard import Guard
-from oncue.api.problems import Problem
-from oncue.api.publishing import Fields, Publishing
-from oncue.api.request import Answer, Gone, Receive, Request, problem_answer
+from oncue.api.problems import HttpProblem
+from oncue.api.publishing import Publishing
+from oncue.api.request import Gone, HttpAnswer, Receive, Request, problem_answer
 from oncue.api.routes import ROUTES
 from oncue.api.routing import Router
 from oncue.api.waiting import Waiting
@@ -54,34 +54,31 @@ class Service:
         self.acue = AsyncScheduler(cue)
         self.waiting = Waiting(self.acue)
         self.ending = asyncio.Event()
-        self._publishing = Publishing(cue)
         self.router = Router(ROUTES)
         self.guard = Guard(Access(cue.store, cue.clock), open_to_all=open_to_all)
         readers = _Threads(READERS, "oncue-http-reader")
         self.read = readers.run
-        """Run what only reads."""
+        """Run a method that only reads."""
         intake = _Threads(1, "oncue-http-intake")
         self.take_in = intake.run
-        """Run what takes in a block of many jobs. One thread: batches take turns block by block,
-        and leave the interpreter to the loop."""
+        """Run a method that takes in a block of many jobs. One thread: batches take turns block by
+        block, and leave the interpreter to the loop."""
         bulk = _Threads(1, "oncue-http-bulk")
         self.change = bulk.run
-        """Run what changes very many jobs. One thread: bulk verbs take turns, so that all of them
-        leave as much room as one."""
-        self._threads = (readers, intake, bulk)
-
-    async def publish(self, fields: Fields) -> Answer:
+        """Run a method that changes very many jobs. One thread: bulk verbs take turns, so that all
+        of them leave as much room as one."""
+        publishers = _Threads(2, "oncue-http-publisher")  # see `Publishing`
+        self.publish = Publishing(cue, publishers).publish
         """Publish an event or a list, together with those of other requests."""
-        return await self._publishing.publish(fields)
+        self._threads = (readers, intake, bulk, publishers)
 
     def drain(self) -> None:
-        """Answer everybody who waits for work: the server is about to end."""
+        """Answer all requests that wait for work: the server is about to end."""
         self.ending.set()
         self.waiting.close()
 
     def close(self) -> None:
         self.waiting.close()
-        self._publishing.close()
         for threads in self._threads:
             threads.shutdown()
 
@@ -123,16 +120,16 @@ def request_id(headers: Iterable[tuple[bytes, bytes]]) -> str:
     return f"{_PROCESS}{next(_numbers):08x}"
 
 
-def problem_of(error: Exception, request: Request) -> Problem:
-    """What is told of whatever a request led to; the log is told what the caller is not."""
-    if isinstance(error, Problem):
+def problem_of(error: Exception, request: Request) -> HttpProblem:
+    """The problem for the caller; details that the caller must not see go to the log."""
+    if isinstance(error, HttpProblem):
         return error
     if isinstance(error, StoreError):
         logger.error("%s: %s", request.id, error, extra={"request_id": request.id})
     return problems.of(error) if isinstance(error, OncueError) else _crashed(error, request)
 
 
-def _crashed(error: Exception, request: Request) -> Problem:
+def _crashed(error: Exception, request: Request) -> HttpProblem:
     """A defect of ours: the place goes to the log, without the text, which may quote a payload."""
     place = "".join(traceback.format_tb(error.__traceback__))
     logger.error(
@@ -142,14 +139,14 @@ def _crashed(error: Exception, request: Request) -> Problem:
         place,
         extra={"request_id": request.id},
     )
-    return Problem(
+    return HttpProblem(
         "internal",
         f"Something went wrong here; the log tells more about request {request.id}.",
         request_id=request.id,
     )
 
 
-async def _send(send: Send, request: Request, answer: Answer) -> None:
+async def _send(send: Send, request: Request, answer: HttpAnswer) -> None:
     headers = [(b"x-request-id", request.id.encode())]
     if answer.status not in WITHOUT_CONTENT:
         headers += [
@@ -166,8 +163,8 @@ async def _send(send: Send, request: Request, answer: Answer) -> None:
 
 
 def _log(request: Request, status: int, seconds: float) -> None:
-    told = {"request_id": request.id, "method": request.method, "path": request.path}
-    extra = {**told, "status": status, "ms": round(seconds * 1000, 2), "job_id": request.job_id}
+    named = {"request_id": request.id, "method": request.method, "path": request.path}
+    extra = {**named, "status": status, "ms": round(seconds * 1000, 2), "job_id": request.job_id}
     logger.info(
         "%s %s %d in %.1f ms", request.method, request.path, status, seconds * 1000, extra=extra
     )

@@ -1,4 +1,4 @@
-"""Waiting for what has nearly always arrived already."""
+"""Waiting for results that have nearly always arrived already."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ async def in_time(arriving: Awaitable[T], seconds: float) -> T:
 
 @coroutine
 def _rest(waited_for: Any, steps: Generator[Any, Any, T]) -> Generator[Any, Any, T]:
-    """What is left of something awaited after its first step, which waits for something."""
+    """The rest of an awaitable after its first step, which waits for `waited_for`."""
     try:
         yield waited_for
     except BaseException as error:

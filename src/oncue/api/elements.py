@@ -1,14 +1,14 @@
 """A batch as its jobs: the lines of NDJSON or the elements of a JSON array, part by part.
 
-Nothing is decoded here. Only what is not complete yet is kept between parts, and of something that
-is longer than `LIMIT` nothing at all: it is answered as None.
+Nothing is decoded here. Between parts, only the incomplete job is kept; a job that is longer than
+`LIMIT` is not kept and is answered as None.
 """
 
 from __future__ import annotations
 
 import re
 
-from oncue.api.problems import Problem
+from oncue.api.problems import HttpProblem
 
 LIMIT = 2 * 1024 * 1024  # a payload of 256 KiB may be written with many escapes and spaces
 BLANK = b" \t\r\n"
@@ -27,17 +27,15 @@ _UNMATCHED = "a '}' that closes nothing; what follows cannot be told apart."
 class Lines:
     """NDJSON. The last line may do without its newline."""
 
-    ignores_blank = True
-    """Whether what is blank is nothing, rather than something malformed."""
     trouble: str | None = None
-    """Why the rest of the body could not be told apart; known in the end."""
+    """Why the rest of the body could not be split; known at the end."""
 
     def __init__(self) -> None:
         self._rest = b""
         self._too_long = False
 
     def feed(self, data: bytes) -> list[bytes | None]:
-        """What this part of the body completes."""
+        """The lines that this part of the body completes."""
         first, *others = data.split(b"\n")
         lines = [self._rest + first, *others]
         self._rest = lines.pop()
@@ -49,7 +47,7 @@ class Lines:
         return found
 
     def end(self) -> list[bytes | None]:
-        """What the end of the body completes."""
+        """The line that the end of the body completes, if any."""
         if self._too_long:
             return [None]
         return [self._rest] if self._rest else []
@@ -57,8 +55,6 @@ class Lines:
 
 class Elements:
     """A JSON array."""
-
-    ignores_blank = False
 
     def __init__(self) -> None:
         self.trouble: str | None = None
@@ -92,12 +88,12 @@ class Elements:
         return []
 
     def _open(self, text: bytes) -> bytes:
-        """What follows the opening bracket."""
+        """The text after the opening bracket."""
         text = text.lstrip(BLANK)
         if not text:
             return text
         if not text.startswith(b"["):
-            raise Problem(
+            raise HttpProblem(
                 "malformed",
                 "The body is not a JSON array. Send [{…}, {…}], "
                 "or one job a line with Content-Type: application/x-ndjson.",
@@ -106,7 +102,7 @@ class Elements:
         return text[1:]
 
     def _split(self, text: bytes, found: list[bytes | None]) -> int:
-        """Add what is complete to `found`; where the rest begins."""
+        """Add complete elements to `found`; where the rest begins."""
         start, at = 0, self._looked_at
         while True:
             between = (_INSIDE if self._depth else _BETWEEN).match(text, at)
@@ -138,7 +134,7 @@ class Elements:
         return None if too_long else element
 
     def _forget_nothing(self, found: list[bytes | None]) -> None:
-        """What stands between the brackets of an empty array is no element."""
+        """The space between the brackets of an empty array is no element."""
         if self._count or len(found) > 1:
             return
         if found[0] is not None and not found[0].strip(BLANK):
@@ -152,7 +148,7 @@ class Elements:
 
 
 def _open_string(text: bytes) -> bytes:
-    """As much of a string that is not complete as tells where it will end."""
+    """As much of an incomplete string as is needed to find its end."""
     if not text:
         return b""
     backslashes = len(text) - len(text.rstrip(b"\\"))
@@ -160,4 +156,4 @@ def _open_string(text: bytes) -> bytes:
 
 
 Splitter = Lines | Elements
-"""Both are fed the parts of a body and answer with what has become complete."""
+"""Both are fed the parts of a body and answer with the jobs that are complete."""

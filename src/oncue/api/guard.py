@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from oncue.api.problems import Problem
+from oncue.api.problems import HttpProblem
 from oncue.api.request import Request
 from oncue.core.access import Scope, allows
 from oncue.core.errors import StoreError
@@ -16,7 +16,7 @@ _LOCAL = re.compile(r"(localhost|127\.0\.0\.1|\[::1\])(:\d{1,5})?", re.ASCII | r
 
 
 class Guard:
-    """`open_to_all`: without any token configured, whoever reaches the server may do everything.
+    """`open_to_all`: while no token is configured, every caller may do everything.
     Only for a server that listens on loopback alone."""
 
     def __init__(self, access: Access, *, open_to_all: bool) -> None:
@@ -34,8 +34,8 @@ class Guard:
             require(request.scopes, scope)
 
     def scopes(self, request: Request) -> frozenset[Scope] | None:
-        """What the caller may do; None: nobody knows who it is. Refuses what a browser was tricked
-        into sending."""
+        """The caller's scopes; None: it is unknown. Refuses requests that a page of another site
+        made a browser send."""
         if self._open_to_all and not self._access.configured:
             _require_local(request)
             return EVERYTHING
@@ -46,9 +46,9 @@ class Guard:
 
 
 def identified(scopes: frozenset[Scope] | None) -> frozenset[Scope]:
-    """The scopes of somebody who is known."""
+    """The scopes of a known caller."""
     if scopes is None:
-        raise Problem(
+        raise HttpProblem(
             "unauthenticated",
             "Send Authorization: Bearer TOKEN with a token made by 'oncue token create'.",
             headers={"www-authenticate": 'Bearer realm="oncue"'},
@@ -58,7 +58,7 @@ def identified(scopes: frozenset[Scope] | None) -> frozenset[Scope]:
 
 def require(scopes: frozenset[Scope] | None, wanted: Scope) -> None:
     if not allows(identified(scopes), wanted):
-        raise Problem(
+        raise HttpProblem(
             "forbidden",
             f"This token lacks the scope '{wanted.value}'. Make one that has it: "
             f"oncue token create --scope {wanted.value}",
@@ -69,10 +69,10 @@ def _require_local(request: Request) -> None:
     """A page from elsewhere can make a browser ask this server, by a name that resolves here or
     by a form; neither looks like this machine asking."""
     if not _LOCAL.fullmatch(request.header(b"host") or ""):
-        raise Problem(
+        raise HttpProblem(
             "refused-origin",
             "Without access tokens only localhost, 127.0.0.1 and [::1] are answered as Host. "
             "Make a token with 'oncue token create' to be reachable by other names.",
         )
     if request.method not in SAFE and request.header(b"sec-fetch-site") == "cross-site":
-        raise Problem("refused-origin", "A page of another site may not change anything here.")
+        raise HttpProblem("refused-origin", "A page of another site may not change anything here.")

@@ -9,7 +9,7 @@ from oncue.api.app import problem_of, request_id
 from oncue.api.arrival import PENDING, at_once
 from oncue.api.guard import Guard
 from oncue.api.publishing import Fields, published_answer
-from oncue.api.request import Answer, Request, problem_answer
+from oncue.api.request import HttpAnswer, Request, problem_answer
 from oncue.api.routing import Route, Router
 
 if TYPE_CHECKING:
@@ -21,8 +21,8 @@ T = TypeVar("T")
 
 
 class InlineService:
-    """What routes ask of a `Service`, done at once in the calling thread. Only for routes that wait
-    for nothing but the store. Without a `guard`, every caller may do everything."""
+    """A `Service` that runs routes in the calling thread. Only for routes that wait for nothing but
+    the store. Without a `guard`, every caller may do everything."""
 
     def __init__(self, cue: Scheduler, routes: Iterable[Route], guard: Guard | None = None) -> None:
         self.cue = cue
@@ -31,9 +31,9 @@ class InlineService:
         self.router = Router(routes)
         self._guard = guard
 
-    def answer(self, request: Request) -> Answer:
+    def answer(self, request: Request) -> HttpAnswer:
         """The same answer that a `Service` would give."""
-        answer: Answer
+        answer: HttpAnswer
         try:
             route = self.router.find(request)
             if self._guard is not None:
@@ -52,7 +52,7 @@ class InlineService:
     async def write(self, method: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
         return method(*args, **kwargs)
 
-    async def publish(self, fields: Fields) -> Answer:
+    async def publish(self, fields: Fields) -> HttpAnswer:
         return published_answer(self.cue.publish(fields))
 
 

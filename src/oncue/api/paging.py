@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from base64 import urlsafe_b64decode, urlsafe_b64encode
 
-from oncue.api.problems import Problem, invalid
+from oncue.api.problems import HttpProblem, invalid
 from oncue.core import ids, moment
 from oncue.core.errors import InvalidInput
 from oncue.core.job import Position
@@ -16,7 +16,7 @@ LIMIT, MOST = 50, 500
 
 def moment_of(query: dict[str, str], name: str) -> moment.Moment | None:
     """The moment that a query parameter names, if it was sent."""
-    # A plus sign in a query means a space, and everybody forgets to encode it.
+    # A plus sign in a query means a space; most clients forget to encode it.
     return moment.parse(query[name].replace(" ", "+"), f"?{name}") if name in query else None
 
 
@@ -72,5 +72,5 @@ def decoded(cursor: str) -> str:
     return urlsafe_b64decode(cursor + "=" * (-len(cursor) % 4)).decode()
 
 
-def no_cursor() -> Problem:
+def no_cursor() -> HttpProblem:
     return invalid("this is not a cursor; send back the next_cursor of the page before.", "?cursor")

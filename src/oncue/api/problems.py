@@ -1,11 +1,9 @@
-"""What goes wrong, told as RFC 9457: `application/problem+json`."""
+"""Errors as RFC 9457 problems: `application/problem+json`."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from typing import Any
-
-import msgspec
 
 from oncue.core.errors import (
     Fenced,
@@ -22,7 +20,7 @@ from oncue.wire.jobs import Diagnostic
 _SOON = {"retry-after": "1"}
 
 
-class Problem(Exception):
+class HttpProblem(Exception):
     """An answer that is no success. `kind` is a key of `KINDS` and gives the status, unless another
     is given; `more` are further fields of the problem."""
 
@@ -37,24 +35,23 @@ class Problem(Exception):
     ) -> None:
         super().__init__(detail)
         meaning = wire.KINDS[kind]
-        self.detail = detail
-        self.status = status or meaning.status
         self.headers = headers or {}
-        self.written = wire.Problem(
-            type=wire.PREFIX + kind, title=meaning.title, status=self.status, detail=detail, **more
+        self.fields = wire.Problem(
+            type=wire.PREFIX + kind,
+            title=meaning.title,
+            status=status or meaning.status,
+            detail=detail,
+            **more,
         )
-        """As it is sent."""
-
-    def body(self) -> bytes:
-        return msgspec.json.encode(self.written)
+        """As they are sent."""
 
 
-def invalid(detail: str, pointer: str = "") -> Problem:
+def invalid(detail: str, pointer: str = "") -> HttpProblem:
     return of(InvalidInput(detail, pointer))
 
 
-def stopping() -> Problem:
-    return Problem(
+def stopping() -> HttpProblem:
+    return HttpProblem(
         "stopping",
         "The server ended before this was done. Whether it was is not known; sending it again to "
         "the next one does no harm if it has an id or an Idempotency-Key.",
@@ -62,8 +59,8 @@ def stopping() -> Problem:
     )
 
 
-def of(error: OncueError) -> Problem:
-    """The problem that tells of an error."""
+def of(error: OncueError) -> HttpProblem:
+    """The problem that an error is answered with."""
     kind = next(_KIND_OF[one] for one in type(error).__mro__ if one in _KIND_OF)
     more: dict[str, Any] = {}
     match error:
@@ -76,12 +73,14 @@ def of(error: OncueError) -> Problem:
             more["state"] = error.state.value
         case StoreUnusable():
             text = "The store cannot be used as it is. The log of the server tells what to do."
-            return Problem(kind, text, headers=_SOON, lasting=True)
+            return HttpProblem(kind, text, headers=_SOON, lasting=True)
         case StoreError():
-            # What the store says may name files of this machine: that is for the log.
+            # The text of the error may name files of this machine: it goes to the log only.
             text = "The store cannot answer now; nothing was lost. Try again in a moment."
-            return Problem(kind, text, headers=_SOON)
-    return Problem(kind, str(error) if kind != "internal" else "Something went wrong here.", **more)
+            return HttpProblem(kind, text, headers=_SOON)
+    return HttpProblem(
+        kind, str(error) if kind != "internal" else "Something went wrong here.", **more
+    )
 
 
 _KIND_OF: dict[type, str] = {

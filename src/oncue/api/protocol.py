@@ -1,27 +1,27 @@
-"""HTTP/1.1 on the wire: what never becomes a request, and what must not become another one."""
+"""HTTP/1.1 on the wire: refuses malformed and oversized heads, and declines upgrades."""
 
 from __future__ import annotations
 
 import asyncio
+from http import HTTPStatus
 
 import httptools
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
-from oncue.api.problems import Problem
-from oncue.wire.problems import MEDIA_TYPE
+from oncue.api.problems import HttpProblem
+from oncue.api.request import problem_answer
 
-HEAD_LIMIT = 64 * 1024  # bytes of a request's line and headers; what is read at once comes on top
-_NOT_HTTP = Problem("malformed", "This is not a request that HTTP/1.1 knows.")
-_HEAD_TOO_LARGE = Problem(
+HEAD_LIMIT = 64 * 1024  # bytes of a request's line and headers, checked after each read
+_NOT_HTTP = HttpProblem("malformed", "This is not a request that HTTP/1.1 knows.")
+_HEAD_TOO_LARGE = HttpProblem(
     "too-large",
     f"The request's line and headers are too large; at most {HEAD_LIMIT:,} bytes are read.",
     status=431,
 )
-_PHRASES = {400: "Bad Request", 431: "Request Header Fields Too Large"}
 
 
 class Protocol(HttpToolsProtocol):
-    """What is not HTTP gets a problem as its answer, like everything else that goes wrong. Heads
+    """Bytes that are not HTTP are answered with a problem, like all other errors. Heads
     are bounded, and so is the time they take. An offer to change to another protocol is declined by
     going on in this one."""
 
@@ -30,7 +30,7 @@ class Protocol(HttpToolsProtocol):
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         super().connection_made(transport)
-        # As between requests: whoever sends no complete head in that time is not waited for.
+        # The same time as between requests: a client must send a complete head within it.
         self.timeout_keep_alive_task = self.loop.call_later(
             self.timeout_keep_alive, self.timeout_keep_alive_handler
         )
@@ -48,7 +48,7 @@ class Protocol(HttpToolsProtocol):
             self._unset_keepalive_if_required()
             self._withheld = 0
             return
-        # What neither ends a head nor belongs to a body is kept by the parser, all of it.
+        # The parser keeps all bytes that neither end a head nor belong to a body.
         self._withheld += len(data)
         if self._withheld > HEAD_LIMIT:
             self._refuse(_HEAD_TOO_LARGE)
@@ -68,7 +68,7 @@ class Protocol(HttpToolsProtocol):
             super().on_message_complete()
 
     def _feed(self, data: bytes) -> bytes:
-        """What is still to be fed: after an offer, the same request without it."""
+        """Feed the parser; the bytes left to feed: after an offer, the request without it."""
         try:
             self.parser.feed_data(data)
         except httptools.HttpParserUpgrade as offer:
@@ -86,16 +86,16 @@ class Protocol(HttpToolsProtocol):
         line = b"%b %b HTTP/%b" % (method, self.url, version)
         return b"\r\n".join([line, *kept, b"", b""])
 
-    def _refuse(self, problem: Problem) -> None:
+    def _refuse(self, problem: HttpProblem) -> None:
         if self.transport.is_closing():
             return
-        self.logger.warning("a request was refused: %s", problem.detail)
-        body = problem.body()
+        self.logger.warning("a request was refused: %s", problem.fields.detail)
+        answer = problem_answer(problem)
         head = [
-            f"HTTP/1.1 {problem.status} {_PHRASES[problem.status]}",
-            f"content-type: {MEDIA_TYPE}",
-            f"content-length: {len(body)}",
+            f"HTTP/1.1 {answer.status} {HTTPStatus(answer.status).phrase}",
+            f"content-type: {answer.media_type}",
+            f"content-length: {len(answer.body)}",
             "connection: close",
         ]
-        self.transport.write("\r\n".join([*head, "", ""]).encode() + body)
+        self.transport.write("\r\n".join([*head, "", ""]).encode() + answer.body)
         self.transport.close()

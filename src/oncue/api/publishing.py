@@ -1,7 +1,7 @@
 """Events of many requests, published together.
 
-Not inside one write, as other requests are: what thousands of rules decide on takes many
-transactions, and everybody else writes in between.
+Unlike other writes, they do not share one transaction: the decisions of thousands of rules take
+many transactions, and other writes are done in between.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from concurrent.futures import ThreadPoolExecutor
 from itertools import islice
 from typing import Any
 
-from oncue.api.request import Answer, json_answer
+from oncue.api.request import HttpAnswer, json_answer
 from oncue.core.errors import EventIdTaken
 from oncue.core.event import Event, latest_stamp, read_event
 from oncue.core.publication import Published
@@ -24,20 +24,20 @@ from oncue.wire import rules as wire
 Fields = Mapping[str, Any] | Sequence[Mapping[str, Any]]
 SHORT = 20  # events of a list that waits for others, and that others wait for
 REQUESTS_TOGETHER = 256
-THREADS = 2  # one for what is gathered, one for long lists
 
 
 class Publishing:
     """For one event loop."""
 
-    def __init__(self, cue: Scheduler) -> None:
+    def __init__(self, cue: Scheduler, threads: ThreadPoolExecutor) -> None:
+        """`threads`: two, one for gathered requests, one for long lists."""
         self._cue = cue
-        self._threads = ThreadPoolExecutor(THREADS, "oncue-http-publisher")
-        self._gathering: Gathering[list[Event], Answer] = Gathering(
-            together(self._threads, self._publish_all), REQUESTS_TOGETHER
+        self._threads = threads
+        self._gathering: Gathering[list[Event], HttpAnswer] = Gathering(
+            together(threads, self._publish_all), REQUESTS_TOGETHER
         )
 
-    async def publish(self, fields: Fields) -> Answer:
+    async def publish(self, fields: Fields) -> HttpAnswer:
         """`Scheduler.publish`, for one event or a list, together with others."""
         if isinstance(fields, Mapping):
             return await self._gathering.ask([read_event(fields, self._latest())])
@@ -48,16 +48,13 @@ class Publishing:
         events = [read_event(one, latest, f"/{place}") for place, one in enumerate(fields)]
         return await self._gathering.ask(events)
 
-    def close(self) -> None:
-        self._threads.shutdown()
-
     def _latest(self) -> Stamp:
         return latest_stamp(of_moment(self._cue.clock.now()), self._cue.bounds)
 
-    def _publish_long(self, fields: Fields) -> Answer:
+    def _publish_long(self, fields: Fields) -> HttpAnswer:
         return published_answer(self._cue.publish(fields))
 
-    def _publish_all(self, requests: list[list[Event]]) -> Sequence[Answer | EventIdTaken]:
+    def _publish_all(self, requests: list[list[Event]]) -> Sequence[HttpAnswer | EventIdTaken]:
         """An id that is taken refuses the whole group; then each request stands for itself."""
         events = [event for one in requests for event in one]
         try:
@@ -70,7 +67,7 @@ class Publishing:
         return [published_answer(list(islice(left, len(one)))) for one in requests]
 
 
-def published_answer(published: Sequence[Published]) -> Answer:
-    """200 says that nothing was new."""
+def published_answer(published: Sequence[Published]) -> HttpAnswer:
+    """201, or 200 if nothing was new."""
     new = any(not one.duplicate for one in published)
     return json_answer(wire.Published.of(published), 201 if new else 200)

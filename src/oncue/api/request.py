@@ -1,9 +1,8 @@
-"""A request as the routes see it, and what they answer with."""
+"""Requests as routes read them, and answers."""
 
 from __future__ import annotations
 
-import re
-from collections.abc import Awaitable, Callable, Collection, Mapping, MutableMapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Mapping, MutableMapping
 from functools import cache
 from typing import Any, NamedTuple, TypeVar
 from urllib.parse import parse_qsl, quote
@@ -11,10 +10,9 @@ from urllib.parse import parse_qsl, quote
 import msgspec
 
 from oncue.api.arrival import PENDING, at_once, in_time
-from oncue.api.problems import Problem, invalid
-from oncue.api.unreadable import unreadable
+from oncue.api.problems import HttpProblem, invalid
+from oncue.api.unreadable import UNREADABLE, read_json, unreadable
 from oncue.core.access import Scope
-from oncue.core.text import escaped
 from oncue.wire.problems import MEDIA_TYPE as PROBLEM_TYPE
 
 JSON_TYPE = "application/json"
@@ -25,13 +23,11 @@ BODY_SECONDS = 60.0  # how long a body may take to arrive, or its next part wher
 Receive = Callable[[], Awaitable[MutableMapping[str, Any]]]
 T = TypeVar("T")
 
-read_json = msgspec.json.Decoder().decode
+write_json = msgspec.json.Encoder().encode
 _decoder: Any = cache(msgspec.json.Decoder)  # one for each shape
-UNREADABLE = (msgspec.DecodeError, UnicodeError, RecursionError)
-"""Raised by `read_json` for what is not JSON."""
 
 
-class Answer(NamedTuple):
+class HttpAnswer(NamedTuple):
     status: int
     body: bytes
     media_type: str = JSON_TYPE
@@ -40,12 +36,14 @@ class Answer(NamedTuple):
     """Called instead of sending the answer if the client has left by then."""
 
 
-def json_answer(fields: Any, status: int = 200, **headers: str) -> Answer:
-    return Answer(status, msgspec.json.encode(fields), JSON_TYPE, headers)
+def json_answer(fields: Any, status: int = 200, **headers: str) -> HttpAnswer:
+    return HttpAnswer(status, write_json(fields), JSON_TYPE, headers)
 
 
-def problem_answer(problem: Problem) -> Answer:
-    return Answer(problem.status, problem.body(), PROBLEM_TYPE, problem.headers)
+def problem_answer(problem: HttpProblem) -> HttpAnswer:
+    return HttpAnswer(
+        problem.fields.status, write_json(problem.fields), PROBLEM_TYPE, problem.headers
+    )
 
 
 class Request:
@@ -68,13 +66,13 @@ class Request:
         self.job_id: str | None = None
         """The job it is about, once known; for the log."""
         self.scopes: frozenset[Scope] | None = None
-        """What the caller may do; None: nobody knows who it is."""
+        """Of the caller; None: it is unknown."""
         self._receive = receive
         self._headers: dict[bytes, bytes] | None = None
 
     @property
     def subject(self) -> str:
-        """What the path names first: a job, queue, rule or schedule."""
+        """The first parameter in the path: the name of a job, queue, rule or schedule."""
         return self.parameters[0]
 
     def header(self, name: bytes) -> str | None:
@@ -114,13 +112,11 @@ class Request:
         try:
             body: T = _decoder(shape).decode(text or b"{}")
             return body
-        except msgspec.ValidationError as problem:
-            raise _misshapen(text, problem) from None
         except UNREADABLE as problem:
             raise unreadable(text, problem) from None
 
     async def json(self) -> Any:
-        """The body, whatever it says; no body is an empty object."""
+        """The body, any JSON; no body is an empty object."""
         text = await self.body()
         try:
             return read_json(text) if text else {}
@@ -129,38 +125,35 @@ class Request:
 
     async def body(self, limit: int = BODY_LIMIT) -> bytes:
         """The whole body, which must be JSON if there is any."""
-        message = await self._next()
-        text: bytes = message.get("body", b"")
-        if message.get("more_body"):
-            text = await _in_time(self._rest(text, limit))
-        if len(text) > limit:
-            raise too_large(limit)
-        if text:
+        text = await _in_time(self._whole(limit))
+        if text and self.header(b"content-type") != JSON_TYPE:
             self.require_media_type((JSON_TYPE,))
         return text
 
-    async def _rest(self, first: bytes, limit: int) -> bytes:
-        announced = self.header(b"content-length") or ""
-        if announced.isdecimal() and int(announced) > limit:
-            raise too_large(limit)
-        parts, size, more = [first], len(first), True
+    async def _whole(self, limit: int) -> bytes:
+        parts: list[bytes] = []
+        size, more = 0, True
         while more:
             message = _there(await self._receive())
             parts.append(message.get("body", b""))
             size += len(parts[-1])
-            if size > limit:
-                raise too_large(limit)
             more = message.get("more_body", False)
+            if size > limit or (more and self._announced() > limit):
+                raise HttpProblem(
+                    "too-large", f"The body is too large; at most {limit:,} bytes are read here."
+                )
         return b"".join(parts)
 
-    async def _next(self) -> MutableMapping[str, Any]:
-        return _there(await _in_time(self._receive()))
+    def _announced(self) -> int:
+        """How long the body will be, if its head says it."""
+        text = self.header(b"content-length") or ""
+        return int(text) if text.isdecimal() else 0
 
-    async def parts(self) -> Any:
+    async def parts(self) -> AsyncIterator[bytes]:
         """The body as it arrives, part by part."""
         more = True
         while more:
-            message = await self._next()
+            message = _there(await _in_time(self._receive()))
             if part := message.get("body", b""):
                 yield part
             more = message.get("more_body", False)
@@ -179,17 +172,17 @@ class Request:
         """The media type of the body, one of these."""
         given = (self.header(b"content-type") or "").partition(";")[0].strip().lower()
         if given not in allowed:
-            told = f"is {given!r}" if given else "is not said"
-            raise Problem(
+            found = f"is {given!r}" if given else "is not said"
+            raise HttpProblem(
                 "unsupported-media-type",
-                f"The body's media type {told}; send Content-Type: {' or '.join(allowed)}.",
+                f"The body's media type {found}; send Content-Type: {' or '.join(allowed)}.",
                 headers={"accept": ", ".join(allowed)},
             )
         return given
 
 
 class Gone(Exception):
-    """The client left before the request was complete: there is nobody to answer."""
+    """The client left before the request was complete: no answer can be sent."""
 
 
 def _there(message: MutableMapping[str, Any]) -> MutableMapping[str, Any]:
@@ -203,42 +196,4 @@ async def _in_time(arriving: Awaitable[T]) -> T:
     try:
         return await in_time(arriving, BODY_SECONDS)
     except TimeoutError:
-        raise Problem("request-timeout", "The body did not arrive in time.") from None
-
-
-def too_large(limit: int) -> Problem:
-    return Problem("too-large", f"The body is too large; at most {limit:,} bytes are read here.")
-
-
-_PLACE = re.compile(r"^(?P<text>.*?)(?: - at `(?P<key>key )?(?P<place>[^`]*)`)?$", re.DOTALL)
-_UNKNOWN = re.compile(r"^Object contains unknown field `(.*)`$", re.DOTALL)
-_MISSING = re.compile(r"^Object missing required field `(.*)`$", re.DOTALL)
-_GOT = re.compile(r"^Expected `(.*)`, got `(.*)`$", re.DOTALL)
-
-
-def _misshapen(text: bytes, problem: msgspec.ValidationError) -> Problem:
-    """The shape is read as far as it is right; whether the rest is JSON at all comes first."""
-    try:
-        read_json(text or b"{}")
-    except UNREADABLE as malformed:
-        return unreadable(text, malformed)
-    return _invalid_shape(problem)
-
-
-def _invalid_shape(problem: msgspec.ValidationError) -> Problem:
-    match = _PLACE.match(str(problem))
-    assert match is not None  # it matches anything
-    text, pointer = match["text"], _pointer(match["place"] or "")
-    if unknown := _UNKNOWN.match(text):
-        return invalid("there is no such field here.", f"{pointer}/{escaped(unknown[1])}")
-    if missing := _MISSING.match(text):
-        return invalid("this field is required.", f"{pointer}/{missing[1]}")
-    if got := _GOT.match(text):
-        wanted = re.sub(r"\bint\b", "a whole number", got[1]).replace(" | ", " or ")
-        return invalid(f"must be {wanted}, not {got[2]}.", pointer)
-    return invalid(f"{text[:1].lower()}{text[1:].replace('`', '')}.", pointer)
-
-
-def _pointer(place: str) -> str:
-    """A JSON pointer for msgspec's `$.items[0].id`."""
-    return re.sub(r"\[(\d+)\]", r"/\1", place.removeprefix("$")).replace(".", "/")
+        raise HttpProblem("request-timeout", "The body did not arrive in time.") from None

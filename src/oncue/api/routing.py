@@ -7,14 +7,14 @@ from collections.abc import Awaitable, Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple
 from urllib.parse import unquote_to_bytes
 
-from oncue.api.problems import Problem
-from oncue.api.request import Answer, Request
+from oncue.api.problems import HttpProblem
+from oncue.api.request import HttpAnswer, Request
 from oncue.core.access import Scope
 
 if TYPE_CHECKING:
     from oncue.api.app import Service
 
-    Action = Callable[[Service, Request], Awaitable[Answer]]
+    Action = Callable[[Service, Request], Awaitable[HttpAnswer]]
 
 PROVED = "Authorised by the token of the claim. Repeating it with the same token is harmless."
 _NAME = re.compile(r"\{(\w+)\}")
@@ -26,28 +26,28 @@ class Answered(NamedTuple):
     shape: Any
     """The type of its JSON; a media type: its body is text of that type; None: no body."""
     text: str = ""
-    """Said instead of the status's own phrase."""
+    """Instead of the phrase of the status."""
     headers: tuple[str, ...] = ()
     """Beside those that every answer has."""
 
 
 class Route(NamedTuple):
-    """One thing that can be asked over HTTP, and what `/openapi.json` says of it. Parameters are
-    told by their names, which `docs/parameters.py` explains."""
+    """A method and a path, the function that answers, and the description in `/openapi.json`.
+    Parameters are given by name; `docs/parameters.py` describes them."""
 
     method: str
     path: str
-    """With `{names}` for what is left open."""
+    """With `{names}` for its parameters."""
     run: Action
     """Its name is the id of the route; its docstring describes it, the first line in short."""
     scope: Scope | None
-    """What a caller must be allowed to; None: anybody (the route itself may look closer)."""
+    """The scope that a caller needs; None: no scope (the route itself may check more)."""
     tag: str
     names: tuple[str, ...]
     """Of the parameters in the path."""
     answers: Mapping[int, Answered]
     body: Any = None
-    """The shape of what is sent, or a dict of shapes by media type; None: no body is read."""
+    """The shape of the request's body, or shapes by media type; None: no body is read."""
     query: tuple[str, ...] = ()
     """Parameters in the query; others are refused."""
     headers: tuple[str, ...] = ()
@@ -135,7 +135,7 @@ class Router:
         route = node.routes.get(method)
         if route is None:
             allowed = sorted(node.routes)
-            raise Problem(
+            raise HttpProblem(
                 "method-not-allowed",
                 f"{request.method} does not apply to {node.path}; it takes {', '.join(allowed)}.",
                 headers={"allow": ", ".join(allowed)},
@@ -166,7 +166,7 @@ class Router:
             try:
                 text = unquote_to_bytes(segment).decode()
             except UnicodeDecodeError:
-                raise Problem("malformed", "The path is not UTF-8.") from None
+                raise HttpProblem("malformed", "The path is not UTF-8.") from None
             if (literal := node.literal.get(text)) is not None:
                 node = literal
             elif node.parameter is not None and text:
@@ -179,5 +179,5 @@ class Router:
         return node, tuple(parameters)
 
 
-def _no_such_route() -> Problem:
-    return Problem("no-such-route", "There is nothing at this path; /docs lists what there is.")
+def _no_such_route() -> HttpProblem:
+    return HttpProblem("no-such-route", "There is nothing at this path; /docs lists what there is.")

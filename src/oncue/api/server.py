@@ -19,8 +19,8 @@ KEEP_ALIVE_SECONDS = 75
 
 
 class _Uvicorn(uvicorn.Server):
-    """Lets those go who wait for work, before it waits for everybody to be answered; and what
-    nobody was there to receive goes back before the loop ends."""
+    """Answers requests that wait for work before it waits for all requests to end. Jobs that were
+    claimed for clients that have left are released before the loop ends."""
 
     service: Service
     all_answered = True

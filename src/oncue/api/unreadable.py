@@ -1,41 +1,77 @@
-"""Where a body says something that JSON can say and nobody can keep.
+"""Why a body cannot be read.
 
-The decoder stops there with a message about bytes. Whoever sent it is better served by the place,
-which is worth a second look at a body that is refused anyway.
+The decoder stops with a message about bytes or about types. The caller is told the place instead,
+by reading the body, which is refused anyway, a second time.
 """
 
 from __future__ import annotations
 
 import json
 import math
+import re
 
-from oncue.api.problems import Problem, invalid
+import msgspec
+
+from oncue.api.problems import HttpProblem, invalid
 from oncue.core.text import escaped
 
 TOO_DEEP = "The JSON is nested too deeply."
+UNREADABLE = (msgspec.DecodeError, UnicodeError, RecursionError)
+"""Raised by a decoder if a body is not JSON, or not of the wanted shape."""
+
+read_json = msgspec.json.Decoder().decode
+_PLACE = re.compile(r"^(?P<text>.*?)(?: - at `(?P<key>key )?(?P<place>[^`]*)`)?$", re.DOTALL)
+_UNKNOWN = re.compile(r"^Object contains unknown field `(.*)`$", re.DOTALL)
+_MISSING = re.compile(r"^Object missing required field `(.*)`$", re.DOTALL)
+_GOT = re.compile(r"^Expected `(.*)`, got `(.*)`$", re.DOTALL)
 
 
-def unreadable(text: bytes, problem: Exception) -> Problem:
-    """Why a body cannot be taken; `problem` is what the decoder said."""
+def unreadable(text: bytes, problem: Exception) -> HttpProblem:
+    """Why a body cannot be read; `problem` was raised by the decoder."""
+    if isinstance(problem, msgspec.ValidationError):
+        # The shape is read as far as it is right: whether the rest is JSON at all comes first.
+        try:
+            read_json(text or b"{}")
+        except UNREADABLE as malformed:
+            problem = malformed
+        else:
+            return _misshapen(problem)
     if isinstance(problem, RecursionError):
-        return Problem("malformed", TOO_DEEP)
+        return HttpProblem("malformed", TOO_DEEP)
     try:
         found = _unkeepable(json.loads(text, parse_constant=_refuse), "")
     except RecursionError:
-        return Problem("malformed", TOO_DEEP)
+        return HttpProblem("malformed", TOO_DEEP)
     except ValueError:
         found = None
-    if found is not None:
-        return found
-    said = str(problem).rstrip(".")
-    return Problem("malformed", f"The body is not JSON in UTF-8: {said}.")
+    reason = str(problem).rstrip(".")
+    return found or HttpProblem("malformed", f"The body is not JSON in UTF-8: {reason}.")
+
+
+def _misshapen(problem: msgspec.ValidationError) -> HttpProblem:
+    match = _PLACE.match(str(problem))
+    assert match is not None  # it matches anything
+    text, pointer = match["text"], _pointer(match["place"] or "")
+    if unknown := _UNKNOWN.match(text):
+        return invalid("there is no such field here.", f"{pointer}/{escaped(unknown[1])}")
+    if missing := _MISSING.match(text):
+        return invalid("this field is required.", f"{pointer}/{missing[1]}")
+    if got := _GOT.match(text):
+        wanted = re.sub(r"\bint\b", "a whole number", got[1]).replace(" | ", " or ")
+        return invalid(f"must be {wanted}, not {got[2]}.", pointer)
+    return invalid(f"{text[:1].lower()}{text[1:].replace('`', '')}.", pointer)
+
+
+def _pointer(place: str) -> str:
+    """A JSON pointer for msgspec's `$.items[0].id`."""
+    return re.sub(r"\[(\d+)\]", r"/\1", place.removeprefix("$")).replace(".", "/")
 
 
 def _refuse(constant: str) -> None:
     raise ValueError(f"{constant} is not JSON")
 
 
-def _unkeepable(value: object, pointer: str) -> Problem | None:
+def _unkeepable(value: object, pointer: str) -> HttpProblem | None:
     """The first half of a character, or number beyond all bounds."""
     if isinstance(value, str) and not _whole(value):
         return invalid("contains half a character (a lone surrogate); send plain text.", pointer)

@@ -1,8 +1,8 @@
 """Long polling: workers that wait for a job to fall due, any number of them at next to no cost.
 
-Whoever waits is only noted down. The store tells of news (`watch`), one timer runs for the next due
-time, and when something is due it is claimed for those who have waited longest, as many of them in
-one transaction as the last ones got something.
+A waiting request is only an entry in a dict. The store reports news (`watch`), and one timer runs
+for the next due time. Due jobs are claimed for the requests that have waited longest: for twice as
+many of them in one transaction each time all got jobs, else for as many as got some.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from oncue.core.moment import LATEST, Moment
 
 FLOOR_SECONDS = 30.0  # news gets lost and clocks jump: look again at least so often
 SHORTEST_SECONDS = 0.0005  # uvloop's timers may be early by half as much
-BUSY_MS = 15  # something is due but cannot be had: somebody else is about to take it
+BUSY_MS = 15  # something is due but could not be claimed: another claim is about to take it
 TROUBLE_MS = 1000  # the store is away
 MOST_TOGETHER = 64
 
@@ -30,7 +30,7 @@ logger = logging.getLogger("oncue.http")
 
 
 class Wish(NamedTuple):
-    """What one request to claim asks for."""
+    """The arguments of one request to claim."""
 
     queues: tuple[str, ...]
     worker: str
@@ -39,7 +39,7 @@ class Wish(NamedTuple):
 
 
 Taken = asyncio.Future[list[Claimed]]
-"""What somebody who waits is given."""
+"""The jobs for a request that waits."""
 
 
 class Waiting:
@@ -64,9 +64,10 @@ class Waiting:
     async def claim(
         self, wish: Wish, wait_seconds: float, gone: Callable[[], Coroutine[Any, Any, None]]
     ) -> list[Claimed]:
-        """Due jobs, as soon as there are any, for at most so long. `gone` ends when the client has
-        left; what it was about to be given goes back unharmed, and so does what comes when the end
-        of the server cuts the request short. If they are not sent, the caller gives them back."""
+        """Due jobs, as soon as there are any; none after `wait_seconds`. `gone` ends when the
+        client has left. Jobs that were claimed for it by then are released, and so are jobs claimed
+        for a request that the end of the server cuts short. The caller gives back jobs that it does
+        not send."""
         wish = self._turned(wish)
         if wait_seconds <= 0 or self._closed:
             return await self._at_once(wish)
@@ -96,18 +97,18 @@ class Waiting:
         try:
             return await self._acue.write(take)
         except asyncio.CancelledError:
-            # What was asked for is done all the same, and writes are done in turn: by the time of
-            # the next one it is known what was taken.
+            # The claim is done all the same, and writes are done in turn: when the next write runs,
+            # `taken` is complete.
             self._begin(self._acue.write(self._release, taken))
             raise
 
     def give_back(self, taken: Sequence[Claimed]) -> None:
-        """Nobody was there to receive it: the attempt does not count, as no worker saw the job."""
+        """Release jobs that no worker received: the attempt does not count."""
         if taken:
             self._begin(self._acue.write(self._release, taken))
 
     def close(self) -> None:
-        """Let everybody go, empty-handed."""
+        """Answer all who wait with no jobs."""
         self._closed = True
         if self._unwatch is not None:
             self._unwatch()
@@ -124,7 +125,7 @@ class Waiting:
         while self._under_way:
             await asyncio.wait(self._under_way)
 
-    # -- who waits ---------------------------------------------------------------------------------
+    # -- requests that wait ------------------------------------------------------------------------
 
     def _turned(self, wish: Wish) -> Wish:
         """Queues take turns at being first."""
@@ -166,7 +167,7 @@ class Waiting:
     def _ended(self, task: asyncio.Task[None]) -> None:
         self._under_way.discard(task)
         if not task.cancelled():
-            task.exception()  # what could not be given back comes back when its lease ends
+            task.exception()  # a job that could not be released is reclaimed when its lease ends
 
     # -- news --------------------------------------------------------------------------------------
 
@@ -207,7 +208,7 @@ class Waiting:
     # -- taking ------------------------------------------------------------------------------------
 
     async def _sweep(self) -> None:
-        """Claim what is due for those who wait for it, and learn when there is more."""
+        """Claim due jobs for requests that wait for them, and learn when more are due."""
         now = self._clock.now()
         due = {queue for queue, at in self._next_at.items() if at <= now}
         first = [one for one, wish in self._waiters.items() if not due.isdisjoint(wish.queues)]

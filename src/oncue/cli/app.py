@@ -35,11 +35,6 @@ if TYPE_CHECKING:
     from oncue.scheduler import Scheduler
 
 EXIT_FAILED = 1  # the command ran and the answer is no
-EXIT_USAGE = 2
-EXIT_NOT_FOUND = 3
-EXIT_CONFLICT = 4
-EXIT_STORE = 5
-EXIT_ACCESS = 6
 EXIT_INTERRUPTED = 130
 
 COMMANDS = {
@@ -134,7 +129,7 @@ class App:
                 click.echo(f"Created {self.file}, a new and empty store.", err=True)
         return self._scheduler
 
-    def missing_text(self) -> str:
+    def _missing_text(self) -> str:
         """What to say of a store whose file does not exist."""
         from oncue.stores.sqlite.connection import has_remains
         from oncue.stores.sqlite.presence import steps
@@ -173,7 +168,7 @@ class App:
         if "token" in self._given:
             raise click.UsageError("--token goes with --url: a store does not ask for one.")
         if self.is_missing and not self.may_create:
-            raise StoreUnusable(self.missing_text())
+            raise StoreUnusable(self._missing_text())
 
     def close(self) -> None:
         for opened in (self._scheduler, self._client):
@@ -251,9 +246,7 @@ def refuse_json(app: App) -> None:
 class Number(click.types.FloatParamType):
     """Neither infinite nor not a number; the bounds are checked with the other settings."""
 
-    def convert(
-        self, value: Any, param: click.Parameter | None, ctx: click.Context | None
-    ) -> float:
+    def convert(self, value: Any, param: click.Parameter | None, ctx: Any) -> float:
         number = float(super().convert(value, param, ctx))
         if not math.isfinite(number):
             self.fail(f"{value} is not a finite number.", param, ctx)
@@ -313,17 +306,13 @@ def main() -> NoReturn:
         sys.stdout.flush()
     except click.exceptions.Exit as ended:
         code = ended.exit_code
-    except click.Abort:
+    except (click.Abort, KeyboardInterrupt):
         code = _say("Interrupted.", EXIT_INTERRUPTED)
-    except click.UsageError as error:
-        error.show()
-        code = EXIT_USAGE
     except click.ClickException as error:
-        code = _say(f"Error: {error.format_message()}", error.exit_code)
+        error.show()
+        code = error.exit_code
     except OncueError as error:
         code = _say(f"Error: {sentence(error)}", exit_code(error))
-    except KeyboardInterrupt:
-        code = _say("Interrupted.", EXIT_INTERRUPTED)
     except BrokenPipeError:
         discard_output()
         code = 0
@@ -367,18 +356,21 @@ def sentence(error: OncueError) -> str:
 _DASHES = str.maketrans("/_", "--")
 
 
-_EXIT_CODES = (
-    (InvalidInput, EXIT_USAGE),
-    (NotFound, EXIT_NOT_FOUND),
-    (Conflict, EXIT_CONFLICT),
-    (AccessDenied, EXIT_ACCESS),
-    (StoreError, EXIT_STORE),
-    (ServerError, EXIT_STORE),
-)
+_EXIT_CODES = {
+    InvalidInput: 2,
+    NotFound: 3,
+    Conflict: 4,
+    AccessDenied: 6,  # before ServerError, which it is too
+    StoreError: 5,
+    ServerError: 5,
+}
 
 
 def exit_code(error: OncueError) -> int:
-    return next((code for kind, code in _EXIT_CODES if isinstance(error, kind)), EXIT_FAILED)
+    """As the table in docs/cli.md says."""
+    return next(
+        (code for kind, code in _EXIT_CODES.items() if isinstance(error, kind)), EXIT_FAILED
+    )
 
 
 def _say(text: str, code: int) -> int:

@@ -28,35 +28,20 @@ def show(app: App) -> None:
     $ oncue config show
     $ ONCUE_STORE=sqlite:////var/lib/oncue/jobs.db oncue config show
     """
+    items = [
+        {
+            "name": setting.name,
+            "value": app.settings[setting.name].shown(setting),
+            "origin": app.settings[setting.name].origin,
+            "default": setting.default,
+            "variable": setting.variable,
+            "help": setting.help,
+        }
+        for setting in config.SETTINGS
+    ]
     if app.as_json:
-        output.document({"settings": [_fields(app, setting) for setting in config.SETTINGS]})
+        output.document({"settings": items})
         return
-    output.table(
-        ("setting", "value", "from", "variable", "meaning"),
-        [
-            (
-                setting.name,
-                _text(app.settings[setting.name].shown(setting)),
-                app.settings[setting.name].origin,
-                setting.variable,
-                setting.help,
-            )
-            for setting in config.SETTINGS
-        ],
-    )
-
-
-def _text(value: object) -> str:
-    return "–" if value is None else str(value)
-
-
-def _fields(app: App, setting: config.Setting) -> dict[str, object]:
-    value = app.settings[setting.name]
-    return {
-        "name": setting.name,
-        "value": value.shown(setting),
-        "origin": value.origin,
-        "default": setting.default,
-        "variable": setting.variable,
-        "help": setting.help,
-    }
+    shown = ("name", "value", "origin", "variable", "help")
+    lines = [["–" if item[key] is None else str(item[key]) for key in shown] for item in items]
+    output.table(["setting", "value", "from", "variable", "meaning"], lines)

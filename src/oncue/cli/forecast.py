@@ -6,7 +6,6 @@ import tempfile
 from collections import Counter
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
 import click
 
@@ -84,7 +83,11 @@ def forecast(app: App, hours: float, step: str | None, rate: float | None) -> No
     else:
         _show(ahead, steps, rate, step)
         if measured:
-            _tell_measured(app, rate)
+            where = "this machine" if app.url is None else "this machine, not on the server's"
+            output.note(
+                f"The rate, {rate:,.0f}/s, was measured just now on {where}, into a sink that "
+                "takes everything; if yours or your handlers are slower, say so with --rate."
+            )
 
 
 def _folder(app: App) -> Path | None:
@@ -125,25 +128,20 @@ def _add(ahead: Ahead, cue: Cue, queue: Queue, oldest: Moment | None, fine_ms: i
 
 def sentences(ahead: Ahead, steps: list[Step], rate: float) -> list[str]:
     """What is worth saying: the steps whose last job comes noticeably late, the worst first."""
-    said = []
-    if ahead.overdue and ahead.overdue_since is not None:
+    texts = []
+    if ahead.overdue_since is not None:
         since = output.length((ahead.now - ahead.overdue_since) / 1000)
-        gone = output.length(ahead.overdue / rate)
-        said.append(
-            f"{ahead.overdue:,} are overdue, the oldest by {since}; "
-            f"at {rate:,.0f}/s they are gone in {gone}."
-        )
+        gone = f"at {rate:,.0f}/s they are gone in {output.length(ahead.overdue / rate)}"
+        texts.append(f"{ahead.overdue:,} are overdue, the oldest by {since}; {gone}.")
     late = [one for one in steps if one.late_seconds >= NOTICEABLE_SECONDS]
     for one in sorted(late, key=lambda one: -one.late_seconds)[:SENTENCES]:
-        said.append(
-            f"{_what_is_due(one, ahead)} are due; "
-            f"at {rate:,.0f}/s the last is {output.length(one.late_seconds)} late."
-        )
-    if not said:
-        said.append(f"At {rate:,.0f}/s nothing is noticeably late.")
+        last = f"at {rate:,.0f}/s the last is {output.length(one.late_seconds)} late"
+        texts.append(f"{_what_is_due(one, ahead)} are due; {last}.")
+    if not texts:
+        texts.append(f"At {rate:,.0f}/s nothing is noticeably late.")
     for queue, count in ahead.paused.items():
-        said.append(f"Queue {queue} is paused: its {count:,} jobs are left out.")
-    return said
+        texts.append(f"Queue {queue} is paused: its {count:,} jobs are left out.")
+    return texts
 
 
 def _what_is_due(step: Step, ahead: Ahead) -> str:
@@ -158,9 +156,7 @@ def _what_is_due(step: Step, ahead: Ahead) -> str:
 
 
 def _clock(moment: Moment, now: Moment) -> str:
-    when, today = to_datetime(moment).astimezone(), to_datetime(now).astimezone()
-    seconds = "%H:%M:%S" if when.second else "%H:%M"
-    return when.strftime(seconds if when.date() == today.date() else f"%Y-%m-%d {seconds}")
+    return output.time_of(to_datetime(moment), to_datetime(now))
 
 
 def _show(ahead: Ahead, steps: list[Step], rate: float, step: str) -> None:
@@ -185,24 +181,7 @@ def _show(ahead: Ahead, steps: list[Step], rate: float, step: str) -> None:
         click.echo(f"Nothing is due until {_clock(ahead.until, ahead.now)}.")
 
 
-def _tell_measured(app: App, rate: float) -> None:
-    where = "this machine" if app.url is None else "this machine, not on the server's"
-    click.echo(
-        f"The rate, {rate:,.0f}/s, was measured just now on {where}, into a sink that takes "
-        "everything; if yours or your handlers are slower, say so with --rate.",
-        err=True,
-    )
-
-
 def _document(ahead: Ahead, steps: list[Step], rate: float, measured: bool) -> None:
-    def one(step: Step) -> dict[str, Any]:
-        return {
-            "begins_at": render(step.begins_at),
-            "due": step.due,
-            "backlog": step.backlog,
-            "late_seconds": round(step.late_seconds, 3),
-        }
-
     output.document(
         {
             "begins_at": render(ahead.now),
@@ -211,7 +190,15 @@ def _document(ahead: Ahead, steps: list[Step], rate: float, measured: bool) -> N
             "rate_origin": "measured" if measured else "option",
             "overdue": ahead.overdue,
             "paused": ahead.paused,
-            "steps": [one(step) for step in steps],
+            "steps": [
+                {
+                    "begins_at": render(step.begins_at),
+                    "due": step.due,
+                    "backlog": step.backlog,
+                    "late_seconds": round(step.late_seconds, 3),
+                }
+                for step in steps
+            ],
             "sentences": sentences(ahead, steps, rate),
         }
     )

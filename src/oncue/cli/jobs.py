@@ -80,24 +80,12 @@ def add(app: App, /, payload: str | None, **given: Any) -> None:
     if app.as_json:
         output.document(written(wire.Job, job))
     else:
-        _tell_added(app, job)
+        now = app.cue.clock.now()
+        when = "now" if from_datetime(job.due_at) <= now else output.relative(job.due_at, now)
+        due = f"{output.moment(job.due_at)} ({when})"
+        output.pairs([("id", job.id), ("queue", job.queue), ("due", due)])
     if existed:
         output.note(_existed(job, given))
-
-
-def _tell_added(app: App, job: Job) -> None:
-    output.pairs(
-        (
-            ("id", job.id),
-            ("queue", job.queue),
-            ("due", f"{output.moment(job.due_at)} ({_due(app, job)})"),
-        )
-    )
-
-
-def _due(app: App, job: Job) -> str:
-    now = app.cue.clock.now()
-    return "now" if from_datetime(job.due_at) <= now else output.relative(job.due_at, now)
 
 
 def _existed(job: Job, given: dict[str, Any]) -> str:
@@ -111,7 +99,8 @@ def _existed(job: Job, given: dict[str, Any]) -> str:
 def _payload(argument: str | None) -> Any:
     """The payload from the argument, or from what is piped in; nothing piped in is null."""
     text: str | bytes = argument or ""
-    if argument == "-" or (argument is None and not _stdin_is_terminal()):
+    at_terminal = sys.stdin is None or sys.stdin.isatty()
+    if argument == "-" or (argument is None and not at_terminal):
         text = sys.stdin.buffer.read(READ_LIMIT + 1)
         if len(text) > READ_LIMIT:
             raise TooLarge("standard input holds too much; at most 256 KiB are allowed.", "PAYLOAD")
@@ -122,10 +111,6 @@ def _payload(argument: str | None) -> Any:
     except (msgspec.DecodeError, UnicodeError, RecursionError) as problem:
         quotes = " Text needs its own quotes: '\"like this\"'." if isinstance(text, str) else ""
         raise InvalidInput(f"is not JSON: {problem}.{quotes}", "PAYLOAD") from None
-
-
-def _stdin_is_terminal() -> bool:
-    return sys.stdin is None or sys.stdin.isatty()
 
 
 @jobs.command()

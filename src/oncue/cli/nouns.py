@@ -5,9 +5,9 @@ from __future__ import annotations
 
 import difflib
 import sys
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from itertools import islice
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import click
 
@@ -49,16 +49,38 @@ def suggestion(name: str, names: Iterable[str]) -> str:
     return f" Did you mean {near[0]!r}?" if near else ""
 
 
-def delete(app: App, noun: str, name: str, question: str | None, told: str) -> None:
-    """Delete it and say so, after the question if there is one."""
-    if question is not None:
+def delete(app: App, noun: str, name: str, yes: bool, question: str, done: str) -> None:
+    """Delete it and say so; ask first, unless `yes`."""
+    if not yes:
         require_terminal(f"there is no terminal to ask on; add --yes to delete the {noun}.")
         confirm(question)
     getattr(app.cue, f"delete_{noun}")(name)
+    answer(app, {"name": name, "deleted": True}, done)
+
+
+def answer(app: App, document: Any, text: str) -> None:
+    """The document with `--json`, else the text."""
     if app.as_json:
-        output.document({"name": name, "deleted": True})
+        output.document(document)
     else:
-        click.echo(told)
+        click.echo(text)
+
+
+def answer_list(
+    app: App,
+    document: Any,
+    head: Sequence[str],
+    lines: Sequence[Sequence[str]],
+    nothing: str,
+    right: Iterable[int] = (),
+) -> None:
+    """The document with `--json`, else a table; `nothing` says that there is none."""
+    if app.as_json:
+        output.document(document)
+    elif lines:
+        output.table(head, lines, right=right)
+    else:
+        output.note(nothing)
 
 
 def require_terminal(otherwise: str) -> None:

@@ -37,15 +37,12 @@ COLOURS = {
 
 def colourful() -> bool:
     """Whether standard output is a terminal whose user has not declined colours."""
-    return (
-        sys.stdout.isatty() and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
-    )
+    declined = os.environ.get("NO_COLOR") or os.environ.get("TERM") == "dumb"
+    return sys.stdout.isatty() and not declined
 
 
 def paint(text: str, colour: str | None = None, *, bold: bool = False) -> str:
-    if not colourful():
-        return text
-    return click.style(text, fg=colour, bold=bold or None)
+    return click.style(text, fg=colour, bold=bold or None) if colourful() else text
 
 
 def state(value: State) -> str:
@@ -133,9 +130,7 @@ def clean(text: str | None) -> str:
 def breadth(text: str) -> int:
     """How many columns it takes on a terminal."""
     plain = click.unstyle(text)
-    if plain.isascii():
-        return len(plain)
-    return sum(_character_breadth(character) for character in plain)
+    return len(plain) if plain.isascii() else sum(map(_character_breadth, plain))
 
 
 def _character_breadth(character: str) -> int:
@@ -174,32 +169,38 @@ def bar(share: float, width: int = 20) -> str:
 def spark(values: Sequence[float]) -> str:
     """A small histogram, one character each."""
     top = max(values, default=0)
-    if not top:
-        return " " * len(values)
-    return "".join(SPARKS[0 if not v else max(1, round(v / top * 8))] for v in values)
+    return "".join(SPARKS[max(1, round(v / top * 8)) if v else 0] for v in values)
 
 
 def moment(value: datetime | None) -> str:
     """Local time, with the zone."""
-    if value is None:
-        return "–"
-    local = value.astimezone()
-    return f"{local.isoformat(' ', 'milliseconds')[:23]} {local.tzname() or local.strftime('%z')}"
+    return "–" if value is None else _with_zone(value.astimezone(), "milliseconds")
 
 
 def stamp(value: stamps.Stamp | None) -> str:
     """Event time as local time, with the zone; as fine as it needs to be."""
     if value is None:
         return "–"
-    try:
-        local = stamps.to_datetime(value).astimezone()
-    except OverflowError:  # the first or the last day there is, in a zone that has another
-        return stamps.render(value)
     fine = (
         "microseconds" if value % 1000 else "milliseconds" if value % stamps.SECOND else "seconds"
     )
+    try:
+        return _with_zone(stamps.to_datetime(value).astimezone(), fine)
+    except OverflowError:  # the first or the last day there is, in a zone that has another
+        return stamps.render(value)
+
+
+def _with_zone(local: datetime, fine: str) -> str:
     text = local.replace(tzinfo=None).isoformat(" ", fine)
     return f"{text} {local.tzname() or local.strftime('%z')}"
+
+
+def time_of(when: datetime, asked: datetime) -> str:
+    """Local time of the day; with the date where that is another one than the day asked about."""
+    local = when.astimezone()
+    clock = "%H:%M:%S" if local.second or local.microsecond else "%H:%M"
+    same_day = local.date() == asked.astimezone().date()
+    return local.strftime(clock if same_day else f"%Y-%m-%d {clock}")
 
 
 _RFC3339 = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.(\d{3}){1,2}Z", re.ASCII)

@@ -42,21 +42,16 @@ def list_(app: App) -> None:
     """
     found = with_stats(app.cue)
     now = app.cue.clock.now()
-    if app.as_json:
-        items = [wire.Queue.of(queue, stats) for queue, stats in found]
-        output.document(wire.Queues(items))
-        return
-    if not found:
-        output.note("There are no queues yet; the first job of a queue makes it.")
-        return
-    head = ["queue", *(str(state) for state in State), "late", "settings"]
+    items = wire.Queues([wire.Queue.of(queue, stats) for queue, stats in found])
+    head = ["queue", *map(str, State), "late", "settings"]
     lines = [
         [queue.name, *counts(stats), late(stats, now), _settings_line(queue)]
         for queue, stats in found
     ]
     if not output.has_room(head, lines):  # `show` tells the settings
         head, lines = head[:-1], [line[:-1] for line in lines]
-    output.table(head, lines, right=range(1, 8))
+    nothing = "There are no queues yet; the first job of a queue makes it."
+    nouns.answer_list(app, items, head, lines, nothing, right=range(1, 8))
 
 
 @queues.command()
@@ -172,8 +167,8 @@ def delete(app: App, name: str, yes: bool) -> None:
     _check_unused(app.cue, name, stats)
     _known(app, name)
     finished = counted(sum(stats.counts.get(state, 0) for state in FINAL), "finished job")
-    question = None if yes else f"Delete queue {name} with {finished}?"
-    nouns.delete(app, "queue", name, question, f"Deleted queue {name} with {finished}.")
+    what = f"queue {name} with {finished}"
+    nouns.delete(app, "queue", name, yes, f"Delete {what}?", f"Deleted {what}.")
 
 
 def _check_unused(cue: Cue, name: str, stats: QueueStats) -> None:
@@ -196,8 +191,8 @@ def _set_paused(app: App, name: str, paused: bool) -> None:
         output.document({"name": name, "paused": paused})
     else:
         waiting = app.cue.stats(name).counts.get(State.SCHEDULED)
-        told = "" if waiting is None else f"; {waiting:,} jobs are scheduled"
-        click.echo(f"Queue {name} is {'paused' if paused else 'open'}{told}.")
+        jobs = "" if waiting is None else f"; {waiting:,} jobs are scheduled"
+        click.echo(f"Queue {name} is {'paused' if paused else 'open'}{jobs}.")
     if name not in names:
         output.note(f"It was not there before and holds no job.{suggestion(name, names)}")
 

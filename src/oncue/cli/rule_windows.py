@@ -156,8 +156,6 @@ def _ends(axis: Axis, at: Stamp) -> str:
 def _time(when: Stamp, at: Stamp) -> str:
     """Local time; the day is told where it is another one than the day asked about."""
     try:
-        local, asked = (stamps.to_datetime(one).astimezone() for one in (when, at))
+        return output.time_of(stamps.to_datetime(when), stamps.to_datetime(at))
     except OverflowError:
         return stamps.render(when)
-    clock = "%H:%M:%S" if local.second or local.microsecond else "%H:%M"
-    return local.strftime(clock if local.date() == asked.date() else f"%Y-%m-%d {clock}")

@@ -6,10 +6,10 @@ import click
 
 from oncue.cli import nouns, output, rule_windows
 from oncue.cli.app import App, Group, common
-from oncue.cli.nouns import ask_about, named, yes_option
+from oncue.cli.nouns import answer_list, ask_about, named, yes_option
 from oncue.cli.times import EVENT_TIME
 from oncue.core import stamp as stamps
-from oncue.core.rule import Dependency, Rule
+from oncue.core.rule import Rule
 from oncue.core.stamp import Stamp
 from oncue.wire import rules as wire
 from oncue.wire.converting import written
@@ -34,24 +34,19 @@ def list_(app: App) -> None:
     $ oncue rules list --json | jq -r '.items[].name'
     """
     found = list(app.cue.rules())
-    if app.as_json:
-        items = [written(wire.Rule, rule) for rule in found]
-        output.document(wire.Rules(items=items, next_cursor=None))
-        return
-    if not found:
-        output.note("There are no rules yet; 'oncue rules apply FILE' makes some.")
-        return
-    head = ["rule", "queue", "last instant", "waits for"]
+    items = [written(wire.Rule, rule) for rule in found]
     lines = [
         [
             output.clean(rule.name) + _disabled(rule),
             rule.queue,
             output.stamp(rule.last_instant),
-            ", ".join(_named(one) for one in rule.dependencies),
+            output.clean(", ".join(f"{one.type} {one.resource}" for one in rule.dependencies)),
         ]
         for rule in found
     ]
-    output.table(head, lines)
+    head = ["rule", "queue", "last instant", "waits for"]
+    nothing = "There are no rules yet; 'oncue rules apply FILE' makes some."
+    answer_list(app, wire.Rules(items=items, next_cursor=None), head, lines, nothing)
 
 
 @rules.command()
@@ -133,8 +128,8 @@ def delete(app: App, name: str, yes: bool) -> None:
     """
     ask_about(app, "rule", name, lambda cue: cue.rule(name))
     shown = output.clean(name)
-    question = None if yes else f"Delete {shown} with all its events?"
-    nouns.delete(app, "rule", name, question, f"Deleted {shown}. Its jobs stay.")
+    question, done = f"Delete {shown} with all its events?", f"Deleted {shown}. Its jobs stay."
+    nouns.delete(app, "rule", name, yes, question, done)
 
 
 def _last(rule: Rule) -> list[tuple[str, str]]:
@@ -145,7 +140,3 @@ def _last(rule: Rule) -> list[tuple[str, str]]:
 
 def _disabled(rule: Rule) -> str:
     return "" if rule.enabled else output.paint(" (disabled)", "yellow")
-
-
-def _named(one: Dependency) -> str:
-    return output.clean(f"{one.type} {one.resource}")

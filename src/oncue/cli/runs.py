@@ -26,17 +26,12 @@ _SIGNS = {"+": "green", "-": "red", " ": None}
 @click.argument("name", required=False)
 @click.option("--count", type=click.IntRange(1, RUNS_LIMIT), default=20, show_default=True)
 @click.option("--cron", metavar="TEXT", help="An expression of five fields, or six with seconds.")
-@click.option("--every", type=LENGTH, help="An interval: seconds, or 90s, 15m, 2h30m, 3d.")
+@click.option(
+    "--every", "every_seconds", type=LENGTH, help="An interval: seconds, or 90s, 15m, 2h30m, 3d."
+)
 @click.option("--timezone", metavar="ZONE", help="Such as Europe/Paris.  [default: as it is; UTC]")
 @common
-def next_(
-    app: App,
-    name: str | None,
-    count: int,
-    cron: str | None,
-    every: float | None,
-    timezone: str | None,
-) -> None:
+def next_(app: App, /, name: str | None, count: int, **given: Any) -> None:
     """The coming runs of a schedule, in its own time zone and in UTC. Those that a change of the
     clocks moves, leaves out or doubles are marked. Without NAME, of a cron expression or an
     interval that is stored nowhere. With both, what such an edit would change: - no longer, + new.
@@ -45,9 +40,13 @@ def next_(
     $ oncue schedules next --cron '30 2 * * *' --timezone Europe/Paris
     $ oncue schedules next nightly --cron '30 3 * * *'
     """
-    timing = _timing(cron, every, timezone)
-    if name is None:
-        _show_loose(app, timing, count)
+    timing = {key: value for key, value in given.items() if value is not None}
+    if timing.keys() >= {"cron", "every_seconds"}:
+        raise click.UsageError("give either --cron or --every.")
+    if name is None:  # neither a store nor a server is asked
+        if not timing.keys() & {"cron", "every_seconds"}:
+            raise click.UsageError("name a schedule, or give --cron or --every.")
+        _show(app, runs_of(timing, SystemClock().now(), count), timing.get("timezone", "UTC"))
         return
     schedule = ask_about(app, "schedule", name, lambda cue: cue.schedule_named(name))
     if not timing:
@@ -56,8 +55,9 @@ def next_(
             output.note(f"Schedule {name} is paused; this is what will be once it is resumed.")
         return
     kept = {"cron": schedule.cron, "every_seconds": schedule.every_seconds}
-    told = timing if timing.keys() & kept.keys() else kept | timing
-    edit = {"timezone": schedule.timezone} | told
+    edit = {"timezone": schedule.timezone} | timing
+    if not timing.keys() & kept.keys():
+        edit |= kept
     found = app.cue.preview_schedule(name, count=count, **edit)
     if app.as_json:
         output.document(written(wire.RunChanges, found))
@@ -68,11 +68,8 @@ def next_(
 
 def changed_lines(found: Difference, timezone: str) -> list[str]:
     """All runs of both, in order of time, each with a sign."""
-    signed = [
-        *(("-", run) for run in found.removed),
-        *(("+", run) for run in found.added),
-        *((" ", run) for run in found.kept),
-    ]
+    by_sign = {"-": found.removed, "+": found.added, " ": found.kept}
+    signed = [(sign, run) for sign, runs in by_sign.items() for run in runs]
     if not signed:
         return ["  No runs, neither before nor after."]
     signed.sort(key=lambda one: one[1].at)
@@ -81,29 +78,9 @@ def changed_lines(found: Difference, timezone: str) -> list[str]:
         [[sign, *_cells(run)] for sign, run in signed],
         width=output.table_width(),
     )
-    painted = [
-        output.paint(line, _SIGNS[sign]) for line, (sign, _) in zip(lines, signed, strict=True)
-    ]
-    return [head, *painted]
-
-
-def _timing(cron: str | None, every: float | None, timezone: str | None) -> dict[str, Any]:
-    if cron is not None and every is not None:
-        raise click.UsageError("give either --cron or --every.")
-    timing = {
-        "cron": cron,
-        "every_seconds": every,
-        "timezone": timezone,
-    }
-    return {name: value for name, value in timing.items() if value is not None}
-
-
-def _show_loose(app: App, timing: dict[str, Any], count: int) -> None:
-    """Of what is stored nowhere; neither a store nor a server is asked."""
-    if not timing.keys() & {"cron", "every_seconds"}:
-        raise click.UsageError("name a schedule, or give --cron or --every.")
-    found = runs_of(timing, SystemClock().now(), count)
-    _show(app, found, timing.get("timezone", "UTC"))
+    signs = [sign for sign, _ in signed]
+    pairs = zip(lines, signs, strict=True)
+    return [head, *(output.paint(line, _SIGNS[sign]) for line, sign in pairs)]
 
 
 def _show(app: App, found: Sequence[Run], timezone: str) -> None:

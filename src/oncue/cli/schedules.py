@@ -6,7 +6,7 @@ import click
 
 from oncue.cli import nouns, output
 from oncue.cli.app import App, Group, common
-from oncue.cli.nouns import ask_about, named, yes_option
+from oncue.cli.nouns import answer, answer_list, ask_about, named, yes_option
 from oncue.core.moment import Moment
 from oncue.core.recurrence import Fate, Outcome
 from oncue.core.schedule import Schedule
@@ -38,16 +38,12 @@ def list_(app: App) -> None:
     $ oncue schedules list --json | jq -r '.items[].name'
     """
     found = list(app.cue.schedules())
-    if app.as_json:
-        items = [wire.Schedule.of(one) for one in found]
-        output.document(wire.Schedules(items=items, next_cursor=None))
-        return
-    if not found:
-        output.note("There are no schedules yet; 'oncue schedules apply FILE' makes some.")
-        return
+    items = [wire.Schedule.of(one) for one in found]
     now = app.cue.clock.now()
     lines = [[one.name, _when(one), _next(one, now), _makes(one)] for one in found]
-    output.table(["schedule", "when", "next", "makes"], lines)
+    head = ["schedule", "when", "next", "makes"]
+    nothing = "There are no schedules yet; 'oncue schedules apply FILE' makes some."
+    answer_list(app, wire.Schedules(items=items, next_cursor=None), head, lines, nothing)
 
 
 @schedules.command()
@@ -79,7 +75,7 @@ def pause(app: App, name: str) -> None:
 
     $ oncue schedules pause nightly
     """
-    _told(app, ask_about(app, "schedule", name, lambda cue: cue.pause_schedule(name)))
+    _tell_paused(app, ask_about(app, "schedule", name, lambda cue: cue.pause_schedule(name)))
 
 
 @schedules.command()
@@ -89,7 +85,7 @@ def resume(app: App, name: str) -> None:
 
     $ oncue schedules resume nightly
     """
-    _told(app, ask_about(app, "schedule", name, lambda cue: cue.resume_schedule(name)))
+    _tell_paused(app, ask_about(app, "schedule", name, lambda cue: cue.resume_schedule(name)))
 
 
 @schedules.command()
@@ -102,18 +98,14 @@ def delete(app: App, name: str, yes: bool) -> None:
     $ oncue schedules delete NAME --yes
     """
     ask_about(app, "schedule", name, lambda cue: cue.schedule_named(name))
-    question, told = f"Delete {name}?", f"Deleted {name}. Its jobs that are due stay."
-    nouns.delete(app, "schedule", name, None if yes else question, told)
+    done = f"Deleted {name}. Its jobs that are due stay."
+    nouns.delete(app, "schedule", name, yes, f"Delete {name}?", done)
 
 
-def _told(app: App, schedule: Schedule) -> None:
-    if app.as_json:
-        output.document(wire.Schedule.of(schedule))
-    elif schedule.paused:
-        click.echo(f"Schedule {schedule.name} is paused.")
-    else:
-        then = _next(schedule, app.cue.clock.now())
-        click.echo(f"Schedule {schedule.name} goes on; next: {then}.")
+def _tell_paused(app: App, schedule: Schedule) -> None:
+    text = f"goes on; next: {_next(schedule, app.cue.clock.now())}"
+    text = f"Schedule {schedule.name} {'is paused' if schedule.paused else text}."
+    answer(app, wire.Schedule.of(schedule), text)
 
 
 def _when(schedule: Schedule) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import codecs
 import re
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from itertools import islice
 from typing import Any, NamedTuple
 
@@ -15,6 +15,7 @@ import msgspec
 from oncue.cli import output
 from oncue.cli.app import App, common
 from oncue.cli.events import COLOURS, DECISION_HEAD, decision_lines
+from oncue.cli.progress import counted
 from oncue.cli.times import EVENT_TIME
 from oncue.core import stamp as stamps
 from oncue.core.errors import InvalidInput, ServerError, StoreError
@@ -28,12 +29,13 @@ SENT_AT_ONCE = 1000  # as many as a server takes
 DETAILED = 20  # events of which every decision is told
 JOBS_SHOWN = 20
 _ANY_TIME = 1 << 62  # how far ahead is too far is for the store to say
+_NOT_JSON = (msgspec.DecodeError, UnicodeError, RecursionError)
 _POINTER = re.compile(r"/(\d+)(/.*)?", re.DOTALL)
 
 
-class Sent(NamedTuple):
+class TypedEvent(NamedTuple):
     place: str
-    """Where it was written, for whoever has to correct it."""
+    """Where it was written, for whoever has to correct it; empty: on the command line."""
     fields: dict[str, Any]
 
 
@@ -69,7 +71,7 @@ def send(app: App, what: tuple[str, ...], at: Stamp | None, event_id: str | None
     _tell(app, _publish(app, events))
 
 
-def _one(app: App, kind: str, resource: str, at: Stamp | None, event_id: str | None) -> Sent:
+def _one(app: App, kind: str, resource: str, at: Stamp | None, event_id: str | None) -> TypedEvent:
     stamp = stamps.of_moment(app.cue.clock.now()) if at is None else at
     fields = {
         "eventType": kind,
@@ -78,14 +80,18 @@ def _one(app: App, kind: str, resource: str, at: Stamp | None, event_id: str | N
     }
     if event_id is not None:
         fields["eventId"] = event_id
-    return Sent("", fields)
+    return TypedEvent("", fields)
 
 
-def _from_file(name: str) -> list[Sent]:
+def _from_file(name: str) -> list[TypedEvent]:
     source = "standard input" if name == "-" else name
     with click.open_file(name, "rb") as file:
         text = file.read().removeprefix(codecs.BOM_UTF8)
-    events = _whole(text, source) or _by_line(text, source)
+    events = _whole(text)
+    if events is None:
+        events = list(_by_line(text, source))
+    if not events:
+        raise InvalidInput(f"{source}: holds no event.")
     wrong = []
     for one in events:
         try:
@@ -95,43 +101,36 @@ def _from_file(name: str) -> list[Sent]:
     if wrong:
         share = f"{len(wrong):,} of {len(events):,} events {'is' if len(wrong) == 1 else 'are'}"
         rest = [f"  … and {len(wrong) - DETAILED:,} more"] if len(wrong) > DETAILED else []
-        told = [f"{source}: {share} wrong; nothing was sent.", *wrong[:DETAILED], *rest]
-        raise InvalidInput("\n".join(told))
+        lines = [f"{source}: {share} wrong; nothing was sent.", *wrong[:DETAILED], *rest]
+        raise InvalidInput("\n".join(lines))
     return events
 
 
-def _whole(text: bytes, source: str) -> list[Sent]:
-    """One event or a list of them; nothing if it is not one document."""
+def _whole(text: bytes) -> list[TypedEvent] | None:
+    """One event or a list of them; None if it is not one document."""
     try:
         found = msgspec.json.decode(text)
-    except (msgspec.DecodeError, UnicodeError, RecursionError):
-        return []
+    except _NOT_JSON:
+        return None
     if isinstance(found, dict) and "eventType" not in found and "events" in found:
         found = found["events"]
     listed = found if isinstance(found, list) else [found]
-    if not listed:
-        raise InvalidInput(f"{source}: holds no event.")
-    return [Sent(f"event {number}", fields) for number, fields in enumerate(listed, 1)]
+    return [TypedEvent(f"event {number}", fields) for number, fields in enumerate(listed, 1)]
 
 
-def _by_line(text: bytes, source: str) -> list[Sent]:
-    events = []
+def _by_line(text: bytes, source: str) -> Iterator[TypedEvent]:
     for number, line in enumerate(text.splitlines(), 1):
-        if not line.strip():
-            continue
-        try:
-            events.append(Sent(f"line {number}", msgspec.json.decode(line)))
-        except (msgspec.DecodeError, UnicodeError, RecursionError) as problem:
-            said = str(problem).rstrip(".")
-            raise InvalidInput(
-                f"{source}: line {number} is not JSON: {said}. Nothing was sent."
-            ) from None
-    if not events:
-        raise InvalidInput(f"{source}: holds no event.")
-    return events
+        if line.strip():
+            try:
+                yield TypedEvent(f"line {number}", msgspec.json.decode(line))
+            except _NOT_JSON as problem:
+                why = str(problem).rstrip(".")
+                raise InvalidInput(
+                    f"{source}: line {number} is not JSON: {why}. Nothing was sent."
+                ) from None
 
 
-def _publish(app: App, events: Sequence[Sent]) -> list[Published]:
+def _publish(app: App, events: Sequence[TypedEvent]) -> list[Published]:
     answers: list[Published] = []
     rest = iter(events)
     while some := list(islice(rest, SENT_AT_ONCE)):
@@ -146,7 +145,7 @@ def _publish(app: App, events: Sequence[Sent]) -> list[Published]:
     return answers
 
 
-def _placed(problem: InvalidInput, some: Sequence[Sent], before: int) -> InvalidInput:
+def _placed(problem: InvalidInput, some: Sequence[TypedEvent], before: int) -> InvalidInput:
     """The refusal, in the words of whoever wrote the event."""
     match = _POINTER.fullmatch(problem.pointer)
     if match is None:
@@ -173,35 +172,26 @@ def _tell(app: App, answers: list[Published]) -> None:
     if len(answers) <= DETAILED and any(one.decisions for one in answers):
         lines = [line for one in answers for _, line in decision_lines(one)]
         output.table(DECISION_HEAD, lines)
-    click.echo(_summary(answers))
-    if len(answers) > DETAILED:
-        _tell_jobs(answers)
+    jobs = [job for answer in answers for job in answer.jobs]
+    click.echo(f"{_summary(answers)}, {counted(len(jobs), 'job')} created")
+    if len(answers) > DETAILED and jobs:
+        lines = [
+            [output.clean(job.rule), output.stamp(job.instant), job.job_id]
+            for job in jobs[:JOBS_SHOWN]
+        ]
+        output.table(["rule", "instant", "job"], lines)
+        if len(jobs) > JOBS_SHOWN:
+            output.note(f"… and {len(jobs) - JOBS_SHOWN:,} more jobs; --json tells of all.")
 
 
 def _summary(answers: Sequence[Published]) -> str:
     decided = Counter(one.decision for answer in answers for one in answer.decisions)
-    jobs = sum(len(answer.jobs) for answer in answers)
-    known = sum(answer.duplicate for answer in answers)
+    duplicates = sum(answer.duplicate for answer in answers)
     idle = sum(not answer.decisions for answer in answers)
-    told = [_counted(len(answers), "event")]
-    told += [f"{known:,} known already"] if known else []
-    told += [f"{idle:,} that no rule waits for"] if idle else []
-    told += [
+    parts = [counted(len(answers), "event")]
+    parts += [f"{duplicates:,} known already"] if duplicates else []
+    parts += [f"{idle:,} that no rule waits for"] if idle else []
+    parts += [
         output.paint(f"{decided[one]:,} {one}", COLOURS[one]) for one in Decision if decided[one]
     ]
-    return ", ".join([*told, f"{_counted(jobs, 'job')} created"])
-
-
-def _tell_jobs(answers: Sequence[Published]) -> None:
-    jobs = [job for answer in answers for job in answer.jobs]
-    lines = [
-        [output.clean(job.rule), output.stamp(job.instant), job.job_id] for job in jobs[:JOBS_SHOWN]
-    ]
-    if lines:
-        output.table(["rule", "instant", "job"], lines)
-    if len(jobs) > JOBS_SHOWN:
-        output.note(f"… and {len(jobs) - JOBS_SHOWN:,} more jobs; --json tells of all.")
-
-
-def _counted(number: int, noun: str) -> str:
-    return f"{number:,} {noun}{'' if number == 1 else 's'}"
+    return ", ".join(parts)

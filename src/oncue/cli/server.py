@@ -18,6 +18,7 @@ from oncue.core.errors import (
     ServerUnusable,
 )
 from oncue.core.moment import Moment, from_datetime
+from oncue.wire.server import Alive
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -44,11 +45,6 @@ class Greeting(NamedTuple):
         """Such as `12 s ahead of`."""
         ahead = self.ahead_seconds or 0.0
         return f"{output.length(abs(ahead))} {'ahead of' if ahead > 0 else 'behind'}"
-
-
-class _Alive(msgspec.Struct):
-    status: str
-    version: str
 
 
 def client(settings: Mapping[str, Value]) -> Client:
@@ -85,7 +81,7 @@ def _date(answer: Answer) -> Moment | None:
 
 def _version(connection: Connection, answer: Answer, request: Request) -> str:
     try:
-        return msgspec.json.decode(connection.read(answer, request), type=_Alive).version
+        return msgspec.json.decode(connection.read(answer, request), type=Alive).version
     except (ServerUnavailable, AccessDenied):
         raise
     except (OncueError, msgspec.MsgspecError, UnicodeError):

@@ -8,7 +8,7 @@ from glob import glob
 from pathlib import Path
 from typing import Any
 
-from oncue.cli.findings import Finding, bad, disk, ok, size, warn
+from oncue.cli.findings import Checks, DoctorFinding, bad, disk, ok, size, warn
 from oncue.core.errors import OncueError
 from oncue.scheduler import Scheduler
 from oncue.stores.sqlite import SqliteStore
@@ -22,76 +22,61 @@ VOLATILE = {"tmpfs", "ramfs", "devtmpfs"}
 LAYERED = {"overlay", "aufs"}
 
 
-def sqlite(cue: Scheduler, facts: dict[str, Any]) -> Iterator[Finding]:
+def checks(cue: Scheduler, facts: dict[str, Any], path: Path) -> Checks:
     assert isinstance(cue.store, SqliteStore)
-    path = Path(facts["path"])
-    yield _durability(facts)
-    yield _version(facts)
-    yield _schema(facts)
-    yield _file_system(facts["file_system"])
-    yield from disk(path)
-    yield from deleted(path)
-    yield _log(path)
-    yield _integrity(cue.store)
+    return {
+        "durability": _durability(facts),
+        "SQLite": _version(facts["sqlite"]),
+        "schema": _schema(facts["schema"]),
+        "file system": _file_system(facts["file_system"]),
+        "disk space": disk(path),
+        "open file": deleted(path),
+        "write-ahead log": _log(path),
+        "integrity": _integrity(cue.store),
+    }
 
 
-def _durability(facts: dict[str, Any]) -> Finding:
-    told = f"journal_mode {facts['journal_mode']}, synchronous {facts['synchronous']}"
+def _durability(facts: dict[str, Any]) -> Iterator[DoctorFinding]:
+    modes = f"journal_mode {facts['journal_mode']}, synchronous {facts['synchronous']}"
     if facts["journal_mode"] == "wal" and facts["synchronous"] in ("FULL", "EXTRA"):
-        return ok("durability", f"{told}: what is acknowledged survives a power cut.")
-    return bad(
-        "durability",
-        f"{told}: what is acknowledged may be lost in a power cut.",
-        "Put the file on a local disk that allows SQLite's write-ahead log.",
-    )
+        yield ok(f"{modes}: what is acknowledged survives a power cut.")
+    else:
+        todo = "Put the file on a local disk that allows SQLite's write-ahead log."
+        yield bad(f"{modes}: what is acknowledged may be lost in a power cut.", todo)
 
 
-def _version(facts: dict[str, Any]) -> Finding:
-    version = tuple(int(part) for part in facts["sqlite"].split(".")[:3])
-    if version >= SAFE_SQLITE:
-        return ok("SQLite", f"{facts['sqlite']}.")
-    safe = ".".join(map(str, SAFE_SQLITE))
-    return bad(
-        "SQLite",
-        f"{facts['sqlite']} has a fault that can damage the file when its log starts anew.",
-        f"Upgrade: pip install 'apsw>={safe}'",
-    )
+def _version(text: str) -> Iterator[DoctorFinding]:
+    if tuple(int(part) for part in text.split(".")[:3]) >= SAFE_SQLITE:
+        yield ok(f"{text}.")
+    else:
+        todo = f"Upgrade: pip install 'apsw>={'.'.join(map(str, SAFE_SQLITE))}'"
+        yield bad(f"{text} has a fault that can damage the file when its log starts anew.", todo)
 
 
-def _schema(facts: dict[str, Any]) -> Finding:
-    known = len(migrations())
-    if facts["schema"] == known:
-        return ok("schema", f"version {known}, the current one.")
-    return bad(
-        "schema",
-        f"version {facts['schema']}, but this oncue works with {known}.",
-        "Upgrade oncue on every machine that uses the file.",
-    )
+def _schema(version: int) -> Iterator[DoctorFinding]:
+    newest = len(migrations())
+    if version == newest:
+        yield ok(f"version {newest}, the current one.")
+    else:
+        todo = "Upgrade oncue on every machine that uses the file."
+        yield bad(f"version {version}, but this oncue works with {newest}.", todo)
 
 
-def _file_system(kind: str) -> Finding:
+def _file_system(kind: str) -> Iterator[DoctorFinding]:
     if kind in SHARED or kind.startswith("fuse"):
-        return warn(
-            "file system",
-            f"{kind}: a disk behind another program, whose locks and syncs may not hold.",
-            "Put the file on a local disk.",
-        )
-    if kind in VOLATILE:
-        return warn(
-            "file system",
-            f"{kind}: kept in memory, so a restart of the machine loses everything.",
-            "Put the file on a disk.",
-        )
-    if kind in LAYERED:
-        return warn(
-            "file system",
-            f"{kind}: the layer of a container, which goes when the container goes.",
-            "Put the file on a volume.",
-        )
-    return ok("file system", f"{kind or 'of a kind that this system does not tell'}.")
+        text = f"{kind}: a disk behind another program, whose locks and syncs may not hold."
+        yield warn(text, "Put the file on a local disk.")
+    elif kind in VOLATILE:
+        text = f"{kind}: kept in memory, so a restart of the machine loses everything."
+        yield warn(text, "Put the file on a disk.")
+    elif kind in LAYERED:
+        text = f"{kind}: the layer of a container, which goes when the container goes."
+        yield warn(text, "Put the file on a volume.")
+    else:
+        yield ok(f"{kind or 'of a kind that this system does not tell'}.")
 
 
-def deleted(path: Path) -> Iterator[Finding]:
+def deleted(path: Path) -> Iterator[DoctorFinding]:
     """Processes that have a file of this name open which is not there any more. Where the system
     tells: on Linux, of the processes of the same user."""
     names = [os.path.realpath(path), log_beside(path)]
@@ -105,7 +90,6 @@ def deleted(path: Path) -> Iterator[Finding]:
                 old or files.get(name, name) for old, name in zip(gone, names, strict=True)
             )
             yield bad(
-                "open file",
                 f"process {number} uses a file of this name, or its log, that was deleted or "
                 "replaced, and stores nothing any more.",
                 f"Its data is there until process {number} ends. Without a backup copy it first: "
@@ -115,30 +99,28 @@ def deleted(path: Path) -> Iterator[Finding]:
             )
 
 
-def _log(path: Path) -> Finding:
-    try:
-        length = Path(log_beside(path)).stat().st_size
-    except OSError:
-        length = 0
+def _log(path: Path) -> Iterator[DoctorFinding]:
+    log = Path(log_beside(path))
+    length = log.stat().st_size if log.exists() else 0
     if length <= LARGE_LOG:
-        return ok("write-ahead log", f"{size(length)}.")
-    return warn(
-        "write-ahead log",
+        yield ok(f"{size(length)}.")
+        return
+    yield warn(
         f"{size(length)}: something has been reading for long and keeps it from being emptied.",
         "End long transactions on the file, such as a forgotten sqlite3 shell or a backup.",
     )
 
 
-def _integrity(store: SqliteStore) -> Finding:
+def _integrity(store: SqliteStore) -> Iterator[DoctorFinding]:
     try:
         with store.db.reading() as tx:
             answers = [str(row[0]) for row in tx.execute("PRAGMA quick_check(5)")]
     except OncueError as error:
         answers = [str(error)]
     if answers == ["ok"]:
-        return ok("integrity", "the file is sound.")
-    return bad(
-        "integrity",
+        yield ok("the file is sound.")
+        return
+    yield bad(
         "; ".join(answers),
         "Stop every program that uses the file and copy it. Then restore a dump into a new file; "
         f"or, for a backup: {steps(store.db.path)}",

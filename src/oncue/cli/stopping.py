@@ -11,7 +11,7 @@ import signal
 import sys
 from contextlib import suppress
 from queue import Empty, SimpleQueue
-from types import FrameType, TracebackType
+from types import FrameType
 
 from oncue.clock import SystemClock
 
@@ -36,12 +36,7 @@ class Stopping:
         self._before = {number: signal.signal(number, self._signalled) for number in SIGNALS}
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *raised: object) -> None:
         for number, handler in self._before.items():
             signal.signal(number, handler)  # type: ignore[arg-type]
 

@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from datetime import datetime
 
 import click
 
 from oncue.cli import output
 from oncue.core.job import Attempt, Diagnostic, History, Job, Operation
-from oncue.core.lifecycle import FINAL
 from oncue.core.moment import Moment, from_datetime
 from oncue.core.queue import Queue
 
 LANE = 30  # columns of the drawing; on a terminal too narrow for it, it is left out
-INDENT = 2
+INDENT = "  "
 _OUTCOMES = {"succeeded": "green", "failed": "red", "retried": "red", "reclaimed": "red"}
 
 
@@ -76,21 +75,18 @@ def _timeline(job: Job, history: History, now: Moment) -> list[str]:
     if not history.attempts:
         return []
     start = min(from_datetime(job.due_at), from_datetime(history.attempts[0].claimed_at))
-    if job.state in FINAL and job.finished_at is not None:
-        end = from_datetime(job.finished_at)
-    else:
-        end = now
+    end = now if job.finished_at is None else from_datetime(job.finished_at)
     head = ["attempt", "start", "end", "took", "outcome", "worker", ""]
     uncounted = {d.attempt for d in history.diagnostics if d.facts.get("uses_attempt") is False}
     lines = [
         _attempt_line(a, start, max(end, start + 1), now, counts=a.attempt not in uncounted)
         for a in history.attempts
     ]
-    drawn = output.columned(head, lines, right=[0, 3])
+    drawn = _indented(head, lines, right=[0, 3])
     width = output.table_width()
-    if width is not None and max(map(output.breadth, drawn)) + INDENT > width:
-        drawn = output.columned(head[:-1], [line[:-1] for line in lines], right=[0, 3])
-    return _indented(drawn)
+    if width is not None and max(map(output.breadth, drawn)) > width:
+        drawn = _indented(head[:-1], [line[:-1] for line in lines], right=[0, 3])
+    return drawn
 
 
 def _attempt_line(
@@ -129,20 +125,18 @@ def _operations(operations: Iterable[Operation]) -> list[str]:
         ]
         for operation in operations
     ]
-    head = ["name", "progress", "state", "updated", "message"]
-    return _indented(output.columned(head, lines)) if lines else []
+    return _indented(["name", "progress", "state", "updated", "message"], lines)
 
 
 def _diagnostics(diagnostics: Iterable[Diagnostic]) -> list[str]:
     lines = [
-        [output.moment(d.at)[:23], d.code, str(d.attempt), output.clean(_told(d))]
+        [output.moment(d.at)[:23], d.code, str(d.attempt), output.clean(_detail(d))]
         for d in diagnostics
     ]
-    head = ["at", "code", "attempt", "detail"]
-    return _indented(output.columned(head, lines, right=[2])) if lines else []
+    return _indented(["at", "code", "attempt", "detail"], lines, right=[2])
 
 
-def _told(diagnostic: Diagnostic) -> str:
+def _detail(diagnostic: Diagnostic) -> str:
     error = diagnostic.facts.get("error")
     return f"{diagnostic.detail} {error}" if error else diagnostic.detail
 
@@ -151,5 +145,8 @@ def _percent(percent: float) -> str:
     return f"{output.bar(percent / 100)} {percent:3.0f} %"
 
 
-def _indented(lines: Iterable[str]) -> list[str]:
-    return [" " * INDENT + line for line in lines]
+def _indented(
+    head: Sequence[str], lines: Sequence[Sequence[str]], right: Iterable[int] = ()
+) -> list[str]:
+    drawn = output.columned(head, lines, right=right) if lines else []
+    return [INDENT + line for line in drawn]

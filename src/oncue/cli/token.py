@@ -6,6 +6,7 @@ import click
 
 from oncue.cli import output
 from oncue.cli.app import App, Group, store_only
+from oncue.cli.nouns import answer, answer_list
 from oncue.core.access import AccessToken, Scope, check_scopes, check_token_name
 from oncue.core.moment import to_datetime
 from oncue.usecases.tokens import ALL_SCOPES, Access
@@ -45,12 +46,9 @@ def create(app: App, name: str | None, scopes: tuple[str, ...]) -> None:
         check_token_name(name)
     wanted = check_scopes(_split(scopes), "--scope") if scopes else frozenset(ALL_SCOPES)
     made, text = _access(app).create(name, wanted)
-    if app.as_json:
-        output.document(wire.AccessToken.of(made, text))
-    else:
-        click.echo(text)
-    told = "" if scopes else ": all, as no --scope was given"
-    output.note(f"Token {_title(made)} allows {_scopes(made)}{told}. It is shown once; keep it.")
+    answer(app, wire.AccessToken.of(made, text), text)
+    every = "" if scopes else ": all, as no --scope was given"
+    output.note(f"Token {_title(made)} allows {_scopes(made)}{every}. It is shown once; keep it.")
 
 
 @token.command("list")
@@ -62,16 +60,13 @@ def list_(app: App) -> None:
     $ oncue token list --json | jq -r '.items[].id'
     """
     found = _access(app).tokens()
-    if app.as_json:
-        output.document({"items": [wire.AccessToken.of(one) for one in found], "next_cursor": None})
-    elif not found:
-        output.note("There are no tokens; `oncue token create` makes one.")
-    else:
-        lines = [
-            [one.id, _scopes(one), output.moment(to_datetime(one.created_at)), one.name or "–"]
-            for one in found
-        ]
-        output.table(["id", "scopes", "created", "name"], lines)
+    items = {"items": [wire.AccessToken.of(one) for one in found], "next_cursor": None}
+    lines = [
+        [one.id, _scopes(one), output.moment(to_datetime(one.created_at)), one.name or "–"]
+        for one in found
+    ]
+    nothing = "There are no tokens; `oncue token create` makes one."
+    answer_list(app, items, ["id", "scopes", "created", "name"], lines, nothing)
 
 
 @token.command()
@@ -85,10 +80,8 @@ def revoke(app: App, id_or_name: str) -> None:
     """
     access = _access(app)
     ended = access.revoke(id_or_name)
-    if app.as_json:
-        output.document(wire.AccessToken.of(ended))
-    else:
-        click.echo(f"Token {_title(ended)} is revoked; every server refuses it within a second.")
+    text = f"Token {_title(ended)} is revoked; every server refuses it within a second."
+    answer(app, wire.AccessToken.of(ended), text)
     if not access.configured:
         output.note("It was the last one: a server without tokens serves this machine alone.")
 

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass, field
-from typing import Any
+from typing import NamedTuple
 
 import click
 import msgspec
@@ -47,24 +45,23 @@ def top(app: App, interval: float) -> None:
     $ oncue top --interval 5
     $ oncue top --json | jq '.queues[0]'
     """
+    rates = Rates()
     if app.as_json:
         _document(look(app.cue), app)
     elif not live.possible():
-        for line in _lines(look(app.cue), Rates(), app.place, output.table_width()):
+        for line in _lines(look(app.cue), rates, app.place, output.table_width()):
             click.echo(line)
     else:
-        rates = Rates()
 
         def frame(columns: int, lines: int) -> list[str]:
-            seen = look(app.cue)
-            rates.update(seen)
-            return _lines(seen, rates, f"q quits   {app.place}", columns, most=lines - 7)
+            snapshot = look(app.cue)
+            rates.update(snapshot)
+            return _lines(snapshot, rates, f"q quits   {app.place}", columns, most=lines - 7)
 
         live.show(frame, interval)
 
 
-@dataclass(frozen=True, slots=True)
-class Seen:
+class QueueSnapshot(NamedTuple):
     """A queue at one moment."""
 
     queue: Queue
@@ -76,23 +73,20 @@ class Seen:
         return sum(self.stats.counts.get(state, 0) for state in states)
 
 
-@dataclass(frozen=True, slots=True)
-class Look:
+class Snapshot(NamedTuple):
     now: Moment
     monotonic: float
-    queues: list[Seen]
-
-    @property
-    def load(self) -> list[int]:
-        return [sum(minute) for minute in zip(*(seen.load for seen in self.queues), strict=True)]
+    queues: list[QueueSnapshot]
 
 
-def look(cue: Cue) -> Look:
+def look(cue: Cue) -> Snapshot:
     """Every queue as it is now, the late and busy ones first."""
     now, monotonic = cue.clock.now(), cue.clock.monotonic()
-    seen = [Seen(queue, stats, _load(cue, queue.name, now)) for queue, stats in with_stats(cue)]
-    seen.sort(key=lambda s: (-lateness(s.stats, now), -s.number(LIVE), s.queue.name))
-    return Look(now, monotonic, seen)
+    found = [
+        QueueSnapshot(queue, stats, _load(cue, queue.name, now)) for queue, stats in with_stats(cue)
+    ]
+    found.sort(key=lambda s: (-lateness(s.stats, now), -s.number(LIVE), s.queue.name))
+    return Snapshot(now, monotonic, found)
 
 
 def _load(cue: Cue, name: str, now: Moment) -> list[int]:
@@ -101,47 +95,44 @@ def _load(cue: Cue, name: str, now: Moment) -> list[int]:
     return [due.get(start, 0) for start in range(now, until, MINUTE_MS)]
 
 
-@dataclass(slots=True)
 class Rates:
-    """Jobs per second, from two looks. What is pruned in between is not seen, so a rate may be too
-    low, never too high."""
+    """Jobs per second, from two looks. Jobs that are pruned in between are not seen, so a rate may
+    be too low, never too high."""
 
-    taken: dict[str, float] = field(default_factory=dict)
-    done: dict[str, float] = field(default_factory=dict)
-    _last: Look | None = None
+    def __init__(self) -> None:
+        self.taken: dict[str, float] = {}
+        self.done: dict[str, float] = {}
+        self._last: Snapshot | None = None
 
-    def update(self, seen: Look) -> None:
-        if self._last is not None and seen.monotonic > self._last.monotonic:
-            seconds = seen.monotonic - self._last.monotonic
-            before = {s.queue.name: s for s in self._last.queues}
-            pairs = [(s, before[s.queue.name]) for s in seen.queues if s.queue.name in before]
-            self.taken = {
-                new.queue.name: max(0, new.number(LIVE | FINAL) - old.number(LIVE | FINAL))
-                / seconds
-                for new, old in pairs
-            }
-            self.done = {
-                new.queue.name: max(0, new.number(FINAL) - old.number(FINAL)) / seconds
-                for new, old in pairs
-            }
-        self._last = seen
+    def update(self, snapshot: Snapshot) -> None:
+        last, self._last = self._last, snapshot
+        if last is None or snapshot.monotonic <= last.monotonic:
+            return
+        before = {one.queue.name: one for one in last.queues}
+        for rates, states in ((self.taken, LIVE | FINAL), (self.done, FINAL)):
+            rates.clear()
+            for one in snapshot.queues:
+                if old := before.get(one.queue.name):
+                    more = max(0, one.number(states) - old.number(states))
+                    rates[one.queue.name] = more / (snapshot.monotonic - last.monotonic)
 
 
 def _lines(
-    seen: Look, rates: Rates, title: str, width: int | None, most: int | None = None
+    snapshot: Snapshot, rates: Rates, title: str, width: int | None, most: int | None = None
 ) -> list[str]:
-    top_line = f"oncue   {output.clock_time(seen.now)}   {title}"
-    if not seen.queues:
+    now, queues = snapshot.now, snapshot.queues
+    top_line = f"oncue   {output.clock_time(now)}   {title}"
+    if not queues:
         return [top_line, "", "There are no queues yet; the first job of a queue makes it."]
-    shown = seen.queues if most is None else seen.queues[: max(1, most)]
-    left_out = len(seen.queues) - len(shown)
+    shown = queues if most is None else queues[: max(1, most)]
+    left_out = len(queues) - len(shown)
     return [
         top_line,
         "",
-        *_table([(s.load, _cells(s, seen.now, rates)) for s in shown], width),
+        *_table([(one.load, _cells(one, now, rates)) for one in shown], width),
         *([f"… and {left_out} more queues"] if left_out else []),
         "",
-        _peak(seen),
+        _peak(snapshot),
     ]
 
 
@@ -162,16 +153,15 @@ def _table(rows: list[tuple[list[int], dict[str, str]]], width: int | None) -> l
     return output.columned(head, lines, right=range(1, len(head) - 1), width=width)
 
 
-def _cells(seen: Seen, now: Moment, rates: Rates) -> dict[str, str]:
-    name = seen.queue.name
-    delay = late(seen.stats, now)
-    ended = seen.number(frozenset({State.SUCCEEDED, State.CANCELLED}))
+def _cells(one: QueueSnapshot, now: Moment, rates: Rates) -> dict[str, str]:
+    name = one.queue.name
+    delay = late(one.stats, now)
     return {
-        **dict(zip(map(str, State), counts(seen.stats), strict=True)),
-        "queue": name + (output.paint(" (paused)", "yellow") if seen.queue.paused else ""),
-        "taken": f"{seen.number(LIVE):,}",
-        "ended": f"{ended:,}",
-        "late": output.paint(delay, "red") if lateness(seen.stats, now) >= 1 else delay,
+        **dict(zip(map(str, State), counts(one.stats), strict=True)),
+        "queue": name + (output.paint(" (paused)", "yellow") if one.queue.paused else ""),
+        "taken": f"{one.number(LIVE):,}",
+        "ended": f"{one.number(FINAL - {State.FAILED}):,}",
+        "late": output.paint(delay, "red") if lateness(one.stats, now) >= 1 else delay,
         "taken/s": _rate(rates.taken.get(name)),
         "done/s": _rate(rates.done.get(name)),
     }
@@ -183,38 +173,30 @@ def _rate(value: float | None) -> str:
     return f"{value:,.0f}" if value >= 100 or value == 0 else f"{value:.3g}"
 
 
-def _peak(seen: Look) -> str:
+def _peak(snapshot: Snapshot) -> str:
     """Where the load of the next hour is highest."""
-    load = seen.load
+    load = [sum(minute) for minute in zip(*(one.load for one in snapshot.queues), strict=True)]
     if not any(load):
         return f"Next {MINUTES} minutes: nothing is due."
     highest = max(load)
-    at = to_datetime(seen.now + load.index(highest) * MINUTE_MS).astimezone()
+    at = to_datetime(snapshot.now + load.index(highest) * MINUTE_MS).astimezone()
     return (
         f"Next {MINUTES} minutes: {counted(sum(load), 'job')} due, "
         f"at most {highest:,} a minute ({at:%H:%M})."
     )
 
 
-def _document(seen: Look, app: App) -> None:
-    output.document(
+def _document(snapshot: Snapshot, app: App) -> None:
+    now = snapshot.now
+    queues = [
         {
-            "at": render(seen.now),
-            "store": app.place if app.url is None else None,
-            "url": app.url,
-            "queues": [_queue_document(s, seen.now) for s in seen.queues],
+            **msgspec.structs.asdict(wire.Queue.of(one.queue, one.stats)),
+            "load": [
+                {"from": render(now + minute * MINUTE_MS), "due": due}
+                for minute, due in enumerate(one.load)
+            ],
         }
-    )
-
-
-def _queue_document(seen: Seen, now: Moment) -> dict[str, Any]:
-    return {
-        **msgspec.structs.asdict(wire.Queue.of(seen.queue, seen.stats)),
-        "load": _load_document(seen.load, now),
-    }
-
-
-def _load_document(load: Sequence[int], now: Moment) -> list[dict[str, Any]]:
-    return [
-        {"from": render(now + minute * MINUTE_MS), "due": due} for minute, due in enumerate(load)
+        for one in snapshot.queues
     ]
+    store = app.place if app.url is None else None
+    output.document({"at": render(now), "store": store, "url": app.url, "queues": queues})

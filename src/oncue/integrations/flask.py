@@ -22,8 +22,8 @@ from oncue import config
 from oncue.api.app import WITHOUT_CONTENT
 from oncue.api.guard import Guard
 from oncue.api.inline import InlineService, whole_request
-from oncue.api.problems import Problem
-from oncue.api.request import BODY_LIMIT, Answer, Request, problem_answer
+from oncue.api.problems import HttpProblem
+from oncue.api.request import BODY_LIMIT, HttpAnswer, Request, problem_answer
 from oncue.api.routes.rules import routes
 from oncue.api.routing import Route
 from oncue.core.errors import InvalidInput
@@ -123,7 +123,7 @@ def _whole(path: str) -> Request:
     return whole_request(request.method, path, request.query_string, headers, body)
 
 
-def _response(answer: Answer) -> Response:
+def _response(answer: HttpAnswer) -> Response:
     response = Response(answer.body, answer.status, dict(answer.headers))
     if answer.status in WITHOUT_CONTENT:
         del response.headers["content-type"]
@@ -134,7 +134,7 @@ def _response(answer: Answer) -> Response:
 
 def _nothing_here(_: NotFound) -> Response:
     text = "There is nothing at this path; this application takes POST /events."
-    return _response(problem_answer(Problem("no-such-route", text)))
+    return _response(problem_answer(HttpProblem("no-such-route", text)))
 
 
 def _rules(setting: config.Value) -> list[declared.Declared[Rule]]:

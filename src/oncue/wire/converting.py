@@ -6,7 +6,7 @@ types say how a field is converted:
     on the wire        in core
     Time               datetime, or a moment
     Instant            datetime, or a stamp
-    Raw                bytes; null is None where core allows None, or UNSET where that is allowed
+    Raw                bytes; null is None where core allows None
     a Struct           the value that the Struct describes; the same for lists and tuples of them
     anything else      itself, or the member of an Enum; None is UNSET where that is allowed
 
@@ -60,7 +60,7 @@ def writer(shape: Any, *given: Any) -> Callable[..., Any]:
     hints = get_type_hints(shape, include_extras=True)
     kinds = [one for one in given if not isinstance(one, str)]
     fields = {
-        name: _Field(place, source, _writing(hints[name]))
+        name: (f"v{place}.{source}", _writing(hints[name]))
         for place, kind in enumerate(kinds)
         for name in shape.__struct_fields__
         if name not in given and (source := _core_name(kind, name))
@@ -72,36 +72,37 @@ def writer(shape: Any, *given: Any) -> Callable[..., Any]:
 def _reader(kind: Any, shape: Any, *more: str) -> Callable[..., Any]:
     hints, kinds = get_type_hints(shape, include_extras=True), get_type_hints(kind)
     fields = {
-        name: _Field(0, source, _reading(hints[source], kinds[name]))
+        name: (f"v0.{source}", _reading(hints[source], kinds[name]))
         for source in shape.__struct_fields__
         if (name := _core_name(kind, source)) in kinds and name not in more
     }
     return _maker(kind, fields, 1, more)
 
 
-class _Field(NamedTuple):
-    """Where the value of a field comes from, and how it is converted; None: it stays as it is."""
-
-    place: int
-    source: str
+class _Conversion(NamedTuple):
     convert: _Convert | None
+    """None: it stays as it is."""
+    empty: Any = None
+    """What stands for None."""
 
 
 def _maker(
-    made: Any, fields: Mapping[str, _Field], count: int, more: Sequence[str]
+    made: Any, fields: Mapping[str, tuple[str, _Conversion]], count: int, more: Sequence[str]
 ) -> Callable[..., Any]:
     """A function that makes one from `count` values and further fields. It is compiled, so that it
     is as fast as one that is written by hand, such as
     `lambda v0, token: made(id=v0.id, due_at=convert_due_at(v0.due_at), token=token)`."""
-    arguments = [
-        f"{name}=convert_{name}(v{place}.{source})" if convert else f"{name}=v{place}.{source}"
-        for name, (place, source, convert) in fields.items()
-    ]
+    names, arguments = {"made": made}, [f"{name}={name}" for name in more]
+    for name, (value, (convert, empty)) in fields.items():
+        names |= {f"convert_{name}": convert, f"empty_{name}": empty}
+        made_of = value if convert is None else f"convert_{name}({value})"
+        if convert is not None or empty is not None:
+            made_of = f"empty_{name} if {value} is None else {made_of}"
+        arguments.append(f"{name}={made_of}")
     parameters = [*(f"v{place}" for place in range(count)), *more]
-    arguments += [f"{name}={name}" for name in more]
-    converts = {f"convert_{name}": one.convert for name, one in fields.items()}
-    text = f"lambda {', '.join(parameters)}: made({', '.join(arguments)})"
-    maker: Callable[..., Any] = eval(text, {"made": made, **converts})
+    maker: Callable[..., Any] = eval(
+        f"lambda {', '.join(parameters)}: made({', '.join(arguments)})", names
+    )
     return maker
 
 
@@ -112,34 +113,34 @@ def _core_name(kind: type, name: str) -> str | None:
     return next((one for one in names if hasattr(kind, one) or one in annotated), None)
 
 
-def _writing(hint: Any) -> _Convert | None:
+def _writing(hint: Any) -> _Conversion:
     parts = _parts(hint)
     empty = UNSET if UnsetType in parts else None
     shape = next((part for part in parts if _is_a(part, Struct)), None)
     if Time in parts:
-        return time_text
+        return _Conversion(_time_text)
     if Instant in parts:
-        return instant_text
+        return _Conversion(_instant_text)
     if Raw in parts:
-        return lambda body: (empty or NULL) if body is None else Raw(body)
+        return _Conversion(Raw, NULL)
     if shape is None:
-        return _unset if empty is UNSET else None
+        return _Conversion(None, empty)
     write = getattr(shape, "of", None) or partial(written, shape)
     if any(get_origin(part) is list for part in parts):
-        return lambda values: empty if values is None else [write(value) for value in values]
-    return lambda value: empty if value is None else write(value)
+        return _Conversion(lambda values: [write(value) for value in values], empty)
+    return _Conversion(write, empty)
 
 
-def _reading(hint: Any, kind: Any) -> _Convert | None:
+def _reading(hint: Any, kind: Any) -> _Conversion:
     parts, kinds = _parts(hint), _parts(kind)
     shape = next((part for part in parts if _is_a(part, Struct)), None)
-    convert: _Convert | None = None
+    convert: _Convert | None
     if Time in parts:
         convert = _datetime if datetime in kinds else _moment
     elif Instant in parts:
         convert = _instant if datetime in kinds else stamp.parse
     elif Raw in parts:
-        return _bytes if UnsetType in parts else _maybe_bytes if type(None) in kinds else bytes
+        convert = _maybe_bytes if type(None) in kinds else bytes
     elif shape is not None:
         wanted = next(part for part in kinds if is_dataclass(part) or _is_a(part, tuple))
         convert = getattr(shape, "read", None) or partial(read, wanted)
@@ -148,29 +149,29 @@ def _reading(hint: Any, kind: Any) -> _Convert | None:
             convert = partial(_each, many, convert)
     else:
         convert = next((part for part in kinds if _is_a(part, Enum)), None)
-    if convert is None:
-        return _given if UnsetType in parts else None
-    return lambda value: None if value is None or value is UNSET else convert(value)
+    return _Conversion(partial(_given, convert) if UnsetType in parts else convert)
 
 
-def _each(many: Callable[[Iterable[Any]], Any], convert: _Convert, bodies: Any) -> Any:
-    return many(map(convert, bodies))
+def _each(many: Callable[[Iterable[Any]], Any], convert: _Convert, values: Any) -> Any:
+    return many(map(convert, values))
+
+
+def _given(convert: _Convert | None, value: Any) -> Any:
+    if value is UNSET:
+        return None
+    return value if convert is None else convert(value)
 
 
 @lru_cache(maxsize=4096)  # jobs that come together share their times
-def time_text(value: datetime | moment.Moment | None) -> str | None:
+def _time_text(value: datetime | moment.Moment) -> str:
     """RFC 3339 in UTC with milliseconds."""
-    if value is None:
-        return None
     if isinstance(value, int):
         return moment.render(value)
     return value.isoformat(timespec="milliseconds")[:-6] + "Z"
 
 
-def instant_text(value: datetime | stamp.Stamp | None) -> str | None:
+def _instant_text(value: datetime | stamp.Stamp) -> str:
     """RFC 3339 in UTC with microseconds."""
-    if value is None:
-        return None
     return stamp.render(value if isinstance(value, int) else stamp.from_datetime(value))
 
 
@@ -190,18 +191,6 @@ def _moment(text: str) -> moment.Moment:
 
 def _instant(text: str) -> datetime:
     return stamp.to_datetime(stamp.parse(text))
-
-
-def _unset(value: Any) -> Any:
-    return UNSET if value is None else value
-
-
-def _given(value: Any) -> Any:
-    return None if value is UNSET else value
-
-
-def _bytes(value: Raw | UnsetType) -> bytes | None:
-    return None if value is UNSET else bytes(value)
 
 
 def _maybe_bytes(value: Raw) -> bytes | None:

@@ -17,7 +17,7 @@ from oncue.core.rule import LONGEST_LIFE_SECONDS, MOST_DEPENDENCIES, PAYLOAD_LIM
 from oncue.core.rule import Dependency as CoreDependency
 from oncue.core.rule import Rule as CoreRule
 from oncue.core.standing import Interval
-from oncue.wire.converting import instant_text, read, written
+from oncue.wire.converting import read, written
 from oncue.wire.formats import Answer, Body, Cursor, Instant, Json, Label, QueueName, Time, schema
 
 MOST_EVENTS = 1000  # in one request
@@ -254,7 +254,7 @@ class DependencyStanding(Dependency, kw_only=True, rename="camel"):
         return read(standing.DependencyStanding, self, dependency=read(CoreDependency, self))
 
 
-class Standing(Answer, rename="camel"):
+class Standing(Answer, kw_only=True, rename="camel"):
     """How a rule stands at a time: a sentence for people, the rest for programs."""
 
     rule: str
@@ -266,9 +266,9 @@ class Standing(Answer, rename="camel"):
     dependencies: list[DependencyStanding]
     waits_for: Dependency | None
     """Of which one event would fire the rule …"""
-    since: Instant | None = field(name="from")
+    start: Instant | None = field(default=None, name="from")
     """… if it is stamped from here …"""
-    until: Instant | None
+    end: Instant | None = field(default=None, name="until")
     """… to here, both included."""
     missed_by_seconds: float | None
     """By how much the dependencies miss each other."""
@@ -276,31 +276,16 @@ class Standing(Answer, rename="camel"):
 
     @classmethod
     def of(cls, stands: standing.Standing) -> Standing:
-        window = stands.window
-        return written(
-            cls,
-            stands,
-            rule=stands.rule.name,
-            enabled=stands.rule.enabled,
-            last_instant=instant_text(stands.rule.last_instant),
-            last_job_id=stands.rule.last_job_id,
-            since=None if window is None else instant_text(window.start),
-            until=None if window is None else instant_text(window.end),
-        )
+        return written(cls, stands.rule, stands, stands.window, rule=stands.rule.name)
 
     def read(self, known: CoreRule) -> standing.Standing:
         """Of this rule, which may have been changed since it was looked at."""
-        as_explained = replace(
+        rule = replace(
             known,
             dependencies=tuple(read(CoreDependency, one) for one in self.dependencies),
             enabled=self.enabled,
-            last_instant=_stamp(self.last_instant),
+            last_instant=None if self.last_instant is None else stamps.parse(self.last_instant),
             last_job_id=self.last_job_id,
         )
-        since, until = _stamp(self.since), _stamp(self.until)
-        window = None if since is None or until is None else Interval(since, until)
-        return read(standing.Standing, self, rule=as_explained, window=window)
-
-
-def _stamp(text: str | None) -> stamps.Stamp | None:
-    return None if text is None else stamps.parse(text)
+        window = None if self.start is None else read(Interval, self)
+        return read(standing.Standing, self, rule=rule, window=window)

@@ -1,4 +1,4 @@
-"""HTML that cannot be broken by what is put into it: whatever is not markup already is escaped."""
+"""HTML from texts: all text that is not `Markup` is escaped."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def tag(name: str, *contents: str | None, **attributes: str) -> Markup:
 
 
 def join(*contents: str | None) -> Markup:
-    """What is not None, one after the other."""
+    """All contents that are not None, one after the other."""
     return Markup(
         "".join(
             one if isinstance(one, Markup) else html.escape(one, quote=False)

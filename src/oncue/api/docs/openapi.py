@@ -14,7 +14,7 @@ from msgspec import Struct
 from oncue import __version__
 from oncue.api.docs.parameters import HEADERS, PATH, QUERY, Parameter
 from oncue.api.docs.samples import NONE, sample
-from oncue.api.problems import Problem
+from oncue.api.problems import HttpProblem
 from oncue.api.request import JSON_TYPE
 from oncue.api.routing import Answered, Route
 from oncue.wire import formats
@@ -186,7 +186,7 @@ def _answer(place: str, status: int, answered: Answered, schemas: _Schemas) -> d
 
 def _refusal(described: dict[str, Any], schemas: _Schemas) -> dict[str, Any]:
     examples = {
-        kind: {"value": msgspec.to_builtins(Problem(kind, **fields).written)}
+        kind: {"value": msgspec.to_builtins(HttpProblem(kind, **fields).fields)}
         for kind, fields in described["examples"].items()
     }
     return {

@@ -160,7 +160,7 @@ def curl(method: str, path: str, described: dict[str, Any]) -> str:
 
 
 def _answers(responses: dict[str, Any]) -> Markup:
-    """Successes in full; problems are the same for all routes, so they are told once."""
+    """Successes in full; problems are the same for all routes, so they are shown once."""
     successes = [_answer(status, one) for status, one in responses.items() if "$ref" not in one]
     problems = [
         tag("a", _number(status), href=f"#problem-{_name(one)}")

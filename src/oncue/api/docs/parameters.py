@@ -19,7 +19,7 @@ _AFTER = "The `next_cursor` of the page before."
 
 
 class Parameter(NamedTuple):
-    """What a parameter means, may be, and an example of it."""
+    """The meaning of a parameter, its type, and an example."""
 
     text: str
     shape: Any
@@ -73,8 +73,8 @@ QUERY = {
     ),
     "count": Parameter("How many; 20 if left out.", Annotated[int, Meta(ge=1, le=RUNS_LIMIT)], 20),
     "at": Parameter("The time; now if left out.", Stamp, "2021-01-01 13:30:00"),
-    "rule": Parameter("Only what this rule decided.", formats.Label, "hourly load"),
-    "decision": Parameter("Only what was so decided.", Decision, "ACCEPTED"),
+    "rule": Parameter("Only decisions of this rule.", formats.Label, "hourly load"),
+    "decision": Parameter("Only such decisions.", Decision, "ACCEPTED"),
 }
 """By name; where the same name means something else in one path, by path and name."""
 HEADERS = {
@@ -85,7 +85,7 @@ HEADERS = {
         "order-1001-mail",
     ),
     "If-Match": Parameter(
-        "The `ETag` of what was seen; or send its `updatedTime` in the body.",
+        "The `ETag` of the answer that was seen; or send its `updatedTime` in the body.",
         str,
         '"2f8a41d09c7be653a1f04d27"',
     ),

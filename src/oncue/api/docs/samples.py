@@ -1,8 +1,9 @@
 """Examples for the description.
 
 `samples.json` has one of each shape under the shape's name, without the fields that the shape has
-defaults for. A shape that extends another one adds to that one's example. What differs in one place
-of the description stands under the place's name: `cancelJob 202`.
+defaults for. A shape that extends another one adds to that one's example. The
+fields that differ in one place of the description stand under the name of the place:
+`cancelJob 202`.
 """
 
 from __future__ import annotations

@@ -34,7 +34,7 @@ def fields(schema: dict[str, Any]) -> Markup:
 
 
 def words(schema: dict[str, Any]) -> Markup:
-    """What a value may be, in a few words."""
+    """The type of a value, in a few words."""
     if "$ref" in schema:
         name = schema["$ref"].removeprefix(_REF)
         return tag("a", name, href=f"#shape-{name}")

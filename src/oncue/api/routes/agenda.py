@@ -6,7 +6,7 @@ import asyncio
 from typing import TYPE_CHECKING
 
 from oncue.api.problems import invalid
-from oncue.api.request import Answer, Request, json_answer
+from oncue.api.request import HttpAnswer, Request, json_answer
 from oncue.api.routing import Answered, Routes
 from oncue.core.access import Scope
 from oncue.core.errors import Conflict
@@ -23,13 +23,13 @@ routes = Routes("Reclaiming")
 
 
 @routes.add("POST /reclaim", Scope.ADMIN, ReclaimReport, ReclaimParameters)
-async def reclaim(service: Service, request: Request) -> Answer:
-    """Reclaim what was silent too long.
+async def reclaim(service: Service, request: Request) -> HttpAnswer:
+    """Reclaim jobs whose worker was silent too long.
 
-    Looks once through the claims that workers hold, and takes away those that were silent for
-    longer than `reclaimAgeMinutes`: retried if attempts remain, else failed. Leases and timeouts
-    are looked after all the time and need no run. The answer comes when the run is over; two runs
-    at once do no harm.
+    Looks once through the claims that workers hold, and takes away those whose worker was silent
+    for longer than `reclaimAgeMinutes`: the job is retried if attempts remain, else it fails.
+    Leases and timeouts are checked all the time, without this request. The answer comes when the
+    reclaim run is over; two runs at the same time do no harm.
     """
     # Step by step, so that a run of minutes holds no thread, and ends when the server does.
     run = started(service.cue, parameters(await request.json()))
@@ -56,7 +56,7 @@ async def _is_ending(service: Service, seconds: float) -> bool:
     Answered(AgendaProgress, headers=("ETag",)),
     problems=(404,),
 )
-async def get_agenda_progress(service: Service, request: Request) -> Answer:
+async def get_agenda_progress(service: Service, request: Request) -> HttpAnswer:
     """A job as an AgendaProgress.
 
     WAITING is scheduled, DEQUEUED dispatched, EXECUTING executing; COMPLETE has the message
@@ -73,13 +73,13 @@ async def get_agenda_progress(service: Service, request: Request) -> Answer:
     headers=("If-Match",),
     problems=(404, 409),
 )
-async def put_agenda_progress(service: Service, request: Request) -> Answer:
+async def put_agenda_progress(service: Service, request: Request) -> HttpAnswer:
     """Fail, retry or complete it.
 
     COMPLETE with `failed` fails the job, with `succeeded` completes it; WAITING retries it, if
     attempts remain; EXECUTING is a sign of life. Only if the job is still as it was seen, else 409.
-    Attempts and operations are the server's to tell. It ends claims of others, so it takes the
-    scope `admin`.
+    Attempts and operations cannot be written. It ends claims of others, so it needs the scope
+    `admin`.
     """
     job_id = request.subject
     wanted = _wanted(await request.decoded(AgendaProgressWrite), job_id, request)
@@ -102,5 +102,5 @@ def _wanted(body: AgendaProgressWrite, job_id: str, request: Request) -> agenda.
     )
 
 
-def _answer(told: AgendaProgress) -> Answer:
-    return json_answer(told, etag=agenda.etag(told))
+def _answer(progress: AgendaProgress) -> HttpAnswer:
+    return json_answer(progress, etag=agenda.etag(progress))

@@ -10,27 +10,25 @@ from __future__ import annotations
 import codecs
 import logging
 from collections.abc import AsyncIterator, Iterator
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 from msgspec import Meta
 
 from oncue.api import problems as problems
 from oncue.api.elements import LIMIT, Elements, Lines, Splitter
-from oncue.api.problems import Problem
+from oncue.api.problems import HttpProblem
 from oncue.api.request import (
     JSON_TYPE,
-    UNREADABLE,
-    Answer,
     Gone,
+    HttpAnswer,
     Request,
     json_answer,
-    read_json,
 )
 from oncue.api.routes.jobs import derived_id, idempotency_key, key_reused, new_job
 from oncue.api.routing import Routes
-from oncue.api.unreadable import unreadable
+from oncue.api.unreadable import UNREADABLE, read_json, unreadable
 from oncue.core.access import Scope
-from oncue.core.errors import IdTaken, InvalidInput, StoreError, StoreUnusable, TooLarge
+from oncue.core.errors import IdTaken, InvalidInput, StoreError, TooLarge
 from oncue.core.job import NewJob
 from oncue.scheduler import Scheduler
 from oncue.usecases.jobs import CHUNK, IDS_KEPT
@@ -58,37 +56,42 @@ routes = Routes("Jobs")
     },
     headers=("Idempotency-Key",),
 )
-async def create_jobs(service: Service, request: Request) -> Answer:
+async def create_jobs(service: Service, request: Request) -> HttpAnswer:
     """Create many jobs, streamed.
 
-    A job a line (NDJSON), or an array. Not atomic: each is stored or rejected by itself. What was
-    accepted is durable when the answer arrives. With an `Idempotency-Key` a batch can be sent
-    again: only what is missing is stored.
+    A job a line (NDJSON), or an array. Not atomic: each is stored or rejected by itself. Accepted
+    jobs are durable when the answer arrives. With an `Idempotency-Key` a batch can be sent again:
+    only the missing jobs are stored.
     """
-    key = idempotency_key(request)
-    _refuse_encoded(request)
-    arriving: Arriving | None = None
+    encoding = (request.header(b"content-encoding") or "identity").strip().lower()
+    if encoding != "identity":
+        raise HttpProblem(
+            "unsupported-media-type",
+            f"The body's Content-Encoding is {encoding!r}; send it as it is.",
+            headers={"accept-encoding": "identity"},
+        )
+    batch = BatchIntake(service.cue, idempotency_key(request))
     try:
         async for block in _blocks(request):
-            if arriving is None:
-                arriving = Arriving(service.cue, _splitter(request), key)
+            if batch.splitter is None:
+                batch.splitter = _splitter(request)
                 block = block.removeprefix(codecs.BOM_UTF8)
-            await service.take_in(arriving.take, block)
-        arriving = arriving or Arriving(service.cue, Lines(), key)
-        await service.take_in(arriving.end)
+            await service.take_in(batch.take, block)
+        await service.take_in(batch.end)
     except StoreError as error:
         logger.error("%s: %s", request.id, error, extra={"request_id": request.id})
-        raise _interrupted(arriving, error) from None
-    except Problem as problem:  # the rest of the body did not come
-        problem.written.accepted = 0 if arriving is None else arriving.accepted
+        raise _interrupted(batch.report.accepted, error) from None
+    except HttpProblem as problem:  # the rest of the body did not come
+        problem.fields.accepted = batch.report.accepted
         raise
-    return json_answer(arriving.report())
+    return json_answer(batch.report)
 
 
 async def _blocks(request: Request) -> AsyncIterator[bytes]:
-    """The body in large blocks. When the client leaves, what had arrived comes first."""
+    """The body in large blocks. When the client leaves, the rest that had arrived comes first."""
     parts: list[bytes] = []
     size = 0
+    left: Gone | None = None
     try:
         async for part in request.parts():
             parts.append(part)
@@ -96,12 +99,12 @@ async def _blocks(request: Request) -> AsyncIterator[bytes]:
             if size >= BLOCK:
                 yield b"".join(parts)
                 parts, size = [], 0
-    except Gone:
-        if parts:
-            yield b"".join(parts)
-        raise
+    except Gone as gone:
+        left = gone
     if parts:
         yield b"".join(parts)
+    if left is not None:
+        raise left
 
 
 def _splitter(request: Request) -> Splitter:
@@ -109,79 +112,58 @@ def _splitter(request: Request) -> Splitter:
     return Elements() if given == JSON_TYPE else Lines()
 
 
-def _refuse_encoded(request: Request) -> None:
-    encoding = (request.header(b"content-encoding") or "identity").strip().lower()
-    if encoding != "identity":
-        raise Problem(
-            "unsupported-media-type",
-            f"The body's Content-Encoding is {encoding!r}; send it as it is.",
-            headers={"accept-encoding": "identity"},
-        )
-
-
-def _interrupted(arriving: Arriving | None, error: StoreError) -> Problem:
-    accepted = 0 if arriving is None else arriving.accepted
-    lasting: dict[str, Any] = {"lasting": True} if isinstance(error, StoreUnusable) else {}
-    return Problem(
-        "store-unavailable",
+def _interrupted(accepted: int, error: StoreError) -> HttpProblem:
+    problem = problems.of(error)
+    problem.fields.accepted = accepted
+    problem.fields.detail = (
         f"The store cannot answer now. {accepted:,} jobs of this batch are stored for certain. "
-        "With an Idempotency-Key, send the whole batch again: it stores only what is missing.",
-        headers={"retry-after": "1"},
-        accepted=accepted,
-        **lasting,
+        "With an Idempotency-Key, send the whole batch again: it stores only what is missing."
     )
+    return problem
 
 
-class Arriving:
-    """A batch under way, and what has become of its lines so far."""
+class BatchIntake:
+    """A batch that is arriving, and the report on its lines so far."""
 
-    def __init__(self, cue: Scheduler, splitter: Splitter, key: str | None) -> None:
+    def __init__(self, cue: Scheduler, key: str | None) -> None:
         """`key`: the idempotency key, if there is one."""
-        self.accepted = 0
-        self.existing = 0
-        self.rejected_count = 0
-        self.rejected: list[wire.BatchProblem] = []
-        self._ids: dict[int, str | None] = {}  # by line; None for rejected
-        self._jobs_seen = 0
+        self.report = wire.BatchReport(accepted=0, existing=0)
+        self.splitter: Splitter | None = None
+        """None: nothing of the body has arrived."""
         self._cue = cue
-        self._splitter = splitter
         self._key = key
         self._line = 0
+        self._ids: dict[int, str | None] = {}  # by line; None for rejected
 
     def take(self, block: bytes) -> None:
         """Store the jobs that this block completes."""
-        self._store_all(self._splitter.feed(block))
+        assert self.splitter is not None
+        self._store_all(self.splitter.feed(block))
 
     def end(self) -> None:
         """The body is complete."""
-        self._store_all(self._splitter.end())
-        if self._splitter.trouble is not None:
+        if self.splitter is None:
+            return
+        self._store_all(self.splitter.end())
+        if self.splitter.trouble is not None:
             self._line += 1
-            self._count({self._line: _malformed(self._splitter.trouble)}, {})
-
-    def report(self) -> wire.BatchReport:
-        return wire.BatchReport(
-            accepted=self.accepted,
-            existing=self.existing,
-            rejected_count=self.rejected_count,
-            rejected=self.rejected,
-            ids=[self._ids[line] for line in sorted(self._ids)],
-        )
+            self._count({self._line: _malformed(self.splitter.trouble)}, {})
+        self.report.ids = [self._ids[line] for line in sorted(self._ids)]
 
     def _store_all(self, texts: list[bytes | None]) -> None:
         for start in range(0, len(texts), CHUNK):
-            refused: dict[int, Problem] = {}
+            refused: dict[int, HttpProblem] = {}
             jobs = dict(self._taken_in(texts[start : start + CHUNK], refused))
             stored = self._cue.store_jobs(list(jobs.values()))
             lines = list(jobs) if stored.refused else []
             for position, error in stored.refused.items():
                 reused = self._key is not None and isinstance(error, IdTaken)
                 refused[lines[position]] = key_reused() if reused else problems.of(error)
-            self.existing += stored.existing
+            self.report.existing += stored.existing
             self._count(refused, dict(zip(jobs, stored.ids, strict=True)))
 
     def _taken_in(
-        self, texts: list[bytes | None], refused: dict[int, Problem]
+        self, texts: list[bytes | None], refused: dict[int, HttpProblem]
     ) -> Iterator[tuple[int, NewJob]]:
         """The jobs by their lines; those that are none go to `refused`."""
         now, key = self._cue.clock.now(), self._key
@@ -197,28 +179,29 @@ class Arriving:
                 refused[line] = problems.of(problem)
             except UNREADABLE as problem:
                 assert text is not None
-                if text.strip() or not self._splitter.ignores_blank:
+                if text.strip() or not isinstance(self.splitter, Lines):
                     refused[line] = _unreadable(text, problem)
 
-    def _count(self, refused: dict[int, Problem], ids: dict[int, str | None]) -> None:
+    def _count(self, refused: dict[int, HttpProblem], ids: dict[int, str | None]) -> None:
         """`ids` are those of the lines that were jobs; None where the job was refused."""
-        self.accepted += sum(one is not None for one in ids.values())
-        self.rejected_count += len(refused)
-        for line in sorted(refused)[: REJECTED_KEPT - len(self.rejected)]:
-            problem = refused[line]
-            self.rejected.append(wire.BatchProblem(line, problem.status, problem.detail))
-        if self.accepted + self.rejected_count <= IDS_KEPT:
+        report = self.report
+        report.accepted += sum(one is not None for one in ids.values())
+        report.rejected_count += len(refused)
+        for line in sorted(refused)[: REJECTED_KEPT - len(report.rejected)]:
+            problem = refused[line].fields
+            report.rejected.append(wire.BatchProblem(line, problem.status, problem.detail))
+        if report.accepted + report.rejected_count <= IDS_KEPT:
             self._ids |= ids | dict.fromkeys(refused)
         else:
             self._ids.clear()
 
 
-def _unreadable(text: bytes, problem: Exception) -> Problem:
-    told = unreadable(text, problem)
-    if told.status != 400 or isinstance(problem, RecursionError):
-        return told
+def _unreadable(text: bytes, problem: Exception) -> HttpProblem:
+    found = unreadable(text, problem)
+    if found.fields.status != 400 or isinstance(problem, RecursionError):
+        return found
     return _malformed(f"not JSON in UTF-8: {str(problem).rstrip('.')}.")
 
 
-def _malformed(detail: str) -> Problem:
-    return Problem("malformed", detail)
+def _malformed(detail: str) -> HttpProblem:
+    return HttpProblem("malformed", detail)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from oncue.api.request import Answer, Request, json_answer
+from oncue.api.request import HttpAnswer, Request, json_answer
 from oncue.api.routing import Routes
 from oncue.core import moment
 from oncue.core.access import Scope
@@ -37,7 +37,7 @@ routes = Routes("Jobs")
 def _add(verb: BulkVerb, shape: type[wire.Bulk]) -> None:
     """The route of a verb, described by the method that does the same in Python."""
 
-    async def run(service: Service, request: Request) -> Answer:
+    async def run(service: Service, request: Request) -> HttpAnswer:
         body = await request.decoded(shape)
         order = _order(verb, body, service.clock.now())
         outcome = await service.change(carry_out, service.cue.store, service.clock, order)

@@ -7,7 +7,7 @@ from itertools import groupby
 from typing import TYPE_CHECKING, TypeVar
 
 from oncue.api import problems as problems
-from oncue.api.request import Answer, Request, json_answer
+from oncue.api.request import HttpAnswer, Request, json_answer
 from oncue.api.routes.claims import beat, fail, release
 from oncue.api.routing import Routes
 from oncue.core.access import Scope
@@ -26,7 +26,7 @@ routes = Routes("Workers")
 
 
 @routes.add("POST /settle", Scope.WORK, wire.SettledItems, wire.Settle)
-async def settle_jobs(service: Service, request: Request) -> Answer:
+async def settle_jobs(service: Service, request: Request) -> HttpAnswer:
     """Report how many jobs ended.
 
     Up to 1,000 ends in one request. Each is applied or refused by itself.
@@ -46,7 +46,7 @@ async def settle_jobs(service: Service, request: Request) -> Answer:
 
 
 @routes.add("POST /heartbeat", Scope.WORK, wire.BeatenItems, wire.Heartbeats)
-async def heartbeat_jobs(service: Service, request: Request) -> Answer:
+async def heartbeat_jobs(service: Service, request: Request) -> HttpAnswer:
     """Report that work on many goes on.
 
     Up to 1,000 signs of life in one request. Each is applied or refused by itself.
@@ -77,7 +77,7 @@ def _beat(service: Service, item: wire.HeartbeatItem) -> wire.Beaten:
 
 
 def _applied(shape: type[A], apply: Callable[[Service, R], A], service: Service, item: R) -> A:
-    """What became of the job, or the problem of this item."""
+    """The answer to this item, or its problem."""
     try:
         return apply(service, item)
     except StoreError:
@@ -87,4 +87,4 @@ def _applied(shape: type[A], apply: Callable[[Service, R], A], service: Service,
 
 
 def _refused(shape: type[A], item: R, error: OncueError) -> A:
-    return shape(id=item.id, problem=problems.of(error).written)
+    return shape(id=item.id, problem=problems.of(error).fields)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, TypeVar
 from oncue.api import problems as problems
 from oncue.api.guard import require
 from oncue.api.problems import invalid
-from oncue.api.request import Answer, Request, json_answer
+from oncue.api.request import HttpAnswer, Request, json_answer
 from oncue.api.routing import Routes
 from oncue.api.waiting import Wish
 from oncue.core import token
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from oncue.api.app import Service
 
 LONGEST_WAIT_SECONDS = 300.0
-FEW = 50  # claims that are written down at once; more would keep the loop from everybody else
+FEW = 50  # claims that are encoded on the loop; more would keep it from other requests
 B = TypeVar("B", bound=Body)
 
 routes = Routes("Workers")
@@ -39,12 +39,12 @@ routes = Routes("Workers")
 
 
 @routes.add("POST /queues/{queue}/claim", Scope.WORK, wire.Claims, wire.Claim)
-async def claim_jobs(service: Service, request: Request) -> Answer:
+async def claim_jobs(service: Service, request: Request) -> HttpAnswer:
     """Take due jobs of a queue.
 
     Takes due jobs under a lease, for work on them to be reported with their tokens. With
     `wait_seconds` the answer waits for the first due job, at most so long. Nothing to do is an
-    empty list. Work that was taken back from a lost claim is handed out first, one job at a time.
+    empty list. Jobs that were reclaimed from a lost claim are handed out first, one at a time.
     If the client has left before it is answered, the jobs are released at once.
     """
     body = await request.decoded(wire.Claim)
@@ -52,7 +52,7 @@ async def claim_jobs(service: Service, request: Request) -> Answer:
 
 
 @routes.add("POST /claim", Scope.WORK, wire.Claims, wire.ClaimAny)
-async def claim_jobs_of_queues(service: Service, request: Request) -> Answer:
+async def claim_jobs_of_queues(service: Service, request: Request) -> HttpAnswer:
     """Take due jobs of several queues.
 
     As for one queue; the queues take turns.
@@ -63,7 +63,7 @@ async def claim_jobs_of_queues(service: Service, request: Request) -> Answer:
 
 async def _claimed(
     service: Service, request: Request, queues: tuple[str, ...], body: wire.Claim
-) -> Answer:
+) -> HttpAnswer:
     for position, queue in enumerate(queues):
         check_queue_name(queue, f"/queues/{position}")
     wait = seconds(body.wait_seconds, "/wait_seconds")
@@ -76,14 +76,14 @@ async def _claimed(
     taken = await service.waiting.claim(wish, wait, request.gone)
     try:
         few = len(taken) <= FEW
-        answer = _told(service, taken) if few else await service.read(_told, service, taken)
+        answer = _encoded(service, taken) if few else await service.read(_encoded, service, taken)
     except BaseException:  # the end of the server, too, cuts requests short
         service.waiting.give_back(taken)
         raise
     return answer._replace(unread=lambda: service.waiting.give_back(taken)) if taken else answer
 
 
-def _told(service: Service, taken: list[Claimed]) -> Answer:
+def _encoded(service: Service, taken: list[Claimed]) -> HttpAnswer:
     sign, policies = service.cue.token, service.cue.policies
     timeouts = {queue: policies(queue).timeout_seconds for queue in {one.queue for one in taken}}
     items = [wire.ClaimedJob.of(one, sign(one), timeouts[one.queue]) for one in taken]
@@ -97,13 +97,13 @@ _add = partial(routes.add, scope=None, problems=(404, 409), claim=True)
 
 
 async def _report(service: Service, request: Request, shape: type[B]) -> tuple[str, B]:
-    """The job and the body of a report, whose token must be one of a claim on that job. Where it
-    may be left out, an administrator is believed without."""
+    """The job and the body of a report, whose token must be one of a claim on that job. Where the
+    token may be left out, the scope `admin` is needed instead."""
     job_id = request.subject
     try:
         body = await request.decoded(shape)
-    except problems.Problem:
-        require(request.scopes, Scope.WORK)  # strangers are not told what is wrong
+    except problems.HttpProblem:
+        require(request.scopes, Scope.WORK)  # an unknown caller learns no details
         raise
     proof: str | None = getattr(body, "token")  # noqa: B009
     if proof is None:
@@ -114,7 +114,7 @@ async def _report(service: Service, request: Request, shape: type[B]) -> tuple[s
 
 
 async def _prove(service: Service, request: Request, job_id: str, proof: str) -> None:
-    """The token of a claim on this job stands for itself. Without one, only those who may work
+    """A token of a claim on this job is enough. Without one, only callers with the scope `work`
     learn more."""
     try:
         token.epoch_of(service.cue.store.secret, job_id, proof)
@@ -125,7 +125,7 @@ async def _prove(service: Service, request: Request, job_id: str, proof: str) ->
 
 
 @_add("POST /jobs/{id}/start", answers=wire.Started, body=wire.Start)
-async def start_job(service: Service, request: Request) -> Answer:
+async def start_job(service: Service, request: Request) -> HttpAnswer:
     """Report that work has begun.
 
     Optional: any other report implies it.
@@ -136,7 +136,7 @@ async def start_job(service: Service, request: Request) -> Answer:
 
 
 @_add("POST /jobs/{id}/heartbeat", answers=wire.Touched, body=wire.Heartbeat)
-async def heartbeat_job(service: Service, request: Request) -> Answer:
+async def heartbeat_job(service: Service, request: Request) -> HttpAnswer:
     """Report that work goes on.
 
     Renews the lease. Send one every third of a lease, and stop working when `cancel_requested` is
@@ -158,7 +158,7 @@ def beat(service: Service, job_id: str, body: wire.Heartbeat) -> Touched:
 
 
 @_add("PUT /jobs/{id}/operations/{name}", answers=JobOperation, body=wire.OperationReport)
-async def report_operation(service: Service, request: Request) -> Answer:
+async def report_operation(service: Service, request: Request) -> HttpAnswer:
     """Report on one step.
 
     A step that has succeeded is not done again by the next attempt, which is given its result with
@@ -183,11 +183,11 @@ async def report_operation(service: Service, request: Request) -> Answer:
 
 
 @_add("POST /jobs/{id}/complete", answers=wire.JobState, body=wire.Complete)
-async def complete_job(service: Service, request: Request) -> Answer:
+async def complete_job(service: Service, request: Request) -> HttpAnswer:
     """Report success.
 
-    With the token of the claim; without one, with an access token of scope `admin`, which vouches
-    for the present claim.
+    With the token of the claim; without one, with an access token of scope `admin`, for the
+    current claim.
     """
     job_id, body = await _report(service, request, wire.Complete)
     if body.token is None:
@@ -198,7 +198,7 @@ async def complete_job(service: Service, request: Request) -> Answer:
 
 
 @_add("POST /jobs/{id}/fail", answers=wire.JobState, body=wire.Fail)
-async def fail_job(service: Service, request: Request) -> Answer:
+async def fail_job(service: Service, request: Request) -> HttpAnswer:
     """Report failure.
 
     Due again after a pause while attempts remain, else failed. `retry_after` replaces the queue's
@@ -210,7 +210,7 @@ async def fail_job(service: Service, request: Request) -> Answer:
 
 
 def fail(service: Service, job_id: str, body: wire.Fail | wire.SettleItem) -> States:
-    """Apply a report of failure; what the job is now."""
+    """Apply a report of failure; the state of the job afterwards."""
     service.cue.fail(
         job_id,
         body.token,
@@ -222,8 +222,8 @@ def fail(service: Service, job_id: str, body: wire.Fail | wire.SettleItem) -> St
 
 
 @_add("POST /jobs/{id}/release", answers=wire.JobState, body=wire.Release)
-async def release_job(service: Service, request: Request) -> Answer:
-    """Hand a job back unharmed.
+async def release_job(service: Service, request: Request) -> HttpAnswer:
+    """Release a job.
 
     For a clean shutdown: due again at once, the attempt does not count.
     """
@@ -233,12 +233,12 @@ async def release_job(service: Service, request: Request) -> Answer:
 
 
 def release(service: Service, job_id: str, body: wire.Release | wire.SettleItem) -> States:
-    """Take a job back; what it is now."""
+    """Release a job; its state afterwards."""
     service.cue.release(job_id, body.token)
     return _state_of(service, job_id, "scheduled")
 
 
 def _state_of(service: Service, job_id: str, gone: States) -> States:
-    """What the job is now; `gone` if its queue keeps no history."""
+    """The state of the job; `gone` if its queue keeps no history."""
     job = service.cue.store.get(job_id)
     return gone if job is None else job.state.value

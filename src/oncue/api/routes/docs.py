@@ -1,4 +1,4 @@
-"""What can be asked, told to programs (`/openapi.json`) and to people (`/docs`)."""
+"""The description of the HTTP interface for programs (`/openapi.json`) and people (`/docs`)."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from oncue.api.request import JSON_TYPE, Answer, Request
+from oncue.api.request import JSON_TYPE, HttpAnswer, Request
 from oncue.api.routing import Answered, Routes
 
 if TYPE_CHECKING:
@@ -39,7 +39,7 @@ def _add(path: str, shape: Any) -> Callable[[Action], Action]:
 
 
 @_add("/openapi.json", dict[str, Any])
-async def get_description(service: Service, request: Request) -> Answer:
+async def get_description(service: Service, request: Request) -> HttpAnswer:
     """This description, for programs.
 
     OpenAPI 3.1. With an `ETag`; send it back as `If-None-Match` to learn whether anything has
@@ -49,7 +49,7 @@ async def get_description(service: Service, request: Request) -> Answer:
 
 
 @_add("/docs", "text/html")
-async def get_docs(service: Service, request: Request) -> Answer:
+async def get_docs(service: Service, request: Request) -> HttpAnswer:
     """This description, for people.
 
     One page, nothing from elsewhere.
@@ -58,16 +58,16 @@ async def get_docs(service: Service, request: Request) -> Answer:
 
 
 @_add("/docs/style.css", "text/css")
-async def get_docs_style(service: Service, request: Request) -> Answer:
+async def get_docs_style(service: Service, request: Request) -> HttpAnswer:
     """The page's style.
 
-    What the page looks like.
+    The style sheet of `/docs`.
     """
     return _cached(request, _file("style.css"), "text/css; charset=utf-8")
 
 
 @_add("/docs/script.js", "text/javascript")
-async def get_docs_script(service: Service, request: Request) -> Answer:
+async def get_docs_script(service: Service, request: Request) -> HttpAnswer:
     """The page's script.
 
     Copies commands. The page can be read without it.
@@ -76,22 +76,22 @@ async def get_docs_script(service: Service, request: Request) -> Answer:
 
 
 @routes.add("GET /", None, {307: Answered(None, headers=("Location",))}, static=True)
-async def get_start(service: Service, request: Request) -> Answer:
+async def get_start(service: Service, request: Request) -> HttpAnswer:
     """Where to start.
 
     Leads to `/docs`.
     """
-    return Answer(307, b"", headers={"location": "/docs"})
+    return HttpAnswer(307, b"", headers={"location": "/docs"})
 
 
-def _cached(request: Request, body: bytes, media_type: str) -> Answer:
+def _cached(request: Request, body: bytes, media_type: str) -> HttpAnswer:
     """The body, unless the client says that it has it."""
     tag = f'"{hashlib.blake2b(body, digest_size=12).hexdigest()}"'
     headers = {**_HEADERS, "etag": tag}
     known = (request.header(b"if-none-match") or "").replace("W/", "")
     if tag in (one.strip() for one in known.split(",")):
-        return Answer(304, b"", media_type, headers)
-    return Answer(200, body, media_type, headers)
+        return HttpAnswer(304, b"", media_type, headers)
+    return HttpAnswer(200, body, media_type, headers)
 
 
 @cache

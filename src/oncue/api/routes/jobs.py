@@ -3,21 +3,21 @@
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Callable
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import msgspec
 
 from oncue.api.paging import PAGE, cursor, moment_of, paging
-from oncue.api.problems import Problem, invalid
-from oncue.api.request import Answer, Request, json_answer
+from oncue.api.problems import HttpProblem, invalid
+from oncue.api.request import HttpAnswer, Request, json_answer
 from oncue.api.routing import Answered, Routes
 from oncue.core import moment
 from oncue.core.access import Scope
-from oncue.core.checks import choice
 from oncue.core.errors import IdTaken, InvalidInput
-from oncue.core.job import JobFilter, NewJob
+from oncue.core.job import Job, JobFilter, NewJob
 from oncue.core.lifecycle import State
-from oncue.core.queue import check_queue_name
 from oncue.usecases import intake
 from oncue.wire import jobs as wire
 from oncue.wire.converting import written
@@ -29,8 +29,6 @@ if TYPE_CHECKING:
 
 KEY_LENGTH = 255
 FILTERS = ("queue", "state", "owner", "key", "due_after", "due_before")
-
-_write = msgspec.json.Encoder().encode
 
 routes = Routes("Jobs")
 
@@ -49,37 +47,28 @@ routes = Routes("Jobs")
     headers=("Idempotency-Key",),
     problems=(409,),
 )
-async def create_job(service: Service, request: Request) -> Answer:
+async def create_job(service: Service, request: Request) -> HttpAnswer:
     """Create a job.
 
     Durable when the answer arrives. Without a time it is due at once. With a `key` that an
     unfinished job of the queue has, `if_exists` decides: `keep` answers with that job, `replace`
-    gives it the new time and payload. With an `id` that exists, the same fields are answered with
-    the job, others are refused. Give an `id` or an `Idempotency-Key`, not both.
+    gives it the new time and payload. Repeating an `id` with the same body returns the job (200);
+    another body returns 409. Give an `id` or an `Idempotency-Key`, not both.
     """
     fields = await request.json()
     key = idempotency_key(request)
     new = new_job(fields, service.clock.now(), key and derived_id(key))
-    return await store(service, request, new, key)
-
-
-async def store(service: Service, request: Request, new: NewJob, key: str | None) -> Answer:
-    """Store a job and tell what became of it."""
     try:
         existing = await service.acue.insert(new)
     except IdTaken:
         if key is None:
             raise
         raise key_reused() from None
-    if existing is None:
-        return _created(request, 201, wire.Job.of_new(new))
-    repeated = key is not None and existing.id == new.id
-    return _created(request, 201 if repeated else 200, written(wire.Job, existing))
-
-
-def _created(request: Request, status: int, job: wire.Job) -> Answer:
+    job = wire.Job.of_new(new) if existing is None else written(wire.Job, existing)
     request.job_id = job.id
-    return Answer(status, _write(job), headers={"location": f"/jobs/{job.id}"})
+    repeated = key is not None and job.id == new.id
+    status = 201 if existing is None or repeated else 200
+    return json_answer(job, status, location=f"/jobs/{job.id}")
 
 
 def new_job(fields: Any, now: moment.Moment, derived: str | None = None) -> NewJob:
@@ -96,12 +85,12 @@ def new_job(fields: Any, now: moment.Moment, derived: str | None = None) -> NewJ
 
 
 def idempotency_key(request: Request) -> str | None:
-    """What makes repeating a request harmless, if the client sent it."""
+    """The key that makes repeating a request harmless, if the client sent one."""
     key = request.header(b"idempotency-key")
     if key is None:
         return None
     if not 1 <= len(key) <= KEY_LENGTH or not key.isascii() or not key.isprintable():
-        raise Problem(
+        raise HttpProblem(
             "malformed", f"An Idempotency-Key is 1 to {KEY_LENGTH} printable ASCII characters."
         )
     return key
@@ -112,8 +101,8 @@ def derived_id(key: str, line: int = 0) -> str:
     return "i" + hashlib.blake2b(f"{line}\n{key}".encode(), digest_size=20).hexdigest()
 
 
-def key_reused() -> Problem:
-    return Problem(
+def key_reused() -> HttpProblem:
+    return HttpProblem(
         "idempotency-key-reused",
         "This Idempotency-Key was sent before with other fields. Use a new key for a new job.",
         errors=[FieldProblem("", "not the fields that this key was first sent with.")],
@@ -124,8 +113,8 @@ def key_reused() -> Problem:
 
 
 @routes.add("GET /jobs/{id}", Scope.READ, wire.JobWithHistory, problems=(404,))
-async def get_job(service: Service, request: Request) -> Answer:
-    """Look at a job and what happened to it.
+async def get_job(service: Service, request: Request) -> HttpAnswer:
+    """Look at a job and its history.
 
     With its operations, diagnostics and attempts; of many, the first and the last 50.
     """
@@ -138,7 +127,7 @@ async def get_job(service: Service, request: Request) -> Answer:
 
 
 @routes.add("GET /jobs", Scope.READ, wire.Jobs, query=(*FILTERS, *PAGE))
-async def list_jobs(service: Service, request: Request) -> Answer:
+async def list_jobs(service: Service, request: Request) -> HttpAnswer:
     """List jobs by due time.
 
     Ordered by due time, then id. Filters narrow it down together.
@@ -146,7 +135,7 @@ async def list_jobs(service: Service, request: Request) -> Answer:
     limit, after = paging(request.query)
     wanted = job_filter(request.query)
 
-    def read() -> Answer:
+    def read() -> HttpAnswer:
         page = service.cue.page(wanted, after, limit)
         items = [written(wire.StandingJob, job) for job in page.items]
         return json_answer(wire.Jobs(items, cursor(page.next)))
@@ -156,20 +145,17 @@ async def list_jobs(service: Service, request: Request) -> Answer:
 
 def job_filter(query: dict[str, str]) -> JobFilter:
     """Which jobs a query asks for."""
-    state = choice(State, query["state"], "?state") if "state" in query else None
-    queue = query.get("queue")
-    return JobFilter(
-        None if queue is None else check_queue_name(queue, "?queue"),
-        state,
-        intake.label(query.get("owner"), "?owner"),
-        intake.label(query.get("key"), "?key"),
-        moment_of(query, "due_after"),
-        moment_of(query, "due_before"),
-    )
+    after, before = moment_of(query, "due_after"), moment_of(query, "due_before")
+    queue, state, owner, key = map(query.get, ("queue", "state", "owner", "key"))
+    try:
+        wanted = intake.job_filter(queue, state, owner, key, None, None)
+    except InvalidInput as problem:
+        raise InvalidInput(problem.detail, f"?{problem.pointer[1:]}") from None
+    return replace(wanted, due_after=after, due_before=before)
 
 
 @routes.add("GET /jobs/{id}/explain", Scope.READ, wire.Explanation, problems=(404,))
-async def explain_job(service: Service, request: Request) -> Answer:
+async def explain_job(service: Service, request: Request) -> HttpAnswer:
     """Why a job is where it is.
 
     A reason for programs, a sentence for people, and the facts behind them.
@@ -182,7 +168,7 @@ async def explain_job(service: Service, request: Request) -> Answer:
 
 
 @routes.add("PATCH /jobs/{id}", Scope.WRITE, wire.Job, wire.Patch, problems=(404, 409))
-async def amend_job(service: Service, request: Request) -> Answer:
+async def amend_job(service: Service, request: Request) -> HttpAnswer:
     """Give a job another time or payload.
 
     Only while it is scheduled.
@@ -206,7 +192,7 @@ async def amend_job(service: Service, request: Request) -> Answer:
     query=("running",),
     problems=(404, 409),
 )
-async def cancel_job(service: Service, request: Request) -> Answer:
+async def cancel_job(service: Service, request: Request) -> HttpAnswer:
     """Cancel a job.
 
     A scheduled job ends cancelled and is not handed over. A taken one can only be asked to stop,
@@ -221,22 +207,23 @@ async def cancel_job(service: Service, request: Request) -> Answer:
 
 
 @routes.add("POST /jobs/{id}/run", Scope.WRITE, wire.Job, Nothing, problems=(404, 409))
-async def run_job(service: Service, request: Request) -> Answer:
+async def run_job(service: Service, request: Request) -> HttpAnswer:
     """Make a job due now.
 
-    Only while it is scheduled. What is due already keeps its place in the line.
+    Only while it is scheduled. A job that is due already keeps its place in the line.
     """
-    await request.decoded(Nothing)
-    job = await service.acue.write(service.cue.run, request.subject)
-    return json_answer(written(wire.Job, job))
+    return await _changed(service, request, service.cue.run)
 
 
 @routes.add("POST /jobs/{id}/retry", Scope.WRITE, wire.Job, Nothing, problems=(404, 409))
-async def retry_job(service: Service, request: Request) -> Answer:
+async def retry_job(service: Service, request: Request) -> HttpAnswer:
     """Make a finished job due again.
 
     For a failed or cancelled job. Its operations are kept, and it gets its attempts anew.
     """
+    return await _changed(service, request, service.cue.retry)
+
+
+async def _changed(service: Service, request: Request, change: Callable[[str], Job]) -> HttpAnswer:
     await request.decoded(Nothing)
-    job = await service.acue.write(service.cue.retry, request.subject)
-    return json_answer(written(wire.Job, job))
+    return json_answer(written(wire.Job, await service.acue.write(change, request.subject)))

@@ -8,7 +8,7 @@ import msgspec
 
 from oncue.api.paging import PAGE, limit_of, moment_of, name_after
 from oncue.api.problems import invalid
-from oncue.api.request import Answer, Request, json_answer
+from oncue.api.request import HttpAnswer, Request, json_answer
 from oncue.api.routing import Routes
 from oncue.core import moment
 from oncue.core.access import Scope
@@ -27,10 +27,10 @@ routes = Routes("Queues")
 
 
 @routes.add("GET /queues", Scope.READ, wire.Queues, query=PAGE)
-async def list_queues(service: Service, request: Request) -> Answer:
+async def list_queues(service: Service, request: Request) -> HttpAnswer:
     """List queues.
 
-    Those that were set, and those that have jobs.
+    Queues that were set, and queues that have jobs, in the order of their names.
     """
     limit, after = limit_of(request.query), name_after(request.query)
 
@@ -44,20 +44,20 @@ async def list_queues(service: Service, request: Request) -> Answer:
 
 
 @routes.add("GET /queues/{queue}", Scope.READ, wire.Queue)
-async def get_queue(service: Service, request: Request) -> Answer:
+async def get_queue(service: Service, request: Request) -> HttpAnswer:
     """Look at a queue.
 
-    A queue that nobody has set has the default settings: queues need not be created.
+    A queue that was never set has the default settings: queues need not be created.
     """
     return await _answer(service, request.subject)
 
 
 @routes.add("PUT /queues/{queue}", Scope.ADMIN, wire.Queue, wire.QueueSettings)
-async def replace_queue(service: Service, request: Request) -> Answer:
+async def replace_queue(service: Service, request: Request) -> HttpAnswer:
     """Replace a queue's settings.
 
     Replaces all settings, except whether it is paused. `completion` is `delivery` for queues with a
-    sink and `worker` for others, unless said. `rate_per_second` and `concurrency` hold for all
+    sink and `worker` for others, unless given. `rate_per_second` and `concurrency` hold for all
     workers and dispatchers together.
     """
     body = await request.decoded(wire.QueueSettings)
@@ -71,7 +71,7 @@ async def replace_queue(service: Service, request: Request) -> Answer:
 
 
 @routes.add("DELETE /queues/{queue}", Scope.ADMIN, {204: None}, problems=(404, 409))
-async def delete_queue(service: Service, request: Request) -> Answer:
+async def delete_queue(service: Service, request: Request) -> HttpAnswer:
     """Delete a queue.
 
     Its settings and its finished jobs go with it. Refused while it has unfinished jobs, while a
@@ -80,29 +80,29 @@ async def delete_queue(service: Service, request: Request) -> Answer:
     parts, and a job that arrives meanwhile stops it.
     """
     await service.change(service.cue.delete_queue, request.subject)
-    return Answer(204, b"")
+    return HttpAnswer(204, b"")
 
 
 @routes.add("POST /queues/{queue}/pause", Scope.ADMIN, wire.Queue, Nothing)
-async def pause_queue(service: Service, request: Request) -> Answer:
-    """Hand nothing over.
+async def pause_queue(service: Service, request: Request) -> HttpAnswer:
+    """Pause a queue.
 
-    Nothing is claimed or delivered while it is paused; due work waits. What was taken before goes
-    on.
+    Nothing is claimed or delivered while it is paused; due jobs wait. Jobs that were taken before
+    go on.
     """
     return await _set_paused(service, request, service.cue.pause)
 
 
 @routes.add("POST /queues/{queue}/resume", Scope.ADMIN, wire.Queue, Nothing)
-async def resume_queue(service: Service, request: Request) -> Answer:
-    """Hand over again.
+async def resume_queue(service: Service, request: Request) -> HttpAnswer:
+    """Resume a queue.
 
-    What has become due meanwhile is handed over at once.
+    Jobs that have become due meanwhile are handed over at once.
     """
     return await _set_paused(service, request, service.cue.resume)
 
 
-async def _set_paused(service: Service, request: Request, change: Any) -> Answer:
+async def _set_paused(service: Service, request: Request, change: Any) -> HttpAnswer:
     await request.decoded(Nothing)
     await service.acue.write(change, request.subject)
     return await _answer(service, request.subject)
@@ -114,11 +114,11 @@ async def _set_paused(service: Service, request: Request, change: Any) -> Answer
     wire.DueCounts,
     query=("from", "until", "step_seconds"),
 )
-async def count_due(service: Service, request: Request) -> Answer:
+async def count_due(service: Service, request: Request) -> HttpAnswer:
     """How many jobs are due when.
 
     How many scheduled jobs are due in each step from `from` up to `until`: at most 100,000 steps.
-    What is overdue is counted at its own time, in the past.
+    Overdue jobs are counted at their due time, in the past.
     """
     since = moment_of(request.query, "from")
     since = service.clock.now() if since is None else since
@@ -144,7 +144,7 @@ def _step_ms(text: str) -> int:
     return round(step * 1000)
 
 
-async def _answer(service: Service, name: str) -> Answer:
+async def _answer(service: Service, name: str) -> HttpAnswer:
     def read() -> wire.Queue:
         return wire.Queue.of(service.cue.queue(name), service.cue.stats(name))
 

@@ -1,4 +1,4 @@
-"""Rules and events over HTTP: say what must hold, send what happened, ask why nothing happens."""
+"""Rules and events over HTTP: put rules, publish events, explain why a rule has not fired."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, cast
 import msgspec
 
 from oncue.api.paging import PAGE, decoded, encoded, limit_of, no_cursor
-from oncue.api.request import Answer, Request, json_answer
+from oncue.api.request import HttpAnswer, Request, json_answer
 from oncue.api.routing import Answered, Routes
 from oncue.core import stamp
 from oncue.core.access import Scope
@@ -33,7 +33,7 @@ routes = Routes("Rules")
 
 
 @routes.add("PUT /rules/{rule}", Scope.ADMIN, {200: shapes.Rule, 201: shapes.Rule}, shapes.NewRule)
-async def put_rule(service: Service, request: Request) -> Answer:
+async def put_rule(service: Service, request: Request) -> HttpAnswer:
     """Create or replace a rule.
 
     Replaces all fields. A rule that exists keeps its last instant, and the events of each
@@ -55,7 +55,7 @@ async def put_rule(service: Service, request: Request) -> Answer:
 
 
 @routes.add("GET /rules/{rule}", Scope.READ, shapes.Rule, problems=(404,))
-async def get_rule(service: Service, request: Request) -> Answer:
+async def get_rule(service: Service, request: Request) -> HttpAnswer:
     """Look at a rule.
 
     The rule, and the instant of its last job.
@@ -65,15 +65,15 @@ async def get_rule(service: Service, request: Request) -> Answer:
 
 
 @routes.add("GET /rules", Scope.READ, shapes.Rules, query=PAGE)
-async def list_rules(service: Service, request: Request) -> Answer:
-    """List rules by name.
+async def list_rules(service: Service, request: Request) -> HttpAnswer:
+    """List rules.
 
     In the order of their names.
     """
     # The cursor is the last name on the page, in plain letters.
     limit, after = limit_of(request.query), _name_after(request.query.get("cursor"))
 
-    def read() -> Answer:
+    def read() -> HttpAnswer:
         found = service.cue.store.rules(after, limit + 1)
         items = [written(shapes.Rule, rule) for rule in found[:limit]]
         cursor = encoded(items[-1].name) if found[limit:] else None
@@ -83,19 +83,19 @@ async def list_rules(service: Service, request: Request) -> Answer:
 
 
 @routes.add("DELETE /rules/{rule}", Scope.ADMIN, {204: None}, problems=(404,))
-async def delete_rule(service: Service, request: Request) -> Answer:
+async def delete_rule(service: Service, request: Request) -> HttpAnswer:
     """Forget a rule and its events.
 
     Its events and decisions are forgotten; its jobs stay. Created again, it is another rule.
     """
     await service.acue.write(service.cue.delete_rule, request.subject)
-    return Answer(204, b"")
+    return HttpAnswer(204, b"")
 
 
 @routes.add(
     "GET /rules/{rule}/explain", Scope.READ, shapes.Standing, query=("at",), problems=(404,)
 )
-async def explain_rule(service: Service, request: Request) -> Answer:
+async def explain_rule(service: Service, request: Request) -> HttpAnswer:
     """Why a rule has not fired.
 
     For each dependency: whether it is valid at a time, by which event, and until when. And which
@@ -103,7 +103,7 @@ async def explain_rule(service: Service, request: Request) -> Answer:
     """
     at = None
     if "at" in request.query:
-        # A plus sign in a query means a space, and everybody forgets to encode it.
+        # A plus sign in a query means a space; most clients forget to encode it.
         text = _FORGOTTEN_PLUS.sub(r"+\1", request.query["at"])
         at = stamp.to_datetime(stamp.parse(text, "?at"))
     stands = await service.read(service.cue.explain_rule, request.subject, at)
@@ -132,13 +132,13 @@ def _name_after(cursor: str | None) -> str | None:
     shapes.NewEvents,
     problems=(409,),
 )
-async def publish_events(service: Service, request: Request) -> Answer:
-    """Send what happened.
+async def publish_events(service: Service, request: Request) -> HttpAnswer:
+    """Publish events.
 
     One event, or a list of up to 1,000. All are checked before anything is stored; then each is
     applied in order, and the rules that it matches decide on it. Answered when all have decided.
-    May be repeated: the same event changes nothing, and what a crash left undone is completed. All
-    in event time: events of last year can be sent today, in any order.
+    May be repeated: the same event changes nothing, and work that a crash interrupted is completed.
+    Only event time counts: events of last year can be sent today, in any order.
     """
     body = await request.decoded(cast("type[Any]", shapes.NewEvents))
     if not isinstance(body, list):
@@ -157,11 +157,10 @@ async def publish_events(service: Service, request: Request) -> Answer:
     query=("rule", "decision", *PAGE),
     problems=(404,),
 )
-async def list_events(service: Service, request: Request) -> Answer:
-    """List events and what was decided on them.
+async def list_events(service: Service, request: Request) -> HttpAnswer:
+    """List events and the decisions on them.
 
-    The last that arrived first, each with its decisions. With `rule` or `decision`: those that have
-    one of it.
+    The newest arrivals first. With `rule` or `decision`: only events that have such a decision.
     """
     # The cursor is the number of the last event on the page.
     query = request.query
@@ -170,7 +169,7 @@ async def list_events(service: Service, request: Request) -> Answer:
     if rule is not None:
         check_rule_name(rule, "?rule")
 
-    def read() -> Answer:
+    def read() -> HttpAnswer:
         wanted = EventFilter(None if rule is None else service.cue.rule(rule).name, decision)
         page = service.cue.event_page(wanted, after, limit)
         return json_answer(shapes.LoggedEvents.of(page))

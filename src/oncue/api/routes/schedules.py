@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from oncue.api.paging import PAGE, limit_of, name_after, number_of
-from oncue.api.request import Answer, Request, json_answer
+from oncue.api.request import HttpAnswer, Request, json_answer
 from oncue.api.routing import Answered, Routes
 from oncue.core.access import Scope
 from oncue.core.schedule import Schedule
@@ -28,10 +28,10 @@ routes = Routes("Schedules")
 
 
 @routes.add("GET /schedules", Scope.READ, wire.Schedules, query=PAGE)
-async def list_schedules(service: Service, request: Request) -> Answer:
-    """List schedules by name.
+async def list_schedules(service: Service, request: Request) -> HttpAnswer:
+    """List schedules.
 
-    All schedules by name.
+    In the order of their names.
     """
     limit, after = limit_of(request.query), name_after(request.query)
 
@@ -46,7 +46,7 @@ async def list_schedules(service: Service, request: Request) -> Answer:
 
 
 @routes.add("GET /schedules/{schedule}", Scope.READ, wire.Schedule, problems=(404,))
-async def get_schedule(service: Service, request: Request) -> Answer:
+async def get_schedule(service: Service, request: Request) -> HttpAnswer:
     """Look at a schedule.
 
     Its settings, the next occurrence, and the last one that became a job or an event.
@@ -62,16 +62,16 @@ async def get_schedule(service: Service, request: Request) -> Answer:
     ScheduleSettings,
     problems=(409,),
 )
-async def put_schedule(service: Service, request: Request) -> Answer:
+async def put_schedule(service: Service, request: Request) -> HttpAnswer:
     """Create or replace a schedule.
 
     Every occurrence becomes one job, or one event if it `emits`, whatever the number of nodes.
-    Replaces all settings; `paused` stays unless given. What is due stays: jobs that were made ahead
-    of their time are taken away and made anew. The same settings again change nothing.
+    Replaces all settings; `paused` stays unless given. Due jobs stay; jobs that were made ahead of
+    their time are removed and made anew. The same settings again change nothing.
     """
     name = request.subject
     fields = _fields(await request.decoded(ScheduleSettings))
-    # Not together with the writes of others: making first what is due may take several commits.
+    # Not together with other writes: creating the jobs that are due may take several commits.
     recurrer = service.cue.engine.recurrer
     stored, is_new = await service.acue.call(schedules.put, recurrer, name, fields)
     place = {"location": f"/schedules/{name}"} if is_new else {}
@@ -79,22 +79,22 @@ async def put_schedule(service: Service, request: Request) -> Answer:
 
 
 @routes.add("DELETE /schedules/{schedule}", Scope.ADMIN, {204: None}, problems=(404, 409))
-async def delete_schedule(service: Service, request: Request) -> Answer:
-    """Forget a schedule.
+async def delete_schedule(service: Service, request: Request) -> HttpAnswer:
+    """Delete a schedule.
 
-    Its jobs that are due stay; those that were made ahead of their time are taken away.
+    Its jobs that are due stay; jobs that were made ahead of their time are removed.
     """
     await service.acue.call(service.cue.delete_schedule, request.subject)
-    return Answer(204, b"")
+    return HttpAnswer(204, b"")
 
 
 @routes.add(
     "POST /schedules/{schedule}/pause", Scope.ADMIN, wire.Schedule, Nothing, problems=(404, 409)
 )
-async def pause_schedule(service: Service, request: Request) -> Answer:
-    """Let nothing happen.
+async def pause_schedule(service: Service, request: Request) -> HttpAnswer:
+    """Pause a schedule.
 
-    Nothing of it happens until it is resumed; jobs that are due stay.
+    It creates nothing until it is resumed; jobs that are due stay.
     """
     return await _changed(service, request, service.cue.pause_schedule)
 
@@ -102,15 +102,17 @@ async def pause_schedule(service: Service, request: Request) -> Answer:
 @routes.add(
     "POST /schedules/{schedule}/resume", Scope.ADMIN, wire.Schedule, Nothing, problems=(404, 409)
 )
-async def resume_schedule(service: Service, request: Request) -> Answer:
-    """Go on with the next occurrence.
+async def resume_schedule(service: Service, request: Request) -> HttpAnswer:
+    """Resume a schedule.
 
     It goes on with the next occurrence; those during the pause are recorded as left out.
     """
     return await _changed(service, request, service.cue.resume_schedule)
 
 
-async def _changed(service: Service, request: Request, change: Callable[[str], Schedule]) -> Answer:
+async def _changed(
+    service: Service, request: Request, change: Callable[[str], Schedule]
+) -> HttpAnswer:
     await request.decoded(Nothing)
     return json_answer(wire.Schedule.of(await service.acue.call(change, request.subject)))
 
@@ -118,10 +120,10 @@ async def _changed(service: Service, request: Request, change: Callable[[str], S
 @routes.add(
     "GET /schedules/{schedule}/next", Scope.READ, wire.Runs, query=("count",), problems=(404,)
 )
-async def next_runs(service: Service, request: Request) -> Answer:
+async def next_runs(service: Service, request: Request) -> HttpAnswer:
     """The coming runs.
 
-    In UTC and local time, with what gaps and overlaps of the local clock do to them. Of a paused
+    In UTC and local time, with the effects of gaps and overlaps of the local clock. Of a paused
     schedule, as if it were resumed.
     """
     count = number_of(request.query, "count", COUNT, RUNS_LIMIT)
@@ -137,11 +139,11 @@ async def next_runs(service: Service, request: Request) -> Answer:
     query=("count",),
     problems=(404,),
 )
-async def preview_schedule(service: Service, request: Request) -> Answer:
-    """What other settings would change.
+async def preview_schedule(service: Service, request: Request) -> HttpAnswer:
+    """Preview other settings.
 
-    What putting these settings would change about the coming runs; nothing is changed. Of a
-    schedule that does not exist, all runs are added.
+    The runs that these settings would remove and add; nothing is changed. Of a schedule that does
+    not exist, all runs are added.
     """
     count = number_of(request.query, "count", COUNT, RUNS_LIMIT)
     name = request.subject
@@ -151,11 +153,11 @@ async def preview_schedule(service: Service, request: Request) -> Answer:
 
 
 @routes.add("GET /schedules/{schedule}/outcomes", Scope.READ, wire.Outcomes, problems=(404,))
-async def list_outcomes(service: Service, request: Request) -> Answer:
-    """What became of occurrences.
+async def list_outcomes(service: Service, request: Request) -> HttpAnswer:
+    """The outcomes of occurrences.
 
-    What became of the last hundred occurrences: `created` or `emitted`; `missed` in an outage;
-    `overlapped` by the job before; `paused`; `withdrawn` by a change before they were due.
+    Of the last hundred: `created` or `emitted`; `missed` in an outage; `overlapped` by the job
+    before; `paused`; `withdrawn` by a change before they were due.
     """
     found = await service.read(service.cue.schedule_outcomes, request.subject)
     items = [written(wire.Outcome, one) for one in found]

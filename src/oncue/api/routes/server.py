@@ -1,4 +1,4 @@
-"""For those who run the server: is it alive, is it ready, what does it measure, what can it do."""
+"""Health, metrics, scopes and kinds of problems."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING
 
 from oncue import __version__
 from oncue.api.guard import identified
-from oncue.api.problems import Problem
-from oncue.api.request import Answer, Request, json_answer
+from oncue.api.problems import HttpProblem
+from oncue.api.request import HttpAnswer, Request, json_answer
 from oncue.api.routing import Routes
 from oncue.core.access import Scope, allows
 from oncue.wire import server as wire
@@ -20,7 +20,7 @@ routes = Routes("Server")
 
 
 @routes.add("GET /livez", None, wire.Alive, static=True)
-async def is_alive(service: Service, request: Request) -> Answer:
+async def is_alive(service: Service, request: Request) -> HttpAnswer:
     """Is the process alive?
 
     The process answers. Restart it if it does not.
@@ -29,7 +29,7 @@ async def is_alive(service: Service, request: Request) -> Answer:
 
 
 @routes.add("GET /readyz", None, wire.Readiness)
-async def is_ready(service: Service, request: Request) -> Answer:
+async def is_ready(service: Service, request: Request) -> HttpAnswer:
     """Can it do its work?
 
     The store can be reached and its schema is the one this version wants. Send no traffic while it
@@ -40,11 +40,11 @@ async def is_ready(service: Service, request: Request) -> Answer:
 
 
 @routes.add("GET /access", None, wire.Allowed, problems=(401,))
-async def get_access(service: Service, request: Request) -> Answer:
-    """What a token allows.
+async def get_access(service: Service, request: Request) -> HttpAnswer:
+    """The scopes of an access token.
 
-    The scopes of the token that is sent; 'admin' includes the others. A server that has no tokens
-    allows this machine everything.
+    The scopes of the access token that is sent; 'admin' includes the others. A server that has no
+    tokens allows this machine everything.
     """
     # Asked anew: a store that cannot say who asks must not look like a token that is unknown.
     known = identified(service.guard.scopes(request))
@@ -52,7 +52,7 @@ async def get_access(service: Service, request: Request) -> Answer:
 
 
 @routes.add("GET /metrics", Scope.READ, "text/plain")
-async def get_metrics(service: Service, request: Request) -> Answer:
+async def get_metrics(service: Service, request: Request) -> HttpAnswer:
     """Measurements for Prometheus.
 
     In the text format of Prometheus.
@@ -60,16 +60,16 @@ async def get_metrics(service: Service, request: Request) -> Answer:
     from oncue.telemetry.prometheus import CONTENT_TYPE, render
 
     text = await service.read(render, service.cue)
-    return Answer(200, text, CONTENT_TYPE)
+    return HttpAnswer(200, text, CONTENT_TYPE)
 
 
 @routes.add("GET /problems/{kind}", None, ProblemKind, problems=(404,), static=True)
-async def get_problem_kind(service: Service, request: Request) -> Answer:
-    """What a kind of problem means.
+async def get_problem_kind(service: Service, request: Request) -> HttpAnswer:
+    """The meaning of a kind of problem.
 
     Every problem's `type` is an address here.
     """
     kind = request.subject
     if kind not in TITLES:
-        raise Problem("not-found", "There is no such kind of problem.")
+        raise HttpProblem("not-found", "There is no such kind of problem.")
     return json_answer(ProblemKind(type=PREFIX + kind, title=TITLES[kind]))

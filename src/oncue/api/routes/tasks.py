@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
 from oncue.api.paging import PAGE, cursor, paging
-from oncue.api.problems import Problem
-from oncue.api.request import Answer, Request, json_answer
+from oncue.api.problems import HttpProblem
+from oncue.api.request import HttpAnswer, Request, json_answer
 from oncue.api.routes import jobs
 from oncue.api.routing import Answered, Routes
 from oncue.core import ids, moment
@@ -46,7 +46,7 @@ routes = Routes("Tasks")
     wire.NewTask,
     headers=("Idempotency-Key",),
 )
-async def create_task(service: Service, request: Request) -> Answer:
+async def create_task(service: Service, request: Request) -> HttpAnswer:
     """Schedule a task for a user.
 
     A job of the built-in queue `tasks`, due at 00:00 UTC of its date. Give `dueDate` or
@@ -58,7 +58,7 @@ async def create_task(service: Service, request: Request) -> Answer:
     if key is None:
         new = _taken_in(as_job(fields, now), now)
     else:
-        # Of what was sent: `afterDays` means another date tomorrow.
+        # Of the fields as they were sent: `afterDays` means another date tomorrow.
         digest = intake.digest(fields) if isinstance(fields, dict) else None
         job = as_job(fields, now) | {"id": jobs.derived_id(key)}
         new = _taken_in(job, now)._replace(digest=digest)
@@ -68,13 +68,13 @@ async def create_task(service: Service, request: Request) -> Answer:
         raise jobs.key_reused() from None
     request.job_id = stored.id
     if stored.state not in STATUSES:
-        raise Problem("conflict", "The task that this Idempotency-Key stands for was removed.")
+        raise HttpProblem("conflict", "The task that this Idempotency-Key stands for was removed.")
     place = f"/tasks/{quote(fields['userId'], safe='')}/{stored.id}"
     return json_answer(_fields(stored), 201, location=place)
 
 
 @routes.add("GET /tasks/{userId}", Scope.READ, wire.Tasks, query=PAGE)
-async def list_tasks(service: Service, request: Request) -> Answer:
+async def list_tasks(service: Service, request: Request) -> HttpAnswer:
     """All tasks of a user.
 
     Ordered by date; finished ones included, removed ones not.
@@ -87,7 +87,7 @@ async def list_tasks(service: Service, request: Request) -> Answer:
 
 
 @routes.add("GET /tasks/{userId}/{requestId}", Scope.READ, wire.Task, problems=(404,))
-async def get_task(service: Service, request: Request) -> Answer:
+async def get_task(service: Service, request: Request) -> HttpAnswer:
     """Look at a task.
 
     Another user's task is not found.
@@ -96,7 +96,7 @@ async def get_task(service: Service, request: Request) -> Answer:
 
 
 @routes.add("DELETE /tasks/{userId}/{requestId}", Scope.WRITE, {204: None}, problems=(404, 409))
-async def remove_task(service: Service, request: Request) -> Answer:
+async def remove_task(service: Service, request: Request) -> HttpAnswer:
     """Remove a task.
 
     Only while it is SCHEDULED. It is then gone from here, and cancelled under `/jobs`.
@@ -107,7 +107,7 @@ async def remove_task(service: Service, request: Request) -> Answer:
         service.cue.cancel(request.parameters[1])
 
     await service.acue.write(removed)
-    return Answer(204, b"")
+    return HttpAnswer(204, b"")
 
 
 def _task(service: Service, request: Request) -> Job:
@@ -116,7 +116,7 @@ def _task(service: Service, request: Request) -> Job:
     request.job_id = request_id
     job = service.cue.store.get(request_id) if ids.is_id(request_id) else None
     if job is None or job.queue != QUEUE or job.owner != user or job.state not in STATUSES:
-        raise Problem("not-found", "There is no such task of this user.")
+        raise HttpProblem("not-found", "There is no such task of this user.")
     return job
 
 
@@ -141,7 +141,7 @@ def as_job(fields: Any, now: moment.Moment) -> dict[str, Any]:
 
 
 def _taken_in(job: dict[str, Any], now: moment.Moment) -> NewJob:
-    """The job to store; what is wrong with it is told in the words of the task."""
+    """The job to store; problems name the fields of the task."""
     try:
         return intake.new_job(job, now)
     except InvalidInput as problem:
@@ -169,13 +169,13 @@ def _date(text: Any) -> date:
 
 
 def _fields(job: Job) -> dict[str, Any]:
-    """The task as its users know it: what they sent, and how far it is."""
+    """The task: the fields that were sent, and its status."""
     payload = job.payload
     content = payload if isinstance(payload, dict) else {"content": payload}
     due = job.due_at.date().isoformat()
     if job.due_at.timetz() != MIDNIGHT:  # its date had passed when it came, or it is tried again
         due = content.get("dueDate", due)
-    told: dict[str, Any] = {"requestId": job.id, "dueDate": due, "status": STATUSES[job.state]}
+    state: dict[str, Any] = {"requestId": job.id, "dueDate": due, "status": STATUSES[job.state]}
     if job.state is State.FAILED:
-        told["error"] = job.error
-    return {**content, "userId": job.owner, **told}
+        state["error"] = job.error
+    return {**content, "userId": job.owner, **state}

@@ -172,11 +172,9 @@ def check_schedule(wanted: Schedule) -> Schedule:
     if (wanted.cron is None) == (wanted.every_seconds is None):
         raise InvalidInput("give either 'cron' or 'every_seconds'.", "/cron")
     flag(wanted.paused, "/paused")
-    checked = replace(
-        wanted,
-        catch_up=choice(CatchUp, wanted.catch_up, "/catch_up"),
-        overlap=choice(Overlap, wanted.overlap, "/overlap"),
-    )
+    catch_up = choice(CatchUp, wanted.catch_up, "/catch_up")
+    overlap = choice(Overlap, wanted.overlap, "/overlap")
+    checked = replace(wanted, catch_up=catch_up, overlap=overlap)
     if checked.emits is not None and checked.overlap is not Overlap.ALLOW:
         raise InvalidInput("an event is never unfinished; leave it out with 'emits'.", "/overlap")
     rules = zone.zone(checked.timezone)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from threading import Lock
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING
 
 from oncue.engine.engine import Engine
 from oncue.engine.node import Node
@@ -12,10 +12,10 @@ from oncue.ports.clock import Clock
 from oncue.ports.store import Store
 from oncue.sinks import open_sink
 from oncue.stores import open_store
-from oncue.usecases.bulk import BulkChanges
+from oncue.usecases.bulk import LocalBulk
 from oncue.usecases.claims import LocalClaims
 from oncue.usecases.queues import LocalQueues
-from oncue.usecases.reclaim import Reclaiming
+from oncue.usecases.reclaim import LocalReclaim
 from oncue.usecases.rules import LocalRules
 from oncue.usecases.schedules import LocalSchedules
 from oncue.worker.handlers import Handler, Handling
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 
 class Scheduler(
-    LocalClaims, BulkChanges, LocalRules, LocalSchedules, LocalQueues, Reclaiming, Handling
+    LocalClaims, LocalBulk, LocalRules, LocalSchedules, LocalQueues, LocalReclaim, Handling
 ):
     """Schedules work in a store, and does it or hands it over.
 
@@ -48,8 +48,6 @@ class Scheduler(
         self._running = False
         self._starting = Lock()
 
-    # -- doing -----------------------------------------------------------------------------------
-
     def claim_source(self, worker: str) -> ClaimSource:
         """Where a worker of this name claims jobs and reports on them: the store."""
         from oncue.worker.source import LocalClaimSource
@@ -66,15 +64,12 @@ class Scheduler(
                 self._running = True
                 self.engine.start()
 
+    def _work_begins(self) -> None:
+        self.run_loops()
+
     def close(self) -> None:
         """Stop the loops, finish deliveries under way, give the store back."""
         if self._running:
             self._running = False
             self.engine.stop(30.0)
         self.store.close()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *raised: object) -> None:
-        self.close()

@@ -227,7 +227,7 @@ def test_setting_an_unknown_queue_with_defaults_says_that_it_was_made(place: Pat
 def test_a_number_with_a_fraction_is_refused_with_the_bounds(place: Path) -> None:
     ended = run("queues", "set", "mail", "--poison-after", "1.5", cwd=place)
     assert ended.code == 2
-    assert "'1.5' is not a whole number from 0 to 100; 0 for never." in ended.err
+    assert "--poison-after: must be a whole number from 0 to 100; 0 for never." in ended.err
 
 
 def test_one_finished_job_is_told_as_one(place: Path) -> None:

@@ -1,4 +1,4 @@
-"""A client and its API token, at a server that wants to see one."""
+"""A client and its access token, at a server that wants to see one."""
 
 from __future__ import annotations
 

@@ -180,7 +180,7 @@ CARRIED = """
 import os, sys, threading
 from pathlib import Path
 from oncue.stores.sqlite.database import Database, READERS_KEPT
-from oncue.stores.sqlite.handle import Handle
+from oncue.stores.sqlite.connection import Handle
 
 path = Path(sys.argv[1]) / "jobs.db"
 def carried():

@@ -254,7 +254,7 @@ def test_an_unknown_id_is_compared_like_a_known_one(
         compared.append(kept)
         return matches(kept, text)
 
-    monkeypatch.setattr("oncue.usecases.tokens.matches", noted)
+    monkeypatch.setattr("oncue.core.access.matches", noted)
     assert access.scopes_of(f"oncue_{token.id}_{'x' * 43}") is None
     assert access.scopes_of(f"oncue_{'0' * 16}_{'x' * 43}") is None
     assert compared == [token, NOBODY]

@@ -53,15 +53,15 @@ def claim(cue: HandDriven) -> Claimed:
 
 
 WRITES = [
-    agenda.Write("COMPLETE", "failed"),
-    agenda.Write("COMPLETE", "succeeded"),
-    agenda.Write("WAITING"),
+    agenda.AgendaWrite("COMPLETE", "failed"),
+    agenda.AgendaWrite("COMPLETE", "succeeded"),
+    agenda.AgendaWrite("WAITING"),
 ]
 
 
 @pytest.mark.parametrize("write", WRITES, ids=str)
 def test_a_job_that_is_heard_of_at_the_last_moment_is_a_lost_race(
-    cue: HandDriven, store: Interrupted, claim: Claimed, write: agenda.Write
+    cue: HandDriven, store: Interrupted, claim: Claimed, write: agenda.AgendaWrite
 ) -> None:
     def beat() -> None:
         cue.heartbeat(claim.id, cue.token(claim))
@@ -77,7 +77,7 @@ def test_a_job_that_is_heard_of_at_the_last_moment_is_a_lost_race(
 
 @pytest.mark.parametrize("write", WRITES, ids=str)
 def test_whoever_had_the_claim_is_fenced_afterwards(
-    cue: HandDriven, claim: Claimed, write: agenda.Write
+    cue: HandDriven, claim: Claimed, write: agenda.AgendaWrite
 ) -> None:
     agenda.write(cue, claim.id, write._replace(updated_at=claim.claimed_at))
     after = cue.job(claim.id)
@@ -89,7 +89,7 @@ def test_whoever_had_the_claim_is_fenced_afterwards(
 
 
 def test_what_is_written_is_counted_as_reclaimed(cue: HandDriven, claim: Claimed) -> None:
-    agenda.write(cue, claim.id, agenda.Write("WAITING", updated_at=claim.claimed_at))
+    agenda.write(cue, claim.id, agenda.AgendaWrite("WAITING", updated_at=claim.claimed_at))
     assert cue.telemetry.totals().reclaimed == {"retried": 1}
 
 
@@ -103,7 +103,7 @@ def test_a_job_that_is_being_delivered_is_left_to_its_dispatcher(
     assert seen.processing_state == "DEQUEUED"
     updated_at = from_datetime(cue.job(job.id).updated_at)
     with pytest.raises(Conflict, match="it is being delivered"):
-        agenda.write(cue, job.id, agenda.Write("WAITING", updated_at=updated_at))
+        agenda.write(cue, job.id, agenda.AgendaWrite("WAITING", updated_at=updated_at))
 
 
 def test_the_etag_changes_with_everything_that_is_told(cue: HandDriven, claim: Claimed) -> None:
@@ -117,6 +117,6 @@ def test_the_etag_changes_with_everything_that_is_told(cue: HandDriven, claim: C
 
 
 def test_a_retry_that_repeats_the_last_message_is_a_retry(cue: HandDriven, claim: Claimed) -> None:
-    write = agenda.Write("WAITING", "succeeded", updated_at=claim.claimed_at)
+    write = agenda.AgendaWrite("WAITING", "succeeded", updated_at=claim.claimed_at)
     agenda.write(cue, claim.id, write)
     assert cue.job(claim.id).state is State.SCHEDULED

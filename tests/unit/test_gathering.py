@@ -15,7 +15,7 @@ from oncue.clock import FakeClock
 from oncue.core.errors import IllegalState, NotFound, StoreError, StoreUnavailable
 from oncue.core.lifecycle import State
 from oncue.stores.memory import MemoryStore
-from oncue.usecases.gathering import Gathering, isolated, separately, together
+from oncue.usecases.gathering import Gathering, isolated, together
 
 
 class Threaded(MemoryStore):
@@ -37,6 +37,10 @@ def store() -> Any:
     store = Threaded()
     yield store
     store.close()
+
+
+def one_by_one(store: MemoryStore) -> Any:
+    return isolated(store, FakeClock().monotonic)
 
 
 def test_what_is_asked_in_one_turn_is_done_together(store: Threaded) -> None:
@@ -76,7 +80,7 @@ def test_a_refusal_is_the_answer_of_its_own_call(store: Threaded) -> None:
         raise IllegalState("not now", State.FAILED)
 
     async def main() -> list[Any]:
-        gathering = Gathering[Callable[[], Any], Any](separately(store), limit=100)
+        gathering = Gathering[Callable[[], Any], Any](one_by_one(store), limit=100)
         asked = [gathering.ask(lambda: 1), gathering.ask(refuse), gathering.ask(lambda: 3)]
         return list(await asyncio.gather(*asked, return_exceptions=True))
 
@@ -128,7 +132,7 @@ def test_a_failing_call_fails_alone_and_no_other_is_repeated(
         raise error("no")
 
     async def main() -> list[Any]:
-        gathering = Gathering[Callable[[], Any], Any](separately(store), limit=100)
+        gathering = Gathering[Callable[[], Any], Any](one_by_one(store), limit=100)
         asked = [gathering.ask(partial(done.append, n)) for n in range(3)]
         asked = [*asked, gathering.ask(failing), gathering.ask(partial(done.append, 3))]
         answers = await asyncio.gather(*asked, return_exceptions=True)
@@ -178,7 +182,7 @@ def test_on_every_store_a_failing_call_fails_alone_and_the_others_are_done_once(
 
 def test_whoever_stops_waiting_disturbs_nobody(store: Threaded) -> None:
     async def main() -> list[Any]:
-        gathering = Gathering[Callable[[], Any], Any](separately(store), limit=100)
+        gathering = Gathering[Callable[[], Any], Any](one_by_one(store), limit=100)
         gone, staying = gathering.ask(lambda: 1), gathering.ask(lambda: 2)
         gone.cancel()
         return [await staying]
@@ -192,7 +196,7 @@ def test_a_store_that_takes_nothing_more_answers_everybody() -> None:
             raise NotFound("closed")
 
     async def main() -> list[Any]:
-        gathering = Gathering[Callable[[], Any], Any](separately(Closed()), limit=100)
+        gathering = Gathering[Callable[[], Any], Any](one_by_one(Closed()), limit=100)
         asked = (gathering.ask(lambda: 1), gathering.ask(lambda: 2))
         return list(await asyncio.gather(*asked, return_exceptions=True))
 

@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 from base64 import urlsafe_b64decode, urlsafe_b64encode
+from collections.abc import Callable
+from contextlib import suppress
+from typing import TypeVar
 
-from oncue.api.problems import HttpProblem, invalid
+from oncue.api.problems import invalid
 from oncue.core import ids, moment
 from oncue.core.errors import InvalidInput
 from oncue.core.job import Position
 from oncue.core.queue import check_queue_name
 
+T = TypeVar("T")
 PAGE = ("limit", "cursor")
 LIMIT, MOST = 50, 500
 
@@ -22,7 +26,7 @@ def moment_of(query: dict[str, str], name: str) -> moment.Moment | None:
 
 def paging(query: dict[str, str]) -> tuple[int, Position | None]:
     """How many, and after what."""
-    return limit_of(query), _position(query.get("cursor"))
+    return limit_of(query), after(query, _position)
 
 
 def limit_of(query: dict[str, str]) -> int:
@@ -31,16 +35,17 @@ def limit_of(query: dict[str, str]) -> int:
 
 def name_after(query: dict[str, str]) -> str | None:
     """The cursor of a listing by name: the last name of the page before."""
-    after = query.get("cursor")
-    return None if after is None else check_queue_name(after, "?cursor")
+    name = query.get("cursor")
+    return None if name is None else check_queue_name(name, "?cursor")
 
 
 def number_of(query: dict[str, str], name: str, default: int, most: int) -> int:
     """A whole number from 1 to `most`."""
-    text = query.get(name, str(default))
-    if not (text.isascii() and text.isdecimal() and len(text) <= 9 and 1 <= int(text) <= most):
-        raise invalid(f"must be a whole number from 1 to {most:,}.", f"?{name}")
-    return int(text)
+    with suppress(ValueError):
+        number = digits(query.get(name, str(default)), 9)
+        if 1 <= number <= most:
+            return number
+    raise invalid(f"must be a whole number from 1 to {most:,}.", f"?{name}")
 
 
 def cursor(position: Position | None) -> str | None:
@@ -50,16 +55,28 @@ def cursor(position: Position | None) -> str | None:
     return encoded(f"{position.due_at}.{position.id}")
 
 
-def _position(text: str | None) -> Position | None:
-    if text is None:
+def after(query: dict[str, str], read: Callable[[str], T]) -> T | None:
+    """Where a listing goes on: the cursor as `read` understands it, if one was sent."""
+    if "cursor" not in query:
         return None
     try:
-        due_at, _, job_id = decoded(text).partition(".")
-        if due_at.isascii() and due_at.isdecimal() and len(due_at) <= 15:
-            return Position(int(due_at), ids.check_id(job_id))
+        return read(query["cursor"])
     except (ValueError, InvalidInput):
-        pass
-    raise no_cursor()
+        raise invalid(
+            "this is not a cursor; send back the next_cursor of the page before.", "?cursor"
+        ) from None
+
+
+def digits(text: str, most: int) -> int:
+    """A whole number of at most so many digits."""
+    if not (text.isascii() and text.isdecimal() and len(text) <= most):
+        raise ValueError(text)
+    return int(text)
+
+
+def _position(text: str) -> Position:
+    due_at, _, job_id = decoded(text).partition(".")
+    return Position(digits(due_at, 15), ids.check_id(job_id))
 
 
 def encoded(text: str) -> str:
@@ -70,7 +87,3 @@ def encoded(text: str) -> str:
 def decoded(cursor: str) -> str:
     """The text of a cursor; a ValueError if it is none."""
     return urlsafe_b64decode(cursor + "=" * (-len(cursor) % 4)).decode()
-
-
-def no_cursor() -> HttpProblem:
-    return invalid("this is not a cursor; send back the next_cursor of the page before.", "?cursor")

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     Action = Callable[[Service, Request], Awaitable[HttpAnswer]]
 
 PROVED = "Authorised by the token of the claim. Repeating it with the same token is harmless."
+_METHODS = object()  # the key of a path's routes in the tree: no segment equals it
 _NAME = re.compile(r"\{(\w+)\}")
 
 
@@ -107,77 +108,55 @@ class Routes(list[Route]):
         return register
 
 
-class _Node:
-    __slots__ = ("literal", "parameter", "path", "routes")
-
-    def __init__(self) -> None:
-        self.literal: dict[str, _Node] = {}
-        self.parameter: _Node | None = None
-        self.routes: dict[str, Route] = {}
-        self.path = ""
-
-
 class Router:
+    """Finds the route of a request: in a tree of dicts, one for each segment of the path, whose
+    key None leads on where the path has a parameter."""
+
     def __init__(self, routes: Iterable[Route]) -> None:
-        self.routes = list(routes)
-        self._root = _Node()
         self._plain: dict[tuple[str, str], Route] = {}
-        for route in self.routes:
-            self._add(route)
+        self._tree: dict[Any, Any] = {}
+        for route in routes:
+            if not route.names:
+                self._plain[route.method, route.path] = route
+            node = self._tree
+            for segment in route.path[1:].split("/"):
+                node = node.setdefault(None if segment.startswith("{") else segment, {})
+            node.setdefault(_METHODS, {})[route.method] = route
 
     def find(self, request: Request) -> Route:
         """The route, with the request's parameters set; or the problem that there is none."""
         plain = self._plain.get((request.method, request.path))
         if plain is not None:
             return plain
-        node, parameters = self._walk(request)
-        method = "GET" if request.method == "HEAD" else request.method
-        route = node.routes.get(method)
+        methods, request.parameters = self._walk(request.path)
+        route = methods.get("GET" if request.method == "HEAD" else request.method)
         if route is None:
-            allowed = sorted(node.routes)
+            allowed = ", ".join(sorted(methods))
+            path = next(iter(methods.values())).path
             raise HttpProblem(
                 "method-not-allowed",
-                f"{request.method} does not apply to {node.path}; it takes {', '.join(allowed)}.",
-                headers={"allow": ", ".join(allowed)},
+                f"{request.method} does not apply to {path}; it takes {allowed}.",
+                headers={"allow": allowed},
             )
-        request.parameters = parameters
         if route.names[:1] == ("id",):
-            request.job_id = parameters[0]
+            request.job_id = request.subject
         return route
 
-    def _add(self, route: Route) -> None:
-        node = self._root
-        for segment in route.path.strip("/").split("/"):
-            if segment.startswith("{"):
-                if node.parameter is None:
-                    node.parameter = _Node()
-                node = node.parameter
-            else:
-                node = node.literal.setdefault(segment, _Node())
-        node.routes[route.method] = route
-        node.path = route.path
-        if "{" not in route.path:
-            self._plain[route.method, route.path] = route
-
-    def _walk(self, request: Request) -> tuple[_Node, tuple[str, ...]]:
-        """By the path as it was sent: an encoded slash belongs to its segment."""
-        node, parameters = self._root, []
-        for segment in request.path.removeprefix("/").split("/"):
+    def _walk(self, path: str) -> tuple[dict[str, Route], tuple[str, ...]]:
+        """The routes of a path by method, and its parameters. The path is as it was sent: an
+        encoded slash belongs to its segment."""
+        node, parameters = self._tree, []
+        for segment in path.removeprefix("/").split("/"):
             try:
                 text = unquote_to_bytes(segment).decode()
             except UnicodeDecodeError:
                 raise HttpProblem("malformed", "The path is not UTF-8.") from None
-            if (literal := node.literal.get(text)) is not None:
-                node = literal
-            elif node.parameter is not None and text:
-                node = node.parameter
+            found = node.get(text)
+            if found is None and text:
+                found = node.get(None)
                 parameters.append(text)
-            else:
-                raise _no_such_route()
-        if not node.routes:
-            raise _no_such_route()
-        return node, tuple(parameters)
-
-
-def _no_such_route() -> HttpProblem:
-    return HttpProblem("no-such-route", "There is nothing at this path; /docs lists what there is.")
+            node = found or {}
+        if _METHODS not in node:
+            text = "There is nothing at this path; /docs lists what there is."
+            raise HttpProblem("no-such-route", text)
+        return node[_METHODS], tuple(parameters)

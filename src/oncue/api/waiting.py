@@ -136,8 +136,8 @@ class Waiting:
         return wish._replace(queues=wish.queues[first:] + wish.queues[:first])
 
     def _note(self, wish: Wish) -> Taken:
-        if self._loop is None or self._unwatch is None:
-            self._loop = asyncio.get_running_loop()
+        self._loop = asyncio.get_running_loop()
+        if self._unwatch is None:
             self._unwatch = self._cue.store.watch(self._news, lambda: list(self._next_at))
         waiter: Taken = self._loop.create_future()
         self._waiters[waiter] = wish
@@ -173,22 +173,19 @@ class Waiting:
 
     def _news(self, queue: str | None, due_at: Moment) -> None:
         """From the store, in the thread that has just committed."""
-        known = 0 if queue is None else self._next_at.get(queue, -1)
-        if (queue is None and self._next_at) or due_at < known:
+        if queue is None or due_at < self._next_at.get(queue, -1):
             assert self._loop is not None
-            self._loop.call_soon_threadsafe(self._expect, queue, due_at)
+            queues = self._next_at if queue is None else [queue]
+            self._loop.call_soon_threadsafe(self._expect, dict.fromkeys(queues, due_at))
 
-    def _expect(self, queue: str | None, due_at: Moment) -> None:
-        for name in list(self._next_at) if queue is None else [queue]:
-            self._lower(name, due_at)
+    def _expect(self, times: dict[str, Moment]) -> None:
+        """These queues may have work at these times, or earlier."""
+        for queue in times.keys() & self._next_at.keys():
+            self._next_at[queue] = min(self._next_at[queue], times[queue])
         self._set_timer()
 
-    def _lower(self, queue: str, due_at: Moment) -> None:
-        if queue in self._next_at:
-            self._next_at[queue] = min(self._next_at[queue], due_at)
-
     def _set_timer(self) -> None:
-        if self._sweeping or self._closed or not self._next_at or self._loop is None:
+        if self._sweeping or self._closed or not self._next_at:
             return
         ahead = (min(self._next_at.values()) - self._clock.now()) / 1000
         if self._timer is not None:
@@ -198,7 +195,8 @@ class Waiting:
             self._begin(self._sweep())
         else:
             rest = min(max(ahead, SHORTEST_SECONDS), FLOOR_SECONDS)
-            self._timer = self._loop.call_later(rest, self._look, rest >= FLOOR_SECONDS)
+            loop = asyncio.get_running_loop()
+            self._timer = loop.call_later(rest, self._look, rest >= FLOOR_SECONDS)
 
     def _look(self, everywhere: bool) -> None:
         if everywhere:
@@ -216,13 +214,13 @@ class Waiting:
         wishes = [self._waiters[waiter] for waiter in chosen]
         # Before claiming, so that news which comes meanwhile is not overwritten by older facts.
         self._next_at.update(dict.fromkeys(due, LATEST))
-        known = dict.fromkeys(due, now + TROUBLE_MS)
+        times = dict.fromkeys(due, now + TROUBLE_MS)
         try:
             # A claim by itself looks before it writes, so those who find nothing take no lock.
             do = self._acue.write if len(chosen) > 1 else self._acue.call
             taken, emptied = await do(self._take_for, wishes, due)
-            known = dict.fromkeys(due, 0)
-            known |= {queue: at if at > now else now + BUSY_MS for queue, at in emptied.items()}
+            times = dict.fromkeys(due, 0)
+            times |= {queue: at if at > now else now + BUSY_MS for queue, at in emptied.items()}
             self._hand_out(chosen, taken)
         except OncueError as trouble:  # those who wait go on waiting
             logger.warning("work cannot be handed out: %s", trouble)
@@ -231,9 +229,7 @@ class Waiting:
             logger.error("handing out work: %s at\n%s", type(error).__name__, place)
         finally:
             self._sweeping = False
-            for queue, at in known.items():
-                self._lower(queue, at)
-            self._set_timer()
+            self._expect(times)
 
     def _take_for(
         self, wishes: list[Wish], due: set[str]

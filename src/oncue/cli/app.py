@@ -243,8 +243,8 @@ def refuse_json(app: App) -> None:
         raise click.UsageError("--json does not apply here: this command has no answer to print.")
 
 
-class Number(click.types.FloatParamType):
-    """Neither infinite nor not a number; the bounds are checked with the other settings."""
+class Finite(click.FloatRange):
+    """A number within bounds, neither infinite nor not a number."""
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: Any) -> float:
         number = float(super().convert(value, param, ctx))
@@ -253,27 +253,14 @@ class Number(click.types.FloatParamType):
         return number
 
 
-class Finite(Number, click.FloatRange):
-    """A number within bounds, which the help shows: `FloatRange` must have one."""
-
-
-class Whole(click.types.IntParamType):
-    """A whole number; the bounds are checked with the other settings."""
-
-    def __init__(self, bounds: str) -> None:
-        self.bounds = bounds
-
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int:
-        try:
-            return int(value)
-        except ValueError:
-            self.fail(f"{value!r} is not a whole number {self.bounds}.", param, ctx)
-
-
 @click.group(
     cls=Program,
     places=COMMANDS,
-    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
+    context_settings={
+        "help_option_names": ["-h", "--help"],
+        "max_content_width": 100,
+        "show_default": True,
+    },
 )
 @click.version_option(__version__, prog_name="oncue")
 @common

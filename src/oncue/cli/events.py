@@ -43,7 +43,7 @@ def events() -> None:
     type=click.Choice([str(one) for one in Decision], case_sensitive=False),
     help="Only those that were so decided.",
 )
-@click.option("--limit", type=click.IntRange(1, MOST), default=LIMIT, show_default=True)
+@click.option("--limit", type=click.IntRange(1, MOST), default=LIMIT)
 @click.option("--cursor", type=click.IntRange(0), help="Go on where the last list ended.")
 @common
 def list_(app: App, rule: str | None, decision: str | None, limit: int, cursor: int | None) -> None:

@@ -22,7 +22,7 @@ STEPS_MS = {"minute": 60_000, "hour": 3_600_000}
 FINEST = 100_000  # moments that are told apart over the whole time ahead
 NOTICEABLE_SECONDS = 1.0
 SENTENCES = 3
-MOST_HOURS = 24 * 366
+HOURS = Finite(0, 24 * 366, min_open=True)
 
 
 @dataclass(slots=True)
@@ -41,30 +41,15 @@ class Ahead:
 
 
 @click.command()
-@click.option(
-    "--hours",
-    type=Finite(0, MOST_HOURS, min_open=True),
-    default=24.0,
-    show_default=True,
-    help="How far to look ahead.",
-)
-@click.option(
-    "--step",
-    type=click.Choice(list(STEPS_MS)),
-    help="How long each line is.  [default: minute up to 2 hours, else hour]",
-)
-@click.option(
-    "--rate",
-    type=Finite(0.001),
-    metavar="N",
-    help="Jobs per second that are handed over, instead of measuring.",
-)
+@click.option("--hours", type=HOURS, default=24.0, help="How far to look ahead.")
+@click.option("--step", type=click.Choice(list(STEPS_MS)), help="How long each line is.")
+@click.option("--rate", type=Finite(0.001), metavar="N", help="Jobs handed over per second.")
 @common
 def forecast(app: App, hours: float, step: str | None, rate: float | None) -> None:
-    """Forecast what is due ahead and how late it will be. Every line is one step and the lateness
-    of its last job. Without --rate, the rate is what oncue hands over on this machine, measured for
-    about a second in a file beside the store (of a server, in one here); handlers and sinks may be
-    slower than that.
+    """Forecast what is due ahead and how late it will be. Every line is one step (by default a
+    minute up to 2 hours, else an hour) and the lateness of its last job. Without --rate, the rate
+    is what oncue hands over on this machine, measured for about a second in a file beside the store
+    (of a server, in one here); handlers and sinks may be slower than that.
 
     $ oncue forecast
     $ oncue forecast --hours 2 --step minute

@@ -9,7 +9,7 @@ from typing import Any
 import click
 
 from oncue.cli import live, output
-from oncue.cli.app import App, Command, Cue, common
+from oncue.cli.app import App, Command, common
 from oncue.cli.times import TIME
 from oncue.core.errors import InvalidInput
 from oncue.core.job import Job, JobFilter, Position
@@ -43,7 +43,7 @@ def filters(command: Command) -> Command:
 
 @click.command("list")
 @filters
-@click.option("--limit", type=click.IntRange(1, MOST), default=LIMIT, show_default=True)
+@click.option("--limit", type=click.IntRange(1, MOST), default=LIMIT)
 @click.option("--cursor", help="Go on where the last list ended.")
 @click.option("--watch", is_flag=True, help="Redraw every second until q or Ctrl-C.")
 @common
@@ -54,7 +54,7 @@ def list_(app: App, /, limit: int, cursor: str | None, watch: bool, **given: Any
     $ oncue jobs list --owner ada --json | jq -r '.items[].id'
     $ oncue jobs list --due-before '2026-12-01 00:00' --watch
     """
-    read = partial(_read, app, intake.job_filter(**given), cursor)
+    read = partial(_read, app, intake.job_filter(given), cursor)
     if watch:
         _watch(app, read, limit)
         return
@@ -93,8 +93,7 @@ def gathered(page: Callable[..., Any], after: Any, limit: int) -> tuple[list[Any
 
 def draw(app: App, items: list[Job]) -> None:
     """Jobs as a table."""
-    now = app.cue.clock.now()
-    output.table(*_table(_attempts(app.cue), items, now, output.table_width()))
+    output.table(*_table(app, items, output.table_width()))
 
 
 def _watch(app: App, read: Callable[[int], tuple[list[Job], str | None]], limit: int) -> None:
@@ -106,33 +105,26 @@ def _watch(app: App, read: Callable[[int], tuple[list[Job], str | None]], limit:
     def frame(columns: int, lines: int) -> list[str]:
         room = max(1, lines - 5)  # title, gap, heads, the line below, the cursor's own
         items, after = read(min(limit, room))
-        now = app.cue.clock.now()
-        table = _table(_attempts(app.cue), items, now, columns)
-        shown = output.columned(*table, width=columns) if items else ["There are no such jobs."]
-        title = f"{output.clock_time(now)}   {len(items)} jobs   q quits"
+        table = output.columned(*_table(app, items, columns), width=columns)
+        shown = table if items else ["There are no such jobs."]
+        title = f"{output.clock_time(app.cue.clock.now())}   {len(items)} jobs   q quits"
         return [title, "", *shown, *([] if after is None else ["more below"])]
 
     live.show(frame, WATCH_SECONDS)
 
 
-def _attempts(cue: Cue) -> Mapping[str, int]:
-    """How many attempts each queue allows."""
-    return {queue.name: queue.max_attempts for queue in cue.queues()}
-
-
-def _table(
-    allowed: Mapping[str, int], items: list[Job], now: Moment, width: int | None
-) -> tuple[list[str], list[list[str]]]:
+def _table(app: App, items: list[Job], width: int | None) -> tuple[list[str], list[list[str]]]:
     """Heads and lines. Columns that would be empty are left out, and on a narrow terminal the
     absolute time, which the relative one stands for."""
     head = ["id", "queue", "state", "due", "at", "attempt", "owner", "key", "note"]
+    allowed = {queue.name: queue.max_attempts for queue in app.cue.queues()}
+    now = app.cue.clock.now()
     lines = [_line(allowed, job, now) for job in items]
     kept = [place for place in range(len(head)) if place < 6 or any(line[place] for line in lines)]
-    at = head.index("at")
     if width is not None:
         widths = [max(output.breadth(line[p]) for line in [head, *lines]) + 2 for p in kept]
         if sum(widths) - (widths[-1] if kept[-1] == 8 else 0) > width:
-            kept.remove(at)
+            kept.remove(head.index("at"))
     return [head[place] for place in kept], [[line[place] for place in kept] for line in lines]
 
 

@@ -11,8 +11,6 @@ import termios
 import tty
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from types import FrameType
-from typing import Any
 
 from oncue.cli.output import fit
 
@@ -75,12 +73,15 @@ def _screen(keys: int | None) -> Iterator[None]:
         if keys is not None and modes is not None:
             termios.tcsetattr(keys, termios.TCSADRAIN, modes)
 
-    def suspend(_: int, __: FrameType | None) -> None:
+    def suspend(*_: object) -> None:
         leave()
         os.kill(os.getpid(), signal.SIGSTOP)
         enter()
 
-    handlers: dict[int, Any] = {signal.SIGTSTP: suspend, signal.SIGTERM: _terminate}
+    def end(*_: object) -> None:
+        sys.exit(EXIT_TERMINATED)
+
+    handlers = {signal.SIGTSTP: suspend, signal.SIGTERM: end}
     before = {number: signal.signal(number, handler) for number, handler in handlers.items()}
     try:
         enter()
@@ -89,7 +90,3 @@ def _screen(keys: int | None) -> Iterator[None]:
         leave()
         for number, handler in before.items():
             signal.signal(number, handler)
-
-
-def _terminate(_: int, __: FrameType | None) -> None:
-    sys.exit(EXIT_TERMINATED)

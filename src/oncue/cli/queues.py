@@ -8,10 +8,10 @@ from typing import Any
 import click
 
 from oncue.cli import nouns, output
-from oncue.cli.app import App, Cue, Group, Number, Whole, common
+from oncue.cli.app import App, Cue, Group, common
 from oncue.cli.nouns import dry_run_option, named, suggestion, yes_option
 from oncue.cli.progress import counted
-from oncue.cli.times import LENGTH, LENGTH_OR_NONE
+from oncue.cli.times import LENGTH, LENGTH_OR_NONE, NUMBER
 from oncue.core.errors import Conflict, NotFound
 from oncue.core.lifecycle import FINAL, State
 from oncue.core.moment import Moment
@@ -80,20 +80,17 @@ def show(app: App, name: str) -> None:
     type=click.Choice(["delivery", "worker"]),
     help="When a job has succeeded. Default: delivery if there is a sink, else worker.",
 )
-@click.option("--max-attempts", type=Whole("from 1 to 20"), metavar="1-20", help="Default: 3.")
+@click.option("--max-attempts", type=NUMBER, metavar="1-20", help="Default: 3.")
 @click.option("--retry-initial", type=LENGTH, help="First pause after a failure: 1s.")
-@click.option("--retry-factor", type=Number(), help="Each further pause grows by this: 2.")
+@click.option("--retry-factor", type=NUMBER, help="Each further pause grows by this: 2.")
 @click.option("--retry-max", type=LENGTH, help="Longest pause after a failure: 100s.")
 @click.option("--lease", type=LENGTH, help="Longest time without a heartbeat: 60s.")
 @click.option("--timeout", type=LENGTH_OR_NONE, help="Longest attempt: none.")
-@click.option("--rate", type=Number(), metavar="NUMBER", help="Most jobs started per second: any.")
-@click.option("--concurrency", type=int, metavar="NUMBER", help="Most jobs running at once: any.")
+@click.option("--rate", type=NUMBER, help="Most jobs started per second: any.")
+@click.option("--concurrency", type=NUMBER, help="Most jobs running at once: any.")
 @click.option("--retention", type=LENGTH_OR_NONE, help="How long finished jobs stay: 7d.")
 @click.option(
-    "--poison-after",
-    type=Whole("from 0 to 100; 0 for never"),
-    metavar="0-100",
-    help="The job fails after this many lost starts: 3. 0: never.",
+    "--poison-after", type=NUMBER, metavar="0-100", help="Lost starts until it fails: 3. 0: never."
 )
 @dry_run_option("change")
 @common

@@ -39,7 +39,6 @@ def _parameters(command: Command) -> Command:
             f"--{name.replace('_', '-')}",
             type=_TYPES.get(name),
             default=getattr(defaults, name),
-            show_default=True,
             help=_HELP.get(name),
             hidden=name in runs.FOREIGN,
         )(command)

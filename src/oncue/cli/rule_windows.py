@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from oncue.cli import output
 from oncue.core import stamp as stamps
@@ -24,8 +23,7 @@ COLOURS = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class Axis:
+class Axis(NamedTuple):
     """Columns for the time from `start` to `end`; what lies outside is at the rim."""
 
     start: Stamp
@@ -61,15 +59,13 @@ def _with_bars(
     standing: Standing, table: list[list[str]], axis: Axis, width: int | None
 ) -> list[str]:
     head, *lines = table
-    bars = [_bar(axis, one, _wanted(standing, one)) for one in standing.dependencies]
-    drawn = [[*line, bar] for line, bar in zip(lines, bars, strict=True)]
+    pairs = zip(lines, standing.dependencies, strict=True)
+    drawn = [[*line, _bar(axis, one, standing)] for line, one in pairs]
     empty = [""] * len(head)
     drawn += [[*empty, _scale(axis, standing.at)], [*empty, _ends(axis, standing.at)]]
     legend = "█ valid   " + ("░ an event stamped here fires it   " if standing.window else "")
-    if axis.holds(standing.at):
-        legend += f"▲ {_time(standing.at, standing.at)}"
-    else:
-        legend += f"▶ {output.stamp(standing.at)}"
+    shown = axis.holds(standing.at)
+    legend += f"▲ {_time(standing.at, standing.at)}" if shown else f"▶ {output.stamp(standing.at)}"
     fitting = legend if width is None else output.fit(legend, width)
     return [*output.columned([*head, ""], drawn), output.paint(fitting, "bright_black")]
 
@@ -78,10 +74,10 @@ def axis_of(standing: Standing, columns: int) -> Axis | None:
     """The axis shows where every interval begins, and the time asked about unless that is far off.
     Where an interval ends is shown as long as that does not make all the others too small to be
     seen. None: nothing was ever seen of any dependency."""
-    seen = [interval for one in standing.dependencies if (interval := _interval(one)) is not None]
+    seen = [interval for interval in map(_interval, standing.dependencies) if interval is not None]
     if not seen:
         return None
-    shown = [*seen, standing.window] if standing.window is not None else seen
+    shown = seen if standing.window is None else [*seen, standing.window]
     starts = [one.start for one in seen]
     last = max(one.end for one in seen)
     if standing.at - last <= FAR * max(last - min(starts), SECOND):
@@ -100,11 +96,6 @@ def _interval(one: DependencyStanding) -> Interval | None:
     return Interval(one.event.stamp, one.valid_until)
 
 
-def _wanted(standing: Standing, one: DependencyStanding) -> Interval | None:
-    """Where an event of this dependency would fire the rule."""
-    return standing.window if one.dependency == standing.waits_for else None
-
-
 def _cells(one: DependencyStanding, at: Stamp, width: int | None) -> list[str]:
     name = output.clean(f"{one.dependency.type} {one.dependency.resource}")
     by = "" if one.missed_by_seconds is None else f" by {output.length(one.missed_by_seconds)}"
@@ -121,12 +112,12 @@ def life(seconds: int) -> str:
     return output.length(seconds) if seconds else "an instant"
 
 
-def _bar(axis: Axis, one: DependencyStanding, wanted: Interval | None) -> str:
-    """Never invisible; an arrow where it goes on beyond the axis."""
+def _bar(axis: Axis, one: DependencyStanding, standing: Standing) -> str:
+    """Where it is valid, and where an event of it would fire the rule. Never invisible; an arrow
+    where it goes on beyond the axis."""
     cells = ["·"] * axis.columns
-    own = _interval(one)
-    spans: Sequence[tuple[Interval | None, str]] = ((wanted, "░"), (own, "█"))
-    for interval, sign in spans:
+    firing = standing.window if one.dependency == standing.waits_for else None
+    for interval, sign in ((firing, "░"), (_interval(one), "█")):
         if interval is not None and interval.start <= axis.end and interval.end >= axis.start:
             first, last = axis.column(interval.start), axis.column(interval.end)
             cells[first : last + 1] = sign * (last + 1 - first)
@@ -139,10 +130,7 @@ def _bar(axis: Axis, one: DependencyStanding, wanted: Interval | None) -> str:
 
 def _scale(axis: Axis, at: Stamp) -> str:
     cells = ["├", *"─" * (axis.columns - 2), "┤"]
-    if axis.holds(at):
-        cells[axis.column(at)] = "▲"
-    else:
-        cells[-1] = "▶"
+    cells[axis.column(at) if axis.holds(at) else -1] = "▲" if axis.holds(at) else "▶"
     return "".join(cells)
 
 

@@ -24,11 +24,9 @@ _SIGNS = {"+": "green", "-": "red", " ": None}
 
 @click.command("next")
 @click.argument("name", required=False)
-@click.option("--count", type=click.IntRange(1, RUNS_LIMIT), default=20, show_default=True)
+@click.option("--count", type=click.IntRange(1, RUNS_LIMIT), default=20)
 @click.option("--cron", metavar="TEXT", help="An expression of five fields, or six with seconds.")
-@click.option(
-    "--every", "every_seconds", type=LENGTH, help="An interval: seconds, or 90s, 15m, 2h30m, 3d."
-)
+@click.option("--every", "every_seconds", type=LENGTH, help="An interval: seconds, or 90s, 2h30m.")
 @click.option("--timezone", metavar="ZONE", help="Such as Europe/Paris.  [default: as it is; UTC]")
 @common
 def next_(app: App, /, name: str | None, count: int, **given: Any) -> None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from email.utils import parsedate_to_datetime
 from typing import TYPE_CHECKING, NamedTuple
 
-import click
 import msgspec
 
 from oncue import config
@@ -24,7 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from oncue.client import Client
-    from oncue.client.connection import Answer, Connection, Request
+    from oncue.client.connection import Call, Connection, Reply
     from oncue.config import Value
 
 GREETING_SECONDS = 10.0
@@ -62,9 +61,9 @@ def client(settings: Mapping[str, Value]) -> Client:
 
 def greet(cue: Client) -> Greeting:
     """Ask the server, once, what it is. Raises if nobody answers, or somebody else."""
-    from oncue.client.connection import Request
+    from oncue.client.connection import Call
 
-    request = Request("GET", "/livez", timeout_seconds=GREETING_SECONDS)
+    request = Call("GET", "/livez", timeout_seconds=GREETING_SECONDS)
     here = cue.clock.now()
     answer = cue.connection.answer_once(request)
     version = _version(cue.connection, answer, request)
@@ -72,14 +71,14 @@ def greet(cue: Client) -> Greeting:
     return Greeting(version, None if there is None else (there - here) / 1000)
 
 
-def _date(answer: Answer) -> Moment | None:
+def _date(answer: Reply) -> Moment | None:
     try:
         return from_datetime(parsedate_to_datetime(answer.headers.get("date", "")))
     except (ValueError, InvalidInput):  # none, or none that can be read
         return None
 
 
-def _version(connection: Connection, answer: Answer, request: Request) -> str:
+def _version(connection: Connection, answer: Reply, request: Call) -> str:
     try:
         return msgspec.json.decode(connection.read(answer, request), type=Alive).version
     except (ServerUnavailable, AccessDenied):
@@ -94,8 +93,7 @@ def _version(connection: Connection, answer: Answer, request: Request) -> str:
 def warn_of_skew(greeting: Greeting, url: str) -> None:
     """Times that are told as 'in 5m' are told by this machine's clock."""
     if greeting.skewed:
-        click.echo(
+        output.note(
             f"The clock of {url} is {greeting.skew} this machine's: what is told as 'in …' or "
-            "'… ago' is off by that.",
-            err=True,
+            "'… ago' is off by that."
         )

@@ -80,7 +80,7 @@ def _skew(greeting: server.Greeting) -> Iterator[DoctorFinding]:
 
 
 def _asked(cue: Client, path: str, kind: type[T]) -> T:
-    from oncue.client.connection import Request
+    from oncue.client.connection import Call
 
-    body = cue.connection.ask_once(Request("GET", path))
+    body = cue.connection.ask_once(Call("GET", path))
     return cue.connection.value(body, kind, lambda value: value)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from contextlib import suppress
 from datetime import datetime
 from typing import Any
 
@@ -63,6 +64,14 @@ def length_or_none(text: str, option: str) -> float | str:
     return "none" if text.lower() == "none" else read_length(text, option)
 
 
+def read_number(text: str, option: str) -> int | float | str:
+    """A number. Another text stays a text, and is refused where the bounds are checked."""
+    for kind in (int, float):
+        with suppress(ValueError):
+            return kind(text)
+    return text
+
+
 class Readable(click.ParamType):  # type: ignore[type-arg]  # not generic in click 8.1
     """The type of an option whose text is converted by `read`, which gets the option's name too."""
 
@@ -77,6 +86,7 @@ class Readable(click.ParamType):  # type: ignore[type-arg]  # not generic in cli
 
 TIME = Readable("time", read_moment)
 EVENT_TIME = Readable("time", read_stamp)
+NUMBER = Readable("number", read_number)
 LENGTH = Readable("length", read_length)
 LENGTH_OR_NONE = Readable("length|none", length_or_none)
 

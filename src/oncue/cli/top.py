@@ -19,6 +19,7 @@ from oncue.wire import queues as wire
 MINUTE_MS = 60_000
 MINUTES = 60  # how far ahead the load is shown
 LEAST_MINUTES = 12
+INTERVAL = Finite(0.1, 3600)
 LAYOUTS = (  # from wide to narrow: where states lack room, taken and ended stand for several
     (*(str(state) for state in State), "late", "taken/s", "done/s"),
     ("scheduled", "taken", "failed", "ended", "late", "taken/s", "done/s"),
@@ -28,13 +29,7 @@ LAYOUTS = (  # from wide to narrow: where states lack room, taken and ended stan
 
 
 @click.command()
-@click.option(
-    "--interval",
-    type=Finite(0.1, 3600),
-    default=1.0,
-    show_default=True,
-    help="Seconds between two looks.",
-)
+@click.option("--interval", type=INTERVAL, default=1.0, help="Seconds between two looks.")
 @common
 def top(app: App, interval: float) -> None:
     """Show what every queue is doing: counts, jobs taken and finished per second, how late the

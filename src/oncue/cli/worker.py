@@ -5,12 +5,12 @@ from __future__ import annotations
 import importlib
 import os
 import sys
-import threading
-from concurrent.futures import Future
+from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any, TypeGuard
 
 import click
 
+from oncue.cli import output
 from oncue.cli.app import App, Cue, pass_app, refuse_json, setting
 from oncue.cli.serve import place as store_of
 from oncue.cli.server import client
@@ -52,7 +52,7 @@ def worker(app: App, place: str, name: str | None, until_empty: bool, no_engine:
     working = Worker(cue, concurrency=app.settings["concurrency"].value, name=name)
     queues = ", ".join(cue.handlers)
     where = store_of(cue) if isinstance(cue, Scheduler) else f"server {cue.connection.address.url}"
-    click.echo(f"oncue worker {working.name}: queues {queues}; {where}.", err=True)
+    output.note(f"oncue worker {working.name}: queues {queues}; {where}.")
     if isinstance(cue, Scheduler) and not no_engine:
         cue.run_loops()
     _work(cue, working, until_empty)
@@ -74,30 +74,20 @@ def _host(place: str, app: App) -> Cue:
 
 def _work(cue: Cue, working: Worker, until_empty: bool) -> None:
     """In a thread of its own, so that the signals come here."""
-    ended: Future[None] = Future()
-    with Stopping("letting running handlers finish") as stopping:
-
-        def run() -> None:
-            try:
-                working.run(until_empty=until_empty)
-            except BaseException as error:
-                ended.set_exception(error)
-            else:
-                ended.set_result(None)
-            stopping.end()
-
-        threading.Thread(target=run, name="oncue-worker", daemon=True).start()
+    with Stopping("letting running handlers finish") as stopping, ThreadPoolExecutor(1) as pool:
+        ended = pool.submit(working.run, until_empty=until_empty)
+        ended.add_done_callback(lambda _: stopping.end())
         stopping.wait()
         working.stop()
         ended.result()
         cue.close()
-    click.echo("Stopped." if stopping.asked else "Nothing is left to do.", err=True)
+    output.note("Stopped." if stopping.asked else "Nothing is left to do.")
 
 
 def host_at(place: str) -> Cue:
     """The Scheduler or Client that a module has under a name."""
-    module_name, colon, attribute = place.partition(":")
-    if not colon or not module_name or not attribute or "/" in place:
+    module_name, _, attribute = place.partition(":")
+    if not module_name or not attribute or "/" in place:
         raise _wrong(f"{place!r} is not MODULE:SCHEDULER; write it like tasks:cue.")
     if module_name.endswith(".py"):
         better = f"{module_name.removesuffix('.py')}:{attribute}"
@@ -131,9 +121,8 @@ def _imported(name: str) -> object:
             "Change to the folder that has it, or install it."
         ) from None
     except Exception as error:
-        raise _wrong(
-            f"importing {name!r} failed: {type(error).__name__}: {error} ({_line(error)})."
-        ) from error
+        why = f"{type(error).__name__}: {error} ({_line(error)})"
+        raise _wrong(f"importing {name!r} failed: {why}.") from error
 
 
 def _line(error: Exception) -> str:

@@ -64,10 +64,10 @@ def _host(name: str) -> str:
 
 
 def bearer_of(token: str | None) -> str | None:
-    """The API token that was given, or else the one in the environment. It is quoted nowhere."""
+    """The access token that was given, or else the one in the environment. It is quoted nowhere."""
     pointer = "/token"
     if token is None:
         token, pointer = os.environ.get(TOKEN_VARIABLE) or None, TOKEN_VARIABLE
     if token is not None and (not isinstance(token, str) or not _TOKEN.fullmatch(token)):
-        raise InvalidInput("is not an API token; 'oncue token create' makes one.", pointer)
+        raise InvalidInput("is not an access token; 'oncue token create' makes one.", pointer)
     return token

@@ -10,7 +10,7 @@ from typing import Any, TypeVar, overload
 
 import msgspec
 
-from oncue.client.connection import AnswerLost, Connection, Request, path, query
+from oncue.client.connection import AnswerLost, Call, Connection, path, query
 from oncue.core.errors import InvalidInput, NotFound
 from oncue.core.moment import from_datetime, render
 
@@ -24,11 +24,11 @@ class Asking:
     connection: Connection
 
     @overload
-    def _ask(self, request: Request, shape: type[S]) -> S: ...
+    def _ask(self, request: Call, shape: type[S]) -> S: ...
     @overload
-    def _ask(self, request: Request, shape: type[S], value: Callable[[S], T]) -> T: ...
+    def _ask(self, request: Call, shape: type[S], value: Callable[[S], T]) -> T: ...
     def _ask(
-        self, request: Request, shape: type[S], value: Callable[[S], Any] = lambda body: body
+        self, request: Call, shape: type[S], value: Callable[[S], Any] = lambda body: body
     ) -> Any:
         """What the answer says: the `value` of a body of this shape."""
         return self.connection.value(self.connection.ask(request), shape, value)
@@ -37,7 +37,7 @@ class Asking:
         """The `value` of every item of a listing, fetched page by page."""
         cursor: str | None = None
         while True:
-            request = Request("GET", place + query({"limit": PAGE, "cursor": cursor}))
+            request = Call("GET", place + query({"limit": PAGE, "cursor": cursor}))
             items, cursor = self._ask(
                 request, shape, lambda body: (list(map(value, body.items)), body.next_cursor)
             )
@@ -48,7 +48,7 @@ class Asking:
     def _delete(self, *segments: str) -> None:
         """A second request would be refused because of the first, so that is no error if the first
         answer was lost."""
-        request = Request("DELETE", path(*segments), repeatable=False)
+        request = Call("DELETE", path(*segments), repeatable=False)
         try:
             self.connection.ask(request)
         except AnswerLost:
@@ -57,14 +57,14 @@ class Asking:
 
 
 def encode(fields: dict[str, Any]) -> bytes:
-    """Fields as JSON; those that are None are not said."""
-    said = {name: value for name, value in fields.items() if value is not None}
-    for name, value in said.items():
+    """Fields as JSON; those that are None are left out."""
+    given = {name: value for name, value in fields.items() if value is not None}
+    for name, value in given.items():
         # It would be written as null, which says nothing: a job would be due now, not never.
         if isinstance(value, float) and not math.isfinite(value):
             raise InvalidInput("must be a finite number.", f"/{name}")
     try:
-        return msgspec.json.encode(said)
+        return msgspec.json.encode(given)
     except (TypeError, ValueError) as problem:
         raise InvalidInput(f"cannot be written as JSON: {problem}.") from None
 

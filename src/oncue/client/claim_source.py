@@ -10,24 +10,23 @@ import logging
 import math
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 from oncue.client.asking import encode
 from oncue.client.claims import (
     ITEMS_LIMIT,
+    ClaimReport,
     RemoteClaim,
-    Report,
     answers_to,
     claim_request,
     claims_of,
     operation_request,
-    parts,
-    settle_request,
-    settled_of,
+    settle_all,
     touched_of,
 )
-from oncue.client.connection import Connection, Request
+from oncue.client.connection import Call, Connection
 from oncue.client.errors import error_of
 from oncue.client.polling import Polling
 from oncue.core.errors import Conflict, Fenced, NotFound, OncueError
@@ -136,7 +135,7 @@ class RemoteClaimSource:
 
     def _claim(self, queues: Sequence[str], limit: int, wait_seconds: float) -> list[ClaimedBatch]:
         limit = min(limit, CLAIM_LIMIT)
-        request = claim_request(queues, self._worker, limit, wait_seconds=wait_seconds)
+        request = claim_request(wait_seconds, queues=queues, worker=self._worker, limit=limit)
         request = request._replace(timeout_seconds=ANSWER_SECONDS)
         sent = self._clock.monotonic()
         answer = self._polling.ask(request)
@@ -178,7 +177,7 @@ class RemoteClaimSource:
         answers: list[Touched | Refused] = []
         for start in range(0, len(beats), ITEMS_LIMIT):
             items = [_beat(one) for one in beats[start : start + ITEMS_LIMIT]]
-            request = Request("POST", "/heartbeat", encode({"items": items}))
+            request = Call("POST", "/heartbeat", encode({"items": items}))
             body = self._ask_once(request, brief=True)
             answers += answers_to(self._connection, body, BeatenItems, len(items), _beaten)
         return answers
@@ -192,14 +191,12 @@ class RemoteClaimSource:
 
     def settle(self, queue: Queue, ends: Sequence[ClaimEnd], *, brief: bool = False) -> None:
         """The server knows of cancel requests, and of the attempts that are left."""
-        for part in parts([_report(end) for end in ends]):
-            body = self._ask_once(settle_request(part), brief=brief)
-            errors = settled_of(self._connection, body, len(part))
-            for report, error in zip(part, errors, strict=True):
-                if error is not None:
-                    log_too_late(report.id, _refusal(error).reason)
+        ask = partial(self._ask_once, brief=brief)
+        for report, error in settle_all(self._connection, ask, map(_report, ends)):
+            if error is not None:
+                log_too_late(report.id, _refusal(error).reason)
 
-    def _ask_once(self, request: Request, *, brief: bool = False) -> bytes:
+    def _ask_once(self, request: Call, *, brief: bool = False) -> bytes:
         """Not repeated here. The thread that sends heartbeats also has to notice in time which
         leases are running out, of any job, so it waits only `brief`ly for an answer."""
         patience = min(ANSWER_SECONDS, max(self._shortest / 6, 0.25)) if brief else ANSWER_SECONDS
@@ -220,11 +217,11 @@ def _beat(beat: Beat) -> dict[str, Any]:
     return {name: value for name, value in fields.items() if value is not None}
 
 
-def _report(end: ClaimEnd) -> Report:
+def _report(end: ClaimEnd) -> ClaimReport:
     claim, outcome, result, error, retryable, _ = end
     if outcome == "fail":
-        return Report(claim.id, _token(claim), outcome, None, error, retryable)
-    return Report(claim.id, _token(claim), outcome, result)
+        return ClaimReport(claim.id, _token(claim), outcome, None, error, retryable)
+    return ClaimReport(claim.id, _token(claim), outcome, result)
 
 
 def _lease_seconds(claim: Claimed) -> float:

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple, TypeVar
 import msgspec
 
 from oncue.client.asking import Asking, encode, seconds_of
-from oncue.client.connection import Connection, Request, path
+from oncue.client.connection import Call, Connection, path
 from oncue.client.errors import error_of
 from oncue.core import payload as payloads
 from oncue.core.duration import seconds
@@ -27,7 +27,6 @@ ITEMS_LIMIT = 1000
 ITEMS_BYTES = 1024 * 1024
 _FRAME = 300  # bytes of a report beside its result and error
 
-S = TypeVar("S")
 T = TypeVar("T")
 
 touched_of = partial(read, Touched)
@@ -42,7 +41,7 @@ class RemoteClaim(Claimed):
     """How long the attempt may take, by the job or its queue."""
 
 
-class Report(NamedTuple):
+class ClaimReport(NamedTuple):
     """How a claim ended: `outcome` is complete, fail or release."""
 
     id: str
@@ -87,7 +86,10 @@ class RemoteClaims(Asking, ClaimVerbs):
         `token`. Never asked twice: if the answer is lost, what was claimed is taken back when its
         lease ends."""
         names = [queues] if isinstance(queues, str) else list(queues)
-        request = claim_request(names, worker, limit, lease_seconds, wait_seconds)
+        lease = seconds_of(lease_seconds)
+        request = claim_request(
+            wait_seconds, queues=names, worker=worker, limit=limit, lease_seconds=lease
+        )
         return self._ask(request, wire.Claims, claims_of)
 
     def token(self, claimed: Claimed) -> str:
@@ -95,10 +97,10 @@ class RemoteClaims(Asking, ClaimVerbs):
         return claimed.token
 
     def start(self, job_id: str, token: str) -> Touched:
-        return self._report(job_id, "start", token, wire.Started, touched_of)
+        return self._report(job_id, "start", token=token)
 
     def _beat(self, job_id: str, token: str, fields: dict[str, Any]) -> Touched:
-        return self._report(job_id, "heartbeat", token, wire.Touched, touched_of, **fields)
+        return self._report(job_id, "heartbeat", wire.Touched, token=token, **fields)
 
     def _put_operation(self, job_id: str, token: str, operation: Operation) -> Operation:
         request = operation_request(job_id, token, operation)
@@ -106,76 +108,51 @@ class RemoteClaims(Asking, ClaimVerbs):
 
     def complete_all(self, reports: Sequence[Completion]) -> list[OncueError | None]:
         answers: list[OncueError | None] = [None] * len(reports)
-        done: dict[int, Report] = {}
+        done: dict[int, ClaimReport] = {}
         for place, (job_id, token, result) in enumerate(reports):
             try:
                 body = None if result is None else payloads.encode(result, "/result")
-                done[place] = Report(job_id, token, "complete", body)
+                done[place] = ClaimReport(job_id, token, "complete", body)
             except InvalidInput as problem:
                 answers[place] = problem
-        settled: list[OncueError | None] = []
-        for part in parts(done.values()):
-            body = self.connection.ask(settle_request(part))
-            settled += settled_of(self.connection, body, len(part))
-        for place, error in zip(done, settled, strict=True):
+        settled = settle_all(self.connection, self.connection.ask, done.values())
+        for place, (_, error) in zip(done, settled, strict=True):
             answers[place] = error
         return answers
 
     def _complete(self, job_id: str, token: str | None, result: bytes | None) -> None:
         body = None if result is None else msgspec.Raw(result)
-        self._report(job_id, "complete", token, wire.JobState, _state, result=body)
+        self._report(job_id, "complete", token=token, result=body)
 
     def _fail(
         self, job_id: str, token: str, error: str, retryable: bool, retry_after: float | None
     ) -> None:
-        more = {"error": error, "retryable": retryable, "retry_after": retry_after}
-        self._report(job_id, "fail", token, wire.JobState, _state, **more)
+        more: dict[str, Any] = {"error": error, "retryable": retryable, "retry_after": retry_after}
+        self._report(job_id, "fail", token=token, **more)
 
     def release(self, job_id: str, token: str) -> None:
-        self._report(job_id, "release", token, wire.JobState, _state)
+        self._report(job_id, "release", token=token)
 
     def _report(
-        self,
-        job_id: str,
-        verb: str,
-        token: str | None,
-        shape: type[S],
-        value: Callable[[S], T],
-        **fields: Any,
-    ) -> T:
+        self, job_id: str, verb: str, shape: type[Any] = wire.Started, **fields: Any
+    ) -> Touched:
+        """What the answer tells of the claim; one that ends it tells nothing."""
         # The very report that settled a claim may be repeated, so a lost answer is no trouble.
-        body = encode({"token": token, **fields})
-        request = Request("POST", path("jobs", job_id, verb), body, job_id=job_id)
-        return self._ask(request, shape, value)
-
-
-def _state(body: wire.JobState) -> str:
-    return body.state
+        request = Call("POST", path("jobs", job_id, verb), encode(fields), job_id=job_id)
+        return self._ask(request, shape, touched_of)
 
 
 def claims_of(body: wire.Claims) -> list[RemoteClaim]:
     return [claim_of(one) for one in body.items]
 
 
-def claim_request(
-    queues: Sequence[str],
-    worker: str,
-    limit: int,
-    lease_seconds: float | None = None,
-    wait_seconds: float = 0.0,
-) -> Request:
+def claim_request(wait_seconds: float, **fields: Any) -> Call:
     wait_seconds = seconds(wait_seconds, "/wait_seconds")
-    fields = {
-        "queues": queues,
-        "worker": worker,
-        "limit": limit,
-        "lease_seconds": seconds_of(lease_seconds),
-        "wait_seconds": wait_seconds,
-    }
-    return Request("POST", "/claim", encode(fields), repeatable=False, wait_seconds=wait_seconds)
+    body = encode({**fields, "wait_seconds": wait_seconds})
+    return Call("POST", "/claim", body, repeatable=False, wait_seconds=wait_seconds)
 
 
-def operation_request(job_id: str, token: str, operation: Operation) -> Request:
+def operation_request(job_id: str, token: str, operation: Operation) -> Call:
     fields = {
         "token": token,
         "state": operation.state,
@@ -184,28 +161,22 @@ def operation_request(job_id: str, token: str, operation: Operation) -> Request:
         "message": operation.message,
     }
     place = path("jobs", job_id, "operations", operation.name)
-    return Request("PUT", place, encode(fields), job_id=job_id)
+    return Call("PUT", place, encode(fields), job_id=job_id)
 
 
-def parts(reports: Iterable[Report]) -> Iterator[list[Report]]:
-    """As many as fit in one request at a time."""
-    return chunks(reports, lambda report: report.size, ITEMS_LIMIT, ITEMS_BYTES)
+def settle_all(
+    connection: Connection, ask: Callable[[Call], bytes], reports: Iterable[ClaimReport]
+) -> Iterator[tuple[ClaimReport, OncueError | None]]:
+    """Report the ends of claims, as many as fit in one request at a time. Each report with the
+    reason why it was refused, if it was. Repeating them is harmless."""
+    for part in chunks(reports, lambda report: report.size, ITEMS_LIMIT, ITEMS_BYTES):
+        body = ask(Call("POST", "/settle", encode({"items": [one.fields() for one in part]})))
+        refusals = answers_to(connection, body, wire.SettledItems, len(part), _refusal)
+        yield from zip(part, refusals, strict=True)
 
 
-def settle_request(reports: Sequence[Report]) -> Request:
-    """Many reports at once. Repeating it is harmless."""
-    return Request("POST", "/settle", encode({"items": [report.fields() for report in reports]}))
-
-
-def settled_of(connection: Connection, body: bytes, count: int) -> list[OncueError | None]:
-    """For each report, in order, why it was refused, if it was."""
-    return answers_to(
-        connection,
-        body,
-        wire.SettledItems,
-        count,
-        lambda item: error_of(item.problem, item.id) if item.problem else None,
-    )
+def _refusal(item: wire.Settled) -> OncueError | None:
+    return error_of(item.problem, item.id) if item.problem else None
 
 
 def answers_to(

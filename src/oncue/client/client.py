@@ -4,49 +4,39 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import asdict
-from types import TracebackType
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
 from oncue.client.address import address_of, bearer_of
-from oncue.client.bulk import RemoteChanges
+from oncue.client.bulk import RemoteBulk
 from oncue.client.claims import RemoteClaims
-from oncue.client.connection import Connection, Request, path, query
+from oncue.client.connection import Call, Connection, path, query
 from oncue.client.jobs import RemoteJobs
-from oncue.client.reclaim import RemoteReclaiming
 from oncue.client.rules import RemoteRules
 from oncue.client.schedules import RemoteSchedules
 from oncue.clock import SystemClock
+from oncue.core import reclaim
 from oncue.core.errors import InvalidInput
-from oncue.core.lifecycle import LIVE, State
 from oncue.core.moment import Moment, parse, render
 from oncue.core.queue import Queue, QueueStats, check_queue_name
+from oncue.core.reclaim import ReclaimReport
 from oncue.ports.clock import Clock
 from oncue.usecases import intake
 from oncue.wire import queues as wire
+from oncue.wire import reclaim as wire_reclaim
+from oncue.wire.converting import written
 from oncue.worker.handlers import Handler, Handling
 
 if TYPE_CHECKING:
     from oncue.client.claim_source import RemoteClaimSource
     from oncue.worker.source import ClaimSource
 
-PAGE = 500
-_TAKEN_OR_DONE = LIVE | {State.SUCCEEDED}
 
-
-class Client(
-    RemoteJobs,
-    RemoteClaims,
-    RemoteReclaiming,
-    RemoteRules,
-    RemoteSchedules,
-    RemoteChanges,
-    Handling,
-):
+class Client(RemoteJobs, RemoteClaims, RemoteBulk, RemoteRules, RemoteSchedules, Handling):
     """Schedules and does work at a server (`oncue serve`), with the methods of a `Scheduler`.
 
-    `token` is an API token; without one, `ONCUE_TOKEN` is used if it is set. `timeout_seconds`
+    `token` is an access token; without one, `ONCUE_TOKEN` is used if it is set. `timeout_seconds`
     bounds the wait for an answer, and for how long a call is repeated while the server is away.
     Safe to use from many threads; make one for each process.
     """
@@ -91,7 +81,7 @@ class Client(
         default."""
         queue = intake.queue(name, settings)
         fields = {k: v for k, v in asdict(queue).items() if k not in ("name", "paused")}
-        request = Request("PUT", path("queues", name), msgspec.json.encode(fields))
+        request = Call("PUT", path("queues", name), msgspec.json.encode(fields))
         return self._ask(request, wire.Queue, wire.Queue.settings)
 
     def delete_queue(self, name: str) -> None:
@@ -100,11 +90,11 @@ class Client(
 
     def pause(self, name: str) -> None:
         """Take and deliver nothing of this queue until it is resumed; due work waits."""
-        self.connection.ask(Request("POST", path("queues", check_queue_name(name), "pause")))
+        self.connection.ask(Call("POST", path("queues", check_queue_name(name), "pause")))
 
     def resume(self, name: str) -> None:
         """Take and deliver again."""
-        self.connection.ask(Request("POST", path("queues", check_queue_name(name), "resume")))
+        self.connection.ask(Call("POST", path("queues", check_queue_name(name), "resume")))
 
     def stats(self, name: str) -> QueueStats:
         """How many jobs of the queue are in each state, the oldest due one, and how late first
@@ -118,12 +108,24 @@ class Client(
         asked = {"from": render(since), "until": render(until), "step_seconds": step_ms / 1000}
         place = path("queues", check_queue_name(name), "due-counts") + query(asked)
         return self._ask(
-            Request("GET", place),
+            Call("GET", place),
             wire.DueCounts,
             lambda body: {parse(one.at): one.count for one in body.items},
         )
 
-    # -- doing -----------------------------------------------------------------------------------
+    def reclaim(self, **parameters: Any) -> ReclaimReport:
+        """Look once through the live claims for those silent longer than `reclaim_age_minutes`, and
+        retry or fail them, as `Scheduler.reclaim` does; takes the scope `admin`. Never asked twice:
+        if the answer is lost, another run does what is left."""
+        wanted = reclaim.parameters(parameters)
+        request = Call(
+            "POST",
+            "/reclaim",
+            msgspec.json.encode(written(wire_reclaim.ReclaimParameters, wanted)),
+            repeatable=False,
+            wait_seconds=float(wanted.maximum_execution_seconds),
+        )
+        return self._ask(request, wire_reclaim.ReclaimReport, wire_reclaim.ReclaimReport.read)
 
     def claim_source(self, worker: str) -> ClaimSource:
         """Where a worker of this name claims jobs and reports on them: the server."""
@@ -139,17 +141,6 @@ class Client(
             source.close()
         self.connection.close()
 
-    def __enter__(self) -> Self:
-        return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self.close()
-
-
-def _about(queue: str) -> Request:
-    return Request("GET", path("queues", check_queue_name(queue)))
+def _about(queue: str) -> Call:
+    return Call("GET", path("queues", check_queue_name(queue)))

@@ -15,26 +15,11 @@ from urllib.parse import quote, urlencode
 
 import msgspec
 import urllib3
-from urllib3 import BaseHTTPResponse
-from urllib3.exceptions import (
-    ClosedPoolError,
-    ConnectTimeoutError,
-    HTTPError,
-    NewConnectionError,
-    ReadTimeoutError,
-    SSLError,
-)
+from urllib3 import BaseHTTPResponse, exceptions
 
 from oncue.client.address import Address
 from oncue.client.errors import error_of, problem_of
-from oncue.core.errors import (
-    AccessDenied,
-    InvalidInput,
-    OncueError,
-    ServerError,
-    ServerUnavailable,
-    ServerUnusable,
-)
+from oncue.core import errors
 from oncue.engine.alarm import Alarm
 from oncue.ports.clock import Clock
 from oncue.wire.problems import MEDIA_TYPE as PROBLEM_TYPE
@@ -51,7 +36,7 @@ S = TypeVar("S")
 T = TypeVar("T")
 
 
-class Request(NamedTuple):
+class Call(NamedTuple):
     """`path` is below the address, percent-encoded; `job_id` is the job it is about, if any."""
 
     method: str
@@ -67,14 +52,14 @@ class Request(NamedTuple):
     job_id: str = ""
 
 
-class Answer(NamedTuple):
+class Reply(NamedTuple):
     status: int
     body: bytes
     media_type: str
     headers: Mapping[str, str]
 
 
-class AnswerLost(ServerUnavailable):
+class AnswerLost(errors.ServerUnavailable):
     """The request may have been carried out: whoever sent it has to look before asking again."""
 
 
@@ -99,22 +84,22 @@ class Connection:
     def __repr__(self) -> str:
         return f"Connection({self.address.url!r})"
 
-    def ask(self, request: Request) -> bytes:
+    def ask(self, request: Call) -> bytes:
         """The body of the answer, JSON; or the error that the answer tells of."""
         return self.read(self.answer(request), request)
 
-    def answer(self, request: Request) -> Answer:
+    def answer(self, request: Call) -> Reply:
         """The answer, once it is more than passing trouble: a success, or not."""
         ends = self._clock.monotonic() + self.timeout_seconds
         pause = FIRST_PAUSE_SECONDS
         while True:
             after = 0.0
             try:
-                answer = self._send(request)
+                answer = self.answer_once(request)
             except AnswerLost:
                 raise
-            except ServerUnavailable as lost:
-                trouble: OncueError = lost
+            except errors.ServerUnavailable as lost:
+                trouble: errors.OncueError = lost
             else:
                 if not _passing(answer, request):
                     return answer
@@ -125,15 +110,11 @@ class Connection:
             self._alarm.pause(rest)
             pause = min(pause * 2, LONGEST_PAUSE_SECONDS)
 
-    def ask_once(self, request: Request) -> bytes:
+    def ask_once(self, request: Call) -> bytes:
         """As `ask`, for those who repeat it themselves."""
         return self.read(self.answer_once(request), request)
 
-    def answer_once(self, request: Request) -> Answer:
-        """As `answer`, likewise."""
-        return self._send(request)
-
-    def read(self, answer: Answer, request: Request) -> bytes:
+    def read(self, answer: Reply, request: Call) -> bytes:
         """The body of a success; or the error that the answer tells of."""
         if answer.status in (200, 201, 202, 204):
             if answer.body and answer.media_type != JSON_TYPE:
@@ -148,11 +129,11 @@ class Connection:
         """What a body of this shape says. One that cannot be read was not written by oncue."""
         try:
             return value(msgspec.json.decode(body, type=shape))
-        except (msgspec.MsgspecError, ValueError, InvalidInput):
+        except (msgspec.MsgspecError, ValueError, errors.InvalidInput):
             raise self.not_ours("answered with JSON of another shape") from None
 
-    def not_ours(self, what: str) -> ServerUnusable:
-        return ServerUnusable(
+    def not_ours(self, what: str) -> errors.ServerUnusable:
+        return errors.ServerUnusable(
             f"{self.address.url} {what}: that is not how oncue answers. "
             "Check the URL, and what stands between."
         )
@@ -162,33 +143,33 @@ class Connection:
         self._alarm.stop()
         self._pool.close()
 
-    def headers_of(self, request: Request) -> dict[str, str]:
+    def headers_of(self, request: Call) -> dict[str, str]:
         media = {} if request.body is None else {"content-type": JSON_TYPE}
         return {**self._headers, **media, **request.headers}
 
-    def patience(self, request: Request) -> tuple[float, float]:
+    def patience(self, request: Call) -> tuple[float, float]:
         """How many seconds to wait for a connection, and for each part of the answer."""
         limit = self.timeout_seconds if request.timeout_seconds is None else request.timeout_seconds
         return min(CONNECT_SECONDS, limit), limit + request.wait_seconds
 
-    def lost(self, trouble: Exception, request: Request) -> ServerError:
+    def lost(self, trouble: Exception, request: Call) -> errors.ServerError:
         """No answer came. The text of the trouble may quote the request, so it is not told."""
         url = self.address.url
-        if isinstance(trouble, ClosedPoolError):
-            return ServerError(f"{url}: this client is closed.")
-        if isinstance(trouble, SSLError | ssl.SSLError):
-            return ServerUnusable(
+        if isinstance(trouble, exceptions.ClosedPoolError):
+            return errors.ServerError(f"{url}: this client is closed.")
+        if isinstance(trouble, exceptions.SSLError | ssl.SSLError):
+            return errors.ServerUnusable(
                 f"{url}: there is no secure connection. Check the server's certificate, and "
                 "whether it speaks https at all."
             )
-        if isinstance(trouble, NewConnectionError | ConnectTimeoutError):
-            return ServerUnavailable(
+        if isinstance(trouble, exceptions.NewConnectionError | exceptions.ConnectTimeoutError):
+            return errors.ServerUnavailable(
                 f"{url} cannot be reached. Start it with 'oncue serve', or check the URL."
             )
-        slow = isinstance(trouble, ReadTimeoutError | TimeoutError)
+        slow = isinstance(trouble, exceptions.ReadTimeoutError | TimeoutError)
         how = "did not answer in time" if slow else "broke off before it answered"
         if request.repeatable:
-            return ServerUnavailable(f"{url} {how}. Call again: it is safe to repeat.")
+            return errors.ServerUnavailable(f"{url} {how}. Call again: it is safe to repeat.")
         return self._answer_lost(how)
 
     def _answer_lost(self, how: str) -> AnswerLost:
@@ -197,7 +178,8 @@ class Connection:
             "by itself. What it may have claimed is taken back when the lease ends."
         )
 
-    def _send(self, request: Request) -> Answer:
+    def answer_once(self, request: Call) -> Reply:
+        """As `answer`, for those who repeat it themselves."""
         connect, read = self.patience(request)
         try:
             answer = self._pool.urlopen(
@@ -210,10 +192,10 @@ class Connection:
                 redirect=False,
             )
             return answer_of(answer)
-        except HTTPError as trouble:
+        except exceptions.HTTPError as trouble:
             raise self.lost(trouble, request) from None
 
-    def _trouble_of(self, answer: Answer, request: Request) -> OncueError:
+    def _trouble_of(self, answer: Reply, request: Call) -> errors.OncueError:
         if _broken(answer) and not request.repeatable:
             return self._answer_lost(f"answered with status {answer.status}")
         problem = _problem_in(answer)
@@ -221,19 +203,21 @@ class Connection:
             problem.status = answer.status
             return error_of(problem, request.job_id)
         if answer.status in (401, 403):
-            return AccessDenied(f"{self.address.url} refuses access (status {answer.status}).")
+            return errors.AccessDenied(
+                f"{self.address.url} refuses access (status {answer.status})."
+            )
         if answer.status in TURNED_AWAY or _broken(answer):
-            return ServerUnavailable(
+            return errors.ServerUnavailable(
                 f"{self.address.url} answered with status {answer.status}; try again later."
             )
         return self.not_ours(f"answered with status {answer.status} and no problem document")
 
 
-def answer_of(answer: BaseHTTPResponse) -> Answer:
+def answer_of(answer: BaseHTTPResponse) -> Reply:
     """The whole of an answer, read to its end."""
     body = answer.data
     media_type = answer.headers.get("content-type", "").partition(";")[0].strip().lower()
-    return Answer(answer.status, body, media_type, answer.headers)
+    return Reply(answer.status, body, media_type, answer.headers)
 
 
 def path(*segments: str) -> str:
@@ -242,12 +226,12 @@ def path(*segments: str) -> str:
 
 
 def query(fields: Mapping[str, Any]) -> str:
-    """The query that says these fields; what is None is not said."""
-    said = {name: value for name, value in fields.items() if value is not None}
-    return f"?{urlencode(said)}" if said else ""
+    """These fields as a query; those that are None are left out."""
+    given = {name: value for name, value in fields.items() if value is not None}
+    return f"?{urlencode(given)}" if given else ""
 
 
-def _passing(answer: Answer, request: Request) -> bool:
+def _passing(answer: Reply, request: Call) -> bool:
     """Whether the same request may fare better in a moment, and may be sent again."""
     if answer.status in TURNED_AWAY:
         problem = _problem_in(answer)
@@ -255,16 +239,16 @@ def _passing(answer: Answer, request: Request) -> bool:
     return _broken(answer) and request.repeatable
 
 
-def _problem_in(answer: Answer) -> Problem | None:
+def _problem_in(answer: Reply) -> Problem | None:
     return problem_of(answer.body) if answer.media_type == PROBLEM_TYPE else None
 
 
-def _broken(answer: Answer) -> bool:
+def _broken(answer: Reply) -> bool:
     """Whether something went wrong there, or on the way: it may have been done all the same."""
     return answer.status >= 500 and answer.status not in TURNED_AWAY
 
 
-def _retry_after(answer: Answer) -> float:
+def _retry_after(answer: Reply) -> float:
     """How long the server asks to be left alone; dates are not worth the clock they need."""
-    told = answer.headers.get("retry-after", "")
-    return float(told) if told.isdecimal() and len(told) <= 6 else 0.0
+    text = answer.headers.get("retry-after", "")
+    return float(text) if text.isdecimal() and len(text) <= 6 else 0.0

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 import msgspec
 
 from oncue.client.asking import Asking, encode, moment_text, seconds_of
-from oncue.client.connection import AnswerLost, Request, path, query
+from oncue.client.connection import AnswerLost, Call, path, query
 from oncue.core import ids
 from oncue.core import payload as payloads
 from oncue.core.bulk import BulkVerb
@@ -28,6 +28,7 @@ from oncue.wire import jobs as wire
 from oncue.wire.converting import read
 
 SENT_AT_ONCE = 1000  # a server describes no more refusals than that in one answer
+_LINES = {"content-type": "application/x-ndjson"}
 _PLACE = re.compile(r"(/\S*): (.*)", re.DOTALL)
 _TAKEN_OR_DONE = LIVE | {State.SUCCEEDED}
 _DONE = {
@@ -46,7 +47,7 @@ class RemotePage:
     next: str | None
 
 
-class JobLine(NamedTuple):
+class SentJob(NamedTuple):
     """A job as a line of JSON. It names its id, so that the line may be sent again."""
 
     text: bytes
@@ -54,36 +55,37 @@ class JobLine(NamedTuple):
     """The id, if it was made here."""
 
 
-class RemoteJobs(Asking, JobVerbs[JobLine]):
+class RemoteJobs(Asking, JobVerbs[SentJob]):
     clock: Clock
 
     def store_job(self, fields: Mapping[str, Any]) -> Stored:
         job_id = fields.get("id")
         headers = {} if job_id is not None else {"idempotency-key": uuid.uuid4().hex}
-        request = Request("POST", "/jobs", encode(_sent(fields)), headers, job_id=job_id or "")
+        request = Call("POST", "/jobs", encode(_sent(fields)), headers, job_id=job_id or "")
         answer = self.connection.answer(request)
         body = self.connection.read(answer, request)
         job = self.connection.value(body, wire.Job, wire.Job.read)
         return Stored(job, answer.status == 200)
 
-    def ready(self, fields: Mapping[str, Any]) -> JobLine:
+    def ready(self, fields: Mapping[str, Any]) -> SentJob:
         sent = _sent(fields)
         if "id" in sent:
-            return JobLine(encode(sent), None)
+            return SentJob(encode(sent), None)
         now = self.clock.now()
         sent["id"] = f"r{ids.mint(now, now)}"
-        return JobLine(encode(sent), sent["id"])
+        return SentJob(encode(sent), sent["id"])
 
-    def _size(self, job: JobLine) -> int:
+    def _size(self, job: SentJob) -> int:
         return len(job.text)
 
-    def store_jobs(self, jobs: Sequence[JobLine]) -> StoredJobs:
+    def store_jobs(self, jobs: Sequence[SentJob]) -> StoredJobs:
         stored: list[str | None] = []
         existing = 0
         refused: dict[int, OncueError] = {}
         for start in range(0, len(jobs), SENT_AT_ONCE):
             part = jobs[start : start + SENT_AT_ONCE]
-            body = self._store_lines([job.text for job in part])
+            text = b"\n".join(job.text for job in part)
+            body = self._ask(Call("POST", "/jobs/batch", text, _LINES), wire.BatchReport)
             # Where an answer was lost, the next one counts as existing what the first request
             # stored. Such jobs have the ids that were made here.
             others = sum(one != job.made_id for one, job in zip(body.ids, part, strict=True))
@@ -91,12 +93,6 @@ class RemoteJobs(Asking, JobVerbs[JobLine]):
             refused |= {start + one.line - 1: _refusal(one) for one in body.rejected}
             stored += body.ids
         return StoredJobs(stored, existing, refused)
-
-    def _store_lines(self, lines: Sequence[bytes]) -> wire.BatchReport:
-        headers = {"content-type": "application/x-ndjson"}
-        return self._ask(
-            Request("POST", "/jobs/batch", b"\n".join(lines), headers), wire.BatchReport
-        )
 
     def job(self, job_id: str) -> Job:
         return self._ask(_about(job_id), wire.JobWithHistory, wire.Job.read)
@@ -107,7 +103,7 @@ class RemoteJobs(Asking, JobVerbs[JobLine]):
     def page(self, wanted: JobFilter, after: str | None = None, limit: int = 50) -> RemotePage:
         fields = {**filter_fields(wanted), "limit": limit, "cursor": after}
         return self._ask(
-            Request("GET", "/jobs" + query(fields)),
+            Call("GET", "/jobs" + query(fields)),
             wire.Jobs,
             lambda body: RemotePage([one.read() for one in body.items], body.next_cursor),
         )
@@ -120,7 +116,7 @@ class RemoteJobs(Asking, JobVerbs[JobLine]):
     ) -> Job:
         body = None if payload is None else msgspec.Raw(payload)
         fields = {**_sent(due), "priority": priority, "payload": body}
-        request = Request("PATCH", path("jobs", job_id), encode(fields), job_id=job_id)
+        request = Call("PATCH", path("jobs", job_id), encode(fields), job_id=job_id)
         return self._ask(request, wire.Job, wire.Job.read)
 
     def _change(self, job_id: str, verb: BulkVerb, running: bool = False) -> Job:
@@ -128,9 +124,9 @@ class RemoteJobs(Asking, JobVerbs[JobLine]):
         whether the change was made before asking again."""
         if verb is BulkVerb.CANCEL:
             place = path("jobs", job_id) + query({"running": "true" if running else None})
-            request = Request("DELETE", place, repeatable=False, job_id=job_id)
+            request = Call("DELETE", place, repeatable=False, job_id=job_id)
         else:
-            request = Request("POST", path("jobs", job_id, verb), repeatable=False, job_id=job_id)
+            request = Call("POST", path("jobs", job_id, verb), repeatable=False, job_id=job_id)
         try:
             return self._ask(request, wire.Job, wire.Job.read)
         except AnswerLost:
@@ -177,5 +173,5 @@ def _refusal(rejected: wire.BatchProblem) -> OncueError:
     return (TooLarge if rejected.status == 413 else InvalidInput)(detail, pointer)
 
 
-def _about(job_id: str, *more: str) -> Request:
-    return Request("GET", path("jobs", job_id, *more), job_id=job_id)
+def _about(job_id: str, *more: str) -> Call:
+    return Call("GET", path("jobs", job_id, *more), job_id=job_id)

@@ -10,7 +10,7 @@ from http.client import HTTPException
 from urllib3.connection import HTTPConnection, HTTPSConnection
 from urllib3.exceptions import HTTPError
 
-from oncue.client.connection import Connection, Request, answer_of
+from oncue.client.connection import Call, Connection, answer_of
 
 
 class Polling:
@@ -28,7 +28,7 @@ class Polling:
         self._changing = threading.Lock()
         self._stopped = False
 
-    def ask(self, request: Request) -> bytes | None:
+    def ask(self, request: Call) -> bytes | None:
         """The body of the answer; None once stopped. Never asked twice."""
         try:
             if not self._connect(request):
@@ -59,7 +59,7 @@ class Polling:
     def close(self) -> None:
         self._line.close()
 
-    def _connect(self, request: Request) -> bool:
+    def _connect(self, request: Call) -> bool:
         """Be connected, with the right patience. Whether to go on."""
         connect, read = self._connection.patience(request)
         if not self._line.is_connected:

@@ -9,7 +9,7 @@ from functools import partial
 import msgspec
 
 from oncue.client.asking import Asking, encode
-from oncue.client.connection import Request, path, query
+from oncue.client.connection import Call, path, query
 from oncue.core import stamp as stamps
 from oncue.core.event import Event
 from oncue.core.publication import EventFilter, EventPage, Published
@@ -30,10 +30,10 @@ class RemoteRules(Asking, RuleVerbs):
             "queue": rule.queue,
             "payload": msgspec.Raw(rule.payload_json),
         }
-        return self._ask(Request("PUT", path("rules", rule.name), encode(fields)), wire.Rule, _rule)
+        return self._ask(Call("PUT", path("rules", rule.name), encode(fields)), wire.Rule, _rule)
 
     def rule(self, name: str) -> Rule:
-        return self._ask(Request("GET", path("rules", possible_rule(name))), wire.Rule, _rule)
+        return self._ask(Call("GET", path("rules", possible_rule(name))), wire.Rule, _rule)
 
     def rules(self) -> Iterator[Rule]:
         return self._listed("/rules", wire.Rules, _rule)
@@ -46,18 +46,18 @@ class RemoteRules(Asking, RuleVerbs):
 
     def _publish(self, events: Sequence[Event], *, alone: bool) -> list[Published]:
         fields = [event.as_dict() for event in events]
-        request = Request("POST", "/events", msgspec.json.encode(fields[0] if alone else fields))
+        request = Call("POST", "/events", msgspec.json.encode(fields[0] if alone else fields))
         return self._ask(request, wire.Published, lambda body: body.read(events))
 
     def event_page(
         self, wanted: EventFilter, after: int | None = None, limit: int = 50
     ) -> EventPage:
         asked = {"rule": wanted.rule, "decision": wanted.decision, "limit": limit, "cursor": after}
-        request = Request("GET", "/events" + query(asked))
+        request = Call("GET", "/events" + query(asked))
         return self._ask(request, wire.LoggedEvents, wire.LoggedEvents.read)
 
     def explain_rule(self, name: str, at: datetime | str | None = None) -> Standing:
         when = None if at is None else stamps.render(stamps.parse(at, "/at"))
         rule = self.rule(name)
-        request = Request("GET", path("rules", name, "explain") + query({"at": when}))
+        request = Call("GET", path("rules", name, "explain") + query({"at": when}))
         return self._ask(request, wire.Standing, lambda body: body.read(rule))

@@ -9,7 +9,7 @@ from typing import Any, Unpack
 import msgspec
 
 from oncue.client.asking import Asking, encode, seconds_of
-from oncue.client.connection import Request, path, query
+from oncue.client.connection import Call, path, query
 from oncue.core import payload as payloads
 from oncue.core.recurrence import Outcome
 from oncue.core.runs import Difference, Run
@@ -21,10 +21,10 @@ from oncue.wire.converting import read
 
 class RemoteSchedules(Asking, ScheduleVerbs):
     def put_schedule(self, name: str, **fields: Unpack[ScheduleFields]) -> Schedule:
-        return self._schedule(Request("PUT", path("schedules", name), _sent(fields)))
+        return self._schedule(Call("PUT", path("schedules", name), _sent(fields)))
 
     def schedule_named(self, name: str) -> Schedule:
-        return self._schedule(Request("GET", path("schedules", name)))
+        return self._schedule(Call("GET", path("schedules", name)))
 
     def schedules(self) -> Iterator[Schedule]:
         return self._listed("/schedules", wire.Schedules, wire.Schedule.read)
@@ -34,11 +34,11 @@ class RemoteSchedules(Asking, ScheduleVerbs):
 
     def _set_paused(self, name: str, paused: bool) -> Schedule:
         verb = "pause" if paused else "resume"
-        return self._schedule(Request("POST", path("schedules", name, verb)))
+        return self._schedule(Call("POST", path("schedules", name, verb)))
 
     def schedule_outcomes(self, name: str) -> Sequence[Outcome]:
         return self._ask(
-            Request("GET", path("schedules", name, "outcomes")),
+            Call("GET", path("schedules", name, "outcomes")),
             wire.Outcomes,
             lambda body: [read(Outcome, one) for one in body.items],
         )
@@ -46,17 +46,17 @@ class RemoteSchedules(Asking, ScheduleVerbs):
     def next_runs(self, name: str, count: int = 20) -> list[Run]:
         place = path("schedules", name, "next") + query({"count": count})
         return self._ask(
-            Request("GET", place), wire.Runs, lambda body: [one.read() for one in body.items]
+            Call("GET", place), wire.Runs, lambda body: [one.read() for one in body.items]
         )
 
     def preview_schedule(
         self, name: str, *, count: int = 20, **fields: Unpack[ScheduleFields]
     ) -> Difference:
         place = path("schedules", name, "preview") + query({"count": count})
-        request = Request("POST", place, _sent(fields))
+        request = Call("POST", place, _sent(fields))
         return self._ask(request, wire.RunChanges, partial(read, Difference))
 
-    def _schedule(self, request: Request) -> Schedule:
+    def _schedule(self, request: Call) -> Schedule:
         return self._ask(request, wire.Schedule, wire.Schedule.read)
 
 

@@ -178,7 +178,7 @@ class ClaimStore(Protocol):
         ...
 
     def expire(self, now: Moment, limit: int) -> int:
-        """Cancel scheduled jobs whose `expires_at` has come (and which no open range claim covers),
+        """Cancel scheduled jobs that have expired (and which no open range claim covers),
         each with a diagnostic `expired`. How many."""
         ...
 

@@ -14,7 +14,7 @@ import msgspec
 
 from oncue.core import payload as payloads
 from oncue.core.errors import Conflict, IllegalState, InvalidInput
-from oncue.core.job import Diagnostic, History, Job, Lapse
+from oncue.core.job import Diagnostic, Job, Lapse
 from oncue.core.lifecycle import FINAL, LIVE, State, Verb
 from oncue.core.moment import Moment, from_datetime, to_datetime
 from oncue.core.queue import Queue
@@ -38,7 +38,7 @@ STATES = {
 _EVENT = frozenset({"time", "code", "message", "attempt", "details"})
 
 
-class Write(NamedTuple):
+class AgendaWrite(NamedTuple):
     """What somebody wants an AgendaProgress to be."""
 
     state: str
@@ -50,35 +50,22 @@ class Write(NamedTuple):
     if_match: Sequence[str] | None = None
 
 
-def shown(job: Job, history: History, queue: Queue) -> AgendaProgress:
-    """The job in that form."""
-    return written(
-        AgendaProgress,
-        job,
-        history,
-        processing_state=STATES[job.state],
-        processing_state_message=_message(job),
-        attempts_completed=job.attempt - job.attempt_base - (job.state in LIVE),
-        maximum_attempts=job.max_attempts or queue.max_attempts,
-    )
-
-
-def etag(told: AgendaProgress) -> str:
+def etag(progress: AgendaProgress) -> str:
     """Changes when anything in it does."""
-    digest = hashlib.blake2b(msgspec.json.encode(told), digest_size=12).hexdigest()
+    digest = hashlib.blake2b(msgspec.json.encode(progress), digest_size=12).hexdigest()
     return f'"{digest}"'
 
 
 def read(cue: Scheduler, job_id: str) -> AgendaProgress:
-    return _told(cue, cue.job(job_id))
+    return _progress_of(cue, cue.job(job_id))
 
 
-def write(cue: Scheduler, job_id: str, wanted: Write) -> AgendaProgress:
+def write(cue: Scheduler, job_id: str, wanted: AgendaWrite) -> AgendaProgress:
     """Change the job if it is still as the writer saw it; the job afterwards."""
     job = cue.job(job_id)
-    told = _told(cue, job)
-    _require_seen(job, told, wanted)
-    events = _new_events(told.diagnostics, wanted.events, job, cue.clock.now())
+    progress = _progress_of(cue, job)
+    _require_seen(job, progress, wanted)
+    events = _new_events(progress.diagnostics, wanted.events, job, cue.clock.now())
     if not _is_so_already(job, wanted):
         _change(cue, job, wanted, events)
     if events:
@@ -86,18 +73,27 @@ def write(cue: Scheduler, job_id: str, wanted: Write) -> AgendaProgress:
     after = cue.store.get(job_id)
     if after is None:  # it ended in a queue that keeps no history
         return msgspec.structs.replace(
-            told, processing_state="COMPLETE", processing_state_message=wanted.message
+            progress, processing_state="COMPLETE", processing_state_message=wanted.message
         )
-    return _told(cue, after)
+    return _progress_of(cue, after)
 
 
-def _told(cue: Scheduler, job: Job) -> AgendaProgress:
-    return shown(job, cue.history(job.id), cue.policies(job.queue))
+def _progress_of(cue: Scheduler, job: Job) -> AgendaProgress:
+    """The job in that form."""
+    return written(
+        AgendaProgress,
+        job,
+        cue.history(job.id),
+        processing_state=STATES[job.state],
+        processing_state_message=_message(job),
+        attempts_completed=job.attempt - job.attempt_base - (job.state in LIVE),
+        maximum_attempts=job.max_attempts or cue.policies(job.queue).max_attempts,
+    )
 
 
-def _require_seen(job: Job, told: AgendaProgress, wanted: Write) -> None:
+def _require_seen(job: Job, progress: AgendaProgress, wanted: AgendaWrite) -> None:
     if wanted.if_match is not None:
-        seen = etag(told) in wanted.if_match
+        seen = etag(progress) in wanted.if_match
     else:
         seen = wanted.updated_at == from_datetime(job.updated_at)
     if not seen:
@@ -107,13 +103,13 @@ def _require_seen(job: Job, told: AgendaProgress, wanted: Write) -> None:
         )
 
 
-def _is_so_already(job: Job, wanted: Write) -> bool:
+def _is_so_already(job: Job, wanted: AgendaWrite) -> bool:
     if wanted.state == "COMPLETE" and job.state in FINAL:
         return wanted.message == _message(job)
     return wanted.state == "WAITING" and job.state is State.SCHEDULED
 
 
-def _change(cue: Scheduler, job: Job, wanted: Write, events: Sequence[Diagnostic]) -> None:
+def _change(cue: Scheduler, job: Job, wanted: AgendaWrite, events: Sequence[Diagnostic]) -> None:
     claims = cue.store.live_claims(ClaimFilter(job_id=job.id), None, 1).lapses
     claim = next(iter(claims), None)
     if claim is None:
@@ -123,44 +119,30 @@ def _change(cue: Scheduler, job: Job, wanted: Write, events: Sequence[Diagnostic
         )
     if (claim.epoch, claim.updated_at) != (job.epoch, from_datetime(job.updated_at)):
         raise _lost_race(job.id)
-    if wanted.state == "EXECUTING":
-        _beat(cue, claim, wanted.message)
-    elif wanted.state == "COMPLETE" and wanted.message == "succeeded":
-        _complete(cue, claim)
-    else:
-        _take_away(cue, claim, wanted, events)
-
-
-def _beat(cue: Scheduler, claim: Lapse, message: str | None) -> None:
-    lease_seconds = cue.policies(claim.queue).lease_seconds
-    touch = Touch(claim.id, claim.epoch, lease_seconds, intake.check_message(message))
-    [answer] = cue.store.touch([touch], cue.clock.now())
-    if isinstance(answer, Refused):
-        raise _lost_race(claim.id)
-
-
-def _complete(cue: Scheduler, claim: Lapse) -> None:
-    settlement = Settlement(
-        claim.id,
-        claim.epoch,
-        Verb.COMPLETE,
-        keep=cue.policies(claim.queue).keeps_history,
-        updated_at=claim.updated_at,
-    )
-    if cue.store.settle([settlement], cue.clock.now()):
-        raise _lost_race(claim.id)
-
-
-def _take_away(cue: Scheduler, claim: Lapse, wanted: Write, events: Sequence[Diagnostic]) -> None:
-    """WAITING: retried if it may be, judged as every silent claim is. COMPLETE: failed."""
     queue, now = cue.policies(claim.queue), cue.clock.now()
-    if wanted.state == "WAITING" or claim.cancel_requested:
-        verdict = after_lapse(claim, queue, now)
+    keep = queue.keeps_history
+    if wanted.state == "EXECUTING":
+        message = intake.check_message(wanted.message)
+        [answer] = cue.store.touch([Touch(job.id, claim.epoch, queue.lease_seconds, message)], now)
+        lost = isinstance(answer, Refused)
+    elif wanted.state == "COMPLETE" and wanted.message == "succeeded":
+        ending = Settlement(job.id, claim.epoch, Verb.COMPLETE, keep=keep)
+        lost = bool(cue.store.settle([ending._replace(updated_at=claim.updated_at)], now))
     else:
-        text = f" {events[-1].detail}" if events else ""
-        verdict = Verdict(Verb.GIVE_UP, "failure", f"Reported as failed by its reclaimer.{text}")
-    if carry_out(cue.engine.node, [(claim, verdict, queue.keeps_history)], now):
-        raise _lost_race(claim.id)
+        verdict = _verdict(claim, queue, now, wanted.state, events)
+        lost = bool(carry_out(cue.engine.node, [(claim, verdict, keep)], now))
+    if lost:
+        raise _lost_race(job.id)
+
+
+def _verdict(
+    claim: Lapse, queue: Queue, now: Moment, state: str, events: Sequence[Diagnostic]
+) -> Verdict:
+    """WAITING: retried if it may be, judged as every silent claim is. COMPLETE: failed."""
+    if state == "WAITING" or claim.cancel_requested:
+        return after_lapse(claim, queue, now)
+    text = f" {events[-1].detail}" if events else ""
+    return Verdict(Verb.GIVE_UP, "failure", f"Reported as failed by its reclaimer.{text}")
 
 
 def _lost_race(job_id: str) -> Conflict:
@@ -168,10 +150,10 @@ def _lost_race(job_id: str) -> Conflict:
 
 
 def _new_events(
-    known: Sequence[DiagnosticEvent], sent: Sequence[Mapping[str, Any]], job: Job, now: Moment
+    recorded: Sequence[DiagnosticEvent], sent: Sequence[Mapping[str, Any]], job: Job, now: Moment
 ) -> list[Diagnostic]:
     """Those that were sent and are not there yet, as diagnostics of the present attempt."""
-    there = msgspec.to_builtins(known)
+    there = msgspec.to_builtins(recorded)
     new = [(place, event) for place, event in enumerate(sent) if event not in there]
     if len(new) > EVENTS_AT_ONCE:
         raise InvalidInput(f"at most {EVENTS_AT_ONCE} new ones at once.", "/diagnosticEvents")

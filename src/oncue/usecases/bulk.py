@@ -8,8 +8,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
-from datetime import datetime
-from typing import Any, NamedTuple, TypedDict, Unpack
+from typing import Any, NamedTuple, Unpack
 
 from oncue.core.bulk import (
     FILTERS,
@@ -23,14 +22,13 @@ from oncue.core.bulk import (
 )
 from oncue.core.errors import InvalidInput
 from oncue.core.job import JobFilter
-from oncue.core.lifecycle import State
 from oncue.core.moment import Moment
 from oncue.core.queue import check_queue_name
 from oncue.engine.alarm import Alarm
 from oncue.ports.clock import Clock
 from oncue.ports.jobs import JobStore
-from oncue.ports.store import Store
 from oncue.usecases import intake
+from oncue.usecases.local import Local
 
 CHUNK = 250  # jobs changed in one transaction: 2 or 3 ms
 LOOK = 5000  # jobs looked at by one read of a dry run, which keeps nobody from writing
@@ -39,16 +37,9 @@ Progress = Callable[[BulkOutcome], None]
 """Told how far it is after each part; the outcome is the caller's to read, not to keep."""
 
 
-class BulkOptions(TypedDict, total=False):
+class BulkOptions(intake.FilterFields, total=False):
     """Which jobs, how many of them, and what for. At least one filter, or `everything`."""
 
-    queue: str | None
-    state: State | str | None
-    owner: str | None
-    key: str | None
-    due_after: datetime | None
-    """Due then or later."""
-    due_before: datetime | None
     everything: bool
     """No filter is meant: all jobs of the store."""
     dry_run: bool
@@ -64,6 +55,8 @@ class BulkOptions(TypedDict, total=False):
 
 class BulkVerbs(ABC):
     """The verbs, wherever they are carried out."""
+
+    clock: Clock
 
     def cancel_all(self, *, running: bool = False, **options: Unpack[BulkOptions]) -> BulkOutcome:
         """End all scheduled jobs that fit: they will not be delivered. With `running`, taken ones
@@ -89,48 +82,53 @@ class BulkVerbs(ABC):
         priority = intake.check_priority(priority)
         return self._carry_out(BulkVerb.REPRIORITISE, options, priority=priority)
 
-    @abstractmethod
     def _carry_out(self, verb: BulkVerb, options: BulkOptions, **how: Any) -> BulkOutcome:
         """Do it; `how` are the fields of the change."""
-
-
-class BulkChanges(BulkVerbs):
-    """In a store."""
-
-    store: Store
-    clock: Clock
-
-    def _carry_out(self, verb: BulkVerb, options: BulkOptions, **how: Any) -> BulkOutcome:
         order = order_of(verb, options, self.clock.now(), **how)
-        return carry_out(self.store, self.clock, order, options.get("progress"))
+        return carry_out(self, order, options.get("progress"))
+
+    @abstractmethod
+    def _part(self, order: BulkOrder, outcome: BulkOutcome) -> float:
+        """Do the next part, and add what it came to. For how many seconds to rest after it."""
 
 
-def carry_out(
-    store: Store, clock: Clock, order: BulkOrder, progress: Progress | None = None
-) -> BulkOutcome:
+def carry_out(cue: BulkVerbs, order: BulkOrder, progress: Progress | None = None) -> BulkOutcome:
     """Do what was ordered, or as much of it as its bounds allow."""
-    outcome = BulkOutcome()
-    alarm = Alarm(clock)
-    ends = None if order.seconds is None else clock.monotonic() + order.seconds
-    after = order.after
+    outcome, alarm = BulkOutcome(), Alarm(cue.clock)
+    if order.after is not None:
+        outcome.next_cursor = str(BulkCursor(order.change.begun_at, order.after))
+    ends = None if order.seconds is None else cue.clock.monotonic() + order.seconds
     while True:
-        found = store.find_all(order.change, order.wanted, after, _size(order, outcome))
-        after = found.next
-        outcome.matched += len(found.ids)
-        outcome.next_cursor = after and str(BulkCursor(order.change.begun_at, after))
-        began = ended = clock.monotonic()
-        if found.ids and not order.dry_run:
-            done = change_all(store, order.change, order.wanted, found.ids, clock.now())
-            ended = clock.monotonic()
-            outcome.changed += done.changed
-            outcome.key_taken += done.key_taken
-        _add_sample(store, outcome, found.ids)
+        rest = cue._part(order, outcome)
         if progress is not None:
             progress(outcome)
-        over = ends is not None and clock.monotonic() >= ends
-        if after is None or outcome.matched == order.limit or over:
+        over = ends is not None and cue.clock.monotonic() >= ends
+        if outcome.next_cursor is None or outcome.matched == order.limit or over:
             return outcome
-        alarm.pause(ended - began)
+        alarm.pause(rest)
+
+
+class LocalBulk(Local, BulkVerbs):
+    """In a store."""
+
+    def _part(self, order: BulkOrder, outcome: BulkOutcome) -> float:
+        cursor, change = outcome.next_cursor, order.change
+        after = None if cursor is None else BulkCursor.read(cursor).after
+        size = LOOK if order.dry_run else CHUNK
+        if order.limit is not None:
+            size = min(size, order.limit - outcome.matched)
+        found = self.store.find_all(change, order.wanted, after, size)
+        outcome.matched += len(found.ids)
+        outcome.next_cursor = found.next and str(BulkCursor(change.begun_at, found.next))
+        began = ended = self.clock.monotonic()
+        if found.ids and not order.dry_run:
+            done = change_all(self.store, change, order.wanted, found.ids, self.clock.now())
+            ended = self.clock.monotonic()
+            outcome.changed += done.changed
+            outcome.key_taken += done.key_taken
+        shown = [self.store.get(job_id) for job_id in found.ids[: SAMPLE - len(outcome.sample)]]
+        outcome.sample += [job for job in shown if job is not None]
+        return ended - began
 
 
 class BulkDone(NamedTuple):
@@ -153,53 +151,20 @@ def change_all(
     return BulkDone(changed, key_taken)
 
 
-def _size(order: BulkOrder, outcome: BulkOutcome) -> int:
-    """How many jobs the next part looks at."""
-    size = LOOK if order.dry_run else CHUNK
-    return size if order.limit is None else min(size, order.limit - outcome.matched)
-
-
-def _add_sample(store: Store, outcome: BulkOutcome, job_ids: Sequence[str]) -> None:
-    for job_id in job_ids[: SAMPLE - len(outcome.sample)]:
-        job = store.get(job_id)
-        if job is not None:
-            outcome.sample.append(job)
-
-
 def order_of(verb: BulkVerb, options: BulkOptions, now: Moment, **how: Any) -> BulkOrder:
     """The order that these options describe; `how` are the fields of the change."""
     for unknown in sorted(options.keys() - BulkOptions.__annotations__.keys()):
-        known = ", ".join(FILTERS)
-        raise InvalidInput(f"there is no such option; the filters are {known}.", f"/{unknown}")
-    text = options.get("cursor")
+        raise intake.unknown_filter(unknown)
+    text, limit = options.get("cursor"), options.get("limit")
     cursor = None if text is None else BulkCursor.read(text)
-    return check_order(
-        BulkOrder(
-            BulkChange(verb, now if cursor is None else cursor.begun_at, **how),
-            filter_of(options),
-            options.get("dry_run", False),
-            None if cursor is None else cursor.after,
-            _limit(options.get("limit")),
-            options.get("seconds"),
-        ),
-        everything=options.get("everything", False),
-    )
-
-
-def filter_of(options: BulkOptions) -> JobFilter:
-    return intake.job_filter(
-        options.get("queue"),
-        options.get("state"),
-        options.get("owner"),
-        options.get("key"),
-        options.get("due_after"),
-        options.get("due_before"),
-    )
-
-
-def _limit(value: object) -> int | None:
-    if value is None:
-        return None
-    if not isinstance(value, int) or isinstance(value, bool) or value < 1:
+    if limit is not None and (not isinstance(limit, int) or limit is True or limit < 1):
         raise InvalidInput("must be a whole number from 1 on.", "/limit")
-    return value
+    order = BulkOrder(
+        BulkChange(verb, now if cursor is None else cursor.begun_at, **how),
+        intake.job_filter({name: options.get(name) for name in FILTERS}),
+        options.get("dry_run", False),
+        None if cursor is None else cursor.after,
+        limit,
+        options.get("seconds"),
+    )
+    return check_order(order, everything=options.get("everything", False))

@@ -11,24 +11,15 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
-from oncue.core import moment, retry, token
+from oncue.core import errors, moment, retry, token
 from oncue.core import payload as payloads
 from oncue.core.duration import Duration
 from oncue.core.duration import seconds as length
-from oncue.core.errors import (
-    Conflict,
-    Fenced,
-    IllegalState,
-    InvalidInput,
-    NotFound,
-    OncueError,
-)
 from oncue.core.fencing import Refused, Settlement
 from oncue.core.job import Claimed, Job, Operation
 from oncue.core.lifecycle import State, Verb
 from oncue.core.queue import Queue, check_queue_name
 from oncue.core.text import legible
-from oncue.engine.policies import Policies
 from oncue.ports.claims import Touch, Touched
 from oncue.ports.clock import Clock
 from oncue.usecases import intake
@@ -92,7 +83,7 @@ class ClaimVerbs(ABC):
         """Report on one named step. Until it succeeds, its result is replaced by later ones, and a
         report without one keeps it; the result of a success is final."""
         if state not in ("executing", "succeeded", "failed"):
-            raise InvalidInput("must be executing, succeeded or failed.", "/state")
+            raise errors.InvalidInput("must be executing, succeeded or failed.", "/state")
         operation = Operation(
             check_queue_name(name, "/name"),
             state,
@@ -119,7 +110,7 @@ class ClaimVerbs(ABC):
     def _complete(self, job_id: str, token: str | None, result: bytes | None) -> None: ...
 
     @abstractmethod
-    def complete_all(self, reports: Sequence[Completion]) -> list[OncueError | None]:
+    def complete_all(self, reports: Sequence[Completion]) -> list[errors.OncueError | None]:
         """Report many successes at once. For each, in order, why it was refused, if it was."""
 
     def fail(
@@ -133,7 +124,7 @@ class ClaimVerbs(ABC):
     ) -> None:
         """Report failure: due again after a pause if attempts remain, else failed."""
         if not isinstance(error, str):
-            raise InvalidInput("must be text that says what went wrong.", "/error")
+            raise errors.InvalidInput("must be text that says what went wrong.", "/error")
         pause = None if retry_after is None else length(retry_after, "/retry_after")
         self._fail(job_id, token, error, retryable, pause)
 
@@ -150,7 +141,6 @@ class ClaimVerbs(ABC):
 class LocalClaims(LocalJobs, ClaimVerbs):
     """The claims of a store."""
 
-    policies: Policies
     spread: Callable[[], float] = staticmethod(random.random)
     """Where in its range the next back-off lies, from 0 to 1."""
 
@@ -166,9 +156,11 @@ class LocalClaims(LocalJobs, ClaimVerbs):
         names = [queues] if isinstance(queues, str) else list(queues)
         wanted = [self.policies(check_queue_name(name)) for name in names]
         if intake.label(worker, "/worker") is None:
-            raise InvalidInput("say who claims: any name that tells workers apart.", "/worker")
+            raise errors.InvalidInput(
+                "say who claims: any name that tells workers apart.", "/worker"
+            )
         if not isinstance(limit, int) or isinstance(limit, bool) or not 1 <= limit <= CLAIM_LIMIT:
-            raise InvalidInput(f"must be a whole number from 1 to {CLAIM_LIMIT}.", "/limit")
+            raise errors.InvalidInput(f"must be a whole number from 1 to {CLAIM_LIMIT}.", "/limit")
         lease = intake.check_lease(lease_seconds)
         claims = self.store.claim(wanted, worker, limit, self.clock.now(), lease_seconds=lease)
         self.telemetry.claimed(claims, self.clock.now())
@@ -199,8 +191,8 @@ class LocalClaims(LocalJobs, ClaimVerbs):
             raise self._refusal(job_id, answer)
         return answer
 
-    def complete_all(self, reports: Sequence[Completion]) -> list[OncueError | None]:
-        answers: list[OncueError | None] = [None] * len(reports)
+    def complete_all(self, reports: Sequence[Completion]) -> list[errors.OncueError | None]:
+        answers: list[errors.OncueError | None] = [None] * len(reports)
         settlements: list[Settlement] = []
         places: list[int] = []
         for place, (job_id, proof, result) in enumerate(reports):
@@ -208,7 +200,7 @@ class LocalClaims(LocalJobs, ClaimVerbs):
                 epoch = self._epoch(job_id, proof)
                 settlements.append(self._completion(job_id, epoch, _encoded(result)))
                 places.append(place)
-            except (InvalidInput, NotFound) as problem:
+            except (errors.InvalidInput, errors.NotFound) as problem:
                 answers[place] = problem
         refusals = self.store.settle(settlements, self.clock.now()) if settlements else {}
         for position, refused in refusals.items():
@@ -220,7 +212,7 @@ class LocalClaims(LocalJobs, ClaimVerbs):
             job = self.job(job_id)
             if job.state is State.SCHEDULED:
                 why = "nobody has taken it"
-                raise IllegalState(
+                raise errors.IllegalState(
                     f"cannot complete job {job_id}: it is {job.state}, {why}.", job.state
                 )
             epoch = job.epoch
@@ -275,7 +267,7 @@ class LocalClaims(LocalJobs, ClaimVerbs):
         if refused is not None:
             raise self._refusal(settlement.id, refused)
 
-    def _refusal(self, job_id: str, refused: Refused) -> OncueError:
+    def _refusal(self, job_id: str, refused: Refused) -> errors.OncueError:
         if refused.reason != "different result":
             self.telemetry.count("fenced_writes")
         return refusal(job_id, refused)
@@ -326,10 +318,14 @@ def keeping(queue: Queue) -> dict[str, Any]:
     return {"keep": queue.keeps_history, "lease_seconds": queue.lease_seconds}
 
 
-def refusal(job_id: str, refused: Refused) -> OncueError:
+def refusal(job_id: str, refused: Refused) -> errors.OncueError:
     """The error that tells a writer why its write was not applied."""
     if refused.reason == "unknown" or refused.state is None:
-        return NotFound(f"there is no such claim on job {job_id!r}; it may be past retention.")
+        return errors.NotFound(
+            f"there is no such claim on job {job_id!r}; it may be past retention."
+        )
     if refused.reason == "different result":
-        return Conflict(f"job {job_id}: this operation has another result already; it is kept.")
-    return Fenced(job_id, refused.reason, refused.state, refused.diagnostic)
+        return errors.Conflict(
+            f"job {job_id}: this operation has another result already; it is kept."
+        )
+    return errors.Fenced(job_id, refused.reason, refused.state, refused.diagnostic)

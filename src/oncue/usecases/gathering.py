@@ -9,11 +9,10 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future
-from itertools import count
 from typing import Any, Generic, Protocol, TypeVar
 
 from oncue.core.errors import OncueError, StoreError
-from oncue.ports.store import StoreFacts
+from oncue.ports.store import Store
 
 Q = TypeVar("Q")
 A = TypeVar("A")
@@ -107,100 +106,69 @@ def together(place: Place, apply: Callable[[list[Q]], Sequence[A | OncueError]])
     return lambda requests: place.submit(lambda: apply(requests))
 
 
-class Submitting(Place, Protocol):
-    """A store, as far as groups of calls need it."""
-
-    def describe(self) -> StoreFacts: ...
-
-
 class _Undone(Exception):
-    """One of the calls of a group failed, which undid the others."""
+    """A call of a group failed, which undid those before it."""
+
+    def __init__(self, position: int) -> None:
+        self.position = position
 
 
-def isolated(store: Submitting, monotonic: Callable[[], float]) -> Send[Callable[[], A], A]:
+def isolated(store: Store, monotonic: Callable[[], float]) -> Send[Callable[[], A], A]:
     """Does groups of calls that have nothing to do with each other: each fails by itself.
 
-    A store that is `all_or_nothing` does as many calls of the group as a short time allows by one
-    call, then the next ones, which is two to three times as fast as one by one. If that call was
-    undone, each call is submitted by itself. In other stores each is submitted by itself at once: a
-    call that was done there must not be done again."""
-    separate: Send[Callable[[], A], A] = separately(store)
-    if not store.describe().all_or_nothing:
-        return separate
+    As many calls of the group as a short time allows are done by one call, then the next ones,
+    which is two to three times as fast as one by one. A store that is `all_or_nothing` undoes that
+    call if one of them fails: those before it are then done again, and it alone. In other stores a
+    call that was done is never done again."""
+    undoes = store.describe().all_or_nothing
 
     def send(calls: list[Callable[[], A]]) -> Future[Sequence[A | BaseException]]:
         answers: list[A | BaseException] = []
         done: Future[Sequence[A | BaseException]] = Future()
 
-        def go_on() -> None:
+        def go_on(most: int) -> None:
             rest = calls[len(answers) :]
             if not rest:
                 done.set_result(answers)
                 return
+
+            def note(part: Future[Sequence[A | BaseException]]) -> None:
+                trouble = part.exception()
+                if isinstance(trouble, _Undone):
+                    go_on(trouble.position or 1)
+                    return
+                failed = 1 if most == 1 else len(rest)
+                answers.extend(part.result() if trouble is None else [trouble] * failed)
+                go_on(len(calls))
+
             try:
-                part = store.submit(lambda: _one_by_one(rest, monotonic))
+                part = store.submit(lambda: _one_by_one(rest[:most], monotonic, undoes))
             except OncueError as trouble:  # the store is closed
                 done.set_result([*answers, *[trouble] * len(rest)])
             else:
                 part.add_done_callback(note)
 
-        def note(part: Future[Sequence[A | BaseException]]) -> None:
-            trouble, rest = part.exception(), calls[len(answers) :]
-            if isinstance(trouble, _Undone):
-                separate(rest).add_done_callback(note)
-                return
-            answers.extend(part.result() if trouble is None else [trouble] * len(rest))
-            go_on()
-
-        go_on()
+        go_on(len(calls))
         return done
 
     return send
 
 
 def _one_by_one(
-    calls: list[Callable[[], A]], monotonic: Callable[[], float]
+    calls: list[Callable[[], A]], monotonic: Callable[[], float], undoes: bool
 ) -> Sequence[A | BaseException]:
     """The answers to the first calls, as many as a short time allows. A refusal is the answer of
-    its own call; whatever else is raised undoes all."""
+    its own call. With `undoes`, whatever else is raised undoes all."""
     answers: list[A | BaseException] = []
     ends = monotonic() + TOGETHER_SECONDS
     for call in calls:
         try:
             answers.append(call())
         except BaseException as error:
-            if isinstance(error, StoreError) or not isinstance(error, OncueError):
-                raise _Undone from error
+            refused = isinstance(error, OncueError) and not isinstance(error, StoreError)
+            if undoes and not refused:
+                raise error if len(calls) == 1 else _Undone(len(answers)) from error
             answers.append(error)
         if monotonic() >= ends:
             break
     return answers
-
-
-def separately(place: Place) -> Send[Callable[[], A], A]:
-    """Submits each call of a group by itself, so that each fails by itself. The place may still let
-    calls that come together share a commit."""
-
-    def send(calls: list[Callable[[], A]]) -> Future[Sequence[A | BaseException]]:
-        answers: list[Any] = [None] * len(calls)
-        answered = count(1)  # its `next` is one step, whichever threads answer
-        done: Future[Sequence[A | BaseException]] = Future()
-
-        def note(position: int, answer: A | BaseException) -> None:
-            answers[position] = answer
-            if next(answered) == len(calls):
-                done.set_result(answers)
-
-        def noted(position: int) -> Callable[[Future[A]], None]:
-            return lambda future: note(position, future.exception() or future.result())
-
-        for position, call in enumerate(calls):
-            try:
-                future = place.submit(call)
-            except OncueError as trouble:  # the store is closed
-                note(position, trouble)
-            else:
-                future.add_done_callback(noted(position))
-        return done
-
-    return send

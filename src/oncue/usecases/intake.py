@@ -7,7 +7,7 @@ import math
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import fields
 from datetime import datetime
-from typing import Any, TypedDict, TypeVar
+from typing import Any, TypedDict
 
 import msgspec
 
@@ -28,8 +28,6 @@ from oncue.core.queue import (
     check_queue_name,
 )
 from oncue.core.text import TEXT_LIMIT, escaped, legible
-
-T = TypeVar("T")
 
 
 class JobFields(TypedDict, total=False):
@@ -58,13 +56,23 @@ class JobFields(TypedDict, total=False):
     id: str | None
 
 
+class FilterFields(TypedDict, total=False):
+    """Which jobs: those that fit all of it. None means any."""
+
+    queue: str | None
+    state: State | str | None
+    owner: str | None
+    key: str | None
+    due_after: datetime | None
+    """Due then or later."""
+    due_before: datetime | None
+
+
 ALLOWED = frozenset({"payload", *JobFields.__annotations__})
 FIELDS = ["payload", *(name for name in JobFields.__annotations__ if name != "at")]
 # Fields most jobs do without: a job that has none of them takes the short way.
 _RARE = ALLOWED - {"payload", "queue", "due_at", "at", "delay", "priority"}
 _DEFAULTS = {"queue": DEFAULT_QUEUE, "priority": 0, "if_exists": "keep"}
-_RARE_FROM, _RARE_TO = NewJob._fields.index("owner"), NewJob._fields.index("digest")
-_NO_RARE = (None,) * (_RARE_TO - _RARE_FROM)
 _LABEL_LIMIT = 200
 LONGEST_SECONDS = moment.HORIZON_MS / 1000
 _PLAIN_DELAY = 10**9  # seconds; below the horizon whatever the time is
@@ -92,6 +100,9 @@ def new_job(fields: Mapping[str, Any], now: Moment) -> NewJob:
     if given.isdisjoint(_RARE):
         return NewJob(ids.mint(now, due_at), queue, due_at, body, priority, now)
     job_id = fields.get("id")
+    rare = {name: check(fields[name]) for name, check in _CHECKS.items() if name in fields}
+    if "expires_at" in fields:
+        rare["expires_at"] = _ahead(fields["expires_at"], now, "/expires_at")
     return NewJob(
         ids.mint(now, due_at) if job_id is None else ids.check_id(job_id),
         queue,
@@ -99,15 +110,9 @@ def new_job(fields: Mapping[str, Any], now: Moment) -> NewJob:
         body,
         priority,
         now,
-        owner=label(fields.get("owner"), "/owner"),
-        key=label(fields.get("key"), "/key"),
-        expires_at=_expiry(fields.get("expires_at"), now),
-        max_attempts=check_max_attempts(fields["max_attempts"])
-        if "max_attempts" in fields
-        else None,
-        timeout_seconds=_timeout(fields.get("timeout_seconds")),
         digest=None if job_id is None else digest(fields),
         replace=_replace(fields.get("if_exists", "keep")),
+        **rare,
     )
 
 
@@ -120,7 +125,7 @@ def due(fields: Mapping[str, Any], now: Moment) -> Moment:
         if at is None and due_at is None:
             return now
         when, pointer = (at, "/at") if due_at is None else (due_at, "/due_at")
-        return moment.ahead(_moment(when, pointer), now, pointer)
+        return _ahead(when, now, pointer)
     if at is not None or due_at is not None:
         raise InvalidInput("give either a moment or a delay, not both.", "/delay")
     return after(duration.seconds(delay, "/delay"), now, "/delay")
@@ -199,23 +204,25 @@ def label(value: object, pointer: str) -> str | None:
     return value
 
 
-def job_filter(
-    queue: str | None,
-    state: State | str | None,
-    owner: str | None,
-    key: str | None,
-    due_after: datetime | None,
-    due_before: datetime | None,
-) -> JobFilter:
+def job_filter(fields: Mapping[str, Any]) -> JobFilter:
     """Which jobs a listing shows; None means any."""
+    for unknown in sorted(fields.keys() - FilterFields.__annotations__.keys()):
+        raise unknown_filter(unknown)
+    queue, state = fields.get("queue"), fields.get("state")
+    after, before = fields.get("due_after"), fields.get("due_before")
     return JobFilter(
         None if queue is None else check_queue_name(queue),
         None if state is None else choice(State, state, "/state"),
-        label(owner, "/owner"),
-        label(key, "/key"),
-        None if due_after is None else moment.from_datetime(due_after, "/due_after"),
-        None if due_before is None else moment.from_datetime(due_before, "/due_before"),
+        label(fields.get("owner"), "/owner"),
+        label(fields.get("key"), "/key"),
+        None if after is None else moment.from_datetime(after, "/due_after"),
+        None if before is None else moment.from_datetime(before, "/due_before"),
     )
+
+
+def unknown_filter(name: str) -> InvalidInput:
+    known = ", ".join(FilterFields.__annotations__)
+    return InvalidInput(f"there is no such option; the filters are {known}.", f"/{name}")
 
 
 def digest(fields: Mapping[str, Any]) -> bytes:
@@ -232,20 +239,11 @@ def digest(fields: Mapping[str, Any]) -> bytes:
 
 def as_stored(new: NewJob) -> Job:
     """The job as the store has it right after creation."""
-    created = moment.to_datetime(new.created_at)
-    due_at = moment.to_datetime(new.due_at)
-    stored = Job(
-        new.id, new.queue, State.SCHEDULED, due_at, new.payload, new.priority, 0, created, created
-    )
-    if new[_RARE_FROM:_RARE_TO] == _NO_RARE:
-        return stored
-    return stored._replace(
-        owner=new.owner,
-        key=new.key,
-        expires_at=moment.maybe_datetime(new.expires_at),
-        max_attempts=new.max_attempts,
-        timeout_seconds=new.timeout_seconds,
-    )
+    created, due_at = moment.to_datetime(new.created_at), moment.to_datetime(new.due_at)
+    expires_at = moment.maybe_datetime(new.expires_at)
+    rare = (new.owner, new.key, expires_at, new.max_attempts, new.timeout_seconds)
+    usual = (new.id, new.queue, State.SCHEDULED, due_at, new.payload, new.priority, 0)
+    return Job(*usual, created, created, *rare)
 
 
 _checked_queues: set[str] = {DEFAULT_QUEUE}
@@ -256,27 +254,15 @@ def _remember_queue(name: str) -> None:
         _checked_queues.add(name)
 
 
-def _moment(value: object, pointer: str) -> Moment:
+def _ahead(value: object, now: Moment, pointer: str) -> Moment:
     if isinstance(value, datetime):
-        return moment.from_datetime(value, pointer)
+        return moment.ahead(moment.from_datetime(value, pointer), now, pointer)
     if isinstance(value, str):
-        return moment.parse(value, pointer)
+        return moment.ahead(moment.parse(value, pointer), now, pointer)
     raise InvalidInput("give an aware datetime or an RFC 3339 text.", pointer)
 
 
-def _expiry(value: object, now: Moment) -> Moment | None:
-    if value is None:
-        return None
-    return moment.ahead(_moment(value, "/expires_at"), now, "/expires_at")
-
-
-def _maybe(check: Callable[[object], T], value: object) -> T | None:
-    return None if value is None else check(value)
-
-
-def _timeout(value: object) -> float | None:
-    if value is None:
-        return None
+def _timeout(value: object) -> float:
     length = duration.seconds(value, "/timeout_seconds")
     if length <= 0:
         raise InvalidInput("must be more than 0.", "/timeout_seconds")
@@ -321,3 +307,11 @@ def unknown_field(names: Iterable[str]) -> InvalidInput:
         f"there is no such field; the fields of a job are {known}.",
         f"/{escaped(min(map(str, names)))}",
     )
+
+
+_CHECKS: dict[str, Callable[[Any], Any]] = {
+    "owner": lambda value: label(value, "/owner"),
+    "key": lambda value: label(value, "/key"),
+    "max_attempts": check_max_attempts,
+    "timeout_seconds": _timeout,
+}

@@ -13,30 +13,19 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, Generic, NamedTuple, TypeVar, Unpack
 
-from oncue.core import moment
+from oncue.core import errors, moment
 from oncue.core import payload as payloads
 from oncue.core.bulk import BulkChange, BulkVerb
 from oncue.core.changes import ANY, ChangeVerb, JobChange
 from oncue.core.duration import Duration
-from oncue.core.errors import (
-    Conflict,
-    IdTaken,
-    IllegalState,
-    InvalidInput,
-    KeyTaken,
-    NotFound,
-    OncueError,
-)
 from oncue.core.explain import Backlog, Explanation, explain
 from oncue.core.job import History, Job, JobFilter, NewJob, Page, Position
 from oncue.core.lifecycle import LIVE, State
 from oncue.core.moment import LATEST, Moment
-from oncue.ports.clock import Clock
 from oncue.ports.jobs import Clash
-from oncue.ports.store import Store
-from oncue.telemetry.counters import Telemetry
 from oncue.usecases import intake
-from oncue.usecases.intake import JobFields
+from oncue.usecases.intake import FilterFields, JobFields
+from oncue.usecases.local import Local
 from oncue.usecases.queues import queue_of
 
 CHUNK = 5000  # jobs that schedule_many stores at once,
@@ -54,19 +43,19 @@ class Stored(NamedTuple):
 
 
 class StoredJobs(NamedTuple):
-    """What became of a list of jobs."""
+    """The outcome of storing a list of jobs."""
 
     ids: list[str | None]
     """Of each job that is stored now, in order; None: it was refused."""
     existing: int
     """How many were there before."""
-    refused: Mapping[int, OncueError]
+    refused: Mapping[int, errors.OncueError]
     """Why, by position."""
 
 
 @dataclass(slots=True)
 class Tally:
-    """What became of many jobs."""
+    """The outcome of storing many jobs."""
 
     accepted: int = 0
     """Stored now or there already."""
@@ -97,6 +86,17 @@ def chunks(
             chunk, room = [], most_bytes
     if chunk:
         yield chunk
+
+
+def every_item(page: Callable[[Any], Any]) -> Iterator[Any]:
+    """The items of all pages; `page` fetches the one after a place, first after None."""
+    after: Any = None
+    while True:
+        found = page(after)
+        yield from found.items
+        if found.next is None:
+            return
+        after = found.next
 
 
 class JobVerbs(ABC, Generic[T]):
@@ -136,9 +136,9 @@ class JobVerbs(ABC, Generic[T]):
         for number, item in enumerate(items, 1):
             try:
                 if item.__class__ is not dict and not isinstance(item, Mapping):
-                    raise InvalidInput("must be a mapping of the fields of a job.")
+                    raise errors.InvalidInput("must be a mapping of the fields of a job.")
                 yield self.ready(item if not defaults else {**defaults, **item})
-            except InvalidInput as problem:
+            except errors.InvalidInput as problem:
                 stored = f" The {tally.accepted} before this chunk are stored."
                 raise _at_item(problem, number, stored) from None
 
@@ -158,25 +158,10 @@ class JobVerbs(ABC, Generic[T]):
     def _size(self, job: T) -> int:
         """About how many bytes it has."""
 
-    def jobs(
-        self,
-        *,
-        queue: str | None = None,
-        state: State | str | None = None,
-        owner: str | None = None,
-        key: str | None = None,
-        due_after: datetime | None = None,
-        due_before: datetime | None = None,
-    ) -> Iterator[Job]:
+    def jobs(self, **filters: Unpack[FilterFields]) -> Iterator[Job]:
         """All jobs that fit, in the order of due time, fetched page by page."""
-        wanted = intake.job_filter(queue, state, owner, key, due_after, due_before)
-        after: Any = None
-        while True:
-            page = self.page(wanted, after, PAGE)
-            yield from page.items
-            if page.next is None:
-                return
-            after = page.next
+        wanted = intake.job_filter(filters)
+        return every_item(lambda after: self.page(wanted, after, PAGE))
 
     @abstractmethod
     def job(self, job_id: str) -> Job:
@@ -233,19 +218,15 @@ class JobVerbs(ABC, Generic[T]):
         """Do to one job what the bulk verb does to many; the job as it is then."""
 
 
-def _at_item(problem: OncueError, number: int, more: str) -> OncueError:
+def _at_item(problem: errors.OncueError, number: int, more: str) -> errors.OncueError:
     """The same problem, with the number of the item that has it."""
-    if isinstance(problem, InvalidInput):
+    if isinstance(problem, errors.InvalidInput):
         return type(problem)(problem.detail + more, f"item {number}{problem.pointer}")
-    return Conflict(f"item {number}: {problem}{more}")
+    return errors.Conflict(f"item {number}: {problem}{more}")
 
 
-class LocalJobs(JobVerbs[NewJob]):
+class LocalJobs(Local, JobVerbs[NewJob]):
     """The jobs of a store."""
-
-    store: Store
-    clock: Clock
-    telemetry: Telemetry
 
     def ready(self, fields: Mapping[str, Any]) -> NewJob:
         return intake.new_job(fields, self.clock.now())
@@ -256,7 +237,7 @@ class LocalJobs(JobVerbs[NewJob]):
     def store_job(self, fields: Mapping[str, Any]) -> Stored:
         new = self.ready(fields)
         met = self._insert([new]).get(0)
-        if isinstance(met, Conflict):
+        if isinstance(met, errors.Conflict):
             raise met
         self.telemetry.count("jobs_created", met is None)
         return Stored(intake.as_stored(new), False) if met is None else Stored(met, True)
@@ -264,13 +245,13 @@ class LocalJobs(JobVerbs[NewJob]):
     def store_jobs(self, jobs: Sequence[NewJob]) -> StoredJobs:
         met = self._insert(jobs) if jobs else {}
         self.telemetry.count("jobs_created", len(jobs) - len(met))
-        refused = {at: answer for at, answer in met.items() if isinstance(answer, Conflict)}
+        refused = {at: answer for at, answer in met.items() if isinstance(answer, errors.Conflict)}
         ids: list[str | None] = [job.id for job in jobs]
         for position, answer in met.items():
-            ids[position] = None if isinstance(answer, Conflict) else answer.id
+            ids[position] = None if isinstance(answer, errors.Conflict) else answer.id
         return StoredJobs(ids, len(met) - len(refused), refused)
 
-    def _insert(self, jobs: Sequence[NewJob]) -> dict[int, Job | Conflict]:
+    def _insert(self, jobs: Sequence[NewJob]) -> dict[int, Job | errors.Conflict]:
         """Store jobs. By position, for those that are not new: the job that was there, or why this
         one is refused."""
         clashes = self.store.insert(jobs, self.clock.now())
@@ -322,13 +303,13 @@ class LocalJobs(JobVerbs[NewJob]):
                 break
         job = self.job(job_id)
         if why is not None and why.reason == "key":
-            raise KeyTaken(
+            raise errors.KeyTaken(
                 f"cannot {verb} job {job_id}: another unfinished job of queue {job.queue} "
                 f"has its key {job.key!r}. Cancel that one first."
             )
         if why is not None and why.reason == "state":
             state = why.state or job.state
-            raise IllegalState(f"cannot {verb} job {job_id}: it is {state}.", state)
+            raise errors.IllegalState(f"cannot {verb} job {job_id}: it is {state}.", state)
         return job
 
 
@@ -352,24 +333,24 @@ def submit_jobs(cue: LocalJobs, jobs: Sequence[NewJob]) -> Future[Answers]:
     return done
 
 
-def _met(clash: Clash) -> Job | Conflict:
+def _met(clash: Clash) -> Job | errors.Conflict:
     """What a new job meets whose id or key is there already: the job that has it, or a refusal."""
     job = clash.job
     if clash.kind == "id taken":
-        return IdTaken(
+        return errors.IdTaken(
             f"a job with the id {job.id!r} exists and was created with other fields. "
             "Choose another id, or send the same fields to get that job."
         )
     if clash.kind == "key taken":
-        return KeyTaken(
+        return errors.KeyTaken(
             f"the key {job.key!r} belongs to job {job.id}, which is {job.state} "
             "and can no longer be replaced. Wait until it ends, or use another key."
         )
     return job
 
 
-def unknown(job_id: str) -> NotFound:
-    return NotFound(f"there is no job {job_id!r}; it may be finished and past retention.")
+def unknown(job_id: str) -> errors.NotFound:
+    return errors.NotFound(f"there is no job {job_id!r}; it may be finished and past retention.")
 
 
 def possible_id(job_id: str) -> str:

@@ -10,24 +10,16 @@ from oncue.core.errors import Conflict, NotFound
 from oncue.core.moment import Moment
 from oncue.core.queue import Queue, QueueStats, check_queue_name, default_queue
 from oncue.engine.alarm import Alarm
-from oncue.engine.policies import Policies
-from oncue.ports.clock import Clock
 from oncue.ports.queues import QueueStore
-from oncue.ports.store import Store
 from oncue.sinks import open_sink
-from oncue.telemetry.counters import Telemetry
 from oncue.usecases import intake
+from oncue.usecases.local import Local
 
 CHUNK = 1000  # finished jobs removed in one transaction: a few milliseconds
 
 
-class LocalQueues:
+class LocalQueues(Local):
     """What a scheduler does with whole queues."""
-
-    store: Store
-    clock: Clock
-    policies: Policies
-    telemetry: Telemetry
 
     def queue(self, name: str) -> Queue:
         """The settings of a queue; one never set has the defaults."""

@@ -2,23 +2,16 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from oncue.core import reclaim
 from oncue.core.reclaim import ReclaimParameters, ReclaimReport
 from oncue.engine.alarm import Alarm
-from oncue.engine.engine import Engine
 from oncue.engine.reclaimrun import ReclaimRun
-from oncue.ports.clock import Clock
-
-if TYPE_CHECKING:
-    from oncue.scheduler import Scheduler
+from oncue.usecases.local import Local
 
 
-class Reclaiming:
-    clock: Clock
-    engine: Engine
-
+class LocalReclaim(Local):
     def reclaim(self, **parameters: Any) -> ReclaimReport:
         """Look once through the live claims for those silent longer than `reclaim_age_minutes`, and
         retry or fail them. Parameters: see `ReclaimParameters`. With `log_reclaim_only` nothing is
@@ -32,6 +25,6 @@ class Reclaiming:
         Alarm(self.clock).pause(seconds)
 
 
-def started(cue: Scheduler | Reclaiming, parameters: ReclaimParameters) -> ReclaimRun:
+def started(cue: Local, parameters: ReclaimParameters) -> ReclaimRun:
     """A run over the store of a scheduler, to be stepped by the caller."""
     return ReclaimRun(cue.engine.node, parameters)

@@ -16,9 +16,8 @@ from oncue.core.firing import Decision
 from oncue.core.publication import EventFilter, EventPage, LoggedEvent, Published
 from oncue.core.rule import PAYLOAD_LIMIT_BYTES, Dependency, Rule, check_rule_name, read_rule
 from oncue.core.standing import Standing, explain
-from oncue.engine.engine import Engine
-from oncue.ports.clock import Clock
-from oncue.ports.store import Store
+from oncue.usecases.jobs import every_item
+from oncue.usecases.local import Local
 
 PUBLISHED_AT_ONCE = 10_000
 _PAGE = 500
@@ -104,25 +103,15 @@ class RuleVerbs(ABC):
             None if rule is None else self.rule(rule).name,
             None if decision is None else choice(Decision, decision, "/decision"),
         )
-        after: int | None = None
-        while True:
-            page = self.event_page(wanted, after, _PAGE)
-            yield from page.items
-            if page.next is None:
-                return
-            after = page.next
+        return every_item(lambda after: self.event_page(wanted, after, _PAGE))
 
     @abstractmethod
     def explain_rule(self, name: str, at: datetime | str | None = None) -> Standing:
         """What the rule waits for at a time, now if not given, and which event would fire it."""
 
 
-class LocalRules(RuleVerbs):
+class LocalRules(Local, RuleVerbs):
     """The rules and events of a store."""
-
-    store: Store
-    clock: Clock
-    engine: Engine
 
     @property
     def bounds(self) -> Bounds:

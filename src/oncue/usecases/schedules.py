@@ -16,11 +16,9 @@ from oncue.core.queue import check_queue_name
 from oncue.core.recurrence import Outcome, anchor, begun
 from oncue.core.runs import Difference, Run, coming, difference
 from oncue.core.schedule import Emission, Schedule, check_schedule, read_emission
-from oncue.engine.engine import Engine
 from oncue.engine.recurrer import Recurrer
-from oncue.ports.clock import Clock
-from oncue.ports.store import Store
 from oncue.usecases import intake
+from oncue.usecases.local import Local
 
 RUNS_LIMIT = 1000
 _PAGE = 500
@@ -118,12 +116,8 @@ class ScheduleVerbs(ABC):
         as if the schedule were not paused."""
 
 
-class LocalSchedules(ScheduleVerbs):
+class LocalSchedules(Local, ScheduleVerbs):
     """The schedules of a store."""
-
-    store: Store
-    clock: Clock
-    engine: Engine
 
     def put_schedule(self, name: str, **fields: Unpack[ScheduleFields]) -> Schedule:
         return put(self.engine.recurrer, name, fields)[0]

@@ -4,16 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
-from oncue.core.access import (
-    NOBODY,
-    AccessToken,
-    Scope,
-    check_scopes,
-    check_token_name,
-    id_of,
-    matches,
-    mint,
-)
+from oncue.core import access
+from oncue.core.access import AccessToken, Scope
 from oncue.core.errors import Conflict, NotFound
 from oncue.ports.access import TokenStore
 from oncue.ports.clock import Clock
@@ -41,8 +33,8 @@ class Access:
     ) -> tuple[AccessToken, str]:
         """A new token, kept from now on, and its text, which is nowhere to be found later."""
         if name is not None:
-            check_token_name(name)
-        token, text = mint(name, check_scopes(scopes), self._clock.now())
+            access.check_token_name(name)
+        token, text = access.mint(name, access.check_scopes(scopes), self._clock.now())
         if not self._store.put_token(token):
             raise Conflict(f"another token has the id {token.id}; create it again.")
         self._read = None
@@ -69,14 +61,14 @@ class Access:
     def scopes_of(self, text: str) -> frozenset[Scope] | None:
         """What the bearer of this text may do; None: it is no token of this store. Every text of
         the right shape costs the same comparison, whether its id is known or not."""
-        token_id = id_of(text)
+        token_id = access.id_of(text)
         if token_id is None:
             return None
-        known = self._known()
-        if token_id not in known:
-            known = self._known(UNKNOWN_FRESH_SECONDS)
-        token = known.get(token_id, NOBODY)
-        return token.scopes if matches(token, text) else None
+        tokens = self._known()
+        if token_id not in tokens:
+            tokens = self._known(UNKNOWN_FRESH_SECONDS)
+        token = tokens.get(token_id, access.NOBODY)
+        return token.scopes if access.matches(token, text) else None
 
     def _known(self, fresh_seconds: float = FRESH_SECONDS) -> Mapping[str, AccessToken]:
         read = self._read
@@ -88,9 +80,9 @@ class Access:
         return read[1]
 
     def _named(self, id_or_name: str) -> AccessToken:
-        known = self._store.tokens()
-        found = [token for token in known if token.id == id_or_name]
-        found = found or [token for token in known if token.name == id_or_name]
+        tokens = self._store.tokens()
+        found = [token for token in tokens if token.id == id_or_name]
+        found = found or [token for token in tokens if token.name == id_or_name]
         if not found:
             raise _unknown()
         if len(found) > 1:

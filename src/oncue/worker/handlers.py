@@ -8,7 +8,7 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Protocol, Self, TypeVar
 
 from oncue.core.errors import InvalidInput
 from oncue.core.job import JobFilter
@@ -90,3 +90,12 @@ class Handling:
 
     def _before_work(self) -> None:
         """Start what has to run beside a worker; for a Client, nothing."""
+
+    def close(self) -> None:
+        """Finish what is under way and give everything back; each Host has its own way."""
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *raised: object) -> None:
+        self.close()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from oncue.api.problems import invalid
@@ -42,12 +43,10 @@ async def reclaim(service: Service, request: Request) -> HttpAnswer:
 
 async def _is_ending(service: Service, seconds: float) -> bool:
     """Whether the server is told to stop within so many seconds."""
-    try:
+    with suppress(TimeoutError):
         async with asyncio.timeout(seconds):
             await service.ending.wait()
-    except TimeoutError:
-        return service.ending.is_set()
-    return True
+    return service.ending.is_set()
 
 
 @routes.add(
@@ -86,14 +85,14 @@ async def put_agenda_progress(service: Service, request: Request) -> HttpAnswer:
     return _answer(await service.acue.write(agenda.write, service.cue, job_id, wanted))
 
 
-def _wanted(body: AgendaProgressWrite, job_id: str, request: Request) -> agenda.Write:
+def _wanted(body: AgendaProgressWrite, job_id: str, request: Request) -> agenda.AgendaWrite:
     if body.id not in (None, job_id):
         raise Conflict(f"what was seen is job {body.id}, and this is job {job_id}.")
     over = body.processingState == "COMPLETE"
     if over and body.processingStateMessage not in ("succeeded", "failed"):
         raise invalid("must be 'succeeded' or 'failed'.", "/processingStateMessage")
     matches, seen = request.header(b"if-match"), body.updatedTime
-    return agenda.Write(
+    return agenda.AgendaWrite(
         body.processingState,
         body.processingStateMessage,
         parse(seen, "/updatedTime") if isinstance(seen, str) else seen,

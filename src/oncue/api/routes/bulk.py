@@ -40,7 +40,7 @@ def _add(verb: BulkVerb, shape: type[wire.Bulk]) -> None:
     async def run(service: Service, request: Request) -> HttpAnswer:
         body = await request.decoded(shape)
         order = _order(verb, body, service.clock.now())
-        outcome = await service.change(carry_out, service.cue.store, service.clock, order)
+        outcome = await service.change(carry_out, service.cue, order)
         return json_answer(written(wire.BulkOutcome, outcome))
 
     run.__name__ = f"{verb}_jobs"

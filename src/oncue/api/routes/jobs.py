@@ -15,6 +15,7 @@ from oncue.api.request import HttpAnswer, Request, json_answer
 from oncue.api.routing import Answered, Routes
 from oncue.core import moment
 from oncue.core.access import Scope
+from oncue.core.bulk import FILTERS
 from oncue.core.errors import IdTaken, InvalidInput
 from oncue.core.job import Job, JobFilter, NewJob
 from oncue.core.lifecycle import State
@@ -28,7 +29,6 @@ if TYPE_CHECKING:
     from oncue.api.app import Service
 
 KEY_LENGTH = 255
-FILTERS = ("queue", "state", "owner", "key", "due_after", "due_before")
 
 routes = Routes("Jobs")
 
@@ -146,9 +146,9 @@ async def list_jobs(service: Service, request: Request) -> HttpAnswer:
 def job_filter(query: dict[str, str]) -> JobFilter:
     """Which jobs a query asks for."""
     after, before = moment_of(query, "due_after"), moment_of(query, "due_before")
-    queue, state, owner, key = map(query.get, ("queue", "state", "owner", "key"))
     try:
-        wanted = intake.job_filter(queue, state, owner, key, None, None)
+        texts = ("queue", "state", "owner", "key")
+        wanted = intake.job_filter({name: query.get(name) for name in texts})
     except InvalidInput as problem:
         raise InvalidInput(problem.detail, f"?{problem.pointer[1:]}") from None
     return replace(wanted, due_after=after, due_before=before)

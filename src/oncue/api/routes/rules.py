@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 import msgspec
 
-from oncue.api.paging import PAGE, decoded, encoded, limit_of, no_cursor
+from oncue.api.paging import PAGE, after, decoded, digits, encoded, limit_of
 from oncue.api.request import HttpAnswer, Request, json_answer
 from oncue.api.routing import Answered, Routes
 from oncue.core import stamp
@@ -71,10 +71,11 @@ async def list_rules(service: Service, request: Request) -> HttpAnswer:
     In the order of their names.
     """
     # The cursor is the last name on the page, in plain letters.
-    limit, after = limit_of(request.query), _name_after(request.query.get("cursor"))
+    limit = limit_of(request.query)
+    last = after(request.query, lambda cursor: check_rule_name(decoded(cursor)))
 
     def read() -> HttpAnswer:
-        found = service.cue.store.rules(after, limit + 1)
+        found = service.cue.store.rules(last, limit + 1)
         items = [written(shapes.Rule, rule) for rule in found[:limit]]
         cursor = encoded(items[-1].name) if found[limit:] else None
         return json_answer(shapes.Rules(items=items, next_cursor=cursor))
@@ -108,15 +109,6 @@ async def explain_rule(service: Service, request: Request) -> HttpAnswer:
         at = stamp.to_datetime(stamp.parse(text, "?at"))
     stands = await service.read(service.cue.explain_rule, request.subject, at)
     return json_answer(shapes.Standing.of(stands))
-
-
-def _name_after(cursor: str | None) -> str | None:
-    if cursor is None:
-        return None
-    try:
-        return check_rule_name(decoded(cursor))
-    except (ValueError, InvalidInput):
-        raise no_cursor() from None
 
 
 # -- events ----------------------------------------------------------------------------------------
@@ -164,14 +156,14 @@ async def list_events(service: Service, request: Request) -> HttpAnswer:
     """
     # The cursor is the number of the last event on the page.
     query = request.query
-    limit, after = limit_of(query), _number_after(query.get("cursor"))
+    limit, last = limit_of(query), after(query, lambda cursor: digits(cursor, 18))
     rule, decision = query.get("rule"), _decision(query.get("decision"))
     if rule is not None:
         check_rule_name(rule, "?rule")
 
     def read() -> HttpAnswer:
         wanted = EventFilter(None if rule is None else service.cue.rule(rule).name, decision)
-        page = service.cue.event_page(wanted, after, limit)
+        page = service.cue.event_page(wanted, last, limit)
         return json_answer(shapes.LoggedEvents.of(page))
 
     return await service.read(read)
@@ -179,11 +171,3 @@ async def list_events(service: Service, request: Request) -> HttpAnswer:
 
 def _decision(text: str | None) -> Decision | None:
     return None if text is None else choice(Decision, text, "?decision")
-
-
-def _number_after(cursor: str | None) -> int | None:
-    if cursor is None:
-        return None
-    if not (cursor.isascii() and cursor.isdecimal() and len(cursor) <= 18):
-        raise no_cursor()
-    return int(cursor)

@@ -10,9 +10,8 @@ import apsw
 from oncue.core.access import AccessToken, Scope
 from oncue.stores.sqlite import rows
 from oncue.stores.sqlite.database import Database, writing
-from oncue.stores.sqlite.statements import load
 
-SQL = load("access")
+SQL = rows.load("access")
 _token = rows.reader(
     AccessToken, scopes=lambda scopes: frozenset(Scope(scope) for scope in scopes.split())
 )

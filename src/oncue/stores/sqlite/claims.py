@@ -19,13 +19,12 @@ from oncue.core.queue import Queue
 from oncue.ports.claims import Touch, Touched
 from oncue.stores.sqlite import rows
 from oncue.stores.sqlite.database import Database, writing
-from oncue.stores.sqlite.fencing import Endings, end_of, held_claims, refuse, refuse_after
+from oncue.stores.sqlite.fencing import Endings, end_of, held_claims, refuse
 from oncue.stores.sqlite.lines import FIRST_WAITING_LINE, first_jobs
 from oncue.stores.sqlite.readying import Ready, make_ready, worth_a_claim
 from oncue.stores.sqlite.settled import remember_settled, repeated
-from oncue.stores.sqlite.statements import load
 
-SQL = load("claims")
+SQL = rows.load("claims")
 _PAYLOAD, _LEASE = Claimed._fields.index("payload"), Claimed._fields.index("lease_until")
 # `due` has n and trail in the place of the operations.
 _N = Claimed._fields.index("operations")
@@ -196,7 +195,7 @@ class Claims:
                 write, end = one.write, end_of(tx, held, one.epoch)
                 assert write is not None  # a hand-over ends nothing
                 if end is None or end.write != write:
-                    refused[position] = refuse_after(tx, held, one.epoch, end, write.kind, now)
+                    refused[position] = refuse(tx, held, one.epoch, write.kind, now)
         endings.apply()
         return refused
 

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
-from contextlib import contextmanager
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import closing, contextmanager
 from pathlib import Path
 
 import apsw
@@ -26,6 +27,38 @@ _NETWORK = {
     *("nfs", "nfs4", "cifs", "smb3", "smbfs", "afs", "ceph", "lustre", "beegfs", "ncpfs"),
     *("fuse.sshfs", "fuse.glusterfs", "fuse.s3fs", "fuse.rclone"),
 }
+
+
+class Handle:
+    """A connection, opened when it is first needed, and the lock of the thread that uses it."""
+
+    __slots__ = ("_connection", "_open", "lock", "owner")
+
+    def __init__(self, open_it: Callable[[], apsw.Connection]) -> None:
+        self.lock = threading.Lock()
+        self.owner: int | None = None
+        """The thread that reads with it."""
+        self._open = open_it
+        self._connection: apsw.Connection | None = None
+
+    @property
+    def connection(self) -> apsw.Connection:
+        """Only for the holder of the lock."""
+        found = self._connection
+        if found is None:
+            found = self._connection = self._open()
+        return found
+
+    def owned_by(self, thread: int) -> bool:
+        return self.owner == thread and self.lock.locked()  # Ctrl-C may have left the owner behind
+
+    def close(self, *, checkpoint: bool = True) -> None:
+        """Close the connection. Without `checkpoint` the log stays as it is."""
+        found, self._connection = self._connection, None
+        if found is not None:
+            if not checkpoint:
+                found.config(apsw.SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 1)
+            found.close()
 
 
 def connect(path: Path) -> apsw.Connection:
@@ -70,21 +103,14 @@ def prepare(path: Path) -> None:
     _refuse_log_of_another(path)
     with translated(path):
         _refuse_foreign(path)  # before anything is written into it
-    connection = connect(path)
-    try:
-        with translated(path):
-            _migrate(connection, path)
-    finally:
-        connection.close()
+    with closing(connect(path)) as connection, translated(path):
+        _migrate(connection, path)
 
 
 def pragma(connection: apsw.Connection, name: str, value: object = None) -> object:
     """Set a pragma if a value is given, and read what is in force."""
-    if value is None:
-        row = connection.execute(f"PRAGMA {name}").fetchone()
-    else:
-        row = connection.execute(f"PRAGMA {name} = {value}").fetchone()
-    return row[0] if row else None
+    setting = "" if value is None else f" = {value}"
+    return connection.execute(f"PRAGMA {name}{setting}").get
 
 
 @contextmanager
@@ -129,20 +155,18 @@ def translate(error: apsw.Error, path: Path) -> StoreError:
 
 
 def _migrate(connection: apsw.Connection, path: Path) -> None:
+    """If this raises, closing the connection undoes what was begun."""
     wanted = migrations()
-    connection.execute("BEGIN IMMEDIATE")  # whoever comes second finds it done
-    try:
-        version = require_current(connection, path)
-        for script in wanted[version:]:
-            connection.execute(script).fetchall()
-        if version < len(wanted):
-            pragma(connection, "application_id", APPLICATION_ID)
-            pragma(connection, "user_version", len(wanted))
-        connection.execute("COMMIT")
-    except BaseException:
-        if connection.in_transaction:
-            connection.execute("ROLLBACK")
-        raise
+    # Whoever comes second waits here and finds it done. Not by `with connection`: that keeps the
+    # interpreter while it waits, and the thread that is to end its transaction needs it.
+    connection.execute("BEGIN IMMEDIATE")
+    version = require_current(connection, path)
+    for script in wanted[version:]:
+        connection.execute(script).fetchall()
+    if version < len(wanted):
+        pragma(connection, "application_id", APPLICATION_ID)
+        pragma(connection, "user_version", len(wanted))
+    connection.execute("COMMIT")
 
 
 def require_current(connection: apsw.Connection, path: Path) -> int:
@@ -197,16 +221,13 @@ def _refuse_log_of_another(path: Path) -> None:
 
 
 def _refuse_foreign(path: Path) -> None:
-    connection = apsw.Connection(str(path))
-    try:
+    with closing(apsw.Connection(str(path))) as connection:
         connection.set_busy_timeout(BUSY_MS)
         connection.execute("BEGIN")  # one look: somebody else may just be creating it
-        application = int(str(pragma(connection, "application_id")))
-        version = int(str(pragma(connection, "user_version")))
-        tables = connection.execute("SELECT count(*) FROM sqlite_schema").get
-    finally:
-        connection.close()
-    if application != APPLICATION_ID and (tables or version or application):
+        application = pragma(connection, "application_id")
+        schema = connection.execute("SELECT count(*) FROM sqlite_schema").get
+        is_used = application or schema or pragma(connection, "user_version")
+    if application != APPLICATION_ID and is_used:
         raise StoreUnusable(
             f"{path}: this database belongs to another program. Give oncue a file of its own."
         )

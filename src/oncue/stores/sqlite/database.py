@@ -19,9 +19,8 @@ from oncue.core.errors import StoreError
 from oncue.core.moment import Moment
 from oncue.core.queue import Queue
 from oncue.stores.sqlite import fork
-from oncue.stores.sqlite.connection import connect, pragma, prepare, translate
-from oncue.stores.sqlite.handle import Handle
-from oncue.stores.sqlite.presence import Identity, Presence
+from oncue.stores.sqlite.connection import Handle, connect, pragma, prepare, translate
+from oncue.stores.sqlite.presence import Presence
 from oncue.stores.sqlite.statements import load
 from oncue.stores.sqlite.turnstile import Turnstile
 from oncue.stores.sqlite.watching import Watching
@@ -53,13 +52,13 @@ class Database:
         """Held to add to `_handles`, and over a fork."""
         self._held: list[threading.Lock] = []
         self._readers: deque[Handle] = deque()
-        self._presence = Presence(path)
+        self.presence = Presence(path)
         self._turnstile = Turnstile()
         self.writer = Writer(
             self._new_handle(self._open_writer),
             self._turnstile,
             path,
-            self._presence.check,
+            self.presence.check,
             self._begun,
             lambda: self.watching.committed(),
         )
@@ -70,8 +69,8 @@ class Database:
         with self._opening:
             fork.refuse_abandoned(path)
             prepare(path)
-            self._presence.note_file()
-        self.watching.start_from_now()
+            self.presence.note_file()
+        self.writer.probe(lambda connection: None)  # opens it and with it the log
 
     def _new_handle(self, open_it: Callable[[], apsw.Connection]) -> Handle:
         handle = Handle(open_it)
@@ -79,22 +78,19 @@ class Database:
             self._handles = [*self._handles, handle]
         return handle
 
-    @property
-    def file(self) -> Identity | None:
-        return self._presence.file
-
     def _connect(self) -> apsw.Connection:
-        fork.refuse_abandoned(self._presence.place)
-        return connect(self._presence.place)
+        place = Path(self.presence.place)
+        fork.refuse_abandoned(place)
+        return connect(place)
 
     def _open_writer(self) -> apsw.Connection:
-        self._presence.check()
+        self.presence.check()
         connection = self._connect()
         connection.transaction_mode = "IMMEDIATE"
         connection.set_busy_handler(self._turnstile.wait_for_lock)
         pragma(connection, "user_version")  # opens the log
-        self._presence.note_log(opened=True)
-        self._turnstile.open(self._presence.log)
+        self.presence.note_log(opened=True)
+        self._turnstile.open(self.presence.log)
         return connection
 
     def write(self, call: Callable[[apsw.Connection], T], *, synced: bool = True) -> T:
@@ -112,7 +108,7 @@ class Database:
             return
         if self._closing:
             raise StoreError(f"{self.path}: the store is closed.")
-        self._presence.check()
+        self.presence.check()
         try:
             handle = self._readers.pop()
         except IndexError:
@@ -162,8 +158,8 @@ class Database:
         self._closing = True
         self.watching.stop()
         # SQLite would empty a log that the file now at the path may use.
-        replaced = self._presence.is_replaced()
-        orphaned = replaced and self._presence.owns_log()
+        replaced = self.presence.is_replaced()
+        orphaned = replaced and self.presence.owns_log()
         if orphaned:  # the old file may have been moved away: what was stored last goes there
             with suppress(apsw.Error, StoreError):
                 self.writer.probe(lambda connection: pragma(connection, "wal_checkpoint"))
@@ -173,7 +169,7 @@ class Database:
             with handle.lock:
                 handle.close(checkpoint=not replaced)
         if orphaned:
-            self._presence.remove_log()
+            self.presence.remove_log()
         self._closed = True  # the file at the path may be another store's from now on
 
     # -- over a fork -----------------------------------------------------------------------------
@@ -210,7 +206,7 @@ class Database:
         self.writer.give_up()
         for handle in self._handles:
             handle.close(checkpoint=False)
-        self._presence.note_log(opened=False)
+        self.presence.note_log(opened=False)
         self.watching.forget_version()
 
     def resume(self) -> None:

@@ -27,11 +27,10 @@ from oncue.stores.sqlite import rows
 from oncue.stores.sqlite.database import Database
 from oncue.stores.sqlite.rules import decided, first_at, newest_stamp, stored
 from oncue.stores.sqlite.rules import event as event_of
-from oncue.stores.sqlite.statements import load
 
-SQL = load("events")
-RULES = load("rules")
-INSERT_FIRED = load("jobs")["insert_fired"]
+SQL = rows.load("events")
+RULES = rows.load("rules")
+INSERT_FIRED = rows.load("jobs")["insert_fired"]
 DECISIONS_AT_ONCE = 500  # of rules on events in one transaction, so that others get their turn
 _LAST = 2**63 - 1
 

@@ -15,9 +15,8 @@ from oncue.core.lease import Lease
 from oncue.core.moment import Moment, from_datetime
 from oncue.stores.sqlite import rows
 from oncue.stores.sqlite.database import Database
-from oncue.stores.sqlite.statements import load
 
-SQL = load("claims")
+SQL = rows.load("claims")
 
 
 class HeldRow(Held):
@@ -67,22 +66,14 @@ def refuse(
     `write` None: leave no trace."""
     if held is None:
         return GONE
-    return refuse_after(tx, held, epoch, end_of(tx, held, epoch), write, now)
-
-
-def refuse_after(
-    tx: apsw.Connection, held: HeldRow, epoch: int, end: End | None, write: str | None, now: Moment
-) -> Refused:
-    """`refuse`, for a claim whose end has been read."""
+    end = end_of(tx, held, epoch)
     if end is None or write is None:
         return refusal(end, held.shown_state)
     params = {"n": held.n, "epoch": epoch, "write": write}
     row = rows.first(tx, SQL["fenced_diagnostic"], params)
+    recorded = late_write(end, epoch, write, now) if row is None else rows.diagnostic(row)
     if row is None:
-        recorded = late_write(end, epoch, write, now)
         record(tx, [(held.n, recorded)])
-    else:
-        recorded = rows.diagnostic(row)
     return refusal(end, held.shown_state, recorded)
 
 

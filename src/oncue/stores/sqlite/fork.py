@@ -50,7 +50,7 @@ def remember(database: Database) -> None:
 def refuse_abandoned(path: Path) -> None:
     """SQLite keeps one list of its locks on a file for the whole process. In a child that has
     connections of its parent's that list is wrong, and a new connection would lose data."""
-    if _abandoned and identity(str(path)) in {database.file for database in _abandoned}:
+    if _abandoned and identity(str(path)) in {database.presence.file for database in _abandoned}:
         raise forked_in_use(path)
 
 

@@ -19,9 +19,8 @@ from oncue.stores.sqlite import rows
 from oncue.stores.sqlite.database import Database, writing
 from oncue.stores.sqlite.fencing import held_claims, record
 from oncue.stores.sqlite.listing import page
-from oncue.stores.sqlite.statements import load
 
-SQL = load("jobs")
+SQL = rows.load("jobs")
 _INSERTED = 12  # how many fields of NewJob are columns; the rest says what to do about clashes
 # Per-job work of a bulk insert, at the speed of C.
 _QUEUE_OF = itemgetter(NewJob._fields.index("queue"))

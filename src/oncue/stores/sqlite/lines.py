@@ -11,10 +11,9 @@ import apsw
 from oncue.core.moment import Moment
 from oncue.core.putoff import back_in_line_until
 from oncue.stores.sqlite import rows
-from oncue.stores.sqlite.statements import load
 
-LINES = load("jobs")["lines"]
-RANGES = load("ranges")
+LINES = rows.load("jobs")["lines"]
+RANGES = rows.load("ranges")
 FIRST_WAITING_LINE = 10  # below it: reclaimed work
 FIRST_PUT_OFF_LINE = 100
 AFTER_EVERY_LINE = 200

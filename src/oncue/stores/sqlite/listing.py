@@ -19,9 +19,8 @@ from oncue.core.lifecycle import FINAL, LIVE, State
 from oncue.core.moment import LATEST, Moment
 from oncue.stores.sqlite import rows
 from oncue.stores.sqlite.lines import hand_over_lines
-from oncue.stores.sqlite.statements import load
 
-SQL = load("jobs")
+SQL = rows.load("jobs")
 _ID, _DUE_AT = Job._fields.index("id"), Job._fields.index("due_at")
 _PAYLOAD, _RESULT = Job._fields.index("payload_json"), Job._fields.index("result_json")
 _PLACE = itemgetter(_DUE_AT, _ID)

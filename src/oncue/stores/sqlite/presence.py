@@ -23,7 +23,7 @@ class Presence:
 
     def __init__(self, path: Path) -> None:
         self._path = path
-        self._place = os.path.abspath(path)  # whatever becomes of the working directory
+        self.place = os.path.abspath(path)  # whatever becomes of the working directory
         self._opened: dict[str, Identity | None] = {}
         self.log = ""
         """Of the file that was opened."""
@@ -31,22 +31,18 @@ class Presence:
         self._missing = False
 
     @property
-    def place(self) -> Path:
-        return Path(self._place)
-
-    @property
     def file(self) -> Identity | None:
-        return self._opened.get(self._place)
+        return self._opened.get(self.place)
 
     def note_file(self) -> None:
         """The file was opened."""
-        self._opened[self._place] = identity(self._place)
+        self._opened[self.place] = identity(self.place)
 
     def note_log(self, *, opened: bool) -> None:
         """The log was opened, or is to be forgotten: it is made anew when all have closed it."""
         self._opened.pop(self.log, None)
         if opened:
-            self.log = log_beside(self._place)
+            self.log = log_beside(self.place)
             self._opened[self.log] = identity(self.log)
 
     def check(self) -> None:
@@ -58,7 +54,7 @@ class Presence:
         opened = dict(self._opened)
         gone = [name for name, noted in opened.items() if identity(name) != noted]
         self._missing = bool(gone)
-        if self._place in gone:
+        if self.place in gone:
             raise StoreUnusable(
                 f"{self._path}: the file was deleted or replaced while it was in use. Nothing is "
                 "stored in it any more. Put the same file back; or ask 'oncue doctor' how to save "
@@ -73,21 +69,21 @@ class Presence:
 
     def is_replaced(self) -> bool:
         """Whether the file at the path is gone or another one, looked at now."""
-        opened = self._opened.get(self._place)
-        return opened is not None and identity(self._place) != opened
+        opened = self._opened.get(self.place)
+        return opened is not None and identity(self.place) != opened
 
     def owns_log(self) -> bool:
         """Whether the log at the path is that of the file that was replaced, and certainly not in
         use by the new one. Without a new file it is kept: the old one may be put back."""
-        log = log_beside(self._place)
+        log = log_beside(self.place)
         opened = self._opened.get(log)
-        if opened is None or identity(log) != opened or identity(self._place) is None:
+        if opened is None or identity(log) != opened or identity(self.place) is None:
             return False
-        return _is_unused(self._place)
+        return _is_unused(self.place)
 
     def remove_log(self) -> None:
         """SQLite would write it over the new file."""
-        for side in side_files(self._place):
+        for side in side_files(self.place):
             with suppress(OSError):
                 os.unlink(side)
 

@@ -16,11 +16,10 @@ from oncue.stores.sqlite import rows
 from oncue.stores.sqlite.database import Database
 from oncue.stores.sqlite.rules import StoredRule, stored
 from oncue.stores.sqlite.settled import any_settled_over, forget_settled
-from oncue.stores.sqlite.statements import load
 
-SQL = load("events")
-RULES = load("rules")
-QUEUES = load("queues")
+SQL = rows.load("events")
+RULES = rows.load("rules")
+QUEUES = rows.load("queues")
 RULES_AT_ONCE = 200
 _NEVER: Stamp = 2**63 - 1
 

@@ -15,10 +15,9 @@ from oncue.stores.sqlite import rows
 from oncue.stores.sqlite.database import Database, writing
 from oncue.stores.sqlite.lines import all_lines, hand_over_lines, open_range, waiting_dues
 from oncue.stores.sqlite.pruning import prune_queue
-from oncue.stores.sqlite.statements import load
 from oncue.stores.sqlite.watching import queues_revision
 
-SQL = load("queues")
+SQL = rows.load("queues")
 _UNSET = "{}"  # the settings of a queue that nobody has set
 
 

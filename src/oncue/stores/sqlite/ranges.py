@@ -26,9 +26,8 @@ from oncue.stores.sqlite.lines import (
     waiting_dues,
 )
 from oncue.stores.sqlite.readying import limits, make_ready, worth_a_claim
-from oncue.stores.sqlite.statements import load
 
-SQL = load("ranges")
+SQL = rows.load("ranges")
 _PAYLOAD = Delivery._fields.index("payload")
 
 

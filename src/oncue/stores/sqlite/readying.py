@@ -27,10 +27,9 @@ from oncue.stores.sqlite.lines import (
     waiting_dues,
 )
 from oncue.stores.sqlite.reclaims import expire_due
-from oncue.stores.sqlite.statements import load
 
-SQL = load("queues")
-RANGES = load("ranges")
+SQL = rows.load("queues")
+RANGES = rows.load("ranges")
 
 
 class QueueLimits(NamedTuple):

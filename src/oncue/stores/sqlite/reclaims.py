@@ -21,10 +21,9 @@ from oncue.stores.sqlite import rows
 from oncue.stores.sqlite.database import Database, writing
 from oncue.stores.sqlite.fencing import Endings
 from oncue.stores.sqlite.queues import read_queues
-from oncue.stores.sqlite.statements import load
 
-SQL = load("claims")
-LEASES = load("leases")
+SQL = rows.load("claims")
+LEASES = rows.load("leases")
 EXPIRED_AT_ONCE = 500
 _lapse = rows.reader(Lapse)
 

@@ -1,4 +1,4 @@
-"""Rows to values."""
+"""Statements run, and their rows as values."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ from oncue.core import stamp
 from oncue.core.job import Attempt, Diagnostic, Job, Operation
 from oncue.core.lifecycle import State
 from oncue.core.moment import to_datetime
+from oncue.stores.sqlite.statements import load as load
 
 T = TypeVar("T")
 AFTER_EVERY_TEXT = "\U0010ffff"

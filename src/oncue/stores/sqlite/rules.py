@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
@@ -17,10 +16,9 @@ from oncue.core.stamp import Stamp
 from oncue.core.standing import Sighting, Sightings
 from oncue.stores.sqlite import rows
 from oncue.stores.sqlite.database import Database, writing
-from oncue.stores.sqlite.statements import load
 
-SQL = load("rules")
-EVENTS = load("events")
+SQL = rows.load("rules")
+EVENTS = rows.load("events")
 dependency = rows.reader(Dependency, type=EventType)
 _read_event = rows.reader(Event, type=EventType)
 _read_rule = rows.reader(Rule)
@@ -73,12 +71,7 @@ class Rules:
     def rules(self, after: str | None, limit: int) -> Sequence[Rule]:
         with self.db.reading() as tx:
             found = rows.fetch(tx, SQL["rules"], {"after": after or "", "limit": limit})
-            parts: dict[int, list[Dependency]] = defaultdict(list)
-            if found:
-                own = {"ns": rows.numbers([row[0] for row in found])}
-                for n, *part in rows.fetch(tx, SQL["dependencies_of"], own):
-                    parts[n].append(dependency(part))
-        return [_rule(row, parts[row[0]]) for row in found]
+            return [stored(tx, row).rule for row in found]
 
     @writing
     def delete_rule(self, tx: apsw.Connection, name: str, now: Moment) -> bool:

@@ -14,10 +14,9 @@ from oncue.core.schedule import CatchUp, Emission, Overlap, Progress, Schedule
 from oncue.ports.schedules import Advance
 from oncue.stores.sqlite import rows
 from oncue.stores.sqlite.database import Database, writing
-from oncue.stores.sqlite.statements import load
 
-SQL = load("schedules")
-GET_JOB = load("jobs")["get"]
+SQL = rows.load("schedules")
+GET_JOB = rows.load("jobs")["get"]
 _read_schedule = rows.reader(Schedule, catch_up=CatchUp, overlap=Overlap)
 _outcome = rows.reader(Outcome, fate=Fate)
 

@@ -13,9 +13,8 @@ import apsw
 from oncue.core.fencing import Settlement, words
 from oncue.core.moment import Moment
 from oncue.stores.sqlite import rows
-from oncue.stores.sqlite.statements import load
 
-SQL = load("claims")
+SQL = rows.load("claims")
 _WRITE_OF = attrgetter("epoch", "verb", "result", "error")
 _FEW = 16  # marks that are sought one by one, which is faster than to look at every mark of a call
 

@@ -23,10 +23,9 @@ from oncue.ports.store import Awaited, Listener
 from oncue.stores.listeners import tell
 from oncue.stores.sqlite import rows
 from oncue.stores.sqlite.connection import pragma
-from oncue.stores.sqlite.statements import load
 from oncue.stores.sqlite.writer import Writer, join_thread, start_thread
 
-SQL = load("watching")
+SQL = rows.load("watching")
 log = logging.getLogger("oncue.store")
 
 WATCH_SECONDS = 0.05  # how often an idle process looks whether another one wrote
@@ -161,15 +160,6 @@ class Watching:
         for queue, due_at in list(self._news.items()):
             self._tell(queue, due_at)
         self._news.clear()
-
-    def start_from_now(self) -> None:
-        """What was committed before the file was opened is not news."""
-
-        def note(connection: apsw.Connection) -> None:
-            self._version = foreign_version(connection)
-            self._own_version = connection.data_version()
-
-        self._writer.probe(note)
 
     def forget_version(self) -> None:
         """The connection is given up: the versions of the next one begin anew."""

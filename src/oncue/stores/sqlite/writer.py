@@ -20,8 +20,7 @@ from typing import Any, Generic, TypeVar
 import apsw
 
 from oncue.core.errors import OncueError, StoreError, StoreUnavailable
-from oncue.stores.sqlite.connection import translate
-from oncue.stores.sqlite.handle import Handle
+from oncue.stores.sqlite.connection import Handle, translate
 from oncue.stores.sqlite.turnstile import Turnstile
 
 T = TypeVar("T")

@@ -13,10 +13,6 @@ ORDER BY r.name LIMIT :limit;
 SELECT n, type, resource, life_seconds, newest, stale FROM dependencies
 WHERE rule_n = :n AND retired = 0 ORDER BY position;
 
--- name: dependencies_of
-SELECT rule_n, type, resource, life_seconds FROM dependencies
-WHERE rule_n IN carray(:ns) AND retired = 0 ORDER BY rule_n, position;
-
 -- name: rule_by_number
 SELECT {rule_columns} FROM rules AS r WHERE r.n = :n;
 

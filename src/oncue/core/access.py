@@ -79,32 +79,25 @@ def allows(scopes: Collection[Scope], wanted: Scope) -> bool:
 
 def check_scopes(values: Iterable[str], pointer: str = "/scopes") -> frozenset[Scope]:
     """The scopes of these names: at least one."""
-    known = {str(scope): scope for scope in Scope}
-    named = list(values)
+    named, known = list(values), ", ".join(Scope)
     for value in named:
-        if value not in known:
-            raise InvalidInput(
-                f"{value!r} is not a scope; choose from {', '.join(known)}.", pointer
-            )
+        if value not in list(Scope):
+            raise InvalidInput(f"{value!r} is not a scope; choose from {known}.", pointer)
     if not named:
-        raise InvalidInput(f"at least one scope is needed: {', '.join(known)}.", pointer)
-    return frozenset(known[value] for value in named)
+        raise InvalidInput(f"at least one scope is needed: {known}.", pointer)
+    return frozenset(map(Scope, named))
 
 
 def check_token_name(value: object, pointer: str = "/name") -> str:
-    if (
-        not isinstance(value, str)
-        or not 1 <= len(value) <= LONGEST_NAME
-        or not value.isprintable()
-        or value != value.strip()
-    ):
+    name = value if isinstance(value, str) else ""
+    if not 1 <= len(name) <= LONGEST_NAME or not name.isprintable() or name != name.strip():
         raise InvalidInput(
             f"a token's name is 1 to {LONGEST_NAME} printable characters, "
             "without spaces at either end.",
             pointer,
         )
-    if id_of(value) is not None:
+    if id_of(name) is not None:
         raise InvalidInput(
             "this is the text of a token, which is a secret; choose another name.", pointer
         )
-    return value
+    return name

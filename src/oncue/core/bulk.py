@@ -75,17 +75,17 @@ class BulkCursor(NamedTuple):
     """As `BulkFound.next` told it; only the store understands it."""
 
     def __str__(self) -> str:
-        told = f"{self.begun_at}.{self.after}"
-        return urlsafe_b64encode(told.encode()).decode().rstrip("=")
+        text = f"{self.begun_at}.{self.after}"
+        return urlsafe_b64encode(text.encode()).decode().rstrip("=")
 
     @classmethod
     def read(cls, text: str) -> BulkCursor:
         """The cursor that a text stands for."""
         try:
-            told = urlsafe_b64decode(text + "=" * (-len(text) % 4)).decode("ascii")
+            plain = urlsafe_b64decode(text + "=" * (-len(text) % 4)).decode("ascii")
         except ValueError:  # not base64, not ASCII
             raise not_a_cursor() from None
-        begun_at, _, after = told.partition(".")
+        begun_at, _, after = plain.partition(".")
         if not begun_at.isdecimal() or len(begun_at) > 15 or not after:
             raise not_a_cursor()
         return cls(int(begun_at), after)

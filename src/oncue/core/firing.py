@@ -15,7 +15,7 @@ from oncue.core import ids, stamp
 from oncue.core.event import Event
 from oncue.core.job import NewJob
 from oncue.core.moment import Moment
-from oncue.core.rule import Dependency, Rule
+from oncue.core.rule import Rule
 from oncue.core.stamp import SECOND, Stamp
 
 Newest = Callable[[int, Stamp], Stamp | None]
@@ -80,10 +80,8 @@ def prunable_before(
 ) -> Stamp | None:
     """Accepted events of a dependency stamped before this can never matter again: every later job
     has an instant after `last_instant`. None: none of them."""
-    ends = [] if last_instant is None else [last_instant - life]
-    if rule_floor is not None:
-        ends.append(rule_floor)
-    return max(ends, default=None)
+    over = None if last_instant is None else last_instant - life
+    return max((at for at in (over, rule_floor) if at is not None), default=None)
 
 
 def fire(
@@ -118,20 +116,16 @@ def fired_job(
 ) -> FiredJob:
     """The job of a firing, due now. `included` are the events that validate the dependencies, in
     their order; `event` is the one whose acceptance fired it."""
-    told = {
+    fields = {
         "rule": rule.name,
         "instant": stamp.render(firing.instant),
         "event": event.as_dict(),
         "events": [
-            _validation(dependency, its)
+            {"dependency": dependency.as_dict(), **its.as_dict()}
             for dependency, its in zip(rule.dependencies, included, strict=True)
         ],
     }
-    text = json.dumps(told, ensure_ascii=False, separators=(",", ":")).encode()
+    text = json.dumps(fields, ensure_ascii=False, separators=(",", ":")).encode()
     payload = b'%b,"payload":%b}' % (text[:-1], rule.payload_json)
     job = NewJob(ids.mint(now, now), rule.queue, now, payload, 0, now)
     return FiredJob(job, rule.name, firing.instant)
-
-
-def _validation(dependency: Dependency, event: Event) -> dict[str, object]:
-    return {"dependency": dependency.as_dict(), **event.as_dict()}

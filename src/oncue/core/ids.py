@@ -23,19 +23,16 @@ RESERVED = frozenset({"batch", "cancel", "run", "retry", "move", "reprioritise"}
 REMEMBERED_MS = 86_400_000  # how long an id chosen by a client outlives its finished job: a day
 
 
-def _fresh_counter() -> Iterator[int]:
-    return itertools.count(secrets.randbits(59))
+_counter: Iterator[int]
 
 
-_counter = _fresh_counter()
-
-
-def _reseed() -> None:
+def _seed() -> None:
     global _counter
-    _counter = _fresh_counter()
+    _counter = itertools.count(secrets.randbits(59))
 
 
-os.register_at_fork(after_in_child=_reseed)
+_seed()
+os.register_at_fork(after_in_child=_seed)
 
 
 def mint(now: Moment, due_at: Moment) -> str:

@@ -87,15 +87,14 @@ class Queue:
         at_least(self.lease_seconds, 0.001, "/lease_seconds")
         if self.timeout_seconds is not None:
             at_least(self.timeout_seconds, 0.001, "/timeout_seconds")
-        hint = "; leave it out for no bound"
-        rate = self.rate_per_second
-        if rate is not None and not (is_number(rate) and 0 < rate <= RATE_CAP):
-            detail = f"must be a number above 0, at most {RATE_CAP:,}{hint}."
-            raise InvalidInput(detail, "/rate_per_second")
-        if self.concurrency is not None:
-            whole(self.concurrency, 1, CONCURRENCY_CAP, "/concurrency", hint)
         if self.retention_seconds is not None:
             at_least(self.retention_seconds, 0.0, "/retention_seconds")
+        unbounded, rate = "leave it out for no bound", self.rate_per_second
+        if rate is not None and not (is_number(rate) and 0 < rate <= RATE_CAP):
+            detail = f"must be a number above 0, at most {RATE_CAP:,}; {unbounded}."
+            raise InvalidInput(detail, "/rate_per_second")
+        if self.concurrency is not None:
+            whole(self.concurrency, 1, CONCURRENCY_CAP, "/concurrency", f"; {unbounded}")
         whole(self.poison_after, 0, POISON_CAP, "/poison_after", "; 0 for never")
 
     @property
@@ -161,16 +160,12 @@ def why_kept(name: str, *, unfinished: bool, schedule: str | None, rule: str | N
             f"queue {name} has unfinished jobs and cannot be deleted. Cancel them, move them to "
             "another queue or wait until they end."
         )
-    if schedule is not None:
-        return (
-            f"queue {name} cannot be deleted: schedule {schedule!r} makes jobs for it. Delete the "
-            "schedule or give it another queue."
-        )
-    if rule is not None:
-        return (
-            f"queue {name} cannot be deleted: rule {rule!r} makes jobs for it. Delete the rule or "
-            "give it another queue."
-        )
+    for noun, maker in (("schedule", schedule), ("rule", rule)):
+        if maker is not None:
+            return (
+                f"queue {name} cannot be deleted: {noun} {maker!r} makes jobs for it. Delete the "
+                f"{noun} or give it another queue."
+            )
     return None
 
 

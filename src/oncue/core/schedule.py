@@ -172,11 +172,9 @@ def check_schedule(wanted: Schedule) -> Schedule:
     if (wanted.cron is None) == (wanted.every_seconds is None):
         raise InvalidInput("give either 'cron' or 'every_seconds'.", "/cron")
     flag(wanted.paused, "/paused")
-    checked = replace(
-        wanted,
-        catch_up=choice(CatchUp, wanted.catch_up, "/catch_up"),
-        overlap=choice(Overlap, wanted.overlap, "/overlap"),
-    )
+    catch_up = choice(CatchUp, wanted.catch_up, "/catch_up")
+    overlap = choice(Overlap, wanted.overlap, "/overlap")
+    checked = replace(wanted, catch_up=catch_up, overlap=overlap)
     if checked.emits is not None and checked.overlap is not Overlap.ALLOW:
         raise InvalidInput("an event is never unfinished; leave it out with 'emits'.", "/overlap")
     rules = zone.zone(checked.timezone)
@@ -201,15 +199,8 @@ def occurrence_id(name: str, at: Moment) -> str:
 
 
 def occurrence_job(schedule: Schedule, at: Moment, now: Moment) -> NewJob:
-    return NewJob(
-        occurrence_id(schedule.name, at),
-        schedule.queue,
-        at,
-        schedule.payload_json,
-        0,
-        now,
-        owner=schedule.owner,
-    )
+    job_id, payload = occurrence_id(schedule.name, at), schedule.payload_json
+    return NewJob(job_id, schedule.queue, at, payload, 0, now, owner=schedule.owner)
 
 
 def occurrence_event(schedule: Schedule, at: Moment) -> Event:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import NamedTuple
 
@@ -91,8 +91,8 @@ def explain(sightings: Sightings, at: Stamp) -> Standing:
     waits_for, window = _wanted(rule, standings, others)
     gap = _gap(intervals)
     missed = gap / SECOND if None not in intervals and gap > 0 else None
-    sentence = _sentence(rule, standings, waits_for, window, missed)
-    return Standing(rule, at, met, sentence, standings, waits_for, window, missed)
+    standing = Standing(rule, at, met, "", standings, waits_for, window, missed)
+    return replace(standing, sentence=_sentence(standing))
 
 
 def _interval(dependency: Dependency, sighting: Sighting) -> Interval | None:
@@ -137,14 +137,11 @@ def _wanted(
 ) -> tuple[Dependency | None, Interval | None]:
     """The dependency of which one event would fire the rule, and when that must be stamped. What is
     not met comes first; of what is met, the one that lives shortest."""
-    order = sorted(
-        range(len(standings)),
-        key=lambda place: (
-            standings[place].validity is Validity.MET,
-            standings[place].dependency.life_seconds,
-        ),
-    )
-    for place in order:
+
+    def order(place: int) -> tuple[bool, int]:
+        return standings[place].validity is Validity.MET, standings[place].dependency.life_seconds
+
+    for place in sorted(range(len(standings)), key=order):
         window = _window(rule, rule.dependencies[place], others[place])
         if window is not None:
             return rule.dependencies[place], window
@@ -165,13 +162,9 @@ def _window(
     return Interval(earliest, latest) if earliest <= latest else None
 
 
-def _sentence(
-    rule: Rule,
-    standings: Sequence[DependencyStanding],
-    waits_for: Dependency | None,
-    window: Interval | None,
-    missed: float | None,
-) -> str:
+def _sentence(standing: Standing) -> str:
+    rule, standings, missed = standing.rule, standing.dependencies, standing.missed_by_seconds
+    waits_for, window = standing.waits_for, standing.window
     gap = "" if missed is None else f"the intervals miss each other by {spoken(missed)}"
     if waits_for is not None and window is not None:
         would = "would fire it" if rule.enabled else "would fire it if it were enabled"

@@ -170,7 +170,7 @@ class ClaimStore(Protocol):
         GIVE_UP → failed; DROP → cancelled. One diagnostic each."""
 
     def expire(self, now: Moment, limit: int) -> int:
-        """Cancel scheduled jobs whose `expires_at` has come (and which no open range claim covers),
+        """Cancel scheduled jobs that have expired (and which no open range claim covers),
         each with a diagnostic `expired`. How many."""
 
     def leases(self) -> Leases:

@@ -13,6 +13,7 @@ import msgspec
 
 from oncue.core import duration, ids, moment
 from oncue.core import payload as payloads
+from oncue.core.checks import choice
 from oncue.core.duration import Duration
 from oncue.core.errors import InvalidInput
 from oncue.core.job import Job, JobFilter, NewJob
@@ -211,7 +212,7 @@ def job_filter(fields: Mapping[str, Any]) -> JobFilter:
     after, before = fields.get("due_after"), fields.get("due_before")
     return JobFilter(
         None if queue is None else check_queue_name(queue),
-        None if state is None else _state(state),
+        None if state is None else choice(State, state, "/state"),
         label(fields.get("owner"), "/owner"),
         label(fields.get("key"), "/key"),
         None if after is None else moment.from_datetime(after, "/due_after"),
@@ -288,13 +289,6 @@ def _retry(value: object) -> RetryPolicy:
     _refuse_endless(value.initial_seconds, "/retry/initial_seconds")
     _refuse_endless(value.max_seconds, "/retry/max_seconds")
     return value
-
-
-def _state(value: State | str) -> State:
-    try:
-        return State(value)
-    except ValueError:
-        raise InvalidInput(f"must be one of {', '.join(State)}.", "/state") from None
 
 
 def _replace(value: object) -> bool:

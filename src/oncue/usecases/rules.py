@@ -9,6 +9,7 @@ from typing import Any
 
 from oncue.core import payload as payloads
 from oncue.core import stamp as stamps
+from oncue.core.checks import choice
 from oncue.core.errors import InvalidInput, NotFound, TooLarge
 from oncue.core.event import Bounds, Event, latest_stamp, read_event
 from oncue.core.firing import Decision
@@ -100,7 +101,7 @@ class RuleVerbs(ABC):
         a rule decided, or so."""
         wanted = EventFilter(
             None if rule is None else self.rule(rule).name,
-            None if decision is None else _decision(decision),
+            None if decision is None else choice(Decision, decision, "/decision"),
         )
         return every_item(lambda after: self.event_page(wanted, after, _PAGE))
 
@@ -176,13 +177,6 @@ def new_rule(
 
 def _event(value: Event | Mapping[str, Any], latest: stamps.Stamp, pointer: str) -> Event:
     return read_event(value.as_dict() if isinstance(value, Event) else value, latest, pointer)
-
-
-def _decision(value: str) -> Decision:
-    try:
-        return Decision(value)
-    except ValueError:
-        raise InvalidInput(f"must be one of {', '.join(Decision)}.", "/decision") from None
 
 
 def possible_rule(name: str) -> str:

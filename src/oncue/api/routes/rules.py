@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING, Any, cast
 import msgspec
 
 from oncue.api.paging import PAGE, after, decoded, digits, encoded, limit_of
-from oncue.api.problems import invalid
 from oncue.api.request import HttpAnswer, Request, json_answer
 from oncue.api.routing import Answered, Routes
 from oncue.core import stamp
 from oncue.core.access import Scope
+from oncue.core.checks import choice
 from oncue.core.errors import InvalidInput
 from oncue.core.firing import Decision
 from oncue.core.publication import EventFilter
@@ -170,7 +170,4 @@ async def list_events(service: Service, request: Request) -> HttpAnswer:
 
 
 def _decision(text: str | None) -> Decision | None:
-    try:
-        return None if text is None else Decision(text)
-    except ValueError:
-        raise invalid(f"must be one of {', '.join(Decision)}.", "?decision") from None
+    return None if text is None else choice(Decision, text, "?decision")

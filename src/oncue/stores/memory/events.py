@@ -40,55 +40,52 @@ class MemoryEvents(MemoryRules):
 
     def _publish(self, event: Event, now: Moment, bounds: Bounds) -> Published:
         known = self._events_by_fact.get(event.fact)
-        record = known or self._log(event, now)
+        logged = known or self._log(event, now)
         answers: list[Decided] = []
         jobs: list[Fired] = []
         fresh = known is None
         for name in sorted(self._rules):
-            mine = self._rules[name]
-            validated = matched(mine.rule, record.event)
-            if validated and record.number in mine.decided:
-                answers += _repeat(mine, record.number, now)
-            elif validated:
+            record = self._rules[name]
+            if not matched(record.rule, logged.event):
+                continue
+            if logged.number in record.decided:
+                answers += _repeat(record, logged.number, now)
+            else:
                 fresh = True
-                concluded = self._decide(mine, record, validated, now, bounds)
-                mine.decided[record.number] = concluded.decisions
+                concluded = self._decide(record, logged, now, bounds)
+                record.decided[logged.number] = concluded.decisions
                 answers += concluded.decisions
                 jobs += concluded.fired
-        return Published(record.event, not fresh, tuple(answers), tuple(jobs))
+        return Published(logged.event, not fresh, tuple(answers), tuple(jobs))
 
     def _decide(
-        self,
-        mine: RuleRecord,
-        record: EventRecord,
-        validated: list[int],
-        now: Moment,
-        bounds: Bounds,
+        self, record: RuleRecord, logged: EventRecord, now: Moment, bounds: Bounds
     ) -> Conclusion:
-        rule, event = mine.rule, record.event
+        rule, event = record.rule, logged.event
+        validated = matched(rule, event)
         concluded = conclude(
             rule,
             event,
             validated,
-            mine.newest,
+            record.newest,
             bounds,
             now,
-            lambda place, t: mine.waits[place].newest_by(t),
-            lambda place, stamp: self._first_at(mine.waits[place], stamp),
+            lambda place, t: record.waits[place].newest_by(t),
+            lambda place, stamp: self._first_at(record.waits[place], stamp),
         )
-        for wait in (mine.waits[position] for position in validated):
+        for wait in (record.waits[position] for position in validated):
             if concluded.decision is Decision.ACCEPTED:
-                wait.accept(event.stamp, record.number)
+                wait.accept(event.stamp, logged.number)
             wait.stale = wait.stale or concluded.decision is Decision.STALE
         if concluded.job is not None:
-            self._fire(mine, concluded.job, now)
+            self._fire(record, concluded.job, now)
         return concluded
 
-    def _fire(self, mine: RuleRecord, fired: FiredJob, now: Moment) -> None:
-        record = Record.of(fired.job, now)
-        record.rule, record.instant = fired.rule, instant_of(fired.instant)
-        self._add(record)
-        mine.rule = replace(mine.rule, last_instant=fired.instant, last_job_id=fired.job.id)
+    def _fire(self, record: RuleRecord, fired: FiredJob, now: Moment) -> None:
+        job = Record.of(fired.job, now)
+        job.rule, job.instant = fired.rule, instant_of(fired.instant)
+        self._add(job)
+        record.rule = replace(record.rule, last_instant=fired.instant, last_job_id=fired.job.id)
 
     def events(self, wanted: EventFilter, after: int | None, limit: int) -> EventPage:
         with self._lock:
@@ -113,16 +110,16 @@ class MemoryEvents(MemoryRules):
         ]
         if not decisions and wanted != EventFilter():
             return None
-        record = self._events[number]
-        return LoggedEvent(record.event, to_datetime(record.received_at), tuple(decisions))
+        logged = self._events[number]
+        return LoggedEvent(logged.event, to_datetime(logged.received_at), tuple(decisions))
 
 
-def _repeat(mine: RuleRecord, number: int, now: Moment) -> list[Decided]:
+def _repeat(record: RuleRecord, number: int, now: Moment) -> list[Decided]:
     """What a repetition is told: what was decided first, and that it is a repetition."""
-    before = mine.repeated.get(number)
+    before = record.repeated.get(number)
     times = 1 if before is None else before[0].times + 1
-    mine.repeated[number] = [
+    record.repeated[number] = [
         replace(one, decision=Decision.DUPLICATE, decided_at=to_datetime(now), times=times)
-        for one in mine.decided[number]
+        for one in record.decided[number]
     ]
-    return mine.repeated[number]
+    return record.repeated[number]

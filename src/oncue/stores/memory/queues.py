@@ -119,23 +119,23 @@ class MemoryQueues(MemoryEvents, MemorySchedules):
         return [record for _, _, record in sorted(over)[:limit]]
 
     def _prune_events(self, now: Moment, bounds: Bounds) -> None:
-        for mine in self._rules.values():
-            self._prune_rule(mine, bounds)
-        decided = {number for mine in self._rules.values() for number in mine.decided}
+        for record in self._rules.values():
+            self._prune_rule(record, bounds)
+        decided = {number for record in self._rules.values() for number in record.decided}
         before = loose_before(now, bounds)
-        for record in list(self._events.values()):
-            if record.number not in decided and record.received_at < before:
-                del self._events[record.number]
-                del self._events_by_id[record.event.id]
-                del self._events_by_fact[record.event.fact]
+        for logged in list(self._events.values()):
+            if logged.number not in decided and logged.received_at < before:
+                del self._events[logged.number]
+                del self._events_by_id[logged.event.id]
+                del self._events_by_fact[logged.event.fact]
 
-    def _prune_rule(self, mine: RuleRecord, bounds: Bounds) -> None:
-        kept = of_rule(mine.rule, mine.newest, bounds)
-        for wait, before in zip(mine.waits, kept.accepted_before, strict=True):
+    def _prune_rule(self, record: RuleRecord, bounds: Bounds) -> None:
+        kept = of_rule(record.rule, record.newest, bounds)
+        for wait, before in zip(record.waits, kept.accepted_before, strict=True):
             if before is not None:
                 wait.prune(before)
-        for number in list(mine.decided):
+        for number in list(record.decided):
             stamp = self._events[number].event.stamp
             if kept.decided_before is not None and stamp < kept.decided_before:
-                del mine.decided[number]
-                mine.repeated.pop(number, None)
+                del record.decided[number]
+                record.repeated.pop(number, None)

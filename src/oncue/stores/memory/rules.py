@@ -100,11 +100,9 @@ class MemoryRules(MemoryState):
                 record = self._rules[rule.name] = RuleRecord(replace(rule, created_at=at), [])
             kept = {wait.dependency.identity: wait for wait in record.waits}
             record.waits = [
-                kept.get(dependency.identity) or DependencyRecord(dependency)
-                for dependency in rule.dependencies
+                replace(kept.get(one.identity) or DependencyRecord(one), dependency=one)
+                for one in rule.dependencies
             ]
-            for wait, dependency in zip(record.waits, rule.dependencies, strict=True):
-                wait.dependency = dependency
             record.rule = replace(
                 rule,
                 created_at=record.rule.created_at,

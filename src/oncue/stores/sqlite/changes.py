@@ -8,7 +8,7 @@ the key but due time and id.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import asdict
 from typing import Any, NamedTuple
 
@@ -21,6 +21,7 @@ from oncue.core.job import JobFilter
 from oncue.core.lifecycle import FINAL, LIVE, State
 from oncue.core.moment import LATEST, Moment
 from oncue.ports.bulk import BulkFound
+from oncue.ports.jobs import Changed
 from oncue.stores.sqlite import rows
 from oncue.stores.sqlite.database import Database, writing
 from oncue.stores.sqlite.fencing import trim
@@ -75,10 +76,10 @@ class Changes:
     @writing
     def change(
         self, tx: apsw.Connection, job_ids: Sequence[str], change: JobChange, now: Moment
-    ) -> Mapping[int, NotChanged]:
+    ) -> Changed:
         """By a few statements for all of them; then the others are looked at."""
         if not job_ids:
-            return {}
+            return Changed({}, None)
         params = {
             **{name: getattr(change.wanted, name) for name in bulk.FILTERS},
             "now": now,
@@ -90,12 +91,13 @@ class Changes:
         }
         changed = self._changed(tx, change.verb, params | {"ids": _sought(job_ids)})
         left = {at: job_id for at, job_id in enumerate(job_ids) if job_id not in changed}
-        if not left:
-            return {}
-        found = rows.fetch(tx, SQL["seen"], params | {"ids": _sought(left.values())})
-        whys = {row[0]: decide(_seen(row), change, now) for row in found}
-        assert None not in whys.values(), "the statements and core.changes disagree"
-        return {at: whys.get(job_id) or NotChanged("unknown") for at, job_id in left.items()}
+        whys: dict[str, NotChanged | None] = {}
+        if left:
+            found = rows.fetch(tx, SQL["seen"], params | {"ids": _sought(left.values())})
+            whys = {row[0]: decide(_seen(row), change, now) for row in found}
+            assert None not in whys.values(), "the statements and core.changes disagree"
+        refused = {at: whys.get(job_id) or NotChanged("unknown") for at, job_id in left.items()}
+        return Changed(refused, rows.get_job(tx, job_ids[0]))
 
     def _changed(self, tx: apsw.Connection, verb: ChangeVerb, params: dict[str, Any]) -> set[str]:
         """The ids of the jobs that were changed."""

@@ -48,8 +48,7 @@ class Jobs:
 
     def get(self, job_id: str) -> Job | None:
         with self.db.reading() as tx:
-            row = rows.first(tx, SQL["get"], {"id": job_id})
-            return None if row is None else rows.job(row)
+            return rows.get_job(tx, job_id)
 
     def history(self, job_id: str) -> History:
         with self.db.reading() as tx:

@@ -19,6 +19,7 @@ from oncue.stores.sqlite.statements import load as load
 T = TypeVar("T")
 AFTER_EVERY_TEXT = "\U0010ffff"
 BATCH_BYTES = 32 * 1024 * 1024  # of payloads that are read into memory at once
+_GET_JOB = load("jobs")["get"]
 _CONVERSIONS: dict[Any, Callable[[Any], Any]] = {
     State: State,
     bool: bool,
@@ -66,6 +67,12 @@ def fetch(
 def first(tx: apsw.Connection, statement: str, params: Mapping[str, Any] | None = None) -> Any:
     """The first row, or None."""
     return tx.execute(statement, params).fetchone()
+
+
+def get_job(tx: apsw.Connection, job_id: str | None) -> Job | None:
+    """The job as others see it: inside an open range claim it is dispatched."""
+    row = first(tx, _GET_JOB, {"id": job_id})
+    return None if row is None else job(row)
 
 
 def texts(values: Iterable[str]) -> Any:

@@ -7,7 +7,6 @@ from typing import Any
 
 import apsw
 
-from oncue.core.job import Job
 from oncue.core.moment import Moment, from_datetime
 from oncue.core.recurrence import OUTCOMES_KEPT, Fate, Outcome, is_as_made
 from oncue.core.schedule import CatchUp, Emission, Overlap, Progress, Schedule
@@ -16,7 +15,6 @@ from oncue.stores.sqlite import rows
 from oncue.stores.sqlite.database import Database, writing
 
 SQL = rows.load("schedules")
-GET_JOB = rows.load("jobs")["get"]
 _read_schedule = rows.reader(Schedule, catch_up=CatchUp, overlap=Overlap)
 _outcome = rows.reader(Outcome, fate=Fate)
 
@@ -31,7 +29,8 @@ class Schedules:
         return [position for position, one in enumerate(advances) if not self._advance(tx, one)]
 
     def _advance(self, tx: apsw.Connection, one: Advance) -> bool:
-        if not all(is_as_made(_job(tx, outcome), outcome) for outcome in one.withdrawn):
+        made = ((outcome, rows.get_job(tx, outcome.job_id)) for outcome in one.withdrawn)
+        if not all(is_as_made(job, outcome) for outcome, job in made):
             return False
         is_progress = one.is_progress
         recorded = _recorded(tx, one, is_progress)
@@ -105,12 +104,6 @@ def _recorded(tx: apsw.Connection, one: Advance, is_progress: bool) -> int | Non
         if recorded is not None and then is not None:
             _insert(tx, then, one, recorded)
     return None if recorded is None else int(recorded)
-
-
-def _job(tx: apsw.Connection, outcome: Outcome) -> Job | None:
-    """As others see it: inside an open range it is being delivered, though its row is scheduled."""
-    row = rows.first(tx, GET_JOB, {"id": outcome.job_id})
-    return None if row is None else rows.job(row)
 
 
 def _insert(tx: apsw.Connection, schedule: Schedule, one: Advance, recorded: int) -> bool:

@@ -12,8 +12,6 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import asdict
 from typing import Any, NamedTuple
 
-import apsw
-
 from oncue.core import bulk
 from oncue.core.bulk import BulkChange, BulkVerb, Place
 from oncue.core.changes import ChangeVerb, JobChange, NotChanged, SeenJob, decide
@@ -23,7 +21,7 @@ from oncue.core.moment import LATEST, Moment
 from oncue.ports.bulk import BulkFound
 from oncue.ports.jobs import Changed
 from oncue.stores.sqlite import rows
-from oncue.stores.sqlite.database import Database, writing
+from oncue.stores.sqlite.database import StorePart, writing
 from oncue.stores.sqlite.fencing import trim
 
 SQL = rows.load("bulk")
@@ -33,7 +31,7 @@ _seen = rows.reader(SeenJob)
 Wanted = Callable[[Place, int | None], bool]
 """Whether anything is wanted of a group of entries, by their key and priority."""
 
-Following = Callable[[apsw.Connection, dict[str, Any], Place], Place | None]
+Following = Callable[[rows.Tx, dict[str, Any], Place], Place | None]
 """Where a walk whose statement reads one group at a time goes on after a group; None: nowhere."""
 
 
@@ -52,9 +50,7 @@ class Walk(NamedTuple):
         return (str, *map(type, self.before_all))
 
 
-class Changes:
-    db: Database
-
+class Changes(StorePart):
     def find_all(
         self, change: BulkChange, wanted: JobFilter, after: str | None, limit: int
     ) -> BulkFound:
@@ -75,7 +71,7 @@ class Changes:
 
     @writing
     def change(
-        self, tx: apsw.Connection, job_ids: Sequence[str], change: JobChange, now: Moment
+        self, tx: rows.Tx, job_ids: Sequence[str], change: JobChange, now: Moment
     ) -> Changed:
         """By a few statements for all of them; then the others are looked at."""
         if not job_ids:
@@ -99,7 +95,7 @@ class Changes:
         refused = {at: whys.get(job_id) or NotChanged("unknown") for at, job_id in left.items()}
         return Changed(refused, rows.get_job(tx, job_ids[0]))
 
-    def _changed(self, tx: apsw.Connection, verb: ChangeVerb, params: dict[str, Any]) -> set[str]:
+    def _changed(self, tx: rows.Tx, verb: ChangeVerb, params: dict[str, Any]) -> set[str]:
         """The ids of the jobs that were changed."""
         found = rows.fetch(tx, SQL[verb], params)
         if verb in (ChangeVerb.REVIVE, ChangeVerb.MOVE):
@@ -179,7 +175,7 @@ def _waiting(change: BulkChange, before_all: Place) -> list[Walk]:
     ]
 
 
-def _next_line(tx: apsw.Connection, params: dict[str, Any], place: Place) -> Place | None:
+def _next_line(tx: rows.Tx, params: dict[str, Any], place: Place) -> Place | None:
     """The beginning of the next queue and rank in which jobs wait."""
     queue: Any
     queue, rank, *_ = place
@@ -200,7 +196,7 @@ def _params(change: BulkChange, wanted: JobFilter) -> dict[str, Any]:
 
 
 def _step(
-    tx: apsw.Connection, walk: Walk, params: dict[str, Any], place: Place, room: int
+    tx: rows.Tx, walk: Walk, params: dict[str, Any], place: Place, room: int
 ) -> tuple[list[str], int, Place | None]:
     """Walk on from a place by one statement: what was found, how many entries were looked at (up to
     `room`), and where to go on; None: that was the end."""

@@ -16,7 +16,7 @@ from oncue.core.lifecycle import FINAL
 from oncue.core.moment import Moment
 from oncue.ports.jobs import Clash
 from oncue.stores.sqlite import rows
-from oncue.stores.sqlite.database import Database, writing
+from oncue.stores.sqlite.database import StorePart, writing
 from oncue.stores.sqlite.fencing import held_claims, record
 from oncue.stores.sqlite.listing import page
 
@@ -43,9 +43,7 @@ def _many_rows(statement: str, count: int) -> str:
 _INSERT_ROWS = _many_rows(SQL["insert"], _ROWS)
 
 
-class Jobs:
-    db: Database
-
+class Jobs(StorePart):
     def get(self, job_id: str) -> Job | None:
         with self.db.reading() as tx:
             return rows.get_job(tx, job_id)
@@ -66,7 +64,7 @@ class Jobs:
             )
 
     @writing
-    def note(self, tx: apsw.Connection, job_id: str, diagnostics: Sequence[Diagnostic]) -> None:
+    def note(self, tx: rows.Tx, job_id: str, diagnostics: Sequence[Diagnostic]) -> None:
         for held in held_claims(tx, [job_id]).values():
             for one in diagnostics:
                 record(tx, [(held.n, one)])
@@ -76,9 +74,7 @@ class Jobs:
             return page(tx, wanted, after, limit)
 
     @writing
-    def insert(
-        self, tx: apsw.Connection, jobs: Sequence[NewJob], now: Moment
-    ) -> Mapping[int, Clash]:
+    def insert(self, tx: rows.Tx, jobs: Sequence[NewJob], now: Moment) -> Mapping[int, Clash]:
         if any(job.digest is not None or job.key is not None for job in jobs):
             return self._insert_one_by_one(tx, jobs, now)
         try:
@@ -96,7 +92,7 @@ class Jobs:
         return {}
 
     def _insert_one_by_one(
-        self, tx: apsw.Connection, jobs: Sequence[NewJob], now: Moment
+        self, tx: rows.Tx, jobs: Sequence[NewJob], now: Moment
     ) -> dict[int, Clash]:
         clashes = {}
         for position, job in enumerate(jobs):
@@ -109,7 +105,7 @@ class Jobs:
                 self.db.arrived(tx, job.queue, job.due_at)
         return clashes
 
-    def _clash(self, tx: apsw.Connection, job: NewJob, now: Moment) -> Clash | None:
+    def _clash(self, tx: rows.Tx, job: NewJob, now: Moment) -> Clash | None:
         held = rows.first(tx, SQL["digest"], {"id": job.id})
         if held is not None:
             row = rows.first(tx, SQL["get_even_hidden"], {"id": job.id})
@@ -129,7 +125,7 @@ class Jobs:
         return Clash(kind, existing)
 
 
-def _insert_all(tx: apsw.Connection, jobs: Sequence[NewJob]) -> None:
+def _insert_all(tx: rows.Tx, jobs: Sequence[NewJob]) -> None:
     """Sixty-four rows a statement: apsw lets other threads run during each, and a busy one keeps
     the interpreter for milliseconds before it gives it back."""
     whole = len(jobs) - len(jobs) % _ROWS

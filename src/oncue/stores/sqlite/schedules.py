@@ -5,30 +5,24 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Sequence
 from typing import Any
 
-import apsw
-
 from oncue.core.moment import Moment, from_datetime
 from oncue.core.recurrence import OUTCOMES_KEPT, Fate, Outcome, is_as_made
 from oncue.core.schedule import CatchUp, Emission, Overlap, Progress, Schedule
 from oncue.ports.schedules import Advance
 from oncue.stores.sqlite import rows
-from oncue.stores.sqlite.database import Database, writing
+from oncue.stores.sqlite.database import StorePart, writing
 
 SQL = rows.load("schedules")
 _read_schedule = rows.reader(Schedule, catch_up=CatchUp, overlap=Overlap)
 _outcome = rows.reader(Outcome, fate=Fate)
 
 
-class Schedules:
-    db: Database
-
+class Schedules(StorePart):
     @writing
-    def advance(
-        self, tx: apsw.Connection, advances: Sequence[Advance], now: Moment
-    ) -> Collection[int]:
+    def advance(self, tx: rows.Tx, advances: Sequence[Advance], now: Moment) -> Collection[int]:
         return [position for position, one in enumerate(advances) if not self._advance(tx, one)]
 
-    def _advance(self, tx: apsw.Connection, one: Advance) -> bool:
+    def _advance(self, tx: rows.Tx, one: Advance) -> bool:
         made = ((outcome, rows.get_job(tx, outcome.job_id)) for outcome in one.withdrawn)
         if not all(is_as_made(job, outcome) for outcome, job in made):
             return False
@@ -88,7 +82,7 @@ class Schedules:
         return found
 
 
-def _recorded(tx: apsw.Connection, one: Advance, is_progress: bool) -> int | None:
+def _recorded(tx: rows.Tx, one: Advance, is_progress: bool) -> int | None:
     """Apply the change to the schedule's row. How many outcomes it had recorded before; None: it is
     not as it was seen, and nothing was changed."""
     seen, then = one.seen, one.then
@@ -106,7 +100,7 @@ def _recorded(tx: apsw.Connection, one: Advance, is_progress: bool) -> int | Non
     return None if recorded is None else int(recorded)
 
 
-def _insert(tx: apsw.Connection, schedule: Schedule, one: Advance, recorded: int) -> bool:
+def _insert(tx: rows.Tx, schedule: Schedule, one: Advance, recorded: int) -> bool:
     """False: there is one of that name."""
     emits, every = schedule.emits, schedule.every_seconds
     row = (
@@ -122,7 +116,7 @@ def _insert(tx: apsw.Connection, schedule: Schedule, one: Advance, recorded: int
     return bool(tx.changes())
 
 
-def _record(tx: apsw.Connection, name: str, recorded: int, outcomes: Sequence[Outcome]) -> None:
+def _record(tx: rows.Tx, name: str, recorded: int, outcomes: Sequence[Outcome]) -> None:
     for number, one in enumerate(outcomes, start=recorded):
         moments = (from_datetime(one.at), from_datetime(one.until), from_datetime(one.decided_at))
         row = (name, number % OUTCOMES_KEPT, number, str(one.fate), *moments, one.count, one.job_id)

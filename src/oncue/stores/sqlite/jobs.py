@@ -6,13 +6,11 @@ import re
 from collections.abc import Mapping, Sequence
 from itertools import chain
 from operator import itemgetter
-from typing import Any
 
 import apsw
 
 from oncue.core.clash import of_same_id, of_same_key
-from oncue.core.job import Attempt, Diagnostic, History, Job, JobFilter, NewJob, Page, Position
-from oncue.core.lifecycle import FINAL
+from oncue.core.job import Diagnostic, History, Job, JobFilter, NewJob, Page, Position
 from oncue.core.moment import Moment
 from oncue.ports.jobs import Clash
 from oncue.stores.sqlite import rows
@@ -50,17 +48,14 @@ class Jobs(StorePart):
 
     def history(self, job_id: str) -> History:
         with self.db.reading() as tx:
-            row = rows.first(tx, SQL["last_attempt"], {"id": job_id})
+            row = rows.first(tx, SQL["number"], {"id": job_id})
             if row is None:
                 return History()
             params = {"n": row[0]}
             return History(
-                tuple(rows.operation(r) for r in rows.fetch(tx, SQL["operations"], params)),
-                tuple(rows.diagnostic(r) for r in rows.fetch(tx, SQL["diagnostics"], params)),
-                (
-                    *(rows.attempt(r) for r in rows.fetch(tx, SQL["attempts"], params)),
-                    *_last_attempt(row),
-                ),
+                tuple(map(rows.operation, rows.fetch(tx, SQL["operations"], params))),
+                tuple(map(rows.diagnostic, rows.fetch(tx, SQL["diagnostics"], params))),
+                tuple(map(rows.attempt, rows.fetch(tx, SQL["attempts"], params))),
             )
 
     @writing
@@ -134,12 +129,3 @@ def _insert_all(tx: rows.Tx, jobs: Sequence[NewJob]) -> None:
         tx.execute(_INSERT_ROWS, tuple(chain.from_iterable(map(_COLUMNS_OF, chunk))))
     if whole < len(jobs):
         tx.executemany(SQL["insert"], map(_COLUMNS_OF, jobs[whole:]))
-
-
-def _last_attempt(row: Sequence[Any]) -> tuple[Attempt, ...]:
-    """The attempt in the job's own row: under way, or the one that finished it."""
-    _, attempt, epoch, claimed_at, worker, state, finished_at = row
-    if claimed_at is None:
-        return ()
-    outcome = state if state in FINAL else None
-    return (rows.attempt((attempt, epoch, claimed_at, worker, outcome, finished_at)),)

@@ -90,7 +90,8 @@ def stored(tx: rows.Tx, row: Sequence[Any]) -> StoredRule:
     """From a row of `rules.sql: rule_columns`."""
     found = rows.fetch(tx, SQL["dependencies"], {"n": row[0]})
     waits = [Wait(one[0], dependency(one[1:4]), one[4], bool(one[5])) for one in found]
-    rule = _rule(row, [wait.dependency for wait in waits])
+    dependencies = tuple(wait.dependency for wait in waits)
+    rule = _read_rule((row[1], dependencies, *row[2:9]))
     return StoredRule(row[0], rule, waits, bool(row[9]), bool(row[10]))
 
 
@@ -114,11 +115,6 @@ def first_at(tx: rows.Tx, dependency_n: int, stamp: Stamp) -> Event | None:
     """The first event that was accepted for the dependency with this stamp."""
     row: Any = tx.execute(EVENTS["validating"], (dependency_n, stamp)).fetchone()
     return None if row is None else event(row)
-
-
-def _rule(row: Sequence[Any], dependencies: Sequence[Dependency]) -> Rule:
-    """From a row of `rules.sql: rule_columns`."""
-    return _read_rule((row[1], tuple(dependencies), *row[2:9]))
 
 
 def _depend(tx: rows.Tx, rule_n: int, dependencies: Sequence[Dependency]) -> None:

@@ -189,7 +189,8 @@ class Watching:
 
     def _look_abroad(self, connection: rows.Tx) -> None:
         """Notice commits by other processes; tell of our own that Ctrl-C kept from being told."""
-        version = foreign_version(connection)
+        # Changes when another connection commits, never by this one's own commits.
+        version = pragma(connection, "data_version")
         if version != self._version:
             self._version = version
             self._others_wrote = True
@@ -212,8 +213,3 @@ class Watching:
 
     def _tell(self, queue: str | None, due_at: Moment) -> None:
         tell([listener for listener, _ in self._listeners], queue, due_at)
-
-
-def foreign_version(connection: rows.Tx) -> object:
-    """Changes when another connection commits, never by this one's own commits."""
-    return pragma(connection, "data_version")

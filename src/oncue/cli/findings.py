@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from oncue.cli import output
 from oncue.cli.app import Cue
 from oncue.cli.progress import counted
-from oncue.cli.queues import with_stats
 from oncue.core.errors import OncueError
 from oncue.core.moment import to_datetime
 from oncue.core.queue import Queue
@@ -106,33 +105,33 @@ def clock(clock: Clock) -> Iterator[DoctorFinding]:
 
 
 def lateness(cue: Cue) -> Iterator[DoctorFinding]:
-    late = _waiting(cue, LATE_MS, paused=False)
-    for queue, waited in late:
+    late = [(queue, ms) for queue, ms in _waiting(cue, paused=False) if ms > LATE_MS]
+    for queue, waited_ms in late:
         who = "'oncue serve'" if queue.sink is not None else "'oncue worker MODULE:SCHEDULER'"
-        text = f"queue {queue.name} has work that is {waited} late."
+        text = f"queue {queue.name} has work that is {output.length(waited_ms / 1000)} late."
         yield warn(text, f"Start {who}; or, if one runs, start more.")
     if not late:
         yield ok("no queue has work that waits for more than a minute.")
 
 
 def paused(cue: Cue) -> Iterator[DoctorFinding]:
-    due = _waiting(cue, 0, paused=True)
-    for queue, waited in due:
-        text = f"queue {queue.name} is paused and has had due work for {waited}."
+    due = _waiting(cue, paused=True)
+    for queue, waited_ms in due:
+        since = output.length(waited_ms / 1000)
+        text = f"queue {queue.name} is paused and has had due work for {since}."
         yield warn(text, f"Let it go: oncue queues resume {queue.name}")
     if not due:
         yield ok("none has due work.")
 
 
-def _waiting(cue: Cue, least_ms: int, *, paused: bool) -> list[tuple[Queue, str]]:
-    """The queues whose oldest due job has waited so long, and for how long."""
+def _waiting(cue: Cue, *, paused: bool) -> list[tuple[Queue, int]]:
+    """The queues that have due work, and for how many milliseconds the oldest of it has waited."""
     now = cue.clock.now()
+    found = [(one, stats.oldest_due_at) for one, stats in cue.queues_with_stats()]
     return [
-        (queue, output.length((now - stats.oldest_due_at) / 1000))
-        for queue, stats in with_stats(cue)
-        if queue.paused is paused
-        and stats.oldest_due_at is not None
-        and now - stats.oldest_due_at >= least_ms
+        (queue, now - oldest)
+        for queue, oldest in found
+        if queue.paused is paused and oldest is not None and oldest <= now
     ]
 
 

@@ -108,7 +108,7 @@ def _show(line: StatusLine, text: str) -> None:
 
 def _status(cue: Scheduler, up_seconds: float) -> str:
     try:
-        stats = [cue.stats(queue.name) for queue in cue.queues()]
+        stats = [stats for _, stats in cue.queues_with_stats()]
     except OncueError as trouble:  # the loops go on trying, and so does this line
         return f"up {output.length(up_seconds)} · {trouble}"
     now = cue.clock.now()

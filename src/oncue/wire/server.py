@@ -18,8 +18,8 @@ class Alive(Answer, kw_only=True):
 class Allowed(Answer):
     """What the caller may do."""
 
+    # Not `list[Scope]`: a newer server may have a scope that this version does not know.
     scopes: list[Annotated[str, schema(enum=[str(scope) for scope in Scope])]]
-    """Read as any text: a newer server may have more of them."""
 
 
 class Readiness(Answer, kw_only=True):

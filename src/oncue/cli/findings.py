@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from oncue.cli import output
+from oncue.cli import output, queues
 from oncue.cli.app import Cue
 from oncue.cli.progress import counted
 from oncue.core.errors import OncueError
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from oncue.ports.clock import Clock
     from oncue.scheduler import Scheduler
 
-LATE_MS = 60_000
+LATE_SECONDS = 60
 CLAIMS_COUNTED = 1000
 WAIT_SECONDS = 0.1
 CLOCK_TOLERANCE_SECONDS = 0.05
@@ -105,10 +105,10 @@ def clock(clock: Clock) -> Iterator[DoctorFinding]:
 
 
 def lateness(cue: Cue) -> Iterator[DoctorFinding]:
-    late = [(queue, ms) for queue, ms in _waiting(cue, paused=False) if ms > LATE_MS]
-    for queue, waited_ms in late:
+    late = [found for found in _waiting(cue, paused=False) if found[1] > LATE_SECONDS]
+    for queue, seconds in late:
         who = "'oncue serve'" if queue.sink is not None else "'oncue worker MODULE:SCHEDULER'"
-        text = f"queue {queue.name} has work that is {output.length(waited_ms / 1000)} late."
+        text = f"queue {queue.name} has work that is {output.length(seconds)} late."
         yield warn(text, f"Start {who}; or, if one runs, start more.")
     if not late:
         yield ok("no queue has work that waits for more than a minute.")
@@ -116,28 +116,26 @@ def lateness(cue: Cue) -> Iterator[DoctorFinding]:
 
 def paused(cue: Cue) -> Iterator[DoctorFinding]:
     due = _waiting(cue, paused=True)
-    for queue, waited_ms in due:
-        since = output.length(waited_ms / 1000)
-        text = f"queue {queue.name} is paused and has had due work for {since}."
+    for queue, seconds in due:
+        text = f"queue {queue.name} is paused and has had due work for {output.length(seconds)}."
         yield warn(text, f"Let it go: oncue queues resume {queue.name}")
     if not due:
         yield ok("none has due work.")
 
 
-def _waiting(cue: Cue, *, paused: bool) -> list[tuple[Queue, int]]:
-    """The queues that have due work, and for how many milliseconds the oldest of it has waited."""
+def _waiting(cue: Cue, *, paused: bool) -> list[tuple[Queue, float]]:
+    """The queues that have due work, and for how many seconds the oldest of it has waited."""
     now = cue.clock.now()
-    found = [(one, stats.oldest_due_at) for one, stats in cue.queues_with_stats()]
     return [
-        (queue, now - oldest)
-        for queue, oldest in found
-        if queue.paused is paused and oldest is not None and oldest <= now
+        (queue, queues.lateness(stats, now))
+        for queue, stats in cue.queues_with_stats()
+        if queue.paused is paused and stats.oldest_due_at is not None
     ]
 
 
 def claims(cue: Scheduler) -> Iterator[DoctorFinding]:
     now = cue.clock.now()
-    lost = ClaimFilter(lapsed_by=now - LATE_MS)
+    lost = ClaimFilter(lapsed_by=now - LATE_SECONDS * 1000)
     stuck = cue.store.live_claims(lost, None, CLAIMS_COUNTED).lapses
     if not stuck:
         yield ok("none is lost and waiting to be taken back.")

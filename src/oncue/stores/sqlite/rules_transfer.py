@@ -8,10 +8,10 @@ from datetime import datetime
 from typing import Any
 
 from oncue.core.dumped import DumpedEvent
+from oncue.core.job import Page
 from oncue.core.moment import EPOCH, from_datetime, to_datetime
 from oncue.core.publication import Decided, LoggedEvent
 from oncue.core.standing import Sightings
-from oncue.ports.transfer import EventExport
 from oncue.stores.sqlite import rows
 from oncue.stores.sqlite.database import StorePart
 from oncue.stores.sqlite.events import accept, log
@@ -23,7 +23,7 @@ RULES = rows.load("rules")
 
 
 class RulesTransfer(StorePart):
-    def export_events(self, after: int | None, limit: int) -> EventExport:
+    def export_events(self, after: int | None, limit: int) -> Page[DumpedEvent, int]:
         with self.db.reading() as tx, tx:  # one snapshot for events and decisions
             found = rows.fetch(tx, SQL["export_events"], {"after": after or 0, "limit": limit})
             decisions: defaultdict[int, list[Decided]] = defaultdict(list)
@@ -40,7 +40,7 @@ class RulesTransfer(StorePart):
             )
             for row in found
         ]
-        return EventExport(events, found[-1][0] if len(found) == limit else None)
+        return Page(events, found[-1][0] if len(found) == limit else None)
 
     def admit_rules(self, rules: Sequence[Sightings], events: Sequence[DumpedEvent]) -> int:
         def admit(tx: rows.Tx) -> int:

@@ -10,7 +10,7 @@ from typing import TypeVar
 
 from oncue.ports.clock import Clock
 from oncue.worker.handlers import Handler
-from oncue.worker.job import HandledJob
+from oncue.worker.job import TRUSTED, HandledJob
 from oncue.worker.results import Results
 from oncue.worker.source import ClaimedBatch, ClaimEnd, ClaimSource
 
@@ -35,8 +35,9 @@ class RunningBatch:
         self.source = source
         self.results = results
         self.clock = clock
-        self.pending = deque(HandledJob(claim, self) for claim in claims)
-        self.largest = max(len(claim.payload) for claim in claims)
+        keep_until = self.began + self.queue.lease_seconds * TRUSTED
+        self.pending = deque([HandledJob(claim, self, keep_until) for claim in claims])
+        self.largest = max([len(claim.payload) for claim in claims])
         self.running: list[HandledJob] = []
         self.done: deque[ClaimEnd] = deque()
         self.settling = threading.Lock()

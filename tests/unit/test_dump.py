@@ -47,7 +47,7 @@ def house(clock: FakeClock) -> Desk:
 
 def dumped(desk: Desk, queue: str | None = None) -> bytes:
     out = io.BytesIO()
-    dump.write(desk.store, out, queue)
+    dump.Dump(desk.store, out, queue).write()
     return out.getvalue()
 
 
@@ -281,7 +281,7 @@ def test_wherever_it_was_torn_a_dump_goes_on_to_the_same_end(clock: FakeClock) -
         assert since.complete is None
         file.truncate(since.size)
         file.seek(since.size)
-        counts = dump.write(desk.store, file, since=since)
+        counts = dump.Dump(desk.store, file).write(since)
         assert jobs_in(file.getvalue()) == jobs_in(whole)
         assert counts == DumpCounts(120, 1)
         restored(file.getvalue(), MemoryStore(clock))
@@ -358,7 +358,7 @@ def furnish(cue: Scheduler, clock: FakeClock) -> None:
 
 def moved(source: Store, target: Store) -> Restored:
     out = io.BytesIO()
-    dump.write(source, out)
+    dump.Dump(source, out).write()
     restore = Restore(target)
     result = restore.read(io.BytesIO(out.getvalue()))
     restore.release()
@@ -368,7 +368,7 @@ def moved(source: Store, target: Store) -> Restored:
 def body(store: Store) -> list[bytes]:
     """The dump of a store without its header, which tells the time and the place."""
     out = io.BytesIO()
-    dump.write(store, out)
+    dump.Dump(store, out).write()
     return lines_of(out.getvalue())[1:]
 
 
@@ -421,7 +421,7 @@ def test_a_dry_run_counts_what_is_there_already(clock: FakeClock) -> None:
 
 def dumped_store(store: Store) -> bytes:
     out = io.BytesIO()
-    dump.write(store, out)
+    dump.Dump(store, out).write()
     return out.getvalue()
 
 
@@ -462,7 +462,7 @@ def test_a_torn_dump_with_events_goes_on_to_the_same_end(
             since = dump.interrupted(file)
             file.truncate(since.size)
             file.seek(since.size)
-            dump.write(cue.store, file, since=since)
+            dump.Dump(cue.store, file).write(since)
             assert lines_of(file.getvalue())[1:] == lines_of(whole)[1:]
 
 
@@ -473,7 +473,7 @@ def test_a_queue_that_came_during_the_dump_is_in_it(clock: FakeClock) -> None:
         desk.add(f"job-{n:04}")
     out = io.BytesIO()
     late = replace(default_queue("late"), paused=True)
-    dump.write(store, out, notify=lambda counts, size: put_queue(store, late))
+    dump.Dump(store, out, notify=lambda counts, size: put_queue(store, late)).write()
     assert b'{"queue":{"name":"late"' in out.getvalue()
     restored(out.getvalue(), MemoryStore(clock))
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import inspect
 import logging
 import traceback
 from collections.abc import Callable, Sequence
@@ -10,7 +11,7 @@ from typing import Any
 
 from oncue.core.errors import ClaimLost, NonRetryable, is_ctrl_c
 from oncue.core.text import exception_text
-from oncue.worker.batch import RunningBatch
+from oncue.worker.batch import RunningBatch, take_all
 from oncue.worker.handlers import Handler
 from oncue.worker.job import HandledJob
 from oncue.worker.results import bodies, body
@@ -41,8 +42,8 @@ class Runner:
         if batch.handler.batch is None:
             self._run_each(batch, call)
         else:
-            _run(batch, batch.take_pending(), call)
-        batch.hand_back(batch.take_pending())
+            _run(batch, take_all(batch.pending), call)
+        batch.hand_back(take_all(batch.pending))
         batch.settle()
 
     def _run_each(self, batch: RunningBatch, call: Call) -> None:
@@ -118,7 +119,7 @@ def _failure(job: HandledJob, error: BaseException, handler: Handler) -> ClaimEn
 
 def _caller(handler: Handler, runner: asyncio.Runner | None) -> Call:
     function = handler.function
-    if handler.is_async:
+    if inspect.iscoroutinefunction(function):
         run, coroutine_of = asyncio.run if runner is None else runner.run, handler.function
 
         def function(argument: Any) -> Any:

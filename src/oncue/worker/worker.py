@@ -29,7 +29,7 @@ from oncue.core.moment import LATEST, Moment
 from oncue.core.text import legible
 from oncue.engine.alarm import Alarm
 from oncue.engine.loop import Loop
-from oncue.worker.batch import RunningBatch
+from oncue.worker.batch import RunningBatch, take_all
 from oncue.worker.handlers import Host
 from oncue.worker.heartbeats import Heartbeats
 from oncue.worker.results import Results
@@ -134,7 +134,7 @@ class Worker:
         self._heartbeats.loop.stop(5.0)
         self._results.hurry()
         for batch in list(self._batches):  # still running after the grace: somebody else may
-            left = [*batch.running, *batch.take_pending()]
+            left = [*batch.running, *take_all(batch.pending)]
             batch.hand_back(left)
             for job in left:
                 job.lose(" (released: the worker has stopped)")

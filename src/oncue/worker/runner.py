@@ -11,6 +11,7 @@ from typing import Any
 
 from oncue.core.errors import ClaimLost, NonRetryable, is_ctrl_c
 from oncue.core.text import exception_text
+from oncue.engine.alarm import Alarm
 from oncue.worker.batch import RunningBatch, take_all
 from oncue.worker.handlers import Handler
 from oncue.worker.job import HandledJob
@@ -29,12 +30,12 @@ logger = logging.getLogger("oncue.worker")
 
 
 class Runner:
-    """`stopped` says whether nothing more is to be begun."""
+    """Once `alarm` is stopped, nothing more is begun."""
 
-    def __init__(self, stopped: Callable[[], bool]) -> None:
+    def __init__(self, alarm: Alarm) -> None:
         self.sizes: dict[str, int] = {}
         """How many jobs of a queue to take next; one, until more is known."""
-        self._stopped = stopped
+        self._alarm = alarm
 
     def run(self, batch: RunningBatch, runner: asyncio.Runner | None) -> None:
         """Run the handler on all jobs of the batch whose claims still hold, and settle them."""
@@ -47,10 +48,10 @@ class Runner:
         batch.settle()
 
     def _run_each(self, batch: RunningBatch, call: Call) -> None:
-        monotonic, stopped, pending = batch.clock.monotonic, self._stopped, batch.pending
+        monotonic, alarm, pending = batch.clock.monotonic, self._alarm, batch.pending
         began = flushed = monotonic()
         ran = 0
-        while pending and not stopped():
+        while pending and not alarm.stopped:
             try:
                 job = pending.popleft()
             except IndexError:

@@ -351,7 +351,7 @@ def test_repeating_the_settlement_changes_nothing(desk: Desk) -> None:
 
 
 def test_it_moves_house_as_it_is(desk: Desk, stuck: str) -> None:
-    [dumped] = desk.store.export(None, 10).jobs
+    [dumped] = desk.store.export(None, 10).items
     job = dumped.job
     assert (job.not_before, job.refusals) == (desk.job(stuck).not_before, 1)
     moved = replace(dumped, job=job._replace(id="moved"))

@@ -279,4 +279,4 @@ def _play(
     """The answers to the calls, and all that the store has then."""
     clock = FakeClock()
     desk = Desk(open_store(clock), clock)
-    return script(desk), list(desk.store.export(None, 1000).jobs)
+    return script(desk), list(desk.store.export(None, 1000).items)

@@ -88,7 +88,7 @@ def test_every_kind_of_job_comes_out_as_it_went_in(house: Desk) -> None:
 
 def test_a_rule_and_an_instant_come_out_to_the_microsecond(house: Desk) -> None:
     instant = datetime(2021, 1, 1, 12, 30, 0, 123_456, tzinfo=UTC)
-    (some,) = house.store.export(None, 1).jobs
+    (some,) = house.store.export(None, 1).items
     fired = replace(some, job=some.job._replace(rule="hourly", instant=instant))
     assert again(fired) == fired
 

@@ -3,7 +3,6 @@ is unknown, the question before a deletion."""
 
 from __future__ import annotations
 
-import difflib
 import sys
 from collections.abc import Callable, Iterable, Sequence
 from itertools import islice
@@ -13,6 +12,7 @@ import click
 
 from oncue.cli import output
 from oncue.cli.app import EXIT_FAILED, App, Command, Cue, Decorator, common
+from oncue.cli.group import suggestion
 from oncue.core.errors import NotFound
 
 NAMES_COMPARED = 10_000
@@ -41,12 +41,6 @@ def ask_about(app: App, noun: str, name: str, ask: Callable[[Cue], T]) -> T:
         names = [one.name for one in islice(every, NAMES_COMPARED)]
         hint = suggestion(name, names) or f" 'oncue {noun}s list' lists them."
         raise NotFound(f"there is no {noun} {name!r}.{hint}") from None
-
-
-def suggestion(name: str, names: Iterable[str]) -> str:
-    """The nearest of these names as a question, with a space before it; nothing if none is near."""
-    near = difflib.get_close_matches(name, list(names), n=1)
-    return f" Did you mean {near[0]!r}?" if near else ""
 
 
 def delete(app: App, noun: str, name: str, yes: bool, question: str, done: str) -> None:

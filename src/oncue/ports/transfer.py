@@ -10,13 +10,13 @@ from oncue.core.standing import Sightings
 
 
 class Export(NamedTuple):
-    jobs: Sequence[DumpedJob]
+    items: Sequence[DumpedJob]
     next: str | None
     """Where to go on; None: that was all."""
 
 
 class EventExport(NamedTuple):
-    events: Sequence[DumpedEvent]
+    items: Sequence[DumpedEvent]
     next: int | None
     """Where to go on; None: that was all."""
 

@@ -26,6 +26,16 @@ class Clash(NamedTuple):
     job: Job
 
 
+class Changed(NamedTuple):
+    """What became of a change."""
+
+    refused: Mapping[int, NotChanged]
+    """The jobs that were not changed, by position."""
+    first: Job | None
+    """The first of the jobs that were named, changed or not, as it is then: a caller that changes
+    one job need not read it again, when it may be gone. None: there is no such job."""
+
+
 class JobStore(Protocol):
     def insert(self, jobs: Sequence[NewJob], now: Moment) -> Mapping[int, Clash]:
         """Store new jobs and answer with the clashes by position.
@@ -51,9 +61,7 @@ class JobStore(Protocol):
         """Record facts about a job, whatever its state; the first and the last 50 are kept. Nothing
         else of it changes. A job that is gone has nothing recorded."""
 
-    def change(
-        self, job_ids: Sequence[str], change: JobChange, now: Moment
-    ) -> Mapping[int, NotChanged]:
-        """Change those of these jobs for which `core/changes.py: decide` says so; the others by
-        position, each with the reason. Each id is named once. Of several jobs that need the same
+    def change(self, job_ids: Sequence[str], change: JobChange, now: Moment) -> Changed:
+        """Change those of these jobs for which `core/changes.py: decide` says so; the others are
+        named, each with the reason. Each id is given once. Of several jobs that need the same
         key, the first in the order of due time then id is changed."""

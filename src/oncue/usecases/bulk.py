@@ -144,7 +144,7 @@ def change_all(
     left, key_taken = list(job_ids), 0
     changed = 0
     for part in change.parts(wanted):
-        refused = store.change(left, part, now)
+        refused = store.change(left, part, now).refused
         changed += len(left) - len(refused)
         key_taken += sum(why.reason == "key" for why in refused.values())
         left = [left[at] for at, why in sorted(refused.items()) if why.reason == "state"]

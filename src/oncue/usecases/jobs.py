@@ -305,18 +305,20 @@ class LocalJobs(Local, JobVerbs[NewJob]):
         """Each change is for a job whose state forbids the one before. The job as it is then."""
         job_id = possible_id(job_id)
         for change in changes:
-            why = self.store.change([job_id], change, now).get(0)
+            changed = self.store.change([job_id], change, now)
+            why = changed.refused.get(0)
             if why is None or why.reason != "state":
                 break
-        job = self.job(job_id)
+        job = changed.first
+        if job is None:
+            raise unknown(job_id)
         if why is not None and why.reason == "key":
             raise errors.KeyTaken(
                 f"cannot {verb} job {job_id}: another unfinished job of queue {job.queue} "
                 f"has its key {job.key!r}. Cancel that one first."
             )
         if why is not None and why.reason == "state":
-            state = why.state or job.state
-            raise errors.IllegalState(f"cannot {verb} job {job_id}: it is {state}.", state)
+            raise errors.IllegalState(f"cannot {verb} job {job_id}: it is {job.state}.", job.state)
         return job
 
 

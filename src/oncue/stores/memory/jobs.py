@@ -13,7 +13,7 @@ from oncue.core.job import Diagnostic, History, Job, JobFilter, NewJob, Page, Po
 from oncue.core.lifecycle import Verb
 from oncue.core.moment import Moment
 from oncue.ports.bulk import BulkFound
-from oncue.ports.jobs import Clash
+from oncue.ports.jobs import Changed, Clash
 from oncue.stores.memory.record import Record
 from oncue.stores.memory.state import MemoryState, exceptions
 
@@ -87,15 +87,14 @@ class MemoryJobs(MemoryState):
         found = nsmallest(limit + 1, rest, key=_position)
         return found[:limit], _position(found[limit - 1]) if len(found) > limit else None
 
-    def change(
-        self, job_ids: Sequence[str], change: JobChange, now: Moment
-    ) -> Mapping[int, NotChanged]:
+    def change(self, job_ids: Sequence[str], change: JobChange, now: Moment) -> Changed:
         with self._writing():
             found = [record for record in map(self._visible, job_ids) if record is not None]
             found.sort(key=_position)
             answers = {record.id: self._change(record, change, now) for record in found}
             unknown = NotChanged("unknown")
-            return exceptions(answers.get(job_id, unknown) for job_id in job_ids)
+            refused = exceptions(answers.get(job_id, unknown) for job_id in job_ids)
+            return Changed(refused, self.get(job_ids[0]) if job_ids else None)
 
     def _change(self, record: Record, change: JobChange, now: Moment) -> NotChanged | None:
         queue = change.queue or record.queue

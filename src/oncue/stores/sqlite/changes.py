@@ -8,11 +8,9 @@ the key but due time and id.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import asdict
 from typing import Any, NamedTuple
-
-import apsw
 
 from oncue.core import bulk
 from oncue.core.bulk import BulkChange, BulkVerb, Place
@@ -21,8 +19,9 @@ from oncue.core.job import JobFilter
 from oncue.core.lifecycle import FINAL, LIVE, State
 from oncue.core.moment import LATEST, Moment
 from oncue.ports.bulk import BulkFound
+from oncue.ports.jobs import Changed
 from oncue.stores.sqlite import rows
-from oncue.stores.sqlite.database import Database, writing
+from oncue.stores.sqlite.database import StorePart, writing
 from oncue.stores.sqlite.fencing import trim
 
 SQL = rows.load("bulk")
@@ -32,7 +31,7 @@ _seen = rows.reader(SeenJob)
 Wanted = Callable[[Place, int | None], bool]
 """Whether anything is wanted of a group of entries, by their key and priority."""
 
-Following = Callable[[apsw.Connection, dict[str, Any], Place], Place | None]
+Following = Callable[[rows.Tx, dict[str, Any], Place], Place | None]
 """Where a walk whose statement reads one group at a time goes on after a group; None: nowhere."""
 
 
@@ -51,9 +50,7 @@ class Walk(NamedTuple):
         return (str, *map(type, self.before_all))
 
 
-class Changes:
-    db: Database
-
+class Changes(StorePart):
     def find_all(
         self, change: BulkChange, wanted: JobFilter, after: str | None, limit: int
     ) -> BulkFound:
@@ -74,11 +71,11 @@ class Changes:
 
     @writing
     def change(
-        self, tx: apsw.Connection, job_ids: Sequence[str], change: JobChange, now: Moment
-    ) -> Mapping[int, NotChanged]:
+        self, tx: rows.Tx, job_ids: Sequence[str], change: JobChange, now: Moment
+    ) -> Changed:
         """By a few statements for all of them; then the others are looked at."""
         if not job_ids:
-            return {}
+            return Changed({}, None)
         params = {
             **{name: getattr(change.wanted, name) for name in bulk.FILTERS},
             "now": now,
@@ -90,14 +87,15 @@ class Changes:
         }
         changed = self._changed(tx, change.verb, params | {"ids": _sought(job_ids)})
         left = {at: job_id for at, job_id in enumerate(job_ids) if job_id not in changed}
-        if not left:
-            return {}
-        found = rows.fetch(tx, SQL["seen"], params | {"ids": _sought(left.values())})
-        whys = {row[0]: decide(_seen(row), change, now) for row in found}
-        assert None not in whys.values(), "the statements and core.changes disagree"
-        return {at: whys.get(job_id) or NotChanged("unknown") for at, job_id in left.items()}
+        whys: dict[str, NotChanged | None] = {}
+        if left:
+            found = rows.fetch(tx, SQL["seen"], params | {"ids": _sought(left.values())})
+            whys = {row[0]: decide(_seen(row), change, now) for row in found}
+            assert None not in whys.values(), "the statements and core.changes disagree"
+        refused = {at: whys.get(job_id) or NotChanged("unknown") for at, job_id in left.items()}
+        return Changed(refused, rows.get_job(tx, job_ids[0]))
 
-    def _changed(self, tx: apsw.Connection, verb: ChangeVerb, params: dict[str, Any]) -> set[str]:
+    def _changed(self, tx: rows.Tx, verb: ChangeVerb, params: dict[str, Any]) -> set[str]:
         """The ids of the jobs that were changed."""
         found = rows.fetch(tx, SQL[verb], params)
         if verb in (ChangeVerb.REVIVE, ChangeVerb.MOVE):
@@ -177,7 +175,7 @@ def _waiting(change: BulkChange, before_all: Place) -> list[Walk]:
     ]
 
 
-def _next_line(tx: apsw.Connection, params: dict[str, Any], place: Place) -> Place | None:
+def _next_line(tx: rows.Tx, params: dict[str, Any], place: Place) -> Place | None:
     """The beginning of the next queue and rank in which jobs wait."""
     queue: Any
     queue, rank, *_ = place
@@ -198,7 +196,7 @@ def _params(change: BulkChange, wanted: JobFilter) -> dict[str, Any]:
 
 
 def _step(
-    tx: apsw.Connection, walk: Walk, params: dict[str, Any], place: Place, room: int
+    tx: rows.Tx, walk: Walk, params: dict[str, Any], place: Place, room: int
 ) -> tuple[list[str], int, Place | None]:
     """Walk on from a place by one statement: what was found, how many entries were looked at (up to
     `room`), and where to go on; None: that was the end."""

@@ -7,8 +7,6 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any, NamedTuple
 
-import apsw
-
 from oncue.core.event import Bounds, Event, id_taken
 from oncue.core.firing import Decision
 from oncue.core.moment import Moment, to_datetime
@@ -24,7 +22,7 @@ from oncue.core.publication import (
 )
 from oncue.core.rule import match_keys
 from oncue.stores.sqlite import rows
-from oncue.stores.sqlite.database import Database
+from oncue.stores.sqlite.database import Database, StorePart
 from oncue.stores.sqlite.rules import decided, first_at, newest_stamp, stored
 from oncue.stores.sqlite.rules import event as event_of
 
@@ -53,14 +51,12 @@ class Logged(NamedTuple):
     event: Event
 
 
-class Events:
-    db: Database
-
+class Events(StorePart):
     def publish(self, events: Sequence[Event], now: Moment, bounds: Bounds) -> Sequence[Published]:
         parts: list[list[Published]] = [[] for _ in events]
         progress = PublishProgress()
 
-        def some(tx: apsw.Connection) -> tuple[list[tuple[int, Published]], PublishProgress]:
+        def some(tx: rows.Tx) -> tuple[list[tuple[int, Published]], PublishProgress]:
             return _Publication(self.db, tx, now, bounds).some(events, progress)
 
         while progress.position < len(events):
@@ -95,7 +91,7 @@ class _Publication(NamedTuple):
     """What one transaction does about events."""
 
     db: Database
-    tx: apsw.Connection
+    tx: rows.Tx
     now: Moment
     bounds: Bounds
 
@@ -200,7 +196,7 @@ class _Publication(NamedTuple):
         return concluded
 
 
-def _refuse_taken(tx: apsw.Connection, events: Sequence[Event]) -> None:
+def _refuse_taken(tx: rows.Tx, events: Sequence[Event]) -> None:
     """Raise if an id belongs to another event, here or among these."""
     if not events:
         return
@@ -212,7 +208,7 @@ def _refuse_taken(tx: apsw.Connection, events: Sequence[Event]) -> None:
 
 
 def _matching(
-    tx: apsw.Connection, event: Event, names: Sequence[str] | None
+    tx: rows.Tx, event: Event, names: Sequence[str] | None
 ) -> dict[str, tuple[int, list[int]]]:
     """The rules that the event matches, by name, among those named if any are: the number of each,
     and the numbers of its dependencies that match."""
@@ -230,7 +226,7 @@ def _matching(
 
 
 def _decisions_of(
-    tx: apsw.Connection, ns: Sequence[int], wanted: EventFilter
+    tx: rows.Tx, ns: Sequence[int], wanted: EventFilter
 ) -> defaultdict[int, list[Decided]]:
     found: defaultdict[int, list[Decided]] = defaultdict(list)
     if not ns:

@@ -6,14 +6,12 @@ from functools import partial
 from itertools import takewhile
 from typing import Any, NamedTuple
 
-import apsw
-
 from oncue.core.event import Bounds
 from oncue.core.moment import Moment
 from oncue.core.retention import Pruned, Retention, forgotten_before, loose_before, of_rule
 from oncue.core.stamp import Stamp
 from oncue.stores.sqlite import rows
-from oncue.stores.sqlite.database import Database
+from oncue.stores.sqlite.database import StorePart
 from oncue.stores.sqlite.rules import StoredRule, stored
 
 SQL = rows.load("events")
@@ -32,9 +30,7 @@ class _Over(NamedTuple):
     events: bool
 
 
-class Pruning:
-    db: Database
-
+class Pruning(StorePart):
     def prune(self, kept: Retention, now: Moment, limit: int) -> Pruned:
         """A transaction for each queue and each kind, so that others can write in between."""
         over = self._over(kept, now)
@@ -64,7 +60,7 @@ class Pruning:
             )
 
 
-def prune_queue(tx: apsw.Connection, queue: str, before: Moment, now: Moment, limit: int) -> int:
+def prune_queue(tx: rows.Tx, queue: str, before: Moment, now: Moment, limit: int) -> int:
     """Remove finished jobs of a queue; those whose ids are remembered are hidden. How many."""
     params = {"queue": queue, "before": before, "limit": limit}
     ns = [row[0] for row in rows.fetch(tx, QUEUES["prunable"], params)]
@@ -74,7 +70,7 @@ def prune_queue(tx: apsw.Connection, queue: str, before: Moment, now: Moment, li
     return len(ns)
 
 
-def _prune_remembered(tx: apsw.Connection, now: Moment, limit: int) -> int:
+def _prune_remembered(tx: rows.Tx, now: Moment, limit: int) -> int:
     tx.execute(CLAIMS["forget_settled"], {"now": now})
     params = {"before": forgotten_before(now), "limit": limit}
     ns = [row[0] for row in rows.fetch(tx, QUEUES["forgettable"], params)]
@@ -83,13 +79,13 @@ def _prune_remembered(tx: apsw.Connection, now: Moment, limit: int) -> int:
     return len(ns)
 
 
-def _remove(tx: apsw.Connection, ns: list[int], now: Moment) -> None:
+def _remove(tx: rows.Tx, ns: list[int], now: Moment) -> None:
     """Remove finished jobs, but for those whose id is remembered still."""
     params = {"ns": rows.numbers(ns), "forget_before": forgotten_before(now)}
     tx.execute(QUEUES["prune"], params)
 
 
-def _prune_events(tx: apsw.Connection, now: Moment, bounds: Bounds, limit: int) -> bool:
+def _prune_events(tx: rows.Tx, now: Moment, bounds: Bounds, limit: int) -> bool:
     """Whether there may be more. Rules to which nothing happened since they were last pruned are
     not looked at."""
     removal = _Removal(tx, limit)
@@ -104,7 +100,7 @@ def _prune_events(tx: apsw.Connection, now: Moment, bounds: Bounds, limit: int) 
 class _Removal:
     """Removes rows as long as there is room: so many that one transaction stays short."""
 
-    def __init__(self, tx: apsw.Connection, limit: int) -> None:
+    def __init__(self, tx: rows.Tx, limit: int) -> None:
         self.tx = tx
         self.room = limit
 

@@ -18,14 +18,12 @@ from oncue.core.lifecycle import FINAL
 from oncue.core.moment import from_datetime, maybe_datetime, to_datetime
 from oncue.ports.transfer import Export
 from oncue.stores.sqlite import rows
-from oncue.stores.sqlite.database import Database
 from oncue.stores.sqlite.rules_transfer import RulesTransfer
-from oncue.stores.sqlite.statements import load
 
-SQL = load("transfer")
-ENSURE_QUEUE = load("queues")["ensure"]
+SQL = rows.load("transfer")
+ENSURE_QUEUE = rows.load("queues")["ensure"]
 _HISTORY = (  # in the order of History's fields
-    (load("claims")["operations_of"], rows.operation),
+    (rows.load("claims")["operations_of"], rows.operation),
     (SQL["diagnostics_of"], rows.diagnostic),
     (SQL["attempts_of"], rows.attempt),
 )
@@ -34,8 +32,6 @@ _INSTANT = Job._fields.index("instant")
 
 
 class Transfer(RulesTransfer):
-    db: Database
-
     def export(self, after: str | None, limit: int) -> Export:
         with self.db.reading() as tx, tx:  # one snapshot for jobs and their histories
             found = rows.fetch(tx, SQL["export"], {"after": after or "", "limit": limit})
@@ -44,7 +40,7 @@ class Transfer(RulesTransfer):
         return Export(jobs, found[-1][0] if len(found) == limit else None)
 
     def admit(self, jobs: Sequence[DumpedJob]) -> int:
-        def admit(tx: apsw.Connection) -> int:
+        def admit(tx: rows.Tx) -> int:
             for queue in {dumped.job.queue for dumped in jobs}:
                 tx.execute(ENSURE_QUEUE, (queue,))
             return sum(_admit(tx, dumped) for dumped in jobs)
@@ -52,7 +48,7 @@ class Transfer(RulesTransfer):
         return self.db.write(admit)
 
 
-def _histories(tx: apsw.Connection, ns: list[int]) -> list[dict[int, list[Any]]]:
+def _histories(tx: rows.Tx, ns: list[int]) -> list[dict[int, list[Any]]]:
     """Operations, diagnostics and attempts by the number of their job."""
     histories: list[dict[int, list[Any]]] = [defaultdict(list) for _ in _HISTORY]
     if ns:
@@ -76,7 +72,7 @@ def _dumped_job(row: Sequence[Any], histories: list[dict[int, list[Any]]]) -> Du
     )
 
 
-def _admit(tx: apsw.Connection, dumped: DumpedJob) -> int:
+def _admit(tx: rows.Tx, dumped: DumpedJob) -> int:
     job, history = dumped.job, dumped.history
     earlier, claimed_at = _split(dumped)
     trail = bool(earlier or history.diagnostics or history.operations)

@@ -10,7 +10,6 @@ from oncue.cli.nouns import answer_list, ask_about, named, yes_option
 from oncue.cli.times import EVENT_TIME
 from oncue.core import stamp as stamps
 from oncue.core.rule import Rule
-from oncue.core.stamp import Stamp
 from oncue.wire import rules as wire
 from oncue.wire.converting import written
 
@@ -82,7 +81,7 @@ def show(app: App, name: str) -> None:
 @click.argument("name")
 @click.option("--at", type=EVENT_TIME, help="As of this time: RFC 3339, or local.  [default: now]")
 @common
-def explain(app: App, name: str, at: Stamp | None) -> None:
+def explain(app: App, name: str, at: stamps.Stamp | None) -> None:
     """Explain why a rule has not fired. Draws when each dependency is valid, by its newest event up
     to that time, and tells which event would fire the rule.
 

@@ -20,7 +20,6 @@ from oncue.core.errors import InvalidInput
 from oncue.core.queue import check_queue_name
 from oncue.stores.memory import MemoryStore
 from oncue.transfer import dump as transfer
-from oncue.transfer.dump import Interrupted
 from oncue.transfer.restore import Restore, Restored
 from oncue.wire.dump import DumpCounts
 
@@ -75,7 +74,7 @@ def _dump_to_file(app: App, path: Path, queue: str | None, resume: bool) -> Dump
         return counts
 
 
-def _interrupted(app: App, file: BinaryIO, queue: str | None) -> Interrupted:
+def _interrupted(app: App, file: BinaryIO, queue: str | None) -> transfer.Interrupted:
     """Where the dump in the file goes on. It must have been begun from this store."""
     try:
         since = transfer.interrupted(file)
@@ -97,7 +96,7 @@ def _interrupted(app: App, file: BinaryIO, queue: str | None) -> Interrupted:
 
 
 def _dump(
-    app: App, out: BinaryIO, queue: str | None, since: Interrupted = transfer.NOT_BEGUN
+    app: App, out: BinaryIO, queue: str | None, since: transfer.Interrupted = transfer.NOT_BEGUN
 ) -> DumpCounts:
     total = _expected(app, queue) if sys.stderr.isatty() else None
     with ProgressBar("dump", total) as bar:

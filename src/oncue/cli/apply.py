@@ -21,7 +21,6 @@ from oncue.transfer.declared import RULES, SCHEDULES, Declared, Kind, Noun, T
 from oncue.wire.converting import written
 from oncue.wire.schedules import RunChanges
 
-_SIGNS = {"+": "green", "-": "red", "~": "yellow"}
 _KINDS = {Kind.NEW: "green", Kind.CHANGED: "yellow", Kind.UNCHANGED: "bright_black"}
 _VALUE_SHOWN = 100  # characters
 
@@ -151,7 +150,7 @@ def _dependencies(before: Iterable[Dependency], rule: Rule) -> Iterator[str]:
 
 
 def _signed(sign: str, text: str) -> str:
-    return output.paint(f"  {sign} {output.clean(text)}", _SIGNS[sign])
+    return output.paint(f"  {sign} {output.clean(text)}", runs.SIGNS[sign])
 
 
 def _json(value: Any) -> str:

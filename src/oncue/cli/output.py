@@ -110,9 +110,10 @@ def has_room(
 
 
 def pairs(*lines: tuple[str, str]) -> None:
-    """Names and values, one pair a line."""
-    width = max(breadth(name) for name, _ in lines)
-    for name, value in lines:
+    """Names and values, one pair a line; those without a value are left out."""
+    shown = [(name, value) for name, value in lines if value]
+    width = max(breadth(name) for name, _ in shown)
+    for name, value in shown:
         click.echo(f"{paint(name.ljust(width), bold=True)}  {value}".rstrip())
 
 

@@ -127,9 +127,8 @@ def delete(app: App, name: str, yes: bool) -> None:
 
 
 def _last(rule: Rule) -> list[tuple[str, str]]:
-    if rule.last_instant is None:
-        return [("last job", "none yet")]
-    return [("last instant", output.stamp(rule.last_instant)), ("last job", rule.last_job_id or "")]
+    instant = "" if rule.last_instant is None else output.stamp(rule.last_instant)
+    return [("last instant", instant), ("last job", rule.last_job_id or "none yet")]
 
 
 def _disabled(rule: Rule) -> str:

@@ -40,7 +40,7 @@ def _fields(job: Job, queue: Queue, now: Moment) -> Iterable[tuple[str, str]]:
     allowed = job.max_attempts or queue.max_attempts
     earlier = f" ({job.attempt_base:,} more not counted)" if job.attempt_base else ""
     wanted = " (cancel requested)" if job.cancel_requested else ""
-    fields = [
+    return [
         ("id", job.id),
         ("queue", job.queue + (" (paused)" if queue.paused else "")),
         ("state", output.state(job.state) + wanted),
@@ -63,7 +63,6 @@ def _fields(job: Job, queue: Queue, now: Moment) -> Iterable[tuple[str, str]]:
         ("message", output.clean(job.message)),
         ("percent", "" if job.percent is None else _percent(job.percent)),
     ]
-    return ((name, value) for name, value in fields if value)
 
 
 def _put_off(job: Job, until: str) -> str:

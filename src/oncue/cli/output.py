@@ -63,8 +63,7 @@ def table(
     head: Sequence[str], lines: Iterable[Sequence[str]], *, right: Iterable[int] = ()
 ) -> None:
     """Print columns; on a terminal the last one is cut where the line ends."""
-    for line in columned(head, lines, right=right, width=table_width()):
-        click.echo(line)
+    click.echo("\n".join(columned(head, lines, right=right, width=table_width())))
 
 
 def columned(

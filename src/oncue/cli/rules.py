@@ -102,10 +102,8 @@ def explain(app: App, name: str, at: stamps.Stamp | None) -> None:
         *_last(rule),
     )
     click.echo()
-    for line in rule_windows.drawing(standing, output.table_width()):
-        click.echo(line)
-    click.echo()
     sentence, width = output.localised(output.clean(standing.sentence)), output.table_width()
+    click.echo("\n".join([*rule_windows.drawing(standing, width), ""]))
     click.echo(sentence if width is None else click.wrap_text(sentence, width))
 
 

@@ -61,8 +61,7 @@ def next_(app: App, /, name: str | None, count: int, **given: Any) -> None:
     if app.as_json:
         output.document(written(wire.RunChanges, found))
         return
-    for line in changed_lines(found, edit["timezone"]):
-        click.echo(line)
+    click.echo("\n".join(changed_lines(found, edit["timezone"])))
 
 
 def changed_lines(found: Difference, timezone: str) -> list[str]:

@@ -26,10 +26,7 @@ def draw(job: Job, queue: Queue, history: History, now: Moment) -> None:
 
 def _section(title: str, lines: list[str]) -> None:
     if lines:
-        click.echo()
-        click.echo(output.paint(title, bold=True))
-        for line in lines:
-            click.echo(line)
+        click.echo("\n".join(["", output.paint(title, bold=True), *lines]))
 
 
 def _fields(job: Job, queue: Queue, now: Moment) -> Iterable[tuple[str, str]]:

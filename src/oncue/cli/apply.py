@@ -87,10 +87,7 @@ def _changes(app: App, noun: Noun[T], file: BinaryIO, dry_run: bool) -> list[Dec
 
 
 def _tell(
-    app: App,
-    changes: Sequence[Declared[T]],
-    dry_run: bool,
-    runs_changed: Mapping[str, Difference],
+    app: App, changes: Sequence[Declared[T]], dry_run: bool, runs_changed: Mapping[str, Difference]
 ) -> None:
     """`runs_changed` are the coming runs of schedules that would be others."""
     if app.as_json:

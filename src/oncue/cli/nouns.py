@@ -63,8 +63,8 @@ def answer(app: App, document: Any, text: str) -> None:
 def answer_list(
     app: App,
     document: Any,
-    head: Sequence[str],
-    lines: Sequence[Sequence[str]],
+    head: output.Cells,
+    lines: Sequence[output.Cells],
     nothing: str,
     right: Iterable[int] = (),
     after: object = None,

@@ -8,6 +8,7 @@ from datetime import datetime
 import click
 
 from oncue.cli import output
+from oncue.cli.output import Cells
 from oncue.core.job import Attempt, Diagnostic, History, Job, Operation
 from oncue.core.moment import Moment, from_datetime
 from oncue.core.queue import Queue
@@ -141,8 +142,6 @@ def _percent(percent: float) -> str:
     return f"{output.bar(percent / 100)} {percent:3.0f} %"
 
 
-def _indented(
-    head: Sequence[str], lines: Sequence[Sequence[str]], right: Iterable[int] = ()
-) -> list[str]:
+def _indented(head: Cells, lines: Sequence[Cells], right: Iterable[int] = ()) -> list[str]:
     drawn = output.columned(head, lines, right=right) if lines else []
     return [INDENT + line for line in drawn]

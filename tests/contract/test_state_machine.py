@@ -517,7 +517,7 @@ def found_all(store: Store, change: BulkChange, wanted: JobFilter) -> list[str]:
     after: str | None = None
     while True:
         page = store.find_all(change, wanted, after, 2)
-        ids += page.ids
+        ids += page.items
         if page.next is None:
             return sorted(ids)
         after = page.next

@@ -254,8 +254,8 @@ class Restore:
     @cached_property
     def _known_events(self) -> Collection[str]:
         """The events of the store, each by an id made from its fact."""
-        found = every_item(lambda after: self._store.export_events(after, PAGE))
-        return {made_id(*one.logged.event.fact) for one in found}
+        events = every_item(lambda after: self._store.export_events(after, PAGE))
+        return {made_id(*one.logged.event.fact) for one in events}
 
     def _so_far(self) -> str:
         if self._dry_run:
@@ -271,7 +271,7 @@ def _is_same_rule(one: Rule, other: Rule) -> bool:
 
 def checked(found: DumpedJob) -> DumpedJob:
     """Refuse what no store would have let happen."""
-    job, attempts, result = found.job, found.history.attempts, found.job.result_json
+    job, attempts = found.job, found.history.attempts
     held = bool(attempts) and attempts[-1].outcome is None
     wrong = None
     if (job.state in FINAL) != (job.finished_at is not None):
@@ -284,7 +284,7 @@ def checked(found: DumpedJob) -> DumpedJob:
         wrong = f"is {job.state}, but put off"
     elif job.attempt < job.attempt_base:
         wrong = "has an attempt below its attempt_base"
-    elif not _is_json(job.payload_json) or not (result is None or _is_json(result)):
+    elif not _readable(job.payload_json) or not _readable(job.result_json):
         wrong = "has a payload or a result that is not JSON"
     if wrong is not None:
         raise InvalidInput(f"job {job.id!r} {wrong}.")
@@ -295,12 +295,11 @@ def checked(found: DumpedJob) -> DumpedJob:
     return found
 
 
-def _is_json(text: bytes) -> bool:
+def _readable(body: bytes | None) -> bool:
     try:
-        json.loads(text)
+        return body is None or json.loads(body) is not Ellipsis
     except (ValueError, RecursionError):
         return False
-    return True
 
 
 def _understood(text: bytes, number: int, last: Part | None) -> Part | None:

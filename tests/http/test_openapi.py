@@ -20,6 +20,7 @@ from oncue.api.docs.samples import kept_samples, sample
 from oncue.api.request import JSON_TYPE
 from oncue.api.routes import ROUTES
 from oncue.api.routing import Route
+from oncue.core import payload
 from oncue.usecases import intake
 from oncue.wire.jobs import NewJob
 from oncue.wire.problems import PREFIX, TITLES
@@ -103,6 +104,11 @@ def test_the_fields_of_a_new_job_are_those_that_are_read() -> None:
 
 
 # -- validity --------------------------------------------------------------------------------------
+
+
+def test_the_size_of_a_payload_is_described_as_it_is_checked() -> None:
+    described = DOCUMENT["components"]["schemas"]["Json"]["description"]
+    assert described.endswith(f"at most {payload.LIMIT_BYTES:,} bytes.")
 
 
 def test_it_is_valid_openapi() -> None:

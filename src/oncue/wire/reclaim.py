@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Annotated, Any, Literal
 
-import msgspec
-from msgspec import UNSET, UnsetType, field
+from msgspec import UNSET, UnsetType, field, structs
 
 from oncue.core import reclaim as core
 from oncue.core.errors import InvalidInput
+from oncue.core.text import escaped
 from oncue.wire.converting import read, written
 from oncue.wire.formats import Answer, Body, Time, schema
 
@@ -48,7 +48,7 @@ class ReclaimParameters(Body, rename=camel, omit_defaults=True):
     agenda_progress_endpoint_url: str | None = None
 
 
-PARAMETERS = {one.encode_name: one.name for one in msgspec.structs.fields(ReclaimParameters)}
+PARAMETERS = {one.encode_name: one.name for one in structs.fields(ReclaimParameters)}
 
 
 def parameters(body: Any) -> core.ReclaimParameters:
@@ -59,8 +59,8 @@ def parameters(body: Any) -> core.ReclaimParameters:
     for name, value in body.items():
         if name not in PARAMETERS:
             known = ", ".join(PARAMETERS)
-            place = str(name)[:NAME_SHOWN].replace("~", "~0").replace("/", "~1")
-            raise InvalidInput(f"there is no such parameter; known are {known}.", f"/{place}")
+            place = f"/{escaped(str(name)[:NAME_SHOWN])}"
+            raise InvalidInput(f"there is no such parameter; known are {known}.", place)
         given[PARAMETERS[name]] = value
     try:
         return core.parameters(given)

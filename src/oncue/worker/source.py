@@ -180,7 +180,7 @@ class LocalClaimSource:
         settlements = [
             Settlement(end.claim.id, end.claim.epoch, VERBS[end.outcome], end.result, **kept)
             if end.outcome != "fail"
-            else self._failure(queue, end, now)
+            else self._failure(end, now)
             for end in ends
         ]
         refused = self._store.settle(settlements, now)
@@ -188,17 +188,10 @@ class LocalClaimSource:
             log_too_late(ends[position].claim.id, answer.reason)
         self._telemetry.count("fenced_writes", len(refused))
 
-    def _failure(self, queue: Queue, end: ClaimEnd, now: Moment) -> Settlement:
-        return failure(
-            end.claim,
-            end.claim.epoch,
-            queue,
-            end.error,
-            now,
-            cancelled=end.cancel_seen,
-            retryable=end.retryable,
-            spread=self._cue.spread(),
-        )
+    def _failure(self, end: ClaimEnd, now: Moment) -> Settlement:
+        claim, _, _, error, retryable, cancelled = end
+        options = {"retryable": retryable, "cancelled": cancelled}
+        return failure(self._cue, claim, claim.epoch, error, now, **options)
 
 
 def log_too_late(job_id: str, reason: str) -> None:

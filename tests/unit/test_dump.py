@@ -14,6 +14,7 @@ import pytest
 from oncue.clock import FakeClock
 from oncue.core.dumped import DumpedJob
 from oncue.core.errors import InvalidInput, KeyTaken
+from oncue.core.job import Attempt
 from oncue.core.queue import Queue, default_queue
 from oncue.ports.store import Store
 from oncue.scheduler import Scheduler
@@ -88,7 +89,7 @@ def test_every_kind_of_job_comes_out_as_it_went_in(house: Desk) -> None:
 
 def test_a_rule_and_an_instant_come_out_to_the_microsecond(house: Desk) -> None:
     instant = datetime(2021, 1, 1, 12, 30, 0, 123_456, tzinfo=UTC)
-    (some,) = house.store.export(None, 1).jobs
+    (some,) = house.store.export(None, 1).items
     fired = replace(some, job=some.job._replace(rule="hourly", instant=instant))
     assert again(fired) == fired
 
@@ -135,6 +136,16 @@ def test_a_payload_stands_in_its_line_as_json(house: Desk) -> None:
     line = msgspec.json.decode(encode(JobLine.of_dumped(replace(dumped, job=job))))
     assert line["job"]["payload"] == {"to": "ada"}
     assert line["job"]["due_at"].endswith("Z")
+
+
+def test_an_attempt_names_its_epoch_even_if_a_sink_had_the_job(house: Desk) -> None:
+    """Restores of format 1 ask for it."""
+    (dumped,) = [d for d in all_of(house.store) if d.job.id == "waiting"]
+    at = dumped.job.created_at
+    sent = Attempt(1, 0, at, worker="a", outcome="succeeded", ended_at=at)
+    history = replace(dumped.history, attempts=(sent,))
+    line = msgspec.json.decode(encode(JobLine.of_dumped(replace(dumped, history=history))))
+    assert line["job"]["attempts"][0]["epoch"] == 0
 
 
 @pytest.mark.parametrize(

@@ -136,7 +136,7 @@ def _waiting(cue: Cue, *, paused: bool) -> list[tuple[Queue, float]]:
 def claims(cue: Scheduler) -> Iterator[DoctorFinding]:
     now = cue.clock.now()
     lost = ClaimFilter(lapsed_by=now - LATE_SECONDS * 1000)
-    stuck = cue.store.live_claims(lost, None, CLAIMS_COUNTED).lapses
+    stuck = cue.store.live_claims(lost, None, CLAIMS_COUNTED).items
     if not stuck:
         yield ok("none is lost and waiting to be taken back.")
         return

@@ -18,7 +18,6 @@ from oncue.cli.app import App, discard_output, store_only
 from oncue.cli.progress import ProgressBar, counted
 from oncue.core.errors import InvalidInput
 from oncue.core.queue import check_queue_name
-from oncue.stores.memory import MemoryStore
 from oncue.transfer import dump as transfer
 from oncue.transfer.dump import Interrupted
 from oncue.transfer.restore import Restore, Restored
@@ -165,6 +164,8 @@ def restore(app: App, file: str, release: bool, dry_run: bool) -> None:
     app.may_create = True
     app.require_store()
     if app.is_missing:
+        from oncue.stores.memory import MemoryStore
+
         restoring = Restore(MemoryStore(), create=lambda: app.scheduler.store, dry_run=dry_run)
     else:
         restoring = Restore(app.scheduler.store, dry_run=dry_run)

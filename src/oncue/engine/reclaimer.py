@@ -75,7 +75,7 @@ class Reclaimer:
         look = self._judge_leases()
         self._last_look, self._away = look, False
         now = look.wall
-        lapses = self._store.live_claims(ClaimFilter(lapsed_by=now), None, PAGE).lapses
+        lapses = self._store.live_claims(ClaimFilter(lapsed_by=now), None, PAGE).items
         if missed_since(look, None, self._look()) is not None:  # turned in between: judge again
             return SHORTEST_REST_SECONDS
         if lapses:

@@ -56,7 +56,7 @@ class ReclaimRun:
             self._begin()
         silent = ClaimFilter(heard_outside=(self._before, max(self._clock.now(), self._before)))
         page = self._store.live_claims(silent, self._after, self.parameters.object_scan_limit)
-        self._gather(page.lapses)
+        self._gather(page.items)
         last = page.next is None
         if self._gathered and (last or len(self._gathered) >= self.parameters.target_batch_size):
             if self._is_time_over():

@@ -102,7 +102,7 @@ class Dump:
     def _events(self, after: int | None) -> None:
         while True:
             export = self.store.export_events(after, PAGE)
-            self._put(*map(dump.EventLine.of_dumped, export.events))
+            self._put(*map(dump.EventLine.of_dumped, export.items))
             if export.next is None:
                 return
             after = export.next
@@ -112,15 +112,15 @@ class Dump:
         limit = FIRST_PAGE
         while True:
             export = self.store.export(after, limit)
-            wanted = [one for one in export.jobs if self.queue in (None, one.job.queue)]
+            wanted = [one for one in export.items if self.queue in (None, one.job.queue)]
             self._put(*map(dump.JobLine.of_dumped, wanted))
             if export.next is None:
                 return
             after = export.next
             self._put_mark(after)
             # As many as fit in a page's memory if the next are as large as these.
-            size = sum(one.size for one in export.jobs)
-            limit = max(1, min(PAGE, PAGE_BYTES * len(export.jobs) // max(size, 1)))
+            size = sum(one.size for one in export.items)
+            limit = max(1, min(PAGE, PAGE_BYTES * len(export.items) // max(size, 1)))
 
     def _put_mark(self, after: str, event: int | None = None) -> None:
         self._put(PageMark(**structs.asdict(self._counts), after=after, event=event))

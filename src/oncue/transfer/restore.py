@@ -254,12 +254,8 @@ class Restore:
     @cached_property
     def _known_events(self) -> Collection[str]:
         """The events of the store, each by an id made from its fact."""
-        found, after = set[str](), None
-        while True:
-            export = self._store.export_events(after, PAGE)
-            found |= {made_id(*one.logged.event.fact) for one in export.events}
-            if (after := export.next) is None:
-                return found
+        events = every_item(lambda after: self._store.export_events(after, PAGE))
+        return {made_id(*one.logged.event.fact) for one in events}
 
     def _so_far(self) -> str:
         if self._dry_run:

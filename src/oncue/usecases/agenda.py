@@ -110,7 +110,7 @@ def _is_so_already(job: Job, wanted: AgendaWrite) -> bool:
 
 
 def _change(cue: Scheduler, job: Job, wanted: AgendaWrite, events: Sequence[Diagnostic]) -> None:
-    claims = cue.store.live_claims(ClaimFilter(job_id=job.id), None, 1).lapses
+    claims = cue.store.live_claims(ClaimFilter(job_id=job.id), None, 1).items
     claim = next(iter(claims), None)
     if claim is None:
         why = "it is being delivered" if job.state in LIVE else "nobody is at work on it"

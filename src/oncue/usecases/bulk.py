@@ -118,15 +118,15 @@ class LocalBulk(Local, BulkVerbs):
         if order.limit is not None:
             size = min(size, order.limit - outcome.matched)
         found = self.store.find_all(change, order.wanted, after, size)
-        outcome.matched += len(found.ids)
+        outcome.matched += len(found.items)
         outcome.next_cursor = found.next and str(BulkCursor(change.begun_at, found.next))
         began = ended = self.clock.monotonic()
-        if found.ids and not order.dry_run:
-            done = change_all(self.store, change, order.wanted, found.ids, self.clock.now())
+        if found.items and not order.dry_run:
+            done = change_all(self.store, change, order.wanted, found.items, self.clock.now())
             ended = self.clock.monotonic()
             outcome.changed += done.changed
             outcome.key_taken += done.key_taken
-        shown = [self.store.get(job_id) for job_id in found.ids[: SAMPLE - len(outcome.sample)]]
+        shown = [self.store.get(job_id) for job_id in found.items[: SAMPLE - len(outcome.sample)]]
         outcome.sample += [job for job in shown if job is not None]
         return ended - began
 

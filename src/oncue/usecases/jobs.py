@@ -20,7 +20,7 @@ from oncue.core.bulk import BulkChange, BulkVerb
 from oncue.core.changes import ANY, ChangeVerb, JobChange
 from oncue.core.duration import Duration
 from oncue.core.explain import Backlog, Explanation, explain
-from oncue.core.job import History, Job, JobFilter, NewJob, Page, Position
+from oncue.core.job import History, Job, JobFilter, JobPage, NewJob, Position
 from oncue.core.lifecycle import LIVE, State
 from oncue.core.moment import LATEST, Moment
 from oncue.ports.jobs import Clash
@@ -273,7 +273,7 @@ class LocalJobs(Local, JobVerbs[NewJob]):
     def history(self, job_id: str) -> History:
         return self.store.history(possible_id(job_id))
 
-    def page(self, wanted: JobFilter, after: Position | None = None, limit: int = 50) -> Page:
+    def page(self, wanted: JobFilter, after: Position | None = None, limit: int = 50) -> JobPage:
         return self.store.page(wanted, after, limit)
 
     def explain(self, job_id: str) -> Explanation:

@@ -9,7 +9,7 @@ from heapq import nsmallest
 from oncue.core.bulk import BulkChange, read_place, told_place
 from oncue.core.changes import ChangeVerb, JobChange, NotChanged, SeenJob, applies, decide, fits
 from oncue.core.clash import of_same_id, of_same_key
-from oncue.core.job import Diagnostic, History, Job, JobFilter, NewJob, Page, Position
+from oncue.core.job import Diagnostic, History, Job, JobFilter, JobPage, NewJob, Position
 from oncue.core.lifecycle import Verb
 from oncue.core.moment import Moment
 from oncue.ports.bulk import BulkFound
@@ -56,10 +56,10 @@ class MemoryJobs(MemoryState):
                 for diagnostic in diagnostics:
                     record.keep(diagnostic)
 
-    def page(self, wanted: JobFilter, after: Position | None, limit: int) -> Page:
+    def page(self, wanted: JobFilter, after: Position | None, limit: int) -> JobPage:
         with self._lock:
             found, end = self._page(after, limit, lambda seen: fits(seen, wanted))
-            return Page([record.as_job() for record in found], end)
+            return JobPage([record.as_job() for record in found], end)
 
     def find_all(
         self, change: BulkChange, wanted: JobFilter, after: str | None, limit: int

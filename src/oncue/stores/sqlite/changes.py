@@ -31,9 +31,6 @@ _seen = rows.reader(SeenJob)
 Wanted = Callable[[Place, int | None], bool]
 """Whether anything is wanted of a group of entries, by their key and priority."""
 
-Following = Callable[[rows.Tx, dict[str, Any], Place], Place | None]
-"""Where a walk whose statement reads one group at a time goes on after a group; None: nowhere."""
-
 
 class Walk(NamedTuple):
     """A walk over one index. The last two of a key are due time and id; the others make a group."""
@@ -43,7 +40,6 @@ class Walk(NamedTuple):
     statement: str
     before_all: Place
     wanted: Wanted = lambda key, priority: True
-    following: Following = lambda tx, params, place: None
 
     @property
     def shape(self) -> tuple[type, ...]:
@@ -163,15 +159,15 @@ def _waiting(change: BulkChange, before_all: Place) -> list[Walk]:
     """MOVE and REPRIORITISE give jobs another place in the index. Those that are at the new place
     already are looked at first, so that no job is met again where the change has put it."""
     if change.verb not in (BulkVerb.MOVE, BulkVerb.REPRIORITISE):
-        return [Walk("waiting", "find_waiting", before_all, following=_next_line)]
+        return [Walk("waiting", "find_waiting", before_all)]
 
     def arrived(key: Place, priority: int | None) -> bool:
         return key[0] == change.queue if change.queue else priority == change.priority
 
     others: Wanted = lambda *entry: not arrived(*entry)  # noqa: E731
     return [
-        Walk("arrived", "find_waiting", before_all, arrived, _next_line),
-        Walk("waiting", "find_waiting", before_all, others, _next_line),
+        Walk("arrived", "find_waiting", before_all, arrived),
+        Walk("waiting", "find_waiting", before_all, others),
     ]
 
 
@@ -212,7 +208,11 @@ def _step(
             return ids, looked, leap
         if applies:
             ids.append(str(place[-1]))
-    return ids, looked, place if looked == room else walk.following(tx, params, place)
+    if looked == room:
+        return ids, looked, place
+    # This statement reads one queue and rank at a time, the others read to the end.
+    goes_on = walk.statement == "find_waiting"
+    return ids, looked, _next_line(tx, params, place) if goes_on else None
 
 
 def _leap(walk: Walk, params: dict[str, Any], key: Place, priority: int | None) -> Place | None:

@@ -10,7 +10,7 @@ from operator import itemgetter
 import apsw
 
 from oncue.core.clash import of_same_id, of_same_key
-from oncue.core.job import Diagnostic, History, Job, JobFilter, NewJob, Page, Position
+from oncue.core.job import Diagnostic, History, Job, JobFilter, JobPage, NewJob, Position
 from oncue.core.moment import Moment
 from oncue.ports.jobs import Clash
 from oncue.stores.sqlite import rows
@@ -64,7 +64,7 @@ class Jobs(StorePart):
             for one in diagnostics:
                 record(tx, [(held.n, one)])
 
-    def page(self, wanted: JobFilter, after: Position | None, limit: int) -> Page:
+    def page(self, wanted: JobFilter, after: Position | None, limit: int) -> JobPage:
         with self.db.reading() as tx:
             return page(tx, wanted, after, limit)
 

@@ -61,10 +61,7 @@ def open_range(tx: rows.Tx, queue: str) -> OpenRange | None:
 
 
 def waiting_dues(
-    tx: rows.Tx,
-    queue: str,
-    lines: Sequence[tuple[int, Moment]],
-    held: OpenRange | None,
+    tx: rows.Tx, queue: str, lines: Sequence[tuple[int, Moment]], held: OpenRange | None
 ) -> list[Moment]:
     """The first due time in each of these lines, outside an open range."""
     dues: list[Moment] = []

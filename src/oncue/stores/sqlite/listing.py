@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from operator import attrgetter, itemgetter
 from typing import Any, NamedTuple
 
-from oncue.core.job import Job, JobFilter, Page, Position
+from oncue.core.job import Job, JobFilter, JobPage, Position
 from oncue.core.lifecycle import FINAL, LIVE, State
 from oncue.core.moment import LATEST, Moment
 from oncue.stores.sqlite import rows
@@ -37,7 +37,7 @@ class Stream(NamedTuple):
     """Nothing that is due later is wanted of it."""
 
 
-def page(tx: rows.Tx, wanted: JobFilter, after: Position | None, limit: int) -> Page:
+def page(tx: rows.Tx, wanted: JobFilter, after: Position | None, limit: int) -> JobPage:
     """See `oncue.ports.jobs.JobStore.page`."""
     start = after or _BEFORE_ALL
     if wanted.due_after is not None and wanted.due_after > start.due_at:
@@ -47,7 +47,7 @@ def page(tx: rows.Tx, wanted: JobFilter, after: Position | None, limit: int) -> 
     streams = sorted(_streams(tx, wanted, bounds), key=attrgetter("head"))
     found, full = _merged(tx, streams, bounds)
     items = [job for job in map(rows.job, found) if _fits(job, wanted)]
-    return Page(items, Position(*_PLACE(found[-1])) if full else None)
+    return JobPage(items, Position(*_PLACE(found[-1])) if full else None)
 
 
 def _fits(job: Job, wanted: JobFilter) -> bool:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from functools import partial
 from itertools import takewhile
-from typing import Any, NamedTuple
+from typing import Any
 
 from oncue.core.event import Bounds
 from oncue.core.moment import Moment
@@ -22,36 +22,30 @@ RULES_AT_ONCE = 200
 _NEVER: Stamp = 2**63 - 1
 
 
-class _Over(NamedTuple):
-    """What there is to remove."""
-
-    queues: dict[str, Moment]
-    remembered: bool
-    events: bool
-
-
 class Pruning(StorePart):
     def prune(self, kept: Retention, now: Moment, limit: int) -> Pruned:
         """A transaction for each queue and each kind, so that others can write in between."""
-        over = self._over(kept, now)
+        queues, remembered, events = self._over(kept, now)
         removed = [
             self.db.write(partial(prune_queue, queue=queue, before=before, now=now, limit=limit))
-            for queue, before in over.queues.items()
+            for queue, before in queues.items()
         ]
         more = [one >= limit for one in removed]
-        if over.remembered:
+        if remembered:
             more.append(self.db.write(lambda tx: _prune_remembered(tx, now, limit)) >= limit)
-        if over.events:
+        if events:
             more.append(self.db.write(lambda tx: _prune_events(tx, now, kept.bounds, limit)))
         return Pruned(sum(removed), any(more))
 
-    def _over(self, kept: Retention, now: Moment) -> _Over:
+    def _over(self, kept: Retention, now: Moment) -> tuple[dict[str, Moment], bool, bool]:
+        """The queues with something to remove, each with the moment up to which; and whether there
+        are remembered ids and events to remove."""
         loose = {"before": loose_before(now, kept.bounds), "limit": 1}
         forgotten = {"before": forgotten_before(now), "limit": 1}
         with self.db.reading() as tx:
             finished = rows.fetch(tx, QUEUES["oldest_finished"])
             before = kept.finished_before
-            return _Over(
+            return (
                 {name: before[name] for name, oldest in finished if oldest < before.get(name, 0)},
                 bool(rows.fetch(tx, QUEUES["forgettable"], forgotten))
                 or bool(rows.fetch(tx, CLAIMS["settled_over"], {"now": now})),

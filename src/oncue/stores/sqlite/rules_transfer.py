@@ -8,13 +8,13 @@ from datetime import datetime
 from typing import Any
 
 from oncue.core.dumped import DumpedEvent
-from oncue.core.event import id_taken
+from oncue.core.job import Page
 from oncue.core.moment import EPOCH, from_datetime, to_datetime
 from oncue.core.publication import Decided, LoggedEvent
 from oncue.core.standing import Sightings
-from oncue.ports.transfer import EventExport
 from oncue.stores.sqlite import rows
 from oncue.stores.sqlite.database import StorePart
+from oncue.stores.sqlite.events import accept, log
 from oncue.stores.sqlite.rules import StoredRule, decided, event, stored
 
 SQL = rows.load("transfer")
@@ -23,7 +23,7 @@ RULES = rows.load("rules")
 
 
 class RulesTransfer(StorePart):
-    def export_events(self, after: int | None, limit: int) -> EventExport:
+    def export_events(self, after: int | None, limit: int) -> Page[DumpedEvent, int]:
         with self.db.reading() as tx, tx:  # one snapshot for events and decisions
             found = rows.fetch(tx, SQL["export_events"], {"after": after or 0, "limit": limit})
             decisions: defaultdict[int, list[Decided]] = defaultdict(list)
@@ -40,7 +40,7 @@ class RulesTransfer(StorePart):
             )
             for row in found
         ]
-        return EventExport(events, found[-1][0] if len(found) == limit else None)
+        return Page(events, found[-1][0] if len(found) == limit else None)
 
     def admit_rules(self, rules: Sequence[Sightings], events: Sequence[DumpedEvent]) -> int:
         def admit(tx: rows.Tx) -> int:
@@ -67,14 +67,7 @@ def _admit_rule(tx: rows.Tx, seen: Sightings) -> None:
 
 def _admit_event(tx: rows.Tx, dumped: DumpedEvent) -> bool:
     logged = dumped.logged
-    row = (logged.event.id, *logged.event.fact, _ms(logged.received_at), 0)
-    n: Any = tx.execute(EVENTS["store"], row).get
-    is_new = n is not None
-    if n is None:
-        known = tx.execute(EVENTS["by_fact"], logged.event.fact).fetchone()
-        if known is None:
-            raise id_taken(logged.event)
-        n = known[0]
+    (n, _), is_new = log(tx, logged.event, _ms(logged.received_at))
     deciding = 0
     for name in sorted({one.rule for one in logged.decisions}):
         found = rows.first(tx, RULES["rule"], {"name": name})
@@ -90,7 +83,6 @@ def _admit_decisions(tx: rows.Tx, mine: StoredRule, n: int, dumped: DumpedEvent)
     """Those of one rule. A dependency that the rule no longer has gets a number that none has."""
     waits = {wait.dependency.identity: wait for wait in mine.waits}
     gone: dict[Any, int] = {}
-    stamp = dumped.logged.event.stamp
     for position, one in enumerate(dumped.logged.decisions):
         if one.rule != mine.rule.name:
             continue
@@ -100,9 +92,7 @@ def _admit_decisions(tx: rows.Tx, mine: StoredRule, n: int, dumped: DumpedEvent)
         params = (mine.n, n, dependency_n, str(one.decision), *copied)
         tx.execute(SQL["admit_decision"], (*params, one.job_id, one.suppressed, one.times))
         if wait is not None and position in dumped.accepted:
-            tx.execute(EVENTS["accept"], (wait.n, stamp, n))
-            if wait.newest is None or wait.newest < stamp:
-                tx.execute(EVENTS["note_newest"], (wait.n, stamp))
+            accept(tx, wait, dumped.logged.event.stamp, n)
     tx.execute(EVENTS["touch"], (mine.n,))
 
 

@@ -13,10 +13,9 @@ import apsw
 
 from oncue.core import stamp
 from oncue.core.dumped import DumpedJob, key_taken
-from oncue.core.job import Attempt, Diagnostic, History, Job, Operation
+from oncue.core.job import Attempt, Diagnostic, History, Job, Operation, Page
 from oncue.core.lifecycle import FINAL
 from oncue.core.moment import from_datetime, maybe_datetime, to_datetime
-from oncue.ports.transfer import Export
 from oncue.stores.sqlite import rows
 from oncue.stores.sqlite.rules_transfer import RulesTransfer
 
@@ -32,12 +31,12 @@ _INSTANT = Job._fields.index("instant")
 
 
 class Transfer(RulesTransfer):
-    def export(self, after: str | None, limit: int) -> Export:
+    def export(self, after: str | None, limit: int) -> Page[DumpedJob, str]:
         with self.db.reading() as tx, tx:  # one snapshot for jobs and their histories
             found = rows.fetch(tx, SQL["export"], {"after": after or "", "limit": limit})
             histories = _histories(tx, [row[_JOB] for row in found if row[-1]])
         jobs = [_dumped_job(row, histories) for row in found]
-        return Export(jobs, found[-1][0] if len(found) == limit else None)
+        return Page(jobs, found[-1][0] if len(found) == limit else None)
 
     def admit(self, jobs: Sequence[DumpedJob]) -> int:
         def admit(tx: rows.Tx) -> int:

@@ -71,6 +71,13 @@ class ClaimSource(Protocol):
     """For one worker. Safe to use from many threads; `claim` and `rest` are called by one at a
     time. Raises one of `AWAY` when it cannot answer now."""
 
+    beat_seconds: float
+    """How often at least a heartbeat is sent for what runs, however long its lease."""
+
+    @property
+    def look_seconds(self) -> float:
+        """How often `interruptions` is asked for what runs."""
+
     def claim(self, queue: str, limit: int, now: Moment) -> ClaimedBatch | None:
         """Take up to `limit` due jobs; reclaimed work is taken alone. None: nothing is due."""
 
@@ -87,14 +94,6 @@ class ClaimSource(Protocol):
     def stop(self) -> None:
         """End the rest under way, and every later one, at once."""
 
-    @property
-    def beat_seconds(self) -> float:
-        """How often at least a heartbeat is sent for what runs, however long its lease."""
-
-    @property
-    def look_seconds(self) -> float:
-        """How often `interruptions` is asked for what runs."""
-
     def touch(self, beats: Sequence[Beat]) -> list[Touched | Refused]:
         """Send heartbeats; one answer each."""
 
@@ -103,7 +102,7 @@ class ClaimSource(Protocol):
         would take a request of its own: there the answers to heartbeats tell it."""
 
     def put_operation(self, claim: Claimed, operation: Operation) -> Operation | Refused:
-        """ClaimEnd on a step, as to a store."""
+        """Report on a step, as to a store."""
 
     def settle(self, queue: Queue, ends: Sequence[ClaimEnd], *, brief: bool = False) -> None:
         """End claims of one queue. What came too late is logged. With `brief`, the answer

@@ -126,7 +126,7 @@ class ClaimVerbs(ABC):
         if not isinstance(error, str):
             raise errors.InvalidInput("must be text that says what went wrong.", "/error")
         pause = None if retry_after is None else length(retry_after, "/retry_after")
-        self._fail(job_id, token, error, retryable, pause)
+        self._fail(job_id, token, legible(error), retryable, pause)
 
     @abstractmethod
     def _fail(
@@ -229,16 +229,15 @@ class LocalClaims(LocalJobs, ClaimVerbs):
         epoch, now = self._epoch(job_id, token), self.clock.now()
         if retry_after is not None:
             intake.after(retry_after, now, "/retry_after")
-        text = legible(error)
         job = self.store.get(job_id)
         if job is None:  # refused, unless this repeats the write that removed the job
-            self._settle(Settlement(job_id, epoch, Verb.FAIL, error=text))
+            self._settle(Settlement(job_id, epoch, Verb.FAIL, error=error))
             return
         settlement = failure(
             job,
             epoch,
             self.policies(job.queue),
-            text,
+            error,
             now,
             cancelled=job.cancel_requested,
             retryable=retryable,

@@ -244,7 +244,9 @@ def test_reading_does_not_make_a_store(tmp_path: Path) -> None:
     for command in (["list"], ["show", "x"], ["explain", "x"], ["cancel", "x"]):
         ended = run("jobs", *command, cwd=tmp_path)
         assert ended.code == 5
-        assert "there is no such file" in ended.err
+        assert "there is no such file (the default)." in ended.err
+    ended = run("jobs", "list", "--store", "sqlite:///x.db", cwd=tmp_path)
+    assert "there is no such file (named by --store)." in ended.err
     assert list(tmp_path.iterdir()) == []
 
 

@@ -21,11 +21,11 @@ _TYPES = {
     **{name: click.IntRange(*bounds) for name, bounds in runs.WHOLE_NUMBERS.items()},
 }
 _HELP = {
-    "reclaim_age_minutes": "How long a claim must have been silent; 0: since the run began.",
-    "maximum_execution_seconds": "A soft end; 0: look, and reclaim nothing.",
+    "reclaim_age_minutes": "Claims without a heartbeat for longer; 0: since the run began.",
+    "maximum_execution_seconds": "A soft limit; 0: look, and reclaim nothing.",
     "scan_delay_millis": "The pause between pages.",
     "target_batch_size": "Claims gathered before any is reclaimed.",
-    "object_scan_limit": "Claims looked at in a page.",
+    "object_scan_limit": "Claims per page.",
     "mode": "Retry while attempts remain, or fail at once.",
 }
 
@@ -51,8 +51,8 @@ def _parameters(command: Command) -> Command:
 @common
 def reclaim(app: App, /, **given: Any) -> None:
     """Reclaim jobs whose workers sent no heartbeat for some time: retried while attempts remain,
-    else failed. Leases and timeouts are looked after by 'oncue serve' and every worker all the
-    time; this is for what they leave alone, such as jobs without either.
+    else failed. 'oncue serve' and every worker check leases and timeouts all the time; this command
+    is for claims that they do not reclaim, such as those with neither.
 
     $ oncue reclaim --dry-run --reclaim-age-minutes 30
     $ oncue reclaim --reclaim-age-minutes 4320 --mode fail

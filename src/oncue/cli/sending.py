@@ -42,15 +42,15 @@ class TypedEvent(NamedTuple):
 @click.command()
 @click.argument("what", metavar="TYPE RESOURCE | FILE", nargs=-1, required=True)
 @click.option("--at", type=EVENT_TIME, help="When it happened: RFC 3339, or local.  [default: now]")
-@click.option("--id", "event_id", metavar="ID", help="Another name for it, of your own.")
+@click.option("--id", "event_id", metavar="ID", help="Another name for the event, of your choice.")
 @common
 def send(app: App, what: tuple[str, ...], at: Stamp | None, event_id: str | None) -> None:
-    """Let the rules decide on events. TYPE is FILE, TABLE, TIME_BASED. A file, or - for standard
-    input, has JSON: one event, a list, or an event a line, each with eventType, eventTimestamp,
-    eventResourceId and perhaps an eventId. All are checked before any is sent, and then applied in
-    order.
+    """Send events to the rules. TYPE is FILE, TABLE, TIME_BASED. A file, or - for standard input,
+    has JSON: one event, a list, or one event per line, each with eventType, eventTimestamp,
+    eventResourceId and optionally an eventId. All are checked before any is sent, and then applied
+    in order.
 
-    May be repeated: what the rules have decided on before is a duplicate and changes nothing.
+    May be repeated: an event that the rules have decided on is a duplicate and changes nothing.
 
     $ oncue events send FILE /in/a.csv
     $ oncue events send TABLE ORDERS --at '2026-12-01 12:30'

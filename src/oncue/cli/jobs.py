@@ -11,11 +11,13 @@ import msgspec
 from oncue.cli import output
 from oncue.cli.app import App, Group, common
 from oncue.cli.times import LENGTH, TIME
+from oncue.clock import SystemClock
 from oncue.core import payload as payloads
 from oncue.core.errors import InvalidInput, TooLarge
 from oncue.core.job import Job
 from oncue.core.lifecycle import State
 from oncue.core.moment import from_datetime, parse, to_datetime
+from oncue.usecases import intake
 from oncue.wire import jobs as wire
 from oncue.wire.converting import written
 
@@ -73,6 +75,8 @@ def add(app: App, /, payload: str | None, **given: Any) -> None:
     app.may_create = True
     fields = {name: value for name, value in given.items() if value is not None}
     fields["payload"] = _payload(payload)
+    if app.is_missing:  # a job that is refused leaves no empty store behind
+        intake.new_job(fields, SystemClock().now())
     job, existed = app.cue.store_job(fields)
     if app.as_json:
         output.document(written(wire.Job, job))

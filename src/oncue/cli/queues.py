@@ -105,8 +105,9 @@ def set_(app: App, /, name: str, dry_run: bool, **given: str | int | float | Non
     check_queue_name(name, "NAME")
     app.may_create = True
     settings = _as_settings({k: v for k, v in given.items() if v is not None})
+    wanted = intake.queue(name, settings)  # before a store is made for it
     before = app.cue.queue(name)
-    new = replace(intake.queue(name, settings), paused=before.paused)
+    new = replace(wanted, paused=before.paused)
     known = name in [queue.name for queue in app.cue.queues()]
     if new.sink is not None and app.url is None:  # a server tries its sinks itself
         open_sink(new.sink).close()

@@ -17,6 +17,7 @@ from oncue.cli.app import App, common
 from oncue.cli.events import COLOURS, DECISION_HEAD, decision_lines
 from oncue.cli.progress import counted
 from oncue.cli.times import EVENT_TIME
+from oncue.clock import SystemClock
 from oncue.core import stamp as stamps
 from oncue.core.errors import InvalidInput, ServerError, StoreError
 from oncue.core.event import SPELLINGS, read_event
@@ -72,7 +73,8 @@ def send(app: App, what: tuple[str, ...], at: Stamp | None, event_id: str | None
 
 
 def _one(app: App, kind: str, resource: str, at: Stamp | None, event_id: str | None) -> TypedEvent:
-    stamp = stamps.of_moment(app.cue.clock.now()) if at is None else at
+    clock = SystemClock() if app.is_missing else app.cue.clock
+    stamp = stamps.of_moment(clock.now()) if at is None else at
     fields = {
         "eventType": kind,
         "eventTimestamp": stamps.render(stamp),
@@ -80,6 +82,11 @@ def _one(app: App, kind: str, resource: str, at: Stamp | None, event_id: str | N
     }
     if event_id is not None:
         fields["eventId"] = event_id
+    if app.is_missing:  # an event that is refused leaves no empty store behind
+        try:
+            read_event(fields, _ANY_TIME)
+        except InvalidInput as problem:
+            raise _named(problem.detail, problem.pointer) from None
     return TypedEvent("", fields)
 
 
@@ -152,9 +159,14 @@ def _placed(problem: InvalidInput, some: Sequence[TypedEvent], before: int) -> I
         return problem
     place, pointer = some[int(match[1])].place, match[2] or ""
     if not place:
-        return InvalidInput(problem.detail, _ARGUMENTS.get(pointer, pointer))
+        return _named(problem.detail, pointer)
     sent = f" {before:,} events before it were sent." if before else " Nothing was sent."
     return InvalidInput(f"{place}: {pointer}: {problem.detail}{sent}")
+
+
+def _named(detail: str, pointer: str) -> InvalidInput:
+    """The refusal of an event that was given by arguments."""
+    return InvalidInput(detail, _ARGUMENTS.get(pointer, pointer))
 
 
 _ARGUMENTS = {

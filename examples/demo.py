@@ -28,9 +28,9 @@ _COLOURS = {"due": 2, "done": 32, "failed": 33, "killed": 31, "lost": 35}
 
 NEXT = {
     "examples/reminder.py": "the same in fifteen lines",
-    "examples/steps.py": "a job that goes on where its worker died",
+    "examples/steps.py": "a job that continues where its worker died",
     "examples/sink.py": "jobs handed over without a worker",
-    "-m pydoc oncue.Scheduler": "everything that can be asked of a scheduler",
+    "-m pydoc oncue.Scheduler": "every method of a scheduler",
 }
 
 

@@ -25,9 +25,9 @@ def schedule(cue: Scheduler) -> None:
 def told(url: str) -> str:
     return f"""oncue {__version__} starts on {url}
 
-  {url}/docs       what can be asked, with examples
-  {url}/metrics    what it measures
-  {url}/jobs       the jobs it has; three were added for you
+  {url}/docs       every request, with examples
+  {url}/metrics    figures for Prometheus
+  {url}/jobs       the jobs of the store; three were added for you
 
 Try, in another terminal:
 
@@ -37,7 +37,8 @@ Try, in another terminal:
   curl -s {url}/tasks/1234
   .venv/bin/oncue top
 
-In fifteen seconds a job is delivered to the log, below. Ctrl-C stops it.
+The second command waits for a job and prints its ID and TOKEN for the third. After fifteen
+seconds a job is delivered to the log, below. Ctrl-C stops the server.
 """
 
 

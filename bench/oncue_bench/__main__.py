@@ -29,7 +29,7 @@ def _parser() -> argparse.ArgumentParser:
     add = parser.add_argument
     add("--store", choices=["sqlite"], default="sqlite", help="what to measure on")
     add("--n", type=int, metavar="N", help="jobs in the large burst (default 1,000,000)")
-    add("--quick", action="store_true", help="smaller and under two minutes")
+    add("--quick", action="store_true", help="smaller and sooner: about four minutes")
     add("--only", action="append", default=[], choices=list(WORKS), help="one part; repeatable")
     add("--json", action="store_true", help="one JSON document instead of the table")
     add("--write", type=Path, metavar="FILE", help="also write the page docs/benchmarks.md")

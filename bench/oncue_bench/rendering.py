@@ -149,7 +149,7 @@ _REPEATING = """## Repeat it
 
 ```
 oncue bench                # all of it; took {minutes:.0f} minutes here
-oncue bench --quick        # a look in under two minutes; smaller, so noisier
+oncue bench --quick        # about four minutes; smaller, so noisier
 oncue bench --only W2      # one part
 oncue bench --json         # for programs
 PYTHONPATH=bench python -m oncue_bench --write docs/benchmarks.md

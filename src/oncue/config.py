@@ -36,16 +36,16 @@ SETTINGS = (
     Setting("url", None, "the server to ask instead of a store: http://HOST:PORT"),
     Setting("token", None, "the access token that the server asks for", secret=True),
     Setting("host", "127.0.0.1", "the address that `oncue serve` listens on"),
-    Setting("port", 8420, "and its port; 0 chooses a free one", least=0, most=65535),
+    Setting("port", 8420, "the port of `oncue serve`; 0: any free one", least=0, most=65535),
     Setting("rules", None, "the file of rules that the Flask application loads when it starts"),
     Setting("concurrency", 1, "handlers that `oncue worker` runs side by side"),
     Setting(
         "log_level",
         "WARNING",
-        "the least that is logged: DEBUG, INFO, WARNING or ERROR",
+        "log this level and above: DEBUG, INFO, WARNING or ERROR",
         ("DEBUG", "INFO", "WARNING", "ERROR"),
     ),
-    Setting("log_format", "text", "how it is logged: text, or json for machines", ("text", "json")),
+    Setting("log_format", "text", "the form of the log: text or json", ("text", "json")),
 )
 _BY_NAME = {setting.name: setting for setting in SETTINGS}
 

@@ -172,7 +172,7 @@ def test_a_bar_shows_how_far_it_is_and_ctrl_c_tells_how_to_go_on(tmp_path: Path)
         terminal.expect("█")
         terminal.interrupt()
         assert terminal.end() == 130
-    assert "jobs cancelled so far. Go on with:" in terminal.screen
+    assert "jobs cancelled so far. Continue with:" in terminal.screen
     typed = shlex.split(terminal.screen.splitlines()[-1])
     assert typed[:5] == ["oncue", "jobs", "cancel", "--queue", "mail"]
     assert "scheduled" in states(tmp_path, queue="mail")

@@ -91,7 +91,7 @@ def test_work_that_waits_for_somebody_is_a_warning(place: Path) -> None:
     found = levels(ended.json)
     assert found["lateness"] == found["claims"] == found["paused queues"] == "warn"
     assert "oncue serve" in todo(ended.json, "lateness")
-    assert todo(ended.json, "paused queues") == "Let it go: oncue queues resume held"
+    assert todo(ended.json, "paused queues") == "Resume it: oncue queues resume held"
     assert "reclaimer" in todo(ended.json, "claims")
 
 

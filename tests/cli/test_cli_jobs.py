@@ -240,11 +240,30 @@ def test_a_closed_pipe_is_no_failure(place: Path) -> None:
         assert (ended.code, ended.err) == (0, "")
 
 
+@pytest.mark.parametrize(
+    ("command", "named"),
+    [
+        ("jobs add --priority 10 1", "--priority"),
+        ("jobs add --delay 5 --at 2126-01-01T00:00:00Z 1", "--delay"),
+        ("queues set mail --rate 0", "--rate"),
+        ("events send WRONG x", "TYPE"),
+        ("events send FILE ../x", "RESOURCE"),
+    ],
+)
+def test_what_is_refused_leaves_no_empty_store(tmp_path: Path, command: str, named: str) -> None:
+    ended = run(*command.split(), cwd=tmp_path)
+    assert ended.code == 2
+    assert ended.err.startswith(f"Error: {named}: ")
+    assert list(tmp_path.iterdir()) == []
+
+
 def test_reading_does_not_make_a_store(tmp_path: Path) -> None:
     for command in (["list"], ["show", "x"], ["explain", "x"], ["cancel", "x"]):
         ended = run("jobs", *command, cwd=tmp_path)
         assert ended.code == 5
-        assert "there is no such file" in ended.err
+        assert "there is no such file (the default)." in ended.err
+    ended = run("jobs", "list", "--store", "sqlite:///x.db", cwd=tmp_path)
+    assert "there is no such file (named by --store)." in ended.err
     assert list(tmp_path.iterdir()) == []
 
 

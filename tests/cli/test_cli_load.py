@@ -187,7 +187,7 @@ def test_an_interrupted_load_says_what_is_stored_and_can_be_repeated(tmp_path: P
         process.send_signal(signal.SIGINT)
         assert process.wait(PATIENCE_SECONDS) == 130
         told = process.stderr.read()
-    assert "Stopped; 2,000 jobs are stored. Go on with: oncue jobs load - --batch b\n" in told
+    assert "Stopped; 2,000 jobs are stored. Continue with: oncue jobs load - --batch b\n" in told
     again = run("jobs", "load", "-", "--batch", "b", "--json", cwd=tmp_path, stdin=lines * 2).json
     assert (again["accepted"], again["existing"]) == (4000, 2000)
 

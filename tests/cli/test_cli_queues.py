@@ -149,7 +149,7 @@ def test_a_wrong_name_is_refused(place: Path) -> None:
 
 def test_pause_and_resume(place: Path) -> None:
     assert run("queues", "pause", "mail", cwd=place).out == (
-        "Queue mail is paused; 2 jobs are scheduled.\n"
+        "Queue mail is paused; scheduled jobs: 2.\n"
     )
     assert "paused, pulled" in run("queues", "list", cwd=place).out
     assert run("queues", "show", "mail", "--json", cwd=place).json["paused"] is True
@@ -162,7 +162,7 @@ def test_pause_and_resume(place: Path) -> None:
 def test_pausing_a_queue_that_nobody_knows_is_told(place: Path) -> None:
     ended = run("queues", "pause", "mial", cwd=place)
     assert ended.code == 0
-    assert "was not there before" in ended.err
+    assert "There was no queue of this name" in ended.err
     assert "Did you mean 'mail'?" in ended.err
 
 

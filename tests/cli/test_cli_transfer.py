@@ -101,7 +101,7 @@ def test_schedules_rules_and_events_move_too_and_are_counted(tmp_path: Path) -> 
     ended = restore(file)
     assert ended.out == (
         f"Stored {what}.\n"
-        "Paused: held, beats, loads. Let them go with: oncue queues resume NAME\n"
+        "Paused: held, beats, loads. Resume them with: oncue queues resume NAME\n"
         "Paused when they were dumped: held.\n"
     )
     with Scheduler(f"sqlite:///{tmp_path}/new.db") as cue:
@@ -111,7 +111,7 @@ def test_schedules_rules_and_events_move_too_and_are_counted(tmp_path: Path) -> 
         cue.put_rule("load", [rule | {"lifeDuration": 61}], queue="loads")
     ended = restore(file, "--release")
     assert "Stored 0 jobs and 0 queues." in ended.out
-    assert "These rules are different here, and stay: load." in ended.out
+    assert "These rules are different here, and were not changed: load." in ended.out
     assert {name for name, queue in queues(tmp_path / "new.db").items() if queue.paused} == {"held"}
 
 
@@ -212,7 +212,7 @@ def test_an_interrupted_dump_tells_how_to_go_on(tmp_path: Path) -> None:
         terminal.expect("jobs")
         terminal.interrupt()
         assert terminal.end() == 130
-    assert "Go on with: oncue dump d.ndjson --resume" in terminal.screen
+    assert "Continue with: oncue dump d.ndjson --resume" in terminal.screen
     assert run("dump", "d.ndjson", "--resume", cwd=tmp_path).code == 0
     assert len(job_lines(tmp_path / "d.ndjson")) == 40_001
 
@@ -245,10 +245,10 @@ def restore(file: Path, *options: str, store: str = "new.db") -> Any:
 
 def test_restored_queues_are_paused_and_it_says_so(dumped: Path) -> None:
     ended = restore(dumped)
-    assert "Paused: default, mail. Let them go with: oncue queues resume NAME" in ended.out
+    assert "Paused: default, mail. Resume them with: oncue queues resume NAME" in ended.out
     assert all(queue.paused for queue in queues(dumped.parent / "new.db").values())
     ended = restore(dumped, "--release")
-    assert f"There already, and left alone: {FEW + 1} jobs." in ended.out
+    assert f"Existed already, and not changed: {FEW + 1} jobs." in ended.out
     assert not any(queue.paused for queue in queues(dumped.parent / "new.db").values())
 
 
@@ -295,7 +295,7 @@ def test_something_else_is_no_dump(tmp_path: Path) -> None:
     assert ended.code == 2
     assert ended.err.splitlines()[-1] == (
         "Error: standard input: line 1: is not a dump of oncue; those begin with a header. "
-        "The first 0 jobs are stored; a repeated restore skips them."
+        "Nothing was stored."
     )
 
 

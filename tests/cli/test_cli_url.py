@@ -371,7 +371,7 @@ def test_an_interrupted_load_says_what_is_stored_and_where_to_go_on(places: Plac
         process.send_signal(signal.SIGINT)
         assert process.wait(PATIENCE_SECONDS) == 130
         told = process.stderr.read()
-    again = f"Go on with: oncue --url {url} jobs load - --batch b\n"
+    again = f"Continue with: oncue --url {url} jobs load - --batch b\n"
     assert f"Stopped; 2,000 jobs are stored. {again}" in told
 
 

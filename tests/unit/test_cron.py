@@ -99,6 +99,7 @@ def test_leap_days_and_last_days_are_found() -> None:
     ("expression", "said"),
     [
         ("* * *", "has 3 fields"),
+        ("x", "has 1 field;"),
         ("", "has 0 fields"),
         ("61 * * * *", "field for the minute is unreadable"),
         ("* 24 * * *", "field for the hour"),

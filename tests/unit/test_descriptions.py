@@ -14,7 +14,7 @@ def test_inherited_fields_are_described_as_their_class_describes_them() -> None:
 
 
 def test_a_description_has_the_name_that_json_has() -> None:
-    assert descriptions(Standing)["from"] == "… if it is stamped from here …"
+    assert descriptions(Standing)["from"] == "The earliest timestamp with which it fires."
 
 
 def test_a_field_without_a_docstring_has_no_description() -> None:

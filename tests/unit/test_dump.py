@@ -334,7 +334,7 @@ def test_of_a_page_with_a_bad_line_nothing_is_stored(clock: FakeClock) -> None:
     lines = lines_of(dumped(crowded(clock)))
     lines[100] = b'{"job":{"id":"half"\n'
     store = MemoryStore(clock)
-    with pytest.raises(InvalidInput, match=r"line 101: .* The first 50 jobs are stored"):
+    with pytest.raises(InvalidInput, match=r"line 101: .* Jobs stored so far: 50\."):
         restored(b"".join(lines), store)
     assert len(all_of(store)) == 50
 

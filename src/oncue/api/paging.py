@@ -63,7 +63,7 @@ def after(query: dict[str, str], read: Callable[[str], T]) -> T | None:
         return read(query["cursor"])
     except (ValueError, InvalidInput):
         raise invalid(
-            "this is not a cursor; send back the next_cursor of the page before.", "?cursor"
+            "this is not a cursor; send the next_cursor of the previous page.", "?cursor"
         ) from None
 
 

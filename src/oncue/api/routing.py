@@ -157,6 +157,6 @@ class Router:
                 parameters.append(text)
             node = found or {}
         if _METHODS not in node:
-            text = "There is nothing at this path; /docs lists what there is."
+            text = "There is nothing at this path; /docs lists the routes."
             raise HttpProblem("no-such-route", text)
         return node[_METHODS], tuple(parameters)

@@ -125,8 +125,10 @@ class App:
         from oncue.stores.sqlite.presence import steps
 
         assert self.file is not None
-        origin = self.settings["store"].origin
-        text = f"{self.file.absolute()}: there is no such file (the store comes from: {origin})."
+        store = self.settings["store"]
+        by = config.written(store, "store")
+        origin = "the default" if store.origin == "default" else f"named by {by}"
+        text = f"{self.file.absolute()}: there is no such file ({origin})."
         if not has_remains(self.file):
             todo = "Name the right one with --store or ONCUE_STORE; adding a first job creates it."
             return f"{text} {todo}"

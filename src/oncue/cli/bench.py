@@ -22,11 +22,11 @@ WORKS = [f"W{number}" for number in range(1, 10)]
 @store_only
 def bench(app: App, n: int | None, quick: bool, only: tuple[str, ...]) -> None:
     """Measure oncue on this machine. Scheduling (W1), a burst (W2), precision (W3), growth (W4),
-    HTTP (W5), events (W6), schedules (W7), reclaiming (W8) and bulk verbs (W9), each beside the raw
-    thing, or few beside many, in the same run; in temporary files on a real disk: your store is not
-    touched. All of it takes many minutes and about 3 GB, --quick some four. Let the machine do
-    nothing else meanwhile. Works in a clone of oncue's repository; the installed package leaves the
-    benchmark out.
+    HTTP (W5), events (W6), schedules (W7), reclaiming (W8) and bulk verbs (W9), each compared with
+    the raw store, or few jobs with many, in the same run; in temporary files on a real disk: your
+    store is not touched. The whole benchmark takes many minutes and about 3 GB, with --quick about
+    four minutes. The machine should do nothing else meanwhile. Works in a clone of oncue's
+    repository; the installed package leaves the benchmark out.
 
     $ oncue bench --quick
     $ oncue bench

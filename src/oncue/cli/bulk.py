@@ -25,9 +25,9 @@ from oncue.wire.converting import written
 def filters(command: Command) -> Command:
     """The options that say which jobs."""
     everything = click.option(
-        "--all", "everything", is_flag=True, help="All jobs, if no filter is meant."
+        "--all", "everything", is_flag=True, help="Apply to all jobs, without a filter."
     )
-    cursor = click.option("--cursor", help="Go on where the last one was interrupted.")
+    cursor = click.option("--cursor", help="Continue where the last call was interrupted.")
     return listing.filters(everything(cursor(command)))
 
 
@@ -133,7 +133,7 @@ def _change(app: App, command: JobsCommand, total: int | None) -> BulkOutcome:
             return command.change_all(app.cue, progress=progress)
     except (KeyboardInterrupt, StoreError, ServerError) as stopped:
         so_far = f"{counted(reached.changed, 'job')} {command.done} so far."
-        output.note(f"{so_far} Go on with:\n  {command.typed(app, reached.next_cursor)}")
+        output.note(f"{so_far} Continue with:\n  {command.typed(app, reached.next_cursor)}")
         if isinstance(stopped, KeyboardInterrupt):
             raise click.exceptions.Exit(EXIT_INTERRUPTED) from None
         raise

@@ -31,7 +31,8 @@ def _ids_or_filter(command: Command) -> Command:
 @click.option("--running", is_flag=True, help="Ask the workers of claimed jobs to stop.")
 @_ids_or_filter
 def cancel(app: App, /, running: bool, **given: Any) -> None:
-    """End scheduled jobs: they will not be delivered. Those named by ID, or all that fit a filter.
+    """End scheduled jobs: they will not be delivered. Those named by ID, or all that match a
+    filter.
 
     $ oncue jobs cancel ID
     $ oncue jobs cancel --running ID ID ID --yes
@@ -44,8 +45,8 @@ def cancel(app: App, /, running: bool, **given: Any) -> None:
 @click.command()
 @_ids_or_filter
 def run(app: App, /, **given: Any) -> None:
-    """Make scheduled jobs due now: those named by ID, or all that fit a filter. Due ones keep their
-    place in the line.
+    """Make scheduled jobs due now: those named by ID, or all that match a filter. Jobs that are due
+    already keep their place.
 
     $ oncue jobs run ID
     $ oncue jobs run --dry-run ID ID
@@ -57,8 +58,8 @@ def run(app: App, /, **given: Any) -> None:
 @click.command()
 @_ids_or_filter
 def retry(app: App, /, **given: Any) -> None:
-    """Make failed or cancelled jobs due again, now: those named by ID, or all that fit a filter.
-    Finished operations are kept, and all attempts are allowed anew.
+    """Make failed or cancelled jobs due again, now: those named by ID, or all that match a filter.
+    Finished operations are kept, and all attempts are available again.
 
     $ oncue jobs retry ID
     $ oncue jobs retry ID ID ID --yes
@@ -71,8 +72,8 @@ def retry(app: App, /, **given: Any) -> None:
 @click.option("--to", metavar="QUEUE", required=True, help="Where they go.")
 @_by_filter
 def move(app: App, /, to: str, **given: Any) -> None:
-    """Give all scheduled jobs that fit a filter to another queue, whose settings then hold for
-    them. A job whose key is taken there stays.
+    """Give all scheduled jobs that match a filter to another queue, whose settings then apply to
+    them. A job whose key is taken there is not moved.
 
     $ oncue jobs move --queue mail --owner ada --to letters --dry-run
     """
@@ -83,7 +84,7 @@ def move(app: App, /, to: str, **given: Any) -> None:
 @click.option("--priority", type=int, metavar="0-9", required=True, help="Higher runs first.")
 @_ids_or_filter
 def reprioritise(app: App, /, priority: int, **given: Any) -> None:
-    """Give scheduled jobs another priority: those named by ID, or all that fit a filter.
+    """Give scheduled jobs another priority: those named by ID, or all that match a filter.
 
     $ oncue jobs reprioritise --priority 9 ID
     $ oncue jobs reprioritise --priority 0 --queue mail --owner ada

@@ -12,8 +12,8 @@ from oncue.cli.nouns import answer_list
 @click.group("config", cls=Group)
 def config_group() -> None:
     """Look at the settings. They come from options, from ONCUE_ variables, or from oncue.toml in
-    the current folder; the first that has one wins. `store` and `url` say the same thing in two
-    ways, so the first that has either decides. Whatever is not a setting is refused.
+    the current folder; the first that has one wins. `store` and `url` exclude each other: the first
+    of the three that has either decides. Unknown settings are refused.
 
     $ oncue config show
     $ oncue config show --json

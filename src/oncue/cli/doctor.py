@@ -19,9 +19,9 @@ MARKS = {"ok": ("✓", "green"), "warn": ("!", "yellow"), "bad": ("✗", "red")}
 @common
 def doctor(app: App) -> None:
     """Check the installation, and say what to do about problems. Looks at the store, its disk and
-    its durability, at the clock, and at work that waits for somebody. With --url it looks at the
-    server instead: whether it can be reached and is ready, what the token allows, how its clock
-    goes. The exit code is 1 if anything is bad; warnings leave it 0.
+    its durability, at the clock, and at work that waits. With --url it looks at the server instead:
+    whether it can be reached and is ready, what the token allows, and its clock. The exit code is 1
+    if there are errors; warnings do not change it.
 
     $ oncue doctor
     $ oncue doctor --json

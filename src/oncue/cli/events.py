@@ -36,14 +36,14 @@ def events() -> None:
 
 
 @events.command("list")
-@click.option("--rule", metavar="NAME", help="Only those on which this rule decided.")
+@click.option("--rule", metavar="NAME", help="Only events on which this rule decided.")
 @click.option(
     "--decision",
     type=click.Choice([str(one) for one in Decision], case_sensitive=False),
-    help="Only those that were so decided.",
+    help="Only events with this decision.",
 )
 @click.option("--limit", type=click.IntRange(1, MOST), default=LIMIT)
-@click.option("--cursor", type=click.IntRange(0), help="Go on where the last list ended.")
+@click.option("--cursor", type=click.IntRange(0), help="Continue where the last list ended.")
 @common
 def list_(app: App, rule: str | None, decision: str | None, limit: int, cursor: int | None) -> None:
     """List events, the newest arrival first, and what the rules decided on them.

@@ -118,7 +118,7 @@ def paused(cue: Cue) -> Iterator[DoctorFinding]:
     due = _waiting(cue, paused=True)
     for queue, seconds in due:
         text = f"queue {queue.name} is paused and has had due work for {output.length(seconds)}."
-        yield warn(text, f"Let it go: oncue queues resume {queue.name}")
+        yield warn(text, f"Resume it: oncue queues resume {queue.name}")
     if not due:
         yield ok("none has due work.")
 
@@ -143,7 +143,7 @@ def claims(cue: Scheduler) -> Iterator[DoctorFinding]:
     count = f"{len(stuck)} or more" if len(stuck) == CLAIMS_COUNTED else str(len(stuck))
     since = output.length((now - stuck[0].lapses_at) / 1000)
     yield warn(
-        f"{count} claims are lost, the first for {since}, and nobody takes them back.",
+        f"{count} claims are lost, the first for {since}, and no process takes them back.",
         "Start 'oncue serve' or a worker: both run the reclaimer.",
     )
 

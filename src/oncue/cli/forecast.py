@@ -11,6 +11,7 @@ import click
 
 from oncue.cli import output
 from oncue.cli.app import App, Cue, Finite, common
+from oncue.cli.progress import counted
 from oncue.core import forecast as core
 from oncue.core.forecast import Step
 from oncue.core.moment import Moment, render, to_datetime
@@ -124,7 +125,7 @@ def sentences(ahead: Ahead, steps: list[Step], rate: float) -> list[str]:
     if not texts:
         texts.append(f"At {rate:,.0f}/s nothing is noticeably late.")
     for queue, count in ahead.paused.items():
-        texts.append(f"Queue {queue} is paused: its {count:,} jobs are left out.")
+        texts.append(f"Queue {queue} is paused: {counted(count, 'job')} left out.")
     return texts
 
 

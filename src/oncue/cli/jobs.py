@@ -11,11 +11,13 @@ import msgspec
 from oncue.cli import output
 from oncue.cli.app import App, Group, common
 from oncue.cli.times import LENGTH, TIME
+from oncue.clock import SystemClock
 from oncue.core import payload as payloads
 from oncue.core.errors import InvalidInput, TooLarge
 from oncue.core.job import Job
 from oncue.core.lifecycle import State
 from oncue.core.moment import from_datetime, parse, to_datetime
+from oncue.usecases import intake
 from oncue.wire import jobs as wire
 from oncue.wire.converting import written
 
@@ -45,10 +47,10 @@ def jobs() -> None:
 
 @jobs.command()
 @click.argument("payload", required=False)
-@click.option("--queue", default="default", help="Where it goes.")
+@click.option("--queue", default="default", help="The queue of the job.")
 @click.option("--at", type=TIME, help="Due then: RFC 3339, or 'YYYY-MM-DD HH:MM' local.")
 @click.option("--delay", type=LENGTH, help="Due after this: 90, 90s, 15m, 2h30m, 3d, PT15M.")
-@click.option("--owner", metavar="TEXT", help="Whose job it is.")
+@click.option("--owner", metavar="TEXT", help="To whom the job belongs.")
 @click.option("--key", metavar="TEXT", help="At most one unfinished job per queue and key.")
 @click.option(
     "--if-exists",
@@ -56,10 +58,10 @@ def jobs() -> None:
     default="keep",
     help="When the key is taken: keep that job, or give it the new time and payload.",
 )
-@click.option("--priority", type=int, metavar="0-9", help="Higher runs first among due jobs.")
+@click.option("--priority", type=int, metavar="0-9", help="Among due jobs, higher runs first.")
 @click.option("--expires-at", type=TIME, help="Cancel it if it was not claimed by then.")
-@click.option("--max-attempts", type=int, metavar="1-20", help="Instead of the queue's.")
-@click.option("--timeout", "timeout_seconds", type=LENGTH, help="Longest attempt of this job.")
+@click.option("--max-attempts", type=int, metavar="1-20", help="Instead of that of the queue.")
+@click.option("--timeout", "timeout_seconds", type=LENGTH, help="How long an attempt may take.")
 @click.option("--id", metavar="ID", help="Choose the id: repeating the command stores it once.")
 @common
 def add(app: App, /, payload: str | None, **given: Any) -> None:
@@ -73,6 +75,8 @@ def add(app: App, /, payload: str | None, **given: Any) -> None:
     app.may_create = True
     fields = {name: value for name, value in given.items() if value is not None}
     fields["payload"] = _payload(payload)
+    if app.is_missing:  # a job that is refused leaves no empty store behind
+        intake.new_job(fields, SystemClock().now())
     job, existed = app.cue.store_job(fields)
     if app.as_json:
         output.document(written(wire.Job, job))

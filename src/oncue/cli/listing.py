@@ -44,7 +44,7 @@ def filters(command: Command) -> Command:
 @click.command("list")
 @filters
 @click.option("--limit", type=click.IntRange(1, MOST), default=LIMIT)
-@click.option("--cursor", help="Go on where the last list ended.")
+@click.option("--cursor", help="Continue where the last list ended.")
 @click.option("--watch", is_flag=True, help="Redraw every second until q or Ctrl-C.")
 @common
 def list_(app: App, /, limit: int, cursor: str | None, watch: bool, **given: Any) -> None:

@@ -33,7 +33,9 @@ REJECTED_SHOWN = 20
 @click.command()
 @click.argument("file", type=click.File("rb"))
 @click.option(
-    "--batch", metavar="NAME", help="What makes the ids. Default: the file's name without folders."
+    "--batch",
+    metavar="NAME",
+    help="Ids are made of this and the line number. Default: the file's name.",
 )
 @common
 def load(app: App, file: BinaryIO, batch: str | None) -> None:
@@ -43,8 +45,8 @@ def load(app: App, file: BinaryIO, batch: str | None) -> None:
 
     Bad lines are reported by number and do not stop the others; if there are any, the program ends
     with 1. A line that names no id gets one made of the batch and its number. So after an
-    interruption, or when bad lines have been corrected in their place, repeat the command: it
-    stores only what is missing. This holds until a day after the jobs have finished.
+    interruption, or after bad lines were corrected in place, repeat the command: it stores only the
+    missing jobs. This works until a day after the jobs have finished.
 
     $ oncue jobs load jobs.ndjson
     $ zcat big.ndjson.gz | oncue jobs load - --batch 2026-12-01
@@ -62,7 +64,7 @@ def load(app: App, file: BinaryIO, batch: str | None) -> None:
         with ProgressBar("Loading", size) as bar:
             _load(app.cue, file, batch, report, bar)
     except (KeyboardInterrupt, StoreError, ServerError):
-        output.note(f"Stopped; {report.accepted:,} jobs are stored. Go on with: {again}")
+        output.note(f"Stopped; {report.accepted:,} jobs are stored. Continue with: {again}")
         raise
     _tell(app, report, batch)
 

@@ -35,8 +35,8 @@ def queues() -> None:
 @queues.command("list")
 @common
 def list_(app: App) -> None:
-    """Every queue that was set or has held a job: how many jobs are in each state, and how late the
-    oldest due one is.
+    """List all queues that were set or have held a job: how many jobs are in each state, and how
+    late the oldest due one is.
 
     $ oncue queues list
     $ oncue queues list --json | jq -r '.items[].name'
@@ -106,8 +106,9 @@ def set_(app: App, /, name: str, dry_run: bool, **given: str | int | float | Non
     check_queue_name(name, "NAME")
     app.may_create = True
     settings = _as_settings({k: v for k, v in given.items() if v is not None})
+    wanted = intake.queue(name, settings)  # before a store is made for it
     before = app.cue.queue(name)
-    new = replace(intake.queue(name, settings), paused=before.paused)
+    new = replace(wanted, paused=before.paused)
     known = name in [queue.name for queue in app.cue.queues()]
     if new.sink is not None and app.url is None:  # a server tries its sinks itself
         open_sink(new.sink).close()
@@ -189,10 +190,10 @@ def _set_paused(app: App, name: str, paused: bool) -> None:
         output.document({"name": name, "paused": paused})
     else:
         waiting = app.cue.stats(name).counts.get(State.SCHEDULED)
-        jobs = "" if waiting is None else f"; {waiting:,} jobs are scheduled"
-        click.echo(f"Queue {name} is {'paused' if paused else 'open'}{jobs}.")
+        jobs = "" if waiting is None else f"; scheduled jobs: {waiting:,}"
+        click.echo(f"Queue {name} is {'paused' if paused else 'no longer paused'}{jobs}.")
     if name not in names:
-        output.note(f"It was not there before and holds no job.{suggestion(name, names)}")
+        output.note(f"There was no queue of this name; it has no jobs.{suggestion(name, names)}")
 
 
 def _known(app: App, name: str) -> Queue:

@@ -45,8 +45,8 @@ def _parameters(command: Command) -> Command:
 @common
 def reclaim(app: App, /, **given: Any) -> None:
     """Reclaim jobs whose workers sent no heartbeat for some time: retried while attempts remain,
-    else failed. Leases and timeouts are looked after by 'oncue serve' and every worker all the
-    time; this is for what they leave alone, such as jobs without either.
+    else failed. 'oncue serve' and every worker check leases and timeouts all the time; this command
+    is for claims that they do not reclaim, such as those with neither.
 
     $ oncue reclaim --dry-run --reclaim-age-minutes 30
     $ oncue reclaim --reclaim-age-minutes 4320 --mode fail

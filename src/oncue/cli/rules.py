@@ -83,7 +83,7 @@ def show(app: App, name: str) -> None:
 @common
 def explain(app: App, name: str, at: stamps.Stamp | None) -> None:
     """Explain why a rule has not fired. Draws when each dependency is valid, by its newest event up
-    to that time, and tells which event would fire the rule.
+    to that time, and says which event would fire the rule.
 
     $ oncue rules explain 'hourly load'
     $ oncue rules explain 'hourly load' --at '2026-12-01 13:30'

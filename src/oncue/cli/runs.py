@@ -31,9 +31,10 @@ SIGNS = {"+": "green", "-": "red", "~": "yellow", " ": None}
 @click.option("--timezone", metavar="ZONE", help="Such as Europe/Paris.  [default: as it is; UTC]")
 @common
 def next_(app: App, /, name: str | None, count: int, **given: Any) -> None:
-    """The coming runs of a schedule, in its own time zone and in UTC. Those that a change of the
-    clocks moves, leaves out or doubles are marked. Without NAME, of a cron expression or an
-    interval that is stored nowhere. With both, what such an edit would change: - no longer, + new.
+    """Show the coming runs of a schedule, in its own time zone and in UTC. Those that a change of
+    the clocks moves, leaves out or doubles are marked. Without NAME: of a cron expression or an
+    interval, without storing it. With both, what such a change would do: - marks runs that would no
+    longer happen, + new ones.
 
     $ oncue schedules next nightly --count 40
     $ oncue schedules next --cron '30 2 * * *' --timezone Europe/Paris

@@ -81,7 +81,7 @@ def pause(app: App, name: str) -> None:
 @schedules.command()
 @named
 def resume(app: App, name: str) -> None:
-    """Resume a schedule with its next occurrence. Those during the pause are left out.
+    """Resume a schedule with its next occurrence. Occurrences during the pause are left out.
 
     $ oncue schedules resume nightly
     """
@@ -103,7 +103,7 @@ def delete(app: App, name: str, yes: bool) -> None:
 
 
 def _tell_paused(app: App, schedule: Schedule) -> None:
-    text = f"goes on; next: {_next(schedule, app.cue.clock.now())}"
+    text = f"is resumed; next: {_next(schedule, app.cue.clock.now())}"
     text = f"Schedule {schedule.name} {'is paused' if schedule.paused else text}."
     answer(app, wire.Schedule.of(schedule), text)
 

@@ -17,6 +17,7 @@ from oncue.cli.app import App, common
 from oncue.cli.events import COLOURS, DECISION_HEAD, decision_lines
 from oncue.cli.progress import counted
 from oncue.cli.times import EVENT_TIME
+from oncue.clock import SystemClock
 from oncue.core import stamp as stamps
 from oncue.core.errors import InvalidInput, ServerError, StoreError
 from oncue.core.event import SPELLINGS, read_event
@@ -42,15 +43,15 @@ class TypedEvent(NamedTuple):
 @click.command()
 @click.argument("what", metavar="TYPE RESOURCE | FILE", nargs=-1, required=True)
 @click.option("--at", type=EVENT_TIME, help="When it happened: RFC 3339, or local.  [default: now]")
-@click.option("--id", "event_id", metavar="ID", help="Another name for it, of your own.")
+@click.option("--id", "event_id", metavar="ID", help="Another name for the event, of your choice.")
 @common
 def send(app: App, what: tuple[str, ...], at: Stamp | None, event_id: str | None) -> None:
-    """Let the rules decide on events. TYPE is FILE, TABLE, TIME_BASED. A file, or - for standard
-    input, has JSON: one event, a list, or an event a line, each with eventType, eventTimestamp,
-    eventResourceId and perhaps an eventId. All are checked before any is sent, and then applied in
-    order.
+    """Send events to the rules. TYPE is FILE, TABLE, TIME_BASED. A file, or - for standard input,
+    has JSON: one event, a list, or one event per line, each with eventType, eventTimestamp,
+    eventResourceId and optionally an eventId. All are checked before any is sent, and then applied
+    in order.
 
-    May be repeated: what the rules have decided on before is a duplicate and changes nothing.
+    May be repeated: an event that the rules have decided on is a duplicate and changes nothing.
 
     $ oncue events send FILE /in/a.csv
     $ oncue events send TABLE ORDERS --at '2026-12-01 12:30'
@@ -72,13 +73,19 @@ def send(app: App, what: tuple[str, ...], at: Stamp | None, event_id: str | None
 
 
 def _one(app: App, kind: str, resource: str, at: Stamp | None, event_id: str | None) -> TypedEvent:
-    stamp = stamps.of_moment(app.cue.clock.now()) if at is None else at
+    clock = SystemClock() if app.is_missing else app.cue.clock
+    stamp = stamps.of_moment(clock.now()) if at is None else at
     fields = {
         "eventType": kind,
         "eventTimestamp": stamps.render(stamp),
         "eventResourceId": resource,
         "eventId": event_id,
     }
+    if app.is_missing:  # an event that is refused leaves no empty store behind
+        try:
+            read_event(fields, _ANY_TIME)
+        except InvalidInput as problem:
+            raise _named(problem.detail, problem.pointer) from None
     return TypedEvent("", fields)
 
 
@@ -151,9 +158,14 @@ def _placed(problem: InvalidInput, some: Sequence[TypedEvent], before: int) -> I
         return problem
     place, pointer = some[int(match[1])].place, match[2] or ""
     if not place:
-        return InvalidInput(problem.detail, _ARGUMENTS.get(pointer, pointer))
+        return _named(problem.detail, pointer)
     sent = f" {before:,} events before it were sent." if before else " Nothing was sent."
     return InvalidInput(f"{place}: {pointer}: {problem.detail}{sent}")
+
+
+def _named(detail: str, pointer: str) -> InvalidInput:
+    """The refusal of an event that was given by arguments."""
+    return InvalidInput(detail, _ARGUMENTS.get(pointer, pointer))
 
 
 _ARGUMENTS = {

@@ -34,9 +34,9 @@ logger = logging.getLogger("oncue.serve")
 @with_store
 def serve(app: App, no_engine: bool, engine_only: bool) -> None:
     """Run the HTTP server and the scheduler. Delivers due jobs to their queues' sinks, takes back
-    lost claims, removes finished jobs past retention, and serves the HTTP interface; /docs tells
-    what it can do. Goes on until SIGTERM or Ctrl-C; requests and deliveries under way are finished
-    then. Run as many as you like on one store.
+    lost claims, removes finished jobs past retention, and serves the HTTP interface; /docs
+    describes it. Runs until SIGTERM or Ctrl-C, and then finishes the requests and deliveries that
+    have begun. Any number of servers may run on one store.
 
     $ oncue serve
     $ oncue serve --store sqlite:////var/lib/oncue/jobs.db --port 9000
@@ -68,7 +68,7 @@ def serve(app: App, no_engine: bool, engine_only: bool) -> None:
             cue.run_loops()
         if server is not None:
             server.start()
-            output.note(f"Listening on {server.url}; {server.url}/docs tells what to ask.")
+            output.note(f"Listening on {server.url}; {server.url}/docs describes every request.")
         _show(line, _status(cue, 0.0))
         while not stopping.wait(STATUS_SECONDS):
             _show(line, _status(cue, cue.clock.monotonic() - began))

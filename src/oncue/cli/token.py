@@ -29,13 +29,13 @@ def token() -> None:
 
 
 @token.command()
-@click.option("--name", metavar="TEXT", help="What people call it, in `oncue token list`.")
+@click.option("--name", metavar="TEXT", help="A name for people, shown by `oncue token list`.")
 @click.option("--scope", "scopes", metavar="SCOPE", multiple=True, help=SCOPE_HELP)
 @store_only
 def create(app: App, name: str | None, scopes: tuple[str, ...]) -> None:
-    """Make a token and print it. It is shown this once: the store keeps a hash of it, and neither
+    """Make a token and print it. It is shown only once: the store keeps a hash of it, and neither
     `oncue dump` nor a log contains it. Requests carry it as `Authorization: Bearer …`. As soon as
-    there is a token, servers on this store answer nobody without one.
+    there is a token, servers on this store refuse requests without one.
 
     $ TOKEN=$(oncue token create)
     $ oncue token create --name dashboard --scope read
@@ -84,7 +84,7 @@ def revoke(app: App, id_or_name: str) -> None:
     text = f"Token {_title(ended)} is revoked; every server refuses it within a second."
     answer(app, wire.AccessToken.of(ended), text)
     if not access.configured:
-        output.note("It was the last one: a server without tokens serves this machine alone.")
+        output.note("It was the last one: without tokens, servers accept local requests only.")
 
 
 def _access(app: App) -> Access:

@@ -28,12 +28,12 @@ from oncue.wire.dump import DumpCounts
 @click.option(
     "--queue", metavar="NAME", help="Only this queue and its jobs; no schedules, rules or events."
 )
-@click.option("--resume", is_flag=True, help="Go on with a FILE whose dump was interrupted.")
+@click.option("--resume", is_flag=True, help="Continue a dump to FILE that was interrupted.")
 @store_only
 def dump(app: App, file: str, queue: str | None, resume: bool) -> None:
     """Write the whole store as JSON lines: queues, schedules, rules, events, and jobs of every
     state with their history. Access tokens are left out. Without FILE, or with -, to standard
-    output. Jobs that change meanwhile are in it once, as they were or as they are.
+    output. A job that changes during the dump is in it once, as it was before or after the change.
 
     $ oncue dump jobs.ndjson
     $ oncue dump jobs.ndjson --resume
@@ -119,7 +119,7 @@ def _explained(file: str) -> Iterator[None]:
     except FileExistsError:
         raise InvalidInput(
             f"{file}: the file exists. Choose another name; or, if a dump to it was interrupted, "
-            f"go on with: oncue dump {file} --resume"
+            f"continue it with: oncue dump {file} --resume"
         ) from None
     except FileNotFoundError:
         raise InvalidInput(f"{file}: there is no such file to resume, or no such folder.") from None
@@ -137,7 +137,7 @@ def _explained(file: str) -> Iterator[None]:
 
 
 def _go_on(file: str) -> str:
-    return f" Go on with: oncue dump {file} --resume" if Path(file).is_file() else ""
+    return f" Continue with: oncue dump {file} --resume" if Path(file).is_file() else ""
 
 
 @click.command()
@@ -146,11 +146,11 @@ def _go_on(file: str) -> str:
 @click.option("--dry-run", is_flag=True, help="Check the dump and count; store nothing.")
 @store_only
 def restore(app: App, file: str, release: bool, dry_run: bool) -> None:
-    """Restore a dump into the store. It comes from FILE or, with -, from standard input. Jobs whose
-    ids are there are left alone, and so are events, and queues, schedules and rules whose names are
-    there, so an interrupted restore is simply repeated. The queues of the dump, of its schedules
-    and of its rules are paused; let them go with --release or 'oncue queues resume', once nothing
-    else works on the old store.
+    """Restore a dump into the store, from FILE or, with -, from standard input. Jobs and events
+    that the store has already are not changed, nor are queues, schedules and rules of the same
+    name, so an interrupted restore can be repeated. The queues of the dump, of its schedules and of
+    its rules are paused, also those that the store had already; resume them with --release or
+    'oncue queues resume', once no process works on the old store.
 
     $ oncue restore jobs.ndjson --dry-run
     $ oncue --store sqlite:///new.db restore jobs.ndjson
@@ -186,12 +186,12 @@ def _tell_restored(app: App, restored: Restored, dry_run: bool) -> None:
     counts = (restored.stored, restored.queues, restored.schedules, restored.rules, restored.events)
     click.echo(f"{would} {DumpCounts(*counts)}.")
     if restored.existing:
-        click.echo(f"There already, and left alone: {counted(restored.existing, 'job')}.")
+        click.echo(f"Existed already, and not changed: {counted(restored.existing, 'job')}.")
     sentences = {
-        "These queues are different here, and stay: {}.": restored.kept_queues,
-        "These schedules are different here, and stay: {}.": restored.kept_schedules,
-        "These rules are different here, and stay: {}.": restored.kept_rules,
-        "Paused: {}. Let them go with: oncue queues resume NAME": (
+        "These queues are different here, and were not changed: {}.": restored.kept_queues,
+        "These schedules are different here, and were not changed: {}.": restored.kept_schedules,
+        "These rules are different here, and were not changed: {}.": restored.kept_rules,
+        "Paused: {}. Resume them with: oncue queues resume NAME": (
             [] if dry_run else restored.paused
         ),
         "Paused when they were dumped: {}.": restored.paused_before,

@@ -23,9 +23,11 @@ if TYPE_CHECKING:
 @click.command()
 @click.argument("place", metavar="MODULE:SCHEDULER")
 @setting("concurrency", type=click.IntRange(min=1), help="Handlers that run side by side.")
-@click.option("--name", help="The name that claims are held under; of this worker alone.")
-@click.option("--until-empty", is_flag=True, help="End when nothing is left to do.")
-@click.option("--no-engine", is_flag=True, help="Run no loops; somebody else does ('oncue serve').")
+@click.option("--name", help="The name of this worker; no other may have it.")
+@click.option("--until-empty", is_flag=True, help="End when the queues are empty.")
+@click.option(
+    "--no-engine", is_flag=True, help="No loops; another process runs them ('oncue serve')."
+)
 @setting("url", metavar="URL", help="Work for the server at this address, not for a store.")
 @setting("token", help="The access token for it; ONCUE_TOKEN keeps it out of process lists.")
 @pass_app

@@ -159,7 +159,7 @@ def check_order(order: BulkOrder, *, everything: bool) -> BulkOrder:
     if wanted == JobFilter() and not everything:
         raise InvalidInput(
             f"give at least one of {', '.join(FILTERS)}; or 'everything', to {change.verb} "
-            "whatever there is.",
+            "all jobs.",
             "/filter",
         )
     if wanted.state is not None and wanted.state not in change.states:
@@ -168,7 +168,7 @@ def check_order(order: BulkOrder, *, everything: bool) -> BulkOrder:
         hint = " With 'running', taken ones are asked to stop." if running else ""
         raise InvalidInput(
             f"'{change.verb}' is for jobs that are {states}; leave the state out, or name "
-            f"such a one.{hint}",
+            f"one of these.{hint}",
             "/state",
         )
     return order

@@ -143,8 +143,8 @@ def _unreadable(written: str, problem: Exception) -> str:
     count = len(written.split())
     if count not in (5, 6):
         return (
-            f"has {count} fields; cron has five (minute, hour, day of month, month, day of week) "
-            "or six with the seconds first. Write it like '30 9 * * MON-FRI'."
+            f"has {count} field{'s' * (count != 1)}; cron has five (minute, hour, day of month, "
+            "month, day of week) or six with the seconds first. Write it like '30 9 * * MON-FRI'."
         )
     field = str(problem).removeprefix("Bad ").replace("-", " ") or "day"
     wrong = "is unreadable or names a day that no month has" if "day" in field else "is unreadable"

@@ -86,7 +86,7 @@ class Fenced(Conflict):
     ) -> None:
         super().__init__(
             f"job {job_id} no longer belongs to this claim ({reason}); it is now {state}. "
-            "Stop working on it; whoever holds the newer claim goes on."
+            "Stop working on it."
         )
         self.job_id = job_id
         self.reason = reason

@@ -174,7 +174,7 @@ def check_schedule(wanted: Schedule) -> Schedule:
     overlap = choice(Overlap, wanted.overlap, "/overlap")
     checked = replace(wanted, catch_up=catch_up, overlap=overlap)
     if checked.emits is not None and checked.overlap is not Overlap.ALLOW:
-        raise InvalidInput("an event is never unfinished; leave it out with 'emits'.", "/overlap")
+        raise InvalidInput("does not apply to events; leave it out with 'emits'.", "/overlap")
     rules = zone.zone(checked.timezone)
     if checked.every_seconds is not None:
         return replace(checked, every_seconds=_interval(checked.every_seconds), zone_digest="")

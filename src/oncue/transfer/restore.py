@@ -260,8 +260,10 @@ class Restore:
     def _so_far(self) -> str:
         if self._dry_run:
             return ""
+        if self._page.first_line == 1:
+            return " Nothing was stored."
         done = self.result.stored + self.result.existing
-        return f" The first {done:,} jobs are stored; a repeated restore skips them."
+        return f" Jobs stored so far: {done:,}. A repeated restore skips them."
 
 
 def _is_same_rule(one: Rule, other: Rule) -> bool:

@@ -188,4 +188,4 @@ def possible_rule(name: str) -> str:
 
 
 def _unknown(name: object) -> NotFound:
-    return NotFound(f"there is no rule {name!r}; `rules` lists those that there are.")
+    return NotFound(f"there is no rule {name!r}; `rules` lists the existing ones.")

@@ -215,4 +215,4 @@ def possible_schedule(name: str) -> str:
 
 
 def _unknown(name: object) -> NotFound:
-    return NotFound(f"there is no schedule {name!r}; `schedules` lists those that there are.")
+    return NotFound(f"there is no schedule {name!r}; `schedules` lists the existing ones.")

@@ -29,7 +29,7 @@ Event = Annotated[
 
 
 class AgendaProgressWrite(Body):
-    """What the job is to become. Fields that are the server's to say are read over."""
+    """The new state of the job. Fields that only the server sets are ignored."""
 
     processingState: Literal["WAITING", "EXECUTING", "COMPLETE"]
     processingStateMessage: formats.Line | None = None

@@ -18,55 +18,55 @@ from oncue.wire.problems import Problem
 
 
 class Claim(Body):
-    """How much work to take, for whom and for how long."""
+    """How many jobs to take, for which worker, and for how long."""
 
     limit: Annotated[int, Meta(ge=1, le=5000)] = 1
     """Jobs to take, at most."""
     lease_seconds: formats.Lease | None = None
-    """How long the worker may be silent; null: as the queue says."""
+    """How long the worker may send no heartbeat; null: the setting of the queue."""
     wait_seconds: formats.Wait = 0.0
     """How long to wait for the first due job, at most 300 seconds."""
     worker: Annotated[formats.Label, Meta(min_length=1, max_length=200)] = "worker"
-    """Who takes them, for people."""
+    """The name of the worker, shown to people."""
 
 
 class ClaimAny(Claim, kw_only=True):
-    """The same for several queues, which take turns."""
+    """As `Claim`, for several queues, which take turns."""
 
     queues: Annotated[list[formats.QueueName], Meta(min_length=1, max_length=100)]
 
 
 class Start(Body):
-    """The proof of the claim."""
+    """The token of the claim."""
 
     token: formats.Token
 
 
 class Heartbeat(Body):
-    """A sign of life. Without `lease_seconds` the lease is renewed as the queue says."""
+    """A heartbeat. Without `lease_seconds` the lease is renewed by the setting of the queue."""
 
     token: formats.Token
     message: formats.Line | None = None
     percent: formats.Percent | None = None
     lease_seconds: formats.Lease | None = None
-    """From now on; null: as the queue says."""
+    """Counted from now; null: the setting of the queue."""
 
 
 class HeartbeatItem(Heartbeat, kw_only=True):
-    """A sign of life for one of many jobs."""
+    """A heartbeat for one of many jobs."""
 
     id: formats.AnyJobId
 
 
 class Heartbeats(Body):
-    """Signs of life for many jobs."""
+    """Heartbeats for many jobs."""
 
     items: Annotated[list[HeartbeatItem], Meta(max_length=1000)]
 
 
 class OperationReport(Body):
-    """How far one step is. Until it succeeds, its result is replaced by later ones, and a report
-    without one keeps it. The result of a success is final."""
+    """The progress of one step. Until it succeeds, its result is replaced by later ones, and a
+    report without one keeps it. The result of a success is final."""
 
     token: formats.Token
     state: Literal["executing", "succeeded", "failed"]
@@ -76,7 +76,7 @@ class OperationReport(Body):
 
 
 class Complete(Body):
-    """Without a token, only an administrator is believed."""
+    """Without a token, the scope `admin` is required."""
 
     token: formats.Token | None = None
     result: formats.Json = None
@@ -89,11 +89,11 @@ class Fail(Body):
     error: str
     retryable: bool = True
     retry_after: formats.Delay | None = None
-    """When it is tried again, from now; null: by the queue's retry."""
+    """The pause before the next attempt; null: by the `retry` setting of the queue."""
 
 
 class Release(Body):
-    """The proof of the claim."""
+    """The token of the claim."""
 
     token: formats.Token
 
@@ -108,11 +108,11 @@ class SettleItem(Body, kw_only=True):
     error: str | None = None
     retryable: bool = True
     retry_after: formats.Delay | None = None
-    """When it is tried again, from now; null: by the queue's retry."""
+    """The pause before the next attempt; null: by the `retry` setting of the queue."""
 
 
 class Settle(Body):
-    """How many claims ended."""
+    """How each of many claims ended."""
 
     items: Annotated[list[SettleItem], Meta(max_length=1000)]
 
@@ -121,7 +121,7 @@ class Settle(Body):
 
 
 class ClaimedJob(Job, kw_only=True):
-    """A job in the hands of a worker."""
+    """A job that a worker has claimed."""
 
     token: str
     """What every report on this claim must carry."""
@@ -146,7 +146,7 @@ _write = writer(
 
 
 class Claims(Answer):
-    """What was taken; nothing, if nothing was due."""
+    """The claimed jobs; none if none was due."""
 
     items: list[ClaimedJob]
 
@@ -159,21 +159,21 @@ class JobState(Answer):
 
 
 class Touched(Answer):
-    """How long the claim holds now, and whether somebody wants the work to stop."""
+    """When the lease ends now, and whether a cancel was requested."""
 
     lease_until: Time | None = None
     cancel_requested: bool = False
 
 
 class Started(JobState, kw_only=True):
-    """A job that was begun: how long the claim holds, and whether it should stop."""
+    """A job that was started: when the lease ends, and whether a cancel was requested."""
 
     lease_until: Time | None = None
     cancel_requested: bool = False
 
 
 class Settled(Answer):
-    """What became of one item: its state, or its problem."""
+    """The answer for one item: its state, or its problem."""
 
     id: str
     state: formats.States | UnsetType = UNSET
@@ -187,7 +187,7 @@ class SettledItems(Answer):
 
 
 class Beaten(Answer):
-    """What became of one item: its lease, or its problem."""
+    """The answer for one item: its lease, or its problem."""
 
     id: str
     lease_until: Time | UnsetType | None = UNSET

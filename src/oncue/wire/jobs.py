@@ -22,32 +22,33 @@ _BulkCursor = Annotated[str, schema(format="bulk-cursor", pattern="^[A-Za-z0-9_=
 
 
 class NewJob(Body):
-    """A job to be. Every field may be left out; null says the same."""
+    """A job to create. Every field is optional; null is the same as leaving it out."""
 
     # Described here, and read by `intake`, whose sentences say more than a schema's.
     payload: formats.Json = None
-    """What the job is about."""
+    """The data of the job: any JSON value, at most 256 KiB."""
     queue: formats.QueueName | None = "default"
-    """Where it waits."""
+    """The queue of the job."""
     due_at: formats.Moment | None = None
-    """From when on it may be handed over: RFC 3339 with an offset, at most 100 years ahead. The
-    past means now."""
+    """The moment from which it may be handed over: RFC 3339 with an offset, at most 100 years
+    ahead. A moment in the past means now."""
     delay: formats.Delay | None = None
-    """The same, counted from now: seconds, or such as PT15M."""
+    """Instead of `due_at`: a length of time from now, in seconds or ISO 8601 such as PT15M."""
     expires_at: formats.Moment | None = None
-    """When it is cancelled if nobody has taken it."""
+    """A job that is not taken by then is cancelled."""
     owner: formats.Label | None = None
-    """Whose it is."""
+    """To whom the job belongs in your application; jobs can be listed by owner."""
     priority: formats.Priority | None = 0
-    """Higher goes first."""
+    """Among due jobs, higher priority runs first."""
     key: formats.Label | None = None
-    """At most one unfinished job of a queue has it."""
+    """A name of your choice. A queue has at most one unfinished job with the same key."""
     if_exists: Literal["keep", "replace"] | None = "keep"
-    """What happens to the unfinished job that has the key."""
+    """If an unfinished job has the key: `keep` returns it, `replace` gives it the new time and
+    payload."""
     max_attempts: formats.Attempts | None = None
-    """How often it may be tried; null: as its queue says."""
+    """How often it may be tried; null: the setting of its queue."""
     timeout_seconds: formats.Timeout | None = None
-    """How long an attempt may take; null: as its queue says."""
+    """How long an attempt may take; null: the setting of its queue."""
     id: formats.JobId | None = None
     """1 to 80 letters, digits, `_` or `-`, beginning with a letter or digit; null: the server makes
     one."""
@@ -55,7 +56,7 @@ class NewJob(Body):
 
 
 class Patch(Body):
-    """What is to change; what is left out stays."""
+    """The fields to change; fields that are left out keep their value."""
 
     due_at: formats.Moment | None = None
     delay: formats.Delay | None = None
@@ -65,7 +66,7 @@ class Patch(Body):
 
 
 class Filter(Body):
-    """Which jobs: those that fit all of it. Null means any."""
+    """Selects the jobs that match all given fields. Null matches any value."""
 
     queue: formats.QueueName | None = None
     """Only of this queue."""
@@ -101,24 +102,24 @@ def _in_states(verb: BulkVerb, running: bool = False) -> dict[str, Any]:
 
 
 class Bulk(Body, kw_only=True):
-    """Which jobs, and how far to go."""
+    """Which jobs to change, and how many of them."""
 
     filter: Filter = field(default_factory=Filter)
     everything: bool = False
-    """No filter is meant: all jobs there are. Needed without one."""
+    """Apply to all jobs. Required if `filter` is empty."""
     dry_run: bool = False
     """Count and show a sample; change nothing."""
     limit: Annotated[int, Meta(ge=1, le=BULK_LIMIT)] | None = None
-    """Go no further than so many jobs that fit."""
+    """Stop after this many matching jobs."""
     cursor: _BulkCursor | None = None
-    """The `next_cursor` of the answer before."""
+    """The `next_cursor` of the previous answer."""
 
 
 class BulkCancel(Bulk, kw_only=True):
     """Which jobs are cancelled."""
 
     running: bool = False
-    """Ask jobs that were taken already to stop."""
+    """Also ask the workers of taken jobs to stop."""
     together: ClassVar = {
         "allOf": [
             _MEANT,
@@ -147,7 +148,7 @@ class BulkMove(Bulk, kw_only=True):
     """Which jobs go to another queue."""
 
     queue: formats.QueueName
-    """Where they go."""
+    """The new queue."""
     together: ClassVar = {"allOf": [_MEANT, _in_states(BulkVerb.MOVE)]}
 
 
@@ -155,7 +156,7 @@ class BulkReprioritise(Bulk, kw_only=True):
     """Which jobs get another priority."""
 
     priority: formats.Priority
-    """What they get. Higher goes first."""
+    """The new priority. Among due jobs, higher priority runs first."""
     together: ClassVar = {"allOf": [_MEANT, _in_states(BulkVerb.REPRIORITISE)]}
 
 
@@ -177,9 +178,9 @@ class Job(Answer, kw_only=True):
     attempt: int = 0
     """How often it was taken or handed over."""
     max_attempts: int | None = None
-    """Null: as its queue says."""
+    """Null: the setting of its queue."""
     timeout_seconds: float | None = None
-    """Null: as its queue says."""
+    """Null: the setting of its queue."""
     created_at: Time
     updated_at: Time
     finished_at: Time | None = None
@@ -237,19 +238,19 @@ class Attempt(Answer, kw_only=True):
 
     attempt: int = 0
     epoch: int = 0
-    """Of its claim. Reports with the token of another are refused."""
+    """The epoch of its claim. Reports with the token of another claim are refused."""
     claimed_at: Time
     worker: str | None
     outcome: str | None
-    """Null: it goes on."""
+    """Null: it has not ended."""
     ended_at: Time | None = None
 
 
 class StandingJob(Job, kw_only=True):
-    """A job, and who has it."""
+    """A job, and the claim on it."""
 
     worker: str | None = None
-    """Whose claim it is; null: nobody's."""
+    """The worker that has the claim; null: the job is not claimed."""
     lease_until: Time | None = None
     attempt_base: int = 0
     """Attempts that do not count: those before it was last retried, and claims that were lost
@@ -268,14 +269,14 @@ class JobWithHistory(StandingJob, kw_only=True):
 
 
 class Jobs(Answer):
-    """A page. It may be short or empty and still have a next one."""
+    """A page. It may be short or empty although others follow."""
 
     items: list[StandingJob]
     next_cursor: Cursor = None
 
 
 class Explanation(Answer):
-    """Why a job is where it is: for programs, for people, and what it rests on."""
+    """Why a job is in its state: `reason` for programs, `sentence` for people, and the facts."""
 
     reason: Annotated[str, schema(enum=list(REASONS))]
     sentence: str
@@ -291,12 +292,12 @@ class BatchProblem(Answer):
 
 
 class BatchReport(Answer, kw_only=True):
-    """What became of the lines of a batch."""
+    """How many lines of a batch were stored, and which were not."""
 
     accepted: int
-    """Stored now, or there already."""
+    """Jobs that were stored now or existed already."""
     existing: int
-    """Those of them that were there already."""
+    """Those of `accepted` that existed already."""
     rejected_count: int = 0
     rejected: list[BatchProblem] = field(default_factory=list)
     """The first 1,000."""
@@ -305,15 +306,15 @@ class BatchReport(Answer, kw_only=True):
 
 
 class BulkOutcome(Answer, kw_only=True):
-    """What a bulk verb came to, in this request."""
+    """What a bulk verb did in this request."""
 
     matched: int
-    """Jobs that fit, in a state in which it applies."""
+    """Jobs that match the filter, in a state in which the verb applies."""
     changed: int
     """Those that were changed; none in a dry run."""
     key_taken: int = 0
-    """Those left alone: another job has their key."""
+    """Those not changed because another unfinished job has their key."""
     sample: list[StandingJob]
     """The first 20 of them, as they are now."""
     next_cursor: str | None = None
-    """Send it as `cursor` to go on; null: that was all."""
+    """Send it as `cursor` to continue; null: all jobs are done."""

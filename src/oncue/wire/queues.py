@@ -29,12 +29,12 @@ class Retry(Body):
 
     initial_seconds: _Pause = 1.0
     factor: Annotated[float, schema(minimum=1, maximum=1000)] = 2.0
-    """What each pause is multiplied by."""
+    """Each pause is the previous one multiplied by this."""
     max_seconds: _Pause = 100.0
 
 
 class QueueSettings(Body):
-    """All settings of a queue; what is left out has its default."""
+    """All settings of a queue; those that are left out get their default."""
 
     sink: _Sink | None = None
     """Where jobs are delivered: `log:`. Null: workers claim them."""
@@ -45,7 +45,7 @@ class QueueSettings(Body):
     retry: Retry | None = None
     """The pauses between attempts."""
     lease_seconds: Lease = 60.0
-    """How long a worker may be silent."""
+    """How long a worker may send no heartbeat."""
     timeout_seconds: Lease | None = None
     """How long an attempt may take, heartbeats or not; null: no bound."""
     rate_per_second: _Rate | None = None
@@ -105,7 +105,7 @@ class Queue(Answer, kw_only=True):
     approximate: bool = False
     oldest_due_at: Time | None = None
     lateness: Lateness | None = None
-    """Null: nothing was taken of late."""
+    """Null: no job was taken recently."""
 
     @classmethod
     def of(cls, queue: core.Queue, stats: core.QueueStats) -> Queue:

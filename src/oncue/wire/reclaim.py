@@ -29,19 +29,19 @@ class ReclaimParameters(Body, rename=camel, omit_defaults=True):
     maximum_execution_seconds: Annotated[
         float, schema(minimum=0, maximum=core.LONGEST_RUN_SECONDS)
     ] = 60
-    """A soft end; 0: look, and reclaim nothing."""
+    """A soft limit, checked between batches. 0: look, and reclaim nothing."""
     reclaim_age_minutes: Annotated[float, schema(minimum=0, maximum=core.OLDEST_MINUTES)] = 0
-    """How long a claim must have been silent; 0: since the run began."""
+    """Reclaim claims without a heartbeat for longer than this. 0: since the run began."""
     scan_delay_millis: Annotated[int, schema(minimum=0, maximum=core.LONGEST_DELAY_MILLIS)] = 0
     """The pause between pages."""
     target_batch_size: Annotated[int, schema(minimum=1, maximum=core.LARGEST_PAGE)] = 50
     """Claims gathered before any is reclaimed."""
     object_scan_limit: Annotated[int, schema(minimum=1, maximum=core.LARGEST_PAGE)] = 50
-    """Claims looked at in a page."""
+    """Claims per page."""
     log_reclaim_only: bool = False
-    """Decide and tell, and write nothing."""
+    """Decide and report, but write nothing."""
     mode: Literal["retry", "fail"] = "retry"
-    """Retry while attempts remain, or fail at once."""
+    """`fail`: the job is not tried again, even if attempts remain."""
     table_name: str | None = None
     id_field_name: str | None = None
     time_field_name: str | None = None
@@ -92,9 +92,9 @@ class ReclaimReport(Answer, kw_only=True, rename="camel"):
     failed: int
     cancelled: int
     lost_races: int
-    """Moved on before they were written to; left alone."""
+    """Claims that ended or sent a heartbeat between the read and the write; not changed."""
     anomalies: int
-    """Last updated in the future; left alone."""
+    """Claims last updated in the future, because some clock was wrong; not changed."""
     warnings: list[str]
     ended_by: Literal["end", "time"]
     would_reclaim: list[WouldReclaim] | UnsetType = UNSET

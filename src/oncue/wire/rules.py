@@ -65,21 +65,21 @@ class NewDependency(Body):
 
     type: Kind
     resourceId: Resource
-    """Of a FILE: with `/` at its end, everything below; else also itself."""
+    """Of a FILE: a path that ends with `/` matches everything below it; without `/` also itself."""
     lifeDuration: Life
 
 
 class NewRule(Body):
-    """A rule to be: when all dependencies are valid at one instant, create a job."""
+    """A rule to store: when all dependencies are valid at one instant, it creates a job."""
 
     dependencies: Annotated[list[NewDependency], schema(minItems=1, maxItems=MOST_DEPENDENCIES)]
-    """Each resource once."""
+    """No two with the same type and resource."""
     name: Label | None = None
-    """As in the path, if it is given."""
+    """If given, the same as in the path."""
     enabled: bool = True
-    """False: events validate, but nothing fires."""
+    """False: events validate dependencies, but the rule does not fire."""
     queue: QueueName | None = None
-    """Of its jobs; null: `rules`."""
+    """The queue of its jobs; null: `rules`."""
     payload: Annotated[
         Json,
         Meta(description=f"What its jobs carry, at most {PAYLOAD_LIMIT_BYTES:,} bytes as JSON."),
@@ -94,7 +94,7 @@ class NewEvent(Body):
     """When it happened; at most 7 days ahead of the server's clock."""
     eventResourceId: Resource
     eventId: Label | None = None
-    """Another name for it; null: made from the other fields."""
+    """Another name for the event; null: made from the other fields."""
 
 
 NewEvents = (
@@ -129,12 +129,12 @@ class Rule(Answer, rename="camel"):
     created_at: Time
     updated_at: Time
     last_instant: Instant | None
-    """Of its last job; null: none yet."""
+    """The instant of its last job; null: it has not fired."""
     last_job_id: str | None
 
 
 class Rules(Answer):
-    """By name. A page may be short and still have a next one."""
+    """By name. A page may be short although others follow."""
 
     items: list[Rule]
     next_cursor: Cursor
@@ -145,12 +145,12 @@ class Decided(Answer, rename="camel"):
 
     rule: str
     dependency: Dependency
-    """As it was then."""
+    """As it was when the rule decided."""
     decision: Decision
     job_id: str | None
     """The job that the event fired, now or before."""
     suppressed: Literal["disabled"] | UnsetType = UNSET
-    """Why it fired none although it would."""
+    """Why it fired no job although the rule was met."""
 
 
 class Fired(Answer, rename="camel"):
@@ -162,14 +162,14 @@ class Fired(Answer, rename="camel"):
 
 
 class PublishedEvent(Answer, rename="camel"):
-    """What became of one event."""
+    """The decisions on one event, and the jobs it created."""
 
     event_id: str
     duplicate: bool
-    """It was known, and nothing new was decided."""
+    """The event was known, and no rule decided anew."""
     decisions: list[Decided]
     jobs: list[Fired]
-    """Those created now."""
+    """The jobs created by this request."""
 
 
 class Published(Answer):
@@ -204,7 +204,7 @@ class LoggedDecision(Decided, kw_only=True, rename="camel"):
 
     decided_at: Time
     times: int
-    """How often it was so decided."""
+    """How often this was the decision."""
 
 
 class LoggedEvent(Event, rename="camel"):
@@ -222,7 +222,7 @@ class LoggedEvent(Event, rename="camel"):
 
 
 class LoggedEvents(Answer):
-    """The last that arrived first. A page may be short or empty and still have a next one."""
+    """The latest arrival first. A page may be short or empty although others follow."""
 
     items: list[LoggedEvent]
     next_cursor: Cursor
@@ -254,7 +254,7 @@ class DependencyStanding(Dependency, kw_only=True, rename="camel"):
 
 
 class Standing(Answer, kw_only=True, rename="camel"):
-    """How a rule stands at a time: a sentence for people, the rest for programs."""
+    """The state of a rule at a time: a sentence for people, the rest for programs."""
 
     rule: str
     at: Instant
@@ -264,13 +264,13 @@ class Standing(Answer, kw_only=True, rename="camel"):
     last_job_id: str | None
     dependencies: list[DependencyStanding]
     waits_for: Dependency | None
-    """Of which one event would fire the rule …"""
+    """An event of this dependency, stamped between `from` and `until`, would fire the rule."""
     start: Instant | None = field(default=None, name="from")
-    """… if it is stamped from here …"""
+    """The earliest timestamp with which it fires."""
     end: Instant | None = field(default=None, name="until")
-    """… to here, both included."""
+    """The latest one, included."""
     missed_by_seconds: float | None
-    """By how much the dependencies miss each other."""
+    """The distance between the lives of the dependencies, which do not overlap."""
     sentence: str
 
     @classmethod

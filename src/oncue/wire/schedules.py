@@ -31,7 +31,7 @@ class Emission(Body):
 
 
 class ScheduleSettings(Body):
-    """All settings of a schedule; what is left out has its default."""
+    """All settings of a schedule; those that are left out get their default."""
 
     cron: _Cron | None = None
     """Minute, hour, day of month, month, day of week; or six fields with the seconds first. At most
@@ -39,23 +39,23 @@ class ScheduleSettings(Body):
     every_seconds: Interval | None = None
     """Instead of cron; counted from when it was set."""
     timezone: _Zone = "UTC"
-    """In which the cron expression is meant: a name of the IANA database."""
+    """The time zone of the cron expression: a name of the IANA database."""
     queue: formats.QueueName = "default"
-    """Of its jobs."""
+    """The queue of its jobs."""
     payload: formats.Json = None
-    """Of its jobs."""
+    """The payload of its jobs."""
     owner: formats.Label | None = None
-    """Of its jobs."""
+    """The owner of its jobs."""
     emits: Emission | None = None
-    """An event at every occurrence, and no job."""
+    """Publish this event at every occurrence, and make no job."""
     catch_up: CatchUp = "once"
-    """What becomes of occurrences that were missed in an outage: the last of them is made, each, or
-    none."""
+    """Which of the occurrences that were missed in an outage are made: the last (`once`), each
+    (`all`), or none (`skip`)."""
     overlap: Overlap = "allow"
-    """What happens while the job before is unfinished: another job, none, or one when that has
-    ended."""
+    """What happens while the previous job is unfinished: another job (`allow`), none (`skip`), or
+    one when the previous job has ended (`queue`)."""
     paused: bool | None = None
-    """Null: as it was; of a new schedule, false."""
+    """Null: unchanged; false for a new schedule."""
     together: ClassVar = {
         **formats.one_of("cron", "every_seconds"),
         "not": {
@@ -80,21 +80,21 @@ class Schedule(Answer):
     owner: str | None
     emits: Emission | None
     catch_up: CatchUp
-    """What becomes of occurrences that were missed in an outage: the last of them is made, each, or
-    none."""
+    """Which of the occurrences that were missed in an outage are made: the last (`once`), each
+    (`all`), or none (`skip`)."""
     overlap: Overlap
-    """What happens while the job before is unfinished: another job, none, or one when that has
-    ended."""
+    """What happens while the previous job is unfinished: another job (`allow`), none (`skip`), or
+    one when the previous job has ended (`queue`)."""
     paused: bool
     anchor_at: Time | None
-    """From when an interval counts."""
+    """The moment from which the interval is counted."""
     next_at: Time | None
     """The next occurrence that is not a job yet; jobs are made up to half a minute ahead of time.
     Null: there is none."""
     last_at: Time | None
-    """The last occurrence that became a job or an event …"""
+    """The last occurrence that became a job or an event."""
     last_job_id: str | None
-    """… and its job."""
+    """The job of that occurrence; null: it was an event, or there was none."""
     created_at: Time
     updated_at: Time
 
@@ -112,22 +112,22 @@ class Schedule(Answer):
 
 
 class Schedules(Answer):
-    """By name. A page may be short and still have a next one."""
+    """By name. A page may be short although others follow."""
 
     items: list[Schedule]
     next_cursor: Cursor
 
 
 class Run(Answer):
-    """An occurrence to come."""
+    """A coming occurrence."""
 
     at: Time
     local: Annotated[str, schema(format="date-time")]
     """The same in the schedule's time zone, with its offset."""
     mark: Mark
-    """What the clocks do around it."""
+    """Whether a change of the clocks affects it."""
     note: str | None
-    """What that means here, for people."""
+    """What the change of the clocks does to it, for people."""
 
     @classmethod
     def of(cls, run: runs.Run) -> Run:
@@ -146,7 +146,7 @@ class Runs(Answer):
 
 
 class RunChanges(Answer):
-    """What other settings would change about the coming runs, as far as both were looked at."""
+    """Which coming runs other settings would change, as far as both lists of runs reach."""
 
     removed: list[Run]
     added: list[Run]
@@ -154,7 +154,7 @@ class RunChanges(Answer):
 
 
 class Outcome(Answer):
-    """What became of an occurrence, or of several in a row that were left out together."""
+    """The outcome of an occurrence, or of several in a row that were left out together."""
 
     fate: Fate
     at: Time
@@ -174,6 +174,6 @@ class Outcomes(Answer):
 
 
 class ScheduleWithOutcomes(Schedule):
-    """A schedule, and what became of its last occurrences."""
+    """A schedule, and the outcomes of its last occurrences."""
 
     outcomes: list[Outcome]

@@ -12,12 +12,12 @@ _Date = Annotated[str, schema(format="date", pattern="^[0-9]{4}-[0-9]{2}-[0-9]{2
 
 
 class NewTask(Struct):
-    """A task to be: whose, and when. All other fields are its content."""
+    """A task to create: for which user, and when. All other fields are its content."""
 
     userId: Label | int
-    """Whose task it is. A number becomes text."""
+    """The user of the task. A number becomes text."""
     dueDate: _Date | None = None
-    """The day on which it is due, from 00:00 UTC. The past means at once."""
+    """The day on which it is due, from 00:00 UTC. A day in the past means now."""
     afterDays: Annotated[int, schema(minimum=0, maximum=36_500)] | None = None
     """Days from today in UTC."""
     together: ClassVar = {
@@ -29,7 +29,7 @@ class NewTask(Struct):
 
 
 class Task(Answer):
-    """A task: what was sent, and how far it is."""
+    """A task: the fields that were sent, and its status."""
 
     userId: str
     requestId: str
@@ -39,7 +39,7 @@ class Task(Answer):
 
 
 class Tasks(Answer):
-    """A page. It may be short or empty and still have a next one."""
+    """A page. It may be short or empty although others follow."""
 
     items: list[Task]
     next_cursor: Cursor

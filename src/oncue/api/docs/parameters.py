@@ -15,7 +15,7 @@ from oncue.wire.rules import Stamp
 
 ID = "019a8a1b6f3c4d2e8a01f5b7c9d2e7d0"
 NOON = "2026-12-01T12:00:00.000Z"
-_AFTER = "The `next_cursor` of the page before."
+_AFTER = "The `next_cursor` of the previous page."
 
 
 class Parameter(NamedTuple):
@@ -36,7 +36,7 @@ PATH = {
     "name": Parameter("The name of the step.", formats.QueueName, "charge"),
     "rule": Parameter("The name of the rule.", formats.Label, "hourly load"),
     "schedule": Parameter("The name of the schedule.", formats.QueueName, "nightly"),
-    "userId": Parameter("Whose tasks.", formats.Label, "ada"),
+    "userId": Parameter("The user of the tasks.", formats.Label, "ada"),
     "requestId": Parameter("The id of the task.", formats.AnyJobId, ID),
     "kind": Parameter("The last part of a problem's `type`.", formats.AnyJobId, "fenced"),
 }
@@ -51,14 +51,14 @@ QUERY = {
     "due_after": Parameter("Due at this moment or later.", formats.Moment, NOON),
     "due_before": Parameter("Due before this moment.", formats.Moment, "2026-12-02T00:00:00Z"),
     "limit": Parameter(
-        f"How many to show; {LIMIT} if left out.", Annotated[int, Meta(ge=1, le=MOST)], 20
+        f"The size of a page; {LIMIT} if left out.", Annotated[int, Meta(ge=1, le=MOST)], 20
     ),
     "cursor": Parameter(_AFTER, _OPAQUE, "MTc5NjEyNjQwMDAwMC5hYmM"),
     "/queues cursor": _BY_NAME,
     "/schedules cursor": _BY_NAME,
     "/events cursor": _BY_NUMBER,
     "running": Parameter(
-        "Ask a job that was taken already to stop; false if left out.",
+        "Ask the worker of a taken job to stop; false if left out.",
         Literal["true", "false"],
         "true",
     ),
@@ -74,7 +74,7 @@ QUERY = {
     "count": Parameter("How many; 20 if left out.", Annotated[int, Meta(ge=1, le=RUNS_LIMIT)], 20),
     "at": Parameter("The time; now if left out.", Stamp, "2021-01-01 13:30:00"),
     "rule": Parameter("Only decisions of this rule.", formats.Label, "hourly load"),
-    "decision": Parameter("Only such decisions.", Decision, "ACCEPTED"),
+    "decision": Parameter("Only events with this decision.", Decision, "ACCEPTED"),
 }
 """By name; where the same name means something else in one path, by path and name."""
 HEADERS = {

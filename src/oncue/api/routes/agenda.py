@@ -25,10 +25,10 @@ routes = Routes("Reclaiming")
 
 @routes.add("POST /reclaim", Scope.ADMIN, ReclaimReport, ReclaimParameters)
 async def reclaim(service: Service, request: Request) -> HttpAnswer:
-    """Reclaim jobs whose worker was silent too long.
+    """Reclaim jobs whose worker sent no heartbeat for too long.
 
-    Looks once through the claims that workers hold, and takes away those whose worker was silent
-    for longer than `reclaimAgeMinutes`: the job is retried if attempts remain, else it fails.
+    Looks once through the claims that workers hold, and takes away those without a heartbeat for
+    longer than `reclaimAgeMinutes`: the job is retried if attempts remain, else it fails.
     Leases and timeouts are checked all the time, without this request. The answer comes when the
     reclaim run is over; two runs at the same time do no harm.
     """
@@ -76,7 +76,7 @@ async def put_agenda_progress(service: Service, request: Request) -> HttpAnswer:
     """Fail, retry or complete it.
 
     COMPLETE with `failed` fails the job, with `succeeded` completes it; WAITING retries it, if
-    attempts remain; EXECUTING is a sign of life. Only if the job is still as it was seen, else 409.
+    attempts remain; EXECUTING is a heartbeat. Only if the job is still as it was seen, else 409.
     Attempts and operations cannot be written. It ends claims of others, so it needs the scope
     `admin`.
     """

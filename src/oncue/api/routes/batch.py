@@ -51,7 +51,7 @@ routes = Routes("Jobs")
     Scope.WRITE,
     wire.BatchReport,
     {
-        LINE_TYPES[0]: Annotated[str, Meta(description="A `NewJob` a line.")],
+        LINE_TYPES[0]: Annotated[str, Meta(description="One `NewJob` per line.")],
         JSON_TYPE: list[wire.NewJob],
     },
     headers=("Idempotency-Key",),
@@ -59,9 +59,9 @@ routes = Routes("Jobs")
 async def create_jobs(service: Service, request: Request) -> HttpAnswer:
     """Create many jobs, streamed.
 
-    A job a line (NDJSON), or an array. Not atomic: each is stored or rejected by itself. Accepted
-    jobs are durable when the answer arrives. With an `Idempotency-Key` a batch can be sent again:
-    only the missing jobs are stored.
+    One job per line (NDJSON), or an array. Not atomic: each is stored or rejected separately.
+    Accepted jobs are durable when the answer arrives. With an `Idempotency-Key` a batch can be sent
+    again: only the missing jobs are stored.
     """
     encoding = (request.header(b"content-encoding") or "identity").strip().lower()
     if encoding != "identity":

@@ -27,9 +27,9 @@ routes = Routes("Workers")
 
 @routes.add("POST /settle", Scope.WORK, wire.SettledItems, wire.Settle)
 async def settle_jobs(service: Service, request: Request) -> HttpAnswer:
-    """Report how many jobs ended.
+    """Report the end of many jobs.
 
-    Up to 1,000 ends in one request. Each is applied or refused by itself.
+    Up to 1,000 jobs in one request. Each is applied or refused separately.
     """
     body = await request.decoded(wire.Settle)
 
@@ -47,9 +47,9 @@ async def settle_jobs(service: Service, request: Request) -> HttpAnswer:
 
 @routes.add("POST /heartbeat", Scope.WORK, wire.BeatenItems, wire.Heartbeats)
 async def heartbeat_jobs(service: Service, request: Request) -> HttpAnswer:
-    """Report that work on many goes on.
+    """Send heartbeats for many jobs.
 
-    Up to 1,000 signs of life in one request. Each is applied or refused by itself.
+    Up to 1,000 jobs in one request. Each is applied or refused separately.
     """
     body = await request.decoded(wire.Heartbeats)
 

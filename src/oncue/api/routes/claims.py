@@ -137,7 +137,7 @@ async def start_job(service: Service, request: Request) -> HttpAnswer:
 
 @_add("POST /jobs/{id}/heartbeat", answers=wire.Touched, body=wire.Heartbeat)
 async def heartbeat_job(service: Service, request: Request) -> HttpAnswer:
-    """Report that work goes on.
+    """Send a heartbeat.
 
     Renews the lease. Send one every third of a lease, and stop working when `cancel_requested` is
     true or the answer is a problem.

@@ -130,7 +130,7 @@ async def get_job(service: Service, request: Request) -> HttpAnswer:
 async def list_jobs(service: Service, request: Request) -> HttpAnswer:
     """List jobs by due time.
 
-    Ordered by due time, then id. Filters narrow it down together.
+    Ordered by due time, then id. Jobs match all given filters.
     """
     limit, after = paging(request.query)
     wanted = job_filter(request.query)
@@ -156,7 +156,7 @@ def job_filter(query: dict[str, str]) -> JobFilter:
 
 @routes.add("GET /jobs/{id}/explain", Scope.READ, wire.Explanation, problems=(404,))
 async def explain_job(service: Service, request: Request) -> HttpAnswer:
-    """Why a job is where it is.
+    """Explain why a job is in its state.
 
     A reason for programs, a sentence for people, and the facts behind them.
     """
@@ -210,7 +210,7 @@ async def cancel_job(service: Service, request: Request) -> HttpAnswer:
 async def run_job(service: Service, request: Request) -> HttpAnswer:
     """Make a job due now.
 
-    Only while it is scheduled. A job that is due already keeps its place in the line.
+    Only while it is scheduled. A job that is due already keeps its place.
     """
     return await _changed(service, request, service.cue.run)
 
@@ -219,7 +219,7 @@ async def run_job(service: Service, request: Request) -> HttpAnswer:
 async def retry_job(service: Service, request: Request) -> HttpAnswer:
     """Make a finished job due again.
 
-    For a failed or cancelled job. Its operations are kept, and it gets its attempts anew.
+    For a failed or cancelled job. Its operations are kept; all its attempts are available again.
     """
     return await _changed(service, request, service.cue.retry)
 

@@ -115,7 +115,7 @@ async def _set_paused(service: Service, request: Request, change: Any) -> HttpAn
     query=("from", "until", "step_seconds"),
 )
 async def count_due(service: Service, request: Request) -> HttpAnswer:
-    """How many jobs are due when.
+    """Count the jobs that will be due.
 
     How many scheduled jobs are due in each step from `from` up to `until`: at most 100,000 steps.
     Overdue jobs are counted at their due time, in the past.

@@ -85,9 +85,9 @@ async def list_rules(service: Service, request: Request) -> HttpAnswer:
 
 @routes.add("DELETE /rules/{rule}", Scope.ADMIN, {204: None}, problems=(404,))
 async def delete_rule(service: Service, request: Request) -> HttpAnswer:
-    """Forget a rule and its events.
+    """Delete a rule and its events.
 
-    Its events and decisions are forgotten; its jobs stay. Created again, it is another rule.
+    Its events and decisions are deleted; its jobs stay. Created again, it is another rule.
     """
     await service.acue.write(service.cue.delete_rule, request.subject)
     return HttpAnswer(204, b"")
@@ -97,7 +97,7 @@ async def delete_rule(service: Service, request: Request) -> HttpAnswer:
     "GET /rules/{rule}/explain", Scope.READ, shapes.Standing, query=("at",), problems=(404,)
 )
 async def explain_rule(service: Service, request: Request) -> HttpAnswer:
-    """Why a rule has not fired.
+    """Explain why a rule has not fired.
 
     For each dependency: whether it is valid at a time, by which event, and until when. And which
     event would fire the rule.

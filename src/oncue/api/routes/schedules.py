@@ -67,7 +67,7 @@ async def put_schedule(service: Service, request: Request) -> HttpAnswer:
 
     Every occurrence becomes one job, or one event if it `emits`, whatever the number of nodes.
     Replaces all settings; `paused` stays unless given. Due jobs stay; jobs that were made ahead of
-    their time are removed and made anew. The same settings again change nothing.
+    their time are removed and made again. The same settings again change nothing.
     """
     name = request.subject
     fields = _fields(await request.decoded(ScheduleSettings))
@@ -105,7 +105,7 @@ async def pause_schedule(service: Service, request: Request) -> HttpAnswer:
 async def resume_schedule(service: Service, request: Request) -> HttpAnswer:
     """Resume a schedule.
 
-    It goes on with the next occurrence; those during the pause are recorded as left out.
+    It continues with the next occurrence; those during the pause are recorded as left out.
     """
     return await _changed(service, request, service.cue.resume_schedule)
 

@@ -131,7 +131,7 @@ def as_job(fields: Any, now: moment.Moment) -> dict[str, Any]:
     if isinstance(user, int) and not isinstance(user, bool):
         user = fields["userId"] = str(user)
     if user is None:
-        raise InvalidInput("say whose task it is.", "/userId")
+        raise InvalidInput("the user of the task is missing.", "/userId")
     owner = intake.label(user, "/userId")
     due = _due_date(fields, now)
     fields.pop("afterDays", None)

@@ -302,7 +302,7 @@ class BatchReport(Answer, kw_only=True):
     rejected: list[BatchProblem] = field(default_factory=list)
     """The first 1,000."""
     ids: list[str | None] = field(default_factory=list)
-    """In the order of the lines, null for rejected ones; empty beyond 10,000."""
+    """By line, null for rejected and empty ones; empty beyond 10,000 lines."""
 
 
 class BulkOutcome(Answer, kw_only=True):

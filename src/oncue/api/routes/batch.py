@@ -133,7 +133,7 @@ class BatchIntake:
         self._cue = cue
         self._key = key
         self._line = 0
-        self._ids: dict[int, str | None] = {}  # by line; None for rejected
+        self._ids: dict[int, str | None] = {}  # by line, of those that were jobs
 
     def take(self, block: bytes) -> None:
         """Store the jobs that this block completes."""
@@ -148,7 +148,8 @@ class BatchIntake:
         if self.splitter.trouble is not None:
             self._line += 1
             self._count({self._line: _malformed(self.splitter.trouble)}, {})
-        self.report.ids = [self._ids[line] for line in sorted(self._ids)]
+        if self._line <= IDS_KEPT:
+            self.report.ids = [self._ids.get(line) for line in range(1, self._line + 1)]
 
     def _store_all(self, texts: list[bytes | None]) -> None:
         for start in range(0, len(texts), CHUNK):
@@ -190,8 +191,8 @@ class BatchIntake:
         for line in sorted(refused)[: REJECTED_KEPT - len(report.rejected)]:
             problem = refused[line].fields
             report.rejected.append(wire.BatchProblem(line, problem.status, problem.detail))
-        if report.accepted + report.rejected_count <= IDS_KEPT:
-            self._ids |= ids | dict.fromkeys(refused)
+        if self._line <= IDS_KEPT:
+            self._ids |= ids
         else:
             self._ids.clear()
 

@@ -64,9 +64,6 @@ class Scheduler(
                 self._running = True
                 self.engine.start()
 
-    def _work_begins(self) -> None:
-        self.run_loops()
-
     def close(self) -> None:
         """Stop the loops, finish deliveries under way, give the store back."""
         if self._running:

@@ -19,14 +19,14 @@ from tests.proof.points import VARIABLE
 CHILD = """
 import sys
 from oncue.clock import FakeClock
-from oncue.core.event import Bounds, time_based
+from oncue.core.event import Bounds, Event, EventType
 from oncue.stores.sqlite import SqliteStore
 from tests.proof.points import KillingStore
 
 store = KillingStore(SqliteStore(sys.argv[1], FakeClock()))
 for second in range(int(sys.argv[2])):
-    events = [time_based("cron", second * 1_000_000), time_based("tick", second * 1_000_000)]
-    for event in events:
+    for name in ("cron", "tick"):
+        event = Event(f"{name}-{second}", EventType.TIME_BASED, name, second * 1_000_000)
         [answer] = store.publish([event], store.clock.now(), Bounds())
         print(event.resource, second, len(answer.jobs), int(answer.duplicate), flush=True)
 store.close()

@@ -11,7 +11,7 @@ from concurrent.futures import Future
 import pytest
 
 from oncue.clock import FakeClock
-from oncue.core.event import Bounds, time_based
+from oncue.core.event import Bounds, Event, EventType
 from oncue.core.job import Delivery, NewJob
 from oncue.core.queue import Queue
 from oncue.core.retry import after_lapse
@@ -60,7 +60,7 @@ def live_a_life(store: KillingStore, sink: KillingSink) -> None:
     taken = store.claim_range([OUT], "d", 10, START, lease_seconds=10)
     sink.deliver("out", [Delivery(*due) for due in taken.jobs])
     store.settle_range(taken, [due.id for due in taken.jobs], {}, START)
-    store.publish([time_based("cron", 0)], START, Bounds())
+    store.publish([Event("tick", EventType.TIME_BASED, "cron", 0)], START, Bounds())
 
 
 @pytest.mark.parametrize("point", sorted(POINTS))

@@ -15,7 +15,6 @@ from oncue.core.event import (
     latest_stamp,
     read_event,
     read_path,
-    time_based,
 )
 
 LATEST = stamp.parse("2030-01-01T00:00:00Z")
@@ -135,9 +134,3 @@ def test_the_ancestors_of_a_path_are_the_folders_it_lies_in() -> None:
     assert ancestors("a/b/c") == ["a/b", "a"]
     assert ancestors("/a") == [""]
     assert ancestors("a") == ancestors("") == []
-
-
-def test_a_schedule_of_ones_own_makes_the_event_that_a_cron_would_send() -> None:
-    event = time_based("cron", stamp.parse("2021-01-01 12:30:00"))
-    same = {**GOOD, "eventType": "TIME_BASED_CRON", "eventResourceId": "cron"}
-    assert event == read_event({**same, "eventTimestamp": "2021-01-01 12:30:00"}, LATEST)

@@ -42,9 +42,8 @@ def error_of(problem: Problem, job_id: str = "") -> OncueError:
     if status == 409:
         return _conflict(problem, text, job_id)
     first = problem.errors[0] if problem.errors else FieldProblem()
-    pointer = "/at" if first.pointer == "/due_at" else first.pointer
     kind = errors.TooLarge if status == 413 else errors.InvalidInput
-    return kind(first.detail or text, pointer)
+    return kind(first.detail or text, first.pointer)
 
 
 def _conflict(problem: Problem, text: str, job_id: str) -> errors.Conflict:

@@ -105,13 +105,6 @@ def read_event(fields: object, latest: Stamp, pointer: str = "") -> Event:
     return Event(printable(chosen, _ID_LIMIT, f"{pointer}/eventId"), kind, resource, stamp)
 
 
-def time_based(resource: str, stamp: Stamp) -> Event:
-    """The event by which a schedule of oncue's own says that its time has come."""
-    resource = check_resource(resource, "/resource")
-    kind = EventType.TIME_BASED
-    return Event(made_id(kind, resource, stamp), kind, resource, stamp)
-
-
 def made_id(kind: EventType, resource: str, stamp: Stamp) -> str:
     """The id of an event whose sender chose none: the same for the same fact."""
     fact = f"{kind}\0{resource}\0{stamp}".encode()

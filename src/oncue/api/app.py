@@ -14,7 +14,7 @@ from itertools import count
 from typing import Any, ParamSpec, TypeVar
 
 from oncue.aio import AsyncScheduler
-from oncue.api import problems as problems
+from oncue.api import problems
 from oncue.api.guard import Guard
 from oncue.api.problems import HttpProblem
 from oncue.api.publishing import Publishing

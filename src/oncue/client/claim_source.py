@@ -62,7 +62,7 @@ class RemoteClaimSource:
         self._waited: dict[str, ClaimedBatch] = {}
         self._shortest = math.inf  # of the leases so far, in seconds
         self._looked = self._clock.monotonic()
-        self._tell: Listener = _deaf
+        self._tell: Listener = _no_listener
 
     # -- claiming --------------------------------------------------------------------------------
 
@@ -196,7 +196,7 @@ class RemoteClaimSource:
         return self._connection.ask_once(request._replace(timeout_seconds=patience))
 
 
-def _deaf(queue: str | None, due_at: Moment) -> None:
+def _no_listener(queue: str | None, due_at: Moment) -> None:
     """Nobody listens yet."""
 
 

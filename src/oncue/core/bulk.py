@@ -95,7 +95,7 @@ Place = tuple[int | str, ...]
 """The key of an entry in one of a store's indexes."""
 
 
-def told_place(place: Place) -> str:
+def place_text(place: Place) -> str:
     """A place as the text that `BulkFound.next` is."""
     return json.dumps(place, separators=(",", ":"))
 

@@ -35,8 +35,8 @@ SPELLINGS = {
 
 @dataclass(frozen=True, slots=True)
 class Event:
-    """A fact is its type, resource and stamp. The id is a name for it, chosen by the sender or made
-    from the fact; it is at home in one store only once."""
+    """A fact is its type, resource and stamp. The id is chosen by the sender or made from the fact.
+    In one store an id belongs to one event only."""
 
     id: str
     type: EventType
@@ -95,10 +95,8 @@ def read_event(fields: object, latest: Stamp, pointer: str = "") -> Event:
             "stray event would block its rules until then. Correct the sender's clock.",
             f"{pointer}/eventTimestamp",
         )
-    place = f"{pointer}/eventResourceId"
-    resource = check_resource(_required(fields, "eventResourceId", pointer), place)
-    if kind is EventType.FILE:
-        resource = read_path(resource, place).key or "/"
+    named = _required(fields, "eventResourceId", pointer)
+    resource = event_resource(kind, named, f"{pointer}/eventResourceId")
     chosen = fields.get("eventId")
     if chosen is None:
         chosen = made_id(kind, resource, stamp)
@@ -144,6 +142,12 @@ def check_resource(value: object, pointer: str) -> str:
     if any(ord(letter) < 32 or ord(letter) == 127 for letter in value):
         raise InvalidInput("must not contain control characters.", pointer)
     return value
+
+
+def event_resource(kind: EventType, value: object, pointer: str) -> str:
+    """The resource of an event in the form in which it is stored: a path is normalised."""
+    resource = check_resource(value, pointer)
+    return (read_path(resource, pointer).key or "/") if kind is EventType.FILE else resource
 
 
 def read_path(text: str, pointer: str) -> Path:

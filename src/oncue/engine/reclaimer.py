@@ -53,7 +53,7 @@ class Reclaimer:
         engine ran, nobody could be heard."""
         self._away = True
 
-    def heed_clock(self) -> None:
+    def check_clock(self) -> None:
         """Judge leases at once if the clock was turned since the last look. For dispatchers, from
         any thread, before they take over what looks like an open range whose lease has ended."""
         if self._last_look is not None:

@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 
 from oncue.core import errors, moment, retry, token
 from oncue.core import payload as payloads
+from oncue.core.checks import whole
 from oncue.core.duration import Duration
 from oncue.core.duration import seconds as length
 from oncue.core.fencing import Refused, Settlement
@@ -159,8 +160,7 @@ class LocalClaims(LocalJobs, ClaimVerbs):
             raise errors.InvalidInput(
                 "say who claims: any name that tells workers apart.", "/worker"
             )
-        if not isinstance(limit, int) or isinstance(limit, bool) or not 1 <= limit <= CLAIM_LIMIT:
-            raise errors.InvalidInput(f"must be a whole number from 1 to {CLAIM_LIMIT}.", "/limit")
+        whole(limit, 1, CLAIM_LIMIT, "/limit")
         lease = intake.check_lease(lease_seconds)
         claims = self.store.claim(wanted, worker, limit, self.clock.now(), lease_seconds=lease)
         self.telemetry.claimed(claims, self.clock.now())

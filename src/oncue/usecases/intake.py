@@ -13,7 +13,7 @@ import msgspec
 
 from oncue.core import duration, ids, moment
 from oncue.core import payload as payloads
-from oncue.core.checks import choice
+from oncue.core.checks import choice, is_number, whole
 from oncue.core.duration import Duration
 from oncue.core.errors import InvalidInput
 from oncue.core.job import Job, JobFilter, NewJob
@@ -138,10 +138,8 @@ def after(seconds: float, now: Moment, pointer: str) -> Moment:
     return moment.ahead(now + math.ceil(seconds * 1000), now, pointer)
 
 
-def check_priority(value: Any) -> int:
-    if value.__class__ is not int or not 0 <= value <= 9:
-        raise InvalidInput("must be a whole number from 0 to 9.", "/priority")
-    return int(value)
+def check_priority(value: object) -> int:
+    return whole(value, 0, 9, "/priority")
 
 
 def queue(name: str, settings: Mapping[str, Any]) -> Queue:
@@ -177,7 +175,7 @@ def check_percent(value: object) -> float | None:
     """How much is done: a number from 0 to 100, or None for unknown."""
     if value is None:
         return None
-    if not isinstance(value, int | float) or isinstance(value, bool) or not 0 <= value <= 100:
+    if not is_number(value) or not 0 <= value <= 100:
         raise InvalidInput("must be a number from 0 to 100.", "/percent")
     return value
 

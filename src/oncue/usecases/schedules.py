@@ -9,6 +9,7 @@ from datetime import timedelta
 from typing import Any, TypedDict, Unpack
 
 from oncue.core import payload as payloads
+from oncue.core.checks import whole
 from oncue.core.duration import Duration
 from oncue.core.errors import InvalidInput, NotFound
 from oncue.core.moment import Moment
@@ -18,10 +19,9 @@ from oncue.core.runs import Difference, Run, coming, difference
 from oncue.core.schedule import Emission, Schedule, check_schedule, read_emission
 from oncue.engine.recurrer import Recurrer
 from oncue.usecases import intake
-from oncue.usecases.local import Local
+from oncue.usecases.local import Local, by_name
 
 RUNS_LIMIT = 1000
-_PAGE = 500
 
 
 class ScheduleFields(TypedDict, total=False):
@@ -129,10 +129,7 @@ class LocalSchedules(Local, ScheduleVerbs):
         return found
 
     def schedules(self) -> Iterator[Schedule]:
-        after: str | None = None
-        while page := self.store.schedules(after, _PAGE):
-            yield from page
-            after = page[-1].name
+        return by_name(self.store.schedules)
 
     def delete_schedule(self, name: str) -> None:
         if not self.engine.recurrer.delete(_possible_name(name)):
@@ -142,12 +139,13 @@ class LocalSchedules(Local, ScheduleVerbs):
         return self.store.outcomes(self.schedule_named(name).name)
 
     def next_runs(self, name: str, count: int = 20) -> list[Run]:
-        return coming(self.schedule_named(name), self.clock.now(), _check_count(count))
+        schedule = self.schedule_named(name)
+        return coming(schedule, self.clock.now(), whole(count, 1, RUNS_LIMIT, "/count"))
 
     def preview_schedule(
         self, name: str, *, count: int = 20, **fields: Unpack[ScheduleFields]
     ) -> Difference:
-        _check_count(count)
+        whole(count, 1, RUNS_LIMIT, "/count")
         now = self.clock.now()
         seen = self.store.schedule(_possible_name(name))
         wanted = new_schedule(name, {**fields, "paused": False})
@@ -198,12 +196,6 @@ def new_schedule(name: Any, fields: Mapping[str, Any]) -> Schedule:
 def runs_of(fields: Mapping[str, Any], now: Moment, count: int) -> list[Run]:
     """The coming runs of a schedule with these fields, if it were set now."""
     return coming(begun(new_schedule("unnamed", fields), now), now, count)
-
-
-def _check_count(count: object) -> int:
-    if not isinstance(count, int) or isinstance(count, bool) or not 1 <= count <= RUNS_LIMIT:
-        raise InvalidInput(f"must be a whole number from 1 to {RUNS_LIMIT}.", "/count")
-    return count
 
 
 def _possible_name(name: str) -> str:

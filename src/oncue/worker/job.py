@@ -118,8 +118,8 @@ class HandledJob:
     @property
     def timeout_seconds(self) -> float | None:
         """How long the attempt may take, by the job or its queue; None: as long as it needs."""
-        own = self.claim.timeout_seconds
-        return self._batch.queue.timeout_seconds if own is None else own
+        of_job = self.claim.timeout_seconds
+        return self._batch.queue.timeout_seconds if of_job is None else of_job
 
     def lose(self, how: str) -> None:
         """Note that the claim is over."""

@@ -217,7 +217,7 @@ def _matching(
     """The rules that the event matches, by name, among those named if any are: the number of each,
     and the numbers of its dependencies that match."""
     keys = match_keys(event)
-    params = [event.type, rows.texts([keys.own, *keys.above]), keys.own]
+    params = [event.type, rows.texts([keys.exact, *keys.above]), keys.exact]
     statement = SQL["matching"]
     if names is not None:
         statement, params = SQL["matching_of"], [*params, rows.texts(names)]

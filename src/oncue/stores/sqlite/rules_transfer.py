@@ -18,11 +18,10 @@ from oncue.ports.transfer import EventExport
 from oncue.stores.sqlite import rows
 from oncue.stores.sqlite.database import Database
 from oncue.stores.sqlite.rules import StoredRule, decided, event, stored
-from oncue.stores.sqlite.statements import load
 
-SQL = load("transfer")
-EVENTS = load("events")
-RULES = load("rules")
+SQL = rows.load("transfer")
+EVENTS = rows.load("events")
+RULES = rows.load("rules")
 
 
 class RulesTransfer:

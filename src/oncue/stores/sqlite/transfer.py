@@ -20,12 +20,11 @@ from oncue.ports.transfer import Export
 from oncue.stores.sqlite import rows
 from oncue.stores.sqlite.database import Database
 from oncue.stores.sqlite.rules_transfer import RulesTransfer
-from oncue.stores.sqlite.statements import load
 
-SQL = load("transfer")
-ENSURE_QUEUE = load("queues")["ensure"]
+SQL = rows.load("transfer")
+ENSURE_QUEUE = rows.load("queues")["ensure"]
 _HISTORY = (  # in the order of History's fields
-    (load("claims")["operations_of"], rows.operation),
+    (rows.load("claims")["operations_of"], rows.operation),
     (SQL["diagnostics_of"], rows.diagnostic),
     (SQL["attempts_of"], rows.attempt),
 )

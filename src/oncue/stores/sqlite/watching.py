@@ -36,7 +36,7 @@ News = tuple[str | None, Moment]
 Reading = Callable[[], AbstractContextManager[apsw.Connection]]
 
 
-class Abroad:
+class OtherProcesses:
     """Remembers what listeners were last told, and tells only of changes: queues may hold due work
     that cannot be taken, and each commit of another process would wake everybody who waits for it.
     Used by one thread, except for `forget`."""
@@ -105,7 +105,7 @@ class Watching:
     and of what others wrote by a thread that looks for it, from the first listener on."""
 
     def __init__(self, writer: Writer, reading: Reading, path: Path) -> None:
-        self.abroad = Abroad()
+        self.others = OtherProcesses()
         self._writer = writer
         self._reading = reading
         self._path = path
@@ -116,7 +116,7 @@ class Watching:
         self._stopping = threading.Event()
         self._others_wrote = False
         self._version: object = None
-        self._own_version: int | None = None
+        self._commits_seen: int | None = None
         """SQLite's counter of all commits, after the last one of this process."""
 
     def watch(self, listener: Listener, queues: Awaited | None = None) -> Callable[[], None]:
@@ -150,20 +150,20 @@ class Watching:
         undone = bool(self._news)
         if undone:
             self._news = {None: 0}
-        others = self._writer.connection.data_version() != self._own_version
+        others = self._writer.connection.data_version() != self._commits_seen
         self._others_wrote = self._others_wrote or others
         return undone or others
 
     def committed(self) -> None:
         """Tell what the transaction noted."""
-        self._own_version = self._writer.connection.data_version()
+        self._commits_seen = self._writer.connection.data_version()
         for queue, due_at in list(self._news.items()):
             self._tell(queue, due_at)
         self._news.clear()
 
     def forget_version(self) -> None:
         """The connection is given up: the versions of the next one begin anew."""
-        self._version = self._own_version = None
+        self._version = self._commits_seen = None
 
     def renew(self) -> None:
         """In a forked child: the listeners are of loops and waiting requests, whose threads are not
@@ -179,7 +179,7 @@ class Watching:
     def _watch(self) -> None:
         while not self._stopping.wait(WATCH_SECONDS):
             try:
-                self._writer.probe(self._look_abroad)
+                self._writer.probe(self._look_for_commits)
                 if self._others_wrote:
                     self._tell_of_others()
             except (apsw.Error, StoreError) as error:  # passing: the next look will tell
@@ -187,7 +187,7 @@ class Watching:
             except BaseException:  # this thread is the only one that sees other processes
                 log.exception("watching %s", self._path)
 
-    def _look_abroad(self, connection: apsw.Connection) -> None:
+    def _look_for_commits(self, connection: apsw.Connection) -> None:
         """Notice commits by other processes; tell of our own that Ctrl-C kept from being told."""
         version = foreign_version(connection)
         if version != self._version:
@@ -195,7 +195,7 @@ class Watching:
             self._others_wrote = True
         if self._news:
             self._news.clear()
-            self._own_version = None  # for `begun`: a call was interrupted or failed
+            self._commits_seen = None  # for `begun`: a call was interrupted or failed
             self._tell(None, 0)
 
     def _tell_of_others(self) -> None:
@@ -203,7 +203,7 @@ class Watching:
         self._others_wrote = False  # before reading: what follows is found by the next look
         try:
             with self._reading() as tx:
-                news = self.abroad.news(tx, awaited_by(self._listeners))
+                news = self.others.news(tx, awaited_by(self._listeners))
         except BaseException:
             self._others_wrote = True
             raise

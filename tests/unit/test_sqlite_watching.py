@@ -12,6 +12,7 @@ import pytest
 from oncue.clock import FakeClock
 from oncue.core.access import AccessToken, Scope
 from oncue.core.errors import StoreError
+from oncue.core.fencing import Settlement
 from oncue.core.job import NewJob
 from oncue.core.lifecycle import Verb
 from oncue.core.queue import (
@@ -24,7 +25,6 @@ from oncue.core.queue import (
 )
 from oncue.core.recurrence import begun
 from oncue.core.schedule import Schedule, check_schedule
-from oncue.ports.claims import Settlement
 from oncue.ports.sink import Refusal
 from oncue.stores.sqlite import SqliteStore, watching
 from oncue.stores.sqlite.connection import connect

@@ -48,8 +48,8 @@ class HttpServer:
         local = is_loopback(host)
         if not local and not Access(cue.store, cue.clock).configured:
             raise InvalidInput(
-                f"{host} can be reached from other machines, and nobody would be asked who they "
-                "are. Make a token first ('oncue token create'), or listen on 127.0.0.1.",
+                f"{host} can be reached from other machines, and without access tokens everybody "
+                "could use it. Make one first ('oncue token create'), or listen on 127.0.0.1.",
                 "/host",
             )
         self._socket = _listen(host, port)

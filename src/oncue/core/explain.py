@@ -18,7 +18,7 @@ REASONS = (
     *("taken", "executing", "silent", "cancel_requested"),
     *("succeeded", "failed", "cancelled", "expired"),
 )
-NOBODY_SECONDS = 5.0  # due for so long with nothing of its queue under way: nobody seems to look
+NOBODY_SECONDS = 5.0  # due for so long and none of its queue under way: nobody seems to take jobs
 ERROR_SHOWN = 300  # characters of an error that fit into a sentence
 
 
@@ -28,11 +28,11 @@ class Explanation:
     """One of REASONS."""
     sentence: str
     facts: dict[str, Any] = field(default_factory=dict)
-    """What the sentence rests on, as JSON; moments in RFC 3339."""
+    """The facts behind the sentence, as JSON; moments in RFC 3339."""
 
 
 class Backlog(NamedTuple):
-    """What a due job waits among. None: unknown."""
+    """The jobs of its queue that a due job waits with. None: unknown."""
 
     due: int | None = None
     """Jobs of the queue that are due and waiting, this one included."""

@@ -1,7 +1,7 @@
-"""Working by hand: claim jobs, then report on them with the claim's token.
+"""Claims: take due jobs, then report on them with the claim's token.
 
-Whatever speaks for a worker outside this process comes through here. The Python worker settles in
-bulk and shares the decisions at the end of this file.
+For programs that claim jobs themselves, and for the HTTP routes, which workers elsewhere call. The
+Python worker settles in bulk and shares the functions at the end of this file.
 """
 
 from __future__ import annotations
@@ -103,8 +103,8 @@ class ClaimVerbs(ABC):
         self._complete(job_id, token or "", _encoded(result))  # None would mean: by hand
 
     def complete_by_hand(self, job_id: str, result: Any = None) -> None:
-        """Record success on somebody's word: for people, where no worker reports by itself. Ends
-        the present claim, whoever holds it. At a server it takes the scope `admin`."""
+        """Record success without a token: for people, if no worker reports. Ends the current claim,
+        whichever worker holds it. A server requires the scope `admin`."""
         self._complete(job_id, None, _encoded(result))
 
     @abstractmethod

@@ -1,4 +1,4 @@
-"""From what people ask for to a job that can be stored, or a sentence saying what is wrong."""
+"""Checks of input from callers: fields become a `NewJob`, a queue or a filter, or are refused."""
 
 from __future__ import annotations
 
@@ -93,7 +93,7 @@ def new_job(fields: Mapping[str, Any], now: Moment) -> NewJob:
     priority = check_priority(fields["priority"]) if "priority" in fields else 0
     delay = fields.get("delay")
     if delay.__class__ is int and 0 <= delay <= _PLAIN_DELAY and given.isdisjoint(_DUE):
-        due_at = now + 1000 * delay  # by far the most common: no need to look closer
+        due_at = now + 1000 * delay  # by far the most common: the checks of `due` are not needed
     else:
         due_at = due(fields, now)
     body = payloads.encode(fields.get("payload"))
@@ -224,10 +224,10 @@ def unknown_filter(name: str) -> InvalidInput:
 
 
 def digest(fields: Mapping[str, Any]) -> bytes:
-    """Of the fields as they were sent, whatever their order. What says the default says nothing,
-    so that it does not matter whether it was said."""
+    """Of the fields as they were sent, in any order. Fields with their default value are left out,
+    so that it makes no difference whether they were sent."""
     sent = {
-        "at" if name == "due_at" else name: value  # digests of earlier versions call it so
+        "at" if name == "due_at" else name: value  # as in the digests that earlier versions stored
         for name, value in fields.items()
         if value is not None and (name not in _DEFAULTS or value != _DEFAULTS[name])
     }

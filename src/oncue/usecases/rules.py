@@ -1,4 +1,4 @@
-"""Rules and events: say what must hold, publish what happened, ask why nothing happens."""
+"""Rules and events: put rules, publish events, explain why a rule has not fired."""
 
 from __future__ import annotations
 
@@ -126,7 +126,7 @@ class LocalRules(Local, RuleVerbs):
         return by_name(self.store.rules)
 
     def delete_rule(self, name: str) -> None:
-        if not self.store.delete_rule(possible_rule(name), self.clock.now()):
+        if not self.store.delete_rule(possible_rule(name)):
             raise _unknown(name)
 
     def _latest(self) -> stamps.Stamp:

@@ -9,7 +9,7 @@ from datetime import timedelta
 from typing import Any, TypedDict, Unpack
 
 from oncue.core import payload as payloads
-from oncue.core.checks import whole
+from oncue.core.checks import only, whole
 from oncue.core.duration import Duration
 from oncue.core.errors import InvalidInput, NotFound
 from oncue.core.moment import Moment
@@ -186,11 +186,8 @@ def new_schedule(name: Any, fields: Mapping[str, Any]) -> Schedule:
     if not isinstance(values.setdefault("paused", None), bool | None):
         raise InvalidInput("must be true or false.", "/paused")
     values["paused"] = bool(values["paused"])
-    try:
-        wanted = Schedule(name, payload_json=body, **values)
-    except TypeError:
-        raise InvalidInput("takes the fields of put_schedule, and no others.") from None
-    return check_schedule(wanted)
+    only(values, tuple(ScheduleFields.__annotations__), "the fields of a schedule are")
+    return check_schedule(Schedule(name, payload_json=body, **values))
 
 
 def runs_of(fields: Mapping[str, Any], now: Moment, count: int) -> list[Run]:

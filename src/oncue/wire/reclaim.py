@@ -10,6 +10,7 @@ from msgspec import UNSET, UnsetType, field
 
 from oncue.core import reclaim as core
 from oncue.core.errors import InvalidInput
+from oncue.core.text import escaped
 from oncue.wire.converting import read, written
 from oncue.wire.formats import Answer, Body, Time, schema
 
@@ -59,8 +60,8 @@ def parameters(body: Any) -> core.ReclaimParameters:
     for name, value in body.items():
         if name not in PARAMETERS:
             known = ", ".join(PARAMETERS)
-            place = str(name)[:NAME_SHOWN].replace("~", "~0").replace("/", "~1")
-            raise InvalidInput(f"there is no such parameter; known are {known}.", f"/{place}")
+            place = f"/{escaped(str(name)[:NAME_SHOWN])}"
+            raise InvalidInput(f"there is no such parameter; known are {known}.", place)
         given[PARAMETERS[name]] = value
     try:
         return core.parameters(given)

@@ -178,7 +178,7 @@ class Worker:
                     self._alarm.pause(TROUBLE_SECONDS)
 
     def _report_trouble(self, trouble: OncueError) -> None:
-        """Tell of it once, however long it lasts. That access is denied does not pass by itself."""
+        """Log it once, however long it lasts. If access is denied again and again, stop."""
         if self._trouble != str(trouble):
             self._trouble = str(trouble)
             logger.error("worker %s: %s (trying again)", self.name, trouble)
@@ -286,5 +286,5 @@ class Worker:
             self._runner.run(batch, runner)
         finally:
             self._batches.discard(batch)
-            if self._until_empty:  # whoever is on watch may have been waiting for this
+            if self._until_empty:  # the thread on watch may have been waiting for this
                 self._alarm.wake()

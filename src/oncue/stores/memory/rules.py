@@ -122,7 +122,7 @@ class MemoryRules(MemoryState):
             names = nsmallest(limit, (name for name in self._rules if name > (after or "")))
             return [self._rules[name].rule for name in names]
 
-    def delete_rule(self, name: str, now: Moment) -> bool:
+    def delete_rule(self, name: str) -> bool:
         with self._lock:
             return self._rules.pop(name, None) is not None
 

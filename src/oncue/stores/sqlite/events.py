@@ -31,7 +31,7 @@ from oncue.stores.sqlite.rules import event as event_of
 SQL = rows.load("events")
 RULES = rows.load("rules")
 INSERT_FIRED = rows.load("jobs")["insert_fired"]
-DECISIONS_AT_ONCE = 500  # of rules on events in one transaction, so that others get their turn
+DECISIONS_AT_ONCE = 500  # of rules on events in one transaction, so that others can write
 _LAST = 2**63 - 1
 
 
@@ -43,7 +43,7 @@ class PublishProgress(NamedTuple):
     rules: Sequence[str] | None = None
     """Those that have yet to decide on it; None: not looked for so far."""
     reserved: frozenset[int] = frozenset()
-    """Events that this call stored ahead of their turn, so that nobody takes their ids."""
+    """Events that this call stored ahead of their turn, so that no other event takes their ids."""
 
 
 class Logged(NamedTuple):
@@ -92,7 +92,7 @@ class Events:
 
 
 class _Publication(NamedTuple):
-    """What one transaction does about events."""
+    """One transaction of a publication."""
 
     db: Database
     tx: apsw.Connection
@@ -102,8 +102,8 @@ class _Publication(NamedTuple):
     def some(
         self, events: Sequence[Event], since: PublishProgress
     ) -> tuple[list[tuple[int, Published]], PublishProgress]:
-        """Go on: what this adds to the answers, by position. The first transaction of a call stores
-        all events: either every id is free or nothing is stored."""
+        """Go on: the additions to the answers, by position, and how far it has come then. The first
+        transaction of a call stores all events: if an id is taken, nothing is stored."""
         is_first = since == PublishProgress()
         if is_first:
             _refuse_taken(self.tx, events)

@@ -74,7 +74,7 @@ class Rules:
             return [stored(tx, row).rule for row in found]
 
     @writing
-    def delete_rule(self, tx: apsw.Connection, name: str, now: Moment) -> bool:
+    def delete_rule(self, tx: apsw.Connection, name: str) -> bool:
         row = rows.first(tx, SQL["rule"], {"name": name})
         if row is not None:
             tx.execute(SQL["delete"], {"n": row[0]})

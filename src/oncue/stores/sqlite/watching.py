@@ -1,8 +1,7 @@
-"""Who listens to one SQLite file in this process, and what they are told.
+"""The listeners to one SQLite file in this process, and the news for them.
 
-Of commits by other processes SQLite tells only that there was one. One read then finds out for all
-listeners together what they want to know: whether settings have changed, and when each awaited
-queue has work.
+SQLite only reports that another process has committed. One read then finds out for all listeners
+together whether settings have changed, and when each awaited queue has work.
 """
 
 from __future__ import annotations
@@ -37,9 +36,9 @@ Reading = Callable[[], AbstractContextManager[apsw.Connection]]
 
 
 class OtherProcesses:
-    """Remembers what listeners were last told, and tells only of changes: queues may hold due work
-    that cannot be taken, and each commit of another process would wake everybody who waits for it.
-    Used by one thread, except for `forget`."""
+    """News of what other processes wrote. Remembers what listeners were last told, and reports only
+    changes: a queue may hold due work that cannot be taken, and every commit of another process
+    would wake all its listeners. Used by one thread, except for `forget`."""
 
     def __init__(self) -> None:
         self._revision: int | None = None
@@ -47,8 +46,8 @@ class OtherProcesses:
         self._stale: set[str] = set()
 
     def forget(self, queue: str) -> None:
-        """This process has taken jobs of the queue since, or is about to look whether it is full:
-        what others do about it from now on is news, even if the queue then looks as before."""
+        """This process has taken jobs of the queue, or is about to look whether it is full: changes
+        by other processes from now on are news, even if the queue then looks as before."""
         self._stale.add(queue)
 
     def news(self, tx: apsw.Connection, queues: Collection[str] | None) -> list[News]:
@@ -57,7 +56,7 @@ class OtherProcesses:
         try:
             revision = settings_revision(tx)
             now = _facts(tx, queues)
-        except BaseException:  # nobody was told: all of it is still news
+        except BaseException:  # no listener was told: all of it is still news
             self._stale |= stale
             raise
         news: list[News] = [] if revision == self._revision else [(None, 0)]
@@ -188,7 +187,7 @@ class Watching:
                 log.exception("watching %s", self._path)
 
     def _look_for_commits(self, connection: apsw.Connection) -> None:
-        """Notice commits by other processes; tell of our own that Ctrl-C kept from being told."""
+        """Notice commits by other processes; announce our own that Ctrl-C kept unannounced."""
         version = foreign_version(connection)
         if version != self._version:
             self._version = version
@@ -199,7 +198,7 @@ class Watching:
             self._tell(None, 0)
 
     def _tell_of_others(self) -> None:
-        """Find out what other processes wrote, as far as somebody here waits for it."""
+        """Find out what other processes wrote, as far as a listener here waits for it."""
         self._others_wrote = False  # before reading: what follows is found by the next look
         try:
             with self._reading() as tx:

@@ -148,6 +148,12 @@ class LocalRules(Local, RuleVerbs):
         return explain(found, when)
 
 
+def put(cue: LocalRules, rule: Rule) -> tuple[Rule, bool]:
+    """Create or change a rule, as `put_rule` does; also whether it is new."""
+    is_new = cue.store.rule(rule.name) is None
+    return cue.store.put_rule(rule, cue.clock.now()), is_new
+
+
 def new_rule(
     name: object, dependencies: object, enabled: object, queue: object, payload: object
 ) -> Rule:

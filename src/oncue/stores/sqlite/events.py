@@ -67,7 +67,7 @@ class Events:
             added, progress = self.db.write(some)
             for position, part in added:
                 parts[position].append(part)
-        return [_joined(mine) for mine in parts]
+        return [_joined(of_event) for of_event in parts]
 
     def events(self, wanted: EventFilter, after: int | None, limit: int) -> EventPage:
         params: dict[str, Any] = {"before": _LAST if after is None else after, "limit": limit}
@@ -106,7 +106,7 @@ class _Publication(NamedTuple):
         transaction of a call stores all events: if an id is taken, nothing is stored."""
         is_first = since == PublishProgress()
         if is_first:
-            _refuse_taken(self.tx, events)
+            refuse_taken(self.tx, events)
         parts: list[tuple[int, Published]] = []
         room = DECISIONS_AT_ONCE
         position, rules, reserved = since
@@ -166,14 +166,14 @@ class _Publication(NamedTuple):
         """What a rule makes of the event, applied. `matched` are the numbers of its dependencies
         that the event matches."""
         tx, event = self.tx, logged.event
-        mine = stored(tx, rows.first(tx, RULES["rule_by_number"], {"n": rule_n}))
-        waits = mine.waits
+        known = stored(tx, rows.first(tx, RULES["rule_by_number"], {"n": rule_n}))
+        waits = known.waits
         validated = [place for place, wait in enumerate(waits) if wait.n in matched]
         concluded = conclude(
-            mine.rule,
+            known.rule,
             event,
             validated,
-            mine.newest,
+            known.newest,
             self.bounds,
             self.now,
             lambda place, t: newest_stamp(tx, waits[place].n, t),
@@ -190,7 +190,7 @@ class _Publication(NamedTuple):
                     tx.execute(SQL["note_newest"], (wait.n, event.stamp))
             elif one.decision is Decision.STALE and not wait.stale:
                 tx.execute(SQL["note_stale"], (wait.n,))
-        if not mine.touched:
+        if not known.touched:
             tx.execute(SQL["touch"], (rule_n,))
         if concluded.job is not None:
             job, rule, instant = concluded.job
@@ -200,7 +200,7 @@ class _Publication(NamedTuple):
         return concluded
 
 
-def _refuse_taken(tx: apsw.Connection, events: Sequence[Event]) -> None:
+def refuse_taken(tx: apsw.Connection, events: Sequence[Event]) -> None:
     """Raise if an id belongs to another event, here or among these."""
     if not events:
         return

@@ -10,13 +10,13 @@ from typing import Any
 import apsw
 
 from oncue.core.dumped import DumpedEvent
-from oncue.core.event import id_taken
 from oncue.core.moment import EPOCH, from_datetime, to_datetime
 from oncue.core.publication import Decided, LoggedEvent
 from oncue.core.standing import Sightings
 from oncue.ports.transfer import EventExport
 from oncue.stores.sqlite import rows
 from oncue.stores.sqlite.database import Database
+from oncue.stores.sqlite.events import refuse_taken
 from oncue.stores.sqlite.rules import StoredRule, decided, event, stored
 
 SQL = rows.load("transfer")
@@ -48,6 +48,8 @@ class RulesTransfer:
 
     def admit_rules(self, rules: Sequence[Sightings], events: Sequence[DumpedEvent]) -> int:
         def admit(tx: apsw.Connection) -> int:
+            # First: what was written before a refusal is committed.
+            refuse_taken(tx, [one.logged.event for one in events])
             for rule in rules:
                 _admit_rule(tx, rule)
             return sum(_admit_event(tx, one) for one in events)
@@ -75,10 +77,7 @@ def _admit_event(tx: apsw.Connection, dumped: DumpedEvent) -> bool:
     n: Any = tx.execute(EVENTS["store"], row).get
     is_new = n is not None
     if n is None:
-        known = tx.execute(EVENTS["by_fact"], logged.event.fact).fetchone()
-        if known is None:
-            raise id_taken(logged.event)
-        n = known[0]
+        n = tx.execute(EVENTS["by_fact"], logged.event.fact).get[0]
     deciding = 0
     for name in sorted({one.rule for one in logged.decisions}):
         found = rows.first(tx, RULES["rule"], {"name": name})
@@ -90,24 +89,24 @@ def _admit_event(tx: apsw.Connection, dumped: DumpedEvent) -> bool:
     return is_new
 
 
-def _admit_decisions(tx: apsw.Connection, mine: StoredRule, n: int, dumped: DumpedEvent) -> None:
+def _admit_decisions(tx: apsw.Connection, known: StoredRule, n: int, dumped: DumpedEvent) -> None:
     """Those of one rule. A dependency that the rule no longer has gets a number that none has."""
-    waits = {wait.dependency.identity: wait for wait in mine.waits}
+    waits = {wait.dependency.identity: wait for wait in known.waits}
     gone: dict[Any, int] = {}
     stamp = dumped.logged.event.stamp
     for position, one in enumerate(dumped.logged.decisions):
-        if one.rule != mine.rule.name:
+        if one.rule != known.rule.name:
             continue
         its, wait = one.dependency, waits.get(one.dependency.identity)
         dependency_n = gone.setdefault(its.identity, -1 - len(gone)) if wait is None else wait.n
         copied = (str(its.type), its.resource, its.life_seconds, _ms(one.decided_at))
-        params = (mine.n, n, dependency_n, str(one.decision), *copied)
+        params = (known.n, n, dependency_n, str(one.decision), *copied)
         tx.execute(SQL["admit_decision"], (*params, one.job_id, one.suppressed, one.times))
         if wait is not None and position in dumped.accepted:
             tx.execute(EVENTS["accept"], (wait.n, stamp, n))
             if wait.newest is None or wait.newest < stamp:
                 tx.execute(EVENTS["note_newest"], (wait.n, stamp))
-    tx.execute(EVENTS["touch"], (mine.n,))
+    tx.execute(EVENTS["touch"], (known.n,))
 
 
 def _ms(at: datetime | None) -> int:

@@ -11,7 +11,6 @@ import click
 
 from oncue.cli import output
 from oncue.cli.app import App, Cue, Finite, common
-from oncue.cli.queues import with_stats
 from oncue.core import forecast as core
 from oncue.core.forecast import Step
 from oncue.core.moment import Moment, render, to_datetime
@@ -90,7 +89,7 @@ def look_ahead(app: App, length_ms: int, step_ms: int) -> Ahead:
     first = (now + shift) // step_ms * step_ms - shift  # steps begin on the full local hour
     ahead = Ahead(now, until, [now, *range(first + step_ms, until, step_ms)])
     fine_ms = -(-length_ms // (FINEST * SECOND_MS)) * SECOND_MS
-    for queue, stats in with_stats(app.cue):
+    for queue, stats in app.cue.queues_with_stats():
         _add(ahead, app.cue, queue, stats.oldest_due_at, fine_ms)
     return ahead
 

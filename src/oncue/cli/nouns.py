@@ -73,14 +73,19 @@ def answer_list(
     lines: Sequence[Sequence[str]],
     nothing: str,
     right: Iterable[int] = (),
+    after: object = None,
 ) -> None:
-    """The document with `--json`, else a table; `nothing` says that there is none."""
+    """The document with `--json`, else a table; `nothing` says that there is none. `after` is the
+    cursor with which the list goes on."""
     if app.as_json:
         output.document(document)
-    elif lines:
+        return
+    if lines:
         output.table(head, lines, right=right)
     else:
         output.note(nothing)
+    if after is not None:
+        output.note(f"There are more; go on with --cursor {after}")
 
 
 def require_terminal(otherwise: str) -> None:

@@ -18,7 +18,6 @@ from oncue.cli.app import App, discard_output, store_only
 from oncue.cli.progress import ProgressBar, counted
 from oncue.core.errors import InvalidInput
 from oncue.core.queue import check_queue_name
-from oncue.stores.memory import MemoryStore
 from oncue.transfer import dump as transfer
 from oncue.transfer.dump import Interrupted
 from oncue.transfer.restore import Restore, Restored
@@ -63,7 +62,7 @@ def dump(app: App, file: str, queue: str | None, resume: bool) -> None:
 def _dump_to_file(app: App, path: Path, queue: str | None, resume: bool) -> DumpCounts:
     is_device = path.exists() and not path.is_file()
     with path.open("r+b" if resume else "wb" if is_device else "xb") as out:
-        since = _interrupted(app, out, queue) if resume else Interrupted()
+        since = _interrupted(app, out, queue) if resume else transfer.NOT_BEGUN
         if since.complete is not None:
             return since.complete
         if resume:
@@ -97,7 +96,7 @@ def _interrupted(app: App, file: BinaryIO, queue: str | None) -> Interrupted:
 
 
 def _dump(
-    app: App, out: BinaryIO, queue: str | None, since: Interrupted | None = None
+    app: App, out: BinaryIO, queue: str | None, since: Interrupted = transfer.NOT_BEGUN
 ) -> DumpCounts:
     total = _expected(app, queue) if sys.stderr.isatty() else None
     with ProgressBar("dump", total) as bar:
@@ -105,12 +104,12 @@ def _dump(
         def notify(counts: DumpCounts, size: int) -> None:
             bar.update(counts.jobs, f"{counts.jobs:,} jobs")
 
-        return transfer.write(app.scheduler.store, out, queue, since, notify)
+        return transfer.Dump(app.scheduler.store, out, queue, notify).write(since)
 
 
 def _expected(app: App, queue: str | None) -> int:
-    names = [one.name for one in app.scheduler.queues() if queue is None or one.name == queue]
-    return sum(sum(app.scheduler.stats(name).counts.values()) for name in names)
+    found = app.scheduler.queues_with_stats()
+    return sum(sum(stats.counts.values()) for one, stats in found if queue in (None, one.name))
 
 
 @contextmanager
@@ -165,6 +164,8 @@ def restore(app: App, file: str, release: bool, dry_run: bool) -> None:
     app.may_create = True
     app.require_store()
     if app.is_missing:
+        from oncue.stores.memory import MemoryStore
+
         restoring = Restore(MemoryStore(), create=lambda: app.scheduler.store, dry_run=dry_run)
     else:
         restoring = Restore(app.scheduler.store, dry_run=dry_run)

@@ -56,7 +56,7 @@ class ReclaimRun:
             self._begin()
         silent = ClaimFilter(heard_outside=(self._before, max(self._clock.now(), self._before)))
         page = self._store.live_claims(silent, self._after, self.parameters.object_scan_limit)
-        self._gather(page.lapses)
+        self._gather(page.items)
         last = page.next is None
         if self._gathered and (last or len(self._gathered) >= self.parameters.target_batch_size):
             if self._is_time_over():
@@ -108,7 +108,7 @@ class ReclaimRun:
         now = self._clock.now()
         self._decided += len(self._gathered)
         self._warn_of_many()
-        verdicts = [self._judge(lapse, now) for lapse in self._gathered]
+        verdicts = [(lapse, self._judge(lapse, now)) for lapse in self._gathered]
         self._gathered = []
         if self.report.would_reclaim is not None:
             self._foresee(self.report.would_reclaim, verdicts, now)
@@ -118,23 +118,18 @@ class ReclaimRun:
         for outcome, count in applied.items():
             setattr(self.report, outcome, getattr(self.report, outcome) + count)
 
-    def _judge(self, lapse: Lapse, now: Moment) -> tuple[Lapse, Verdict, bool]:
-        queue = self._node.policies(lapse.queue)
-        giving_up = self.parameters.mode == "fail"
-        verdict = after_silence(lapse, queue, now, self.parameters.age_ms, giving_up=giving_up)
-        return lapse, verdict, queue.keeps_history
+    def _judge(self, lapse: Lapse, now: Moment) -> Verdict:
+        queue, giving_up = self._node.policies(lapse.queue), self.parameters.mode == "fail"
+        return after_silence(lapse, queue, now, self.parameters.age_ms, giving_up=giving_up)
 
     def _foresee(
-        self,
-        findings: list[Candidate],
-        verdicts: Sequence[tuple[Lapse, Verdict, bool]],
-        now: Moment,
+        self, found: list[Candidate], verdicts: Sequence[tuple[Lapse, Verdict]], now: Moment
     ) -> None:
         self.report.would_reclaim_count += len(verdicts)
-        for lapse, verdict, _ in verdicts:
+        for lapse, verdict in verdicts:
             tell("would be reclaimed: ", lapse, verdict)
-            if len(findings) < FINDINGS_KEPT:
-                findings.append(_finding(lapse, verdict, now))
+            if len(found) < FINDINGS_KEPT:
+                found.append(_finding(lapse, verdict, now))
 
     def _warn_of_many(self) -> None:
         """All workers silent at once is more often an outage than so many deaths."""

@@ -23,12 +23,14 @@ logger = logging.getLogger("oncue.engine")
 
 
 def carry_out(
-    node: Node, verdicts: Sequence[tuple[Lapse, Verdict, bool]], now: Moment
+    node: Node, verdicts: Sequence[tuple[Lapse, Verdict]], now: Moment
 ) -> Counter[Reclaimed]:
     """Apply verdicts as `ClaimStore.reclaim` does. How many were applied, by outcome."""
-    refused = node.store.reclaim(verdicts, now)
+    queue_of = node.policies
+    triples = [(lapse, verdict, queue_of(lapse.queue).keeps_history) for lapse, verdict in verdicts]
+    refused = node.store.reclaim(triples, now)
     applied: Counter[Reclaimed] = Counter()
-    for position, (lapse, verdict, _) in enumerate(verdicts):
+    for position, (lapse, verdict) in enumerate(verdicts):
         if position in refused:
             text = "job %s: not reclaimed, it moved on meanwhile"
             logger.info(text, lapse.id, extra=facts(lapse))

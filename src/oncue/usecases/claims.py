@@ -314,8 +314,9 @@ def failure(
 
 def keeping(queue: Queue) -> dict[str, Any]:
     """The fields of a settlement that say whether the job is kept when it ends, and for how long a
-    repetition is recognised if it is not."""
-    return {"keep": queue.keeps_history, "lease_seconds": queue.lease_seconds}
+    repetition is recognised if it is not. Empty where it is kept: that is their default, and each
+    field that is given costs time."""
+    return {} if queue.keeps_history else {"keep": False, "lease_seconds": queue.lease_seconds}
 
 
 def refusal(job_id: str, refused: Refused) -> errors.OncueError:

@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from typing import TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
-from oncue.core.rule import Rule
-from oncue.core.schedule import Schedule
-from oncue.engine.engine import Engine
-from oncue.engine.policies import Policies
-from oncue.ports.clock import Clock
-from oncue.ports.store import Store
-from oncue.telemetry.counters import Telemetry
+if TYPE_CHECKING:  # the command line imports use cases to describe itself, and should start at once
+    from oncue.core.rule import Rule
+    from oncue.core.schedule import Schedule
+    from oncue.engine.engine import Engine
+    from oncue.engine.policies import Policies
+    from oncue.ports.clock import Clock
+    from oncue.ports.store import Store
+    from oncue.telemetry.counters import Telemetry
 
 PAGE = 500
-N = TypeVar("N", Rule, Schedule)
+N = TypeVar("N", "Rule", "Schedule")
 
 
 class Local:

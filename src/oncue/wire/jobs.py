@@ -11,27 +11,9 @@ from oncue.core import moment
 from oncue.core.bulk import FILTERS, BulkChange, BulkVerb
 from oncue.core.explain import REASONS
 from oncue.core.lifecycle import State
+from oncue.wire import formats
 from oncue.wire.converting import NULL, null, read, writer
-from oncue.wire.formats import (
-    Answer,
-    Attempts,
-    Body,
-    Cursor,
-    Delay,
-    Instant,
-    JobId,
-    Json,
-    Label,
-    Moment,
-    Priority,
-    QueueName,
-    States,
-    Time,
-    Timeout,
-    given,
-    not_both,
-    schema,
-)
+from oncue.wire.formats import Answer, Body, Cursor, Instant, Time, schema
 
 BULK_LIMIT = 1_000_000
 _BulkCursor = Annotated[str, schema(format="bulk-cursor", pattern="^[A-Za-z0-9_=-]+$")]
@@ -43,59 +25,59 @@ class NewJob(Body):
     """A job to be. Every field may be left out; null says the same."""
 
     # Described here, and read by `intake`, whose sentences say more than a schema's.
-    payload: Json = None
+    payload: formats.Json = None
     """What the job is about."""
-    queue: QueueName | None = "default"
+    queue: formats.QueueName | None = "default"
     """Where it waits."""
-    due_at: Moment | None = None
+    due_at: formats.Moment | None = None
     """From when on it may be handed over: RFC 3339 with an offset, at most 100 years ahead. The
     past means now."""
-    delay: Delay | None = None
+    delay: formats.Delay | None = None
     """The same, counted from now: seconds, or such as PT15M."""
-    expires_at: Moment | None = None
+    expires_at: formats.Moment | None = None
     """When it is cancelled if nobody has taken it."""
-    owner: Label | None = None
+    owner: formats.Label | None = None
     """Whose it is."""
-    priority: Priority | None = 0
+    priority: formats.Priority | None = 0
     """Higher goes first."""
-    key: Label | None = None
+    key: formats.Label | None = None
     """At most one unfinished job of a queue has it."""
     if_exists: Literal["keep", "replace"] | None = "keep"
     """What happens to the unfinished job that has the key."""
-    max_attempts: Attempts | None = None
+    max_attempts: formats.Attempts | None = None
     """How often it may be tried; null: as its queue says."""
-    timeout_seconds: Timeout | None = None
+    timeout_seconds: formats.Timeout | None = None
     """How long an attempt may take; null: as its queue says."""
-    id: JobId | None = None
+    id: formats.JobId | None = None
     """1 to 80 letters, digits, `_` or `-`, beginning with a letter or digit; null: the server makes
     one."""
-    together: ClassVar = not_both("due_at", "delay")
+    together: ClassVar = formats.not_both("due_at", "delay")
 
 
 class Patch(Body):
     """What is to change; what is left out stays."""
 
-    due_at: Moment | None = None
-    delay: Delay | None = None
+    due_at: formats.Moment | None = None
+    delay: formats.Delay | None = None
     priority: Annotated[int, Meta(ge=0, le=9)] | None = None
-    payload: Json | UnsetType = UNSET
-    together: ClassVar = not_both("due_at", "delay")
+    payload: formats.Json | UnsetType = UNSET
+    together: ClassVar = formats.not_both("due_at", "delay")
 
 
 class Filter(Body):
     """Which jobs: those that fit all of it. Null means any."""
 
-    queue: QueueName | None = None
+    queue: formats.QueueName | None = None
     """Only of this queue."""
-    state: States | None = None
+    state: formats.States | None = None
     """Only in this state."""
-    owner: Label | None = None
+    owner: formats.Label | None = None
     """Only of this owner."""
-    key: Label | None = None
+    key: formats.Label | None = None
     """Only with this key."""
-    due_after: Moment | None = None
+    due_after: formats.Moment | None = None
     """Due at this moment or later."""
-    due_before: Moment | None = None
+    due_before: formats.Moment | None = None
     """Due before this moment."""
 
 
@@ -104,7 +86,7 @@ _MEANT = {
         {"required": ["everything"], "properties": {"everything": {"const": True}}},
         {
             "required": ["filter"],
-            "properties": {"filter": {"anyOf": [given(name) for name in FILTERS]}},
+            "properties": {"filter": {"anyOf": [formats.given(name) for name in FILTERS]}},
         },
     ]
 }
@@ -164,7 +146,7 @@ class BulkRetry(Bulk, kw_only=True):
 class BulkMove(Bulk, kw_only=True):
     """Which jobs go to another queue."""
 
-    queue: QueueName
+    queue: formats.QueueName
     """Where they go."""
     together: ClassVar = {"allOf": [_MEANT, _in_states(BulkVerb.MOVE)]}
 
@@ -172,7 +154,7 @@ class BulkMove(Bulk, kw_only=True):
 class BulkReprioritise(Bulk, kw_only=True):
     """Which jobs get another priority."""
 
-    priority: Priority
+    priority: formats.Priority
     """What they get. Higher goes first."""
     together: ClassVar = {"allOf": [_MEANT, _in_states(BulkVerb.REPRIORITISE)]}
 
@@ -185,7 +167,7 @@ class Job(Answer, kw_only=True):
 
     id: str
     queue: str
-    state: States
+    state: formats.States
     due_at: Time
     expires_at: Time | None = None
     payload: Raw

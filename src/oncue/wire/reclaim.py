@@ -30,19 +30,19 @@ class ReclaimParameters(Body, rename=camel, omit_defaults=True):
     maximum_execution_seconds: Annotated[
         float, schema(minimum=0, maximum=core.LONGEST_RUN_SECONDS)
     ] = 60
-    """A soft end. 0: look, and reclaim nothing."""
+    """A soft end; 0: look, and reclaim nothing."""
     reclaim_age_minutes: Annotated[float, schema(minimum=0, maximum=core.OLDEST_MINUTES)] = 0
-    """How long a claim must have been silent. 0: since the run began."""
+    """How long a claim must have been silent; 0: since the run began."""
     scan_delay_millis: Annotated[int, schema(minimum=0, maximum=core.LONGEST_DELAY_MILLIS)] = 0
     """The pause between pages."""
     target_batch_size: Annotated[int, schema(minimum=1, maximum=core.LARGEST_PAGE)] = 50
-    """How many are gathered before any is reclaimed."""
+    """Claims gathered before any is reclaimed."""
     object_scan_limit: Annotated[int, schema(minimum=1, maximum=core.LARGEST_PAGE)] = 50
-    """How many are looked at in a page."""
+    """Claims looked at in a page."""
     log_reclaim_only: bool = False
     """Decide and tell, and write nothing."""
     mode: Literal["retry", "fail"] = "retry"
-    """`fail`: not tried again, whatever attempts remain."""
+    """Retry while attempts remain, or fail at once."""
     table_name: str | None = None
     id_field_name: str | None = None
     time_field_name: str | None = None

@@ -10,7 +10,7 @@ from functools import partial
 from oncue.core.errors import OncueError
 from oncue.engine.loop import Loop
 from oncue.ports.clock import Clock
-from oncue.worker.batch import RunningBatch
+from oncue.worker.batch import RunningBatch, take_all
 from oncue.worker.job import HandledJob
 from oncue.worker.source import AWAY, Beat, ClaimEnd, ClaimSource
 
@@ -109,7 +109,7 @@ class Heartbeats:
         with ExitStack() as held:
             if not _hold(batch, held):
                 return
-            done, waiting = batch.take_done(), batch.take_pending()
+            done, waiting = take_all(batch.done), take_all(batch.pending)
             back = [ClaimEnd(job.claim, "release") for job in waiting if not job.lost]
             try:
                 self._source.settle(batch.queue, [*done, *back], brief=True)

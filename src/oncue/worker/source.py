@@ -178,9 +178,9 @@ class LocalClaimSource:
         now = self._clock.now()
         kept = keeping(queue)
         settlements = [
-            self._failure(queue, end, now)
-            if end.outcome == "fail"
-            else Settlement(end.claim.id, end.claim.epoch, VERBS[end.outcome], end.result, **kept)
+            Settlement(end.claim.id, end.claim.epoch, VERBS[end.outcome], end.result, **kept)
+            if end.outcome != "fail"
+            else self._failure(queue, end, now)
             for end in ends
         ]
         refused = self._store.settle(settlements, now)

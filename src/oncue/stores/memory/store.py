@@ -19,13 +19,7 @@ from oncue.stores.memory.transfer import MemoryTransfer
 T = TypeVar("T")
 
 
-class MemoryStore(
-    MemoryJobs,
-    MemoryRanges,
-    MemoryTransfer,
-    MemoryQueues,
-    MemoryAccess,
-):
+class MemoryStore(MemoryJobs, MemoryRanges, MemoryTransfer, MemoryQueues, MemoryAccess):
     """Implements `oncue.ports.store.Store` for one process: for tests, for a first try, and as the
     definition of the port. If another store answers differently, that store is wrong."""
 

@@ -7,16 +7,14 @@ from collections.abc import Sequence
 from datetime import datetime
 from typing import Any
 
-import apsw
-
 from oncue.core.dumped import DumpedEvent
+from oncue.core.job import Page
 from oncue.core.moment import EPOCH, from_datetime, to_datetime
 from oncue.core.publication import Decided, LoggedEvent
 from oncue.core.standing import Sightings
-from oncue.ports.transfer import EventExport
 from oncue.stores.sqlite import rows
-from oncue.stores.sqlite.database import Database
-from oncue.stores.sqlite.events import refuse_taken
+from oncue.stores.sqlite.database import StorePart
+from oncue.stores.sqlite.events import accept, log, refuse_taken
 from oncue.stores.sqlite.rules import StoredRule, decided, event, stored
 
 SQL = rows.load("transfer")
@@ -24,10 +22,8 @@ EVENTS = rows.load("events")
 RULES = rows.load("rules")
 
 
-class RulesTransfer:
-    db: Database
-
-    def export_events(self, after: int | None, limit: int) -> EventExport:
+class RulesTransfer(StorePart):
+    def export_events(self, after: int | None, limit: int) -> Page[DumpedEvent, int]:
         with self.db.reading() as tx, tx:  # one snapshot for events and decisions
             found = rows.fetch(tx, SQL["export_events"], {"after": after or 0, "limit": limit})
             decisions: defaultdict[int, list[Decided]] = defaultdict(list)
@@ -44,10 +40,10 @@ class RulesTransfer:
             )
             for row in found
         ]
-        return EventExport(events, found[-1][0] if len(found) == limit else None)
+        return Page(events, found[-1][0] if len(found) == limit else None)
 
     def admit_rules(self, rules: Sequence[Sightings], events: Sequence[DumpedEvent]) -> int:
-        def admit(tx: apsw.Connection) -> int:
+        def admit(tx: rows.Tx) -> int:
             # First: what was written before a refusal is committed.
             refuse_taken(tx, [one.logged.event for one in events])
             for rule in rules:
@@ -57,7 +53,7 @@ class RulesTransfer:
         return self.db.write(admit)
 
 
-def _admit_rule(tx: apsw.Connection, seen: Sightings) -> None:
+def _admit_rule(tx: rows.Tx, seen: Sightings) -> None:
     rule = seen.rule
     row = (
         *(rule.name, rule.enabled, rule.queue, rule.payload_json),
@@ -71,13 +67,9 @@ def _admit_rule(tx: apsw.Connection, seen: Sightings) -> None:
         tx.execute(SQL["admit_dependency"], (n, position, *named, one.newest_stamp, one.stale))
 
 
-def _admit_event(tx: apsw.Connection, dumped: DumpedEvent) -> bool:
+def _admit_event(tx: rows.Tx, dumped: DumpedEvent) -> bool:
     logged = dumped.logged
-    row = (logged.event.id, *logged.event.fact, _ms(logged.received_at), 0)
-    n: Any = tx.execute(EVENTS["store"], row).get
-    is_new = n is not None
-    if n is None:
-        n = tx.execute(EVENTS["by_fact"], logged.event.fact).get[0]
+    (n, _), is_new = log(tx, logged.event, _ms(logged.received_at))
     deciding = 0
     for name in sorted({one.rule for one in logged.decisions}):
         found = rows.first(tx, RULES["rule"], {"name": name})
@@ -89,11 +81,10 @@ def _admit_event(tx: apsw.Connection, dumped: DumpedEvent) -> bool:
     return is_new
 
 
-def _admit_decisions(tx: apsw.Connection, known: StoredRule, n: int, dumped: DumpedEvent) -> None:
+def _admit_decisions(tx: rows.Tx, known: StoredRule, n: int, dumped: DumpedEvent) -> None:
     """Those of one rule. A dependency that the rule no longer has gets a number that none has."""
     waits = {wait.dependency.identity: wait for wait in known.waits}
     gone: dict[Any, int] = {}
-    stamp = dumped.logged.event.stamp
     for position, one in enumerate(dumped.logged.decisions):
         if one.rule != known.rule.name:
             continue
@@ -103,9 +94,7 @@ def _admit_decisions(tx: apsw.Connection, known: StoredRule, n: int, dumped: Dum
         params = (known.n, n, dependency_n, str(one.decision), *copied)
         tx.execute(SQL["admit_decision"], (*params, one.job_id, one.suppressed, one.times))
         if wait is not None and position in dumped.accepted:
-            tx.execute(EVENTS["accept"], (wait.n, stamp, n))
-            if wait.newest is None or wait.newest < stamp:
-                tx.execute(EVENTS["note_newest"], (wait.n, stamp))
+            accept(tx, wait, dumped.logged.event.stamp, n)
     tx.execute(EVENTS["touch"], (known.n,))
 
 

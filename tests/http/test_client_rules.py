@@ -21,10 +21,11 @@ from oncue import (
     Scheduler,
     TooLarge,
 )
-from oncue.core.event import Event, EventType
+from oncue.core.event import EventType
 from oncue.core.firing import Decision
 from oncue.core.publication import EventFilter
 from oncue.core.rule import PAYLOAD_LIMIT_BYTES
+from tests.contract.board import time_based
 from tests.http.happenings import Happenings
 from tests.http.meddler import LOSE, meddling
 from tests.http.server import Server
@@ -108,7 +109,7 @@ def test_what_is_published_is_answered_as_a_scheduler_answers(
     events: list[Any] = [
         hourly.file_at(0, eventId=f"{hourly.name}-file"),
         hourly.cron_at(0) | {"eventTimestamp": NOON - timedelta(hours=11, minutes=30)},
-        Event(f"{hourly.name}-tick", EventType.TIME_BASED, f"{hourly.name}.cron", 0),
+        time_based(f"{hourly.name}.cron", 0),
     ]
     file, cron, stale = client.publish(events)
     assert (file.event.id, file.jobs) == (f"{hourly.name}-file", ())

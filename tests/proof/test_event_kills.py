@@ -19,14 +19,15 @@ from tests.proof.points import VARIABLE
 CHILD = """
 import sys
 from oncue.clock import FakeClock
-from oncue.core.event import Bounds, Event, EventType
+from oncue.core.event import Bounds
 from oncue.stores.sqlite import SqliteStore
 from tests.proof.points import KillingStore
+from tests.contract.board import time_based
 
 store = KillingStore(SqliteStore(sys.argv[1], FakeClock()))
 for second in range(int(sys.argv[2])):
-    for name in ("cron", "tick"):
-        event = Event(f"{name}-{second}", EventType.TIME_BASED, name, second * 1_000_000)
+    events = [time_based("cron", second * 1_000_000), time_based("tick", second * 1_000_000)]
+    for event in events:
         [answer] = store.publish([event], store.clock.now(), Bounds())
         print(event.resource, second, len(answer.jobs), int(answer.duplicate), flush=True)
 store.close()

@@ -11,7 +11,7 @@ from concurrent.futures import Future
 import pytest
 
 from oncue.clock import FakeClock
-from oncue.core.event import Bounds, Event, EventType
+from oncue.core.event import Bounds
 from oncue.core.job import Delivery, NewJob
 from oncue.core.queue import Queue
 from oncue.core.retry import after_lapse
@@ -19,6 +19,7 @@ from oncue.ports.claims import Touch
 from oncue.ports.sink import Refusal
 from oncue.sinks.memory import MemorySink
 from oncue.stores.memory import MemoryStore
+from tests.contract.board import time_based
 from tests.contract.desk import lapses_by
 from tests.proof.points import POINTS, VARIABLE, KillingSink, KillingStore, Points
 
@@ -60,7 +61,7 @@ def live_a_life(store: KillingStore, sink: KillingSink) -> None:
     taken = store.claim_range([OUT], "d", 10, START, lease_seconds=10)
     sink.deliver("out", [Delivery(*due) for due in taken.jobs])
     store.settle_range(taken, [due.id for due in taken.jobs], {}, START)
-    store.publish([Event("tick", EventType.TIME_BASED, "cron", 0)], START, Bounds())
+    store.publish([time_based("cron", 0)], START, Bounds())
 
 
 @pytest.mark.parametrize("point", sorted(POINTS))

@@ -10,12 +10,13 @@ import pytest
 
 import oncue
 from oncue import Bounds, Decision, Dependency, EventIdTaken, InvalidInput, NotFound, TooLarge
-from oncue.core.event import Event, EventType
+from oncue.core.event import EventType
 from oncue.core.moment import to_datetime
 from oncue.core.payload import LIMIT_BYTES
 from oncue.core.publication import EventFilter
 from oncue.testing import HandDriven
 from oncue.wire.rules import Published
+from tests.contract.board import time_based
 
 CRON = {"type": "TIME_BASED", "resourceId": "cron", "lifeDuration": 0}
 FILE = {"type": "FILE", "resourceId": "/in/", "lifeDuration": 3600}
@@ -102,9 +103,9 @@ def test_publishing_no_events_is_answered_with_nothing(cue: HandDriven) -> None:
     assert cue.publish([]) == []
 
 
-def test_an_event_may_be_published_as_an_event_instead_of_its_fields(cue: HandDriven) -> None:
+def test_a_schedule_of_ones_own_publishes_to_the_same_rules(cue: HandDriven) -> None:
     cue.put_rule("load", [CRON])
-    [answer] = cue.publish(Event("tick", EventType.TIME_BASED, "cron", 0))
+    [answer] = cue.publish(time_based("cron", 0))
     assert [job.rule for job in answer.jobs] == ["load"]
 
 

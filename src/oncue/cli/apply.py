@@ -21,7 +21,6 @@ from oncue.transfer.declared import RULES, SCHEDULES, Declared, Kind, Noun, T
 from oncue.wire.converting import written
 from oncue.wire.schedules import RunChanges
 
-_SIGNS = {"+": "green", "-": "red", "~": "yellow"}
 _KINDS = {Kind.NEW: "green", Kind.CHANGED: "yellow", Kind.UNCHANGED: "bright_black"}
 _VALUE_SHOWN = 100  # characters
 
@@ -88,10 +87,7 @@ def _changes(app: App, noun: Noun[T], file: BinaryIO, dry_run: bool) -> list[Dec
 
 
 def _tell(
-    app: App,
-    changes: Sequence[Declared[T]],
-    dry_run: bool,
-    runs_changed: Mapping[str, Difference],
+    app: App, changes: Sequence[Declared[T]], dry_run: bool, runs_changed: Mapping[str, Difference]
 ) -> None:
     """`runs_changed` are the coming runs of schedules that would be others."""
     if app.as_json:
@@ -151,7 +147,7 @@ def _dependencies(before: Iterable[Dependency], rule: Rule) -> Iterator[str]:
 
 
 def _signed(sign: str, text: str) -> str:
-    return output.paint(f"  {sign} {output.clean(text)}", _SIGNS[sign])
+    return output.paint(f"  {sign} {output.clean(text)}", runs.SIGNS[sign])
 
 
 def _json(value: Any) -> str:

@@ -144,8 +144,7 @@ def _clock(moment: Moment, now: Moment) -> str:
 
 
 def _show(ahead: Ahead, steps: list[Step], rate: float, step: str) -> None:
-    for text in sentences(ahead, steps, rate):
-        click.echo(text)
+    click.echo("\n".join(sentences(ahead, steps, rate)))
     shown = [one for one in steps if one.due or one.backlog]
     if shown:
         most = max(one.due for one in shown)

@@ -18,6 +18,7 @@ import msgspec
 
 from oncue.cli import output
 from oncue.cli.app import EXIT_FAILED, App, common
+from oncue.cli.nouns import answer
 from oncue.cli.progress import ProgressBar
 from oncue.core.errors import InvalidInput, ServerError, StoreError
 from oncue.usecases.jobs import JobVerbs, chunks
@@ -162,14 +163,9 @@ def _numbered(file: BinaryIO) -> Iterator[tuple[int, bytes]]:
 
 
 def _tell(app: App, report: LoadReport, batch: str) -> None:
-    if app.as_json:
-        output.document({"batch": batch, **asdict(report)})
-    else:
-        new = report.accepted - report.existing
-        click.echo(
-            f"{new:,} stored, {report.existing:,} there already, "
-            f"{report.rejected_count:,} rejected (batch {batch})"
-        )
+    stored = f"{report.accepted - report.existing:,} stored, {report.existing:,} there already"
+    rejected = f"{report.rejected_count:,} rejected (batch {batch})"
+    answer(app, {"batch": batch, **asdict(report)}, f"{stored}, {rejected}")
     if report.key_held:
         output.note(
             f"{report.key_held:,} of those there already are other jobs that have a line's key; "

@@ -9,7 +9,8 @@ import click
 
 from oncue.cli import nouns, output
 from oncue.cli.app import App, Cue, Group, common
-from oncue.cli.nouns import dry_run_option, named, suggestion, yes_option
+from oncue.cli.group import suggestion
+from oncue.cli.nouns import dry_run_option, named, yes_option
 from oncue.cli.progress import counted
 from oncue.cli.times import LENGTH, LENGTH_OR_NONE, NUMBER
 from oncue.core.errors import Conflict, NotFound

@@ -77,9 +77,8 @@ def _one(app: App, kind: str, resource: str, at: Stamp | None, event_id: str | N
         "eventType": kind,
         "eventTimestamp": stamps.render(stamp),
         "eventResourceId": resource,
+        "eventId": event_id,
     }
-    if event_id is not None:
-        fields["eventId"] = event_id
     return TypedEvent("", fields)
 
 

@@ -13,7 +13,6 @@ import click
 from oncue.core import duration, moment
 from oncue.core import stamp as stamps
 from oncue.core.errors import InvalidInput
-from oncue.core.stamp import Stamp
 
 _LOCAL = re.compile(r"\d{4}-\d\d-\d\d[ Tt]\d\d:\d\d(:\d\d(\.\d{1,6})?)?", re.ASCII)
 _NUMBER = r"\d+(?:\.\d+)?"
@@ -29,7 +28,7 @@ def read_moment(text: str, option: str) -> datetime:
     return moment.to_datetime(_rfc3339(moment.parse, text, option))
 
 
-def read_stamp(text: str, option: str) -> Stamp:
+def read_stamp(text: str, option: str) -> stamps.Stamp:
     """Event time, to the microsecond: RFC 3339, or without an offset, in local time."""
     if _LOCAL.fullmatch(text):
         return stamps.from_datetime(_local(text, option), option)

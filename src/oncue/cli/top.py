@@ -44,8 +44,7 @@ def top(app: App, interval: float) -> None:
     if app.as_json:
         _document(look(app.cue), app)
     elif not live.possible():
-        for line in _lines(look(app.cue), rates, app.place, output.table_width()):
-            click.echo(line)
+        click.echo("\n".join(_lines(look(app.cue), rates, app.place, output.table_width())))
     else:
 
         def frame(columns: int, lines: int) -> list[str]:

@@ -19,7 +19,6 @@ from oncue.cli.progress import ProgressBar, counted
 from oncue.core.errors import InvalidInput
 from oncue.core.queue import check_queue_name
 from oncue.transfer import dump as transfer
-from oncue.transfer.dump import Interrupted
 from oncue.transfer.restore import Restore, Restored
 from oncue.wire.dump import DumpCounts
 
@@ -48,7 +47,7 @@ def dump(app: App, file: str, queue: str | None, resume: bool) -> None:
     app.require_store()
     with _explained(file):
         if file == "-":
-            counts = _dump(app, sys.stdout.buffer, queue)
+            counts = _dump(app, sys.stdout.buffer, queue, transfer.NOT_BEGUN)
         else:
             counts = _dump_to_file(app, Path(file), queue, resume)
     size = None if file == "-" else Path(file).stat().st_size
@@ -74,7 +73,7 @@ def _dump_to_file(app: App, path: Path, queue: str | None, resume: bool) -> Dump
         return counts
 
 
-def _interrupted(app: App, file: BinaryIO, queue: str | None) -> Interrupted:
+def _interrupted(app: App, file: BinaryIO, queue: str | None) -> transfer.Interrupted:
     """Where the dump in the file goes on. It must have been begun from this store."""
     try:
         since = transfer.interrupted(file)
@@ -95,16 +94,12 @@ def _interrupted(app: App, file: BinaryIO, queue: str | None) -> Interrupted:
     return since
 
 
-def _dump(
-    app: App, out: BinaryIO, queue: str | None, since: Interrupted = transfer.NOT_BEGUN
-) -> DumpCounts:
+def _dump(app: App, out: BinaryIO, queue: str | None, since: transfer.Interrupted) -> DumpCounts:
     total = _expected(app, queue) if sys.stderr.isatty() else None
     with ProgressBar("dump", total) as bar:
-
-        def notify(counts: DumpCounts, size: int) -> None:
-            bar.update(counts.jobs, f"{counts.jobs:,} jobs")
-
-        return transfer.Dump(app.scheduler.store, out, queue, notify).write(since)
+        dumping = transfer.Dump(app.scheduler.store, out, queue)
+        dumping.notify = lambda counts, size: bar.update(counts.jobs, f"{counts.jobs:,} jobs")
+        return dumping.write(since)
 
 
 def _expected(app: App, queue: str | None) -> int:

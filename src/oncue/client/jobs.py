@@ -174,12 +174,9 @@ def _as_given(fields: Mapping[str, Any]) -> Iterator[None]:
     try:
         yield
     except InvalidInput as problem:
-        given = _given(problem.pointer, fields.get("at") is not None)
-        raise type(problem)(problem.detail, given) from None
-
-
-def _given(pointer: str, has_at: bool) -> str:
-    return "/at" if has_at and pointer == "/due_at" else pointer
+        if problem.pointer != "/due_at" or fields.get("at") is None:
+            raise
+        raise type(problem)(problem.detail, "/at") from None
 
 
 def _refusal(rejected: wire.BatchProblem, has_at: bool) -> OncueError:
@@ -187,7 +184,7 @@ def _refusal(rejected: wire.BatchProblem, has_at: bool) -> OncueError:
     detail, pointer = rejected.detail, ""
     if found := _PLACE.fullmatch(detail):
         pointer, detail = found.groups()
-        pointer = _given(pointer, has_at)
+        pointer = "/at" if has_at and pointer == "/due_at" else pointer
     if rejected.status == 409:
         return Conflict(detail)
     return (TooLarge if rejected.status == 413 else InvalidInput)(detail, pointer)

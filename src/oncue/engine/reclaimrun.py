@@ -11,23 +11,17 @@ import logging
 from collections.abc import Sequence
 
 from oncue.core.job import Lapse
-from oncue.core.lifecycle import Verb
 from oncue.core.moment import Moment, to_datetime
-from oncue.core.reclaim import FINDINGS_KEPT, Candidate, Decision, ReclaimParameters, ReclaimReport
+from oncue.core.reclaim import FINDINGS_KEPT, Candidate, ReclaimParameters, ReclaimReport
 from oncue.core.retry import Verdict, after_silence
 from oncue.engine.node import Node
-from oncue.engine.verdicts import carry_out, facts, tell
+from oncue.engine.verdicts import OUTCOMES, carry_out, facts, tell
 from oncue.ports.claims import ClaimFilter
 
 NO_AGE = (
     "reclaimAgeMinutes is 0: every claim that was silent since the run began is taken, however "
     "healthy its worker is."
 )
-DECISIONS: dict[Verb, Decision] = {
-    Verb.RECLAIM: "retry",
-    Verb.GIVE_UP: "fail",
-    Verb.DROP: "cancel",
-}
 
 logger = logging.getLogger("oncue.engine")
 
@@ -148,6 +142,7 @@ class ReclaimRun:
 
 
 def _finding(lapse: Lapse, verdict: Verdict, now: Moment) -> Candidate:
+    decision, _ = OUTCOMES[verdict.verb]
     return Candidate(
         id=lapse.id,
         queue=lapse.queue,
@@ -156,7 +151,7 @@ def _finding(lapse: Lapse, verdict: Verdict, now: Moment) -> Candidate:
         worker=lapse.worker,
         updated_at=to_datetime(lapse.updated_at),
         age_seconds=(now - lapse.updated_at) / 1000,
-        decision=DECISIONS[verdict.verb],
+        decision=decision,
         code=verdict.code,
         why=verdict.detail,
     )

@@ -9,15 +9,17 @@ from collections.abc import Sequence
 from oncue.core.job import Lapse
 from oncue.core.lifecycle import Verb
 from oncue.core.moment import Moment
+from oncue.core.reclaim import Decision
 from oncue.core.retry import Verdict
 from oncue.engine.node import Node
 from oncue.telemetry.counters import Reclaimed
 
-OUTCOMES: dict[Verb, Reclaimed] = {
-    Verb.RECLAIM: "retried",
-    Verb.GIVE_UP: "failed",
-    Verb.DROP: "cancelled",
+OUTCOMES: dict[Verb, tuple[Decision, Reclaimed]] = {
+    Verb.RECLAIM: ("retry", "retried"),
+    Verb.GIVE_UP: ("fail", "failed"),
+    Verb.DROP: ("cancel", "cancelled"),
 }
+"""By the verb of a verdict: what is to become of the claim, and what became of it."""
 
 logger = logging.getLogger("oncue.engine")
 
@@ -35,7 +37,8 @@ def carry_out(
             text = "job %s: not reclaimed, it moved on meanwhile"
             logger.info(text, lapse.id, extra=facts(lapse))
         else:
-            applied[OUTCOMES[verdict.verb]] += 1
+            _, outcome = OUTCOMES[verdict.verb]
+            applied[outcome] += 1
             tell("", lapse, verdict)
     node.telemetry.reclaimed(applied)
     return applied

@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from typing import BinaryIO, NamedTuple
 
 import msgspec
-from msgspec import structs
 
 from oncue import __version__
 from oncue.core import moment
@@ -121,7 +120,7 @@ class Dump:
             limit = max(1, min(PAGE, PAGE_BYTES * len(export.items) // max(size, 1)))
 
     def _put_mark(self, after: str, event: int | None = None) -> None:
-        self._put(PageMark(**structs.asdict(self._counts), after=after, event=event))
+        self._put(PageMark(**msgspec.structs.asdict(self._counts), after=after, event=event))
         self.notify(self._counts, self._size)
 
     def _put(self, *parts: dump.Part) -> None:

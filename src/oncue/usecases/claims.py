@@ -234,18 +234,8 @@ class LocalClaims(LocalJobs, ClaimVerbs):
         if job is None:  # refused, unless this repeats the write that removed the job
             self._settle(Settlement(job_id, epoch, Verb.FAIL, error=text))
             return
-        settlement = failure(
-            job,
-            epoch,
-            self.policies(job.queue),
-            text,
-            now,
-            cancelled=job.cancel_requested,
-            retryable=retryable,
-            spread=self.spread(),
-            retry_after_seconds=retry_after,
-        )
-        self._settle(settlement)
+        options = {"retryable": retryable, "cancelled": job.cancel_requested}
+        self._settle(failure(self, job, epoch, text, now, **options, retry_after=retry_after))
 
     def release(self, job_id: str, token: str) -> None:
         epoch = self._epoch(job_id, token)
@@ -278,18 +268,18 @@ def _encoded(result: Any) -> bytes | None:
 
 
 def failure(
+    cue: LocalClaims,
     job: Job | Claimed,
     epoch: int,
-    queue: Queue,
     error: str,
     now: moment.Moment,
     *,
-    cancelled: bool,
     retryable: bool,
-    spread: float,
-    retry_after_seconds: float | None = None,
+    cancelled: bool,
+    retry_after: float | None = None,
 ) -> Settlement:
     """The settlement of an attempt that failed now."""
+    queue = cue.policies(job.queue)
     verdict = retry.after_failure(
         left=retry.attempts_left(job.attempt, job.attempt_base, job.max_attempts, queue),
         failures=job.attempt - job.attempt_base,
@@ -297,8 +287,8 @@ def failure(
         cancelled=cancelled,
         policy=queue.retry,
         now=now,
-        spread=spread,
-        retry_after_seconds=retry_after_seconds,
+        spread=cue.spread(),
+        retry_after_seconds=retry_after,
     )
     return Settlement(
         job.id,

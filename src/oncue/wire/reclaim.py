@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Annotated, Any, Literal
 
-import msgspec
-from msgspec import UNSET, UnsetType, field
+from msgspec import UNSET, UnsetType, field, structs
 
 from oncue.core import reclaim as core
 from oncue.core.errors import InvalidInput
@@ -49,7 +48,7 @@ class ReclaimParameters(Body, rename=camel, omit_defaults=True):
     agenda_progress_endpoint_url: str | None = None
 
 
-PARAMETERS = {one.encode_name: one.name for one in msgspec.structs.fields(ReclaimParameters)}
+PARAMETERS = {one.encode_name: one.name for one in structs.fields(ReclaimParameters)}
 
 
 def parameters(body: Any) -> core.ReclaimParameters:

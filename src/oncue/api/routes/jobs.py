@@ -174,9 +174,7 @@ async def amend_job(service: Service, request: Request) -> HttpAnswer:
     Only while it is scheduled.
     """
     body = await request.decoded(wire.Patch)
-    changes = msgspec.structs.asdict(body)
-    if body.payload is msgspec.UNSET:
-        del changes["payload"]
+    changes = {k: v for k, v in msgspec.structs.asdict(body).items() if v is not msgspec.UNSET}
     job = await service.acue.write(service.cue.reschedule, request.subject, **changes)
     return json_answer(written(wire.Job, job))
 

@@ -118,7 +118,7 @@ class _Publication(NamedTuple):
             position, rules = position + 1, None
         if is_first:
             rest = range(position, len(events))
-            reserved = frozenset(at for at in rest if log(self.tx, events[at], self.now)[1])
+            reserved = frozenset(at for at in rest if log_event(self.tx, events[at], self.now)[1])
         return parts, PublishProgress(position, rules, reserved)
 
     def _decide(
@@ -128,7 +128,7 @@ class _Publication(NamedTuple):
         matching = _matching(self.tx, event, None if rules is None else rules[:room])
         rules = sorted(matching) if rules is None else rules
         chosen = [name for name in rules[:room] if name in matching]  # others are gone meanwhile
-        logged, fresh = log(self.tx, event, self.now, decided=len(chosen))
+        logged, fresh = log_event(self.tx, event, self.now, decided=len(chosen))
         decisions: list[Decided] = []
         jobs: list[Fired] = []
         new = 0
@@ -184,7 +184,7 @@ class _Publication(NamedTuple):
         return concluded
 
 
-def log(tx: rows.Tx, event: Event, now: Moment, decided: int = 0) -> tuple[Logged, bool]:
+def log_event(tx: rows.Tx, event: Event, now: Moment, decided: int = 0) -> tuple[Logged, bool]:
     """The event as it is stored, and whether it was stored just now, to be decided on by so many
     rules."""
     row: Any = tx.execute(SQL["store"], (event.id, *event.fact, now, decided)).get

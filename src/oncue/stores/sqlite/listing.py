@@ -8,7 +8,7 @@ on the page.
 from __future__ import annotations
 
 import heapq
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from operator import attrgetter, itemgetter
 from typing import Any, NamedTuple
 
@@ -75,22 +75,15 @@ def _merged(
             tx.execute(SQL[one.statement], bounds | one.params | {"until": min(until, one.until)})
             for one in group
         ]
-        kept, full = _bounded(heapq.merge(kept, *opened, key=_PLACE), bounds["limit"])
+        merged = heapq.merge(kept, *opened, key=_PLACE)
+        kept, full = rows.bounded(merged, bounds["limit"], _size)
         if full:
             until = kept[-1][_DUE_AT]
     return kept, full
 
 
-def _bounded(found: Iterable[Sequence[Any]], limit: int) -> tuple[list[Sequence[Any]], bool]:
-    """The first rows, up to `limit` and to what fits in memory; and whether there may be more."""
-    kept: list[Sequence[Any]] = []
-    room = rows.BATCH_BYTES
-    for row in found:
-        kept.append(row)
-        room -= len(row[_PAYLOAD]) + len(row[_RESULT] or b"")
-        if room <= 0 or len(kept) == limit:
-            return kept, True
-    return kept, False
+def _size(row: Sequence[Any]) -> int:
+    return len(row[_PAYLOAD]) + len(row[_RESULT] or b"")
 
 
 def _streams(tx: rows.Tx, wanted: JobFilter, bounds: dict[str, Any]) -> Iterator[Stream]:

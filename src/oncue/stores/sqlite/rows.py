@@ -68,6 +68,18 @@ def first(tx: Tx, statement: str, params: Mapping[str, Any] | None = None) -> An
     return tx.execute(statement, params).fetchone()
 
 
+def bounded(found: Iterable[T], limit: int, size: Callable[[T], int]) -> tuple[list[T], bool]:
+    """The first ones, up to `limit` and to what fits in memory; and whether there may be more."""
+    kept: list[T] = []
+    room = BATCH_BYTES
+    for one in found:
+        kept.append(one)
+        room -= size(one)
+        if room <= 0 or len(kept) == limit:
+            return kept, True
+    return kept, False
+
+
 def get_job(tx: Tx, job_id: str | None) -> Job | None:
     """The job as others see it: inside an open range claim it is dispatched."""
     row = first(tx, _GET_JOB, {"id": job_id})

@@ -14,7 +14,7 @@ from oncue.core.publication import Decided, LoggedEvent
 from oncue.core.standing import Sightings
 from oncue.stores.sqlite import rows
 from oncue.stores.sqlite.database import StorePart
-from oncue.stores.sqlite.events import accept, log, refuse_taken
+from oncue.stores.sqlite.events import accept, log_event, refuse_taken
 from oncue.stores.sqlite.rules import StoredRule, decided, event, stored
 
 SQL = rows.load("transfer")
@@ -69,7 +69,7 @@ def _admit_rule(tx: rows.Tx, seen: Sightings) -> None:
 
 def _admit_event(tx: rows.Tx, dumped: DumpedEvent) -> bool:
     logged = dumped.logged
-    (n, _), is_new = log(tx, logged.event, _ms(logged.received_at))
+    (n, _), is_new = log_event(tx, logged.event, _ms(logged.received_at))
     deciding = 0
     for name in sorted({one.rule for one in logged.decisions}):
         found = rows.first(tx, RULES["rule"], {"name": name})

@@ -71,15 +71,10 @@ class Schedules(StorePart):
 
     def _found(self, statement: str, params: dict[str, Any]) -> list[Schedule]:
         """As many as have room in memory, at least one."""
-        found: list[Schedule] = []
-        room = rows.BATCH_BYTES
         with self.db.reading() as tx:
-            for row in tx.execute(SQL[statement], params):
-                found.append(_schedule(row))
-                room -= len(found[-1].payload_json)
-                if room <= 0:
-                    break
-        return found
+            found = map(_schedule, tx.execute(SQL[statement], params))
+            most = params.get("limit", 1)
+            return rows.bounded(found, most, lambda schedule: len(schedule.payload_json))[0]
 
 
 def _recorded(tx: rows.Tx, one: Advance, is_progress: bool) -> int | None:

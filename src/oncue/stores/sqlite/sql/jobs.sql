@@ -42,11 +42,12 @@ WHERE id = :id AND state = 'scheduled';
 -- name: attempts
 -- The last one is in the job's own row: it is under way, or it finished the job.
 SELECT attempt, epoch, claimed_at, worker, outcome, ended_at FROM (
-  SELECT * FROM attempts WHERE n = :n ORDER BY seq)
-UNION ALL
-SELECT attempt, epoch, claimed_at, worker,
-  CASE WHEN finished_at IS NOT NULL THEN state END, finished_at
-FROM jobs WHERE n = :n AND claimed_at IS NOT NULL;
+  SELECT seq, attempt, epoch, claimed_at, worker, outcome, ended_at FROM attempts WHERE n = :n
+  UNION ALL
+  SELECT 9223372036854775807, attempt, epoch, claimed_at, worker,
+    CASE WHEN finished_at IS NOT NULL THEN state END, finished_at
+  FROM jobs WHERE n = :n AND claimed_at IS NOT NULL)
+ORDER BY seq;
 
 -- name: operations
 SELECT name, state, updated_at, percent, message, result FROM operations

@@ -127,7 +127,7 @@ class ClaimVerbs(ABC):
         if not isinstance(error, str):
             raise errors.InvalidInput("must be text that says what went wrong.", "/error")
         pause = None if retry_after is None else length(retry_after, "/retry_after")
-        self._fail(job_id, token, error, retryable, pause)
+        self._fail(job_id, token, legible(error), retryable, pause)
 
     @abstractmethod
     def _fail(
@@ -229,13 +229,12 @@ class LocalClaims(LocalJobs, ClaimVerbs):
         epoch, now = self._epoch(job_id, token), self.clock.now()
         if retry_after is not None:
             intake.after(retry_after, now, "/retry_after")
-        text = legible(error)
         job = self.store.get(job_id)
         if job is None:  # refused, unless this repeats the write that removed the job
-            self._settle(Settlement(job_id, epoch, Verb.FAIL, error=text))
+            self._settle(Settlement(job_id, epoch, Verb.FAIL, error=error))
             return
         options = {"retryable": retryable, "cancelled": job.cancel_requested}
-        self._settle(failure(self, job, epoch, text, now, **options, retry_after=retry_after))
+        self._settle(failure(self, job, epoch, error, now, **options, retry_after=retry_after))
 
     def release(self, job_id: str, token: str) -> None:
         epoch = self._epoch(job_id, token)

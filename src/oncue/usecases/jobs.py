@@ -273,7 +273,10 @@ class LocalJobs(Local, JobVerbs[NewJob]):
         return found
 
     def history(self, job_id: str) -> History:
-        return self.store.history(possible_id(job_id))
+        found = self.store.history(possible_id(job_id))
+        if found == History():
+            self.job(job_id)  # which says so if there is none
+        return found
 
     def page(self, wanted: JobFilter, after: Position | None = None, limit: int = 50) -> JobPage:
         return self.store.page(wanted, after, limit)
@@ -370,4 +373,6 @@ def possible_id(job_id: str) -> str:
         job_id.encode()
     except (AttributeError, UnicodeEncodeError):
         raise unknown(job_id) from None
+    if not job_id:
+        raise unknown(job_id)
     return job_id

@@ -123,7 +123,7 @@ class LocalSchedules(Local, ScheduleVerbs):
         return put(self.engine.recurrer, name, fields)[0]
 
     def schedule_named(self, name: str) -> Schedule:
-        found = self.store.schedule(_possible_name(name))
+        found = self.store.schedule(possible_schedule(name))
         if found is None:
             raise _unknown(name)
         return found
@@ -132,7 +132,7 @@ class LocalSchedules(Local, ScheduleVerbs):
         return by_name(self.store.schedules)
 
     def delete_schedule(self, name: str) -> None:
-        if not self.engine.recurrer.delete(_possible_name(name)):
+        if not self.engine.recurrer.delete(possible_schedule(name)):
             raise _unknown(name)
 
     def schedule_outcomes(self, name: str) -> Sequence[Outcome]:
@@ -147,7 +147,7 @@ class LocalSchedules(Local, ScheduleVerbs):
     ) -> Difference:
         whole(count, 1, RUNS_LIMIT, "/count")
         now = self.clock.now()
-        seen = self.store.schedule(_possible_name(name))
+        seen = self.store.schedule(possible_schedule(name))
         wanted = new_schedule(name, {**fields, "paused": False})
         anchored = replace(wanted, anchor_at=anchor(seen, wanted, now))
         before = [] if seen is None else coming(seen, now, count)
@@ -159,7 +159,7 @@ class LocalSchedules(Local, ScheduleVerbs):
                 raise _unknown(name)
             return replace(seen, paused=paused)
 
-        return self.engine.recurrer.change(_possible_name(name), choose)
+        return self.engine.recurrer.change(possible_schedule(name), choose)
 
 
 def put(recurrer: Recurrer, name: str, fields: Mapping[str, Any]) -> tuple[Schedule, bool]:
@@ -195,7 +195,7 @@ def runs_of(fields: Mapping[str, Any], now: Moment, count: int) -> list[Run]:
     return coming(begun(new_schedule("unnamed", fields), now), now, count)
 
 
-def _possible_name(name: str) -> str:
+def possible_schedule(name: str) -> str:
     """The name, if any schedule can have it."""
     try:
         return check_queue_name(name, "/name")

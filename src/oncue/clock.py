@@ -36,7 +36,7 @@ class SystemClock:
 
 
 class FakeClock:
-    """A clock that stands still until it is told otherwise; for tests and simulations."""
+    """A clock that stands still until it is moved; for tests and simulations."""
 
     def __init__(self, start_ms: Moment = 1_800_000_000_000) -> None:
         self._now = start_ms

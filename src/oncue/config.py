@@ -87,7 +87,7 @@ def read(
 
 
 def written(value: Value, name: str) -> str:
-    """Where a setting was written, in the words of whoever wrote it."""
+    """Where a setting was written: the option, the variable, or the file and the name in it."""
     if value.origin == "option":
         return "--" + name.replace("_", "-")
     return f"{FILE}: {name}" if value.origin == FILE else value.origin

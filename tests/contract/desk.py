@@ -9,6 +9,7 @@ from threading import Barrier
 from typing import Any, TypeVar
 
 from oncue.clock import FakeClock
+from oncue.core.fencing import Refused, Settlement
 from oncue.core.job import (
     Attempt,
     Claimed,
@@ -24,15 +25,7 @@ from oncue.core.lifecycle import State, Verb
 from oncue.core.moment import Moment, from_datetime, maybe_datetime, to_datetime
 from oncue.core.queue import Queue
 from oncue.core.retry import Verdict, after_lapse
-from oncue.ports.claims import (
-    ClaimFilter,
-    ClaimStore,
-    RangeClaim,
-    Refused,
-    Settlement,
-    Touch,
-    Touched,
-)
+from oncue.ports.claims import ClaimFilter, ClaimStore, RangeClaim, Touch, Touched
 from oncue.ports.sink import Refusal
 from oncue.ports.store import Store
 

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import random
 
+from oncue.core.fencing import Refused, Settlement
 from oncue.core.job import Claimed
 from oncue.core.lifecycle import State, Verb
 from oncue.core.queue import Queue
-from oncue.ports.claims import Refused, Settlement, Touch, Touched
+from oncue.ports.claims import Touch, Touched
 from oncue.usecases.queues import set_paused
 
 from .board import Board, cron, cron_at, seconds

@@ -199,7 +199,7 @@ def test_a_dependency_that_was_gone_for_a_while_has_forgotten_its_events(hourly:
 
 def test_a_rule_deleted_and_created_again_is_another_rule(hourly: Board) -> None:
     hourly.post_all(file_at(0), cron_at(1800))
-    assert hourly.store.delete_rule(RULE, hourly.now)
+    assert hourly.store.delete_rule(RULE)
     hourly.rule(file("/in/", 3600), cron())
     answers = hourly.post_all(cron_at(1800), file_at(0))
     assert [answer.duplicate for answer in answers] == [False, False]

@@ -122,11 +122,11 @@ def test_what_a_deleted_rule_had_is_forgotten_and_what_others_have_is_kept(board
     board.rule(cron(), name="gone")
     board.rule(cron(), name="kept")
     board.post(cron_at(1))
-    board.store.delete_rule("gone", board.now)
+    board.store.delete_rule("gone")
     board.prune()
     [logged] = board.log()
     assert [one.rule for one in logged.decisions] == ["kept"]
-    board.store.delete_rule("kept", board.now)
+    board.store.delete_rule("kept")
     board.prune()
     board.clock.advance(8 * DAY)
     board.prune()

@@ -70,7 +70,7 @@ def check(board: Board, case: Case, order: tuple[Event, ...], name: str) -> None
     assert len(set(instants)) == len(instants)
     again = board.post_all(*order)
     assert all(answer.duplicate and not answer.jobs for answer in again)
-    board.store.delete_rule(name, board.now)
+    board.store.delete_rule(name)
     board.prune()
 
 

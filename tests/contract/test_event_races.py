@@ -63,7 +63,7 @@ def test_a_rule_deleted_while_events_arrive_leaves_nothing_half_done(
             publish(board.store, board, [cron_at(n) for n in range(30)])
         else:
             for _ in range(10):
-                twin.delete_rule("r", board.now)
+                twin.delete_rule("r")
                 board.rule(cron())
 
     together(2, act)

@@ -7,9 +7,9 @@ from itertools import combinations
 
 import pytest
 
+from oncue.core.fencing import Refused
 from oncue.core.job import Claimed
 from oncue.core.lifecycle import State, Verb
-from oncue.ports.claims import Refused
 
 from .desk import DELIVERY, Desk, at, ids
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
+from oncue.core.fencing import Refused
 from oncue.core.job import Operation
 from oncue.core.lifecycle import State, Verb
-from oncue.ports.claims import Refused
 
 from .desk import Desk, at
 

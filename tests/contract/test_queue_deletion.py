@@ -104,7 +104,7 @@ def test_a_queue_that_a_rule_names_stays(desk: Desk, board: Board) -> None:
     put_queue(desk.store, Queue("q"))
     board.rule(table("t", 0), name="hourly", queue="q")
     assert "rule 'hourly'" in why(desk)
-    desk.store.delete_rule("hourly", desk.now)
+    desk.store.delete_rule("hourly")
     assert delete(desk) == "deleted"
 
 

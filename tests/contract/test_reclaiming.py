@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pytest
 
+from oncue.core.fencing import Refused
 from oncue.core.lifecycle import State, Verb
 from oncue.core.moment import to_datetime
 from oncue.core.queue import Queue
 from oncue.core.retry import after_lapse
-from oncue.ports.claims import Refused
 
 from .desk import LEASE, Desk, Q, at, ids, verdict
 

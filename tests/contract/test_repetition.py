@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
+from oncue.core.fencing import Refused
 from oncue.core.job import Claimed
 from oncue.core.lifecycle import State, Verb
-from oncue.ports.claims import Refused
 from oncue.ports.store import Store
 
 from .desk import FLEETING, LEASE, Desk, settlement

@@ -6,10 +6,10 @@ from collections.abc import Callable
 
 import pytest
 
+from oncue.core.fencing import Refused
 from oncue.core.job import History
 from oncue.core.lifecycle import State, Verb
 from oncue.core.retention import Pruned, Retention
-from oncue.ports.claims import Refused
 from tests.contract.pruning import forget, prune
 
 from .desk import FLEETING, Desk, at, settlement

@@ -24,7 +24,7 @@ def test_a_rule_that_is_not_there_is_none(board: Board) -> None:
     board.rule(cron(), name="r")
     assert board.store.rule("R") is None
     assert board.store.sightings("R", 0) is None
-    assert not board.store.delete_rule("R", board.now)
+    assert not board.store.delete_rule("R")
 
 
 def test_a_changed_rule_keeps_its_identity_and_takes_the_new_fields(board: Board) -> None:
@@ -70,7 +70,7 @@ def test_rules_are_listed_by_name_page_by_page(board: Board) -> None:
     names = sorted(f"rule {n}" for n in range(7))
     for name in reversed(names):
         board.rule(cron(), file("/in/", 5), name=name)
-    board.store.delete_rule("rule 3", board.now)
+    board.store.delete_rule("rule 3")
     names.remove("rule 3")
     listed: list[Rule] = []
     while page := board.store.rules(listed[-1].name if listed else None, 2):
@@ -83,11 +83,11 @@ def test_rules_are_listed_by_name_page_by_page(board: Board) -> None:
 def test_a_deleted_rule_decides_nothing_and_its_jobs_stay(board: Board) -> None:
     board.rule(cron())
     board.post(cron_at(1))
-    assert board.store.delete_rule(RULE, board.now)
+    assert board.store.delete_rule(RULE)
     assert board.store.rule(RULE) is None
     assert board.post(cron_at(2)).decisions == ()
     assert board.instants() == [1]
-    assert not board.store.delete_rule(RULE, board.now)
+    assert not board.store.delete_rule(RULE)
 
 
 def test_the_newest_event_up_to_a_time_is_what_is_seen_of_a_dependency(board: Board) -> None:

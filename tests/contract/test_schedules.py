@@ -297,11 +297,12 @@ def test_whoever_listens_is_told_of_schedules_and_of_their_jobs(desk: Desk) -> N
     told: list[tuple[str | None, Moment]] = []
     stop = desk.store.watch(lambda queue, due_at: told.append((queue, due_at)))
     schedule = put(desk)
-    assert told == [(None, 0)]
+    assert (None, 0) in told
     desk.store.advance([onward(desk, schedule, desk.now + 5)], desk.now)
-    assert told[1:] == [("q", desk.now + 5)]
+    assert ("q", desk.now + 5) in told
+    told.clear()
     delete_schedule(desk.store, seen(desk), desk.now)
-    assert told[2:] == [(None, 0)]
+    assert (None, 0) in told  # a store that watches for other processes may say it twice
     stop()
 
 

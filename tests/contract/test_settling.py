@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from oncue.core.fencing import Refused
 from oncue.core.lifecycle import State, Verb
-from oncue.ports.claims import Refused
 
 from .desk import Desk, Q, at, settlement
 

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import pytest
 
+from oncue.core.fencing import Refused, Settlement
 from oncue.core.job import Diagnostic, Lapse
 from oncue.core.lifecycle import State, Verb
 from oncue.core.moment import from_datetime, to_datetime
 from oncue.core.queue import Queue
 from oncue.core.retry import after_silence
-from oncue.ports.claims import ClaimFilter, Refused, Settlement
+from oncue.ports.claims import ClaimFilter
 
 from .desk import LEASE, Desk, ids
 

@@ -24,6 +24,7 @@ from oncue.clock import FakeClock
 from oncue.core.bulk import BulkChange, BulkVerb
 from oncue.core.changes import ChangeVerb, JobChange
 from oncue.core.dumped import DumpedJob
+from oncue.core.fencing import Settlement
 from oncue.core.job import Claimed, Diagnostic, JobFilter, Lapse, NewJob, Operation
 from oncue.core.lifecycle import Verb
 from oncue.core.missed import Look, missed_since
@@ -31,7 +32,7 @@ from oncue.core.moment import Moment, to_datetime
 from oncue.core.queue import Queue, RetryPolicy
 from oncue.core.retention import Retention
 from oncue.core.retry import after_lapse
-from oncue.ports.claims import ClaimFilter, RangeClaim, Settlement, Touch
+from oncue.ports.claims import ClaimFilter, RangeClaim, Touch
 from oncue.ports.sink import Refusal
 from oncue.ports.store import Store
 from oncue.stores.memory import MemoryStore

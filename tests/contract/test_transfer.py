@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from oncue.clock import FakeClock
@@ -254,3 +256,16 @@ def test_an_id_that_belongs_to_another_event_is_refused(
     with pytest.raises(EventIdTaken, match="mine"):
         moved(board.store, there.store)
     assert [one.event for one in there.log()] == [cron_at(2, event_id="mine")]
+
+
+def test_an_id_that_belongs_to_two_events_is_refused_before_anything_is_stored(
+    board: Board, open_store: OpenStore, clock: FakeClock
+) -> None:
+    board.rule(cron(3600), name="hourly")
+    board.post_all(cron_at(1), cron_at(2, event_id="twice"))
+    once, twice = events_of(board.store)
+    other = replace(twice.logged, event=cron_at(3, event_id="twice"))
+    for target in (open_store(clock), MemoryStore(clock)):
+        with pytest.raises(EventIdTaken, match="nothing was stored"):
+            target.admit_rules(rules_of(board.store), [once, twice, DumpedEvent(other)])
+        assert (rules_of(target), events_of(target)) == ([], [])

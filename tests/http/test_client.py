@@ -129,6 +129,7 @@ def test_a_key_is_held_by_one_unfinished_job(client: Client) -> None:
     [
         ({"at": datetime(2030, 1, 1)}, "/at"),
         ({"at": "tomorrow"}, "/at"),
+        ({"due_at": "tomorrow"}, "/due_at"),
         ({"delay": -1}, "/delay"),
         ({"priority": 10}, "/priority"),
         ({"queue": "no such name!"}, "/queue"),
@@ -149,6 +150,17 @@ def test_bad_input_is_refused_and_the_place_named(
     with pytest.raises(InvalidInput) as caught:
         client.schedule(**wrong)
     assert caught.value.pointer == pointer
+
+
+@pytest.mark.parametrize("name", ["at", "due_at"])
+def test_a_wrong_time_is_refused_by_the_name_it_was_given(client: Client, name: str) -> None:
+    job, wrong = client.schedule(delay=60), {name: "tomorrow"}
+    with pytest.raises(InvalidInput) as caught:
+        client.reschedule(job.id, **wrong)  # type: ignore[arg-type]
+    assert caught.value.pointer == f"/{name}"
+    with pytest.raises(InvalidInput) as caught:
+        client.schedule_many([{"delay": 60}, wrong])
+    assert caught.value.pointer == f"item 2/{name}"
 
 
 def test_what_is_too_large_is_refused(client: Client) -> None:

@@ -26,7 +26,7 @@ from oncue import Scheduler
 from oncue.api import routes
 from oncue.api.docs.openapi import document
 from oncue.core.access import Scope
-from oncue.core.bulk import BulkCursor, told_place
+from oncue.core.bulk import BulkCursor, place_text
 from oncue.usecases.tokens import Access
 from oncue.wire.formats import DURATION_PATTERN
 from tests.http.server import Server, running_server
@@ -79,7 +79,7 @@ _resource = st.from_regex("/?[a-z]{1,8}(/[a-z]{1,8}){0,3}/?")
 schemathesis.openapi.format("oncue-resource", st.one_of(*[_resource] * 3, st.just("a" * 1025)))
 schemathesis.openapi.format(
     "bulk-cursor",
-    st.integers(0, 10**14).map(lambda due_at: str(BulkCursor(0, told_place((due_at, "a"))))),
+    st.integers(0, 10**14).map(lambda due_at: str(BulkCursor(0, place_text((due_at, "a"))))),
 )
 
 schema = schemathesis.openapi.from_dict(document(routes.ROUTES))

@@ -16,8 +16,8 @@ from pathlib import Path
 from threading import Event
 
 from oncue import HandledJob, Scheduler
+from oncue.core.fencing import Settlement
 from oncue.core.lifecycle import Verb
-from oncue.ports.claims import Settlement
 from oncue.stores import open_store
 from oncue.stores.sqlite import SqliteStore
 from tests.proof.entries import Received

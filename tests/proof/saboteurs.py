@@ -8,11 +8,12 @@ from typing import Any
 
 from oncue.core.changes import ChangeVerb, JobChange
 from oncue.core.errors import StoreUnavailable
+from oncue.core.fencing import Refused, Settlement
 from oncue.core.job import Claimed, Lapse, NewJob
 from oncue.core.lifecycle import State, Verb
 from oncue.core.moment import Moment
 from oncue.core.retry import Verdict
-from oncue.ports.claims import ClaimFilter, ClaimPage, RangeClaim, Refused, Settlement, Touch
+from oncue.ports.claims import ClaimFilter, ClaimPage, RangeClaim, Touch
 from oncue.ports.jobs import Changed
 from oncue.stores.memory import MemoryStore
 

@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
 
+from oncue.core.fencing import Refused
 from oncue.core.job import Claimed
 from oncue.core.moment import Moment
 from oncue.core.queue import Queue
-from oncue.ports.claims import RangeClaim, Refused
+from oncue.ports.claims import RangeClaim
 from oncue.ports.store import Store
 from tests.proof.entries import Ranged, RangeWrote, Reclaimed, Taken, Wrote
 from tests.proof.wrapped import Call, WrappedStore

@@ -244,15 +244,15 @@ class World:
             sink,
             alias,
             keeper,
-            heed_clock=self._heed_clock,
+            check_clock=self._check_clock,
         ).step
 
     def _reclaimer(self) -> Turn:
         self._newest = Reclaimer(Node.of(self.store, self.clock))
         return self._newest.step
 
-    def _heed_clock(self) -> None:
-        self._newest.heed_clock()
+    def _check_clock(self) -> None:
+        self._newest.check_clock()
 
     def _batches(
         self, prefix: str, jobs: int, due_from: Moment, spread_ms: int

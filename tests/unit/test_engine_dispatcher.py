@@ -432,7 +432,7 @@ def test_a_range_held_by_another_dispatcher_is_not_taken_over_when_the_clock_is_
     reclaimer = Reclaimer(Node.of(bench.store, bench.clock))
     dispatcher = Dispatcher(
         *(Node.of(bench.store, bench.clock), lambda: bench.queue, bench.sink, "two", bench.keeper),
-        heed_clock=reclaimer.heed_clock,
+        check_clock=reclaimer.check_clock,
     )
     bench.add("a")
     held = bench.store.claim_range([bench.queue], "one", 10, bench.clock.now(), lease_seconds=60)

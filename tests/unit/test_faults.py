@@ -6,11 +6,11 @@ import pytest
 
 from oncue.clock import FakeClock
 from oncue.core.errors import SinkDown, StoreUnavailable
+from oncue.core.fencing import Settlement
 from oncue.core.job import Delivery, JobFilter, NewJob
 from oncue.core.lifecycle import State, Verb
 from oncue.core.queue import Queue
 from oncue.core.retry import after_lapse
-from oncue.ports.claims import Settlement
 from oncue.ports.sink import Refusal
 from oncue.sinks.memory import MemorySink
 from oncue.stores.memory import MemoryStore

@@ -10,12 +10,12 @@ import pytest
 
 from oncue import InvalidInput, State
 from oncue.clock import FakeClock
+from oncue.core.fencing import Settlement
 from oncue.core.job import Claimed
 from oncue.core.lifecycle import Verb
 from oncue.core.moment import Moment
 from oncue.core.reclaim import FINDINGS_KEPT, ReclaimReport, parameters
 from oncue.engine.reclaimrun import ReclaimRun
-from oncue.ports.claims import Settlement
 from oncue.stores.memory import MemoryStore
 from oncue.testing import HandDriven
 from oncue.usecases.reclaim import started

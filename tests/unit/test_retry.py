@@ -102,10 +102,10 @@ def test_jobs_that_failed_together_do_not_come_back_together() -> None:
 
 
 def test_a_revived_job_has_its_whole_allowance_again() -> None:
-    assert attempts_left(attempt=3, base=0, own_max=None, queue=Q) == 0
-    assert attempts_left(attempt=4, base=3, own_max=None, queue=Q) == 2
-    assert attempts_left(attempt=4, base=3, own_max=1, queue=Q) == 0
-    assert attempts_left(attempt=1, base=0, own_max=20, queue=Q) == 19
+    assert attempts_left(attempt=3, base=0, job_max=None, queue=Q) == 0
+    assert attempts_left(attempt=4, base=3, job_max=None, queue=Q) == 2
+    assert attempts_left(attempt=4, base=3, job_max=1, queue=Q) == 0
+    assert attempts_left(attempt=1, base=0, job_max=20, queue=Q) == 19
 
 
 def test_a_silent_claim_is_due_again_at_once_and_without_back_off() -> None:

@@ -31,7 +31,7 @@ def matches(dependency: dict[str, Any], kind: str, resource: str) -> bool:
     )
     keys = match_keys(event)
     found = one.type is event.type and keys.matches(one)
-    by_index = one.key == keys.own or one.key in keys.above
+    by_index = one.key == keys.exact or one.key in keys.above
     assert by_index or not found, "the index must find whatever matches"
     return found
 

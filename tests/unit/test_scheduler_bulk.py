@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from oncue import BulkOutcome, InvalidInput, State
-from oncue.core.bulk import BulkCursor, read_place, told_place
+from oncue.core.bulk import BulkCursor, place_text, read_place
 from oncue.core.moment import to_datetime
 from oncue.engine.alarm import Alarm
 from oncue.ports.bulk import BulkFound
@@ -207,6 +207,6 @@ def test_a_text_that_is_no_cursor_is_refused(text: str) -> None:
 
 def test_a_cursor_is_read_as_it_was_written() -> None:
     for place in ((7, "a-b_C"), ("waiting", "q.1", 19, 7, "")):
-        cursor = BulkCursor(5, told_place(place))
+        cursor = BulkCursor(5, place_text(place))
         assert BulkCursor.read(str(cursor)) == cursor
         assert read_place(cursor.after, (int, str), (str, str, int, int, str)) == place

@@ -81,7 +81,11 @@ class TestRescheduling:
     def test_a_waiting_job_gets_another_time_priority_or_payload(self, cue: Scheduler) -> None:
         job = cue.schedule(1, delay=60, priority=1)
         assert cue.reschedule(job.id, delay=5).due_at == NOW + timedelta(seconds=5)
-        assert cue.reschedule(job.id, at="2027-01-15T09:00:00Z").due_at == NOW + timedelta(hours=1)
+        assert cue.reschedule(job.id, at="2027-01-15T09:30:00Z").due_at == NOW + timedelta(
+            hours=1.5
+        )
+        changed = cue.reschedule(job.id, due_at="2027-01-15T09:00:00Z")
+        assert changed.due_at == NOW + timedelta(hours=1)
         assert cue.reschedule(job.id, priority=9).priority == 9
         changed = cue.reschedule(job.id, payload=None)
         assert (changed.payload, changed.priority) == (None, 9)
@@ -92,6 +96,8 @@ class TestRescheduling:
         [
             ({"delay": -1}, "/delay"),
             ({"at": "soon"}, "/at"),
+            ({"due_at": "soon"}, "/due_at"),
+            ({"at": "2027-01-15T09:00:00Z", "due_at": "2027-01-15T09:00:00Z"}, "/due_at"),
             ({"priority": True}, "/priority"),
             ({"payload": float("nan")}, "/payload"),
             ({"delay": 1, "at": "2027-01-15T09:00:00Z"}, "/delay"),

@@ -200,9 +200,13 @@ def test_a_count_of_runs_has_bounds(cue: HandDriven, count: Any) -> None:
     assert refused.value.pointer == "/count"
 
 
-def test_members_that_there_are_not_are_refused_in_a_preview(cue: HandDriven) -> None:
-    with pytest.raises(InvalidInput, match="put_schedule"):
-        cue.preview_schedule("s", crom="* * * * *")  # type: ignore[call-arg]
+@pytest.mark.parametrize("name", ["crom", "revision", "anchor_at", "unfinished"])
+def test_a_field_that_there_is_not_is_refused_by_its_name(cue: HandDriven, name: str) -> None:
+    for put in (cue.put_schedule, cue.preview_schedule):
+        with pytest.raises(InvalidInput, match="there is no such field") as refused:
+            put("s", **{"cron": "* * * * *", name: 1})  # type: ignore[arg-type]
+        assert refused.value.pointer == f"/{name}"
+    assert list(cue.schedules()) == []
 
 
 def test_schedules_outlive_the_process(tmp_path: Path) -> None:

@@ -10,10 +10,9 @@ from pathlib import Path
 import pytest
 
 from oncue.clock import FakeClock
-from oncue.core.fencing import Write, words
+from oncue.core.fencing import Settlement, Write, words
 from oncue.core.lifecycle import Verb
 from oncue.core.retry import after_lapse
-from oncue.ports.claims import Settlement
 from oncue.stores.sqlite import SqliteStore, connection
 from oncue.stores.sqlite.statements import migrations
 from tests.contract.desk import FLEETING, LEASE, Desk, Q, lapses_by, settlement

@@ -285,7 +285,7 @@ def test_when_everything_is_pruned_no_row_is_left_behind(board: Board) -> None:
     board.rule(file("/in/", 60), cron())
     board.post_all(file_at(0), file_at(1), cron_at(2), cron_at(2))
     board.rule(cron())
-    board.store.delete_rule(RULE, board.now)
+    board.store.delete_rule(RULE)
     board.prune()
     board.clock.advance(8 * 86_400)
     board.prune()

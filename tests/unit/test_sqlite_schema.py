@@ -11,8 +11,8 @@ import pytest
 
 from oncue.clock import FakeClock
 from oncue.core.errors import StoreError
+from oncue.core.fencing import Settlement
 from oncue.core.lifecycle import FINAL, TRANSITIONS, State, Verb
-from oncue.ports.claims import Settlement
 from oncue.stores.sqlite import SqliteStore
 from tests.contract.changing import CANCEL, REVIVE, STOP, Amendment, amend
 from tests.contract.desk import DELIVERY, Desk, lapse_of, settlement

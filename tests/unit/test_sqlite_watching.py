@@ -12,6 +12,7 @@ import pytest
 from oncue.clock import FakeClock
 from oncue.core.access import AccessToken, Scope
 from oncue.core.errors import StoreError
+from oncue.core.fencing import Settlement
 from oncue.core.job import NewJob
 from oncue.core.lifecycle import Verb
 from oncue.core.queue import (
@@ -24,11 +25,10 @@ from oncue.core.queue import (
 )
 from oncue.core.recurrence import begun
 from oncue.core.schedule import Schedule, check_schedule
-from oncue.ports.claims import Settlement
 from oncue.ports.sink import Refusal
 from oncue.stores.sqlite import SqliteStore, watching
 from oncue.stores.sqlite.connection import connect
-from oncue.stores.sqlite.watching import Abroad, News, settings_revision
+from oncue.stores.sqlite.watching import News, OtherProcesses, settings_revision
 from oncue.usecases.queues import put_queue, set_paused
 from tests.contract.pruning import prune
 from tests.contract.recurring import delete_schedule, put_schedule
@@ -63,21 +63,21 @@ def new(job_id: str, queue: str = "out", due_in: int = 0, **more: object) -> New
 def told(store: SqliteStore, *queues: str) -> list[News]:
     """What listeners of this store are told next."""
     with store.db.reading() as tx:
-        return store.db.watching.abroad.news(tx, queues)
+        return store.db.watching.others.news(tx, queues)
 
 
 class Ear:
-    """One look abroad after the other."""
+    """One look at other processes after the other."""
 
     def __init__(self, store: SqliteStore, *queues: str) -> None:
         self._store = store
         self._queues = queues or None
-        self._abroad = Abroad()
+        self._others = OtherProcesses()
         self.hear()
 
     def hear(self) -> list[News]:
         with self._store.db.reading() as tx:
-            return sorted(self._abroad.news(tx, self._queues), key=str)
+            return sorted(self._others.news(tx, self._queues), key=str)
 
 
 # -- news ------------------------------------------------------------------------------------------
@@ -220,7 +220,7 @@ def test_what_could_not_be_read_is_still_news(
 ) -> None:
     there.insert([new("a", "one", due_in=1)], NOW)
     told(here, "one")
-    here.db.watching.abroad.forget("one")
+    here.db.watching.others.forget("one")
     set_paused(there, "out", True)
     with monkeypatch.context() as failing, pytest.raises(StoreError):
         failing.setitem(watching.SQL, "moments", "SELECT no_such_function()")

@@ -9,10 +9,10 @@ import pytest
 
 from oncue import Job, Scheduler, State
 from oncue.aio import AsyncScheduler
-from oncue.api.waiting import Waiting, Wish
+from oncue.api.waiting import ClaimRequest, Waiting
 from oncue.core.token import sign
 
-WISH = Wish(("left",), "w", 1, None)
+WISH = ClaimRequest(("left",), "w", 1, None)
 
 
 async def left_at(state: State) -> Job:

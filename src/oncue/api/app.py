@@ -14,7 +14,7 @@ from itertools import count
 from typing import Any, ParamSpec, TypeVar
 
 from oncue.aio import AsyncScheduler
-from oncue.api import problems as problems
+from oncue.api import problems
 from oncue.api.guard import Guard
 from oncue.api.problems import HttpProblem
 from oncue.api.publishing import Publishing
@@ -130,7 +130,7 @@ def problem_of(error: Exception, request: Request) -> HttpProblem:
 
 
 def _crashed(error: Exception, request: Request) -> HttpProblem:
-    """A defect of ours: the place goes to the log, without the text, which may quote a payload."""
+    """A defect here: the place is logged, without the text, which may quote a payload."""
     place = "".join(traceback.format_tb(error.__traceback__))
     logger.error(
         "request %s: %s at\n%s",

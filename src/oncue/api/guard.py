@@ -1,4 +1,4 @@
-"""Who may ask what: access tokens where there are any, else this machine only."""
+"""Which requests are allowed: by access tokens if there are any, else from this machine only."""
 
 from __future__ import annotations
 
@@ -66,8 +66,8 @@ def require(scopes: frozenset[Scope] | None, wanted: Scope) -> None:
 
 
 def _require_local(request: Request) -> None:
-    """A page from elsewhere can make a browser ask this server, by a name that resolves here or
-    by a form; neither looks like this machine asking."""
+    """A page of another site can make a browser send requests to this server, by a host name that
+    resolves to this machine or by a form. `Host` and `Sec-Fetch-Site` show both."""
     if not _LOCAL.fullmatch(request.header(b"host") or ""):
         raise HttpProblem(
             "refused-origin",

@@ -14,11 +14,11 @@ from typing import Any
 
 from oncue.api.request import HttpAnswer, json_answer
 from oncue.core.errors import EventIdTaken
-from oncue.core.event import Event, latest_stamp, read_event
+from oncue.core.event import Event
 from oncue.core.publication import Published
-from oncue.core.stamp import Stamp, of_moment
 from oncue.scheduler import Scheduler
 from oncue.usecases.gathering import Gathering, together
+from oncue.usecases.rules import latest_of, read_events
 from oncue.wire import rules as wire
 
 Fields = Mapping[str, Any] | Sequence[Mapping[str, Any]]
@@ -39,17 +39,10 @@ class Publishing:
 
     async def publish(self, fields: Fields) -> HttpAnswer:
         """`Scheduler.publish`, for one event or a list, together with others."""
-        if isinstance(fields, Mapping):
-            return await self._gathering.ask([read_event(fields, self._latest())])
-        if len(fields) > SHORT:
+        if not isinstance(fields, Mapping) and len(fields) > SHORT:
             loop = asyncio.get_running_loop()
             return await loop.run_in_executor(self._threads, self._publish_long, fields)
-        latest = self._latest()
-        events = [read_event(one, latest, f"/{place}") for place, one in enumerate(fields)]
-        return await self._gathering.ask(events)
-
-    def _latest(self) -> Stamp:
-        return latest_stamp(of_moment(self._cue.clock.now()), self._cue.bounds)
+        return await self._gathering.ask(read_events(fields, latest_of(self._cue)))
 
     def _publish_long(self, fields: Fields) -> HttpAnswer:
         return published_answer(self._cue.publish(fields))

@@ -1,7 +1,7 @@
-"""Why a body cannot be read.
+"""Why a body cannot be read, and where in it.
 
-The decoder stops with a message about bytes or about types. The caller is told the place instead,
-by reading the body, which is refused anyway, a second time.
+The decoder's message is about bytes or types. To name the place, the body, which is refused anyway,
+is read a second time.
 """
 
 from __future__ import annotations

@@ -29,7 +29,7 @@ MOST_TOGETHER = 64
 logger = logging.getLogger("oncue.http")
 
 
-class Wish(NamedTuple):
+class ClaimRequest(NamedTuple):
     """The arguments of one request to claim."""
 
     queues: tuple[str, ...]
@@ -51,8 +51,8 @@ class Waiting:
         self._clock = self._cue.clock
         self._loop: asyncio.AbstractEventLoop | None = None
         self._unwatch: Callable[[], None] | None = None
-        self._waiters: dict[Taken, Wish] = {}  # in the order of their arrival
-        self._wanted: Counter[str] = Counter()  # how many wait for each queue
+        self._waiters: dict[Taken, ClaimRequest] = {}  # in the order of their arrival
+        self._waiting_for: Counter[str] = Counter()  # how many wait for each queue
         self._next_at: dict[str, Moment] = {}  # when each of them may have work
         self._timer: asyncio.TimerHandle | None = None
         self._sweeping = False
@@ -62,16 +62,19 @@ class Waiting:
         self._under_way: set[asyncio.Task[None]] = set()  # a loop itself holds them only weakly
 
     async def claim(
-        self, wish: Wish, wait_seconds: float, gone: Callable[[], Coroutine[Any, Any, None]]
+        self,
+        wanted: ClaimRequest,
+        wait_seconds: float,
+        gone: Callable[[], Coroutine[Any, Any, None]],
     ) -> list[Claimed]:
         """Due jobs, as soon as there are any; none after `wait_seconds`. `gone` ends when the
         client has left. Jobs that were claimed for it by then are released, and so are jobs claimed
         for a request that the end of the server cuts short. The caller gives back jobs that it does
         not send."""
-        wish = self._turned(wish)
+        wanted = self._turned(wanted)
         if wait_seconds <= 0 or self._closed:
-            return await self._at_once(wish)
-        waiter = self._note(wish)
+            return await self._at_once(wanted)
+        waiter = self._note(wanted)
         leaving = asyncio.create_task(gone())
         given = False
         try:
@@ -87,11 +90,13 @@ class Waiting:
             elif not given:
                 self.give_back(waiter.result())
 
-    async def _at_once(self, wish: Wish) -> list[Claimed]:
+    async def _at_once(self, wanted: ClaimRequest) -> list[Claimed]:
         taken: list[Claimed] = []
 
         def take() -> list[Claimed]:
-            taken[:] = self._take(wish)  # called again if another call of its transaction undid it
+            taken[:] = self._take(
+                wanted
+            )  # called again if another call of its transaction undid it
             return taken
 
         try:
@@ -127,32 +132,32 @@ class Waiting:
 
     # -- requests that wait ------------------------------------------------------------------------
 
-    def _turned(self, wish: Wish) -> Wish:
+    def _turned(self, wanted: ClaimRequest) -> ClaimRequest:
         """Queues take turns at being first."""
-        if len(wish.queues) < 2:
-            return wish
+        if len(wanted.queues) < 2:
+            return wanted
         self._turn += 1
-        first = self._turn % len(wish.queues)
-        return wish._replace(queues=wish.queues[first:] + wish.queues[:first])
+        first = self._turn % len(wanted.queues)
+        return wanted._replace(queues=wanted.queues[first:] + wanted.queues[:first])
 
-    def _note(self, wish: Wish) -> Taken:
+    def _note(self, wanted: ClaimRequest) -> Taken:
         self._loop = asyncio.get_running_loop()
         if self._unwatch is None:
             self._unwatch = self._cue.store.watch(self._news, lambda: list(self._next_at))
         waiter: Taken = self._loop.create_future()
-        self._waiters[waiter] = wish
-        for queue in wish.queues:
-            self._wanted[queue] += 1
+        self._waiters[waiter] = wanted
+        for queue in wanted.queues:
+            self._waiting_for[queue] += 1
             self._next_at.setdefault(queue, 0)  # unknown: look
         self._set_timer()
         return waiter
 
     def _remove(self, waiter: Taken) -> None:
-        wish = self._waiters.pop(waiter, None)
-        for queue in wish.queues if wish is not None else ():
-            self._wanted[queue] -= 1
-            if not self._wanted[queue]:
-                del self._wanted[queue], self._next_at[queue]
+        wanted = self._waiters.pop(waiter, None)
+        for queue in wanted.queues if wanted is not None else ():
+            self._waiting_for[queue] -= 1
+            if not self._waiting_for[queue]:
+                del self._waiting_for[queue], self._next_at[queue]
 
     def _release(self, taken: Sequence[Claimed]) -> None:
         for claim in taken:
@@ -209,16 +214,16 @@ class Waiting:
         """Claim due jobs for requests that wait for them, and learn when more are due."""
         now = self._clock.now()
         due = {queue for queue, at in self._next_at.items() if at <= now}
-        first = [one for one, wish in self._waiters.items() if not due.isdisjoint(wish.queues)]
+        first = [one for one, wanted in self._waiters.items() if not due.isdisjoint(wanted.queues)]
         chosen = first[: self._together]
-        wishes = [self._waiters[waiter] for waiter in chosen]
+        requests = [self._waiters[waiter] for waiter in chosen]
         # Before claiming, so that news which comes meanwhile is not overwritten by older facts.
         self._next_at.update(dict.fromkeys(due, LATEST))
         times = dict.fromkeys(due, now + TROUBLE_MS)
         try:
             # A claim by itself looks before it writes, so those who find nothing take no lock.
             do = self._acue.write if len(chosen) > 1 else self._acue.call
-            taken, emptied = await do(self._take_for, wishes, due)
+            taken, emptied = await do(self._take_for, requests, due)
             times = dict.fromkeys(due, 0)
             times |= {queue: at if at > now else now + BUSY_MS for queue, at in emptied.items()}
             self._hand_out(chosen, taken)
@@ -232,23 +237,23 @@ class Waiting:
             self._expect(times)
 
     def _take_for(
-        self, wishes: list[Wish], due: set[str]
+        self, requests: list[ClaimRequest], due: set[str]
     ) -> tuple[list[list[Claimed]], dict[str, Moment]]:
         """Jobs for each, until the queues are empty; and when those have work again."""
         taken: list[list[Claimed]] = []
         empty: set[str] = set()
-        for wish in wishes:
-            queues = tuple(one for one in wish.queues if one in due and one not in empty)
-            items = self._take(wish._replace(queues=queues)) if queues else []
+        for wanted in requests:
+            queues = tuple(one for one in wanted.queues if one in due and one not in empty)
+            items = self._take(wanted._replace(queues=queues)) if queues else []
             taken.append(items)
             if not items:
                 empty.update(queues)
         nexts = {queue: self._cue.store.next_due([queue]) for queue in empty}
         return taken, {queue: LATEST if at is None else at for queue, at in nexts.items()}
 
-    def _take(self, wish: Wish) -> list[Claimed]:
+    def _take(self, wanted: ClaimRequest) -> list[Claimed]:
         return self._cue.claim(
-            wish.queues, wish.worker, limit=wish.limit, lease_seconds=wish.lease_seconds
+            wanted.queues, wanted.worker, limit=wanted.limit, lease_seconds=wanted.lease_seconds
         )
 
     def _hand_out(self, waiters: list[Taken], taken: list[list[Claimed]]) -> None:

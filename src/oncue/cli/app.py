@@ -167,7 +167,7 @@ class Program(Group):
         try:
             return super().invoke(ctx)
         except BrokenPipeError:
-            # Whoever read our output has seen enough. Caught here: click would call it a failure.
+            # The reader of the output has closed it. Caught here: click would call it a failure.
             discard_output()
             return 0
         except errors.AccessDenied as refusal:
@@ -268,7 +268,7 @@ show_examples(cli)
 def main() -> NoReturn:
     """Run the program and end it with a code that scripts can rely on."""
     for name in ("stdout", "stderr"):
-        if getattr(sys, name) is None:  # closed by whoever started us
+        if getattr(sys, name) is None:  # closed by the program that started this one
             setattr(sys, name, open(os.devnull, "w"))  # noqa: SIM115
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):

@@ -62,7 +62,7 @@ class JobsCommand:
         return bool(self.given["dry_run"])
 
     def change_all(self, cue: Cue, **options: Any) -> BulkOutcome:
-        """Call the bulk method of this verb with `oncue.bulk.BulkOptions`."""
+        """Call the bulk method of this verb; `options` are further `usecases.bulk.BulkOptions`."""
         wanted = {name: self.given[name] for name in (*FILTERS, "everything", "cursor")}
         method = getattr(cue, f"{self.verb}_all")
         outcome: BulkOutcome = method(**self.options, **wanted, **options)

@@ -61,7 +61,7 @@ def reclaim(app: App, /, **given: Any) -> None:
     for warning in report.warnings:
         output.note(f"Warning: {warning}")
     if report.would_reclaim:
-        _foretell(report.would_reclaim)
+        _show_candidates(report.would_reclaim)
     click.echo(_summary(report))
 
 
@@ -84,7 +84,7 @@ def _run(app: App, parameters: ReclaimParameters) -> ReclaimReport:
     return run.report
 
 
-def _foretell(findings: list[Candidate]) -> None:
+def _show_candidates(findings: list[Candidate]) -> None:
     lines = [
         [
             one.id,

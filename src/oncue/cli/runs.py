@@ -89,11 +89,11 @@ def _show(app: App, found: Sequence[Run], timezone: str) -> None:
 
 
 def _cells(run: Run) -> list[str]:
-    told = f"{run.mark}: {run.note}" if run.note else ""
+    note = f"{run.mark}: {run.note}" if run.note else ""
     return [
         _written(run.local, f"{run.local:%a} "),
         _written(run.at.replace(tzinfo=None)),
-        told if run.mark is Mark.NORMAL else output.paint(told, "yellow"),
+        note if run.mark is Mark.NORMAL else output.paint(note, "yellow"),
     ]
 
 

@@ -36,7 +36,7 @@ _POINTER = re.compile(r"/(\d+)(/.*)?", re.DOTALL)
 
 class TypedEvent(NamedTuple):
     place: str
-    """Where it was written, for whoever has to correct it; empty: on the command line."""
+    """Where it was written, for error messages; empty: on the command line."""
     fields: dict[str, Any]
 
 
@@ -152,7 +152,7 @@ def _publish(app: App, events: Sequence[TypedEvent]) -> list[Published]:
 
 
 def _placed(problem: InvalidInput, some: Sequence[TypedEvent], before: int) -> InvalidInput:
-    """The refusal, in the words of whoever wrote the event."""
+    """The refusal, with the place at which the event was written."""
     match = _POINTER.fullmatch(problem.pointer)
     if match is None:
         return problem

@@ -54,7 +54,7 @@ def serve(app: App, no_engine: bool, engine_only: bool) -> None:
             "Name a file: --store sqlite:///jobs.db"
         )
     if app.settings["log_level"].origin == "default":
-        # A sink that logs jobs is heard, also when the rest of the log is quiet.
+        # Deliveries to the sink `log:` are shown, also if nothing else is logged.
         logging.getLogger("oncue.sink.log").setLevel(logging.INFO)
     server = None
     if not engine_only:

@@ -53,7 +53,7 @@ def client(settings: Mapping[str, config.Value]) -> Client:
 
 
 def greet(cue: Client) -> Greeting:
-    """Ask the server, once, what it is. Raises if nobody answers, or somebody else."""
+    """Ask the server, once, what it is. Raises if there is no answer, or not one of oncue."""
     from oncue.client.connection import Call
 
     request = Call("GET", "/livez", timeout_seconds=GREETING_SECONDS)

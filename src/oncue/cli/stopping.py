@@ -16,8 +16,8 @@ from types import FrameType
 from oncue.clock import SystemClock
 
 SIGNALS = (signal.SIGTERM, signal.SIGINT)
-# Some supervisors signal a process and then its whole group: the same wish, twice.
-SAME_WISH_SECONDS = 0.3
+# Some supervisors signal a process and then its whole group: the same request, twice.
+SAME_REQUEST_SECONDS = 0.3
 
 
 class Stopping:
@@ -29,7 +29,7 @@ class Stopping:
         self._clock = SystemClock()
         self._asked_at: float | None = None
         # An Event would not do: its lock may be held by the very code that a signal interrupts.
-        self._told: SimpleQueue[None] = SimpleQueue()
+        self._ended: SimpleQueue[None] = SimpleQueue()
         self._before: dict[signal.Signals, object] = {}
 
     def __enter__(self) -> Stopping:
@@ -48,19 +48,19 @@ class Stopping:
     def wait(self, seconds: float | None = None) -> bool:
         """Wait so long, or until it is to end. Whether it is to end."""
         try:
-            self._told.get(timeout=seconds)
+            self._ended.get(timeout=seconds)
         except Empty:
             return False
         return True
 
     def end(self) -> None:
         """It came to its end by itself."""
-        self._told.put(None)
+        self._ended.put(None)
 
     def _signalled(self, number: int, frame: FrameType | None) -> None:
         now = self._clock.monotonic()
         if self._asked_at is not None:
-            if now - self._asked_at < SAME_WISH_SECONDS:
+            if now - self._asked_at < SAME_REQUEST_SECONDS:
                 return
             _say("Stopped at once; what was under way is taken back when its lease ends.")
             with suppress(Exception):
@@ -68,7 +68,7 @@ class Stopping:
             os._exit(128 + number)
         self._asked_at = now
         _say(f"Stopping: {self._meanwhile}. Ctrl-C again stops at once.")
-        self._told.put(None)
+        self._ended.put(None)
 
 
 def _say(text: str) -> None:

@@ -109,11 +109,11 @@ def _expected(app: App, queue: str | None) -> int:
 
 @contextmanager
 def _explained(file: str) -> Iterator[None]:
-    """Whatever ends a dump early: what to do next."""
+    """Errors that end a dump early say what to do next."""
     try:
         yield
     except BrokenPipeError:
-        # Not the usual shrug: a dump that ends early is no dump.
+        # Elsewhere a closed output is no failure; but a dump that ends early cannot be restored.
         discard_output()
         raise click.ClickException("standard output was closed; the dump is incomplete.") from None
     except FileExistsError:

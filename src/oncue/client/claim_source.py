@@ -21,11 +21,12 @@ from oncue.client.connection import Call, Connection
 from oncue.client.errors import error_of
 from oncue.client.polling import Polling
 from oncue.core.errors import Conflict, Fenced, NotFound, OncueError
+from oncue.core.fencing import Refused
 from oncue.core.job import Claimed, Operation
 from oncue.core.moment import Moment
 from oncue.core.queue import Queue
 from oncue.engine.alarm import Alarm
-from oncue.ports.claims import Refused, Touched
+from oncue.ports.claims import Touched
 from oncue.ports.store import Awaited, Listener
 from oncue.usecases.claims import CLAIM_LIMIT
 from oncue.wire.claims import Beaten, BeatenItems, Claims
@@ -36,7 +37,7 @@ if TYPE_CHECKING:
     from oncue.client import Client
 
 WAIT_SECONDS = 20.0
-ANSWER_SECONDS = 10.0  # whoever reports goes on trying, and must not be held up for long
+ANSWER_SECONDS = 10.0  # callers try again themselves, and must not be held up for long
 OTHERS_SECONDS = 0.5  # while one queue has work, the others are looked at so often
 HEARTBEAT_SECONDS = 5.0  # by which a handler learns of a cancel; one request for all that runs
 QUEUES_LIMIT = 100  # that can be waited for at once; more of them take turns
@@ -67,8 +68,8 @@ class RemoteClaimSource:
     # -- claiming --------------------------------------------------------------------------------
 
     def claim(self, queue: str, limit: int, now: Moment) -> ClaimedBatch | None:
-        """What was waited for comes first, whatever queue is asked about: it is on its lease
-        already, and nobody speaks for it before it is in hand."""
+        """What was waited for comes first, whatever queue is asked about: its lease runs already,
+        and no heartbeat renews it before it is taken from here."""
         waited = self._waited.pop(queue, None)
         if waited is not None:
             return waited

@@ -60,7 +60,7 @@ class Reply(NamedTuple):
 
 
 class AnswerLost(errors.ServerUnavailable):
-    """The request may have been carried out: whoever sent it has to look before asking again."""
+    """The request may have been carried out: look before sending it again."""
 
 
 class Connection:
@@ -135,7 +135,7 @@ class Connection:
     def not_ours(self, what: str) -> errors.ServerUnusable:
         return errors.ServerUnusable(
             f"{self.address.url} {what}: that is not how oncue answers. "
-            "Check the URL, and what stands between."
+            "Check the URL, and any proxy in between."
         )
 
     def close(self) -> None:
@@ -249,6 +249,6 @@ def _broken(answer: Reply) -> bool:
 
 
 def _retry_after(answer: Reply) -> float:
-    """How long the server asks to be left alone; dates are not worth the clock they need."""
+    """How many seconds the server asks to wait. A date is ignored: its clock may differ."""
     text = answer.headers.get("retry-after", "")
     return float(text) if text.isdecimal() and len(text) <= 6 else 0.0

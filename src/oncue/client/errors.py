@@ -26,9 +26,7 @@ def error_of(problem: Problem, job_id: str = "") -> OncueError:
     """The error that tells of a problem; `job_id` is the job that was asked about."""
     text, status = problem.detail or problem.title, problem.status
     if problem.kind == "unauthenticated":  # the server speaks of headers, which are not seen here
-        text = (
-            "it wants an access token that it knows; 'oncue token create' at its store makes one."
-        )
+        text = "it wants an access token that it knows: 'oncue token create' makes one."
     if status in (401, 403):
         return errors.AccessDenied(text)
     if status in (408, 429) or status >= 500:
@@ -42,9 +40,8 @@ def error_of(problem: Problem, job_id: str = "") -> OncueError:
     if status == 409:
         return _conflict(problem, text, job_id)
     first = problem.errors[0] if problem.errors else FieldProblem()
-    pointer = "/at" if first.pointer == "/due_at" else first.pointer
     kind = errors.TooLarge if status == 413 else errors.InvalidInput
-    return kind(first.detail or text, pointer)
+    return kind(first.detail or text, first.pointer)
 
 
 def _conflict(problem: Problem, text: str, job_id: str) -> errors.Conflict:

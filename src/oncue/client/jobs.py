@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import re
 import uuid
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from functools import partial
 from typing import Any, NamedTuple
@@ -53,6 +54,8 @@ class SentJob(NamedTuple):
     text: bytes
     made_id: str | None
     """The id, if it was made here."""
+    has_at: bool
+    """Whether its due time was given as `at`."""
 
 
 class RemoteJobs(Asking, JobVerbs[SentJob]):
@@ -63,17 +66,18 @@ class RemoteJobs(Asking, JobVerbs[SentJob]):
         headers = {} if job_id is not None else {"idempotency-key": uuid.uuid4().hex}
         request = Call("POST", "/jobs", encode(_sent(fields)), headers, job_id=job_id or "")
         answer = self.connection.answer(request)
-        body = self.connection.read(answer, request)
+        with _as_given(fields):
+            body = self.connection.read(answer, request)
         job = self.connection.value(body, wire.Job, wire.Job.read)
         return Stored(job, answer.status == 200)
 
     def ready(self, fields: Mapping[str, Any]) -> SentJob:
-        sent = _sent(fields)
+        sent, has_at = _sent(fields), fields.get("at") is not None
         if "id" in sent:
-            return SentJob(encode(sent), None)
+            return SentJob(encode(sent), None, has_at)
         now = self.clock.now()
         sent["id"] = f"r{ids.mint(now, now)}"
-        return SentJob(encode(sent), sent["id"])
+        return SentJob(encode(sent), sent["id"], has_at)
 
     def _size(self, job: SentJob) -> int:
         return len(job.text)
@@ -90,7 +94,8 @@ class RemoteJobs(Asking, JobVerbs[SentJob]):
             # stored. Such jobs have the ids that were made here.
             others = sum(one != job.made_id for one, job in zip(body.ids, part, strict=True))
             existing += min(body.existing, others)
-            refused |= {start + one.line - 1: _refusal(one) for one in body.rejected}
+            for one in body.rejected:
+                refused[start + one.line - 1] = _refusal(one, part[one.line - 1].has_at)
             stored += body.ids
         return StoredJobs(stored, existing, refused)
 
@@ -117,7 +122,8 @@ class RemoteJobs(Asking, JobVerbs[SentJob]):
         body = None if payload is None else msgspec.Raw(payload)
         fields = {**_sent(due), "priority": priority, "payload": body}
         request = Call("PATCH", job_path(job_id), encode(fields), job_id=job_id)
-        return self._ask(request, wire.Job, wire.Job.read)
+        with _as_given(due):
+            return self._ask(request, wire.Job, wire.Job.read)
 
     def _change(self, job_id: str, verb: BulkVerb, running: bool = False) -> Job:
         """A second request would be refused because of the first, so if the answer is lost, look
@@ -162,12 +168,23 @@ def _sent(fields: Mapping[str, Any]) -> dict[str, Any]:
     return sent
 
 
-def _refusal(rejected: wire.BatchProblem) -> OncueError:
+@contextmanager
+def _as_given(fields: Mapping[str, Any]) -> Iterator[None]:
+    """Problems name the field that the caller gave: a server calls `at` due_at."""
+    try:
+        yield
+    except InvalidInput as problem:
+        if problem.pointer != "/due_at" or fields.get("at") is None:
+            raise
+        raise type(problem)(problem.detail, "/at") from None
+
+
+def _refusal(rejected: wire.BatchProblem, has_at: bool) -> OncueError:
     """Why a server did not take a line."""
     detail, pointer = rejected.detail, ""
     if found := _PLACE.fullmatch(detail):
         pointer, detail = found.groups()
-        pointer = "/at" if pointer == "/due_at" else pointer
+        pointer = "/at" if has_at and pointer == "/due_at" else pointer
     if rejected.status == 409:
         return Conflict(detail)
     return (TooLarge if rejected.status == 413 else InvalidInput)(detail, pointer)

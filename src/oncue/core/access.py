@@ -1,8 +1,8 @@
 """Access tokens: what a caller of the HTTP API shows, and what it may then do.
 
-The text `oncue_<id>_<secret>` is shown once. What is kept is the id, which says which record to
-compare with, and the SHA-256 of the whole text, from which nobody finds the text again. (The token
-of a claim is another thing: see `core/token.py`.)
+The text `oncue_<id>_<secret>` is shown once. The store keeps the id, which names the record to
+compare with, and the SHA-256 of the whole text, from which the text cannot be found. (The token of
+a claim is something else: see `core/token.py`.)
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ class Scope(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class AccessToken:
-    """What is known of a token once it has been handed out: nothing of its text."""
+    """A token as the store keeps it, without its text."""
 
     id: str
     name: str | None
@@ -47,7 +47,7 @@ class AccessToken:
 
 
 NOBODY = AccessToken("", None, bytes(32), frozenset(), 0)
-"""To compare with where there is no record, so that an unknown id costs what a known one does."""
+"""Compared with if there is no record, so that an unknown id takes as long as a known one."""
 
 
 def mint(name: str | None, scopes: frozenset[Scope], created_at: Moment) -> tuple[AccessToken, str]:
@@ -58,7 +58,7 @@ def mint(name: str | None, scopes: frozenset[Scope], created_at: Moment) -> tupl
 
 
 def id_of(text: str) -> str | None:
-    """The id that a text names, or None where it is no token's."""
+    """The id in the text of a token; None if the text is not that of a token."""
     match = _TEXT.fullmatch(text)
     return match[1] if match else None
 
@@ -69,7 +69,7 @@ def digest_of(text: str) -> bytes:
 
 
 def matches(token: AccessToken, text: str) -> bool:
-    """Whether the text is this token's, in a time that tells nothing about how near it is."""
+    """Whether the text is that of this token, compared in constant time."""
     return hmac.compare_digest(digest_of(text), token.digest)
 
 

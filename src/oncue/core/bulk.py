@@ -40,11 +40,11 @@ _VERBS = {
 
 @dataclass(frozen=True, slots=True)
 class BulkChange:
-    """What is to become of each of them."""
+    """The change that is made to each job."""
 
     verb: BulkVerb
     begun_at: Moment
-    """When it was first asked for. What finished later is not retried: a job that fails at once
+    """When it was first asked for. Jobs that finished later are not retried: one that fails at once
     would be retried for ever."""
     running: bool = False
     """With CANCEL: ask taken jobs to stop."""
@@ -72,7 +72,7 @@ class BulkCursor(NamedTuple):
 
     begun_at: Moment
     after: str
-    """As `BulkFound.next` told it; only the store understands it."""
+    """The `BulkFound.next` of the page before; only the store understands it."""
 
     def __str__(self) -> str:
         text = f"{self.begun_at}.{self.after}"
@@ -95,8 +95,8 @@ Place = tuple[int | str, ...]
 """The key of an entry in one of a store's indexes."""
 
 
-def told_place(place: Place) -> str:
-    """A place as the text that `BulkFound.next` is."""
+def place_text(place: Place) -> str:
+    """A place as text, for `BulkFound.next`."""
     return json.dumps(place, separators=(",", ":"))
 
 
@@ -138,7 +138,7 @@ class BulkOrder:
 
 @dataclass(slots=True)
 class BulkOutcome:
-    """What a bulk verb has come to, so far or in the end."""
+    """What a bulk verb has done so far."""
 
     matched: int = 0
     """Jobs that fit the filter in a state in which they can be changed so."""
@@ -154,7 +154,7 @@ class BulkOutcome:
 
 
 def check_order(order: BulkOrder, *, everything: bool) -> BulkOrder:
-    """The order, unless it means nothing or, by oversight, all jobs there are."""
+    """The order; refused if no job can fit it, or if it means all jobs without saying so."""
     wanted, change = order.wanted, order.change
     if wanted == JobFilter() and not everything:
         raise InvalidInput(

@@ -17,7 +17,8 @@ class ChangeVerb(StrEnum):
     AMEND = "amend"
     """Another due time, priority or payload for a scheduled job."""
     RUN = "run"
-    """A scheduled job is due now, or since it was due. One that is put off is offered again."""
+    """A scheduled job becomes due now; one that is due already keeps its due time. A job that is
+    put off is offered to its sink again."""
     CANCEL = "cancel"
     """A scheduled job ends. It is never delivered."""
     STOP = "stop"

@@ -1,4 +1,4 @@
-"""What a new job meets whose id or key is there already."""
+"""New jobs whose id or key is there already."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ ClashKind = Literal["existing", "replaced", "id taken", "key taken"]
 
 
 def of_same_id(new: NewJob, digest: bytes | None) -> ClashKind:
-    """`digest` is that of the job that has the id. Two absent ones are equal: a minted id that is
-    there tells of a repeated call."""
+    """`digest` is that of the job that has the id. Two that are None are equal: both ids were
+    minted, and a minted id that is there already means that the call was repeated."""
     return "existing" if new.digest == digest else "id taken"
 
 

@@ -1,7 +1,7 @@
 """Cron expressions: which moments they name, on days with and without a change of the clocks.
 
-cronsim knows which local times an expression means; what becomes of a local time that does not
-exist, or exists twice, is decided here. (cronsim alone skips and doubles in the six-field form.)
+cronsim finds the local times that an expression names. A local time that does not exist, or exists
+twice, is handled here: cronsim alone skips and doubles in the six-field form.
 
 - Neither minute nor hour begins with `*`: a time of day. It happens once on every day it names; in
   a gap when the gap ends, in an overlap the first time.
@@ -54,8 +54,8 @@ class Occurrence(NamedTuple):
 
 
 class Cron:
-    """An expression in a time zone. Of the same two it is the same object: see `cron`, which also
-    says what is wrong with an expression; here cronsim raises."""
+    """An expression in a time zone. Made by `cron`, which returns the same object for the same two
+    and says what is wrong with an expression."""
 
     def __init__(self, expression: str, timezone: Zone) -> None:
         self._parsed = CronSim(expression, _EPOCH)

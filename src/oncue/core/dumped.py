@@ -1,4 +1,4 @@
-"""What a dump holds of a job and of an event: everything that a store knows of them."""
+"""A job and an event as a dump has them: with everything that a store keeps of them."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from oncue.core.publication import LoggedEvent
 
 @dataclass(frozen=True, slots=True)
 class DumpedJob:
-    """`job.state` is the stored one: a job inside a range claim is scheduled here. The last attempt
-    of `history` is the one in the job's hands, if it goes on or finished the job. Whether its claim
-    held other jobs does not move with it: elsewhere it counts as fetched with others."""
+    """`job.state` is the stored state: a job inside an open range claim is `scheduled`. The last
+    attempt of `history` is the one under way, or the one that finished the job. `Lapse.alone` is
+    not dumped: in another store the job counts as claimed together with others."""
 
     job: Job
     history: History
@@ -24,7 +24,7 @@ class DumpedJob:
     strikes: int = 0
     ahead: bool = False
     hidden: bool = False
-    """Gone for everybody; only its id is still remembered."""
+    """Removed for every reader; only its id is still remembered."""
 
     @property
     def size(self) -> int:

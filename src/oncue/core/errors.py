@@ -15,7 +15,7 @@ OncueError
 │   └── StoreUnusable       lasting trouble: not a database, newer schema, read-only, …
 ├── ServerError             a server, asked by a client, did not do it
 │   ├── ServerUnavailable   passing trouble: not reached, no answer, too busy
-│   ├── ServerUnusable      lasting trouble: what answers there is not oncue
+│   ├── ServerUnusable      lasting trouble: the server there is not oncue
 │   └── AccessDenied        the access token is missing, unknown, or lacks a scope
 ├── SinkError               the sink refused or failed
 │   └── SinkDown            passing trouble: nothing was taken, try the batch again later
@@ -115,7 +115,7 @@ class ServerUnavailable(ServerError):
 
 
 class ServerUnusable(ServerError):
-    """What answers at this URL does not speak as oncue does; somebody has to change something."""
+    """The server at this URL does not answer as oncue does; somebody has to change something."""
 
 
 class AccessDenied(ServerError):
@@ -143,7 +143,7 @@ class ClaimLost(OncueError):
 
 
 def is_ctrl_c(error: BaseException) -> bool:
-    """Whether it is meant for the program and not for whatever was called: Python raises Ctrl-C in
-    the main thread, wherever that is. In any other thread it is an error like others."""
+    """Whether it is Ctrl-C and so meant for the program: Python raises it in the main thread, in
+    whatever code that runs. In any other thread a KeyboardInterrupt is an error like others."""
     main = threading.current_thread() is threading.main_thread()
     return main and isinstance(error, KeyboardInterrupt)

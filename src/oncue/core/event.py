@@ -35,8 +35,8 @@ SPELLINGS = {
 
 @dataclass(frozen=True, slots=True)
 class Event:
-    """A fact is its type, resource and stamp. The id is a name for it, chosen by the sender or made
-    from the fact; it is at home in one store only once."""
+    """A fact is its type, resource and stamp. The id is chosen by the sender or made from the fact.
+    In one store an id belongs to one event only."""
 
     id: str
     type: EventType
@@ -145,9 +145,9 @@ def check_resource(value: object, pointer: str) -> str:
 
 
 def event_resource(kind: EventType, value: object, pointer: str) -> str:
-    """The resource of an event; of a FILE, its path in the usual form."""
+    """The resource of an event in the form in which it is stored: a path is normalised."""
     resource = check_resource(value, pointer)
-    return read_path(resource, pointer).key or "/" if kind is EventType.FILE else resource
+    return (read_path(resource, pointer).key or "/") if kind is EventType.FILE else resource
 
 
 def read_path(text: str, pointer: str) -> Path:

@@ -18,7 +18,7 @@ REASONS = (
     *("taken", "executing", "silent", "cancel_requested"),
     *("succeeded", "failed", "cancelled", "expired"),
 )
-NOBODY_SECONDS = 5.0  # due for so long with nothing of its queue under way: nobody seems to look
+NOBODY_SECONDS = 5.0  # due for so long and none of its queue under way: nobody seems to take jobs
 ERROR_SHOWN = 300  # characters of an error that fit into a sentence
 
 
@@ -28,11 +28,11 @@ class Explanation:
     """One of REASONS."""
     sentence: str
     facts: dict[str, Any] = field(default_factory=dict)
-    """What the sentence rests on, as JSON; moments in RFC 3339."""
+    """The facts behind the sentence, as JSON; moments in RFC 3339."""
 
 
 class Backlog(NamedTuple):
-    """What a due job waits among. None: unknown."""
+    """The jobs of its queue that a due job waits with. None: unknown."""
 
     due: int | None = None
     """Jobs of the queue that are due and waiting, this one included."""
@@ -150,7 +150,7 @@ class _Case:
         # How long the queue's rate alone may keep a job waiting behind those due longer.
         turn_seconds = 0.0 if rate is None else (longer + 1) / rate
         if taken == 0 and waiting >= NOBODY_SECONDS + turn_seconds:
-            return self._neglected(self._lost(since) if reclaimed else since, facts)
+            return self._not_taken(self._lost(since) if reclaimed else since, facts)
         where = []
         if reclaimed:
             where.append("taken back from a lost claim, it goes ahead of the others")
@@ -168,7 +168,7 @@ class _Case:
         unused = "" if used else ", no attempt used"
         return f"It was taken back from a lost claim{unused}; {_lower(since)}"
 
-    def _neglected(self, since: str, facts: dict[str, Any]) -> Explanation:
+    def _not_taken(self, since: str, facts: dict[str, Any]) -> Explanation:
         name, sink = self.queue.name, self.queue.sink
         if sink is None:
             reason, doing, nobody = "no_worker", "worked on", "no worker seems to take from it"

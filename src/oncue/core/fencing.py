@@ -1,6 +1,6 @@
-"""Fencing: which writes of a worker are applied, what the end of a claim makes of a job, and what a
-late write is told. Pure decisions: a store reads a job as `Held`, asks here, and applies what it is
-answered."""
+"""Fencing: which writes of a worker are applied, how a job changes when its claim ends, and how a
+late write is answered. Pure decisions: a store reads a job as `Held`, asks here and applies the
+answer."""
 
 from __future__ import annotations
 
@@ -160,7 +160,7 @@ def hand_over(held: Held, now: Moment) -> Held:
 
 
 def settle(held: Held, settlement: Settlement, now: Moment) -> Ending | Refused:
-    """What a settlement ends the current claim with."""
+    """How a settlement ends the current claim; or why it is refused."""
     if settlement.updated_at not in (None, held.updated_at):
         return Refused("moved on", held.state)
     if held.cancel_requested and settlement.verb in _WAITS_AGAIN:
@@ -187,7 +187,7 @@ def settle(held: Held, settlement: Settlement, now: Moment) -> Ending | Refused:
 
 
 def reclaim(held: Held, lapse: Lapse, verdict: Verdict, now: Moment) -> Ending | Refused:
-    """What a verdict on a lapse does, if the claim is still as it was seen."""
+    """How a verdict on a lapse ends the claim, if that is still as it was seen."""
     seen = (lapse.state, lapse.epoch, lapse.updated_at, lapse.cancel_requested)
     is_now = (held.state, held.epoch, held.updated_at, held.cancel_requested)
     if held.state not in LIVE or seen != is_now:
@@ -215,15 +215,15 @@ def late_write(end: End, epoch: int, write: str, now: Moment) -> Diagnostic:
 
 
 def refusal(end: End | None, state: State, recorded: Diagnostic | None = None) -> Refused:
-    """What the writer is told whose claim is over. `end` None: no such claim is known. `recorded`
-    is the diagnostic of the refused write, for an end that left none."""
+    """The answer to a write whose claim is over. `end` None: no such claim is known. `recorded` is
+    the diagnostic of the refused write, for an end that left none."""
     if end is None:
         return Refused("unknown", state)
     return Refused(reason_of(end.outcome), state, end.diagnostic or recorded)
 
 
 def reason_of(outcome: str) -> str:
-    """Why a claim is over, as a late writer is told."""
+    """Why a claim is over, as the answer to a late write names it."""
     return _REASONS.get(outcome, outcome)
 
 

@@ -1,7 +1,7 @@
 """When a rule fires: what becomes of an event that matches it, and at which instant a job is due.
 
-It works on an ordered set of stamps for each dependency, of which it asks one thing only: the
-newest accepted stamp that is not after t. It never walks through the events that were accepted.
+It works on an ordered set of stamps for each dependency and asks only for the newest accepted stamp
+that is not after t. It never walks through the events that were accepted.
 """
 
 from __future__ import annotations

@@ -82,7 +82,7 @@ class Delivery(NamedTuple):
     attempt: int
     """The number of the attempt that this delivery is."""
     token: str | None = None
-    """Where a worker must report back, what it has to show."""
+    """The token of the claim, which a worker sends with its reports; None: no worker reports."""
     queue: str = DEFAULT_QUEUE
 
 

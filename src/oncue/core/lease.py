@@ -1,7 +1,7 @@
 """The lease of a claim: how long a worker may be silent, and whether it asked for that itself.
 
 A claim begins with a lease. If a dispatcher made the claim, hand-over to the sink ends that lease:
-nobody can expect a heartbeat from a worker that may not have the job yet. A heartbeat of the worker
+a worker that may not have the job yet cannot send a heartbeat. A heartbeat of the worker
 that names a length begins a lease of the worker's own, which neither the dispatcher's renewals nor
 the hand-over change. So it makes no difference whether the worker or the hand-over comes first.
 """

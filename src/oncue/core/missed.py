@@ -1,4 +1,4 @@
-"""Leases when the wall clock was turned, or when nobody could have heard a heartbeat.
+"""Leases when the wall clock was turned, or when no heartbeat could be received.
 
 Leases and timeouts end at moments of the wall clock, because several processes judge them. Each
 reclaimer therefore compares how far the wall clock moved since the last look with how much time

@@ -24,7 +24,7 @@ class Decided:
     """As it was then."""
     decision: Decision
     decided_at: datetime | None = None
-    """None: not told. A server tells it to those who look, not to those who publish."""
+    """None: not known. A server lists it with the event, but not in the answer to a publisher."""
     job_id: str | None = None
     """The job that the event fired, then or at the first time."""
     suppressed: str | None = None

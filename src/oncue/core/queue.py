@@ -22,8 +22,7 @@ LONGEST_PAUSE_SECONDS = HORIZON_MS / 1000
 WEEK_SECONDS = 604_800.0
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,79}", re.ASCII)
 
-# With jobs at hand for a minute's silence, then lost; short enough to notice a dead worker,
-# long enough to outlive a pause of the machine.
+# Short enough to notice a dead worker soon, long enough to outlast a pause of the machine.
 DEFAULT_LEASE_SECONDS = 60.0
 
 
@@ -99,7 +98,7 @@ class Queue:
 
     @property
     def completes_on(self) -> str:
-        """What makes a job of this queue succeed: `delivery` to the sink, or a `worker`'s word."""
+        """What makes a job succeed: `delivery` to the sink, or the report of a `worker`."""
         return self.completion or ("worker" if self.sink is None else "delivery")
 
     @property
@@ -135,7 +134,7 @@ class QueueStats(NamedTuple):
     """As the process that is asked has seen it; stores do not know it."""
 
 
-# Settings of the queues that are there without anybody having set them.
+# Settings of the built-in queues that differ from the defaults.
 _BUILT_IN: dict[str, dict[str, Any]] = {
     "tasks": {"sink": "log:", "completion": "worker", "retention_seconds": None},
     "rules": {"sink": "log:"},

@@ -103,7 +103,7 @@ def put_off_ms(tries: int, *, passing: bool) -> int:
 
 
 def begun(wanted: Schedule, now: Moment) -> Schedule:
-    """A new schedule: what lies in the past does not concern it."""
+    """A new schedule: occurrences up to now are neither made nor recorded."""
     at = to_datetime(now)
     schedule = replace(wanted, anchor_at=at, created_at=at, updated_at=at)
     next_at = _after(timing(schedule), now)
@@ -145,7 +145,7 @@ def revised(
 
 
 def _left_out(fate: Fate, seen: Schedule, first: Moment, now: Moment) -> Outcome:
-    """What is left out up to now. If the time zone is gone, nobody can tell how often that was."""
+    """The occurrences left out up to now; not counted if the time zone is gone."""
     try:
         return _span(fate, timing(seen), first, now, now)
     except InvalidInput:

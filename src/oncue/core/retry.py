@@ -33,9 +33,9 @@ RETURNED_UNWANTED = Verdict(Verb.DROP, "cancelled", "A cancel was requested whil
 """Of a job that was released: nothing failed, so its code is that of the decision."""
 
 
-def attempts_left(attempt: int, base: int, own_max: int | None, queue: Queue) -> int:
+def attempts_left(attempt: int, base: int, job_max: int | None, queue: Queue) -> int:
     """How many attempts remain after this one; `base` is how many do not count."""
-    return (own_max or queue.max_attempts) - (attempt - base)
+    return (job_max or queue.max_attempts) - (attempt - base)
 
 
 def backoff_seconds(policy: RetryPolicy, failures: int, spread: float) -> float:

@@ -96,21 +96,21 @@ class Rule:
 class MatchKeys:
     """The keys that a dependency must have one of to match an event."""
 
-    own: str
+    exact: str
     above: list[str] = field(default_factory=list)
+    """Those of the folders that a FILE lies in."""
 
     def matches(self, dependency: Dependency) -> bool:
-        return (dependency.key == self.own and not dependency.below) or (
-            dependency.key in self.above
-        )
+        is_exact = dependency.key == self.exact and not dependency.below
+        return is_exact or dependency.key in self.above
 
 
 def match_keys(event: Event) -> MatchKeys:
     """TABLE and TIME_BASED match exactly; a FILE also matches the folders it lies in."""
     if event.type is not EventType.FILE:
         return MatchKeys(event.resource)
-    own = path_key(event.resource)
-    return MatchKeys(own, ancestors(own))
+    key = path_key(event.resource)
+    return MatchKeys(key, ancestors(key))
 
 
 def matched(rule: Rule, event: Event) -> list[int]:

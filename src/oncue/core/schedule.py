@@ -75,7 +75,7 @@ _NOWHERE = Progress()
 
 @dataclass(frozen=True, slots=True)
 class Schedule:
-    """A schedule as people set it, and how far it has come."""
+    """The settings of a schedule, and how far it has come."""
 
     name: str
     cron: str | None = None
@@ -135,8 +135,8 @@ class Schedule:
 
     @property
     def is_ahead_of_time(self) -> bool:
-        """Whether its jobs are made before they are due. What depends on the state of things at
-        the occurrence itself, an event or the end of the job before, is decided then."""
+        """Whether its jobs are made before they are due. Events are published at the occurrence
+        itself, and whether the job before has ended is only known then."""
         return self.overlap is Overlap.ALLOW and self.emits is None
 
 
@@ -192,7 +192,7 @@ def read_emission(value: object) -> Emission | None:
 
 
 def occurrence_id(name: str, at: Moment) -> str:
-    """The id of the job of an occurrence: the same whoever makes it. Later ones sort behind."""
+    """The id of the job of an occurrence: the same on every node. Later ones sort behind."""
     return f"s{at:012x}{hashlib.blake2b(name.encode(), digest_size=10).hexdigest()}"
 
 
@@ -202,8 +202,8 @@ def occurrence_job(schedule: Schedule, at: Moment, now: Moment) -> NewJob:
 
 
 def occurrence_event(schedule: Schedule, at: Moment) -> Event:
-    """The event of an occurrence, stamped with its moment: the same whoever publishes it. What is
-    published is part of the id, so that another `emits` is another event and not a clash."""
+    """The event of an occurrence, stamped with its moment: the same on every node. Type and
+    resource are part of the id, so that another `emits` is another event and not a clash."""
     assert schedule.emits is not None, "the schedule makes jobs"
     kind, resource = EventType(schedule.emits.event_type), schedule.emits.resource_id
     stamped = stamp.of_moment(at)

@@ -70,7 +70,7 @@ class Standing:
     sentence: str
     dependencies: tuple[DependencyStanding, ...] = field(default_factory=tuple)
     waits_for: Dependency | None = None
-    """What a single event of would fire it …"""
+    """The dependency of which a single event would fire it …"""
     window: Interval | None = None
     """… if it is stamped in here, both ends included."""
     missed_by_seconds: float | None = None
@@ -105,22 +105,23 @@ def _interval(dependency: Dependency, sighting: Sighting) -> Interval | None:
 def _stand(
     dependency: Dependency,
     sighting: Sighting,
-    own: Interval | None,
+    interval: Interval | None,
     others: Sequence[Interval | None],
     at: Stamp,
 ) -> DependencyStanding:
     event, gone = sighting.newest, sighting.newest_stamp
-    if own is None:
+    if interval is None:
         if gone is not None and gone <= at:  # accepted once, and pruned since: it is over for good
             return DependencyStanding(dependency, Validity.EXPIRED, None, gone + dependency.life)
         stale = gone is None and sighting.stale
         return DependencyStanding(dependency, Validity.ONLY_STALE if stale else Validity.NEVER_SEEN)
-    if own.end >= at:
-        return DependencyStanding(dependency, Validity.MET, event, own.end)
-    missed = max((_gap([own, other]) for other in others), default=0) / SECOND
-    if own.start == own.end and None not in others and missed > 0:
-        return DependencyStanding(dependency, Validity.NOT_OVERLAPPING, event, own.end, missed)
-    return DependencyStanding(dependency, Validity.EXPIRED, event, own.end)
+    start, end = interval
+    if end >= at:
+        return DependencyStanding(dependency, Validity.MET, event, end)
+    missed = max((_gap([interval, other]) for other in others), default=0) / SECOND
+    if start == end and None not in others and missed > 0:
+        return DependencyStanding(dependency, Validity.NOT_OVERLAPPING, event, end, missed)
+    return DependencyStanding(dependency, Validity.EXPIRED, event, end)
 
 
 def _gap(intervals: Sequence[Interval | None]) -> Stamp:

@@ -19,7 +19,7 @@ DAY = 86_400
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _LAST_YEAR = 9998  # the year after it must still be a datetime
 _DIGESTED_YEARS = range(2000, 2038)
-_OF_THE_MACHINE = frozenset({"localtime", "posixrules", "Factory"})  # the same name, other rules
+_OF_THE_MACHINE = frozenset({"localtime", "posixrules", "Factory"})  # their rules differ by machine
 
 
 class OffsetChange(NamedTuple):
@@ -79,7 +79,7 @@ class Zone:
 
     @cached_property
     def digest(self) -> str:
-        """Another when the rules for the years 2000 to 2037 are others."""
+        """Differs if the rules for the years 2000 to 2037 differ."""
         changes = [tuple(one) for year in _DIGESTED_YEARS for one in self._of_year(year)]
         start = self.offset_at(_start_of(_DIGESTED_YEARS[0]))
         return hashlib.blake2b(repr((start, changes)).encode(), digest_size=8).hexdigest()

@@ -1,1 +1,1 @@
-"""The loops that make jobs happen: each one is a `step()` that says how long it may rest."""
+"""The loops: each is a `step()` that returns how long it may rest."""

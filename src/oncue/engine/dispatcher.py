@@ -39,15 +39,15 @@ class Dispatcher:
         sink: Sink,
         name: str,
         keeper: Keeper,
-        heed_clock: Callable[[], None] = lambda: None,
+        check_clock: Callable[[], None] = lambda: None,
     ) -> None:
-        """`heed_clock` is called before each claim: see `Reclaimer.heed_clock`."""
+        """`check_clock` is called before each claim: see `Reclaimer.check_clock`."""
         self._store, self._clock, _, self._telemetry = node
         self._queue_of = queue_of
         self._sink = sink
         self._name = name
         self._keeper = keeper
-        self._heed_clock = heed_clock
+        self._check_clock = check_clock
         self._circuit = Circuit(node.clock)
         self._limit = FIRST_LIMIT
         self._unsettled: tuple[Queue, DeliveryBatch, Refusals] | None = None
@@ -57,7 +57,7 @@ class Dispatcher:
         self._settle()  # what the store could not take last time
         if pause := self._circuit.pause_seconds():
             return pause
-        self._heed_clock()
+        self._check_clock()
         queue, now = self._queue_of(), self._clock.now()
         if queue.sink is None:
             return None

@@ -192,8 +192,8 @@ class Engine:
         self._unopened.pop(queue.name, None)
         self._policies.forget()
         queue_of = partial(self._policies, queue.name)
-        name, heed_clock = f"{self.name}:{secrets.token_hex(2)}", self.reclaimer.heed_clock
-        dispatcher = Dispatcher(self.node, queue_of, sink, name, self.keeper, heed_clock)
+        name, check_clock = f"{self.name}:{secrets.token_hex(2)}", self.reclaimer.check_clock
+        dispatcher = Dispatcher(self.node, queue_of, sink, name, self.keeper, check_clock)
         self._telemetry.circuit(queue.name, is_open=False)
         loop = Loop(f"oncue-dispatcher-{queue.name}", dispatcher.step, self._clock)
         return SinkRoute(queue, sink, loop)

@@ -12,7 +12,7 @@ from oncue.engine.loop import Loop
 from oncue.ports.clock import Clock
 
 Renew = Callable[[], bool]
-"""Holds a lease longer. False: it was taken over, and there is nothing left to hold."""
+"""Renews a lease. False: the claim was taken over."""
 
 RETRY_SECONDS = 1.0
 

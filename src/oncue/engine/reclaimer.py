@@ -26,11 +26,10 @@ logger = logging.getLogger("oncue.engine")
 
 
 class Reclaimer:
-    """While the store was away, or no engine ran because none was started or its process stood
-    still, no heartbeat could be heard; and when the wall clock is set forward nobody could have
-    sent one. Before it judges leases, a reclaimer moves them by what was missed
-    (`core/missed.py`). The store keeps the last look, so that several reclaimers
-    move them once, and a restarted one knows for how long nobody looked."""
+    """While the store was away, or no engine ran, heartbeats could not be received; and if the wall
+    clock is set forward, they could not be sent in time. So before it judges leases, a reclaimer
+    moves them by what was missed (`core/missed.py`). The store keeps the last look, so that several
+    reclaimers move them once, and a restarted one knows how long no reclaimer looked."""
 
     def __init__(self, node: Node) -> None:
         self._node = node
@@ -50,10 +49,10 @@ class Reclaimer:
 
     def overslept(self) -> None:
         """The next step comes much later than planned: this process stood still, and unless another
-        engine ran, nobody could be heard."""
+        engine ran, no heartbeat was received."""
         self._away = True
 
-    def heed_clock(self) -> None:
+    def check_clock(self) -> None:
         """Judge leases at once if the clock was turned since the last look. For dispatchers, from
         any thread, before they take over what looks like an open range whose lease has ended."""
         if self._last_look is not None:

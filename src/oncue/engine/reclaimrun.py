@@ -39,7 +39,7 @@ class ReclaimRun:
         self._gathered: list[Lapse] = []
         self._decided = 0
         self.live: int | None = None
-        """How many claims there were at the beginning; None: nobody knows."""
+        """How many claims there were at the beginning; None: not known."""
         self._after: object | None = None
         self._begun = self._warned = False
 
@@ -90,7 +90,7 @@ class ReclaimRun:
             self.report.scanned += 1
 
     def _set_aside(self, lapse: Lapse, ahead_ms: int) -> None:
-        """No clock that is right wrote this, so nobody knows how long the claim was silent."""
+        """A wrong clock wrote this, so it is not known how long the claim was silent."""
         text = f"job {lapse.id} was last updated {ahead_ms / 1000:g} s in the future; left alone"
         self.report.anomalies += 1
         if self.report.anomalies == 1:

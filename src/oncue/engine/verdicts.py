@@ -1,4 +1,4 @@
-"""Verdicts on lapses: applied, counted and told, whoever came to them."""
+"""Apply verdicts on lapses, count them and log them: for the reclaimer and for reclaim runs."""
 
 from __future__ import annotations
 
@@ -27,8 +27,7 @@ logger = logging.getLogger("oncue.engine")
 def carry_out(
     node: Node, verdicts: Sequence[tuple[Lapse, Verdict]], now: Moment
 ) -> Counter[Reclaimed]:
-    """Apply verdicts as `ClaimStore.reclaim` does. What became of those that did not come too
-    late."""
+    """Apply verdicts as `ClaimStore.reclaim` does. How many were applied, by outcome."""
     queue_of = node.policies
     triples = [(lapse, verdict, queue_of(lapse.queue).keeps_history) for lapse, verdict in verdicts]
     refused = node.store.reclaim(triples, now)
@@ -46,7 +45,7 @@ def carry_out(
 
 
 def tell(prefix: str, lapse: Lapse, verdict: Verdict) -> None:
-    """Say in the log what became, or would become, of a claim."""
+    """Log what was decided, or would be, on a claim."""
     logger.warning(
         "%sjob %s (queue %s, attempt %d, worker %s): %s, %s: %s",
         prefix, lapse.id, lapse.queue, lapse.attempt, lapse.worker,

@@ -1,1 +1,1 @@
-"""The seams of oncue: what a store, a sink and a clock must do. The docstrings are the contract."""
+"""The ports of oncue: what a store, a sink and a clock must do. The docstrings are the contract."""

@@ -1,6 +1,6 @@
 """The store, as far as bulk verbs go: find a page of jobs that fit.
 
-Finding only reads, so it keeps nobody from writing. The jobs that were found are changed by
+Finding only reads, so it blocks no writer. The jobs that were found are changed by
 `JobStore.change`, if they still fit. A caller that changes many jobs asks for short pages and rests
 in between, so that others can write.
 """

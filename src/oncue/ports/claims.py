@@ -26,8 +26,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple, Protocol
 
-from oncue.core.fencing import Refused as Refused
-from oncue.core.fencing import Settlement as Settlement
+from oncue.core.fencing import Refused, Settlement
 from oncue.core.job import Claimed, Delivery, Lapse, Operation, Page
 from oncue.core.missed import Judge, Look, Missed
 from oncue.core.moment import Moment

@@ -25,7 +25,7 @@ class RuleStore(Protocol):
     def rules(self, after: str | None, limit: int) -> Sequence[Rule]:
         """Rules in the order of their names, strictly after `after`."""
 
-    def delete_rule(self, name: str, now: Moment) -> bool:
+    def delete_rule(self, name: str) -> bool:
         """Forget the rule, its accepted events and its decisions; its jobs stay. Whether there was
         one. A rule created under the name later is another: it has no last instant."""
 

@@ -1,4 +1,4 @@
-"""The seam to a queue's technology."""
+"""The sink: the adapter to a queue's technology."""
 
 from __future__ import annotations
 

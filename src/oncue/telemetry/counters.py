@@ -1,7 +1,7 @@
-"""What a process knows of its own work: how late jobs were handed over, how often what happened.
+"""What a process counts of its own work: lateness of jobs, deliveries, reclaims, requests.
 
-Nothing here is stored: every process tells of itself, since it began. All methods may be called
-from any thread; they are told of whole batches, and never of what is in a job.
+Nothing here is stored: every process counts since it began. All methods may be called from any
+thread. They take whole batches, and nothing that is in a job.
 """
 
 from __future__ import annotations

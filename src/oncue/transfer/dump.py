@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import BinaryIO, NamedTuple, TypeVar
+from typing import BinaryIO, NamedTuple
 
 import msgspec
 
@@ -13,13 +13,11 @@ from oncue import __version__
 from oncue.core import moment
 from oncue.core.errors import InvalidInput
 from oncue.core.queue import Queue
-from oncue.core.rule import Rule
-from oncue.core.schedule import Schedule
 from oncue.ports.store import Store
+from oncue.usecases.local import by_name
 from oncue.wire import dump
 from oncue.wire.dump import DumpCounts, Header, PageMark
 
-N = TypeVar("N", Rule, Schedule)
 Notify = Callable[[DumpCounts, int], None]
 """Hears how many lines of each noun and how many bytes have been written or read so far."""
 PAGE = 1000
@@ -82,9 +80,9 @@ class Dump:
         self._put(Header(dump.FORMAT, dump.VERSION, __version__, now, origin(store), self.queue))
         self._queues()
         if self.queue is None:
-            for schedule in _pages(store.schedules):
+            for schedule in by_name(store.schedules):
                 self._put(dump.ScheduleLine.of_dumped(schedule, store.outcomes(schedule.name)))
-            for rule in _pages(store.rules):
+            for rule in by_name(store.rules):
                 seen = store.sightings(rule.name, 0)
                 if seen is not None:  # it is still there
                     self._put(dump.RuleLine.of_dumped(seen))
@@ -162,11 +160,3 @@ def interrupted(file: BinaryIO) -> Interrupted:
             case DumpCounts() as counts:
                 return Interrupted(size, header, complete=counts)
     return found
-
-
-def _pages(listing: Callable[[str | None, int], Sequence[N]]) -> Iterator[N]:
-    """All of a listing by name."""
-    after: str | None = None
-    while page := listing(after, PAGE):
-        yield from page
-        after = page[-1].name

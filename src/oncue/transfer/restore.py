@@ -299,9 +299,10 @@ def checked(found: DumpedJob) -> DumpedJob:
 
 def _readable(body: bytes | None) -> bool:
     try:
-        return body is None or json.loads(body) is not Ellipsis
+        json.loads(b"null" if body is None else body)
     except (ValueError, RecursionError):
         return False
+    return True
 
 
 def _understood(text: bytes, number: int, last: Part | None) -> Part | None:

@@ -1,7 +1,7 @@
 """A job as an AgendaProgress: the form in which reclaimers made for other systems see and write it.
 
-No door around the fence: what is written must have been looked at first. The writer shows the ETag
-of what it saw, or the last update in it, and the store compares once more when it writes.
+A writer must have read the job first: it sends the ETag that it got, or the last update in it, and
+the store compares once more when it writes. So fencing holds here, too.
 """
 
 from __future__ import annotations
@@ -14,13 +14,14 @@ import msgspec
 
 from oncue.core import payload as payloads
 from oncue.core.errors import Conflict, IllegalState, InvalidInput
+from oncue.core.fencing import Refused, Settlement
 from oncue.core.job import Diagnostic, Job, Lapse
 from oncue.core.lifecycle import FINAL, LIVE, State, Verb
 from oncue.core.moment import Moment, from_datetime, to_datetime
 from oncue.core.queue import Queue
 from oncue.core.retry import Verdict, after_lapse
 from oncue.engine.verdicts import carry_out
-from oncue.ports.claims import ClaimFilter, Refused, Settlement, Touch
+from oncue.ports.claims import ClaimFilter, Touch
 from oncue.usecases import intake
 from oncue.wire.agenda import EVENTS_AT_ONCE, AgendaProgress, DiagnosticEvent
 from oncue.wire.converting import written

@@ -1,7 +1,7 @@
 """Bulk verbs as people ask for them: all jobs that fit a filter, a few at a time.
 
-Every part is small, and after each the others get as much time as its write took: whoever
-dispatches, claims or schedules meanwhile waits for milliseconds, not for the end.
+Every part is small, and is followed by a rest as long as its write took. So dispatching, claiming
+and scheduling wait for milliseconds, not until the verb is done.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from oncue.usecases import intake
 from oncue.usecases.local import Local
 
 CHUNK = 250  # jobs changed in one transaction: 2 or 3 ms
-LOOK = 5000  # jobs looked at by one read of a dry run, which keeps nobody from writing
+LOOK = 5000  # jobs looked at by one read of a dry run, which blocks no writer
 
 Progress = Callable[[BulkOutcome], None]
 """Told how far it is after each part; the outcome is the caller's to read, not to keep."""

@@ -1,7 +1,7 @@
-"""Working by hand: claim jobs, then report on them with the claim's token.
+"""Claims: take due jobs, then report on them with the claim's token.
 
-Whatever speaks for a worker outside this process comes through here. The Python worker settles in
-bulk and shares the decisions at the end of this file.
+For programs that claim jobs themselves, and for the HTTP routes, which workers elsewhere call. The
+Python worker settles in bulk and shares the functions at the end of this file.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 
 from oncue.core import errors, moment, retry, token
 from oncue.core import payload as payloads
+from oncue.core.checks import whole
 from oncue.core.duration import Duration
 from oncue.core.duration import seconds as length
 from oncue.core.fencing import Refused, Settlement
@@ -102,8 +103,8 @@ class ClaimVerbs(ABC):
         self._complete(job_id, token or "", _encoded(result))  # None would mean: by hand
 
     def complete_by_hand(self, job_id: str, result: Any = None) -> None:
-        """Record success on somebody's word: for people, where no worker reports by itself. Ends
-        the present claim, whoever holds it. At a server it takes the scope `admin`."""
+        """Record success without a token: for people, if no worker reports. Ends the current claim,
+        whichever worker holds it. A server requires the scope `admin`."""
         self._complete(job_id, None, _encoded(result))
 
     @abstractmethod
@@ -159,8 +160,7 @@ class LocalClaims(LocalJobs, ClaimVerbs):
             raise errors.InvalidInput(
                 "say who claims: any name that tells workers apart.", "/worker"
             )
-        if not isinstance(limit, int) or isinstance(limit, bool) or not 1 <= limit <= CLAIM_LIMIT:
-            raise errors.InvalidInput(f"must be a whole number from 1 to {CLAIM_LIMIT}.", "/limit")
+        whole(limit, 1, CLAIM_LIMIT, "/limit")
         lease = intake.check_lease(lease_seconds)
         claims = self.store.claim(wanted, worker, limit, self.clock.now(), lease_seconds=lease)
         self.telemetry.claimed(claims, self.clock.now())

@@ -1,7 +1,7 @@
 """Group commit for asyncio: what is asked for in one turn of the loop is done by one call.
 
-While that call is under way the next requests gather, so a busy loop makes large groups by itself
-and an idle one waits for nobody.
+While that call is under way the next requests gather, so a busy loop makes large groups, and in an
+idle one a request is sent at once.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from oncue.ports.store import Store
 Q = TypeVar("Q")
 A = TypeVar("A")
 T = TypeVar("T")
-TOGETHER_SECONDS = 0.05  # of one transaction: everybody else who writes waits for its end
+TOGETHER_SECONDS = 0.05  # of one transaction: all other writers wait for its end
 
 
 class Place(Protocol):
@@ -41,7 +41,7 @@ class Gathering(Generic[Q, A]):
         self._busy = False
 
     def ask(self, request: Q) -> asyncio.Future[A]:
-        """The answer, once it is durable. Whoever stops waiting for it undoes nothing."""
+        """The answer, once it is durable. Cancelling the future does not undo the request."""
         loop = asyncio.get_running_loop()
         answer: asyncio.Future[A] = loop.create_future()
         if not self._gathered and not self._busy:
@@ -83,7 +83,7 @@ class Gathering(Generic[Q, A]):
         self._flush(loop)
         answers = [trouble] * len(group) if trouble is not None else done.result()
         for (_, waiting), answer in zip(group, answers, strict=True):
-            if waiting.done():  # whoever asked has gone; what was asked for is done all the same
+            if waiting.done():  # cancelled by its caller; the request is done all the same
                 continue
             if isinstance(answer, StopIteration):  # which a future does not take
                 waiting.set_exception(RuntimeError(repr(answer)))

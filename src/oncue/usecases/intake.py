@@ -1,4 +1,4 @@
-"""From what people ask for to a job that can be stored, or a sentence saying what is wrong."""
+"""Checks of input from callers: fields become a `NewJob`, a queue or a filter, or are refused."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ import msgspec
 
 from oncue.core import duration, ids, moment
 from oncue.core import payload as payloads
-from oncue.core.checks import choice
+from oncue.core.checks import choice, is_number, whole
 from oncue.core.duration import Duration
 from oncue.core.errors import InvalidInput
 from oncue.core.job import Job, JobFilter, NewJob
@@ -94,7 +94,7 @@ def new_job(fields: Mapping[str, Any], now: Moment) -> NewJob:
     if "due_at" in fields or "at" in fields:
         due_at = due(fields, now)
     elif delay.__class__ is int and 0 <= delay <= _PLAIN_DELAY:
-        due_at = now + 1000 * delay  # by far the most common: no need to look closer
+        due_at = now + 1000 * delay  # by far the most common: the checks of `due` are not needed
     else:
         due_at = due(fields, now)
     body = payloads.encode(fields.get("payload"))
@@ -139,10 +139,8 @@ def after(seconds: float, now: Moment, pointer: str) -> Moment:
     return moment.ahead(now + math.ceil(seconds * 1000), now, pointer)
 
 
-def check_priority(value: Any) -> int:
-    if value.__class__ is not int or not 0 <= value <= 9:
-        raise InvalidInput("must be a whole number from 0 to 9.", "/priority")
-    return int(value)
+def check_priority(value: object) -> int:
+    return whole(value, 0, 9, "/priority")
 
 
 def queue(name: str, settings: Mapping[str, Any]) -> Queue:
@@ -178,7 +176,7 @@ def check_percent(value: object) -> float | None:
     """How much is done: a number from 0 to 100, or None for unknown."""
     if value is None:
         return None
-    if not isinstance(value, int | float) or isinstance(value, bool) or not 0 <= value <= 100:
+    if not is_number(value) or not 0 <= value <= 100:
         raise InvalidInput("must be a number from 0 to 100.", "/percent")
     return value
 
@@ -227,10 +225,10 @@ def unknown_filter(name: str) -> InvalidInput:
 
 
 def digest(fields: Mapping[str, Any]) -> bytes:
-    """Of the fields as they were sent, whatever their order. What says the default says nothing,
-    so that it does not matter whether it was said."""
+    """Of the fields as they were sent, in any order. Fields with their default value are left out,
+    so that it makes no difference whether they were sent."""
     sent = {
-        "at" if name == "due_at" else name: value  # digests of earlier versions call it so
+        "at" if name == "due_at" else name: value  # as in the digests that earlier versions stored
         for name, value in fields.items()
         if value is not None and (name not in _DEFAULTS or value != _DEFAULTS[name])
     }

@@ -191,14 +191,16 @@ class JobVerbs(ABC, Generic[T]):
         self,
         job_id: str,
         *,
+        due_at: datetime | str | None = None,
         at: datetime | str | None = None,
         delay: Duration | None = None,
         priority: int | None = None,
         payload: Any = ...,
     ) -> Job:
-        """Give a scheduled job another time, priority or payload."""
+        """Give a scheduled job another time, priority or payload. `at` is another name for
+        `due_at`."""
         body = None if payload is ... else payloads.encode(payload)
-        return self._amend(job_id, {"at": at, "delay": delay}, priority, body)
+        return self._amend(job_id, {"due_at": due_at, "at": at, "delay": delay}, priority, body)
 
     @abstractmethod
     def _amend(

@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Iterator, Sequence
+from typing import TYPE_CHECKING, TypeVar
 
 if TYPE_CHECKING:  # the command line imports use cases to describe itself, and should start at once
+    from oncue.core.rule import Rule
+    from oncue.core.schedule import Schedule
     from oncue.engine.engine import Engine
     from oncue.engine.policies import Policies
     from oncue.ports.clock import Clock
     from oncue.ports.store import Store
     from oncue.telemetry.counters import Telemetry
+
+PAGE = 500
+N = TypeVar("N", "Rule", "Schedule")
 
 
 class Local:
@@ -18,3 +24,11 @@ class Local:
     policies: Policies
     telemetry: Telemetry
     engine: Engine
+
+
+def by_name(listing: Callable[[str | None, int], Sequence[N]]) -> Iterator[N]:
+    """All rules or schedules of a store by name, fetched page by page."""
+    after: str | None = None
+    while page := listing(after, PAGE):
+        yield from page
+        after = page[-1].name

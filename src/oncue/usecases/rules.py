@@ -1,4 +1,4 @@
-"""Rules and events: say what must hold, publish what happened, ask why nothing happens."""
+"""Rules and events: put rules, publish events, explain why a rule has not fired."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from oncue.core.publication import EventFilter, EventPage, LoggedEvent, Publishe
 from oncue.core.rule import PAYLOAD_LIMIT_BYTES, Dependency, Rule, check_rule_name, read_rule
 from oncue.core.standing import Standing, explain
 from oncue.usecases.jobs import every_item
-from oncue.usecases.local import Local
+from oncue.usecases.local import Local, by_name
 
 PUBLISHED_AT_ONCE = 10_000
 _PAGE = 500
@@ -67,18 +67,8 @@ class RuleVerbs(ABC):
         May be repeated. What was decided before is then called duplicate, with its jobs. A client
         repeats it if the answer is lost.
         """
-        latest = self._latest()
-        if isinstance(events, Event | Mapping):
-            return self._publish([_event(events, latest, "")], alone=True)
-        if not isinstance(events, list | tuple):
-            raise InvalidInput("must be an event or a list of events.")
-        if len(events) > PUBLISHED_AT_ONCE:
-            raise InvalidInput(
-                f"{len(events):,} events at once; at most {PUBLISHED_AT_ONCE:,} are taken. Send "
-                "several lists."
-            )
-        read = [_event(one, latest, f"/{place}") for place, one in enumerate(events)]
-        return self._publish(read, alone=False) if read else []
+        found = read_events(events, self._latest())
+        return self._publish(found, alone=isinstance(events, Event | Mapping)) if found else []
 
     @abstractmethod
     def _latest(self) -> stamps.Stamp:
@@ -115,8 +105,8 @@ class LocalRules(Local, RuleVerbs):
 
     @property
     def bounds(self) -> Bounds:
-        """How far off an event's time may lie, and how long events are kept. May be replaced; the
-        same in every process, please."""
+        """How far off an event's time may lie, and how long events are kept. May be replaced: use
+        the same in every process."""
         return self.engine.pruner.bounds
 
     @bounds.setter
@@ -133,17 +123,14 @@ class LocalRules(Local, RuleVerbs):
         return found
 
     def rules(self) -> Iterator[Rule]:
-        after: str | None = None
-        while page := self.store.rules(after, _PAGE):
-            yield from page
-            after = page[-1].name
+        return by_name(self.store.rules)
 
     def delete_rule(self, name: str) -> None:
-        if not self.store.delete_rule(possible_rule(name), self.clock.now()):
+        if not self.store.delete_rule(possible_rule(name)):
             raise _unknown(name)
 
     def _latest(self) -> stamps.Stamp:
-        return latest_stamp(stamps.of_moment(self.clock.now()), self.bounds)
+        return latest_of(self)
 
     def _publish(self, events: Sequence[Event], *, alone: bool) -> list[Published]:
         return list(self.engine.publish(events))
@@ -161,6 +148,12 @@ class LocalRules(Local, RuleVerbs):
         return explain(found, when)
 
 
+def put(cue: LocalRules, rule: Rule) -> tuple[Rule, bool]:
+    """Create or change a rule, as `put_rule` does; also whether it is new."""
+    is_new = cue.store.rule(rule.name) is None
+    return cue.store.put_rule(rule, cue.clock.now()), is_new
+
+
 def new_rule(
     name: object, dependencies: object, enabled: object, queue: object, payload: object
 ) -> Rule:
@@ -175,7 +168,26 @@ def new_rule(
     return read_rule(name, dependencies, enabled, queue, body)
 
 
-def _event(value: Event | Mapping[str, Any], latest: stamps.Stamp, pointer: str) -> Event:
+def latest_of(cue: LocalRules) -> stamps.Stamp:
+    """How late the time of an event may be now."""
+    return latest_stamp(stamps.of_moment(cue.clock.now()), cue.bounds)
+
+
+def read_events(events: object, latest: stamps.Stamp) -> list[Event]:
+    """The event, or the events of a list, that these fields describe; a wrong one refuses all."""
+    if isinstance(events, Event | Mapping):
+        return [_event(events, latest, "")]
+    if not isinstance(events, list | tuple):
+        raise InvalidInput("must be an event or a list of events.")
+    if len(events) > PUBLISHED_AT_ONCE:
+        raise InvalidInput(
+            f"{len(events):,} events at once; at most {PUBLISHED_AT_ONCE:,} are taken. Send "
+            "several lists."
+        )
+    return [_event(one, latest, f"/{place}") for place, one in enumerate(events)]
+
+
+def _event(value: object, latest: stamps.Stamp, pointer: str) -> Event:
     return read_event(value.as_dict() if isinstance(value, Event) else value, latest, pointer)
 
 

@@ -9,6 +9,7 @@ from datetime import timedelta
 from typing import Any, TypedDict, Unpack
 
 from oncue.core import payload as payloads
+from oncue.core.checks import only, whole
 from oncue.core.duration import Duration
 from oncue.core.errors import InvalidInput, NotFound
 from oncue.core.moment import Moment
@@ -18,10 +19,9 @@ from oncue.core.runs import Difference, Run, coming, difference
 from oncue.core.schedule import Emission, Schedule, check_schedule, read_emission
 from oncue.engine.recurrer import Recurrer
 from oncue.usecases import intake
-from oncue.usecases.local import Local
+from oncue.usecases.local import Local, by_name
 
 RUNS_LIMIT = 1000
-_PAGE = 500
 
 
 class ScheduleFields(TypedDict, total=False):
@@ -129,10 +129,7 @@ class LocalSchedules(Local, ScheduleVerbs):
         return found
 
     def schedules(self) -> Iterator[Schedule]:
-        after: str | None = None
-        while page := self.store.schedules(after, _PAGE):
-            yield from page
-            after = page[-1].name
+        return by_name(self.store.schedules)
 
     def delete_schedule(self, name: str) -> None:
         if not self.engine.recurrer.delete(possible_schedule(name)):
@@ -142,12 +139,13 @@ class LocalSchedules(Local, ScheduleVerbs):
         return self.store.outcomes(self.schedule_named(name).name)
 
     def next_runs(self, name: str, count: int = 20) -> list[Run]:
-        return coming(self.schedule_named(name), self.clock.now(), _check_count(count))
+        schedule = self.schedule_named(name)
+        return coming(schedule, self.clock.now(), whole(count, 1, RUNS_LIMIT, "/count"))
 
     def preview_schedule(
         self, name: str, *, count: int = 20, **fields: Unpack[ScheduleFields]
     ) -> Difference:
-        _check_count(count)
+        whole(count, 1, RUNS_LIMIT, "/count")
         now = self.clock.now()
         seen = self.store.schedule(possible_schedule(name))
         wanted = new_schedule(name, {**fields, "paused": False})
@@ -188,22 +186,13 @@ def new_schedule(name: Any, fields: Mapping[str, Any]) -> Schedule:
     if not isinstance(values.setdefault("paused", None), bool | None):
         raise InvalidInput("must be true or false.", "/paused")
     values["paused"] = bool(values["paused"])
-    try:
-        wanted = Schedule(name, payload_json=body, **values)
-    except TypeError:
-        raise InvalidInput("takes the fields of put_schedule, and no others.") from None
-    return check_schedule(wanted)
+    only(values, tuple(ScheduleFields.__annotations__), "the fields of a schedule are")
+    return check_schedule(Schedule(name, payload_json=body, **values))
 
 
 def runs_of(fields: Mapping[str, Any], now: Moment, count: int) -> list[Run]:
     """The coming runs of a schedule with these fields, if it were set now."""
     return coming(begun(new_schedule("unnamed", fields), now), now, count)
-
-
-def _check_count(count: object) -> int:
-    if not isinstance(count, int) or isinstance(count, bool) or not 1 <= count <= RUNS_LIMIT:
-        raise InvalidInput(f"must be a whole number from 1 to {RUNS_LIMIT}.", "/count")
-    return count
 
 
 def possible_schedule(name: str) -> str:

@@ -11,7 +11,7 @@ from oncue.ports.access import TokenStore
 from oncue.ports.clock import Clock
 
 FRESH_SECONDS = 1.0
-UNKNOWN_FRESH_SECONDS = 0.01  # a token that was made a moment ago works; strangers cost little
+UNKNOWN_FRESH_SECONDS = 0.01  # a new token works at once, and unknown ones cause few reads
 ALL_SCOPES = tuple(Scope)
 
 

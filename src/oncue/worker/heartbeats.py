@@ -46,7 +46,7 @@ class Heartbeats:
         acts = [
             partial(self._beat, slow),
             partial(self._look, batches),
-            *(partial(self._relieve, batch) for batch in slow),
+            *(partial(self._settle_early, batch) for batch in slow),
         ]
         for act in acts:
             try:
@@ -106,7 +106,7 @@ class Heartbeats:
                 if job in batch.running:  # else it came to its end meanwhile
                     job.interrupt(why)
 
-    def _relieve(self, batch: RunningBatch) -> None:
+    def _settle_early(self, batch: RunningBatch) -> None:
         """Settle what is done and hand back what has not begun; if that fails, as it was."""
         with ExitStack() as held:
             if not _hold(batch, held):

@@ -9,10 +9,11 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from oncue.core import payload as payloads
 from oncue.core.errors import ClaimLost, Conflict
+from oncue.core.fencing import Refused
 from oncue.core.job import Claimed, Operation
 from oncue.core.moment import to_datetime
 from oncue.core.queue import check_queue_name
-from oncue.ports.claims import Refused, Touched
+from oncue.ports.claims import Touched
 from oncue.usecases.intake import check_message, check_percent
 from oncue.worker.source import AWAY, Beat
 
@@ -118,8 +119,8 @@ class HandledJob:
     @property
     def timeout_seconds(self) -> float | None:
         """How long the attempt may take, by the job or its queue; None: as long as it needs."""
-        own = self.claim.timeout_seconds
-        return self._batch.queue.timeout_seconds if own is None else own
+        of_job = self.claim.timeout_seconds
+        return self._batch.queue.timeout_seconds if of_job is None else of_job
 
     def lose(self, how: str) -> None:
         """Note that the claim is over."""

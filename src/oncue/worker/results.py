@@ -1,4 +1,4 @@
-"""Results on their way: written down as JSON, and again while the store or the server is away."""
+"""Results of handlers: as JSON, and written again while the store or the server is away."""
 
 from __future__ import annotations
 
@@ -29,8 +29,8 @@ class Results:
         self._alarm.stop()
 
     def insist(self, write: Callable[[], T], in_vain: Callable[[], bool] = lambda: False) -> T:
-        """Write, and again while that is not possible: the work is done and should not be lost.
-        Not for ever, nor once it is `in_vain`."""
+        """Call `write` again while the store or the server is away: the work is done and should not
+        be lost. At most for five minutes, and not once it is `in_vain`."""
         ends = self._clock.monotonic() + INSIST_SECONDS
         troubled = False
         while True:

@@ -102,7 +102,7 @@ class ClaimSource(Protocol):
         would take a request of its own: there the answers to heartbeats tell it."""
 
     def put_operation(self, claim: Claimed, operation: Operation) -> Operation | Refused:
-        """Report on a step, as to a store."""
+        """Report on a step, as `ClaimStore.put_operation` takes it."""
 
     def settle(self, queue: Queue, ends: Sequence[ClaimEnd], *, brief: bool = False) -> None:
         """End claims of one queue. What came too late is logged. With `brief`, the answer

@@ -40,7 +40,7 @@ LOOK_EVERYWHERE_SECONDS = 30.0
 OTHERS_REST_SECONDS = 0.25  # between looks at what others still have, when running until empty
 TROUBLE_SECONDS = 1.0  # between tries while the store or the server is away
 SUPERVISE_SECONDS = 2.0  # between looks whether all threads live
-DENIALS_BORNE = 3  # a token that was just made may not be known everywhere for a second
+DENIALS_ALLOWED = 3  # a token that was just made may not be known everywhere for a second
 
 logger = logging.getLogger("oncue.worker")
 
@@ -169,20 +169,20 @@ class Worker:
                     if batch is not None:
                         self._run(batch, runner)
                 except OncueError as trouble:
-                    self._bear(trouble)
+                    self._report_trouble(trouble)
                     self._alarm.pause(TROUBLE_SECONDS)
                 except BaseException:  # nothing that is raised here may end the thread
                     logger.exception("worker %s: unexpected (trying again)", self.name)
                     self._alarm.pause(TROUBLE_SECONDS)
 
-    def _bear(self, trouble: OncueError) -> None:
-        """Tell of it once, however long it lasts. That access is denied does not pass by itself."""
+    def _report_trouble(self, trouble: OncueError) -> None:
+        """Log it once, however long it lasts. If access is denied again and again, stop."""
         if self._trouble != str(trouble):
             self._trouble = str(trouble)
             logger.error("worker %s: %s (trying again)", self.name, trouble)
         if isinstance(trouble, AccessDenied):
             self._denials += 1
-            if self._denials >= DENIALS_BORNE:
+            if self._denials >= DENIALS_ALLOWED:
                 self._denied = trouble
                 self.stop()
 
@@ -284,5 +284,5 @@ class Worker:
             self._runner.run(batch, runner)
         finally:
             self._batches.discard(batch)
-            if self._until_empty:  # whoever is on watch may have been waiting for this
+            if self._until_empty:  # the thread on watch may have been waiting for this
                 self._alarm.wake()

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Annotated
 
 from msgspec import Meta
 
-from oncue.api import problems as problems
+from oncue.api import problems
 from oncue.api.elements import LIMIT, Elements, Lines, Splitter
 from oncue.api.problems import HttpProblem
 from oncue.api.request import (

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from itertools import groupby
 from typing import TYPE_CHECKING, TypeVar
 
-from oncue.api import problems as problems
+from oncue.api import problems
 from oncue.api.request import HttpAnswer, Request, json_answer
 from oncue.api.routes.claims import beat, fail, release
 from oncue.api.routing import Routes

@@ -5,12 +5,12 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING, TypeVar
 
-from oncue.api import problems as problems
+from oncue.api import problems
 from oncue.api.guard import require
 from oncue.api.problems import invalid
 from oncue.api.request import HttpAnswer, Request, json_answer
 from oncue.api.routing import Routes
-from oncue.api.waiting import Wish
+from oncue.api.waiting import ClaimRequest
 from oncue.core import token
 from oncue.core.access import Scope
 from oncue.core.duration import seconds
@@ -72,8 +72,8 @@ async def _claimed(
             f"at most {LONGEST_WAIT_SECONDS:.0f} seconds; ask again then.", "/wait_seconds"
         )
     intake.label(body.worker, "/worker")
-    wish = Wish(queues, body.worker, body.limit, intake.check_lease(body.lease_seconds))
-    taken = await service.waiting.claim(wish, wait, request.gone)
+    wanted = ClaimRequest(queues, body.worker, body.limit, intake.check_lease(body.lease_seconds))
+    taken = await service.waiting.claim(wanted, wait, request.gone)
     try:
         few = len(taken) <= FEW
         answer = _encoded(service, taken) if few else await service.read(_encoded, service, taken)

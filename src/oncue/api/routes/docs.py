@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from oncue.api.app import Service
     from oncue.api.routing import Action
 
-# Nothing runs or is loaded but the two files of ours: a name that looks like a script stays a name.
+# Only the two files of this page are loaded or run: a name that looks like a script stays a name.
 POLICY = (
     "default-src 'none'; style-src 'self'; script-src 'self'; img-src 'self'; connect-src 'self'; "
     "base-uri 'none'; form-action 'none'; frame-ancestors 'none'"

@@ -174,14 +174,8 @@ async def amend_job(service: Service, request: Request) -> HttpAnswer:
     Only while it is scheduled.
     """
     body = await request.decoded(wire.Patch)
-    changes: dict[str, Any] = {"at": body.due_at, "delay": body.delay, "priority": body.priority}
-    if body.payload is not msgspec.UNSET:
-        changes["payload"] = body.payload
-    try:
-        job = await service.acue.write(service.cue.reschedule, request.subject, **changes)
-    except InvalidInput as problem:
-        pointer = "/due_at" if problem.pointer == "/at" else problem.pointer
-        raise type(problem)(problem.detail, pointer) from None
+    changes = {k: v for k, v in msgspec.structs.asdict(body).items() if v is not msgspec.UNSET}
+    job = await service.acue.write(service.cue.reschedule, request.subject, **changes)
     return json_answer(written(wire.Job, job))
 
 

@@ -16,8 +16,8 @@ from oncue.core.checks import choice
 from oncue.core.errors import InvalidInput
 from oncue.core.firing import Decision
 from oncue.core.publication import EventFilter
-from oncue.core.rule import Rule, check_rule_name
-from oncue.usecases.rules import new_rule
+from oncue.core.rule import check_rule_name
+from oncue.usecases.rules import new_rule, put
 from oncue.wire import rules as shapes
 from oncue.wire.converting import written
 
@@ -45,13 +45,8 @@ async def put_rule(service: Service, request: Request) -> HttpAnswer:
         raise InvalidInput("is not the name in the path; write the same, or leave it out.", "/name")
     dependencies = [msgspec.structs.asdict(one) for one in body.dependencies]
     rule = new_rule(name, dependencies, body.enabled, body.queue, body.payload)
-
-    def stored() -> tuple[bool, Rule]:
-        store = service.cue.store
-        return store.rule(name) is None, store.put_rule(rule, service.clock.now())
-
-    created, answer = await service.acue.write(stored)
-    return json_answer(written(shapes.Rule, answer), 201 if created else 200)
+    stored, is_new = await service.acue.write(put, service.cue, rule)
+    return json_answer(written(shapes.Rule, stored), 201 if is_new else 200)
 
 
 @routes.add("GET /rules/{rule}", Scope.READ, shapes.Rule, problems=(404,))

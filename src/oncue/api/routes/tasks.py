@@ -14,6 +14,7 @@ from oncue.api.routes import jobs
 from oncue.api.routing import Answered, Routes
 from oncue.core import ids, moment
 from oncue.core.access import Scope
+from oncue.core.checks import whole
 from oncue.core.errors import IdTaken, InvalidInput
 from oncue.core.job import Job, JobFilter, NewJob
 from oncue.core.lifecycle import State
@@ -32,7 +33,7 @@ STATUSES = {
     State.FAILED: "FAILED",
 }
 """A cancelled task was removed: it is not there."""
-SERVERS_OWN = ("requestId", "status", "error")
+SET_BY_SERVER = ("requestId", "status", "error")
 LONGEST_DAYS = 36_500
 MIDNIGHT = time(tzinfo=UTC)
 
@@ -124,7 +125,7 @@ def as_job(fields: Any, now: moment.Moment) -> dict[str, Any]:
     """The job that a task is."""
     if not isinstance(fields, dict):
         raise InvalidInput("a task is a JSON object.")
-    for name in SERVERS_OWN:
+    for name in SET_BY_SERVER:
         if name in fields:
             raise InvalidInput("this field is the server's to say; leave it out.", f"/{name}")
     user = fields.get("userId")
@@ -155,8 +156,7 @@ def _due_date(fields: dict[str, Any], now: moment.Moment) -> date:
         raise InvalidInput("give either a dueDate (YYYY-MM-DD) or afterDays.", "/dueDate")
     if due is not None:
         return _date(due)
-    if not isinstance(days, int) or isinstance(days, bool) or not 0 <= days <= LONGEST_DAYS:
-        raise InvalidInput(f"must be a whole number from 0 to {LONGEST_DAYS}.", "/afterDays")
+    days = whole(days, 0, LONGEST_DAYS, "/afterDays")
     return moment.to_datetime(now).date() + timedelta(days=days)
 
 

@@ -106,7 +106,7 @@ class MemoryClaims(MemoryState):
                 self._refile(record)
 
     def _limits(self, name: str) -> Limits:
-        """The limits that the store knows, whatever the caller believes them to be."""
+        """The limits in the store, which may be newer than those that the caller read."""
         queue, bucket = self._queue(name), self._buckets.get(name)
         return Limits(queue.paused, queue.concurrency, queue.rate_per_second, bucket)
 

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from itertools import islice
 
-from oncue.core.event import Bounds, Event, id_taken
+from oncue.core.event import Bounds, Event
 from oncue.core.firing import Decision, FiredJob
 from oncue.core.moment import Moment, to_datetime
 from oncue.core.publication import (
@@ -30,12 +30,7 @@ class MemoryEvents(MemoryRules):
 
     def publish(self, events: Sequence[Event], now: Moment, bounds: Bounds) -> Sequence[Published]:
         with self._writing():
-            held = {event.id: event.fact for event in reversed(events)}
-            for event in events:
-                known = self._events_by_id.get(event.id)
-                fact = held[event.id] if known is None else known.event.fact
-                if fact != event.fact:
-                    raise id_taken(event)
+            self._refuse_taken(events)
             return [self._publish(event, now, bounds) for event in events]
 
     def _publish(self, event: Event, now: Moment, bounds: Bounds) -> Published:

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from heapq import nsmallest
 
-from oncue.core.bulk import BulkChange, read_place, told_place
+from oncue.core.bulk import BulkChange, place_text, read_place
 from oncue.core.changes import ChangeVerb, JobChange, NotChanged, SeenJob, applies, decide, fits
 from oncue.core.clash import of_same_id, of_same_key
 from oncue.core.job import Diagnostic, History, Job, JobFilter, JobPage, NewJob, Position
@@ -71,7 +71,7 @@ class MemoryJobs(MemoryState):
         with self._lock:
             found, end = self._page(start, limit, can_be_changed)
             ids = [record.id for record in found]
-            return BulkFound(ids, None if end is None else told_place(end))
+            return BulkFound(ids, None if end is None else place_text(end))
 
     def _page(
         self, after: Position | None, limit: int, wanted: Callable[[SeenJob], bool]

@@ -19,7 +19,7 @@ from oncue.stores.memory.state import Range
 
 class MemoryRanges(MemoryEndings):
     """Implements the dispatchers' side of `oncue.ports.claims.ClaimStore`. A range is a queue here.
-    What is settled is named: a job that comes in behind the dispatcher's back counts as dispatched
+    A settlement names its jobs: a job that arrives inside the range meanwhile counts as dispatched
     until the range is closed, and then waits like any other."""
 
     def claim_range(
@@ -108,5 +108,5 @@ class MemoryRanges(MemoryEndings):
             detail = refused_by_sink(refusal.detail)
             settlement = settlement._replace(verb=Verb.FAIL, error=refusal.detail, detail=detail)
         ending = fencing.settle(record.as_held(), settlement, now)
-        assert isinstance(ending, Ending)  # nobody could ask the job to stop meanwhile
+        assert isinstance(ending, Ending)  # a job inside a range cannot be asked to stop
         self._end_claim(record, ending, None, now, keep=queue.keeps_history)

@@ -68,7 +68,7 @@ class Record:
     covered: bool = False
     """Inside an open range claim, so it counts as dispatched."""
     hidden: bool = False
-    """Gone for everybody; only its id is still remembered."""
+    """Removed for every reader; only its id is still remembered."""
     cancel_requested: bool = False
     worker: str | None = None
     claimed_at: Moment = 0

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right, insort
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from heapq import nsmallest
 from typing import NamedTuple
 
-from oncue.core.event import Event, EventType
+from oncue.core.event import Event, EventType, id_taken
 from oncue.core.moment import Moment, to_datetime
 from oncue.core.publication import Decided
 from oncue.core.rule import Dependency, Rule
@@ -88,6 +88,15 @@ class MemoryRules(MemoryState):
         self._events_by_id[event.id] = self._events_by_fact[event.fact] = record
         return record
 
+    def _refuse_taken(self, events: Iterable[Event]) -> None:
+        """Raise if an id belongs to another event, here or among these."""
+        new: dict[str, Event] = {}
+        for event in events:
+            known = self._events_by_id.get(event.id)
+            other = new.setdefault(event.id, event) if known is None else known.event
+            if other.fact != event.fact:
+                raise id_taken(event)
+
     def _first_at(self, wait: DependencyRecord, stamp: Stamp) -> Event | None:
         number = wait.first_at(stamp)
         return None if number is None else self._events[number].event
@@ -122,7 +131,7 @@ class MemoryRules(MemoryState):
             names = nsmallest(limit, (name for name in self._rules if name > (after or "")))
             return [self._rules[name].rule for name in names]
 
-    def delete_rule(self, name: str, now: Moment) -> bool:
+    def delete_rule(self, name: str) -> bool:
         with self._lock:
             return self._rules.pop(name, None) is not None
 

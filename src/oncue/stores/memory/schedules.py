@@ -34,7 +34,7 @@ class MemorySchedules(MemoryState):
             return [position for position, done in enumerate(applied) if not done]
 
     def _advance(self, one: Advance, now: Moment) -> bool:
-        if not self._is(one.name, one.seen) or not self._withdraw(one.name, one.withdrawn):
+        if not self._is_as(one.name, one.seen) or not self._withdraw(one.name, one.withdrawn):
             return False
         if not one.is_progress:
             self._revisions += 1
@@ -57,12 +57,12 @@ class MemorySchedules(MemoryState):
     def schedule(self, name: str) -> Schedule | None:
         with self._lock:
             found = self._schedules.get(name)
-            return None if found is None else self._told(found)
+            return None if found is None else self._shown(found)
 
     def schedules(self, after: str | None, limit: int) -> Sequence[Schedule]:
         with self._lock:
             names = nsmallest(limit, (name for name in self._schedules if name > (after or "")))
-            return [self._told(self._schedules[name]) for name in names]
+            return [self._shown(self._schedules[name]) for name in names]
 
     def outcomes(self, name: str) -> Sequence[Outcome]:
         with self._lock:
@@ -77,7 +77,7 @@ class MemorySchedules(MemoryState):
                 and schedule.progress.wake_at <= until
                 and not schedule.paused
             )
-            return [self._told(self._schedules[name]) for _, name in waking[:limit]]
+            return [self._shown(self._schedules[name]) for _, name in waking[:limit]]
 
     def timed_otherwise(
         self, digest_of: Callable[[str], str | None], limit: int
@@ -86,9 +86,10 @@ class MemorySchedules(MemoryState):
             timed = [one for one in self._schedules.values() if one.cron is not None]
             digests = {zone: digest_of(zone) for zone in {one.timezone for one in timed}}
             stale = (one for one in timed if digests[one.timezone] not in (None, one.zone_digest))
-            return [self._told(one) for one in islice(stale, limit)]
+            return [self._shown(one) for one in islice(stale, limit)]
 
-    def _is(self, name: str, seen: Schedule | None) -> bool:
+    def _is_as(self, name: str, seen: Schedule | None) -> bool:
+        """Whether the schedule is still as it was seen."""
         known = self._schedules.get(name)
         if known is None or seen is None:
             return known is seen
@@ -96,7 +97,8 @@ class MemorySchedules(MemoryState):
         alike = (was.next_at, was.wake_at) == (is_now.next_at, is_now.wake_at)
         return known.revision == seen.revision and alike
 
-    def _told(self, schedule: Schedule) -> Schedule:
+    def _shown(self, schedule: Schedule) -> Schedule:
+        """With `unfinished`, which follows from the last job."""
         last = self._records.get(schedule.progress.last_job_id or "")
         return replace(schedule, unfinished=last is not None and last.state not in FINAL)
 

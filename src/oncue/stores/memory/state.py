@@ -56,7 +56,7 @@ def exceptions(answers: Iterable[T | None]) -> dict[int, T]:
 
 class MemoryState:
     """All state. Records are changed under the lock and then refiled: the indexes follow from the
-    records, and nothing but `refile` and `forget` writes them."""
+    records, and only `_refile` and `_unfile` write them."""
 
     def __init__(self) -> None:
         now_and_after_fork(self, MemoryState._renew)
@@ -77,13 +77,13 @@ class MemoryState:
         self._news: dict[str | None, Moment] = {}
 
     def _renew(self) -> None:
-        """A forked child has a copy of its own, and nobody who listens."""
+        """A forked child has a copy of the records, and no listeners."""
         self._lock = RLock()
         self._listeners: list[Listener] = []
 
     @contextmanager
     def _writing(self) -> Iterator[None]:
-        """Hold the lock; afterwards, without it, tell the listeners what came to wait."""
+        """Hold the lock; then, without it, tell the listeners when work is due."""
         with self._lock:
             yield
             news, self._news = self._news, {}

@@ -20,8 +20,8 @@ T = TypeVar("T")
 
 
 class MemoryStore(MemoryJobs, MemoryRanges, MemoryTransfer, MemoryQueues, MemoryAccess):
-    """Implements `oncue.ports.store.Store` for one process. For tests, for trying things out, and
-    as the meaning of the port: where another store answers differently, that one is wrong."""
+    """Implements `oncue.ports.store.Store` for one process: for tests, for a first try, and as the
+    definition of the port. If another store answers differently, that store is wrong."""
 
     def __init__(self, clock: Clock | None = None) -> None:
         super().__init__()

@@ -6,7 +6,6 @@ from collections.abc import Sequence
 from heapq import nsmallest
 
 from oncue.core.dumped import DumpedEvent, DumpedJob, key_taken
-from oncue.core.event import id_taken
 from oncue.core.firing import Decision
 from oncue.core.job import Page
 from oncue.core.lifecycle import FINAL
@@ -50,17 +49,17 @@ class MemoryTransfer(MemoryRules):
         decisions: list[Decided] = []
         accepted: list[int] = []
         for name in sorted(self._rules):
-            mine = self._rules[name]
+            rule = self._rules[name]
             held = {
                 wait.dependency.identity
-                for wait in mine.waits
+                for wait in rule.waits
                 if (record.event.stamp, record.number) in wait.accepted
             }
-            for one in mine.decided.get(record.number, ()):
+            for one in rule.decided.get(record.number, ()):
                 if one.decision is Decision.ACCEPTED and one.dependency.identity in held:
                     accepted.append(len(decisions))
                 decisions.append(one)
-            decisions += mine.repeated.get(record.number, ())
+            decisions += rule.repeated.get(record.number, ())
         received_at = to_datetime(record.received_at)
         return DumpedEvent(
             LoggedEvent(record.event, received_at, tuple(decisions)), tuple(accepted)
@@ -68,10 +67,7 @@ class MemoryTransfer(MemoryRules):
 
     def admit_rules(self, rules: Sequence[Sightings], events: Sequence[DumpedEvent]) -> int:
         with self._lock:
-            for dumped in events:
-                known = self._events_by_id.get(dumped.logged.event.id)
-                if known is not None and known.event.fact != dumped.logged.event.fact:
-                    raise id_taken(dumped.logged.event)
+            self._refuse_taken(dumped.logged.event for dumped in events)
             for seen in rules:
                 waits = [
                     DependencyRecord(dependency, newest=one.newest_stamp, stale=one.stale)
@@ -85,20 +81,20 @@ class MemoryTransfer(MemoryRules):
         known = self._events_by_fact.get(logged.event.fact)
         record = known or self._log(logged.event, from_datetime(logged.received_at))
         for name in {one.rule for one in logged.decisions} & self._rules.keys():
-            mine = self._rules[name]
-            if record.number in mine.decided:
+            rule = self._rules[name]
+            if record.number in rule.decided:
                 continue
             for position, one in enumerate(logged.decisions):
                 if one.rule != name:
                     continue
-                part = mine.repeated if one.decision is Decision.DUPLICATE else mine.decided
+                part = rule.repeated if one.decision is Decision.DUPLICATE else rule.decided
                 part.setdefault(record.number, []).append(one)
                 if position in dumped.accepted:
-                    _accept(mine, one, record)
+                    _accept(rule, one, record)
         return known is None
 
 
-def _accept(mine: RuleRecord, decided: Decided, record: EventRecord) -> None:
-    for wait in mine.waits:
+def _accept(rule: RuleRecord, decided: Decided, record: EventRecord) -> None:
+    for wait in rule.waits:
         if wait.dependency.identity == decided.dependency.identity:
             wait.accept(record.event.stamp, record.number)

@@ -59,7 +59,7 @@ class Changes(StorePart):
                 start = None
                 while place is not None:
                     if limit <= 0:
-                        return BulkFound(ids, bulk.told_place((walk.name, *place)))
+                        return BulkFound(ids, bulk.place_text((walk.name, *place)))
                     found, looked, place = _step(tx, walk, params, place, limit)
                     ids += found
                     limit -= looked

@@ -24,7 +24,7 @@ from oncue.stores.sqlite.settled import remember_settled, repeated
 
 SQL = rows.load("claims")
 _PAYLOAD, _LEASE = Claimed._fields.index("payload"), Claimed._fields.index("lease_until")
-# `due` has n and trail in the place of the operations.
+# `claimed_columns` has n and trail in the place of the operations.
 _N = Claimed._fields.index("operations")
 _TRAIL, _REST = _N + 1, _N + 2
 

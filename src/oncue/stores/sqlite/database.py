@@ -146,8 +146,8 @@ class Database:
         self.known_queues.add(queue)  # after the news, which is left if the transaction is undone
 
     def tell_room(self, queue: str) -> None:
-        """Note, inside a write, that a job of the queue is no longer under way: at its concurrency,
-        that is what everybody here waits for. Other processes notice the commit."""
+        """Note, inside a write, that a job of the queue is no longer under way: a queue at its
+        concurrency has room again. Other processes notice the commit."""
         if queue in self.bounded_queues:
             self.tell(queue, 0)
 

@@ -30,7 +30,7 @@ from oncue.stores.sqlite.rules import event as event_of
 SQL = rows.load("events")
 RULES = rows.load("rules")
 INSERT_FIRED = rows.load("jobs")["insert_fired"]
-DECISIONS_AT_ONCE = 500  # of rules on events in one transaction, so that others get their turn
+DECISIONS_AT_ONCE = 500  # of rules on events in one transaction, so that others can write
 _LAST = 2**63 - 1
 
 
@@ -42,7 +42,7 @@ class PublishProgress(NamedTuple):
     rules: Sequence[str] | None = None
     """Those that have yet to decide on it; None: not looked for so far."""
     reserved: frozenset[int] = frozenset()
-    """Events that this call stored ahead of their turn, so that nobody takes their ids."""
+    """Events that this call stored ahead of their turn, so that no other event takes their ids."""
 
 
 class Logged(NamedTuple):
@@ -64,7 +64,7 @@ class Events(StorePart):
             added, progress = self.db.write(some)
             for position, part in added:
                 parts[position].append(part)
-        return [_joined(mine) for mine in parts]
+        return [_joined(of_event) for of_event in parts]
 
     def events(self, wanted: EventFilter, after: int | None, limit: int) -> EventPage:
         params: dict[str, Any] = {"before": _LAST if after is None else after, "limit": limit}
@@ -89,7 +89,7 @@ class Events(StorePart):
 
 
 class _Publication(NamedTuple):
-    """What one transaction does about events."""
+    """One transaction of a publication."""
 
     db: Database
     tx: rows.Tx
@@ -99,11 +99,11 @@ class _Publication(NamedTuple):
     def some(
         self, events: Sequence[Event], since: PublishProgress
     ) -> tuple[list[tuple[int, Published]], PublishProgress]:
-        """Go on: what this adds to the answers, by position. The first transaction of a call stores
-        all events: either every id is free or nothing is stored."""
+        """Go on: the additions to the answers, by position, and how far it has come then. The first
+        transaction of a call stores all events: if an id is taken, nothing is stored."""
         is_first = since == PublishProgress()
         if is_first:
-            _refuse_taken(self.tx, events)
+            refuse_taken(self.tx, events)
         parts: list[tuple[int, Published]] = []
         room = DECISIONS_AT_ONCE
         position, rules, reserved = since
@@ -152,14 +152,14 @@ class _Publication(NamedTuple):
         """What a rule makes of the event, applied. `matched` are the numbers of its dependencies
         that the event matches."""
         tx, event = self.tx, logged.event
-        mine = stored(tx, rows.first(tx, RULES["rule_by_number"], {"n": rule_n}))
-        waits = mine.waits
+        known = stored(tx, rows.first(tx, RULES["rule_by_number"], {"n": rule_n}))
+        waits = known.waits
         validated = [place for place, wait in enumerate(waits) if wait.n in matched]
         concluded = conclude(
-            mine.rule,
+            known.rule,
             event,
             validated,
-            mine.newest,
+            known.newest,
             self.bounds,
             self.now,
             lambda place, t: newest_stamp(tx, waits[place].n, t),
@@ -174,7 +174,7 @@ class _Publication(NamedTuple):
                 accept(tx, wait, event.stamp, logged.n)
             elif one.decision is Decision.STALE and not wait.stale:
                 tx.execute(SQL["note_stale"], (wait.n,))
-        if not mine.touched:
+        if not known.touched:
             tx.execute(SQL["touch"], (rule_n,))
         if concluded.job is not None:
             job, rule, instant = concluded.job
@@ -203,7 +203,7 @@ def accept(tx: rows.Tx, wait: Wait, stamp: Stamp, event_n: int) -> None:
         tx.execute(SQL["note_newest"], (wait.n, stamp))
 
 
-def _refuse_taken(tx: rows.Tx, events: Sequence[Event]) -> None:
+def refuse_taken(tx: rows.Tx, events: Sequence[Event]) -> None:
     """Raise if an id belongs to another event, here or among these."""
     if not events:
         return
@@ -220,7 +220,7 @@ def _matching(
     """The rules that the event matches, by name, among those named if any are: the number of each,
     and the numbers of its dependencies that match."""
     keys = match_keys(event)
-    params = [event.type, rows.texts([keys.own, *keys.above]), keys.own]
+    params = [event.type, rows.texts([keys.exact, *keys.above]), keys.exact]
     statement = SQL["matching"]
     if names is not None:
         statement, params = SQL["matching_of"], [*params, rows.texts(names)]

@@ -82,8 +82,8 @@ class Jobs(StorePart):
             return self._insert_one_by_one(tx, jobs, now)
         queues = set(map(_QUEUE_OF, jobs))
         for queue in queues:
-            mine = jobs if len(queues) == 1 else [job for job in jobs if job.queue == queue]
-            self.db.arrived(tx, queue, min(map(_DUE_OF, mine)))
+            chosen = jobs if len(queues) == 1 else [job for job in jobs if job.queue == queue]
+            self.db.arrived(tx, queue, min(map(_DUE_OF, chosen)))
         return {}
 
     def _insert_one_by_one(

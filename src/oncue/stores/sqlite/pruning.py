@@ -104,22 +104,22 @@ class _Removal:
             self.room -= self.tx.changes()
 
 
-def _prune_rule(removal: _Removal, mine: StoredRule, bounds: Bounds) -> None:
+def _prune_rule(removal: _Removal, known: StoredRule, bounds: Bounds) -> None:
     """If there is room left afterwards, the rule is done with."""
     tx = removal.tx
-    kept = of_rule(mine.rule, mine.newest, bounds)
-    for (n,) in rows.fetch(tx, RULES["retired"], {"n": mine.n}):
+    kept = of_rule(known.rule, known.newest, bounds)
+    for (n,) in rows.fetch(tx, RULES["retired"], {"n": known.n}):
         removal.execute(SQL["unaccept"], {"n": n, "before": _NEVER})
         if removal.room > 0:
             tx.execute(RULES["forget_dependency"], {"n": n})
-    for wait, before in zip(mine.waits, kept.accepted_before, strict=True):
+    for wait, before in zip(known.waits, kept.accepted_before, strict=True):
         if before is not None:
             removal.execute(SQL["unaccept"], {"n": wait.n, "before": before})
-    undecided_before = _NEVER if mine.deleted else kept.decided_before
+    undecided_before = _NEVER if known.deleted else kept.decided_before
     if undecided_before is not None:
-        _undecide(removal, mine.n, undecided_before)
+        _undecide(removal, known.n, undecided_before)
     if removal.room > 0:
-        tx.execute(RULES["forget" if mine.deleted else "settle"], {"n": mine.n})
+        tx.execute(RULES["forget" if known.deleted else "settle"], {"n": known.n})
 
 
 def _undecide(removal: _Removal, rule_n: int, before: Stamp) -> None:

@@ -64,8 +64,8 @@ class Ranges(StorePart):
                     return RangeClaim(queue.name, fence, jobs, queues)
             return RangeClaim("", 0, (), queues, min(busy, default=None))
 
-        # A range that is lost with the power takes nothing along but its dispatcher, and the jobs
-        # are delivered again as they would be anyway. So the hand-over need not wait for the disk.
+        # A power cut that loses the range also ends its dispatcher, and then the jobs are delivered
+        # again whether the range was stored or not. So the hand-over need not wait for the disk.
         return self.db.write(claim, synced=False)
 
     @writing

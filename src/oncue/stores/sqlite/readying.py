@@ -81,7 +81,7 @@ def worth_a_claim(db: Database, queues: Sequence[Queue], until: Moment, now: Mom
     for queue, moment in zip(queues, expected, strict=True):
         # A full queue that is free again may look as it did before it was full.
         if not moment or queue.concurrency is not None:
-            db.watching.abroad.forget(queue.name)
+            db.watching.others.forget(queue.name)
     if db.writer.inside or min(expected, default=LATEST) <= until:
         return True
     with db.reading() as tx:

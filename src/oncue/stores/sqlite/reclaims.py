@@ -68,7 +68,7 @@ class Reclaims(StorePart):
         return refused
 
     def expire(self, now: Moment, limit: int) -> int:
-        with self.db.reading() as tx:  # usually there is none, and looking keeps nobody waiting
+        with self.db.reading() as tx:  # usually there is none, and looking blocks no writer
             if rows.first(tx, SQL["expired"], {"now": now, "limit": 1}) is None:
                 return 0
         params = {"now": now, "limit": limit}
@@ -98,7 +98,7 @@ class Reclaims(StorePart):
                 self._move_leases(tx, missed, look.wall)
             return missed
 
-        # If this is lost with the power, an older record is left. The machine is started again
+        # If a power cut loses this, an older record is left. The machine has been started again by
         # then, and claims are judged by the wall clock alone.
         return self.db.write(apply, synced=False)
 

@@ -70,7 +70,7 @@ class Rules(StorePart):
             return [stored(tx, row).rule for row in found]
 
     @writing
-    def delete_rule(self, tx: rows.Tx, name: str, now: Moment) -> bool:
+    def delete_rule(self, tx: rows.Tx, name: str) -> bool:
         row = rows.first(tx, SQL["rule"], {"name": name})
         if row is not None:
             tx.execute(SQL["delete"], {"n": row[0]})

@@ -14,7 +14,7 @@ from oncue.core.publication import Decided, LoggedEvent
 from oncue.core.standing import Sightings
 from oncue.stores.sqlite import rows
 from oncue.stores.sqlite.database import StorePart
-from oncue.stores.sqlite.events import accept, log_event
+from oncue.stores.sqlite.events import accept, log_event, refuse_taken
 from oncue.stores.sqlite.rules import StoredRule, decided, event, stored
 
 SQL = rows.load("transfer")
@@ -44,6 +44,8 @@ class RulesTransfer(StorePart):
 
     def admit_rules(self, rules: Sequence[Sightings], events: Sequence[DumpedEvent]) -> int:
         def admit(tx: rows.Tx) -> int:
+            # First: what was written before a refusal is committed.
+            refuse_taken(tx, [one.logged.event for one in events])
             for rule in rules:
                 _admit_rule(tx, rule)
             return sum(_admit_event(tx, one) for one in events)
@@ -79,21 +81,21 @@ def _admit_event(tx: rows.Tx, dumped: DumpedEvent) -> bool:
     return is_new
 
 
-def _admit_decisions(tx: rows.Tx, mine: StoredRule, n: int, dumped: DumpedEvent) -> None:
+def _admit_decisions(tx: rows.Tx, known: StoredRule, n: int, dumped: DumpedEvent) -> None:
     """Those of one rule. A dependency that the rule no longer has gets a number that none has."""
-    waits = {wait.dependency.identity: wait for wait in mine.waits}
+    waits = {wait.dependency.identity: wait for wait in known.waits}
     gone: dict[Any, int] = {}
     for position, one in enumerate(dumped.logged.decisions):
-        if one.rule != mine.rule.name:
+        if one.rule != known.rule.name:
             continue
         its, wait = one.dependency, waits.get(one.dependency.identity)
         dependency_n = gone.setdefault(its.identity, -1 - len(gone)) if wait is None else wait.n
         copied = (str(its.type), its.resource, its.life_seconds, _ms(one.decided_at))
-        params = (mine.n, n, dependency_n, str(one.decision), *copied)
+        params = (known.n, n, dependency_n, str(one.decision), *copied)
         tx.execute(SQL["admit_decision"], (*params, one.job_id, one.suppressed, one.times))
         if wait is not None and position in dumped.accepted:
             accept(tx, wait, dumped.logged.event.stamp, n)
-    tx.execute(EVENTS["touch"], (mine.n,))
+    tx.execute(EVENTS["touch"], (known.n,))
 
 
 def _ms(at: datetime | None) -> int:

@@ -26,8 +26,8 @@ class Turnstile:
     """A `flock` on the write-ahead log, which every process that uses the file has open. SQLite
     puts no lock of its own on that file, and the kernel lets go when a process dies.
 
-    It only makes waiting fair: the write lock alone keeps writers apart. So whatever goes wrong
-    here, such as a file system without `flock`, is passed over."""
+    It only makes waiting fair: the write lock alone keeps writers apart. So errors here, such as a
+    file system without `flock`, are ignored."""
 
     def __init__(self) -> None:
         self._file: int | None = None

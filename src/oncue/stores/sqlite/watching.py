@@ -1,8 +1,7 @@
-"""Who listens to one SQLite file in this process, and what they are told.
+"""The listeners to one SQLite file in this process, and the news for them.
 
-Of commits by other processes SQLite tells only that there was one. One read then finds out for all
-listeners together what they want to know: whether settings have changed, and when each awaited
-queue has work.
+SQLite only reports that another process has committed. One read then finds out for all listeners
+together whether settings have changed, and when each awaited queue has work.
 """
 
 from __future__ import annotations
@@ -36,10 +35,10 @@ News = tuple[str | None, Moment]
 Reading = Callable[[], AbstractContextManager[rows.Tx]]
 
 
-class Abroad:
-    """Remembers what listeners were last told, and tells only of changes: queues may hold due work
-    that cannot be taken, and each commit of another process would wake everybody who waits for it.
-    Used by one thread, except for `forget`."""
+class OtherProcesses:
+    """News of what other processes wrote. Remembers what listeners were last told, and reports only
+    changes: a queue may hold due work that cannot be taken, and every commit of another process
+    would wake all its listeners. Used by one thread, except for `forget`."""
 
     def __init__(self) -> None:
         self._revision: int | None = None
@@ -47,8 +46,8 @@ class Abroad:
         self._stale: set[str] = set()
 
     def forget(self, queue: str) -> None:
-        """This process has taken jobs of the queue since, or is about to look whether it is full:
-        what others do about it from now on is news, even if the queue then looks as before."""
+        """This process has taken jobs of the queue, or is about to look whether it is full: changes
+        by other processes from now on are news, even if the queue then looks as before."""
         self._stale.add(queue)
 
     def news(self, tx: rows.Tx, queues: Collection[str] | None) -> list[News]:
@@ -57,7 +56,7 @@ class Abroad:
         try:
             revision = settings_revision(tx)
             now = _facts(tx, queues)
-        except BaseException:  # nobody was told: all of it is still news
+        except BaseException:  # no listener was told: all of it is still news
             self._stale |= stale
             raise
         news: list[News] = [] if revision == self._revision else [(None, 0)]
@@ -105,7 +104,7 @@ class Watching:
     and of what others wrote by a thread that looks for it, from the first listener on."""
 
     def __init__(self, writer: Writer, reading: Reading, path: Path) -> None:
-        self.abroad = Abroad()
+        self.others = OtherProcesses()
         self._writer = writer
         self._reading = reading
         self._path = path
@@ -116,7 +115,7 @@ class Watching:
         self._stopping = threading.Event()
         self._others_wrote = False
         self._version: object = None
-        self._own_version: int | None = None
+        self._commits_seen: int | None = None
         """SQLite's counter of all commits, after the last one of this process."""
 
     def watch(self, listener: Listener, queues: Awaited | None = None) -> Callable[[], None]:
@@ -150,20 +149,20 @@ class Watching:
         undone = bool(self._news)
         if undone:
             self._news = {None: 0}
-        others = self._writer.connection.data_version() != self._own_version
+        others = self._writer.connection.data_version() != self._commits_seen
         self._others_wrote = self._others_wrote or others
         return undone or others
 
     def committed(self) -> None:
         """Tell what the transaction noted."""
-        self._own_version = self._writer.connection.data_version()
+        self._commits_seen = self._writer.connection.data_version()
         for queue, due_at in list(self._news.items()):
             self._tell(queue, due_at)
         self._news.clear()
 
     def forget_version(self) -> None:
         """The connection is given up: the versions of the next one begin anew."""
-        self._version = self._own_version = None
+        self._version = self._commits_seen = None
 
     def renew(self) -> None:
         """In a forked child: the listeners are of loops and waiting requests, whose threads are not
@@ -179,7 +178,7 @@ class Watching:
     def _watch(self) -> None:
         while not self._stopping.wait(WATCH_SECONDS):
             try:
-                self._writer.probe(self._look_abroad)
+                self._writer.probe(self._look_for_commits)
                 if self._others_wrote:
                     self._tell_of_others()
             except (apsw.Error, StoreError) as error:  # passing: the next look will tell
@@ -187,8 +186,8 @@ class Watching:
             except BaseException:  # this thread is the only one that sees other processes
                 log.exception("watching %s", self._path)
 
-    def _look_abroad(self, connection: rows.Tx) -> None:
-        """Notice commits by other processes; tell of our own that Ctrl-C kept from being told."""
+    def _look_for_commits(self, connection: rows.Tx) -> None:
+        """Notice commits by other processes; announce our own that Ctrl-C kept unannounced."""
         # Changes when another connection commits, never by this one's own commits.
         version = pragma(connection, "data_version")
         if version != self._version:
@@ -196,15 +195,15 @@ class Watching:
             self._others_wrote = True
         if self._news:
             self._news.clear()
-            self._own_version = None  # for `begun`: a call was interrupted or failed
+            self._commits_seen = None  # for `begun`: a call was interrupted or failed
             self._tell(None, 0)
 
     def _tell_of_others(self) -> None:
-        """Find out what other processes wrote, as far as somebody here waits for it."""
+        """Find out what other processes wrote, as far as a listener here waits for it."""
         self._others_wrote = False  # before reading: what follows is found by the next look
         try:
             with self._reading() as tx:
-                news = self.abroad.news(tx, awaited_by(self._listeners))
+                news = self.others.news(tx, awaited_by(self._listeners))
         except BaseException:
             self._others_wrote = True
             raise

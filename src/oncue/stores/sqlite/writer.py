@@ -3,7 +3,7 @@
 A blocking caller that finds the writer idle commits its own call, in its own thread. Every other
 call is queued for the writer's thread, which commits all that is queued together. So a commit is
 only ever shared in a thread of ours: Ctrl-C is raised in the main thread, where it can interrupt
-nobody's call but the main thread's own.
+only the main thread's own call.
 """
 
 from __future__ import annotations
@@ -158,9 +158,9 @@ class Writer:
         return self._owner == threading.get_ident()
 
     def run(self, call: Callable[[], T], *, synced: bool = True) -> T:
-        """Run `call` in a transaction and return once it is durable. Not `synced`: it may be lost
-        with the power, together with everybody it concerns; it survives the death of the process
-        all the same."""
+        """Run `call` in a transaction and return once it is durable. Not `synced`: it survives the
+        death of this process, but may be lost in a power cut; for writes that matter only to
+        processes which the power cut ends as well."""
         if self.inside:
             return call()
         if self._queue.empty() and not self._lock.locked():
@@ -327,7 +327,7 @@ class Writer:
                         outcome.failure = error
                         raise
                 self._owner = None
-                outcome.stored = True  # the last thing before the commit
+                outcome.stored = True  # the last step before the commit
         except BaseException as error:
             if connection.in_transaction:
                 outcome.stored = False

@@ -1,17 +1,17 @@
+-- As `core/job.py: Claimed`, with n and trail in the place of the operations.
+-- name: claimed_columns
+id, queue, due_at, payload, priority, owner, key, attempt + 1, attempt_base, max_attempts,
+timeout_seconds, epoch + 1, :now, :lease_until, created_at, n, trail, expires_at, error, message, percent,
+rule, instant, schedule
+
 -- name: due
-SELECT id, queue, due_at, payload, priority, owner, key, attempt + 1, attempt_base, max_attempts,
-  timeout_seconds, epoch + 1, :now, :lease_until, created_at, n, trail, expires_at, error, message, percent,
-  rule, instant, schedule
-FROM jobs AS j
+SELECT {claimed_columns} FROM jobs AS j
 WHERE state = 'scheduled' AND queue = :queue AND line = :line AND due_at <= :now
   AND (expires_at IS NULL OR expires_at > :now)
 ORDER BY due_at, id LIMIT :limit;
 
 -- name: due_uncovered
-SELECT id, queue, due_at, payload, priority, owner, key, attempt + 1, attempt_base, max_attempts,
-  timeout_seconds, epoch + 1, :now, :lease_until, created_at, n, trail, expires_at, error, message, percent,
-  rule, instant, schedule
-FROM jobs AS j
+SELECT {claimed_columns} FROM jobs AS j
 WHERE state = 'scheduled' AND queue = :queue AND line = :line AND due_at <= :now
   AND (expires_at IS NULL OR expires_at > :now)
   AND NOT (due_at <= :cutoff AND (line, due_at, id) <= (:through_line, :through_due, :through_id))

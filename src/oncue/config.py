@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Collection, Iterable, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -108,18 +108,14 @@ def _from_file(path: Path) -> dict[str, Value]:
         fields = tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
         raise InvalidInput(f"is not TOML: {error}.", FILE) from None
-    if unknown := fields.keys() - _BY_NAME.keys():
-        name = min(unknown)
-        raise InvalidInput(_unknown("setting", name, list(_BY_NAME)), f"{FILE}: {name}")
+    _refuse_unknown("setting", fields, _BY_NAME, f"{FILE}: ")
     return {name: Value(value, FILE) for name, value in fields.items()}
 
 
 def _from_environment(environment: Mapping[str, str]) -> dict[str, Value]:
     known = {setting.variable: setting.name for setting in SETTINGS}
     ours = {name: value for name, value in environment.items() if name.startswith(PREFIX)}
-    if unknown := ours.keys() - known.keys():
-        variable = min(unknown)
-        raise InvalidInput(_unknown("variable", variable, list(known)), variable)
+    _refuse_unknown("variable", ours, known)
     return {known[variable]: Value(value, variable) for variable, value in ours.items()}
 
 
@@ -148,9 +144,12 @@ def _number(value: Any, place: str, setting: Setting) -> int:
     return number
 
 
-def _unknown(kind: str, name: str, known: list[str]) -> str:
-    import difflib
+def _refuse_unknown(
+    kind: str, names: Iterable[str], known: Collection[str], place: str = ""
+) -> None:
+    for name in sorted(set(names).difference(known)):
+        import difflib
 
-    near = difflib.get_close_matches(name, known, n=1)
-    hint = f"did you mean {near[0]}?" if near else f"known are {', '.join(known)}."
-    return f"there is no such {kind}; {hint}"
+        near = difflib.get_close_matches(name, known, n=1)
+        hint = f"did you mean {near[0]}?" if near else f"known are {', '.join(known)}."
+        raise InvalidInput(f"there is no such {kind}; {hint}", place + name)

@@ -18,14 +18,14 @@ from oncue.usecases.queues import LocalQueues
 from oncue.usecases.reclaim import LocalReclaim
 from oncue.usecases.rules import LocalRules
 from oncue.usecases.schedules import LocalSchedules
-from oncue.worker.handlers import Handler, Handling
+from oncue.worker.handlers import Handler, Host
 
 if TYPE_CHECKING:
     from oncue.worker.source import ClaimSource
 
 
 class Scheduler(
-    LocalClaims, LocalBulk, LocalRules, LocalSchedules, LocalQueues, LocalReclaim, Handling
+    LocalClaims, LocalBulk, LocalRules, LocalSchedules, LocalQueues, LocalReclaim, Host
 ):
     """Schedules work in a store, and does it or hands it over.
 
@@ -63,9 +63,6 @@ class Scheduler(
             if not self._running:
                 self._running = True
                 self.engine.start()
-
-    def _work_begins(self) -> None:
-        self.run_loops()
 
     def close(self) -> None:
         """Stop the loops, finish deliveries under way, give the store back."""

@@ -14,9 +14,11 @@ import pytest
 from click.testing import CliRunner
 
 from oncue import Queue, Scheduler
+from oncue.cli import findings
 from oncue.cli.app import cli
 from oncue.clock import FakeClock, SystemClock
 from oncue.stores.sqlite import connection as sqlite_connection
+from oncue.testing import HandDriven
 from oncue.usecases.queues import put_queue
 
 from .terminal import put_off, run, see
@@ -91,6 +93,15 @@ def test_work_that_waits_for_somebody_is_a_warning(place: Path) -> None:
     assert "oncue serve" in todo(ended.json, "lateness")
     assert todo(ended.json, "paused queues") == "Resume it: oncue queues resume held"
     assert "reclaimer" in todo(ended.json, "claims")
+
+
+def test_work_is_late_once_it_has_waited_for_more_than_a_minute() -> None:
+    with HandDriven() as cue:
+        cue.schedule(queue="mail")
+        cue.clock.advance(MINUTE)
+        assert [one.level for one in findings.lateness(cue)] == ["ok"]
+        cue.clock.advance(0.001)
+        assert [one.level for one in findings.lateness(cue)] == ["warn"]
 
 
 def test_jobs_that_are_put_off_are_told_and_are_not_late(place: Path) -> None:

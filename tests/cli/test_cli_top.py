@@ -12,7 +12,7 @@ from oncue.cli.top import Rates, look
 from oncue.clock import FakeClock
 from oncue.scheduler import Scheduler
 from oncue.stores.memory import MemoryStore
-from tests.cli.terminal import Terminal, run, scheduler, shell
+from tests.cli.terminal import Terminal, run, scheduler, see, shell
 
 
 @pytest.fixture
@@ -111,6 +111,15 @@ def test_more_queues_than_lines_are_counted(tmp_path: Path) -> None:
         assert "… and 15 more queues" in shown
         terminal.type("q")
         terminal.end()
+
+
+@pytest.mark.parametrize("arguments", [["top"], ["jobs", "list", "--watch"]])
+def test_the_screen_is_not_taken_to_say_that_there_is_no_store(
+    tmp_path: Path, arguments: list[str]
+) -> None:
+    ended = see(*arguments, cwd=tmp_path)
+    assert ended.code == 5
+    assert ended.out.startswith("Error: ")
 
 
 def test_nothing_there_yet(tmp_path: Path) -> None:

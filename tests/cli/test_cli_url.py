@@ -689,6 +689,14 @@ def test_the_doctor_tells_what_a_token_allows(
         assert text in found["text"]
 
 
+def test_the_doctor_accepts_a_scope_that_only_a_newer_server_knows(tmp_path: Path) -> None:
+    body = b'{"version": "9", "store": "sqlite", "schema": 99, "scopes": ["read", "audit"]}'
+    with answering(200, body, "application/json", "") as url:
+        found = run("doctor", "--json", "--url", url, cwd=tmp_path).json["findings"]
+    [token] = [one for one in found if one["name"] == "token"]
+    assert (token["level"], token["text"]) == ("ok", "this is allowed: read, audit.")
+
+
 def test_the_doctor_tells_of_a_server_that_is_not_there(tmp_path: Path) -> None:
     ended = run("doctor", "--json", "--url", NOWHERE, cwd=tmp_path)
     assert (ended.code, ended.err) == (1, "")

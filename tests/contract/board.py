@@ -54,6 +54,11 @@ def cron_at(at: float, **more: Any) -> Event:
     return event(EventType.TIME_BASED, "cron", at, **more)
 
 
+def time_based(resource: str, stamp: Stamp) -> Event:
+    kind = EventType.TIME_BASED
+    return Event(made_id(kind, resource, stamp), kind, resource, stamp)
+
+
 class Board:
     def __init__(self, store: Store, clock: FakeClock) -> None:
         self.store = store

@@ -32,8 +32,8 @@ class Bulk:
         after: str | None = None
         while True:
             page = self.desk.store.find_all(self.change, self.wanted, after, limit)
-            assert len(page.ids) <= limit
-            every += page.ids
+            assert len(page.items) <= limit
+            every += page.items
             if page.next is None:
                 return every
             assert page.next != after, "a cursor must move on"
@@ -48,7 +48,7 @@ class Bulk:
         after: str | None = None
         while True:
             page = self.desk.store.find_all(self.change, self.wanted, after, limit)
-            done = self.apply(page.ids)
+            done = self.apply(page.items)
             changed, key_taken = changed + done.changed, key_taken + done.key_taken
             if page.next is None:
                 return BulkDone(changed, key_taken)

@@ -36,6 +36,7 @@ def amend(amendment: Amendment) -> JobChange:
 
 def change(store: JobStore, job_id: str, wanted: JobChange, now: Moment) -> Change:
     """A job that was as wanted already counts as changed."""
-    why = store.change([job_id], wanted, now).get(0)
+    changed = store.change([job_id], wanted, now)
+    why = changed.refused.get(0)
     refused = None if why is None or why.reason in ("unknown", "as wanted") else why.reason
-    return Change(store.get(job_id), refused)
+    return Change(changed.first, refused)

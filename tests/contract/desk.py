@@ -169,7 +169,7 @@ class Desk:
     def claim_on(self, job_id: str) -> Lapse | None:
         page = self.store.live_claims(ClaimFilter(job_id=job_id), None, 10)
         assert page.next is None
-        return next(iter(page.lapses), None)
+        return next(iter(page.items), None)
 
     def reclaim(
         self, lapse: Lapse, verb: Verb = Verb.RECLAIM, *, keep: bool = True, **counted: Any
@@ -225,7 +225,7 @@ class Desk:
 
 
 def lapses_by(store: ClaimStore, until: Moment, limit: int = 10) -> list[Lapse]:
-    return list(store.live_claims(ClaimFilter(lapsed_by=until), None, limit).lapses)
+    return list(store.live_claims(ClaimFilter(lapsed_by=until), None, limit).items)
 
 
 def settlement(claimed: Claimed, verb: Verb, **fields: Any) -> Settlement:

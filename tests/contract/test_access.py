@@ -107,5 +107,5 @@ def test_tokens_do_not_leave_with_the_jobs(desk: Desk) -> None:
     """A dump is made of exported jobs and of queues."""
     job_id = desk.add()
     desk.store.put_token(token("a"))
-    assert [dumped.job.id for dumped in desk.store.export(None, 10).jobs] == [job_id]
+    assert [dumped.job.id for dumped in desk.store.export(None, 10).items] == [job_id]
     assert [queue.name for queue in desk.store.queues()] == ["q"]

@@ -162,10 +162,10 @@ def test_jobs_made_due_are_not_looked_at_again(desk: Desk) -> None:
     desk.add_many(5, due_in=60)
     running = bulk(desk, RUN, queue="q")
     first = desk.store.find_all(running.change, running.wanted, None, 2)
-    assert running.apply(first.ids) == BulkDone(2)
+    assert running.apply(first.items) == BulkDone(2)
     rest = desk.store.find_all(running.change, running.wanted, first.next, 100)
-    assert len(rest.ids) == 3
-    assert not set(rest.ids) & set(first.ids)
+    assert len(rest.items) == 3
+    assert not set(rest.items) & set(first.items)
 
 
 def test_failed_and_cancelled_jobs_are_due_again_as_the_single_verb_would_have_it(
@@ -326,8 +326,8 @@ def test_a_walk_over_many_queues_meets_each_job_once_although_the_change_moves_i
     after: str | None = None
     while True:
         page = desk.store.find_all(walk.change, walk.wanted, after, limit)
-        met += page.ids
-        walk.apply(page.ids)
+        met += page.items
+        walk.apply(page.items)
         if page.next is None:
             break
         after = page.next
@@ -357,8 +357,8 @@ def test_a_walk_meets_each_job_once_although_jobs_are_put_off_and_return(
     after: str | None = None
     while True:
         page = desk.store.find_all(walk.change, walk.wanted, after, limit)
-        met += page.ids
-        walk.apply(page.ids)
+        met += page.items
+        walk.apply(page.items)
         desk.clock.advance(1.5)
         if page.next is None:
             break
@@ -392,7 +392,7 @@ def test_a_page_looks_at_no_more_than_its_limit_whatever_it_finds(desk: Desk) ->
     while pages < 20:
         pages += 1
         page = desk.store.find_all(retrying.change, retrying.wanted, after, 1)
-        found += page.ids
+        found += page.items
         if page.next is None:
             break
         after = page.next

@@ -7,6 +7,7 @@ from oncue.core.job import JobFilter
 from oncue.core.lifecycle import State
 from oncue.core.moment import from_datetime
 from oncue.ports.claims import Touched
+from oncue.ports.jobs import Changed
 from tests.contract.changing import CANCEL, STOP, Amendment, Change, amend
 
 from .desk import Desk, at
@@ -26,7 +27,8 @@ def test_nothing_can_be_changed_about_what_is_not_there(desk: Desk) -> None:
 def test_an_id_that_no_job_can_have_is_unknown(desk: Desk) -> None:
     desk.add("a")
     for job_id in ("a\0b", "\0", ""):
-        assert desk.store.change([job_id], CANCEL, desk.now) == {0: NotChanged("unknown")}
+        unknown = Changed({0: NotChanged("unknown")}, None)
+        assert desk.store.change([job_id], CANCEL, desk.now) == unknown
     assert desk.state("a") is State.SCHEDULED
 
 
@@ -35,7 +37,8 @@ def test_each_job_that_is_not_changed_is_told_by_position_with_the_reason(desk: 
     covered, other = desk.add(queue="d", owner="ada"), desk.add(due_in=9)
     desk.claim_range()
     wanted = JobChange(ChangeVerb.CANCEL, JobFilter(owner="ada"))
-    assert desk.store.change([waiting, "x", taken, covered, other], wanted, desk.now) == {
+    changed = desk.store.change([waiting, "x", taken, covered, other], wanted, desk.now)
+    assert changed.refused == {
         1: NotChanged("unknown"),
         2: NotChanged("state", State.DISPATCHED),
         3: NotChanged("state", State.DISPATCHED),
@@ -52,7 +55,7 @@ def test_a_job_that_is_as_wanted_is_left_alone(desk: Desk) -> None:
     same = amend(Amendment(due_at=from_datetime(before[0].due_at), priority=3))
     for job_id, wanted in ((waiting, same), (waiting, RUN), (waiting, STAY), (taken, STOP)):
         state = desk.state(job_id)
-        told = {0: NotChanged("as wanted", state)}
+        told = Changed({0: NotChanged("as wanted", state)}, desk.job(job_id))
         assert desk.store.change([job_id], wanted, desk.now) == told
     assert (desk.job(waiting), desk.job(taken)) == before
 

@@ -187,7 +187,7 @@ def run_now(desk: Desk) -> None:
 def run_in_bulk(desk: Desk) -> None:
     change = BulkChange(BulkVerb.RUN, desk.now)
     wanted = JobFilter(queue="d")
-    assert desk.store.find_all(change, wanted, None, 10).ids == ["stuck"]
+    assert desk.store.find_all(change, wanted, None, 10).items == ["stuck"]
     assert change_all(desk.store, change, wanted, ["stuck"], desk.now).changed == 1
     assert change_all(desk.store, change, wanted, ["stuck"], desk.now).changed == 0
 
@@ -253,7 +253,7 @@ def test_a_cancelled_one_is_never_delivered(desk: Desk, stuck: str) -> None:
 
 def test_it_is_cancelled_in_bulk(desk: Desk, stuck: str) -> None:
     change = BulkChange(BulkVerb.CANCEL, desk.now)
-    assert desk.store.find_all(change, JobFilter(queue="d"), None, 10).ids == [stuck]
+    assert desk.store.find_all(change, JobFilter(queue="d"), None, 10).items == [stuck]
     assert change_all(desk.store, change, JobFilter(queue="d"), [stuck], desk.now).changed == 1
     assert desk.state(stuck) is State.CANCELLED
 
@@ -351,7 +351,7 @@ def test_repeating_the_settlement_changes_nothing(desk: Desk) -> None:
 
 
 def test_it_moves_house_as_it_is(desk: Desk, stuck: str) -> None:
-    [dumped] = desk.store.export(None, 10).jobs
+    [dumped] = desk.store.export(None, 10).items
     job = dumped.job
     assert (job.not_before, job.refusals) == (desk.job(stuck).not_before, 1)
     moved = replace(dumped, job=job._replace(id="moved"))

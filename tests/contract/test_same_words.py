@@ -146,7 +146,7 @@ def reclaimed_by_age(desk: Desk) -> object:
     desk.take("a")
     desk.clock.advance(5)
     silent = ClaimFilter(heard_outside=(desk.now, desk.now))
-    (lapse,) = desk.store.live_claims(silent, None, 10).lapses
+    (lapse,) = desk.store.live_claims(silent, None, 10).items
     verdict = after_silence(lapse, Q, desk.now, 5_000, giving_up=True)
     return [desk.store.reclaim([(lapse, verdict, True)], desk.now) for _ in range(2)]
 
@@ -279,4 +279,4 @@ def _play(
     """The answers to the calls, and all that the store has then."""
     clock = FakeClock()
     desk = Desk(open_store(clock), clock)
-    return script(desk), list(desk.store.export(None, 1000).jobs)
+    return script(desk), list(desk.store.export(None, 1000).items)

@@ -309,5 +309,5 @@ def test_the_schedule_of_a_job_moves_house_with_it(desk: Desk, open_store: Any) 
     schedule = put(desk)
     desk.store.advance([onward(desk, schedule, desk.now)], desk.now)
     other = open_store(desk.clock)
-    assert other.admit(desk.store.export(None, 10).jobs) == 1
+    assert other.admit(desk.store.export(None, 10).items) == 1
     assert other.get(occurrence_id("s", desk.now)) == desk.job(occurrence_id("s", desk.now))

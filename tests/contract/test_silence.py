@@ -21,8 +21,8 @@ def silent(desk: Desk, before: int, limit: int = 100) -> list[Lapse]:
     while True:
         wanted = ClaimFilter(heard_outside=(before, desk.now))
         page = desk.store.live_claims(wanted, after, limit)
-        assert len(page.lapses) <= limit
-        found += page.lapses
+        assert len(page.items) <= limit
+        found += page.items
         if page.next is None:
             return found
         after = page.next
@@ -89,8 +89,8 @@ def test_paging_goes_on_while_what_was_shown_is_reclaimed(desk: Desk) -> None:
     for _ in range(6):
         wanted = ClaimFilter(heard_outside=(desk.now, desk.now))
         page = desk.store.live_claims(wanted, after, 1)
-        assert desk.reclaim(page.lapses[0]) is None
-        seen += ids(page.lapses)
+        assert desk.reclaim(page.items[0]) is None
+        seen += ids(page.items)
         after = page.next
     assert sorted(seen) == sorted(claims)
     assert desk.store.live_count() == 0

@@ -517,7 +517,7 @@ def found_all(store: Store, change: BulkChange, wanted: JobFilter) -> list[str]:
     after: str | None = None
     while True:
         page = store.find_all(change, wanted, after, 2)
-        ids += page.ids
+        ids += page.items
         if page.next is None:
             return sorted(ids)
         after = page.next
@@ -525,7 +525,7 @@ def found_all(store: Store, change: BulkChange, wanted: JobFilter) -> list[str]:
 
 def everything(store: Store) -> list[object]:
     """All jobs with all that belongs to them. Of one that is gone only its id is still there."""
-    return [_visible(dumped) for dumped in store.export(None, ALL).jobs]
+    return [_visible(dumped) for dumped in store.export(None, ALL).items]
 
 
 def _visible(dumped: DumpedJob) -> object:

@@ -50,7 +50,7 @@ def all_of(store: Store, limit: int = 3) -> list[DumpedJob]:
     after: str | None = None
     while True:
         export = store.export(after, limit)
-        found += export.jobs
+        found += export.items
         if export.next is None:
             return found
         after = export.next
@@ -160,7 +160,7 @@ def events_of(store: Store, limit: int = 3) -> list[DumpedEvent]:
     after: int | None = None
     while True:
         export = store.export_events(after, limit)
-        found += export.events
+        found += export.items
         if export.next is None:
             return found
         after = export.next

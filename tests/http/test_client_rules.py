@@ -21,10 +21,11 @@ from oncue import (
     Scheduler,
     TooLarge,
 )
-from oncue.core.event import EventType, time_based
+from oncue.core.event import EventType
 from oncue.core.firing import Decision
 from oncue.core.publication import EventFilter
 from oncue.core.rule import PAYLOAD_LIMIT_BYTES
+from tests.contract.board import time_based
 from tests.http.happenings import Happenings
 from tests.http.meddler import LOSE, meddling
 from tests.http.server import Server

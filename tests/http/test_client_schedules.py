@@ -162,3 +162,21 @@ def test_lost_answers_do_no_harm(proxy: Meddler, cue: Scheduler) -> None:
         assert "lossy" not in [one.name for one in cue.schedules()]
         with pytest.raises(NotFound):
             client.delete_schedule("lossy")
+
+
+@pytest.mark.parametrize("name", ["", "\ud800", "a/b", 5])
+def test_a_name_that_no_schedule_can_have_is_not_found(
+    client: Client, cue: Scheduler, name: Any
+) -> None:
+    asked = ["schedule_named", "pause_schedule", "next_runs", "schedule_outcomes"]
+    for verb in [*asked, "delete_schedule"]:
+        told = []
+        for one in (cue, client):
+            with pytest.raises(NotFound) as refused:
+                getattr(one, verb)(name)
+            told.append(str(refused.value))
+        assert told[0] == told[1]
+    for one in (cue, client):
+        with pytest.raises(InvalidInput) as refusal:
+            one.put_schedule(name, every_seconds=60)
+        assert refusal.value.pointer == "/name"

@@ -11,8 +11,8 @@ import jsonschema_rs
 import msgspec
 import pytest
 import schemathesis
+from markupsafe import escape
 
-from oncue.api.docs.markup import tag
 from oncue.api.docs.openapi import document
 from oncue.api.docs.page import curl, page
 from oncue.api.docs.parameters import ID
@@ -20,6 +20,7 @@ from oncue.api.docs.samples import kept_samples, sample
 from oncue.api.request import JSON_TYPE
 from oncue.api.routes import ROUTES
 from oncue.api.routing import Route
+from oncue.core import payload
 from oncue.usecases import intake
 from oncue.wire.jobs import NewJob
 from oncue.wire.problems import PREFIX, TITLES
@@ -27,6 +28,7 @@ from oncue.wire.tasks import NewTask, Task
 from tests.http.server import Server
 
 DOCUMENT = document(ROUTES)
+PAGE = page(DOCUMENT)
 DESCRIBED = [
     (method.upper(), path, told)
     for path, methods in DOCUMENT["paths"].items()
@@ -102,6 +104,11 @@ def test_the_fields_of_a_new_job_are_those_that_are_read() -> None:
 
 
 # -- validity --------------------------------------------------------------------------------------
+
+
+def test_the_size_of_a_payload_is_described_as_it_is_checked() -> None:
+    described = DOCUMENT["components"]["schemas"]["Json"]["description"]
+    assert described.endswith(f"at most {payload.LIMIT_BYTES:,} bytes.")
 
 
 def test_it_is_valid_openapi() -> None:
@@ -326,10 +333,9 @@ def test_the_page_is_well_formed_and_its_links_lead_somewhere(server: Server) ->
 
 @each_route
 def test_the_page_shows_a_route(method: str, path: str, told: dict[str, Any]) -> None:
-    text = page(DOCUMENT)
-    assert f'id="{told["operationId"]}"' in text
-    assert tag("code", path) in text
-    assert tag("code", curl(method, path, told)) in text
+    assert f'id="{told["operationId"]}"' in PAGE
+    assert f"<code>{path}</code>" in PAGE
+    assert f"<code>{escape(curl(method.lower(), path, told))}</code>" in PAGE
 
 
 def test_the_page_takes_nothing_from_elsewhere_and_runs_nothing_but_its_own(server: Server) -> None:
@@ -341,7 +347,15 @@ def test_the_page_takes_nothing_from_elsewhere_and_runs_nothing_but_its_own(serv
 
 
 def test_what_looks_like_markup_is_shown_as_it_is() -> None:
-    told = {**DOCUMENT, "info": {"title": "<b>", "version": "&", "description": "`<i>`"}}
-    assert "<b>" not in page(told)
-    assert "<code>&lt;i&gt;</code>" in page(told)
-    assert tag("a", "x", href='"><script>') == '<a href="&quot;&gt;&lt;script&gt;">x</a>'
+    components = DOCUMENT["components"]
+    schemas = {'"><script>': {"properties": {"x": {"const": "<u>"}}}, "y": {"enum": ["<s>"]}}
+    text = page(
+        {
+            **DOCUMENT,
+            "info": {"title": "<b>", "version": "&", "description": "`<i>`"},
+            "components": {**components, "schemas": schemas | components["schemas"]},
+        }
+    )
+    assert not {"<b>", "<i>", "<u>", "<s>", '"><script>'} & set(re.findall(r'"?>?<\w+>', text))
+    assert "<code>&lt;i&gt;</code>" in text
+    assert "<code>&lt;u&gt;</code>" in text

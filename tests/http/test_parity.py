@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from oncue import Client, Job, Scheduler
+from oncue import Client, Job, NotFound, Scheduler
 from oncue.core.job import JobFilter
 from tests.cli.terminal import run
 from tests.http.server import Server
@@ -52,6 +52,30 @@ def test_a_job_and_what_happened_to_it(client: Client, cue: Scheduler) -> None:
     assert client.job(job.id) == as_told(job)
     assert client.history(job.id) == cue.history(job.id)
     assert [attempt.epoch for attempt in client.history(job.id).attempts] == [1, 2]
+
+
+VERBS = ["job", "history", "explain", "reschedule", "cancel", "run", "retry", "complete_by_hand"]
+
+
+@pytest.mark.parametrize("verb", VERBS)
+@pytest.mark.parametrize("job_id", ["no-such-job", "", "\ud800", "a/b", 5])
+def test_a_job_that_does_not_exist(client: Client, cue: Scheduler, verb: str, job_id: Any) -> None:
+    told = []
+    for one in (cue, client):
+        with pytest.raises(NotFound) as refused:
+            getattr(one, verb)(job_id)
+        told.append(str(refused.value))
+    assert told[0] == told[1]
+
+
+def test_an_error_that_not_every_store_can_keep(client: Client, cue: Scheduler) -> None:
+    errors = []
+    for one in (cue, client):
+        job = one.schedule(queue="p-error")
+        [claimed] = one.claim("p-error", "w")
+        one.fail(job.id, one.token(claimed), "no file caf\udce9\0", retry_after=3600)
+        errors.append(cue.job(job.id).error)
+    assert errors == ["no file caf\\udce9\\0"] * 2
 
 
 def test_a_page_of_jobs(client: Client, cue: Scheduler) -> None:

@@ -127,7 +127,7 @@ def write(folder: Path) -> None:
         cue = Scheduler(store, clock=clock)
         facts = fill(cue, clock)
         with (folder / "dump.ndjson").open("wb") as out:
-            dump.write(store, out)
+            dump.Dump(store, out).write()
         cue.close()
         packed = gzip.compress(path.read_bytes(), mtime=0)
     (folder / "jobs.db.gz").write_bytes(packed)

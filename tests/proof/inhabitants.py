@@ -88,11 +88,11 @@ class Asker:
     def _cancel(self, job_id: str) -> None:
         """Cancel a job that waits; of one that is taken, request it."""
         try:
-            refused = self._store.change([job_id], CANCEL, self._store.clock.now())
+            changed = self._store.change([job_id], CANCEL, self._store.clock.now())
         except StoreUnavailable:
             self._history.cancel_unknown(job_id)
             raise
-        if not refused:
+        if not changed.refused:
             at = self._store.clock.now() if self._forgiving else None
             self._history.cancelled(job_id, at)
         elif self._forgiving and self._random.random() < 0.3:

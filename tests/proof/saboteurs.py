@@ -6,13 +6,14 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from oncue.core.changes import ChangeVerb, JobChange, NotChanged
+from oncue.core.changes import ChangeVerb, JobChange
 from oncue.core.errors import StoreUnavailable
 from oncue.core.job import Claimed, Lapse, NewJob
 from oncue.core.lifecycle import State, Verb
 from oncue.core.moment import Moment
 from oncue.core.retry import Verdict
 from oncue.ports.claims import ClaimFilter, ClaimPage, RangeClaim, Refused, Settlement, Touch
+from oncue.ports.jobs import Changed
 from oncue.stores.memory import MemoryStore
 
 Verdicts = Sequence[tuple[Lapse, Verdict, bool]]
@@ -38,11 +39,9 @@ class Inventing(MemoryStore):
 class NotCancelling(MemoryStore):
     """Acknowledges a cancel and goes on."""
 
-    def change(
-        self, job_ids: Sequence[str], change: JobChange, now: Moment
-    ) -> Mapping[int, NotChanged]:
-        refused = super().change(job_ids, change, now)
-        return {} if change.verb is ChangeVerb.CANCEL else refused
+    def change(self, job_ids: Sequence[str], change: JobChange, now: Moment) -> Changed:
+        changed = super().change(job_ids, change, now)
+        return changed._replace(refused={}) if change.verb is ChangeVerb.CANCEL else changed
 
 
 class ExpiringSilently(MemoryStore):

@@ -19,9 +19,10 @@ from tests.proof.points import VARIABLE
 CHILD = """
 import sys
 from oncue.clock import FakeClock
-from oncue.core.event import Bounds, time_based
+from oncue.core.event import Bounds
 from oncue.stores.sqlite import SqliteStore
 from tests.proof.points import KillingStore
+from tests.contract.board import time_based
 
 store = KillingStore(SqliteStore(sys.argv[1], FakeClock()))
 for second in range(int(sys.argv[2])):

@@ -11,7 +11,7 @@ from concurrent.futures import Future
 import pytest
 
 from oncue.clock import FakeClock
-from oncue.core.event import Bounds, time_based
+from oncue.core.event import Bounds
 from oncue.core.job import Delivery, NewJob
 from oncue.core.queue import Queue
 from oncue.core.retry import after_lapse
@@ -19,6 +19,7 @@ from oncue.ports.claims import Touch
 from oncue.ports.sink import Refusal
 from oncue.sinks.memory import MemorySink
 from oncue.stores.memory import MemoryStore
+from tests.contract.board import time_based
 from tests.contract.desk import lapses_by
 from tests.proof.points import POINTS, VARIABLE, KillingSink, KillingStore, Points
 

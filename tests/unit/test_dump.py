@@ -14,6 +14,7 @@ import pytest
 from oncue.clock import FakeClock
 from oncue.core.dumped import DumpedJob
 from oncue.core.errors import InvalidInput, KeyTaken
+from oncue.core.job import Attempt
 from oncue.core.queue import Queue, default_queue
 from oncue.ports.store import Store
 from oncue.scheduler import Scheduler
@@ -47,7 +48,7 @@ def house(clock: FakeClock) -> Desk:
 
 def dumped(desk: Desk, queue: str | None = None) -> bytes:
     out = io.BytesIO()
-    dump.write(desk.store, out, queue)
+    dump.Dump(desk.store, out, queue).write()
     return out.getvalue()
 
 
@@ -88,7 +89,7 @@ def test_every_kind_of_job_comes_out_as_it_went_in(house: Desk) -> None:
 
 def test_a_rule_and_an_instant_come_out_to_the_microsecond(house: Desk) -> None:
     instant = datetime(2021, 1, 1, 12, 30, 0, 123_456, tzinfo=UTC)
-    (some,) = house.store.export(None, 1).jobs
+    (some,) = house.store.export(None, 1).items
     fired = replace(some, job=some.job._replace(rule="hourly", instant=instant))
     assert again(fired) == fired
 
@@ -135,6 +136,16 @@ def test_a_payload_stands_in_its_line_as_json(house: Desk) -> None:
     line = msgspec.json.decode(encode(JobLine.of_dumped(replace(dumped, job=job))))
     assert line["job"]["payload"] == {"to": "ada"}
     assert line["job"]["due_at"].endswith("Z")
+
+
+def test_an_attempt_names_its_epoch_even_if_a_sink_had_the_job(house: Desk) -> None:
+    """Restores of format 1 ask for it."""
+    (dumped,) = [d for d in all_of(house.store) if d.job.id == "waiting"]
+    at = dumped.job.created_at
+    sent = Attempt(1, 0, at, worker="a", outcome="succeeded", ended_at=at)
+    history = replace(dumped.history, attempts=(sent,))
+    line = msgspec.json.decode(encode(JobLine.of_dumped(replace(dumped, history=history))))
+    assert line["job"]["attempts"][0]["epoch"] == 0
 
 
 @pytest.mark.parametrize(
@@ -281,7 +292,7 @@ def test_wherever_it_was_torn_a_dump_goes_on_to_the_same_end(clock: FakeClock) -
         assert since.complete is None
         file.truncate(since.size)
         file.seek(since.size)
-        counts = dump.write(desk.store, file, since=since)
+        counts = dump.Dump(desk.store, file).write(since)
         assert jobs_in(file.getvalue()) == jobs_in(whole)
         assert counts == DumpCounts(120, 1)
         restored(file.getvalue(), MemoryStore(clock))
@@ -358,7 +369,7 @@ def furnish(cue: Scheduler, clock: FakeClock) -> None:
 
 def moved(source: Store, target: Store) -> Restored:
     out = io.BytesIO()
-    dump.write(source, out)
+    dump.Dump(source, out).write()
     restore = Restore(target)
     result = restore.read(io.BytesIO(out.getvalue()))
     restore.release()
@@ -368,7 +379,7 @@ def moved(source: Store, target: Store) -> Restored:
 def body(store: Store) -> list[bytes]:
     """The dump of a store without its header, which tells the time and the place."""
     out = io.BytesIO()
-    dump.write(store, out)
+    dump.Dump(store, out).write()
     return lines_of(out.getvalue())[1:]
 
 
@@ -421,7 +432,7 @@ def test_a_dry_run_counts_what_is_there_already(clock: FakeClock) -> None:
 
 def dumped_store(store: Store) -> bytes:
     out = io.BytesIO()
-    dump.write(store, out)
+    dump.Dump(store, out).write()
     return out.getvalue()
 
 
@@ -462,7 +473,7 @@ def test_a_torn_dump_with_events_goes_on_to_the_same_end(
             since = dump.interrupted(file)
             file.truncate(since.size)
             file.seek(since.size)
-            dump.write(cue.store, file, since=since)
+            dump.Dump(cue.store, file).write(since)
             assert lines_of(file.getvalue())[1:] == lines_of(whole)[1:]
 
 
@@ -473,7 +484,7 @@ def test_a_queue_that_came_during_the_dump_is_in_it(clock: FakeClock) -> None:
         desk.add(f"job-{n:04}")
     out = io.BytesIO()
     late = replace(default_queue("late"), paused=True)
-    dump.write(store, out, notify=lambda counts, size: put_queue(store, late))
+    dump.Dump(store, out, notify=lambda counts, size: put_queue(store, late)).write()
     assert b'{"queue":{"name":"late"' in out.getvalue()
     restored(out.getvalue(), MemoryStore(clock))
 

@@ -15,8 +15,8 @@ from oncue.core.event import (
     latest_stamp,
     read_event,
     read_path,
-    time_based,
 )
+from tests.contract.board import time_based
 
 LATEST = stamp.parse("2030-01-01T00:00:00Z")
 GOOD = {
@@ -137,7 +137,7 @@ def test_the_ancestors_of_a_path_are_the_folders_it_lies_in() -> None:
     assert ancestors("a") == ancestors("") == []
 
 
-def test_a_schedule_of_ones_own_makes_the_event_that_a_cron_would_send() -> None:
+def test_an_event_without_an_id_gets_one_made_from_its_fact() -> None:
     event = time_based("cron", stamp.parse("2021-01-01 12:30:00"))
     same = {**GOOD, "eventType": "TIME_BASED_CRON", "eventResourceId": "cron"}
     assert event == read_event({**same, "eventTimestamp": "2021-01-01 12:30:00"}, LATEST)

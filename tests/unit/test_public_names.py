@@ -101,6 +101,7 @@ METHODS = [
     "put_schedule",
     "queue",
     "queues",
+    "queues_with_stats",
     "ready",
     "reclaim",
     "release",

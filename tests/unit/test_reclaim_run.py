@@ -33,7 +33,7 @@ class MeddledStore(MemoryStore):
 
     def live_claims(self, *asked: Any) -> Any:
         page = super().live_claims(*asked)
-        self.looks.append(len(page.lapses))
+        self.looks.append(len(page.items))
         return page
 
     def reclaim(self, verdicts: Any, now: Moment) -> Any:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -11,10 +11,10 @@ import pytest
 
 from oncue import BulkOutcome, InvalidInput, State
 from oncue.core.bulk import BulkCursor, read_place, told_place
-from oncue.core.changes import NotChanged
 from oncue.core.moment import to_datetime
 from oncue.engine.alarm import Alarm
 from oncue.ports.bulk import BulkFound
+from oncue.ports.jobs import Changed
 from oncue.stores.memory import MemoryStore
 from oncue.stores.sqlite import SqliteStore
 from oncue.testing import FakeClock, HandDriven
@@ -90,7 +90,7 @@ class SlowStore(MemoryStore):
         self.clock.advance(0.25)
         return super().find_all(*given)
 
-    def change(self, *given: Any) -> Mapping[int, NotChanged]:
+    def change(self, *given: Any) -> Changed:
         self.clock.advance(0.25)
         return super().change(*given)
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -11,6 +11,11 @@ import pytest
 
 from oncue import IllegalState, InvalidInput, NotFound, Queue, RetryPolicy, Scheduler, State
 from oncue.clock import FakeClock
+from oncue.core.changes import JobChange
+from oncue.core.moment import LATEST, Moment
+from oncue.core.retention import Retention
+from oncue.ports.jobs import Changed
+from oncue.stores.memory import MemoryStore
 
 NOW = datetime(2027, 1, 15, 8, tzinfo=UTC)
 
@@ -25,6 +30,23 @@ def cue(request: pytest.FixtureRequest, tmp_path: Path, clock: FakeClock) -> Ite
     url = "memory:" if request.param == "memory" else f"sqlite:///{tmp_path}/jobs.db"
     with Scheduler(url, clock=clock) as cue:
         yield cue
+
+
+class PruningAtOnce(MemoryStore):
+    """Removes finished jobs as soon as a change is done."""
+
+    def change(self, job_ids: Sequence[str], change: JobChange, now: Moment) -> Changed:
+        changed = super().change(job_ids, change, now)
+        self.prune(Retention({"default": LATEST}), now, 100)
+        return changed
+
+
+def test_a_cancel_answers_with_the_job_even_if_it_is_pruned_meanwhile(clock: FakeClock) -> None:
+    with Scheduler(PruningAtOnce(clock), clock=clock) as cue:
+        job = cue.schedule()
+        assert cue.cancel(job.id).state is State.CANCELLED
+        with pytest.raises(NotFound):
+            cue.job(job.id)
 
 
 class TestCancelling:

@@ -10,12 +10,13 @@ import pytest
 
 import oncue
 from oncue import Bounds, Decision, Dependency, EventIdTaken, InvalidInput, NotFound, TooLarge
-from oncue.core.event import EventType, time_based
+from oncue.core.event import EventType
 from oncue.core.moment import to_datetime
 from oncue.core.payload import LIMIT_BYTES
 from oncue.core.publication import EventFilter
 from oncue.testing import HandDriven
 from oncue.wire.rules import Published
+from tests.contract.board import time_based
 
 CRON = {"type": "TIME_BASED", "resourceId": "cron", "lifeDuration": 0}
 FILE = {"type": "FILE", "resourceId": "/in/", "lifeDuration": 3600}

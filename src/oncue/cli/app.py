@@ -11,6 +11,7 @@ import math
 import os
 import sys
 from collections.abc import Callable
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn, TypeAlias
 
@@ -62,8 +63,6 @@ class App:
         self.as_json = False
         self.may_create = False
         """Whether a store that does not exist is made. Elsewhere its name is a typing error."""
-        self._scheduler: Scheduler | None = None
-        self._client: Client | None = None
 
     def give(self, name: str, value: Any) -> None:
         """Take a setting that was given as an option."""
@@ -105,20 +104,20 @@ class App:
         """The facade of the store or of the server."""
         return self.scheduler if self.url is None else self.client
 
-    @property
+    @cached_property
     def scheduler(self) -> Scheduler:
         """On the store itself. Refused where the settings name a server."""
-        self.require_store()
-        if self._scheduler is None:
-            from oncue.scheduler import Scheduler
+        from oncue.scheduler import Scheduler
 
-            is_new = self.is_missing
-            self._scheduler = Scheduler(self.place)
-            if self.place.startswith("memory:"):
-                click.echo("memory: is empty, and forgotten when this command ends.", err=True)
-            if is_new:  # in the wrong folder, this line is the only hint
-                click.echo(f"Created {self.file}, a new and empty store.", err=True)
-        return self._scheduler
+        self.require_store()
+        is_new = self.is_missing
+        scheduler = Scheduler(self.place)
+        click.get_current_context().call_on_close(scheduler.close)
+        if self.place.startswith("memory:"):
+            click.echo("memory: is empty, and forgotten when this command ends.", err=True)
+        if is_new:  # in the wrong folder, this line is the only hint
+            click.echo(f"Created {self.file}, a new and empty store.", err=True)
+        return scheduler
 
     def _missing_text(self) -> str:
         """What to say of a store whose file does not exist."""
@@ -138,35 +137,29 @@ class App:
             f"file back; or, for a backup or to begin without one: {steps(self.file)}"
         )
 
-    @property
+    @cached_property
     def client(self) -> Client:
         """Of the server, which has answered."""
-        if self._client is None:
-            from oncue.cli import server
+        from oncue.cli import server
 
-            self._client = server.client(self.settings)
-            server.warn_of_skew(server.greet(self._client), self.place)
-        return self._client
+        client = server.client(self.settings)
+        click.get_current_context().call_on_close(client.close)
+        server.warn_of_skew(server.greet(client), self.place)
+        return client
 
     def require_store(self) -> None:
         """Refuse a server, and a store that does not exist unless it may be created."""
         if self.url is not None:
-            context = click.get_current_context(silent=True)
-            name = "this command" if context is None else f"'{context.command_path}'"
+            command = click.get_current_context().command_path
             origin = config.written(self.settings["url"], "url")
             raise click.UsageError(
-                f"{name} needs the store itself, and {origin} names a server. Run it where the "
-                "store is, with --store instead."
+                f"'{command}' needs the store itself, and {origin} names a server. Run it where "
+                "the store is, with --store instead."
             )
         if "token" in self._given:
             raise click.UsageError("--token goes with --url: a store does not ask for one.")
         if self.is_missing and not self.may_create:
             raise errors.StoreUnusable(self._missing_text())
-
-    def close(self) -> None:
-        for opened in (self._scheduler, self._client):
-            if opened is not None:
-                opened.close()
 
 
 class Program(Group):
@@ -266,7 +259,6 @@ def cli(app: App) -> None:
     """
     from oncue.telemetry import logs
 
-    click.get_current_context().call_on_close(app.close)
     logs.configure(app.settings["log_level"].value, app.settings["log_format"].value)
 
 

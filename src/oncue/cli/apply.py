@@ -12,6 +12,7 @@ import msgspec
 
 from oncue.cli import output, rule_windows, runs
 from oncue.cli.app import App, common
+from oncue.cli.nouns import dry_run_option
 from oncue.core.rule import Dependency, Rule
 from oncue.core.runs import Difference
 from oncue.core.schedule import Schedule
@@ -20,18 +21,13 @@ from oncue.transfer.declared import RULES, SCHEDULES, Declared, Kind, Noun, T
 from oncue.wire.converting import written
 from oncue.wire.schedules import RunChanges
 
-_SIGNS = {"+": "green", "-": "red", "~": "yellow"}
 _KINDS = {Kind.NEW: "green", Kind.CHANGED: "yellow", Kind.UNCHANGED: "bright_black"}
 _VALUE_SHOWN = 100  # characters
-
-_dry_run = click.option(
-    "--dry-run", "-n", is_flag=True, help="Say what would change, change nothing."
-)
 
 
 @click.command()
 @click.argument("file", type=click.File("rb"))
-@_dry_run
+@dry_run_option("change")
 @common
 def rules(app: App, file: BinaryIO, dry_run: bool) -> None:
     """Create rules, or change those that have these names. FILE is JSON: one rule, a list, or
@@ -50,13 +46,9 @@ def rules(app: App, file: BinaryIO, dry_run: bool) -> None:
 
 @click.command()
 @click.argument("file", type=click.File("rb"))
-@_dry_run
+@dry_run_option("change")
 @click.option(
-    "--count",
-    type=click.IntRange(1, 1000),
-    default=10,
-    show_default=True,
-    help="Coming runs that --dry-run compares.",
+    "--count", type=click.IntRange(1, 1000), default=10, help="Coming runs that --dry-run compares."
 )
 @common
 def schedules(app: App, file: BinaryIO, dry_run: bool, count: int) -> None:
@@ -95,10 +87,7 @@ def _changes(app: App, noun: Noun[T], file: BinaryIO, dry_run: bool) -> list[Dec
 
 
 def _tell(
-    app: App,
-    changes: Sequence[Declared[T]],
-    dry_run: bool,
-    runs_changed: Mapping[str, Difference],
+    app: App, changes: Sequence[Declared[T]], dry_run: bool, runs_changed: Mapping[str, Difference]
 ) -> None:
     """`runs_changed` are the coming runs of schedules that would be others."""
     if app.as_json:
@@ -158,7 +147,7 @@ def _dependencies(before: Iterable[Dependency], rule: Rule) -> Iterator[str]:
 
 
 def _signed(sign: str, text: str) -> str:
-    return output.paint(f"  {sign} {output.clean(text)}", _SIGNS[sign])
+    return output.paint(f"  {sign} {output.clean(text)}", runs.SIGNS[sign])
 
 
 def _json(value: Any) -> str:

@@ -5,8 +5,8 @@ from __future__ import annotations
 import click
 
 from oncue import config
-from oncue.cli import output
 from oncue.cli.app import App, Group, common
+from oncue.cli.nouns import answer_list
 
 
 @click.group("config", cls=Group)
@@ -39,9 +39,7 @@ def show(app: App) -> None:
         }
         for setting in config.SETTINGS
     ]
-    if app.as_json:
-        output.document({"settings": items})
-        return
     shown = ("name", "value", "origin", "variable", "help")
     lines = [["–" if item[key] is None else str(item[key]) for key in shown] for item in items]
-    output.table(["setting", "value", "from", "variable", "meaning"], lines)
+    head = ["setting", "value", "from", "variable", "meaning"]
+    answer_list(app, {"settings": items}, head, lines, nothing="")

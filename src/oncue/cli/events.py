@@ -9,15 +9,14 @@ import click
 
 from oncue.cli import output
 from oncue.cli.app import App, Group, common
-from oncue.cli.listing import gathered
+from oncue.cli.listing import LIMIT, MOST, gathered
+from oncue.cli.nouns import answer_list
 from oncue.core.firing import Decision
 from oncue.core.publication import Decided, EventFilter, EventPage, LoggedEvent, Published
 from oncue.wire.rules import LoggedEvents
 
 DECISION_HEAD = ["event time", "event", "decision", "rule", "job"]
 JOB_ID = 28  # columns
-LIMIT = 50
-MOST = 10_000
 COLOURS = {
     Decision.ACCEPTED: "green",
     Decision.DUPLICATE: "bright_black",
@@ -58,25 +57,18 @@ def list_(app: App, rule: str | None, decision: str | None, limit: int, cursor: 
         None if decision is None else Decision(decision),
     )
     items, after = gathered(partial(app.cue.event_page, wanted), cursor, limit)
-    if app.as_json:
-        output.document(LoggedEvents.of(EventPage(items, after)))
-        return
-    if not items:
-        nothing = "There are no events." if wanted == EventFilter() else "There are no such events."
-        output.note(nothing)
-    else:
-        now = app.cue.clock.now()
-        head = ["received", *DECISION_HEAD]
-        lines = [
-            [output.relative(one.received_at, now) if first else "", *line]
-            for one in items
-            for first, line in decision_lines(one)
-        ]
-        if not output.has_room(head, lines, least=JOB_ID):
-            head, lines = head[1:], [line[1:] for line in lines]
-        output.table(head, lines)
-    if after is not None:
-        output.note(f"There are more; go on with --cursor {after}")
+    now = app.cue.clock.now()
+    head = ["received", *DECISION_HEAD]
+    lines = [
+        [output.relative(one.received_at, now) if first else "", *line]
+        for one in items
+        for first, line in decision_lines(one)
+    ]
+    if not output.has_room(head, lines, least=JOB_ID):
+        head, lines = head[1:], [line[1:] for line in lines]
+    nothing = "There are no events." if wanted == EventFilter() else "There are no such events."
+    document = LoggedEvents.of(EventPage(items, after))
+    answer_list(app, document, head, lines, nothing, after=after)
 
 
 def decision_lines(one: LoggedEvent | Published) -> Iterator[tuple[bool, list[str]]]:

@@ -9,10 +9,9 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from oncue.cli import output
+from oncue.cli import output, queues
 from oncue.cli.app import Cue
 from oncue.cli.progress import counted
-from oncue.cli.queues import with_stats
 from oncue.core.errors import OncueError
 from oncue.core.moment import to_datetime
 from oncue.core.queue import Queue
@@ -22,7 +21,7 @@ if TYPE_CHECKING:
     from oncue.ports.clock import Clock
     from oncue.scheduler import Scheduler
 
-LATE_MS = 60_000
+LATE_SECONDS = 60
 CLAIMS_COUNTED = 1000
 WAIT_SECONDS = 0.1
 CLOCK_TOLERANCE_SECONDS = 0.05
@@ -106,40 +105,38 @@ def clock(clock: Clock) -> Iterator[DoctorFinding]:
 
 
 def lateness(cue: Cue) -> Iterator[DoctorFinding]:
-    late = _waiting(cue, LATE_MS, paused=False)
-    for queue, waited in late:
+    late = [found for found in _waiting(cue, paused=False) if found[1] > LATE_SECONDS]
+    for queue, seconds in late:
         who = "'oncue serve'" if queue.sink is not None else "'oncue worker MODULE:SCHEDULER'"
-        text = f"queue {queue.name} has work that is {waited} late."
+        text = f"queue {queue.name} has work that is {output.length(seconds)} late."
         yield warn(text, f"Start {who}; or, if one runs, start more.")
     if not late:
         yield ok("no queue has work that waits for more than a minute.")
 
 
 def paused(cue: Cue) -> Iterator[DoctorFinding]:
-    due = _waiting(cue, 0, paused=True)
-    for queue, waited in due:
-        text = f"queue {queue.name} is paused and has had due work for {waited}."
-        yield warn(text, f"Resume it: oncue queues resume {queue.name}")
+    due = _waiting(cue, paused=True)
+    for queue, seconds in due:
+        text = f"queue {queue.name} is paused and has had due work for {output.length(seconds)}."
+        yield warn(text, f"Let it go: oncue queues resume {queue.name}")
     if not due:
         yield ok("none has due work.")
 
 
-def _waiting(cue: Cue, least_ms: int, *, paused: bool) -> list[tuple[Queue, str]]:
-    """The queues whose oldest due job has waited so long, and for how long."""
+def _waiting(cue: Cue, *, paused: bool) -> list[tuple[Queue, float]]:
+    """The queues that have due work, and for how many seconds the oldest of it has waited."""
     now = cue.clock.now()
     return [
-        (queue, output.length((now - stats.oldest_due_at) / 1000))
-        for queue, stats in with_stats(cue)
-        if queue.paused is paused
-        and stats.oldest_due_at is not None
-        and now - stats.oldest_due_at >= least_ms
+        (queue, queues.lateness(stats, now))
+        for queue, stats in cue.queues_with_stats()
+        if queue.paused is paused and stats.oldest_due_at is not None
     ]
 
 
 def claims(cue: Scheduler) -> Iterator[DoctorFinding]:
     now = cue.clock.now()
-    lost = ClaimFilter(lapsed_by=now - LATE_MS)
-    stuck = cue.store.live_claims(lost, None, CLAIMS_COUNTED).lapses
+    lost = ClaimFilter(lapsed_by=now - LATE_SECONDS * 1000)
+    stuck = cue.store.live_claims(lost, None, CLAIMS_COUNTED).items
     if not stuck:
         yield ok("none is lost and waiting to be taken back.")
         return

@@ -11,8 +11,6 @@ import click
 
 from oncue.cli import output
 from oncue.cli.app import App, Cue, Finite, common
-from oncue.cli.progress import counted
-from oncue.cli.queues import with_stats
 from oncue.core import forecast as core
 from oncue.core.forecast import Step
 from oncue.core.moment import Moment, render, to_datetime
@@ -91,7 +89,7 @@ def look_ahead(app: App, length_ms: int, step_ms: int) -> Ahead:
     first = (now + shift) // step_ms * step_ms - shift  # steps begin on the full local hour
     ahead = Ahead(now, until, [now, *range(first + step_ms, until, step_ms)])
     fine_ms = -(-length_ms // (FINEST * SECOND_MS)) * SECOND_MS
-    for queue, stats in with_stats(app.cue):
+    for queue, stats in app.cue.queues_with_stats():
         _add(ahead, app.cue, queue, stats.oldest_due_at, fine_ms)
     return ahead
 
@@ -146,8 +144,7 @@ def _clock(moment: Moment, now: Moment) -> str:
 
 
 def _show(ahead: Ahead, steps: list[Step], rate: float, step: str) -> None:
-    for text in sentences(ahead, steps, rate):
-        click.echo(text)
+    click.echo("\n".join(sentences(ahead, steps, rate)))
     shown = [one for one in steps if one.due or one.backlog]
     if shown:
         most = max(one.due for one in shown)

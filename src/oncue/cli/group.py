@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import importlib
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from inspect import cleandoc
 from textwrap import indent
 from typing import Any
@@ -39,12 +39,17 @@ class Group(click.Group):
     ) -> tuple[str | None, click.Command | None, list[str]]:
         name = args[0] if args else ""
         if self.get_command(ctx, name) is None and not name.startswith("-"):
-            import difflib
-
-            near = difflib.get_close_matches(name, self.list_commands(ctx), n=1)
-            hint = f" Did you mean '{near[0]}'?" if near else ""
+            hint = suggestion(name, self.list_commands(ctx))
             ctx.fail(f"there is no command '{name}'.{hint}")
         return super().resolve_command(ctx, args)
+
+
+def suggestion(name: str, names: Iterable[str]) -> str:
+    """The nearest of these names as a question, with a space before it; nothing if none is near."""
+    import difflib
+
+    near = difflib.get_close_matches(name, list(names), n=1)
+    return f" Did you mean {near[0]!r}?" if near else ""
 
 
 def show_examples(command: click.Command) -> None:

@@ -31,20 +31,20 @@ def show(frame: Frame, interval_seconds: float) -> None:
     """Draw frames until somebody presses q or Ctrl-C: both are ways to say enough."""
     keys = sys.stdin.fileno() if sys.stdin is not None and sys.stdin.isatty() else None
     try:
+        drawn = _drawn(frame)  # before the screen is taken: there may be no store to look at
         with _screen(keys):
-            while True:
-                _draw(frame)
-                if _pressed(keys, interval_seconds) in (b"q", b"Q"):
-                    return
+            _write(drawn)
+            while _pressed(keys, interval_seconds) not in (b"q", b"Q"):
+                _write(_drawn(frame))
     except KeyboardInterrupt:
         return
 
 
-def _draw(frame: Frame) -> None:
+def _drawn(frame: Frame) -> bytes:
     columns, lines = shutil.get_terminal_size()
     shown = [fit(line, columns) for line in frame(columns, lines)[: lines - 1]]
     text = "\x1b[H" + "".join(f"{line}\x1b[K\r\n" for line in shown) + "\x1b[J"
-    _write(text.encode(sys.stdout.encoding, "replace"))
+    return text.encode(sys.stdout.encoding, "replace")
 
 
 def _write(data: bytes) -> None:

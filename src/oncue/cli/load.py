@@ -11,20 +11,17 @@ import sys
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, BinaryIO, NamedTuple
+from typing import Any, BinaryIO, NamedTuple
 
 import click
 import msgspec
 
 from oncue.cli import output
 from oncue.cli.app import EXIT_FAILED, App, common
+from oncue.cli.nouns import answer
 from oncue.cli.progress import ProgressBar
 from oncue.core.errors import InvalidInput, ServerError, StoreError
 from oncue.usecases.jobs import JobVerbs, chunks
-
-if TYPE_CHECKING:
-    from oncue.client import Client
-    from oncue.scheduler import Scheduler
 
 CHUNK_JOBS = 2000
 CHUNK_BYTES = 8 * 1024 * 1024
@@ -62,14 +59,14 @@ def load(app: App, file: BinaryIO, batch: str | None) -> None:
     name = "-" if piped else file.name
     again = shlex.join(["oncue", *app.place_options, "jobs", "load", name, "--batch", batch])
     size = None if piped else Path(file.name).stat().st_size
-    loading = Loading(app.cue, batch, ProgressBar("Loading", size))
+    report = LoadReport()
     try:
-        loading.read(file)
+        with ProgressBar("Loading", size) as bar:
+            _load(app.cue, file, batch, report, bar)
     except (KeyboardInterrupt, StoreError, ServerError):
-        loading.progress.clear()
-        output.note(f"Stopped; {loading.report.accepted:,} jobs are stored. Continue with: {again}")
+        output.note(f"Stopped; {report.accepted:,} jobs are stored. Go on with: {again}")
         raise
-    _tell(app, loading.report, batch)
+    _tell(app, report, batch)
 
 
 @dataclass(slots=True)
@@ -98,44 +95,41 @@ class ReadyLine(NamedTuple):
     size: int
 
 
-class Loading:
+def _load(
+    cue: JobVerbs[Any], file: BinaryIO, batch: str, report: LoadReport, bar: ProgressBar
+) -> None:
     """Lines in, chunks of jobs out. Repeating it stores nothing twice, as every job has an id."""
+    prefix = hashlib.blake2b(os.fsencode(batch), digest_size=10).hexdigest()
+    lines = _lines(cue, file, prefix, report)
+    for chunk in chunks(lines, lambda line: line.size, CHUNK_JOBS, CHUNK_BYTES):
+        _store(cue, chunk, report)
+        bar.update(file.tell() if bar.total else 0, f"{report.accepted:,} jobs")
+    report.rejected.sort(key=lambda bad: int(bad["line"]))
 
-    def __init__(self, cue: Scheduler | Client, batch: str, progress: ProgressBar) -> None:
-        self.report = LoadReport()
-        self.progress = progress
-        self._cue: JobVerbs[Any] = cue
-        self._prefix = hashlib.blake2b(os.fsencode(batch), digest_size=10).hexdigest()
-        self._read = 0
 
-    def read(self, file: BinaryIO) -> None:
-        for chunk in chunks(self._lines(file), lambda line: line.size, CHUNK_JOBS, CHUNK_BYTES):
-            self._store(chunk)
-            self.progress.update(self._read, f"{self.report.accepted:,} jobs")
-        self.progress.clear()
-        self.report.rejected.sort(key=lambda bad: int(bad["line"]))
+def _lines(
+    cue: JobVerbs[Any], file: BinaryIO, prefix: str, report: LoadReport
+) -> Iterator[ReadyLine]:
+    for number, text in _numbered(file):
+        if not text.strip():
+            continue
+        try:
+            fields = _fields(text)
+            job_id = fields.setdefault("id", f"{prefix}-{number}")
+            yield ReadyLine(number, job_id, cue.ready(fields), len(text))
+        except InvalidInput as problem:
+            report.reject(number, str(problem))
 
-    def _lines(self, file: BinaryIO) -> Iterator[ReadyLine]:
-        for number, text in _numbered(file):
-            self._read += len(text)
-            if not text.strip():
-                continue
-            try:
-                fields = _fields(text)
-                job_id = fields.setdefault("id", f"{self._prefix}-{number}")
-                yield ReadyLine(number, job_id, self._cue.ready(fields), len(text))
-            except InvalidInput as problem:
-                self.report.reject(number, str(problem))
 
-    def _store(self, lines: list[ReadyLine]) -> None:
-        stored = self._cue.store_jobs([line.job for line in lines])
-        for position, error in stored.refused.items():
-            line = lines[position]
-            self.report.reject(line.number, _refusal(line.job_id, str(error)))
-        self.report.accepted += len(lines) - len(stored.refused)
-        self.report.existing += stored.existing
-        pairs = zip(lines, stored.ids, strict=True)
-        self.report.key_held += sum(found not in (None, line.job_id) for line, found in pairs)
+def _store(cue: JobVerbs[Any], lines: list[ReadyLine], report: LoadReport) -> None:
+    stored = cue.store_jobs([line.job for line in lines])
+    for position, error in stored.refused.items():
+        line = lines[position]
+        report.reject(line.number, _refusal(line.job_id, str(error)))
+    report.accepted += len(lines) - len(stored.refused)
+    report.existing += stored.existing
+    pairs = zip(lines, stored.ids, strict=True)
+    report.key_held += sum(found not in (None, line.job_id) for line, found in pairs)
 
 
 def _refusal(job_id: str, detail: str) -> str:
@@ -171,14 +165,9 @@ def _numbered(file: BinaryIO) -> Iterator[tuple[int, bytes]]:
 
 
 def _tell(app: App, report: LoadReport, batch: str) -> None:
-    if app.as_json:
-        output.document({"batch": batch, **asdict(report)})
-    else:
-        new = report.accepted - report.existing
-        click.echo(
-            f"{new:,} stored, {report.existing:,} there already, "
-            f"{report.rejected_count:,} rejected (batch {batch})"
-        )
+    stored = f"{report.accepted - report.existing:,} stored, {report.existing:,} there already"
+    rejected = f"{report.rejected_count:,} rejected (batch {batch})"
+    answer(app, {"batch": batch, **asdict(report)}, f"{stored}, {rejected}")
     if report.key_held:
         output.note(
             f"{report.key_held:,} of those there already are other jobs that have a line's key; "

@@ -3,7 +3,6 @@ is unknown, the question before a deletion."""
 
 from __future__ import annotations
 
-import difflib
 import sys
 from collections.abc import Callable, Iterable, Sequence
 from itertools import islice
@@ -13,6 +12,7 @@ import click
 
 from oncue.cli import output
 from oncue.cli.app import EXIT_FAILED, App, Command, Cue, Decorator, common
+from oncue.cli.group import suggestion
 from oncue.core.errors import NotFound
 
 NAMES_COMPARED = 10_000
@@ -43,12 +43,6 @@ def ask_about(app: App, noun: str, name: str, ask: Callable[[Cue], T]) -> T:
         raise NotFound(f"there is no {noun} {name!r}.{hint}") from None
 
 
-def suggestion(name: str, names: Iterable[str]) -> str:
-    """The nearest of these names as a question, with a space before it; nothing if none is near."""
-    near = difflib.get_close_matches(name, list(names), n=1)
-    return f" Did you mean {near[0]!r}?" if near else ""
-
-
 def delete(app: App, noun: str, name: str, yes: bool, question: str, done: str) -> None:
     """Delete it and say so; ask first, unless `yes`."""
     if not yes:
@@ -69,18 +63,23 @@ def answer(app: App, document: Any, text: str) -> None:
 def answer_list(
     app: App,
     document: Any,
-    head: Sequence[str],
-    lines: Sequence[Sequence[str]],
+    head: output.Cells,
+    lines: Sequence[output.Cells],
     nothing: str,
     right: Iterable[int] = (),
+    after: object = None,
 ) -> None:
-    """The document with `--json`, else a table; `nothing` says that there is none."""
+    """The document with `--json`, else a table; `nothing` says that there is none. `after` is the
+    cursor with which the list goes on."""
     if app.as_json:
         output.document(document)
-    elif lines:
+        return
+    if lines:
         output.table(head, lines, right=right)
     else:
         output.note(nothing)
+    if after is not None:
+        output.note(f"There are more; go on with --cursor {after}")
 
 
 def require_terminal(otherwise: str) -> None:

@@ -33,6 +33,8 @@ COLOURS = {
     State.FAILED: "red",
     State.CANCELLED: "bright_black",
 }
+Cells = Sequence[str]
+"""One line of a table."""
 
 
 def colourful() -> bool:
@@ -59,20 +61,15 @@ def note(text: str) -> None:
     click.echo(text, err=True)
 
 
-def table(
-    head: Sequence[str], lines: Iterable[Sequence[str]], *, right: Iterable[int] = ()
-) -> None:
+def table(head: Cells, lines: Iterable[Cells], *, right: Iterable[int] = ()) -> None:
     """Print columns; on a terminal the last one is cut where the line ends."""
+    # Not in one write: then a reader that has closed the pipe is noticed only at the end.
     for line in columned(head, lines, right=right, width=table_width()):
         click.echo(line)
 
 
 def columned(
-    head: Sequence[str],
-    lines: Iterable[Sequence[str]],
-    *,
-    right: Iterable[int] = (),
-    width: int | None = None,
+    head: Cells, lines: Iterable[Cells], *, right: Iterable[int] = (), width: int | None = None
 ) -> list[str]:
     """Columns as wide as their widest cell, under bold heads. With a `width`, the last column takes
     what the others leave, though never less than its head."""
@@ -84,7 +81,7 @@ def columned(
         body = [[*cells[:-1], fit(cells[-1], widths[-1])] for cells in body]
     flush_right = set(right)
 
-    def line(cells: Sequence[str]) -> str:
+    def line(cells: Cells) -> str:
         padded = []
         for place, (cell, wide) in enumerate(zip(cells, widths, strict=True)):
             gap = " " * (wide - breadth(cell))
@@ -95,11 +92,7 @@ def columned(
 
 
 def has_room(
-    head: Sequence[str],
-    lines: Sequence[Sequence[str]],
-    *,
-    least: int = 20,
-    width: int | None = None,
+    head: Cells, lines: Sequence[Cells], *, least: int = 20, width: int | None = None
 ) -> bool:
     """Whether the terminal leaves the last column at least so much."""
     width = width or table_width()
@@ -110,9 +103,10 @@ def has_room(
 
 
 def pairs(*lines: tuple[str, str]) -> None:
-    """Names and values, one pair a line."""
-    width = max(breadth(name) for name, _ in lines)
-    for name, value in lines:
+    """Names and values, one pair a line; those without a value are left out."""
+    shown = [(name, value) for name, value in lines if value]
+    width = max(breadth(name) for name, _ in shown)
+    for name, value in shown:
         click.echo(f"{paint(name.ljust(width), bold=True)}  {value}".rstrip())
 
 

@@ -9,7 +9,8 @@ import click
 
 from oncue.cli import nouns, output
 from oncue.cli.app import App, Cue, Group, common
-from oncue.cli.nouns import dry_run_option, named, suggestion, yes_option
+from oncue.cli.group import suggestion
+from oncue.cli.nouns import dry_run_option, named, yes_option
 from oncue.cli.progress import counted
 from oncue.cli.times import LENGTH, LENGTH_OR_NONE, NUMBER
 from oncue.core.errors import Conflict, NotFound
@@ -40,7 +41,7 @@ def list_(app: App) -> None:
     $ oncue queues list
     $ oncue queues list --json | jq -r '.items[].name'
     """
-    found = with_stats(app.cue)
+    found = app.cue.queues_with_stats()
     now = app.cue.clock.now()
     items = wire.Queues([wire.Queue.of(queue, stats) for queue, stats in found])
     head = ["queue", *map(str, State), "late", "settings"]
@@ -207,15 +208,6 @@ def _known(app: App, name: str) -> Queue:
         why = "none was set and no job is in it."
         raise NotFound(f"there is no queue {name!r}: {why}{suggestion(name, found)}")
     return found[name]
-
-
-def with_stats(cue: Cue) -> list[tuple[Queue, QueueStats]]:
-    """Every queue and how it stands; of a server, without asking for each."""
-    from oncue.scheduler import Scheduler
-
-    if isinstance(cue, Scheduler):
-        return [(queue, cue.stats(queue.name)) for queue in cue.queues()]
-    return cue.queues_with_stats()
 
 
 def counts(stats: QueueStats) -> list[str]:

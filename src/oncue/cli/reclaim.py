@@ -14,34 +14,28 @@ from oncue.cli.progress import ProgressBar, counted
 from oncue.core import reclaim as runs
 from oncue.core.reclaim import Candidate, ReclaimParameters, ReclaimReport
 from oncue.wire import reclaim as wire
+from oncue.wire.descriptions import descriptions
 
 _TYPES = {
     "mode": click.Choice(["retry", "fail"]),
     **{name: Finite(0, most) for name, most in runs.NUMBERS.items()},
     **{name: click.IntRange(*bounds) for name, bounds in runs.WHOLE_NUMBERS.items()},
 }
-_HELP = {
-    "reclaim_age_minutes": "Claims without a heartbeat for longer; 0: since the run began.",
-    "maximum_execution_seconds": "A soft limit; 0: look, and reclaim nothing.",
-    "scan_delay_millis": "The pause between pages.",
-    "target_batch_size": "Claims gathered before any is reclaimed.",
-    "object_scan_limit": "Claims per page.",
-    "mode": "Retry while attempts remain, or fail at once.",
-}
 
 
 def _parameters(command: Command) -> Command:
     """An option for each parameter of a reclaim run. Those for tables of others are accepted and
     ignored."""
-    defaults = ReclaimParameters()
-    for name in (*reversed(runs.FOREIGN), *reversed(_HELP)):
-        command = click.option(
-            f"--{name.replace('_', '-')}",
-            type=_TYPES.get(name),
-            default=getattr(defaults, name),
-            help=_HELP.get(name),
-            hidden=name in runs.FOREIGN,
-        )(command)
+    defaults, texts = ReclaimParameters(), descriptions(wire.ReclaimParameters)
+    for shown, name in reversed(wire.PARAMETERS.items()):
+        if name != "log_reclaim_only":  # it is --dry-run
+            command = click.option(
+                f"--{name.replace('_', '-')}",
+                type=_TYPES.get(name),
+                default=getattr(defaults, name),
+                help=texts.get(shown),
+                hidden=name in runs.FOREIGN,
+            )(command)
     return command
 
 

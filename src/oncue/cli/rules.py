@@ -10,7 +10,6 @@ from oncue.cli.nouns import answer_list, ask_about, named, yes_option
 from oncue.cli.times import EVENT_TIME
 from oncue.core import stamp as stamps
 from oncue.core.rule import Rule
-from oncue.core.stamp import Stamp
 from oncue.wire import rules as wire
 from oncue.wire.converting import written
 
@@ -82,7 +81,7 @@ def show(app: App, name: str) -> None:
 @click.argument("name")
 @click.option("--at", type=EVENT_TIME, help="As of this time: RFC 3339, or local.  [default: now]")
 @common
-def explain(app: App, name: str, at: Stamp | None) -> None:
+def explain(app: App, name: str, at: stamps.Stamp | None) -> None:
     """Explain why a rule has not fired. Draws when each dependency is valid, by its newest event up
     to that time, and says which event would fire the rule.
 
@@ -103,10 +102,8 @@ def explain(app: App, name: str, at: Stamp | None) -> None:
         *_last(rule),
     )
     click.echo()
-    for line in rule_windows.drawing(standing, output.table_width()):
-        click.echo(line)
-    click.echo()
     sentence, width = output.localised(output.clean(standing.sentence)), output.table_width()
+    click.echo("\n".join([*rule_windows.drawing(standing, width), ""]))
     click.echo(sentence if width is None else click.wrap_text(sentence, width))
 
 
@@ -128,9 +125,8 @@ def delete(app: App, name: str, yes: bool) -> None:
 
 
 def _last(rule: Rule) -> list[tuple[str, str]]:
-    if rule.last_instant is None:
-        return [("last job", "none yet")]
-    return [("last instant", output.stamp(rule.last_instant)), ("last job", rule.last_job_id or "")]
+    instant = "" if rule.last_instant is None else output.stamp(rule.last_instant)
+    return [("last instant", instant), ("last job", rule.last_job_id or "none yet")]
 
 
 def _disabled(rule: Rule) -> str:

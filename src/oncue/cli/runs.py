@@ -10,7 +10,7 @@ import click
 
 from oncue.cli import output
 from oncue.cli.app import App, common
-from oncue.cli.nouns import ask_about
+from oncue.cli.nouns import answer_list, ask_about
 from oncue.cli.times import LENGTH
 from oncue.clock import SystemClock
 from oncue.core.cron import Mark
@@ -19,7 +19,8 @@ from oncue.usecases.schedules import RUNS_LIMIT, runs_of
 from oncue.wire import schedules as wire
 from oncue.wire.converting import written
 
-_SIGNS = {"+": "green", "-": "red", " ": None}
+SIGNS = {"+": "green", "-": "red", "~": "yellow", " ": None}
+"""Colours of what is new, gone, changed or the same."""
 
 
 @click.command("next")
@@ -61,8 +62,7 @@ def next_(app: App, /, name: str | None, count: int, **given: Any) -> None:
     if app.as_json:
         output.document(written(wire.RunChanges, found))
         return
-    for line in changed_lines(found, edit["timezone"]):
-        click.echo(line)
+    click.echo("\n".join(changed_lines(found, edit["timezone"])))
 
 
 def changed_lines(found: Difference, timezone: str) -> list[str]:
@@ -77,19 +77,15 @@ def changed_lines(found: Difference, timezone: str) -> list[str]:
         [[sign, *_cells(run)] for sign, run in signed],
         width=output.table_width(),
     )
-    signs = [sign for sign, _ in signed]
-    pairs = zip(lines, signs, strict=True)
-    return [head, *(output.paint(line, _SIGNS[sign]) for line, sign in pairs)]
+    pairs = zip(lines, signed, strict=True)
+    return [head, *(output.paint(line, SIGNS[sign]) for line, (sign, _) in pairs)]
 
 
 def _show(app: App, found: Sequence[Run], timezone: str) -> None:
-    if app.as_json:
-        items = [wire.Run.of(run) for run in found]
-        output.document({"timezone": timezone, "items": items, "next_cursor": None})
-    elif not found:
-        output.note("There is none.")
-    else:
-        output.table([timezone, "UTC", ""], [_cells(run) for run in found])
+    items = [wire.Run.of(run) for run in found]
+    document = {"timezone": timezone, "items": items, "next_cursor": None}
+    lines = [_cells(run) for run in found]
+    answer_list(app, document, [timezone, "UTC", ""], lines, "There is none.")
 
 
 def _cells(run: Run) -> list[str]:

@@ -130,19 +130,17 @@ def _makes(schedule: Schedule) -> str:
 
 def _settings(schedule: Schedule, now: Moment) -> list[tuple[str, str]]:
     """As people read them."""
-    made = [("payload", output.clean(schedule.payload_json.decode()))]
-    if schedule.owner is not None:
-        made.append(("owner", output.clean(schedule.owner)))
-    last = [("last", output.moment(schedule.last_at))] if schedule.last_at is not None else []
+    makes_jobs = schedule.emits is None
     return [
         ("schedule", schedule.name),
         ("when", _when(schedule)),
         ("makes", _makes(schedule)),
-        *(made if schedule.emits is None else []),
+        ("payload", output.clean(schedule.payload_json.decode()) if makes_jobs else ""),
+        ("owner", output.clean(schedule.owner) if makes_jobs else ""),
         ("catch up", str(schedule.catch_up)),
         ("overlap", str(schedule.overlap)),
         ("next", _next(schedule, now)),
-        *last,
+        ("last", "" if schedule.last_at is None else output.moment(schedule.last_at)),
         ("created", output.moment(schedule.created_at)),
         ("updated", output.moment(schedule.updated_at)),
     ]

@@ -12,6 +12,7 @@ import click
 from oncue.cli import output
 from oncue.cli.app import EXIT_FAILED, App, refuse_json, setting, with_store
 from oncue.cli.progress import StatusLine, counted
+from oncue.cli.queues import lateness
 from oncue.cli.stopping import Stopping
 from oncue.core.errors import InvalidInput, OncueError
 from oncue.core.lifecycle import LIVE, State
@@ -108,13 +109,13 @@ def _show(line: StatusLine, text: str) -> None:
 
 def _status(cue: Scheduler, up_seconds: float) -> str:
     try:
-        stats = [cue.stats(queue.name) for queue in cue.queues()]
+        stats = [stats for _, stats in cue.queues_with_stats()]
     except OncueError as trouble:  # the loops go on trying, and so does this line
         return f"up {output.length(up_seconds)} · {trouble}"
     now = cue.clock.now()
     waiting = sum(one.counts.get(State.SCHEDULED, 0) for one in stats)
     taken = sum(one.counts.get(state, 0) for one in stats for state in LIVE)
-    oldest = min((one.oldest_due_at for one in stats if one.oldest_due_at is not None), default=now)
-    late = f"{output.length((now - oldest) / 1000)} late" if oldest < now else "nothing late"
+    seconds = max((lateness(one, now) for one in stats), default=0)
+    late = f"{output.length(seconds)} late" if seconds else "nothing late"
     up, queues = output.length(up_seconds), counted(len(stats), "queue")
     return f"up {up} · {queues} · {waiting:,} scheduled · {taken:,} taken · {late}"

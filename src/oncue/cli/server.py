@@ -18,7 +18,6 @@ if TYPE_CHECKING:
 
     from oncue.client import Client
     from oncue.client.connection import Call, Connection, Reply
-    from oncue.config import Value
 
 GREETING_SECONDS = 10.0
 SKEW_SECONDS = 5.0  # a Date tells whole seconds, and the way takes time
@@ -40,7 +39,7 @@ class Greeting(NamedTuple):
         return f"{output.length(abs(ahead))} {'ahead of' if ahead > 0 else 'behind'}"
 
 
-def client(settings: Mapping[str, Value]) -> Client:
+def client(settings: Mapping[str, config.Value]) -> Client:
     """The client that the settings describe. Nothing has been asked yet."""
     from oncue.client import Client
 

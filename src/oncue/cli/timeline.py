@@ -8,6 +8,7 @@ from datetime import datetime
 import click
 
 from oncue.cli import output
+from oncue.cli.output import Cells
 from oncue.core.job import Attempt, Diagnostic, History, Job, Operation
 from oncue.core.moment import Moment, from_datetime
 from oncue.core.queue import Queue
@@ -26,10 +27,7 @@ def draw(job: Job, queue: Queue, history: History, now: Moment) -> None:
 
 def _section(title: str, lines: list[str]) -> None:
     if lines:
-        click.echo()
-        click.echo(output.paint(title, bold=True))
-        for line in lines:
-            click.echo(line)
+        click.echo("\n".join(["", output.paint(title, bold=True), *lines]))
 
 
 def _fields(job: Job, queue: Queue, now: Moment) -> Iterable[tuple[str, str]]:
@@ -40,7 +38,7 @@ def _fields(job: Job, queue: Queue, now: Moment) -> Iterable[tuple[str, str]]:
     allowed = job.max_attempts or queue.max_attempts
     earlier = f" ({job.attempt_base:,} more not counted)" if job.attempt_base else ""
     wanted = " (cancel requested)" if job.cancel_requested else ""
-    fields = [
+    return [
         ("id", job.id),
         ("queue", job.queue + (" (paused)" if queue.paused else "")),
         ("state", output.state(job.state) + wanted),
@@ -63,7 +61,6 @@ def _fields(job: Job, queue: Queue, now: Moment) -> Iterable[tuple[str, str]]:
         ("message", output.clean(job.message)),
         ("percent", "" if job.percent is None else _percent(job.percent)),
     ]
-    return ((name, value) for name, value in fields if value)
 
 
 def _put_off(job: Job, until: str) -> str:
@@ -145,8 +142,6 @@ def _percent(percent: float) -> str:
     return f"{output.bar(percent / 100)} {percent:3.0f} %"
 
 
-def _indented(
-    head: Sequence[str], lines: Sequence[Sequence[str]], right: Iterable[int] = ()
-) -> list[str]:
+def _indented(head: Cells, lines: Sequence[Cells], right: Iterable[int] = ()) -> list[str]:
     drawn = output.columned(head, lines, right=right) if lines else []
     return [INDENT + line for line in drawn]

@@ -13,7 +13,6 @@ import click
 from oncue.core import duration, moment
 from oncue.core import stamp as stamps
 from oncue.core.errors import InvalidInput
-from oncue.core.stamp import Stamp
 
 _LOCAL = re.compile(r"\d{4}-\d\d-\d\d[ Tt]\d\d:\d\d(:\d\d(\.\d{1,6})?)?", re.ASCII)
 _NUMBER = r"\d+(?:\.\d+)?"
@@ -26,20 +25,25 @@ def read_moment(text: str, option: str) -> datetime:
     """The moment that a text names: RFC 3339, or without an offset, in local time."""
     if _LOCAL.fullmatch(text):
         return _local(text, option)
-    try:
-        return moment.to_datetime(moment.parse(text))
-    except InvalidInput:
-        raise _not_a_time(text, option) from None
+    return moment.to_datetime(_rfc3339(moment.parse, text, option))
 
 
-def read_stamp(text: str, option: str) -> Stamp:
+def read_stamp(text: str, option: str) -> stamps.Stamp:
     """Event time, to the microsecond: RFC 3339, or without an offset, in local time."""
     if _LOCAL.fullmatch(text):
         return stamps.from_datetime(_local(text, option), option)
+    return _rfc3339(stamps.parse, text, option)
+
+
+def _rfc3339(parse: Callable[[str], int], text: str, option: str) -> int:
     try:
-        return stamps.parse(text)
+        return parse(text)
     except InvalidInput:
-        raise _not_a_time(text, option) from None
+        raise InvalidInput(
+            f"{text!r} is not a time; write it like 2026-12-01T09:30:00Z, "
+            "or in local time like '2026-12-01 09:30'.",
+            option,
+        ) from None
 
 
 def read_length(text: str, option: str) -> float:
@@ -89,14 +93,6 @@ EVENT_TIME = Readable("time", read_stamp)
 NUMBER = Readable("number", read_number)
 LENGTH = Readable("length", read_length)
 LENGTH_OR_NONE = Readable("length|none", length_or_none)
-
-
-def _not_a_time(text: str, option: str) -> InvalidInput:
-    return InvalidInput(
-        f"{text!r} is not a time; write it like 2026-12-01T09:30:00Z, "
-        "or in local time like '2026-12-01 09:30'.",
-        option,
-    )
 
 
 def _local(text: str, option: str) -> datetime:

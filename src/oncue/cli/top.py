@@ -10,7 +10,7 @@ import msgspec
 from oncue.cli import live, output
 from oncue.cli.app import App, Cue, Finite, common
 from oncue.cli.progress import counted
-from oncue.cli.queues import counts, late, lateness, with_stats
+from oncue.cli.queues import counts, late, lateness
 from oncue.core.lifecycle import FINAL, LIVE, State
 from oncue.core.moment import Moment, render, to_datetime
 from oncue.core.queue import Queue, QueueStats
@@ -44,8 +44,7 @@ def top(app: App, interval: float) -> None:
     if app.as_json:
         _document(look(app.cue), app)
     elif not live.possible():
-        for line in _lines(look(app.cue), rates, app.place, output.table_width()):
-            click.echo(line)
+        click.echo("\n".join(_lines(look(app.cue), rates, app.place, output.table_width())))
     else:
 
         def frame(columns: int, lines: int) -> list[str]:
@@ -78,7 +77,8 @@ def look(cue: Cue) -> Snapshot:
     """Every queue as it is now, the late and busy ones first."""
     now, monotonic = cue.clock.now(), cue.clock.monotonic()
     found = [
-        QueueSnapshot(queue, stats, _load(cue, queue.name, now)) for queue, stats in with_stats(cue)
+        QueueSnapshot(queue, stats, _load(cue, queue.name, now))
+        for queue, stats in cue.queues_with_stats()
     ]
     found.sort(key=lambda s: (-lateness(s.stats, now), -s.number(LIVE), s.queue.name))
     return Snapshot(now, monotonic, found)

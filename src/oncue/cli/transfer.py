@@ -18,9 +18,7 @@ from oncue.cli.app import App, discard_output, store_only
 from oncue.cli.progress import ProgressBar, counted
 from oncue.core.errors import InvalidInput
 from oncue.core.queue import check_queue_name
-from oncue.stores.memory import MemoryStore
 from oncue.transfer import dump as transfer
-from oncue.transfer.dump import Interrupted
 from oncue.transfer.restore import Restore, Restored
 from oncue.wire.dump import DumpCounts
 
@@ -49,7 +47,7 @@ def dump(app: App, file: str, queue: str | None, resume: bool) -> None:
     app.require_store()
     with _explained(file):
         if file == "-":
-            counts = _dump(app, sys.stdout.buffer, queue)
+            counts = _dump(app, sys.stdout.buffer, queue, transfer.NOT_BEGUN)
         else:
             counts = _dump_to_file(app, Path(file), queue, resume)
     size = None if file == "-" else Path(file).stat().st_size
@@ -63,7 +61,7 @@ def dump(app: App, file: str, queue: str | None, resume: bool) -> None:
 def _dump_to_file(app: App, path: Path, queue: str | None, resume: bool) -> DumpCounts:
     is_device = path.exists() and not path.is_file()
     with path.open("r+b" if resume else "wb" if is_device else "xb") as out:
-        since = _interrupted(app, out, queue) if resume else Interrupted()
+        since = _interrupted(app, out, queue) if resume else transfer.NOT_BEGUN
         if since.complete is not None:
             return since.complete
         if resume:
@@ -75,7 +73,7 @@ def _dump_to_file(app: App, path: Path, queue: str | None, resume: bool) -> Dump
         return counts
 
 
-def _interrupted(app: App, file: BinaryIO, queue: str | None) -> Interrupted:
+def _interrupted(app: App, file: BinaryIO, queue: str | None) -> transfer.Interrupted:
     """Where the dump in the file goes on. It must have been begun from this store."""
     try:
         since = transfer.interrupted(file)
@@ -96,21 +94,17 @@ def _interrupted(app: App, file: BinaryIO, queue: str | None) -> Interrupted:
     return since
 
 
-def _dump(
-    app: App, out: BinaryIO, queue: str | None, since: Interrupted | None = None
-) -> DumpCounts:
+def _dump(app: App, out: BinaryIO, queue: str | None, since: transfer.Interrupted) -> DumpCounts:
     total = _expected(app, queue) if sys.stderr.isatty() else None
     with ProgressBar("dump", total) as bar:
-
-        def notify(counts: DumpCounts, size: int) -> None:
-            bar.update(counts.jobs, f"{counts.jobs:,} jobs")
-
-        return transfer.write(app.scheduler.store, out, queue, since, notify)
+        dumping = transfer.Dump(app.scheduler.store, out, queue)
+        dumping.notify = lambda counts, size: bar.update(counts.jobs, f"{counts.jobs:,} jobs")
+        return dumping.write(since)
 
 
 def _expected(app: App, queue: str | None) -> int:
-    names = [one.name for one in app.scheduler.queues() if queue is None or one.name == queue]
-    return sum(sum(app.scheduler.stats(name).counts.values()) for name in names)
+    found = app.scheduler.queues_with_stats()
+    return sum(sum(stats.counts.values()) for one, stats in found if queue in (None, one.name))
 
 
 @contextmanager
@@ -165,6 +159,8 @@ def restore(app: App, file: str, release: bool, dry_run: bool) -> None:
     app.may_create = True
     app.require_store()
     if app.is_missing:
+        from oncue.stores.memory import MemoryStore
+
         restoring = Restore(MemoryStore(), create=lambda: app.scheduler.store, dry_run=dry_run)
     else:
         restoring = Restore(app.scheduler.store, dry_run=dry_run)

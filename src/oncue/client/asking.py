@@ -13,6 +13,7 @@ import msgspec
 from oncue.client.connection import AnswerLost, Call, Connection, path, query
 from oncue.core.errors import InvalidInput, NotFound
 from oncue.core.moment import from_datetime, render
+from oncue.usecases.jobs import possible_id
 
 PAGE = 500
 
@@ -67,6 +68,11 @@ def encode(fields: dict[str, Any]) -> bytes:
         return msgspec.json.encode(given)
     except (TypeError, ValueError) as problem:
         raise InvalidInput(f"cannot be written as JSON: {problem}.") from None
+
+
+def job_path(job_id: str, *more: str) -> str:
+    """The path of a job, or of what is below it; `NotFound` if no job can have the id."""
+    return path("jobs", possible_id(job_id), *more)
 
 
 def moment_text(value: datetime | str | None, pointer: str) -> str | None:

@@ -62,7 +62,7 @@ class RemoteClaimSource:
         self._waited: dict[str, ClaimedBatch] = {}
         self._shortest = math.inf  # of the leases so far, in seconds
         self._looked = self._clock.monotonic()
-        self._tell: Listener = _deaf
+        self._tell: Listener = lambda queue, due_at: None
 
     # -- claiming --------------------------------------------------------------------------------
 
@@ -147,7 +147,7 @@ class RemoteClaimSource:
         """The leases began at the earliest when the claim was asked for. If that is long ago they
         may be over, so the first is renewed before it is begun. A heartbeat starts its job, and the
         loss of what has started counts, so the others go back instead."""
-        lease = max(min(_lease_seconds(claim) for claim in claims), 0.001)
+        lease = max(min(one.lease_until - one.claimed_at for one in claims), 1) / 1000
         by_queue = (c.attempt_timeout_seconds for c in claims if c.timeout_seconds is None)
         queue = Queue(name, lease_seconds=lease, timeout_seconds=next(by_queue, None))
         self._shortest = min(self._shortest, lease)
@@ -196,10 +196,6 @@ class RemoteClaimSource:
         return self._connection.ask_once(request._replace(timeout_seconds=patience))
 
 
-def _deaf(queue: str | None, due_at: Moment) -> None:
-    """Nobody listens yet."""
-
-
 def _token(claim: Claimed) -> str:
     assert isinstance(claim, RemoteClaim)  # it was made above
     return claim.token
@@ -215,10 +211,6 @@ def _report(end: ClaimEnd) -> ClaimReport:
     if outcome == "fail":
         return ClaimReport(claim.id, _token(claim), outcome, None, error, retryable)
     return ClaimReport(claim.id, _token(claim), outcome, result)
-
-
-def _lease_seconds(claim: Claimed) -> float:
-    return (claim.lease_until - claim.claimed_at) / 1000
 
 
 def _beaten(item: Beaten) -> Touched | Refused:

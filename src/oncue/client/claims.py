@@ -8,8 +8,8 @@ from typing import Any, NamedTuple, TypeVar
 
 import msgspec
 
-from oncue.client.asking import Asking, encode, seconds_of
-from oncue.client.connection import Call, Connection, path
+from oncue.client.asking import Asking, encode, job_path, seconds_of
+from oncue.client.connection import Call, Connection
 from oncue.client.errors import error_of
 from oncue.core import payload as payloads
 from oncue.core.duration import seconds
@@ -138,7 +138,7 @@ class RemoteClaims(Asking, ClaimVerbs):
     ) -> Touched:
         """What the answer tells of the claim; one that ends it tells nothing."""
         # The very report that settled a claim may be repeated, so a lost answer is no trouble.
-        request = Call("POST", path("jobs", job_id, verb), encode(fields), job_id=job_id)
+        request = Call("POST", job_path(job_id, verb), encode(fields), job_id=job_id)
         return self._ask(request, shape, touched_of)
 
 
@@ -160,7 +160,7 @@ def operation_request(job_id: str, token: str, operation: Operation) -> Call:
         "percent": operation.percent,
         "message": operation.message,
     }
-    place = path("jobs", job_id, "operations", operation.name)
+    place = job_path(job_id, "operations", operation.name)
     return Call("PUT", place, encode(fields), job_id=job_id)
 
 

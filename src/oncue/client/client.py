@@ -26,14 +26,14 @@ from oncue.usecases import intake
 from oncue.wire import queues as wire
 from oncue.wire import reclaim as wire_reclaim
 from oncue.wire.converting import written
-from oncue.worker.handlers import Handler, Handling
+from oncue.worker.handlers import Handler, Host
 
 if TYPE_CHECKING:
     from oncue.client.claim_source import RemoteClaimSource
     from oncue.worker.source import ClaimSource
 
 
-class Client(RemoteJobs, RemoteClaims, RemoteBulk, RemoteRules, RemoteSchedules, Handling):
+class Client(RemoteJobs, RemoteClaims, RemoteBulk, RemoteRules, RemoteSchedules, Host):
     """Schedules and does work at a server (`oncue serve`), with the methods of a `Scheduler`.
 
     `token` is an access token; without one, `ONCUE_TOKEN` is used if it is set. `timeout_seconds`
@@ -126,6 +126,9 @@ class Client(RemoteJobs, RemoteClaims, RemoteBulk, RemoteRules, RemoteSchedules,
             wait_seconds=float(wanted.maximum_execution_seconds),
         )
         return self._ask(request, wire_reclaim.ReclaimReport, wire_reclaim.ReclaimReport.read)
+
+    def _before_work(self) -> None:
+        """The loops run at the server."""
 
     def claim_source(self, worker: str) -> ClaimSource:
         """Where a worker of this name claims jobs and reports on them: the server."""

@@ -11,8 +11,8 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from oncue.client.asking import Asking, encode, moment_text, seconds_of
-from oncue.client.connection import AnswerLost, Call, path, query
+from oncue.client.asking import Asking, encode, job_path, moment_text, seconds_of
+from oncue.client.connection import AnswerLost, Call, query
 from oncue.core import ids
 from oncue.core import payload as payloads
 from oncue.core.bulk import BulkVerb
@@ -116,17 +116,17 @@ class RemoteJobs(Asking, JobVerbs[SentJob]):
     ) -> Job:
         body = None if payload is None else msgspec.Raw(payload)
         fields = {**_sent(due), "priority": priority, "payload": body}
-        request = Call("PATCH", path("jobs", job_id), encode(fields), job_id=job_id)
+        request = Call("PATCH", job_path(job_id), encode(fields), job_id=job_id)
         return self._ask(request, wire.Job, wire.Job.read)
 
     def _change(self, job_id: str, verb: BulkVerb, running: bool = False) -> Job:
         """A second request would be refused because of the first, so if the answer is lost, look
         whether the change was made before asking again."""
         if verb is BulkVerb.CANCEL:
-            place = path("jobs", job_id) + query({"running": "true" if running else None})
+            place = job_path(job_id) + query({"running": "true" if running else None})
             request = Call("DELETE", place, repeatable=False, job_id=job_id)
         else:
-            request = Call("POST", path("jobs", job_id, verb), repeatable=False, job_id=job_id)
+            request = Call("POST", job_path(job_id, verb), repeatable=False, job_id=job_id)
         try:
             return self._ask(request, wire.Job, wire.Job.read)
         except AnswerLost:
@@ -174,4 +174,4 @@ def _refusal(rejected: wire.BatchProblem) -> OncueError:
 
 
 def _about(job_id: str, *more: str) -> Call:
-    return Call("GET", path("jobs", job_id, *more), job_id=job_id)
+    return Call("GET", job_path(job_id, *more), job_id=job_id)

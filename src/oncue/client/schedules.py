@@ -11,40 +11,43 @@ import msgspec
 from oncue.client.asking import Asking, encode, seconds_of
 from oncue.client.connection import Call, path, query
 from oncue.core import payload as payloads
+from oncue.core.queue import check_queue_name
 from oncue.core.recurrence import Outcome
 from oncue.core.runs import Difference, Run
 from oncue.core.schedule import Schedule, read_emission
-from oncue.usecases.schedules import ScheduleFields, ScheduleVerbs
+from oncue.usecases.schedules import ScheduleFields, ScheduleVerbs, possible_schedule
 from oncue.wire import schedules as wire
 from oncue.wire.converting import read
 
 
 class RemoteSchedules(Asking, ScheduleVerbs):
     def put_schedule(self, name: str, **fields: Unpack[ScheduleFields]) -> Schedule:
-        return self._schedule(Call("PUT", path("schedules", name), _sent(fields)))
+        return self._schedule(
+            Call("PUT", path("schedules", check_queue_name(name, "/name")), _sent(fields))
+        )
 
     def schedule_named(self, name: str) -> Schedule:
-        return self._schedule(Call("GET", path("schedules", name)))
+        return self._schedule(Call("GET", _place(name)))
 
     def schedules(self) -> Iterator[Schedule]:
         return self._listed("/schedules", wire.Schedules, wire.Schedule.read)
 
     def delete_schedule(self, name: str) -> None:
-        self._delete("schedules", name)
+        self._delete("schedules", possible_schedule(name))
 
     def _set_paused(self, name: str, paused: bool) -> Schedule:
         verb = "pause" if paused else "resume"
-        return self._schedule(Call("POST", path("schedules", name, verb)))
+        return self._schedule(Call("POST", _place(name, verb)))
 
     def schedule_outcomes(self, name: str) -> Sequence[Outcome]:
         return self._ask(
-            Call("GET", path("schedules", name, "outcomes")),
+            Call("GET", _place(name, "outcomes")),
             wire.Outcomes,
             lambda body: [read(Outcome, one) for one in body.items],
         )
 
     def next_runs(self, name: str, count: int = 20) -> list[Run]:
-        place = path("schedules", name, "next") + query({"count": count})
+        place = _place(name, "next") + query({"count": count})
         return self._ask(
             Call("GET", place), wire.Runs, lambda body: [one.read() for one in body.items]
         )
@@ -52,12 +55,16 @@ class RemoteSchedules(Asking, ScheduleVerbs):
     def preview_schedule(
         self, name: str, *, count: int = 20, **fields: Unpack[ScheduleFields]
     ) -> Difference:
-        place = path("schedules", name, "preview") + query({"count": count})
+        place = _place(name, "preview") + query({"count": count})
         request = Call("POST", place, _sent(fields))
         return self._ask(request, wire.RunChanges, partial(read, Difference))
 
     def _schedule(self, request: Call) -> Schedule:
         return self._ask(request, wire.Schedule, wire.Schedule.read)
+
+
+def _place(name: str, *more: str) -> str:
+    return path("schedules", possible_schedule(name), *more)
 
 
 def _sent(fields: Mapping[str, Any]) -> bytes:

@@ -73,7 +73,7 @@ def matches(token: AccessToken, text: str) -> bool:
     return hmac.compare_digest(digest_of(text), token.digest)
 
 
-def allows(scopes: Collection[Scope], wanted: Scope) -> bool:
+def allows(scopes: Collection[str], wanted: Scope) -> bool:
     return wanted in scopes or Scope.ADMIN in scopes
 
 

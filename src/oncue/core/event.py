@@ -95,21 +95,12 @@ def read_event(fields: object, latest: Stamp, pointer: str = "") -> Event:
             "stray event would block its rules until then. Correct the sender's clock.",
             f"{pointer}/eventTimestamp",
         )
-    place = f"{pointer}/eventResourceId"
-    resource = check_resource(_required(fields, "eventResourceId", pointer), place)
-    if kind is EventType.FILE:
-        resource = read_path(resource, place).key or "/"
+    named = _required(fields, "eventResourceId", pointer)
+    resource = event_resource(kind, named, f"{pointer}/eventResourceId")
     chosen = fields.get("eventId")
     if chosen is None:
         chosen = made_id(kind, resource, stamp)
     return Event(printable(chosen, _ID_LIMIT, f"{pointer}/eventId"), kind, resource, stamp)
-
-
-def time_based(resource: str, stamp: Stamp) -> Event:
-    """The event by which a schedule of oncue's own says that its time has come."""
-    resource = check_resource(resource, "/resource")
-    kind = EventType.TIME_BASED
-    return Event(made_id(kind, resource, stamp), kind, resource, stamp)
 
 
 def made_id(kind: EventType, resource: str, stamp: Stamp) -> str:
@@ -151,6 +142,12 @@ def check_resource(value: object, pointer: str) -> str:
     if any(ord(letter) < 32 or ord(letter) == 127 for letter in value):
         raise InvalidInput("must not contain control characters.", pointer)
     return value
+
+
+def event_resource(kind: EventType, value: object, pointer: str) -> str:
+    """The resource of an event; of a FILE, its path in the usual form."""
+    resource = check_resource(value, pointer)
+    return read_path(resource, pointer).key or "/" if kind is EventType.FILE else resource
 
 
 def read_path(text: str, pointer: str) -> Path:

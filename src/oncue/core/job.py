@@ -9,13 +9,15 @@ from __future__ import annotations
 import json
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import Any, NamedTuple
+from typing import Any, Generic, NamedTuple, TypeVar
 
 from oncue.core.lifecycle import State
 from oncue.core.moment import Moment
 from oncue.core.queue import DEFAULT_QUEUE
 from oncue.core.stamp import Stamp
 
+T = TypeVar("T")
+P = TypeVar("P")
 DIAGNOSTICS_KEPT = 50  # at either end: the first and the last fifty; attempts likewise
 
 
@@ -233,7 +235,12 @@ class Position(NamedTuple):
     id: str
 
 
-@dataclass(frozen=True, slots=True)
-class Page:
-    items: list[Job]
-    next: Position | None
+class Page(NamedTuple, Generic[T, P]):
+    """A part of a listing."""
+
+    items: list[T]
+    next: P | None = None
+    """Where the listing goes on; None: that was all."""
+
+
+JobPage = Page[Job, Position]

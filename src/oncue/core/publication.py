@@ -9,6 +9,7 @@ from typing import NamedTuple
 
 from oncue.core.event import Bounds, Event
 from oncue.core.firing import DISABLED, Decision, FiredJob, Newest, decide, fire, fired_job
+from oncue.core.job import Page
 from oncue.core.moment import Moment, to_datetime
 from oncue.core.rule import Dependency, Rule
 from oncue.core.stamp import Stamp
@@ -124,7 +125,4 @@ class EventFilter(NamedTuple):
     decision: Decision | None = None
 
 
-class EventPage(NamedTuple):
-    items: list[LoggedEvent]
-    next: int | None
-    """Where the listing goes on; None: that was all."""
+EventPage = Page[LoggedEvent, int]

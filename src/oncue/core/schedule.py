@@ -15,7 +15,7 @@ from oncue.core import duration, stamp, zone
 from oncue.core.checks import choice, flag
 from oncue.core.cron import Cron, Occurrence, cron
 from oncue.core.errors import InvalidInput
-from oncue.core.event import Event, EventType, check_resource, check_type, made_id, read_path
+from oncue.core.event import Event, EventType, check_type, event_resource, made_id
 from oncue.core.job import NewJob
 from oncue.core.moment import EPOCH, HORIZON_MS, LATEST, Moment, from_datetime, maybe_datetime
 from oncue.core.queue import DEFAULT_QUEUE, check_queue_name
@@ -49,9 +49,7 @@ class Emission:
 
     def __post_init__(self) -> None:
         kind = check_type(self.event_type, "/emits/eventType")
-        resource = check_resource(self.resource_id, "/emits/eventResourceId")
-        if kind is EventType.FILE:
-            resource = read_path(resource, "/emits/eventResourceId").key or "/"
+        resource = event_resource(kind, self.resource_id, "/emits/eventResourceId")
         object.__setattr__(self, "event_type", str(kind))
         object.__setattr__(self, "resource_id", resource)
 

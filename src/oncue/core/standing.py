@@ -131,9 +131,7 @@ def _gap(intervals: Sequence[Interval | None]) -> Stamp:
 
 
 def _wanted(
-    rule: Rule,
-    standings: Sequence[DependencyStanding],
-    others: Sequence[Sequence[Interval | None]],
+    rule: Rule, standings: Sequence[DependencyStanding], others: Sequence[Sequence[Interval | None]]
 ) -> tuple[Dependency | None, Interval | None]:
     """The dependency of which one event would fire the rule, and when that must be stamped. What is
     not met comes first; of what is met, the one that lives shortest."""

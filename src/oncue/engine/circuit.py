@@ -35,7 +35,6 @@ class Circuit:
 
     def success(self) -> None:
         self._troubles = 0
-        self._open_until = 0.0
 
     def pause_seconds(self) -> float:
         """How long nothing may be delivered; 0 means try."""

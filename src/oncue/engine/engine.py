@@ -38,7 +38,6 @@ class SinkRoute(NamedTuple):
 
     queue: Queue
     sink: Sink
-    dispatcher: Dispatcher
     loop: Loop
 
 
@@ -104,12 +103,9 @@ class Engine:
 
     def step_all(self) -> float:
         """One step of everything, in the caller's thread. The shortest rest."""
-        steps = (self._supervise, self.recurrer.step, self.reclaimer.step, self.pruner.step)
-        rests = [step() for step in steps]
-        rests.extend(
-            rest for route in self._routes.values() if (rest := route.dispatcher.step()) is not None
-        )
-        return min(rests)
+        rests = [loop.step() for loop in (self._supervisor, *self._upkeep)]
+        rests += [route.loop.step() for route in self._routes.values()]
+        return min(rest for rest in rests if rest is not None)
 
     def publish(self, events: Sequence[Event]) -> Sequence[Published]:
         """Let the rules of the store decide on events. The only caller of the store's `publish`:
@@ -200,7 +196,7 @@ class Engine:
         dispatcher = Dispatcher(self.node, queue_of, sink, name, self.keeper, heed_clock)
         self._telemetry.circuit(queue.name, is_open=False)
         loop = Loop(f"oncue-dispatcher-{queue.name}", dispatcher.step, self._clock)
-        return SinkRoute(queue, sink, dispatcher, loop)
+        return SinkRoute(queue, sink, loop)
 
     def _retire(self) -> None:
         """Close the sinks of former routes whose last delivery has ended."""

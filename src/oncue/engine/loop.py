@@ -45,7 +45,7 @@ class Loop:
         overslept: Callable[[], None] = lambda: None,
     ) -> None:
         self.name = name
-        self._step = step
+        self.step = step
         self._overslept = overslept
         self._alarm = Alarm(clock)
         self._trouble = ""
@@ -90,16 +90,13 @@ class Loop:
     def _run(self) -> None:
         while not self._alarm.stopped:
             try:
-                self._pass()
+                self._alarm.arm()
+                rest = self.step()
+                self._recovered()
+                if self._alarm.rest(rest) > OVERSLEPT_SECONDS:
+                    self._overslept()
             except BaseException as error:  # whatever a step raises must not end the thread
                 self._back_off(error)
-
-    def _pass(self) -> None:
-        self._alarm.arm()
-        rest = self._step()
-        self._recovered()
-        if self._alarm.rest(rest) > OVERSLEPT_SECONDS:
-            self._overslept()
 
     def _back_off(self, error: BaseException) -> None:
         seconds = self._backoff_seconds

@@ -13,7 +13,7 @@ from oncue.core.errors import StoreUnavailable
 from oncue.core.job import Lapse
 from oncue.core.missed import LONGEST_GAP_MS, Look, Missed, missed_since
 from oncue.core.moment import Moment
-from oncue.core.retry import Verdict, after_lapse
+from oncue.core.retry import after_lapse
 from oncue.engine.node import Node
 from oncue.engine.verdicts import carry_out
 from oncue.ports.claims import ClaimFilter
@@ -34,7 +34,7 @@ class Reclaimer:
 
     def __init__(self, node: Node) -> None:
         self._node = node
-        self._store, self._clock, self._policies, self._telemetry = node
+        self._store, self._clock, _, self._telemetry = node
         self._last_look: Look | None = None
         self._away = False
 
@@ -75,7 +75,7 @@ class Reclaimer:
         look = self._judge_leases()
         self._last_look, self._away = look, False
         now = look.wall
-        lapses = self._store.live_claims(ClaimFilter(lapsed_by=now), None, PAGE).lapses
+        lapses = self._store.live_claims(ClaimFilter(lapsed_by=now), None, PAGE).items
         if missed_since(look, None, self._look()) is not None:  # turned in between: judge again
             return SHORTEST_REST_SECONDS
         if lapses:
@@ -113,10 +113,8 @@ class Reclaimer:
     def _reclaim(self, lapses: Sequence[Lapse], now: Moment) -> None:
         if len(lapses) >= PAGE:
             logger.warning("%d claims lapsed at once: were all workers away?", len(lapses))
-        verdicts: list[tuple[Lapse, Verdict, bool]] = []
-        for lapse in lapses:
-            queue = self._policies(lapse.queue)
-            verdicts.append((lapse, after_lapse(lapse, queue, now), queue.keeps_history))
+        queue_of = self._node.policies
+        verdicts = [(lapse, after_lapse(lapse, queue_of(lapse.queue), now)) for lapse in lapses]
         carry_out(self._node, verdicts, now)
 
 

@@ -11,23 +11,17 @@ import logging
 from collections.abc import Sequence
 
 from oncue.core.job import Lapse
-from oncue.core.lifecycle import Verb
 from oncue.core.moment import Moment, to_datetime
-from oncue.core.reclaim import FINDINGS_KEPT, Candidate, Decision, ReclaimParameters, ReclaimReport
+from oncue.core.reclaim import FINDINGS_KEPT, Candidate, ReclaimParameters, ReclaimReport
 from oncue.core.retry import Verdict, after_silence
 from oncue.engine.node import Node
-from oncue.engine.verdicts import carry_out, facts, tell
+from oncue.engine.verdicts import OUTCOMES, carry_out, facts, tell
 from oncue.ports.claims import ClaimFilter
 
 NO_AGE = (
     "reclaimAgeMinutes is 0: every claim that was silent since the run began is taken, however "
     "healthy its worker is."
 )
-DECISIONS: dict[Verb, Decision] = {
-    Verb.RECLAIM: "retry",
-    Verb.GIVE_UP: "fail",
-    Verb.DROP: "cancel",
-}
 
 logger = logging.getLogger("oncue.engine")
 
@@ -56,7 +50,7 @@ class ReclaimRun:
             self._begin()
         silent = ClaimFilter(heard_outside=(self._before, max(self._clock.now(), self._before)))
         page = self._store.live_claims(silent, self._after, self.parameters.object_scan_limit)
-        self._gather(page.lapses)
+        self._gather(page.items)
         last = page.next is None
         if self._gathered and (last or len(self._gathered) >= self.parameters.target_batch_size):
             if self._is_time_over():
@@ -108,7 +102,7 @@ class ReclaimRun:
         now = self._clock.now()
         self._decided += len(self._gathered)
         self._warn_of_many()
-        verdicts = [self._judge(lapse, now) for lapse in self._gathered]
+        verdicts = [(lapse, self._judge(lapse, now)) for lapse in self._gathered]
         self._gathered = []
         if self.report.would_reclaim is not None:
             self._foresee(self.report.would_reclaim, verdicts, now)
@@ -118,23 +112,18 @@ class ReclaimRun:
         for outcome, count in applied.items():
             setattr(self.report, outcome, getattr(self.report, outcome) + count)
 
-    def _judge(self, lapse: Lapse, now: Moment) -> tuple[Lapse, Verdict, bool]:
-        queue = self._node.policies(lapse.queue)
-        giving_up = self.parameters.mode == "fail"
-        verdict = after_silence(lapse, queue, now, self.parameters.age_ms, giving_up=giving_up)
-        return lapse, verdict, queue.keeps_history
+    def _judge(self, lapse: Lapse, now: Moment) -> Verdict:
+        queue, giving_up = self._node.policies(lapse.queue), self.parameters.mode == "fail"
+        return after_silence(lapse, queue, now, self.parameters.age_ms, giving_up=giving_up)
 
     def _foresee(
-        self,
-        findings: list[Candidate],
-        verdicts: Sequence[tuple[Lapse, Verdict, bool]],
-        now: Moment,
+        self, found: list[Candidate], verdicts: Sequence[tuple[Lapse, Verdict]], now: Moment
     ) -> None:
         self.report.would_reclaim_count += len(verdicts)
-        for lapse, verdict, _ in verdicts:
+        for lapse, verdict in verdicts:
             tell("would be reclaimed: ", lapse, verdict)
-            if len(findings) < FINDINGS_KEPT:
-                findings.append(_finding(lapse, verdict, now))
+            if len(found) < FINDINGS_KEPT:
+                found.append(_finding(lapse, verdict, now))
 
     def _warn_of_many(self) -> None:
         """All workers silent at once is more often an outage than so many deaths."""
@@ -153,6 +142,7 @@ class ReclaimRun:
 
 
 def _finding(lapse: Lapse, verdict: Verdict, now: Moment) -> Candidate:
+    decision, _ = OUTCOMES[verdict.verb]
     return Candidate(
         id=lapse.id,
         queue=lapse.queue,
@@ -161,7 +151,7 @@ def _finding(lapse: Lapse, verdict: Verdict, now: Moment) -> Candidate:
         worker=lapse.worker,
         updated_at=to_datetime(lapse.updated_at),
         age_seconds=(now - lapse.updated_at) / 1000,
-        decision=DECISIONS[verdict.verb],
+        decision=decision,
         code=verdict.code,
         why=verdict.detail,
     )

@@ -9,32 +9,37 @@ from collections.abc import Sequence
 from oncue.core.job import Lapse
 from oncue.core.lifecycle import Verb
 from oncue.core.moment import Moment
+from oncue.core.reclaim import Decision
 from oncue.core.retry import Verdict
 from oncue.engine.node import Node
 from oncue.telemetry.counters import Reclaimed
 
-OUTCOMES: dict[Verb, Reclaimed] = {
-    Verb.RECLAIM: "retried",
-    Verb.GIVE_UP: "failed",
-    Verb.DROP: "cancelled",
+OUTCOMES: dict[Verb, tuple[Decision, Reclaimed]] = {
+    Verb.RECLAIM: ("retry", "retried"),
+    Verb.GIVE_UP: ("fail", "failed"),
+    Verb.DROP: ("cancel", "cancelled"),
 }
+"""By the verb of a verdict: what is to become of the claim, and what became of it."""
 
 logger = logging.getLogger("oncue.engine")
 
 
 def carry_out(
-    node: Node, verdicts: Sequence[tuple[Lapse, Verdict, bool]], now: Moment
+    node: Node, verdicts: Sequence[tuple[Lapse, Verdict]], now: Moment
 ) -> Counter[Reclaimed]:
     """Apply verdicts as `ClaimStore.reclaim` does. What became of those that did not come too
     late."""
-    refused = node.store.reclaim(verdicts, now)
+    queue_of = node.policies
+    triples = [(lapse, verdict, queue_of(lapse.queue).keeps_history) for lapse, verdict in verdicts]
+    refused = node.store.reclaim(triples, now)
     applied: Counter[Reclaimed] = Counter()
-    for position, (lapse, verdict, _) in enumerate(verdicts):
+    for position, (lapse, verdict) in enumerate(verdicts):
         if position in refused:
             text = "job %s: not reclaimed, it moved on meanwhile"
             logger.info(text, lapse.id, extra=facts(lapse))
         else:
-            applied[OUTCOMES[verdict.verb]] += 1
+            _, outcome = OUTCOMES[verdict.verb]
+            applied[outcome] += 1
             tell("", lapse, verdict)
     node.telemetry.reclaimed(applied)
     return applied

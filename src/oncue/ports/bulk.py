@@ -7,19 +7,14 @@ in between, so that others can write.
 
 from __future__ import annotations
 
-from typing import NamedTuple, Protocol
+from typing import Protocol
 
 from oncue.core.bulk import BulkChange
-from oncue.core.job import JobFilter
+from oncue.core.job import JobFilter, Page
 
-
-class BulkFound(NamedTuple):
-    """Jobs that a change applies to."""
-
-    ids: list[str]
-    next: str | None
-    """Where to go on, for this change and filter, understood by the store alone; None: that was
-    all. A page may be short or empty and still have a next."""
+BulkFound = Page[str, str]
+"""Ids of jobs that a change applies to. Only the store understands its `next`, which holds for this
+change and filter. A page may be short or empty and still have a next."""
 
 
 class BulkStore(Protocol):

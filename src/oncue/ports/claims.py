@@ -28,7 +28,7 @@ from typing import NamedTuple, Protocol
 
 from oncue.core.fencing import Refused as Refused
 from oncue.core.fencing import Settlement as Settlement
-from oncue.core.job import Claimed, Delivery, Lapse, Operation
+from oncue.core.job import Claimed, Delivery, Lapse, Operation, Page
 from oncue.core.missed import Judge, Look, Missed
 from oncue.core.moment import Moment
 from oncue.core.queue import Queue
@@ -66,10 +66,8 @@ class ClaimFilter(NamedTuple):
     """Those whose last update is before the first moment or after the second."""
 
 
-class ClaimPage(NamedTuple):
-    lapses: Sequence[Lapse]
-    next: object | None = None
-    """Where the store goes on, known to it alone; None: that was all."""
+ClaimPage = Page[Lapse, object]
+"""Only the store understands its `next`."""
 
 
 class RangeClaim(NamedTuple):

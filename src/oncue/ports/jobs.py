@@ -15,7 +15,7 @@ from typing import NamedTuple, Protocol
 
 from oncue.core.changes import JobChange, NotChanged
 from oncue.core.clash import ClashKind
-from oncue.core.job import Diagnostic, History, Job, JobFilter, NewJob, Page, Position
+from oncue.core.job import Diagnostic, History, Job, JobFilter, JobPage, NewJob, Position
 from oncue.core.moment import Moment
 
 
@@ -24,6 +24,16 @@ class Clash(NamedTuple):
 
     kind: ClashKind
     job: Job
+
+
+class Changed(NamedTuple):
+    """What became of a change."""
+
+    refused: Mapping[int, NotChanged]
+    """The jobs that were not changed, by position."""
+    first: Job | None
+    """The first of the jobs that were named, changed or not, as it is then: a caller that changes
+    one job need not read it again, when it may be gone. None: there is no such job."""
 
 
 class JobStore(Protocol):
@@ -43,7 +53,7 @@ class JobStore(Protocol):
     def history(self, job_id: str) -> History:
         """The job's operations, diagnostics (first and last 50) and attempts."""
 
-    def page(self, wanted: JobFilter, after: Position | None, limit: int) -> Page:
+    def page(self, wanted: JobFilter, after: Position | None, limit: int) -> JobPage:
         """Jobs in the order of due time then id. A page may be short and still have a next. Raises
         `InvalidInput`, naming the filters it can serve, when no index answers `wanted`."""
 
@@ -51,9 +61,7 @@ class JobStore(Protocol):
         """Record facts about a job, whatever its state; the first and the last 50 are kept. Nothing
         else of it changes. A job that is gone has nothing recorded."""
 
-    def change(
-        self, job_ids: Sequence[str], change: JobChange, now: Moment
-    ) -> Mapping[int, NotChanged]:
-        """Change those of these jobs for which `core/changes.py: decide` says so; the others by
-        position, each with the reason. Each id is named once. Of several jobs that need the same
+    def change(self, job_ids: Sequence[str], change: JobChange, now: Moment) -> Changed:
+        """Change those of these jobs for which `core/changes.py: decide` says so; the others are
+        named, each with the reason. Each id is given once. Of several jobs that need the same
         key, the first in the order of due time then id is changed."""

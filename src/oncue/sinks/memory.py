@@ -46,23 +46,15 @@ class MemorySink:
         with self._lock:
             if self._failures:
                 raise self._failures.popleft()
-            refusals = self._refused(batch) if self._refusals else {}
+            asked = enumerate(batch) if self._refusals else ()
+            refusals = {at: self._refusals[job.id] for at, job in asked if job.id in self._refusals}
             self.counts[queue] += len(batch) - len(refusals)
             if not self._counting:
-                self.deliveries.extend(
-                    job for position, job in enumerate(batch) if position not in refusals
-                )
+                self.deliveries.extend(job for at, job in enumerate(batch) if at not in refusals)
             return refusals
 
     def close(self) -> None:
         self.closed = True
-
-    def _refused(self, batch: Sequence[Delivery]) -> dict[int, Refusal]:
-        return {
-            position: self._refusals[job.id]
-            for position, job in enumerate(batch)
-            if job.id in self._refusals
-        }
 
 
 def named(name: str) -> MemorySink:

@@ -50,7 +50,6 @@ class Noun(Generic[T]):
     """From its name and the fields that are written, checked."""
     stored: Callable[[Scheduler | Client, str], T]
     """The one of that name; `NotFound` if there is none."""
-    put: Callable[[Scheduler | Client], Callable[..., T]]
     kept: tuple[str, ...] = ()
     """Fields that stay as they are stored unless they are written."""
     more: tuple[str, ...] = ()
@@ -131,7 +130,7 @@ def apply(cue: Scheduler | Client, declared: Iterable[Declared[T]]) -> None:
     """Store what differs. Those of other names stay."""
     for one in declared:
         if one.kind is not Kind.UNCHANGED:
-            one.noun.put(cue)(one.name, **one.written)
+            getattr(cue, f"put_{one.noun.name}")(one.name, **one.written)
 
 
 def _listed(noun: Noun[T], text: bytes, source: str) -> list[Any]:
@@ -178,7 +177,6 @@ RULES: Noun[Rule] = Noun(
     Rule("", ()),
     _rule,
     lambda cue, name: cue.rule(name),
-    lambda cue: cue.put_rule,
 )
 SCHEDULES: Noun[Schedule] = Noun(
     "schedule",
@@ -188,7 +186,6 @@ SCHEDULES: Noun[Schedule] = Noun(
     Schedule(""),
     new_schedule,
     lambda cue, name: cue.schedule_named(name),
-    lambda cue: cue.put_schedule,
     kept=("paused",),
     more=("runs", "outcomes"),
 )

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 from typing import BinaryIO, NamedTuple, TypeVar
 
-from msgspec import structs
+import msgspec
 
 from oncue import __version__
 from oncue.core import moment
@@ -39,58 +40,48 @@ class Interrupted(NamedTuple):
     """There is nothing left to do."""
 
 
-def write(
-    store: Store,
-    out: BinaryIO,
-    queue: str | None = None,
-    since: Interrupted | None = None,
-    notify: Notify = lambda counts, size: None,
-) -> DumpCounts:
-    """Write the whole store, or one queue and its jobs; with `since`, what an earlier try had not
-    yet written. Memory does not grow with the number of jobs and events. Whatever changes meanwhile
-    is in it once, as it was or as it is."""
-    return _Writing(store, out, queue, notify, since or Interrupted()).write()
+NOT_BEGUN = Interrupted()
 
 
-class _Writing:
-    """One dump on its way out.
+@dataclass
+class Dump:
+    """One dump on its way out, of the whole store, or of one queue and its jobs.
 
     Schedules come before jobs: an occurrence that became a job in between is then in the dump, and
     the restored schedule makes it again under the same id, which changes nothing.
     """
 
-    def __init__(
-        self, store: Store, out: BinaryIO, queue: str | None, notify: Notify, since: Interrupted
-    ) -> None:
-        self._store, self._out, self._queue, self._notify = store, out, queue, notify
-        self._mark = since.mark
-        self._size = since.size
+    store: Store
+    out: BinaryIO
+    queue: str | None = None
+    notify: Notify = lambda counts, size: None
+
+    def write(self, since: Interrupted = NOT_BEGUN) -> DumpCounts:
+        """Write what an earlier try had not yet written. Memory does not grow with the number of
+        jobs and events. Whatever changes meanwhile is in it once, as it was or as it is."""
+        mark, self._size = since.mark, since.size
         self._written = since.queues  # their names
         self._counts = DumpCounts(0, 0)
-        if since.mark is not None:
-            names = DumpCounts.__struct_fields__
-            self._counts = DumpCounts(*(getattr(since.mark, name) for name in names))
-
-    def write(self) -> DumpCounts:
-        mark = self._mark
+        if mark is not None:
+            self._counts = msgspec.convert(mark, DumpCounts, from_attributes=True)
         if mark is None:
             self._begin()
-        if self._queue is None and (mark is None or mark.event is not None):
+        if self.queue is None and (mark is None or mark.event is not None):
             self._events(mark.event if mark else None)
         self._jobs(mark.after or None if mark else None)
         self._queues()  # those that came meanwhile
         self._put(self._counts)
-        self._out.flush()
-        self._notify(self._counts, self._size)
+        self.out.flush()
+        self.notify(self._counts, self._size)
         return self._counts
 
     def _begin(self) -> None:
         """Header, queues, schedules and rules."""
-        store = self._store
+        store = self.store
         now = moment.render(store.clock.now())
-        self._put(Header(dump.FORMAT, dump.VERSION, __version__, now, origin(store), self._queue))
+        self._put(Header(dump.FORMAT, dump.VERSION, __version__, now, origin(store), self.queue))
         self._queues()
-        if self._queue is None:
+        if self.queue is None:
             for schedule in _pages(store.schedules):
                 self._put(dump.ScheduleLine.of_dumped(schedule, store.outcomes(schedule.name)))
             for rule in _pages(store.rules):
@@ -101,16 +92,16 @@ class _Writing:
     def _queues(self) -> None:
         wanted = [
             queue
-            for queue in self._store.queues()
-            if self._queue in (None, queue.name) and queue.name not in self._written
+            for queue in self.store.queues()
+            if self.queue in (None, queue.name) and queue.name not in self._written
         ]
         self._put(*wanted)
         self._written |= {queue.name for queue in wanted}
 
     def _events(self, after: int | None) -> None:
         while True:
-            export = self._store.export_events(after, PAGE)
-            self._put(*map(dump.EventLine.of_dumped, export.events))
+            export = self.store.export_events(after, PAGE)
+            self._put(*map(dump.EventLine.of_dumped, export.items))
             if export.next is None:
                 return
             after = export.next
@@ -119,25 +110,25 @@ class _Writing:
     def _jobs(self, after: str | None) -> None:
         limit = FIRST_PAGE
         while True:
-            export = self._store.export(after, limit)
-            wanted = [one for one in export.jobs if self._queue in (None, one.job.queue)]
+            export = self.store.export(after, limit)
+            wanted = [one for one in export.items if self.queue in (None, one.job.queue)]
             self._put(*map(dump.JobLine.of_dumped, wanted))
             if export.next is None:
                 return
             after = export.next
             self._put_mark(after)
             # As many as fit in a page's memory if the next are as large as these.
-            size = sum(one.size for one in export.jobs)
-            limit = max(1, min(PAGE, PAGE_BYTES * len(export.jobs) // max(size, 1)))
+            size = sum(one.size for one in export.items)
+            limit = max(1, min(PAGE, PAGE_BYTES * len(export.items) // max(size, 1)))
 
     def _put_mark(self, after: str, event: int | None = None) -> None:
-        self._put(PageMark(**structs.asdict(self._counts), after=after, event=event))
-        self._notify(self._counts, self._size)
+        self._put(PageMark(**msgspec.structs.asdict(self._counts), after=after, event=event))
+        self.notify(self._counts, self._size)
 
     def _put(self, *parts: dump.Part) -> None:
         for part in parts:
             self._counts.add(part)
-            self._size += self._out.write(dump.encode(part))
+            self._size += self.out.write(dump.encode(part))
 
 
 def origin(store: Store) -> dict[str, str]:
@@ -154,7 +145,7 @@ def interrupted(file: BinaryIO) -> Interrupted:
     if not first.endswith(b"\n"):
         if not _BEGINNING.startswith(first[: len(_BEGINNING)]):
             raise InvalidInput("is not a dump of oncue; nothing was changed.")
-        return Interrupted()
+        return NOT_BEGUN
     header, size = dump.check_header(first), len(first)
     found, queues = Interrupted(0, header), set[str]()
     for text in file:

@@ -23,6 +23,7 @@ from oncue.ports.schedules import Advance
 from oncue.ports.store import Store
 from oncue.transfer.dump import PAGE, PAGE_BYTES, Notify
 from oncue.usecases import intake
+from oncue.usecases.jobs import every_item
 from oncue.usecases.queues import put_queue, set_paused
 from oncue.wire import dump
 from oncue.wire.dump import DumpCounts, EventLine, Header, JobLine, Part, RuleLine, ScheduleLine
@@ -241,13 +242,9 @@ class Restore:
 
     def _is_held(self, queue: str, key: str) -> bool:
         """Whether an unfinished job of the store has the key."""
-        wanted, after = JobFilter(queue=queue, key=key), None
-        while True:
-            page = self._store.page(wanted, after, PAGE)
-            if any(job.state not in FINAL for job in page.items):
-                return True
-            if (after := page.next) is None:
-                return False
+        wanted = JobFilter(queue=queue, key=key)
+        jobs = every_item(lambda after: self._store.page(wanted, after, PAGE))
+        return any(job.state not in FINAL for job in jobs)
 
     def _foresee_events(self, events: Sequence[DumpedEvent]) -> int:
         """How many events are new."""
@@ -257,12 +254,8 @@ class Restore:
     @cached_property
     def _known_events(self) -> Collection[str]:
         """The events of the store, each by an id made from its fact."""
-        found, after = set[str](), None
-        while True:
-            export = self._store.export_events(after, PAGE)
-            found |= {made_id(*one.logged.event.fact) for one in export.events}
-            if (after := export.next) is None:
-                return found
+        events = every_item(lambda after: self._store.export_events(after, PAGE))
+        return {made_id(*one.logged.event.fact) for one in events}
 
     def _so_far(self) -> str:
         if self._dry_run:

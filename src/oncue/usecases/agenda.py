@@ -110,7 +110,7 @@ def _is_so_already(job: Job, wanted: AgendaWrite) -> bool:
 
 
 def _change(cue: Scheduler, job: Job, wanted: AgendaWrite, events: Sequence[Diagnostic]) -> None:
-    claims = cue.store.live_claims(ClaimFilter(job_id=job.id), None, 1).lapses
+    claims = cue.store.live_claims(ClaimFilter(job_id=job.id), None, 1).items
     claim = next(iter(claims), None)
     if claim is None:
         why = "it is being delivered" if job.state in LIVE else "nobody is at work on it"
@@ -120,17 +120,16 @@ def _change(cue: Scheduler, job: Job, wanted: AgendaWrite, events: Sequence[Diag
     if (claim.epoch, claim.updated_at) != (job.epoch, from_datetime(job.updated_at)):
         raise _lost_race(job.id)
     queue, now = cue.policies(claim.queue), cue.clock.now()
-    keep = queue.keeps_history
     if wanted.state == "EXECUTING":
         message = intake.check_message(wanted.message)
         [answer] = cue.store.touch([Touch(job.id, claim.epoch, queue.lease_seconds, message)], now)
         lost = isinstance(answer, Refused)
     elif wanted.state == "COMPLETE" and wanted.message == "succeeded":
-        ending = Settlement(job.id, claim.epoch, Verb.COMPLETE, keep=keep)
+        ending = Settlement(job.id, claim.epoch, Verb.COMPLETE, keep=queue.keeps_history)
         lost = bool(cue.store.settle([ending._replace(updated_at=claim.updated_at)], now))
     else:
         verdict = _verdict(claim, queue, now, wanted.state, events)
-        lost = not carry_out(cue.engine.node, [(claim, verdict, keep)], now)
+        lost = not carry_out(cue.engine.node, [(claim, verdict)], now)
     if lost:
         raise _lost_race(job.id)
 

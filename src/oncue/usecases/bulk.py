@@ -118,15 +118,15 @@ class LocalBulk(Local, BulkVerbs):
         if order.limit is not None:
             size = min(size, order.limit - outcome.matched)
         found = self.store.find_all(change, order.wanted, after, size)
-        outcome.matched += len(found.ids)
+        outcome.matched += len(found.items)
         outcome.next_cursor = found.next and str(BulkCursor(change.begun_at, found.next))
         began = ended = self.clock.monotonic()
-        if found.ids and not order.dry_run:
-            done = change_all(self.store, change, order.wanted, found.ids, self.clock.now())
+        if found.items and not order.dry_run:
+            done = change_all(self.store, change, order.wanted, found.items, self.clock.now())
             ended = self.clock.monotonic()
             outcome.changed += done.changed
             outcome.key_taken += done.key_taken
-        shown = [self.store.get(job_id) for job_id in found.ids[: SAMPLE - len(outcome.sample)]]
+        shown = [self.store.get(job_id) for job_id in found.items[: SAMPLE - len(outcome.sample)]]
         outcome.sample += [job for job in shown if job is not None]
         return ended - began
 
@@ -144,7 +144,7 @@ def change_all(
     left, key_taken = list(job_ids), 0
     changed = 0
     for part in change.parts(wanted):
-        refused = store.change(left, part, now)
+        refused = store.change(left, part, now).refused
         changed += len(left) - len(refused)
         key_taken += sum(why.reason == "key" for why in refused.values())
         left = [left[at] for at, why in sorted(refused.items()) if why.reason == "state"]

@@ -126,7 +126,7 @@ class ClaimVerbs(ABC):
         if not isinstance(error, str):
             raise errors.InvalidInput("must be text that says what went wrong.", "/error")
         pause = None if retry_after is None else length(retry_after, "/retry_after")
-        self._fail(job_id, token, error, retryable, pause)
+        self._fail(job_id, token, legible(error), retryable, pause)
 
     @abstractmethod
     def _fail(
@@ -229,23 +229,12 @@ class LocalClaims(LocalJobs, ClaimVerbs):
         epoch, now = self._epoch(job_id, token), self.clock.now()
         if retry_after is not None:
             intake.after(retry_after, now, "/retry_after")
-        text = legible(error)
         job = self.store.get(job_id)
         if job is None:  # refused, unless this repeats the write that removed the job
-            self._settle(Settlement(job_id, epoch, Verb.FAIL, error=text))
+            self._settle(Settlement(job_id, epoch, Verb.FAIL, error=error))
             return
-        settlement = failure(
-            job,
-            epoch,
-            self.policies(job.queue),
-            text,
-            now,
-            cancelled=job.cancel_requested,
-            retryable=retryable,
-            spread=self.spread(),
-            retry_after_seconds=retry_after,
-        )
-        self._settle(settlement)
+        options = {"retryable": retryable, "cancelled": job.cancel_requested}
+        self._settle(failure(self, job, epoch, error, now, **options, retry_after=retry_after))
 
     def release(self, job_id: str, token: str) -> None:
         epoch = self._epoch(job_id, token)
@@ -278,18 +267,18 @@ def _encoded(result: Any) -> bytes | None:
 
 
 def failure(
+    cue: LocalClaims,
     job: Job | Claimed,
     epoch: int,
-    queue: Queue,
     error: str,
     now: moment.Moment,
     *,
-    cancelled: bool,
     retryable: bool,
-    spread: float,
-    retry_after_seconds: float | None = None,
+    cancelled: bool,
+    retry_after: float | None = None,
 ) -> Settlement:
     """The settlement of an attempt that failed now."""
+    queue = cue.policies(job.queue)
     verdict = retry.after_failure(
         left=retry.attempts_left(job.attempt, job.attempt_base, job.max_attempts, queue),
         failures=job.attempt - job.attempt_base,
@@ -297,8 +286,8 @@ def failure(
         cancelled=cancelled,
         policy=queue.retry,
         now=now,
-        spread=spread,
-        retry_after_seconds=retry_after_seconds,
+        spread=cue.spread(),
+        retry_after_seconds=retry_after,
     )
     return Settlement(
         job.id,
@@ -314,8 +303,9 @@ def failure(
 
 def keeping(queue: Queue) -> dict[str, Any]:
     """The fields of a settlement that say whether the job is kept when it ends, and for how long a
-    repetition is recognised if it is not."""
-    return {"keep": queue.keeps_history, "lease_seconds": queue.lease_seconds}
+    repetition is recognised if it is not. Empty where it is kept: that is their default, and each
+    field that is given costs time."""
+    return {} if queue.keeps_history else {"keep": False, "lease_seconds": queue.lease_seconds}
 
 
 def refusal(job_id: str, refused: Refused) -> errors.OncueError:

@@ -76,8 +76,7 @@ _DEFAULTS = {"queue": DEFAULT_QUEUE, "priority": 0, "if_exists": "keep"}
 _LABEL_LIMIT = 200
 LONGEST_SECONDS = moment.HORIZON_MS / 1000
 _PLAIN_DELAY = 10**9  # seconds; below the horizon whatever the time is
-_DUE = frozenset({"due_at", "at"})
-MOMENTS = _DUE | {"expires_at"}
+MOMENTS = frozenset({"due_at", "at", "expires_at"})
 
 
 def new_job(fields: Mapping[str, Any], now: Moment) -> NewJob:
@@ -92,7 +91,9 @@ def new_job(fields: Mapping[str, Any], now: Moment) -> NewJob:
         _remember_queue(check_queue_name(queue))
     priority = check_priority(fields["priority"]) if "priority" in fields else 0
     delay = fields.get("delay")
-    if delay.__class__ is int and 0 <= delay <= _PLAIN_DELAY and given.isdisjoint(_DUE):
+    if "due_at" in fields or "at" in fields:
+        due_at = due(fields, now)
+    elif delay.__class__ is int and 0 <= delay <= _PLAIN_DELAY:
         due_at = now + 1000 * delay  # by far the most common: no need to look closer
     else:
         due_at = due(fields, now)

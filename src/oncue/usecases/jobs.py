@@ -20,7 +20,7 @@ from oncue.core.bulk import BulkChange, BulkVerb
 from oncue.core.changes import ANY, ChangeVerb, JobChange
 from oncue.core.duration import Duration
 from oncue.core.explain import Backlog, Explanation, explain
-from oncue.core.job import History, Job, JobFilter, NewJob, Page, Position
+from oncue.core.job import History, Job, JobFilter, JobPage, NewJob, Position
 from oncue.core.lifecycle import LIVE, State
 from oncue.core.moment import LATEST, Moment
 from oncue.ports.jobs import Clash
@@ -271,9 +271,12 @@ class LocalJobs(Local, JobVerbs[NewJob]):
         return found
 
     def history(self, job_id: str) -> History:
-        return self.store.history(possible_id(job_id))
+        found = self.store.history(possible_id(job_id))
+        if found == History():
+            self.job(job_id)  # which says so if there is none
+        return found
 
-    def page(self, wanted: JobFilter, after: Position | None = None, limit: int = 50) -> Page:
+    def page(self, wanted: JobFilter, after: Position | None = None, limit: int = 50) -> JobPage:
         return self.store.page(wanted, after, limit)
 
     def explain(self, job_id: str) -> Explanation:
@@ -305,18 +308,20 @@ class LocalJobs(Local, JobVerbs[NewJob]):
         """Each change is for a job whose state forbids the one before. The job as it is then."""
         job_id = possible_id(job_id)
         for change in changes:
-            why = self.store.change([job_id], change, now).get(0)
+            changed = self.store.change([job_id], change, now)
+            why = changed.refused.get(0)
             if why is None or why.reason != "state":
                 break
-        job = self.job(job_id)
+        job = changed.first
+        if job is None:
+            raise unknown(job_id)
         if why is not None and why.reason == "key":
             raise errors.KeyTaken(
                 f"cannot {verb} job {job_id}: another unfinished job of queue {job.queue} "
                 f"has its key {job.key!r}. Cancel that one first."
             )
         if why is not None and why.reason == "state":
-            state = why.state or job.state
-            raise errors.IllegalState(f"cannot {verb} job {job_id}: it is {state}.", state)
+            raise errors.IllegalState(f"cannot {verb} job {job_id}: it is {job.state}.", job.state)
         return job
 
 
@@ -366,4 +371,6 @@ def possible_id(job_id: str) -> str:
         job_id.encode()
     except (AttributeError, UnicodeEncodeError):
         raise unknown(job_id) from None
+    if not job_id:
+        raise unknown(job_id)
     return job_id

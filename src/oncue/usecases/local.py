@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from oncue.engine.engine import Engine
-from oncue.engine.policies import Policies
-from oncue.ports.clock import Clock
-from oncue.ports.store import Store
-from oncue.telemetry.counters import Telemetry
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:  # the command line imports use cases to describe itself, and should start at once
+    from oncue.engine.engine import Engine
+    from oncue.engine.policies import Policies
+    from oncue.ports.clock import Clock
+    from oncue.ports.store import Store
+    from oncue.telemetry.counters import Telemetry
 
 
 class Local:

@@ -28,6 +28,10 @@ class LocalQueues(Local):
     def queues(self) -> list[Queue]:
         return self.store.queues()
 
+    def queues_with_stats(self) -> list[tuple[Queue, QueueStats]]:
+        """As `queues`, each with what `stats` tells."""
+        return [(queue, self.stats(queue.name)) for queue in self.queues()]
+
     def set_queue(self, name: str, **settings: Any) -> Queue:
         """Replace all settings of a queue: `sink`, `completion`, `max_attempts`, `retry`,
         `lease_seconds`, `timeout_seconds`, `rate_per_second`, `concurrency`, `retention_seconds`,

@@ -123,7 +123,7 @@ class LocalSchedules(Local, ScheduleVerbs):
         return put(self.engine.recurrer, name, fields)[0]
 
     def schedule_named(self, name: str) -> Schedule:
-        found = self.store.schedule(_possible_name(name))
+        found = self.store.schedule(possible_schedule(name))
         if found is None:
             raise _unknown(name)
         return found
@@ -135,7 +135,7 @@ class LocalSchedules(Local, ScheduleVerbs):
             after = page[-1].name
 
     def delete_schedule(self, name: str) -> None:
-        if not self.engine.recurrer.delete(_possible_name(name)):
+        if not self.engine.recurrer.delete(possible_schedule(name)):
             raise _unknown(name)
 
     def schedule_outcomes(self, name: str) -> Sequence[Outcome]:
@@ -149,7 +149,7 @@ class LocalSchedules(Local, ScheduleVerbs):
     ) -> Difference:
         _check_count(count)
         now = self.clock.now()
-        seen = self.store.schedule(_possible_name(name))
+        seen = self.store.schedule(possible_schedule(name))
         wanted = new_schedule(name, {**fields, "paused": False})
         anchored = replace(wanted, anchor_at=anchor(seen, wanted, now))
         before = [] if seen is None else coming(seen, now, count)
@@ -161,7 +161,7 @@ class LocalSchedules(Local, ScheduleVerbs):
                 raise _unknown(name)
             return replace(seen, paused=paused)
 
-        return self.engine.recurrer.change(_possible_name(name), choose)
+        return self.engine.recurrer.change(possible_schedule(name), choose)
 
 
 def put(recurrer: Recurrer, name: str, fields: Mapping[str, Any]) -> tuple[Schedule, bool]:
@@ -206,7 +206,7 @@ def _check_count(count: object) -> int:
     return count
 
 
-def _possible_name(name: str) -> str:
+def possible_schedule(name: str) -> str:
     """The name, if any schedule can have it."""
     try:
         return check_queue_name(name, "/name")

@@ -8,21 +8,12 @@ from msgspec import Meta, Raw, field
 
 from oncue.core.job import DIAGNOSTICS_KEPT, Operation
 from oncue.core.text import TEXT_LIMIT
+from oncue.wire import formats
 from oncue.wire.converting import written
-from oncue.wire.formats import (
-    JSON_REF,
-    MOMENT_PATTERN,
-    NO_NUL,
-    Answer,
-    AnyJobId,
-    Body,
-    Line,
-    Time,
-    schema,
-)
+from oncue.wire.formats import JSON_REF, NO_NUL, Answer, Body, Time, schema
 
 EVENTS_AT_ONCE = 20
-_Rfc3339 = Annotated[str, schema(format="date-time", pattern=MOMENT_PATTERN)]
+_Rfc3339 = Annotated[str, schema(format="date-time", pattern=formats.MOMENT_PATTERN)]
 Event = Annotated[
     dict[str, Any],
     schema(
@@ -41,14 +32,14 @@ class AgendaProgressWrite(Body):
     """The new state of the job. Fields that only the server sets are ignored."""
 
     processingState: Literal["WAITING", "EXECUTING", "COMPLETE"]
-    processingStateMessage: Line | None = None
+    processingStateMessage: formats.Line | None = None
     """With COMPLETE: `succeeded` or `failed`."""
     updatedTime: _Rfc3339 | int | None = None
     """As it was answered, or in milliseconds since 1970. Or send `If-Match`."""
     diagnosticEvents: Annotated[
         list[Event], Meta(max_length=2 * DIAGNOSTICS_KEPT + EVENTS_AT_ONCE)
     ] = field(default_factory=list)
-    id: AnyJobId | None = None
+    id: formats.AnyJobId | None = None
     attemptsCompleted: Any = None
     maximumAttempts: Any = None
     operationProgress: Any = None

@@ -8,23 +8,9 @@ from msgspec import UNSET, Meta, UnsetType, field
 
 from oncue.core import job as core
 from oncue.core import moment
+from oncue.wire import formats
 from oncue.wire.converting import NULL, writer
-from oncue.wire.formats import (
-    Answer,
-    AnyJobId,
-    Body,
-    Delay,
-    Json,
-    Label,
-    Lease,
-    Line,
-    Percent,
-    QueueName,
-    States,
-    Time,
-    Token,
-    Wait,
-)
+from oncue.wire.formats import Answer, Body, Time
 from oncue.wire.jobs import Job, JobOperation
 from oncue.wire.problems import Problem
 
@@ -36,40 +22,40 @@ class Claim(Body):
 
     limit: Annotated[int, Meta(ge=1, le=5000)] = 1
     """Jobs to take, at most."""
-    lease_seconds: Lease | None = None
-    """How long the worker may send no heartbeat; null: the setting of the queue."""
-    wait_seconds: Wait = 0.0
+    lease_seconds: formats.Lease | None = None
+    """How long the worker may be silent; null: as the queue says."""
+    wait_seconds: formats.Wait = 0.0
     """How long to wait for the first due job, at most 300 seconds."""
-    worker: Annotated[Label, Meta(min_length=1, max_length=200)] = "worker"
-    """The name of the worker, shown to people."""
+    worker: Annotated[formats.Label, Meta(min_length=1, max_length=200)] = "worker"
+    """Who takes them, for people."""
 
 
 class ClaimAny(Claim, kw_only=True):
     """As `Claim`, for several queues, which take turns."""
 
-    queues: Annotated[list[QueueName], Meta(min_length=1, max_length=100)]
+    queues: Annotated[list[formats.QueueName], Meta(min_length=1, max_length=100)]
 
 
 class Start(Body):
     """The token of the claim."""
 
-    token: Token
+    token: formats.Token
 
 
 class Heartbeat(Body):
     """A heartbeat. Without `lease_seconds` the lease is renewed by the setting of the queue."""
 
-    token: Token
-    message: Line | None = None
-    percent: Percent | None = None
-    lease_seconds: Lease | None = None
-    """Counted from now; null: the setting of the queue."""
+    token: formats.Token
+    message: formats.Line | None = None
+    percent: formats.Percent | None = None
+    lease_seconds: formats.Lease | None = None
+    """From now on; null: as the queue says."""
 
 
 class HeartbeatItem(Heartbeat, kw_only=True):
     """A heartbeat for one of many jobs."""
 
-    id: AnyJobId
+    id: formats.AnyJobId
 
 
 class Heartbeats(Body):
@@ -82,47 +68,47 @@ class OperationReport(Body):
     """The progress of one step. Until it succeeds, its result is replaced by later ones, and a
     report without one keeps it. The result of a success is final."""
 
-    token: Token
+    token: formats.Token
     state: Literal["executing", "succeeded", "failed"]
-    result: Json = None
-    percent: Percent | None = None
-    message: Line | None = None
+    result: formats.Json = None
+    percent: formats.Percent | None = None
+    message: formats.Line | None = None
 
 
 class Complete(Body):
     """Without a token, the scope `admin` is required."""
 
-    token: Token | None = None
-    result: Json = None
+    token: formats.Token | None = None
+    result: formats.Json = None
 
 
 class Fail(Body):
     """What went wrong, and whether trying again makes sense."""
 
-    token: Token
+    token: formats.Token
     error: str
     retryable: bool = True
-    retry_after: Delay | None = None
-    """The pause before the next attempt; null: by the `retry` setting of the queue."""
+    retry_after: formats.Delay | None = None
+    """When it is tried again, from now; null: by the queue's retry."""
 
 
 class Release(Body):
     """The token of the claim."""
 
-    token: Token
+    token: formats.Token
 
 
 class SettleItem(Body, kw_only=True):
     """How one of many claims ended."""
 
-    id: AnyJobId
-    token: Token
+    id: formats.AnyJobId
+    token: formats.Token
     outcome: Literal["complete", "fail", "release"]
-    result: Json = None
+    result: formats.Json = None
     error: str | None = None
     retryable: bool = True
-    retry_after: Delay | None = None
-    """The pause before the next attempt; null: by the `retry` setting of the queue."""
+    retry_after: formats.Delay | None = None
+    """When it is tried again, from now; null: by the queue's retry."""
 
 
 class Settle(Body):
@@ -169,7 +155,7 @@ class JobState(Answer):
     """A job and its state after the report."""
 
     id: str
-    state: States
+    state: formats.States
 
 
 class Touched(Answer):
@@ -190,7 +176,7 @@ class Settled(Answer):
     """The answer for one item: its state, or its problem."""
 
     id: str
-    state: States | UnsetType = UNSET
+    state: formats.States | UnsetType = UNSET
     problem: Problem | UnsetType = UNSET
 
 

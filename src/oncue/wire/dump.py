@@ -106,7 +106,9 @@ class DiagnosticLine(jobs.Diagnostic, forbid_unknown_fields=True):
     pass
 
 
-class AttemptLine(jobs.Attempt, Strict, kw_only=True):
+class AttemptLine(jobs.Attempt, forbid_unknown_fields=True, kw_only=True):
+    """Not `Strict`: restores of this format ask for the epoch, which is 0 if a sink had the job."""
+
     worker: str | None = None
     outcome: str | None = None
 

@@ -9,7 +9,6 @@ from msgspec import Meta, Struct
 
 from oncue.core import ids
 from oncue.core.moment import HORIZON_MS
-from oncue.core.payload import LIMIT_BYTES
 from oncue.core.text import TEXT_LIMIT
 
 ID_PATTERN = "^[A-Za-z0-9][A-Za-z0-9_-]{0,79}$"
@@ -86,16 +85,6 @@ Moment = Annotated[
     ),
 ]
 Json = Annotated[Any, schema(**JSON_REF)]
-PLAIN_JSON: dict[str, Any] = {
-    "title": "Json",
-    "description": f"Any JSON without the NUL character, at most {LIMIT_BYTES:,} bytes.",
-    "anyOf": [
-        {"type": ["null", "boolean", "number"]},
-        {"type": "string", **NO_NUL},
-        {"type": "array", "items": JSON_REF},
-        {"type": "object", "propertyNames": NO_NUL, "additionalProperties": JSON_REF},
-    ],
-}
 
 States = Literal["scheduled", "dispatched", "executing", "succeeded", "failed", "cancelled"]
 Cursor = Annotated[

@@ -11,27 +11,9 @@ from oncue.core import moment
 from oncue.core.bulk import FILTERS, BulkChange, BulkVerb
 from oncue.core.explain import REASONS
 from oncue.core.lifecycle import State
+from oncue.wire import formats
 from oncue.wire.converting import NULL, null, read, writer
-from oncue.wire.formats import (
-    Answer,
-    Attempts,
-    Body,
-    Cursor,
-    Delay,
-    Instant,
-    JobId,
-    Json,
-    Label,
-    Moment,
-    Priority,
-    QueueName,
-    States,
-    Time,
-    Timeout,
-    given,
-    not_both,
-    schema,
-)
+from oncue.wire.formats import Answer, Body, Cursor, Instant, Time, schema
 
 BULK_LIMIT = 1_000_000
 _BulkCursor = Annotated[str, schema(format="bulk-cursor", pattern="^[A-Za-z0-9_=-]+$")]
@@ -43,60 +25,59 @@ class NewJob(Body):
     """A job to create. Every field is optional; null is the same as leaving it out."""
 
     # Described here, and read by `intake`, whose sentences say more than a schema's.
-    payload: Json = None
-    """The data of the job: any JSON value, at most 256 KiB."""
-    queue: QueueName | None = "default"
-    """The queue of the job."""
-    due_at: Moment | None = None
-    """The moment from which it may be handed over: RFC 3339 with an offset, at most 100 years
-    ahead. A moment in the past means now."""
-    delay: Delay | None = None
-    """Instead of `due_at`: a length of time from now, in seconds or ISO 8601 such as PT15M."""
-    expires_at: Moment | None = None
-    """A job that is not taken by then is cancelled."""
-    owner: Label | None = None
-    """To whom the job belongs in your application; jobs can be listed by owner."""
-    priority: Priority | None = 0
-    """Among due jobs, higher priority runs first."""
-    key: Label | None = None
-    """A name of your choice. A queue has at most one unfinished job with the same key."""
+    payload: formats.Json = None
+    """What the job is about."""
+    queue: formats.QueueName | None = "default"
+    """Where it waits."""
+    due_at: formats.Moment | None = None
+    """From when on it may be handed over: RFC 3339 with an offset, at most 100 years ahead. The
+    past means now."""
+    delay: formats.Delay | None = None
+    """The same, counted from now: seconds, or such as PT15M."""
+    expires_at: formats.Moment | None = None
+    """When it is cancelled if nobody has taken it."""
+    owner: formats.Label | None = None
+    """Whose it is."""
+    priority: formats.Priority | None = 0
+    """Higher goes first."""
+    key: formats.Label | None = None
+    """At most one unfinished job of a queue has it."""
     if_exists: Literal["keep", "replace"] | None = "keep"
-    """If an unfinished job has the key: `keep` returns it, `replace` gives it the new time and
-    payload."""
-    max_attempts: Attempts | None = None
-    """How often it may be tried; null: the setting of its queue."""
-    timeout_seconds: Timeout | None = None
-    """How long an attempt may take; null: the setting of its queue."""
-    id: JobId | None = None
+    """What happens to the unfinished job that has the key."""
+    max_attempts: formats.Attempts | None = None
+    """How often it may be tried; null: as its queue says."""
+    timeout_seconds: formats.Timeout | None = None
+    """How long an attempt may take; null: as its queue says."""
+    id: formats.JobId | None = None
     """1 to 80 letters, digits, `_` or `-`, beginning with a letter or digit; null: the server makes
     one."""
-    together: ClassVar = not_both("due_at", "delay")
+    together: ClassVar = formats.not_both("due_at", "delay")
 
 
 class Patch(Body):
     """The fields to change; fields that are left out keep their value."""
 
-    due_at: Moment | None = None
-    delay: Delay | None = None
+    due_at: formats.Moment | None = None
+    delay: formats.Delay | None = None
     priority: Annotated[int, Meta(ge=0, le=9)] | None = None
-    payload: Json | UnsetType = UNSET
-    together: ClassVar = not_both("due_at", "delay")
+    payload: formats.Json | UnsetType = UNSET
+    together: ClassVar = formats.not_both("due_at", "delay")
 
 
 class Filter(Body):
     """Selects the jobs that match all given fields. Null matches any value."""
 
-    queue: QueueName | None = None
+    queue: formats.QueueName | None = None
     """Only of this queue."""
-    state: States | None = None
+    state: formats.States | None = None
     """Only in this state."""
-    owner: Label | None = None
+    owner: formats.Label | None = None
     """Only of this owner."""
-    key: Label | None = None
+    key: formats.Label | None = None
     """Only with this key."""
-    due_after: Moment | None = None
+    due_after: formats.Moment | None = None
     """Due at this moment or later."""
-    due_before: Moment | None = None
+    due_before: formats.Moment | None = None
     """Due before this moment."""
 
 
@@ -105,7 +86,7 @@ _MEANT = {
         {"required": ["everything"], "properties": {"everything": {"const": True}}},
         {
             "required": ["filter"],
-            "properties": {"filter": {"anyOf": [given(name) for name in FILTERS]}},
+            "properties": {"filter": {"anyOf": [formats.given(name) for name in FILTERS]}},
         },
     ]
 }
@@ -165,16 +146,16 @@ class BulkRetry(Bulk, kw_only=True):
 class BulkMove(Bulk, kw_only=True):
     """Which jobs go to another queue."""
 
-    queue: QueueName
-    """The new queue."""
+    queue: formats.QueueName
+    """Where they go."""
     together: ClassVar = {"allOf": [_MEANT, _in_states(BulkVerb.MOVE)]}
 
 
 class BulkReprioritise(Bulk, kw_only=True):
     """Which jobs get another priority."""
 
-    priority: Priority
-    """The new priority. Among due jobs, higher priority runs first."""
+    priority: formats.Priority
+    """What they get. Higher goes first."""
     together: ClassVar = {"allOf": [_MEANT, _in_states(BulkVerb.REPRIORITISE)]}
 
 
@@ -186,7 +167,7 @@ class Job(Answer, kw_only=True):
 
     id: str
     queue: str
-    state: States
+    state: formats.States
     due_at: Time
     expires_at: Time | None = None
     payload: Raw

@@ -6,19 +6,7 @@ from typing import Annotated, NamedTuple
 
 from msgspec import UNSET, UnsetType
 
-from oncue.core.errors import (
-    Conflict,
-    EventIdTaken,
-    Fenced,
-    IdTaken,
-    IllegalState,
-    InvalidInput,
-    KeyTaken,
-    NotFound,
-    OncueError,
-    StoreError,
-    TooLarge,
-)
+from oncue.core import errors
 from oncue.wire.formats import Answer, States, schema
 from oncue.wire.jobs import Diagnostic
 
@@ -32,7 +20,7 @@ class Meaning(NamedTuple):
 
     status: int
     title: str
-    error: type[OncueError] | None = None
+    error: type[errors.OncueError] | None = None
 
 
 KINDS = {
@@ -40,22 +28,22 @@ KINDS = {
     "unauthenticated": Meaning(401, "Authentication required"),
     "forbidden": Meaning(403, "This is not allowed"),
     "refused-origin": Meaning(403, "Origin refused"),
-    "not-found": Meaning(404, "Not found", NotFound),
+    "not-found": Meaning(404, "Not found", errors.NotFound),
     "no-such-route": Meaning(404, "There is no such route"),
     "method-not-allowed": Meaning(405, "Method not allowed"),
     "request-timeout": Meaning(408, "The request took too long to arrive"),
-    "conflict": Meaning(409, "Conflict", Conflict),
-    "illegal-state": Meaning(409, "The job's state forbids it", IllegalState),
-    "id-taken": Meaning(409, "The id is taken", IdTaken),
-    "key-taken": Meaning(409, "The key is taken", KeyTaken),
-    "event-id-taken": Meaning(409, "The event's id is taken", EventIdTaken),
-    "fenced": Meaning(409, "The claim is no longer the current one", Fenced),
-    "too-large": Meaning(413, "Payload too large", TooLarge),
+    "conflict": Meaning(409, "Conflict", errors.Conflict),
+    "illegal-state": Meaning(409, "The job's state forbids it", errors.IllegalState),
+    "id-taken": Meaning(409, "The id is taken", errors.IdTaken),
+    "key-taken": Meaning(409, "The key is taken", errors.KeyTaken),
+    "event-id-taken": Meaning(409, "The event's id is taken", errors.EventIdTaken),
+    "fenced": Meaning(409, "The claim is no longer the current one", errors.Fenced),
+    "too-large": Meaning(413, "Payload too large", errors.TooLarge),
     "unsupported-media-type": Meaning(415, "Unsupported media type"),
-    "invalid": Meaning(422, "The request is not valid", InvalidInput),
+    "invalid": Meaning(422, "The request is not valid", errors.InvalidInput),
     "idempotency-key-reused": Meaning(422, "The idempotency key stands for another request"),
-    "internal": Meaning(500, "Internal error", OncueError),
-    "store-unavailable": Meaning(503, "The store cannot answer now", StoreError),
+    "internal": Meaning(500, "Internal error", errors.OncueError),
+    "store-unavailable": Meaning(503, "The store cannot answer now", errors.StoreError),
     "stopping": Meaning(503, "The server is stopping"),
 }
 """Every kind of problem there is, by the last part of its `type`."""

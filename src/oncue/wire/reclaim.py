@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Annotated, Any, Literal
 
-import msgspec
-from msgspec import UNSET, UnsetType, field
+from msgspec import UNSET, UnsetType, field, structs
 
 from oncue.core import reclaim as core
 from oncue.core.errors import InvalidInput
+from oncue.core.text import escaped
 from oncue.wire.converting import read, written
 from oncue.wire.formats import Answer, Body, Time, schema
 
@@ -29,26 +29,26 @@ class ReclaimParameters(Body, rename=camel, omit_defaults=True):
     maximum_execution_seconds: Annotated[
         float, schema(minimum=0, maximum=core.LONGEST_RUN_SECONDS)
     ] = 60
-    """A soft limit, checked between batches. 0: look, and reclaim nothing."""
+    """A soft end; 0: look, and reclaim nothing."""
     reclaim_age_minutes: Annotated[float, schema(minimum=0, maximum=core.OLDEST_MINUTES)] = 0
-    """Reclaim claims without a heartbeat for longer than this. 0: since the run began."""
+    """How long a claim must have been silent; 0: since the run began."""
     scan_delay_millis: Annotated[int, schema(minimum=0, maximum=core.LONGEST_DELAY_MILLIS)] = 0
     """The pause between pages."""
     target_batch_size: Annotated[int, schema(minimum=1, maximum=core.LARGEST_PAGE)] = 50
     """Claims gathered before any is reclaimed."""
     object_scan_limit: Annotated[int, schema(minimum=1, maximum=core.LARGEST_PAGE)] = 50
-    """Claims per page."""
+    """Claims looked at in a page."""
     log_reclaim_only: bool = False
     """Decide and report, but write nothing."""
     mode: Literal["retry", "fail"] = "retry"
-    """`fail`: the job is not tried again, even if attempts remain."""
+    """Retry while attempts remain, or fail at once."""
     table_name: str | None = None
     id_field_name: str | None = None
     time_field_name: str | None = None
     agenda_progress_endpoint_url: str | None = None
 
 
-PARAMETERS = {one.encode_name: one.name for one in msgspec.structs.fields(ReclaimParameters)}
+PARAMETERS = {one.encode_name: one.name for one in structs.fields(ReclaimParameters)}
 
 
 def parameters(body: Any) -> core.ReclaimParameters:
@@ -59,8 +59,8 @@ def parameters(body: Any) -> core.ReclaimParameters:
     for name, value in body.items():
         if name not in PARAMETERS:
             known = ", ".join(PARAMETERS)
-            place = str(name)[:NAME_SHOWN].replace("~", "~0").replace("/", "~1")
-            raise InvalidInput(f"there is no such parameter; known are {known}.", f"/{place}")
+            place = f"/{escaped(str(name)[:NAME_SHOWN])}"
+            raise InvalidInput(f"there is no such parameter; known are {known}.", place)
         given[PARAMETERS[name]] = value
     try:
         return core.parameters(given)

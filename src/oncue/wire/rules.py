@@ -16,7 +16,6 @@ from oncue.core.firing import Decision
 from oncue.core.rule import LONGEST_LIFE_SECONDS, MOST_DEPENDENCIES, PAYLOAD_LIMIT_BYTES
 from oncue.core.rule import Dependency as CoreDependency
 from oncue.core.rule import Rule as CoreRule
-from oncue.core.standing import Interval
 from oncue.wire.converting import read, written
 from oncue.wire.formats import Answer, Body, Cursor, Instant, Json, Label, QueueName, Time, schema
 
@@ -287,5 +286,5 @@ class Standing(Answer, kw_only=True, rename="camel"):
             last_instant=None if self.last_instant is None else stamps.parse(self.last_instant),
             last_job_id=self.last_job_id,
         )
-        window = None if self.start is None else read(Interval, self)
+        window = None if self.start is None else read(standing.Interval, self)
         return read(standing.Standing, self, rule=rule, window=window)

@@ -10,20 +10,9 @@ from msgspec import Raw, field
 from oncue.core import moment, runs, schedule
 from oncue.core.cron import Mark
 from oncue.core.recurrence import Fate
+from oncue.wire import formats
 from oncue.wire.converting import read, written
-from oncue.wire.formats import (
-    LONGEST,
-    Answer,
-    Body,
-    Cursor,
-    Json,
-    Label,
-    LongerThan0,
-    QueueName,
-    Time,
-    one_of,
-    schema,
-)
+from oncue.wire.formats import LONGEST, Answer, Body, Cursor, LongerThan0, Time, schema
 from oncue.wire.rules import Kind, Resource
 
 _Cron = Annotated[str, schema(format="oncue-cron", pattern="^\\s*\\S+(\\s+\\S+){4,5}\\s*$")]
@@ -50,13 +39,13 @@ class ScheduleSettings(Body):
     every_seconds: Interval | None = None
     """Instead of cron; counted from when it was set."""
     timezone: _Zone = "UTC"
-    """The time zone of the cron expression: a name of the IANA database."""
-    queue: QueueName = "default"
-    """The queue of its jobs."""
-    payload: Json = None
-    """The payload of its jobs."""
-    owner: Label | None = None
-    """The owner of its jobs."""
+    """In which the cron expression is meant: a name of the IANA database."""
+    queue: formats.QueueName = "default"
+    """Of its jobs."""
+    payload: formats.Json = None
+    """Of its jobs."""
+    owner: formats.Label | None = None
+    """Of its jobs."""
     emits: Emission | None = None
     """Publish this event at every occurrence, and make no job."""
     catch_up: CatchUp = "once"
@@ -68,7 +57,7 @@ class ScheduleSettings(Body):
     paused: bool | None = None
     """Null: unchanged; false for a new schedule."""
     together: ClassVar = {
-        **one_of("cron", "every_seconds"),
+        **formats.one_of("cron", "every_seconds"),
         "not": {
             "required": ["emits", "overlap"],
             "properties": {"emits": {"type": "object"}, "overlap": {"enum": ["skip", "queue"]}},

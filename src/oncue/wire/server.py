@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 from oncue.core.access import Scope
-from oncue.wire.formats import Answer
+from oncue.wire.formats import Answer, schema
 
 
 class Alive(Answer, kw_only=True):
@@ -18,7 +18,8 @@ class Alive(Answer, kw_only=True):
 class Allowed(Answer):
     """What the caller may do."""
 
-    scopes: list[Scope]
+    # Not `list[Scope]`: a newer server may have a scope that this version does not know.
+    scopes: list[Annotated[str, schema(enum=[str(scope) for scope in Scope])]]
 
 
 class Readiness(Answer, kw_only=True):

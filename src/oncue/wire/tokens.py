@@ -5,7 +5,6 @@ from __future__ import annotations
 from msgspec import UNSET, UnsetType
 
 from oncue.core import access
-from oncue.core.access import Scope
 from oncue.wire.converting import written
 from oncue.wire.formats import Answer, Time
 
@@ -15,11 +14,11 @@ class AccessToken(Answer, kw_only=True):
 
     id: str
     name: str | None
-    scopes: list[Scope]
+    scopes: list[access.Scope]
     created_at: Time
     token: str | UnsetType = UNSET
 
     @classmethod
     def of(cls, one: access.AccessToken, token: str | UnsetType = UNSET) -> AccessToken:
-        scopes = [scope for scope in Scope if scope in one.scopes]
+        scopes = [scope for scope in access.Scope if scope in one.scopes]
         return written(cls, one, scopes=scopes, token=token)

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-import math
 import threading
 from collections import deque
 from collections.abc import Iterable
+from contextlib import suppress
 from typing import TypeVar
 
 from oncue.ports.clock import Clock
 from oncue.worker.handlers import Handler
-from oncue.worker.job import HandledJob
+from oncue.worker.job import TRUSTED, HandledJob
 from oncue.worker.results import Results
 from oncue.worker.source import ClaimedBatch, ClaimEnd, ClaimSource
 
@@ -35,19 +35,14 @@ class RunningBatch:
         self.source = source
         self.results = results
         self.clock = clock
-        self.pending = deque(HandledJob(claim, self) for claim in claims)
-        self.largest = max(len(claim.payload) for claim in claims)
+        keep_until = self.began + self.queue.lease_seconds * TRUSTED
+        self.pending = deque([HandledJob(claim, self, keep_until) for claim in claims])
+        self.largest = max([len(claim.payload) for claim in claims])
         self.running: list[HandledJob] = []
         self.done: deque[ClaimEnd] = deque()
         self.settling = threading.Lock()
         self.acknowledged = self.began
         """When the last confirmed heartbeat was sent, by the monotonic clock."""
-
-    def take_pending(self, limit: float = math.inf) -> list[HandledJob]:
-        return _take(self.pending, limit)
-
-    def take_done(self) -> list[ClaimEnd]:
-        return _take(self.done, math.inf)
 
     def hand_back(self, jobs: Iterable[HandledJob]) -> None:
         """Note that these were not begun, or not finished, and may be done by another worker."""
@@ -56,16 +51,14 @@ class RunningBatch:
     def settle(self) -> None:
         """Write down how the jobs ended, as far as they have."""
         with self.settling:
-            ends = self.take_done()
+            ends = take_all(self.done)
             self.results.insist(lambda: self.source.settle(self.queue, ends))
 
 
-def _take(waiting: deque[T], limit: float) -> list[T]:
-    """Up to so many from the left of a deque that others take from as well."""
+def take_all(waiting: deque[T]) -> list[T]:
+    """Empty a deque that others take from as well."""
     taken: list[T] = []
-    try:
-        while len(taken) < limit:
+    with suppress(IndexError):
+        while True:
             taken.append(waiting.popleft())
-    except IndexError:
-        pass
     return taken

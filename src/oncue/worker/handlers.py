@@ -5,10 +5,10 @@ They are registered in the process: nothing that is stored names code.
 
 from __future__ import annotations
 
-import inspect
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Protocol, Self, TypeVar
+from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 from oncue.core.errors import InvalidInput
 from oncue.core.job import JobFilter
@@ -29,29 +29,23 @@ class Handler:
     fatal: tuple[type[Exception], ...] = ()
     """Exceptions after which trying again is pointless."""
 
-    @property
-    def is_async(self) -> bool:
-        return inspect.iscoroutinefunction(self.function)
 
-
-class Host(Protocol):
+class Host(ABC):
     """Has handlers for a worker to run, and a claim source for it: a Scheduler or a Client."""
 
     handlers: dict[str, Handler]
-
-    @property
-    def clock(self) -> Clock: ...
-    def claim_source(self, worker: str) -> ClaimSource: ...
-    def queue(self, name: str) -> Queue: ...
-    def page(self, wanted: JobFilter, after: None = None, limit: int = 50) -> Any: ...
-    def _before_work(self) -> None: ...
-
-
-class Handling:
-    """What every `Host` does with its handlers."""
-
-    handlers: dict[str, Handler]
     """By queue."""
+    clock: Clock
+
+    @abstractmethod
+    def claim_source(self, worker: str) -> ClaimSource:
+        """Where a worker of this name claims jobs and reports on them."""
+
+    @abstractmethod
+    def queue(self, name: str) -> Queue: ...
+
+    @abstractmethod
+    def page(self, wanted: JobFilter, after: None = None, limit: int = 50) -> Any: ...
 
     def handler(
         self, queue: str, *, batch: int | None = None, fatal: Sequence[type[Exception]] = ()
@@ -70,7 +64,7 @@ class Handling:
         return register
 
     def work(
-        self: Host,
+        self,
         *,
         concurrency: int = 1,
         name: str | None = None,
@@ -88,11 +82,13 @@ class Handling:
         self._before_work()
         worker.run(until_empty=until_empty)
 
+    @abstractmethod
     def _before_work(self) -> None:
-        """Start what has to run beside a worker; for a Client, nothing."""
+        """Start what has to run beside a worker."""
 
+    @abstractmethod
     def close(self) -> None:
-        """Finish what is under way and give everything back; each Host has its own way."""
+        """Finish what is under way and give everything back; each host has its own way."""
 
     def __enter__(self) -> Self:
         return self

@@ -10,7 +10,7 @@ from functools import partial
 from oncue.core.errors import OncueError
 from oncue.engine.loop import Loop
 from oncue.ports.clock import Clock
-from oncue.worker.batch import RunningBatch
+from oncue.worker.batch import RunningBatch, take_all
 from oncue.worker.job import HandledJob
 from oncue.worker.source import AWAY, Beat, ClaimEnd, ClaimSource
 
@@ -55,8 +55,10 @@ class Heartbeats:
                 logger.warning("heartbeat: %s (trying again)", trouble)
                 if isinstance(trouble, AWAY):
                     break  # each of the others would have to wait for it again
-        for batch in batches:
-            _announce([*batch.running, *batch.pending])
+        for job in [job for batch in batches for job in (*batch.running, *batch.pending)]:
+            if job.lost and not job.announced:
+                job.announced = True
+                logger.warning("job %s: %s", job.id, job.why_lost, extra=job.facts)
         return self._rest(batches)
 
     def _is_slow(self, batch: RunningBatch) -> bool:
@@ -109,7 +111,7 @@ class Heartbeats:
         with ExitStack() as held:
             if not _hold(batch, held):
                 return
-            done, waiting = batch.take_done(), batch.take_pending()
+            done, waiting = take_all(batch.done), take_all(batch.pending)
             back = [ClaimEnd(job.claim, "release") for job in waiting if not job.lost]
             try:
                 self._source.settle(batch.queue, [*done, *back], brief=True)
@@ -129,11 +131,3 @@ def _hold(batch: RunningBatch, held: ExitStack) -> bool:
 
 def _running(batches: Sequence[RunningBatch]) -> Iterator[tuple[RunningBatch, HandledJob]]:
     return ((batch, job) for batch in batches for job in batch.running if not job.lost)
-
-
-def _announce(jobs: Sequence[HandledJob]) -> None:
-    """Log what was lost, once."""
-    for job in jobs:
-        if job.lost and not job.announced:
-            job.announced = True
-            logger.warning("job %s: %s", job.id, job.why_lost, extra=job.facts)

@@ -34,7 +34,7 @@ class HandledJob:
         *("announced", "cancel_requested", "claim", "why_lost"),
     )
 
-    def __init__(self, claim: Claimed, batch: RunningBatch) -> None:
+    def __init__(self, claim: Claimed, batch: RunningBatch, keep_until: float) -> None:
         self.claim = claim
         self.cancel_requested = False
         """Somebody asked for this job to end."""
@@ -43,7 +43,7 @@ class HandledJob:
         self.announced = False
         """Whether the loss was logged."""
         self._batch = batch
-        self._keep_until = batch.began + batch.queue.lease_seconds * TRUSTED
+        self._keep_until = keep_until
         self._payload: Any = _UNREAD
         self._operations: dict[str, Operation] | None = None
 

@@ -23,11 +23,9 @@ class Results:
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
         self._alarm = Alarm(clock)  # not stopped with the worker: the last results are written then
-        self._hurried = False
 
     def hurry(self) -> None:
         """From now on nothing is tried again: there is no time left."""
-        self._hurried = True
         self._alarm.stop()
 
     def insist(self, write: Callable[[], T], in_vain: Callable[[], bool] = lambda: False) -> T:
@@ -39,7 +37,7 @@ class Results:
             try:
                 return write()
             except AWAY as trouble:
-                if self._hurried or self._clock.monotonic() >= ends or in_vain():
+                if self._alarm.stopped or self._clock.monotonic() >= ends or in_vain():
                     raise
                 if not troubled:
                     logger.warning("writing results: %s (trying again)", trouble)

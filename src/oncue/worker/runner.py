@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import asyncio
+import inspect
 import logging
 import traceback
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from oncue.core.errors import ClaimLost, NonRetryable, is_ctrl_c
 from oncue.core.text import exception_text
-from oncue.worker.batch import RunningBatch
+from oncue.engine.alarm import Alarm
+from oncue.worker.batch import RunningBatch, take_all
 from oncue.worker.handlers import Handler
 from oncue.worker.job import HandledJob
 from oncue.worker.results import bodies, body
@@ -21,19 +23,19 @@ BATCH_LIMIT = 1000
 BATCH_BYTES = 16 * 1024 * 1024  # of payloads, if all were as large as the largest seen last
 FLUSH_SECONDS = 0.02  # how long a finished job may wait for others to be settled with
 
-Call = Callable[[list[HandledJob]], list[bytes | None]]
+Call = Callable[[list[HandledJob]], Sequence[bytes | None]]
 """Runs a handler on jobs; their results, as they are stored."""
 
 logger = logging.getLogger("oncue.worker")
 
 
 class Runner:
-    """`stopped` says whether nothing more is to be begun."""
+    """Once `alarm` is stopped, nothing more is begun."""
 
-    def __init__(self, stopped: Callable[[], bool]) -> None:
+    def __init__(self, alarm: Alarm) -> None:
         self.sizes: dict[str, int] = {}
         """How many jobs of a queue to take next; one, until more is known."""
-        self._stopped = stopped
+        self._alarm = alarm
 
     def run(self, batch: RunningBatch, runner: asyncio.Runner | None) -> None:
         """Run the handler on all jobs of the batch whose claims still hold, and settle them."""
@@ -41,15 +43,15 @@ class Runner:
         if batch.handler.batch is None:
             self._run_each(batch, call)
         else:
-            _run(batch, batch.take_pending(), call)
-        batch.hand_back(batch.take_pending())
+            _run(batch, take_all(batch.pending), call)
+        batch.hand_back(take_all(batch.pending))
         batch.settle()
 
     def _run_each(self, batch: RunningBatch, call: Call) -> None:
-        monotonic, stopped, pending = batch.clock.monotonic, self._stopped, batch.pending
+        monotonic, alarm, pending = batch.clock.monotonic, self._alarm, batch.pending
         began = flushed = monotonic()
         ran = 0
-        while pending and not stopped():
+        while pending and not alarm.stopped:
             try:
                 job = pending.popleft()
             except IndexError:
@@ -77,25 +79,23 @@ class Runner:
 def _run(batch: RunningBatch, jobs: list[HandledJob], call: Call) -> None:
     """Run the handler, and note how those claims end that are not lost."""
     batch.running = jobs
+    results: Sequence[bytes | None] = ()
+    error = None
     try:
-        pairs = zip(jobs, call(jobs), strict=False)  # as many; `strict` costs time
-    except BaseException as error:  # whatever a handler raises must not end the worker's thread
-        if is_ctrl_c(error):
+        results = call(jobs)
+    except BaseException as raised:  # whatever a handler raises must not end the worker's thread
+        if is_ctrl_c(raised):
             raise
-        failures = [_failure(job, error, batch.handler) for job in jobs if _is_ours(job)]
-        ends = [end for end in failures if end is not None]
-    else:
-        ends = [ClaimEnd(job.claim, "complete", result) for job, result in pairs if _is_ours(job)]
+        error = raised
     batch.running = []
-    batch.done.extend(ends)
-
-
-def _is_ours(job: HandledJob) -> bool:
-    """Whether no loss was noticed by the handler or the heartbeats; otherwise the store judges."""
-    if job.why_lost:
-        text = "job %s: %s; its result is not used"
-        logger.warning(text, job.id, job.why_lost, extra=job.facts)
-    return not job.why_lost
+    for place, job in enumerate(jobs):
+        if job.why_lost:  # noticed by the handler or the heartbeats; otherwise the store judges
+            text = "job %s: %s; its result is not used"
+            logger.warning(text, job.id, job.why_lost, extra=job.facts)
+        elif error is None:
+            batch.done.append(ClaimEnd(job.claim, "complete", results[place]))
+        elif (failure := _failure(job, error, batch.handler)) is not None:
+            batch.done.append(failure)
 
 
 def _failure(job: HandledJob, error: BaseException, handler: Handler) -> ClaimEnd | None:
@@ -120,12 +120,12 @@ def _failure(job: HandledJob, error: BaseException, handler: Handler) -> ClaimEn
 
 def _caller(handler: Handler, runner: asyncio.Runner | None) -> Call:
     function = handler.function
-    if handler.is_async:
+    if inspect.iscoroutinefunction(function):
         run, coroutine_of = asyncio.run if runner is None else runner.run, handler.function
 
         def function(argument: Any) -> Any:
             return run(coroutine_of(argument))
 
     if handler.batch is None:
-        return lambda jobs: [body(function(jobs[0]))]
+        return lambda jobs: (body(function(jobs[0])),)
     return lambda jobs: bodies(function(jobs), len(jobs))

@@ -71,6 +71,13 @@ class ClaimSource(Protocol):
     """For one worker. Safe to use from many threads; `claim` and `rest` are called by one at a
     time. Raises one of `AWAY` when it cannot answer now."""
 
+    beat_seconds: float
+    """How often at least a heartbeat is sent for what runs, however long its lease."""
+
+    @property
+    def look_seconds(self) -> float:
+        """How often `interruptions` is asked for what runs."""
+
     def claim(self, queue: str, limit: int, now: Moment) -> ClaimedBatch | None:
         """Take up to `limit` due jobs; reclaimed work is taken alone. None: nothing is due."""
 
@@ -87,14 +94,6 @@ class ClaimSource(Protocol):
     def stop(self) -> None:
         """End the rest under way, and every later one, at once."""
 
-    @property
-    def beat_seconds(self) -> float:
-        """How often at least a heartbeat is sent for what runs, however long its lease."""
-
-    @property
-    def look_seconds(self) -> float:
-        """How often `interruptions` is asked for what runs."""
-
     def touch(self, beats: Sequence[Beat]) -> list[Touched | Refused]:
         """Send heartbeats; one answer each."""
 
@@ -103,7 +102,7 @@ class ClaimSource(Protocol):
         would take a request of its own: there the answers to heartbeats tell it."""
 
     def put_operation(self, claim: Claimed, operation: Operation) -> Operation | Refused:
-        """ClaimEnd on a step, as to a store."""
+        """Report on a step, as to a store."""
 
     def settle(self, queue: Queue, ends: Sequence[ClaimEnd], *, brief: bool = False) -> None:
         """End claims of one queue. What came too late is logged. With `brief`, the answer
@@ -178,9 +177,9 @@ class LocalClaimSource:
         now = self._clock.now()
         kept = keeping(queue)
         settlements = [
-            self._failure(queue, end, now)
-            if end.outcome == "fail"
-            else Settlement(end.claim.id, end.claim.epoch, VERBS[end.outcome], end.result, **kept)
+            Settlement(end.claim.id, end.claim.epoch, VERBS[end.outcome], end.result, **kept)
+            if end.outcome != "fail"
+            else self._failure(end, now)
             for end in ends
         ]
         refused = self._store.settle(settlements, now)
@@ -188,17 +187,10 @@ class LocalClaimSource:
             log_too_late(ends[position].claim.id, answer.reason)
         self._telemetry.count("fenced_writes", len(refused))
 
-    def _failure(self, queue: Queue, end: ClaimEnd, now: Moment) -> Settlement:
-        return failure(
-            end.claim,
-            end.claim.epoch,
-            queue,
-            end.error,
-            now,
-            cancelled=end.cancel_seen,
-            retryable=end.retryable,
-            spread=self._cue.spread(),
-        )
+    def _failure(self, end: ClaimEnd, now: Moment) -> Settlement:
+        claim, _, _, error, retryable, cancelled = end
+        options = {"retryable": retryable, "cancelled": cancelled}
+        return failure(self._cue, claim, claim.epoch, error, now, **options)
 
 
 def log_too_late(job_id: str, reason: str) -> None:

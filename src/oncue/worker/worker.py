@@ -29,7 +29,7 @@ from oncue.core.moment import LATEST, Moment
 from oncue.core.text import legible
 from oncue.engine.alarm import Alarm
 from oncue.engine.loop import Loop
-from oncue.worker.batch import RunningBatch
+from oncue.worker.batch import RunningBatch, take_all
 from oncue.worker.handlers import Host
 from oncue.worker.heartbeats import Heartbeats
 from oncue.worker.results import Results
@@ -69,7 +69,6 @@ class Worker:
         self._grace_seconds = grace_seconds
         self._alarm = Alarm(cue.clock)
         self._watch = threading.Lock()
-        self._done = threading.Event()
         self._ended: SimpleQueue[None] = SimpleQueue()  # signal handlers may put into it
         self._queues = deque(cue.handlers)
         self._next_at: dict[str, Moment] = dict.fromkeys(self._queues, 0)
@@ -77,7 +76,7 @@ class Worker:
         self._looked = cue.clock.monotonic()
         self._batches: set[RunningBatch] = set()
         self._results = Results(self._clock)
-        self._runner = Runner(self._done.is_set)
+        self._runner = Runner(self._alarm)
         self._heartbeats = Heartbeats(self._source, self._clock, lambda: list(self._batches))
         self._until_empty = False
         self._trouble = ""
@@ -93,7 +92,7 @@ class Worker:
         unwatch = self._source.watch(self._woken, self._next_at.keys)
         with self._signals():
             try:
-                while not self._done.is_set():
+                while not self._alarm.stopped:
                     self._start_threads()
                     with suppress(Empty):
                         self._ended.get(timeout=SUPERVISE_SECONDS)
@@ -107,7 +106,6 @@ class Worker:
 
     def stop(self) -> None:
         """Claim nothing more, hand back what was not begun, and let `run` return."""
-        self._done.set()
         self._ended.put(None)
         self._alarm.stop()
         self._source.stop()
@@ -134,7 +132,7 @@ class Worker:
         self._heartbeats.loop.stop(5.0)
         self._results.hurry()
         for batch in list(self._batches):  # still running after the grace: somebody else may
-            left = [*batch.running, *batch.take_pending()]
+            left = [*batch.running, *take_all(batch.pending)]
             batch.hand_back(left)
             for job in left:
                 job.lose(" (released: the worker has stopped)")
@@ -150,7 +148,7 @@ class Worker:
             return
 
         def stop(number: int, frame: object) -> None:
-            if number == signal.SIGINT and self._done.is_set():
+            if number == signal.SIGINT and self._alarm.stopped:
                 raise KeyboardInterrupt  # pressed again: end without waiting
             self._ended.put(None)
 
@@ -164,7 +162,7 @@ class Worker:
     def _serve(self) -> None:
         """The one step of a thread: it ends when the worker stops."""
         with asyncio.Runner() as runner:
-            while not self._done.is_set():
+            while not self._alarm.stopped:
                 try:
                     with self._watch:
                         batch = self._await_batch()
@@ -194,7 +192,7 @@ class Worker:
     # -- claiming ------------------------------------------------------------------------------
 
     def _await_batch(self) -> RunningBatch | None:
-        while not self._done.is_set():
+        while not self._alarm.stopped:
             self._alarm.arm()
             looked_at = self._clock.now()
             batch = self._claim()

@@ -25,7 +25,7 @@ from oncue.wire.descriptions import descriptions
 def document(routes: Iterable[Route]) -> dict[str, Any]:
     """All of it, as JSON has it."""
     base = msgspec.json.decode(files("oncue.api.docs").joinpath("base.json").read_bytes())
-    schemas = _Schemas()
+    schemas = _Schemas(base["components"]["schemas"])
     refusals = base["components"]["responses"]
     names = {wire.KINDS[next(iter(one["examples"]))].status: name for name, one in refusals.items()}
     paths: dict[str, dict[str, Any]] = {}
@@ -45,8 +45,8 @@ def document(routes: Iterable[Route]) -> dict[str, Any]:
 class _Schemas:
     """JSON Schema for shapes; those with a name are gathered as components."""
 
-    def __init__(self) -> None:
-        self._named: dict[str, Any] = {}
+    def __init__(self, named: dict[str, Any]) -> None:
+        self._named = named
 
     def of(self, shape: Any) -> dict[str, Any]:
         [schema], named = msgspec.json.schema_components(
@@ -56,7 +56,7 @@ class _Schemas:
         return schema
 
     def components(self) -> dict[str, Any]:
-        named = {**self._named, "Json": formats.PLAIN_JSON, "IsoDuration": formats.ISO_DURATION}
+        named = {**self._named, "IsoDuration": formats.ISO_DURATION}
         for shape in _shapes(Struct):
             if (schema := named.get(shape.__name__)) is not None:
                 named[shape.__name__] = _completed(schema, shape)

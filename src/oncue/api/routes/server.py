@@ -48,7 +48,7 @@ async def get_access(service: Service, request: Request) -> HttpAnswer:
     """
     # Asked anew: a store that cannot say who asks must not look like a token that is unknown.
     known = identified(service.guard.scopes(request))
-    return json_answer(wire.Allowed(scopes=[scope for scope in Scope if allows(known, scope)]))
+    return json_answer(wire.Allowed(scopes=[str(one) for one in Scope if allows(known, one)]))
 
 
 @routes.add("GET /metrics", Scope.READ, "text/plain")

@@ -9,11 +9,11 @@ from heapq import nsmallest
 from oncue.core.bulk import BulkChange, read_place, told_place
 from oncue.core.changes import ChangeVerb, JobChange, NotChanged, SeenJob, applies, decide, fits
 from oncue.core.clash import of_same_id, of_same_key
-from oncue.core.job import Diagnostic, History, Job, JobFilter, NewJob, Page, Position
+from oncue.core.job import Diagnostic, History, Job, JobFilter, JobPage, NewJob, Position
 from oncue.core.lifecycle import Verb
 from oncue.core.moment import Moment
 from oncue.ports.bulk import BulkFound
-from oncue.ports.jobs import Clash
+from oncue.ports.jobs import Changed, Clash
 from oncue.stores.memory.record import Record
 from oncue.stores.memory.state import MemoryState, exceptions
 
@@ -56,10 +56,10 @@ class MemoryJobs(MemoryState):
                 for diagnostic in diagnostics:
                     record.keep(diagnostic)
 
-    def page(self, wanted: JobFilter, after: Position | None, limit: int) -> Page:
+    def page(self, wanted: JobFilter, after: Position | None, limit: int) -> JobPage:
         with self._lock:
             found, end = self._page(after, limit, lambda seen: fits(seen, wanted))
-            return Page([record.as_job() for record in found], end)
+            return JobPage([record.as_job() for record in found], end)
 
     def find_all(
         self, change: BulkChange, wanted: JobFilter, after: str | None, limit: int
@@ -87,15 +87,14 @@ class MemoryJobs(MemoryState):
         found = nsmallest(limit + 1, rest, key=_position)
         return found[:limit], _position(found[limit - 1]) if len(found) > limit else None
 
-    def change(
-        self, job_ids: Sequence[str], change: JobChange, now: Moment
-    ) -> Mapping[int, NotChanged]:
+    def change(self, job_ids: Sequence[str], change: JobChange, now: Moment) -> Changed:
         with self._writing():
             found = [record for record in map(self._visible, job_ids) if record is not None]
             found.sort(key=_position)
             answers = {record.id: self._change(record, change, now) for record in found}
             unknown = NotChanged("unknown")
-            return exceptions(answers.get(job_id, unknown) for job_id in job_ids)
+            refused = exceptions(answers.get(job_id, unknown) for job_id in job_ids)
+            return Changed(refused, self.get(job_ids[0]) if job_ids else None)
 
     def _change(self, record: Record, change: JobChange, now: Moment) -> NotChanged | None:
         queue = change.queue or record.queue

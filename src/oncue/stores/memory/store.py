@@ -19,13 +19,7 @@ from oncue.stores.memory.transfer import MemoryTransfer
 T = TypeVar("T")
 
 
-class MemoryStore(
-    MemoryJobs,
-    MemoryRanges,
-    MemoryTransfer,
-    MemoryQueues,
-    MemoryAccess,
-):
+class MemoryStore(MemoryJobs, MemoryRanges, MemoryTransfer, MemoryQueues, MemoryAccess):
     """Implements `oncue.ports.store.Store` for one process. For tests, for trying things out, and
     as the meaning of the port: where another store answers differently, that one is wrong."""
 

@@ -8,11 +8,11 @@ from heapq import nsmallest
 from oncue.core.dumped import DumpedEvent, DumpedJob, key_taken
 from oncue.core.event import id_taken
 from oncue.core.firing import Decision
+from oncue.core.job import Page
 from oncue.core.lifecycle import FINAL
 from oncue.core.moment import from_datetime, to_datetime
 from oncue.core.publication import Decided, LoggedEvent
 from oncue.core.standing import Sightings
-from oncue.ports.transfer import EventExport, Export
 from oncue.stores.memory.record import Record
 from oncue.stores.memory.rules import DependencyRecord, EventRecord, MemoryRules, RuleRecord
 
@@ -20,11 +20,11 @@ from oncue.stores.memory.rules import DependencyRecord, EventRecord, MemoryRules
 class MemoryTransfer(MemoryRules):
     """Implements `oncue.ports.transfer.TransferStore`."""
 
-    def export(self, after: str | None, limit: int) -> Export:
+    def export(self, after: str | None, limit: int) -> Page[DumpedJob, str]:
         with self._lock:
             ids = nsmallest(limit, (known for known in self._records if known > (after or "")))
             jobs = [self._records[known].as_dumped() for known in ids]
-            return Export(jobs, ids[-1] if len(ids) == limit else None)
+            return Page(jobs, ids[-1] if len(ids) == limit else None)
 
     def admit(self, jobs: Sequence[DumpedJob]) -> int:
         with self._writing():
@@ -40,11 +40,11 @@ class MemoryTransfer(MemoryRules):
         self._add(Record.from_dumped(dumped))
         return 1
 
-    def export_events(self, after: int | None, limit: int) -> EventExport:
+    def export_events(self, after: int | None, limit: int) -> Page[DumpedEvent, int]:
         with self._lock:
             numbers = nsmallest(limit, (n for n in self._events if after is None or n > after))
             events = [self._dumped_event(self._events[number]) for number in numbers]
-            return EventExport(events, numbers[-1] if len(numbers) == limit else None)
+            return Page(events, numbers[-1] if len(numbers) == limit else None)
 
     def _dumped_event(self, record: EventRecord) -> DumpedEvent:
         decisions: list[Decided] = []

@@ -5,11 +5,9 @@ from __future__ import annotations
 from dataclasses import asdict
 from typing import Any
 
-import apsw
-
 from oncue.core.access import AccessToken, Scope
 from oncue.stores.sqlite import rows
-from oncue.stores.sqlite.database import Database, writing
+from oncue.stores.sqlite.database import StorePart, writing
 
 SQL = rows.load("access")
 _token = rows.reader(
@@ -17,23 +15,21 @@ _token = rows.reader(
 )
 
 
-class AccessTokens:
-    db: Database
-
+class AccessTokens(StorePart):
     def tokens(self) -> list[AccessToken]:
         with self.db.reading() as tx:
             return [_token(row) for row in rows.fetch(tx, SQL["tokens"])]
 
     @writing
-    def put_token(self, tx: apsw.Connection, token: AccessToken) -> bool:
+    def put_token(self, tx: rows.Tx, token: AccessToken) -> bool:
         params = {**asdict(token), "scopes": " ".join(sorted(token.scopes))}
         return self._change(tx, SQL["put"], params)
 
     @writing
-    def remove_token(self, tx: apsw.Connection, token_id: str) -> bool:
+    def remove_token(self, tx: rows.Tx, token_id: str) -> bool:
         return self._change(tx, SQL["remove"], {"id": token_id})
 
-    def _change(self, tx: apsw.Connection, statement: str, params: dict[str, Any]) -> bool:
+    def _change(self, tx: rows.Tx, statement: str, params: dict[str, Any]) -> bool:
         tx.execute(statement, params)
         changed = bool(tx.changes())
         if changed:

@@ -8,11 +8,9 @@ the key but due time and id.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import asdict
 from typing import Any, NamedTuple
-
-import apsw
 
 from oncue.core import bulk
 from oncue.core.bulk import BulkChange, BulkVerb, Place
@@ -21,8 +19,9 @@ from oncue.core.job import JobFilter
 from oncue.core.lifecycle import FINAL, LIVE, State
 from oncue.core.moment import LATEST, Moment
 from oncue.ports.bulk import BulkFound
+from oncue.ports.jobs import Changed
 from oncue.stores.sqlite import rows
-from oncue.stores.sqlite.database import Database, writing
+from oncue.stores.sqlite.database import StorePart, writing
 from oncue.stores.sqlite.fencing import trim
 
 SQL = rows.load("bulk")
@@ -31,9 +30,6 @@ _seen = rows.reader(SeenJob)
 
 Wanted = Callable[[Place, int | None], bool]
 """Whether anything is wanted of a group of entries, by their key and priority."""
-
-Following = Callable[[apsw.Connection, dict[str, Any], Place], Place | None]
-"""Where a walk whose statement reads one group at a time goes on after a group; None: nowhere."""
 
 
 class Walk(NamedTuple):
@@ -44,16 +40,13 @@ class Walk(NamedTuple):
     statement: str
     before_all: Place
     wanted: Wanted = lambda key, priority: True
-    following: Following = lambda tx, params, place: None
 
     @property
     def shape(self) -> tuple[type, ...]:
         return (str, *map(type, self.before_all))
 
 
-class Changes:
-    db: Database
-
+class Changes(StorePart):
     def find_all(
         self, change: BulkChange, wanted: JobFilter, after: str | None, limit: int
     ) -> BulkFound:
@@ -74,11 +67,11 @@ class Changes:
 
     @writing
     def change(
-        self, tx: apsw.Connection, job_ids: Sequence[str], change: JobChange, now: Moment
-    ) -> Mapping[int, NotChanged]:
+        self, tx: rows.Tx, job_ids: Sequence[str], change: JobChange, now: Moment
+    ) -> Changed:
         """By a few statements for all of them; then the others are looked at."""
         if not job_ids:
-            return {}
+            return Changed({}, None)
         params = {
             **{name: getattr(change.wanted, name) for name in bulk.FILTERS},
             "now": now,
@@ -90,14 +83,15 @@ class Changes:
         }
         changed = self._changed(tx, change.verb, params | {"ids": _sought(job_ids)})
         left = {at: job_id for at, job_id in enumerate(job_ids) if job_id not in changed}
-        if not left:
-            return {}
-        found = rows.fetch(tx, SQL["seen"], params | {"ids": _sought(left.values())})
-        whys = {row[0]: decide(_seen(row), change, now) for row in found}
-        assert None not in whys.values(), "the statements and core.changes disagree"
-        return {at: whys.get(job_id) or NotChanged("unknown") for at, job_id in left.items()}
+        whys: dict[str, NotChanged | None] = {}
+        if left:
+            found = rows.fetch(tx, SQL["seen"], params | {"ids": _sought(left.values())})
+            whys = {row[0]: decide(_seen(row), change, now) for row in found}
+            assert None not in whys.values(), "the statements and core.changes disagree"
+        refused = {at: whys.get(job_id) or NotChanged("unknown") for at, job_id in left.items()}
+        return Changed(refused, rows.get_job(tx, job_ids[0]))
 
-    def _changed(self, tx: apsw.Connection, verb: ChangeVerb, params: dict[str, Any]) -> set[str]:
+    def _changed(self, tx: rows.Tx, verb: ChangeVerb, params: dict[str, Any]) -> set[str]:
         """The ids of the jobs that were changed."""
         found = rows.fetch(tx, SQL[verb], params)
         if verb in (ChangeVerb.REVIVE, ChangeVerb.MOVE):
@@ -165,19 +159,19 @@ def _waiting(change: BulkChange, before_all: Place) -> list[Walk]:
     """MOVE and REPRIORITISE give jobs another place in the index. Those that are at the new place
     already are looked at first, so that no job is met again where the change has put it."""
     if change.verb not in (BulkVerb.MOVE, BulkVerb.REPRIORITISE):
-        return [Walk("waiting", "find_waiting", before_all, following=_next_line)]
+        return [Walk("waiting", "find_waiting", before_all)]
 
     def arrived(key: Place, priority: int | None) -> bool:
         return key[0] == change.queue if change.queue else priority == change.priority
 
     others: Wanted = lambda *entry: not arrived(*entry)  # noqa: E731
     return [
-        Walk("arrived", "find_waiting", before_all, arrived, _next_line),
-        Walk("waiting", "find_waiting", before_all, others, _next_line),
+        Walk("arrived", "find_waiting", before_all, arrived),
+        Walk("waiting", "find_waiting", before_all, others),
     ]
 
 
-def _next_line(tx: apsw.Connection, params: dict[str, Any], place: Place) -> Place | None:
+def _next_line(tx: rows.Tx, params: dict[str, Any], place: Place) -> Place | None:
     """The beginning of the next queue and rank in which jobs wait."""
     queue: Any
     queue, rank, *_ = place
@@ -198,7 +192,7 @@ def _params(change: BulkChange, wanted: JobFilter) -> dict[str, Any]:
 
 
 def _step(
-    tx: apsw.Connection, walk: Walk, params: dict[str, Any], place: Place, room: int
+    tx: rows.Tx, walk: Walk, params: dict[str, Any], place: Place, room: int
 ) -> tuple[list[str], int, Place | None]:
     """Walk on from a place by one statement: what was found, how many entries were looked at (up to
     `room`), and where to go on; None: that was the end."""
@@ -214,7 +208,11 @@ def _step(
             return ids, looked, leap
         if applies:
             ids.append(str(place[-1]))
-    return ids, looked, place if looked == room else walk.following(tx, params, place)
+    if looked == room:
+        return ids, looked, place
+    # This statement reads one queue and rank at a time, the others read to the end.
+    goes_on = walk.statement == "find_waiting"
+    return ids, looked, _next_line(tx, params, place) if goes_on else None
 
 
 def _leap(walk: Walk, params: dict[str, Any], key: Place, priority: int | None) -> Place | None:

@@ -8,8 +8,6 @@ from dataclasses import asdict
 from itertools import compress, groupby
 from typing import Any, NamedTuple
 
-import apsw
-
 from oncue.core import fencing, operations
 from oncue.core.fencing import GONE, Refused, Settlement
 from oncue.core.job import Claimed, Operation
@@ -18,7 +16,7 @@ from oncue.core.moment import Moment
 from oncue.core.queue import Queue
 from oncue.ports.claims import Touch, Touched
 from oncue.stores.sqlite import rows
-from oncue.stores.sqlite.database import Database, writing
+from oncue.stores.sqlite.database import StorePart, writing
 from oncue.stores.sqlite.fencing import Endings, end_of, held_claims, refuse
 from oncue.stores.sqlite.lines import FIRST_WAITING_LINE, first_jobs
 from oncue.stores.sqlite.readying import Ready, make_ready, worth_a_claim
@@ -34,9 +32,7 @@ _Touched = defaultdict[tuple[Any, ...], list[int]]
 """By the lease and what was told: the rows of the jobs."""
 
 
-class Claims:
-    db: Database
-
+class Claims(StorePart):
     def claim(
         self,
         queues: Sequence[Queue],
@@ -47,7 +43,7 @@ class Claims:
         lease_seconds: float | None = None,
         reclaimed_limit: int = 1,
     ) -> list[Claimed]:
-        def claim(tx: apsw.Connection) -> list[Claimed]:
+        def claim(tx: rows.Tx) -> list[Claimed]:
             named = {queue.name: queue for queue in queues}.values()  # each once
             found = [(q, make_ready(self.db, tx, q.name, limit, now, now)) for q in named]
             taking = _Taking(tx, worker, now, lease_seconds)
@@ -63,9 +59,7 @@ class Claims:
         return self.db.write(claim) if worth_a_claim(self.db, queues, now, now) else []
 
     @writing
-    def touch(
-        self, tx: apsw.Connection, touches: Sequence[Touch], now: Moment
-    ) -> list[Touched | Refused]:
+    def touch(self, tx: rows.Tx, touches: Sequence[Touch], now: Moment) -> list[Touched | Refused]:
         held = held_claims(tx, [t.id for t in touches])
         answers: list[Touched | Refused] = []
         groups: _Touched = defaultdict(list)
@@ -102,7 +96,7 @@ class Claims:
 
     @writing
     def put_operation(
-        self, tx: apsw.Connection, job_id: str, epoch: int, operation: Operation, now: Moment
+        self, tx: rows.Tx, job_id: str, epoch: int, operation: Operation, now: Moment
     ) -> Operation | Refused:
         claim = held_claims(tx, [job_id]).get(job_id)
         if claim is None or not claim.is_current(epoch):
@@ -119,7 +113,7 @@ class Claims:
         return stored
 
     def settle(self, settlements: Sequence[Settlement], now: Moment) -> Mapping[int, Refused]:
-        def settle(tx: apsw.Connection) -> dict[int, Refused]:
+        def settle(tx: rows.Tx) -> dict[int, Refused]:
             refused: dict[int, Refused] = {}
             gone: list[Settlement] = []
             for kind, group in groupby(enumerate(settlements), key=_kind):
@@ -144,7 +138,7 @@ class Claims:
         return refused
 
     def _complete_all(
-        self, tx: apsw.Connection, items: list[tuple[int, Settlement]], kind: _Kind, now: Moment
+        self, tx: rows.Tx, items: list[tuple[int, Settlement]], kind: _Kind, now: Moment
     ) -> bool:
         """Complete the whole group at once. False: some were not as expected, and nothing was done;
         each is to be settled by itself."""
@@ -171,7 +165,7 @@ class Claims:
 
     def _settle_each(
         self,
-        tx: apsw.Connection,
+        tx: rows.Tx,
         items: Sequence[tuple[int, Settlement]],
         now: Moment,
         gone: list[Settlement],
@@ -200,7 +194,7 @@ class Claims:
         return refused
 
 
-def _touch_all(tx: apsw.Connection, groups: _Touched, now: Moment) -> None:
+def _touch_all(tx: rows.Tx, groups: _Touched, now: Moment) -> None:
     for (until, length_ms, asked, message, percent, start), ns in groups.items():
         lease = {"lease_until": until, "lease_ms": length_ms, "lease_asked": asked}
         params = {**lease, "message": message, "percent": percent, "start": start}
@@ -229,7 +223,7 @@ def _kind(item: tuple[int, Settlement]) -> _Kind:
 
 
 def _hand_over_all(
-    tx: apsw.Connection, items: list[tuple[int, Settlement]], now: Moment
+    tx: rows.Tx, items: list[tuple[int, Settlement]], now: Moment
 ) -> dict[int, Refused]:
     refused: dict[int, Refused] = {}
     found = held_claims(tx, [one.id for _, one in items])
@@ -248,7 +242,7 @@ def _hand_over_all(
 class _Taking(NamedTuple):
     """What one claim takes."""
 
-    tx: apsw.Connection
+    tx: rows.Tx
     worker: str
     now: Moment
     lease_seconds: float | None

@@ -10,7 +10,7 @@ from concurrent.futures import Future
 from contextlib import contextmanager, suppress
 from functools import wraps
 from pathlib import Path
-from typing import Concatenate, ParamSpec, Protocol, TypeVar
+from typing import Concatenate, ParamSpec, TypeVar
 
 import apsw
 
@@ -237,11 +237,13 @@ class Database:
             self.known_queues.clear()
 
 
-class HasDatabase(Protocol):
+class StorePart:
+    """The methods of the store about one noun."""
+
     db: Database
 
 
-S = TypeVar("S", bound=HasDatabase)
+S = TypeVar("S", bound=StorePart)
 
 
 def writing(

@@ -7,8 +7,6 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any, NamedTuple
 
-import apsw
-
 from oncue.core.event import Bounds, Event, id_taken
 from oncue.core.firing import Decision
 from oncue.core.moment import Moment, to_datetime
@@ -23,9 +21,10 @@ from oncue.core.publication import (
     conclude,
 )
 from oncue.core.rule import match_keys
+from oncue.core.stamp import Stamp
 from oncue.stores.sqlite import rows
-from oncue.stores.sqlite.database import Database
-from oncue.stores.sqlite.rules import decided, first_at, newest_stamp, stored
+from oncue.stores.sqlite.database import Database, StorePart
+from oncue.stores.sqlite.rules import Wait, decided, first_at, newest_stamp, stored
 from oncue.stores.sqlite.rules import event as event_of
 
 SQL = rows.load("events")
@@ -53,14 +52,12 @@ class Logged(NamedTuple):
     event: Event
 
 
-class Events:
-    db: Database
-
+class Events(StorePart):
     def publish(self, events: Sequence[Event], now: Moment, bounds: Bounds) -> Sequence[Published]:
         parts: list[list[Published]] = [[] for _ in events]
         progress = PublishProgress()
 
-        def some(tx: apsw.Connection) -> tuple[list[tuple[int, Published]], PublishProgress]:
+        def some(tx: rows.Tx) -> tuple[list[tuple[int, Published]], PublishProgress]:
             return _Publication(self.db, tx, now, bounds).some(events, progress)
 
         while progress.position < len(events):
@@ -95,7 +92,7 @@ class _Publication(NamedTuple):
     """What one transaction does about events."""
 
     db: Database
-    tx: apsw.Connection
+    tx: rows.Tx
     now: Moment
     bounds: Bounds
 
@@ -121,19 +118,8 @@ class _Publication(NamedTuple):
             position, rules = position + 1, None
         if is_first:
             rest = range(position, len(events))
-            reserved = frozenset(at for at in rest if self._log(events[at], decided=0)[1])
+            reserved = frozenset(at for at in rest if log_event(self.tx, events[at], self.now)[1])
         return parts, PublishProgress(position, rules, reserved)
-
-    def _log(self, event: Event, decided: int) -> tuple[Logged, bool]:
-        """The event as it is stored, and whether it was stored just now, to be decided on by so
-        many rules."""
-        row: Any = self.tx.execute(SQL["store"], (event.id, *event.fact, self.now, decided)).get
-        if row is not None:
-            return Logged(row, event), True
-        known: Any = self.tx.execute(SQL["by_fact"], event.fact).fetchone()
-        if known is None:  # it was forgotten since the call began, and its id went to another event
-            raise id_taken(event)
-        return Logged(known[0], event_of(known)), False
 
     def _decide(
         self, event: Event, rules: Sequence[str] | None, room: int
@@ -142,7 +128,7 @@ class _Publication(NamedTuple):
         matching = _matching(self.tx, event, None if rules is None else rules[:room])
         rules = sorted(matching) if rules is None else rules
         chosen = [name for name in rules[:room] if name in matching]  # others are gone meanwhile
-        logged, fresh = self._log(event, decided=len(chosen))
+        logged, fresh = log_event(self.tx, event, self.now, decided=len(chosen))
         decisions: list[Decided] = []
         jobs: list[Fired] = []
         new = 0
@@ -185,9 +171,7 @@ class _Publication(NamedTuple):
             values = (one.decision, *copied, self.now, one.job_id, one.suppressed)
             tx.execute(SQL["decide"], (rule_n, logged.n, wait.n, *values))
             if one.decision is Decision.ACCEPTED:
-                tx.execute(SQL["accept"], (wait.n, event.stamp, logged.n))
-                if wait.newest is None or wait.newest < event.stamp:
-                    tx.execute(SQL["note_newest"], (wait.n, event.stamp))
+                accept(tx, wait, event.stamp, logged.n)
             elif one.decision is Decision.STALE and not wait.stale:
                 tx.execute(SQL["note_stale"], (wait.n,))
         if not mine.touched:
@@ -200,7 +184,26 @@ class _Publication(NamedTuple):
         return concluded
 
 
-def _refuse_taken(tx: apsw.Connection, events: Sequence[Event]) -> None:
+def log_event(tx: rows.Tx, event: Event, now: Moment, decided: int = 0) -> tuple[Logged, bool]:
+    """The event as it is stored, and whether it was stored just now, to be decided on by so many
+    rules."""
+    row: Any = tx.execute(SQL["store"], (event.id, *event.fact, now, decided)).get
+    if row is not None:
+        return Logged(row, event), True
+    known: Any = tx.execute(SQL["by_fact"], event.fact).fetchone()
+    if known is None:  # its id belongs to another event, perhaps since the call began
+        raise id_taken(event)
+    return Logged(known[0], event_of(known)), False
+
+
+def accept(tx: rows.Tx, wait: Wait, stamp: Stamp, event_n: int) -> None:
+    """Count an event among those that validate a dependency."""
+    tx.execute(SQL["accept"], (wait.n, stamp, event_n))
+    if wait.newest is None or wait.newest < stamp:
+        tx.execute(SQL["note_newest"], (wait.n, stamp))
+
+
+def _refuse_taken(tx: rows.Tx, events: Sequence[Event]) -> None:
     """Raise if an id belongs to another event, here or among these."""
     if not events:
         return
@@ -212,7 +215,7 @@ def _refuse_taken(tx: apsw.Connection, events: Sequence[Event]) -> None:
 
 
 def _matching(
-    tx: apsw.Connection, event: Event, names: Sequence[str] | None
+    tx: rows.Tx, event: Event, names: Sequence[str] | None
 ) -> dict[str, tuple[int, list[int]]]:
     """The rules that the event matches, by name, among those named if any are: the number of each,
     and the numbers of its dependencies that match."""
@@ -230,7 +233,7 @@ def _matching(
 
 
 def _decisions_of(
-    tx: apsw.Connection, ns: Sequence[int], wanted: EventFilter
+    tx: rows.Tx, ns: Sequence[int], wanted: EventFilter
 ) -> defaultdict[int, list[Decided]]:
     found: defaultdict[int, list[Decided]] = defaultdict(list)
     if not ns:

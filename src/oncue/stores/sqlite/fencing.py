@@ -7,8 +7,6 @@ from collections import defaultdict
 from collections.abc import Sequence
 from typing import Any, Literal, NamedTuple
 
-import apsw
-
 from oncue.core.fencing import GONE, End, Ending, Held, Refused, late_write, refusal, write_behind
 from oncue.core.job import DIAGNOSTICS_KEPT, Diagnostic
 from oncue.core.lease import Lease
@@ -28,7 +26,7 @@ class HeldRow(Held):
 _read_held = rows.reader(HeldRow)
 
 
-def held_claims(tx: apsw.Connection, ids: Sequence[str]) -> dict[str, HeldRow]:
+def held_claims(tx: rows.Tx, ids: Sequence[str]) -> dict[str, HeldRow]:
     """The rows of these jobs, by id; what is not there is missing."""
     if not ids:
         return {}
@@ -43,7 +41,7 @@ def _held(row: Sequence[Any]) -> HeldRow:
     return held
 
 
-def end_of(tx: apsw.Connection, held: HeldRow, epoch: int) -> End | None:
+def end_of(tx: rows.Tx, held: HeldRow, epoch: int) -> End | None:
     """How the claim of `epoch`, which is not the current one, ended; None if there was none."""
     found = rows.first(tx, SQL["attempt_ended"], {"n": held.n, "epoch": epoch})
     if found is None:
@@ -60,7 +58,7 @@ def end_of(tx: apsw.Connection, held: HeldRow, epoch: int) -> End | None:
 
 
 def refuse(
-    tx: apsw.Connection, held: HeldRow | None, epoch: int, write: str | None, now: Moment
+    tx: rows.Tx, held: HeldRow | None, epoch: int, write: str | None, now: Moment
 ) -> Refused:
     """Tell a writer that its claim is over, and record once per epoch and kind that it tried.
     `write` None: leave no trace."""
@@ -90,7 +88,7 @@ class _Ended(NamedTuple):
 class Endings:
     """Ends of claims that are applied together."""
 
-    def __init__(self, db: Database, tx: apsw.Connection, ids: Sequence[str], now: Moment) -> None:
+    def __init__(self, db: Database, tx: rows.Tx, ids: Sequence[str], now: Moment) -> None:
         self._db = db
         self._tx = tx
         self._now = now
@@ -150,14 +148,14 @@ class Endings:
         return {**ending.job._asdict(), "n": one.held.n, **more}
 
 
-def remove(tx: apsw.Connection, ns: Sequence[int]) -> None:
+def remove(tx: rows.Tx, ns: Sequence[int]) -> None:
     """Finished jobs go at once; those with an id chosen by a client only from sight."""
     if ns:
         tx.execute(SQL["hide"], {"ns": rows.numbers(ns)})
         tx.execute(SQL["remove"], {"ns": rows.numbers(ns)})
 
 
-def record(tx: apsw.Connection, found: Sequence[tuple[int, Diagnostic]]) -> None:
+def record(tx: rows.Tx, found: Sequence[tuple[int, Diagnostic]]) -> None:
     """Record facts about jobs, at most one for each, given by row."""
     if not found:
         return
@@ -171,7 +169,7 @@ def record(tx: apsw.Connection, found: Sequence[tuple[int, Diagnostic]]) -> None
     trim(tx, "diagnostics", ns)
 
 
-def trim(tx: apsw.Connection, table: Literal["attempts", "diagnostics"], ns: Sequence[int]) -> None:
+def trim(tx: rows.Tx, table: Literal["attempts", "diagnostics"], ns: Sequence[int]) -> None:
     """After one was added for each of these jobs: the first and the last fifty of each are kept."""
     if not ns:
         return

@@ -6,17 +6,15 @@ import re
 from collections.abc import Mapping, Sequence
 from itertools import chain
 from operator import itemgetter
-from typing import Any
 
 import apsw
 
 from oncue.core.clash import of_same_id, of_same_key
-from oncue.core.job import Attempt, Diagnostic, History, Job, JobFilter, NewJob, Page, Position
-from oncue.core.lifecycle import FINAL
+from oncue.core.job import Diagnostic, History, Job, JobFilter, JobPage, NewJob, Position
 from oncue.core.moment import Moment
 from oncue.ports.jobs import Clash
 from oncue.stores.sqlite import rows
-from oncue.stores.sqlite.database import Database, writing
+from oncue.stores.sqlite.database import StorePart, writing
 from oncue.stores.sqlite.fencing import held_claims, record
 from oncue.stores.sqlite.listing import page
 
@@ -43,43 +41,35 @@ def _many_rows(statement: str, count: int) -> str:
 _INSERT_ROWS = _many_rows(SQL["insert"], _ROWS)
 
 
-class Jobs:
-    db: Database
-
+class Jobs(StorePart):
     def get(self, job_id: str) -> Job | None:
         with self.db.reading() as tx:
-            row = rows.first(tx, SQL["get"], {"id": job_id})
-            return None if row is None else rows.job(row)
+            return rows.get_job(tx, job_id)
 
     def history(self, job_id: str) -> History:
         with self.db.reading() as tx:
-            row = rows.first(tx, SQL["last_attempt"], {"id": job_id})
+            row = rows.first(tx, SQL["number"], {"id": job_id})
             if row is None:
                 return History()
             params = {"n": row[0]}
             return History(
-                tuple(rows.operation(r) for r in rows.fetch(tx, SQL["operations"], params)),
-                tuple(rows.diagnostic(r) for r in rows.fetch(tx, SQL["diagnostics"], params)),
-                (
-                    *(rows.attempt(r) for r in rows.fetch(tx, SQL["attempts"], params)),
-                    *_last_attempt(row),
-                ),
+                tuple(map(rows.operation, rows.fetch(tx, SQL["operations"], params))),
+                tuple(map(rows.diagnostic, rows.fetch(tx, SQL["diagnostics"], params))),
+                tuple(map(rows.attempt, rows.fetch(tx, SQL["attempts"], params))),
             )
 
     @writing
-    def note(self, tx: apsw.Connection, job_id: str, diagnostics: Sequence[Diagnostic]) -> None:
+    def note(self, tx: rows.Tx, job_id: str, diagnostics: Sequence[Diagnostic]) -> None:
         for held in held_claims(tx, [job_id]).values():
             for one in diagnostics:
                 record(tx, [(held.n, one)])
 
-    def page(self, wanted: JobFilter, after: Position | None, limit: int) -> Page:
+    def page(self, wanted: JobFilter, after: Position | None, limit: int) -> JobPage:
         with self.db.reading() as tx:
             return page(tx, wanted, after, limit)
 
     @writing
-    def insert(
-        self, tx: apsw.Connection, jobs: Sequence[NewJob], now: Moment
-    ) -> Mapping[int, Clash]:
+    def insert(self, tx: rows.Tx, jobs: Sequence[NewJob], now: Moment) -> Mapping[int, Clash]:
         if any(job.digest is not None or job.key is not None for job in jobs):
             return self._insert_one_by_one(tx, jobs, now)
         try:
@@ -97,7 +87,7 @@ class Jobs:
         return {}
 
     def _insert_one_by_one(
-        self, tx: apsw.Connection, jobs: Sequence[NewJob], now: Moment
+        self, tx: rows.Tx, jobs: Sequence[NewJob], now: Moment
     ) -> dict[int, Clash]:
         clashes = {}
         for position, job in enumerate(jobs):
@@ -110,7 +100,7 @@ class Jobs:
                 self.db.arrived(tx, job.queue, job.due_at)
         return clashes
 
-    def _clash(self, tx: apsw.Connection, job: NewJob, now: Moment) -> Clash | None:
+    def _clash(self, tx: rows.Tx, job: NewJob, now: Moment) -> Clash | None:
         held = rows.first(tx, SQL["digest"], {"id": job.id})
         if held is not None:
             row = rows.first(tx, SQL["get_even_hidden"], {"id": job.id})
@@ -130,7 +120,7 @@ class Jobs:
         return Clash(kind, existing)
 
 
-def _insert_all(tx: apsw.Connection, jobs: Sequence[NewJob]) -> None:
+def _insert_all(tx: rows.Tx, jobs: Sequence[NewJob]) -> None:
     """Sixty-four rows a statement: apsw lets other threads run during each, and a busy one keeps
     the interpreter for milliseconds before it gives it back."""
     whole = len(jobs) - len(jobs) % _ROWS
@@ -139,12 +129,3 @@ def _insert_all(tx: apsw.Connection, jobs: Sequence[NewJob]) -> None:
         tx.execute(_INSERT_ROWS, tuple(chain.from_iterable(map(_COLUMNS_OF, chunk))))
     if whole < len(jobs):
         tx.executemany(SQL["insert"], map(_COLUMNS_OF, jobs[whole:]))
-
-
-def _last_attempt(row: Sequence[Any]) -> tuple[Attempt, ...]:
-    """The attempt in the job's own row: under way, or the one that finished it."""
-    _, attempt, epoch, claimed_at, worker, state, finished_at = row
-    if claimed_at is None:
-        return ()
-    outcome = state if state in FINAL else None
-    return (rows.attempt((attempt, epoch, claimed_at, worker, outcome, finished_at)),)

@@ -6,8 +6,6 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
-import apsw
-
 from oncue.core.moment import Moment
 from oncue.core.putoff import back_in_line_until
 from oncue.stores.sqlite import rows
@@ -42,31 +40,28 @@ class OpenRange(NamedTuple):
         return {"due_at": self.cutoff, "id": rows.AFTER_EVERY_TEXT}
 
 
-def all_lines(tx: apsw.Connection, queue: str) -> list[tuple[int, Moment]]:
+def all_lines(tx: rows.Tx, queue: str) -> list[tuple[int, Moment]]:
     """Every line that holds a scheduled job, in order, with its earliest due time."""
     return rows.fetch(tx, LINES, {"queue": queue, "below": AFTER_EVERY_LINE})
 
 
-def hand_over_lines(tx: apsw.Connection, queue: str) -> list[tuple[int, Moment]]:
+def hand_over_lines(tx: rows.Tx, queue: str) -> list[tuple[int, Moment]]:
     """The lines from which jobs may be handed over: those of jobs that are not put off."""
     return rows.fetch(tx, LINES, {"queue": queue, "below": FIRST_PUT_OFF_LINE})
 
 
-def due_lines(tx: apsw.Connection, queue: str, until: Moment) -> list[tuple[int, Moment]]:
+def due_lines(tx: rows.Tx, queue: str, until: Moment) -> list[tuple[int, Moment]]:
     """Those of them whose first job is due by `until`."""
     return [line for line in hand_over_lines(tx, queue) if line[1] <= until]
 
 
-def open_range(tx: apsw.Connection, queue: str) -> OpenRange | None:
+def open_range(tx: rows.Tx, queue: str) -> OpenRange | None:
     row = rows.first(tx, RANGES["range"], {"queue": queue})
     return None if row is None else OpenRange._make(row)
 
 
 def waiting_dues(
-    tx: apsw.Connection,
-    queue: str,
-    lines: Sequence[tuple[int, Moment]],
-    held: OpenRange | None,
+    tx: rows.Tx, queue: str, lines: Sequence[tuple[int, Moment]], held: OpenRange | None
 ) -> list[Moment]:
     """The first due time in each of these lines, outside an open range."""
     dues: list[Moment] = []
@@ -81,7 +76,7 @@ def waiting_dues(
 
 
 def first_jobs(
-    tx: apsw.Connection,
+    tx: rows.Tx,
     statement: str,
     params: Mapping[str, Any],
     lines: Sequence[int],
@@ -104,7 +99,7 @@ def first_jobs(
     return found, last
 
 
-def bring_back(tx: apsw.Connection, queue: str, limit: int, now: Moment) -> None:
+def bring_back(tx: rows.Tx, queue: str, limit: int, now: Moment) -> None:
     """Give put-off jobs whose moment has come their place in line again, as many as may be needed
     to find the first `limit` of them."""
     line, first_due = _first_waiting(tx, queue, now)
@@ -119,7 +114,7 @@ def bring_back(tx: apsw.Connection, queue: str, limit: int, now: Moment) -> None
         tx.execute(RANGES["back_in_line"], {"ns": rows.numbers([row[0] for row in found])})
 
 
-def _first_waiting(tx: apsw.Connection, queue: str, now: Moment) -> tuple[int, Moment | None]:
+def _first_waiting(tx: rows.Tx, queue: str, now: Moment) -> tuple[int, Moment | None]:
     """The line and due time of the job to be handed over next, if one is due."""
     held = open_range(tx, queue)
     for line in hand_over_lines(tx, queue):

@@ -8,13 +8,11 @@ on the page.
 from __future__ import annotations
 
 import heapq
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from operator import attrgetter, itemgetter
 from typing import Any, NamedTuple
 
-import apsw
-
-from oncue.core.job import Job, JobFilter, Page, Position
+from oncue.core.job import Job, JobFilter, JobPage, Position
 from oncue.core.lifecycle import FINAL, LIVE, State
 from oncue.core.moment import LATEST, Moment
 from oncue.stores.sqlite import rows
@@ -39,7 +37,7 @@ class Stream(NamedTuple):
     """Nothing that is due later is wanted of it."""
 
 
-def page(tx: apsw.Connection, wanted: JobFilter, after: Position | None, limit: int) -> Page:
+def page(tx: rows.Tx, wanted: JobFilter, after: Position | None, limit: int) -> JobPage:
     """See `oncue.ports.jobs.JobStore.page`."""
     start = after or _BEFORE_ALL
     if wanted.due_after is not None and wanted.due_after > start.due_at:
@@ -49,7 +47,7 @@ def page(tx: apsw.Connection, wanted: JobFilter, after: Position | None, limit: 
     streams = sorted(_streams(tx, wanted, bounds), key=attrgetter("head"))
     found, full = _merged(tx, streams, bounds)
     items = [job for job in map(rows.job, found) if _fits(job, wanted)]
-    return Page(items, Position(*_PLACE(found[-1])) if full else None)
+    return JobPage(items, Position(*_PLACE(found[-1])) if full else None)
 
 
 def _fits(job: Job, wanted: JobFilter) -> bool:
@@ -62,7 +60,7 @@ def _fits(job: Job, wanted: JobFilter) -> bool:
 
 
 def _merged(
-    tx: apsw.Connection, streams: Sequence[Stream], bounds: dict[str, Any]
+    tx: rows.Tx, streams: Sequence[Stream], bounds: dict[str, Any]
 ) -> tuple[list[Sequence[Any]], bool]:
     """The first rows of the streams, which are in the order of their heads; and whether there may
     be more. Each group of streams is read as far as those before it leave room."""
@@ -77,25 +75,18 @@ def _merged(
             tx.execute(SQL[one.statement], bounds | one.params | {"until": min(until, one.until)})
             for one in group
         ]
-        kept, full = _bounded(heapq.merge(kept, *opened, key=_PLACE), bounds["limit"])
+        merged = heapq.merge(kept, *opened, key=_PLACE)
+        kept, full = rows.bounded(merged, bounds["limit"], _size)
         if full:
             until = kept[-1][_DUE_AT]
     return kept, full
 
 
-def _bounded(found: Iterable[Sequence[Any]], limit: int) -> tuple[list[Sequence[Any]], bool]:
-    """The first rows, up to `limit` and to what fits in memory; and whether there may be more."""
-    kept: list[Sequence[Any]] = []
-    room = rows.BATCH_BYTES
-    for row in found:
-        kept.append(row)
-        room -= len(row[_PAYLOAD]) + len(row[_RESULT] or b"")
-        if room <= 0 or len(kept) == limit:
-            return kept, True
-    return kept, False
+def _size(row: Sequence[Any]) -> int:
+    return len(row[_PAYLOAD]) + len(row[_RESULT] or b"")
 
 
-def _streams(tx: apsw.Connection, wanted: JobFilter, bounds: dict[str, Any]) -> Iterator[Stream]:
+def _streams(tx: rows.Tx, wanted: JobFilter, bounds: dict[str, Any]) -> Iterator[Stream]:
     """The streams that can hold what is wanted; of each kind no more than there is room for."""
     if wanted.owner is not None:
         yield Stream(_BEFORE_ALL, "page_owner", {"owner": wanted.owner})
@@ -119,7 +110,7 @@ def _streams(tx: apsw.Connection, wanted: JobFilter, bounds: dict[str, Any]) -> 
             yield Stream(_position(head), "page_final", {"queue": queue, "state": ended})
 
 
-def _covered(tx: apsw.Connection, span: dict[str, str]) -> Iterator[Stream]:
+def _covered(tx: rows.Tx, span: dict[str, str]) -> Iterator[Stream]:
     """Stored as scheduled, but inside an open range claim: these show as dispatched."""
     for queue, cutoff, last_line in rows.fetch(tx, SQL["open_ranges"], span):
         for line, due in hand_over_lines(tx, queue):

@@ -69,8 +69,7 @@ class Presence:
 
     def is_replaced(self) -> bool:
         """Whether the file at the path is gone or another one, looked at now."""
-        opened = self._opened.get(self.place)
-        return opened is not None and identity(self.place) != opened
+        return self.file is not None and identity(self.place) != self.file
 
     def owns_log(self) -> bool:
         """Whether the log at the path is that of the file that was replaced, and certainly not in

@@ -4,16 +4,14 @@ from __future__ import annotations
 
 from functools import partial
 from itertools import takewhile
-from typing import Any, NamedTuple
-
-import apsw
+from typing import Any
 
 from oncue.core.event import Bounds
 from oncue.core.moment import Moment
 from oncue.core.retention import Pruned, Retention, forgotten_before, loose_before, of_rule
 from oncue.core.stamp import Stamp
 from oncue.stores.sqlite import rows
-from oncue.stores.sqlite.database import Database
+from oncue.stores.sqlite.database import StorePart
 from oncue.stores.sqlite.rules import StoredRule, stored
 
 SQL = rows.load("events")
@@ -24,38 +22,30 @@ RULES_AT_ONCE = 200
 _NEVER: Stamp = 2**63 - 1
 
 
-class _Over(NamedTuple):
-    """What there is to remove."""
-
-    queues: dict[str, Moment]
-    remembered: bool
-    events: bool
-
-
-class Pruning:
-    db: Database
-
+class Pruning(StorePart):
     def prune(self, kept: Retention, now: Moment, limit: int) -> Pruned:
         """A transaction for each queue and each kind, so that others can write in between."""
-        over = self._over(kept, now)
+        queues, remembered, events = self._over(kept, now)
         removed = [
             self.db.write(partial(prune_queue, queue=queue, before=before, now=now, limit=limit))
-            for queue, before in over.queues.items()
+            for queue, before in queues.items()
         ]
         more = [one >= limit for one in removed]
-        if over.remembered:
+        if remembered:
             more.append(self.db.write(lambda tx: _prune_remembered(tx, now, limit)) >= limit)
-        if over.events:
+        if events:
             more.append(self.db.write(lambda tx: _prune_events(tx, now, kept.bounds, limit)))
         return Pruned(sum(removed), any(more))
 
-    def _over(self, kept: Retention, now: Moment) -> _Over:
+    def _over(self, kept: Retention, now: Moment) -> tuple[dict[str, Moment], bool, bool]:
+        """The queues with something to remove, each with the moment up to which; and whether there
+        are remembered ids and events to remove."""
         loose = {"before": loose_before(now, kept.bounds), "limit": 1}
         forgotten = {"before": forgotten_before(now), "limit": 1}
         with self.db.reading() as tx:
             finished = rows.fetch(tx, QUEUES["oldest_finished"])
             before = kept.finished_before
-            return _Over(
+            return (
                 {name: before[name] for name, oldest in finished if oldest < before.get(name, 0)},
                 bool(rows.fetch(tx, QUEUES["forgettable"], forgotten))
                 or bool(rows.fetch(tx, CLAIMS["settled_over"], {"now": now})),
@@ -64,7 +54,7 @@ class Pruning:
             )
 
 
-def prune_queue(tx: apsw.Connection, queue: str, before: Moment, now: Moment, limit: int) -> int:
+def prune_queue(tx: rows.Tx, queue: str, before: Moment, now: Moment, limit: int) -> int:
     """Remove finished jobs of a queue; those whose ids are remembered are hidden. How many."""
     params = {"queue": queue, "before": before, "limit": limit}
     ns = [row[0] for row in rows.fetch(tx, QUEUES["prunable"], params)]
@@ -74,7 +64,7 @@ def prune_queue(tx: apsw.Connection, queue: str, before: Moment, now: Moment, li
     return len(ns)
 
 
-def _prune_remembered(tx: apsw.Connection, now: Moment, limit: int) -> int:
+def _prune_remembered(tx: rows.Tx, now: Moment, limit: int) -> int:
     tx.execute(CLAIMS["forget_settled"], {"now": now})
     params = {"before": forgotten_before(now), "limit": limit}
     ns = [row[0] for row in rows.fetch(tx, QUEUES["forgettable"], params)]
@@ -83,13 +73,13 @@ def _prune_remembered(tx: apsw.Connection, now: Moment, limit: int) -> int:
     return len(ns)
 
 
-def _remove(tx: apsw.Connection, ns: list[int], now: Moment) -> None:
+def _remove(tx: rows.Tx, ns: list[int], now: Moment) -> None:
     """Remove finished jobs, but for those whose id is remembered still."""
     params = {"ns": rows.numbers(ns), "forget_before": forgotten_before(now)}
     tx.execute(QUEUES["prune"], params)
 
 
-def _prune_events(tx: apsw.Connection, now: Moment, bounds: Bounds, limit: int) -> bool:
+def _prune_events(tx: rows.Tx, now: Moment, bounds: Bounds, limit: int) -> bool:
     """Whether there may be more. Rules to which nothing happened since they were last pruned are
     not looked at."""
     removal = _Removal(tx, limit)
@@ -104,7 +94,7 @@ def _prune_events(tx: apsw.Connection, now: Moment, bounds: Bounds, limit: int) 
 class _Removal:
     """Removes rows as long as there is room: so many that one transaction stays short."""
 
-    def __init__(self, tx: apsw.Connection, limit: int) -> None:
+    def __init__(self, tx: rows.Tx, limit: int) -> None:
         self.tx = tx
         self.room = limit
 

@@ -5,14 +5,12 @@ from __future__ import annotations
 import json
 from dataclasses import asdict, replace
 
-import apsw
-
 from oncue.core.lifecycle import State
 from oncue.core.moment import LATEST, Moment
 from oncue.core.queue import Queue, QueueStats, RetryPolicy, default_queue, why_kept
 from oncue.ports.queues import QueueDeletion
 from oncue.stores.sqlite import rows
-from oncue.stores.sqlite.database import Database, writing
+from oncue.stores.sqlite.database import StorePart, writing
 from oncue.stores.sqlite.lines import all_lines, hand_over_lines, open_range, waiting_dues
 from oncue.stores.sqlite.pruning import prune_queue
 from oncue.stores.sqlite.watching import queues_revision
@@ -21,9 +19,7 @@ SQL = rows.load("queues")
 _UNSET = "{}"  # the settings of a queue that nobody has set
 
 
-class Queues:
-    db: Database
-
+class Queues(StorePart):
     def queues(self) -> list[Queue]:
         """Read anew only after a change: loops ask every few seconds, and there may be many."""
         with self.db.reading() as tx:
@@ -35,7 +31,7 @@ class Queues:
             return list(known[1])
 
     @writing
-    def put_queue(self, tx: apsw.Connection, seen: Queue | None, queue: Queue) -> bool:
+    def put_queue(self, tx: rows.Tx, seen: Queue | None, queue: Queue) -> bool:
         row = rows.first(tx, SQL["named"], {"name": queue.name})
         if (None if row is None else _queue(*row)) != seen:
             return False
@@ -76,9 +72,7 @@ class Queues:
         return dict(sorted(counts.items()))
 
     @writing
-    def delete_queue(
-        self, tx: apsw.Connection, name: str, now: Moment, limit: int
-    ) -> QueueDeletion:
+    def delete_queue(self, tx: rows.Tx, name: str, now: Moment, limit: int) -> QueueDeletion:
         unfinished, schedule, rule, known = rows.first(tx, SQL["in_use"], {"name": name})
         why = why_kept(name, unfinished=bool(unfinished), schedule=schedule, rule=rule)
         if why is not None:
@@ -93,7 +87,7 @@ class Queues:
         return QueueDeletion("deleted")
 
 
-def read_queues(tx: apsw.Connection) -> list[Queue]:
+def read_queues(tx: rows.Tx) -> list[Queue]:
     return [_queue(*row) for row in rows.fetch(tx, SQL["names"])]
 
 

@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-import apsw
-
 from oncue.core.fencing import Held, refused_by_sink, settled_facts
 from oncue.core.job import Delivery, Diagnostic
 from oncue.core.lifecycle import Verb
@@ -16,7 +14,7 @@ from oncue.core.queue import Queue
 from oncue.ports.claims import RangeClaim
 from oncue.ports.sink import Refusal
 from oncue.stores.sqlite import lines, rows
-from oncue.stores.sqlite.database import Database, writing
+from oncue.stores.sqlite.database import StorePart, writing
 from oncue.stores.sqlite.fencing import held_claims, record, remove
 from oncue.stores.sqlite.readying import limits, make_ready, worth_a_claim
 
@@ -24,10 +22,8 @@ SQL = rows.load("ranges")
 _PAYLOAD = Delivery._fields.index("payload")
 
 
-class Ranges:
+class Ranges(StorePart):
     """A range is a queue here."""
-
-    db: Database
 
     def claim_range(
         self,
@@ -44,7 +40,7 @@ class Ranges:
         if not worth_a_claim(self.db, queues, until, now):
             return RangeClaim("", 0, (), queues)
 
-        def claim(tx: apsw.Connection) -> RangeClaim:
+        def claim(tx: rows.Tx) -> RangeClaim:
             for queue in queues:
                 params = {"queue": queue.name, "now": now, "dispatcher": dispatcher}
                 tx.execute(SQL["take_over"], params)
@@ -73,7 +69,7 @@ class Ranges:
         return self.db.write(claim, synced=False)
 
     @writing
-    def extend_range(self, tx: apsw.Connection, claim: RangeClaim, lease_until: Moment) -> bool:
+    def extend_range(self, tx: rows.Tx, claim: RangeClaim, lease_until: Moment) -> bool:
         params = {"queue": claim.range, "fence": claim.fence, "lease_until": lease_until}
         tx.execute(SQL["extend"], params)
         return tx.changes() == 1
@@ -81,7 +77,7 @@ class Ranges:
     @writing
     def settle_range(
         self,
-        tx: apsw.Connection,
+        tx: rows.Tx,
         claim: RangeClaim,
         delivered: Sequence[str],
         refused: Mapping[str, Refusal],
@@ -109,9 +105,7 @@ class Ranges:
         return min(found)[0] if found else None
 
 
-def _deliver(
-    tx: apsw.Connection, queue: Queue, delivered: Sequence[str], batch: dict[str, Any]
-) -> None:
+def _deliver(tx: rows.Tx, queue: Queue, delivered: Sequence[str], batch: dict[str, Any]) -> None:
     params = {**batch, "ids": rows.texts(delivered)}
     if not queue.keeps_history:
         tx.execute(SQL["delivered_gone"], params)
@@ -123,7 +117,7 @@ def _deliver(
 
 
 def _refuse(
-    tx: apsw.Connection, queue: Queue, refused: Mapping[str, Refusal], batch: dict[str, Any]
+    tx: rows.Tx, queue: Queue, refused: Mapping[str, Refusal], batch: dict[str, Any]
 ) -> list[Moment]:
     """End the jobs that were refused for good, and let the others wait. Until when each of these
     waits. Jobs that are no longer there to be handed over are left alone."""
@@ -152,7 +146,7 @@ def _failure(held: Held, error: str, now: Moment) -> Diagnostic:
     return Diagnostic(to_datetime(now), "failure", detail, held.attempt, held.epoch, facts)
 
 
-def _next_dues(tx: apsw.Connection, queue: str) -> list[Moment]:
+def _next_dues(tx: rows.Tx, queue: str) -> list[Moment]:
     """When something of this queue can be taken: when it is due, or, inside an open range, when
     the lease ends and it may be taken over; never before its rate allows it."""
     bounds = limits(tx, queue)

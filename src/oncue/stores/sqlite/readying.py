@@ -11,8 +11,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
-import apsw
-
 from oncue.core import rate
 from oncue.core.moment import LATEST, Moment
 from oncue.core.queue import Queue
@@ -32,7 +30,7 @@ class QueueLimits(NamedTuple):
     held: lines.OpenRange | None = None
     """What is covered already."""
 
-    def under_way(self, tx: apsw.Connection, queue: str) -> int:
+    def under_way(self, tx: rows.Tx, queue: str) -> int:
         """How many jobs are dispatched or executing, counted up to the concurrency, if there is
         one."""
         most = self.limits.concurrency
@@ -57,13 +55,13 @@ class Ready(NamedTuple):
     lines: Sequence[int] = ()
     """Those in which something is due."""
 
-    def spend(self, tx: apsw.Connection, queue: str, count: int) -> None:
+    def spend(self, tx: rows.Tx, queue: str, count: int) -> None:
         """Note that so many were taken."""
         if self.room.bucket is not None:
             _put_bucket(tx, queue, rate.take(self.room.bucket, count))
 
 
-def limits(tx: apsw.Connection, queue: str) -> QueueLimits:
+def limits(tx: rows.Tx, queue: str) -> QueueLimits:
     row = rows.first(tx, SQL["limits"], {"name": queue})
     if row is None:
         return QueueLimits()
@@ -90,7 +88,7 @@ def worth_a_claim(db: Database, queues: Sequence[Queue], until: Moment, now: Mom
         return any(_is_worth_it(db, tx, queue.name, until, now) for queue in queues)
 
 
-def _is_worth_it(db: Database, tx: apsw.Connection, queue: str, until: Moment, now: Moment) -> bool:
+def _is_worth_it(db: Database, tx: rows.Tx, queue: str, until: Moment, now: Moment) -> bool:
     bounds = limits(tx, queue)
     if bounds.held is not None:
         return True  # it may have to be closed, which the claim decides
@@ -104,7 +102,7 @@ def _is_worth_it(db: Database, tx: apsw.Connection, queue: str, until: Moment, n
 
 
 def make_ready(
-    db: Database, tx: apsw.Connection, queue: str, limit: int, until: Moment, now: Moment
+    db: Database, tx: rows.Tx, queue: str, limit: int, until: Moment, now: Moment
 ) -> Ready:
     """Before jobs of a queue are taken that are due by `until`: room for at most `limit` of them. A
     range whose lease has ended is closed. If there is room and something waits, what has expired is
@@ -135,5 +133,5 @@ def make_ready(
     return Ready(room, bounds.held, [line for line, _ in due])
 
 
-def _put_bucket(tx: apsw.Connection, queue: str, bucket: Bucket) -> None:
+def _put_bucket(tx: rows.Tx, queue: str, bucket: Bucket) -> None:
     tx.execute(SQL["put_bucket"], {"name": queue, **bucket._asdict()})

@@ -6,8 +6,6 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-import apsw
-
 from oncue.core import fencing
 from oncue.core.fencing import GONE, Refused
 from oncue.core.job import Lapse
@@ -18,7 +16,7 @@ from oncue.core.rate import OVERTAKING_MS
 from oncue.core.retry import EXPIRED, Verdict
 from oncue.ports.claims import ClaimFilter, ClaimPage, Leases
 from oncue.stores.sqlite import rows
-from oncue.stores.sqlite.database import Database, writing
+from oncue.stores.sqlite.database import StorePart, writing
 from oncue.stores.sqlite.fencing import Endings
 from oncue.stores.sqlite.queues import read_queues
 
@@ -28,9 +26,7 @@ EXPIRED_AT_ONCE = 500
 _lapse = rows.reader(Lapse)
 
 
-class Reclaims:
-    db: Database
-
+class Reclaims(StorePart):
     def live_claims(self, wanted: ClaimFilter, after: object | None, limit: int) -> ClaimPage:
         since, until = wanted.heard_outside or (None, None)
         params: dict[str, Any] = {"lapsed_by": wanted.lapsed_by, "since": since, "until": until}
@@ -54,7 +50,7 @@ class Reclaims:
 
     @writing
     def reclaim(
-        self, tx: apsw.Connection, verdicts: Sequence[tuple[Lapse, Verdict, bool]], now: Moment
+        self, tx: rows.Tx, verdicts: Sequence[tuple[Lapse, Verdict, bool]], now: Moment
     ) -> Mapping[int, Refused]:
         refused: dict[int, Refused] = {}
         endings = Endings(self.db, tx, [lapse.id for lapse, _, _ in verdicts], now)
@@ -92,7 +88,7 @@ class Reclaims:
             return bool(rows.first(tx, LEASES["astray"], {"now": now, "jump": JUMP_MS})[0])
 
     def judge_leases(self, judge: Judge) -> Missed | None:
-        def apply(tx: apsw.Connection) -> Missed | None:
+        def apply(tx: rows.Tx) -> Missed | None:
             judged = judge(_last_look(tx))
             if judged is None:
                 return None
@@ -106,7 +102,7 @@ class Reclaims:
         # then, and claims are judged by the wall clock alone.
         return self.db.write(apply, synced=False)
 
-    def _move_leases(self, tx: apsw.Connection, missed: Missed, now: Moment) -> None:
+    def _move_leases(self, tx: rows.Tx, missed: Missed, now: Moment) -> None:
         params = {"now": now, "jump": JUMP_MS}
         tx.execute(LEASES["move_claims"], {**params, "missed": missed.claims_ms})
         for queue, until in rows.fetch(tx, LEASES["shortened_ranges"], params):
@@ -120,14 +116,14 @@ class Reclaims:
                 self.db.tell(queue.name, latest)
 
 
-def expire_due(tx: apsw.Connection, queue: str, until: Moment, now: Moment) -> None:
+def expire_due(tx: rows.Tx, queue: str, until: Moment, now: Moment) -> None:
     """Cancel jobs of a queue that could be handed out now, were they not too old: a page of them,
     the reclaimer does the rest."""
     params = {"queue": queue, "until": until, "now": now, "limit": EXPIRED_AT_ONCE}
     _cancel_expired(tx, rows.fetch(tx, SQL["expired_due"], params), now)
 
 
-def _cancel_expired(tx: apsw.Connection, found: list[Any], now: Moment) -> int:
+def _cancel_expired(tx: rows.Tx, found: list[Any], now: Moment) -> int:
     if found:
         params = {"ns": rows.numbers([row[0] for row in found]), "now": now, "detail": EXPIRED}
         tx.execute(SQL["expire"], params)
@@ -135,6 +131,6 @@ def _cancel_expired(tx: apsw.Connection, found: list[Any], now: Moment) -> int:
     return len(found)
 
 
-def _last_look(tx: apsw.Connection) -> Look | None:
+def _last_look(tx: rows.Tx) -> Look | None:
     row = rows.first(tx, LEASES["last_look"])
     return None if row is None else Look._make(json.loads(row[0]))

@@ -17,8 +17,10 @@ from oncue.core.moment import to_datetime
 from oncue.stores.sqlite.statements import load as load
 
 T = TypeVar("T")
+Tx = apsw.Connection  # inside a transaction
 AFTER_EVERY_TEXT = "\U0010ffff"
 BATCH_BYTES = 32 * 1024 * 1024  # of payloads that are read into memory at once
+_GET_JOB = load("jobs")["get"]
 _CONVERSIONS: dict[Any, Callable[[Any], Any]] = {
     State: State,
     bool: bool,
@@ -51,21 +53,37 @@ attempt = reader(Attempt)
 diagnostic = reader(Diagnostic, facts=json.loads)
 
 
-def stream(tx: apsw.Connection, statement: str, params: Mapping[str, Any]) -> Iterator[Any]:
+def stream(tx: Tx, statement: str, params: Mapping[str, Any]) -> Iterator[Any]:
     """The rows of a statement one by one."""
     return iter(tx.execute(statement, params))
 
 
-def fetch(
-    tx: apsw.Connection, statement: str, params: Mapping[str, Any] | None = None
-) -> list[Any]:
+def fetch(tx: Tx, statement: str, params: Mapping[str, Any] | None = None) -> list[Any]:
     """All rows of a statement."""
     return tx.execute(statement, params).fetchall()
 
 
-def first(tx: apsw.Connection, statement: str, params: Mapping[str, Any] | None = None) -> Any:
+def first(tx: Tx, statement: str, params: Mapping[str, Any] | None = None) -> Any:
     """The first row, or None."""
     return tx.execute(statement, params).fetchone()
+
+
+def bounded(found: Iterable[T], limit: int, size: Callable[[T], int]) -> tuple[list[T], bool]:
+    """The first ones, up to `limit` and to what fits in memory; and whether there may be more."""
+    kept: list[T] = []
+    room = BATCH_BYTES
+    for one in found:
+        kept.append(one)
+        room -= size(one)
+        if room <= 0 or len(kept) == limit:
+            return kept, True
+    return kept, False
+
+
+def get_job(tx: Tx, job_id: str | None) -> Job | None:
+    """The job as others see it: inside an open range claim it is dispatched."""
+    row = first(tx, _GET_JOB, {"id": job_id})
+    return None if row is None else job(row)
 
 
 def texts(values: Iterable[str]) -> Any:

@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
-import apsw
-
 from oncue.core.event import Event, EventType
 from oncue.core.firing import Decision
 from oncue.core.moment import Moment
@@ -15,7 +13,7 @@ from oncue.core.rule import Dependency, Rule
 from oncue.core.stamp import Stamp
 from oncue.core.standing import Sighting, Sightings
 from oncue.stores.sqlite import rows
-from oncue.stores.sqlite.database import Database, writing
+from oncue.stores.sqlite.database import StorePart, writing
 
 SQL = rows.load("rules")
 EVENTS = rows.load("events")
@@ -47,11 +45,9 @@ class StoredRule(NamedTuple):
         return max((wait.newest for wait in self.waits if wait.newest is not None), default=None)
 
 
-class Rules:
-    db: Database
-
+class Rules(StorePart):
     @writing
-    def put_rule(self, tx: apsw.Connection, rule: Rule, now: Moment) -> Rule:
+    def put_rule(self, tx: rows.Tx, rule: Rule, now: Moment) -> Rule:
         row = rows.first(tx, SQL["rule"], {"name": rule.name})
         settings = {"enabled": rule.enabled, "queue": rule.queue, "payload": rule.payload_json}
         params: dict[str, Any] = {"name": rule.name, **settings, "now": now}
@@ -74,7 +70,7 @@ class Rules:
             return [stored(tx, row).rule for row in found]
 
     @writing
-    def delete_rule(self, tx: apsw.Connection, name: str, now: Moment) -> bool:
+    def delete_rule(self, tx: rows.Tx, name: str, now: Moment) -> bool:
         row = rows.first(tx, SQL["rule"], {"name": name})
         if row is not None:
             tx.execute(SQL["delete"], {"n": row[0]})
@@ -90,11 +86,12 @@ class Rules:
             return Sightings(found.rule, tuple(_sighting(tx, wait, at) for wait in found.waits))
 
 
-def stored(tx: apsw.Connection, row: Sequence[Any]) -> StoredRule:
+def stored(tx: rows.Tx, row: Sequence[Any]) -> StoredRule:
     """From a row of `rules.sql: rule_columns`."""
     found = rows.fetch(tx, SQL["dependencies"], {"n": row[0]})
     waits = [Wait(one[0], dependency(one[1:4]), one[4], bool(one[5])) for one in found]
-    rule = _rule(row, [wait.dependency for wait in waits])
+    dependencies = tuple(wait.dependency for wait in waits)
+    rule = _read_rule((row[1], dependencies, *row[2:9]))
     return StoredRule(row[0], rule, waits, bool(row[9]), bool(row[10]))
 
 
@@ -108,24 +105,19 @@ def decided(rule: str, row: Sequence[Any]) -> Decided:
     return _read_decided((rule, dependency(row[:3]), *row[3:]))
 
 
-def newest_stamp(tx: apsw.Connection, dependency_n: int, t: Stamp) -> Stamp | None:
+def newest_stamp(tx: rows.Tx, dependency_n: int, t: Stamp) -> Stamp | None:
     """The newest stamp by `t` of an event that was accepted for the dependency."""
     row: Any = tx.execute(EVENTS["newest"], (dependency_n, t)).fetchone()
     return None if row is None else row[0]
 
 
-def first_at(tx: apsw.Connection, dependency_n: int, stamp: Stamp) -> Event | None:
+def first_at(tx: rows.Tx, dependency_n: int, stamp: Stamp) -> Event | None:
     """The first event that was accepted for the dependency with this stamp."""
     row: Any = tx.execute(EVENTS["validating"], (dependency_n, stamp)).fetchone()
     return None if row is None else event(row)
 
 
-def _rule(row: Sequence[Any], dependencies: Sequence[Dependency]) -> Rule:
-    """From a row of `rules.sql: rule_columns`."""
-    return _read_rule((row[1], tuple(dependencies), *row[2:9]))
-
-
-def _depend(tx: apsw.Connection, rule_n: int, dependencies: Sequence[Dependency]) -> None:
+def _depend(tx: rows.Tx, rule_n: int, dependencies: Sequence[Dependency]) -> None:
     """Give the rule these dependencies; one that stays keeps what it accepted."""
     found = rows.fetch(tx, SQL["dependencies"], {"n": rule_n})
     known = {(kind, resource): n for n, kind, resource, *_ in found}
@@ -141,7 +133,7 @@ def _depend(tx: apsw.Connection, rule_n: int, dependencies: Sequence[Dependency]
         tx.execute(SQL["retire"], {"n": n})
 
 
-def _sighting(tx: apsw.Connection, wait: Wait, at: Stamp) -> Sighting:
+def _sighting(tx: rows.Tx, wait: Wait, at: Stamp) -> Sighting:
     newest = newest_stamp(tx, wait.n, at)
     seen = None if newest is None else first_at(tx, wait.n, newest)
     return Sighting(seen, wait.newest, wait.stale)

@@ -7,28 +7,23 @@ from collections.abc import Sequence
 from datetime import datetime
 from typing import Any
 
-import apsw
-
 from oncue.core.dumped import DumpedEvent
-from oncue.core.event import id_taken
+from oncue.core.job import Page
 from oncue.core.moment import EPOCH, from_datetime, to_datetime
 from oncue.core.publication import Decided, LoggedEvent
 from oncue.core.standing import Sightings
-from oncue.ports.transfer import EventExport
 from oncue.stores.sqlite import rows
-from oncue.stores.sqlite.database import Database
+from oncue.stores.sqlite.database import StorePart
+from oncue.stores.sqlite.events import accept, log_event
 from oncue.stores.sqlite.rules import StoredRule, decided, event, stored
-from oncue.stores.sqlite.statements import load
 
-SQL = load("transfer")
-EVENTS = load("events")
-RULES = load("rules")
+SQL = rows.load("transfer")
+EVENTS = rows.load("events")
+RULES = rows.load("rules")
 
 
-class RulesTransfer:
-    db: Database
-
-    def export_events(self, after: int | None, limit: int) -> EventExport:
+class RulesTransfer(StorePart):
+    def export_events(self, after: int | None, limit: int) -> Page[DumpedEvent, int]:
         with self.db.reading() as tx, tx:  # one snapshot for events and decisions
             found = rows.fetch(tx, SQL["export_events"], {"after": after or 0, "limit": limit})
             decisions: defaultdict[int, list[Decided]] = defaultdict(list)
@@ -45,10 +40,10 @@ class RulesTransfer:
             )
             for row in found
         ]
-        return EventExport(events, found[-1][0] if len(found) == limit else None)
+        return Page(events, found[-1][0] if len(found) == limit else None)
 
     def admit_rules(self, rules: Sequence[Sightings], events: Sequence[DumpedEvent]) -> int:
-        def admit(tx: apsw.Connection) -> int:
+        def admit(tx: rows.Tx) -> int:
             for rule in rules:
                 _admit_rule(tx, rule)
             return sum(_admit_event(tx, one) for one in events)
@@ -56,7 +51,7 @@ class RulesTransfer:
         return self.db.write(admit)
 
 
-def _admit_rule(tx: apsw.Connection, seen: Sightings) -> None:
+def _admit_rule(tx: rows.Tx, seen: Sightings) -> None:
     rule = seen.rule
     row = (
         *(rule.name, rule.enabled, rule.queue, rule.payload_json),
@@ -70,16 +65,9 @@ def _admit_rule(tx: apsw.Connection, seen: Sightings) -> None:
         tx.execute(SQL["admit_dependency"], (n, position, *named, one.newest_stamp, one.stale))
 
 
-def _admit_event(tx: apsw.Connection, dumped: DumpedEvent) -> bool:
+def _admit_event(tx: rows.Tx, dumped: DumpedEvent) -> bool:
     logged = dumped.logged
-    row = (logged.event.id, *logged.event.fact, _ms(logged.received_at), 0)
-    n: Any = tx.execute(EVENTS["store"], row).get
-    is_new = n is not None
-    if n is None:
-        known = tx.execute(EVENTS["by_fact"], logged.event.fact).fetchone()
-        if known is None:
-            raise id_taken(logged.event)
-        n = known[0]
+    (n, _), is_new = log_event(tx, logged.event, _ms(logged.received_at))
     deciding = 0
     for name in sorted({one.rule for one in logged.decisions}):
         found = rows.first(tx, RULES["rule"], {"name": name})
@@ -91,11 +79,10 @@ def _admit_event(tx: apsw.Connection, dumped: DumpedEvent) -> bool:
     return is_new
 
 
-def _admit_decisions(tx: apsw.Connection, mine: StoredRule, n: int, dumped: DumpedEvent) -> None:
+def _admit_decisions(tx: rows.Tx, mine: StoredRule, n: int, dumped: DumpedEvent) -> None:
     """Those of one rule. A dependency that the rule no longer has gets a number that none has."""
     waits = {wait.dependency.identity: wait for wait in mine.waits}
     gone: dict[Any, int] = {}
-    stamp = dumped.logged.event.stamp
     for position, one in enumerate(dumped.logged.decisions):
         if one.rule != mine.rule.name:
             continue
@@ -105,9 +92,7 @@ def _admit_decisions(tx: apsw.Connection, mine: StoredRule, n: int, dumped: Dump
         params = (mine.n, n, dependency_n, str(one.decision), *copied)
         tx.execute(SQL["admit_decision"], (*params, one.job_id, one.suppressed, one.times))
         if wait is not None and position in dumped.accepted:
-            tx.execute(EVENTS["accept"], (wait.n, stamp, n))
-            if wait.newest is None or wait.newest < stamp:
-                tx.execute(EVENTS["note_newest"], (wait.n, stamp))
+            accept(tx, wait, dumped.logged.event.stamp, n)
     tx.execute(EVENTS["touch"], (mine.n,))
 
 

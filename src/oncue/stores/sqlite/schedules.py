@@ -5,33 +5,26 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Sequence
 from typing import Any
 
-import apsw
-
-from oncue.core.job import Job
 from oncue.core.moment import Moment, from_datetime
 from oncue.core.recurrence import OUTCOMES_KEPT, Fate, Outcome, is_as_made
 from oncue.core.schedule import CatchUp, Emission, Overlap, Progress, Schedule
 from oncue.ports.schedules import Advance
 from oncue.stores.sqlite import rows
-from oncue.stores.sqlite.database import Database, writing
+from oncue.stores.sqlite.database import StorePart, writing
 
 SQL = rows.load("schedules")
-GET_JOB = rows.load("jobs")["get"]
 _read_schedule = rows.reader(Schedule, catch_up=CatchUp, overlap=Overlap)
 _outcome = rows.reader(Outcome, fate=Fate)
 
 
-class Schedules:
-    db: Database
-
+class Schedules(StorePart):
     @writing
-    def advance(
-        self, tx: apsw.Connection, advances: Sequence[Advance], now: Moment
-    ) -> Collection[int]:
+    def advance(self, tx: rows.Tx, advances: Sequence[Advance], now: Moment) -> Collection[int]:
         return [position for position, one in enumerate(advances) if not self._advance(tx, one)]
 
-    def _advance(self, tx: apsw.Connection, one: Advance) -> bool:
-        if not all(is_as_made(_job(tx, outcome), outcome) for outcome in one.withdrawn):
+    def _advance(self, tx: rows.Tx, one: Advance) -> bool:
+        made = ((outcome, rows.get_job(tx, outcome.job_id)) for outcome in one.withdrawn)
+        if not all(is_as_made(job, outcome) for outcome, job in made):
             return False
         is_progress = one.is_progress
         recorded = _recorded(tx, one, is_progress)
@@ -78,18 +71,13 @@ class Schedules:
 
     def _found(self, statement: str, params: dict[str, Any]) -> list[Schedule]:
         """As many as have room in memory, at least one."""
-        found: list[Schedule] = []
-        room = rows.BATCH_BYTES
         with self.db.reading() as tx:
-            for row in tx.execute(SQL[statement], params):
-                found.append(_schedule(row))
-                room -= len(found[-1].payload_json)
-                if room <= 0:
-                    break
-        return found
+            found = map(_schedule, tx.execute(SQL[statement], params))
+            most = params.get("limit", 1)
+            return rows.bounded(found, most, lambda schedule: len(schedule.payload_json))[0]
 
 
-def _recorded(tx: apsw.Connection, one: Advance, is_progress: bool) -> int | None:
+def _recorded(tx: rows.Tx, one: Advance, is_progress: bool) -> int | None:
     """Apply the change to the schedule's row. How many outcomes it had recorded before; None: it is
     not as it was seen, and nothing was changed."""
     seen, then = one.seen, one.then
@@ -107,13 +95,7 @@ def _recorded(tx: apsw.Connection, one: Advance, is_progress: bool) -> int | Non
     return None if recorded is None else int(recorded)
 
 
-def _job(tx: apsw.Connection, outcome: Outcome) -> Job | None:
-    """As others see it: inside an open range it is being delivered, though its row is scheduled."""
-    row = rows.first(tx, GET_JOB, {"id": outcome.job_id})
-    return None if row is None else rows.job(row)
-
-
-def _insert(tx: apsw.Connection, schedule: Schedule, one: Advance, recorded: int) -> bool:
+def _insert(tx: rows.Tx, schedule: Schedule, one: Advance, recorded: int) -> bool:
     """False: there is one of that name."""
     emits, every = schedule.emits, schedule.every_seconds
     row = (
@@ -129,7 +111,7 @@ def _insert(tx: apsw.Connection, schedule: Schedule, one: Advance, recorded: int
     return bool(tx.changes())
 
 
-def _record(tx: apsw.Connection, name: str, recorded: int, outcomes: Sequence[Outcome]) -> None:
+def _record(tx: rows.Tx, name: str, recorded: int, outcomes: Sequence[Outcome]) -> None:
     for number, one in enumerate(outcomes, start=recorded):
         moments = (from_datetime(one.at), from_datetime(one.until), from_datetime(one.decided_at))
         row = (name, number % OUTCOMES_KEPT, number, str(one.fate), *moments, one.count, one.job_id)

@@ -8,8 +8,6 @@ from itertools import groupby
 from operator import attrgetter
 from zlib import crc32
 
-import apsw
-
 from oncue.core.fencing import Settlement, words
 from oncue.core.moment import Moment
 from oncue.stores.sqlite import rows
@@ -19,7 +17,7 @@ _WRITE_OF = attrgetter("epoch", "verb", "result", "error")
 _FEW = 16  # marks that are sought one by one, which is faster than to look at every mark of a call
 
 
-def remember_settled(tx: apsw.Connection, gone: Sequence[Settlement], now: Moment) -> None:
+def remember_settled(tx: rows.Tx, gone: Sequence[Settlement], now: Moment) -> None:
     """What one call settled of jobs that are gone. It is kept as one row, as long as the longest of
     their leases: a row for each job would cost as much as the job. Rows whose time is over go."""
     if not gone:
@@ -37,7 +35,7 @@ def remember_settled(tx: apsw.Connection, gone: Sequence[Settlement], now: Momen
     tx.execute(SQL["forget_settled"], {"now": now})
 
 
-def repeated(tx: apsw.Connection, settlements: Sequence[Settlement], now: Moment) -> list[bool]:
+def repeated(tx: rows.Tx, settlements: Sequence[Settlement], now: Moment) -> list[bool]:
     """For each, whether this very write settled its claim before, as far as that is remembered. A
     claim that was settled alone is found by an index. Of those that were settled together with
     others, four bytes of each are read."""
@@ -51,7 +49,7 @@ def repeated(tx: apsw.Connection, settlements: Sequence[Settlement], now: Moment
     return [word in found for word in asked]
 
 
-def _candidates(tx: apsw.Connection, marks: array[int], now: Moment) -> Iterator[str]:
+def _candidates(tx: rows.Tx, marks: array[int], now: Moment) -> Iterator[str]:
     """The claims of all rows that have one of these marks."""
     params = {"marks": rows.numbers(marks), "now": now}
     yield from (claims for [claims] in rows.fetch(tx, SQL["settled_alone"], params))

@@ -13,19 +13,16 @@ import apsw
 
 from oncue.core import stamp
 from oncue.core.dumped import DumpedJob, key_taken
-from oncue.core.job import Attempt, Diagnostic, History, Job, Operation
+from oncue.core.job import Attempt, Diagnostic, History, Job, Operation, Page
 from oncue.core.lifecycle import FINAL
 from oncue.core.moment import from_datetime, maybe_datetime, to_datetime
-from oncue.ports.transfer import Export
 from oncue.stores.sqlite import rows
-from oncue.stores.sqlite.database import Database
 from oncue.stores.sqlite.rules_transfer import RulesTransfer
-from oncue.stores.sqlite.statements import load
 
-SQL = load("transfer")
-ENSURE_QUEUE = load("queues")["ensure"]
+SQL = rows.load("transfer")
+ENSURE_QUEUE = rows.load("queues")["ensure"]
 _HISTORY = (  # in the order of History's fields
-    (load("claims")["operations_of"], rows.operation),
+    (rows.load("claims")["operations_of"], rows.operation),
     (SQL["diagnostics_of"], rows.diagnostic),
     (SQL["attempts_of"], rows.attempt),
 )
@@ -34,17 +31,15 @@ _INSTANT = Job._fields.index("instant")
 
 
 class Transfer(RulesTransfer):
-    db: Database
-
-    def export(self, after: str | None, limit: int) -> Export:
+    def export(self, after: str | None, limit: int) -> Page[DumpedJob, str]:
         with self.db.reading() as tx, tx:  # one snapshot for jobs and their histories
             found = rows.fetch(tx, SQL["export"], {"after": after or "", "limit": limit})
             histories = _histories(tx, [row[_JOB] for row in found if row[-1]])
         jobs = [_dumped_job(row, histories) for row in found]
-        return Export(jobs, found[-1][0] if len(found) == limit else None)
+        return Page(jobs, found[-1][0] if len(found) == limit else None)
 
     def admit(self, jobs: Sequence[DumpedJob]) -> int:
-        def admit(tx: apsw.Connection) -> int:
+        def admit(tx: rows.Tx) -> int:
             for queue in {dumped.job.queue for dumped in jobs}:
                 tx.execute(ENSURE_QUEUE, (queue,))
             return sum(_admit(tx, dumped) for dumped in jobs)
@@ -52,7 +47,7 @@ class Transfer(RulesTransfer):
         return self.db.write(admit)
 
 
-def _histories(tx: apsw.Connection, ns: list[int]) -> list[dict[int, list[Any]]]:
+def _histories(tx: rows.Tx, ns: list[int]) -> list[dict[int, list[Any]]]:
     """Operations, diagnostics and attempts by the number of their job."""
     histories: list[dict[int, list[Any]]] = [defaultdict(list) for _ in _HISTORY]
     if ns:
@@ -76,7 +71,7 @@ def _dumped_job(row: Sequence[Any], histories: list[dict[int, list[Any]]]) -> Du
     )
 
 
-def _admit(tx: apsw.Connection, dumped: DumpedJob) -> int:
+def _admit(tx: rows.Tx, dumped: DumpedJob) -> int:
     job, history = dumped.job, dumped.history
     earlier, claimed_at = _split(dumped)
     trail = bool(earlier or history.diagnostics or history.operations)

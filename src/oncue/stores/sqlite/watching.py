@@ -33,7 +33,7 @@ WATCH_SECONDS = 0.05  # how often an idle process looks whether another one wrot
 UNCOUNTED = -1  # in place of how many jobs are under way
 
 News = tuple[str | None, Moment]
-Reading = Callable[[], AbstractContextManager[apsw.Connection]]
+Reading = Callable[[], AbstractContextManager[rows.Tx]]
 
 
 class Abroad:
@@ -51,7 +51,7 @@ class Abroad:
         what others do about it from now on is news, even if the queue then looks as before."""
         self._stale.add(queue)
 
-    def news(self, tx: apsw.Connection, queues: Collection[str] | None) -> list[News]:
+    def news(self, tx: rows.Tx, queues: Collection[str] | None) -> list[News]:
         """What listeners are to be told, of these queues (None: of all)."""
         stale, self._stale = self._stale, set()  # before reading, so that none is missed
         try:
@@ -69,7 +69,7 @@ class Abroad:
         return news
 
 
-def _facts(tx: apsw.Connection, queues: Collection[str] | None) -> dict[str, list[Any]]:
+def _facts(tx: rows.Tx, queues: Collection[str] | None) -> dict[str, list[Any]]:
     """By queue, what may be news of it."""
     if queues is None:
         queues = [name for [name] in rows.fetch(tx, SQL["names"])]
@@ -80,12 +80,12 @@ def _facts(tx: apsw.Connection, queues: Collection[str] | None) -> dict[str, lis
     return found
 
 
-def settings_revision(tx: apsw.Connection) -> int:
+def settings_revision(tx: rows.Tx) -> int:
     """A number that grows with every change of queues, schedules and access tokens."""
     return int(rows.first(tx, SQL["revision"])[0])
 
 
-def queues_revision(tx: apsw.Connection) -> int:
+def queues_revision(tx: rows.Tx) -> int:
     """A number that grows whenever the list of queues or their settings change."""
     return int(rows.first(tx, SQL["revision"])[1])
 
@@ -187,9 +187,10 @@ class Watching:
             except BaseException:  # this thread is the only one that sees other processes
                 log.exception("watching %s", self._path)
 
-    def _look_abroad(self, connection: apsw.Connection) -> None:
+    def _look_abroad(self, connection: rows.Tx) -> None:
         """Notice commits by other processes; tell of our own that Ctrl-C kept from being told."""
-        version = foreign_version(connection)
+        # Changes when another connection commits, never by this one's own commits.
+        version = pragma(connection, "data_version")
         if version != self._version:
             self._version = version
             self._others_wrote = True
@@ -212,8 +213,3 @@ class Watching:
 
     def _tell(self, queue: str | None, due_at: Moment) -> None:
         tell([listener for listener, _ in self._listeners], queue, due_at)
-
-
-def foreign_version(connection: apsw.Connection) -> object:
-    """Changes when another connection commits, never by this one's own commits."""
-    return pragma(connection, "data_version")

@@ -40,8 +40,14 @@ UPDATE jobs SET due_at = coalesce(:due_at, due_at), priority = coalesce(:priorit
 WHERE id = :id AND state = 'scheduled';
 
 -- name: attempts
-SELECT attempt, epoch, claimed_at, worker, outcome, ended_at FROM attempts
-WHERE n = :n ORDER BY seq;
+-- The last one is in the job's own row: it is under way, or it finished the job.
+SELECT attempt, epoch, claimed_at, worker, outcome, ended_at FROM (
+  SELECT seq, attempt, epoch, claimed_at, worker, outcome, ended_at FROM attempts WHERE n = :n
+  UNION ALL
+  SELECT 9223372036854775807, attempt, epoch, claimed_at, worker,
+    CASE WHEN finished_at IS NOT NULL THEN state END, finished_at
+  FROM jobs WHERE n = :n AND claimed_at IS NOT NULL)
+ORDER BY seq;
 
 -- name: operations
 SELECT name, state, updated_at, percent, message, result FROM operations
@@ -50,9 +56,8 @@ WHERE n = :n ORDER BY seq;
 -- name: diagnostics
 SELECT at, code, detail, attempt, epoch, facts FROM diagnostics WHERE n = :n ORDER BY seq;
 
--- name: last_attempt
-SELECT n, attempt, epoch, claimed_at, worker, state, finished_at FROM jobs
-WHERE id = :id AND hidden = 0;
+-- name: number
+SELECT n FROM jobs WHERE id = :id AND hidden = 0;
 
 -- name: page_scheduled
 SELECT {columns} FROM {with_range}

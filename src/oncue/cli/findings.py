@@ -118,7 +118,7 @@ def paused(cue: Cue) -> Iterator[DoctorFinding]:
     due = _waiting(cue, paused=True)
     for queue, seconds in due:
         text = f"queue {queue.name} is paused and has had due work for {output.length(seconds)}."
-        yield warn(text, f"Let it go: oncue queues resume {queue.name}")
+        yield warn(text, f"Resume it: oncue queues resume {queue.name}")
     if not due:
         yield ok("none has due work.")
 

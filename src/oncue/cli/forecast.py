@@ -11,6 +11,7 @@ import click
 
 from oncue.cli import output
 from oncue.cli.app import App, Cue, Finite, common
+from oncue.cli.progress import counted
 from oncue.core import forecast as core
 from oncue.core.forecast import Step
 from oncue.core.moment import Moment, render, to_datetime

@@ -64,7 +64,7 @@ def load(app: App, file: BinaryIO, batch: str | None) -> None:
         with ProgressBar("Loading", size) as bar:
             _load(app.cue, file, batch, report, bar)
     except (KeyboardInterrupt, StoreError, ServerError):
-        output.note(f"Stopped; {report.accepted:,} jobs are stored. Go on with: {again}")
+        output.note(f"Stopped; {report.accepted:,} jobs are stored. Continue with: {again}")
         raise
     _tell(app, report, batch)
 

@@ -81,6 +81,11 @@ def _one(app: App, kind: str, resource: str, at: Stamp | None, event_id: str | N
         "eventResourceId": resource,
         "eventId": event_id,
     }
+    if app.is_missing:  # an event that is refused leaves no empty store behind
+        try:
+            read_event(fields, _ANY_TIME)
+        except InvalidInput as problem:
+            raise _named(problem.detail, problem.pointer) from None
     return TypedEvent("", fields)
 
 

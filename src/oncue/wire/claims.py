@@ -23,11 +23,11 @@ class Claim(Body):
     limit: Annotated[int, Meta(ge=1, le=5000)] = 1
     """Jobs to take, at most."""
     lease_seconds: formats.Lease | None = None
-    """How long the worker may be silent; null: as the queue says."""
+    """How long the worker may send no heartbeat; null: the setting of the queue."""
     wait_seconds: formats.Wait = 0.0
     """How long to wait for the first due job, at most 300 seconds."""
     worker: Annotated[formats.Label, Meta(min_length=1, max_length=200)] = "worker"
-    """Who takes them, for people."""
+    """The name of the worker, shown to people."""
 
 
 class ClaimAny(Claim, kw_only=True):
@@ -49,7 +49,7 @@ class Heartbeat(Body):
     message: formats.Line | None = None
     percent: formats.Percent | None = None
     lease_seconds: formats.Lease | None = None
-    """From now on; null: as the queue says."""
+    """Counted from now; null: the setting of the queue."""
 
 
 class HeartbeatItem(Heartbeat, kw_only=True):
@@ -89,7 +89,7 @@ class Fail(Body):
     error: str
     retryable: bool = True
     retry_after: formats.Delay | None = None
-    """When it is tried again, from now; null: by the queue's retry."""
+    """The pause before the next attempt; null: by the `retry` setting of the queue."""
 
 
 class Release(Body):
@@ -108,7 +108,7 @@ class SettleItem(Body, kw_only=True):
     error: str | None = None
     retryable: bool = True
     retry_after: formats.Delay | None = None
-    """When it is tried again, from now; null: by the queue's retry."""
+    """The pause before the next attempt; null: by the `retry` setting of the queue."""
 
 
 class Settle(Body):

@@ -26,28 +26,29 @@ class NewJob(Body):
 
     # Described here, and read by `intake`, whose sentences say more than a schema's.
     payload: formats.Json = None
-    """What the job is about."""
+    """The data of the job: any JSON value, at most 256 KiB."""
     queue: formats.QueueName | None = "default"
-    """Where it waits."""
+    """The queue of the job."""
     due_at: formats.Moment | None = None
-    """From when on it may be handed over: RFC 3339 with an offset, at most 100 years ahead. The
-    past means now."""
+    """The moment from which it may be handed over: RFC 3339 with an offset, at most 100 years
+    ahead. A moment in the past means now."""
     delay: formats.Delay | None = None
-    """The same, counted from now: seconds, or such as PT15M."""
+    """Instead of `due_at`: a length of time from now, in seconds or ISO 8601 such as PT15M."""
     expires_at: formats.Moment | None = None
-    """When it is cancelled if nobody has taken it."""
+    """A job that is not taken by then is cancelled."""
     owner: formats.Label | None = None
-    """Whose it is."""
+    """To whom the job belongs in your application; jobs can be listed by owner."""
     priority: formats.Priority | None = 0
-    """Higher goes first."""
+    """Among due jobs, higher priority runs first."""
     key: formats.Label | None = None
-    """At most one unfinished job of a queue has it."""
+    """A name of your choice. A queue has at most one unfinished job with the same key."""
     if_exists: Literal["keep", "replace"] | None = "keep"
-    """What happens to the unfinished job that has the key."""
+    """If an unfinished job has the key: `keep` returns it, `replace` gives it the new time and
+    payload."""
     max_attempts: formats.Attempts | None = None
-    """How often it may be tried; null: as its queue says."""
+    """How often it may be tried; null: the setting of its queue."""
     timeout_seconds: formats.Timeout | None = None
-    """How long an attempt may take; null: as its queue says."""
+    """How long an attempt may take; null: the setting of its queue."""
     id: formats.JobId | None = None
     """1 to 80 letters, digits, `_` or `-`, beginning with a letter or digit; null: the server makes
     one."""
@@ -147,7 +148,7 @@ class BulkMove(Bulk, kw_only=True):
     """Which jobs go to another queue."""
 
     queue: formats.QueueName
-    """Where they go."""
+    """The new queue."""
     together: ClassVar = {"allOf": [_MEANT, _in_states(BulkVerb.MOVE)]}
 
 
@@ -155,7 +156,7 @@ class BulkReprioritise(Bulk, kw_only=True):
     """Which jobs get another priority."""
 
     priority: formats.Priority
-    """What they get. Higher goes first."""
+    """The new priority. Among due jobs, higher priority runs first."""
     together: ClassVar = {"allOf": [_MEANT, _in_states(BulkVerb.REPRIORITISE)]}
 
 

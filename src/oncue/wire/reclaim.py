@@ -29,15 +29,15 @@ class ReclaimParameters(Body, rename=camel, omit_defaults=True):
     maximum_execution_seconds: Annotated[
         float, schema(minimum=0, maximum=core.LONGEST_RUN_SECONDS)
     ] = 60
-    """A soft end; 0: look, and reclaim nothing."""
+    """A soft limit; 0: look, and reclaim nothing."""
     reclaim_age_minutes: Annotated[float, schema(minimum=0, maximum=core.OLDEST_MINUTES)] = 0
-    """How long a claim must have been silent; 0: since the run began."""
+    """Claims without a heartbeat for longer; 0: since the run began."""
     scan_delay_millis: Annotated[int, schema(minimum=0, maximum=core.LONGEST_DELAY_MILLIS)] = 0
     """The pause between pages."""
     target_batch_size: Annotated[int, schema(minimum=1, maximum=core.LARGEST_PAGE)] = 50
     """Claims gathered before any is reclaimed."""
     object_scan_limit: Annotated[int, schema(minimum=1, maximum=core.LARGEST_PAGE)] = 50
-    """Claims looked at in a page."""
+    """Claims per page."""
     log_reclaim_only: bool = False
     """Decide and report, but write nothing."""
     mode: Literal["retry", "fail"] = "retry"

@@ -39,7 +39,7 @@ class ScheduleSettings(Body):
     every_seconds: Interval | None = None
     """Instead of cron; counted from when it was set."""
     timezone: _Zone = "UTC"
-    """In which the cron expression is meant: a name of the IANA database."""
+    """The time zone of the cron expression: a name of the IANA database."""
     queue: formats.QueueName = "default"
     """Of its jobs."""
     payload: formats.Json = None

@@ -82,16 +82,21 @@ def show(app: App, name: str) -> None:
     help="When a job has succeeded. Default: delivery if there is a sink, else worker.",
 )
 @click.option("--max-attempts", type=NUMBER, metavar="1-20", help="Default: 3.")
-@click.option("--retry-initial", type=LENGTH, help="First pause after a failure: 1s.")
-@click.option("--retry-factor", type=NUMBER, help="Each further pause grows by this: 2.")
-@click.option("--retry-max", type=LENGTH, help="Longest pause after a failure: 100s.")
-@click.option("--lease", type=LENGTH, help="Longest time without a heartbeat: 60s.")
-@click.option("--timeout", type=LENGTH_OR_NONE, help="Longest attempt: none.")
-@click.option("--rate", type=NUMBER, help="Most jobs started per second: any.")
-@click.option("--concurrency", type=NUMBER, help="Most jobs running at once: any.")
-@click.option("--retention", type=LENGTH_OR_NONE, help="How long finished jobs stay: 7d.")
+@click.option("--retry-initial", type=LENGTH, help="First pause after a failure. Default: 1s.")
+@click.option("--retry-factor", type=NUMBER, help="Multiplies each further pause. Default: 2.")
+@click.option("--retry-max", type=LENGTH, help="Longest pause after a failure. Default: 100s.")
+@click.option("--lease", type=LENGTH, help="Longest time without a heartbeat. Default: 60s.")
+@click.option("--timeout", type=LENGTH_OR_NONE, help="Longest attempt. Default: no limit.")
+@click.option("--rate", type=NUMBER, help="Most jobs started per second. Default: no limit.")
+@click.option("--concurrency", type=NUMBER, help="Most jobs running at once. Default: no limit.")
 @click.option(
-    "--poison-after", type=NUMBER, metavar="0-100", help="Lost starts until it fails: 3. 0: never."
+    "--retention", type=LENGTH_OR_NONE, help="How long finished jobs are kept. Default: 7d."
+)
+@click.option(
+    "--poison-after",
+    type=NUMBER,
+    metavar="0-100",
+    help="Lost starts until a job fails. Default: 3; 0: never.",
 )
 @dry_run_option("change")
 @common

@@ -72,7 +72,7 @@ Label = Annotated[
 ]
 _LINE = "A line for people, at most 2,000 characters, without NUL."
 Line = Annotated[str, schema(_LINE, maxLength=TEXT_LIMIT, **NO_NUL)]
-Priority = Annotated[int, schema("Higher goes first.", minimum=0, maximum=9)]
+Priority = Annotated[int, schema("Among due jobs, higher runs first.", minimum=0, maximum=9)]
 Attempts = Annotated[int, schema("How often it may be tried.", minimum=1, maximum=20)]
 Token = Annotated[str, schema("The token that the claim was answered with. Opaque.")]
 Moment = Annotated[

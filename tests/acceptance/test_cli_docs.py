@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from oncue.cli import docs
+from tests.acceptance import cli_page
 
 PAGE = Path(__file__).parents[2] / "docs" / "cli.md"
 
 
 def test_the_page_is_made_from_the_program() -> None:
-    assert PAGE.read_text("utf-8") == docs.page(), (
-        "docs/cli.md is out of date; make it anew: python -m oncue.cli.docs > docs/cli.md"
+    assert PAGE.read_text("utf-8") == cli_page.page(), (
+        "docs/cli.md is out of date; make it anew: python -m tests.acceptance.cli_page > docs/cli.md"
     )

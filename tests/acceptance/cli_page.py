@@ -1,6 +1,6 @@
 """# The command line
 
-This page is made from the program: `python -m oncue.cli.docs > docs/cli.md`.
+This page is made from the program: `python -m tests.acceptance.cli_page > docs/cli.md`.
 
 The answer of a command goes to standard output, everything else to standard error. With `--json`,
 before or after the command, the answer is one JSON document. Colours and moving bars appear only on

@@ -11,5 +11,5 @@ PAGE = Path(__file__).parents[2] / "docs" / "cli.md"
 
 def test_the_page_is_made_from_the_program() -> None:
     assert PAGE.read_text("utf-8") == cli_page.page(), (
-        "docs/cli.md is out of date; make it anew: python -m tests.acceptance.cli_page > docs/cli.md"
+        "docs/cli.md is out of date: python -m tests.acceptance.cli_page > docs/cli.md"
     )

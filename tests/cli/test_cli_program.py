@@ -11,12 +11,12 @@ import click
 import pytest
 
 import oncue
-from oncue.cli import docs
 from oncue.cli.app import COMMANDS, cli
 from oncue.cli.completion import INSTALL
 from oncue.core.event import EventType
 from oncue.transfer.declared import RULES, SCHEDULES
 from oncue.usecases import intake
+from tests.acceptance import cli_page
 
 from .terminal import environment, run, see, shell
 
@@ -35,7 +35,7 @@ print(*sorted(set(unwanted) & set(sys.modules)))
 
 ALL = {
     ctx.command_path: ctx.command
-    for ctx in docs.contexts()
+    for ctx in cli_page.contexts()
     if not isinstance(ctx.command, click.Group)
 }
 

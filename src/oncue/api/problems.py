@@ -5,14 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from oncue.core.errors import (
-    Fenced,
-    IllegalState,
-    InvalidInput,
-    OncueError,
-    StoreError,
-    StoreUnusable,
-)
+from oncue.core import errors
 from oncue.wire import problems as wire
 from oncue.wire.converting import written
 from oncue.wire.jobs import Diagnostic
@@ -47,7 +40,7 @@ class HttpProblem(Exception):
 
 
 def invalid(detail: str, pointer: str = "") -> HttpProblem:
-    return of(InvalidInput(detail, pointer))
+    return of(errors.InvalidInput(detail, pointer))
 
 
 def stopping() -> HttpProblem:
@@ -59,22 +52,22 @@ def stopping() -> HttpProblem:
     )
 
 
-def of(error: OncueError) -> HttpProblem:
+def of(error: errors.OncueError) -> HttpProblem:
     """The problem that an error is answered with."""
     kind = next(_KIND_OF[one] for one in type(error).__mro__ if one in _KIND_OF)
     more: dict[str, Any] = {}
     match error:
-        case InvalidInput():
+        case errors.InvalidInput():
             more["errors"] = [wire.FieldProblem(pointer=error.pointer, detail=error.detail)]
-        case Fenced():
+        case errors.Fenced():
             more["diagnostic"] = error.diagnostic and written(Diagnostic, error.diagnostic)
             more |= {"reason": error.reason, "state": error.state.value}
-        case IllegalState():
+        case errors.IllegalState():
             more["state"] = error.state.value
-        case StoreUnusable():
+        case errors.StoreUnusable():
             text = "The store cannot be used as it is. The log of the server tells what to do."
             return HttpProblem(kind, text, headers=_SOON, lasting=True)
-        case StoreError():
+        case errors.StoreError():
             # The text of the error may name files of this machine: it goes to the log only.
             text = "The store cannot answer now; nothing was lost. Try again in a moment."
             return HttpProblem(kind, text, headers=_SOON)

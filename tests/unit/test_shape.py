@@ -24,6 +24,18 @@ def test_no_more_files_than_this_name_the_fields_of_a_job() -> None:
     assert len(named) <= 8  # A new field of a job is written in each of them.
 
 
+def test_a_class_shares_its_name_only_with_its_shape_in_json() -> None:
+    """`wire.jobs.Job` describes `core.job.Job`; no other two classes have one name."""
+    rooms: dict[str, list[str]] = {}
+    for path in sorted(PACKAGE.rglob("*.py")):
+        for node in ast.walk(ast.parse(_text(path))):
+            if isinstance(node, ast.ClassDef):
+                rooms.setdefault(node.name, []).append(path.relative_to(PACKAGE).parts[0])
+    shared = {name: found for name, found in rooms.items() if len(found) > 1}
+    allowed = (["core", "wire"], ["ports", "wire"], ["wire", "worker"])
+    assert {name: found for name, found in shared.items() if found not in allowed} == {}
+
+
 def _port_methods() -> int:
     """Methods and properties of the protocols whose names end in `Store`."""
     return sum(

@@ -13,40 +13,40 @@ from oncue.clock import SystemClock
 from oncue.core.errors import StoreUnusable
 from oncue.ports.clock import Clock
 from oncue.ports.store import Awaited, Listener, StoreFacts
-from oncue.stores.sqlite.access import AccessTokens
-from oncue.stores.sqlite.changes import Changes
-from oncue.stores.sqlite.claims import Claims
+from oncue.stores.sqlite.access import SqliteTokens
+from oncue.stores.sqlite.changes import SqliteChanges
+from oncue.stores.sqlite.claims import SqliteClaims
 from oncue.stores.sqlite.connection import file_system, pragma, require_current, tables
 from oncue.stores.sqlite.database import Database
-from oncue.stores.sqlite.events import Events
-from oncue.stores.sqlite.jobs import Jobs
+from oncue.stores.sqlite.events import SqliteEvents
+from oncue.stores.sqlite.jobs import SqliteJobs
 from oncue.stores.sqlite.presence import steps
-from oncue.stores.sqlite.pruning import Pruning
-from oncue.stores.sqlite.queues import Queues
-from oncue.stores.sqlite.ranges import Ranges
-from oncue.stores.sqlite.reclaims import Reclaims
-from oncue.stores.sqlite.rules import Rules
-from oncue.stores.sqlite.schedules import Schedules
+from oncue.stores.sqlite.pruning import SqlitePruning
+from oncue.stores.sqlite.queues import SqliteQueues
+from oncue.stores.sqlite.ranges import SqliteRanges
+from oncue.stores.sqlite.reclaims import SqliteReclaims
+from oncue.stores.sqlite.rules import SqliteRules
+from oncue.stores.sqlite.schedules import SqliteSchedules
 from oncue.stores.sqlite.statements import load, migrations
-from oncue.stores.sqlite.transfer import Transfer
+from oncue.stores.sqlite.transfer import SqliteTransfer
 from oncue.stores.sqlite.watching import WATCH_SECONDS
 
 T = TypeVar("T")
 
 
 class SqliteStore(
-    Jobs,
-    Changes,
-    Claims,
-    Reclaims,
-    Ranges,
-    Queues,
-    Rules,
-    Events,
-    Pruning,
-    Schedules,
-    Transfer,
-    AccessTokens,
+    SqliteJobs,
+    SqliteChanges,
+    SqliteClaims,
+    SqliteReclaims,
+    SqliteRanges,
+    SqliteQueues,
+    SqliteRules,
+    SqliteEvents,
+    SqlitePruning,
+    SqliteSchedules,
+    SqliteTransfer,
+    SqliteTokens,
 ):
     """`oncue.ports.store.Store` on one file. Its clock is the one it was given: on a single machine
     every process reads the same."""

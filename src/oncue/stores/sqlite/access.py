@@ -15,7 +15,7 @@ _token = rows.reader(
 )
 
 
-class AccessTokens(StorePart):
+class SqliteTokens(StorePart):
     def tokens(self) -> list[AccessToken]:
         with self.db.reading() as tx:
             return [_token(row) for row in rows.fetch(tx, SQL["tokens"])]

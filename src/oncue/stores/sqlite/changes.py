@@ -46,7 +46,7 @@ class Walk(NamedTuple):
         return (str, *map(type, self.before_all))
 
 
-class Changes(StorePart):
+class SqliteChanges(StorePart):
     def find_all(
         self, change: BulkChange, wanted: JobFilter, after: str | None, limit: int
     ) -> BulkFound:

@@ -32,7 +32,7 @@ _Touched = defaultdict[tuple[Any, ...], list[int]]
 """By the lease and what was told: the rows of the jobs."""
 
 
-class Claims(StorePart):
+class SqliteClaims(StorePart):
     def claim(
         self,
         queues: Sequence[Queue],

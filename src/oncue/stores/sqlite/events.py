@@ -52,7 +52,7 @@ class Logged(NamedTuple):
     event: Event
 
 
-class Events(StorePart):
+class SqliteEvents(StorePart):
     def publish(self, events: Sequence[Event], now: Moment, bounds: Bounds) -> Sequence[Published]:
         parts: list[list[Published]] = [[] for _ in events]
         progress = PublishProgress()

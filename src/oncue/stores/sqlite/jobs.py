@@ -41,7 +41,7 @@ def _many_rows(statement: str, count: int) -> str:
 _INSERT_ROWS = _many_rows(SQL["insert"], _ROWS)
 
 
-class Jobs(StorePart):
+class SqliteJobs(StorePart):
     def get(self, job_id: str) -> Job | None:
         with self.db.reading() as tx:
             return rows.get_job(tx, job_id)

@@ -22,7 +22,7 @@ RULES_AT_ONCE = 200
 _NEVER: Stamp = 2**63 - 1
 
 
-class Pruning(StorePart):
+class SqlitePruning(StorePart):
     def prune(self, kept: Retention, now: Moment, limit: int) -> Pruned:
         """A transaction for each queue and each kind, so that others can write in between."""
         queues, remembered, events = self._over(kept, now)

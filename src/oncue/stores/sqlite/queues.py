@@ -19,7 +19,7 @@ SQL = rows.load("queues")
 _UNSET = "{}"  # the settings of a queue that nobody has set
 
 
-class Queues(StorePart):
+class SqliteQueues(StorePart):
     def queues(self) -> list[Queue]:
         """Read anew only after a change: loops ask every few seconds, and there may be many."""
         with self.db.reading() as tx:

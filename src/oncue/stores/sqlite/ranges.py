@@ -22,7 +22,7 @@ SQL = rows.load("ranges")
 _PAYLOAD = Delivery._fields.index("payload")
 
 
-class Ranges(StorePart):
+class SqliteRanges(StorePart):
     """A range is a queue here."""
 
     def claim_range(

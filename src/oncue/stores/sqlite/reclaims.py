@@ -26,7 +26,7 @@ EXPIRED_AT_ONCE = 500
 _lapse = rows.reader(Lapse)
 
 
-class Reclaims(StorePart):
+class SqliteReclaims(StorePart):
     def live_claims(self, wanted: ClaimFilter, after: object | None, limit: int) -> ClaimPage:
         since, until = wanted.heard_outside or (None, None)
         params: dict[str, Any] = {"lapsed_by": wanted.lapsed_by, "since": since, "until": until}

@@ -45,7 +45,7 @@ class StoredRule(NamedTuple):
         return max((wait.newest for wait in self.waits if wait.newest is not None), default=None)
 
 
-class Rules(StorePart):
+class SqliteRules(StorePart):
     @writing
     def put_rule(self, tx: rows.Tx, rule: Rule, now: Moment) -> Rule:
         row = rows.first(tx, SQL["rule"], {"name": rule.name})

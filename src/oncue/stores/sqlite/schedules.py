@@ -17,7 +17,7 @@ _read_schedule = rows.reader(Schedule, catch_up=CatchUp, overlap=Overlap)
 _outcome = rows.reader(Outcome, fate=Fate)
 
 
-class Schedules(StorePart):
+class SqliteSchedules(StorePart):
     @writing
     def advance(self, tx: rows.Tx, advances: Sequence[Advance], now: Moment) -> Collection[int]:
         return [position for position, one in enumerate(advances) if not self._advance(tx, one)]

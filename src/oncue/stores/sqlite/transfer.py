@@ -30,7 +30,7 @@ _JOB = len(Job._fields)  # columns of `export`; what follows is the rest of a Du
 _INSTANT = Job._fields.index("instant")
 
 
-class Transfer(RulesTransfer):
+class SqliteTransfer(RulesTransfer):
     def export(self, after: str | None, limit: int) -> Page[DumpedJob, str]:
         with self.db.reading() as tx, tx:  # one snapshot for jobs and their histories
             found = rows.fetch(tx, SQL["export"], {"after": after or "", "limit": limit})

@@ -480,7 +480,7 @@ class Everything(Waiting):
         self.lapses += self.both(lambda store: lapses_by(store, self.now, ALL))
         before = self.now - 5_000
         silent = ClaimFilter(heard_outside=(before, self.now))
-        self.both(lambda store: sorted(store.live_claims(silent, None, ALL).lapses))
+        self.both(lambda store: sorted(store.live_claims(silent, None, ALL).items))
 
     @precondition(lambda self: self.lapses)
     @rule(pick=picks)
@@ -506,7 +506,7 @@ class Everything(Waiting):
         job_id = self.known[pick % len(self.known)]
         named = ClaimFilter(job_id=job_id)
         self.both(lambda store: (store.get(job_id), store.history(job_id)))
-        self.both(lambda store: list(store.live_claims(named, None, 1).lapses))
+        self.both(lambda store: list(store.live_claims(named, None, 1).items))
         self.both(lambda store: store.next_due(list(BY_NAME)))
         pairs = [(claimed.id, claimed.epoch) for claimed in self.claims]
         self.both(lambda store: store.interruptions(pairs))

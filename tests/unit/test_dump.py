@@ -237,9 +237,12 @@ def test_one_queue_can_be_dumped_alone(house: Desk, clock: FakeClock) -> None:
 def test_a_key_that_is_taken_is_told_with_the_lines(house: Desk, clock: FakeClock) -> None:
     store = MemoryStore(clock)
     Desk(store, clock).add("mine", key="k")
-    for dry_run in (False, True):
-        with pytest.raises(KeyTaken, match=r"lines .* job waiting"):
-            restored(dumped(house), store, dry_run=dry_run)
+    with pytest.raises(KeyTaken, match=r"lines .* job waiting: .* first\.$"):
+        restored(dumped(house), store, dry_run=True)
+    assert [one.job.id for one in all_of(store)] == ["mine"]
+    with pytest.raises(KeyTaken, match=r"lines .* job waiting: .* A part of these lines may be"):
+        restored(dumped(house), store)
+    assert len(all_of(store)) > 1  # the jobs before it
 
 
 def test_a_dry_run_foresees_that_two_jobs_of_the_dump_have_one_key(

@@ -183,7 +183,13 @@ class Restore:
                 stored, events = self._admit(page, rules)
         except (KeyTaken, EventIdTaken, StoreError) as problem:
             where = f"lines {page.first_line} to {number}: "
-            raise type(problem)(f"{where}{problem}{self._so_far()}") from problem
+            so_far = self._so_far()
+            if not self._dry_run and self._create is None:  # a page is not stored as a whole
+                so_far = (
+                    " A part of these lines may be stored, and their queues are paused. Solve this "
+                    "and restore the dump again: what is stored already is skipped."
+                )
+            raise type(problem)(f"{where}{problem}{so_far}") from problem
         self.result.rules += len(rules)
         self.result.events += events
         self.result.stored += stored

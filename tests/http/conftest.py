@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from oncue import Client, Scheduler
 from tests.http.server import Server, running_server
 
 
@@ -14,3 +15,16 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
     folder: Path = tmp_path_factory.mktemp("server")
     with running_server(folder) as running:
         yield running
+
+
+@pytest.fixture
+def client(server: Server) -> Iterator[Client]:
+    with Client(server.url) as client:
+        yield client
+
+
+@pytest.fixture
+def cue(server: Server) -> Iterator[Scheduler]:
+    """The same store, without the server."""
+    with Scheduler(server.store) as cue:
+        yield cue

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -29,19 +28,6 @@ from oncue.usecases.claims import Completion
 from tests.http.server import Server
 
 FAR = datetime(2050, 2, 28, 8, 30, tzinfo=UTC)
-
-
-@pytest.fixture
-def client(server: Server) -> Iterator[Client]:
-    with Client(server.url) as client:
-        yield client
-
-
-@pytest.fixture
-def cue(server: Server) -> Iterator[Scheduler]:
-    """The same store, without the server."""
-    with Scheduler(server.store) as cue:
-        yield cue
 
 
 # -- the same as a scheduler -------------------------------------------------------------------

@@ -2,29 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
 
 from oncue import Client, InvalidInput, Scheduler, State
-from tests.http.server import Server
 
 FAR = datetime(2050, 2, 28, 8, 30, tzinfo=UTC)
-
-
-@pytest.fixture
-def client(server: Server) -> Iterator[Client]:
-    with Client(server.url) as client:
-        yield client
-
-
-@pytest.fixture
-def cue(server: Server) -> Iterator[Scheduler]:
-    """The same store, without the server."""
-    with Scheduler(server.store) as cue:
-        yield cue
 
 
 def add(cue: Scheduler, number: int, queue: str) -> list[str]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from itertools import count
@@ -32,19 +32,6 @@ from tests.http.server import Server
 
 NOON = datetime(2021, 1, 1, 12, tzinfo=UTC)
 _numbers = count(1)
-
-
-@pytest.fixture
-def client(server: Server) -> Iterator[Client]:
-    with Client(server.url) as client:
-        yield client
-
-
-@pytest.fixture
-def cue(server: Server) -> Iterator[Scheduler]:
-    """The same store, without the server."""
-    with Scheduler(server.store) as cue:
-        yield cue
 
 
 @pytest.fixture

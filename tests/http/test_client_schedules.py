@@ -25,19 +25,6 @@ EVERYTHING: dict[str, Any] = {
 }
 
 
-@pytest.fixture
-def client(server: Server) -> Iterator[Client]:
-    with Client(server.url) as client:
-        yield client
-
-
-@pytest.fixture
-def cue(server: Server) -> Iterator[Scheduler]:
-    """The same store, without the server."""
-    with Scheduler(server.store) as cue:
-        yield cue
-
-
 def seen(schedule: Schedule) -> tuple[object, ...]:
     """What people see of a schedule, wherever it comes from."""
     times = (schedule.next_at, schedule.last_at, schedule.created_at, schedule.updated_at)

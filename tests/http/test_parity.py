@@ -4,7 +4,6 @@ prints what the server answers."""
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -13,19 +12,6 @@ from oncue import Client, Job, NotFound, Scheduler
 from oncue.core.job import JobFilter
 from tests.cli.terminal import run
 from tests.http.server import Server
-
-
-@pytest.fixture
-def client(server: Server) -> Iterator[Client]:
-    with Client(server.url) as client:
-        yield client
-
-
-@pytest.fixture
-def cue(server: Server) -> Iterator[Scheduler]:
-    """The same store, without the server."""
-    with Scheduler(server.store) as cue:
-        yield cue
 
 
 def as_told(job: Job) -> Job:

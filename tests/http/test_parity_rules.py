@@ -4,7 +4,6 @@ store answers, and the command line prints what the server answers."""
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
 
@@ -19,19 +18,6 @@ from tests.http.server import Server
 
 FILE = {"type": "FILE", "resourceId": "/in/", "lifeDuration": 60}
 AT = "2021-01-01T12:00:30Z"
-
-
-@pytest.fixture
-def client(server: Server) -> Iterator[Client]:
-    with Client(server.url) as client:
-        yield client
-
-
-@pytest.fixture
-def cue(server: Server) -> Iterator[Scheduler]:
-    """The same store, without the server."""
-    with Scheduler(server.store) as cue:
-        yield cue
 
 
 def cron(name: str) -> dict[str, Any]:

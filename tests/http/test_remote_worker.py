@@ -37,12 +37,6 @@ NOTICED = ("no heartbeat was confirmed", "the claim was lost", "the result came 
 
 
 @pytest.fixture
-def client(server: Server) -> Iterator[Client]:
-    with Client(server.url) as client:
-        yield client
-
-
-@pytest.fixture
 def crew(tmp_path: Path) -> Iterator[Crew]:
     with crew_in(tmp_path) as crew:
         yield crew

@@ -91,6 +91,8 @@ class PageMark(DumpCounts, kw_only=True):
 
 
 class OperationLine(jobs.JobOperation, Strict):
+    # Here and below, fields of an answer get a type that is not its subtype: a line is never used
+    # as an answer.
     result: Raw | UnsetType = UNSET  # type: ignore[assignment]
     result_base64: bytes | None = None
 

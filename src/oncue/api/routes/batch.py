@@ -17,13 +17,7 @@ from msgspec import Meta
 from oncue.api import problems
 from oncue.api.elements import LIMIT, Elements, Lines, Splitter
 from oncue.api.problems import HttpProblem
-from oncue.api.request import (
-    JSON_TYPE,
-    Gone,
-    HttpAnswer,
-    Request,
-    json_answer,
-)
+from oncue.api.request import JSON_TYPE, Gone, HttpAnswer, Request, json_answer
 from oncue.api.routes.jobs import derived_id, idempotency_key, key_reused, new_job
 from oncue.api.routing import Routes
 from oncue.api.unreadable import UNREADABLE, read_json, unreadable

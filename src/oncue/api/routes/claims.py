@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from functools import partial
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, Protocol, TypeVar
 
 from oncue.api import problems
 from oncue.api.guard import require
@@ -22,7 +22,7 @@ from oncue.usecases import intake
 from oncue.usecases.claims import Completion
 from oncue.wire import claims as wire
 from oncue.wire.converting import written
-from oncue.wire.formats import Body, States
+from oncue.wire.formats import States
 from oncue.wire.jobs import JobOperation
 
 if TYPE_CHECKING:
@@ -30,7 +30,16 @@ if TYPE_CHECKING:
 
 LONGEST_WAIT_SECONDS = 300.0
 FEW = 50  # claims that are encoded on the loop; more would keep it from other requests
-B = TypeVar("B", bound=Body)
+
+
+class Report(Protocol):
+    """The body of a report."""
+
+    @property
+    def token(self) -> str | None: ...
+
+
+R = TypeVar("R", bound=Report)
 
 routes = Routes("Workers")
 
@@ -96,7 +105,7 @@ def _encoded(service: Service, taken: list[Claimed]) -> HttpAnswer:
 _add = partial(routes.add, scope=None, problems=(404, 409), claim=True)
 
 
-async def _report(service: Service, request: Request, shape: type[B]) -> tuple[str, B]:
+async def _report(service: Service, request: Request, shape: type[R]) -> tuple[str, R]:
     """The job and the body of a report, whose token must be one of a claim on that job. Where the
     token may be left out, the scope `admin` is needed instead."""
     job_id = request.subject
@@ -105,11 +114,10 @@ async def _report(service: Service, request: Request, shape: type[B]) -> tuple[s
     except problems.HttpProblem:
         require(request.scopes, Scope.WORK)  # an unknown caller learns no details
         raise
-    proof: str | None = getattr(body, "token")  # noqa: B009
-    if proof is None:
+    if body.token is None:
         require(request.scopes, Scope.ADMIN)
     else:
-        await _prove(service, request, job_id, proof)
+        await _prove(service, request, job_id, body.token)
     return job_id, body
 
 

@@ -164,7 +164,9 @@ def _waiting(change: BulkChange, before_all: Place) -> list[Walk]:
     def arrived(key: Place, priority: int | None) -> bool:
         return key[0] == change.queue if change.queue else priority == change.priority
 
-    others: Wanted = lambda *entry: not arrived(*entry)  # noqa: E731
+    def others(key: Place, priority: int | None) -> bool:
+        return not arrived(key, priority)
+
     return [
         Walk("arrived", "find_waiting", before_all, arrived),
         Walk("waiting", "find_waiting", before_all, others),

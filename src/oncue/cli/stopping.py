@@ -14,6 +14,7 @@ from queue import Empty, SimpleQueue
 from types import FrameType
 
 from oncue.clock import SystemClock
+from oncue.engine.alarm import SIGNAL_SECONDS
 
 SIGNALS = (signal.SIGTERM, signal.SIGINT)
 # Some supervisors signal a process and then its whole group: the same request, twice.
@@ -47,11 +48,12 @@ class Stopping:
 
     def wait(self, seconds: float | None = None) -> bool:
         """Wait so long, or until it is to end. Whether it is to end."""
-        try:
-            self._ended.get(timeout=seconds)
-        except Empty:
-            return False
-        return True
+        while True:
+            with suppress(Empty):
+                self._ended.get(timeout=SIGNAL_SECONDS if seconds is None else seconds)
+                return True
+            if seconds is not None:
+                return False
 
     def end(self) -> None:
         """It came to its end by itself."""

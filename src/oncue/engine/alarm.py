@@ -8,6 +8,8 @@ import threading
 from oncue.core.moment import LATEST, Moment
 from oncue.ports.clock import Clock
 
+# Python notices a signal that comes just before a wait begins only when that wait ends.
+SIGNAL_SECONDS = 1.0
 LONGEST_REST_SECONDS = 30.0  # the polling floor: wake-ups get lost and wall clocks jump
 
 # `Clock.now` rounds down, so the last millisecond before a moment may be almost over already:
@@ -82,4 +84,4 @@ class Alarm:
         ends = self._clock.monotonic() + seconds
         with self._lock:
             while not self._stopped and (left := ends - self._clock.monotonic()) > 0:
-                self._changed.wait(left)
+                self._changed.wait(min(left, SIGNAL_SECONDS))

@@ -167,23 +167,23 @@ def settle(held: Held, settlement: Settlement, now: Moment) -> Ending | Refused:
         verb, code, detail, *_ = _WAITS_AGAIN[settlement.verb]
         settlement = settlement._replace(verb=verb, code=code, detail=detail)
     verb, error = settlement.verb, settlement.error
-    job = _after(held, verb, now)
+    changes: dict[str, Any]
     diagnostic = None
     if verb is Verb.COMPLETE:
-        job = job._replace(ahead=False, result=settlement.result, error=None)
+        changes = {"ahead": False, "result": settlement.result, "error": None}
     elif verb is Verb.RELEASE:
-        job = job._replace(attempt=held.attempt - 1)
+        changes = {"attempt": held.attempt - 1}
         if settlement.put_off is not None:
             refusals = held.refusals + 1
             until = put_off_until(settlement.put_off, held.id, refusals, now)
-            job = job._replace(not_before=until, refusals=refusals, error=error)
+            changes |= {"not_before": until, "refusals": refusals, "error": error}
     else:
         facts = settled_facts(verb, held.worker, error)
         diagnostic = _diagnostic(held, settlement.code, settlement.detail, facts, now)
-        job = job._replace(ahead=False, error=error)
+        changes = {"ahead": False, "error": error}
         if verb is Verb.RETRY and settlement.due_at is not None:
-            job = job._replace(due_at=settlement.due_at)
-    return Ending(OUTCOMES[verb], diagnostic, job)
+            changes["due_at"] = settlement.due_at
+    return Ending(OUTCOMES[verb], diagnostic, _after(held, verb, now, changes))
 
 
 def reclaim(held: Held, lapse: Lapse, verdict: Verdict, now: Moment) -> Ending | Refused:
@@ -194,16 +194,14 @@ def reclaim(held: Held, lapse: Lapse, verdict: Verdict, now: Moment) -> Ending |
         return Refused("moved on", held.shown_state)
     facts = lapse_facts(lapse, verdict, now)
     diagnostic = _diagnostic(held, verdict.code, verdict.detail, facts, now)
-    job = _after(held, verdict.verb, now)._replace(epoch=held.epoch + 1)
-    if job.state in FINAL:
-        job = job._replace(ahead=False, error=verdict.detail)
+    changes: dict[str, Any] = {"epoch": held.epoch + 1}
+    if TRANSITIONS[held.state, verdict.verb] in FINAL:
+        changes |= {"ahead": False, "error": verdict.detail}
     else:
-        job = job._replace(
-            ahead=True,
-            strikes=held.strikes + verdict.strike,
-            attempt_base=held.attempt_base + (not verdict.uses_attempt),
-        )
-    return Ending("reclaimed", diagnostic, job)
+        changes["ahead"] = True
+        changes["strikes"] = held.strikes + verdict.strike
+        changes["attempt_base"] = held.attempt_base + (not verdict.uses_attempt)
+    return Ending("reclaimed", diagnostic, _after(held, verdict.verb, now, changes))
 
 
 def late_write(end: End, epoch: int, write: str, now: Moment) -> Diagnostic:
@@ -264,16 +262,17 @@ def refused_by_sink(error: str) -> str:
     return f"The sink refused it for good: {error}"
 
 
-def _after(held: Held, verb: Verb, now: Moment) -> Held:
-    """The job after its claim ended, as far as that depends on the verb alone."""
+def _after(held: Held, verb: Verb, now: Moment, changes: dict[str, Any]) -> Held:
+    """The job after its claim ended. `changes`: what does not depend on the verb alone."""
     state = TRANSITIONS[held.state, verb]
-    return held._replace(
-        state=state,
-        updated_at=now,
-        lease=NO_LEASE,
-        not_before=None,
-        cancel_requested=held.cancel_requested and state in FINAL,
-    )
+    by_verb = {
+        "state": state,
+        "updated_at": now,
+        "lease": NO_LEASE,
+        "not_before": None,
+        "cancel_requested": held.cancel_requested and state in FINAL,
+    }
+    return held._replace(**(by_verb | changes))
 
 
 def _diagnostic(

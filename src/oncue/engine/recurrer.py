@@ -60,15 +60,14 @@ class Recurrer:
         if not self._zones_compared:
             self.compare_zones()
             self._zones_compared = True
-        due = self._store.waking(now, PAGE)
-        if due:
-            self.make(due, now)
-            return 0.0
         upcoming = self._store.waking(LATEST, 1)
         wake_at = upcoming[0].progress.wake_at if upcoming else None
         if wake_at is None:
             return LONGEST_REST_SECONDS
-        return min(max((wake_at - self._clock.now()) / 1000, 0.0), LONGEST_REST_SECONDS)
+        if wake_at > now:
+            return min((wake_at - now) / 1000, LONGEST_REST_SECONDS)
+        self.make(self._store.waking(now, PAGE), now)
+        return 0.0
 
     def make(self, due: Sequence[Schedule], now: Moment) -> None:
         """Decide on these schedules. What others decided on meanwhile is left to them."""

@@ -70,8 +70,8 @@ class FilterFields(TypedDict, total=False):
 
 ALLOWED = frozenset({"payload", *JobFields.__annotations__})
 FIELDS = ["payload", *(name for name in JobFields.__annotations__ if name != "at")]
-# Fields most jobs do without: a job that has none of them takes the short way.
-_RARE = ALLOWED - {"payload", "queue", "due_at", "at", "delay", "priority"}
+# A job with only these fields takes the short way.
+_USUAL = frozenset({"payload", "queue", "due_at", "at", "delay", "priority"})
 _DEFAULTS = {"queue": DEFAULT_QUEUE, "priority": 0, "if_exists": "keep"}
 _LABEL_LIMIT = 200
 LONGEST_SECONDS = moment.HORIZON_MS / 1000
@@ -81,16 +81,18 @@ MOMENTS = frozenset({"due_at", "at", "expires_at"})
 
 def new_job(fields: Mapping[str, Any], now: Moment) -> NewJob:
     """The job that these fields describe; a delay counts from `now`."""
-    if None in fields.values():
+    is_usual = fields.keys() <= _USUAL
+    if not is_usual:
         fields = {name: value for name, value in fields.items() if value is not None}
-    given = fields.keys()
-    if not given <= ALLOWED:
-        raise unknown_field(given - ALLOWED)
-    queue = fields.get("queue", DEFAULT_QUEUE)
-    if queue.__class__ is not str or queue not in _checked_queues:
+        if unknown := fields.keys() - ALLOWED:
+            raise unknown_field(unknown)
+    queue = fields.get("queue")
+    if queue is None:
+        queue = DEFAULT_QUEUE
+    elif queue.__class__ is not str or queue not in _checked_queues:
         _remember_queue(check_queue_name(queue))
-    priority = check_priority(fields["priority"]) if "priority" in fields else 0
-    delay = fields.get("delay")
+    priority, delay = fields.get("priority"), fields.get("delay")
+    priority = 0 if priority is None else check_priority(priority)
     if "due_at" in fields or "at" in fields:
         due_at = due(fields, now)
     elif delay.__class__ is int and 0 <= delay <= _PLAIN_DELAY:
@@ -98,7 +100,7 @@ def new_job(fields: Mapping[str, Any], now: Moment) -> NewJob:
     else:
         due_at = due(fields, now)
     body = payloads.encode(fields.get("payload"))
-    if given.isdisjoint(_RARE):
+    if is_usual:
         return NewJob(ids.mint(now, due_at), queue, due_at, body, priority, now)
     job_id = fields.get("id")
     rare = {name: check(fields[name]) for name, check in _CHECKS.items() if name in fields}

@@ -265,7 +265,7 @@ def refused_by_sink(error: str) -> str:
 def _after(held: Held, verb: Verb, now: Moment, changes: dict[str, Any]) -> Held:
     """The job after its claim ended. `changes`: what does not depend on the verb alone."""
     state = TRANSITIONS[held.state, verb]
-    by_verb = {
+    by_verb: dict[str, Any] = {
         "state": state,
         "updated_at": now,
         "lease": NO_LEASE,

@@ -77,7 +77,7 @@ class Child:
         for _ in range(0, number, CHUNK):
             now = self.store.clock.now()
             jobs = [
-                NewJob(ids.mint(now, due), queue.name, due, b"{}", 0, now)
+                NewJob(ids.mint(now, due, queue.name, 0), queue.name, due, b"{}", 0, now)
                 for queue, share in zip(QUEUES, SHARES, strict=True)
                 for due in (now + random.randrange(SPREAD_MS) for _ in range(share))
             ]

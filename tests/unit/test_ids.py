@@ -1,44 +1,113 @@
-"""Ids: sorted by creation, unique across threads and forks, with the due time inside."""
+"""Ids: sorted by creation, unique across threads and forks, and true of their job."""
 
 from __future__ import annotations
 
 import subprocess
 import sys
+import uuid
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from oncue.core.errors import InvalidInput
-from oncue.core.ids import RESERVED, check_id, due_in, mint
+from oncue.core.ids import RESERVED, Minted, check_id, check_true, mint, queue_digest, read, serial
 from oncue.core.moment import HORIZON_MS, LATEST
 
 NOW = 1_800_000_000_000
 
+queues = st.text(min_size=1, max_size=20)
+priorities = st.integers(0, 9)
+created = st.integers(0, LATEST)
+delays = st.integers(0, HORIZON_MS)
+
 
 def test_ids_sort_by_creation() -> None:
-    minted = [mint(NOW + n // 10, NOW + 10**6 - n) for n in range(1000)]
+    minted = [mint(NOW + n // 10, NOW + 10**6 - n, f"q{n % 3}", n % 10) for n in range(1000)]
     assert minted == sorted(minted)
 
 
-def test_the_due_time_can_be_read_from_an_id() -> None:
-    for due_at in (NOW, NOW + 1, NOW + HORIZON_MS):
-        assert due_in(mint(NOW, due_at)) == due_at
-    assert due_in(mint(LATEST, LATEST)) == LATEST
+def test_ids_sort_behind_those_that_an_earlier_version_minted() -> None:
+    earlier = f"{NOW - 1:012x}{2**59:015x}{60_000:x}"
+    assert earlier < mint(NOW, NOW, "default", 0) < f"{NOW + 1:012x}{0:015x}0"
 
 
-def test_an_id_chosen_by_a_client_carries_no_due_time() -> None:
-    for chosen in ("order-7", "x", "A" * 30, "0" * 27, "0" * 39):
-        assert due_in(chosen) is None
-
-
-def test_a_minted_id_may_be_sent_back() -> None:
-    minted = mint(NOW, NOW + HORIZON_MS)
+@given(created, delays, queues, priorities)
+def test_an_id_says_when_and_where_its_job_waits(
+    now: int, delay: int, queue: str, priority: int
+) -> None:
+    minted = mint(now, now + delay, queue, priority)
+    assert read(minted) == Minted(now, now + delay, queue_digest(queue), priority)
     assert check_id(minted) == minted
+
+
+@given(created, st.integers(0, 16**15 - 1), delays)
+def test_an_id_of_an_earlier_version_says_nothing(now: int, number: int, delay: int) -> None:
+    assert read(f"{now:012x}{number:015x}{delay:x}") is None
+
+
+@given(st.uuids())
+def test_a_uuid_says_nothing(one: uuid.UUID) -> None:
+    assert read(str(one)) is read(one.hex) is read(one.hex.upper()) is None
+
+
+@given(st.from_regex(r"[A-Za-z0-9][A-Za-z0-9_-]{0,33}", fullmatch=True))
+def test_an_id_shorter_than_minted_ones_says_nothing(chosen: str) -> None:
+    assert read(chosen) is None
+
+
+MINTED = "01a3185c50005fcd49c13c2de169qhmkss5"  # the delay has one digit, 9
+
+
+@pytest.mark.parametrize(
+    "chosen",
+    [
+        *("order-7", "A" * 40, "0" * 39, "g" * 39, "0" * 27, f"r{MINTED}"),
+        *(MINTED.upper(), MINTED[:-1], f"{MINTED}0", MINTED[1:], f"{MINTED}\n"),
+        MINTED[:27] + MINTED[-7:],  # without a delay
+    ],
+)
+def test_an_id_of_another_form_says_nothing(chosen: str) -> None:
+    assert read(chosen) is None
+
+
+def test_an_id_must_be_true_of_its_job() -> None:
+    minted = read(MINTED)
+    assert minted is not None
+    check_true(minted, "default", 5, NOW + 9)
+    for other, named in (
+        (("mail", 5, NOW + 9), "and the queue of this one differs"),
+        (("default", 6, NOW + 9), "and the priority of this one differs"),
+        (("default", 5, NOW + 10), "and the due time of this one differs"),
+        (("mail", 6, NOW), "and the due time and the queue and the priority of this one differs"),
+    ):
+        with pytest.raises(InvalidInput, match=named):
+            check_true(minted, *other)
+
+
+def test_queues_have_digests_of_their_own() -> None:
+    assert len({queue_digest(f"queue-{n}") for n in range(1000)}) == 1000
+
+
+def test_a_process_with_very_many_queues_does_not_keep_them_all() -> None:
+    names = [f"queue-{n}" for n in range(25_000)]
+    for name in names:
+        minted = read(mint(NOW, NOW, name, 9))
+        assert minted is not None
+        assert minted.queue_digest == queue_digest(name)
+
+
+def test_the_part_that_sorts_can_be_had_alone() -> None:
+    one, other = serial(NOW), serial(NOW)
+    assert one < other < mint(NOW, NOW, "q", 0)
+    assert len(one) == 27
+    assert read(one) is None
 
 
 def test_threads_do_not_mint_the_same_id() -> None:
     with ThreadPoolExecutor(8) as pool:
-        minted = pool.map(lambda _: [mint(NOW, NOW) for _ in range(500)], range(8))
+        minted = pool.map(lambda _: [mint(NOW, NOW, "q", 0) for _ in range(500)], range(8))
         ids = [one for some in minted for one in some]
     assert len(set(ids)) == len(ids)
 
@@ -46,11 +115,11 @@ def test_threads_do_not_mint_the_same_id() -> None:
 FORKING = """
 import os
 from oncue.core.ids import mint
-mint(0, 0)
+mint(0, 0, "q", 0)
 pid = os.fork()
 if pid:
     os.waitpid(pid, 0)
-print(mint(0, 0), flush=True)
+print(mint(0, 0, "q", 0), flush=True)
 """
 
 

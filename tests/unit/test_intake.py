@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from oncue.core.errors import InvalidInput, TooLarge
-from oncue.core.ids import due_in
+from oncue.core.ids import Minted, mint, queue_digest, read
 from oncue.core.job import NewJob
 from oncue.core.moment import HORIZON_MS, to_datetime
 from oncue.core.queue import RetryPolicy
@@ -32,7 +32,7 @@ def refusal(**fields: Any) -> InvalidInput:
 def test_a_job_of_which_nothing_is_said_is_due_now_in_the_default_queue() -> None:
     new = job()
     assert new == NewJob(new.id, "default", NOW, b"null", 0, NOW)
-    assert due_in(new.id) == NOW
+    assert read(new.id) == Minted(NOW, NOW, queue_digest("default"), 0)
 
 
 def test_every_member_finds_its_place() -> None:
@@ -208,6 +208,48 @@ def test_it_does_not_matter_whether_a_default_was_said() -> None:
 def test_only_an_id_chosen_by_a_client_needs_a_digest() -> None:
     assert job(owner="ada").digest is None
     assert job(id="a").digest == job(id="a").digest != None  # noqa: E711
+
+
+@pytest.mark.parametrize("fields", [{}, {"owner": "ada"}])
+def test_a_minted_id_is_true_of_its_job(fields: dict[str, Any]) -> None:
+    new = job(queue="mail", priority=7, delay=60, **fields)
+    assert read(new.id) == Minted(NOW, new.due_at, queue_digest("mail"), 7)
+
+
+EARLIER = NOW - 7_200_000
+CHOSEN = mint(EARLIER, EARLIER + 3_600_000, "mail", 7)
+TRUE: dict[str, Any] = {"id": CHOSEN, "queue": "mail", "priority": 7, "delay": 3600}
+
+
+def test_an_id_of_the_minted_form_may_be_chosen_if_it_is_true_however_late_it_is_sent() -> None:
+    at = to_datetime(EARLIER + 3_600_000)
+    for new in (job(**TRUE), job(**{**TRUE, "delay": None, "at": at})):
+        assert (new.id, new.due_at, new.created_at) == (CHOSEN, EARLIER + 3_600_000, NOW)
+        assert new.digest is not None
+
+
+@pytest.mark.parametrize(
+    ("other", "named"),
+    [
+        ({"queue": "letters"}, "queue"),
+        ({"priority": 0}, "priority"),
+        ({"delay": 3601}, "due time"),
+        ({"delay": None}, "due time"),
+        ({"delay": None, "at": to_datetime(NOW)}, "due time"),
+    ],
+)
+def test_an_id_of_the_minted_form_that_is_not_true_is_refused(
+    other: dict[str, Any], named: str
+) -> None:
+    problem = refusal(**{**TRUE, **other})
+    assert problem.pointer == "/id"
+    assert f"and the {named} of this one differs" in problem.detail
+
+
+def test_an_id_of_the_minted_form_cannot_lie_beyond_a_century() -> None:
+    created = NOW + HORIZON_MS + 1
+    chosen = mint(created, created, "default", 0)
+    assert "100 years" in refusal(id=chosen).detail
 
 
 def test_what_comes_out_is_what_the_store_has() -> None:

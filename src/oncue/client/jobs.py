@@ -76,7 +76,7 @@ class RemoteJobs(Asking, JobVerbs[SentJob]):
         if "id" in sent:
             return SentJob(encode(sent), None, has_at)
         now = self.clock.now()
-        sent["id"] = f"r{ids.mint(now, now)}"
+        sent["id"] = f"r{ids.serial(now)}"
         return SentJob(encode(sent), sent["id"], has_at)
 
     def _size(self, job: SentJob) -> int:

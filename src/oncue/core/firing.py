@@ -127,5 +127,5 @@ def fired_job(
     }
     text = json.dumps(fields, ensure_ascii=False, separators=(",", ":")).encode()
     payload = b'%b,"payload":%b}' % (text[:-1], rule.payload_json)
-    job = NewJob(ids.mint(now, now), rule.queue, now, payload, 0, now)
+    job = NewJob(ids.mint(now, now, rule.queue, 0), rule.queue, now, payload, 0, now)
     return FiredJob(job, rule.name, firing.instant)

@@ -101,19 +101,27 @@ def new_job(fields: Mapping[str, Any], now: Moment) -> NewJob:
         due_at = due(fields, now)
     body = payloads.encode(fields.get("payload"))
     if is_usual:
-        return NewJob(ids.mint(now, due_at), queue, due_at, body, priority, now)
-    job_id = fields.get("id")
+        job_id = ids.mint(now, due_at, queue, priority)
+        return NewJob(job_id, queue, due_at, body, priority, now)
+    chosen = fields.get("id")
+    if chosen is None:
+        job_id = ids.mint(now, due_at, queue, priority)
+    elif minted := ids.read(job_id := ids.check_id(chosen)):
+        # As of when the id was minted, so that it may be sent again, however late.
+        due_at = due(fields, minted.created_at)
+        moment.ahead(due_at, now, "/id")
+        ids.check_true(minted, queue, priority, due_at)
     rare = {name: check(fields[name]) for name, check in _CHECKS.items() if name in fields}
     if "expires_at" in fields:
         rare["expires_at"] = _ahead(fields["expires_at"], now, "/expires_at")
     return NewJob(
-        ids.mint(now, due_at) if job_id is None else ids.check_id(job_id),
+        job_id,
         queue,
         due_at,
         body,
         priority,
         now,
-        digest=None if job_id is None else digest(fields),
+        digest=None if chosen is None else digest(fields),
         replace=_replace(fields.get("if_exists", "keep")),
         **rare,
     )

@@ -41,7 +41,7 @@ class BareApp:
         fields = _decode((await receive())["body"])
         now = self._clock.now()
         due_at = now + 1000 * fields["delay"]
-        job_id = ids.mint(now, due_at)
+        job_id = ids.mint(now, due_at, fields["queue"], 0)
         payload = _encode(fields["payload"])
         await self._stored((job_id, fields["queue"], due_at, payload, 0, now, *(None,) * 6))
         body = b'{"id":"%s"}' % job_id.encode()

@@ -72,7 +72,10 @@ def occurrences(path: str) -> Figures:
 
 
 def _store_jobs(store: SqliteStore, now: Moment, count: int) -> float:
-    jobs = [NewJob(ids.mint(now, now), "beside", now, PAYLOAD, 0, now) for _ in range(count)]
+    jobs = [
+        NewJob(ids.mint(now, now, "beside", 0), "beside", now, PAYLOAD, 0, now)
+        for _ in range(count)
+    ]
     began = perf_counter()
     for first in range(0, count, PAGE):
         store.insert(jobs[first : first + PAGE], now)

@@ -68,10 +68,10 @@ def cancelled(desk: Desk) -> object:
 
 
 def cancelled_while_waiting(desk: Desk) -> object:
-    desk.add_many(2)
+    one, other = desk.add_many(2)
     change = BulkChange(BulkVerb.CANCEL, desk.now)
-    bulk = change_all(desk.store, change, JobFilter(), ["job-0001"], desk.now)
-    return bulk, desk.cancel("job-0002")
+    bulk = change_all(desk.store, change, JobFilter(), [one], desk.now)
+    return bulk, desk.cancel(other)
 
 
 def failed_after_a_cancel(desk: Desk) -> object:
@@ -160,8 +160,8 @@ def expired(desk: Desk) -> object:
 
 
 def refused_for_good(desk: Desk) -> object:
-    desk.add_many(3, queue="d")
-    return desk.settle_range(desk.claim_range(), refused={"job-0002": "No such address."})
+    _, refused, _ = desk.add_many(3, queue="d")
+    return desk.settle_range(desk.claim_range(), refused={refused: "No such address."})
 
 
 def put_off(desk: Desk) -> object:

@@ -6,9 +6,10 @@ from typing import Any
 
 from oncue.clock import FakeClock
 from oncue.core import stamp
+from oncue.core.cursor import Cursor
 from oncue.core.event import Bounds, Event, EventType, made_id
 from oncue.core.firing import Decision
-from oncue.core.job import Job, JobFilter, Position
+from oncue.core.job import Job, JobFilter
 from oncue.core.moment import Moment
 from oncue.core.publication import EventFilter, LoggedEvent, Published
 from oncue.core.retention import Retention
@@ -82,7 +83,7 @@ class Board:
     def jobs(self, queue: str = "rules") -> list[Job]:
         """Every job of the queue, in the order of instants."""
         found: list[Job] = []
-        after: Position | None = None
+        after: Cursor | None = None
         while True:
             page = self.store.page(JobFilter(queue), after, 500)
             found += page.items
@@ -109,14 +110,14 @@ class Board:
     def log(self, limit: int = 2, **wanted: Any) -> list[LoggedEvent]:
         """All events that match, page by page."""
         found: list[LoggedEvent] = []
-        after: int | None = None
+        after: Cursor | None = None
         while True:
             page = self.store.events(EventFilter(**wanted), after, limit)
             assert len(page.items) <= limit
             found += page.items
             if page.next is None:
                 return found
-            assert after is None or page.next < after, "a cursor must move on"
+            assert page.next != after, "a cursor must move on"
             after = page.next
 
     def prune(self, limit: int = 1000) -> None:

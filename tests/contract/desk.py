@@ -9,6 +9,7 @@ from threading import Barrier
 from typing import Any, TypeVar
 
 from oncue.clock import FakeClock
+from oncue.core.cursor import Cursor
 from oncue.core.fencing import Refused, Settlement
 from oncue.core.ids import queue_digest
 from oncue.core.job import (
@@ -20,7 +21,6 @@ from oncue.core.job import (
     Lapse,
     NewJob,
     Operation,
-    Position,
 )
 from oncue.core.lifecycle import State, Verb
 from oncue.core.moment import Moment, from_datetime, maybe_datetime, to_datetime
@@ -83,14 +83,14 @@ class Desk:
     def listed(self, limit: int = 100, **wanted: Any) -> list[str]:
         """All ids that match, page by page."""
         found: list[str] = []
-        after: Position | None = None
+        after: Cursor | None = None
         while True:
             page = self.store.page(JobFilter(**wanted), after, limit)
             assert len(page.items) <= limit
             found += [job.id for job in page.items]
             if page.next is None:
                 return found
-            assert after is None or page.next > after, "a cursor must move on"
+            assert page.next != after, "a cursor must move on"
             after = page.next
 
     def diagnostics(self, job_id: str) -> tuple[Diagnostic, ...]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from base64 import urlsafe_b64encode
 from typing import Any
 
 import pytest
@@ -410,5 +411,6 @@ def test_a_page_looks_at_no_more_than_its_limit_whatever_it_finds(desk: Desk) ->
 def test_a_text_that_is_no_place_of_the_walk_is_refused(desk: Desk, text: str) -> None:
     desk.add()
     walk = bulk(desk, CANCEL)
-    with pytest.raises(InvalidInput, match="not a cursor"):
-        desk.store.find_all(walk.change, walk.wanted, text, 10)
+    for cursor in (text, urlsafe_b64encode(text.encode()).decode()):
+        with pytest.raises(InvalidInput, match="not a cursor"):
+            desk.store.find_all(walk.change, walk.wanted, cursor, 10)

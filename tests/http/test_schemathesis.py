@@ -3,7 +3,6 @@ as described: asked of a live server by schemathesis."""
 
 from __future__ import annotations
 
-import base64
 import itertools
 import json
 import re
@@ -26,7 +25,8 @@ from oncue import Scheduler
 from oncue.api import routes
 from oncue.api.docs.openapi import document
 from oncue.core.access import Scope
-from oncue.core.bulk import BulkCursor, place_text
+from oncue.core.bulk import BulkCursor
+from oncue.core.cursor import cursor_at
 from oncue.usecases.tokens import Access
 from oncue.wire.formats import DURATION_PATTERN
 from tests.http.server import Server, running_server
@@ -65,11 +65,10 @@ _printable = st.text(min_size=1, max_size=200).filter(str.isprintable)
 # Texts that are too long are asked for as well. Where none come, a long search for them is made.
 schemathesis.openapi.format("printable", st.one_of(*[_printable] * 3, st.just("a" * 201)))
 schemathesis.openapi.format(
-    "cursor",
-    st.integers(0, 10**14).map(
-        lambda due_at: base64.urlsafe_b64encode(f"{due_at}.a".encode()).decode().rstrip("=")
-    ),
+    "job-cursor", st.integers(0, 10**14).map(lambda due_at: cursor_at((due_at, "a")))
 )
+schemathesis.openapi.format("event-cursor", st.integers(0, 10**14).map(str))
+schemathesis.openapi.format("rule-cursor", st.text("abc").map(lambda name: cursor_at((name,))))
 
 schemathesis.openapi.format(
     "oncue-stamp",
@@ -79,7 +78,7 @@ _resource = st.from_regex("/?[a-z]{1,8}(/[a-z]{1,8}){0,3}/?")
 schemathesis.openapi.format("oncue-resource", st.one_of(*[_resource] * 3, st.just("a" * 1025)))
 schemathesis.openapi.format(
     "bulk-cursor",
-    st.integers(0, 10**14).map(lambda due_at: str(BulkCursor(0, place_text((due_at, "a"))))),
+    st.integers(0, 10**14).map(lambda due_at: str(BulkCursor(0, cursor_at((due_at, "a"))))),
 )
 
 schema = schemathesis.openapi.from_dict(document(routes.ROUTES))

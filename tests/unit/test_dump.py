@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import re
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -460,9 +461,11 @@ def test_decisions_of_a_rule_that_is_another_one_here_do_not_move(clock: FakeClo
         assert [one.decision for one in answer.decisions] == ["ACCEPTED"]
 
 
+@pytest.mark.parametrize("earlier", [False, True])
 def test_a_torn_dump_with_events_goes_on_to_the_same_end(
-    monkeypatch: pytest.MonkeyPatch, clock: FakeClock
+    monkeypatch: pytest.MonkeyPatch, clock: FakeClock, *, earlier: bool
 ) -> None:
+    """Also one of an earlier version, whose marks had the event as a number."""
     monkeypatch.setattr(dump, "PAGE", 2)  # so that a few events are several pages
     with Scheduler(MemoryStore(clock), clock=clock) as cue:
         furnish(cue, clock)
@@ -472,12 +475,15 @@ def test_a_torn_dump_with_events_goes_on_to_the_same_end(
         ]
         assert len(marks) > 1
         for count in marks:
-            file = io.BytesIO(b"".join(lines_of(whole)[: count + 2]))
+            begun = b"".join(lines_of(whole)[: count + 2])
+            if earlier:
+                begun = re.sub(rb'"event":"([0-9]+)"', rb'"event":\1', begun)
+            file = io.BytesIO(begun)
             since = dump.interrupted(file)
             file.truncate(since.size)
             file.seek(since.size)
             dump.Dump(cue.store, file).write(since)
-            assert lines_of(file.getvalue())[1:] == lines_of(whole)[1:]
+            assert lines_of(file.getvalue())[count + 1 :] == lines_of(whole)[count + 1 :]
 
 
 def test_a_queue_that_came_during_the_dump_is_in_it(clock: FakeClock) -> None:

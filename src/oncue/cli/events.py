@@ -43,9 +43,9 @@ def events() -> None:
     help="Only events with this decision.",
 )
 @click.option("--limit", type=click.IntRange(1, MOST), default=LIMIT)
-@click.option("--cursor", type=click.IntRange(0), help="Continue where the last list ended.")
+@click.option("--cursor", help="Continue where the last list ended.")
 @common
-def list_(app: App, rule: str | None, decision: str | None, limit: int, cursor: int | None) -> None:
+def list_(app: App, rule: str | None, decision: str | None, limit: int, cursor: str | None) -> None:
     """List events, the newest arrival first, and what the rules decided on them.
 
     $ oncue events list

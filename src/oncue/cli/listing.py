@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from functools import partial
-from typing import Any
+from typing import Any, TypeVar
 
 import click
 
 from oncue.cli import live, output
 from oncue.cli.app import App, Command, common
 from oncue.cli.times import TIME
-from oncue.core.errors import InvalidInput
-from oncue.core.job import Job, JobFilter, Position
+from oncue.core.cursor import Cursor, Page
+from oncue.core.job import Job
 from oncue.core.lifecycle import LIVE, State
 from oncue.core.moment import Moment, from_datetime
 from oncue.core.queue import default_queue
@@ -20,6 +20,7 @@ from oncue.usecases import intake
 from oncue.wire import jobs as wire
 from oncue.wire.converting import written
 
+T = TypeVar("T")
 WATCH_SECONDS = 1.0
 LIMIT = 50
 MOST = 10_000
@@ -54,7 +55,7 @@ def list_(app: App, /, limit: int, cursor: str | None, watch: bool, **given: Any
     $ oncue jobs list --owner ada --json | jq -r '.items[].id'
     $ oncue jobs list --due-before '2026-12-01 00:00' --watch
     """
-    read = partial(_read, app, intake.job_filter(given), cursor)
+    read = partial(gathered, partial(app.cue.page, intake.job_filter(given)), cursor)
     if watch:
         _watch(app, read, limit)
         return
@@ -71,18 +72,11 @@ def list_(app: App, /, limit: int, cursor: str | None, watch: bool, **given: Any
         output.note(f"There are more; go on with --cursor {after}")
 
 
-def _read(
-    app: App, wanted: JobFilter, cursor: str | None, limit: int
-) -> tuple[list[Job], str | None]:
-    """So many jobs, and the cursor of the next list. A server's cursors are its own."""
-    start = cursor if cursor is None or app.url is not None else _position(cursor)
-    items, after = gathered(partial(app.cue.page, wanted), start, limit)
-    return items, f"{after.due_at}.{after.id}" if isinstance(after, Position) else after
-
-
-def gathered(page: Callable[..., Any], after: Any, limit: int) -> tuple[list[Any], Any]:
+def gathered(
+    page: Callable[[Cursor | None, int], Page[T]], after: Cursor | None, limit: int
+) -> tuple[list[T], Cursor | None]:
     """As many items as wanted, however short the pages are, and where the next list begins."""
-    items: list[Any] = []
+    items: list[T] = []
     while True:
         found = page(after, min(limit - len(items), LONGEST_PAGE))
         items += found.items
@@ -151,12 +145,3 @@ def _note(job: Job, now: Moment) -> str:
     if job.not_before is not None and from_datetime(job.not_before) > now:
         text = f"put off, again {output.relative(job.not_before, now)}: {text}"
     return " ".join(part for part in (percent, text) if part)
-
-
-def _position(cursor: str) -> Position:
-    due_at, dot, job_id = cursor.partition(".")
-    if not (dot and due_at.isascii() and due_at.isdigit() and len(due_at) <= 15):
-        raise InvalidInput(
-            f"{cursor!r} is not a cursor; take the one that the last list ended with.", "--cursor"
-        )
-    return Position(int(due_at), job_id)

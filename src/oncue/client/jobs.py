@@ -6,7 +6,7 @@ import re
 import uuid
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -17,9 +17,10 @@ from oncue.client.connection import AnswerLost, Call, query
 from oncue.core import ids
 from oncue.core import payload as payloads
 from oncue.core.bulk import BulkVerb
+from oncue.core.cursor import Cursor
 from oncue.core.errors import Conflict, InvalidInput, OncueError, TooLarge
 from oncue.core.explain import Explanation
-from oncue.core.job import History, Job, JobFilter
+from oncue.core.job import History, Job, JobFilter, JobPage
 from oncue.core.lifecycle import LIVE, State
 from oncue.core.moment import render
 from oncue.ports.clock import Clock
@@ -38,14 +39,6 @@ _DONE = {
     BulkVerb.RETRY: _TAKEN_OR_DONE | {State.SCHEDULED},
 }
 """The states of a job to which this was done."""
-
-
-@dataclass(frozen=True, slots=True)
-class RemotePage:
-    """One page of jobs. `next` is where the next one begins, in the server's own words."""
-
-    items: list[Job]
-    next: str | None
 
 
 class SentJob(NamedTuple):
@@ -105,12 +98,12 @@ class RemoteJobs(Asking, JobVerbs[SentJob]):
     def history(self, job_id: str) -> History:
         return self._ask(_about(job_id), wire.JobWithHistory, wire.JobWithHistory.history)
 
-    def page(self, wanted: JobFilter, after: str | None = None, limit: int = 50) -> RemotePage:
+    def page(self, wanted: JobFilter, after: Cursor | None = None, limit: int = 50) -> JobPage:
         fields = {**filter_fields(wanted), "limit": limit, "cursor": after}
         return self._ask(
             Call("GET", "/jobs" + query(fields)),
             wire.Jobs,
-            lambda body: RemotePage([one.read() for one in body.items], body.next_cursor),
+            lambda body: JobPage([one.read() for one in body.items], body.next_cursor),
         )
 
     def explain(self, job_id: str) -> Explanation:

@@ -11,6 +11,7 @@ import msgspec
 from oncue.client.asking import Asking, encode
 from oncue.client.connection import Call, path, query
 from oncue.core import stamp as stamps
+from oncue.core.cursor import Cursor
 from oncue.core.event import Event
 from oncue.core.publication import EventFilter, EventPage, Published
 from oncue.core.rule import Rule
@@ -50,7 +51,7 @@ class RemoteRules(Asking, RuleVerbs):
         return self._ask(request, wire.Published, lambda body: body.read(events))
 
     def event_page(
-        self, wanted: EventFilter, after: int | None = None, limit: int = 50
+        self, wanted: EventFilter, after: Cursor | None = None, limit: int = 50
     ) -> EventPage:
         asked = {"rule": wanted.rule, "decision": wanted.decision, "limit": limit, "cursor": after}
         request = Call("GET", "/events" + query(asked))

@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-import json
-from base64 import urlsafe_b64decode, urlsafe_b64encode
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import NamedTuple
 
 from oncue.core.changes import ANY, ChangeVerb, JobChange
+from oncue.core.cursor import Cursor, not_a_cursor, number_at
 from oncue.core.errors import InvalidInput
 from oncue.core.job import Job, JobFilter
 from oncue.core.lifecycle import LIVE, State
-from oncue.core.moment import LATEST, Moment
-from oncue.core.text import legible
+from oncue.core.moment import Moment
 
 SAMPLE = 20  # jobs that an outcome shows
 FILTERS = ("queue", "state", "owner", "key", "due_after", "due_before")
@@ -71,55 +69,19 @@ class BulkCursor(NamedTuple):
     """Where a bulk verb goes on: the change it began as, and how far the store had looked."""
 
     begun_at: Moment
-    after: str
+    after: Cursor
     """The `BulkFound.next` of the page before; only the store understands it."""
 
     def __str__(self) -> str:
-        text = f"{self.begun_at}.{self.after}"
-        return urlsafe_b64encode(text.encode()).decode().rstrip("=")
+        return f"{self.begun_at}_{self.after}"
 
     @classmethod
     def read(cls, text: str) -> BulkCursor:
         """The cursor that a text stands for."""
-        try:
-            plain = urlsafe_b64decode(text + "=" * (-len(text) % 4)).decode("ascii")
-        except ValueError:  # not base64, not ASCII
-            raise not_a_cursor() from None
-        begun_at, _, after = plain.partition(".")
-        if not begun_at.isdecimal() or len(begun_at) > 15 or not after:
+        begun_at, _, after = text.partition("_")
+        if not after:
             raise not_a_cursor()
-        return cls(int(begun_at), after)
-
-
-Place = tuple[int | str, ...]
-"""The key of an entry in one of a store's indexes."""
-
-
-def place_text(place: Place) -> str:
-    """A place as text, for `BulkFound.next`."""
-    return json.dumps(place, separators=(",", ":"))
-
-
-def read_place(text: str, *shapes: tuple[type, ...]) -> Place:
-    """The place that a text stands for, if it has one of these shapes."""
-    try:
-        place = json.loads(text)
-    except (ValueError, RecursionError):
-        raise not_a_cursor() from None
-    if not isinstance(place, list) or tuple(map(type, place)) not in shapes:
-        raise not_a_cursor()
-    for one in place:  # no store can hold other numbers and texts
-        if abs(one) > LATEST + 1 if isinstance(one, int) else one != legible(one):
-            raise not_a_cursor()
-    return tuple(place)
-
-
-def not_a_cursor() -> InvalidInput:
-    return InvalidInput(
-        "this is not a cursor, or not one of this verb and filter; send back the one that the part "
-        "before ended with, or begin again without one.",
-        "/cursor",
-    )
+        return cls(number_at(begun_at), after)
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,7 +91,7 @@ class BulkOrder:
     change: BulkChange
     wanted: JobFilter
     dry_run: bool = False
-    after: str | None = None
+    after: Cursor | None = None
     limit: int | None = None
     """Go no further than so many jobs that fit; None: to the end."""
     seconds: float | None = None

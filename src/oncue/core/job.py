@@ -9,15 +9,14 @@ from __future__ import annotations
 import json
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import Any, Generic, NamedTuple, TypeVar
+from typing import Any, NamedTuple
 
+from oncue.core.cursor import Page
 from oncue.core.lifecycle import State
 from oncue.core.moment import Moment
 from oncue.core.queue import DEFAULT_QUEUE
 from oncue.core.stamp import Stamp
 
-T = TypeVar("T")
-P = TypeVar("P")
 DIAGNOSTICS_KEPT = 50  # at either end: the first and the last fifty; attempts likewise
 
 
@@ -227,20 +226,4 @@ class JobFilter:
     due_before: Moment | None = None
 
 
-class Position(NamedTuple):
-    """Where a listing goes on: strictly after this, in the order of due time, then id. The id may
-    be empty: from the beginning of that moment."""
-
-    due_at: Moment
-    id: str
-
-
-class Page(NamedTuple, Generic[T, P]):
-    """A part of a listing."""
-
-    items: list[T]
-    next: P | None = None
-    """Where the listing goes on; None: that was all."""
-
-
-JobPage = Page[Job, Position]
+JobPage = Page[Job]

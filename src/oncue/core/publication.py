@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import NamedTuple
 
+from oncue.core.cursor import Page
 from oncue.core.event import Bounds, Event
 from oncue.core.firing import DISABLED, Decision, FiredJob, Newest, decide, fire, fired_job
-from oncue.core.job import Page
 from oncue.core.moment import Moment, to_datetime
 from oncue.core.rule import Dependency, Rule
 from oncue.core.stamp import Stamp
@@ -125,4 +125,4 @@ class EventFilter(NamedTuple):
     decision: Decision | None = None
 
 
-EventPage = Page[LoggedEvent, int]
+EventPage = Page[LoggedEvent]

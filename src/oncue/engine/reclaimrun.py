@@ -10,6 +10,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Sequence
 
+from oncue.core.cursor import Cursor
 from oncue.core.job import Lapse
 from oncue.core.moment import Moment, to_datetime
 from oncue.core.reclaim import FINDINGS_KEPT, Candidate, ReclaimParameters, ReclaimReport
@@ -40,7 +41,7 @@ class ReclaimRun:
         self._decided = 0
         self.live: int | None = None
         """How many claims there were at the beginning; None: not known."""
-        self._after: object | None = None
+        self._after: Cursor | None = None
         self._begun = self._warned = False
 
     def step(self) -> float | None:

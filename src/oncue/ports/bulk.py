@@ -10,21 +10,22 @@ from __future__ import annotations
 from typing import Protocol
 
 from oncue.core.bulk import BulkChange
-from oncue.core.job import JobFilter, Page
+from oncue.core.cursor import Cursor, Page
+from oncue.core.job import JobFilter
 
-BulkFound = Page[str, str]
-"""Ids of jobs that a change applies to. Only the store understands its `next`, which holds for this
-change and filter. A page may be short or empty and still have a next."""
+BulkFound = Page[str]
+"""Ids of jobs that a change applies to. Its `next` holds for this change and filter. A page may be
+short or empty and still have a next."""
 
 
 class BulkStore(Protocol):
     def find_all(
-        self, change: BulkChange, wanted: JobFilter, after: str | None, limit: int
+        self, change: BulkChange, wanted: JobFilter, after: Cursor | None, limit: int
     ) -> BulkFound:
         """Jobs that fit the filter and are in one of `change.states`, in an order of the store's
         own, after `after`, which is the `next` of the page before; up to `limit` are looked at.
         None inside an open range claim: those are being delivered. For RETRY, none that finished
         after the change began. A `next` stays good whatever becomes of the jobs, and no job is
         found again because the change moved it. What a walk costs depends on the jobs and not on
-        the number of queues. Raises `InvalidInput` when `after` is no such text, or, naming the
-        filters it can serve, when no index answers `wanted`."""
+        the number of queues. Raises `InvalidInput`, naming the filters it can serve, when no
+        index answers `wanted`."""

@@ -26,8 +26,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple, Protocol
 
+from oncue.core.cursor import Cursor, Page
 from oncue.core.fencing import Refused, Settlement
-from oncue.core.job import Claimed, Delivery, Lapse, Operation, Page
+from oncue.core.job import Claimed, Delivery, Lapse, Operation
 from oncue.core.missed import Judge, Look, Missed
 from oncue.core.moment import Moment
 from oncue.core.queue import Queue
@@ -65,8 +66,7 @@ class ClaimFilter(NamedTuple):
     """Those whose last update is before the first moment or after the second."""
 
 
-ClaimPage = Page[Lapse, object]
-"""Only the store understands its `next`."""
+ClaimPage = Page[Lapse]
 
 
 class RangeClaim(NamedTuple):
@@ -149,7 +149,7 @@ class ClaimStore(Protocol):
         any process and for at least `lease_seconds`. What makes it the same is in
         `core/fencing.py`."""
 
-    def live_claims(self, wanted: ClaimFilter, after: object | None, limit: int) -> ClaimPage:
+    def live_claims(self, wanted: ClaimFilter, after: Cursor | None, limit: int) -> ClaimPage:
         """Claims on jobs that are dispatched or executing, range claims left out; from `after` on,
         which is the `next` of the page before. With `lapsed_by` in the order of `Lapse.lapses_at`,
         then id, and claims without lease and timeout are not listed; else in an order of the

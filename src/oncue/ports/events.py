@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Protocol
 
+from oncue.core.cursor import Cursor
 from oncue.core.event import Bounds, Event
 from oncue.core.moment import Moment
 from oncue.core.publication import EventFilter, EventPage, Published
@@ -30,7 +31,7 @@ class EventStore(Protocol):
         store or in this call.
         """
 
-    def events(self, wanted: EventFilter, after: int | None, limit: int) -> EventPage:
+    def events(self, wanted: EventFilter, after: Cursor | None, limit: int) -> EventPage:
         """Events, the last that arrived first, each with the decisions that are wanted; where a
-        rule or a decision is wanted, only events that have one. `after` is the `next` of a page. A
+        rule or a decision is wanted, only events that have one. A
         page may be short and still have a next."""

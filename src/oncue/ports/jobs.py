@@ -15,7 +15,8 @@ from typing import NamedTuple, Protocol
 
 from oncue.core.changes import JobChange, NotChanged
 from oncue.core.clash import ClashKind
-from oncue.core.job import Diagnostic, History, Job, JobFilter, JobPage, NewJob, Position
+from oncue.core.cursor import Cursor
+from oncue.core.job import Diagnostic, History, Job, JobFilter, JobPage, NewJob
 from oncue.core.moment import Moment
 
 
@@ -53,7 +54,7 @@ class JobStore(Protocol):
     def history(self, job_id: str) -> History:
         """The job's operations, diagnostics (first and last 50) and attempts."""
 
-    def page(self, wanted: JobFilter, after: Position | None, limit: int) -> JobPage:
+    def page(self, wanted: JobFilter, after: Cursor | None, limit: int) -> JobPage:
         """Jobs in the order of due time then id. A page may be short and still have a next. Raises
         `InvalidInput`, naming the filters it can serve, when no index answers `wanted`."""
 

@@ -57,7 +57,12 @@ class Store(
     Protocol,
 ):
     """One semantics, whatever keeps it. Safe to use from many threads and, except for the memory
-    store, from many processes."""
+    store, from many processes.
+
+    **Pages.** `after` is the `next` of the page before, None at the beginning. Only the store
+    understands it. It stays good whatever becomes of what was listed, and a text that is none is
+    refused by `core/cursor.py: not_a_cursor`. Queues, schedules and rules are few and listed by
+    name: there, `after` is a name."""
 
     @property
     def clock(self) -> Clock:

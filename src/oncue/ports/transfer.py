@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Protocol
 
+from oncue.core.cursor import Cursor, Page
 from oncue.core.dumped import DumpedEvent, DumpedJob
-from oncue.core.job import Page
 from oncue.core.standing import Sightings
 
 
 class TransferStore(Protocol):
-    def export(self, after: str | None, limit: int) -> Page[DumpedJob, str]:
+    def export(self, after: Cursor | None, limit: int) -> Page[DumpedJob]:
         """A page of all jobs, finished and remembered ones too, each with its history. Jobs that
         change meanwhile are seen once, as they were or as they are."""
 
@@ -19,7 +19,7 @@ class TransferStore(Protocol):
         """Store jobs as they are, state and all; those whose id is there are left alone. How many
         were stored. A job whose key is held by another unfinished one is refused (KeyTaken)."""
 
-    def export_events(self, after: int | None, limit: int) -> Page[DumpedEvent, int]:
+    def export_events(self, after: Cursor | None, limit: int) -> Page[DumpedEvent]:
         """A page of all events in the order in which they arrived, each with what the rules decided
         on it. The rules themselves are listed by `rules` and `sightings`."""
 

@@ -11,6 +11,7 @@ import msgspec
 
 from oncue import __version__
 from oncue.core import moment
+from oncue.core.cursor import Cursor
 from oncue.core.errors import InvalidInput
 from oncue.core.queue import Queue
 from oncue.ports.store import Store
@@ -65,7 +66,7 @@ class Dump:
         if mark is None:
             self._begin()
         if self.queue is None and (mark is None or mark.event is not None):
-            self._events(mark.event if mark else None)
+            self._events(str(mark.event) if mark else None)
         self._jobs(mark.after or None if mark else None)
         self._queues()  # those that came meanwhile
         self._put(self._counts)
@@ -96,7 +97,7 @@ class Dump:
         self._put(*wanted)
         self._written |= {queue.name for queue in wanted}
 
-    def _events(self, after: int | None) -> None:
+    def _events(self, after: Cursor | None) -> None:
         while True:
             export = self.store.export_events(after, PAGE)
             self._put(*map(dump.EventLine.of_dumped, export.items))
@@ -105,7 +106,7 @@ class Dump:
             after = export.next
             self._put_mark("", after)
 
-    def _jobs(self, after: str | None) -> None:
+    def _jobs(self, after: Cursor | None) -> None:
         limit = FIRST_PAGE
         while True:
             export = self.store.export(after, limit)
@@ -119,7 +120,7 @@ class Dump:
             size = sum(one.size for one in export.items)
             limit = max(1, min(PAGE, PAGE_BYTES * len(export.items) // max(size, 1)))
 
-    def _put_mark(self, after: str, event: int | None = None) -> None:
+    def _put_mark(self, after: Cursor, event: Cursor | None = None) -> None:
         self._put(PageMark(**msgspec.structs.asdict(self._counts), after=after, event=event))
         self.notify(self._counts, self._size)
 

@@ -18,9 +18,10 @@ from oncue.core import errors, moment
 from oncue.core import payload as payloads
 from oncue.core.bulk import BulkChange, BulkVerb
 from oncue.core.changes import ANY, ChangeVerb, JobChange
+from oncue.core.cursor import Cursor, Page
 from oncue.core.duration import Duration
 from oncue.core.explain import Backlog, Explanation, explain
-from oncue.core.job import History, Job, JobFilter, JobPage, NewJob, Position
+from oncue.core.job import History, Job, JobFilter, JobPage, NewJob
 from oncue.core.lifecycle import LIVE, State
 from oncue.core.moment import LATEST, Moment
 from oncue.ports.jobs import Clash
@@ -89,9 +90,9 @@ def chunks(
         yield chunk
 
 
-def every_item(page: Callable[[Any], Any]) -> Iterator[Any]:
-    """The items of all pages; `page` fetches the one after a place, first after None."""
-    after: Any = None
+def every_item(page: Callable[[Cursor | None], Page[T]]) -> Iterator[T]:
+    """The items of all pages; `page` fetches the one after a cursor, first after None."""
+    after: Cursor | None = None
     while True:
         found = page(after)
         yield from found.items
@@ -183,7 +184,7 @@ class JobVerbs(ABC, Generic[T]):
         """Why the job has not run, or is where it is."""
 
     @abstractmethod
-    def page(self, wanted: JobFilter, after: Any = None, limit: int = 50) -> Any:
+    def page(self, wanted: JobFilter, after: Cursor | None = None, limit: int = 50) -> JobPage:
         """One page of jobs in the order of due time; may be short and still have a next, which is
         what `after` takes."""
 
@@ -278,7 +279,7 @@ class LocalJobs(Local, JobVerbs[NewJob]):
             self.job(job_id)  # which says so if there is none
         return found
 
-    def page(self, wanted: JobFilter, after: Position | None = None, limit: int = 50) -> JobPage:
+    def page(self, wanted: JobFilter, after: Cursor | None = None, limit: int = 50) -> JobPage:
         return self.store.page(wanted, after, limit)
 
     def explain(self, job_id: str) -> Explanation:

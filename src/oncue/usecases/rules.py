@@ -10,6 +10,7 @@ from typing import Any
 from oncue.core import payload as payloads
 from oncue.core import stamp as stamps
 from oncue.core.checks import choice
+from oncue.core.cursor import Cursor
 from oncue.core.errors import InvalidInput, NotFound, TooLarge
 from oncue.core.event import Bounds, Event, latest_stamp, read_event
 from oncue.core.firing import Decision
@@ -80,7 +81,7 @@ class RuleVerbs(ABC):
 
     @abstractmethod
     def event_page(
-        self, wanted: EventFilter, after: int | None = None, limit: int = 50
+        self, wanted: EventFilter, after: Cursor | None = None, limit: int = 50
     ) -> EventPage:
         """One page of events, the last that arrived first; may be short and still have a next."""
 
@@ -136,7 +137,7 @@ class LocalRules(Local, RuleVerbs):
         return list(self.engine.publish(events))
 
     def event_page(
-        self, wanted: EventFilter, after: int | None = None, limit: int = 50
+        self, wanted: EventFilter, after: Cursor | None = None, limit: int = 50
     ) -> EventPage:
         return self.store.events(wanted, after, limit)
 

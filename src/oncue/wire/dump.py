@@ -23,6 +23,7 @@ import msgspec
 from msgspec import UNSET, Meta, Raw, Struct, UnsetType, field, structs
 
 from oncue.core import stamp
+from oncue.core.cursor import Cursor
 from oncue.core.dumped import DumpedEvent, DumpedJob
 from oncue.core.errors import InvalidInput
 from oncue.core.event import read_event
@@ -84,10 +85,12 @@ class DumpCounts(Strict):
 
 
 class PageMark(DumpCounts, kw_only=True):
-    after: str
-    """The id of the last job; empty: none was written."""
-    event: Natural | None = None
-    """The number of the last event, while events are written."""
+    """Where the dump goes on."""
+
+    after: Cursor
+    """Of the jobs; empty: none was written."""
+    event: Cursor | Natural | None = None
+    """Of the events, while they are written. Earlier versions wrote it as a number."""
 
 
 class OperationLine(jobs.JobOperation, Strict):

@@ -229,12 +229,10 @@ class LoggedEvents(Answer):
 
     @classmethod
     def of(cls, page: publication.EventPage) -> LoggedEvents:
-        cursor = None if page.next is None else str(page.next)
-        return cls(items=[LoggedEvent.of(one) for one in page.items], next_cursor=cursor)
+        return cls(items=[LoggedEvent.of(one) for one in page.items], next_cursor=page.next)
 
     def read(self) -> publication.EventPage:
-        after = None if self.next_cursor is None else int(self.next_cursor)
-        return publication.EventPage([one.read() for one in self.items], after)
+        return publication.EventPage([one.read() for one in self.items], self.next_cursor)
 
 
 class DependencyStanding(Dependency, kw_only=True, rename="camel"):

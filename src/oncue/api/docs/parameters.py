@@ -40,9 +40,13 @@ PATH = {
     "requestId": Parameter("The id of the task.", formats.AnyJobId, ID),
     "kind": Parameter("The last part of a problem's `type`.", formats.AnyJobId, "fenced"),
 }
+
+
+def _opaque(noun: str, example: str) -> Parameter:
+    return Parameter(_AFTER, _text("^[A-Za-z0-9_=-]+$", format=f"{noun}-cursor"), example)
+
+
 _BY_NAME = Parameter(_AFTER, formats.QueueName, "nightly")
-_BY_NUMBER = Parameter(_AFTER, _text("^[0-9]{1,18}$"), "4711")
-_OPAQUE = _text("^[A-Za-z0-9_=-]+$", format="cursor")
 QUERY = {
     "queue": Parameter("Only of this queue.", formats.QueueName, "mail"),
     "state": Parameter("Only in this state.", formats.States, "scheduled"),
@@ -53,10 +57,11 @@ QUERY = {
     "limit": Parameter(
         f"The size of a page; {LIMIT} if left out.", Annotated[int, Meta(ge=1, le=MOST)], 20
     ),
-    "cursor": Parameter(_AFTER, _OPAQUE, "MTc5NjEyNjQwMDAwMC5hYmM"),
+    "cursor": _opaque("job", "WzE3OTYxMjY0MDAwMDAsImFiYyJd"),
+    "/rules cursor": _opaque("rule", "WyJob3VybHkgbG9hZCJd"),
+    "/events cursor": _opaque("event", "4711"),
     "/queues cursor": _BY_NAME,
     "/schedules cursor": _BY_NAME,
-    "/events cursor": _BY_NUMBER,
     "running": Parameter(
         "Ask the worker of a taken job to stop; false if left out.",
         Literal["true", "false"],

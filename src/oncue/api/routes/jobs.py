@@ -5,11 +5,12 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from oncue.api.paging import PAGE, cursor, moment_of, paging
+from oncue.api.paging import PAGE, moment_of, read_page
 from oncue.api.problems import HttpProblem, invalid
 from oncue.api.request import HttpAnswer, Request, json_answer
 from oncue.api.routing import Answered, Routes
@@ -132,13 +133,12 @@ async def list_jobs(service: Service, request: Request) -> HttpAnswer:
 
     Ordered by due time, then id. Jobs match all given filters.
     """
-    limit, after = paging(request.query)
     wanted = job_filter(request.query)
 
     def read() -> HttpAnswer:
-        page = service.cue.page(wanted, after, limit)
+        page = read_page(request.query, partial(service.cue.page, wanted))
         items = [written(wire.StandingJob, job) for job in page.items]
-        return json_answer(wire.Jobs(items, cursor(page.next)))
+        return json_answer(wire.Jobs(items, page.next))
 
     return await service.read(read)
 

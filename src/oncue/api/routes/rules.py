@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import re
+from functools import partial
 from typing import TYPE_CHECKING, Any, cast
 
 import msgspec
 
-from oncue.api.paging import PAGE, after, decoded, digits, encoded, limit_of
+from oncue.api.paging import PAGE, read_page
 from oncue.api.request import HttpAnswer, Request, json_answer
 from oncue.api.routing import Answered, Routes
 from oncue.core import stamp
 from oncue.core.access import Scope
 from oncue.core.checks import choice
+from oncue.core.cursor import Cursor, Page, cursor_at, place_at
 from oncue.core.errors import InvalidInput
 from oncue.core.firing import Decision
 from oncue.core.publication import EventFilter
@@ -65,15 +67,16 @@ async def list_rules(service: Service, request: Request) -> HttpAnswer:
 
     In the order of their names.
     """
-    # The cursor is the last name on the page, in plain letters.
-    limit = limit_of(request.query)
-    last = after(request.query, lambda cursor: check_rule_name(decoded(cursor)))
 
-    def read() -> HttpAnswer:
+    def page(after: Cursor | None, limit: int) -> Page[shapes.Rule]:
+        last = None if after is None else str(place_at(after, (str,))[0])
         found = service.cue.store.rules(last, limit + 1)
         items = [written(shapes.Rule, rule) for rule in found[:limit]]
-        cursor = encoded(items[-1].name) if found[limit:] else None
-        return json_answer(shapes.Rules(items=items, next_cursor=cursor))
+        return Page(items, cursor_at((items[-1].name,)) if found[limit:] else None)
+
+    def read() -> HttpAnswer:
+        found = read_page(request.query, page)
+        return json_answer(shapes.Rules(items=found.items, next_cursor=found.next))
 
     return await service.read(read)
 
@@ -149,16 +152,14 @@ async def list_events(service: Service, request: Request) -> HttpAnswer:
 
     The newest arrivals first. With `rule` or `decision`: only events that have such a decision.
     """
-    # The cursor is the number of the last event on the page.
     query = request.query
-    limit, last = limit_of(query), after(query, lambda cursor: digits(cursor, 18))
     rule, decision = query.get("rule"), _decision(query.get("decision"))
     if rule is not None:
         check_rule_name(rule, "?rule")
 
     def read() -> HttpAnswer:
         wanted = EventFilter(None if rule is None else service.cue.rule(rule).name, decision)
-        page = service.cue.event_page(wanted, last, limit)
+        page = read_page(query, partial(service.cue.event_page, wanted))
         return json_answer(shapes.LoggedEvents.of(page))
 
     return await service.read(read)

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from contextlib import suppress
 from datetime import UTC, date, datetime, time, timedelta
+from functools import partial
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
-from oncue.api.paging import PAGE, cursor, paging
+from oncue.api.paging import PAGE, read_page
 from oncue.api.problems import HttpProblem
 from oncue.api.request import HttpAnswer, Request, json_answer
 from oncue.api.routes import jobs
@@ -80,11 +81,10 @@ async def list_tasks(service: Service, request: Request) -> HttpAnswer:
 
     Ordered by date; finished ones included, removed ones not.
     """
-    limit, after = paging(request.query)
     wanted = JobFilter(QUEUE, owner=intake.label(request.subject, "/userId"))
-    page = await service.read(service.cue.page, wanted, after, limit)
+    page = await service.read(read_page, request.query, partial(service.cue.page, wanted))
     items = [_fields(job) for job in page.items if job.state in STATUSES]
-    return json_answer({"items": items, "next_cursor": cursor(page.next)})
+    return json_answer({"items": items, "next_cursor": page.next})
 
 
 @routes.add("GET /tasks/{userId}/{requestId}", Scope.READ, wire.Task, problems=(404,))

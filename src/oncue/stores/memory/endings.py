@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from oncue.core import fencing
+from oncue.core.cursor import Cursor, cursor_at, place_at
 from oncue.core.fencing import GONE, End, Ending, Refused, Settlement, Write, words
 from oncue.core.job import Lapse
 from oncue.core.missed import Judge, Missed, is_astray, moved_lease
@@ -73,17 +74,17 @@ class MemoryEndings(MemoryClaims):
         end = record.ends.get(settlement.epoch)
         return end is not None and end.write == write
 
-    def live_claims(self, wanted: ClaimFilter, after: object | None, limit: int) -> ClaimPage:
+    def live_claims(self, wanted: ClaimFilter, after: Cursor | None, limit: int) -> ClaimPage:
+        start = (-1, "") if after is None else place_at(after, (int, str))
         with self._lock:
             places = {
                 (0 if wanted.lapsed_by is None else record.lapses_at or 0, record.id): record
                 for record in self._taken.values()
                 if _fits(record, wanted)
             }
-            left = [at for at in sorted(places) if not isinstance(after, tuple) or at > after]
-            found = left[:limit]
+            found = [at for at in sorted(places) if at > start][:limit]
             lapses = [places[at].as_lapse() for at in found]
-            return ClaimPage(lapses, found[-1] if len(found) == limit else None)
+            return ClaimPage(lapses, cursor_at(found[-1]) if len(found) == limit else None)
 
     def live_count(self) -> int | None:
         with self._lock:

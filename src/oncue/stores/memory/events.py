@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 from itertools import islice
+from math import inf
 
+from oncue.core.cursor import Cursor, number_at
 from oncue.core.event import Bounds, Event
 from oncue.core.firing import Decision, FiredJob
 from oncue.core.moment import Moment, to_datetime
@@ -82,9 +84,10 @@ class MemoryEvents(MemoryRules):
         self._add(job)
         record.rule = replace(record.rule, last_instant=fired.instant, last_job_id=fired.job.id)
 
-    def events(self, wanted: EventFilter, after: int | None, limit: int) -> EventPage:
+    def events(self, wanted: EventFilter, after: Cursor | None, limit: int) -> EventPage:
+        before = inf if after is None else number_at(after)
         with self._lock:
-            numbers = sorted((n for n in self._events if after is None or n < after), reverse=True)
+            numbers = sorted((n for n in self._events if n < before), reverse=True)
             shown = (
                 (number, one)
                 for number in numbers
@@ -92,7 +95,8 @@ class MemoryEvents(MemoryRules):
             )
             found = list(islice(shown, limit + 1))
             page = found[:limit]
-            return EventPage([one for _, one in page], page[-1][0] if len(found) > limit else None)
+            end = str(page[-1][0]) if len(found) > limit else None
+            return EventPage([one for _, one in page], end)
 
     def _logged(self, number: int, wanted: EventFilter) -> LoggedEvent | None:
         decisions = [

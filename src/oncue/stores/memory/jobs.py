@@ -6,10 +6,11 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from heapq import nsmallest
 
-from oncue.core.bulk import BulkChange, place_text, read_place
+from oncue.core.bulk import BulkChange
 from oncue.core.changes import ChangeVerb, JobChange, NotChanged, SeenJob, applies, decide, fits
 from oncue.core.clash import of_same_id, of_same_key
-from oncue.core.job import Diagnostic, History, Job, JobFilter, JobPage, NewJob, Position
+from oncue.core.cursor import Cursor, cursor_at, place_at
+from oncue.core.job import Diagnostic, History, Job, JobFilter, JobPage, NewJob
 from oncue.core.lifecycle import Verb
 from oncue.core.moment import Moment
 from oncue.ports.bulk import BulkFound
@@ -56,41 +57,38 @@ class MemoryJobs(MemoryState):
                 for diagnostic in diagnostics:
                     record.keep(diagnostic)
 
-    def page(self, wanted: JobFilter, after: Position | None, limit: int) -> JobPage:
+    def page(self, wanted: JobFilter, after: Cursor | None, limit: int) -> JobPage:
         with self._lock:
             found, end = self._page(after, limit, lambda seen: fits(seen, wanted))
             return JobPage([record.as_job() for record in found], end)
 
     def find_all(
-        self, change: BulkChange, wanted: JobFilter, after: str | None, limit: int
+        self, change: BulkChange, wanted: JobFilter, after: Cursor | None, limit: int
     ) -> BulkFound:
         def can_be_changed(seen: SeenJob) -> bool:
             return fits(seen, wanted) and applies(seen, change.states, change.begun_at)
 
-        start = None if after is None else Position._make(read_place(after, (int, str)))
         with self._lock:
-            found, end = self._page(start, limit, can_be_changed)
-            ids = [record.id for record in found]
-            return BulkFound(ids, None if end is None else place_text(end))
+            found, end = self._page(after, limit, can_be_changed)
+            return BulkFound([record.id for record in found], end)
 
     def _page(
-        self, after: Position | None, limit: int, wanted: Callable[[SeenJob], bool]
-    ) -> tuple[list[Record], Position | None]:
-        """The first wanted jobs after a position, and the position to go on from, if any."""
+        self, after: Cursor | None, limit: int, wanted: Callable[[SeenJob], bool]
+    ) -> tuple[list[Record], Cursor | None]:
+        """The first wanted jobs after a place, and where to go on, if there are more."""
+        start = (-1, "") if after is None else place_at(after, (int, str))
         rest = (
             record
             for record in self._records.values()
-            if (after is None or _position(record) > after)
-            and not record.hidden
-            and wanted(record.as_seen())
+            if _place(record) > start and not record.hidden and wanted(record.as_seen())
         )
-        found = nsmallest(limit + 1, rest, key=_position)
-        return found[:limit], _position(found[limit - 1]) if len(found) > limit else None
+        found = nsmallest(limit + 1, rest, key=_place)
+        return found[:limit], cursor_at(_place(found[limit - 1])) if len(found) > limit else None
 
     def change(self, job_ids: Sequence[str], change: JobChange, now: Moment) -> Changed:
         with self._writing():
             found = [record for record in map(self._visible, job_ids) if record is not None]
-            found.sort(key=_position)
+            found.sort(key=_place)
             answers = {record.id: self._change(record, change, now) for record in found}
             unknown = NotChanged("unknown")
             refused = exceptions(answers.get(job_id, unknown) for job_id in job_ids)
@@ -135,5 +133,5 @@ class MemoryJobs(MemoryState):
         self._refile(record)
 
 
-def _position(record: Record) -> Position:
-    return Position(record.due_at, record.id)
+def _place(record: Record) -> tuple[Moment, str]:
+    return record.due_at, record.id

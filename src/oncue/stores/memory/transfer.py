@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from heapq import nsmallest
 
+from oncue.core.cursor import Cursor, Page, number_at
 from oncue.core.dumped import DumpedEvent, DumpedJob, key_taken
 from oncue.core.firing import Decision
-from oncue.core.job import Page
 from oncue.core.lifecycle import FINAL
 from oncue.core.moment import from_datetime, to_datetime
 from oncue.core.publication import Decided, LoggedEvent
@@ -19,7 +19,7 @@ from oncue.stores.memory.rules import DependencyRecord, EventRecord, MemoryRules
 class MemoryTransfer(MemoryRules):
     """Implements `oncue.ports.transfer.TransferStore`."""
 
-    def export(self, after: str | None, limit: int) -> Page[DumpedJob, str]:
+    def export(self, after: Cursor | None, limit: int) -> Page[DumpedJob]:
         with self._lock:
             ids = nsmallest(limit, (known for known in self._records if known > (after or "")))
             jobs = [self._records[known].as_dumped() for known in ids]
@@ -39,11 +39,12 @@ class MemoryTransfer(MemoryRules):
         self._add(Record.from_dumped(dumped))
         return 1
 
-    def export_events(self, after: int | None, limit: int) -> Page[DumpedEvent, int]:
+    def export_events(self, after: Cursor | None, limit: int) -> Page[DumpedEvent]:
+        start = 0 if after is None else number_at(after)
         with self._lock:
-            numbers = nsmallest(limit, (n for n in self._events if after is None or n > after))
+            numbers = nsmallest(limit, (n for n in self._events if n > start))
             events = [self._dumped_event(self._events[number]) for number in numbers]
-            return Page(events, numbers[-1] if len(numbers) == limit else None)
+            return Page(events, str(numbers[-1]) if len(numbers) == limit else None)
 
     def _dumped_event(self, record: EventRecord) -> DumpedEvent:
         decisions: list[Decided] = []

@@ -13,8 +13,9 @@ from dataclasses import asdict
 from typing import Any, NamedTuple
 
 from oncue.core import bulk
-from oncue.core.bulk import BulkChange, BulkVerb, Place
+from oncue.core.bulk import BulkChange, BulkVerb
 from oncue.core.changes import ChangeVerb, JobChange, NotChanged, SeenJob, decide
+from oncue.core.cursor import Cursor, Place, cursor_at, not_a_cursor, place_at
 from oncue.core.job import JobFilter
 from oncue.core.lifecycle import FINAL, LIVE, State
 from oncue.core.moment import LATEST, Moment
@@ -48,7 +49,7 @@ class Walk(NamedTuple):
 
 class SqliteChanges(StorePart):
     def find_all(
-        self, change: BulkChange, wanted: JobFilter, after: str | None, limit: int
+        self, change: BulkChange, wanted: JobFilter, after: Cursor | None, limit: int
     ) -> BulkFound:
         walks, start = _from(_walks(change, wanted), after)
         params = _params(change, wanted)
@@ -59,7 +60,7 @@ class SqliteChanges(StorePart):
                 start = None
                 while place is not None:
                     if limit <= 0:
-                        return BulkFound(ids, bulk.place_text((walk.name, *place)))
+                        return BulkFound(ids, cursor_at((walk.name, *place)))
                     found, looked, place = _step(tx, walk, params, place, limit)
                     ids += found
                     limit -= looked
@@ -125,15 +126,15 @@ def _with_free_keys(found: Iterable[Any]) -> Iterator[Any]:
             yield row
 
 
-def _from(walks: list[Walk], after: str | None) -> tuple[list[Walk], Place | None]:
+def _from(walks: list[Walk], after: Cursor | None) -> tuple[list[Walk], Place | None]:
     """The walks that are left, and where the first of them goes on."""
     if after is None:
         return walks, None
-    name, *place = bulk.read_place(after, *(walk.shape for walk in walks))
+    name, *place = place_at(after, *(walk.shape for walk in walks))
     for number, walk in enumerate(walks):
         if (walk.name, walk.shape[1:]) == (name, tuple(map(type, place))):
             return walks[number:], tuple(place)
-    raise bulk.not_a_cursor()
+    raise not_a_cursor()
 
 
 def _walks(change: BulkChange, wanted: JobFilter) -> list[Walk]:

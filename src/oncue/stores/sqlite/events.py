@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any, NamedTuple
 
+from oncue.core.cursor import Cursor, number_at
 from oncue.core.event import Bounds, Event, id_taken
 from oncue.core.firing import Decision
 from oncue.core.moment import Moment, to_datetime
@@ -66,8 +67,9 @@ class SqliteEvents(StorePart):
                 parts[position].append(part)
         return [_joined(of_event) for of_event in parts]
 
-    def events(self, wanted: EventFilter, after: int | None, limit: int) -> EventPage:
-        params: dict[str, Any] = {"before": _LAST if after is None else after, "limit": limit}
+    def events(self, wanted: EventFilter, after: Cursor | None, limit: int) -> EventPage:
+        before = _LAST if after is None else number_at(after)
+        params: dict[str, Any] = {"before": before, "limit": limit}
         with self.db.reading() as tx:
             statement = "page"
             if wanted.decision is not None:
@@ -85,7 +87,7 @@ class SqliteEvents(StorePart):
             for row in found
             if decisions[row[0]] or wanted == EventFilter()
         ]
-        return EventPage(items, found[-1][0] if len(found) == limit else None)
+        return EventPage(items, str(found[-1][0]) if len(found) == limit else None)
 
 
 class _Publication(NamedTuple):

@@ -10,7 +10,8 @@ from operator import itemgetter
 import apsw
 
 from oncue.core.clash import of_same_id, of_same_key
-from oncue.core.job import Diagnostic, History, Job, JobFilter, JobPage, NewJob, Position
+from oncue.core.cursor import Cursor
+from oncue.core.job import Diagnostic, History, Job, JobFilter, JobPage, NewJob
 from oncue.core.moment import Moment
 from oncue.ports.jobs import Clash
 from oncue.stores.sqlite import rows
@@ -64,7 +65,7 @@ class SqliteJobs(StorePart):
             for one in diagnostics:
                 record(tx, [(held.n, one)])
 
-    def page(self, wanted: JobFilter, after: Position | None, limit: int) -> JobPage:
+    def page(self, wanted: JobFilter, after: Cursor | None, limit: int) -> JobPage:
         with self.db.reading() as tx:
             return page(tx, wanted, after, limit)
 

@@ -12,7 +12,8 @@ from collections.abc import Iterator, Sequence
 from operator import attrgetter, itemgetter
 from typing import Any, NamedTuple
 
-from oncue.core.job import Job, JobFilter, JobPage, Position
+from oncue.core.cursor import Cursor, cursor_at, place_at
+from oncue.core.job import Job, JobFilter, JobPage
 from oncue.core.lifecycle import FINAL, LIVE, State
 from oncue.core.moment import LATEST, Moment
 from oncue.stores.sqlite import rows
@@ -22,8 +23,17 @@ SQL = rows.load("jobs")
 _ID, _DUE_AT = Job._fields.index("id"), Job._fields.index("due_at")
 _PAYLOAD, _RESULT = Job._fields.index("payload_json"), Job._fields.index("result_json")
 _PLACE = itemgetter(_DUE_AT, _ID)
-_BEFORE_ALL = Position(-1, "")
 STREAMS_AT_ONCE = 64  # open statements of one connection
+
+
+class Position(NamedTuple):
+    """A place in the order; at the beginning of a moment the id is empty."""
+
+    due_at: Moment
+    id: str
+
+
+_BEFORE_ALL = Position(-1, "")
 
 
 class Stream(NamedTuple):
@@ -37,9 +47,11 @@ class Stream(NamedTuple):
     """Nothing that is due later is wanted of it."""
 
 
-def page(tx: rows.Tx, wanted: JobFilter, after: Position | None, limit: int) -> JobPage:
+def page(tx: rows.Tx, wanted: JobFilter, after: Cursor | None, limit: int) -> JobPage:
     """See `oncue.ports.jobs.JobStore.page`."""
-    start = after or _BEFORE_ALL
+    start = _BEFORE_ALL
+    if after is not None:
+        start = Position._make(place_at(after, (int, str)))
     if wanted.due_after is not None and wanted.due_after > start.due_at:
         start = Position(wanted.due_after, "")
     until = LATEST if wanted.due_before is None else wanted.due_before - 1
@@ -47,7 +59,7 @@ def page(tx: rows.Tx, wanted: JobFilter, after: Position | None, limit: int) -> 
     streams = sorted(_streams(tx, wanted, bounds), key=attrgetter("head"))
     found, full = _merged(tx, streams, bounds)
     items = [job for job in map(rows.job, found) if _fits(job, wanted)]
-    return JobPage(items, Position(*_PLACE(found[-1])) if full else None)
+    return JobPage(items, cursor_at(_PLACE(found[-1])) if full else None)
 
 
 def _fits(job: Job, wanted: JobFilter) -> bool:

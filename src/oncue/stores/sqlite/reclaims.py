@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from oncue.core import fencing
+from oncue.core.cursor import Cursor, cursor_at, place_at
 from oncue.core.fencing import GONE, Refused
 from oncue.core.job import Lapse
 from oncue.core.missed import JUMP_MS, Judge, Look, Missed
@@ -24,13 +25,14 @@ SQL = rows.load("claims")
 LEASES = rows.load("leases")
 EXPIRED_AT_ONCE = 500
 _lapse = rows.reader(Lapse)
+_PLACE = (int, str, int, str)
 
 
 class SqliteReclaims(StorePart):
-    def live_claims(self, wanted: ClaimFilter, after: object | None, limit: int) -> ClaimPage:
+    def live_claims(self, wanted: ClaimFilter, after: Cursor | None, limit: int) -> ClaimPage:
         since, until = wanted.heard_outside or (None, None)
         params: dict[str, Any] = {"lapsed_by": wanted.lapsed_by, "since": since, "until": until}
-        place = after if isinstance(after, tuple) else (-1, "", -1, "")
+        place = (-1, "", -1, "") if after is None else place_at(after, _PLACE)
         params |= dict(zip(("reclaim_at", "queue", "due_at", "id"), place, strict=True))
         params["limit"] = limit
         name = "live_claims" if wanted.lapsed_by is None else "lapsed_claims"
@@ -42,7 +44,7 @@ class SqliteReclaims(StorePart):
         if len(found) < limit or wanted.job_id is not None:
             return ClaimPage(lapses)
         id, queue, *_, reclaim_at, due_at = found[-1]
-        return ClaimPage(lapses, (reclaim_at, queue, due_at, id))
+        return ClaimPage(lapses, cursor_at((reclaim_at, queue, due_at, id)))
 
     def live_count(self) -> int | None:
         with self.db.reading() as tx:

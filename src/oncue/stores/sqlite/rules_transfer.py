@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from datetime import datetime
 from typing import Any
 
+from oncue.core.cursor import Cursor, Page, number_at
 from oncue.core.dumped import DumpedEvent
-from oncue.core.job import Page
 from oncue.core.moment import EPOCH, from_datetime, to_datetime
 from oncue.core.publication import Decided, LoggedEvent
 from oncue.core.standing import Sightings
@@ -23,9 +23,10 @@ RULES = rows.load("rules")
 
 
 class RulesTransfer(StorePart):
-    def export_events(self, after: int | None, limit: int) -> Page[DumpedEvent, int]:
+    def export_events(self, after: Cursor | None, limit: int) -> Page[DumpedEvent]:
+        start = 0 if after is None else number_at(after)
         with self.db.reading() as tx, tx:  # one snapshot for events and decisions
-            found = rows.fetch(tx, SQL["export_events"], {"after": after or 0, "limit": limit})
+            found = rows.fetch(tx, SQL["export_events"], {"after": start, "limit": limit})
             decisions: defaultdict[int, list[Decided]] = defaultdict(list)
             accepted: defaultdict[int, list[int]] = defaultdict(list)
             params = {"ns": rows.numbers([row[0] for row in found] or [0])}
@@ -40,7 +41,7 @@ class RulesTransfer(StorePart):
             )
             for row in found
         ]
-        return Page(events, found[-1][0] if len(found) == limit else None)
+        return Page(events, str(found[-1][0]) if len(found) == limit else None)
 
     def admit_rules(self, rules: Sequence[Sightings], events: Sequence[DumpedEvent]) -> int:
         def admit(tx: rows.Tx) -> int:

@@ -12,8 +12,9 @@ from typing import Any
 import apsw
 
 from oncue.core import stamp
+from oncue.core.cursor import Cursor, Page
 from oncue.core.dumped import DumpedJob, key_taken
-from oncue.core.job import Attempt, Diagnostic, History, Job, Operation, Page
+from oncue.core.job import Attempt, Diagnostic, History, Job, Operation
 from oncue.core.lifecycle import FINAL
 from oncue.core.moment import from_datetime, maybe_datetime, to_datetime
 from oncue.stores.sqlite import rows
@@ -31,7 +32,7 @@ _INSTANT = Job._fields.index("instant")
 
 
 class SqliteTransfer(RulesTransfer):
-    def export(self, after: str | None, limit: int) -> Page[DumpedJob, str]:
+    def export(self, after: Cursor | None, limit: int) -> Page[DumpedJob]:
         with self.db.reading() as tx, tx:  # one snapshot for jobs and their histories
             found = rows.fetch(tx, SQL["export"], {"after": after or "", "limit": limit})
             histories = _histories(tx, [row[_JOB] for row in found if row[-1]])

@@ -1,0 +1,85 @@
+"""Cursors: every list goes on where it was left, and only with what it gave out."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from oncue.core.bulk import BulkChange, BulkVerb
+from oncue.core.cursor import Cursor, Page
+from oncue.core.errors import InvalidInput
+from oncue.core.job import JobFilter
+from oncue.core.publication import EventFilter
+from oncue.core.queue import Queue
+from oncue.ports.claims import ClaimFilter
+from oncue.ports.store import Store
+
+from .board import Board, file_at
+from .desk import Desk
+
+List = Callable[[Store, Cursor | None, int], Page[Any]]
+
+
+LISTS: dict[str, List] = {
+    "jobs": lambda store, after, limit: store.page(JobFilter(), after, limit),
+    "jobs of an owner": lambda store, after, limit: store.page(JobFilter(owner="o"), after, limit),
+    "to be changed": lambda store, after, limit: store.find_all(
+        BulkChange(BulkVerb.CANCEL, store.clock.now()), JobFilter(), after, limit
+    ),
+    "claims": lambda store, after, limit: store.live_claims(ClaimFilter(), after, limit),
+    "lapsed claims": lambda store, after, limit: store.live_claims(
+        ClaimFilter(lapsed_by=store.clock.now() + 10**9), after, limit
+    ),
+    "events": lambda store, after, limit: store.events(EventFilter(), after, limit),
+    "all jobs": lambda store, after, limit: store.export(after, limit),
+    "all events": lambda store, after, limit: store.export_events(after, limit),
+}
+
+
+@pytest.fixture
+def filled(desk: Desk, board: Board) -> Store:
+    """Three of whatever is listed."""
+    desk.add_many(3, due_in=60, owner="o")
+    desk.add_many(3, queue="taken")
+    assert len(desk.claim(Queue("taken"))) == 3
+    for number in range(3):
+        board.post(file_at(number))
+    return desk.store
+
+
+def walked(store: Store, one: List) -> tuple[list[Any], list[Cursor]]:
+    items: list[Any] = []
+    cursors: list[Cursor] = []
+    while True:
+        page = one(store, cursors[-1] if cursors else None, 1)
+        items += page.items
+        if page.next is None:
+            return items, cursors
+        cursors.append(page.next)
+
+
+@pytest.mark.parametrize("one", LISTS.values(), ids=LISTS)
+def test_a_list_goes_on_where_it_was_left(filled: Store, one: List) -> None:
+    items, cursors = walked(filled, one)
+    assert items == one(filled, None, 100).items
+    assert len(items) >= 3
+    assert one(filled, cursors[1], 100).items == items[2:], "a cursor may be used again"
+
+
+@pytest.mark.parametrize("one", LISTS.values(), ids=LISTS)
+def test_a_cursor_is_a_text_for_urls_and_command_lines(filled: Store, one: List) -> None:
+    _, cursors = walked(filled, one)
+    for cursor in cursors:
+        assert re.fullmatch(r"[A-Za-z0-9_=-]+", cursor)
+    assert len(set(cursors)) == len(cursors), "a cursor must move on"
+
+
+@pytest.mark.parametrize("name", [name for name in LISTS if name != "all jobs"])
+def test_a_text_that_is_no_cursor_is_refused(filled: Store, name: str) -> None:
+    for text in ("", "x", "-1", "9" * 30, "MTgwMDAwMDAwMDAwMC5hYmM", "\0", "\ud800", "ü", "[]"):
+        with pytest.raises(InvalidInput, match="not a cursor") as caught:
+            LISTS[name](filled, text, 10)
+        assert caught.value.pointer == "/cursor"

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from oncue.clock import FakeClock
+from oncue.core.lacks import Lack
 from oncue.ports.clock import Clock
 from oncue.ports.store import Store
 from oncue.stores.memory import MemoryStore
@@ -30,6 +31,20 @@ def _open_sqlite(path: Path, clock: Clock) -> Store:
 
 
 STORES = {"memory": _open_memory, "sqlite": _open_sqlite}
+LACKS: dict[str, frozenset[Lack]] = {}
+"""What each kind of store cannot do, if anything."""
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Leave out the tests that need what their store lacks (`@pytest.mark.needs`)."""
+
+    def is_asked_too_much(item: pytest.Item) -> bool:
+        needed = {word for mark in item.iter_markers("needs") for word in mark.args}
+        case = getattr(item, "callspec", None)
+        return bool(case and needed & LACKS.get(case.params.get("open_store"), frozenset()))
+
+    config.hook.pytest_deselected(items=[one for one in items if is_asked_too_much(one)])
+    items[:] = [one for one in items if not is_asked_too_much(one)]
 
 
 @pytest.fixture

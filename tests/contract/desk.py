@@ -11,7 +11,6 @@ from typing import Any, TypeVar
 from oncue.clock import FakeClock
 from oncue.core.cursor import Cursor
 from oncue.core.fencing import Refused, Settlement
-from oncue.core.ids import queue_digest
 from oncue.core.job import (
     Attempt,
     Claimed,
@@ -51,16 +50,10 @@ class Desk:
         return self.clock.now()
 
     def new(self, job_id: str | None = None, *, due_in: float = 0, **fields: Any) -> NewJob:
-        """A job on its way in, due now unless told otherwise. Without an id it gets one of the
-        minted form, which sorts by creation; if it is due in the past, one as a client may choose
-        it, for a minted id cannot say that."""
-        now, due_at = self.now, self.now + round(due_in * 1000)
-        given = {"queue": "q", "payload": b"{}", "priority": 0, "created_at": now, **fields}
-        number, ending = next(self._numbers), f"{queue_digest(given['queue'])}{given['priority']}"
-        made = f"{now:012x}{number:015x}{due_at - now:x}{ending}"
-        if due_at < now:
-            made = f"job-{number:04}"
-        return NewJob(id=job_id or made, due_at=due_at, **given)
+        """A job on its way in, due now unless told otherwise."""
+        due_at = self.now + round(due_in * 1000)
+        given = {"queue": "q", "payload": b"{}", "priority": 0, "created_at": self.now, **fields}
+        return NewJob(id=job_id or f"job-{next(self._numbers):04}", due_at=due_at, **given)
 
     def add(self, job_id: str | None = None, **fields: Any) -> str:
         new = self.new(job_id, **fields)

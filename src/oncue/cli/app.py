@@ -335,6 +335,7 @@ _EXIT_CODES = {
     errors.NotFound: 3,
     errors.Conflict: 4,
     errors.AccessDenied: 6,  # before errors.ServerError, which it is too
+    errors.NotSupported: 5,
     errors.StoreError: 5,
     errors.ServerError: 5,
 }

@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from oncue.cli import output, queues
 from oncue.cli.app import Cue
 from oncue.cli.progress import counted
-from oncue.core.errors import OncueError
+from oncue.core.errors import NotSupported, OncueError
+from oncue.core.lacks import uncounted
 from oncue.core.moment import to_datetime
 from oncue.core.queue import Queue
 from oncue.ports.claims import ClaimFilter
@@ -45,10 +46,13 @@ Checks = dict[str, Iterable[DoctorFinding]]
 
 
 def checked(checks: Checks) -> Iterator[DoctorFinding]:
-    """All that the checks find. A check that fails is an error itself."""
+    """All that the checks find. A check that fails is an error itself, but not one that the store
+    cannot answer."""
     for name, found in checks.items():
         try:
             yield from (one._replace(name=name) for one in found)
+        except NotSupported as lack:
+            yield ok(f"not known. {lack}")._replace(name=name)
         except OncueError as error:
             yield bad(str(error))._replace(name=name)
 
@@ -125,10 +129,12 @@ def paused(cue: Cue) -> Iterator[DoctorFinding]:
 
 def _waiting(cue: Cue, *, paused: bool) -> list[tuple[Queue, float]]:
     """The queues that have due work, and for how many seconds the oldest of it has waited."""
-    now = cue.clock.now()
+    now, found = cue.clock.now(), cue.queues_with_stats()
+    if not all(stats.knows_oldest for _, stats in found):
+        raise uncounted("the oldest due job of each queue")
     return [
         (queue, queues.lateness(stats, now))
-        for queue, stats in cue.queues_with_stats()
+        for queue, stats in found
         if queue.paused is paused and stats.oldest_due_at is not None
     ]
 

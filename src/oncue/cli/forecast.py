@@ -13,6 +13,7 @@ from oncue.cli import output
 from oncue.cli.app import App, Cue, Finite, common
 from oncue.cli.progress import counted
 from oncue.core import forecast as core
+from oncue.core.errors import NotSupported
 from oncue.core.forecast import Step
 from oncue.core.moment import Moment, render, to_datetime
 from oncue.core.queue import Queue
@@ -38,6 +39,8 @@ class Ahead:
     overdue_since: Moment | None = None
     paused: dict[str, int] = field(default_factory=dict)
     """Jobs that are due by then in queues that are paused; not in `dues`."""
+    uncounted: str = ""
+    """Why the jobs that are stored are not known, if they are not."""
 
 
 @click.command()
@@ -90,8 +93,11 @@ def look_ahead(app: App, length_ms: int, step_ms: int) -> Ahead:
     first = (now + shift) // step_ms * step_ms - shift  # steps begin on the full local hour
     ahead = Ahead(now, until, [now, *range(first + step_ms, until, step_ms)])
     fine_ms = -(-length_ms // (FINEST * SECOND_MS)) * SECOND_MS
-    for queue, stats in app.cue.queues_with_stats():
-        _add(ahead, app.cue, queue, stats.oldest_due_at, fine_ms)
+    try:
+        for queue, stats in app.cue.queues_with_stats():
+            _add(ahead, app.cue, queue, stats.oldest_due_at, fine_ms)
+    except NotSupported as lack:
+        ahead.uncounted = str(lack)
     return ahead
 
 
@@ -114,6 +120,8 @@ def _add(ahead: Ahead, cue: Cue, queue: Queue, oldest: Moment | None, fine_ms: i
 def sentences(ahead: Ahead, steps: list[Step], rate: float) -> list[str]:
     """What is worth saying: the steps whose last job comes noticeably late, the worst first."""
     texts = []
+    if ahead.uncounted:
+        return [f"What is due ahead is not known. {ahead.uncounted}"]
     if ahead.overdue_since is not None:
         since = output.length((ahead.now - ahead.overdue_since) / 1000)
         gone = f"at {rate:,.0f}/s they are gone in {output.length(ahead.overdue / rate)}"
@@ -161,7 +169,7 @@ def _show(ahead: Ahead, steps: list[Step], rate: float, step: str) -> None:
         ]
         click.echo()
         output.table((step, "due", "", "left over", "last is late"), lines, right=(1, 3, 4))
-    elif not ahead.overdue:
+    elif not ahead.overdue and not ahead.uncounted:
         click.echo(f"Nothing is due until {_clock(ahead.until, ahead.now)}.")
 
 
@@ -172,7 +180,7 @@ def _document(ahead: Ahead, steps: list[Step], rate: float, measured: bool) -> N
             "ends_at": render(ahead.until),
             "rate_per_second": round(rate, 1),
             "rate_origin": "measured" if measured else "option",
-            "overdue": ahead.overdue,
+            "overdue": None if ahead.uncounted else ahead.overdue,
             "paused": ahead.paused,
             "steps": [
                 {
@@ -181,7 +189,7 @@ def _document(ahead: Ahead, steps: list[Step], rate: float, measured: bool) -> N
                     "backlog": step.backlog,
                     "late_seconds": round(step.late_seconds, 3),
                 }
-                for step in steps
+                for step in ([] if ahead.uncounted else steps)
             ],
             "sentences": sentences(ahead, steps, rate),
         }

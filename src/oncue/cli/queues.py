@@ -170,7 +170,9 @@ def delete(app: App, name: str, yes: bool) -> None:
     stats = app.cue.stats(name)
     _check_unused(app.cue, name, stats)
     _known(app, name)
-    finished = counted(sum(stats.counts.get(state, 0) for state in FINAL), "finished job")
+    finished = "its finished jobs"
+    if stats.counts.keys() >= FINAL:
+        finished = counted(sum(stats.counts[state] for state in FINAL), "finished job")
     what = f"queue {name} with {finished}"
     nouns.delete(app, "queue", name, yes, f"Delete {what}?", f"Deleted {what}.")
 

@@ -11,6 +11,7 @@ from oncue.cli import live, output
 from oncue.cli.app import App, Cue, Finite, common
 from oncue.cli.progress import counted
 from oncue.cli.queues import counts, late, lateness
+from oncue.core.errors import NotSupported
 from oncue.core.lifecycle import FINAL, LIVE, State
 from oncue.core.moment import Moment, render, to_datetime
 from oncue.core.queue import Queue, QueueStats
@@ -61,10 +62,12 @@ class QueueSnapshot(NamedTuple):
     queue: Queue
     stats: QueueStats
     load: list[int]
-    """Jobs that become due in each of the next minutes."""
+    """Jobs that become due in each of the next minutes; empty: unknown."""
 
-    def number(self, states: frozenset[State]) -> int:
-        return sum(self.stats.counts.get(state, 0) for state in states)
+    def number(self, states: frozenset[State]) -> int | None:
+        """None: unknown."""
+        counts = self.stats.counts
+        return sum(counts[state] for state in states) if states <= counts.keys() else None
 
 
 class Snapshot(NamedTuple):
@@ -80,13 +83,16 @@ def look(cue: Cue) -> Snapshot:
         QueueSnapshot(queue, stats, _load(cue, queue.name, now))
         for queue, stats in cue.queues_with_stats()
     ]
-    found.sort(key=lambda s: (-lateness(s.stats, now), -s.number(LIVE), s.queue.name))
+    found.sort(key=lambda s: (-lateness(s.stats, now), -(s.number(LIVE) or 0), s.queue.name))
     return Snapshot(now, monotonic, found)
 
 
 def _load(cue: Cue, name: str, now: Moment) -> list[int]:
     until = now + MINUTES * MINUTE_MS
-    due = cue.due_counts(name, now, until, MINUTE_MS)
+    try:
+        due = cue.due_counts(name, now, until, MINUTE_MS)
+    except NotSupported:
+        return []
     return [due.get(start, 0) for start in range(now, until, MINUTE_MS)]
 
 
@@ -107,8 +113,10 @@ class Rates:
         for rates, states in ((self.taken, LIVE | FINAL), (self.done, FINAL)):
             rates.clear()
             for one in snapshot.queues:
-                if old := before.get(one.queue.name):
-                    more = max(0, one.number(states) - old.number(states))
+                old, number = before.get(one.queue.name), one.number(states)
+                earlier = None if old is None else old.number(states)
+                if number is not None and earlier is not None:
+                    more = max(0, number - earlier)
                     rates[one.queue.name] = more / (snapshot.monotonic - last.monotonic)
 
 
@@ -154,12 +162,16 @@ def _cells(one: QueueSnapshot, now: Moment, rates: Rates) -> dict[str, str]:
     return {
         **dict(zip(map(str, State), counts(one.stats), strict=True)),
         "queue": name + (output.paint(" (paused)", "yellow") if one.queue.paused else ""),
-        "taken": f"{one.number(LIVE):,}",
-        "ended": f"{one.number(FINAL - {State.FAILED}):,}",
+        "taken": _number(one.number(LIVE)),
+        "ended": _number(one.number(FINAL - {State.FAILED})),
         "late": output.paint(delay, "red") if lateness(one.stats, now) >= 1 else delay,
         "taken/s": _rate(rates.taken.get(name)),
         "done/s": _rate(rates.done.get(name)),
     }
+
+
+def _number(value: int | None) -> str:
+    return "–" if value is None else f"{value:,}"
 
 
 def _rate(value: float | None) -> str:
@@ -170,6 +182,8 @@ def _rate(value: float | None) -> str:
 
 def _peak(snapshot: Snapshot) -> str:
     """Where the load of the next hour is highest."""
+    if not all(one.load for one in snapshot.queues):
+        return f"Next {MINUTES} minutes: not known, because this store cannot count its jobs."
     load = [sum(minute) for minute in zip(*(one.load for one in snapshot.queues), strict=True)]
     if not any(load):
         return f"Next {MINUTES} minutes: nothing is due."

@@ -31,6 +31,7 @@ CONNECT_SECONDS = 10.0
 FIRST_PAUSE_SECONDS = 0.1
 LONGEST_PAUSE_SECONDS = 5.0
 TURNED_AWAY = (408, 429, 503)
+NOT_SUPPORTED = 501  # by the store of the server: trying again changes nothing
 
 S = TypeVar("S")
 T = TypeVar("T")
@@ -245,7 +246,7 @@ def _problem_in(answer: Reply) -> Problem | None:
 
 def _broken(answer: Reply) -> bool:
     """Whether something went wrong there, or on the way: it may have been done all the same."""
-    return answer.status >= 500 and answer.status not in TURNED_AWAY
+    return answer.status >= 500 and answer.status not in (*TURNED_AWAY, NOT_SUPPORTED)
 
 
 def _retry_after(answer: Reply) -> float:

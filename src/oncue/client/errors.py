@@ -29,6 +29,8 @@ def error_of(problem: Problem, job_id: str = "") -> OncueError:
         text = "it wants an access token that it knows: 'oncue token create' makes one."
     if status in (401, 403):
         return errors.AccessDenied(text)
+    if problem.kind == "not-supported":
+        return errors.NotSupported(text)
     if status in (408, 429) or status >= 500:
         return errors.ServerUnavailable(f"the server says: {text}")
     if status == 405 or problem.kind == "no-such-route":

@@ -10,6 +10,7 @@ OncueError
 │   ├── KeyTaken            another unfinished job holds this (queue, key)
 │   ├── EventIdTaken        another event has this id
 │   └── Fenced              the claim is no longer the current one
+├── NotSupported            this store cannot do it; `lack` names what it lacks
 ├── StoreError              the store refused or failed
 │   ├── StoreUnavailable    passing trouble: locked, disk full, connection lost
 │   └── StoreUnusable       lasting trouble: not a database, newer schema, read-only, …
@@ -92,6 +93,14 @@ class Fenced(Conflict):
         self.reason = reason
         self.state = state
         self.diagnostic = diagnostic
+
+
+class NotSupported(OncueError):
+    """The store cannot do this, now or later; another kind of store can."""
+
+    def __init__(self, detail: str, lack: str = "") -> None:
+        super().__init__(detail)
+        self.lack = lack
 
 
 class StoreError(OncueError):

@@ -133,6 +133,11 @@ class QueueStats(NamedTuple):
     lateness: Lateness | None = None
     """As the process that is asked has seen it; stores do not know it."""
 
+    @property
+    def knows_oldest(self) -> bool:
+        """Whether `oldest_due_at` None means that no job waits."""
+        return self.oldest_due_at is not None or State.SCHEDULED in self.counts
+
 
 # Settings of the built-in queues that differ from the defaults.
 _BUILT_IN: dict[str, dict[str, Any]] = {

@@ -26,7 +26,8 @@ class Retention(NamedTuple):
 class Pruned(NamedTuple):
     """What was removed in one go."""
 
-    jobs: int
+    jobs: int | None
+    """None: the store does not count them."""
     more: bool
     """There may be more that is old enough."""
 

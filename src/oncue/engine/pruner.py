@@ -21,5 +21,5 @@ class Pruner:
         """Remove what is old enough, a chunk of each kind; rest briefly if there may be more."""
         store, now = self._node.store, self._node.clock.now()
         pruned = store.prune(retention(store.queues(), self.bounds, now), now, CHUNK)
-        self._node.telemetry.count("pruned_rows", pruned.jobs)
+        self._node.telemetry.count("pruned_rows", pruned.jobs or 0)
         return REST_BETWEEN_CHUNKS_SECONDS if pruned.more else REST_SECONDS

@@ -27,5 +27,4 @@ class BulkStore(Protocol):
         None inside an open range claim: those are being delivered. For RETRY, none that finished
         after the change began. A `next` stays good whatever becomes of the jobs, and no job is
         found again because the change moved it. What a walk costs depends on the jobs and not on
-        the number of queues. Raises `InvalidInput`, naming the filters it can serve, when no
-        index answers `wanted`."""
+        the number of queues. Refuses the filters that `JobStore.page` refuses."""

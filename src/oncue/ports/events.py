@@ -34,4 +34,5 @@ class EventStore(Protocol):
     def events(self, wanted: EventFilter, after: Cursor | None, limit: int) -> EventPage:
         """Events, the last that arrived first, each with the decisions that are wanted; where a
         rule or a decision is wanted, only events that have one. A
-        page may be short and still have a next."""
+        page may be short and still have a next. Without a rule, refused by a store that lacks
+        `all-events`."""

@@ -56,7 +56,8 @@ class JobStore(Protocol):
 
     def page(self, wanted: JobFilter, after: Cursor | None, limit: int) -> JobPage:
         """Jobs in the order of due time then id. A page may be short and still have a next. Raises
-        `InvalidInput`, naming the filters it can serve, when no index answers `wanted`."""
+        `InvalidInput`, naming the filters it can serve, when no index answers `wanted`. A filter
+        that means all queues is refused by a store that lacks `all-jobs`."""
 
     def note(self, job_id: str, diagnostics: Sequence[Diagnostic]) -> None:
         """Record facts about a job, whatever its state; the first and the last 50 are kept. Nothing

@@ -38,13 +38,14 @@ class QueueStore(Protocol):
         in use (`core/queue.py: why_kept`), so a job that arrives is never lost. The fences of its
         range claims go on, and ids chosen by clients stay remembered."""
 
-    def stats(self, name: str) -> QueueStats: ...
+    def stats(self, name: str) -> QueueStats:
+        """What is in a queue, as far as the store can tell (`counts`)."""
 
     def due_counts(
         self, name: str, start: Moment, until: Moment, step_ms: int
     ) -> Mapping[Moment, int]:
         """How many scheduled jobs of the queue are due in each step of [start, until), by the
-        step's beginning; empty steps are left out."""
+        step's beginning; empty steps are left out. Refused by a store that lacks `counts`."""
 
     def prune(self, kept: Retention, now: Moment, limit: int) -> Pruned:
         """Remove, up to `limit` of each kind: of every queue, jobs that finished before the moment
@@ -56,4 +57,4 @@ class QueueStore(Protocol):
         An id that was chosen by a client disappears from sight with its job and stays remembered
         until a day after it finished. Where nothing is old enough, this only reads, in one look for
         all queues. A store that forgets by itself goes by the retention in force when the job
-        finished, and answers with none."""
+        finished, and does not count them (`prune-counts`)."""

@@ -6,6 +6,7 @@ from collections.abc import Callable, Collection, Mapping
 from concurrent.futures import Future
 from typing import Any, NamedTuple, Protocol, TypeVar
 
+from oncue.core.lacks import Lack
 from oncue.core.moment import Moment
 from oncue.ports.access import TokenStore
 from oncue.ports.bulk import BulkStore
@@ -42,6 +43,8 @@ class StoreFacts(NamedTuple):
     """How soon it notices what other processes store."""
     all_or_nothing: bool = False
     """Whether a submitted call that raises has stored nothing, so that it may be repeated."""
+    lacks: frozenset[Lack] = frozenset()
+    """What it cannot do; see `core/lacks.py`."""
 
 
 class Store(

@@ -21,6 +21,7 @@ from prometheus_client.registry import Collector
 
 from oncue import __version__
 from oncue.core.errors import StoreError
+from oncue.core.lacks import Lack
 from oncue.core.moment import Moment
 from oncue.core.queue import QueueStats
 from oncue.telemetry import counters
@@ -53,6 +54,7 @@ class StoreCounts(NamedTuple):
     up: bool
     queues: Mapping[str, QueueStats]
     left_out: int = 0
+    lacks: frozenset[Lack] = frozenset()
 
 
 class Counting:
@@ -78,9 +80,10 @@ class Counting:
             names = [queue.name for queue in self._store.queues()]
             exported = names[:QUEUES_EXPORTED]
             stats = {name: self._store.stats(name) for name in exported}
+            lacks = self._store.describe().lacks
         except StoreError:
             return StoreCounts(False, {})
-        return StoreCounts(True, stats, len(names) - len(exported))
+        return StoreCounts(True, stats, len(names) - len(exported), lacks)
 
 
 _countings: WeakKeyDictionary[Scheduler, Counting] = WeakKeyDictionary()
@@ -144,7 +147,7 @@ def _samples(
     late = [(name, queue.lateness_ms) for name, queue in queues if any(queue.lateness_ms.counts)]
     delivering = [(name, queue.deliveries) for name, queue in queues if queue.deliveries]
     stats = stored.queues.items()
-    return {
+    samples: dict[str, Iterable[Sequence[Any]]] = {
         "build_info": [(__version__, 1)],
         **{name: [(totals.counts.get(name, 0),)] for name in COUNTED},
         "reclaimed": [(name, totals.reclaimed.get(name, 0)) for name in get_args(Reclaimed)],
@@ -160,9 +163,11 @@ def _samples(
         "oldest_due_seconds": [
             (name, max(0, now - (now if one.oldest_due_at is None else one.oldest_due_at)) / 1000)
             for name, one in stats
+            if one.knows_oldest
         ],
         "queues_left_out": [(stored.left_out,)],
     }
+    return samples | {"pruned_rows": []} if "prune-counts" in stored.lacks else samples
 
 
 def _buckets(found: counters.Histogram, unit: float = 1) -> tuple[list[tuple[str, float]], float]:

@@ -9,6 +9,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future
+from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import datetime
 from itertools import islice
@@ -286,11 +287,12 @@ class LocalJobs(Local, JobVerbs[NewJob]):
         job, now = self.job(job_id), self.clock.now()
         backlog = Backlog()
         if job.state is State.SCHEDULED and (due_at := moment.from_datetime(job.due_at)) <= now:
-            longer = sum(self.store.due_counts(job.queue, 0, due_at, now + 1).values())
-            also = sum(self.store.due_counts(job.queue, due_at, now + 1, now + 1).values())
-            counts = self.store.stats(job.queue).counts
-            taken = [counts[state] for state in LIVE if state in counts]
-            backlog = Backlog(longer + also, longer, sum(taken) if taken else None)
+            with suppress(errors.NotSupported):
+                longer = sum(self.store.due_counts(job.queue, 0, due_at, now + 1).values())
+                also = sum(self.store.due_counts(job.queue, due_at, now + 1, now + 1).values())
+                counts = self.store.stats(job.queue).counts
+                taken = [counts[state] for state in LIVE if state in counts]
+                backlog = Backlog(longer + also, longer, sum(taken) if taken else None)
         return explain(job, queue_of(self.store, job.queue), self.history(job_id), now, backlog)
 
     def _amend(

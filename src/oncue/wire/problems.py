@@ -43,6 +43,7 @@ KINDS = {
     "invalid": Meaning(422, "The request is not valid", errors.InvalidInput),
     "idempotency-key-reused": Meaning(422, "The idempotency key stands for another request"),
     "internal": Meaning(500, "Internal error", errors.OncueError),
+    "not-supported": Meaning(501, "This store cannot do it", errors.NotSupported),
     "store-unavailable": Meaning(503, "The store cannot answer now", errors.StoreError),
     "stopping": Meaning(503, "The server is stopping"),
 }

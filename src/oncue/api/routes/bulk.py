@@ -52,7 +52,7 @@ def _add(verb: BulkVerb, shape: type[wire.Bulk]) -> None:
     `next_cursor` as `cursor`, with the same fields, until that is null. With `dry_run` it only
     counts. Without any filter, say `everything`.
     """
-    routes.add(f"POST /jobs/{verb}", Scope.WRITE, wire.BulkOutcome, shape)(run)
+    routes.add(f"POST /jobs/{verb}", Scope.WRITE, wire.BulkOutcome, shape, problems=(501,))(run)
 
 
 for verb, shape in SHAPES.items():

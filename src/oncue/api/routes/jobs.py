@@ -127,7 +127,7 @@ async def get_job(service: Service, request: Request) -> HttpAnswer:
     return json_answer(await service.read(read))
 
 
-@routes.add("GET /jobs", Scope.READ, wire.Jobs, query=(*FILTERS, *PAGE))
+@routes.add("GET /jobs", Scope.READ, wire.Jobs, query=(*FILTERS, *PAGE), problems=(501,))
 async def list_jobs(service: Service, request: Request) -> HttpAnswer:
     """List jobs by due time.
 

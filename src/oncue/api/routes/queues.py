@@ -113,6 +113,7 @@ async def _set_paused(service: Service, request: Request, change: Any) -> HttpAn
     Scope.READ,
     wire.DueCounts,
     query=("from", "until", "step_seconds"),
+    problems=(501,),
 )
 async def count_due(service: Service, request: Request) -> HttpAnswer:
     """Count the jobs that will be due.

@@ -145,7 +145,7 @@ async def publish_events(service: Service, request: Request) -> HttpAnswer:
     Scope.READ,
     shapes.LoggedEvents,
     query=("rule", "decision", *PAGE),
-    problems=(404,),
+    problems=(404, 501),
 )
 async def list_events(service: Service, request: Request) -> HttpAnswer:
     """List events and the decisions on them.

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from oncue.core.errors import KeyTaken as KeyTaken
     from oncue.core.errors import NonRetryable as NonRetryable
     from oncue.core.errors import NotFound as NotFound
+    from oncue.core.errors import NotSupported as NotSupported
     from oncue.core.errors import OncueError as OncueError
     from oncue.core.errors import ServerError as ServerError
     from oncue.core.errors import ServerUnavailable as ServerUnavailable
@@ -65,8 +66,16 @@ _NAMES = {
     "core.bulk": ("BulkOutcome",),
     "core.errors": (
         *("AccessDenied", "ClaimLost", "Conflict", "EventIdTaken", "Fenced", "IdTaken"),
-        *("IllegalState", "InvalidInput", "KeyTaken", "NonRetryable", "NotFound", "OncueError"),
-        *("ServerError", "ServerUnavailable", "ServerUnusable", "SinkDown", "SinkError"),
+        *("IllegalState", "InvalidInput", "KeyTaken", "NonRetryable", "NotFound"),
+        *(
+            "NotSupported",
+            "OncueError",
+            "ServerError",
+            "ServerUnavailable",
+            "ServerUnusable",
+            "SinkDown",
+            "SinkError",
+        ),
         *("StoreError", "StoreUnavailable", "StoreUnusable", "TooLarge"),
     ),
     "core.event": ("Bounds", "Event"),

@@ -40,6 +40,7 @@ NAMES = [
     "LoggedEvent",
     "NonRetryable",
     "NotFound",
+    "NotSupported",
     "OncueError",
     "Operation",
     "Outcome",

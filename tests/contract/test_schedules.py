@@ -223,6 +223,42 @@ def test_a_withdrawn_job_is_gone_and_recorded_as_such(desk: Desk) -> None:
     assert desk.claimed_ids() == []
 
 
+def as_many_as_fit(desk: Desk) -> tuple[Schedule, list[Moment]]:
+    """A schedule whose last advance made as many jobs as the store takes at once."""
+    schedule = put(desk, every_seconds=1)
+    moments = [desk.now + 1000 * n for n in range(1, desk.store.describe().advance_fits + 1)]
+    jobs = [occurrence_job(schedule, at, desk.now) for at in moments]
+    outcomes = [created("s", at, desk.now) for at in moments]
+    following = moments[-1] + 1000
+    progress = Progress(following, following - 15_000, moments[-1], jobs[-1].id)
+    assert not desk.store.advance(
+        [Advance(schedule, schedule, jobs, outcomes, (), progress)], desk.now
+    )
+    return seen(desk), moments
+
+
+def test_one_advance_makes_as_many_jobs_as_fit(desk: Desk) -> None:
+    schedule, moments = as_many_as_fit(desk)
+    assert desk.listed(queue="q") == [occurrence_id("s", at) for at in moments]
+    assert [one.at for one in desk.store.outcomes("s")] == list(map(to_datetime, moments))
+    assert schedule.progress.last_at == moments[-1]
+
+
+def test_as_many_jobs_are_withdrawn_in_one_go_and_made_again(desk: Desk) -> None:
+    schedule, moments = as_many_as_fit(desk)
+    gone = [replace(created("s", at, desk.now), fate=Fate.WITHDRAWN) for at in moments]
+    back = Progress(moments[0], moments[0], None, None)
+    unmade = Advance(schedule, schedule, withdrawn=gone, progress=back)
+    assert not desk.store.advance([unmade], desk.now)
+    assert desk.listed(queue="q") == []
+    assert {one.fate for one in desk.store.outcomes("s")} == {Fate.WITHDRAWN}
+    again = seen(desk)
+    assert (again.revision, again.progress) == (schedule.revision, back)
+    assert desk.store.advance([unmade], desk.now), "it is no longer as it was seen"
+    assert not desk.store.advance([onward(desk, again, moments[0])], desk.now)
+    assert desk.listed(queue="q") == [occurrence_id("s", moments[0])]
+
+
 @pytest.mark.parametrize("touch", ["claim", "amend", "cancel", "range"])
 def test_a_job_that_somebody_touched_is_not_withdrawn_and_nothing_changes(
     desk: Desk, touch: str

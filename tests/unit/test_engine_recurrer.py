@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from typing import Any
 
@@ -18,6 +19,8 @@ from oncue.core.recurrence import AHEAD_MS, Fate
 from oncue.core.schedule import Emission, Schedule, check_schedule
 from oncue.engine.node import Node
 from oncue.engine.recurrer import LONGEST_REST_SECONDS, Recurrer
+from oncue.ports.schedules import Advance
+from oncue.ports.store import StoreFacts
 from oncue.stores.memory import MemoryStore
 from tests.contract.changing import CANCEL, Amendment, amend
 from tests.contract.recurring import put_schedule
@@ -27,10 +30,39 @@ from tests.proof.plan import Fault, Plan
 START = parse("2026-05-04T12:00:00Z")
 
 
+class NarrowStore(MemoryStore):
+    """Takes no more than three jobs of an advance. It can be killed at one of them, before or after
+    it is applied."""
+
+    fits = 3
+    dies_at: int | None = None
+    after = False
+    count = 0
+
+    def describe(self) -> StoreFacts:
+        return super().describe()._replace(advance_fits=self.fits)
+
+    def advance(self, advances: Sequence[Advance], now: Moment) -> Collection[int]:
+        for one in advances:
+            assert len(one.jobs) <= self.fits
+            assert len(one.withdrawn) <= self.fits
+        self.count += 1
+        if self.count == self.dies_at and not self.after:
+            raise Killed
+        answer = super().advance(advances, now)
+        if self.count == self.dies_at:
+            raise Killed
+        return answer
+
+
+class Killed(BaseException):
+    """The process ends here."""
+
+
 class Desk:
-    def __init__(self) -> None:
+    def __init__(self, kind: type[MemoryStore] = MemoryStore) -> None:
         self.clock = FakeClock(START)
-        self.store = MemoryStore(self.clock)
+        self.store = kind(self.clock)
         self.recurrer = Recurrer(Node.of(self.store, self.clock))
 
     def put(self, name: str = "s", **fields: Any) -> Schedule:
@@ -109,6 +141,89 @@ def test_a_change_makes_all_that_is_due_however_much_it_is(desk: Desk) -> None:
     assert desk.store.stats("default").counts[State.SCHEDULED] == 6000
     last = [one.at for one in desk.store.outcomes("s") if one.fate is Fate.CREATED][-1]
     assert last == to_datetime(desk.clock.now())
+
+
+@pytest.fixture
+def narrow() -> Desk:
+    return Desk(NarrowStore)
+
+
+def test_all_that_was_missed_is_made_page_by_page(narrow: Desk) -> None:
+    narrow.put(catch_up="all")
+    narrow.go(100 * 3600 + 60)
+    dues = [job.due_at for job in narrow.jobs()]
+    assert dues == [to_datetime(START + hour * 3_600_000) for hour in range(1, 101)]
+
+
+@pytest.mark.parametrize("after", [False, True])
+def test_a_crash_between_the_pages_of_what_was_missed_loses_and_repeats_nothing(
+    after: bool,
+) -> None:
+    """Wherever it comes: before a page is stored or after."""
+    for dies_at in range(2, 9):
+        desk = Desk(NarrowStore)
+        store = desk.store
+        assert isinstance(store, NarrowStore)
+        desk.put(catch_up="all")
+        store.dies_at, store.after = dies_at, after
+        with pytest.raises(Killed):
+            desk.go(20 * 3600 + 60)
+        desk.recurrer = Recurrer(Node.of(store, desk.clock))
+        desk.go()
+        dues = [job.due_at for job in desk.jobs()]
+        assert dues == [to_datetime(START + hour * 3_600_000) for hour in range(1, 21)]
+
+
+def test_a_dense_schedule_is_never_out_of_jobs_although_few_are_made_at_once(narrow: Desk) -> None:
+    narrow.put(every_seconds=1)
+    for second in range(1, 60):
+        narrow.go(1)
+        ahead = {job.due_at for job in narrow.jobs()}
+        assert to_datetime(narrow.clock.now() + 1000) in ahead, second
+
+
+def test_a_change_withdraws_page_by_page_what_was_made_ahead_of_time(narrow: Desk) -> None:
+    narrow.put(every_seconds=1, catch_up="all", payload_json=b'"old"')
+    narrow.go(60)
+    due = [job.id for job in narrow.jobs() if job.due_at <= to_datetime(narrow.clock.now())]
+    assert len(narrow.jobs()) - len(due) > 10
+    narrow.put(every_seconds=1, catch_up="all", payload_json=b'"new"')
+    assert [job.id for job in narrow.jobs()] == due
+    narrow.go()
+    ahead = [job for job in narrow.jobs() if job.id not in due]
+    assert {job.payload for job in ahead} == {"new"}
+    seconds = [job.due_at for job in narrow.jobs()]
+    assert seconds == [to_datetime(START + 1000 * n) for n in range(1, len(seconds) + 1)]
+
+
+def test_deleting_withdraws_page_by_page(narrow: Desk) -> None:
+    narrow.put(every_seconds=1, catch_up="all")
+    narrow.go(60)
+    assert narrow.recurrer.delete("s")
+    assert narrow.dues()[-1] == "12:01:00"
+    assert len(narrow.jobs()) == 60
+
+
+def test_what_a_change_withdrew_before_its_process_died_is_made_again_in_time() -> None:
+    for dies_at in range(1, 8):
+        desk = Desk(NarrowStore)
+        store = desk.store
+        assert isinstance(store, NarrowStore)
+        desk.put(every_seconds=1, catch_up="all")
+        desk.go(60)
+        store.count, store.dies_at, store.after = 0, dies_at, True
+        with suppress(Killed):
+            desk.recurrer.delete("s")
+        if store.schedule("s") is None:
+            continue
+        store.dies_at = None
+        desk.recurrer = Recurrer(Node.of(store, desk.clock))
+        desk.go()
+        for _ in range(40):
+            desk.go(1)
+        dues = [job.due_at for job in desk.jobs()]
+        assert dues == [to_datetime(START + 1000 * n) for n in range(1, len(dues) + 1)]
+        assert len(dues) > 100
 
 
 def test_a_change_replaces_what_was_made_ahead_of_time(desk: Desk) -> None:

@@ -22,7 +22,7 @@ REFILL_MS = 15_000  # once what is made lasts no longer than this
 LATE_MS = 60_000  # less is not missed: a restart is not an outage
 HOLD_MS = (1_000, 30_000)  # the shortest and the longest rest while the job before goes on
 PUT_OFF_MS = (1_000, 60_000)  # what cannot be decided on now is tried again: the first, the longest
-PAGE = 90  # occurrences made at once: with all that goes with them, a hundred writes at most
+FITS = 90  # occurrences made at once, if the store says nothing else
 COUNTED = 100  # of those left out; beyond it there were "many"
 OUTCOMES_KEPT = 100
 
@@ -70,8 +70,10 @@ class Revision(NamedTuple):
     left_out: Sequence[Outcome]
 
 
-def plan(schedule: Schedule, now: Moment) -> Plan:
-    """What becomes of the occurrences that are due, and of those to be made ahead of time."""
+def plan(schedule: Schedule, now: Moment, fits: int = FITS) -> Plan:
+    """What becomes of the occurrences that are due, and of those to be made ahead of time: a page
+    of them. `fits` is how many jobs the store makes at once. If more are to be made, it wakes at
+    once."""
     when, upcoming = timing(schedule), schedule.progress.next_at
     made: list[Moment] = []
     left_out: list[Outcome] = []
@@ -80,9 +82,9 @@ def plan(schedule: Schedule, now: Moment) -> Plan:
             shortest, longest = HOLD_MS
             hold_ms = min(max((now - upcoming) // 10, shortest), longest)
             return Plan((), (), upcoming, now + hold_ms)
-        made, left_out, upcoming = _overdue(schedule, when, upcoming, now)
+        made, left_out, upcoming = _overdue(schedule, when, upcoming, now, fits)
     if schedule.is_ahead_of_time:
-        ahead, upcoming = _walk(when, upcoming, now + AHEAD_MS, PAGE - len(made))
+        ahead, upcoming = _walk(when, upcoming, now + AHEAD_MS, fits - len(made))
         made += ahead
     return Plan(made, left_out, upcoming, wake_for(schedule, upcoming))
 
@@ -144,6 +146,13 @@ def revised(
     return Revision(replace(schedule, progress=progress), gone, left_out)
 
 
+def unmade(seen: Schedule, withdrawn: list[Outcome], outcomes: Sequence[Outcome]) -> Progress:
+    """How far the schedule had come before these, its last ones, were made. It does not wake before
+    the first of them is due: somebody is about to change it, and they would be made for nothing."""
+    first = min(from_datetime(one.at) for one in withdrawn)
+    return _without(seen, withdrawn, outcomes)._replace(next_at=first, wake_at=first)
+
+
 def _left_out(fate: Fate, seen: Schedule, first: Moment, now: Moment) -> Outcome:
     """The occurrences left out up to now; not counted if the time zone is gone."""
     try:
@@ -186,14 +195,14 @@ def latest(when: Timing, first: Moment, until: Moment) -> Moment:
 
 
 def _overdue(
-    schedule: Schedule, when: Timing, first: Moment, now: Moment
+    schedule: Schedule, when: Timing, first: Moment, now: Moment, fits: int
 ) -> tuple[list[Moment], list[Outcome], Moment | None]:
     last = latest(when, first, now)
     if schedule.unfinished and schedule.overlap is Overlap.SKIP:
         return [], [_span(Fate.OVERLAPPED, when, first, last, now)], _after(when, last)
     if schedule.catch_up is CatchUp.ALL:
         # A single one where the next has to wait for its end.
-        made, upcoming = _walk(when, first, now, PAGE if schedule.overlap is Overlap.ALLOW else 1)
+        made, upcoming = _walk(when, first, now, fits if schedule.overlap is Overlap.ALLOW else 1)
         return made, [], upcoming
     if schedule.catch_up is CatchUp.SKIP and now - last > LATE_MS:
         return [], [_span(Fate.MISSED, when, first, last, now)], _after(when, last)

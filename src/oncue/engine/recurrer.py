@@ -11,7 +11,8 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from functools import cache
+from functools import cache, cached_property
+from operator import attrgetter
 from typing import NamedTuple
 
 from oncue.core import recurrence
@@ -53,6 +54,10 @@ class Recurrer:
         self._telemetry = node.telemetry
         self._zones_compared = False
         self._troubles: dict[str, _Trouble] = {}
+
+    @cached_property
+    def _fits(self) -> int:
+        return self._store.describe().advance_fits
 
     def step(self) -> float:
         """Make the jobs of one page of schedules; go again until nothing is to be made."""
@@ -101,7 +106,7 @@ class Recurrer:
         return advances
 
     def _decided(self, schedule: Schedule, now: Moment) -> Advance:
-        decided = recurrence.plan(schedule, self._first_tried(schedule, now))
+        decided = recurrence.plan(schedule, self._first_tried(schedule, now), self._fits)
         if schedule.emits is not None and decided.made:
             if self.publish is None:
                 raise Conflict("it emits events, and nobody here publishes them.")
@@ -157,6 +162,8 @@ class Recurrer:
             if seen is None:
                 return False
             gone = self._revision(seen, seen, now).withdrawn
+            if self._is_too_much(seen, gone, now):
+                continue
             if self._applied(Advance(seen, None, withdrawn=gone), now):
                 return True
         raise _contended(name)
@@ -175,13 +182,15 @@ class Recurrer:
         return retimed
 
     def _revise(self, seen: Schedule | None, wanted: Schedule, now: Moment) -> bool:
-        """False: somebody else has changed the schedule meanwhile."""
+        """False: somebody else has changed the schedule meanwhile, or only a part was done."""
         if seen is None:
             return self._applied(Advance(None, recurrence.begun(wanted, now)), now)
         seen = self._caught_up(seen, now)  # what is due is made by the old settings
         if seen is None:
             return False
         revision = self._revision(seen, wanted, now)
+        if self._is_too_much(seen, revision.withdrawn, now):
+            return False
         change = Advance(
             seen, revision.schedule, outcomes=revision.left_out, withdrawn=revision.withdrawn
         )
@@ -202,6 +211,17 @@ class Recurrer:
                 return again
             seen = again
         return seen
+
+    def _is_too_much(self, seen: Schedule, gone: Sequence[Outcome], now: Moment) -> bool:
+        """Whether these, which were made ahead of time, are more than one change can withdraw. Then
+        the last of them are withdrawn here, and the caller looks again. Should it not come to that,
+        they are made again."""
+        if len(gone) <= self._fits:
+            return False
+        last = sorted(gone, key=attrgetter("at"))[-self._fits :]
+        before = recurrence.unmade(seen, last, self._store.outcomes(seen.name))
+        self._applied(Advance(seen, seen, withdrawn=last, progress=before), now)
+        return True
 
     def _revision(self, seen: Schedule, wanted: Schedule, now: Moment) -> recurrence.Revision:
         outcomes = self._store.outcomes(seen.name)

@@ -8,6 +8,7 @@ from typing import Any, NamedTuple, Protocol, TypeVar
 
 from oncue.core.lacks import Lack
 from oncue.core.moment import Moment
+from oncue.core.recurrence import FITS
 from oncue.ports.access import TokenStore
 from oncue.ports.bulk import BulkStore
 from oncue.ports.claims import ClaimStore
@@ -43,6 +44,8 @@ class StoreFacts(NamedTuple):
     """How soon it notices what other processes store."""
     all_or_nothing: bool = False
     """Whether a submitted call that raises has stored nothing, so that it may be repeated."""
+    advance_fits: int = FITS
+    """How many jobs one `Advance` can make, and how many it can withdraw."""
     lacks: frozenset[Lack] = frozenset()
     """What it cannot do; see `core/lacks.py`."""
 

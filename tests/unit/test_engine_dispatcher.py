@@ -35,6 +35,7 @@ from tests.proof.plan import Fault, Plan
 
 PASSING = Refusal("busy", permanent=False)
 PERMANENT = Refusal("gone", permanent=True)
+WITHIN_A_SECOND = pytest.approx(0.875, abs=0.125)
 
 
 class Bench:
@@ -410,7 +411,7 @@ def test_a_crash_after_delivery_repeats_the_batch_with_the_same_attempt(bench: B
     crashing = CrashingSink()
     with pytest.raises(Crash):
         bench.another("crashed", crashing).step()
-    assert bench.dispatcher.step() == 1.0
+    assert bench.dispatcher.step() == WITHIN_A_SECOND
     bench.clock.advance(60)
     assert bench.dispatcher.step() == 0.0
     assert [job.attempt for job in (*crashing.deliveries, *bench.sink.deliveries)] == [1, 1]
@@ -423,7 +424,26 @@ def test_a_queue_that_another_dispatcher_holds_is_looked_at_again_within_a_secon
     bench.store.claim_range([bench.queue], "other", 10, bench.clock.now(), lease_seconds=0.4)
     assert bench.dispatcher.step() == 0.4
     bench.store.claim_range([bench.queue], "other", 10, bench.clock.now(), lease_seconds=60)
-    assert bench.dispatcher.step() == 1.0
+    assert bench.dispatcher.step() == WITHIN_A_SECOND
+
+
+def test_how_soon_it_looks_again_is_for_the_store_to_say() -> None:
+    """For what another is about to take, and for what another holds."""
+    bench = Bench(store=slow_to_look_at(2.0))
+    bench.add("a")
+    for lease_seconds in (0.4, 60):
+        now = bench.clock.now()
+        bench.store.claim_range([bench.queue], "other", 10, now, lease_seconds=lease_seconds)
+        rests = {bench.dispatcher.step() for _ in range(10)}
+        assert all(rest is not None and 1.5 <= rest <= 2.0 for rest in rests)
+        assert len(rests) > 1, "nodes do not look in step"
+
+
+def slow_to_look_at(poll_seconds: float) -> Store:
+    store = MemoryStore(FakeClock(1_000_000))
+    facts = store.describe()._replace(poll_seconds=poll_seconds)
+    store.describe = lambda: facts  # type: ignore[method-assign]
+    return store
 
 
 def test_a_range_held_by_another_dispatcher_is_not_taken_over_when_the_clock_is_set_forward(
@@ -438,7 +458,7 @@ def test_a_range_held_by_another_dispatcher_is_not_taken_over_when_the_clock_is_
     held = bench.store.claim_range([bench.queue], "one", 10, bench.clock.now(), lease_seconds=60)
     reclaimer.step()
     bench.clock.set(bench.clock.now() + 3_600_000)
-    assert dispatcher.step() == 1.0
+    assert dispatcher.step() == WITHIN_A_SECOND
     assert bench.taken == []
     assert bench.store.settle_range(held, ["a"], {}, bench.clock.now())
 

@@ -9,20 +9,23 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import math
 import traceback
 from collections import Counter
 from collections.abc import Callable, Coroutine, Sequence
 from contextlib import suppress
+from functools import cached_property
 from typing import Any, NamedTuple
 
 from oncue.aio import AsyncScheduler
 from oncue.core.errors import Conflict, NotFound, OncueError
 from oncue.core.job import Claimed
 from oncue.core.moment import LATEST, Moment
+from oncue.core.polling import about
 
 FLOOR_SECONDS = 30.0  # news gets lost and clocks jump: look again at least so often
 SHORTEST_SECONDS = 0.0005  # uvloop's timers may be early by half as much
-BUSY_MS = 15  # something is due but could not be claimed: another claim is about to take it
+BUSY_SHARE = 0.3  # of how long others rest: one look is for all who wait here
 TROUBLE_MS = 1000  # the store is away
 MOST_TOGETHER = 64
 
@@ -223,9 +226,8 @@ class Waiting:
         try:
             # A claim by itself looks before it writes, so those who find nothing take no lock.
             do = self._acue.write if len(chosen) > 1 else self._acue.call
-            taken, emptied = await do(self._take_for, requests, due)
-            times = dict.fromkeys(due, 0)
-            times |= {queue: at if at > now else now + BUSY_MS for queue, at in emptied.items()}
+            taken, emptied = await do(self._take_for, requests, due, now)
+            times = dict.fromkeys(due, 0) | emptied
             self._hand_out(chosen, taken)
         except OncueError as trouble:  # those who wait go on waiting
             logger.warning("work cannot be handed out: %s", trouble)
@@ -237,7 +239,7 @@ class Waiting:
             self._expect(times)
 
     def _take_for(
-        self, requests: list[ClaimRequest], due: set[str]
+        self, requests: list[ClaimRequest], due: set[str], now: Moment
     ) -> tuple[list[list[Claimed]], dict[str, Moment]]:
         """Jobs for each, until the queues are empty; and when those have work again."""
         taken: list[list[Claimed]] = []
@@ -249,7 +251,18 @@ class Waiting:
             if not items:
                 empty.update(queues)
         nexts = {queue: self._cue.store.next_due([queue]) for queue in empty}
-        return taken, {queue: LATEST if at is None else at for queue, at in nexts.items()}
+        return taken, {queue: self._next_look(at, now) for queue, at in nexts.items()}
+
+    def _next_look(self, due_at: Moment | None, now: Moment) -> Moment:
+        """When to look at a queue again whose next job is due then. One that was due before the
+        claim and was not taken is about to be taken by another."""
+        if due_at is None or due_at > now:
+            return LATEST if due_at is None else due_at
+        return now + math.ceil(about(BUSY_SHARE * self._poll_seconds) * 1000)
+
+    @cached_property
+    def _poll_seconds(self) -> float:
+        return self._cue.store.describe().poll_seconds
 
     def _take(self, wanted: ClaimRequest) -> list[Claimed]:
         return self._cue.claim(

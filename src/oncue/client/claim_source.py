@@ -24,6 +24,7 @@ from oncue.core.errors import Conflict, Fenced, NotFound, OncueError
 from oncue.core.fencing import Refused
 from oncue.core.job import Claimed, Operation
 from oncue.core.moment import Moment
+from oncue.core.polling import POLL_SECONDS
 from oncue.core.queue import Queue
 from oncue.engine.alarm import Alarm
 from oncue.ports.claims import Touched
@@ -52,6 +53,7 @@ class RemoteClaimSource:
 
     beat_seconds = HEARTBEAT_SECONDS
     look_seconds = math.inf
+    poll_seconds = POLL_SECONDS
 
     def __init__(self, client: Client, worker: str) -> None:
         self._client = client

@@ -9,9 +9,11 @@ import logging
 import traceback
 from collections.abc import Callable
 from contextlib import suppress
+from functools import cached_property
 
 from oncue.core.errors import SinkDown, SinkError, StoreUnavailable, is_ctrl_c
 from oncue.core.moment import Moment
+from oncue.core.polling import about
 from oncue.core.queue import Queue
 from oncue.engine.batch import ClaimBatch, DeliveryBatch, RangeBatch, Refusals, checked
 from oncue.engine.circuit import Circuit
@@ -24,7 +26,6 @@ CLAIM_LIMIT = 1000
 FIRST_LIMIT = 500  # until the size of the queue's payloads is known
 BATCH_BYTES = 16 * 1024 * 1024
 BUSY_REST_SECONDS = 1.0  # the holder's settling wakes nobody
-EMPTY_HANDED_REST_SECONDS = 0.05
 
 logger = logging.getLogger("oncue.engine")
 
@@ -77,15 +78,21 @@ class Dispatcher:
             return RangeBatch(self._store, queue, self._name, min(self._limit, RANGE_LIMIT), now)
         return ClaimBatch(self._store, queue, self._name, min(self._limit, CLAIM_LIMIT), now)
 
+    @cached_property
+    def _poll_seconds(self) -> float:
+        return self._store.describe().poll_seconds
+
     def _rest(self, queue: Queue, batch: DeliveryBatch, now: Moment) -> float | None:
         if batch.busy_until is not None:
             busy = (batch.busy_until - self._clock.now()) / 1000
-            return min(max(busy, EMPTY_HANDED_REST_SECONDS), BUSY_REST_SECONDS)
+            if busy > self._poll_seconds:
+                return min(busy, about(max(BUSY_REST_SECONDS, self._poll_seconds)))
+            return about(self._poll_seconds)
         due_at = self._store.next_due([queue.name])
         if due_at is None:
             return None
         if due_at <= now:  # somebody else is about to take it, or it has just arrived and wakes us
-            return EMPTY_HANDED_REST_SECONDS
+            return about(self._poll_seconds)
         return max(0.0, (due_at - self._clock.now()) / 1000)
 
     def _deliver(self, queue: Queue, batch: DeliveryBatch, kept: Kept) -> Refusals:

@@ -8,6 +8,7 @@ from typing import Any, NamedTuple, Protocol, TypeVar
 
 from oncue.core.lacks import Lack
 from oncue.core.moment import Moment
+from oncue.core.polling import POLL_SECONDS
 from oncue.core.recurrence import FITS
 from oncue.ports.access import TokenStore
 from oncue.ports.bulk import BulkStore
@@ -44,6 +45,8 @@ class StoreFacts(NamedTuple):
     """How soon it notices what other processes store."""
     all_or_nothing: bool = False
     """Whether a submitted call that raises has stored nothing, so that it may be repeated."""
+    poll_seconds: float = POLL_SECONDS
+    """How long to rest, about, before looking again for work that is due and could not be taken."""
     advance_fits: int = FITS
     """How many jobs one `Advance` can make, and how many it can withdraw."""
     lacks: frozenset[Lack] = frozenset()

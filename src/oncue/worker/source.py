@@ -78,6 +78,10 @@ class ClaimSource(Protocol):
     def look_seconds(self) -> float:
         """How often `interruptions` is asked for what runs."""
 
+    @property
+    def poll_seconds(self) -> float:
+        """As `StoreFacts.poll_seconds`."""
+
     def claim(self, queue: str, limit: int, now: Moment) -> ClaimedBatch | None:
         """Take up to `limit` due jobs; reclaimed work is taken alone. None: nothing is due."""
 
@@ -146,6 +150,10 @@ class LocalClaimSource:
     @cached_property
     def look_seconds(self) -> float:
         return max(LOOK_SECONDS, self._store.describe().notice_seconds)
+
+    @cached_property
+    def poll_seconds(self) -> float:
+        return self._store.describe().poll_seconds
 
     def interruptions(self, claims: Sequence[Claimed]) -> Mapping[int, Refused]:
         return self._store.interruptions([(one.id, one.epoch) for one in claims])

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import math
 import os
 import secrets
 import signal
@@ -26,6 +27,7 @@ from oncue.core.errors import AccessDenied, InvalidInput, OncueError
 from oncue.core.job import JobFilter
 from oncue.core.lifecycle import LIVE, State
 from oncue.core.moment import LATEST, Moment
+from oncue.core.polling import about
 from oncue.core.text import legible
 from oncue.engine.alarm import Alarm
 from oncue.engine.loop import Loop
@@ -35,7 +37,6 @@ from oncue.worker.heartbeats import Heartbeats
 from oncue.worker.results import Results
 from oncue.worker.runner import Runner
 
-EMPTY_HANDED_REST_MS = 50  # something is due, but somebody else is about to take it
 LOOK_EVERYWHERE_SECONDS = 30.0
 OTHERS_REST_SECONDS = 0.25  # between looks at what others still have, when running until empty
 TROUBLE_SECONDS = 1.0  # between tries while the store or the server is away
@@ -209,7 +210,7 @@ class Worker:
             if ahead_ms > 0:
                 ahead_ms -= self._clock.now() - looked_at
             else:
-                ahead_ms = EMPTY_HANDED_REST_MS
+                ahead_ms = math.ceil(about(self._source.poll_seconds) * 1000)
             self._source.rest(self._alarm, ahead_ms / 1000)
             self._recovered()
             self._look_everywhere_at_times()

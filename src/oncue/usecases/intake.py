@@ -107,9 +107,7 @@ def new_job(fields: Mapping[str, Any], now: Moment) -> NewJob:
     if chosen is None:
         job_id = ids.mint(now, due_at, queue, priority)
     elif minted := ids.read(job_id := ids.check_id(chosen)):
-        # As of when the id was minted, so that it may be sent again, however late.
-        due_at = due(fields, minted.created_at)
-        moment.ahead(due_at, now, "/id")
+        due_at = _due_as_said(minted, fields, now)
         ids.check_true(minted, queue, priority, due_at)
     rare = {name: check(fields[name]) for name, check in _CHECKS.items() if name in fields}
     if "expires_at" in fields:
@@ -140,6 +138,14 @@ def due(fields: Mapping[str, Any], now: Moment) -> Moment:
     if at is not None or due_at is not None:
         raise InvalidInput("give either a moment or a delay, not both.", "/delay")
     return after(duration.seconds(delay, "/delay"), now, "/delay")
+
+
+def _due_as_said(minted: ids.Minted, fields: Mapping[str, Any], now: Moment) -> Moment:
+    """The due time of a job whose id says when it was minted: counted from then, so that the same
+    fields may be sent again, however late."""
+    due_at = due(fields, minted.created_at)
+    moment.ahead(due_at, now, "/id")
+    return due_at
 
 
 def after(seconds: float, now: Moment, pointer: str) -> Moment:

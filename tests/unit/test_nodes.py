@@ -9,11 +9,10 @@ from collections.abc import Iterator
 import pytest
 
 from oncue import Scheduler, __version__
-from oncue.clock import FakeClock
+from oncue.clock import FakeClock, SystemClock
 from oncue.core.errors import StoreUnavailable
 from oncue.core.nodes import NOTHING, NodeReport, Running, together
 from oncue.engine.reporter import Reporter
-from oncue.ports.store import Store
 from oncue.stores.memory import MemoryStore
 from oncue.worker.worker import Worker
 
@@ -147,22 +146,13 @@ def test_the_end_of_a_forked_child_leaves_the_parents_node(
     assert len(store.nodes(clock.now())) == 1
 
 
-def test_a_scheduler_is_a_node_while_it_runs_the_loops() -> None:
-    store: Store = MemoryStore()
-    reported = threading.Event()
-    keep = store.report_node
-
-    def report(node: NodeReport) -> None:
-        keep(node)
-        if node.engine and node.dispatches == ("audit",):
-            reported.set()
-
-    store.report_node = report  # type: ignore[method-assign]
-    cue = Scheduler(store)
+def test_a_scheduler_is_a_node_while_it_runs_the_loops(store: Reported) -> None:
+    cue = Scheduler(store, clock=SystemClock())
     cue.set_queue("audit", sink="log:")
     assert cue.nodes() == []
+    cue.engine.step_all()  # finds the queue
     cue.run_loops()
-    assert reported.wait(SOON)
+    store.wait_for(1)
     assert [node.running for node in cue.nodes()] == [Running(True, ("audit",))]
     cue.close()
     assert cue.nodes() == []

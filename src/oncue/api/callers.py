@@ -16,7 +16,7 @@ from oncue.core.errors import StoreUnavailable
 from oncue.core.moment import Moment
 from oncue.ports.clock import Clock
 from oncue.ports.store import Store
-from oncue.usecases.tokens import FRESH_SECONDS, STALE_SECONDS, Access, Known
+from oncue.usecases.tokens import FRESH_SECONDS, STALE_SECONDS, Access, KnownTokens
 
 WAIT_SECONDS = 5.0  # a read that takes longer is not waited for
 
@@ -41,7 +41,7 @@ class Callers:
         self._unwatch: Callable[[], None] | None = None
         self._closed = False
 
-    async def known(self, token_id: str | None) -> Known:
+    async def known(self, token_id: str | None) -> KnownTokens:
         """The tokens, recent enough to judge the bearer of this id (None: of no token)."""
         self._asked_at = self._clock.monotonic()
         at_hand = self._access.at_hand(token_id, STALE_SECONDS)
@@ -55,7 +55,7 @@ class Callers:
         if self._timer is not None:
             self._timer.cancel()
 
-    async def _looked_for(self, token_id: str | None) -> Known:
+    async def _looked_for(self, token_id: str | None) -> KnownTokens:
         """The read under way may have begun before the token was made: the next one counts."""
         wanted = self._begun + 1
         while self._done < wanted:

@@ -8,9 +8,9 @@ from collections.abc import Awaitable, Callable
 from oncue.api.problems import HttpProblem
 from oncue.api.request import Request
 from oncue.core.access import Scope, allows, id_of
-from oncue.usecases.tokens import Known
+from oncue.usecases.tokens import KnownTokens
 
-Tokens = Callable[[str | None], Awaitable[Known]]
+Tokens = Callable[[str | None], Awaitable[KnownTokens]]
 """The access tokens, recent enough to judge the bearer of this id (None: of no token)."""
 
 EVERYTHING = frozenset(Scope)

@@ -18,7 +18,7 @@ MOST_UNKNOWN = 1000  # ids that are looked for in a second and not found
 ALL_SCOPES = tuple(Scope)
 
 
-class Known(NamedTuple):
+class KnownTokens(NamedTuple):
     """All tokens of a store, as they were read."""
 
     read_at: float
@@ -44,7 +44,7 @@ class Access:
     def __init__(self, store: TokenStore, clock: Clock) -> None:
         self._store = store
         self._clock = clock
-        self._last: Known | None = None
+        self._last: KnownTokens | None = None
         self._unknown: set[str] = set()
         self._unknown_since = 0.0
 
@@ -83,7 +83,7 @@ class Access:
         token_id = access.id_of(text)
         return None if token_id is None else self.known(token_id).scopes_of(token_id, text)
 
-    def known(self, token_id: str | None = None) -> Known:
+    def known(self, token_id: str | None = None) -> KnownTokens:
         """The tokens, recent enough to judge the bearer of this id (None: of no token). May read
         them in the caller's thread."""
         found = self.at_hand(token_id, FRESH_SECONDS)
@@ -98,7 +98,7 @@ class Access:
                 raise
         return found
 
-    def at_hand(self, token_id: str | None, fresh_seconds: float) -> Known | None:
+    def at_hand(self, token_id: str | None, fresh_seconds: float) -> KnownTokens | None:
         """The same from what was read in the last so many seconds; None: they have to be read."""
         last, now = self._last, self._clock.monotonic()
         if last is None or now - last.read_at >= fresh_seconds:
@@ -107,11 +107,11 @@ class Access:
             return last
         return None
 
-    def read(self) -> Known:
+    def read(self) -> KnownTokens:
         """Read all tokens now."""
         began = self._clock.monotonic()
         try:
-            last = Known(began, {token.id: token for token in self._store.tokens()})
+            last = KnownTokens(began, {token.id: token for token in self._store.tokens()})
         except StoreUnavailable:
             raise
         except BaseException:  # it may be another store by now: nothing is known of it

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from concurrent.futures import ThreadPoolExecutor
 from threading import Lock
 from typing import TYPE_CHECKING
 
@@ -22,6 +23,8 @@ from oncue.worker.handlers import Handler, Host
 
 if TYPE_CHECKING:
     from oncue.worker.source import ClaimSource
+
+THREADS = 4  # that make calls for an event loop
 
 
 class Scheduler(
@@ -45,6 +48,8 @@ class Scheduler(
         node = Node.of(self.store, self.clock)
         self.policies, self.telemetry = node.policies, node.telemetry
         self.engine = Engine(node, lambda url: open_sink(url, self.clock))
+        self.threads = ThreadPoolExecutor(THREADS, "oncue-calls")
+        self._unanswered = {}
         self._running = False
         self._starting = Lock()
 
@@ -69,4 +74,5 @@ class Scheduler(
         if self._running:
             self._running = False
             self.engine.stop(30.0)
+        self.threads.shutdown()
         self.store.close()

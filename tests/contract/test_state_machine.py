@@ -39,7 +39,7 @@ from oncue.stores.memory import MemoryStore
 from oncue.usecases.queues import put_queue, set_paused
 
 from .conftest import STORES, OpenStore
-from .desk import lapses_by
+from .desk import claim_due, lapses_by
 
 SOON = RetryPolicy(0.5, 2.0, 4.0)
 WORK = Queue("work", timeout_seconds=32.001, lease_seconds=30, poison_after=2)
@@ -180,8 +180,8 @@ class Waiting(RuleBasedStateMachine):
     )
     def claim(self, limit: int, queues: list[Queue], reclaimed_limit: int) -> None:
         self.claims += self.both(
-            lambda store: store.claim(
-                queues, "ada", limit, self.now, reclaimed_limit=reclaimed_limit
+            lambda store: claim_due(
+                store, queues, "ada", limit, self.now, reclaimed_limit=reclaimed_limit
             )
         )
 
@@ -196,7 +196,7 @@ class Waiting(RuleBasedStateMachine):
         queue = HANDED if handed else DELIVER
         self._arrive(queue, number, life=life)
         if handed:
-            claims = self.both(lambda store: store.claim((HANDED,), "dispatcher", 3, self.now))
+            claims = self.both(lambda store: claim_due(store, (HANDED,), "dispatcher", 3, self.now))
             self.claims += claims
             ends = [
                 Settlement(one.id, one.epoch, Verb.RELEASE, error="busy", put_off=SOON)
@@ -359,7 +359,7 @@ class Everything(Waiting):
         wanted = JobFilter(queue=None if queue is None else queue.name, key=key)
         found = self.both(found_all, change, wanted)
         if meanwhile:
-            self.claims += self.both(lambda store: store.claim((WORK,), "ada", 2, self.now))
+            self.claims += self.both(lambda store: claim_due(store, (WORK,), "ada", 2, self.now))
         for part in change.parts(wanted):
             self.both(lambda store, part: store.change(found, part, self.now), part)
         self.used[to.name] = None
@@ -424,7 +424,7 @@ class Everything(Waiting):
     ) -> None:
         """A dispatcher claims, the sink takes, and a worker behind it starts before or after the
         hand-over, lives on or falls silent, and completes or does not."""
-        claims = self.both(lambda store: store.claim((HANDED,), "dispatcher", limit, self.now))
+        claims = self.both(lambda store: claim_due(store, (HANDED,), "dispatcher", limit, self.now))
         self.claims += claims
         if not claims:
             return
@@ -470,7 +470,6 @@ class Everything(Waiting):
                     put_off=SOON if busy else None,
                     code="failure" if failed else "",
                     detail="It failed." if failed else "",
-                    keep=claimed.queue != GONE.name,
                 )
             )
         self.both(lambda store: store.settle(settlements, self.now))
@@ -488,7 +487,7 @@ class Everything(Waiting):
         lapse = self.lapses[-1 - pick % len(self.lapses)]
         queue = BY_NAME[lapse.queue]
         verdict = after_lapse(lapse, queue, self.now)
-        verdicts = [(lapse, verdict, queue.keeps_history)]
+        verdicts = [(lapse, verdict)]
         self.both(lambda store: store.reclaim(verdicts, self.now))
 
     @precondition(lambda self: self.ranges)

@@ -16,6 +16,7 @@ from oncue.engine.reclaimer import Reclaimer
 from oncue.stores.memory import MemoryStore
 from oncue.stores.sqlite import SqliteStore
 from oncue.usecases.queues import put_queue
+from tests.contract.desk import claim_due
 from tests.proof import scenes
 from tests.proof.faults import FaultyStore
 from tests.proof.plan import Fault, Plan
@@ -117,9 +118,9 @@ def test_a_job_whose_claims_were_lost_on_the_way_again_and_again_is_still_handed
     store.insert([NewJob("a", PULLED.name, START, b"{}", 0, START)], START)
     for _ in range(lost):
         with pytest.raises(StoreUnavailable):
-            store.claim([PULLED], "worker", 1, clock.now())
-        assert memory.claim([PULLED], "another", 1, clock.now()) == []
+            claim_due(store, [PULLED], "worker", 1, clock.now())
+        assert claim_due(memory, [PULLED], "another", 1, clock.now()) == []
         clock.advance(PULLED.lease_seconds)
         reclaimer.step()
-    (claim,) = store.claim([PULLED], "worker", 1, clock.now())
+    (claim,) = claim_due(store, [PULLED], "worker", 1, clock.now())
     assert claim.attempt == lost + 1

@@ -5,17 +5,18 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
 
-from oncue.core.fencing import Refused
+from oncue.core.fencing import Refused, Settlement
 from oncue.core.job import Claimed
 from oncue.core.moment import Moment
 from oncue.core.queue import Queue
-from oncue.ports.claims import RangeClaim
+from oncue.ports.claims import RangeClaim, Settled, Touched
 from oncue.ports.store import Store
 from tests.proof.entries import Ranged, RangeWrote, Reclaimed, Taken, Wrote
 from tests.proof.wrapped import Call, WrappedStore
 
 T = TypeVar("T")
 
+BY_QUEUE = 0.0  # in place of the length of a lease
 Record = Callable[..., object]
 """Takes any number of entries, as `ReceiverLog.record` does."""
 
@@ -28,6 +29,7 @@ class Witness(WrappedStore):
         super().__init__(store)
         self._record = record
         self._holder = holder
+        self._taken: set[tuple[str, int]] = set()
 
     def during(self, call: Call, go: Callable[[], T]) -> T:
         match call.method:
@@ -49,25 +51,33 @@ class Witness(WrappedStore):
 
     def _claim(self, call: Call, go: Callable[[], T]) -> T:
         queues: dict[str, Queue] = {queue.name: queue for queue in call.args[0]}
-        holder, since = self._holder or call.args[1], self._since(call.args[3])
-        claims: Sequence[Claimed] = (answer := go())  # type: ignore[assignment]
-        lease = call.kwargs.get("lease_seconds")
+        takers = call.args[1]
+        answer: Any = go()
+        shares: list[list[Claimed]] = answer
         self._record(
             *(
                 Taken(
                     claim.id,
                     claim.epoch,
                     claim.attempt,
-                    holder,
-                    since,
-                    lease or queues[claim.queue].lease_seconds,
+                    self._holder or taker.worker,
+                    self._since(claim.claimed_at),
+                    taker.lease_seconds or queues[claim.queue].lease_seconds,
                     claim.timeout_seconds or queues[claim.queue].timeout_seconds,
-                    len(claims),
+                    len(share),
                 )
-                for claim in claims
+                for taker, share in zip(takers, shares, strict=True)
+                for claim in share
+                if self._is_new(claim)
             )
         )
-        return answer
+        return answer  # type: ignore[no-any-return]
+
+    def _is_new(self, claim: Claimed) -> bool:
+        """Whether it was not written down when the same call was made before."""
+        known = (claim.id, claim.epoch) in self._taken
+        self._taken.add((claim.id, claim.epoch))
+        return not known
 
     def _claim_range(self, call: Call, go: Callable[[], T]) -> T:
         since = self._since(call.args[3])
@@ -85,6 +95,7 @@ class Witness(WrappedStore):
         self._record(*writes)
         answer = go()
         answers = _refusals(answer, len(writes))
+        writes = self._with_leases(writes, answer)
         self._record(
             *(
                 write._replace(accepted=position not in answers)
@@ -92,6 +103,17 @@ class Witness(WrappedStore):
             )
         )
         return answer
+
+    def _with_leases(self, writes: Sequence[Wrote], answer: object) -> Sequence[Wrote]:
+        """A lease that is renewed by the setting of its queue is as long as the answer tells."""
+        if not isinstance(answer, list):
+            return writes
+        return [
+            write._replace(lease_seconds=self._since(one.lease_until) - write.since)
+            if write.lease_seconds == BY_QUEUE and isinstance(one, Touched) and one.lease_until
+            else write
+            for write, one in zip(writes, answer, strict=True)
+        ]
 
     def _reclaim(self, call: Call, go: Callable[[], T]) -> T:
         at = self.clock.monotonic()
@@ -135,11 +157,16 @@ def _writes(call: Call, since: float) -> list[Wrote]:
                 "start" if one.start else "hold",
                 None,
                 since,
-                one.lease_seconds,
+                BY_QUEUE if one.renew and one.lease_seconds is None else one.lease_seconds,
             )
             for one in call.args[0]
         ]
-    return [Wrote(one.id, one.epoch, one.verb.value, None, since) for one in call.args[0]]
+    return [Wrote(one.id, one.epoch, _what(one), None, since) for one in call.args[0]]
+
+
+def _what(settlement: Settlement) -> str:
+    """A failure may be tried again: the store decides it."""
+    return "retry" if settlement.failure is not None else settlement.verb.value
 
 
 def _refusals(answer: object, writes: int) -> set[int]:
@@ -148,4 +175,6 @@ def _refusals(answer: object, writes: int) -> set[int]:
         return {0}
     if isinstance(answer, list):
         return {position for position, one in enumerate(answer) if isinstance(one, Refused)}
+    if isinstance(answer, Settled):
+        return set(answer.refused)
     return set(answer) if isinstance(answer, dict) and writes else set()

@@ -15,6 +15,7 @@ from oncue.core.moment import Moment
 from oncue.core.queue import Queue
 from oncue.engine.batch import ClaimBatch, DeliveryBatch, RangeBatch, Refusals, checked
 from oncue.engine.circuit import Circuit
+from oncue.engine.claiming import Claiming
 from oncue.engine.keeper import Keeper, Kept
 from oncue.engine.node import Node
 from oncue.ports.sink import Sink
@@ -50,6 +51,7 @@ class Dispatcher:
         self._check_clock = check_clock
         self._circuit = Circuit(node.clock)
         self._limit = FIRST_LIMIT
+        self._claiming = Claiming(node.store)
         self._unsettled: tuple[Queue, DeliveryBatch, Refusals] | None = None
 
     def step(self) -> float | None:
@@ -75,7 +77,8 @@ class Dispatcher:
     def _claim(self, queue: Queue, now: Moment) -> DeliveryBatch:
         if queue.completes_on == "delivery":
             return RangeBatch(self._store, queue, self._name, min(self._limit, RANGE_LIMIT), now)
-        return ClaimBatch(self._store, queue, self._name, min(self._limit, CLAIM_LIMIT), now)
+        limit = min(self._limit, CLAIM_LIMIT)
+        return ClaimBatch(self._store, queue, self._name, limit, now, self._claiming)
 
     def _rest(self, queue: Queue, batch: DeliveryBatch, now: Moment) -> float | None:
         if batch.busy_until is not None:

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping
-from concurrent.futures import Future
-from typing import Any, NamedTuple, Protocol, TypeVar
+from typing import Any, NamedTuple, Protocol
 
 from oncue.core.moment import Moment
 from oncue.ports.access import TokenStore
@@ -17,8 +16,6 @@ from oncue.ports.queues import QueueStore
 from oncue.ports.rules import RuleStore
 from oncue.ports.schedules import ScheduleStore
 from oncue.ports.transfer import TransferStore
-
-T = TypeVar("T")
 
 Listener = Callable[[str | None, Moment], None]
 """Called with (queue, due_at) when work was stored that is due earlier than the listener may know,
@@ -40,8 +37,9 @@ class StoreFacts(NamedTuple):
     schema: int | None = None
     notice_seconds: float = 0.0
     """How soon it notices what other processes store."""
-    all_or_nothing: bool = False
-    """Whether a submitted call that raises has stored nothing, so that it may be repeated."""
+    groups: int = 1
+    """How many calls of one kind a caller that gathers requests should have under way at a time:
+    more than one helps where calls do not wait for each other."""
 
 
 class Store(
@@ -67,10 +65,6 @@ class Store(
     def secret(self) -> bytes:
         """What claim tokens are signed with: made with the store, the same on every node."""
 
-    def submit(self, call: Callable[[], T]) -> Future[T]:
-        """Run a call that uses this store off the caller's thread. Calls submitted close together
-        share a commit where the store can; each future resolves once its effects are durable."""
-
     def watch(self, listener: Listener, queues: Awaited | None = None) -> Callable[[], None]:
         """Be told of new work after it is durable; the answer stops it. Listeners must be quick.
         Work stored by other processes is noticed within `describe().notice_seconds` if it is due by
@@ -84,4 +78,4 @@ class Store(
         now, such as a table."""
 
     def close(self) -> None:
-        """Finish what was submitted and give everything back."""
+        """Finish what is under way and give everything back."""

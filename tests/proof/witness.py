@@ -38,7 +38,8 @@ class Witness(WrappedStore):
             case "claim_range":
                 return self._claim_range(call, go)
             case "touch" | "settle":
-                return self._write(_writes(call, self._since(call.args[1])), go)
+                now = call.args[1]
+                return self._write(_writes(call, self._since(now)), go, now)
             case "put_operation":
                 job_id, epoch, _, now = call.args
                 write = Wrote(job_id, epoch, "operation", None, self._since(now))
@@ -90,12 +91,12 @@ class Witness(WrappedStore):
             self._record(Ranged(claim.range, claim.fence, ids, holder, since, lease))
         return claim  # type: ignore[return-value]
 
-    def _write(self, writes: Sequence[Wrote], go: Callable[[], T]) -> T:
+    def _write(self, writes: Sequence[Wrote], go: Callable[[], T], now: Moment = 0) -> T:
         writes = [write._replace(writer=self._holder or "") for write in writes]
         self._record(*writes)
         answer = go()
         answers = _refusals(answer, len(writes))
-        writes = self._with_leases(writes, answer)
+        writes = _with_leases(writes, answer, now)
         self._record(
             *(
                 write._replace(accepted=position not in answers)
@@ -103,17 +104,6 @@ class Witness(WrappedStore):
             )
         )
         return answer
-
-    def _with_leases(self, writes: Sequence[Wrote], answer: object) -> Sequence[Wrote]:
-        """A lease that is renewed by the setting of its queue is as long as the answer tells."""
-        if not isinstance(answer, list):
-            return writes
-        return [
-            write._replace(lease_seconds=self._since(one.lease_until) - write.since)
-            if write.lease_seconds == BY_QUEUE and isinstance(one, Touched) and one.lease_until
-            else write
-            for write, one in zip(writes, answer, strict=True)
-        ]
 
     def _reclaim(self, call: Call, go: Callable[[], T]) -> T:
         at = self.clock.monotonic()
@@ -167,6 +157,18 @@ def _writes(call: Call, since: float) -> list[Wrote]:
 def _what(settlement: Settlement) -> str:
     """A failure may be tried again: the store decides it."""
     return "retry" if settlement.failure is not None else settlement.verb.value
+
+
+def _with_leases(writes: Sequence[Wrote], answer: object, now: Moment) -> Sequence[Wrote]:
+    """A lease that is renewed by the setting of its queue is as long as the answer tells."""
+    if not isinstance(answer, list):
+        return writes
+    return [
+        write._replace(lease_seconds=(one.lease_until - now) / 1000)
+        if write.lease_seconds == BY_QUEUE and isinstance(one, Touched) and one.lease_until
+        else write
+        for write, one in zip(writes, answer, strict=True)
+    ]
 
 
 def _refusals(answer: object, writes: int) -> set[int]:

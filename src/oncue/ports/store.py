@@ -37,6 +37,8 @@ class StoreFacts(NamedTuple):
     schema: int | None = None
     notice_seconds: float = 0.0
     """How soon it notices what other processes store."""
+    is_remote: bool = False
+    """Whether its calls wait for a network, so that several at the same time are faster."""
     groups: int = 1
     """How many calls of one kind a caller that gathers requests should have under way at a time:
     more than one helps where calls do not wait for each other."""

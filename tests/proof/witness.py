@@ -9,14 +9,13 @@ from oncue.core.fencing import Refused, Settlement
 from oncue.core.job import Claimed
 from oncue.core.moment import Moment
 from oncue.core.queue import Queue
-from oncue.ports.claims import RangeClaim, Settled, Touched
+from oncue.ports.claims import RangeClaim, Settled, Touch
 from oncue.ports.store import Store
 from tests.proof.entries import Ranged, RangeWrote, Reclaimed, Taken, Wrote
 from tests.proof.wrapped import Call, WrappedStore
 
 T = TypeVar("T")
 
-BY_QUEUE = 0.0  # in place of the length of a lease
 Record = Callable[..., object]
 """Takes any number of entries, as `ReceiverLog.record` does."""
 
@@ -38,8 +37,7 @@ class Witness(WrappedStore):
             case "claim_range":
                 return self._claim_range(call, go)
             case "touch" | "settle":
-                now = call.args[1]
-                return self._write(_writes(call, self._since(now)), go, now)
+                return self._write(self._writes(call, self._since(call.args[1])), go)
             case "put_operation":
                 job_id, epoch, _, now = call.args
                 write = Wrote(job_id, epoch, "operation", None, self._since(now))
@@ -91,12 +89,28 @@ class Witness(WrappedStore):
             self._record(Ranged(_range(claim), claim.fence, ids, holder, since, lease))
         return claim  # type: ignore[return-value]
 
-    def _write(self, writes: Sequence[Wrote], go: Callable[[], T], now: Moment = 0) -> T:
+    def _writes(self, call: Call, since: float) -> list[Wrote]:
+        if call.method == "settle":
+            return [Wrote(one.id, one.epoch, _what(one), None, since) for one in call.args[0]]
+        kinds = ["start" if one.start else "hold" for one in call.args[0]]
+        return [
+            Wrote(one.id, one.epoch, kind, None, since, self._lease_seconds(one))
+            for kind, one in zip(kinds, call.args[0], strict=True)
+        ]
+
+    def _lease_seconds(self, touch: Touch) -> float | None:
+        """To how many seconds the store should renew the lease."""
+        if touch.lease_seconds is not None or not touch.renew:
+            return touch.lease_seconds
+        job = self.store.get(touch.id)
+        name = "" if job is None else job.queue
+        return next((one.lease_seconds for one in self.store.queues() if one.name == name), None)
+
+    def _write(self, writes: Sequence[Wrote], go: Callable[[], T]) -> T:
         writes = [write._replace(writer=self._holder or "") for write in writes]
         self._record(*writes)
         answer = go()
         answers = _refusals(answer, len(writes))
-        writes = _with_leases(writes, answer, now)
         self._record(
             *(
                 write._replace(accepted=position not in answers)
@@ -141,37 +155,9 @@ class Witness(WrappedStore):
         return self.clock.monotonic() + (now - self.clock.now()) / 1000
 
 
-def _writes(call: Call, since: float) -> list[Wrote]:
-    if call.method == "touch":
-        return [
-            Wrote(
-                one.id,
-                one.epoch,
-                "start" if one.start else "hold",
-                None,
-                since,
-                BY_QUEUE if one.renew and one.lease_seconds is None else one.lease_seconds,
-            )
-            for one in call.args[0]
-        ]
-    return [Wrote(one.id, one.epoch, _what(one), None, since) for one in call.args[0]]
-
-
 def _what(settlement: Settlement) -> str:
     """A failure may be tried again: the store decides it."""
     return "retry" if settlement.failure is not None else settlement.verb.value
-
-
-def _with_leases(writes: Sequence[Wrote], answer: object, now: Moment) -> Sequence[Wrote]:
-    """A lease that is renewed by the setting of its queue is as long as the answer tells."""
-    if not isinstance(answer, list):
-        return writes
-    return [
-        write._replace(lease_seconds=(one.lease_until - now) / 1000)
-        if write.lease_seconds == BY_QUEUE and isinstance(one, Touched) and one.lease_until
-        else write
-        for write, one in zip(writes, answer, strict=True)
-    ]
 
 
 def _refusals(answer: object, writes: int) -> set[int]:

@@ -22,7 +22,7 @@ from oncue.stores.sqlite.database import Database, StorePart, writing
 from oncue.stores.sqlite.fencing import Endings, end_of, held_claims, refuse
 from oncue.stores.sqlite.lines import FIRST_WAITING_LINE, first_jobs
 from oncue.stores.sqlite.readying import Ready, make_ready, worth_a_claim
-from oncue.stores.sqlite.settings import QueueSettings, queue_settings
+from oncue.stores.sqlite.settings import KnownQueues, queue_settings
 from oncue.stores.sqlite.settled import Departed, outcomes_of, remember_settled
 
 SQL = rows.load("claims")
@@ -159,7 +159,7 @@ class _Settling(NamedTuple):
 
     db: Database
     tx: rows.Tx
-    settings: QueueSettings
+    settings: KnownQueues
     now: Moment
     refused: dict[int, Refused]
     states: dict[int, State]

@@ -26,7 +26,7 @@ from oncue.stores.sqlite.watching import Watching
 from oncue.stores.sqlite.writer import Writer
 
 if TYPE_CHECKING:
-    from oncue.stores.sqlite.settings import QueueSettings
+    from oncue.stores.sqlite.settings import KnownQueues
 
 T = TypeVar("T")
 P = ParamSpec("P")
@@ -49,7 +49,7 @@ class Database:
         """When queues have work, as this process last found out; 0: they had some just now."""
         self.queues_read: tuple[int, list[Queue]] | None = None
         """The queues as they were at a revision of the settings."""
-        self.settings: QueueSettings | None = None
+        self.settings: KnownQueues | None = None
         """The same, for transactions that write."""
         self._handles: list[Handle] = []
         self._opening = threading.Lock()

@@ -11,7 +11,7 @@ from oncue.stores.sqlite.queues import read_queues
 from oncue.stores.sqlite.watching import settings_revision
 
 
-class QueueSettings(NamedTuple):
+class KnownQueues(NamedTuple):
     revision: int
     """Of the settings."""
     queues: dict[str, Queue]
@@ -25,12 +25,12 @@ class QueueSettings(NamedTuple):
         return queue
 
 
-def queue_settings(db: Database, tx: rows.Tx) -> QueueSettings:
+def queue_settings(db: Database, tx: rows.Tx) -> KnownQueues:
     revision, known = settings_revision(tx), db.settings
     if known is None or known.revision != revision:
         queues = read_queues(tx)
         fleeting = frozenset(queue.name for queue in queues if not queue.keeps_history)
-        known = QueueSettings(revision, {queue.name: queue for queue in queues}, fleeting)
+        known = KnownQueues(revision, {queue.name: queue for queue in queues}, fleeting)
         if not db.watching.settings_changed:  # else this transaction may yet be undone
             db.settings = known
     return known

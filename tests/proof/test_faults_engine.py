@@ -94,13 +94,13 @@ def test_every_promise_survives_a_clock_that_is_turned_by_an_hour(scene: Scene, 
 
 @named(ON_SQLITE)
 def test_every_promise_survives_on_sqlite(scene: Scene, tmp_path: Path) -> None:
-    card = scene.play(0, lambda clock: SqliteStore(tmp_path / "world.db", clock), jobs=60)
+    card = scene.play(0, lambda clock: SqliteStore(tmp_path / "world.db", clock), jobs=90)
     assert card.green, f"\n{card}"
 
 
 def test_every_fault_really_happens_to_the_engine() -> None:
     fired: set[Fault] = set()
-    for seed in SEEDS:
+    for seed in range(10):
         plan = Plan(seed, dict.fromkeys(Fault, 0.05))
         World(plan, seed, cancels=False).run()
         fired |= set(plan.fired)

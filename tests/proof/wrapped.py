@@ -76,6 +76,9 @@ class WrappedStore:
         self.waking = self._around(store.waking)
         self.advance = self._around(store.advance)
         self.timed_otherwise = self._around(store.timed_otherwise)
+        # nodes
+        self.report_node = self._around(store.report_node)
+        self.nodes = self._around(store.nodes)
         # transfer
         self.export = self._around(store.export)
         self.admit = self._around(store.admit)

@@ -9,7 +9,8 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Sequence
 from concurrent.futures import Executor, Future
-from typing import Any, Generic, NamedTuple, TypeVar
+from itertools import accumulate
+from typing import Any, Generic, TypeVar
 
 from oncue.core.errors import StoreUnavailable
 
@@ -22,11 +23,8 @@ Requests that cannot be done must be refused before they come here: whatever `ap
 answer to the whole group. Nothing is done again, since it may have been done."""
 
 
-class _Asked(NamedTuple):
-    requests: list[Any]
-    alone: bool
-    """There is one request, and its answer is the answer."""
-    answer: asyncio.Future[Any]
+_Asked = tuple[list[Any], bool, asyncio.Future[Any]]
+"""The requests of a caller, whether it is one whose answer is the answer, and where that goes."""
 
 
 class Gathering(Generic[Q, A]):
@@ -44,17 +42,17 @@ class Gathering(Generic[Q, A]):
 
     def ask(self, request: Q) -> asyncio.Future[A]:
         """The answer, once it is durable. Cancelling the future does not undo the request."""
-        return self._ask([request], alone=True)
+        return self._ask([request], True)
 
     def ask_all(self, requests: list[Q]) -> asyncio.Future[list[A | BaseException]]:
         """The same for several, which are part of one group. Those that are refused have their
         error among the answers."""
-        return self._ask(requests, alone=False)
+        return self._ask(requests, False)
 
-    def _ask(self, requests: list[Q], *, alone: bool) -> asyncio.Future[Any]:
+    def _ask(self, requests: list[Q], alone: bool) -> asyncio.Future[Any]:
         loop = asyncio.get_running_loop()
         answer = loop.create_future()
-        self._gathered.append(_Asked(requests, alone, answer))
+        self._gathered.append((requests, alone, answer))
         if self._free and not self._flushing:
             self._flushing = True
             loop.call_soon(self._flush, loop)
@@ -68,18 +66,14 @@ class Gathering(Generic[Q, A]):
 
     def _next_group(self) -> list[_Asked]:
         """Whole requests of callers, in order, until there are enough."""
-        count = size = 0
-        for asked in self._gathered:
-            count += 1
-            size += len(asked.requests)
-            if size >= self._limit:
-                break
+        sizes = accumulate([len(requests) for requests, _, _ in self._gathered])
+        count = next((n for n, size in enumerate(sizes, 1) if size >= self._limit), None)
         group = self._gathered[:count]
         del self._gathered[:count]
         return group
 
     def _send(self, loop: asyncio.AbstractEventLoop, group: list[_Asked]) -> None:
-        requests = [one for asked in group for one in asked.requests]
+        requests = [one for asked, _, _ in group for one in asked]
         try:
             done = self._threads.submit(self._apply, requests)
         except RuntimeError as error:  # it is closed, or no thread can be started
@@ -103,18 +97,16 @@ class Gathering(Generic[Q, A]):
         start = 0
         for requests, alone, waiting in group:
             end = start + len(requests)
-            if not waiting.done():  # else cancelled by its caller; it is done all the same
-                _tell(waiting, answers[start] if alone else list(answers[start:end]))
+            answer = answers[start] if alone else answers[start:end]
             start = end
-
-
-def _tell(waiting: asyncio.Future[Any], answer: object) -> None:
-    if isinstance(answer, StopIteration):  # which a future does not take
-        waiting.set_exception(RuntimeError(repr(answer)))
-    elif isinstance(answer, BaseException):
-        waiting.set_exception(answer)
-    else:
-        waiting.set_result(answer)
+            if waiting.done():  # cancelled by its caller; it is done all the same
+                continue
+            if isinstance(answer, StopIteration):  # which a future does not take
+                waiting.set_exception(RuntimeError(repr(answer)))
+            elif isinstance(answer, BaseException):
+                waiting.set_exception(answer)
+            else:
+                waiting.set_result(answer)
 
 
 def _answers(done: Future[Sequence[A | BaseException]], count: int) -> Sequence[A | BaseException]:

@@ -81,9 +81,9 @@ async def _crowd(acue: AsyncScheduler, claims: list[Claimed], beats: int) -> flo
     async def worker(claim: Claimed) -> None:
         token = cue.token(claim)
         for _ in range(beats):
-            await acue.write(cue.heartbeat, claim.id, token, lease_seconds=DAY)
+            await acue.heartbeat(claim.id, token, lease_seconds=DAY)
 
-    await acue.write(cue.heartbeat, claims[0].id, cue.token(claims[0]), lease_seconds=DAY)
+    await acue.heartbeat(claims[0].id, cue.token(claims[0]), lease_seconds=DAY)
     began = perf_counter()
     await asyncio.gather(*(worker(claim) for claim in claims))
     return perf_counter() - began

@@ -6,7 +6,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
-from functools import partial
 from pathlib import Path
 from time import perf_counter
 from typing import Any
@@ -40,14 +39,14 @@ def seed_schedules(path: str, count: int) -> Figures:
     with _opened(path) as (store, clock):
         now = clock.now()
 
-        def put(first: int) -> None:
-            for number in range(first, min(first + PAGE, count)):
-                wanted = begun(replace(settings[number % len(settings)], name=f"s{number}"), now)
-                progress = wanted.progress._replace(next_at=_due(now), wake_at=_waking(now))
-                store.advance([Advance(None, replace(wanted, progress=progress))], now)
+        def waiting(number: int) -> Advance:
+            wanted = begun(replace(settings[number % len(settings)], name=f"s{number}"), now)
+            progress = wanted.progress._replace(next_at=_due(now), wake_at=_waking(now))
+            return Advance(None, replace(wanted, progress=progress))
 
         for first in range(0, count, PAGE):
-            store.submit(partial(put, first)).result()
+            numbers = range(first, min(first + PAGE, count))
+            store.advance([waiting(number) for number in numbers], now)
     return {"count": count}
 
 

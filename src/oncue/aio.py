@@ -3,38 +3,59 @@
 from __future__ import annotations
 
 import asyncio
+from collections import deque
 from collections.abc import Callable, Sequence
-from typing import Any, ParamSpec, TypeVar
+from functools import partial
+from typing import Any, NamedTuple, ParamSpec, TypeVar
 
-from oncue.core.errors import OncueError
-from oncue.core.job import Job, NewJob
+from oncue.core.errors import OncueError, StoreUnavailable
+from oncue.core.fencing import Settlement
+from oncue.core.job import Claimed, Job, NewJob
+from oncue.core.lifecycle import State, Verb
+from oncue.core.sharing import Taker
+from oncue.engine.claiming import Claiming
+from oncue.ports.claims import Touch, Touched
 from oncue.scheduler import Scheduler
-from oncue.usecases import intake
-from oncue.usecases.claims import Completion
-from oncue.usecases.gathering import Gathering, isolated, together
-from oncue.usecases.jobs import submit_jobs
+from oncue.usecases import intake, reporting
+from oncue.usecases.gathering import Gathering
+from oncue.usecases.jobs import insert_all
 
 P = ParamSpec("P")
 T = TypeVar("T")
-JOBS_TOGETHER = 5000  # stored by one call
-CALLS_TOGETHER = 256  # in one transaction
+TOGETHER = 5000  # requests that are done by one call
+CLAIMS_TOGETHER = 64
+
+
+class ClaimRequest(NamedTuple):
+    """Who wants due jobs of which queues."""
+
+    queues: tuple[str, ...]
+    taker: Taker
 
 
 class AsyncScheduler:
-    """For one event loop. `schedule` is `Scheduler.schedule`; `write` and `call` run any other
-    method: `write` for what changes something, which then shares its commit with others."""
+    """For one event loop. What many callers do at the same time is gathered by kind, and each group
+    is one call of the store: new jobs, ends of claims, signs of life, claims. `schedule` is
+    `Scheduler.schedule`, and so on; `write` and `call` run any other method. It is closed with the
+    scheduler."""
 
     def __init__(self, scheduler: Scheduler) -> None:
         self.scheduler = scheduler
+        self._threads = scheduler.threads
+        groups = scheduler.store.describe().groups
         self._inserts: Gathering[NewJob, Job | None] = Gathering(
-            lambda jobs: submit_jobs(scheduler, jobs), JOBS_TOGETHER
+            partial(insert_all, scheduler), self._threads, TOGETHER, groups=groups
         )
-        self._completions: Gathering[Completion, None] = Gathering(
-            together(scheduler.store, self._complete), JOBS_TOGETHER
+        self._settlements: Gathering[Settlement, State] = Gathering(
+            partial(reporting.settle_all, scheduler), self._threads, TOGETHER, groups=groups
         )
-        self._writes: Gathering[Callable[[], Any], Any] = Gathering(
-            isolated(scheduler.store, scheduler.clock.monotonic), CALLS_TOGETHER
+        self._touches: Gathering[Touch, Touched] = Gathering(
+            partial(reporting.touch_all, scheduler), self._threads, TOGETHER, groups=groups
         )
+        self._claims: Gathering[ClaimRequest, list[Claimed]] = Gathering(
+            self._claim_all, self._threads, CLAIMS_TOGETHER, groups=groups
+        )
+        self._unanswered: deque[Claiming] = deque()
 
     async def schedule(self, payload: Any = None, **fields: Any) -> Job:
         """Store a job; it is durable when this returns. Arguments as in `Scheduler.schedule`."""
@@ -45,19 +66,87 @@ class AsyncScheduler:
         """Store a job that is ready; the job that was there before, or None: it is new."""
         return self._inserts.ask(job)
 
-    def complete(self, report: Completion) -> asyncio.Future[None]:
+    def claim(self, queues: Sequence[str], taker: Taker) -> asyncio.Future[list[Claimed]]:
+        """Take due jobs, together with others. Those of which the answer gets lost are released as
+        soon as the store can be reached."""
+        return self._claims.ask(ClaimRequest(tuple(queues), taker))
+
+    async def start(self, job_id: str, token: str) -> Touched:
+        """`Scheduler.start`, together with others."""
+        return await self._touches.ask(reporting.started(self.scheduler, job_id, token))
+
+    async def heartbeat(self, job_id: str, token: str, **fields: Any) -> Touched:
+        """`Scheduler.heartbeat`, together with others."""
+        return await self._touches.ask(reporting.heartbeat(self.scheduler, job_id, token, **fields))
+
+    async def complete(self, job_id: str, token: str, result: Any = None) -> None:
         """`Scheduler.complete`, together with others."""
-        return self._completions.ask(report)
+        await self._settlements.ask(reporting.completion(self.scheduler, job_id, token, result))
+
+    async def fail(self, job_id: str, token: str, error: str, **fields: Any) -> State:
+        """`Scheduler.fail`, together with others; the state of the job then."""
+        failure = reporting.failure(self.scheduler, job_id, token, error, **fields)
+        return await self._settlements.ask(failure)
+
+    async def release(self, job_id: str, token: str) -> State:
+        """`Scheduler.release`, together with others; the state of the job then."""
+        return await self._settlements.ask(reporting.release(self.scheduler, job_id, token))
+
+    def touch(self, touches: list[Touch]) -> asyncio.Future[list[Touched | BaseException]]:
+        """Signs of life that are ready; for each, what came of it or why it was refused."""
+        return self._touches.ask_all(touches)
+
+    def settle(self, ends: list[Settlement]) -> asyncio.Future[list[State | BaseException]]:
+        """Ends of claims that are ready; for each, the state of the job then, or why it was
+        refused."""
+        return self._settlements.ask_all(ends)
+
+    async def give_back(self, claims: Sequence[Claimed]) -> None:
+        """Release jobs that no worker received. What was taken back already is left alone."""
+        await self.settle(_released(claims))
 
     async def write(self, method: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
-        """Run a method of the scheduler that writes, together with others; durable when this
-        returns."""
-        answer: T = await self._writes.ask(lambda: method(*args, **kwargs))
-        return answer
+        """Run a method of the scheduler that writes; durable when this returns."""
+        loop = asyncio.get_running_loop()
+        return await loop.run_in_executor(self._threads, lambda: method(*args, **kwargs))
 
     async def call(self, method: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
         """Run a method of the scheduler off the loop's thread."""
         return await asyncio.to_thread(method, *args, **kwargs)
 
-    def _complete(self, reports: list[Completion]) -> Sequence[OncueError | None]:
-        return self.scheduler.complete_all(reports)
+    def _claim_all(self, requests: list[ClaimRequest]) -> Sequence[list[Claimed] | BaseException]:
+        """Those who want jobs of the same queues share a claim."""
+        self._give_back_unanswered()
+        answers: list[list[Claimed] | BaseException] = [[] for _ in requests]
+        together: dict[tuple[str, ...], list[int]] = {}
+        for place, wanted in enumerate(requests):
+            together.setdefault(wanted.queues, []).append(place)
+        for queues, places in together.items():
+            claiming = Claiming(self.scheduler.store)
+            takers = [requests[place].taker for place in places]
+            try:
+                claims: Sequence[list[Claimed] | BaseException]
+                claims = reporting.claim_together(self.scheduler, queues, takers, claiming)
+            except OncueError as trouble:
+                claims = [trouble] * len(places)
+                if claiming.has_lost:
+                    self._unanswered.append(claiming)
+            for place, claim in zip(places, claims, strict=True):
+                answers[place] = claim
+        return answers
+
+    def _give_back_unanswered(self) -> None:
+        """Release what was claimed for callers who were told that the store is away."""
+        while self._unanswered:
+            claiming = self._unanswered.popleft()
+            try:
+                reporting.settle_all(
+                    self.scheduler, _released(claiming.taken(self.scheduler.clock.now()))
+                )
+            except StoreUnavailable:
+                self._unanswered.append(claiming)
+                return
+
+
+def _released(claims: Sequence[Claimed]) -> list[Settlement]:
+    return [Settlement(one.id, one.epoch, Verb.RELEASE) for one in claims]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from concurrent.futures import ThreadPoolExecutor
 from threading import Lock
 from typing import TYPE_CHECKING
 
@@ -24,6 +25,8 @@ from oncue.worker.handlers import Handler, Host
 
 if TYPE_CHECKING:
     from oncue.worker.source import ClaimSource
+
+THREADS = 4  # that make calls for an event loop
 
 
 class Scheduler(
@@ -54,6 +57,8 @@ class Scheduler(
         node = Node.of(self.store, self.clock)
         self.policies, self.telemetry = node.policies, node.telemetry
         self.engine = Engine(node, lambda url: open_sink(url, self.clock))
+        self.threads = ThreadPoolExecutor(THREADS, "oncue-calls")
+        self._unanswered = {}
         self.reporter = Reporter(self.store, self.clock)
         self._running = False
         self._starting = Lock()
@@ -80,5 +85,6 @@ class Scheduler(
         if self._running:
             self._running = False
             self.engine.stop(30.0)
+        self.threads.shutdown()
         self.reporter.close()
         self.store.close()

@@ -22,6 +22,7 @@ from oncue.core.moment import to_datetime
 from oncue.stores.sqlite import connection as sqlite_connection
 from oncue.testing import HandDriven
 from oncue.usecases.queues import put_queue
+from tests.contract.desk import claim_due
 
 from .terminal import put_off, run, see
 
@@ -88,7 +89,7 @@ def test_work_that_waits_for_somebody_is_a_warning(place: Path) -> None:
         cue.pause("held")
         held = Queue("claimed", lease_seconds=1.0)
         cue.schedule(queue="claimed")
-        cue.store.claim([held], "somebody", 1, cue.clock.now())
+        claim_due(cue.store, [held], "somebody", 1, cue.clock.now())
     ended = run("doctor", "--json", cwd=place)
     assert ended.code == 0
     found = levels(ended.json)

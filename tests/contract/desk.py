@@ -23,8 +23,9 @@ from oncue.core.job import (
 )
 from oncue.core.lifecycle import State, Verb
 from oncue.core.moment import Moment, from_datetime, maybe_datetime, to_datetime
-from oncue.core.queue import Queue
+from oncue.core.queue import Queue, default_queue
 from oncue.core.retry import Verdict, after_lapse
+from oncue.core.sharing import Taker
 from oncue.ports.claims import ClaimFilter, ClaimStore, RangeClaim, Touch, Touched
 from oncue.ports.sink import Refusal
 from oncue.ports.store import Store
@@ -101,15 +102,23 @@ class Desk:
     def claim(
         self, *queues: Queue, limit: int = 100, worker: str = "ada", **options: Any
     ) -> list[Claimed]:
-        return self.store.claim(queues or (Q,), worker, limit, self.now, **options)
+        return claim_due(self.store, queues or (Q,), worker, limit, self.now, **options)
 
     def claimed_ids(self, *queues: Queue, **options: Any) -> list[str]:
         return [claimed.id for claimed in self.claim(*queues, **options)]
 
     def take(self, job_id: str | None = None, *, queue: Queue = Q, **fields: Any) -> Claimed:
-        """Add a job and claim it."""
+        """Add a job and claim it. The store has the settings of its queue."""
+        if queue != default_queue(queue.name):
+            self.set(queue)
         added = self.add(job_id, queue=queue.name, **fields)
         return self.retake(added, queue=queue)
+
+    def set(self, queue: Queue) -> None:
+        """Give the store the settings of a queue, if they are not the default ones."""
+        stored = {one.name: one for one in self.store.queues()}.get(queue.name)
+        if (stored or default_queue(queue.name)) != queue:
+            assert self.store.put_queue(stored, queue)
 
     def retake(self, job_id: str, *, queue: Queue = Q, worker: str = "ada") -> Claimed:
         (claimed,) = self.claim(queue, worker=worker)
@@ -127,7 +136,8 @@ class Desk:
         return self.store.put_operation(claimed.id, claimed.epoch, operation, self.now)
 
     def settle(self, claimed: Claimed, verb: Verb, **fields: Any) -> Refused | None:
-        return self.store.settle([settlement(claimed, verb, **fields)], self.now).get(0)
+        write = settlement(claimed, verb, **fields)
+        return self.store.settle([write], self.now).refused.get(0)
 
     def hand_over(self, claimed: Claimed) -> Refused | None:
         return self.settle(claimed, Verb.HAND_OVER)
@@ -164,17 +174,13 @@ class Desk:
         assert page.next is None
         return next(iter(page.items), None)
 
-    def reclaim(
-        self, lapse: Lapse, verb: Verb = Verb.RECLAIM, *, keep: bool = True, **counted: Any
-    ) -> Refused | None:
+    def reclaim(self, lapse: Lapse, verb: Verb = Verb.RECLAIM, **counted: Any) -> Refused | None:
         told = verdict(verb, self.now)._replace(**counted)
-        return self.store.reclaim([(lapse, told, keep)], self.now).get(0)
+        return self.store.reclaim([(lapse, told)], self.now).get(0)
 
     def judge(self, queue: Queue = Q) -> None:
         """Do to every claim that has lapsed what the reclaimer does."""
-        verdicts = [
-            (lapse, after_lapse(lapse, queue, self.now), True) for lapse in self.lapses(1000)
-        ]
+        verdicts = [(lapse, after_lapse(lapse, queue, self.now)) for lapse in self.lapses(1000)]
         assert self.store.reclaim(verdicts, self.now) == {}
 
     def claim_range(
@@ -217,6 +223,18 @@ class Desk:
 
     def revive(self, job_id: str) -> Change:
         return change(self.store, job_id, REVIVE, self.now)
+
+
+def claim_due(
+    store: ClaimStore, queues: Sequence[Queue], worker: str, limit: int, now: Moment, **more: Any
+) -> list[Claimed]:
+    """What one taker gets. `more`: fields of the taker."""
+    taker = Taker(worker, limit, **more)
+    [claims] = store.claim(queues, [taker], now, nonce=f"call {next(_calls)}")
+    return claims
+
+
+_calls = count(1)
 
 
 def lapses_by(store: ClaimStore, until: Moment, limit: int = 10) -> list[Lapse]:

@@ -12,7 +12,7 @@ from oncue.ports.claims import Touch, Touched
 from oncue.usecases.queues import set_paused
 
 from .board import Board, cron, cron_at, seconds
-from .desk import DELIVERY, LEASE, Desk, Q, at, ids
+from .desk import DELIVERY, LEASE, Desk, Q, at, claim_due, ids
 
 OTHER = Queue("other")
 
@@ -58,7 +58,7 @@ def test_a_claim_takes_the_job_and_tells_the_worker_all_about_it(desk: Desk) -> 
 def test_the_claim_of_a_fired_job_has_its_rule_and_instant(board: Board) -> None:
     board.rule(cron(), name="nightly", queue="q")
     board.post(cron_at(10.000001))
-    [claimed] = board.store.claim([Q], "ada", 1, board.now)
+    [claimed] = claim_due(board.store, [Q], "ada", 1, board.now)
     assert (claimed.rule, claimed.instant) == ("nightly", seconds(10.000001))
 
 
@@ -196,7 +196,7 @@ def test_queues_are_gone_through_in_the_order_given(desk: Desk) -> None:
 def test_only_the_queues_asked_for_are_touched(desk: Desk) -> None:
     desk.add(queue="other")
     assert desk.claim(Q) == []
-    assert desk.store.claim([], "ada", 5, desk.now) == []
+    assert claim_due(desk.store, [], "ada", 5, desk.now) == []
 
 
 def test_a_limit_of_nothing_takes_nothing(desk: Desk) -> None:
@@ -345,10 +345,10 @@ def test_handing_over_names_the_claims_that_are_over(desk: Desk) -> None:
     desk.release(lost)
     named = (lost.id, kept.id, "nothing")
     settlements = [Settlement(job_id, 1, Verb.HAND_OVER) for job_id in named]
-    answer = desk.store.settle(settlements, desk.now)
+    answer = desk.store.settle(settlements, desk.now).refused
     assert {position: refused.reason for position, refused in answer.items()} == {
         0: "released",
         2: "unknown",
     }
     assert desk.job(kept.id).lease_until is None
-    assert desk.store.settle([], desk.now) == {}
+    assert desk.store.settle([], desk.now).refused == {}

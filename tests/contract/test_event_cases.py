@@ -21,7 +21,7 @@ from .board import (
     table,
     table_at,
 )
-from .desk import settlement
+from .desk import claim_due, settlement
 
 ACCEPTED, DUPLICATE = Decision.ACCEPTED, Decision.DUPLICATE
 STALE, TOO_LATE = Decision.STALE, Decision.TOO_LATE
@@ -226,8 +226,8 @@ def test_an_event_that_would_not_have_fired_anyway_is_not_called_suppressed(boar
 
 def test_a_failed_job_leaves_the_last_instant_as_it_is(hourly: Board) -> None:
     hourly.post_all(file_at(0), cron_at(10))
-    [claimed] = hourly.store.claim([Queue("rules")], "ada", 1, hourly.now)
-    assert not hourly.store.settle([settlement(claimed, Verb.FAIL)], hourly.now)
+    [claimed] = claim_due(hourly.store, [Queue("rules")], "ada", 1, hourly.now)
+    assert not hourly.store.settle([settlement(claimed, Verb.FAIL)], hourly.now).refused
     rule = hourly.store.rule(RULE)
     assert rule is not None
     assert (rule.last_instant, rule.last_job_id) == (seconds(10), claimed.id)

@@ -62,6 +62,6 @@ def test_each_of_many_claims_is_answered_by_its_position(desk: Desk) -> None:
 
 def test_a_job_that_is_gone_interrupts_its_claim(desk: Desk) -> None:
     claimed = desk.take(queue=FLEETING)
-    desk.complete(claimed, keep=False)
+    desk.complete(claimed)
     assert interruptions(desk, claimed) == {0: "unknown"}
     assert [one.reason for one in desk.store.interruptions([("nobody", 1)]).values()] == ["unknown"]

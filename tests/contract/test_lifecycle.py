@@ -61,7 +61,7 @@ def settle(verb: Verb) -> Callable[[Desk, Claimed], bool]:
 def reclaim(verb: Verb) -> Callable[[Desk, Claimed], bool]:
     def attempt(desk: Desk, _: Claimed) -> bool:
         lapse = lapse_of(desk.job("job"))
-        answer = desk.store.reclaim([(lapse, verdict(verb, desk.now), True)], desk.now)
+        answer = desk.store.reclaim([(lapse, verdict(verb, desk.now))], desk.now)
         return answer == {}
 
     return attempt

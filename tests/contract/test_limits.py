@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -16,7 +17,7 @@ from oncue.ports.store import Store
 from oncue.stores.sqlite import SqliteStore
 from oncue.usecases.queues import put_queue, set_paused
 
-from .desk import LEASE, Desk, ids, together
+from .desk import LEASE, Desk, claim_due, ids, together
 from .test_watching import Listening
 
 PULLED = Queue("q", concurrency=3)
@@ -64,10 +65,15 @@ def lapse_and(verb: Verb) -> Callable[[Desk, Claimed], object]:
     return end
 
 
+def complete_without_history(desk: Desk, claimed: Claimed) -> object:
+    desk.set(replace(PULLED, retention_seconds=0))
+    return desk.complete(claimed)
+
+
 ENDS: dict[str, Callable[[Desk, Claimed], object]] = {
     "complete": Desk.complete,
     "complete with a result": lambda desk, claimed: desk.complete(claimed, b"1"),
-    "complete without history": lambda desk, claimed: desk.complete(claimed, keep=False),
+    "complete without history": complete_without_history,
     "fail": Desk.fail,
     "retry later": lambda desk, claimed: desk.retry(claimed, due_at=desk.now + 90_000),
     "release": Desk.release,
@@ -300,10 +306,10 @@ def test_a_clock_that_is_set_back_does_not_stall_the_queue(desk: Desk, seconds: 
 
 def test_callers_that_overtake_each_other_gain_nothing(desk: Desk) -> None:
     put(desk, Queue("q", rate_per_second=1000), 1000)
-    taken = len(desk.store.claim([RATED], "ada", 1000, desk.now))
+    taken = len(claim_due(desk.store, [RATED], "ada", 1000, desk.now))
     for _ in range(50):
         for late in (100, 0):
-            taken += len(desk.store.claim([RATED], "ada", 1000, desk.now - late))
+            taken += len(claim_due(desk.store, [RATED], "ada", 1000, desk.now - late))
     assert taken == 100
 
 
@@ -339,7 +345,7 @@ def test_threads_that_claim_at_once_never_exceed_the_concurrency(desk: Desk) -> 
     def work(thread: int) -> list[str]:
         done: list[str] = []
         while desk.store.next_due(["q"]) is not None or desk.listed(state=State.DISPATCHED):
-            for claimed in desk.store.claim([PULLED], f"worker {thread}", 2, desk.now):
+            for claimed in claim_due(desk.store, [PULLED], f"worker {thread}", 2, desk.now):
                 most.append(len(desk.listed(state=State.DISPATCHED)))
                 assert desk.complete(claimed) is None
                 done.append(claimed.id)

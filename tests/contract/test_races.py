@@ -8,7 +8,7 @@ from oncue.core.job import Claimed
 from oncue.core.lifecycle import State, Verb
 from oncue.ports.claims import Touched
 
-from .desk import DELIVERY, LEASE, Desk, Q, ids, settlement, together, verdict
+from .desk import DELIVERY, LEASE, Desk, Q, claim_due, ids, settlement, together, verdict
 
 THREADS = 8
 
@@ -18,7 +18,7 @@ def test_every_job_is_claimed_exactly_once(desk: Desk) -> None:
 
     def work(thread: int) -> list[Claimed]:
         mine: list[Claimed] = []
-        while claims := desk.store.claim([Q], f"worker {thread}", 7, desk.now):
+        while claims := claim_due(desk.store, [Q], f"worker {thread}", 7, desk.now):
             mine += claims
         return mine
 
@@ -40,7 +40,7 @@ def test_jobs_inserted_while_others_claim_are_all_claimed_once(desk: Desk) -> No
             return []
         mine: list[str] = []
         while len(done) < 4:
-            mine += ids(desk.store.claim([Q], f"worker {thread}", 5, desk.now))
+            mine += ids(claim_due(desk.store, [Q], f"worker {thread}", 5, desk.now))
         return mine
 
     claimed = [job_id for share in together(THREADS, work) for job_id in share]
@@ -132,10 +132,10 @@ def test_a_lapse_is_reclaimed_by_one_of_the_reclaimers(desk: Desk) -> None:
     desk.add_many(10)
     desk.claim()
     desk.clock.advance(LEASE)
-    verdicts = [(lapse, verdict(Verb.RECLAIM, desk.now), True) for lapse in desk.lapses(10)]
+    verdicts = [(lapse, verdict(Verb.RECLAIM, desk.now)) for lapse in desk.lapses(10)]
     refused = together(THREADS, lambda _: desk.store.reclaim(verdicts, desk.now))
     assert sum(len(one) for one in refused) == 10 * (THREADS - 1)
-    for lapse, _, _ in verdicts:
+    for lapse, _ in verdicts:
         assert desk.job(lapse.id).epoch == 2
         assert desk.codes(lapse.id) == ["timeout_dispatched"]
 
@@ -151,7 +151,7 @@ def test_a_worker_that_settles_during_the_reclaim_wins_or_loses_whole(desk: Desk
         if thread == 0:
             return [desk.reclaim(lapse) is None for lapse in lapses]
         return [
-            desk.store.settle([settlement(claimed, Verb.COMPLETE)], desk.now) == {}
+            desk.store.settle([settlement(claimed, Verb.COMPLETE)], desk.now).refused == {}
             for claimed in claims
         ]
 

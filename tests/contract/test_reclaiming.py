@@ -10,7 +10,7 @@ from oncue.core.moment import to_datetime
 from oncue.core.queue import Queue
 from oncue.core.retry import after_lapse
 
-from .desk import LEASE, Desk, Q, at, ids, verdict
+from .desk import FLEETING, LEASE, Desk, Q, at, ids, verdict
 
 
 def test_a_claim_lapses_when_its_lease_ends_and_not_before(desk: Desk) -> None:
@@ -128,7 +128,7 @@ def test_a_claim_that_is_dropped_ends_cancelled(desk: Desk) -> None:
     lapse = desk.lapse()
     assert lapse.cancel_requested
     verdict = after_lapse(lapse, Q, desk.now)
-    assert desk.store.reclaim([(lapse, verdict, True)], desk.now) == {}
+    assert desk.store.reclaim([(lapse, verdict)], desk.now) == {}
     assert desk.state(claimed.id) is State.CANCELLED
     assert desk.codes(claimed.id) == ["timeout_dispatched"]
     assert desk.outcomes(claimed.id) == [(1, "reclaimed")]
@@ -190,9 +190,9 @@ def test_of_two_reclaimers_one_wins_and_one_diagnostic_is_left(desk: Desk) -> No
 
 
 def test_reclaiming_a_job_that_is_gone_is_refused(desk: Desk) -> None:
-    claimed = desk.take()
+    claimed = desk.take(queue=FLEETING)
     lapse = desk.lapse()
-    desk.complete(claimed, keep=False)
+    desk.complete(claimed)
     assert desk.reclaim(lapse) == Refused("unknown", None)
 
 
@@ -203,9 +203,7 @@ def test_a_batch_of_verdicts_names_the_refused_ones_only(desk: Desk) -> None:
     lapses = desk.lapses(10)
     desk.complete(claims[1])
     verbs = (Verb.RECLAIM, Verb.RECLAIM, Verb.GIVE_UP)
-    verdicts = [
-        (lapse, verdict(verb, desk.now), True) for lapse, verb in zip(lapses, verbs, strict=True)
-    ]
+    verdicts = [(lapse, verdict(verb, desk.now)) for lapse, verb in zip(lapses, verbs, strict=True)]
     refused = desk.store.reclaim(verdicts, desk.now)
     assert {position: one.reason for position, one in refused.items()} == {1: "moved on"}
     states = [desk.state(claimed.id) for claimed in claims]
@@ -264,7 +262,7 @@ def test_the_last_attempt_that_times_out_fails_the_job(desk: Desk) -> None:
     for _ in range(2):
         desk.touch(desk.retake(job_id))
         lapse = desk.lapse()
-        desk.store.reclaim([(lapse, after_lapse(lapse, Q, desk.now), True)], desk.now)
+        desk.store.reclaim([(lapse, after_lapse(lapse, Q, desk.now))], desk.now)
     job = desk.job(job_id)
     assert (job.state, job.attempt) == (State.FAILED, 2)
     assert job.error == desk.diagnostics(job_id)[-1].detail

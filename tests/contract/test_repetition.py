@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -25,6 +26,7 @@ WRITES: list[tuple[Verb, dict[str, Any]]] = [
 
 def taken(desk: Desk, number: int = 1, **fields: Any) -> list[Claimed]:
     """Jobs of a queue that keeps nothing, claimed together."""
+    desk.set(FLEETING)
     desk.add_many(number, queue=FLEETING.name, **fields)
     return desk.claim(FLEETING)
 
@@ -34,15 +36,17 @@ def test_the_write_with_which_a_job_went_may_be_repeated_for_a_lease(
     desk: Desk, twin: Store, verb: Verb, content: dict[str, Any]
 ) -> None:
     [claimed] = taken(desk)
-    write = settlement(claimed, verb, keep=False, lease_seconds=30, **content)
-    assert desk.store.settle([write], desk.now) == {}
+    desk.set(replace(FLEETING, lease_seconds=30))
+    write = settlement(claimed, verb, **content)
+    first = desk.store.settle([write], desk.now)
+    assert first.refused == {}
     assert desk.store.get(claimed.id) is None
     desk.clock.advance(29.999)
     for node in (desk.store, twin):
-        assert node.settle([write], desk.now) == {}
+        assert node.settle([write], desk.now) == first
         assert node.get(claimed.id) is None
     desk.clock.advance(0.001)
-    assert twin.settle([write], desk.now) == {0: UNKNOWN}
+    assert twin.settle([write], desk.now).refused == {0: UNKNOWN}
 
 
 @pytest.mark.parametrize(("verb", "content"), WRITES)
@@ -59,9 +63,9 @@ def test_any_other_write_on_a_job_that_is_gone_is_refused(
     desk: Desk, verb: Verb, content: dict[str, Any], other: dict[str, Any]
 ) -> None:
     [claimed] = taken(desk)
-    write = settlement(claimed, verb, keep=False, **content)
+    write = settlement(claimed, verb, **content)
     desk.store.settle([write], desk.now)
-    assert desk.store.settle([write._replace(**other)], desk.now) == {0: UNKNOWN}
+    assert desk.store.settle([write._replace(**other)], desk.now).refused == {0: UNKNOWN}
 
 
 def test_every_claim_of_a_settled_batch_is_remembered(desk: Desk, twin: Store) -> None:
@@ -69,36 +73,36 @@ def test_every_claim_of_a_settled_batch_is_remembered(desk: Desk, twin: Store) -
     results = [None if n % 2 else b"%d" % n for n in range(100)]
     for part in (slice(0, 50), slice(50, 100)):
         writes = [
-            settlement(claimed, Verb.COMPLETE, keep=False, result=result)
+            settlement(claimed, Verb.COMPLETE, result=result)
             for claimed, result in zip(claims[part], results[part], strict=True)
         ]
-        assert desk.store.settle(writes, desk.now) == {}
+        assert desk.store.settle(writes, desk.now).refused == {}
     for result in (None, b"0"):
         writes = [settlement(c, Verb.COMPLETE, result=result) for c in (*claims, claims[0])]
-        refused = twin.settle(writes, desk.now)
+        refused, _ = twin.settle(writes, desk.now)
         expected = [n for n, r in enumerate([*results, results[0]]) if r != result]
         assert sorted(refused) == expected
 
 
 def test_a_call_that_names_a_job_twice_repeats_itself(desk: Desk) -> None:
     [claimed] = taken(desk)
-    write = settlement(claimed, Verb.COMPLETE, keep=False)
+    write = settlement(claimed, Verb.COMPLETE)
     other = write._replace(result=b"other")
-    assert desk.store.settle([write, other, write], desk.now) == {1: UNKNOWN}
+    assert desk.store.settle([write, other, write], desk.now).refused == {1: UNKNOWN}
 
 
 def test_an_id_that_a_client_chose_makes_no_difference(desk: Desk) -> None:
     [claimed] = taken(desk, digest=b"d" * 32)
     for _ in range(2):
-        assert desk.complete(claimed, b"r", keep=False) is None
+        assert desk.complete(claimed, b"r") is None
     assert desk.complete(claimed, b"other") == UNKNOWN
 
 
 def test_a_failure_may_be_repeated_after_a_later_attempt_ended_the_job(desk: Desk) -> None:
     [claimed] = taken(desk)
-    desk.retry(claimed, "boom", keep=False)
+    desk.retry(claimed, "boom")
     [again] = desk.claim(FLEETING)
-    desk.complete(again, keep=False)
+    desk.complete(again)
     assert desk.store.get(claimed.id) is None
     assert desk.fail(claimed, "boom") is None
     assert desk.fail(claimed, "bang") == UNKNOWN
@@ -117,6 +121,6 @@ def test_what_was_taken_away_is_not_repeated(desk: Desk) -> None:
     [claimed] = taken(desk)
     desk.clock.advance(LEASE)
     [lapse] = desk.lapses(10)
-    desk.reclaim(lapse, Verb.GIVE_UP, keep=False)
+    desk.reclaim(lapse, Verb.GIVE_UP)
     assert desk.complete(claimed) == UNKNOWN
     assert desk.fail(claimed) == UNKNOWN

@@ -9,6 +9,7 @@ import pytest
 from oncue.core.fencing import Refused
 from oncue.core.job import History
 from oncue.core.lifecycle import State, Verb
+from oncue.core.queue import Queue
 from oncue.core.retention import Pruned, Retention
 from tests.contract.pruning import forget, prune
 
@@ -66,7 +67,7 @@ def test_pruning_ends_with_every_final_state_and_never_touches_unfinished_work(d
 
 
 def test_pruning_is_of_one_queue(desk: Desk) -> None:
-    claimed = desk.take(queue=FLEETING)
+    claimed = desk.take(queue=Queue("f"))
     desk.complete(claimed)
     desk.clock.advance(1)
     assert prune(desk.store, "q", desk.now, desk.now, 10) == 0
@@ -77,7 +78,7 @@ def test_pruning_is_of_one_queue(desk: Desk) -> None:
 def test_a_job_that_is_not_kept_is_gone_when_it_ends(desk: Desk, verb: Verb) -> None:
     claimed = desk.take(queue=FLEETING, key="k", owner="olga")
     desk.put_operation(claimed, "step")
-    assert desk.settle(claimed, verb, keep=False) is None
+    assert desk.settle(claimed, verb) is None
     assert desk.store.get(claimed.id) is None
     assert desk.store.history(claimed.id) == History()
     assert desk.listed() == desk.listed(owner="olga") == desk.listed(key="k") == []
@@ -86,11 +87,12 @@ def test_a_job_that_is_not_kept_is_gone_when_it_ends(desk: Desk, verb: Verb) -> 
 
 
 def test_many_that_are_not_kept_are_gone_together(desk: Desk) -> None:
+    desk.set(FLEETING)
     desk.add_many(5, queue="f")
     remembered = desk.add("mine", queue="f", digest=b"d")
     claims = desk.claim(FLEETING)
-    done = [settlement(claimed, Verb.COMPLETE, keep=False) for claimed in claims]
-    assert desk.store.settle(done, desk.now) == {}
+    done = [settlement(claimed, Verb.COMPLETE) for claimed in claims]
+    assert desk.store.settle(done, desk.now).refused == {}
     assert desk.listed() == []
     clash = desk.store.insert([desk.new(remembered, queue="f", digest=b"d")], desk.now)[0]
     assert (clash.kind, clash.job.state) == ("existing", State.SUCCEEDED)
@@ -102,9 +104,9 @@ def test_a_job_that_is_gone_knows_no_claim_not_even_within_the_batch_that_ended_
     desk: Desk, verb: Verb, digest: bytes | None
 ) -> None:
     claimed = desk.take(queue=FLEETING, digest=digest)
-    first = settlement(claimed, Verb.FAIL, error="x", keep=False)
-    second = settlement(claimed, verb, result=b"r", error="y", due_at=desk.now, keep=False)
-    assert desk.store.settle([first, second], desk.now) == {1: Refused("unknown", None)}
+    first = settlement(claimed, Verb.FAIL, error="x")
+    second = settlement(claimed, verb, result=b"r", error="y", due_at=desk.now)
+    assert desk.store.settle([first, second], desk.now).refused == {1: Refused("unknown", None)}
     assert desk.store.get(claimed.id) is None
     assert desk.claim(FLEETING) == []
 
@@ -112,20 +114,20 @@ def test_a_job_that_is_gone_knows_no_claim_not_even_within_the_batch_that_ended_
 @pytest.mark.parametrize("verb", [Verb.RETRY, Verb.RELEASE])
 def test_a_job_that_goes_on_is_kept_whatever_the_retention(desk: Desk, verb: Verb) -> None:
     claimed = desk.take(queue=FLEETING)
-    desk.settle(claimed, verb, keep=False, due_at=desk.now)
+    desk.settle(claimed, verb, due_at=desk.now)
     assert desk.state(claimed.id) is State.SCHEDULED
 
 
 @pytest.mark.parametrize("verb", [Verb.GIVE_UP, Verb.DROP])
 def test_a_job_given_up_is_gone_if_it_is_not_kept(desk: Desk, verb: Verb) -> None:
     claimed = desk.take(queue=FLEETING)
-    assert desk.reclaim(desk.lapse(), verb, keep=False) is None
+    assert desk.reclaim(desk.lapse(), verb) is None
     assert desk.store.get(claimed.id) is None
     assert desk.store.leases().next_lapse is None
 
 
 def end_by_settling(desk: Desk) -> None:
-    desk.complete(desk.retake("mine", queue=FLEETING), b"r", keep=False)
+    desk.complete(desk.retake("mine", queue=FLEETING), b"r")
 
 
 def end_by_delivery(desk: Desk) -> None:
@@ -140,7 +142,7 @@ def end_by_refusal(desk: Desk) -> None:
 
 def end_by_giving_up(desk: Desk) -> None:
     desk.retake("mine", queue=FLEETING)
-    assert desk.reclaim(desk.lapse(), Verb.GIVE_UP, keep=False) is None
+    assert desk.reclaim(desk.lapse(), Verb.GIVE_UP) is None
 
 
 def end_and_prune(desk: Desk) -> None:
@@ -158,6 +160,7 @@ def test_an_id_chosen_by_a_client_is_remembered_for_a_day_after_its_end(
     desk: Desk, end: Callable[[Desk], None]
 ) -> None:
     new = desk.new("mine", queue="f", digest=b"d", key="k", owner="olga", payload=b"p")
+    desk.set(Queue("f") if end is end_and_prune else FLEETING)
     desk.store.insert([new], desk.now)
     end(desk)
     assert desk.store.get("mine") is None
@@ -188,7 +191,7 @@ def test_an_id_chosen_by_a_client_is_remembered_for_a_day_after_its_end(
 
 def test_a_remembered_job_holds_no_key(desk: Desk) -> None:
     claimed = desk.take("mine", queue=FLEETING, key="k", digest=b"d")
-    desk.complete(claimed, keep=False)
+    desk.complete(claimed)
     desk.add(queue="f", key="k")
 
 
@@ -202,7 +205,7 @@ def test_an_id_kept_longer_than_a_day_is_gone_with_its_job(desk: Desk) -> None:
 
 def test_remembered_ids_of_finished_and_living_jobs_do_not_disturb_each_other(desk: Desk) -> None:
     gone = desk.take("gone", queue=FLEETING, digest=b"d")
-    desk.complete(gone, keep=False)
+    desk.complete(gone)
     alive = desk.add("alive", queue="f", digest=b"d")
     assert desk.listed() == [alive]
     assert desk.claimed_ids(FLEETING) == [alive]
@@ -210,7 +213,7 @@ def test_remembered_ids_of_finished_and_living_jobs_do_not_disturb_each_other(de
 
 def test_queues_are_pruned_by_their_own_moments_and_more_is_told(desk: Desk) -> None:
     done = finished(desk, 3)
-    desk.complete(desk.take("fleeting", queue=FLEETING))
+    desk.complete(desk.take("fleeting", queue=Queue("f")))
     desk.clock.advance(1)
     kept = Retention({"q": desk.now, "f": desk.now - DAY, "none": desk.now})
     assert desk.store.prune(kept, desk.now, 2) == Pruned(2, more=True)

@@ -148,7 +148,7 @@ def reclaimed_by_age(desk: Desk) -> object:
     silent = ClaimFilter(heard_outside=(desk.now, desk.now))
     (lapse,) = desk.store.live_claims(silent, None, 10).items
     verdict = after_silence(lapse, Q, desk.now, 5_000, giving_up=True)
-    return [desk.store.reclaim([(lapse, verdict, True)], desk.now) for _ in range(2)]
+    return [desk.store.reclaim([(lapse, verdict)], desk.now) for _ in range(2)]
 
 
 def expired(desk: Desk) -> object:

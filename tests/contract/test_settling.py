@@ -85,7 +85,7 @@ def test_a_batch_of_settlements_names_the_refused_ones_only(desk: Desk) -> None:
     desk.add_many(6)
     done, failed, retried, released, dropped, late = desk.claim()
     desk.complete(late, b"first")
-    refused = desk.store.settle(
+    settled = desk.store.settle(
         [
             settlement(done, Verb.COMPLETE, result=b"1"),
             settlement(late, Verb.COMPLETE, result=b"second"),
@@ -97,9 +97,15 @@ def test_a_batch_of_settlements_names_the_refused_ones_only(desk: Desk) -> None:
         ],
         desk.now,
     )
-    assert {position: refusal.reason for position, refusal in refused.items()} == {
+    assert {position: refusal.reason for position, refusal in settled.refused.items()} == {
         1: "completed",
         6: "unknown",
+    }
+    assert settled.states == {
+        2: State.FAILED,
+        3: State.SCHEDULED,
+        4: State.SCHEDULED,
+        5: State.CANCELLED,
     }
     assert [desk.state(claimed.id) for claimed in (done, failed, retried, released, dropped)] == [
         State.SUCCEEDED,
@@ -108,26 +114,24 @@ def test_a_batch_of_settlements_names_the_refused_ones_only(desk: Desk) -> None:
         State.SCHEDULED,
         State.CANCELLED,
     ]
-    assert desk.store.settle([], desk.now) == {}
+    assert desk.store.settle([], desk.now) == ({}, {})
 
 
 def test_many_completions_without_result_are_settled_at_once(desk: Desk) -> None:
     desk.add_many(50)
     claims = desk.claim()
     desk.fail(claims[7])
-    refused = desk.store.settle(
-        [settlement(claimed, Verb.COMPLETE) for claimed in claims], desk.now
-    )
+    writes = [settlement(claimed, Verb.COMPLETE) for claimed in claims]
+    refused, _ = desk.store.settle(writes, desk.now)
     assert {position: refusal.reason for position, refusal in refused.items()} == {7: "failed"}
     assert len(desk.listed(state=State.SUCCEEDED)) == 49
-    again = desk.store.settle([settlement(claimed, Verb.COMPLETE) for claimed in claims], desk.now)
-    assert list(again) == [7]
+    assert list(desk.store.settle(writes, desk.now).refused) == [7]
     assert desk.outcomes(claims[0].id) == [(1, "succeeded")]
 
 
 def test_a_claim_settled_twice_in_one_batch_is_settled_by_the_first(desk: Desk) -> None:
     claimed = desk.take()
-    refused = desk.store.settle(
+    refused, _ = desk.store.settle(
         [
             settlement(claimed, Verb.COMPLETE, result=b"first"),
             settlement(claimed, Verb.COMPLETE, result=b"first"),

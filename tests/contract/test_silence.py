@@ -116,10 +116,10 @@ def test_a_settlement_may_insist_on_the_last_update_it_saw(desk: Desk) -> None:
     desk.clock.advance(1)
     desk.touch(claimed)
     late = Settlement(claimed.id, claimed.epoch, Verb.COMPLETE, updated_at=seen_at)
-    refused = desk.store.settle([late], desk.now)
+    refused, _ = desk.store.settle([late], desk.now)
     assert refused == {0: Refused("moved on", State.EXECUTING)}
     assert desk.diagnostics(claimed.id) == ()
-    assert desk.store.settle([late._replace(updated_at=desk.now)], desk.now) == {}
+    assert desk.store.settle([late._replace(updated_at=desk.now)], desk.now).refused == {}
     assert desk.state(claimed.id) is State.SUCCEEDED
 
 
@@ -140,7 +140,7 @@ def test_the_diagnostic_of_a_reclaim_tells_the_silence_and_the_threshold(desk: D
     [lapse] = silent(desk, desk.now)
 
     verdict = after_silence(lapse, Queue("q"), desk.now, 30_000)
-    assert desk.store.reclaim([(lapse, verdict, True)], desk.now) == {}
+    assert desk.store.reclaim([(lapse, verdict)], desk.now) == {}
     [diagnostic] = desk.diagnostics(claimed.id)
     assert diagnostic.code == "timeout_dispatched"
     assert diagnostic.facts["age_seconds"] == 90.0

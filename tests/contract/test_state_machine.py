@@ -31,7 +31,8 @@ from oncue.core.missed import Look, missed_since
 from oncue.core.moment import Moment, to_datetime
 from oncue.core.queue import Queue, RetryPolicy
 from oncue.core.retention import Retention
-from oncue.core.retry import after_lapse
+from oncue.core.retry import Failure, after_lapse
+from oncue.core.sharing import Taker
 from oncue.ports.claims import ClaimFilter, RangeClaim, Touch
 from oncue.ports.sink import Refusal
 from oncue.ports.store import Store
@@ -39,7 +40,7 @@ from oncue.stores.memory import MemoryStore
 from oncue.usecases.queues import put_queue, set_paused
 
 from .conftest import STORES, OpenStore
-from .desk import lapses_by
+from .desk import claim_due, lapses_by
 
 SOON = RetryPolicy(0.5, 2.0, 4.0)
 WORK = Queue("work", timeout_seconds=32.001, lease_seconds=30, poison_after=2)
@@ -56,6 +57,7 @@ picks = st.integers(0, 1_000)
 texts = st.sampled_from(["x", "y"])
 results = st.sampled_from([None, b"r", b"s"])
 some_queues = st.lists(st.sampled_from(QUEUES), min_size=1, max_size=3)
+REPORTS = (None, Failure(0.5), Failure(0.5, retryable=False))
 SETTLING = (Verb.COMPLETE, Verb.FAIL, Verb.RETRY, Verb.RELEASE, Verb.RELEASE, Verb.DROP)
 
 
@@ -79,6 +81,7 @@ class Waiting(RuleBasedStateMachine):
         self.known: list[str] = []
         self.used: dict[str, None] = {}
         self.claims: list[Claimed] = []
+        self.calls = 0
         self.lapses: list[Lapse] = []
         self.ranges: list[RangeClaim] = []
         self.last_look: Look | None = None
@@ -175,15 +178,30 @@ class Waiting(RuleBasedStateMachine):
 
     @rule(
         limit=st.integers(1, 3),
+        others=st.sampled_from([(), (1,), (2, 1)]),
         queues=some_queues,
         reclaimed_limit=st.sampled_from([1, 3]),
+        lost=st.booleans(),
     )
-    def claim(self, limit: int, queues: list[Queue], reclaimed_limit: int) -> None:
-        self.claims += self.both(
-            lambda store: store.claim(
-                queues, "ada", limit, self.now, reclaimed_limit=reclaimed_limit
-            )
-        )
+    def claim(
+        self,
+        limit: int,
+        others: tuple[int, ...],
+        queues: list[Queue],
+        reclaimed_limit: int,
+        lost: bool,
+    ) -> None:
+        """For one or more takers; and once more, if the answer got lost."""
+        takers = [Taker("ada", limit, reclaimed_limit=reclaimed_limit)]
+        takers += [Taker(f"bob {n}", most, 20.0) for n, most in enumerate(others)]
+        self.calls += 1
+        nonce = f"call {self.calls}"
+        claims = self.both(lambda store: store.claim(queues, takers, self.now, nonce=nonce))
+        if lost and any(claims):
+            again = {"nonce": nonce, "again": True}
+            repeated = self.both(lambda store: store.claim(queues, takers, self.now, **again))
+            assert repeated == claims
+        self.claims += [claimed for share in claims for claimed in share]
 
     @rule(
         number=st.integers(1, 2),
@@ -196,7 +214,7 @@ class Waiting(RuleBasedStateMachine):
         queue = HANDED if handed else DELIVER
         self._arrive(queue, number, life=life)
         if handed:
-            claims = self.both(lambda store: store.claim((HANDED,), "dispatcher", 3, self.now))
+            claims = self.both(lambda store: claim_due(store, (HANDED,), "dispatcher", 3, self.now))
             self.claims += claims
             ends = [
                 Settlement(one.id, one.epoch, Verb.RELEASE, error="busy", put_off=SOON)
@@ -373,7 +391,7 @@ class Everything(Waiting):
         wanted = JobFilter(queue=None if queue is None else queue.name, key=key)
         found = self.both(found_all, change, wanted)
         if meanwhile:
-            self.claims += self.both(lambda store: store.claim((WORK,), "ada", 2, self.now))
+            self.claims += self.both(lambda store: claim_due(store, (WORK,), "ada", 2, self.now))
         for part in change.parts(wanted):
             self.both(lambda store, part: store.change(found, part, self.now), part)
         self.used[to.name] = None
@@ -438,7 +456,7 @@ class Everything(Waiting):
     ) -> None:
         """A dispatcher claims, the sink takes, and a worker behind it starts before or after the
         hand-over, lives on or falls silent, and completes or does not."""
-        claims = self.both(lambda store: store.claim((HANDED,), "dispatcher", limit, self.now))
+        claims = self.both(lambda store: claim_due(store, (HANDED,), "dispatcher", limit, self.now))
         self.claims += claims
         if not claims:
             return
@@ -484,7 +502,7 @@ class Everything(Waiting):
                     put_off=SOON if busy else None,
                     code="failure" if failed else "",
                     detail="It failed." if failed else "",
-                    keep=claimed.queue != GONE.name,
+                    failure=REPORTS[pick % 3] if verb is Verb.FAIL else None,
                 )
             )
         self.both(lambda store: store.settle(settlements, self.now))
@@ -502,7 +520,7 @@ class Everything(Waiting):
         lapse = self.lapses[-1 - pick % len(self.lapses)]
         queue = BY_NAME[lapse.queue]
         verdict = after_lapse(lapse, queue, self.now)
-        verdicts = [(lapse, verdict, queue.keeps_history)]
+        verdicts = [(lapse, verdict)]
         self.both(lambda store: store.reclaim(verdicts, self.now))
 
     @precondition(lambda self: self.ranges)

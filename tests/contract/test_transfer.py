@@ -40,7 +40,7 @@ def lived_in(desk: Desk) -> None:
     (lapse,) = desk.lapses(10)
     assert lapse.id == "executing"
     desk.reclaim(lapse, Verb.DROP)
-    desk.complete(desk.take("remembered", queue=FLEETING, digest=b"d"), keep=False)
+    desk.complete(desk.take("remembered", queue=FLEETING, digest=b"d"))
     desk.add("put-off", queue="d")
     desk.settle_range(desk.claim_range(DELIVERY), busy={"put-off": "busy"})
     desk.add("covered", queue="d")

@@ -19,7 +19,7 @@ from oncue.ports.store import Store
 from oncue.usecases.queues import put_queue
 from tests.proof.wrapped import Call, WrappedStore
 
-from .desk import DELIVERY, LEASE, Desk, Q, at
+from .desk import DELIVERY, LEASE, Desk, Q, at, claim_due
 
 T = TypeVar("T")
 HOUR = 3600
@@ -401,7 +401,7 @@ def test_what_a_call_wrote_that_had_read_the_clock_before_it_was_set_back_ends_i
     turn(desk, -HOUR)
     reclaimer.step()
     assert not desk.store.has_leases_astray(desk.now)
-    assert desk.store.claim([Q], "dead", 1, in_flight, lease_seconds=LEASE)
+    assert claim_due(desk.store, [Q], "dead", 1, in_flight, lease_seconds=LEASE)
     assert desk.store.has_leases_astray(desk.now)
     assert desk.store.claim_range(DELIVERY, "dead", 1, in_flight, lease_seconds=LEASE).jobs
     live_through(desk, 2, reclaimer)

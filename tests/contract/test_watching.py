@@ -6,13 +6,12 @@ from collections.abc import Callable
 
 import pytest
 
-from oncue.core.errors import NotFound
 from oncue.core.moment import Moment
 from oncue.ports.store import Store
 from oncue.usecases.queues import set_paused
 from tests.contract.changing import Amendment
 
-from .desk import Desk, together
+from .desk import Desk
 
 
 class Listening:
@@ -107,63 +106,10 @@ def test_whatever_a_listener_raises_the_write_is_done_and_the_others_are_told(
     desk.store.watch(failing)
     listening = Listening(desk.store)
     desk.add("first")
-    desk.store.submit(lambda: desk.add("second", queue="other")).result(10)
+    desk.add("second", queue="other")
     assert listening.has_heard_of("q", desk.now)
     assert listening.has_heard_of("other", desk.now)
     assert sorted(desk.listed()) == ["first", "second"]
-
-
-def test_a_submitted_call_that_fails_at_its_statement_fails_alone(desk: Desk) -> None:
-    def defect() -> None:
-        desk.add("half")
-        raise ZeroDivisionError
-
-    futures = [desk.store.submit(lambda n=n: desk.add(f"job-{n}")) for n in range(5)]  # type: ignore[misc]
-    guilty = desk.store.submit(defect)
-    futures += [desk.store.submit(lambda n=n: desk.add(f"job-{n}")) for n in range(5, 10)]  # type: ignore[misc]
-    assert [future.result(10) for future in futures] == [f"job-{n}" for n in range(10)]
-    assert isinstance(guilty.exception(10), ZeroDivisionError)
-
-
-def test_a_submitted_call_answers_through_its_future(desk: Desk) -> None:
-    future = desk.store.submit(lambda: desk.store.insert([desk.new("job")], desk.now))
-    assert future.result(10) == {}
-    assert desk.job("job").id == "job"
-
-
-def test_a_submitted_call_may_use_the_store_several_times_and_sees_its_own_writes(
-    desk: Desk,
-) -> None:
-    def call() -> str:
-        desk.add("job")
-        desk.cancel("job")
-        return desk.state("job")
-
-    assert desk.store.submit(call).result(10) == "cancelled"
-
-
-def test_a_submitted_call_that_raises_raises_through_its_future_and_hurts_nobody(
-    desk: Desk,
-) -> None:
-    def fail() -> None:
-        raise NotFound("nothing here")
-
-    before = desk.store.submit(lambda: desk.add())
-    failing = desk.store.submit(fail)
-    after = desk.store.submit(lambda: desk.add())
-    with pytest.raises(NotFound, match="nothing here"):
-        failing.result(10)
-    assert {before.result(10), after.result(10)} == set(desk.listed())
-
-
-def test_calls_submitted_by_many_threads_are_all_done(desk: Desk) -> None:
-    def submit(thread: int) -> list[str]:
-        names = [f"job-{thread}-{number:02}" for number in range(25)]
-        futures = [desk.store.submit(lambda name=name: desk.add(name)) for name in names]  # type: ignore[misc]
-        return [future.result(30) for future in futures]
-
-    submitted = [name for names in together(8, submit) for name in names]
-    assert sorted(desk.listed()) == sorted(submitted)
 
 
 def test_a_store_tells_what_it_is(store: Store) -> None:

@@ -29,7 +29,7 @@ class HeldStore(SqliteStore):
         self.asked = threading.Event()
         self.go = threading.Event()
 
-    def claim(self, *args: Any, **options: Any) -> list[Claimed]:
+    def claim(self, *args: Any, **options: Any) -> list[list[Claimed]]:
         self.asked.set()
         assert self.go.wait(LONG)
         return super().claim(*args, **options)

@@ -8,9 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from oncue.aio import AsyncScheduler
-from oncue.api.waiting import ClaimRequest, Waiting
+from oncue.aio import AsyncScheduler, ClaimRequest
+from oncue.api.waiting import Waiting
 from oncue.core.queue import Queue
+from oncue.core.sharing import Taker
 from oncue.scheduler import Scheduler
 from oncue.stores.sqlite.connection import connect
 from oncue.usecases.queues import put_queue
@@ -23,7 +24,7 @@ async def never() -> None:
 async def polled(cue: Scheduler, *queues: str) -> list[str]:
     """What long polls on these queues got, once they have looked."""
     waiting = Waiting(AsyncScheduler(cue))
-    polls = [waiting.claim(ClaimRequest((queue,), "w", 1, None), 0.3, never) for queue in queues]
+    polls = [waiting.claim(ClaimRequest((queue,), Taker("w", 1)), 0.3, never) for queue in queues]
     taken = await asyncio.gather(*polls)
     waiting.close()
     await waiting.idle()

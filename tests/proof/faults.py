@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable, Mapping, Sequence
-from concurrent.futures import Future
 from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
@@ -14,7 +12,7 @@ from oncue.core.moment import Moment
 from oncue.ports.sink import Refusal, Sink
 from oncue.ports.store import Awaited, Listener, Store
 from tests.proof.plan import Fault, Plan
-from tests.proof.wrapped import Call, WrappedStore, followed
+from tests.proof.wrapped import Call, WrappedStore
 
 T = TypeVar("T")
 
@@ -36,8 +34,7 @@ class FaultyStore(WrappedStore):
 
     DELAY needs a `pause`, CONFLICT a `rival`, STALE an earlier answer to the same question and a
     write since; where it is missing, the call goes well and nothing counts as fired. A notice to a
-    watcher that meets FAIL is lost. What is submitted meets its time-outs as a whole, after its
-    commit: a time-out inside would undo it.
+    watcher that meets FAIL is lost.
     """
 
     def __init__(
@@ -56,21 +53,9 @@ class FaultyStore(WrappedStore):
         self._rival = rival
         self._writes = 0
         self._answers: dict[tuple[str, str], tuple[int, object]] = {}
-        self._thread = threading.local()
 
     def during(self, call: Call, go: Callable[[], T]) -> T:
         return self._read(call, go) if call.method in READS else self._write(call, go)
-
-    def submit(self, call: Callable[[], T]) -> Future[T]:
-        fault = self._plan.draw("submit", {Fault.FAIL, Fault.THROTTLE, Fault.TIMEOUT})
-        if fault is None:
-            return self.store.submit(lambda: self._submitted_call(call))
-        if fault is Fault.TIMEOUT:
-            running = self.store.submit(lambda: self._submitted_call(call))
-            return followed(running, lambda: _trouble("submit", fault))
-        refused: Future[T] = Future()
-        refused.set_exception(_trouble("submit", fault))
-        return refused
 
     def watch(self, listener: Listener, queues: Awaited | None = None) -> Callable[[], None]:
         def tell(queue: str | None, due_at: Moment) -> None:
@@ -78,13 +63,6 @@ class FaultyStore(WrappedStore):
                 listener(queue, due_at)
 
         return self.store.watch(tell, queues)
-
-    def _submitted_call(self, call: Callable[[], T]) -> T:
-        self._thread.submitted = True
-        try:
-            return call()
-        finally:
-            self._thread.submitted = False
 
     def _read(self, call: Call, go: Callable[[], T]) -> T:
         question = _question(call)
@@ -116,8 +94,7 @@ class FaultyStore(WrappedStore):
             self._writes += 1
 
     def _possible(self) -> set[Fault]:
-        impossible = {Fault.TIMEOUT} if getattr(self._thread, "submitted", False) else set()
-        return set(ANY_CALL) - impossible - (set() if self._pause else {Fault.DELAY})
+        return set(ANY_CALL) - (set() if self._pause else {Fault.DELAY})
 
     def _meet(self, fault: Fault | None, call: Call, go: Callable[[], T]) -> T:
         if fault is Fault.FAIL or fault is Fault.THROTTLE:
@@ -218,7 +195,7 @@ def _jobs_named(call: Call) -> list[str]:
         case "insert" | "touch" | "settle":
             return [one.id for one in cast("Sequence[Any]", first)]
         case "reclaim":
-            return [lapse.id for lapse, _, _ in cast("Sequence[Any]", first)]
+            return [lapse.id for lapse, _ in cast("Sequence[Any]", first)]
         case "change":
             return list(cast("Sequence[str]", first))
         case "put_operation":

@@ -13,13 +13,12 @@ import signal
 import threading
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from concurrent.futures import Future
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 from oncue.core.job import Delivery
 from oncue.ports.sink import Refusal, Sink
 from oncue.ports.store import Store
-from tests.proof.wrapped import Call, WrappedStore, followed
+from tests.proof.wrapped import Call, WrappedStore
 
 T = TypeVar("T")
 
@@ -92,44 +91,19 @@ def reach(point: str) -> None:
 
 
 class KillingStore(WrappedStore):
-    """A store at whose calls the process may die. What is submitted reaches the points that come
-    after a write when it is committed, before anybody is answered."""
+    """A store at whose calls the process may die."""
 
     def __init__(self, store: Store, points: Points = FROM_ENVIRONMENT) -> None:
         super().__init__(store)
         self._points = points
-        self._thread = threading.local()
 
     def during(self, call: Call, go: Callable[[], T]) -> T:
         if call.method in BEFORE:
             self._points.reach(BEFORE[call.method])
         answer = go()
         if call.method in AFTER and _did_something(call, answer):
-            self._reach_once_durable(AFTER[call.method])
+            self._points.reach(AFTER[call.method])
         return answer
-
-    def submit(self, call: Callable[[], T]) -> Future[T]:
-        passed: list[str] = []
-
-        def noting() -> T:
-            self._thread.passed = passed
-            try:
-                return call()
-            finally:
-                self._thread.passed = None
-
-        def reach_all() -> None:
-            for point in passed:
-                self._points.reach(point)
-
-        return followed(self.store.submit(noting), reach_all)
-
-    def _reach_once_durable(self, point: str) -> None:
-        passed: list[str] | None = getattr(self._thread, "passed", None)
-        if passed is None:
-            self._points.reach(point)
-        else:
-            passed.append(point)
 
 
 class KillingSink:
@@ -161,7 +135,7 @@ class KillingSink:
 def _did_something(call: Call, answer: object) -> bool:
     match call.method:
         case "claim":
-            return bool(answer)
+            return any(cast("list[Any]", answer))
         case "claim_range":
             return bool(getattr(answer, "jobs", ()))
         case "settle_range":

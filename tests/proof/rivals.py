@@ -41,7 +41,7 @@ class Rival:
         now = self._store.clock.now()
         lapses = lapses_by(self._store, now + DAY_MS, EVERYTHING)
         verdicts = [
-            (lapse, after_lapse(lapse, self._queue(lapse.queue), now), True)
+            (lapse, after_lapse(lapse, self._queue(lapse.queue), now))
             for lapse in lapses
             if (lapse.id, lapse.epoch) in claims
         ]

@@ -13,11 +13,11 @@ from oncue.core.job import Claimed, Delivery, Lapse, NewJob
 from oncue.core.lifecycle import State, Verb
 from oncue.core.moment import Moment
 from oncue.core.retry import Verdict
-from oncue.ports.claims import ClaimFilter, ClaimPage, RangeClaim, Touch
+from oncue.ports.claims import ClaimFilter, ClaimPage, RangeClaim, Settled, Touch
 from oncue.ports.jobs import Changed
 from oncue.stores.memory import MemoryStore
 
-Verdicts = Sequence[tuple[Lapse, Verdict, bool]]
+Verdicts = Sequence[tuple[Lapse, Verdict]]
 
 
 # Creation and cancelling
@@ -61,10 +61,8 @@ class ClaimingEarly(MemoryStore):
 
     ahead_ms = 1000
 
-    def claim(
-        self, queues: Any, worker: str, limit: int, now: Moment, **rest: Any
-    ) -> list[Claimed]:
-        return super().claim(queues, worker, limit, now + self.ahead_ms, **rest)
+    def claim(self, queues: Any, takers: Any, now: Moment, **rest: Any) -> list[list[Claimed]]:
+        return super().claim(queues, takers, now + self.ahead_ms, **rest)
 
 
 class ClaimingAMillisecondEarly(ClaimingEarly):
@@ -85,29 +83,30 @@ class ClaimingTwice(MemoryStore):
         super().__init__(clock)
         self.last: list[Claimed] = []
 
-    def claim(self, *args: Any, **rest: Any) -> list[Claimed]:
-        before, self.last = self.last, super().claim(*args, **rest)
+    def claim(self, *args: Any, **rest: Any) -> list[list[Claimed]]:
+        [share, *others] = super().claim(*args, **rest)
+        before, self.last = self.last, share
         wanted = {queue.name for queue in args[0]}
-        return [*self.last, *(claim for claim in before[:1] if claim.queue in wanted)]
+        return [[*share, *(claim for claim in before[:1] if claim.queue in wanted)], *others]
 
 
 class FallingAttempts(MemoryStore):
     """Counts attempts downwards."""
 
-    def claim(self, *args: Any, **rest: Any) -> list[Claimed]:
-        claims = super().claim(*args, **rest)
-        return [claim._replace(attempt=max(1, 3 - claim.attempt)) for claim in claims]
+    def claim(self, *args: Any, **rest: Any) -> list[list[Claimed]]:
+        shares = super().claim(*args, **rest)
+        return [[one._replace(attempt=max(1, 3 - one.attempt)) for one in s] for s in shares]
 
 
 class SameEpoch(MemoryStore):
     """A job that was reclaimed gets the epoch of the lost claim again."""
 
-    def claim(self, *args: Any, **rest: Any) -> list[Claimed]:
-        claims = super().claim(*args, **rest)
-        again = [self._records[claim.id] for claim in claims if claim.epoch > 1]
+    def claim(self, *args: Any, **rest: Any) -> list[list[Claimed]]:
+        shares = super().claim(*args, **rest)
+        again = [self._records[one.id] for share in shares for one in share if one.epoch > 1]
         for record in again:
             record.epoch = 1
-        return [claim._replace(epoch=self._records[claim.id].epoch) for claim in claims]
+        return [[one._replace(epoch=self._records[one.id].epoch) for one in s] for s in shares]
 
 
 # Signs of life
@@ -129,7 +128,9 @@ class NotRenewing(MemoryStore):
     """Acknowledges a heartbeat and leaves the lease as it is."""
 
     def touch(self, touches: Sequence[Touch], now: Moment) -> Any:
-        return super().touch([touch._replace(lease_seconds=None) for touch in touches], now)
+        return super().touch(
+            [one._replace(lease_seconds=None, renew=False) for one in touches], now
+        )
 
 
 # Settling
@@ -138,9 +139,8 @@ class NotRenewing(MemoryStore):
 class BelievingSettlements(MemoryStore):
     """Accepts a settlement of any epoch."""
 
-    def settle(self, settlements: Sequence[Settlement], now: Moment) -> Mapping[int, Refused]:
-        super().settle(settlements, now)
-        return {}
+    def settle(self, settlements: Sequence[Settlement], now: Moment) -> Settled:
+        return super().settle(settlements, now)._replace(refused={})
 
 
 class DroppingCompletions(MemoryStore):
@@ -150,7 +150,7 @@ class DroppingCompletions(MemoryStore):
         super().__init__(clock)
         self.dropped: set[str] = set()
 
-    def settle(self, settlements: Sequence[Settlement], now: Moment) -> Mapping[int, Refused]:
+    def settle(self, settlements: Sequence[Settlement], now: Moment) -> Settled:
         kept = [one for one in settlements if one.id in self.dropped or one.verb != Verb.COMPLETE]
         self.dropped |= {one.id for one in settlements}
         return super().settle(kept, now)
@@ -159,7 +159,7 @@ class DroppingCompletions(MemoryStore):
 class FailingCompletions(MemoryStore):
     """Acknowledges a completion and records a failure."""
 
-    def settle(self, settlements: Sequence[Settlement], now: Moment) -> Mapping[int, Refused]:
+    def settle(self, settlements: Sequence[Settlement], now: Moment) -> Settled:
         turned = [
             one._replace(verb=Verb.FAIL, code="failure") if one.verb is Verb.COMPLETE else one
             for one in settlements
@@ -175,7 +175,7 @@ class RefusingCompletions(MemoryStore):
         super().__init__(clock)
         self.refused: set[str] = set()
 
-    def settle(self, settlements: Sequence[Settlement], now: Moment) -> Mapping[int, Refused]:
+    def settle(self, settlements: Sequence[Settlement], now: Moment) -> Settled:
         new = {one.id for one in settlements if one.verb is Verb.COMPLETE} - self.refused
         self.refused |= new
         if new:
@@ -186,20 +186,18 @@ class RefusingCompletions(MemoryStore):
 class LosingRetries(MemoryStore):
     """A job that is to be tried again fails."""
 
-    def settle(self, settlements: Sequence[Settlement], now: Moment) -> Mapping[int, Refused]:
-        turned = [
-            one._replace(verb=Verb.FAIL) if one.verb is Verb.RETRY else one for one in settlements
-        ]
+    def settle(self, settlements: Sequence[Settlement], now: Moment) -> Settled:
+        turned = [one if one.failure is None else one._replace(failure=None) for one in settlements]
         return super().settle(turned, now)
 
 
 class CountingReleases(MemoryStore):
     """A claim that was given back counts as an attempt."""
 
-    def settle(self, settlements: Sequence[Settlement], now: Moment) -> Mapping[int, Refused]:
+    def settle(self, settlements: Sequence[Settlement], now: Moment) -> Settled:
         answer = super().settle(settlements, now)
         for position, one in enumerate(settlements):
-            if one.verb is Verb.RELEASE and position not in answer:
+            if one.verb is Verb.RELEASE and position not in answer.refused:
                 self._records[one.id].attempt += 1
         return answer
 
@@ -264,10 +262,7 @@ class CountingRefusals(MemoryStore):
 
 def _instead(verdicts: Verdicts, code: str = "timeout_dispatched") -> Verdicts:
     """The same, and nothing is tried again."""
-    return [
-        (lapse, verdict._replace(verb=Verb.GIVE_UP, code=code), keep)
-        for lapse, verdict, keep in verdicts
-    ]
+    return [(lapse, verdict._replace(verb=Verb.GIVE_UP, code=code)) for lapse, verdict in verdicts]
 
 
 class FailingReclaimed(MemoryStore):
@@ -281,8 +276,11 @@ class DeletingReclaimed(MemoryStore):
     """Reclaimed work is gone."""
 
     def reclaim(self, verdicts: Verdicts, now: Moment) -> Mapping[int, Refused]:
-        gone = [(lapse, verdict, False) for lapse, verdict, _ in _instead(verdicts)]
-        return super().reclaim(gone, now)
+        refused = super().reclaim(_instead(verdicts), now)
+        for position, (lapse, _) in enumerate(verdicts):
+            if position not in refused:
+                self._forget(self._records[lapse.id])
+        return refused
 
 
 class SucceedingReclaimed(MemoryStore):
@@ -290,7 +288,7 @@ class SucceedingReclaimed(MemoryStore):
 
     def reclaim(self, verdicts: Verdicts, now: Moment) -> Mapping[int, Refused]:
         refused = super().reclaim(_instead(verdicts), now)
-        for position, (lapse, _, _) in enumerate(verdicts):
+        for position, (lapse, _) in enumerate(verdicts):
             if position not in refused:
                 self._records[lapse.id].state = State.SUCCEEDED
         return refused
@@ -299,7 +297,7 @@ class SucceedingReclaimed(MemoryStore):
 class FailingSilently(MemoryStore):
     """What is given up fails without a record."""
 
-    def settle(self, settlements: Sequence[Settlement], now: Moment) -> Mapping[int, Refused]:
+    def settle(self, settlements: Sequence[Settlement], now: Moment) -> Settled:
         answer = super().settle(settlements, now)
         for one in settlements:
             record = self._records.get(one.id)

@@ -16,6 +16,7 @@ from oncue.engine.reclaimer import Reclaimer
 from oncue.stores.memory import MemoryStore
 from oncue.stores.sqlite import SqliteStore
 from oncue.usecases.queues import put_queue
+from tests.contract.desk import claim_due
 from tests.proof import scenes
 from tests.proof.faults import FaultyStore
 from tests.proof.plan import Fault, Plan
@@ -93,14 +94,15 @@ def test_every_promise_survives_a_clock_that_is_turned_by_an_hour(scene: Scene, 
 
 @named(ON_SQLITE)
 def test_every_promise_survives_on_sqlite(scene: Scene, tmp_path: Path) -> None:
-    card = scene.play(0, lambda clock: SqliteStore(tmp_path / "world.db", clock), jobs=60)
+    card = scene.play(0, lambda clock: SqliteStore(tmp_path / "world.db", clock), jobs=90)
     assert card.green, f"\n{card}"
 
 
 def test_every_fault_really_happens_to_the_engine() -> None:
     fired: set[Fault] = set()
+    rates = dict.fromkeys(Fault, 0.05) | {Fault.HALF_DOWN: 0.2, Fault.HALF_REFUSED: 0.2}
     for seed in SEEDS:
-        plan = Plan(seed, dict.fromkeys(Fault, 0.05))
+        plan = Plan(seed, rates)
         World(plan, seed, cancels=False).run()
         fired |= set(plan.fired)
     assert fired == set(Fault)
@@ -117,9 +119,9 @@ def test_a_job_whose_claims_were_lost_on_the_way_again_and_again_is_still_handed
     store.insert([NewJob("a", PULLED.name, START, b"{}", 0, START)], START)
     for _ in range(lost):
         with pytest.raises(StoreUnavailable):
-            store.claim([PULLED], "worker", 1, clock.now())
-        assert memory.claim([PULLED], "another", 1, clock.now()) == []
+            claim_due(store, [PULLED], "worker", 1, clock.now())
+        assert claim_due(memory, [PULLED], "another", 1, clock.now()) == []
         clock.advance(PULLED.lease_seconds)
         reclaimer.step()
-    (claim,) = store.claim([PULLED], "worker", 1, clock.now())
+    (claim,) = claim_due(store, [PULLED], "worker", 1, clock.now())
     assert claim.attempt == lost + 1

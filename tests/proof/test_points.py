@@ -6,7 +6,6 @@ import os
 import signal
 import subprocess
 import sys
-from concurrent.futures import Future
 
 import pytest
 
@@ -20,7 +19,7 @@ from oncue.ports.sink import Refusal
 from oncue.sinks.memory import MemorySink
 from oncue.stores.memory import MemoryStore
 from tests.contract.board import time_based
-from tests.contract.desk import lapses_by
+from tests.contract.desk import claim_due, lapses_by
 from tests.proof.points import POINTS, VARIABLE, KillingSink, KillingStore, Points
 
 START = 1_800_000_000_000
@@ -54,10 +53,10 @@ def dying_at(orders: str) -> Points:
 def live_a_life(store: KillingStore, sink: KillingSink) -> None:
     """Pass every point there is."""
     store.insert([a_job("a"), a_job("b", "out"), a_job("c", "out")], START)
-    (claimed,) = store.claim([WORK], "w", 1, START)
+    (claimed,) = claim_due(store, [WORK], "w", 1, START)
     store.touch([Touch("a", claimed.epoch)], START)
     (lapse,) = lapses_by(store, START + 60_000)
-    store.reclaim([(lapse, after_lapse(lapse, WORK, START), True)], START)
+    store.reclaim([(lapse, after_lapse(lapse, WORK, START))], START)
     taken = store.claim_range(OUT, "d", 10, START, lease_seconds=10)
     sink.deliver("out", [Delivery(*due) for due in taken.jobs])
     store.settle_range(taken, [due.id for due in taken.jobs], {}, START)
@@ -124,36 +123,9 @@ def test_an_empty_claim_reaches_no_point() -> None:
     store = a_store()
     points = dying_at("")
     killing = KillingStore(store, points)
-    killing.claim([WORK], "w", 1, START)
+    claim_due(killing, [WORK], "w", 1, START)
     killing.claim_range(OUT, "d", 1, START, lease_seconds=1)
     assert points.reached.total() == 0
-
-
-class LaterStore(MemoryStore):
-    """Runs what is submitted at once, and commits when told: as a store with a writer does."""
-
-    def __init__(self) -> None:
-        super().__init__(FakeClock(START))
-        self.commits: list[Future[None]] = []
-
-    def submit(self, call):
-        call()
-        self.commits.append(Future())
-        return self.commits[-1]
-
-
-def test_what_is_submitted_reaches_the_points_after_its_commit_and_before_its_answer() -> None:
-    store = LaterStore()
-    points = Points("")
-    killing = KillingStore(store, points)
-    answer = killing.submit(lambda: killing.insert([a_job("a")], START))
-    assert points.reached == {"before-insert-commit": 1}
-    reached_when_answered: list[int] = []
-    answer.add_done_callback(
-        lambda _: reached_when_answered.append(points.reached["after-insert-commit"])
-    )
-    store.commits[0].set_result(None)
-    assert reached_when_answered == [1]
 
 
 @pytest.mark.parametrize(

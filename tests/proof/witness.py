@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
 
-from oncue.core.fencing import Refused
+from oncue.core.fencing import Refused, Settlement
 from oncue.core.job import Claimed
 from oncue.core.moment import Moment
 from oncue.core.queue import Queue
-from oncue.ports.claims import RangeClaim
+from oncue.ports.claims import RangeClaim, Settled, Touch
 from oncue.ports.store import Store
 from tests.proof.entries import Ranged, RangeWrote, Reclaimed, Taken, Wrote
 from tests.proof.wrapped import Call, WrappedStore
@@ -28,6 +28,7 @@ class Witness(WrappedStore):
         super().__init__(store)
         self._record = record
         self._holder = holder
+        self._taken: set[tuple[str, int]] = set()
 
     def during(self, call: Call, go: Callable[[], T]) -> T:
         match call.method:
@@ -36,7 +37,7 @@ class Witness(WrappedStore):
             case "claim_range":
                 return self._claim_range(call, go)
             case "touch" | "settle":
-                return self._write(_writes(call, self._since(call.args[1])), go)
+                return self._write(self._writes(call, self._since(call.args[1])), go)
             case "put_operation":
                 job_id, epoch, _, now = call.args
                 write = Wrote(job_id, epoch, "operation", None, self._since(now))
@@ -49,25 +50,33 @@ class Witness(WrappedStore):
 
     def _claim(self, call: Call, go: Callable[[], T]) -> T:
         queues: dict[str, Queue] = {queue.name: queue for queue in call.args[0]}
-        holder, since = self._holder or call.args[1], self._since(call.args[3])
-        claims: Sequence[Claimed] = (answer := go())  # type: ignore[assignment]
-        lease = call.kwargs.get("lease_seconds")
+        takers = call.args[1]
+        answer: Any = go()
+        shares: list[list[Claimed]] = answer
         self._record(
             *(
                 Taken(
                     claim.id,
                     claim.epoch,
                     claim.attempt,
-                    holder,
-                    since,
-                    lease or queues[claim.queue].lease_seconds,
+                    self._holder or taker.worker,
+                    self._since(claim.claimed_at),
+                    taker.lease_seconds or queues[claim.queue].lease_seconds,
                     claim.timeout_seconds or queues[claim.queue].timeout_seconds,
-                    len(claims),
+                    len(share),
                 )
-                for claim in claims
+                for taker, share in zip(takers, shares, strict=True)
+                for claim in share
+                if self._is_new(claim)
             )
         )
-        return answer
+        return answer  # type: ignore[no-any-return]
+
+    def _is_new(self, claim: Claimed) -> bool:
+        """Whether it was not written down when the same call was made before."""
+        known = (claim.id, claim.epoch) in self._taken
+        self._taken.add((claim.id, claim.epoch))
+        return not known
 
     def _claim_range(self, call: Call, go: Callable[[], T]) -> T:
         since = self._since(call.args[3])
@@ -79,6 +88,23 @@ class Witness(WrappedStore):
             holder = self._holder or call.args[1]
             self._record(Ranged(_range(claim), claim.fence, ids, holder, since, lease))
         return claim  # type: ignore[return-value]
+
+    def _writes(self, call: Call, since: float) -> list[Wrote]:
+        if call.method == "settle":
+            return [Wrote(one.id, one.epoch, _what(one), None, since) for one in call.args[0]]
+        kinds = ["start" if one.start else "hold" for one in call.args[0]]
+        return [
+            Wrote(one.id, one.epoch, kind, None, since, self._lease_seconds(one))
+            for kind, one in zip(kinds, call.args[0], strict=True)
+        ]
+
+    def _lease_seconds(self, touch: Touch) -> float | None:
+        """To how many seconds the store should renew the lease."""
+        if touch.lease_seconds is not None or not touch.renew:
+            return touch.lease_seconds
+        job = self.store.get(touch.id)
+        name = "" if job is None else job.queue
+        return next((one.lease_seconds for one in self.store.queues() if one.name == name), None)
 
     def _write(self, writes: Sequence[Wrote], go: Callable[[], T]) -> T:
         writes = [write._replace(writer=self._holder or "") for write in writes]
@@ -129,20 +155,9 @@ class Witness(WrappedStore):
         return self.clock.monotonic() + (now - self.clock.now()) / 1000
 
 
-def _writes(call: Call, since: float) -> list[Wrote]:
-    if call.method == "touch":
-        return [
-            Wrote(
-                one.id,
-                one.epoch,
-                "start" if one.start else "hold",
-                None,
-                since,
-                one.lease_seconds,
-            )
-            for one in call.args[0]
-        ]
-    return [Wrote(one.id, one.epoch, one.verb.value, None, since) for one in call.args[0]]
+def _what(settlement: Settlement) -> str:
+    """A failure may be tried again: the store decides it."""
+    return "retry" if settlement.failure is not None else settlement.verb.value
 
 
 def _refusals(answer: object, writes: int) -> set[int]:
@@ -151,6 +166,8 @@ def _refusals(answer: object, writes: int) -> set[int]:
         return {0}
     if isinstance(answer, list):
         return {position for position, one in enumerate(answer) if isinstance(one, Refused)}
+    if isinstance(answer, Settled):
+        return set(answer.refused)
     return set(answer) if isinstance(answer, dict) and writes else set()
 
 

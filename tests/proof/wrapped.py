@@ -7,7 +7,6 @@ port gains and that is missing here fails the type check.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from concurrent.futures import Future
 from functools import partial, wraps
 from typing import Any, NamedTuple, ParamSpec, TypeVar
 
@@ -94,9 +93,6 @@ class WrappedStore:
         """Make the call by `go()`, or not."""
         return go()
 
-    def submit(self, call: Callable[[], T]) -> Future[T]:
-        return self.store.submit(call)
-
     def watch(self, listener: Listener, queues: Awaited | None = None) -> Callable[[], None]:
         return self.store.watch(listener, queues)
 
@@ -122,19 +118,3 @@ class WrappedStore:
             return self.during(Call(name, args, kwargs), partial(method, *args, **kwargs))
 
         return around
-
-
-def followed(inner: Future[T], then: Callable[[], Exception | None]) -> Future[T]:
-    """A future that runs `then` once `inner` has succeeded, and only then resolves: with `inner`'s
-    result, or with the exception that `then` returns."""
-    outer: Future[T] = Future()
-
-    def answer(done: Future[T]) -> None:
-        problem = done.exception() or then()
-        if problem is None:
-            outer.set_result(done.result())
-        else:
-            outer.set_exception(problem)
-
-    inner.add_done_callback(answer)
-    return outer

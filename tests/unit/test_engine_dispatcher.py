@@ -655,6 +655,7 @@ def test_a_job_cancelled_during_its_delivery_is_gone_where_nothing_is_kept(
     worker_bench: Bench, sink: type[CancellingSink]
 ) -> None:
     worker_bench.queue = replace(worker_bench.queue, retention_seconds=0)
+    put_queue(worker_bench.store, worker_bench.queue)
     worker_bench.add("a")
     worker_bench.another("other", sink(worker_bench)).step()
     assert worker_bench.store.get("a") is None

@@ -19,6 +19,7 @@ from oncue.ports.sink import Refusal, Sink
 from oncue.sinks.memory import MemorySink
 from oncue.stores.memory import MemoryStore
 from oncue.usecases.queues import put_queue
+from tests.contract.desk import claim_due
 
 SOON = 20.0
 
@@ -140,7 +141,7 @@ def test_a_sink_that_cannot_be_opened_is_logged_once_and_disturbs_no_other_queue
 def test_lost_claims_are_reclaimed(bench: Bench) -> None:
     queue = Queue("pulled", lease_seconds=10)
     bench.add("pulled", "a")
-    bench.store.claim([queue], "worker", 1, bench.clock.now())
+    claim_due(bench.store, [queue], "worker", 1, bench.clock.now())
     bench.clock.advance(11)
     bench.engine.step_all()
     job = bench.store.get("a")

@@ -22,6 +22,7 @@ from oncue.engine.reclaimer import PAGE, Reclaimer
 from oncue.ports.claims import ClaimFilter, ClaimPage, Leases, Touch
 from oncue.stores.memory import MemoryStore
 from oncue.usecases.queues import put_queue
+from tests.contract.desk import claim_due
 
 
 @pytest.fixture
@@ -61,7 +62,7 @@ def add(store: MemoryStore, *ids: str, expires_at: Moment | None = None) -> None
 
 def claim(store: MemoryStore, limit: int = 1, lease_seconds: float = 60.0) -> None:
     queue = Queue("work", lease_seconds=lease_seconds)
-    assert store.claim([queue], "worker", limit, store.clock.now())
+    assert claim_due(store, [queue], "worker", limit, store.clock.now())
 
 
 def state(store: MemoryStore, job_id: str) -> State:
@@ -191,7 +192,7 @@ def finish(store: MemoryStore, *ids: str) -> None:
     add(store, *ids)
     claim(store, limit=len(ids))
     settlements = [Settlement(job_id, 1, Verb.COMPLETE) for job_id in ids]
-    assert store.settle(settlements, store.clock.now()) == {}
+    assert store.settle(settlements, store.clock.now()).refused == {}
 
 
 def test_what_is_only_remembered_is_forgotten_although_its_queue_was_deleted(
@@ -202,7 +203,7 @@ def test_what_is_only_remembered_is_forgotten_although_its_queue_was_deleted(
     new = NewJob("mine", "work", now, b"{}", 0, now, digest=b"d")
     store.insert([new], now)
     claim(store)
-    assert store.settle([Settlement("mine", 1, Verb.COMPLETE)], clock.now()) == {}
+    assert store.settle([Settlement("mine", 1, Verb.COMPLETE)], clock.now()).refused == {}
     assert store.delete_queue("work", clock.now(), 10).outcome == "deleted"
     pruner = Pruner(Node.of(store, clock))
     pruner.step()

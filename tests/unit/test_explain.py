@@ -17,6 +17,7 @@ from oncue.ports.sink import Refusal
 from oncue.scheduler import Scheduler
 from oncue.sinks.memory import named
 from oncue.stores.memory import MemoryStore
+from tests.contract.desk import claim_due
 
 NOON = 1_800_000_000_000
 
@@ -246,7 +247,7 @@ def test_a_job_inside_a_delivery_says_so(cue: Scheduler, clock: FakeClock) -> No
 def test_a_job_handed_over_waits_for_word_from_its_worker(cue: Scheduler, clock: FakeClock) -> None:
     queue = cue.set_queue("mail", sink="log:", completion="worker")
     job = cue.schedule(queue="mail")
-    [claimed] = cue.store.claim([queue], "d1", 1, clock.now())
+    [claimed] = claim_due(cue.store, [queue], "d1", 1, clock.now())
     cue.store.settle([Settlement(job.id, claimed.epoch, Verb.HAND_OVER)], clock.now())
     check(cue.explain(job.id), "handed_over", "log:", "attempt 1 of 3")
     cue.store.touch([Touch(job.id, claimed.epoch)], clock.now())

@@ -16,7 +16,7 @@ from oncue.sinks.memory import MemorySink
 from oncue.stores.memory import MemoryStore
 from oncue.usecases.queues import put_queue
 from tests.contract.changing import CANCEL
-from tests.contract.desk import lapses_by
+from tests.contract.desk import claim_due, lapses_by
 from tests.proof.faults import FaultySink, FaultyStore
 from tests.proof.plan import Fault, Plan
 from tests.proof.rivals import Rival
@@ -123,9 +123,9 @@ def test_a_store_without_faults_answers_as_the_store_does() -> None:
     store, clock = a_store()
     faulty = FaultyStore(store, Plan(1, {}))
     faulty.insert([a_job("a")], START)
-    (claimed,) = faulty.claim([WORK], "w", 1, START, lease_seconds=5)
+    (claimed,) = claim_due(faulty, [WORK], "w", 1, START, lease_seconds=5)
     assert claimed.lease_until == START + 5000
-    assert faulty.settle([Settlement("a", claimed.epoch, Verb.COMPLETE)], START) == {}
+    assert faulty.settle([Settlement("a", claimed.epoch, Verb.COMPLETE)], START).refused == {}
     assert faulty.get("a") == store.get("a")
     assert faulty.clock is clock
     assert faulty.secret == store.secret
@@ -181,11 +181,11 @@ def test_stale_lapses_show_claims_that_have_ended_and_reclaiming_them_is_refused
     plan = always(Fault.STALE, "live_claims")
     faulty = FaultyStore(store, plan)
     faulty.insert([a_job("a")], START)
-    (claimed,) = faulty.claim([WORK], "w", 1, START)
+    (claimed,) = claim_due(faulty, [WORK], "w", 1, START)
     assert len(lapses_by(faulty, START + 60_000)) == 1
     faulty.settle([Settlement("a", claimed.epoch, Verb.COMPLETE)], START)
     (lapse,) = lapses_by(faulty, START + 61_000)
-    answer = faulty.reclaim([(lapse, after_lapse(lapse, WORK, START), True)], START)
+    answer = faulty.reclaim([(lapse, after_lapse(lapse, WORK, START))], START)
     assert answer[0].state is State.SUCCEEDED
 
 
@@ -194,8 +194,8 @@ def test_a_settle_that_loses_a_race_is_refused_because_the_claim_was_taken() -> 
     plan = always(Fault.CONFLICT, "settle")
     faulty = FaultyStore(store, plan, rival=Rival(store))
     faulty.insert([a_job("a")], START)
-    (claimed,) = faulty.claim([WORK], "w", 1, START)
-    refused = faulty.settle([Settlement("a", claimed.epoch, Verb.COMPLETE)], START)
+    (claimed,) = claim_due(faulty, [WORK], "w", 1, START)
+    refused, _ = faulty.settle([Settlement("a", claimed.epoch, Verb.COMPLETE)], START)
     assert refused[0].reason == "reclaimed"
     assert plan.fired == {Fault.CONFLICT: 1}
 
@@ -204,10 +204,10 @@ def test_a_reclaim_that_loses_a_race_is_refused() -> None:
     store, clock = a_store()
     faulty = FaultyStore(store, always(Fault.CONFLICT, "reclaim"), rival=Rival(store))
     faulty.insert([a_job("a")], START)
-    faulty.claim([WORK], "w", 1, START)
+    claim_due(faulty, [WORK], "w", 1, START)
     now = clock.advance(60)
     (lapse,) = lapses_by(faulty, now)
-    answer = faulty.reclaim([(lapse, after_lapse(lapse, WORK, now), True)], now)
+    answer = faulty.reclaim([(lapse, after_lapse(lapse, WORK, now))], now)
     assert list(answer) == [0]
     assert len(store.history("a").diagnostics) == 1
 
@@ -229,24 +229,6 @@ def test_a_range_that_was_taken_over_is_not_extended() -> None:
     faulty.insert([a_job("a", "out")], START)
     taken = faulty.claim_range(OUT, "d", 10, START, lease_seconds=10)
     assert not faulty.extend_range(taken, START + 20_000)
-
-
-def test_what_was_submitted_times_out_only_after_it_was_done() -> None:
-    store, _ = a_store()
-    faulty = FaultyStore(store, always(Fault.TIMEOUT))
-    answer = faulty.submit(lambda: faulty.insert([a_job("a")], START))
-    with pytest.raises(StoreUnavailable, match="submit"):
-        answer.result(0)
-    assert store.get("a") is not None
-
-
-def test_what_was_submitted_may_fail_before() -> None:
-    store, _ = a_store()
-    faulty = FaultyStore(store, always(Fault.FAIL, "submit"))
-    answer = faulty.submit(lambda: faulty.insert([a_job("a")], START))
-    with pytest.raises(StoreUnavailable):
-        answer.result(0)
-    assert store.get("a") is None
 
 
 def test_a_notice_may_be_lost() -> None:

@@ -24,10 +24,11 @@ from oncue.core.lease import NO_LEASE, Lease
 from oncue.core.lifecycle import State, Verb
 from oncue.core.moment import to_datetime
 from oncue.core.putoff import put_off_until
-from oncue.core.queue import RetryPolicy
-from oncue.core.retry import Verdict
+from oncue.core.queue import Queue, RetryPolicy
+from oncue.core.retry import Failure, Verdict
 
 NOW = 10_000
+Q = Queue("q", max_attempts=3)
 HELD = Held(
     id="a",
     queue="q",
@@ -36,6 +37,7 @@ HELD = Held(
     epoch=5,
     attempt=3,
     attempt_base=1,
+    max_attempts=None,
     strikes=1,
     ahead=True,
     due_at=1_000,
@@ -59,7 +61,7 @@ def told(code: str, detail: str, facts: dict[str, object]) -> Diagnostic:
 
 
 def test_a_completed_job_has_its_result_and_no_error() -> None:
-    ending = settle(HELD, Settlement("a", 5, Verb.COMPLETE, result=b"1"), NOW)
+    ending = settle(HELD, Settlement("a", 5, Verb.COMPLETE, result=b"1"), Q, NOW)
     job = WAITING._replace(state=State.SUCCEEDED, ahead=False, result=b"1", error=None)
     assert ending == Ending("succeeded", None, job)
 
@@ -79,17 +81,43 @@ def test_a_failure_leaves_its_error_and_a_diagnostic(
     facts: dict[str, object] = {"worker": "ada", "error": "E", "decision": verb.value}
     due_at = 20_000 if verb is Verb.RETRY else 1_000
     job = WAITING._replace(state=state, ahead=False, error="E", due_at=due_at)
-    assert settle(HELD, failure, NOW) == Ending(outcome, told("failure", "why", facts), job)
+    assert settle(HELD, failure, Q, NOW) == Ending(outcome, told("failure", "why", facts), job)
+
+
+@pytest.mark.parametrize(
+    ("held", "failure", "state"),
+    [
+        (HELD, Failure(0.5), State.SCHEDULED),
+        (HELD._replace(attempt_base=0), Failure(0.5), State.FAILED),
+        (HELD._replace(attempt_base=0, max_attempts=4), Failure(0.5), State.SCHEDULED),
+        (HELD, Failure(0.5, retryable=False), State.FAILED),
+        (HELD._replace(cancel_requested=True), Failure(0.5), State.CANCELLED),
+    ],
+)
+def test_what_becomes_of_a_failure_is_decided_by_the_job_and_its_queue(
+    held: Held, failure: Failure, state: State
+) -> None:
+    ending = settle(held, Settlement("a", 5, Verb.FAIL, error="E", failure=failure), Q, NOW)
+    assert isinstance(ending, Ending)
+    assert (ending.job.state, ending.job.error) == (state, "E")
+    assert ending.diagnostic is not None
+
+
+def test_a_failure_may_ask_for_its_own_pause() -> None:
+    failure = Failure(0.5, retry_after_seconds=7)
+    ending = settle(HELD, Settlement("a", 5, Verb.FAIL, error="E", failure=failure), Q, NOW)
+    assert isinstance(ending, Ending)
+    assert ending.job.due_at == NOW + 7_000
 
 
 def test_a_released_job_is_as_before_and_its_attempt_is_given_back() -> None:
-    ending = settle(HELD, Settlement("a", 5, Verb.RELEASE), NOW)
+    ending = settle(HELD, Settlement("a", 5, Verb.RELEASE), Q, NOW)
     assert ending == Ending("released", None, WAITING._replace(attempt=2))
 
 
 def test_a_job_that_its_sink_refused_for_now_is_put_off() -> None:
     policy = RetryPolicy()
-    ending = settle(HELD, Settlement("a", 5, Verb.RELEASE, error="busy", put_off=policy), NOW)
+    ending = settle(HELD, Settlement("a", 5, Verb.RELEASE, error="busy", put_off=policy), Q, NOW)
     until = put_off_until(policy, "a", 3, NOW)
     job = WAITING._replace(attempt=2, error="busy", refusals=3, not_before=until)
     assert ending == Ending("released", None, job)
@@ -98,7 +126,7 @@ def test_a_job_that_its_sink_refused_for_now_is_put_off() -> None:
 @pytest.mark.parametrize("verb", RETURNS)
 def test_a_job_does_not_wait_again_if_a_cancel_was_requested(verb: Verb) -> None:
     held = HELD._replace(cancel_requested=True)
-    ending = settle(held, Settlement("a", 5, verb, error="E"), NOW)
+    ending = settle(held, Settlement("a", 5, verb, error="E"), Q, NOW)
     assert isinstance(ending, Ending)
     assert (ending.job.state, ending.outcome) == (State.CANCELLED, "cancelled")
     assert ending.diagnostic is not None
@@ -111,7 +139,7 @@ def test_a_job_does_not_wait_again_if_a_cancel_was_requested(verb: Verb) -> None
 
 @pytest.mark.parametrize("verb", ENDS)
 def test_a_job_ends_whatever_was_requested(verb: Verb) -> None:
-    ending = settle(HELD._replace(cancel_requested=True), Settlement("a", 5, verb), NOW)
+    ending = settle(HELD._replace(cancel_requested=True), Settlement("a", 5, verb), Q, NOW)
     assert isinstance(ending, Ending)
     assert ending.job.cancel_requested
 
@@ -119,8 +147,8 @@ def test_a_job_ends_whatever_was_requested(verb: Verb) -> None:
 @pytest.mark.parametrize("verb", [*ENDS, *RETURNS])
 def test_a_settlement_that_expects_another_update_is_not_applied(verb: Verb) -> None:
     expecting = Settlement("a", 5, verb, updated_at=2_999)
-    assert settle(HELD, expecting, NOW) == Refused("moved on", State.EXECUTING)
-    assert isinstance(settle(HELD, expecting._replace(updated_at=3_000), NOW), Ending)
+    assert settle(HELD, expecting, Q, NOW) == Refused("moved on", State.EXECUTING)
+    assert isinstance(settle(HELD, expecting._replace(updated_at=3_000), Q, NOW), Ending)
 
 
 @pytest.mark.parametrize(("strike", "uses_attempt"), [(True, True), (False, False)])
@@ -180,7 +208,7 @@ def test_a_waiting_job_that_was_seen_waiting_has_no_claim_to_take() -> None:
 def test_only_the_report_of_its_worker_leaves_the_worker_in_the_job() -> None:
     keeps = {}
     for verb in [*ENDS, *RETURNS]:
-        ending = settle(HELD, Settlement("a", 5, verb), NOW)
+        ending = settle(HELD, Settlement("a", 5, verb), Q, NOW)
         assert isinstance(ending, Ending)
         keeps[verb] = ending.keeps_worker
     assert keeps == {verb: verb in ENDS for verb in keeps}

@@ -1,227 +1,149 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterator
-from concurrent.futures import Future, ThreadPoolExecutor
-from functools import partial
-from pathlib import Path
+import threading
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
-import apsw
 import pytest
 
-from oncue import Scheduler
-from oncue.clock import FakeClock
-from oncue.core.errors import IllegalState, NotFound, StoreError, StoreUnavailable
+from oncue.core.errors import IllegalState, StoreError, StoreUnavailable
 from oncue.core.lifecycle import State
-from oncue.stores.memory import MemoryStore
-from oncue.usecases.gathering import Gathering, isolated, together
-
-
-class Threaded(MemoryStore):
-    """Runs what is submitted in another thread, as a store with a disk does."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self._pool = ThreadPoolExecutor(1)
-
-    def submit(self, call: Callable[[], Any]) -> Future[Any]:
-        return self._pool.submit(call)
-
-    def close(self) -> None:
-        self._pool.shutdown()
+from oncue.usecases.gathering import Gathering
 
 
 @pytest.fixture
-def store() -> Any:
-    store = Threaded()
-    yield store
-    store.close()
+def threads() -> Iterator[ThreadPoolExecutor]:
+    with ThreadPoolExecutor(4) as threads:
+        yield threads
 
 
-def one_by_one(store: MemoryStore) -> Any:
-    return isolated(store, FakeClock().monotonic)
+class Groups:
+    """Answers each number with its double, and remembers what came together."""
 
+    def __init__(self) -> None:
+        self.done: list[list[int]] = []
 
-def test_what_is_asked_in_one_turn_is_done_together(store: Threaded) -> None:
-    groups: list[list[int]] = []
-
-    def apply(requests: list[int]) -> list[int]:
-        groups.append(requests)
+    def __call__(self, requests: list[int]) -> list[int | BaseException]:
+        self.done.append(requests)
         return [request * 2 for request in requests]
 
+
+def test_what_is_asked_in_one_turn_is_done_together(threads: ThreadPoolExecutor) -> None:
+    groups = Groups()
+
     async def main() -> list[int]:
-        gathering = Gathering[int, int](together(store, apply), limit=100)
+        gathering = Gathering[int, int](groups, threads, limit=100)
         return await asyncio.gather(*(gathering.ask(n) for n in range(10)))
 
     assert asyncio.run(main()) == [n * 2 for n in range(10)]
-    assert groups == [list(range(10))]
+    assert groups.done == [list(range(10))]
 
 
-def test_what_comes_while_a_group_is_under_way_makes_the_next_groups(store: Threaded) -> None:
-    groups: list[list[int]] = []
-
-    def apply(requests: list[int]) -> list[int]:
-        groups.append(requests)
-        return requests
+def test_what_comes_while_a_group_is_under_way_makes_the_next_groups(
+    threads: ThreadPoolExecutor,
+) -> None:
+    groups = Groups()
 
     async def main() -> None:
-        gathering = Gathering[int, int](together(store, apply), limit=3)
+        gathering = Gathering[int, int](groups, threads, limit=3)
         first = gathering.ask(0)
         await asyncio.sleep(0)  # the turn is over: it goes alone
         await asyncio.gather(first, *(gathering.ask(n) for n in range(1, 8)))
 
     asyncio.run(main())
-    assert groups == [[0], [1, 2, 3], [4, 5, 6], [7]]
+    assert groups.done == [[0], [1, 2, 3], [4, 5, 6], [7]]
 
 
-def test_a_refusal_is_the_answer_of_its_own_call(store: Threaded) -> None:
-    def refuse() -> None:
-        raise IllegalState("not now", State.FAILED)
+def test_several_requests_of_one_caller_stay_together(threads: ThreadPoolExecutor) -> None:
+    groups = Groups()
 
     async def main() -> list[Any]:
-        gathering = Gathering[Callable[[], Any], Any](one_by_one(store), limit=100)
-        asked = [gathering.ask(lambda: 1), gathering.ask(refuse), gathering.ask(lambda: 3)]
-        return list(await asyncio.gather(*asked, return_exceptions=True))
+        gathering = Gathering[int, int](groups, threads, limit=4)
+        asked = (gathering.ask(0), gathering.ask_all([1, 2]), gathering.ask_all([3, 4, 5]))
+        return [*await asyncio.gather(*asked), await gathering.ask_all([])]
 
-    first, second, third = asyncio.run(main())
-    assert (first, third) == (1, 3)
-    assert isinstance(second, IllegalState)
+    assert asyncio.run(main()) == [0, [2, 4], [6, 8, 10], []]
+    assert groups.done == [[0, 1, 2, 3, 4, 5], []]
 
 
-def test_trouble_with_the_store_is_everybodys_and_is_not_asked_for_again(store: Threaded) -> None:
+def test_as_many_groups_as_allowed_are_under_way(threads: ThreadPoolExecutor) -> None:
+    begun = threading.Barrier(3)
+
+    def apply(requests: list[int]) -> list[int]:
+        begun.wait(20)  # all three groups are here at the same time
+        return requests
+
+    async def main() -> list[int]:
+        gathering = Gathering[int, int](apply, threads, limit=2, groups=3)
+        return await asyncio.gather(*(gathering.ask(n) for n in range(6)))
+
+    assert asyncio.run(main()) == list(range(6))
+
+
+def test_a_refusal_is_the_answer_to_its_own_request(threads: ThreadPoolExecutor) -> None:
+    refusal = IllegalState("not now", State.FAILED)
+
+    async def main() -> list[Any]:
+        gathering = Gathering[int, int](
+            lambda requests: [refusal if n == 2 else n for n in requests], threads, limit=100
+        )
+        asked = [gathering.ask(n) for n in (1, 2, 3)]
+        return [
+            *await asyncio.gather(*asked, return_exceptions=True),
+            await gathering.ask_all([2, 5]),
+        ]
+
+    assert asyncio.run(main()) == [1, refusal, 3, [refusal, 5]]
+
+
+@pytest.mark.parametrize(
+    "error", [StoreUnavailable, StoreError, ZeroDivisionError, StopIteration, GeneratorExit]
+)
+def test_trouble_is_everybodys_and_nothing_is_done_again(
+    threads: ThreadPoolExecutor, error: type[BaseException]
+) -> None:
     groups: list[list[int]] = []
 
     def apply(requests: list[int]) -> list[int]:
         groups.append(requests)
-        raise StoreUnavailable("away")
+        if 1 in requests:
+            raise error("away")
+        return requests
 
     async def main() -> list[Any]:
-        gathering = Gathering[int, int](together(store, apply), limit=100)
+        gathering = Gathering[int, int](apply, threads, limit=100)
+        asked = (gathering.ask(1), gathering.ask(2))
+        answers = await asyncio.gather(*asked, return_exceptions=True)
+        return [*answers, await gathering.ask(3)]
+
+    *failed, after = asyncio.run(main())
+    expected = RuntimeError if error is StopIteration else error
+    assert [type(answer) for answer in failed] == [expected] * 2
+    assert groups == [[1, 2], [3]]
+    assert after == 3
+
+
+def test_whoever_stops_waiting_disturbs_nobody(threads: ThreadPoolExecutor) -> None:
+    groups = Groups()
+
+    async def main() -> list[Any]:
+        gathering = Gathering[int, int](groups, threads, limit=100)
+        gone, staying = gathering.ask(1), gathering.ask(2)
+        gone.cancel()
+        return [await staying]
+
+    assert asyncio.run(main()) == [4]
+    assert groups.done == [[1, 2]]
+
+
+def test_threads_that_take_nothing_more_answer_everybody(threads: ThreadPoolExecutor) -> None:
+    threads.shutdown()
+
+    async def main() -> list[Any]:
+        gathering = Gathering[int, int](Groups(), threads, limit=1)
         asked = (gathering.ask(1), gathering.ask(2))
         return list(await asyncio.gather(*asked, return_exceptions=True))
 
     assert [type(answer) for answer in asyncio.run(main())] == [StoreUnavailable] * 2
-    assert groups == [[1, 2]]
-
-
-@pytest.mark.parametrize("defect", [ZeroDivisionError(), StoreError("CHECK constraint failed")])
-def test_a_request_that_cannot_be_stored_fails_alone(store: Threaded, defect: Exception) -> None:
-    def apply(requests: list[int]) -> list[int]:
-        if 2 in requests:
-            raise defect
-        return requests
-
-    async def main() -> list[Any]:
-        gathering = Gathering[int, int](together(store, apply), limit=100)
-        asked = [gathering.ask(n) for n in range(4)]
-        return list(await asyncio.gather(*asked, return_exceptions=True))
-
-    assert asyncio.run(main()) == [0, 1, defect, 3]
-
-
-@pytest.mark.parametrize(
-    "error", [ZeroDivisionError, StopIteration, StoreError, StoreUnavailable, GeneratorExit]
-)
-def test_a_failing_call_fails_alone_and_no_other_is_repeated(
-    store: Threaded, error: type[BaseException]
-) -> None:
-    done: list[int] = []
-
-    def failing() -> None:
-        raise error("no")
-
-    async def main() -> list[Any]:
-        gathering = Gathering[Callable[[], Any], Any](one_by_one(store), limit=100)
-        asked = [gathering.ask(partial(done.append, n)) for n in range(3)]
-        asked = [*asked, gathering.ask(failing), gathering.ask(partial(done.append, 3))]
-        answers = await asyncio.gather(*asked, return_exceptions=True)
-        return [*answers, await gathering.ask(lambda: "and it goes on")]
-
-    *before, bad, last, after = asyncio.run(main())
-    assert [*before, last] == [None] * 4
-    assert isinstance(bad, RuntimeError if error is StopIteration else error)
-    assert after == "and it goes on"
-    assert done == [0, 1, 2, 3]
-
-
-@pytest.fixture(params=["memory", "sqlite"])
-def cue(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Scheduler]:
-    url = "memory:" if request.param == "memory" else f"sqlite:///{tmp_path}/jobs.db"
-    with Scheduler(url, clock=FakeClock()) as cue:
-        yield cue
-
-
-@pytest.mark.parametrize(
-    "error", [ZeroDivisionError, StopIteration, StoreError, StoreUnavailable, apsw.ConstraintError]
-)
-def test_on_every_store_a_failing_call_fails_alone_and_the_others_are_done_once(
-    cue: Scheduler, error: type[Exception]
-) -> None:
-    def failing() -> None:
-        raise error("no")
-
-    def refused() -> None:
-        raise IllegalState("not now", State.FAILED)
-
-    async def main() -> list[Any]:
-        gathering = Gathering[Callable[[], Any], Any](
-            isolated(cue.store, cue.clock.monotonic), limit=100
-        )
-        asked = [gathering.ask(partial(cue.schedule, n)) for n in range(20)]
-        asked = [*asked, gathering.ask(failing), gathering.ask(refused)]
-        asked += [gathering.ask(partial(cue.schedule, n)) for n in range(20, 40)]
-        return list(await asyncio.gather(*asked, return_exceptions=True))
-
-    answers = asyncio.run(main())
-    failed = {place for place, answer in enumerate(answers) if isinstance(answer, Exception)}
-    assert failed == {20, 21}
-    assert isinstance(answers[21], IllegalState)
-    assert sorted(job.payload for job in cue.jobs()) == list(range(40))
-
-
-def test_whoever_stops_waiting_disturbs_nobody(store: Threaded) -> None:
-    async def main() -> list[Any]:
-        gathering = Gathering[Callable[[], Any], Any](one_by_one(store), limit=100)
-        gone, staying = gathering.ask(lambda: 1), gathering.ask(lambda: 2)
-        gone.cancel()
-        return [await staying]
-
-    assert asyncio.run(main()) == [2]
-
-
-def test_a_store_that_takes_nothing_more_answers_everybody() -> None:
-    class Closed(MemoryStore):
-        def submit(self, call: Callable[[], Any]) -> Future[Any]:
-            raise NotFound("closed")
-
-    async def main() -> list[Any]:
-        gathering = Gathering[Callable[[], Any], Any](one_by_one(Closed()), limit=100)
-        asked = (gathering.ask(lambda: 1), gathering.ask(lambda: 2))
-        return list(await asyncio.gather(*asked, return_exceptions=True))
-
-    assert [type(answer) for answer in asyncio.run(main())] == [NotFound] * 2
-
-
-def test_calls_that_take_long_do_not_share_one_long_transaction(tmp_path: Path) -> None:
-    clock = FakeClock()
-    groups: list[int] = []
-
-    def slow(seconds: float) -> None:
-        clock.advance(seconds)
-        slow_cue.schedule(seconds)
-
-    async def main() -> list[Any]:
-        store = slow_cue.store
-        gathering = Gathering[Callable[[], Any], Any](isolated(store, clock.monotonic), limit=100)
-        asked = [gathering.ask(partial(slow, seconds)) for seconds in (0.02, 0.02, 0.02, 9, 9, 0)]
-        asked.append(gathering.ask(lambda: 1 / 0))
-        return list(await asyncio.gather(*asked, return_exceptions=True))
-
-    with Scheduler(f"sqlite:///{tmp_path}/jobs.db", clock=clock) as slow_cue:
-        slow_cue.store.watch(lambda *_: groups.append(len(list(slow_cue.jobs()))))
-        *answers, failed = asyncio.run(main())
-        assert len(list(slow_cue.jobs())) == 6
-    assert answers == [None] * 6
-    assert isinstance(failed, ZeroDivisionError)
-    assert groups[:3] == [3, 4, 5]

@@ -13,6 +13,7 @@ from oncue.core.lifecycle import State, Verb
 from oncue.core.moment import HORIZON_MS
 from oncue.core.queue import Queue, RetryPolicy
 from oncue.core.retry import (
+    Failure,
     Verdict,
     after_failure,
     after_lapse,
@@ -26,9 +27,13 @@ Q = Queue("q")
 
 
 def failed(**facts: Any) -> Verdict:
-    defaults = {"left": 1, "failures": 1, "retryable": True, "cancelled": False}
+    """`left`: how many attempts are; `failures`: how many failed, this one included."""
+    given = {"left": 1, "failures": 1, "cancelled": False, **facts}
+    left, failures, cancelled = (given.pop(name) for name in ("left", "failures", "cancelled"))
     policy = RetryPolicy(initial_seconds=2, factor=3, max_seconds=50)
-    return after_failure(**{**defaults, "policy": policy, "now": NOW, "spread": 1.0, **facts})
+    queue = Queue("q", retry=given.pop("policy", policy))
+    failure = Failure(**{"spread": 1.0, **given})
+    return after_failure(failure, failures, 0, left + failures, queue, NOW, cancelled=cancelled)
 
 
 def lapse(**facts: Any) -> Lapse:
@@ -68,7 +73,7 @@ def test_a_pause_that_the_worker_asks_for_replaces_the_back_off() -> None:
     ("facts", "verb"),
     [
         ({"left": 0}, Verb.FAIL),
-        ({"left": -1}, Verb.FAIL),
+        ({"left": -1, "failures": 2}, Verb.FAIL),
         ({"retryable": False}, Verb.FAIL),
         ({"cancelled": True}, Verb.DROP),
         ({"cancelled": True, "left": 0, "retryable": False}, Verb.DROP),

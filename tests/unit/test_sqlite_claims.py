@@ -5,12 +5,13 @@ from __future__ import annotations
 import sqlite3
 from collections.abc import Iterator
 from contextlib import closing
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from oncue.clock import FakeClock
-from oncue.core.fencing import Settlement, Write, words
+from oncue.core.fencing import Settlement, words
 from oncue.core.lifecycle import Verb
 from oncue.core.retry import after_lapse
 from oncue.stores.sqlite import SqliteStore, connection
@@ -40,13 +41,11 @@ def remembered(path: Path) -> list[str]:
 
 
 def complete(desk: Desk, number: int, lease_seconds: float = LEASE) -> None:
+    desk.set(replace(FLEETING, lease_seconds=lease_seconds))
     desk.add_many(number, queue=FLEETING.name)
-    writes = [
-        settlement(claimed, Verb.COMPLETE, keep=False, lease_seconds=lease_seconds)
-        for claimed in desk.claim(FLEETING, limit=number)
-    ]
+    writes = [settlement(claimed, Verb.COMPLETE) for claimed in desk.claim(FLEETING, limit=number)]
     assert len(writes) == number
-    assert desk.store.settle(writes, desk.now) == {}
+    assert desk.store.settle(writes, desk.now).refused == {}
 
 
 def test_a_claim_that_is_live_in_an_old_file_counts_as_fetched_with_others(path: Path) -> None:
@@ -64,7 +63,7 @@ def test_a_claim_that_is_live_in_an_old_file_counts_as_fetched_with_others(path:
     with closing(SqliteStore(path, FakeClock())) as store:
         [lapse] = lapses_by(store, NOW)
         assert (lapse.id, lapse.alone) == ("a", False)
-        assert store.reclaim([(lapse, after_lapse(lapse, Q, NOW), True)], NOW) == {}
+        assert store.reclaim([(lapse, after_lapse(lapse, Q, NOW))], NOW) == {}
         job = store.get("a")
         assert job is not None
         assert (job.state, job.attempt, job.attempt_base) == ("scheduled", 3, 1)
@@ -84,19 +83,20 @@ def test_a_late_write_reads_no_claims_but_those_with_its_mark(
     """With hundreds of thousands of claims, to read all of them took a tenth of a second."""
     complete(desk, number)
     late = [Settlement(f"gone-{n}", 1, Verb.COMPLETE) for n in range(sought)]
-    word = words([late[0].id], 1, Write("complete"))
+    word = words([late[0].id], late[0], "succeeded")
     with closing(sqlite3.connect(path)) as file:
         file.execute("UPDATE settled SET claims = ?", (word,))
         file.commit()
-    assert sorted(desk.store.settle(late, desk.now)) == list(range(sought))
+    assert sorted(desk.store.settle(late, desk.now).refused) == list(range(sought))
 
 
 def test_many_late_writes_are_recognised_together(desk: Desk) -> None:
+    desk.set(FLEETING)
     desk.add_many(60, queue=FLEETING.name)
-    writes = [settlement(claimed, Verb.COMPLETE, keep=False) for claimed in desk.claim(FLEETING)]
+    writes = [settlement(claimed, Verb.COMPLETE) for claimed in desk.claim(FLEETING)]
     for part in (writes[:1], writes[1:30], writes[30:]):
-        assert desk.store.settle(part, desk.now) == {}
-    assert desk.store.settle(writes, desk.now) == {}
+        assert desk.store.settle(part, desk.now).refused == {}
+    assert desk.store.settle(writes, desk.now).refused == {}
 
 
 def test_what_is_kept_is_not_remembered_twice(desk: Desk, path: Path) -> None:

@@ -21,12 +21,13 @@ from oncue.core.errors import Conflict, StoreUnavailable
 from oncue.core.job import NewJob
 from oncue.core.lifecycle import State
 from oncue.stores.sqlite import SqliteStore, writer
+from tests.unit.queued import Queued
 
 SOON = 20.0  # only reached if something is broken
 NOW = FakeClock().now()
 
 
-THE_ANSWERING_ITSELF = ("_next", "resolve", "_deliver", "_unknown")
+THE_ANSWERING_ITSELF = ("_next", "resolve", "_unknown")
 
 
 class Stray(BaseException):
@@ -84,9 +85,9 @@ def answers(store: SqliteStore, line: int) -> tuple[str, dict[str, BaseException
         raise Conflict("not now")
 
     with store.db.writer._lock, Injection(line) as injection:
-        first = store.submit(partial(store.insert, [new("first")], NOW))
-        refused = store.submit(refuse)
-        last = store.submit(partial(store.insert, [new("last")], NOW))
+        first = Queued(store, partial(store.insert, [new("first")], NOW))
+        refused = Queued(store, refuse)
+        last = Queued(store, partial(store.insert, [new("last")], NOW))
     told = {"first": first.exception(SOON), "last": last.exception(SOON)}
     told["refused"] = refused.exception(SOON)
     injection.left = 0  # what comes later is not disturbed
@@ -102,7 +103,7 @@ def test_raised_at_any_line_everybody_is_answered_truly(tmp_path: Path) -> None:
                 answered = error is None or (name == "refused" and isinstance(error, Conflict))
                 assert answered or isinstance(error, StoreUnavailable | Stray), (where, error)
                 assert (store.get(name) is not None) == answered, where
-            assert store.submit(lambda: store.insert([new("a")], NOW)).result(SOON) == {}
+            assert Queued(store, lambda: store.insert([new("a")], NOW)).result(SOON) == {}
             assert store.insert([new("b")], NOW) == {}
         if not where:
             break
@@ -115,6 +116,7 @@ def test_raised_at_any_line_everybody_is_answered_truly(tmp_path: Path) -> None:
 STORM = """
 import random, signal, sys, threading
 from oncue import Scheduler, OncueError
+from tests.unit.queued import Queued
 cue = Scheduler(sys.argv[1])
 cue.store.watch(lambda queue, due_at: None)
 kept, interrupted, over = [], 0, threading.Event()
@@ -203,7 +205,7 @@ def test_every_failing_call_fails_alone_and_the_others_share_commits(store: Sqli
 
     with store.db.writer._lock:
         futures = [
-            store.submit(guilty if n in (7, 30) else partial(store.insert, [new(f"{n}")], NOW))
+            Queued(store, guilty if n in (7, 30) else partial(store.insert, [new(f"{n}")], NOW))
             for n in range(41)
         ]
         store.db.writer.connection.exec_trace = note

@@ -24,7 +24,7 @@ from oncue.stores import open_store
 from oncue.stores.sqlite import SqliteStore, connection
 from oncue.stores.sqlite.statements import migrations
 from oncue.usecases.queues import put_queue
-from tests.contract.desk import together
+from tests.contract.desk import claim_due, together
 
 NOW = FakeClock().now()
 
@@ -165,7 +165,7 @@ def test_a_file_of_the_first_schema_is_brought_up_to_date_with_all_that_is_in_it
         kept = Queue("q", max_attempts=7, retry=RetryPolicy(initial_seconds=5))
         assert store.queues() == [kept, replace(default_queue("tasks"), paused=True)]
         put_queue(store, replace(kept, rate_per_second=10, concurrency=1))
-        assert [claimed.id for claimed in store.claim([kept], "w", 9, NOW)] == ["a"]
+        assert [claimed.id for claimed in claim_due(store, [kept], "w", 9, NOW)] == ["a"]
 
 
 def test_a_missing_folder_is_named(tmp_path: Path) -> None:

@@ -14,6 +14,7 @@ import pytest
 from oncue import Scheduler
 from oncue.clock import FakeClock
 from oncue.stores.sqlite import SqliteStore
+from tests.contract.desk import claim_due
 
 SECTOR = 512
 
@@ -67,7 +68,7 @@ def check(store: SqliteStore, acknowledged: set[str], asked: set[str]) -> set[st
             assert tx.execute("PRAGMA integrity_check").fetchall() == [("ok",)]
         there = {job.id for job in Scheduler(store).jobs()}
         assert acknowledged <= there <= asked
-        assert store.claim([*store.queues()], "ada", 5000, store.clock.now())
+        assert claim_due(store, [*store.queues()], "ada", 5000, store.clock.now())
         return there
 
 

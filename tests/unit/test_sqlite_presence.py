@@ -15,6 +15,7 @@ import pytest
 from oncue import Scheduler, State, StoreUnusable
 from oncue.clock import FakeClock
 from oncue.stores.sqlite import SqliteStore, presence
+from tests.unit.queued import Queued
 
 SOON = 20.0
 
@@ -78,7 +79,7 @@ def test_nothing_is_acknowledged_any_more(
         cue.schedule,
         partial(cue.job, "before"),
         partial(cue.claim, "default", "ada"),
-        lambda: store.submit(cue.schedule).result(SOON),
+        lambda: Queued(store, cue.schedule).result(SOON),
         store.describe,
     ):
         with pytest.raises(StoreUnusable, match=r"was deleted or replaced while it was in use"):
@@ -96,7 +97,7 @@ def test_what_is_written_while_the_file_goes_is_not_acknowledged(
     with pytest.raises(StoreUnusable):
         store.db.writer.run(write_and_delete)
     with pytest.raises(StoreUnusable):
-        store.submit(cue.schedule).result(SOON)
+        Queued(store, cue.schedule).result(SOON)
 
 
 def test_a_file_that_is_put_back_is_used_again(path: Path, cue: Scheduler) -> None:

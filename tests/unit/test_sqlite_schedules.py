@@ -14,6 +14,7 @@ from oncue.core.schedule import Schedule, check_schedule
 from oncue.stores.sqlite import SqliteStore
 from oncue.stores.sqlite.statements import load
 from tests.contract.recurring import put_schedule
+from tests.unit.queued import Queued
 from tests.unit.test_sqlite_plans import plan_of
 
 MANY = 100_000
@@ -101,4 +102,4 @@ def test_an_outcome_that_makes_no_sense_is_refused_by_the_table(store: SqliteSto
     for fate, until, count in (("lost", 5, 1), ("missed", 4, 1), ("missed", 5, 0)):
         row = ("s1", 0, 0, fate, 5, until, 5, count, None)
         with pytest.raises(StoreError, match="constraint failed"):
-            store.submit(partial(store.db.writer.connection.execute, statement, row)).result()
+            Queued(store, partial(store.db.writer.connection.execute, statement, row)).result()

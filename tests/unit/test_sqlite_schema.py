@@ -13,10 +13,12 @@ from oncue.clock import FakeClock
 from oncue.core.errors import StoreError
 from oncue.core.fencing import Settlement
 from oncue.core.lifecycle import FINAL, TRANSITIONS, State, Verb
+from oncue.core.queue import Queue
 from oncue.stores.sqlite import SqliteStore
 from tests.contract.changing import CANCEL, REVIVE, STOP, Amendment, amend
 from tests.contract.desk import DELIVERY, Desk, lapse_of, settlement
 from tests.contract.pruning import prune
+from tests.unit.queued import Queued
 
 
 @pytest.fixture
@@ -65,7 +67,7 @@ def test_an_id_is_there_once_and_an_unfinished_key_once_in_a_queue(
     for nonsense in ("id = 'a'", "key = 'k'"):
         update = f"UPDATE jobs SET {nonsense} WHERE id = 'b'"
         with pytest.raises(StoreError, match="UNIQUE constraint failed"):
-            store.submit(partial(store.db.writer.connection.execute, update)).result()
+            Queued(store, partial(store.db.writer.connection.execute, update)).result()
 
 
 Moves = set[tuple[str, str]]
@@ -114,7 +116,7 @@ def attempts_at_everything(desk: Desk) -> list[Callable[[str], object]]:
         def end(job_id: str) -> object:
             claim: Any = desk.job(job_id)
             due = {"due_at": desk.now} if verb is Verb.RETRY else {}
-            return store.settle([settlement(claim, verb, **due)], desk.now)
+            return store.settle([settlement(claim, verb, **due)], desk.now).refused
 
         return end
 
@@ -187,12 +189,13 @@ def test_a_reclaimed_job_is_ahead_only_while_it_waits(store: SqliteStore, desk: 
 
 
 def test_deleting_a_job_deletes_all_that_belongs_to_it(store: SqliteStore, desk: Desk) -> None:
+    gone = Queue("q", retention_seconds=0)
     for job_id in ("a", "b"):
-        claimed = desk.take(job_id)
+        claimed = desk.take(job_id, queue=gone)
         desk.put_operation(claimed, "x", result=b"1")
         desk.retry(claimed)
-        [claimed] = desk.claim()
-        desk.complete(claimed, keep=False)
+        [claimed] = desk.claim(gone)
+        desk.complete(claimed)
     with store.db.reading() as tx:
         for table in ("jobs", "attempts", "operations", "diagnostics"):
             assert tx.execute(f"SELECT count(*) FROM {table}").get == 0, table
@@ -205,7 +208,7 @@ def test_a_stale_completion_does_not_hide_behind_another_jobs_operations(desk: D
     desk.touch(good, lease_seconds=1000)
     [lapse] = desk.lapses(10)
     assert desk.reclaim(lapse) is None
-    ends = [settlement(one, Verb.COMPLETE, keep=False) for one in (stale, good)]
-    refused = desk.store.settle(ends, desk.now)
+    ends = [settlement(one, Verb.COMPLETE) for one in (stale, good)]
+    refused, _ = desk.store.settle(ends, desk.now)
     assert refused[0].reason == "reclaimed"
     assert desk.state("stale") not in FINAL

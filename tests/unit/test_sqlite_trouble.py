@@ -12,6 +12,7 @@ import pytest
 from oncue import Scheduler, State, StoreUnavailable, StoreUnusable
 from oncue.clock import FakeClock
 from oncue.stores.sqlite import SqliteStore, connection
+from tests.unit.queued import Queued
 
 
 @pytest.fixture
@@ -77,8 +78,8 @@ def test_one_that_does_not_fit_does_not_spoil_those_that_do(
     store: SqliteStore, cue: Scheduler
 ) -> None:
     room(store, 3)
-    small = [store.submit(lambda: cue.schedule("small").id) for _ in range(5)]
-    large = store.submit(lambda: cue.schedule("x" * 200_000).id)
+    small = [Queued(store, lambda: cue.schedule("small").id) for _ in range(5)]
+    large = Queued(store, lambda: cue.schedule("x" * 200_000).id)
     assert len({future.result(20) for future in small}) == 5
     with pytest.raises(StoreUnavailable):
         large.result(20)

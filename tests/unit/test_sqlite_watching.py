@@ -26,10 +26,12 @@ from oncue.core.queue import (
 from oncue.core.recurrence import begun
 from oncue.core.schedule import Schedule, check_schedule
 from oncue.ports.sink import Refusal
-from oncue.stores.sqlite import SqliteStore, watching
+from oncue.stores.sqlite import SqliteStore, rows, watching
 from oncue.stores.sqlite.connection import connect
+from oncue.stores.sqlite.settings import queue_settings
 from oncue.stores.sqlite.watching import News, OtherProcesses, settings_revision
 from oncue.usecases.queues import put_queue, set_paused
+from tests.contract.desk import claim_due
 from tests.contract.pruning import prune
 from tests.contract.recurring import delete_schedule, put_schedule
 
@@ -111,7 +113,7 @@ def test_due_work_that_cannot_be_taken_is_told_once(here: SqliteStore, there: Sq
     for queue in (Queue("full", concurrency=1), Queue("rated", rate_per_second=1)):
         put_queue(there, queue)
         there.insert([new(f"{queue.name}-{n}", queue.name) for n in range(2)], NOW)
-        assert len(there.claim([queue], "w", 9, NOW)) == 1
+        assert len(claim_due(there, [queue], "w", 9, NOW)) == 1
     there.insert([new("a"), new("b")], NOW)
     there.claim_range(OUT, "d", 1, NOW, lease_seconds=60)
     ear = Ear(here, "full", "rated", "out")
@@ -146,9 +148,9 @@ def test_room_in_a_full_queue_is_told_by_telling_of_its_due_work_again(
     one = Queue("one", concurrency=most)
     put_queue(there, one)
     there.insert([new(f"a{n:04}", "one") for n in range(most + 1)], NOW)
-    assert len(there.claim([one], "w", most + 1, NOW)) == most
+    assert len(claim_due(there, [one], "w", most + 1, NOW)) == most
     ear = Ear(here, "one")
-    assert here.claim([one], "v", 9, NOW) == []
+    assert claim_due(here, [one], "v", 9, NOW) == []
     there.settle([Settlement("a0000", 1, Verb.COMPLETE)], NOW)
     assert ear.hear() == [("one", NOW)]
 
@@ -166,7 +168,7 @@ def test_a_job_that_was_taken_and_released_between_two_looks_is_told(
 ) -> None:
     there.insert([new("a")], NOW)
     ear = Ear(here, "out")
-    [claimed] = there.claim([OUT], "w", 9, NOW)
+    [claimed] = claim_due(there, [OUT], "w", 9, NOW)
     there.settle([Settlement("a", claimed.epoch, Verb.RELEASE)], NOW)
     assert ear.hear() == [("out", NOW)]
 
@@ -179,8 +181,8 @@ def test_room_that_another_process_makes_by_ending_a_job_taken_here_is_told(
     there.insert([new("a", "one")], NOW)
     told(here, "one")
     here.insert([new("b", "one")._replace(priority=9)], NOW)
-    assert [job.id for job in here.claim([one], "w", 1, NOW)] == ["b"]
-    assert here.claim([one], "w", 1, NOW) == []
+    assert [job.id for job in claim_due(here, [one], "w", 1, NOW)] == ["b"]
+    assert claim_due(here, [one], "w", 1, NOW) == []
     there.settle([Settlement("b", 1, Verb.COMPLETE)], NOW)
     assert told(here, "one") == [("one", NOW)]
 
@@ -194,8 +196,8 @@ def test_room_in_a_queue_that_was_full_only_between_two_looks_is_told(
     there.insert([new("a", "one", due_in=1)], NOW)
     told(here, "one")
     there.insert([new("b", "one")], NOW)
-    assert [job.id for job in there.claim([one], "w", 1, NOW)] == ["b"]
-    assert here.claim([one], "v", 1, NOW + 1) == []
+    assert [job.id for job in claim_due(there, [one], "w", 1, NOW)] == ["b"]
+    assert claim_due(here, [one], "v", 1, NOW + 1) == []
     assert here.next_due(["one"]) is None
     there.settle([Settlement("b", 1, Verb.COMPLETE)], NOW + 1)
     assert told(here, "one") == [("one", NOW + 1)]
@@ -208,9 +210,9 @@ def test_a_full_queue_has_no_news_however_often_somebody_looks_at_it(
     put_queue(there, one)
     there.insert([new("a", "one"), new("b", "one")], NOW)
     told(here, "one")
-    assert len(there.claim([one], "w", 1, NOW)) == 1
+    assert len(claim_due(there, [one], "w", 1, NOW)) == 1
     for n in range(2):
-        assert here.claim([one], "v", 1, NOW) == []
+        assert claim_due(here, [one], "v", 1, NOW) == []
         there.insert([new(f"elsewhere-{n}")], NOW)
         assert told(here, "one") == []
 
@@ -294,7 +296,7 @@ def test_what_jobs_go_through_is_no_change_of_settings(
     with here.db.reading() as tx:
         before = settings_revision(tx)
     there.insert([new("c")], NOW)
-    assert len(there.claim([rated], "w", 9, NOW)) == 1
+    assert len(claim_due(there, [rated], "w", 9, NOW)) == 1
     claim = there.claim_range(OUT, "d", 9, NOW, lease_seconds=60)
     there.settle_range(claim, ["b"], {}, NOW)
     prune(there, "out", NOW + 1, NOW, 9)
@@ -343,15 +345,19 @@ class Undone(Exception):
 def test_settings_that_were_undone_are_not_remembered(
     here: SqliteStore, there: SqliteStore
 ) -> None:
-    def change() -> None:
+    def seen(tx: rows.Tx) -> Queue:
+        return queue_settings(here.db, tx).of(OUT.name)
+
+    def change(tx: rows.Tx) -> None:
         put_queue(here, OUT)
-        assert here.queues() == [OUT]
+        assert seen(tx) == OUT
         raise Undone
 
     with pytest.raises(Undone):
-        here.submit(change).result()
+        here.db.write(change)
     put_queue(there, replace(OUT, max_attempts=7))
     assert here.queues() == [replace(OUT, max_attempts=7)]
+    assert here.db.write(seen) == replace(OUT, max_attempts=7)
 
 
 # -- looking before writing ------------------------------------------------------------------------
@@ -370,7 +376,7 @@ def locked(here: SqliteStore, path: Path) -> Iterator[None]:
 @pytest.mark.usefixtures("locked")
 def test_a_claim_that_can_find_nothing_takes_no_lock(here: SqliteStore) -> None:
     queues = [OUT, Queue("empty", sink="log:")]
-    assert here.claim(queues, "w", 9, NOW) == []
+    assert claim_due(here, queues, "w", 9, NOW) == []
     for queue in queues:
         assert list(here.claim_range(queue, "d", 9, NOW, lease_seconds=60).jobs) == []
 
@@ -383,7 +389,7 @@ def waiting(here: SqliteStore) -> None:
     for queue in (full, rated):
         put_queue(here, queue)
         here.insert([new(f"{queue.name}-{n}", queue.name) for n in range(2)], NOW)
-        assert [len(here.claim([queue], "w", 9, NOW)) for _ in range(2)] == [1, 0]
+        assert [len(claim_due(here, [queue], "w", 9, NOW)) for _ in range(2)] == [1, 0]
     here.insert([new("a", "paused")], NOW)
     set_paused(here, "paused", True)
 
@@ -391,7 +397,7 @@ def waiting(here: SqliteStore) -> None:
 @pytest.mark.usefixtures("waiting", "locked")
 @pytest.mark.parametrize("name", ["full", "rated", "paused"])
 def test_a_claim_that_may_take_nothing_takes_no_lock(here: SqliteStore, name: str) -> None:
-    assert here.claim([Queue(name)], "w", 9, NOW) == []
+    assert claim_due(here, [Queue(name)], "w", 9, NOW) == []
 
 
 @pytest.mark.usefixtures("waiting")
@@ -399,6 +405,6 @@ def test_who_finds_a_queue_full_is_told_of_room(path: Path) -> None:
     with closing(SqliteStore(path, FakeClock())) as late:
         told: list[tuple[str | None, int]] = []
         late.watch(lambda queue, moment: told.append((queue, moment)))
-        assert late.claim([Queue("full")], "w", 9, NOW) == []
+        assert claim_due(late, [Queue("full")], "w", 9, NOW) == []
         late.settle([Settlement("full-0", 1, Verb.COMPLETE)], NOW)
         assert ("full", 0) in told

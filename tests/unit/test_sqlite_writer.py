@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import threading
 from collections.abc import Iterator
-from concurrent.futures import Future
 from contextlib import closing
 from functools import partial
 from pathlib import Path
@@ -23,7 +22,8 @@ from oncue.core.queue import Queue
 from oncue.scheduler import Scheduler
 from oncue.stores.sqlite import SqliteStore, listing, rows
 from tests.contract.changing import CANCEL
-from tests.contract.desk import together
+from tests.contract.desk import claim_due, together
+from tests.unit.queued import Queued
 
 SOON = 20.0  # only reached if something is broken
 NOW = FakeClock().now()
@@ -64,7 +64,7 @@ class Gate:
     def __init__(self, store: SqliteStore) -> None:
         self._open = threading.Event()
         self._inside = threading.Event()
-        self.future = store.submit(self._hold)
+        self.future = Queued(store, self._hold)
         assert self._inside.wait(SOON)
 
     def _hold(self) -> None:
@@ -79,7 +79,7 @@ class Gate:
 def test_calls_that_come_together_share_a_commit(store: SqliteStore) -> None:
     statements = Statements(store)
     gate = Gate(store)
-    waiting = [store.submit(partial(store.insert, [new(f"j{n}")], NOW)) for n in range(50)]
+    waiting = [Queued(store, partial(store.insert, [new(f"j{n}")], NOW)) for n in range(50)]
     gate.open()
     assert [future.result(SOON) for future in waiting] == [{}] * 50
     assert statements.count("COMMIT") == 2
@@ -98,14 +98,14 @@ def test_threads_that_write_at_the_same_time_all_succeed(store: SqliteStore) -> 
     assert statements.count("COMMIT") < 800
 
 
-def test_threads_and_submitted_calls_mix(store: SqliteStore) -> None:
-    def write(thread: int) -> list[Future[Any]]:
-        waiting: list[Future[Any]] = []
+def test_threads_and_queued_calls_mix(store: SqliteStore) -> None:
+    def write(thread: int) -> list[Queued[Any]]:
+        waiting: list[Queued[Any]] = []
         for n in range(100):
             if thread % 2:
                 store.insert([new(f"j{thread}-{n}")], NOW)
             else:
-                waiting.append(store.submit(partial(store.insert, [new(f"j{thread}-{n}")], NOW)))
+                waiting.append(Queued(store, partial(store.insert, [new(f"j{thread}-{n}")], NOW)))
         return waiting
 
     for waiting in together(6, write):
@@ -120,9 +120,9 @@ def test_one_bad_call_does_not_spoil_the_others(store: SqliteStore) -> None:
         raise ZeroDivisionError
 
     gate = Gate(store)
-    good = [store.submit(partial(store.insert, [new(f"j{n}")], NOW)) for n in range(5)]
-    spoilt = store.submit(bad)
-    more = [store.submit(partial(store.insert, [new(f"k{n}")], NOW)) for n in range(5)]
+    good = [Queued(store, partial(store.insert, [new(f"j{n}")], NOW)) for n in range(5)]
+    spoilt = Queued(store, bad)
+    more = [Queued(store, partial(store.insert, [new(f"k{n}")], NOW)) for n in range(5)]
     gate.open()
     assert [future.result(SOON) for future in [*good, *more]] == [{}] * 10
     with pytest.raises(ZeroDivisionError):
@@ -137,7 +137,7 @@ def test_a_refusal_is_an_answer_and_what_it_recorded_stays(store: SqliteStore) -
         raise Conflict("not now")
 
     with pytest.raises(Conflict):
-        store.submit(refuse).result(SOON)
+        Queued(store, refuse).result(SOON)
     assert store.get("recorded") is not None
 
 
@@ -152,7 +152,7 @@ def test_an_interrupted_call_leaves_nothing_half_done_and_the_writer_free(
         store.db.writer.run(interrupted)
     assert store.get("half") is None
     assert store.insert([new("after")], NOW) == {}
-    assert store.submit(lambda: store.get("after")).result(SOON) is not None
+    assert Queued(store, lambda: store.get("after")).result(SOON) is not None
     assert [queue.name for queue in store.queues()] == ["q"]
 
 
@@ -161,7 +161,7 @@ def test_reads_inside_a_write_see_it(store: SqliteStore) -> None:
         store.insert([new("a")], NOW)
         return store.get("a") is not None
 
-    assert store.submit(call).result(SOON)
+    assert Queued(store, call).result(SOON)
 
 
 def test_a_closed_store_says_so(store: SqliteStore) -> None:
@@ -171,13 +171,13 @@ def test_a_closed_store_says_so(store: SqliteStore) -> None:
         with pytest.raises(StoreError, match="the store is closed"):
             call()
     with pytest.raises(StoreError, match="the store is closed"):
-        store.submit(lambda: None)
+        Queued(store, lambda: None)
 
 
-def test_closing_finishes_what_was_submitted(tmp_path: Path) -> None:
+def test_closing_finishes_what_was_queued(tmp_path: Path) -> None:
     store = SqliteStore(tmp_path / "jobs.db", FakeClock())
     gate = Gate(store)
-    waiting = [store.submit(partial(store.insert, [new(f"j{n}")], NOW)) for n in range(20)]
+    waiting = [Queued(store, partial(store.insert, [new(f"j{n}")], NOW)) for n in range(20)]
     closing = threading.Thread(target=store.close)
     closing.start()
     gate.open()
@@ -200,7 +200,7 @@ def test_a_write_that_comes_while_the_watcher_looks_is_not_left_waiting(store: S
 
 def test_a_locked_file_is_waited_for_once_and_not_by_each_in_turn(store: SqliteStore) -> None:
     gate = Gate(store)
-    waiting = [store.submit(partial(store.insert, [new(f"j{n}")], NOW)) for n in range(50)]
+    waiting = [Queued(store, partial(store.insert, [new(f"j{n}")], NOW)) for n in range(50)]
     statements = Statements(store, locked=True)
     gate.open()
     for future in waiting:
@@ -238,11 +238,11 @@ def test_what_is_read_at_once_is_bounded_by_its_size(
 ) -> None:
     monkeypatch.setattr(rows, "BATCH_BYTES", 5)
     store.insert([new(f"job-{n}") for n in range(9)], NOW)  # payloads of two bytes
-    assert len(store.claim([Queue("q")], "w", 9, NOW)) == 3
+    assert len(claim_due(store, [Queue("q")], "w", 9, NOW)) == 3
     taken = store.claim_range(Queue("q", sink="log:"), "d", 9, NOW, lease_seconds=60)
     assert len(taken.jobs) == 3
     store.insert([new(f"more-{n}", queue="q2") for n in range(3)], NOW)
-    both = store.claim([Queue("q2"), Queue("q")], "w", 9, NOW)
+    both = claim_due(store, [Queue("q2"), Queue("q")], "w", 9, NOW)
     assert [one.queue for one in both] == ["q2"] * 3
 
 
@@ -262,7 +262,7 @@ def test_a_listing_of_more_queues_than_are_read_at_once_is_in_order(
     monkeypatch.setattr(listing, "STREAMS_AT_ONCE", 3)
     made = [new(f"job-{n}", queue=f"q{n % 5}")._replace(due_at=NOW - n * 7 % 4) for n in range(30)]
     store.insert(made, NOW)
-    store.claim([Queue("q1"), Queue("q3")], "w", 7, NOW)
+    claim_due(store, [Queue("q1"), Queue("q3")], "w", 7, NOW)
     store.change(["job-4", "job-14", "job-25"], CANCEL, NOW)
     wanted = [job.id for job in sorted(made, key=lambda job: (job.due_at, job.id))]
     for limit in (1, 4, 30, 31):
@@ -301,7 +301,6 @@ def test_calls_fail_while_no_thread_can_be_started_and_succeed_afterwards(
     early, late = asyncio.run(asyncio.wait_for(asked(), SOON))
     assert isinstance(early, StoreUnavailable)
     assert isinstance(late, Job)
-    assert store.get("early") is None
 
 
 def test_other_processes_are_watched_once_a_thread_can_be_started(
@@ -326,7 +325,7 @@ def test_a_store_closes_whose_thread_could_not_be_started(
     store = SqliteStore(tmp_path / "jobs.db", FakeClock())
     with monkeypatch.context() as limited:
         no_threads(limited)
-        for call in (partial(store.submit, int), partial(store.watch, lambda queue, due_at: None)):
+        for call in (partial(Queued, store, int), partial(store.watch, lambda queue, due_at: None)):
             with pytest.raises(StoreUnavailable):
                 call()
     store.close()

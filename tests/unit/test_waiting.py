@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import asyncio
-from pathlib import Path
 
 import pytest
 
 from oncue import Job, Scheduler, State
-from oncue.aio import AsyncScheduler
-from oncue.api.waiting import ClaimRequest, Waiting
+from oncue.aio import AsyncScheduler, ClaimRequest
+from oncue.api.waiting import Waiting
+from oncue.core.sharing import Taker
 from oncue.core.token import sign
 
-WISH = ClaimRequest(("left",), "w", 1, None)
+WISH = ClaimRequest(("left",), Taker("w", 1))
 
 
 async def left_at(state: State) -> Job:
@@ -50,7 +50,7 @@ def test_one_that_cannot_go_back_keeps_no_other_from_it() -> None:
                 cue.complete(ids[0], sign(cue.store.secret, ids[0], 1))
 
             async with asyncio.timeout(30):
-                assert await waiting.claim(WISH._replace(limit=2), 30.0, gone) == []
+                assert await waiting.claim(WISH._replace(taker=Taker("w", 2)), 30.0, gone) == []
                 waiting.close()
                 await waiting.idle()
             return [cue.job(job_id).state for job_id in ids]
@@ -100,27 +100,3 @@ def test_what_was_taken_for_a_request_that_was_cut_short_goes_back(
     job, answered = asyncio.run(cut())
     expected = (State.DISPATCHED, 1) if answered else (State.SCHEDULED, 0)
     assert (job.state, job.attempt) == expected
-
-
-def test_a_claim_that_was_undone_with_its_transaction_is_given_as_it_was_made_in_the_end(
-    tmp_path: Path,
-) -> None:
-    """Writes that come together share a transaction. If one fails, each is done again by itself."""
-
-    async def never() -> None:
-        await asyncio.Event().wait()
-
-    async def fail() -> None:
-        with pytest.raises(ZeroDivisionError):
-            await acue.write(lambda: 1 / 0)
-
-    async def claimed() -> list[str]:
-        taken, _ = await asyncio.gather(
-            Waiting(acue).claim(WISH._replace(limit=3), 0.0, never), fail()
-        )
-        return sorted(claim.id for claim in taken)
-
-    with Scheduler(f"sqlite:///{tmp_path / 'jobs.db'}") as cue:
-        acue = AsyncScheduler(cue)
-        ids = sorted(cue.schedule(queue="left").id for _ in range(3))
-        assert asyncio.run(claimed()) == ids

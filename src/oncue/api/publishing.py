@@ -17,7 +17,7 @@ from oncue.core.errors import EventIdTaken
 from oncue.core.event import Event
 from oncue.core.publication import Published
 from oncue.scheduler import Scheduler
-from oncue.usecases.gathering import Gathering, together
+from oncue.usecases.gathering import Gathering
 from oncue.usecases.rules import latest_of, read_events
 from oncue.wire import rules as wire
 
@@ -34,7 +34,7 @@ class Publishing:
         self._cue = cue
         self._threads = threads
         self._gathering: Gathering[list[Event], HttpAnswer] = Gathering(
-            together(threads, self._publish_all), REQUESTS_TOGETHER
+            self._publish_all, threads, REQUESTS_TOGETHER
         )
 
     async def publish(self, fields: Fields) -> HttpAnswer:

@@ -1,8 +1,8 @@
 """Long polling: workers that wait for a job to fall due, any number of them at next to no cost.
 
 A waiting request is only an entry in a dict. The store reports news (`watch`), and one timer runs
-for the next due time. Due jobs are claimed for the requests that have waited longest: for twice as
-many of them in one transaction each time all got jobs, else for as many as got some.
+for the next due time. Due jobs are claimed for the requests that have waited longest, by one call
+for all that wait for the same queues.
 """
 
 from __future__ import annotations
@@ -13,15 +13,17 @@ import math
 import traceback
 from collections import Counter
 from collections.abc import Callable, Coroutine, Sequence
-from contextlib import suppress
 from functools import cached_property
 from typing import Any, NamedTuple
 
-from oncue.aio import AsyncScheduler
-from oncue.core.errors import Conflict, NotFound, OncueError
+from oncue.aio import AsyncScheduler, ClaimRequest
+from oncue.core.errors import OncueError
 from oncue.core.job import Claimed
 from oncue.core.moment import LATEST, Moment
 from oncue.core.polling import about
+from oncue.core.sharing import Taker
+from oncue.engine.claiming import Claiming
+from oncue.usecases.reporting import CLAIM_LIMIT, claim_together
 
 FLOOR_SECONDS = 30.0  # news gets lost and clocks jump: look again at least so often
 SHORTEST_SECONDS = 0.0005  # uvloop's timers may be early by half as much
@@ -32,17 +34,17 @@ MOST_TOGETHER = 64
 logger = logging.getLogger("oncue.http")
 
 
-class ClaimRequest(NamedTuple):
-    """The arguments of one request to claim."""
-
-    queues: tuple[str, ...]
-    worker: str
-    limit: int
-    lease_seconds: float | None
-
-
 Taken = asyncio.Future[list[Claimed]]
 """The jobs for a request that waits."""
+
+
+class _Shared(NamedTuple):
+    """A claim for requests that wait for the same queues."""
+
+    queues: tuple[str, ...]
+    waiters: Sequence[Taken]
+    takers: Sequence[Taker]
+    claiming: Claiming
 
 
 class Waiting:
@@ -59,7 +61,7 @@ class Waiting:
         self._next_at: dict[str, Moment] = {}  # when each of them may have work
         self._timer: asyncio.TimerHandle | None = None
         self._sweeping = False
-        self._together = 1
+        self._unanswered: _Shared | None = None  # it is not known whether it was applied
         self._turn = 0
         self._closed = False
         self._under_way: set[asyncio.Task[None]] = set()  # a loop itself holds them only weakly
@@ -94,26 +96,20 @@ class Waiting:
                 self.give_back(waiter.result())
 
     async def _at_once(self, wanted: ClaimRequest) -> list[Claimed]:
-        taken: list[Claimed] = []
-
-        def take() -> list[Claimed]:
-            taken[:] = self._take(
-                wanted
-            )  # called again if another call of its transaction undid it
-            return taken
-
+        asked = self._acue.claim(*wanted)
         try:
-            return await self._acue.write(take)
-        except asyncio.CancelledError:
-            # The claim is done all the same, and writes are done in turn: when the next write runs,
-            # `taken` is complete.
-            self._begin(self._acue.write(self._release, taken))
+            return await asyncio.shield(asked)
+        except asyncio.CancelledError:  # the claim is made all the same
+            self._begin(self._given_back(asked))
             raise
+
+    async def _given_back(self, asked: asyncio.Future[list[Claimed]]) -> None:
+        await self._acue.give_back(await asked)
 
     def give_back(self, taken: Sequence[Claimed]) -> None:
         """Release jobs that no worker received: the attempt does not count."""
         if taken:
-            self._begin(self._acue.write(self._release, taken))
+            self._begin(self._acue.give_back(taken))
 
     def close(self) -> None:
         """Answer all who wait with no jobs."""
@@ -161,11 +157,6 @@ class Waiting:
             self._waiting_for[queue] -= 1
             if not self._waiting_for[queue]:
                 del self._waiting_for[queue], self._next_at[queue]
-
-    def _release(self, taken: Sequence[Claimed]) -> None:
-        for claim in taken:
-            with suppress(Conflict, NotFound):  # it was taken back already: the others go on
-                self._cue.release(claim.id, self._cue.token(claim))
 
     def _begin(self, work: Coroutine[Any, Any, None]) -> None:
         task = asyncio.get_running_loop().create_task(work)
@@ -217,70 +208,73 @@ class Waiting:
         """Claim due jobs for requests that wait for them, and learn when more are due."""
         now = self._clock.now()
         due = {queue for queue, at in self._next_at.items() if at <= now}
-        first = [one for one, wanted in self._waiters.items() if not due.isdisjoint(wanted.queues)]
-        chosen = first[: self._together]
-        requests = [self._waiters[waiter] for waiter in chosen]
         # Before claiming, so that news which comes meanwhile is not overwritten by older facts.
         self._next_at.update(dict.fromkeys(due, LATEST))
         times = dict.fromkeys(due, now + TROUBLE_MS)
         try:
-            # A claim by itself looks before it writes, so those who find nothing take no lock.
-            do = self._acue.write if len(chosen) > 1 else self._acue.call
-            taken, emptied = await do(self._take_for, requests, due, now)
-            times = dict.fromkeys(due, 0) | emptied
-            self._hand_out(chosen, taken)
+            for shared in [self._unanswered] if self._unanswered else self._shared(due):
+                taken, emptied = await self._acue.call(self._take, shared, now)
+                self._unanswered = None
+                self._hand_out(shared.waiters, taken)
+                times |= dict.fromkeys(shared.queues, 0) | emptied
         except OncueError as trouble:  # those who wait go on waiting
+            self._unanswered = shared if shared.claiming.has_lost else None
             logger.warning("work cannot be handed out: %s", trouble)
         except Exception as error:
+            self._unanswered = None
             place = "".join(traceback.format_tb(error.__traceback__))
             logger.error("handing out work: %s at\n%s", type(error).__name__, place)
         finally:
             self._sweeping = False
             self._expect(times)
 
-    def _take_for(
-        self, requests: list[ClaimRequest], due: set[str], now: Moment
-    ) -> tuple[list[list[Claimed]], dict[str, Moment]]:
-        """Jobs for each, until the queues are empty; and when those have work again."""
-        taken: list[list[Claimed]] = []
-        empty: set[str] = set()
-        for wanted in requests:
-            queues = tuple(one for one in wanted.queues if one in due and one not in empty)
-            items = self._take(wanted._replace(queues=queues)) if queues else []
-            taken.append(items)
-            if not items:
-                empty.update(queues)
-        nexts = {queue: self._cue.store.next_due([queue]) for queue in empty}
-        return taken, {queue: self._next_look(at, now) for queue, at in nexts.items()}
+    def _shared(self, due: set[str]) -> list[_Shared]:
+        """The claims to make for those who have waited longest for work that is due."""
+        waiting: dict[frozenset[str], list[Taken]] = {}
+        most, room = MOST_TOGETHER, CLAIM_LIMIT
+        for waiter, wanted in self._waiters.items():
+            if queues := due.intersection(wanted.queues):
+                waiting.setdefault(frozenset(queues), []).append(waiter)
+                most, room = most - 1, room - wanted.taker.limit
+                if not most or room <= 0:
+                    break
+        return [self._shared_by(queues, waiters) for queues, waiters in waiting.items()]
 
-    def _next_look(self, due_at: Moment | None, now: Moment) -> Moment:
-        """When to look at a queue again whose next job is due then. One that was due before the
-        claim and was not taken is about to be taken by another."""
-        if due_at is None or due_at > now:
-            return LATEST if due_at is None else due_at
+    def _shared_by(self, queues: frozenset[str], waiters: Sequence[Taken]) -> _Shared:
+        wanted = [self._waiters[waiter] for waiter in waiters]
+        in_turn = tuple(queue for queue in wanted[0].queues if queue in queues)
+        takers = [one.taker for one in wanted]
+        return _Shared(in_turn, waiters, takers, Claiming(self._cue.store))
+
+    def _take(self, shared: _Shared, now: Moment) -> tuple[list[list[Claimed]], dict[str, Moment]]:
+        """Jobs for each; and, if some got none, when to look at the queues again."""
+        taken = claim_together(self._cue, shared.queues, shared.takers, shared.claiming)
+        if all(taken):
+            return taken, {}
         try:
-            rest = about(BUSY_SHARE * self._poll_seconds)
+            return taken, {queue: self._next_look(queue, now) for queue in shared.queues}
         except OncueError:  # what was taken is to be handed out all the same
-            return now + TROUBLE_MS
-        return now + math.ceil(rest * 1000)
+            return taken, dict.fromkeys(shared.queues, now + TROUBLE_MS)
+
+    def _next_look(self, queue: str, now: Moment) -> Moment:
+        """A job that was due before the claim and was not taken is about to be taken by another."""
+        due_at = self._cue.store.next_due([queue])
+        if due_at is None:
+            return LATEST
+        rest = about(BUSY_SHARE * self._poll_seconds)
+        return due_at if due_at > now else now + math.ceil(rest * 1000)
 
     @cached_property
     def _poll_seconds(self) -> float:
         """Read when it is first needed, by a thread: the event loop does not wait for the store."""
         return self._cue.store.describe().poll_seconds
 
-    def _take(self, wanted: ClaimRequest) -> list[Claimed]:
-        return self._cue.claim(
-            wanted.queues, wanted.worker, limit=wanted.limit, lease_seconds=wanted.lease_seconds
-        )
-
-    def _hand_out(self, waiters: list[Taken], taken: list[list[Claimed]]) -> None:
-        served = [(waiter, items) for waiter, items in zip(waiters, taken, strict=True) if items]
-        for waiter, items in served:
+    def _hand_out(self, waiters: Sequence[Taken], taken: list[list[Claimed]]) -> None:
+        for waiter, items in zip(waiters, taken, strict=True):
+            if not items:
+                continue
             self._remove(waiter)
             if waiter.done():  # it has left meanwhile
                 self.give_back(items)
             else:
                 waiter.set_result(items)
-        every = len(served) == len(waiters)
-        self._together = min(self._together * 2, MOST_TOGETHER) if every else max(1, len(served))

@@ -29,7 +29,7 @@ from oncue.core.queue import Queue
 from oncue.engine.alarm import Alarm
 from oncue.ports.claims import Touched
 from oncue.ports.store import Awaited, Listener
-from oncue.usecases.claims import CLAIM_LIMIT
+from oncue.usecases.reporting import CLAIM_LIMIT
 from oncue.wire.claims import Beaten, BeatenItems, Claims
 from oncue.wire.jobs import JobOperation
 from oncue.worker.source import Beat, ClaimedBatch, ClaimEnd, log_too_late
@@ -210,7 +210,7 @@ def _beat(beat: Beat) -> dict[str, Any]:
 
 
 def _report(end: ClaimEnd) -> ClaimReport:
-    claim, outcome, result, error, retryable, _ = end
+    claim, outcome, result, error, retryable = end
     if outcome == "fail":
         return ClaimReport(claim.id, _token(claim), outcome, None, error, retryable)
     return ClaimReport(claim.id, _token(claim), outcome, result)

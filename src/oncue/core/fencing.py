@@ -13,8 +13,15 @@ from oncue.core.lease import NO_LEASE, Lease
 from oncue.core.lifecycle import FINAL, LIVE, TRANSITIONS, State, Verb
 from oncue.core.moment import Moment, to_datetime
 from oncue.core.putoff import put_off_until
-from oncue.core.queue import DEFAULT_LEASE_SECONDS, RetryPolicy
-from oncue.core.retry import FAILED_UNWANTED, RETURNED_UNWANTED, Verdict, lapse_facts
+from oncue.core.queue import Queue, RetryPolicy
+from oncue.core.retry import (
+    FAILED_UNWANTED,
+    RETURNED_UNWANTED,
+    Failure,
+    Verdict,
+    after_failure,
+    lapse_facts,
+)
 
 OUTCOMES = {
     Verb.COMPLETE: "succeeded",
@@ -24,6 +31,20 @@ OUTCOMES = {
     Verb.RELEASE: "released",
 }
 """By the verb that settled it: how an attempt ended. One that was taken away is `reclaimed`."""
+
+_LEAVES = {
+    "succeeded": State.SUCCEEDED,
+    "failed": State.FAILED,
+    "retried": State.SCHEDULED,
+    "cancelled": State.CANCELLED,
+    "released": State.SCHEDULED,
+}
+_OUTCOMES_OF = {
+    Verb.COMPLETE: ("succeeded",),
+    Verb.RELEASE: ("released", "cancelled"),
+    Verb.HAND_OVER: (),
+}
+"""Of a worker's write: how it may end the attempt. Every other verb is a failure."""
 
 _WAITS_AGAIN = {Verb.RETRY: FAILED_UNWANTED, Verb.RELEASE: RETURNED_UNWANTED}
 """What is decided instead, when a cancel was requested."""
@@ -58,7 +79,7 @@ class Write(NamedTuple):
 
 
 class Settlement(NamedTuple):
-    """How a claim ended, decided by the caller."""
+    """How a claim ended."""
 
     id: str
     epoch: int
@@ -74,17 +95,26 @@ class Settlement(NamedTuple):
     code: str = "failure"
     """FAIL, RETRY, DROP: of the diagnostic, whose detail is `detail`."""
     detail: str = ""
-    keep: bool = True
-    """False: the job is gone when it ends (retention 0)."""
-    lease_seconds: float = DEFAULT_LEASE_SECONDS
-    """Of its queue. Without `keep`, a repetition of this write is recognised for so long."""
     updated_at: Moment | None = None
     """Given: only if this is still the job's last update; else refused, `moved on`."""
+    failure: Failure | None = None
+    """FAIL: what the worker said of its failure. What becomes of the job is decided by that, the
+    job and the policy of its queue: RETRY, FAIL, or DROP. None: it is decided already."""
 
     @property
     def write(self) -> Write | None:
         """The worker's write that this applies; None: it is the dispatcher's, a hand-over."""
         return write_behind(OUTCOMES.get(self.verb, ""), self.result, self.error)
+
+    @property
+    def outcomes(self) -> Sequence[str]:
+        """How the attempt may end by this write, whatever is decided upon it."""
+        return _OUTCOMES_OF.get(self.verb, ("failed", "retried", "cancelled"))
+
+    @property
+    def tells_state(self) -> bool:
+        """Whether the caller cannot know in which state the job is afterwards."""
+        return self.verb not in (Verb.COMPLETE, Verb.HAND_OVER)
 
 
 class Held(NamedTuple):
@@ -98,6 +128,7 @@ class Held(NamedTuple):
     epoch: int
     attempt: int
     attempt_base: int
+    max_attempts: int | None
     strikes: int
     ahead: bool
     due_at: Moment
@@ -159,11 +190,18 @@ def hand_over(held: Held, now: Moment) -> Held:
     return held._replace(lease=lease, updated_at=updated_at, refusals=0)
 
 
-def settle(held: Held, settlement: Settlement, now: Moment) -> Ending | Refused:
-    """How a settlement ends the current claim; or why it is refused."""
+def settle(held: Held, settlement: Settlement, queue: Queue, now: Moment) -> Ending | Refused:
+    """How a settlement ends the current claim; or why it is refused. `queue` is that of the job."""
     if settlement.updated_at not in (None, held.updated_at):
         return Refused("moved on", held.state)
-    if held.cancel_requested and settlement.verb in _WAITS_AGAIN:
+    if settlement.failure is not None:
+        numbers = (held.attempt, held.attempt_base, held.max_attempts)
+        cancelled = held.cancel_requested
+        told = after_failure(settlement.failure, *numbers, queue, now, cancelled=cancelled)
+        settlement = settlement._replace(
+            verb=told.verb, code=told.code, detail=told.detail, due_at=told.due_at
+        )
+    elif held.cancel_requested and settlement.verb in _WAITS_AGAIN:
         verb, code, detail, *_ = _WAITS_AGAIN[settlement.verb]
         settlement = settlement._replace(verb=verb, code=code, detail=detail)
     verb, error = settlement.verb, settlement.error
@@ -239,16 +277,29 @@ def write_behind(outcome: str, result: bytes | None, error: str | None) -> Write
     return None
 
 
-def words(ids: Sequence[str], epoch: int, write: Write) -> str:
+def state_after(outcome: str) -> State:
+    """In which state a claim that ended so left its job."""
+    return _LEAVES[outcome]
+
+
+def words(ids: Sequence[str], settlement: Settlement, outcome: str) -> str:
     """Settled claims on jobs that are gone, as a store remembers them: a word for each, with a
-    space behind it. All of them were settled by the same write."""
+    space behind it. All of them were settled as this one, with the same outcome."""
+    write = settlement.write
+    assert write is not None  # a hand-over settles nothing
     content = write.content
     digest = ""
     if content is not None:
         body = content.encode() if isinstance(content, str) else content
         digest = blake2b(body, digest_size=8).hexdigest()
-    ending = f":{epoch}:{write.kind}:{digest} "
+    ending = f":{settlement.epoch}:{outcome}:{digest} "
     return ending.join([*ids, ""])
+
+
+def possible_words(settlement: Settlement) -> dict[str, str]:
+    """By the words that may be remembered of this very write: the outcome that each tells of."""
+    ids = [settlement.id]
+    return {words(ids, settlement, outcome).rstrip(): outcome for outcome in settlement.outcomes}
 
 
 def settled_facts(verb: Verb, worker: str | None, error: str | None) -> dict[str, str]:

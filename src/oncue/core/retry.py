@@ -28,6 +28,16 @@ class Verdict(NamedTuple):
     every hand-over has a number of its own, and `attempt_base` is raised by one instead."""
 
 
+class Failure(NamedTuple):
+    """What a worker says of its failure, beside the error."""
+
+    spread: float
+    """From 0 to 1: where in its range the back-off lies."""
+    retryable: bool = True
+    retry_after_seconds: float | None = None
+    """The pause that it asks for; None: by the policy of the queue."""
+
+
 FAILED_UNWANTED = Verdict(Verb.DROP, "failure", "Failed after a cancel was requested.")
 RETURNED_UNWANTED = Verdict(Verb.DROP, "cancelled", "A cancel was requested while it was taken.")
 """Of a job that was released: nothing failed, so its code is that of the decision."""
@@ -49,26 +59,25 @@ def backoff_seconds(policy: RetryPolicy, failures: int, spread: float) -> float:
 
 
 def after_failure(
-    *,
-    left: int,
-    failures: int,
-    retryable: bool,
-    cancelled: bool,
-    policy: RetryPolicy,
+    failure: Failure,
+    attempt: int,
+    base: int,
+    job_max: int | None,
+    queue: Queue,
     now: Moment,
-    spread: float,
-    retry_after_seconds: float | None = None,
+    *,
+    cancelled: bool,
 ) -> Verdict:
-    """The verdict on an attempt that reported failure."""
+    """The verdict on an attempt that reported failure; the numbers as for `attempts_left`."""
     if cancelled:
         return FAILED_UNWANTED
-    if not retryable:
+    if not failure.retryable:
         return Verdict(Verb.FAIL, "failure", "Failed: the failure is not retryable.")
-    if left <= 0:
+    if attempts_left(attempt, base, job_max, queue) <= 0:
         return Verdict(Verb.FAIL, "failure", "Failed: no attempt is left.")
-    pause = retry_after_seconds
+    pause = failure.retry_after_seconds
     if pause is None:
-        pause = backoff_seconds(policy, failures, spread)
+        pause = backoff_seconds(queue.retry, attempt - base, failure.spread)
     return Verdict(
         Verb.RETRY, "failure", f"Failed; due again in {pause:.3g} s.", now + round(pause * 1000)
     )

@@ -15,8 +15,10 @@ from oncue.core.job import Claimed, Delivery
 from oncue.core.lifecycle import Verb
 from oncue.core.moment import Moment
 from oncue.core.queue import Queue
+from oncue.core.sharing import Taker
 from oncue.core.text import legible
 from oncue.core.token import sign
+from oncue.engine.claiming import Claiming
 from oncue.ports.claims import RangeClaim, Touch, Touched
 from oncue.ports.sink import Refusal
 from oncue.ports.store import Store
@@ -145,11 +147,17 @@ class ClaimBatch:
     busy_until: Moment | None = None
 
     def __init__(
-        self, store: Store, queue: Queue, dispatcher: str, limit: int, now: Moment
+        self,
+        store: Store,
+        queue: Queue,
+        dispatcher: str,
+        limit: int,
+        now: Moment,
+        claiming: Claiming,
     ) -> None:
         self._store = store
         self._queue = queue
-        self._claims = store.claim([queue], dispatcher, limit, now)
+        [self._claims] = claiming.claim([queue], [Taker(dispatcher, limit)], now)
         self.deliveries: Sequence[Delivery] = [
             Delivery(
                 job.id,
@@ -163,13 +171,12 @@ class ClaimBatch:
         ]
 
     def renew(self, now: Moment) -> bool:
-        lease_seconds = self._queue.lease_seconds
-        touches = [Touch(job.id, job.epoch, lease_seconds, start=False) for job in self._claims]
+        touches = [Touch(job.id, job.epoch, start=False, renew=True) for job in self._claims]
         return any(isinstance(answer, Touched) for answer in self._store.touch(touches, now))
 
     def settle(self, refusals: Refusals, now: Moment) -> bool:
         if refusals is None:
-            settlements = [self._released(job) for job in self._claims]
+            settlements = [Settlement(job.id, job.epoch, Verb.RELEASE) for job in self._claims]
         else:
             settlements = [
                 Settlement(job.id, job.epoch, Verb.HAND_OVER)
@@ -177,26 +184,17 @@ class ClaimBatch:
                 if position not in refusals
             ]
             settlements += [self._ending(self._claims[at], one) for at, one in refusals.items()]
-        refused = self._store.settle(settlements, now)
+        refused = self._store.settle(settlements, now).refused
         # A worker may have begun or even ended the job by now: only a reclaim is trouble.
         return not any(answer.reason == "reclaimed" for answer in refused.values())
 
     def _ending(self, job: Claimed, refusal: Refusal) -> Settlement:
         error = refusal.detail
         if not refusal.permanent:
-            return self._released(job)._replace(error=error, put_off=self._queue.retry)
+            put_off = self._queue.retry
+            return Settlement(job.id, job.epoch, Verb.RELEASE, error=error, put_off=put_off)
         detail = refused_by_sink(error)
-        return self._released(job)._replace(verb=Verb.FAIL, error=error, detail=detail)
-
-    def _released(self, job: Claimed) -> Settlement:
-        """Goes back; or ends, if a cancel was requested, and then `keep` counts."""
-        return Settlement(
-            job.id,
-            job.epoch,
-            Verb.RELEASE,
-            keep=self._queue.keeps_history,
-            lease_seconds=self._queue.lease_seconds,
-        )
+        return Settlement(job.id, job.epoch, Verb.FAIL, error=error, detail=detail)
 
 
 DeliveryBatch = RangeBatch | ClaimBatch

@@ -18,6 +18,7 @@ from oncue.core.polling import POLL_SECONDS, about
 from oncue.core.queue import Queue
 from oncue.engine.batch import ClaimBatch, DeliveryBatch, RangeHolder, Refusals, checked
 from oncue.engine.circuit import Circuit
+from oncue.engine.claiming import Claiming
 from oncue.engine.flights import Flights
 from oncue.engine.keeper import Keeper, Kept
 from oncue.engine.node import Node
@@ -65,6 +66,7 @@ class Dispatcher:
         self._check_clock = check_clock
         self._circuit = Circuit(node.clock)
         self._limit = FIRST_LIMIT
+        self._claiming = Claiming(node.store)
         self._holder = RangeHolder(node.store, name)
         self._unsettled: list[_Delivered] = []
         self._flights = Flights(at_once)
@@ -117,7 +119,8 @@ class Dispatcher:
     def _claim(self, queue: Queue, now: Moment) -> DeliveryBatch:
         if queue.completes_on == "delivery":
             return self._holder.claim(queue, min(self._limit, RANGE_LIMIT), now)
-        return ClaimBatch(self._store, queue, self._name, min(self._limit, CLAIM_LIMIT), now)
+        limit = min(self._limit, CLAIM_LIMIT)
+        return ClaimBatch(self._store, queue, self._name, limit, now, self._claiming)
 
     def _rest(self, queue: Queue, batch: DeliveryBatch, now: Moment) -> float | None:
         if batch.busy_until is not None:

@@ -15,7 +15,6 @@ FRESH_SECONDS = 1.0
 class _Read(NamedTuple):
     at: float
     queues: dict[str, Queue]
-    all_keep_history: bool
 
 
 class Policies:
@@ -35,11 +34,6 @@ class Policies:
             queue = queues[name] = default_queue(name)
         return queue
 
-    @property
-    def all_keep_history(self) -> bool:
-        """Whether there is no queue whose jobs are gone when they end."""
-        return self._fresh().all_keep_history
-
     def forget(self) -> None:
         """Read again at the next look-up: settings have changed."""
         self._read = None
@@ -54,6 +48,5 @@ class Policies:
                 # The time is taken before, so that what is read is never older than it claims.
                 at = self._clock.monotonic()
                 queues = {queue.name: queue for queue in self._store.queues()}
-                all_keep_history = all(queue.keeps_history for queue in queues.values())
-                self._read = latest = _Read(at, queues, all_keep_history)
+                self._read = latest = _Read(at, queues)
             return latest

@@ -28,9 +28,7 @@ def carry_out(
     node: Node, verdicts: Sequence[tuple[Lapse, Verdict]], now: Moment
 ) -> Counter[Reclaimed]:
     """Apply verdicts as `ClaimStore.reclaim` does. How many were applied, by outcome."""
-    queue_of = node.policies
-    triples = [(lapse, verdict, queue_of(lapse.queue).keeps_history) for lapse, verdict in verdicts]
-    refused = node.store.reclaim(triples, now)
+    refused = node.store.reclaim(verdicts, now)
     applied: Counter[Reclaimed] = Counter()
     for position, (lapse, verdict) in enumerate(verdicts):
         if position in refused:

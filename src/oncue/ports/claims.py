@@ -32,10 +32,12 @@ from typing import NamedTuple, Protocol
 from oncue.core.cursor import Cursor, Page
 from oncue.core.fencing import Refused, Settlement
 from oncue.core.job import Claimed, Delivery, Lapse, Operation
+from oncue.core.lifecycle import State
 from oncue.core.missed import Judge, Look, Missed
 from oncue.core.moment import Moment
 from oncue.core.queue import Queue
 from oncue.core.retry import Verdict
+from oncue.core.sharing import Taker
 from oncue.ports.sink import Refusal
 
 
@@ -45,18 +47,42 @@ class Touch(NamedTuple):
     id: str
     epoch: int
     lease_seconds: float | None = None
-    """Renews the lease to now + this; None leaves it."""
+    """Renews the lease to now + this; None leaves it, unless `renew` is set."""
     message: str | None = None
     percent: float | None = None
     start: bool = True
     """dispatched → executing, and a lease is the worker's own from now on. False: a dispatcher that
     still delivers renews its lease; one that the worker asked for, or that hand-over has ended, is
     left as it is. Refused without a trace."""
+    renew: bool = False
+    """Without `lease_seconds`: renews the lease by the length that its queue gives."""
 
 
 class Touched(NamedTuple):
     lease_until: Moment | None
     cancel_requested: bool
+
+
+class Settled(NamedTuple):
+    """What became of settlements."""
+
+    refused: Mapping[int, Refused]
+    """By position: those that were not applied."""
+    states: Mapping[int, State]
+    """By position, of the others whose caller cannot know it (`Settlement.tells_state`): the state
+    in which the end of the claim left the job. The same for a repetition, whatever followed."""
+
+    @classmethod
+    def of(cls, settlements: Sequence[Settlement], answers: Sequence[Refused | State]) -> Settled:
+        """From one answer for each: why it was refused, or the state of the job."""
+        refused: dict[int, Refused] = {}
+        states: dict[int, State] = {}
+        for at, (one, answer) in enumerate(zip(settlements, answers, strict=True)):
+            if isinstance(answer, Refused):
+                refused[at] = answer
+            elif one.tells_state:
+                states[at] = answer
+        return cls(refused, states)
 
 
 class ClaimFilter(NamedTuple):
@@ -101,27 +127,29 @@ class ClaimStore(Protocol):
     def claim(
         self,
         queues: Sequence[Queue],
-        worker: str,
-        limit: int,
+        takers: Sequence[Taker],
         now: Moment,
         *,
-        lease_seconds: float | None = None,
-        reclaimed_limit: int = 1,
-    ) -> list[Claimed]:
-        """Take up to `limit` due jobs, going through the queues in the order given.
+        nonce: str,
+        again: bool = False,
+    ) -> list[list[Claimed]]:
+        """Take due jobs, going through the queues in the order given, and share them out as
+        `core/sharing.py: share_out` says; one answer for each taker. The limits of a queue hold
+        for all of them together.
 
-        scheduled → dispatched; epoch + 1, attempt + 1; the claim remembers whether it holds just
-        this one job (`Lapse.alone`). Nothing is taken early, nor from a paused queue, nor beyond a
-        queue's limits, nor if an open range claim covers it. A range whose lease has ended is
-        closed first, by raising its fence. The lease is `lease_seconds` or else the queue's.
+        scheduled → dispatched; epoch + 1, attempt + 1; the claim remembers whether its taker holds
+        just this one job (`Lapse.alone`). Nothing is taken early, nor from a paused queue, nor
+        beyond a queue's limits, nor if an open range claim covers it. A range whose lease has ended
+        is closed first, by raising its fence.
 
         Of a queue from which something may be taken, due jobs that have expired are cancelled
         instead, and put-off jobs whose moment has come are in line again. One that is paused, or at
         its limits, or in which nothing waits, is left as it is.
 
-        Reclaimed work may have killed its worker, so it is not taken in bulk: if any of the queues
-        has such work that can be taken, the claim holds at most `reclaimed_limit` jobs of it and
-        nothing else, whatever is due in the queues named before.
+        `nonce` is new for each call. `again` says that this very call may have been made before and
+        its answer got lost: the answer is then what that call took, as far as the claims still
+        hold. Only if there is none of it, jobs are taken as in any other call. Such a call may
+        read all live claims.
         """
 
     def touch(self, touches: Sequence[Touch], now: Moment) -> list[Touched | Refused]:
@@ -138,19 +166,21 @@ class ClaimStore(Protocol):
         """Store a report on an operation, as `core/operations.py` decides. Once it has succeeded,
         the same report is answered with it, and another is refused, `different result`."""
 
-    def settle(self, settlements: Sequence[Settlement], now: Moment) -> Mapping[int, Refused]:
+    def settle(self, settlements: Sequence[Settlement], now: Moment) -> Settled:
         """Settle claims: COMPLETE → succeeded, FAIL → failed, DROP → cancelled, RETRY → scheduled
-        at `due_at`, RELEASE → scheduled as before, the attempt given back. Every end but COMPLETE
-        and RELEASE leaves a diagnostic (`core/fencing.py: settle`).
+        at `due_at`, RELEASE → scheduled as before, the attempt given back. What becomes of a
+        failure that a worker reports is decided by `core/fencing.py: settle`, from the job and the
+        policy that its queue has in the store. Every end but COMPLETE and RELEASE leaves a
+        diagnostic. A job whose queue keeps no history is gone when it ends.
 
         HAND_OVER ends nothing: a sink took the job for a worker elsewhere. The dispatcher's lease
         ends, the timeout stays, and the next touch with a lease begins one; one that the worker
         asked for by then is kept (see `core/lease.py`). `refusals` is 0 again. Refused without a
         trace, and never a repetition.
 
-        The same write again is applied silently, also when the job is gone with it (`keep`), from
-        any process and for at least `lease_seconds`. What makes it the same is in
-        `core/fencing.py`."""
+        The same write again is answered as the first time and changes nothing, also when the job
+        went with it, from any process and for at least the lease of its queue. What makes it the
+        same is in `core/fencing.py`. So a call that may have been applied can be repeated."""
 
     def live_claims(self, wanted: ClaimFilter, after: Cursor | None, limit: int) -> ClaimPage:
         """Claims on jobs that are dispatched or executing, range claims left out; from `after` on,
@@ -162,12 +192,12 @@ class ClaimStore(Protocol):
         """How many claims are live; None: the store cannot tell without reading them all."""
 
     def reclaim(
-        self, verdicts: Sequence[tuple[Lapse, Verdict, bool]], now: Moment
+        self, verdicts: Sequence[tuple[Lapse, Verdict]], now: Moment
     ) -> Mapping[int, Refused]:
-        """Apply verdicts to lapses that are still as they were seen (epoch, state, last update);
-        the bool is `keep`, as in `Settlement`. Epoch + 1. RECLAIM → scheduled, due now, ahead of
-        waiting work, strikes + 1 if the verdict says so, `attempt_base` + 1 if it uses no attempt;
-        GIVE_UP → failed; DROP → cancelled. One diagnostic each."""
+        """Apply verdicts to lapses that are still as they were seen (epoch, state, last update).
+        Epoch + 1. RECLAIM → scheduled, due now, ahead of waiting work, strikes + 1 if the verdict
+        says so, `attempt_base` + 1 if it uses no attempt; GIVE_UP → failed; DROP → cancelled. One
+        diagnostic each. A job whose queue keeps no history is gone when it ends."""
 
     def expire(self, now: Moment, limit: int) -> int:
         """Cancel scheduled jobs that have expired (and which no open range claim covers),

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping
-from concurrent.futures import Future
-from typing import Any, NamedTuple, Protocol, TypeVar
+from typing import Any, NamedTuple, Protocol
 
 from oncue.core.lacks import Lack
 from oncue.core.moment import Moment
@@ -21,8 +20,6 @@ from oncue.ports.queues import QueueStore
 from oncue.ports.rules import RuleStore
 from oncue.ports.schedules import ScheduleStore
 from oncue.ports.transfer import TransferStore
-
-T = TypeVar("T")
 
 Listener = Callable[[str | None, Moment], None]
 """Called with (queue, due_at) when work was stored that is due earlier than the listener may know,
@@ -46,14 +43,15 @@ class StoreFacts(NamedTuple):
     """How soon it notices what other processes store."""
     is_remote: bool = False
     """Whether its calls wait for a network, so that several at the same time are faster."""
-    all_or_nothing: bool = False
-    """Whether a submitted call that raises has stored nothing, so that it may be repeated."""
     poll_seconds: float = POLL_SECONDS
     """How long to rest, about, before looking again for work that is due and could not be taken."""
     advance_fits: int = FITS
     """How many jobs one `Advance` can make, and how many it can withdraw."""
     lacks: frozenset[Lack] = frozenset()
     """What it cannot do; see `core/lacks.py`."""
+    groups: int = 1
+    """How many calls of one kind a caller that gathers requests should have under way at a time:
+    more than one helps where calls do not wait for each other."""
 
 
 class Store(
@@ -85,10 +83,6 @@ class Store(
     def secret(self) -> bytes:
         """What claim tokens are signed with: made with the store, the same on every node."""
 
-    def submit(self, call: Callable[[], T]) -> Future[T]:
-        """Run a call that uses this store off the caller's thread. Calls submitted close together
-        share a commit where the store can; each future resolves once its effects are durable."""
-
     def watch(self, listener: Listener, queues: Awaited | None = None) -> Callable[[], None]:
         """Be told of new work after it is durable; the answer stops it. Listeners must be quick.
         Work stored by other processes is noticed within `describe().notice_seconds` if it is due by
@@ -102,4 +96,4 @@ class Store(
         now, such as a table."""
 
     def close(self) -> None:
-        """Finish what was submitted and give everything back."""
+        """Finish what is under way and give everything back."""

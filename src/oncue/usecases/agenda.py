@@ -123,11 +123,13 @@ def _change(cue: Scheduler, job: Job, wanted: AgendaWrite, events: Sequence[Diag
     queue, now = cue.policies(claim.queue), cue.clock.now()
     if wanted.state == "EXECUTING":
         message = intake.check_message(wanted.message)
-        [answer] = cue.store.touch([Touch(job.id, claim.epoch, queue.lease_seconds, message)], now)
+        touch = Touch(job.id, claim.epoch, message=message, renew=True)
+        [answer] = cue.store.touch([touch], now)
         lost = isinstance(answer, Refused)
     elif wanted.state == "COMPLETE" and wanted.message == "succeeded":
-        ending = Settlement(job.id, claim.epoch, Verb.COMPLETE, keep=queue.keeps_history)
-        lost = bool(cue.store.settle([ending._replace(updated_at=claim.updated_at)], now))
+        seen = claim.updated_at
+        ending = Settlement(job.id, claim.epoch, Verb.COMPLETE, updated_at=seen)
+        lost = bool(cue.store.settle([ending], now).refused)
     else:
         verdict = _verdict(claim, queue, now, wanted.state, events)
         lost = not carry_out(cue.engine.node, [(claim, verdict)], now)

@@ -1,89 +1,105 @@
-"""Group commit for asyncio: what is asked for in one turn of the loop is done by one call.
+"""Requests of one kind, made by many callers of an event loop, done by one call.
 
-While that call is under way the next requests gather, so a busy loop makes large groups, and in an
-idle one a request is sent at once.
+What is asked for in one turn of the loop is done together. While that call is under way the next
+requests gather, so a busy loop makes large groups, and in an idle one a request is sent at once.
 """
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Sequence
-from concurrent.futures import Future
-from typing import Any, Generic, Protocol, TypeVar
+from concurrent.futures import Executor, Future
+from itertools import accumulate
+from typing import Any, Generic, TypeVar
 
-from oncue.core.errors import OncueError, StoreError
-from oncue.ports.store import Store
+from oncue.core.errors import StoreUnavailable
 
 Q = TypeVar("Q")
 A = TypeVar("A")
-T = TypeVar("T")
-TOGETHER_SECONDS = 0.05  # of one transaction: all other writers wait for its end
+
+Apply = Callable[[list[Q]], Sequence[A | BaseException]]
+"""Does a group of requests and answers each, in order: with a value, or with the error to raise.
+Requests that cannot be done must be refused before they come here: whatever `apply` raises is the
+answer to the whole group. Nothing is done again, since it may have been done."""
 
 
-class Place(Protocol):
-    """Where calls are done off the loop's thread: a store, in one transaction, or other threads."""
-
-    def submit(self, call: Callable[[], T], /) -> Future[T]: ...
-
-
-Send = Callable[[list[Q]], Future[Sequence[A | BaseException]]]
-"""Does a group off the loop's thread and answers each request in order: with a value, or with the
-error to raise."""
+_Asked = tuple[list[Any], bool, asyncio.Future[Any]]
+"""The requests of a caller, whether it is one whose answer is the answer, and where that goes."""
 
 
 class Gathering(Generic[Q, A]):
-    """For one event loop: `send` gets a group at a time, of at most `limit` requests."""
+    """For one event loop: groups of about `limit` requests at most, so many `groups` at a time."""
 
-    def __init__(self, send: Send[Q, A], limit: int) -> None:
-        self._send = send
+    def __init__(
+        self, apply: Apply[Q, A], threads: Executor, limit: int, *, groups: int = 1
+    ) -> None:
+        self._apply = apply
+        self._threads = threads
         self._limit = limit
-        self._gathered: list[tuple[Q, asyncio.Future[A]]] = []
-        self._busy = False
+        self._free = groups
+        self._gathered: list[_Asked] = []
+        self._flushing = False  # in this turn of the loop
 
     def ask(self, request: Q) -> asyncio.Future[A]:
         """The answer, once it is durable. Cancelling the future does not undo the request."""
+        return self._ask([request], True)
+
+    def ask_all(self, requests: list[Q]) -> asyncio.Future[list[A | BaseException]]:
+        """The same for several, which are part of one group. Those that are refused have their
+        error among the answers."""
+        return self._ask(requests, False)
+
+    def _ask(self, requests: list[Q], alone: bool) -> asyncio.Future[Any]:
         loop = asyncio.get_running_loop()
-        answer: asyncio.Future[A] = loop.create_future()
-        if not self._gathered and not self._busy:
+        answer = loop.create_future()
+        self._gathered.append((requests, alone, answer))
+        if self._free and not self._flushing:
+            self._flushing = True
             loop.call_soon(self._flush, loop)
-        self._gathered.append((request, answer))
         return answer
 
     def _flush(self, loop: asyncio.AbstractEventLoop) -> None:
-        group = self._gathered[: self._limit]
-        del self._gathered[: self._limit]
-        if group:
-            self._busy = True
-            self._submit(loop, group)
+        self._flushing = False
+        while self._gathered and self._free:
+            self._free -= 1
+            self._send(loop, self._next_group())
 
-    def _submit(
-        self, loop: asyncio.AbstractEventLoop, group: list[tuple[Q, asyncio.Future[A]]]
-    ) -> None:
+    def _next_group(self) -> list[_Asked]:
+        """Whole requests of callers, in order, until there are enough."""
+        sizes = accumulate([len(requests) for requests, _, _ in self._gathered])
+        count = next((n for n, size in enumerate(sizes, 1) if size >= self._limit), None)
+        group = self._gathered[:count]
+        del self._gathered[:count]
+        return group
+
+    def _send(self, loop: asyncio.AbstractEventLoop, group: list[_Asked]) -> None:
+        requests = [one for asked, _, _ in group for one in asked]
         try:
-            done = self._send([request for request, _ in group])
-        except OncueError as trouble:  # the store is closed
-            done = Future()
-            done.set_exception(trouble)
+            done = self._threads.submit(self._apply, requests)
+        except RuntimeError as error:  # it is closed, or no thread can be started
+            away = StoreUnavailable(f"the call may or may not be made ({error}).")
+            self._done(loop, group, [away] * len(requests))
+            return
         done.add_done_callback(
-            lambda future: loop.call_soon_threadsafe(self._done, loop, group, future)
+            lambda future: loop.call_soon_threadsafe(
+                self._done, loop, group, _answers(future, len(requests))
+            )
         )
 
     def _done(
         self,
         loop: asyncio.AbstractEventLoop,
-        group: list[tuple[Q, asyncio.Future[A]]],
-        done: Future[Any],
+        group: list[_Asked],
+        answers: Sequence[A | BaseException],
     ) -> None:
-        trouble = done.exception()
-        self._busy = False
-        if trouble is not None and len(group) > 1 and _is_of_one(trouble):
-            for one in group:
-                self._submit(loop, [one])
-            return
+        self._free += 1
         self._flush(loop)
-        answers = [trouble] * len(group) if trouble is not None else done.result()
-        for (_, waiting), answer in zip(group, answers, strict=True):
-            if waiting.done():  # cancelled by its caller; the request is done all the same
+        start = 0
+        for requests, alone, waiting in group:
+            end = start + len(requests)
+            answer = answers[start] if alone else answers[start:end]
+            start = end
+            if waiting.done():  # cancelled by its caller; it is done all the same
                 continue
             if isinstance(answer, StopIteration):  # which a future does not take
                 waiting.set_exception(RuntimeError(repr(answer)))
@@ -93,82 +109,6 @@ class Gathering(Generic[Q, A]):
                 waiting.set_result(answer)
 
 
-def _is_of_one(trouble: BaseException) -> bool:
-    """Whether one request of a group met a defect, which undid the work of all: then the others get
-    another chance. A refusal is an answer, and a store that is away or cannot tell whether it
-    stored the group must not be asked again."""
-    return type(trouble) is StoreError or not isinstance(trouble, OncueError)
-
-
-def together(place: Place, apply: Callable[[list[Q]], Sequence[A | OncueError]]) -> Send[Q, A]:
-    """Does a group of requests by one call of `apply`. After a defect each request is done again by
-    itself, so repeating one must do no harm."""
-    return lambda requests: place.submit(lambda: apply(requests))
-
-
-class _Undone(Exception):
-    """A call of a group failed, which undid those before it."""
-
-    def __init__(self, position: int) -> None:
-        self.position = position
-
-
-def isolated(store: Store, monotonic: Callable[[], float]) -> Send[Callable[[], A], A]:
-    """Does groups of calls that have nothing to do with each other: each fails by itself.
-
-    As many calls of the group as a short time allows are done by one call, then the next ones,
-    which is two to three times as fast as one by one. A store that is `all_or_nothing` undoes that
-    call if one of them fails: those before it are then done again, and it alone. In other stores a
-    call that was done is never done again."""
-    undoes = store.describe().all_or_nothing
-
-    def send(calls: list[Callable[[], A]]) -> Future[Sequence[A | BaseException]]:
-        answers: list[A | BaseException] = []
-        done: Future[Sequence[A | BaseException]] = Future()
-
-        def go_on(most: int) -> None:
-            rest = calls[len(answers) :]
-            if not rest:
-                done.set_result(answers)
-                return
-
-            def note(part: Future[Sequence[A | BaseException]]) -> None:
-                trouble = part.exception()
-                if isinstance(trouble, _Undone):
-                    go_on(trouble.position or 1)
-                    return
-                failed = 1 if most == 1 else len(rest)
-                answers.extend(part.result() if trouble is None else [trouble] * failed)
-                go_on(len(calls))
-
-            try:
-                part = store.submit(lambda: _one_by_one(rest[:most], monotonic, undoes))
-            except OncueError as trouble:  # the store is closed
-                done.set_result([*answers, *[trouble] * len(rest)])
-            else:
-                part.add_done_callback(note)
-
-        go_on(len(calls))
-        return done
-
-    return send
-
-
-def _one_by_one(
-    calls: list[Callable[[], A]], monotonic: Callable[[], float], undoes: bool
-) -> Sequence[A | BaseException]:
-    """The answers to the first calls, as many as a short time allows. A refusal is the answer of
-    its own call. With `undoes`, whatever else is raised undoes all."""
-    answers: list[A | BaseException] = []
-    ends = monotonic() + TOGETHER_SECONDS
-    for call in calls:
-        try:
-            answers.append(call())
-        except BaseException as error:
-            refused = isinstance(error, OncueError) and not isinstance(error, StoreError)
-            if undoes and not refused:
-                raise error if len(calls) == 1 else _Undone(len(answers)) from error
-            answers.append(error)
-        if monotonic() >= ends:
-            break
-    return answers
+def _answers(done: Future[Sequence[A | BaseException]], count: int) -> Sequence[A | BaseException]:
+    trouble = done.exception()
+    return done.result() if trouble is None else [trouble] * count

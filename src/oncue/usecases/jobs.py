@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from concurrent.futures import Future
 from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -330,24 +329,12 @@ class LocalJobs(Local, JobVerbs[NewJob]):
         return job
 
 
-Answers = Sequence[Job | BaseException | None]
-"""To each of several new jobs: the job that was there, why it is refused, or None: it is new."""
-
-
-def submit_jobs(cue: LocalJobs, jobs: Sequence[NewJob]) -> Future[Answers]:
-    """Store jobs off the caller's thread, in a transaction that others may share."""
-
-    def stored() -> Answers:
-        met = cue._insert(jobs)
-        return [met.get(position) for position in range(len(jobs))] if met else [None] * len(jobs)
-
-    def count(done: Future[Answers]) -> None:
-        if done.exception() is None:
-            cue.telemetry.count("jobs_created", done.result().count(None))
-
-    done = cue.store.submit(stored)
-    done.add_done_callback(count)
-    return done
+def insert_all(cue: LocalJobs, jobs: Sequence[NewJob]) -> Sequence[Job | errors.Conflict | None]:
+    """Store jobs that are ready, of callers who have nothing to do with each other. For each: the
+    job that was there, why it is refused, or None: it is new."""
+    met = cue._insert(jobs)
+    cue.telemetry.count("jobs_created", len(jobs) - len(met))
+    return [met.get(position) for position in range(len(jobs))] if met else [None] * len(jobs)
 
 
 def _met(clash: Clash) -> Job | errors.Conflict:

@@ -103,7 +103,7 @@ def _failure(job: HandledJob, error: BaseException, handler: Handler) -> ClaimEn
         line = "job %s: its handler stopped: a cancel was requested"
         logger.info(line, job.id, extra=job.facts)
         text = "The handler stopped because a cancel was requested."
-        return ClaimEnd(job.claim, "fail", error=text, cancel_seen=True)
+        return ClaimEnd(job.claim, "fail", error=text)
     if isinstance(error, ClaimLost) and job.overlong:
         # Left to the reclaimer, which judges every attempt that took too long alike.
         text = "job %s: its handler stopped at the timeout of the attempt"
@@ -115,7 +115,7 @@ def _failure(job: HandledJob, error: BaseException, handler: Handler) -> ClaimEn
     line = "job %s: attempt %d raised %s\n%s"
     logger.warning(line, job.id, job.attempt, type(error).__name__, place, extra=job.facts)
     text = exception_text(error)
-    return ClaimEnd(job.claim, "fail", None, text, retryable, job.cancel_requested)
+    return ClaimEnd(job.claim, "fail", None, text, retryable)
 
 
 def _caller(handler: Handler, runner: asyncio.Runner | None) -> Call:

@@ -20,10 +20,13 @@ from oncue.core.lifecycle import Verb
 from oncue.core.moment import Moment
 from oncue.core.nodes import Running
 from oncue.core.queue import Queue
+from oncue.core.retry import Failure
+from oncue.core.sharing import Taker
 from oncue.engine.alarm import Alarm
+from oncue.engine.claiming import Claiming
 from oncue.ports.claims import Touch, Touched
 from oncue.ports.store import Awaited, Listener
-from oncue.usecases.claims import LocalClaims, failure, keeping
+from oncue.usecases.claims import LocalClaims
 
 AWAY = (StoreUnavailable, ServerUnavailable)
 """Passing trouble of a claim source: the same call may succeed later."""
@@ -64,8 +67,6 @@ class ClaimEnd(NamedTuple):
     error: str = ""
     retryable: bool = True
     """Fail: whether the policy of its queue may have it tried again."""
-    cancel_seen: bool = False
-    """Fail: whether the worker knows that a cancel was requested."""
 
 
 class ClaimSource(Protocol):
@@ -84,7 +85,8 @@ class ClaimSource(Protocol):
         """As `StoreFacts.poll_seconds`."""
 
     def claim(self, queue: str, limit: int, now: Moment) -> ClaimedBatch | None:
-        """Take up to `limit` due jobs; reclaimed work is taken alone. None: nothing is due."""
+        """Take up to `limit` due jobs; reclaimed work is taken alone. None: nothing is due. After
+        trouble it may be what an earlier call took, of another queue."""
 
     def next_due(self, queue: str) -> Moment | None:
         """When there may be something to claim next; None: `watch` will tell."""
@@ -128,6 +130,7 @@ class LocalClaimSource:
         self._clock = cue.clock
         self._telemetry = cue.telemetry
         self._worker = worker
+        self._claiming = Claiming(cue.store)
 
     def watch(self, listener: Listener, queues: Awaited | None = None) -> Callable[[], None]:
         unwatch = self._store.watch(listener, queues)
@@ -140,13 +143,13 @@ class LocalClaimSource:
         return stop
 
     def claim(self, queue: str, limit: int, now: Moment) -> ClaimedBatch | None:
-        policy = self._cue.policies(queue)
+        policy, taker = self._cue.policies(queue), Taker(self._worker, limit)
         began = self._clock.monotonic()
-        claims = self._store.claim([policy], self._worker, limit, now)
+        [claims] = self._claiming.claim([policy], [taker], now)
         if not claims:
             return None
         self._telemetry.claimed(claims, self._clock.now())
-        return ClaimedBatch(policy, claims, began, began)
+        return ClaimedBatch(self._cue.policies(claims[0].queue), claims, began, began)
 
     def next_due(self, queue: str) -> Moment | None:
         return self._store.next_due([queue])
@@ -192,23 +195,17 @@ class LocalClaimSource:
     def settle(self, queue: Queue, ends: Sequence[ClaimEnd], *, brief: bool = False) -> None:
         if not ends:
             return
-        now = self._clock.now()
-        kept = keeping(queue)
-        settlements = [
-            Settlement(end.claim.id, end.claim.epoch, VERBS[end.outcome], end.result, **kept)
-            if end.outcome != "fail"
-            else self._failure(end, now)
-            for end in ends
-        ]
-        refused = self._store.settle(settlements, now)
+        refused, _ = self._store.settle([self._settlement(end) for end in ends], self._clock.now())
         for position, answer in refused.items():
             log_too_late(ends[position].claim.id, answer.reason)
         self._telemetry.count("fenced_writes", len(refused))
 
-    def _failure(self, end: ClaimEnd, now: Moment) -> Settlement:
-        claim, _, _, error, retryable, cancelled = end
-        options = {"retryable": retryable, "cancelled": cancelled}
-        return failure(self._cue, claim, claim.epoch, error, now, **options)
+    def _settlement(self, end: ClaimEnd) -> Settlement:
+        claim, outcome, result, error, retryable = end
+        if outcome != "fail":
+            return Settlement(claim.id, claim.epoch, VERBS[outcome], result)
+        failure = Failure(self._cue.spread(), retryable)
+        return Settlement(claim.id, claim.epoch, Verb.FAIL, error=error, failure=failure)
 
 
 def log_too_late(job_id: str, reason: str) -> None:

@@ -259,11 +259,11 @@ class Worker:
         return None
 
     def _claim_from(self, name: str, now: Moment) -> RunningBatch | None:
-        handler = self._cue.handlers[name]
-        limit = handler.batch or self._runner.sizes.get(name, 1)
+        limit = self._cue.handlers[name].batch or self._runner.sizes.get(name, 1)
         claimed = self._source.claim(name, limit, now)
         if claimed is None:
             return None
+        handler = self._cue.handlers[claimed.queue.name]
         batch = RunningBatch(claimed, handler, self._source, self._results, self._clock)
         self._batches.add(batch)
         self._heartbeats.expect(claimed.queue.lease_seconds)

@@ -2,24 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from itertools import groupby
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, TypeVar
 
 from oncue.api import problems
 from oncue.api.request import HttpAnswer, Request, json_answer
-from oncue.api.routes.claims import beat, fail, release
+from oncue.api.routes.claims import FEW, told_by
 from oncue.api.routing import Routes
 from oncue.core.access import Scope
 from oncue.core.errors import OncueError, StoreError
-from oncue.usecases.claims import Completion
+from oncue.core.fencing import Settlement
+from oncue.core.lifecycle import State
+from oncue.ports.claims import Touch, Touched
+from oncue.usecases import reporting
+from oncue.usecases.reporting import raised, sifted
 from oncue.wire import claims as wire
 from oncue.wire.converting import written
 
 if TYPE_CHECKING:
     from oncue.api.app import Service
 
-A = TypeVar("A", wire.Settled, wire.Beaten)
+A = TypeVar("A")
+Q = TypeVar("Q")
 R = TypeVar("R", wire.SettleItem, wire.HeartbeatItem)
 
 routes = Routes("Workers")
@@ -33,16 +37,29 @@ async def settle_jobs(service: Service, request: Request) -> HttpAnswer:
     """
     body = await request.decoded(wire.Settle)
 
-    def all_of_them() -> list[wire.Settled]:
-        answers: list[wire.Settled] = []
-        for successes, run in groupby(body.items, key=lambda item: item.outcome == "complete"):
-            if successes:
-                answers += _complete_all(service, list(run))
-            else:
-                answers += [_applied(wire.Settled, _settle, service, item) for item in run]
-        return answers
+    def ready(item: wire.SettleItem) -> Settlement:
+        cue = service.cue
+        if item.outcome == "complete":
+            return reporting.completion(cue, item.id, item.token, item.result)
+        if item.outcome == "release":
+            return reporting.release(cue, item.id, item.token)
+        return reporting.failure(
+            cue,
+            item.id,
+            item.token,
+            item.error or "",
+            retryable=item.retryable,
+            retry_after=item.retry_after,
+        )
 
-    return json_answer(wire.SettledItems(await service.acue.write(all_of_them)))
+    def settled(item: wire.SettleItem, answer: State | OncueError) -> wire.Settled:
+        if isinstance(answer, OncueError):
+            return wire.Settled(item.id, problem=problems.of(answer).fields)
+        return wire.Settled(item.id, answer.value)
+
+    ends, refused = await _ready(service, body.items, ready)
+    answers = _answers(len(body.items), refused, await service.acue.settle(ends))
+    return json_answer(wire.SettledItems(list(map(settled, body.items, answers))))
 
 
 @routes.add("POST /heartbeat", Scope.WORK, wire.BeatenItems, wire.Heartbeats)
@@ -53,38 +70,35 @@ async def heartbeat_jobs(service: Service, request: Request) -> HttpAnswer:
     """
     body = await request.decoded(wire.Heartbeats)
 
-    def all_of_them() -> list[wire.Beaten]:
-        return [_applied(wire.Beaten, _beat, service, item) for item in body.items]
+    def ready(item: wire.HeartbeatItem) -> Touch:
+        return reporting.heartbeat(service.cue, item.id, item.token, **told_by(item))
 
-    return json_answer(wire.BeatenItems(await service.acue.write(all_of_them)))
+    def beaten(item: wire.HeartbeatItem, answer: Touched | OncueError) -> wire.Beaten:
+        if isinstance(answer, OncueError):
+            return wire.Beaten(item.id, problem=problems.of(answer).fields)
+        return written(wire.Beaten, answer, id=item.id)
+
+    beats, refused = await _ready(service, body.items, ready)
+    answers = _answers(len(body.items), refused, await service.acue.touch(beats))
+    return json_answer(wire.BeatenItems(list(map(beaten, body.items, answers))))
 
 
-def _complete_all(service: Service, items: list[wire.SettleItem]) -> list[wire.Settled]:
-    reports = [Completion(item.id, item.token, item.result) for item in items]
+async def _ready(
+    service: Service, items: list[R], ready: Callable[[R], Q]
+) -> tuple[list[Q], dict[int, OncueError]]:
+    """Every token is checked, which would keep the loop from other requests if there are many."""
+    if len(items) <= FEW:
+        return sifted(items, ready)
+    return await service.read(sifted, items, ready)
+
+
+def _answers(
+    count: int, refused: dict[int, OncueError], applied: Sequence[A | BaseException]
+) -> list[A | OncueError]:
+    """The answer to each item. Trouble with the store is that of the whole request."""
+    left = iter(applied)
+    answers = [refused[at] if at in refused else next(left) for at in range(count)]
     return [
-        wire.Settled(item.id, "succeeded") if error is None else _refused(wire.Settled, item, error)
-        for item, error in zip(items, service.cue.complete_all(reports), strict=True)
+        one if isinstance(one, OncueError) and not isinstance(one, StoreError) else raised(one)
+        for one in answers
     ]
-
-
-def _settle(service: Service, item: wire.SettleItem) -> wire.Settled:
-    settle = release if item.outcome == "release" else fail
-    return wire.Settled(item.id, settle(service, item.id, item))
-
-
-def _beat(service: Service, item: wire.HeartbeatItem) -> wire.Beaten:
-    return written(wire.Beaten, beat(service, item.id, item), id=item.id)
-
-
-def _applied(shape: type[A], apply: Callable[[Service, R], A], service: Service, item: R) -> A:
-    """The answer to this item, or its problem."""
-    try:
-        return apply(service, item)
-    except StoreError:
-        raise
-    except OncueError as error:
-        return _refused(shape, item, error)
-
-
-def _refused(shape: type[A], item: R, error: OncueError) -> A:
-    return shape(id=item.id, problem=problems.of(error).fields)

@@ -3,25 +3,22 @@
 from __future__ import annotations
 
 from functools import partial
-from typing import TYPE_CHECKING, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
+from oncue.aio import ClaimRequest
 from oncue.api import problems
 from oncue.api.problems import invalid
 from oncue.api.request import HttpAnswer, Request, json_answer
 from oncue.api.routing import Routes
-from oncue.api.waiting import ClaimRequest
 from oncue.core import token
 from oncue.core.access import Scope
 from oncue.core.duration import seconds
 from oncue.core.errors import InvalidInput
 from oncue.core.job import Claimed
 from oncue.core.queue import check_queue_name
-from oncue.ports.claims import Touched
-from oncue.usecases import intake
-from oncue.usecases.claims import Completion
+from oncue.usecases.reporting import taker
 from oncue.wire import claims as wire
 from oncue.wire.converting import written
-from oncue.wire.formats import States
 from oncue.wire.jobs import JobOperation
 
 if TYPE_CHECKING:
@@ -79,8 +76,7 @@ async def _claimed(
         raise invalid(
             f"at most {LONGEST_WAIT_SECONDS:.0f} seconds; ask again then.", "/wait_seconds"
         )
-    intake.label(body.worker, "/worker")
-    wanted = ClaimRequest(queues, body.worker, body.limit, intake.check_lease(body.lease_seconds))
+    wanted = ClaimRequest(queues, taker(body.worker, body.limit, body.lease_seconds))
     taken = await service.waiting.claim(wanted, wait, request.gone)
     try:
         few = len(taken) <= FEW
@@ -138,7 +134,7 @@ async def start_job(service: Service, request: Request) -> HttpAnswer:
     Optional: any other report implies it.
     """
     job_id, body = await _report(service, request, wire.Start)
-    touched = await service.acue.write(service.cue.start, job_id, body.token)
+    touched = await service.acue.start(job_id, body.token)
     return json_answer(written(wire.Started, touched, id=job_id, state="executing"))
 
 
@@ -150,18 +146,12 @@ async def heartbeat_job(service: Service, request: Request) -> HttpAnswer:
     true or the answer is a problem.
     """
     job_id, body = await _report(service, request, wire.Heartbeat)
-    touched = await service.acue.write(beat, service, job_id, body)
+    touched = await service.acue.heartbeat(job_id, body.token, **told_by(body))
     return json_answer(written(wire.Touched, touched))
 
 
-def beat(service: Service, job_id: str, body: wire.Heartbeat) -> Touched:
-    return service.cue.heartbeat(
-        job_id,
-        body.token,
-        message=body.message,
-        percent=body.percent,
-        lease_seconds=intake.check_lease(body.lease_seconds),
-    )
+def told_by(body: wire.Heartbeat) -> dict[str, Any]:
+    return {name: getattr(body, name) for name in ("message", "percent", "lease_seconds")}
 
 
 @_add("PUT /jobs/{id}/operations/{name}", answers=JobOperation, body=wire.OperationReport)
@@ -200,7 +190,7 @@ async def complete_job(service: Service, request: Request) -> HttpAnswer:
     if body.token is None:
         await service.acue.write(service.cue.complete_by_hand, job_id, body.result)
     else:
-        await service.acue.complete(Completion(job_id, body.token, body.result))
+        await service.acue.complete(job_id, body.token, body.result)
     return json_answer(wire.JobState(job_id, "succeeded"))
 
 
@@ -212,20 +202,9 @@ async def fail_job(service: Service, request: Request) -> HttpAnswer:
     back-off.
     """
     job_id, body = await _report(service, request, wire.Fail)
-    state = await service.acue.write(fail, service, job_id, body)
-    return json_answer(wire.JobState(job_id, state))
-
-
-def fail(service: Service, job_id: str, body: wire.Fail | wire.SettleItem) -> States:
-    """Apply a report of failure; the state of the job afterwards."""
-    service.cue.fail(
-        job_id,
-        body.token,
-        body.error or "",
-        retryable=body.retryable,
-        retry_after=body.retry_after,
-    )
-    return _state_of(service, job_id, "failed")
+    fields = {"retryable": body.retryable, "retry_after": body.retry_after}
+    state = await service.acue.fail(job_id, body.token, body.error, **fields)
+    return json_answer(wire.JobState(job_id, state.value))
 
 
 @_add("POST /jobs/{id}/release", answers=wire.JobState, body=wire.Release)
@@ -235,17 +214,5 @@ async def release_job(service: Service, request: Request) -> HttpAnswer:
     For a clean shutdown: due again at once, the attempt does not count.
     """
     job_id, body = await _report(service, request, wire.Release)
-    state = await service.acue.write(release, service, job_id, body)
-    return json_answer(wire.JobState(job_id, state))
-
-
-def release(service: Service, job_id: str, body: wire.Release | wire.SettleItem) -> States:
-    """Release a job; its state afterwards."""
-    service.cue.release(job_id, body.token)
-    return _state_of(service, job_id, "scheduled")
-
-
-def _state_of(service: Service, job_id: str, gone: States) -> States:
-    """The state of the job; `gone` if its queue keeps no history."""
-    job = service.cue.store.get(job_id)
-    return gone if job is None else job.state.value
+    state = await service.acue.release(job_id, body.token)
+    return json_answer(wire.JobState(job_id, state.value))

@@ -4,7 +4,7 @@ follow."""
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from itertools import islice, takewhile
+from itertools import islice
 
 from oncue.core import operations, rate
 from oncue.core.fencing import GONE, Refused, late_write, refusal
@@ -15,6 +15,7 @@ from oncue.core.moment import Moment
 from oncue.core.putoff import back_in_line_until
 from oncue.core.queue import Queue
 from oncue.core.rate import Limits
+from oncue.core.sharing import Taker, in_order, share_out
 from oncue.ports.claims import Touch, Touched
 from oncue.stores.memory.record import Record
 from oncue.stores.memory.state import MemoryState, exceptions
@@ -26,37 +27,47 @@ class MemoryClaims(MemoryState):
     def claim(
         self,
         queues: Sequence[Queue],
-        worker: str,
-        limit: int,
+        takers: Sequence[Taker],
         now: Moment,
         *,
-        lease_seconds: float | None = None,
-        reclaimed_limit: int = 1,
-    ) -> list[Claimed]:
+        nonce: str,
+        again: bool = False,
+    ) -> list[list[Claimed]]:
         with self._writing():
+            if again and any(held := self._claimed_by(nonce, queues, len(takers))):
+                return held
             named = {queue.name: queue for queue in queues}
             for name in named:
                 self._take_over(name, now)
-            rooms = {name: self._make_ready(name, limit, now, now) for name in named}
-            chosen = self._choose(rooms, min(limit, reclaimed_limit), now, ahead=True)
-            chosen = chosen or self._choose(rooms, limit, now, ahead=False)
-            for record in chosen:
-                queue = named[record.queue]
-                lease = queue.lease_seconds if lease_seconds is None else lease_seconds
-                self._take(record, queue, worker, lease, now)
-                record.alone = len(chosen) == 1
-            return [record.as_claimed() for record in chosen]
+            most = sum(taker.limit for taker in takers)
+            rooms = {name: self._make_ready(name, most, now, now) for name in named}
+            shares = share_out(
+                takers, lambda limit, reclaimed: self._choose(rooms, limit, now, ahead=reclaimed)
+            )
+            for place, (taker, share) in enumerate(zip(takers, shares, strict=True)):
+                for record in share:
+                    self._take(record, named[record.queue], taker, now)
+                    record.alone, record.nonce = len(share) == 1, (nonce, place)
+            return [[record.as_claimed() for record in share] for share in shares]
+
+    def _claimed_by(self, nonce: str, queues: Sequence[Queue], takers: int) -> list[list[Claimed]]:
+        """What a call took, by taker, as far as the claims hold."""
+        held: list[list[Claimed]] = [[] for _ in range(takers)]
+        for record in self._taken.values():
+            if record.nonce is not None and record.nonce[0] == nonce:
+                held[record.nonce[1]].append(record.as_claimed())
+        return [in_order(claims, queues) for claims in held]
 
     def _choose(
-        self, rooms: Mapping[str, int], limit: int, now: Moment, *, ahead: bool
+        self, rooms: dict[str, int], limit: int, now: Moment, *, ahead: bool
     ) -> list[Record]:
-        """The first due jobs: reclaimed ones, or (when there are none that can be taken) the
-        others."""
+        """The first due jobs, for which there is room: reclaimed ones, or the others."""
         chosen: list[Record] = []
         for queue, room in rooms.items():
             most = min(room, limit - len(chosen))
             found = self._first_ones(queue, most, now, ahead=ahead)
             self._spend(queue, len(found), now)
+            rooms[queue] -= len(found)
             chosen += found
         return chosen
 
@@ -64,9 +75,9 @@ class MemoryClaims(MemoryState):
         self, queue: str, limit: int, until: Moment, *, ahead: bool | None = None
     ) -> list[Record]:
         """The jobs to hand over next, of those due by `until`. `ahead`: only reclaimed ones, or
-        only the others if the first is one of them."""
+        only the others."""
         due = (self._records[turn.id] for turn in self._lines[queue] if turn.due_at <= until)
-        return list(islice(takewhile(lambda record: ahead in (None, record.ahead), due), limit))
+        return list(islice((one for one in due if ahead in (None, one.ahead)), limit))
 
     def _take_over(self, queue: str, now: Moment) -> None:
         """Take shards away from dispatchers whose lease has ended."""
@@ -135,19 +146,19 @@ class MemoryClaims(MemoryState):
             moments += self._waiting_until(name)
         return limits.next_turns(moments)
 
-    def _take(
-        self, record: Record, queue: Queue, worker: str, lease_seconds: float, now: Moment
-    ) -> None:
-        timeout = record.timeout_seconds
+    def _take(self, record: Record, queue: Queue, taker: Taker, now: Moment) -> None:
+        lease_seconds, timeout = taker.lease_seconds, record.timeout_seconds
+        if lease_seconds is None:
+            lease_seconds = queue.lease_seconds
         if timeout is None:
             timeout = queue.timeout_seconds
         record.state = TRANSITIONS[record.state, Verb.CLAIM]
         record.epoch += 1
-        record.worker = worker
+        record.worker = taker.worker
         record.claimed_at = record.updated_at = now
         record.lease = Lease.given(now, lease_seconds)
         record.overlong_at = None if timeout is None else now + round(timeout * 1000)
-        record.begin_attempt(worker, now)
+        record.begin_attempt(taker.worker, now)
         self._refile(record)
 
     def touch(self, touches: Sequence[Touch], now: Moment) -> list[Touched | Refused]:
@@ -160,7 +171,10 @@ class MemoryClaims(MemoryState):
             return record
         if touch.start:
             record.state = TRANSITIONS[record.state, Verb.START]
-        record.lease = record.lease.touched(now, touch.lease_seconds, by_worker=touch.start)
+        seconds = touch.lease_seconds
+        if seconds is None and touch.renew:
+            seconds = self._queue(record.queue).lease_seconds
+        record.lease = record.lease.touched(now, seconds, by_worker=touch.start)
         record.updated_at = now
         if touch.message is not None:
             record.message = touch.message

@@ -6,14 +6,25 @@ from collections.abc import Mapping, Sequence
 
 from oncue.core import fencing
 from oncue.core.cursor import Cursor, cursor_at, place_at
-from oncue.core.fencing import GONE, End, Ending, Refused, Settlement, Write, words
+from oncue.core.fencing import (
+    GONE,
+    End,
+    Ending,
+    Refused,
+    Settlement,
+    Write,
+    possible_words,
+    state_after,
+    words,
+)
 from oncue.core.job import Lapse
+from oncue.core.lifecycle import State
 from oncue.core.missed import Judge, Missed, is_astray, moved_lease
 from oncue.core.moment import Moment
 from oncue.core.putoff import moved_return
 from oncue.core.rate import begun_again
 from oncue.core.retry import Verdict
-from oncue.ports.claims import ClaimFilter, ClaimPage, Leases
+from oncue.ports.claims import ClaimFilter, ClaimPage, Leases, Settled
 from oncue.stores.memory.claims import MemoryClaims
 from oncue.stores.memory.record import Record
 from oncue.stores.memory.state import exceptions
@@ -22,28 +33,31 @@ from oncue.stores.memory.state import exceptions
 class MemoryEndings(MemoryClaims):
     """Implements the ends of claims of `oncue.ports.claims.ClaimStore`."""
 
-    def settle(self, settlements: Sequence[Settlement], now: Moment) -> Mapping[int, Refused]:
+    def settle(self, settlements: Sequence[Settlement], now: Moment) -> Settled:
         with self._writing():
-            return exceptions(self._settle(settlement, now) for settlement in settlements)
+            answers = [self._settle(settlement, now) for settlement in settlements]
+        return Settled.of(settlements, answers)
 
-    def _settle(self, settlement: Settlement, now: Moment) -> Refused | None:
-        write = settlement.write
-        if write is not None and self._has_ended_by(settlement, write, now):
-            return None
+    def _settle(self, settlement: Settlement, now: Moment) -> Refused | State:
+        """The refusal, or the state in which the job is left."""
+        write, outcome = settlement.write, self._outcome_of(settlement, now)
+        if outcome is not None:
+            return state_after(outcome)
         record = self._held(settlement.id, settlement.epoch, write and write.kind, now)
         if isinstance(record, Refused):
             return record
         if write is None:
             record.become(fencing.hand_over(record.as_held(), now))
-            return None
-        ending = fencing.settle(record.as_held(), settlement, now)
+            return record.state
+        queue = self._queue(record.queue)
+        ending = fencing.settle(record.as_held(), settlement, queue, now)
         if isinstance(ending, Refused):
             return ending
-        self._end_claim(record, ending, write, now, keep=settlement.keep)
-        if not settlement.keep:
-            word = words([settlement.id], settlement.epoch, write)
-            self._settled[word] = now + round(settlement.lease_seconds * 1000)
-        return None
+        self._end_claim(record, ending, write, now, keep=queue.keeps_history)
+        if not queue.keeps_history:
+            word = words([settlement.id], settlement, ending.outcome).rstrip()
+            self._settled[word] = now + round(queue.lease_seconds * 1000)
+        return ending.job.state
 
     def _end_claim(
         self, record: Record, ending: Ending, write: Write | None, now: Moment, *, keep: bool
@@ -65,14 +79,17 @@ class MemoryEndings(MemoryClaims):
         if ending.is_final and not keep:
             self._forget(record)
 
-    def _has_ended_by(self, settlement: Settlement, write: Write, now: Moment) -> bool:
-        """Whether this very write has settled the claim, also on a job that went with it."""
+    def _outcome_of(self, settlement: Settlement, now: Moment) -> str | None:
+        """How this very write has settled the claim, also on a job that went with it; None: it has
+        not."""
         record = self._visible(settlement.id)
         if record is None:
-            word = words([settlement.id], settlement.epoch, write)
-            return self._settled.get(word, 0) > now
+            known = possible_words(settlement).items()
+            return next((end for word, end in known if self._settled.get(word, 0) > now), None)
         end = record.ends.get(settlement.epoch)
-        return end is not None and end.write == write
+        if end is None or end.write is None or end.write != settlement.write:
+            return None
+        return end.outcome
 
     def live_claims(self, wanted: ClaimFilter, after: Cursor | None, limit: int) -> ClaimPage:
         start = (-1, "") if after is None else place_at(after, (int, str))
@@ -91,18 +108,19 @@ class MemoryEndings(MemoryClaims):
             return len(self._taken)
 
     def reclaim(
-        self, verdicts: Sequence[tuple[Lapse, Verdict, bool]], now: Moment
+        self, verdicts: Sequence[tuple[Lapse, Verdict]], now: Moment
     ) -> Mapping[int, Refused]:
         with self._writing():
-            return exceptions(self._reclaim(*verdict, now) for verdict in verdicts)
+            return exceptions(self._reclaim(lapse, told, now) for lapse, told in verdicts)
 
-    def _reclaim(self, lapse: Lapse, verdict: Verdict, keep: bool, now: Moment) -> Refused | None:
+    def _reclaim(self, lapse: Lapse, verdict: Verdict, now: Moment) -> Refused | None:
         record = self._visible(lapse.id)
         if record is None:
             return GONE
         ending = fencing.reclaim(record.as_held(), lapse, verdict, now)
         if isinstance(ending, Refused):
             return ending
+        keep = self._queue(record.queue).keeps_history
         self._end_claim(record, ending, None, now, keep=keep)
         return None
 

@@ -164,7 +164,7 @@ class MemoryRanges(MemoryEndings):
         else:
             detail = refused_by_sink(refusal.detail)
             settlement = settlement._replace(verb=Verb.FAIL, error=refusal.detail, detail=detail)
-        ending = fencing.settle(record.as_held(), settlement, now)
+        ending = fencing.settle(record.as_held(), settlement, claim.queue, now)
         assert isinstance(ending, Ending)  # a job inside a range cannot be asked to stop
         self._end_claim(record, ending, None, now, keep=claim.queue.keeps_history)
         del held.records[record.id]

@@ -75,6 +75,8 @@ class Record:
     lease: Lease = NO_LEASE
     alone: bool = False
     """The only job of its claim."""
+    nonce: tuple[str, int] | None = None
+    """Of the call that claimed it last, and the place of the taker in that call."""
     overlong_at: Moment | None = None
     finished_at: Moment | None = None
     result: bytes | None = None

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import secrets
 from collections.abc import Callable
-from concurrent.futures import Future
-from typing import TypeVar
 
 from oncue.clock import SystemClock
 from oncue.ports.clock import Clock
@@ -16,8 +14,6 @@ from oncue.stores.memory.nodes import MemoryNodes
 from oncue.stores.memory.queues import MemoryQueues
 from oncue.stores.memory.ranges import MemoryRanges
 from oncue.stores.memory.transfer import MemoryTransfer
-
-T = TypeVar("T")
 
 
 class MemoryStore(
@@ -32,15 +28,6 @@ class MemoryStore(
         self._shards = shards
         self.clock = clock or SystemClock()
         self.secret = secrets.token_bytes(32)
-
-    def submit(self, call: Callable[[], T]) -> Future[T]:
-        """Runs the call at once: there is no commit to share."""
-        future: Future[T] = Future()
-        try:
-            future.set_result(call())
-        except BaseException as problem:
-            future.set_exception(problem)
-        return future
 
     def watch(self, listener: Listener, queues: Awaited | None = None) -> Callable[[], None]:
         with self._lock:

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from concurrent.futures import Future
 from pathlib import Path
-from typing import TypeVar
 
 import apsw
 
@@ -31,8 +29,6 @@ from oncue.stores.sqlite.schedules import SqliteSchedules
 from oncue.stores.sqlite.statements import load, migrations
 from oncue.stores.sqlite.transfer import SqliteTransfer
 from oncue.stores.sqlite.watching import WATCH_SECONDS
-
-T = TypeVar("T")
 
 
 class SqliteStore(
@@ -60,9 +56,6 @@ class SqliteStore(
             self.secret = bytes(tx.execute(load("queues")["meta"], {"name": "secret"}).get)
             self._tables = tables(tx)
 
-    def submit(self, call: Callable[[], T]) -> Future[T]:
-        return self.db.submit(call)
-
     def watch(self, listener: Listener, queues: Awaited | None = None) -> Callable[[], None]:
         return self.db.watching.watch(listener, queues)
 
@@ -81,8 +74,7 @@ class SqliteStore(
                 "file_system": file_system(self.db.path),
                 "notice_seconds": notice_seconds,
             }
-        # A submitted call is one transaction.
-        return StoreFacts("sqlite", details, path, schema, notice_seconds, all_or_nothing=True)
+        return StoreFacts("sqlite", details, path, schema, notice_seconds)
 
     def _require_whole(self, tx: apsw.Connection) -> int:
         """The version of the schema, if it is the one in use and has the tables it had."""

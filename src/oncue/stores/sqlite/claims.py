@@ -2,61 +2,71 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
-from itertools import compress, groupby
+from itertools import groupby
+from operator import itemgetter
 from typing import Any, NamedTuple
 
 from oncue.core import fencing, operations
-from oncue.core.fencing import GONE, Refused, Settlement
+from oncue.core.fencing import GONE, Refused, Settlement, state_after
 from oncue.core.job import Claimed, Operation
-from oncue.core.lifecycle import Verb
+from oncue.core.lifecycle import State, Verb
 from oncue.core.moment import Moment
 from oncue.core.queue import Queue
-from oncue.ports.claims import Touch, Touched
+from oncue.core.sharing import Taker, in_order, share_out
+from oncue.ports.claims import Settled, Touch, Touched
 from oncue.stores.sqlite import rows
-from oncue.stores.sqlite.database import StorePart, writing
+from oncue.stores.sqlite.database import Database, StorePart, writing
 from oncue.stores.sqlite.fencing import Endings, end_of, held_claims, refuse
 from oncue.stores.sqlite.lines import FIRST_WAITING_LINE, first_jobs
 from oncue.stores.sqlite.readying import Ready, make_ready, worth_a_claim
-from oncue.stores.sqlite.settled import remember_settled, repeated
+from oncue.stores.sqlite.settings import KnownQueues, queue_settings
+from oncue.stores.sqlite.settled import Departed, outcomes_of, remember_settled
 
 SQL = rows.load("claims")
-_PAYLOAD, _LEASE = Claimed._fields.index("payload"), Claimed._fields.index("lease_until")
+_PAYLOAD = Claimed._fields.index("payload")
+_QUEUE = itemgetter(Claimed._fields.index("queue"))
 # `claimed_columns` has n and trail in the place of the operations.
 _N = Claimed._fields.index("operations")
 _TRAIL, _REST = _N + 1, _N + 2
 
 _Touched = defaultdict[tuple[Any, ...], list[int]]
 """By the lease and what was told: the rows of the jobs."""
+_Item = tuple[int, Settlement]
+"""A settlement and its position in the call."""
 
 
 class SqliteClaims(StorePart):
     def claim(
         self,
         queues: Sequence[Queue],
-        worker: str,
-        limit: int,
+        takers: Sequence[Taker],
         now: Moment,
         *,
-        lease_seconds: float | None = None,
-        reclaimed_limit: int = 1,
-    ) -> list[Claimed]:
-        def claim(tx: rows.Tx) -> list[Claimed]:
-            named = {queue.name: queue for queue in queues}.values()  # each once
-            found = [(q, make_ready(self.db, tx, q.name, limit, now, now)) for q in named]
-            taking = _Taking(tx, worker, now, lease_seconds)
-            chosen = taking.choose(found, min(limit, reclaimed_limit), reclaimed=True)
-            chosen = chosen or taking.choose(found, limit, reclaimed=False)
-            alone = sum(len(due) for _, due in chosen) == 1
-            taken: list[Claimed] = []
-            for queue, due in chosen:
-                taken += taking.take(queue, due, alone=alone)
-                self.db.expected[queue.name] = 0
+        nonce: str,
+        again: bool = False,
+    ) -> list[list[Claimed]]:
+        if not again and not worth_a_claim(self.db, queues, now, now):
+            return [[] for _ in takers]
+
+        def claim(tx: rows.Tx) -> list[list[Claimed]]:
+            if again and any(held := _claimed_by(tx, nonce, queues, len(takers))):
+                return held
+            most = sum([taker.limit for taker in takers])
+            named = {queue.name: queue for queue in queues}
+            ready = {name: make_ready(self.db, tx, name, most, now, now) for name in named}
+            taking = _Taking(tx, now, named, ready, takers[0].lease_seconds)
+            shares = share_out(takers, taking.first)
+            taken = [
+                taking.take(taker, due, f"{nonce}/{place}") if due else []
+                for place, (taker, due) in enumerate(zip(takers, shares, strict=True))
+            ]
+            self.db.expected.update(dict.fromkeys(taking.spend(), 0))
             return taken
 
-        return self.db.write(claim) if worth_a_claim(self.db, queues, now, now) else []
+        return self.db.write(claim) if takers else []
 
     @writing
     def touch(self, tx: rows.Tx, touches: Sequence[Touch], now: Moment) -> list[Touched | Refused]:
@@ -75,7 +85,10 @@ class SqliteClaims(StorePart):
                 write = "heartbeat" if one.start else None
                 answers.append(refuse(tx, claim, one.epoch, write, now))
                 continue
-            lease = claim.lease.touched(now, one.lease_seconds, by_worker=one.start)
+            seconds = one.lease_seconds
+            if seconds is None and one.renew:
+                seconds = queue_settings(self.db, tx).of(claim.queue).lease_seconds
+            lease = claim.lease.touched(now, seconds, by_worker=one.start)
             groups[*lease, one.message, one.percent, one.start].append(claim.n)
             heard.add(one.id)
             answers.append(Touched(lease.until, claim.cancel_requested))
@@ -112,86 +125,113 @@ class SqliteClaims(StorePart):
             tx.execute(SQL["operation_touch"], {**params, "succeeded": stored.is_final})
         return stored
 
-    def settle(self, settlements: Sequence[Settlement], now: Moment) -> Mapping[int, Refused]:
-        def settle(tx: rows.Tx) -> dict[int, Refused]:
-            refused: dict[int, Refused] = {}
-            gone: list[Settlement] = []
-            for kind, group in groupby(enumerate(settlements), key=_kind):
-                items = list(group)
-                if kind.verb is Verb.HAND_OVER:
-                    refused.update(_hand_over_all(tx, items, now))
-                elif not (kind.verb and self._complete_all(tx, items, kind, now)):
-                    refused.update(self._settle_each(tx, items, now, gone))
-                elif not kind.keep:
-                    gone += [one for _, one in items]
-            remember_settled(tx, gone, now)
-            return refused
-
-        refused = self.db.write(settle)
+    def settle(self, settlements: Sequence[Settlement], now: Moment) -> Settled:
+        refused, states = self.db.write(lambda tx: self._settle(tx, settlements, now))
         gone = [at for at, why in refused.items() if why == GONE and settlements[at].write]
         if gone:
             # What settled them is stored by now, so it is sought without the write lock.
             with self.db.reading() as tx:
-                again = repeated(tx, [settlements[position] for position in gone], now)
-            for position in compress(gone, again):
-                del refused[position]
-        return refused
+                outcomes = outcomes_of(tx, [settlements[position] for position in gone], now)
+            for position, outcome in zip(gone, outcomes, strict=True):
+                if outcome is not None:
+                    del refused[position]
+                    if settlements[position].tells_state:
+                        states[position] = state_after(outcome)
+        return Settled(refused, states)
 
-    def _complete_all(
-        self, tx: rows.Tx, items: list[tuple[int, Settlement]], kind: _Kind, now: Moment
-    ) -> bool:
+    def _settle(
+        self, tx: rows.Tx, settlements: Sequence[Settlement], now: Moment
+    ) -> tuple[dict[int, Refused], dict[int, State]]:
+        refused: dict[int, Refused] = {}
+        settling = _Settling(self.db, tx, queue_settings(self.db, tx), now, refused, {}, [])
+        for (verb, epoch), group in groupby(enumerate(settlements), key=_kind):
+            items = list(group)
+            if verb is Verb.HAND_OVER:
+                refused.update(_hand_over_all(tx, items, now))
+            elif not (verb and settling.complete_all(items, epoch)):
+                settling.settle_each(items)
+        remember_settled(tx, settling.gone, now)
+        return refused, settling.states
+
+
+class _Settling(NamedTuple):
+    """What one call settles."""
+
+    db: Database
+    tx: rows.Tx
+    settings: KnownQueues
+    now: Moment
+    refused: dict[int, Refused]
+    states: dict[int, State]
+    gone: list[Departed]
+    """Those whose queue keeps no history."""
+
+    def complete_all(self, items: Sequence[_Item], epoch: int) -> bool:
         """Complete the whole group at once. False: some were not as expected, and nothing was done;
         each is to be settled by itself."""
-        params = {"ids": rows.texts([one.id for _, one in items]), "epoch": kind.epoch, "now": now}
+        tx, ids = self.tx, rows.texts([one.id for _, one in items])
+        # Only where some queue keeps no history it matters which one it is: then the group is to be
+        # of one queue, as it is when a worker settles it.
+        queue = None
+        if self.settings.fleeting:
+            queue = rows.first(tx, SQL["queue_of"], {"id": items[0][1].id})
+            if queue is None:
+                return False
+            [queue] = queue
+        keep = queue not in self.settings.fleeting
+        params = {"ids": ids, "epoch": epoch, "now": self.now, "queue": queue}
         # Asked before: afterwards the jobs may be gone.
         bounded = rows.fetch(tx, SQL["queues_of"], params) if self.db.bounded_queues else []
         try:
             with tx:  # a savepoint
-                if kind.keep and any(one.result is not None for _, one in items):
+                if keep and any(one.result is not None for _, one in items):
                     before = tx.total_changes()
-                    results = [(now, one.result, one.id, one.epoch) for _, one in items]
+                    results = [(self.now, one.result, one.id, epoch, queue) for _, one in items]
                     tx.executemany(SQL["complete_each"], results)
                     done = tx.total_changes() - before
                 else:
-                    tx.execute(SQL["complete_all" if kind.keep else "complete_all_gone"], params)
+                    tx.execute(SQL["complete_all" if keep else "complete_all_gone"], params)
                     done = tx.changes()  # not the total: that counts what the trigger deletes, too
                 if done != len(items):
                     raise _NotAllAsExpected
         except _NotAllAsExpected:
             return False
-        for [queue] in bounded:
-            self.db.tell_room(queue)
+        for [name] in bounded:
+            self.db.tell_room(name)
+        if queue is not None and not keep:
+            lease_seconds = self.settings.of(queue).lease_seconds
+            self.gone.extend([Departed(one, "succeeded", lease_seconds) for _, one in items])
         return True
 
-    def _settle_each(
-        self,
-        tx: rows.Tx,
-        items: Sequence[tuple[int, Settlement]],
-        now: Moment,
-        gone: list[Settlement],
-    ) -> dict[int, Refused]:
-        """Settle them one by one; those whose job goes with it are added to `gone`."""
-        endings = Endings(self.db, tx, [one.id for _, one in items], now)
-        refused: dict[int, Refused] = {}
+    def settle_each(self, items: Sequence[_Item]) -> None:
+        endings = Endings(self.db, self.tx, [one.id for _, one in items], self.now)
         for position, one in items:
-            held = endings.held(one.id)
-            if held is None:
-                refused[position] = GONE
-            elif held.is_current(one.epoch):
-                ending = fencing.settle(held, one, now)
-                if isinstance(ending, Refused):
-                    refused[position] = ending
-                    continue
-                endings.add(held, ending, keep=one.keep)
-                if not one.keep:
-                    gone.append(one)
-            else:
-                write, end = one.write, end_of(tx, held, one.epoch)
-                assert write is not None  # a hand-over ends nothing
-                if end is None or end.write != write:
-                    refused[position] = refuse(tx, held, one.epoch, write.kind, now)
+            answer = self._settle(endings, one)
+            if isinstance(answer, Refused):
+                self.refused[position] = answer
+            elif one.tells_state:
+                self.states[position] = answer
         endings.apply()
-        return refused
+
+    def _settle(self, endings: Endings, one: Settlement) -> Refused | State:
+        """The refusal, or the state in which the job is left."""
+        held = endings.held(one.id)
+        if held is None:
+            return GONE
+        if held.is_current(one.epoch):
+            queue = self.settings.of(held.queue)
+            ending = fencing.settle(held, one, queue, self.now)
+            if isinstance(ending, Refused):
+                return ending
+            endings.add(held, ending, keep=queue.keeps_history)
+            if not queue.keeps_history:
+                self.gone.append(Departed(one, ending.outcome, queue.lease_seconds))
+            return ending.job.state
+        write, end = one.write, end_of(self.tx, held, one.epoch)
+        assert write is not None  # a hand-over ends nothing
+        if end is None or end.write != write:
+            return refuse(self.tx, held, one.epoch, write.kind, self.now)
+        return state_after(end.outcome)
 
 
 def _touch_all(tx: rows.Tx, groups: _Touched, now: Moment) -> None:
@@ -205,26 +245,16 @@ class _NotAllAsExpected(Exception):
     """Undoes a bulk write that met other rows than expected."""
 
 
-class _Kind(NamedTuple):
-    """Settlements that can be applied together share all of this."""
-
-    verb: Verb | None
-    """None: each is settled by itself."""
-    epoch: int
-    keep: bool
-
-
-def _kind(item: tuple[int, Settlement]) -> _Kind:
+def _kind(item: _Item) -> tuple[Verb | None, int]:
+    """Verb and epoch of settlements that can be applied together; no verb: each by itself."""
     one = item[1]
     if one.verb is Verb.HAND_OVER:
-        return _Kind(Verb.HAND_OVER, 0, keep=True)
+        return Verb.HAND_OVER, 0
     in_bulk = one.verb is Verb.COMPLETE and one.updated_at is None
-    return _Kind(Verb.COMPLETE if in_bulk else None, one.epoch, one.keep)
+    return Verb.COMPLETE if in_bulk else None, one.epoch
 
 
-def _hand_over_all(
-    tx: rows.Tx, items: list[tuple[int, Settlement]], now: Moment
-) -> dict[int, Refused]:
+def _hand_over_all(tx: rows.Tx, items: Sequence[_Item], now: Moment) -> dict[int, Refused]:
     refused: dict[int, Refused] = {}
     found = held_claims(tx, [one.id for _, one in items])
     ns = []
@@ -239,50 +269,90 @@ def _hand_over_all(
     return refused
 
 
-class _Taking(NamedTuple):
-    """What one claim takes."""
+class _Taking:
+    """What one call takes. The rows are those of `claimed_columns`."""
 
-    tx: rows.Tx
-    worker: str
-    now: Moment
-    lease_seconds: float | None
+    def __init__(
+        self,
+        tx: rows.Tx,
+        now: Moment,
+        queues: Mapping[str, Queue],
+        ready: Mapping[str, Ready],
+        lease_seconds: float | None,
+    ) -> None:
+        """`lease_seconds`: what most of the takers ask for."""
+        self._tx = tx
+        self._now = now
+        self._queues = queues
+        self._ready = ready
+        self._lease_seconds = lease_seconds
+        self._size = 0  # of the payloads
+        self._taken: Counter[str] = Counter()
 
-    def choose(
-        self, found: Sequence[tuple[Queue, Ready]], limit: int, *, reclaimed: bool
-    ) -> list[tuple[Queue, list[Any]]]:
+    def first(self, limit: int, reclaimed: bool) -> list[Any]:
         """The first due jobs of each queue, as far as it has room for them: reclaimed work, or what
         else waits."""
-        chosen: list[tuple[Queue, list[Any]]] = []
-        size = 0
-        for queue, ready in found:
+        found: list[Any] = []
+        for name, ready in self._ready.items():
             lines = [line for line in ready.lines if (line < FIRST_WAITING_LINE) is reclaimed]
-            most = min(limit, ready.room.most)
-            if not lines or most <= 0 or size >= rows.BATCH_BYTES:
+            most = min(limit - len(found), ready.room.most - self._taken[name])
+            if not lines or most <= 0 or self._size >= rows.BATCH_BYTES:
                 continue
-            seconds = queue.lease_seconds if self.lease_seconds is None else self.lease_seconds
-            lease_until = self.now + round(seconds * 1000)
-            params = {"queue": queue.name, "now": self.now, "lease_until": lease_until}
+            until = self._lease_until(self._queues[name], self._lease_seconds)
+            params = {"queue": name, "now": self._now, "lease_until": until}
             statement = SQL["due"]
             if ready.held is not None:
                 statement = SQL["due_uncovered"]
                 params = ready.held._asdict() | params  # the lease is that of the new claims
-            due, _ = first_jobs(self.tx, statement, params, lines, most, _PAYLOAD)
-            if due:
-                ready.spend(self.tx, queue.name, len(due))
-                chosen.append((queue, due))
-                limit -= len(due)
-                size += sum([len(row[_PAYLOAD]) for row in due])
-        return chosen
+            due, _ = first_jobs(self._tx, statement, params, lines, most, _PAYLOAD)
+            self._taken[name] += len(due)
+            self._size += sum([len(row[_PAYLOAD]) for row in due])
+            found += due
+        return found
 
-    def take(self, queue: Queue, due: Sequence[Any], *, alone: bool) -> list[Claimed]:
-        lease = {"lease_until": due[0][_LEASE], "timeout_seconds": queue.timeout_seconds}
-        ns = rows.numbers([row[_N] for row in due])
-        params = {"ns": ns, "worker": self.worker, "now": self.now, "alone": alone, **lease}
-        self.tx.execute(SQL["claim"], params)
-        done: dict[int, list[Operation]] = defaultdict(list)
-        if any(row[_TRAIL] for row in due):
-            for n, *row in rows.fetch(self.tx, SQL["operations_of"], params):
-                done[n].append(rows.operation(row))
-        return [
-            Claimed._make((*row[:_N], tuple(done.get(row[_N], ())), *row[_REST:])) for row in due
-        ]
+    def take(self, taker: Taker, due: Sequence[Any], nonce: str) -> list[Claimed]:
+        params = {"worker": taker.worker, "now": self._now, "alone": len(due) == 1, "nonce": nonce}
+        claims: list[Claimed] = []
+        for name, group in groupby(due, key=_QUEUE):
+            jobs, queue = list(group), self._queues[name]
+            until = self._lease_until(queue, taker.lease_seconds)
+            params |= {"lease_until": until, "timeout_seconds": queue.timeout_seconds}
+            params["ns"] = rows.numbers([row[_N] for row in jobs])
+            self._tx.execute(SQL["claim"], params)
+            taken = _claims(self._tx, jobs)
+            if taker.lease_seconds != self._lease_seconds:
+                taken = [one._replace(lease_until=until) for one in taken]
+            claims += taken
+        return claims
+
+    def spend(self) -> list[str]:
+        """Note how many were taken; the queues they were taken from."""
+        taken = {name: count for name, count in self._taken.items() if count}
+        for name, count in taken.items():
+            self._ready[name].spend(self._tx, name, count)
+        return list(taken)
+
+    def _lease_until(self, queue: Queue, lease_seconds: float | None) -> Moment:
+        seconds = queue.lease_seconds if lease_seconds is None else lease_seconds
+        return self._now + round(seconds * 1000)
+
+
+def _claims(tx: rows.Tx, found: Sequence[Any]) -> list[Claimed]:
+    done: dict[int, list[Operation]] = defaultdict(list)
+    ns = [row[_N] for row in found if row[_TRAIL]]
+    if ns:
+        for n, *row in rows.fetch(tx, SQL["operations_of"], {"ns": rows.numbers(ns)}):
+            done[n].append(rows.operation(row))
+    return [Claimed._make((*row[:_N], tuple(done.get(row[_N], ())), *row[_REST:])) for row in found]
+
+
+def _claimed_by(
+    tx: rows.Tx, nonce: str, queues: Sequence[Queue], takers: int
+) -> list[list[Claimed]]:
+    """What a call took, by taker, as far as the claims hold."""
+    prefix = f"{nonce}/"
+    found = rows.fetch(tx, SQL["claimed_by"], {"prefix": prefix, "length": len(prefix)})
+    held: list[list[Claimed]] = [[] for _ in range(takers)]
+    for claimed, [*_, its_nonce] in zip(_claims(tx, [r[:-1] for r in found]), found, strict=True):
+        held[int(its_nonce.removeprefix(prefix))].append(claimed)
+    return [in_order(claims, queues) for claims in held]

@@ -6,11 +6,10 @@ import os
 import threading
 from collections import deque
 from collections.abc import Callable, Iterator
-from concurrent.futures import Future
 from contextlib import contextmanager, suppress
 from functools import wraps
 from pathlib import Path
-from typing import Concatenate, ParamSpec, TypeVar
+from typing import TYPE_CHECKING, Concatenate, ParamSpec, TypeVar
 
 import apsw
 
@@ -25,6 +24,9 @@ from oncue.stores.sqlite.statements import load
 from oncue.stores.sqlite.turnstile import Turnstile
 from oncue.stores.sqlite.watching import Watching
 from oncue.stores.sqlite.writer import Writer
+
+if TYPE_CHECKING:
+    from oncue.stores.sqlite.settings import KnownQueues
 
 T = TypeVar("T")
 P = ParamSpec("P")
@@ -47,6 +49,8 @@ class Database:
         """When queues have work, as this process last found out; 0: they had some just now."""
         self.queues_read: tuple[int, list[Queue]] | None = None
         """The queues as they were at a revision of the settings."""
+        self.settings: KnownQueues | None = None
+        """The same, for transactions that write."""
         self._handles: list[Handle] = []
         self._opening = threading.Lock()
         """Held to add to `_handles`, and over a fork."""
@@ -222,10 +226,6 @@ class Database:
         self.writer.renew()
 
     # --------------------------------------------------------------------------------------------
-
-    def submit(self, call: Callable[[], T]) -> Future[T]:
-        self._refuse_after_fork()
-        return self.writer.submit(call)
 
     def _refuse_after_fork(self) -> None:
         if os.getpid() != self._pid:

@@ -35,9 +35,9 @@ def held_claims(tx: rows.Tx, ids: Sequence[str]) -> dict[str, HeldRow]:
 
 def _held(row: Sequence[Any]) -> HeldRow:
     """From the columns of `claims.sql: held`, three of which are the lease."""
-    lease = Lease(row[15], row[16], bool(row[17]))
-    held = _read_held((*row[:15], lease, *row[18:20], None))
-    held.n = row[20]
+    lease = Lease(row[16], row[17], bool(row[18]))
+    held = _read_held((*row[:16], lease, *row[19:21], None))
+    held.n = row[21]
     return held
 
 

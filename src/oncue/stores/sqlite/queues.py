@@ -23,8 +23,6 @@ class SqliteQueues(StorePart):
     def queues(self) -> list[Queue]:
         """Read anew only after a change: loops ask every few seconds, and there may be many."""
         with self.db.reading() as tx:
-            if self.db.writer.inside:  # a change of this transaction may yet be undone
-                return read_queues(tx)
             revision, known = queues_revision(tx), self.db.queues_read
             if known is None or known[0] != revision:
                 self.db.queues_read = known = (revision, read_queues(tx))

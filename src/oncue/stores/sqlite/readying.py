@@ -69,14 +69,14 @@ def limits(tx: rows.Tx, queue: str) -> QueueLimits:
 
 
 def worth_a_claim(db: Database, queues: Sequence[Queue], until: Moment, now: Moment) -> bool:
-    """Whether a claim of what is due by `until` may find something to do. Inside a write nothing is
-    saved by looking, nor when work is expected: then the look would only delay it."""
+    """Whether a claim of what is due by `until` may find something to do. Nothing is saved by
+    looking when work is expected: then the look would only delay it."""
     expected = [db.expected.pop(queue.name, LATEST) for queue in queues]
     for queue, moment in zip(queues, expected, strict=True):
         # A full queue that is free again may look as it did before it was full.
         if not moment or queue.concurrency is not None:
             db.watching.others.forget(queue.name)
-    if db.writer.inside or min(expected, default=LATEST) <= until:
+    if min(expected, default=LATEST) <= until:
         return True
     with db.reading() as tx:
         return any(_is_worth_it(db, tx, queue.name, until, now) for queue in queues)

@@ -20,6 +20,7 @@ from oncue.stores.sqlite import rows
 from oncue.stores.sqlite.database import StorePart, writing
 from oncue.stores.sqlite.fencing import Endings
 from oncue.stores.sqlite.queues import read_queues
+from oncue.stores.sqlite.settings import queue_settings
 
 SQL = rows.load("claims")
 LEASES = rows.load("leases")
@@ -53,11 +54,12 @@ class SqliteReclaims(StorePart):
 
     @writing
     def reclaim(
-        self, tx: rows.Tx, verdicts: Sequence[tuple[Lapse, Verdict, bool]], now: Moment
+        self, tx: rows.Tx, verdicts: Sequence[tuple[Lapse, Verdict]], now: Moment
     ) -> Mapping[int, Refused]:
         refused: dict[int, Refused] = {}
-        endings = Endings(self.db, tx, [lapse.id for lapse, _, _ in verdicts], now)
-        for position, (lapse, verdict, keep) in enumerate(verdicts):
+        endings = Endings(self.db, tx, [lapse.id for lapse, _ in verdicts], now)
+        known = queue_settings(self.db, tx)
+        for position, (lapse, verdict) in enumerate(verdicts):
             held = endings.held(lapse.id)
             if held is None:
                 refused[position] = GONE
@@ -66,7 +68,7 @@ class SqliteReclaims(StorePart):
             if isinstance(ending, Refused):
                 refused[position] = ending
             else:
-                endings.add(held, ending, keep=keep)
+                endings.add(held, ending, keep=held.queue not in known.fleeting)
         endings.apply()
         return refused
 

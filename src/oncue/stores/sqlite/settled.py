@@ -5,25 +5,39 @@ from __future__ import annotations
 from array import array
 from collections.abc import Iterator, Sequence
 from itertools import groupby
-from operator import attrgetter
+from typing import NamedTuple
 from zlib import crc32
 
-from oncue.core.fencing import Settlement, words
+from oncue.core.fencing import Settlement, possible_words, words
 from oncue.core.moment import Moment
 from oncue.stores.sqlite import rows
 
 SQL = rows.load("claims")
-_WRITE_OF = attrgetter("epoch", "verb", "result", "error")
 _FEW = 16  # marks that are sought one by one, which is faster than to look at every mark of a call
 
 
-def remember_settled(tx: rows.Tx, gone: Sequence[Settlement], now: Moment) -> None:
+class Departed(NamedTuple):
+    """A settlement whose job went with it, or may soon."""
+
+    settlement: Settlement
+    outcome: str
+    lease_seconds: float
+    """Of its queue: for so long a repetition is recognised."""
+
+    @property
+    def alike(self) -> tuple[object, ...]:
+        """The same for all that one word describes, but for the id."""
+        one = self.settlement
+        return one.epoch, one.verb, self.outcome, one.result, one.error
+
+
+def remember_settled(tx: rows.Tx, gone: Sequence[Departed], now: Moment) -> None:
     """What one call settled of jobs that are gone. It is kept as one row, as long as the longest of
     their leases: a row for each job would cost as much as the job. Rows whose time is over go."""
     if not gone:
         return
-    alike = (list(group) for _, group in groupby(gone, key=_WRITE_OF))
-    marks = _marks(gone)
+    alike = (list(group) for _, group in groupby(gone, key=lambda one: one.alike))
+    marks = _marks([one.settlement for one in gone])
     alone = len(marks) == 1
     row = {
         "until": now + round(max(one.lease_seconds for one in gone) * 1000),
@@ -35,18 +49,19 @@ def remember_settled(tx: rows.Tx, gone: Sequence[Settlement], now: Moment) -> No
     tx.execute(SQL["forget_settled"], {"now": now})
 
 
-def repeated(tx: rows.Tx, settlements: Sequence[Settlement], now: Moment) -> list[bool]:
-    """For each, whether this very write settled its claim before, as far as that is remembered. A
-    claim that was settled alone is found by an index. Of those that were settled together with
-    others, four bytes of each are read."""
-    asked = [_words([one]).rstrip() for one in settlements]
-    wanted = set(asked)
+def outcomes_of(tx: rows.Tx, settlements: Sequence[Settlement], now: Moment) -> list[str | None]:
+    """For each, with which outcome this very write settled its claim before, as far as that is
+    remembered. A claim that was settled alone is found by an index. Of those that were settled
+    together with others, four bytes of each are read."""
+    asked = [possible_words(one) for one in settlements]
+    wanted = {word for words in asked for word in words}
+    missing = len({one.id for one in settlements})
     found: set[str] = set()
     for claims in _candidates(tx, _marks(settlements), now):
         found |= wanted.intersection(claims.split(" "))
-        if len(found) == len(wanted):
+        if len(found) >= missing:
             break
-    return [word in found for word in asked]
+    return [next((end for word, end in words.items() if word in found), None) for words in asked]
 
 
 def _candidates(tx: rows.Tx, marks: array[int], now: Moment) -> Iterator[str]:
@@ -66,11 +81,9 @@ def _candidates(tx: rows.Tx, marks: array[int], now: Moment) -> Iterator[str]:
             yield claims
 
 
-def _words(alike: Sequence[Settlement]) -> str:
-    """One word for each, as `core/fencing.py: words` writes them, of settlements by one write."""
-    first = alike[0]
-    assert first.write is not None  # a hand-over settles nothing
-    return words([one.id for one in alike], first.epoch, first.write)
+def _words(alike: Sequence[Departed]) -> str:
+    ids = [one.settlement.id for one in alike]
+    return words(ids, alike[0].settlement, alike[0].outcome)
 
 
 def _marks(settlements: Sequence[Settlement]) -> array[int]:

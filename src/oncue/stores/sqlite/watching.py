@@ -142,6 +142,11 @@ class Watching:
         if known is None or due_at < known:
             self._news[queue] = due_at
 
+    @property
+    def settings_changed(self) -> bool:
+        """Inside a write: whether it has changed settings, or an earlier one may have."""
+        return None in self._news
+
     def begun(self) -> bool:
         """A transaction begins. News that is there was left by a call that was interrupted or
         failed, and that may have stored something. Whether that is so, or another process has

@@ -1,7 +1,7 @@
 """The one writer of an SQLite file in this process: group commit without a hand-over per job.
 
-A blocking caller that finds the writer idle commits its own call, in its own thread. Every other
-call is queued for the writer's thread, which commits all that is queued together. So a commit is
+A caller that finds the writer idle commits its own call, in its own thread. Every other call is
+queued for the writer's thread, which commits all that is queued together. So a commit is
 only ever shared in a thread of ours: Ctrl-C is raised in the main thread, where it can interrupt
 only the main thread's own call.
 """
@@ -12,7 +12,6 @@ import logging
 import threading
 from collections import deque
 from collections.abc import Callable, Sequence
-from concurrent.futures import Future
 from pathlib import Path
 from queue import Empty, SimpleQueue
 from typing import Any, Generic, TypeVar
@@ -44,26 +43,20 @@ class _Outcome:
 
 
 class _Ticket(Generic[T]):
-    """A queued call, and its place in the transaction that it became part of. Its caller has the
-    future, if there is one. Else it waits for `result`, on a plain lock: Ctrl-C can leave the locks
-    of `Future` and `Event` locked, since these are taken in Python code, and the writer needs
-    them."""
+    """A queued call, and its place in the transaction that it became part of. Its caller waits for
+    `result`, on a plain lock: Ctrl-C can leave the locks of `Future` and `Event` locked, since
+    these are taken in Python code, and the writer needs them."""
 
-    __slots__ = ("_answer", "_answered", "_done", "call", "future", "outcome", "position")
+    __slots__ = ("_answer", "_answered", "_done", "call", "outcome", "position")
 
-    def __init__(self, call: Callable[[], T], future: Future[T] | None = None) -> None:
+    def __init__(self, call: Callable[[], T]) -> None:
         self.call = call
-        self.future = future
         self.outcome: _Outcome | None = None
         self.position = 0
         self._answered = False
         self._answer: tuple[Any, BaseException | None]
         self._done = threading.Lock()
         self._done.acquire()
-
-    def begin(self) -> bool:
-        """Whether the call is still wanted. If so, it can no longer be cancelled."""
-        return self.future is None or self.future.set_running_or_notify_cancel()
 
     def result(self) -> T:
         with self._done:
@@ -82,22 +75,7 @@ class _Ticket(Generic[T]):
             self._answer = None, (outcome and outcome.trouble) or otherwise
         else:
             self._answer = outcome.answers[self.position]
-        if self.future is None:
-            self._done.release()
-        else:
-            self._deliver(self.future, *self._answer)
-
-    @staticmethod
-    def _deliver(future: Future[T], value: Any, error: BaseException | None) -> None:
-        try:
-            if future.cancelled():
-                return
-            if error is None:
-                future.set_result(value)
-            else:
-                future.set_exception(error)
-        except BaseException:  # others wait for their answer
-            log.exception("a callback of a submitted call failed")
+        self._done.release()
 
 
 def start_thread(thread: threading.Thread, path: Path) -> None:
@@ -170,12 +148,6 @@ class Writer:
         self._enqueue(ticket)
         return ticket.result()
 
-    def submit(self, call: Callable[[], T]) -> Future[T]:
-        """The same, off this thread."""
-        future: Future[T] = Future()
-        self._enqueue(_Ticket(call, future))
-        return future
-
     def probe(self, look: Callable[[apsw.Connection], T]) -> T | None:
         """Use the connection between transactions, or None if one is under way."""
         if self._lock.locked():
@@ -239,8 +211,7 @@ class Writer:
         """Commit this group of one, and up to a limit what else is queued."""
         while len(group) < GROUP_LIMIT and self._next(group):
             pass
-        # From here on nobody can cancel: each is answered by what becomes of it.
-        self._commit([ticket for ticket in group if ticket.begin()])
+        self._commit(group)
 
     def _next(self, group: list[_Ticket[Any]]) -> bool:
         """Move one call from the queue to the group, if there is one."""
@@ -257,7 +228,7 @@ class Writer:
     def _commit(self, group: list[_Ticket[Any]]) -> None:
         """Commit the calls together. A call that fails is undone and fails alone: what came before
         it is committed, it is tried by itself, and what comes after it is committed."""
-        parts = deque([group] if group else [])
+        parts = deque([group])
         while parts:
             part = parts.popleft()
             outcome = self._commit_together(part)

@@ -20,9 +20,18 @@ ORDER BY due_at, id LIMIT :limit;
 -- name: claim
 UPDATE jobs SET state = 'dispatched', epoch = epoch + 1, attempt = attempt + 1, worker = :worker,
   claimed_at = :now, updated_at = :now, lease_until = :lease_until, lease_ms = :lease_until - :now,
-  lease_asked = 0, alone = :alone,
+  lease_asked = 0, alone = :alone, nonce = :nonce,
   overlong_at = :now + CAST(round(coalesce(timeout_seconds, :timeout_seconds) * 1000) AS INTEGER)
 WHERE n IN carray(:ns) AND state = 'scheduled';
+
+-- As `claimed_columns`, of jobs that are claimed already, with the nonce behind. Walks the live rows.
+-- name: claimed_by
+SELECT id, queue, due_at, payload, priority, owner, key, attempt, attempt_base, max_attempts,
+  timeout_seconds, epoch, claimed_at, lease_until, created_at, n, trail, expires_at, error, message,
+  percent, rule, instant, schedule, nonce
+FROM jobs
+WHERE state IN ('dispatched', 'executing') AND queue >= '' AND lease_until IS NOT NULL
+  AND substr(nonce, 1, :length) = :prefix;
 
 -- name: operations_of
 SELECT n, name, state, updated_at, percent, message, result FROM operations
@@ -30,7 +39,7 @@ WHERE n IN carray(:ns) ORDER BY n, seq;
 
 -- name: held
 SELECT id, queue, state, CASE WHEN state = 'scheduled' THEN NOT {not_covered} ELSE 0 END, epoch, attempt,
-  attempt_base, strikes, ahead, due_at, refusals, worker, claimed_at, updated_at, cancel_requested,
+  attempt_base, max_attempts, strikes, ahead, due_at, refusals, worker, claimed_at, updated_at, cancel_requested,
   lease_until, lease_ms, lease_asked, result, error, n
 FROM jobs AS j WHERE id IN carray(:ids) AND hidden = 0;
 
@@ -46,23 +55,29 @@ UPDATE jobs SET refusals = 0, lease_until = CASE WHEN lease_asked THEN lease_unt
   updated_at = CASE WHEN lease_asked OR lease_until IS NULL THEN updated_at ELSE :now END
 WHERE n IN carray(:ns);
 
+-- name: queue_of
+SELECT queue FROM jobs WHERE id = :id;
+
 -- name: queues_of
 SELECT DISTINCT queue FROM jobs WHERE id IN carray(:ids);
 
+-- With a queue: only if they are of that one.
 -- name: complete_all
 UPDATE jobs SET state = 'succeeded', finished_at = :now, updated_at = :now,
   lease_until = NULL, overlong_at = NULL, ahead = 0, error = NULL
-WHERE id IN carray(:ids) AND epoch = :epoch AND state IN ('dispatched', 'executing');
+WHERE id IN carray(:ids) AND epoch = :epoch AND state IN ('dispatched', 'executing')
+  AND (:queue IS NULL OR +queue = :queue);
 
 -- name: complete_each
 UPDATE jobs SET state = 'succeeded', finished_at = ?1, updated_at = ?1,
   lease_until = NULL, overlong_at = NULL, ahead = 0, error = NULL, result = ?2
-WHERE id = ?3 AND epoch = ?4 AND state IN ('dispatched', 'executing');
+WHERE id = ?3 AND epoch = ?4 AND state IN ('dispatched', 'executing')
+  AND (?5 IS NULL OR +queue = ?5);
 
 -- name: complete_all_gone
 DELETE FROM jobs
 WHERE id IN carray(:ids) AND epoch = :epoch AND state IN ('dispatched', 'executing')
-  AND digest IS NULL;
+  AND digest IS NULL AND +queue = :queue;
 
 -- As `core/fencing.py: Ending` says.
 -- name: end_claim

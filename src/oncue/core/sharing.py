@@ -1,0 +1,56 @@
+"""Due jobs, shared out among those who ask for them together."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from itertools import accumulate
+from typing import NamedTuple, TypeVar
+
+from oncue.core.job import Claimed
+from oncue.core.queue import Queue
+
+T = TypeVar("T")
+
+First = Callable[[int, bool], Sequence[T]]
+"""`first(limit, reclaimed)`: the first jobs that can be taken, reclaimed work or what else waits.
+What it has answered once it does not answer again."""
+
+
+class Taker(NamedTuple):
+    """One who takes due jobs."""
+
+    worker: str
+    limit: int
+    """How many at most."""
+    lease_seconds: float | None = None
+    """None: as the queue of each job says."""
+    reclaimed_limit: int = 1
+    """How many of reclaimed work at most."""
+
+
+def share_out(takers: Sequence[Taker], first: First[T]) -> list[Sequence[T]]:
+    """What each taker gets, in order: each as if those before it had asked just before.
+
+    Reclaimed work may have killed its worker, so it is not taken in bulk: whoever gets some gets no
+    more of it than its `reclaimed_limit`, and nothing else."""
+    sizes = [min(taker.limit, taker.reclaimed_limit) for taker in takers]
+    shares = _deal(sizes, first(sum(sizes), True))
+    rest = [place for place, share in enumerate(shares) if not share]
+    sizes = [takers[place].limit for place in rest]
+    if sizes:
+        for place, share in zip(rest, _deal(sizes, first(sum(sizes), False)), strict=True):
+            shares[place] = share
+    return shares
+
+
+def in_order(claims: Iterable[Claimed], queues: Sequence[Queue]) -> list[Claimed]:
+    """Jobs of one taker in the order in which they are handed over."""
+    places = {queue.name: place for place, queue in enumerate(queues)}
+    return sorted(
+        claims, key=lambda one: (places.get(one.queue, 0), -one.priority, one.due_at, one.id)
+    )
+
+
+def _deal(sizes: Sequence[int], jobs: Sequence[T]) -> list[Sequence[T]]:
+    ends = accumulate(sizes)
+    return [jobs[end - size : end] for size, end in zip(sizes, ends, strict=True)]

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import io
 import json
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
@@ -97,7 +97,7 @@ def test_metrics_leave_out_what_is_not_known(cue: Scheduler) -> None:
 
 @pytest.mark.parametrize("lack", ["all-jobs", "all-events", "counts"])
 def test_what_cannot_be_answered_is_refused_by_name(cue: Scheduler, lack: str) -> None:
-    calls = {
+    calls: dict[str, list[Callable[[], object]]] = {
         "all-jobs": [lambda: list(cue.jobs()), lambda: cue.cancel_all(everything=True)],
         "all-events": [lambda: list(cue.events())],
         "counts": [lambda: cue.due_counts("mail", 0, 10, 1)],

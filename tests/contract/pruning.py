@@ -9,7 +9,9 @@ from oncue.ports.store import Store
 
 def prune(store: Store, queue: str, finished_before: Moment, now: Moment, limit: int = 1000) -> int:
     """How many jobs of the queue were removed. Remembered ids whose day is over go, too."""
-    return store.prune(Retention({queue: finished_before}), now, limit).jobs
+    removed = store.prune(Retention({queue: finished_before}), now, limit).jobs
+    assert removed is not None
+    return removed
 
 
 def forget(store: Store, now: Moment) -> None:

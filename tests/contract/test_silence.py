@@ -18,7 +18,7 @@ from .desk import LEASE, Desk, ids
 def silent(desk: Desk, before: int, limit: int = 100) -> list[Lapse]:
     """All of them, page by page."""
     found: list[Lapse] = []
-    after: object | None = None
+    after: str | None = None
     while True:
         wanted = ClaimFilter(heard_outside=(before, desk.now))
         page = desk.store.live_claims(wanted, after, limit)
@@ -86,7 +86,7 @@ def test_paging_goes_on_while_what_was_shown_is_reclaimed(desk: Desk) -> None:
     claims = [desk.take(due_in=-n).id for n in range(6)]
     desk.clock.advance(10)
     seen: list[str] = []
-    after: object | None = None
+    after: str | None = None
     for _ in range(6):
         wanted = ClaimFilter(heard_outside=(desk.now, desk.now))
         page = desk.store.live_claims(wanted, after, 1)

@@ -159,7 +159,7 @@ def busy(board: Board) -> None:
 
 def events_of(store: Store, limit: int = 3) -> list[DumpedEvent]:
     found: list[DumpedEvent] = []
-    after: int | None = None
+    after: str | None = None
     while True:
         export = store.export_events(after, limit)
         found += export.items

@@ -33,7 +33,7 @@ def clock() -> FakeClock:
 class FlakyStore(MemoryStore):
     away = False
 
-    def live_claims(self, wanted: ClaimFilter, after: object | None, limit: int) -> ClaimPage:
+    def live_claims(self, wanted: ClaimFilter, after: str | None, limit: int) -> ClaimPage:
         if self.away:
             raise StoreUnavailable("connection lost")
         return super().live_claims(wanted, after, limit)

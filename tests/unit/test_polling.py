@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import pytest
 
 from oncue.aio import AsyncScheduler
-from oncue.api.waiting import TROUBLE_MS, Waiting
+from oncue.api.waiting import TROUBLE_MS, Waiting, _Shared
 from oncue.clock import FakeClock
 from oncue.core.errors import StoreUnavailable
-from oncue.core.moment import LATEST
+from oncue.core.job import NewJob
+from oncue.core.moment import LATEST, Moment
 from oncue.core.polling import POLL_SECONDS, about
+from oncue.core.sharing import Taker
+from oncue.engine.claiming import Claiming
 from oncue.ports.store import StoreFacts
 from oncue.scheduler import Scheduler
 from oncue.stores.memory import MemoryStore
@@ -56,9 +61,13 @@ def test_requests_that_wait_go_on_waiting_while_the_store_is_away() -> None:
     clock = FakeClock()
     store = CostlyStore(clock)
     waiting = Waiting(AsyncScheduler(Scheduler(store, clock=clock)))
+    store.insert([NewJob("a", "q", 1, b"{}", 0, 1)], 1)
 
-    def away() -> StoreFacts:
+    def away(queues: Sequence[str]) -> Moment | None:
         raise StoreUnavailable("the network is down")
 
-    store.describe = away  # type: ignore[method-assign]
-    assert waiting._next_look(0, clock.now()) == clock.now() + TROUBLE_MS
+    store.next_due = away  # type: ignore[method-assign]
+    shared = _Shared(("q",), [], [Taker("w", 1), Taker("x", 1)], Claiming(store))
+    taken, again = waiting._take(shared, clock.now())
+    assert [len(items) for items in taken] == [1, 0], "what was taken is handed out"
+    assert again == {"q": clock.now() + TROUBLE_MS}

@@ -251,18 +251,19 @@ class Waiting:
         taken = claim_together(self._cue, shared.queues, shared.takers, shared.claiming)
         if all(taken):
             return taken, {}
+        ask = self._cue.store.next_due
         try:
-            return taken, {queue: self._next_look(queue, now) for queue in shared.queues}
+            nexts = {queue: ask([queue]) for queue in shared.queues}
+            return taken, {queue: self._next_look(at, now) for queue, at in nexts.items()}
         except OncueError:  # what was taken is to be handed out all the same
             return taken, dict.fromkeys(shared.queues, now + TROUBLE_MS)
 
-    def _next_look(self, queue: str, now: Moment) -> Moment:
-        """A job that was due before the claim and was not taken is about to be taken by another."""
-        due_at = self._cue.store.next_due([queue])
-        if due_at is None:
-            return LATEST
-        rest = about(BUSY_SHARE * self._poll_seconds)
-        return due_at if due_at > now else now + math.ceil(rest * 1000)
+    def _next_look(self, due_at: Moment | None, now: Moment) -> Moment:
+        """When to look at a queue again whose next job is due then. One that was due before the
+        claim and was not taken is about to be taken by another."""
+        if due_at is None or due_at > now:
+            return LATEST if due_at is None else due_at
+        return now + math.ceil(about(BUSY_SHARE * self._poll_seconds) * 1000)
 
     @cached_property
     def _poll_seconds(self) -> float:

@@ -51,6 +51,8 @@ class MemoryRanges(MemoryEndings):
             room = 0
             if free:
                 room = self._make_ready(name, limit, cutoff, now, more=any(arrived.values()))
+                # Put-off jobs may be back in a place that the range covers.
+                arrived = {place: self._arrived(place, own[place], cutoff, now) for place in own}
             nexts = {}
             for place in free:
                 every = merge(arrived.get(place, ()), self._waiting(place, cutoff), key=_turn)

@@ -17,7 +17,7 @@ from oncue.ports.claims import Touch, Touched
 from oncue.ports.sink import Refusal
 from oncue.ports.store import Store
 from oncue.usecases.queues import put_queue
-from tests.proof.wrapped import Call, WrappedStore
+from tests.stores.wrapped import Call, WrappedStore
 
 from .desk import DELIVERY, LEASE, Desk, Q, at
 

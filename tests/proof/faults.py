@@ -14,7 +14,7 @@ from oncue.core.moment import Moment
 from oncue.ports.sink import Refusal, Sink
 from oncue.ports.store import Awaited, Listener, Store
 from tests.proof.plan import Fault, Plan
-from tests.proof.wrapped import Call, WrappedStore, followed
+from tests.stores.wrapped import Call, WrappedStore, followed
 
 T = TypeVar("T")
 

@@ -21,15 +21,13 @@ import tempfile
 import time
 from pathlib import Path
 
-from oncue.clock import FakeClock
-from oncue.stores.memory import MemoryStore
-from oncue.stores.sqlite import SqliteStore
 from tests.chaos.kills import KillRun
 from tests.proof import scenes
+from tests.stores.kinds import store_maker
 
 # The promise is two seconds; starting a process in place of a dead one takes the rest.
 TAKEOVER_SECONDS = 5.0
-SQLITE_SHARE = 0.2  # of the worlds are played on a file
+STORES = {"memory": 4, "hostile": 4, "sqlite": 2}  # how often a world is played on each
 CONTROL_JOBS = 5_000  # of the run without kills
 EXAMPLES_PER_SECOND = 1  # of both state machines, about
 
@@ -55,28 +53,17 @@ def play_worlds(seed: int) -> bool:
     logging.disable(logging.CRITICAL)
     while time.monotonic() < ends:
         for name, scene in scenes.ALL.items():
-            number, on_file = chance.randrange(1_000_000_000), chance.random() < SQLITE_SHARE
+            number = chance.randrange(1_000_000_000)
+            [kind] = chance.choices([*STORES], [*STORES.values()])
             with tempfile.TemporaryDirectory() as folder:
-                card = scene.play(number, _store_maker(folder if on_file else None))
+                card = scene.play(number, store_maker(kind, Path(folder), number))
             played += 1
             if card.broken:  # a void run of a random seed is only one that proves nothing
                 broken += 1
-                where = "SQLite" if on_file else "memory"
-                print(f"scenes.ALL[{name!r}].play({number}) on {where}\n{card}", flush=True)
+                print(f"scenes.ALL[{name!r}].play({number}) on {kind}\n{card}", flush=True)
     logging.disable(logging.NOTSET)
     print(f"{'BROKEN' if broken else 'GREEN'}: {played} worlds, {broken} broken", flush=True)
     return not broken
-
-
-def _store_maker(folder: str | None) -> scenes.MakeStore:
-    if folder is None:
-        return MemoryStore
-    path = Path(folder) / "world.db"
-
-    def make(clock: FakeClock) -> SqliteStore:
-        return SqliteStore(path, clock)
-
-    return make
 
 
 def compare_stores(seed: int) -> bool:

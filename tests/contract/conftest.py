@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterator
-from itertools import count
 from pathlib import Path
 
 import pytest
@@ -12,66 +11,37 @@ import pytest
 from oncue.clock import FakeClock
 from oncue.ports.clock import Clock
 from oncue.ports.store import Store
-from oncue.stores.memory import MemoryStore
-from oncue.stores.sqlite import SqliteStore
-from tests.stores.hostile import HostileStore
-from tests.stores.memory import another_node
+from tests.stores.kinds import KINDS, store_maker
+from tests.stores.nodes import another_node
 
 from .board import Board
 from .desk import Desk
 
 OpenStore = Callable[[Clock], Store]
 OpenAnother = Callable[[], Store]
-
-
-def _memory(_: Path, clock: Clock, first: Store | None) -> Store:
-    return another_node(first) if isinstance(first, MemoryStore) else MemoryStore(clock)
-
-
-def _hostile(_: Path, clock: Clock, first: Store | None) -> Store:
-    if isinstance(first, HostileStore):
-        return first.another_node()
-    return HostileStore(MemoryStore(clock), seed=int(os.environ.get("ONCUE_HOSTILE_SEED", "0")))
-
-
-def _sqlite(path: Path, clock: Clock, _: Store | None) -> Store:
-    return SqliteStore(path, clock=clock)
-
-
-STORES: dict[str, Callable[[Path, Clock, Store | None], Store]] = {
-    "memory": _memory,
-    "sqlite": _sqlite,
-    "hostile": _hostile,
-}
-"""How each kind is opened: with a place of its own, or once more on the data of the first."""
+HOSTILE_SEED = int(os.environ.get("ONCUE_HOSTILE_SEED", "0"))
 
 
 class Opened:
     """Opens stores of one kind, and closes them at the end."""
 
     def __init__(self, kind: str, folder: Path) -> None:
-        self._open = STORES[kind]
-        self._folder = folder
-        self._numbers = count()
-        self._stores: list[tuple[Store, Path]] = []
+        self._open = store_maker(kind, folder, HOSTILE_SEED)
+        self._stores: list[Store] = []
 
     def __call__(self, clock: Clock) -> Store:
         """A new empty store."""
-        return self._opened(self._folder / f"{next(self._numbers)}.db", clock, None)
+        self._stores.append(self._open(clock))
+        return self._stores[-1]
 
     def another(self, first: Store) -> Store:
         """Another node on the same data: a second store object."""
-        [path] = [path for store, path in self._stores if store is first]
-        return self._opened(path, first.clock, first)
+        self._stores.append(another_node(first))
+        return self._stores[-1]
 
     def close(self) -> None:
-        for store, _ in self._stores:
+        for store in self._stores:
             store.close()
-
-    def _opened(self, path: Path, clock: Clock, first: Store | None) -> Store:
-        store = self._open(path, clock, first)
-        self._stores.append((store, path))
-        return store
 
 
 @pytest.fixture
@@ -79,7 +49,7 @@ def clock() -> FakeClock:
     return FakeClock()
 
 
-@pytest.fixture(params=STORES)
+@pytest.fixture(params=KINDS)
 def open_store(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Opened]:
     opened = Opened(request.param, tmp_path)
     yield opened

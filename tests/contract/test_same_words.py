@@ -21,8 +21,9 @@ from oncue.ports.claims import ClaimFilter
 from oncue.stores.memory import MemoryStore
 from oncue.usecases.bulk import change_all
 from tests.contract.changing import Amendment
+from tests.stores.kinds import KINDS
 
-from .conftest import STORES, OpenStore
+from .conftest import OpenStore
 from .desk import DELIVERY, LEASE, Desk, Q
 from .promises import every, exported
 
@@ -264,7 +265,7 @@ SCRIPTS: dict[Callable[[Desk], object], set[str]] = {
 """What happens, and the codes of the diagnostics that it leaves."""
 
 
-@pytest.mark.parametrize("open_store", STORES.keys() - {"memory"}, indirect=True)
+@pytest.mark.parametrize("open_store", KINDS.keys() - {"memory"}, indirect=True)
 @pytest.mark.parametrize("script", SCRIPTS, ids=lambda script: script.__name__)
 def test_both_stores_tell_the_same(open_store: OpenStore, script: Callable[[Desk], object]) -> None:
     answers, jobs = _play(open_store, script)

@@ -38,8 +38,9 @@ from oncue.ports.sink import Refusal
 from oncue.ports.store import Store
 from oncue.stores.memory import MemoryStore
 from oncue.usecases.queues import put_queue, set_paused
+from tests.stores.kinds import KINDS
 
-from .conftest import STORES, OpenStore
+from .conftest import OpenStore
 from .desk import lapses_by
 from .promises import By, every, exported
 
@@ -546,7 +547,7 @@ FRESH = int(os.environ.get("ONCUE_FRESH_EXAMPLES", "0"))
 """How many examples with fresh seeds are tried, as `make chaos` does; 0: always the same few."""
 
 
-@pytest.mark.parametrize("open_store", STORES.keys() - {"memory"}, indirect=True)
+@pytest.mark.parametrize("open_store", KINDS.keys() - {"memory"}, indirect=True)
 @pytest.mark.parametrize("machine", [Waiting, Everything])
 def test_the_store_behaves_like_the_reference(
     open_store: OpenStore, machine: type[Waiting]

@@ -26,7 +26,7 @@ from oncue.ports.store import Awaited, Listener, Store, StoreFacts
 from oncue.stores.memory import MemoryStore
 from tests.proof.faults import FaultyStore
 from tests.proof.plan import Fault, Plan
-from tests.stores.memory import another_node
+from tests.stores.nodes import another_node
 from tests.stores.port import METHODS
 from tests.stores.wrapped import Call, WrappedStore
 
@@ -60,16 +60,15 @@ class HostileStore(WrappedStore):
         self, store: Store, *, seed: int = 0, latency: Callable[[], object] | None = None
     ) -> None:
         super().__init__(store)
+        self._seed = seed
         self._random = Random(seed)
         self._latency = latency
         self._thread = threading.local()
         self._late: list[tuple[float, Callable[[], None]]] = []
         self._timers: list[threading.Timer] = []
 
-    def another_node(self, seed: int = 1) -> HostileStore:
-        """A second store object on the same data, where that is in memory."""
-        assert isinstance(self.store, MemoryStore)
-        return HostileStore(another_node(self.store), seed=seed, latency=self._latency)
+    def another_node(self) -> HostileStore:
+        return HostileStore(another_node(self.store), seed=self._seed + 1, latency=self._latency)
 
     def during(self, call: Call, go: Callable[[], T]) -> T:
         self._tell_late()

@@ -9,7 +9,7 @@ from functools import partial, wraps
 from typing import Any, NamedTuple, ParamSpec, TypeVar
 
 from oncue.ports.clock import Clock
-from oncue.ports.store import Awaited, Listener, Store, StoreFacts
+from oncue.ports.store import Awaited, Listener, Store
 from tests.stores.port import METHODS, PROPERTIES
 
 WholeStore: Any = object
@@ -46,9 +46,6 @@ class WrappedStore(WholeStore):  # type: ignore[misc]
 
     def watch(self, listener: Listener, queues: Awaited | None = None) -> Callable[[], None]:
         return self.store.watch(listener, queues)
-
-    def describe(self) -> StoreFacts:
-        return self.store.describe()
 
     def close(self) -> None:
         self.store.close()

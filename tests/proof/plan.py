@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import threading
 from collections import Counter
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from enum import StrEnum
 from random import Random
+from typing import TypeVar
+
+T = TypeVar("T")
 
 
 class Fault(StrEnum):
@@ -15,7 +18,7 @@ class Fault(StrEnum):
     DELAY = "takes long"
     THROTTLE = "is throttled"
     HALF_REFUSED = "takes half a batch and refuses the rest for now"
-    HALF_DOWN = "takes half a batch and goes down"
+    HALF_DOWN = "takes a part of a batch and goes down"
     STALE = "answers from before the last write"
     CONFLICT = "loses a race"
 
@@ -68,6 +71,12 @@ class Plan:
         """A coin, for faults that come in two forms."""
         with self._lock:
             return self._random.random() < 0.5
+
+    def part(self, batch: Sequence[T]) -> list[T]:
+        """Some of a batch of two or more, in its order, but not all."""
+        with self._lock:
+            places = self._random.sample(range(len(batch)), self._random.randrange(1, len(batch)))
+        return [batch[place] for place in sorted(places)]
 
     def heal(self) -> None:
         """No fault from here on."""

@@ -157,9 +157,9 @@ class HostileStore(WrappedStore):
             tell()
 
 
-def stormy(store: Store, seed: int) -> FaultyStore:
+def stormy(store: Store, seed: int, *, latency: Callable[[], object] | None = None) -> FaultyStore:
     """The store in trouble, as long as its plan is not healed."""
-    return FaultyStore(HostileStore(store, seed=seed), Plan(seed, STORM))
+    return FaultyStore(HostileStore(store, seed=seed, latency=latency), Plan(seed, STORM))
 
 
 def _in_any_order(call: Call) -> bool:

@@ -13,12 +13,11 @@ ON_HOSTILE_TOO = frozenset({"test_jobs", "test_batch", "test_fencing", "test_wor
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
-    if (
-        "server" in metafunc.fixturenames
-        and metafunc.module.__name__.split(".")[-1] in ON_HOSTILE_TOO
-    ):
+    module = metafunc.module.__name__.split(".")[-1]
+    if "server" in metafunc.fixturenames and module in ON_HOSTILE_TOO:
+        kinds = {"sqlite": None, "hostile": "calm"}
         metafunc.parametrize(
-            "server", [None, "calm"], ids=["", "hostile"], indirect=True, scope="module"
+            "server", kinds.values(), indirect=True, ids=list(kinds), scope="module"
         )
 
 

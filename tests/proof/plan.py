@@ -28,8 +28,8 @@ class Plan:
 
     `rates` gives each fault's chance per call that it can befall; their sum is at most 1. `only`
     limits it to these methods, `sparing` leaves those out, and `first_n` limits it to the first n
-    calls that remain; then all is well. `fired` counts what really happened, `trace` keeps it in
-    order, `calls` counts what was asked.
+    calls that remain; then all is well. The first `after_n` calls of all go well, too. `fired`
+    counts what really happened, `trace` keeps it in order, `calls` counts what was asked.
     """
 
     def __init__(
@@ -40,6 +40,7 @@ class Plan:
         only: Collection[str] | None = None,
         sparing: Collection[str] = (),
         first_n: int | None = None,
+        after_n: int = 0,
     ) -> None:
         if sum(rates.values()) > 1:
             raise ValueError("the rates of a plan add up to more than 1")
@@ -50,6 +51,7 @@ class Plan:
         self._only = None if only is None else frozenset(only)
         self._sparing = frozenset(sparing)
         self._left = first_n
+        self._after = after_n
         self._random = Random(seed)
         self._lock = threading.Lock()
         self._healed = False
@@ -58,7 +60,7 @@ class Plan:
         """The fault that this call meets, counted as fired; None for most."""
         with self._lock:
             self.calls[method] += 1
-            if not self._concerned(method):
+            if self.calls.total() <= self._after or not self._concerned(method):
                 return None
             fault = self._pick(self._random.random())
             if fault is None or fault not in possible:

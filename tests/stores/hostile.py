@@ -157,9 +157,12 @@ class HostileStore(WrappedStore):
             tell()
 
 
-def stormy(store: Store, seed: int, *, latency: Callable[[], object] | None = None) -> FaultyStore:
-    """The store in trouble, as long as its plan is not healed."""
-    return FaultyStore(HostileStore(store, seed=seed, latency=latency), Plan(seed, STORM))
+def stormy(
+    store: Store, seed: int, *, latency: Callable[[], object] | None = None, after_n: int = 0
+) -> FaultyStore:
+    """The store in trouble, after its first calls."""
+    plan = Plan(seed, STORM, after_n=after_n)
+    return FaultyStore(HostileStore(store, seed=seed, latency=latency), plan)
 
 
 def _in_any_order(call: Call) -> bool:

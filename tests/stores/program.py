@@ -18,15 +18,17 @@ from oncue.stores import open_store
 from tests.stores.hostile import HostileStore, stormy
 
 LATENCY_SECONDS = 0.002
+STARTING_CALLS = 50  # a program that finds no store when it starts ends, and that is right
 
 
 def open_hostile(weather: str, url: str, clock: Clock | None = None) -> Store:
     store, latency = open_store(url, clock), partial(time.sleep, LATENCY_SECONDS)
     if weather == "calm":
         return HostileStore(store, latency=latency)
-    return stormy(store, int(weather), latency=latency)
+    return stormy(store, int(weather), latency=latency, after_n=STARTING_CALLS)
 
 
 if __name__ == "__main__":
-    oncue.scheduler.open_store = partial(open_hostile, sys.argv.pop(1))
+    opening = partial(open_hostile, sys.argv.pop(1))
+    oncue.scheduler.open_store = opening  # type: ignore[attr-defined]
     main()

@@ -3,7 +3,8 @@
 1. worlds on a fake clock, with fresh seeds: faults, deaths, stops, a clock that is turned
 2. the state machine that compares the stores, with fresh seeds
 3. real processes (askers, dispatchers, workers with several threads, workers behind a sink): first
-   a control in peace, in which nothing may be done twice, then killed and stopped while they work
+   a control in peace, in which nothing may be done twice, then killed and stopped while they work;
+   then two dispatchers that share a queue, alone
 
 Each part prints its card; what fails is printed with what it takes to see it again. The sizes come
 from the environment: ONCUE_CHAOS_JOBS (100000), ONCUE_CHAOS_KILLS (100), ONCUE_CHAOS_SECONDS (900,
@@ -21,7 +22,7 @@ import tempfile
 import time
 from pathlib import Path
 
-from tests.chaos.kills import KillRun
+from tests.chaos.kills import EVERYBODY, TWO_DISPATCHERS, Crew, KillRun
 from tests.proof import scenes
 from tests.stores.kinds import store_maker
 
@@ -82,12 +83,19 @@ def compare_stores(seed: int) -> bool:
 def kill_processes(seed: int) -> bool:
     """First the control: what is found there is not the fault of a kill."""
     jobs, kills = size("JOBS", 100_000), size("KILLS", 100)
-    return all([_kill(seed, min(jobs, CONTROL_JOBS), 0), _kill(seed, jobs, kills)])
+    return all(
+        [
+            _kill(seed, min(jobs, CONTROL_JOBS), 0),
+            _kill(seed, jobs, kills),
+            _kill(seed, jobs // 5, kills // 5, TWO_DISPATCHERS),
+        ]
+    )
 
 
-def _kill(seed: int, jobs: int, kills: int) -> bool:
+def _kill(seed: int, jobs: int, kills: int, crew: Crew = EVERYBODY) -> bool:
     seconds = size("SECONDS", 900)
-    print(f"\nProcesses on SQLite: {jobs:,} jobs, at least {kills} kills and stops …", flush=True)
+    who = " and ".join(f"{number} {role}" for role, number in crew.numbers.items())
+    print(f"\nProcesses on SQLite ({who}): {jobs:,} jobs, at least {kills} kills and stops …")
     with tempfile.TemporaryDirectory() as folder:
         card = KillRun(
             Path(folder),
@@ -96,6 +104,7 @@ def _kill(seed: int, jobs: int, kills: int) -> bool:
             seconds=seconds,
             takeover_seconds=TAKEOVER_SECONDS,
             seed=seed,
+            crew=crew,
         ).run()
     print(card, flush=True)
     return card.green

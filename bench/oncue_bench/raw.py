@@ -70,7 +70,7 @@ def drain(path: str, count: int) -> Figures:
         for row in rows:
             decode(row[2])  # type: ignore[arg-type]
         taken = apsw.carray(tuple([row[0] for row in rows]))
-        execute(RANGES["delivered_gone"], {"queue": QUEUE, "ids": taken})
+        execute(RANGES["delivered_gone"], {"queue": QUEUE, "ids": taken, "before": 0})
         execute("COMMIT")
         done += len(rows)
     return {"count": done, "seconds": perf_counter() - began}
@@ -100,6 +100,7 @@ def _claim(connection: apsw.Connection, due: int) -> None:
         "lease_until": due,
         "queue": QUEUE,
         "cutoff": due,
+        "in_flight": 1,
     }
     through = {"through_line": RANK, "through_due": LATEST, "through_id": ""}
     connection.execute("BEGIN IMMEDIATE")

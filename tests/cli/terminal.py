@@ -240,7 +240,7 @@ def put_off(cue: Scheduler, queue: str, job_id: str) -> None:
     settings = cue.set_queue(queue, sink="log:", retry=slow)
     cue.schedule(queue=queue, id=job_id)
     now = cue.clock.now()
-    claim = cue.store.claim_range([settings], "d1", 1, now, lease_seconds=30)
+    claim = cue.store.claim_range(settings, "d1", 1, now, lease_seconds=30)
     assert cue.store.settle_range(claim, [], {job_id: Refusal("busy", False)}, now)
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from itertools import count
@@ -184,9 +184,10 @@ class Desk:
         *,
         limit: int = 100,
         lease_seconds: float = LEASE,
+        in_flight: Sequence[RangeClaim] = (),
     ) -> RangeClaim:
         return self.store.claim_range(
-            [queue], dispatcher, limit, self.now, lease_seconds=lease_seconds
+            queue, dispatcher, limit, self.now, lease_seconds=lease_seconds, in_flight=in_flight
         )
 
     def settle_range(
@@ -195,6 +196,7 @@ class Desk:
         delivered: list[str] | None = None,
         refused: dict[str, str] | None = None,
         busy: dict[str, str] | None = None,
+        left: int = 0,
     ) -> bool:
         """Settle a range; all of it was delivered unless told otherwise: refused for good, or
         `busy`, refused for now."""
@@ -202,7 +204,7 @@ class Desk:
         refusals |= {job_id: Refusal(why, False) for job_id, why in (busy or {}).items()}
         if delivered is None:
             delivered = [job.id for job in claim.jobs if job.id not in refusals]
-        return self.store.settle_range(claim, delivered, refusals, self.now)
+        return self.store.settle_range(claim, delivered, refusals, self.now, left=left)
 
     def amend(self, job_id: str, amendment: Amendment) -> Change:
         return change(self.store, job_id, amend(amendment), self.now)

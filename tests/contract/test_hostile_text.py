@@ -58,7 +58,7 @@ def test_any_text_survives_as_an_id_and_in_a_range(desk: Desk, text: str) -> Non
     other = text + "2"
     desk.add(text, queue="d")
     desk.add(other, queue="d")
-    claim = desk.store.claim_range([DELIVERY], text, 10, desk.now, lease_seconds=60)
+    claim = desk.store.claim_range(DELIVERY, text, 10, desk.now, lease_seconds=60)
     assert {job.id for job in claim.jobs} == {text, other}
     assert desk.settle_range(claim, [text], {other: text})
     assert desk.state(text) is State.SUCCEEDED

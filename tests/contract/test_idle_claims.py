@@ -118,7 +118,7 @@ def test_what_is_taken_ahead_of_time_has_not_expired(desk: Desk) -> None:
     desk.add("good", queue="d", due_in=2)
     desk.clock.advance(1)
     claim = desk.store.claim_range(
-        [DELIVERY], "dora", 10, desk.now, lease_seconds=60, due_until=desk.now + 2_000
+        DELIVERY, "dora", 10, desk.now, lease_seconds=60, due_until=desk.now + 2_000
     )
     assert ids(claim.jobs) == ["good"]
     assert desk.state("old") is State.CANCELLED

@@ -10,7 +10,7 @@ from oncue.core.job import Delivery
 from oncue.core.lifecycle import State
 from oncue.core.queue import Queue
 from oncue.ports.claims import RangeClaim
-from oncue.usecases.queues import set_paused
+from oncue.usecases.queues import put_queue, set_paused
 from tests.contract.changing import Amendment
 
 from .desk import BOTH_IDS, DELIVERY, FLEETING_DELIVERY, LEASE, Desk, Q, at, ids
@@ -344,3 +344,167 @@ def test_the_key_is_free_after_delivery(desk: Desk) -> None:
     assert desk.store.insert([desk.new(queue="d", key="k")], desk.now)[0].kind == "existing"
     desk.settle_range(claim)
     add(desk, key="k")
+
+
+# -- several claims in flight ----------------------------------------------------------------------
+
+
+def test_a_dispatcher_takes_more_under_the_same_fence_while_the_first_is_in_flight(
+    desk: Desk,
+) -> None:
+    added = desk.add_many(5, queue="d")
+    first = desk.claim_range(limit=2)
+    second = desk.claim_range(limit=2, in_flight=[first])
+    third = desk.claim_range(limit=2, in_flight=[first, second])
+    assert [ids(one.jobs) for one in (first, second, third)] == [added[:2], added[2:4], added[4:]]
+    assert first.fence == second.fence == third.fence
+    assert desk.settle_range(second, left=3)
+    assert [desk.state(one) for one in added] == [
+        State.DISPATCHED, State.DISPATCHED, State.SUCCEEDED, State.SUCCEEDED, State.DISPATCHED
+    ]  # fmt: skip
+    assert desk.settle_range(first, left=1)
+    assert desk.settle_range(third)
+    assert {desk.state(one) for one in added} == {State.SUCCEEDED}
+    assert len(desk.attempts(added[0])) == 1
+
+
+def test_others_wait_for_a_shard_in_which_something_is_in_flight(desk: Desk) -> None:
+    desk.add_many(3, queue="d")
+    first = desk.claim_range(limit=1)
+    second = desk.claim_range(limit=1, in_flight=[first])
+    assert desk.settle_range(first, left=1)
+    busy = desk.claim_range(dispatcher="dave")
+    assert (list(busy.jobs), busy.busy_until) == ([], desk.now + 60_000)
+    assert desk.settle_range(second)
+    assert len(desk.claim_range(dispatcher="dave").jobs) == 1
+
+
+def test_what_comes_in_before_the_jobs_in_flight_is_taken_next(desk: Desk) -> None:
+    behind = add(desk, "m")
+    first = desk.claim_range()
+    urgent = add(desk, "u", priority=5)
+    early = add(desk, "e", due_in=-5)
+    assert desk.state(early) is State.DISPATCHED
+    second = desk.claim_range(in_flight=[first])
+    assert ids(second.jobs) == [urgent, early]
+    assert desk.claim_range(in_flight=[first, second]).jobs == ()
+    assert desk.settle_range(first, left=2)
+    assert desk.settle_range(second)
+    assert {desk.state(one) for one in (behind, urgent, early)} == {State.SUCCEEDED}
+
+
+def test_each_claim_remembers_when_it_was_made(desk: Desk) -> None:
+    one, two = add(desk, "a"), add(desk, "b")
+    first = desk.claim_range(limit=1)
+    began = at(desk.now)
+    desk.clock.advance(2)
+    second = desk.claim_range(in_flight=[first])
+    assert desk.settle_range(first, left=1)
+    assert desk.settle_range(second)
+    [attempt], [later] = desk.attempts(one), desk.attempts(two)
+    assert (attempt.claimed_at, later.claimed_at) == (began, at(desk.now))
+
+
+def test_going_on_renews_the_lease(desk: Desk) -> None:
+    desk.add_many(2, queue="d")
+    first = desk.claim_range(limit=1)
+    desk.clock.advance(LEASE - 1)
+    desk.claim_range(limit=1, in_flight=[first])
+    assert desk.claim_range(dispatcher="dave").busy_until == desk.now + 60_000
+
+
+def test_a_claim_whose_answer_was_lost_is_made_again(desk: Desk) -> None:
+    """The dispatcher does not know what it holds, and asks again under its name."""
+    added = desk.add_many(2, queue="d")
+    desk.claim_range(limit=1)
+    again = desk.claim_range(limit=1)
+    assert ids(again.jobs) == added[:1]
+    desk.claim_range(limit=1, in_flight=[again])
+    more = desk.claim_range(limit=1, in_flight=[again])
+    assert (ids(more.jobs), more.fence) == (added[1:], again.fence)
+    assert desk.settle_range(again, left=1)
+    assert desk.settle_range(more)
+    assert {desk.state(one) for one in added} == {State.SUCCEEDED}
+
+
+def test_a_settlement_whose_answer_was_lost_is_answered_again(desk: Desk) -> None:
+    delivered, failed, put_off, left = (add(desk, name) for name in "abcd")
+    claim = desk.claim_range()
+    for remaining in (1, 1, 0, 0):
+        assert desk.settle_range(
+            claim, [delivered], {failed: "no"}, {put_off: "busy"}, left=remaining
+        )
+    assert desk.outcomes(delivered) == [(1, "succeeded")]
+    assert desk.outcomes(failed) == [(1, "failed")]
+    assert len(desk.diagnostics(failed)) == 1
+    assert desk.state(left) is State.SCHEDULED
+
+
+def test_a_repeated_settlement_does_not_end_a_job_that_was_revived_meanwhile(desk: Desk) -> None:
+    failed, other = add(desk, "a"), add(desk, "b")
+    claim = desk.claim_range()
+    assert desk.settle_range(claim, [], {failed: "no"}, left=1)
+    assert desk.revive(failed).refused is None
+    assert desk.settle_range(claim, [], {failed: "no"}, left=1)
+    assert desk.outcomes(failed) == [(1, "failed")]
+    assert desk.settle_range(claim, [other])
+    assert desk.state(failed) is State.SCHEDULED
+
+
+def test_a_takeover_fences_everything_that_was_in_flight(desk: Desk) -> None:
+    added = desk.add_many(3, queue="d")
+    first = desk.claim_range(limit=1)
+    second = desk.claim_range(limit=1, in_flight=[first])
+    desk.clock.advance(LEASE)
+    new = desk.claim_range(dispatcher="dave")
+    assert ids(new.jobs) == added
+    assert not desk.settle_range(first, left=1)
+    assert not desk.settle_range(second)
+    late = desk.claim_range(in_flight=[first, second])
+    assert (list(late.jobs), late.busy_until) == ([], desk.now + 60_000)
+    assert desk.settle_range(new)
+
+
+def test_a_shard_is_let_go_though_nothing_of_it_is_left_to_settle(desk: Desk) -> None:
+    waiting = desk.add_many(2, queue="d")
+    claim = desk.claim_range(limit=1)
+    assert desk.settle_range(claim, left=1)
+    assert desk.claim_range(dispatcher="dave").busy_until is not None
+    assert desk.settle_range(claim, [])
+    assert ids(desk.claim_range(dispatcher="dave").jobs) == waiting[1:]
+
+
+def test_two_dispatchers_share_a_queue_with_shards(desk: Desk) -> None:
+    """Where a store keeps a queue in one shard, the second waits for the first."""
+    spread = Queue("d", sink="log:", shards=4)
+    put_queue(desk.store, spread)
+    added = desk.add_many(40, queue="d")
+    taken: list[str] = []
+    holders: dict[tuple[int, int], str] = {}
+    claims: dict[str, list[RangeClaim]] = {"dora": [], "dave": []}
+    while len(taken) < len(added):
+        for name, in_flight in claims.items():
+            claim = desk.claim_range(spread, name, limit=3, in_flight=in_flight)
+            if claim.jobs:
+                assert holders.setdefault((claim.shard, claim.fence), name) == name
+                in_flight.append(claim)
+                taken += ids(claim.jobs)
+        for in_flight in claims.values():
+            while len(in_flight) > 2:
+                done = in_flight.pop(0)
+                same = [one for one in in_flight if one.shard == done.shard]
+                assert desk.settle_range(done, left=sum(len(one.jobs) for one in same))
+    assert sorted(taken) == sorted(added)
+
+
+def test_order_holds_within_a_shard(desk: Desk) -> None:
+    spread = Queue("d", sink="log:", shards=4)
+    put_queue(desk.store, spread)
+    added = desk.add_many(40, queue="d")
+    by_shard: dict[int, list[str]] = {}
+    in_flight: list[RangeClaim] = []
+    while (claim := desk.claim_range(spread, limit=3, in_flight=in_flight)).jobs:
+        in_flight.append(claim)
+        by_shard.setdefault(claim.shard, []).extend(ids(claim.jobs))
+    assert sorted(one for found in by_shard.values() for one in found) == added
+    assert all(found == sorted(found) for found in by_shard.values())

@@ -219,27 +219,40 @@ class Waiting(RuleBasedStateMachine):
             ]
             self.both(lambda store: store.settle(ends, self.now))
         else:
-            claim = self._claim_range([DELIVER], "x", 3, self.now)
+            claim = self._claim_range(DELIVER, "x", 3, self.now)
             denied = {job.id: Refusal("busy", False) for job in claim.jobs}
             self.both(lambda store: store.settle_range(claim, (), denied, self.now))
         self._arrive(queue, 1)
         self.clock.advance(after / 1000)
 
     @rule(
-        queues=st.sampled_from([(DELIVER,), (DELIVER,), (HANDED, DELIVER)]),
+        queue=st.sampled_from([DELIVER, DELIVER, HANDED]),
         dispatcher=texts,
         limit=st.integers(1, 3),
         ahead=st.sampled_from([0, 0, 2_000]),
+        in_flight=st.integers(0, 3),
     )
-    def claim_range(self, queues: Sequence[Queue], dispatcher: str, limit: int, ahead: int) -> None:
-        self._claim_range(queues, dispatcher, limit, self.now + ahead)
+    def claim_range(
+        self, queue: Queue, dispatcher: str, limit: int, ahead: int, in_flight: int
+    ) -> None:
+        last = self.ranges[-in_flight:] if in_flight else []
+        self._claim_range(queue, dispatcher, limit, self.now + ahead, last)
 
     def _claim_range(
-        self, queues: Sequence[Queue], dispatcher: str, limit: int, until: Moment
+        self,
+        queue: Queue,
+        dispatcher: str,
+        limit: int,
+        until: Moment,
+        in_flight: Sequence[RangeClaim] = (),
     ) -> RangeClaim:
+        own = [one for one in in_flight if one.queue.name == queue.name]
         claim: RangeClaim = self.both(
             lambda store: store.claim_range(
-                queues, dispatcher, limit, self.now, lease_seconds=10, due_until=until
+                *(queue, dispatcher, limit, self.now),
+                lease_seconds=10,
+                in_flight=own,
+                due_until=until,
             )
         )
         if claim.jobs:
@@ -251,13 +264,14 @@ class Waiting(RuleBasedStateMachine):
         pick=st.sampled_from([0, 0, 0, 1]),
         delivered=st.integers(0, 2),
         refusals=st.lists(st.sampled_from([Refusal("no", True), Refusal("busy", False)])),
+        left=st.sampled_from([0, 0, 1, 2]),
     )
-    def settle_range(self, pick: int, delivered: int, refusals: list[Refusal]) -> None:
+    def settle_range(self, pick: int, delivered: int, refusals: list[Refusal], left: int) -> None:
         claim = self.ranges[-1 - pick % len(self.ranges)]
         names = [job.id for job in claim.jobs]
         taken = names[:delivered]
         denied = dict(zip(names[delivered:], refusals, strict=False))
-        self.both(lambda store: store.settle_range(claim, taken, denied, self.now))
+        self.both(lambda store: store.settle_range(claim, taken, denied, self.now, left=left))
 
     @rule()
     def expire(self) -> None:

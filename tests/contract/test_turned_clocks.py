@@ -402,7 +402,7 @@ def test_what_a_call_wrote_that_had_read_the_clock_before_it_was_set_back_ends_i
     assert not desk.store.has_leases_astray(desk.now)
     assert desk.store.claim([Q], "dead", 1, in_flight, lease_seconds=LEASE)
     assert desk.store.has_leases_astray(desk.now)
-    assert desk.store.claim_range([DELIVERY], "dead", 1, in_flight, lease_seconds=LEASE).jobs
+    assert desk.store.claim_range(DELIVERY, "dead", 1, in_flight, lease_seconds=LEASE).jobs
     live_through(desk, 2, reclaimer)
     assert not desk.store.has_leases_astray(desk.now)
     live_through(desk, LEASE, reclaimer)
@@ -474,7 +474,7 @@ def test_a_job_that_was_put_off_waits_no_longer_than_its_policy_after_the_clock_
     desk.add("a", queue="d", due_in=-2 * HOUR)
     reclaimer = start(desk.store)
     reclaimer.step()
-    claim = desk.store.claim_range([queue], "dan", 1, desk.now, lease_seconds=LEASE)
+    claim = desk.store.claim_range(queue, "dan", 1, desk.now, lease_seconds=LEASE)
     assert desk.store.settle_range(claim, [], {"a": Refusal("busy", False)}, desk.now)
     before = desk.job("a")
     turn(desk, -9)

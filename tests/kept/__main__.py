@@ -51,7 +51,7 @@ def fill(cue: Scheduler, clock: FakeClock) -> dict[str, Any]:
     facts["claims"]["dispatched"] = _claim(cue, "live", "taken last")
     cue.schedule("under way", queue="out", id="in-a-range")
     cue.store.claim_range(
-        [cue.policies("out")], "a dispatcher that died", 10, clock.now(), lease_seconds=30
+        cue.policies("out"), "a dispatcher that died", 10, clock.now(), lease_seconds=30
     )
     cue.schedule("late arrival", queue="out", delay=1)
     cue.store.put_token(AccessToken("a1", "ci", bytes(32), frozenset({Scope.READ}), clock.now()))

@@ -126,7 +126,7 @@ def test_the_range_of_a_dispatcher_that_died_is_taken_over(kept: Kept) -> None:
     queue = kept.cue.policies("out")
     assert kept.cue.job("in-a-range").state is State.DISPATCHED
     kept.clock.advance(31)
-    claim = kept.cue.store.claim_range([queue], "new", 10, kept.clock.now(), lease_seconds=30)
+    claim = kept.cue.store.claim_range(queue, "new", 10, kept.clock.now(), lease_seconds=30)
     assert claim.jobs[0].id == "in-a-range"
     assert len(claim.jobs) == 2
     assert kept.cue.store.settle_range(claim, [j.id for j in claim.jobs], {}, kept.clock.now())

@@ -70,6 +70,7 @@ class Ranged(NamedTuple):
     """A range claim, as the store answered it."""
 
     range: str
+    """A shard of a queue."""
     fence: int
     ids: tuple[str, ...]
     holder: str
@@ -90,6 +91,8 @@ class RangeWrote(NamedTuple):
     delivered: tuple[str, ...] = ()
     refused: tuple[str, ...] = ()
     """For good."""
+    batch: str | None = None
+    """settle: the first job of the claim; None: the only claim under this fence."""
 
 
 class Struck(NamedTuple):

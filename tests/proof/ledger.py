@@ -160,10 +160,11 @@ class Ledger:
         than their lease, and not killed: no more can be repeated."""
         self._takeover_seconds = takeover_seconds
         self._slack_seconds = slack_seconds
-        self._ranges: dict[str, Range] = {}
-        self._settling: dict[tuple[str, int], Range] = {}
-        self._settled: dict[tuple[str, int, str], bool] = {}
-        self._outdated: dict[tuple[str, int, str], int] = {}
+        self._ranges: dict[str, list[Range]] = {}
+        """The claims under the last fence of each."""
+        self._settling: dict[tuple[str, int, str], Range] = {}
+        self._settled: set[tuple[str, int, str]] = set()
+        self._outdated: dict[tuple[object, ...], int] = {}
         entries = list(entries)
         self._killed = {
             entry.who for entry in entries if isinstance(entry, Struck) and entry.how == "kill"
@@ -290,51 +291,75 @@ class Ledger:
             job.used -= 1  # its allowance is kept, though the number of the attempt grows
 
     def _range(self, entry: Ranged) -> None:
-        before = self._ranges.get(entry.range)
-        if before is not None and not before.settled and self._judge_range(before, entry):
-            self._allow_again(before.ids)
-            self.in_flight += len(before.ids) if before.holder not in self._killed else 0
-        elif before is not None and (entry.range, before.fence) in self._settling:
-            self._allow_again(before.ids)  # it was said to be settled, and perhaps it was not
+        held = self._ranges.get(entry.range, [])
+        until = entry.since + entry.lease_seconds
+        if held and held[0].fence == entry.fence:  # the holder goes on, with one more in flight
+            held = [
+                one for one in held if not one.settled or self._key(entry, one) in self._settling
+            ]
+        else:
+            for before in held:
+                self._take_over(before, entry)
+            held = []
         done = [job_id for job_id in entry.ids if self.jobs[job_id].delivered]
         self.repeated += [Received(job_id, 0, 0, entry.holder) for job_id in done]
-        self._ranges[entry.range] = Range(
-            entry.fence, entry.ids, entry.holder, entry.since + entry.lease_seconds
-        )
+        self._ranges[entry.range] = [*held, Range(entry.fence, entry.ids, entry.holder, until)]
+        self._extend(entry.range, until)
+
+    def _take_over(self, before: Range, entry: Ranged) -> None:
+        if not before.settled and self._judge_range(before, entry):
+            self._allow_again(before.ids)
+            self.in_flight += len(before.ids) if before.holder not in self._killed else 0
+        elif self._key(entry, before) in self._settling:
+            self._allow_again(before.ids)  # it was said to be settled, and perhaps it was not
+
+    def _extend(self, range: str, until: float) -> None:
+        for one in self._ranges[range]:
+            one.until = max(one.until, until)
+
+    @staticmethod
+    def _key(entry: Ranged | RangeWrote, held: Range) -> tuple[str, int, str]:
+        return entry.range, held.fence, held.ids[0]
 
     def _write_range(self, entry: RangeWrote) -> None:
-        held = self._ranges.get(entry.range)
-        current = held is not None and held.fence == entry.fence
-        key = (entry.range, entry.fence, entry.what)
-        if entry.accepted is None:
-            if not current:
-                self._outdated[key] = 0 if held is None else held.fence
-            elif held is not None and entry.what == "settle":
-                self._begin_settling(entry, held)
+        claims = self._ranges.get(entry.range, [])
+        newest = claims[-1].fence if claims else 0
+        key = (entry.range, entry.fence, entry.what, entry.batch)
+        if entry.accepted is None and newest != entry.fence:
+            self._outdated[key] = newest
             return
         newer = self._outdated.pop(key, None)
-        if not entry.accepted:
-            if held is not None and current and not self._settled.get(key):
-                held.settled = False
-        elif newer is not None:
-            self.stale.append(StaleWrite(entry.range, entry.fence, newer, entry.what))
-        elif entry.what == "settle":
+        if newer is not None:
+            if entry.accepted:
+                self.stale.append(StaleWrite(entry.range, entry.fence, newer, entry.what))
+            return
+        if entry.what == "extend":
+            if entry.accepted and newest == entry.fence:
+                self._extend(entry.range, entry.until)
+            return
+        of_fence = [one for one in claims if one.fence == entry.fence]
+        held = next((one for one in of_fence if entry.batch in (None, one.ids[0])), None)
+        if entry.accepted:
             self._end_settling(entry)
-        elif held is not None and current:
-            held.until = max(held.until, entry.until)
+        elif held is not None and entry.accepted is None:
+            self._begin_settling(entry, held)
+        elif held is not None and self._key(entry, held) not in self._settled:
+            held.settled = False
 
     def _begin_settling(self, entry: RangeWrote, held: Range) -> None:
         held.settled = True
-        self._settling[entry.range, entry.fence] = held
+        self._settling[self._key(entry, held)] = held
         for job_id in entry.delivered:
             job = self.jobs[job_id]
             job.delivered = bool(job.delivered)
 
     def _end_settling(self, entry: RangeWrote) -> None:
-        held = self._settling.pop((entry.range, entry.fence), None)
-        if held is None:
+        begun = [key for key in self._settling if key[:2] == (entry.range, entry.fence)]
+        key = next((key for key in begun if entry.batch in (None, key[2])), None)
+        if key is None:
             return
-        self._settled[entry.range, entry.fence, entry.what] = True
+        held = self._settling.pop(key)
+        self._settled.add(key)
         for job_id in entry.delivered:
             self.jobs[job_id].delivered = True
         self._allow_again({*held.ids} - {*entry.delivered} - {*entry.refused})

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 
 from oncue.core.queue import Queue
 from oncue.core.retry import after_lapse
@@ -34,7 +34,7 @@ class Rival:
             case "reclaim", (verdicts, now):
                 return lambda: self._store.reclaim(verdicts, now)
             case (("settle_range" | "extend_range"), (RangeClaim() as claim, *_)):
-                return lambda: self._take_over(claim.queues)
+                return lambda: self._take_over(claim.queue)
         return None
 
     def _reclaim(self, claims: set[tuple[str, int]]) -> None:
@@ -47,9 +47,9 @@ class Rival:
         ]
         self._store.reclaim(verdicts, now)
 
-    def _take_over(self, queues: Sequence[Queue]) -> None:
+    def _take_over(self, queue: Queue) -> None:
         now = self._store.clock.now() + DAY_MS
-        taken = self._store.claim_range(queues, RIVAL, 1, now, lease_seconds=1)
+        taken = self._store.claim_range(queue, RIVAL, 1, now, lease_seconds=1)
         if taken.jobs:
             self._store.settle_range(taken, [], {}, now)
 

@@ -9,7 +9,7 @@ from typing import Any
 from oncue.core.changes import ChangeVerb, JobChange
 from oncue.core.errors import StoreUnavailable
 from oncue.core.fencing import Refused, Settlement
-from oncue.core.job import Claimed, Lapse, NewJob
+from oncue.core.job import Claimed, Delivery, Lapse, NewJob
 from oncue.core.lifecycle import State, Verb
 from oncue.core.moment import Moment
 from oncue.core.retry import Verdict
@@ -210,39 +210,49 @@ class CountingReleases(MemoryStore):
 class SettlingAll(MemoryStore):
     """Takes a whole range for delivered, whatever it is told."""
 
-    def settle_range(self, claim: RangeClaim, delivered: Any, refused: Any, now: Moment) -> bool:
-        return super().settle_range(claim, [job.id for job in claim.jobs], {}, now)
+    def settle_range(
+        self, claim: RangeClaim, delivered: Any, refused: Any, now: Moment, *, left: int = 0
+    ) -> bool:
+        return super().settle_range(claim, [job.id for job in claim.jobs], {}, now, left=left)
 
 
 class SettlingArrivals(MemoryStore):
     """Takes for delivered what came into the range behind the dispatcher's back."""
 
-    def settle_range(self, claim: RangeClaim, delivered: Any, *rest: Any) -> bool:
-        held = self._ranges.get(claim.range)
+    def settle_range(self, claim: RangeClaim, delivered: Any, *rest: Any, left: int = 0) -> bool:
+        held = self._ranges.get((claim.queue.name, claim.shard))
         came = set(held.records) - {job.id for job in claim.jobs} if held else set()
-        return super().settle_range(claim, [*delivered, *sorted(came)], *rest)
+        extended = [*claim.jobs, *(self._delivery(job_id) for job_id in sorted(came))]
+        more = claim._replace(jobs=extended)
+        return super().settle_range(more, [*delivered, *sorted(came)], *rest, left=left)
+
+    def _delivery(self, job_id: str) -> Delivery:
+        record = self._records[job_id]
+        return Delivery(job_id, record.due_at, b"", record.attempt + 1, None, record.queue)
 
 
 class ForgettingRanges(MemoryStore):
     """Acknowledges that a range was settled and settles nothing of it."""
 
-    def settle_range(self, claim: RangeClaim, delivered: Any, *rest: Any) -> bool:
-        return super().settle_range(claim, delivered[1:], *rest)
+    def settle_range(self, claim: RangeClaim, delivered: Any, *rest: Any, left: int = 0) -> bool:
+        return super().settle_range(claim, delivered[1:], *rest, left=left)
 
 
 class Unfenced(MemoryStore):
     """Accepts what a dispatcher says of a range, whoever holds it now."""
 
-    def settle_range(self, claim: RangeClaim, *rest: Any) -> bool:
-        super().settle_range(claim, *rest)
+    def settle_range(self, claim: RangeClaim, *rest: Any, left: int = 0) -> bool:
+        super().settle_range(claim, *rest, left=left)
         return True
 
 
 class CountingRefusals(MemoryStore):
     """A job that the sink refused for now has used an attempt."""
 
-    def settle_range(self, claim: RangeClaim, delivered: Any, refused: Any, *rest: Any) -> bool:
-        settled = super().settle_range(claim, delivered, refused, *rest)
+    def settle_range(
+        self, claim: RangeClaim, delivered: Any, refused: Any, *rest: Any, left: int = 0
+    ) -> bool:
+        settled = super().settle_range(claim, delivered, refused, *rest, left=left)
         put_off = [job_id for job_id, why in refused.items() if not why.permanent]
         for job_id in put_off if settled else ():
             self._records[job_id].attempt += 1

@@ -58,7 +58,7 @@ def live_a_life(store: KillingStore, sink: KillingSink) -> None:
     store.touch([Touch("a", claimed.epoch)], START)
     (lapse,) = lapses_by(store, START + 60_000)
     store.reclaim([(lapse, after_lapse(lapse, WORK, START), True)], START)
-    taken = store.claim_range([OUT], "d", 10, START, lease_seconds=10)
+    taken = store.claim_range(OUT, "d", 10, START, lease_seconds=10)
     sink.deliver("out", [Delivery(*due) for due in taken.jobs])
     store.settle_range(taken, [due.id for due in taken.jobs], {}, START)
     store.publish([time_based("cron", 0)], START, Bounds())
@@ -125,7 +125,7 @@ def test_an_empty_claim_reaches_no_point() -> None:
     points = dying_at("")
     killing = KillingStore(store, points)
     killing.claim([WORK], "w", 1, START)
-    killing.claim_range([OUT], "d", 1, START, lease_seconds=1)
+    killing.claim_range(OUT, "d", 1, START, lease_seconds=1)
     assert points.reached.total() == 0
 
 

@@ -77,7 +77,7 @@ class Witness(WrappedStore):
             ids = tuple(job.id for job in claim.jobs)
             lease = call.kwargs["lease_seconds"]
             holder = self._holder or call.args[1]
-            self._record(Ranged(claim.range, claim.fence, ids, holder, since, lease))
+            self._record(Ranged(_range(claim), claim.fence, ids, holder, since, lease))
         return claim  # type: ignore[return-value]
 
     def _write(self, writes: Sequence[Wrote], go: Callable[[], T]) -> T:
@@ -109,13 +109,16 @@ class Witness(WrappedStore):
 
     def _write_range(self, call: Call, go: Callable[[], T]) -> T:
         claim: RangeClaim = call.args[0]
-        write = RangeWrote(claim.range, claim.fence, "", None, 0.0)
+        if not claim.jobs:  # a shard is let go in which nothing is in flight
+            return go()
+        write = RangeWrote(_range(claim), claim.fence, "", None, 0.0)
         if call.method == "extend_range":
             write = write._replace(what="extend", until=self._since(call.args[1]))
         else:
             delivered = tuple(call.args[1])
             refused = tuple(job_id for job_id, why in call.args[2].items() if why.permanent)
             write = write._replace(what="settle", delivered=delivered, refused=refused)
+            write = write._replace(batch=claim.jobs[0].id)
         self._record(write)
         answer = go()
         self._record(write._replace(accepted=answer is True))
@@ -149,3 +152,7 @@ def _refusals(answer: object, writes: int) -> set[int]:
     if isinstance(answer, list):
         return {position for position, one in enumerate(answer) if isinstance(one, Refused)}
     return set(answer) if isinstance(answer, dict) and writes else set()
+
+
+def _range(claim: RangeClaim) -> str:
+    return f"{claim.queue.name}#{claim.shard}"

@@ -98,7 +98,7 @@ def test_a_job_that_is_being_delivered_is_left_to_its_dispatcher(
 ) -> None:
     cue.set_queue("mail", sink="log:")
     job = cue.schedule(queue="mail")
-    store.claim_range([cue.queue("mail")], "dora", 10, cue.clock.now(), lease_seconds=60)
+    store.claim_range(cue.queue("mail"), "dora", 10, cue.clock.now(), lease_seconds=60)
     seen = agenda.read(cue, job.id)
     assert seen.processing_state == "DEQUEUED"
     updated_at = from_datetime(cue.job(job.id).updated_at)

@@ -430,9 +430,9 @@ def test_a_queue_that_another_dispatcher_holds_is_looked_at_again_within_a_secon
     bench: Bench,
 ) -> None:
     bench.add("a")
-    bench.store.claim_range([bench.queue], "other", 10, bench.clock.now(), lease_seconds=0.4)
+    bench.store.claim_range(bench.queue, "other", 10, bench.clock.now(), lease_seconds=0.4)
     assert bench.dispatcher.step() == 0.4
-    bench.store.claim_range([bench.queue], "other", 10, bench.clock.now(), lease_seconds=60)
+    bench.store.claim_range(bench.queue, "other", 10, bench.clock.now(), lease_seconds=60)
     assert bench.dispatcher.step() == 1.0
 
 
@@ -445,7 +445,7 @@ def test_a_range_held_by_another_dispatcher_is_not_taken_over_when_the_clock_is_
         check_clock=reclaimer.check_clock,
     )
     bench.add("a")
-    held = bench.store.claim_range([bench.queue], "one", 10, bench.clock.now(), lease_seconds=60)
+    held = bench.store.claim_range(bench.queue, "one", 10, bench.clock.now(), lease_seconds=60)
     reclaimer.step()
     bench.clock.set(bench.clock.now() + 3_600_000)
     assert dispatcher.step() == 1.0
@@ -529,12 +529,14 @@ class ForgetfulStore(MemoryStore):
         delivered: Sequence[str],
         refused: Mapping[str, Refusal],
         now: Moment,
+        *,
+        left: int = 0,
     ) -> bool:
         if self.away:
             raise StoreUnavailable("disk full")
         if self.broken and delivered:
             raise OverflowError
-        return super().settle_range(claim, delivered, refused, now)
+        return super().settle_range(claim, delivered, refused, now, left=left)
 
 
 def test_what_the_store_could_not_settle_is_settled_later_and_not_delivered_again() -> None:

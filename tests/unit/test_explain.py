@@ -239,7 +239,7 @@ def test_a_cancel_on_its_way_is_told(cue: Scheduler, clock: FakeClock) -> None:
 def test_a_job_inside_a_delivery_says_so(cue: Scheduler, clock: FakeClock) -> None:
     queue = cue.set_queue("mail", sink="log:")
     job = cue.schedule(queue="mail")
-    cue.store.claim_range([queue], "d1", 10, clock.now(), lease_seconds=30)
+    cue.store.claim_range(queue, "d1", 10, clock.now(), lease_seconds=30)
     check(cue.explain(job.id), "delivering", "log:", "right now")
 
 

@@ -216,7 +216,7 @@ def test_a_range_that_was_taken_over_is_not_settled() -> None:
     store, _ = a_store()
     faulty = FaultyStore(store, always(Fault.CONFLICT), rival=Rival(store))
     faulty.insert([a_job("a", "out")], START)
-    taken = faulty.claim_range([OUT], "d", 10, START, lease_seconds=10)
+    taken = faulty.claim_range(OUT, "d", 10, START, lease_seconds=10)
     assert not faulty.settle_range(taken, ["a"], {}, START)
     job = store.get("a")
     assert job is not None
@@ -227,7 +227,7 @@ def test_a_range_that_was_taken_over_is_not_extended() -> None:
     store, _ = a_store()
     faulty = FaultyStore(store, always(Fault.CONFLICT), rival=Rival(store))
     faulty.insert([a_job("a", "out")], START)
-    taken = faulty.claim_range([OUT], "d", 10, START, lease_seconds=10)
+    taken = faulty.claim_range(OUT, "d", 10, START, lease_seconds=10)
     assert not faulty.extend_range(taken, START + 20_000)
 
 

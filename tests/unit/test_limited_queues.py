@@ -127,7 +127,7 @@ def test_a_worker_keeps_to_the_rate_and_does_everything(url: str) -> None:
 
 
 COSTS = [
-    *(load("queues")[name] for name in ("put_bucket", "count_live", "count_covered_in_line")),
+    *(load("queues")[name] for name in ("put_bucket", "count_live")),
     load("claims")["queues_of"],
 ]
 

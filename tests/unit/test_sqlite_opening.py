@@ -132,7 +132,7 @@ def test_a_job_that_is_put_off_is_put_off_after_a_restart(path: Path) -> None:
     out = Queue("out", sink="log:")
     with closing(SqliteStore(path, FakeClock())) as store:
         store.insert([NewJob("a", "out", NOW, b"{}", 0, NOW)], NOW)
-        claim = store.claim_range([out], "d", 9, NOW, lease_seconds=60)
+        claim = store.claim_range(out, "d", 9, NOW, lease_seconds=60)
         assert store.settle_range(claim, [], {"a": Refusal("busy", False)}, NOW)
         before = store.get("a")
     with closing(SqliteStore(path, FakeClock())) as store:
@@ -140,9 +140,9 @@ def test_a_job_that_is_put_off_is_put_off_after_a_restart(path: Path) -> None:
         until = store.next_due(["out"])
         assert until is not None
         assert until > NOW
-        early = store.claim_range([out], "d", 9, until - 1, lease_seconds=60)
+        early = store.claim_range(out, "d", 9, until - 1, lease_seconds=60)
         assert list(early.jobs) == []
-        on_time = store.claim_range([out], "d", 9, until, lease_seconds=60)
+        on_time = store.claim_range(out, "d", 9, until, lease_seconds=60)
         assert [job.id for job in on_time.jobs] == ["a"]
 
 

@@ -113,7 +113,7 @@ def test_due_work_that_cannot_be_taken_is_told_once(here: SqliteStore, there: Sq
         there.insert([new(f"{queue.name}-{n}", queue.name) for n in range(2)], NOW)
         assert len(there.claim([queue], "w", 9, NOW)) == 1
     there.insert([new("a"), new("b")], NOW)
-    there.claim_range([OUT], "d", 1, NOW, lease_seconds=60)
+    there.claim_range(OUT, "d", 1, NOW, lease_seconds=60)
     ear = Ear(here, "full", "rated", "out")
     there.insert([new("c", "elsewhere"), new("d", due_in=7_200_000)], NOW)
     assert ear.hear() == []
@@ -122,7 +122,7 @@ def test_due_work_that_cannot_be_taken_is_told_once(here: SqliteStore, there: Sq
 def test_the_moment_of_a_job_that_is_put_off_is_told(here: SqliteStore, there: SqliteStore) -> None:
     there.insert([new("a")], NOW)
     ear = Ear(here, "out")
-    claim = there.claim_range([OUT], "d", 9, NOW, lease_seconds=60)
+    claim = there.claim_range(OUT, "d", 9, NOW, lease_seconds=60)
     there.settle_range(claim, [], {"a": Refusal("busy", False)}, NOW)
     job = there.get("a")
     assert job is not None
@@ -155,7 +155,7 @@ def test_room_in_a_full_queue_is_told_by_telling_of_its_due_work_again(
 
 def test_the_end_of_a_range_is_told(here: SqliteStore, there: SqliteStore) -> None:
     there.insert([new("a"), new("b")], NOW)
-    claim = there.claim_range([OUT], "d", 1, NOW, lease_seconds=60)
+    claim = there.claim_range(OUT, "d", 1, NOW, lease_seconds=60)
     ear = Ear(here, "out")
     there.settle_range(claim, [], {}, NOW)
     assert ear.hear() == [("out", NOW)]
@@ -295,7 +295,7 @@ def test_what_jobs_go_through_is_no_change_of_settings(
         before = settings_revision(tx)
     there.insert([new("c")], NOW)
     assert len(there.claim([rated], "w", 9, NOW)) == 1
-    claim = there.claim_range([OUT], "d", 9, NOW, lease_seconds=60)
+    claim = there.claim_range(OUT, "d", 9, NOW, lease_seconds=60)
     there.settle_range(claim, ["b"], {}, NOW)
     prune(there, "out", NOW + 1, NOW, 9)
     with here.db.reading() as tx:
@@ -371,7 +371,8 @@ def locked(here: SqliteStore, path: Path) -> Iterator[None]:
 def test_a_claim_that_can_find_nothing_takes_no_lock(here: SqliteStore) -> None:
     queues = [OUT, Queue("empty", sink="log:")]
     assert here.claim(queues, "w", 9, NOW) == []
-    assert list(here.claim_range(queues, "d", 9, NOW, lease_seconds=60).jobs) == []
+    for queue in queues:
+        assert list(here.claim_range(queue, "d", 9, NOW, lease_seconds=60).jobs) == []
 
 
 @pytest.fixture

@@ -215,7 +215,7 @@ def test_a_range_claim_leaves_every_other_write_synced(store: SqliteStore) -> No
     queue = Queue("q", sink="log:")
     store.insert([new("a")], NOW)
     said = Statements(store)
-    claim = store.claim_range([queue], "d", 10, NOW, lease_seconds=60)
+    claim = store.claim_range(queue, "d", 10, NOW, lease_seconds=60)
     assert [job.id for job in claim.jobs] == ["a"]
     switched = [statement for statement in said.all if "synchronous" in statement]
     assert switched == ["PRAGMA synchronous = NORMAL", "PRAGMA synchronous = FULL"]
@@ -228,7 +228,7 @@ def test_durability_is_back_after_a_range_claim_that_failed(store: SqliteStore) 
     store.insert([new("a")], NOW)
     Statements(store, locked=True)
     with pytest.raises(StoreUnavailable):
-        store.claim_range([Queue("q", sink="log:")], "d", 10, NOW, lease_seconds=60)
+        store.claim_range(Queue("q", sink="log:"), "d", 10, NOW, lease_seconds=60)
     store.db.writer.connection.exec_trace = None
     assert store.db.writer.connection.execute("PRAGMA synchronous").get == 2
 
@@ -239,7 +239,7 @@ def test_what_is_read_at_once_is_bounded_by_its_size(
     monkeypatch.setattr(rows, "BATCH_BYTES", 5)
     store.insert([new(f"job-{n}") for n in range(9)], NOW)  # payloads of two bytes
     assert len(store.claim([Queue("q")], "w", 9, NOW)) == 3
-    taken = store.claim_range([Queue("q", sink="log:")], "d", 9, NOW, lease_seconds=60)
+    taken = store.claim_range(Queue("q", sink="log:"), "d", 9, NOW, lease_seconds=60)
     assert len(taken.jobs) == 3
     store.insert([new(f"more-{n}", queue="q2") for n in range(3)], NOW)
     both = store.claim([Queue("q2"), Queue("q")], "w", 9, NOW)

@@ -98,6 +98,12 @@ def show(app: App, name: str) -> None:
     metavar="0-100",
     help="Lost starts until a job fails. Default: 3; 0: never.",
 )
+@click.option(
+    "--shards",
+    type=NUMBER,
+    metavar="1-1000",
+    help="Parts over which waiting jobs may be spread; SQLite uses one. Default: the store's.",
+)
 @dry_run_option("change")
 @common
 def set_(app: App, /, name: str, dry_run: bool, **given: str | int | float | None) -> None:
@@ -251,6 +257,7 @@ def _settings(queue: Queue) -> dict[str, str]:
         "poison after": counted(queue.poison_after, "lost start")
         if queue.poison_after
         else "never",
+        "shards": str(queue.shards or "as the store thinks best"),
     }
 
 

@@ -11,6 +11,7 @@ from oncue.core.checks import at_least, is_number, whole
 from oncue.core.errors import InvalidInput
 from oncue.core.lifecycle import State
 from oncue.core.moment import HORIZON_MS, Moment
+from oncue.core.shard import MOST_SHARDS
 
 DEFAULT_QUEUE = "default"
 MAX_ATTEMPTS_CAP = 20
@@ -58,6 +59,9 @@ class Queue:
 
     `poison_after`: how many lost claims that had started, with no operation finished in between,
     make a job fail as poison; 0 means never.
+
+    `shards`: over how many parts the waiting jobs may be spread; order holds within each. None
+    means: as many as the store thinks best. A store may use fewer.
     """
 
     name: str
@@ -71,6 +75,7 @@ class Queue:
     concurrency: int | None = None
     retention_seconds: float | None = WEEK_SECONDS
     poison_after: int = 3
+    shards: int | None = None
     paused: bool = False
 
     def __post_init__(self) -> None:
@@ -95,6 +100,8 @@ class Queue:
         if self.concurrency is not None:
             whole(self.concurrency, 1, CONCURRENCY_CAP, "/concurrency", f"; {unbounded}")
         whole(self.poison_after, 0, POISON_CAP, "/poison_after", "; 0 for never")
+        if self.shards is not None:
+            whole(self.shards, 1, MOST_SHARDS, "/shards", "; leave it out for the store's default")
 
     @property
     def completes_on(self) -> str:

@@ -6,6 +6,7 @@ for all of it) or a worker that the sink reaches (`ClaimBatch`: each job with it
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Mapping, Sequence
 
 from oncue.core.errors import SinkError
@@ -16,7 +17,7 @@ from oncue.core.moment import Moment
 from oncue.core.queue import Queue
 from oncue.core.text import legible
 from oncue.core.token import sign
-from oncue.ports.claims import Touch, Touched
+from oncue.ports.claims import RangeClaim, Touch, Touched
 from oncue.ports.sink import Refusal
 from oncue.ports.store import Store
 
@@ -27,17 +28,16 @@ Refusals = Mapping[int, Refusal] | None
 
 
 class RangeBatch:
-    def __init__(
-        self, store: Store, queue: Queue, dispatcher: str, limit: int, now: Moment
-    ) -> None:
+    """A claim of a `RangeHolder`."""
+
+    def __init__(self, store: Store, holder: RangeHolder, claim: RangeClaim) -> None:
         self._store = store
-        self._lease_ms = round(queue.lease_seconds * 1000)
-        self._claim = store.claim_range(
-            [queue], dispatcher, limit, now, lease_seconds=queue.lease_seconds
-        )
-        self.busy_until = self._claim.busy_until
-        """When another dispatcher holds the queue: until when at most."""
-        self.deliveries = self._claim.jobs
+        self._holder = holder
+        self._claim = claim
+        self._lease_ms = round(claim.queue.lease_seconds * 1000)
+        self.busy_until = claim.busy_until
+        """When other dispatchers hold what is due: until when at most."""
+        self.deliveries = claim.jobs
 
     def renew(self, now: Moment) -> bool:
         """Hold the claim longer. False: it was taken over."""
@@ -47,15 +47,96 @@ class RangeBatch:
         """Record how the delivery ended, by position: not refused → taken, refused for good →
         failed, refused for now → put off with no attempt used. None: the sink was down, all are due
         as before. False: some of it was taken over."""
-        if refusals is None:
-            return self._store.settle_range(self._claim, [], {}, now)
-        if refusals:
-            pairs = enumerate(self.deliveries)
-            delivered = [job.id for position, job in pairs if position not in refusals]
-        else:
-            delivered = [job.id for job in self.deliveries]
-        refused = {self.deliveries[place].id: one for place, one in refusals.items()}
-        return self._store.settle_range(self._claim, delivered, refused, now)
+        delivered: Sequence[str] = ()
+        refused: Mapping[str, Refusal] = {}
+        if refusals is not None:
+            jobs = enumerate(self.deliveries)
+            delivered = [job.id for position, job in jobs if position not in refusals]
+            refused = {self.deliveries[place].id: one for place, one in refusals.items()}
+        return self._holder.settle(self._claim, delivered, refused, now)
+
+
+class RangeHolder:
+    """The shards of a queue that one dispatcher holds. Several claims may be in flight in each of
+    them. They are made one after the other, and settled in any order, also at the same time."""
+
+    def __init__(self, store: Store, dispatcher: str) -> None:
+        self._store = store
+        self._dispatcher = dispatcher
+        # Held while a claim is made, and while a shard is let go: a claim that goes on under a
+        # fence must not meet the end of that fence.
+        self._turn = threading.Lock()
+        self._lock = threading.Lock()
+        self._in_flight: dict[tuple[int, int], list[RangeClaim]] = {}
+        """By shard and fence. The first is without jobs, and stays until the shard is let go."""
+
+    def claim(self, queue: Queue, limit: int, now: Moment) -> RangeBatch:
+        """The next jobs that are due and not in flight."""
+        with self._turn:
+            with self._lock:
+                in_flight = [one for claims in self._in_flight.values() for one in claims]
+            claim = self._store.claim_range(
+                queue,
+                self._dispatcher,
+                limit,
+                now,
+                lease_seconds=queue.lease_seconds,
+                in_flight=in_flight,
+            )
+            if claim.jobs:
+                with self._lock:
+                    empty = claim._replace(jobs=())
+                    self._in_flight.setdefault(_shard(claim), [empty]).append(claim)
+        if not claim.jobs:
+            self._let_go(now)
+        return RangeBatch(self._store, self, claim)
+
+    def settle(
+        self,
+        claim: RangeClaim,
+        delivered: Sequence[str],
+        refused: Mapping[str, Refusal],
+        now: Moment,
+    ) -> bool:
+        """As `settle_range`. Lets go of the shard if nothing else is in flight there."""
+        letting_go = not self._others(claim) and self._turn.acquire(blocking=False)
+        try:
+            left = self._others(claim) or int(not letting_go)
+            held = self._store.settle_range(claim, delivered, refused, now, left=left)
+            with self._lock:
+                claims = self._in_flight[_shard(claim)]
+                claims.remove(claim)
+                if len(claims) == 1 and not (held and left):
+                    del self._in_flight[_shard(claim)]
+        finally:
+            if letting_go:
+                self._turn.release()
+        self._let_go(now)
+        return held
+
+    def _others(self, claim: RangeClaim) -> int:
+        """How many other jobs are in flight in the shard."""
+        with self._lock:
+            claims = self._in_flight[_shard(claim)]
+            return sum(len(one.jobs) for one in claims if one is not claim)
+
+    def _let_go(self, now: Moment) -> None:
+        """Let go of shards in which nothing is in flight any more."""
+        if not self._idle():
+            return
+        with self._turn:
+            for shard in self._idle():
+                self._store.settle_range(self._in_flight[shard][0], (), {}, now)
+                with self._lock:
+                    del self._in_flight[shard]
+
+    def _idle(self) -> list[tuple[int, int]]:
+        with self._lock:
+            return [shard for shard, claims in self._in_flight.items() if len(claims) == 1]
+
+
+def _shard(claim: RangeClaim) -> tuple[int, int]:
+    return claim.shard, claim.fence
 
 
 class ClaimBatch:

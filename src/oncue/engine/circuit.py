@@ -23,7 +23,10 @@ class Circuit:
         return self._troubles == 0
 
     def trouble(self, retry_after_seconds: float | None = None) -> float:
-        """Open, or open for longer. A pause that the sink asked for is kept to. Answers with it."""
+        """Open, or open for longer. A pause that the sink asked for is kept to. Answers with it.
+        While it is open, troubles of batches that were under way already count as the same."""
+        if self._troubles and self._open_until > self._clock.monotonic():
+            self._troubles -= 1
         pause = min(LONGEST_PAUSE_SECONDS, FIRST_PAUSE_SECONDS * 2.0 ** min(self._troubles, 16))
         if retry_after_seconds is not None:
             pause = min(

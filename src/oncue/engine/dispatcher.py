@@ -9,12 +9,15 @@ import logging
 import traceback
 from collections.abc import Callable
 from contextlib import suppress
+from functools import partial
+from typing import NamedTuple
 
 from oncue.core.errors import SinkDown, SinkError, StoreUnavailable, is_ctrl_c
 from oncue.core.moment import Moment
 from oncue.core.queue import Queue
-from oncue.engine.batch import ClaimBatch, DeliveryBatch, RangeBatch, Refusals, checked
+from oncue.engine.batch import ClaimBatch, DeliveryBatch, RangeHolder, Refusals, checked
 from oncue.engine.circuit import Circuit
+from oncue.engine.flights import Flights
 from oncue.engine.keeper import Keeper, Kept
 from oncue.engine.node import Node
 from oncue.ports.sink import Sink
@@ -23,10 +26,19 @@ RANGE_LIMIT = 5000
 CLAIM_LIMIT = 1000
 FIRST_LIMIT = 500  # until the size of the queue's payloads is known
 BATCH_BYTES = 16 * 1024 * 1024
+SLOW_SECONDS = 0.01  # a sink that takes so long for a batch is given several at once
 BUSY_REST_SECONDS = 1.0  # the holder's settling wakes nobody
 EMPTY_HANDED_REST_SECONDS = 0.05
 
 logger = logging.getLogger("oncue.engine")
+
+
+class _Delivered(NamedTuple):
+    """A batch, and what the sink answered to it."""
+
+    queue: Queue
+    batch: DeliveryBatch
+    refusals: Refusals
 
 
 class Dispatcher:
@@ -40,8 +52,11 @@ class Dispatcher:
         name: str,
         keeper: Keeper,
         check_clock: Callable[[], None] = lambda: None,
+        at_once: int = 1,
     ) -> None:
-        """`check_clock` is called before each claim: see `Reclaimer.check_clock`."""
+        """`check_clock` is called before each claim: see `Reclaimer.check_clock`. `at_once`: how
+        many batches may be under way at the same time, where the sink or the store makes us
+        wait."""
         self._store, self._clock, _, self._telemetry = node
         self._queue_of = queue_of
         self._sink = sink
@@ -50,13 +65,22 @@ class Dispatcher:
         self._check_clock = check_clock
         self._circuit = Circuit(node.clock)
         self._limit = FIRST_LIMIT
-        self._unsettled: tuple[Queue, DeliveryBatch, Refusals] | None = None
+        self._holder = RangeHolder(node.store, name)
+        self._unsettled: list[_Delivered] = []
+        self._flights = Flights(at_once)
+        self._remote = self._waits = node.store.describe().is_remote
+        self.woken: Callable[[], None] = lambda: None
+        """Called when a batch has come to its end in another thread: make a step."""
 
     def step(self) -> float | None:
         """Claim → deliver → settle → go again; nothing due → rest until the next due time."""
-        self._settle()  # what the store could not take last time
+        while self._unsettled:  # what the store could not take last time
+            self._settle(self._unsettled.pop())
+        self._flights.check()
         if pause := self._circuit.pause_seconds():
             return pause
+        if self._flights.full:
+            return None
         self._check_clock()
         queue, now = self._queue_of(), self._clock.now()
         if queue.sink is None:
@@ -65,16 +89,28 @@ class Dispatcher:
         batch = self._claim(queue, now)
         if not batch.deliveries:
             return self._rest(queue, batch, now)
+        fly = partial(self._fly, queue, batch, asked)
+        if self._waits and self._flights.begin(fly, self.woken):
+            return 0.0
+        fly()
+        return self._circuit.pause_seconds()
+
+    def finish(self, timeout: float | None) -> bool:
+        """Wait for the batches under way. Whether all came to their end."""
+        return self._flights.finish(timeout)
+
+    def _fly(self, queue: Queue, batch: DeliveryBatch, asked: float) -> None:
+        """Deliver a batch and settle it. It was asked for then, by the monotonic clock."""
+        began = self._clock.monotonic()
         renew, lease = (lambda: batch.renew(self._clock.now())), queue.lease_seconds
         with self._keeper.keeping(renew, lease, asked) as kept:
             refusals = self._deliver(queue, batch, kept)
-        self._unsettled = (queue, batch, refusals)
-        self._settle()
-        return self._circuit.pause_seconds()
+        self._waits = self._remote or self._clock.monotonic() - began >= SLOW_SECONDS
+        self._settle(_Delivered(queue, batch, refusals))
 
     def _claim(self, queue: Queue, now: Moment) -> DeliveryBatch:
         if queue.completes_on == "delivery":
-            return RangeBatch(self._store, queue, self._name, min(self._limit, RANGE_LIMIT), now)
+            return self._holder.claim(queue, min(self._limit, RANGE_LIMIT), now)
         return ClaimBatch(self._store, queue, self._name, min(self._limit, CLAIM_LIMIT), now)
 
     def _rest(self, queue: Queue, batch: DeliveryBatch, now: Moment) -> float | None:
@@ -130,18 +166,16 @@ class Dispatcher:
         text = "queue %s: %s; trying again in %.3g s"
         logger.log(level, text, queue.name, what, pause, extra={"queue": queue.name})
 
-    def _settle(self) -> None:
-        if self._unsettled is None:
-            return
-        queue, batch, refusals = self._unsettled
+    def _settle(self, delivered: _Delivered) -> None:
+        queue, batch, refusals = delivered
         try:
             held = batch.settle(refusals, self._clock.now())
         except StoreUnavailable:
+            self._unsettled.append(delivered)
             raise  # passing: the same is tried again, and nothing is delivered twice
         except Exception:
             # It would fail again each time and stop the queue. So the jobs are let go, to be
             # delivered once more after the back-off of the loop, which logs the error.
-            self._unsettled = None
             with suppress(Exception):  # then they are free when the lease ends
                 batch.settle(None, self._clock.now())
             raise
@@ -153,4 +187,3 @@ class Dispatcher:
                 queue.name,
                 extra={"queue": queue.name},
             )
-        self._unsettled = None

@@ -28,6 +28,7 @@ from oncue.engine.recurrer import Recurrer
 from oncue.ports.sink import Sink
 
 SUPERVISE_SECONDS = 2.0
+BATCHES_AT_ONCE = 4  # of one queue, to a slow sink; each has up to 16 MiB of payloads
 
 logger = logging.getLogger("oncue.engine")
 rules_logger = logging.getLogger("oncue.rules")
@@ -39,6 +40,11 @@ class SinkRoute(NamedTuple):
     queue: Queue
     sink: Sink
     loop: Loop
+    dispatcher: Dispatcher
+
+    def stop(self, timeout: float | None) -> bool:
+        """Finish what is under way. Whether it ended in time."""
+        return self.loop.stop(timeout) and self.dispatcher.finish(timeout)
 
 
 class Engine:
@@ -92,10 +98,10 @@ class Engine:
             self._unwatch()
         ended = [self._supervisor.stop(self._left(ends))]
         routes = [*self._routes.values(), *self._retiring]
-        loops = [*(route.loop for route in routes), *self._upkeep]
-        for loop in loops:
-            loop.stop(0)  # all of them end at the same time, not one after the other
-        ended += [loop.stop(self._left(ends)) for loop in loops]
+        parts: list[SinkRoute | Loop] = [*routes, *self._upkeep]
+        for part in parts:
+            part.stop(0)  # all of them end at the same time, not one after the other
+        ended += [part.stop(self._left(ends)) for part in parts]
         self._routes, self._retiring = {}, routes
         self._retire()
         ended.append(self.keeper.loop.stop(self._left(ends)))
@@ -193,16 +199,18 @@ class Engine:
         self._policies.forget()
         queue_of = partial(self._policies, queue.name)
         name, check_clock = f"{self.name}:{secrets.token_hex(2)}", self.reclaimer.check_clock
-        dispatcher = Dispatcher(self.node, queue_of, sink, name, self.keeper, check_clock)
+        at_once = BATCHES_AT_ONCE if self._started else 1
+        dispatcher = Dispatcher(self.node, queue_of, sink, name, self.keeper, check_clock, at_once)
         self._telemetry.circuit(queue.name, is_open=False)
         loop = Loop(f"oncue-dispatcher-{queue.name}", dispatcher.step, self._clock)
-        return SinkRoute(queue, sink, loop)
+        dispatcher.woken = loop.wake
+        return SinkRoute(queue, sink, loop, dispatcher)
 
     def _retire(self) -> None:
         """Close the sinks of former routes whose last delivery has ended."""
         waiting = []
         for route in self._retiring:
-            if route.loop.stop(0):
+            if route.stop(0):
                 _close(route)
             else:
                 waiting.append(route)

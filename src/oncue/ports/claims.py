@@ -9,10 +9,13 @@ and kind of write, code `fenced`.
 **Order.** Within a queue: reclaimed work first, then priority descending, due time, id.
 
 **Limits.** A queue's `concurrency` bounds how many of its jobs are dispatched or executing, those
-that an open range claim covers included; its `rate_per_second` bounds how many are handed over, by
-the bucket of `core/rate.py`, and what comes back gives nothing back to it. Both hold for `claim`
-and `claim_range` together, over all processes, by the settings in the store and not by those of the
-`Queue` that was passed; a store without transactions over a queue holds them per dispatcher.
+that are in flight under a range claim included; its `rate_per_second` bounds how many are handed
+over, by the bucket of `core/rate.py`, and what comes back gives nothing back to it. Both hold for
+`claim` and `claim_range` together, exactly, over all processes and shards, by the settings in the
+store and not by those of the `Queue` that was passed.
+
+**Shards.** A networked store spreads the waiting jobs of a queue over shards (`core/shard.py`), so
+that several dispatchers can deliver them at the same time. Order holds within a shard.
 
 **Put off.** A job that its sink refused for now waits until a moment of its own, `not_before`
 (`core/putoff.py`). Until then it is scheduled like any other and can be cancelled, changed and
@@ -70,16 +73,16 @@ ClaimPage = Page[Lapse, object]
 
 
 class RangeClaim(NamedTuple):
-    """What a dispatcher got: jobs, covered by one fenced record."""
+    """What a dispatcher got: jobs of one shard of a queue, covered by one fenced record."""
 
-    range: str
-    """Which range: a queue, or a shard that several queues share."""
-    fence: int
-    jobs: Sequence[Delivery]
-    queues: Sequence[Queue]
-    """The queues named in the claim, for their policy."""
+    queue: Queue
+    shard: int = 0
+    fence: int = 0
+    """0: nothing was taken."""
+    jobs: Sequence[Delivery] = ()
+    claimed_at: Moment = 0
     busy_until: Moment | None = None
-    """When another dispatcher holds what is due: until when at most."""
+    """When other dispatchers hold what is due: until when at most."""
 
 
 class Leases(NamedTuple):
@@ -195,33 +198,36 @@ class ClaimStore(Protocol):
 
     def claim_range(
         self,
-        queues: Sequence[Queue],
+        queue: Queue,
         dispatcher: str,
         limit: int,
         now: Moment,
         *,
         lease_seconds: float,
+        in_flight: Sequence[RangeClaim] = (),
         due_until: Moment | None = None,
     ) -> RangeClaim:
-        """Take the first `limit` due jobs of one range for delivery, by one record, no more than
-        the limits of their queue leave.
+        """Take the first `limit` due jobs of one shard of the queue for delivery, by one record, no
+        more than the limits of the queue leave.
 
-        The store chooses the range: the first with due work that nobody holds, going through the
-        queues in the order given. Name every queue that can be delivered now: where a range spans
-        queues, due jobs of the others are set aside, which costs writes. `due_until` (default
-        `now`) takes work ahead of time for sinks that can delay it. What has expired or was put off
-        is treated as by `claim`, up to the queue in which the range is found; a queue that another
-        dispatcher holds is left as it is.
+        A shard has one record: holder, fence, how far, until when. The store chooses the shard
+        whose next job is the first in hand-over order, of those that nobody holds, those whose
+        lease has ended, and those that this dispatcher holds. `in_flight` are the claims of this
+        dispatcher that are not settled, and those of a shard that it has not let go. A shard of
+        such a claim goes on under the same fence: its next jobs are those that are not in flight.
+        Any other shard is taken by raising its fence; also one that a dispatcher of this name
+        holds, which was started again, or never received the answer to its claim.
 
-        The record (dispatcher, fence + 1, how far) stands until it is settled, or its lease ends
-        and another dispatcher takes over by raising the fence; a dispatcher of the same name takes
-        over at once. While it stands, the scheduled jobs of the range up to the last one returned,
-        in hand-over order, count as dispatched, even one that arrives there meanwhile. Their
-        attempt is the stored one + 1, and is stored when settled.
+        `due_until` (default `now`) takes work ahead of time for sinks that can delay it. What has
+        expired or was put off is treated as by `claim`; a queue that others hold is left as it is.
+
+        While a record stands, the scheduled jobs of the shard up to the last one ever returned
+        under its fence, in hand-over order, count as dispatched, even one that arrives there
+        meanwhile. Their attempt is the stored one + 1, and is stored when settled.
         """
 
     def extend_range(self, claim: RangeClaim, lease_until: Moment) -> bool:
-        """Hold an open range longer, never shorter. False: it was taken over, stop."""
+        """Hold a shard longer, never shorter. False: it was taken over or let go, stop."""
 
     def settle_range(
         self,
@@ -229,10 +235,15 @@ class ClaimStore(Protocol):
         delivered: Sequence[str],
         refused: Mapping[str, Refusal],
         now: Moment,
+        *,
+        left: int = 0,
     ) -> bool:
-        """Close the range. Delivered ids → succeeded, ids refused for good → failed with that error
-        and a diagnostic, attempt + 1 for both, gone at once if their queue keeps no history. Ids
-        refused for now are put off by the policy of their queue, with that error; no attempt is
-        used. Every other job of the range is as if it had never been taken. False: taken over; jobs
-        not settled by then belong to the new holder.
+        """Settle jobs of a claim. Delivered ids → succeeded, ids refused for good → failed with
+        that error and a diagnostic, attempt + 1 for both, gone at once if their queue keeps no
+        history. Ids refused for now are put off by the policy of their queue, with that error; no
+        attempt is used. `left` is how many jobs stay in flight under this fence. With none, the
+        shard is let go: every other job of the range is as if it had never been taken.
+
+        Repeating it changes nothing and is answered as before. False: taken over; jobs not settled
+        by then belong to the new holder.
         """

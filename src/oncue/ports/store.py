@@ -40,6 +40,8 @@ class StoreFacts(NamedTuple):
     schema: int | None = None
     notice_seconds: float = 0.0
     """How soon it notices what other processes store."""
+    is_remote: bool = False
+    """Whether its calls wait for a network, so that several at the same time are faster."""
     all_or_nothing: bool = False
     """Whether a submitted call that raises has stored nothing, so that it may be repeated."""
 

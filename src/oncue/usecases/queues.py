@@ -35,7 +35,7 @@ class LocalQueues(Local):
     def set_queue(self, name: str, **settings: Any) -> Queue:
         """Replace all settings of a queue: `sink`, `completion`, `max_attempts`, `retry`,
         `lease_seconds`, `timeout_seconds`, `rate_per_second`, `concurrency`, `retention_seconds`,
-        `poison_after`. What is not given is default."""
+        `poison_after`, `shards`. What is not given is default."""
         queue = intake.queue(name, settings)
         if queue.sink is not None:
             open_sink(queue.sink, self.clock).close()

@@ -9,6 +9,7 @@ from msgspec import field
 from oncue.core import queue as core
 from oncue.core.lifecycle import State
 from oncue.core.queue import CONCURRENCY_CAP, MAX_ATTEMPTS_CAP, POISON_CAP, RATE_CAP
+from oncue.core.shard import MOST_SHARDS
 from oncue.wire.converting import read, written
 from oncue.wire.formats import LONGEST, Answer, Body, Cursor, Delay, Lease, Time, schema
 
@@ -19,6 +20,7 @@ from oncue.wire.formats import LONGEST, Answer, Body, Cursor, Delay, Lease, Time
 _MaxAttempts = Annotated[Any, schema(type="integer", minimum=1, maximum=MAX_ATTEMPTS_CAP)]
 _Concurrency = Annotated[Any, schema(type=["integer", "null"], minimum=1, maximum=CONCURRENCY_CAP)]
 _PoisonAfter = Annotated[Any, schema(type="integer", minimum=0, maximum=POISON_CAP)]
+_Shards = Annotated[Any, schema(type=["integer", "null"], minimum=1, maximum=MOST_SHARDS)]
 _Rate = Annotated[float, schema(exclusiveMinimum=0, maximum=RATE_CAP)]
 _Sink = Annotated[str, schema(pattern="^(log:|memory:[^\\u0000]+)$")]
 _Pause = Annotated[float, schema("Seconds.", minimum=0, maximum=LONGEST)]
@@ -57,6 +59,9 @@ class QueueSettings(Body):
     poison_after: _PoisonAfter = 3
     """Lost claims that had started, with no operation finished in between, after which a job fails
     as poison; 0: never."""
+    shards: _Shards = None
+    """Over how many parts the waiting jobs may be spread; jobs are handed over in order within
+    each. Null: as the store thinks best. SQLite keeps every queue in one."""
     together: ClassVar = {
         "not": {
             "required": ["completion"],
@@ -99,6 +104,7 @@ class Queue(Answer, kw_only=True):
     concurrency: int | None = None
     retention_seconds: float | None = core.WEEK_SECONDS
     poison_after: int = 3
+    shards: int | None = None
     paused: bool = False
     counts: dict[str, int | None]
     """Jobs in each state; null: unknown."""

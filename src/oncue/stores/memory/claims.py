@@ -36,7 +36,7 @@ class MemoryClaims(MemoryState):
         with self._writing():
             named = {queue.name: queue for queue in queues}
             for name in named:
-                self._take_over(name, None, now)
+                self._take_over(name, now)
             rooms = {name: self._make_ready(name, limit, now, now) for name in named}
             chosen = self._choose(rooms, min(limit, reclaimed_limit), now, ahead=True)
             chosen = chosen or self._choose(rooms, limit, now, ahead=False)
@@ -68,19 +68,20 @@ class MemoryClaims(MemoryState):
         due = (self._records[turn.id] for turn in self._lines[queue] if turn.due_at <= until)
         return list(islice(takewhile(lambda record: ahead in (None, record.ahead), due), limit))
 
-    def _take_over(self, queue: str, dispatcher: str | None, now: Moment) -> None:
-        """Close an open range whose dispatcher is gone: its lease has ended, or the same name asks
-        again, which is that dispatcher restarted."""
-        held = self._ranges.get(queue)
-        if held is not None and (held.lease_until <= now or held.dispatcher == dispatcher):
-            self._close(queue)
-            self._fences[queue] += 1
+    def _take_over(self, queue: str, now: Moment) -> None:
+        """Take shards away from dispatchers whose lease has ended."""
+        for place, held in self._ranges_of(queue).items():
+            if held.lease_until <= now:
+                self._take_away(place)
 
-    def _make_ready(self, queue: str, limit: int, until: Moment, now: Moment) -> int:
+    def _make_ready(
+        self, queue: str, limit: int, until: Moment, now: Moment, *, more: bool = False
+    ) -> int:
         """Before jobs of a queue are taken that are due by `until`: how many may be, at most
-        `limit`. If there is room and something waits, what has expired is cancelled, and put-off
-        jobs are in line again. Else nothing is changed, as if the claim had only looked."""
-        due = any(turn.due_at <= until for turn in self._lines[queue])
+        `limit`. If there is room and something waits (`more`: also outside the lines), what has
+        expired is cancelled, and put-off jobs are in line again. Else nothing is changed, as if the
+        claim had only looked."""
+        due = more or any(turn.due_at <= until for turn in self._lines[queue])
         if not due and all(record.is_put_off(now) for record in self._put_off_of(queue)):
             return 0
         room = self._limits(queue).room(self._under_way(queue), limit, now)
@@ -119,9 +120,8 @@ class MemoryClaims(MemoryState):
 
     def _under_way(self, name: str) -> int:
         """How many jobs of the queue are dispatched or executing."""
-        held = self._ranges.get(name)
-        covered = 0 if held is None else sum(r.covered for r in held.records.values())
-        return covered + sum(record.queue == name for record in self._taken.values())
+        in_flight = sum(held.in_flight for held in self._ranges_of(name).values())
+        return in_flight + sum(record.queue == name for record in self._taken.values())
 
     def next_due(self, queues: Sequence[str]) -> Moment | None:
         with self._lock:
@@ -129,8 +129,8 @@ class MemoryClaims(MemoryState):
 
     def _next_dues(self, name: str) -> list[Moment]:
         """When something of the queue can be taken, as far as can be told."""
-        limits, held = self._limits(name), self._ranges.get(name)
-        moments = [] if held is None else [held.lease_until]
+        limits = self._limits(name)
+        moments = [held.lease_until for held in self._ranges_of(name).values()]
         if not limits.is_full(self._under_way(name)):
             moments += self._waiting_until(name)
         return limits.next_turns(moments)

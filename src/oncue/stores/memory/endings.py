@@ -140,7 +140,7 @@ class MemoryEndings(MemoryClaims):
         for record in self._taken.values():
             if record.lapses_at is not None:
                 record.move(missed.claims_ms, now)
-        for queue, held in self._ranges.items():
+        for (queue, _), held in self._ranges.items():
             until = moved_lease(held.lease_until, held.lease_ms, missed.ranges_ms, now)
             if until < held.lease_until:
                 self._announce(queue, until)

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from heapq import merge
+from itertools import islice
 
 from oncue.core import fencing
 from oncue.core.fencing import Ending, Settlement, refused_by_sink
@@ -10,57 +12,71 @@ from oncue.core.job import Delivery
 from oncue.core.lifecycle import State, Verb
 from oncue.core.moment import Moment
 from oncue.core.queue import Queue
+from oncue.core.shard import shard_of
 from oncue.ports.claims import RangeClaim
 from oncue.ports.sink import Refusal
 from oncue.stores.memory.endings import MemoryEndings
-from oncue.stores.memory.record import Record
-from oncue.stores.memory.state import Range
+from oncue.stores.memory.record import Record, Turn
+from oncue.stores.memory.state import Place, Range
 
 
 class MemoryRanges(MemoryEndings):
-    """Implements the dispatchers' side of `oncue.ports.claims.ClaimStore`. A range is a queue here.
-    A settlement names its jobs: a job that arrives inside the range meanwhile counts as dispatched
-    until the range is closed, and then waits like any other."""
+    """Implements the dispatchers' side of `oncue.ports.claims.ClaimStore`."""
 
     def claim_range(
         self,
-        queues: Sequence[Queue],
+        queue: Queue,
         dispatcher: str,
         limit: int,
         now: Moment,
         *,
         lease_seconds: float,
+        in_flight: Sequence[RangeClaim] = (),
         due_until: Moment | None = None,
     ) -> RangeClaim:
         cutoff = now if due_until is None else due_until
-        lease_ms = round(lease_seconds * 1000)
-        busy: list[Moment] = []
+        name, lease_ms = queue.name, round(lease_seconds * 1000)
         with self._writing():
-            for queue in queues:
-                self._take_over(queue.name, dispatcher, now)
-            for name in [queue.name for queue in queues]:
-                if name in self._ranges:
-                    busy.append(self._ranges[name].lease_until)
-                    continue
-                room = self._make_ready(name, limit, cutoff, now)
-                records = self._first_ones(name, room, cutoff)
-                if records:
-                    self._spend(name, len(records), now)
-                    until, through = now + lease_ms, records[-1].next_turn
-                    self._ranges[name] = Range(dispatcher, now, until, lease_ms, cutoff, through)
-                    self._fences[name] += 1
-                    for record in records:
-                        self._refile(record)
-                    jobs = [
-                        Delivery(r.id, r.due_at, r.payload, r.attempt + 1, None, name)
-                        for r in records
-                    ]
-                    return RangeClaim(name, self._fences[name], jobs, queues)
-        return RangeClaim("", 0, (), queues, min(busy, default=None))
+            own = self._own(in_flight)
+            busy: dict[Place, Moment] = {}
+            for place, held in self._ranges_of(name).items():
+                if place in own:
+                    held.in_flight = len(own[place])
+                elif held.lease_until <= now or held.dispatcher == dispatcher:
+                    self._take_away(place)
+                else:
+                    busy[place] = held.lease_until
+            free = [(name, n) for n in range(self._shards_of(name)) if (name, n) not in busy]
+            arrived = {place: self._arrived(place, own[place], cutoff, now) for place in own}
+            room = 0
+            if free:
+                room = self._make_ready(name, limit, cutoff, now, more=any(arrived.values()))
+            nexts = {}
+            for place in free:
+                every = merge(arrived.get(place, ()), self._waiting(place, cutoff), key=_turn)
+                nexts[place] = list(islice(every, room))
+            found = [place for place, records in nexts.items() if records]
+            if not found:
+                return RangeClaim(queue, busy_until=min(busy.values(), default=None))
+            place = min(found, key=lambda place: nexts[place][0].next_turn)
+            records = nexts[place]
+            self._spend(name, len(records), now)
+            if place not in own:
+                self._fences[place] += 1
+                self._ranges[place] = Range(dispatcher, 0, lease_ms, 0, records[0].next_turn)
+            held = self._ranges[place]
+            held.lease_until = max(held.lease_until, now + lease_ms)
+            held.cutoff = max(held.cutoff, cutoff)
+            held.through = max(held.through, records[-1].next_turn)
+            held.in_flight += len(records)
+            for record in records:
+                self._refile(record)
+            jobs = [Delivery(r.id, r.due_at, r.payload, r.attempt + 1, None, name) for r in records]
+            return RangeClaim(queue, place[1], self._fences[place], jobs, now)
 
     def extend_range(self, claim: RangeClaim, lease_until: Moment) -> bool:
         with self._writing():
-            held = self._range(claim)
+            held = self._ranges.get(_place(claim)) if self._is_current(claim) else None
             if held is None:
                 return False
             held.lease_until = max(held.lease_until, lease_until)
@@ -72,35 +88,76 @@ class MemoryRanges(MemoryEndings):
         delivered: Sequence[str],
         refused: Mapping[str, Refusal],
         now: Moment,
+        *,
+        left: int = 0,
     ) -> bool:
-        queue = next((queue for queue in claim.queues if queue.name == claim.range), None)
-        if queue is None:  # an empty claim
-            return False
         with self._writing():
-            held = self._range(claim)
-            if held is None:
+            if not self._is_current(claim):
                 return False
+            held = self._ranges.get(_place(claim))
+            if held is None:  # this very call has let it go before
+                return True
+            attempts = {job.id: job.attempt for job in claim.jobs}
             for job_id in (*delivered, *refused):
-                if (record := held.records.get(job_id)) is not None:
-                    self._deliver(record, held, refused.get(job_id), queue, now)
-            self._close(claim.range)
+                record = held.records.get(job_id)
+                if record is not None and record.attempt + 1 == attempts.get(job_id):
+                    self._deliver(record, held, refused.get(job_id), claim, now)
+            held.in_flight = left
+            if left:
+                self._announce_room(claim.queue.name)
+            else:
+                self._close(_place(claim))
             return True
 
-    def _range(self, claim: RangeClaim) -> Range | None:
-        """The open range, if this fence is still the current one."""
-        current = self._fences[claim.range] == claim.fence
-        return self._ranges.get(claim.range) if current else None
+    def _own(self, in_flight: Sequence[RangeClaim]) -> dict[Place, set[str]]:
+        """The shards that go on under the fence of these claims, and the jobs in flight."""
+        own: dict[Place, set[str]] = {}
+        for claim in in_flight:
+            if self._is_current(claim) and (place := _place(claim)) in self._ranges:
+                own.setdefault(place, set()).update(job.id for job in claim.jobs)
+        return own
+
+    def _arrived(
+        self, place: Place, in_flight: set[str], cutoff: Moment, now: Moment
+    ) -> list[Record]:
+        """What has come into a range since it was taken, in order."""
+        arrived = [
+            record
+            for record in self._ranges[place].records.values()
+            if record.covered and record.id not in in_flight
+            if record.due_at <= cutoff and not record.has_lapsed(now)
+        ]
+        return sorted(arrived, key=_turn)
+
+    def _waiting(self, place: Place, cutoff: Moment) -> Iterator[Record]:
+        """What waits in a shard and is not covered, in order."""
+        queue, shard = place
+        shards = self._shards_of(queue)
+        for turn in self._lines[queue]:
+            if turn.due_at <= cutoff and shard_of(turn.id, shards) == shard:
+                yield self._records[turn.id]
+
+    def _is_current(self, claim: RangeClaim) -> bool:
+        """Whether nobody has taken over since."""
+        return claim.fence > 0 and self._fences[_place(claim)] == claim.fence
 
     def _deliver(
-        self, record: Record, held: Range, refusal: Refusal | None, queue: Queue, now: Moment
+        self,
+        record: Record,
+        held: Range,
+        refusal: Refusal | None,
+        claim: RangeClaim,
+        now: Moment,
     ) -> None:
         """Apply what the sink answered. For a job that is over, this is a claim and its end."""
         if refusal is not None and not refusal.permanent:
-            record.put_off(queue.retry, refusal.detail, now)
-            record.updated_at = now
+            if record.not_before is None:
+                record.put_off(claim.queue.retry, refusal.detail, now)
+                record.updated_at = now
+                self._refile(record)
             return
         record.state, record.covered, record.worker = State.DISPATCHED, False, held.dispatcher
-        record.begin_attempt(held.dispatcher, held.claimed_at)
+        record.begin_attempt(held.dispatcher, claim.claimed_at)
         settlement = Settlement(record.id, record.epoch, Verb.COMPLETE)
         if refusal is None:
             record.refusals = 0
@@ -109,4 +166,13 @@ class MemoryRanges(MemoryEndings):
             settlement = settlement._replace(verb=Verb.FAIL, error=refusal.detail, detail=detail)
         ending = fencing.settle(record.as_held(), settlement, now)
         assert isinstance(ending, Ending)  # a job inside a range cannot be asked to stop
-        self._end_claim(record, ending, None, now, keep=queue.keeps_history)
+        self._end_claim(record, ending, None, now, keep=claim.queue.keeps_history)
+        del held.records[record.id]
+
+
+def _place(claim: RangeClaim) -> Place:
+    return claim.queue.name, claim.shard
+
+
+def _turn(record: Record) -> Turn:
+    return record.next_turn

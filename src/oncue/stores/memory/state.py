@@ -17,6 +17,7 @@ from oncue.core.moment import Moment, to_datetime
 from oncue.core.queue import Queue, default_queue
 from oncue.core.rate import Bucket
 from oncue.core.retry import EXPIRED
+from oncue.core.shard import shard_of
 from oncue.forking import now_and_after_fork
 from oncue.ports.store import Listener
 from oncue.stores.listeners import tell
@@ -25,18 +26,22 @@ from oncue.stores.memory.record import Record, Turn
 T = TypeVar("T")
 
 
+Place = tuple[str, int]
+"""A shard of a queue."""
+
+
 @dataclass(slots=True)
 class Range:
-    """A dispatcher's open claim. Gone when settled or taken over; the fence goes on."""
+    """A shard that a dispatcher holds. Gone when let go or taken over; the fence goes on."""
 
     dispatcher: str
-    claimed_at: Moment
     lease_until: Moment
     lease_ms: int
     cutoff: Moment
     """It covers the scheduled jobs due by then …"""
     through: Turn
     """… up to this place in the order of hand-over."""
+    in_flight: int = 0
     records: dict[str, Record] = field(default_factory=dict)
     """Those it covers, also the ones that came in meanwhile."""
 
@@ -69,8 +74,10 @@ class MemoryState:
         self._put_off: dict[str, Record] = {}
         self._settings: dict[str, Queue] = {}
         self._buckets: dict[str, Bucket] = {}
-        self._fences: defaultdict[str, int] = defaultdict(int)
-        self._ranges: dict[str, Range] = {}
+        self._shards = 1
+        """Of a queue that does not say how many."""
+        self._fences: defaultdict[Place, int] = defaultdict(int)
+        self._ranges: dict[Place, Range] = {}
         self._last_look: Look | None = None
         self._settled: dict[str, Moment] = {}
         """Settled claims on jobs that go with them, and until when each is remembered."""
@@ -102,7 +109,7 @@ class MemoryState:
     def _refile(self, record: Record) -> None:
         """Bring every index in line with a record that is new or was changed."""
         self._settings.setdefault(record.queue, default_queue(record.queue))
-        held = self._ranges.get(record.queue)
+        held = self._ranges.get(self._place(record)) if self._ranges else None
         record.covered = held is not None and held.covers(record)
         if held is not None and record.covered:
             held.records[record.id] = record
@@ -122,12 +129,27 @@ class MemoryState:
             insort(self._lines[record.queue], record.turn)
             self._announce(record.queue, record.due_at)
 
-    def _close(self, queue: str) -> None:
-        """End a range; what was not settled waits as if it had never been taken."""
-        for record in self._ranges.pop(queue).records.values():
+    def _place(self, record: Record) -> Place:
+        return record.queue, shard_of(record.id, self._shards_of(record.queue))
+
+    def _shards_of(self, queue: str) -> int:
+        return self._queue(queue).shards or self._shards
+
+    def _ranges_of(self, queue: str) -> dict[Place, Range]:
+        """The shards of a queue that somebody holds."""
+        return {place: held for place, held in self._ranges.items() if place[0] == queue}
+
+    def _close(self, place: Place) -> None:
+        """Let go of a shard; what was not settled waits as if it had never been taken."""
+        for record in self._ranges.pop(place).records.values():
             if record.covered:
                 self._refile(record)
-        self._announce_room(queue)
+        self._announce_room(place[0])
+
+    def _take_away(self, place: Place) -> None:
+        """Let its holder do nothing more with a shard."""
+        self._close(place)
+        self._fences[place] += 1
 
     def _unfile(self, record: Record) -> None:
         if record.turn is not None:

@@ -23,8 +23,10 @@ class MemoryStore(MemoryJobs, MemoryRanges, MemoryTransfer, MemoryQueues, Memory
     """Implements `oncue.ports.store.Store` for one process: for tests, for a first try, and as the
     definition of the port. If another store answers differently, that store is wrong."""
 
-    def __init__(self, clock: Clock | None = None) -> None:
+    def __init__(self, clock: Clock | None = None, *, shards: int = 1) -> None:
+        """`shards`: of a queue that does not say how many it has."""
         super().__init__()
+        self._shards = shards
         self.clock = clock or SystemClock()
         self.secret = secrets.token_bytes(32)
 

@@ -30,6 +30,13 @@ class OpenRange(NamedTuple):
     """… up to this line, and in this line up to this job."""
     through_due: Moment
     through_id: str
+    in_flight: int
+    fence: int
+    dispatcher: str
+
+    @property
+    def through(self) -> tuple[int, Moment, str]:
+        return self.through_line, self.through_due, self.through_id
 
     def end_in(self, line: int) -> dict[str, Any] | None:
         """Due time and id of the last place that it covers in a line; None: it covers none."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Any
 
 from oncue.core.fencing import Held, refused_by_sink, settled_facts
@@ -23,46 +23,56 @@ _PAYLOAD = Delivery._fields.index("payload")
 
 
 class SqliteRanges(StorePart):
-    """A range is a queue here."""
+    """Every queue has one shard here: there is one writer."""
 
     def claim_range(
         self,
-        queues: Sequence[Queue],
+        queue: Queue,
         dispatcher: str,
         limit: int,
         now: Moment,
         *,
         lease_seconds: float,
+        in_flight: Sequence[RangeClaim] = (),
         due_until: Moment | None = None,
     ) -> RangeClaim:
         until = now if due_until is None else due_until
         lease_until = now + round(lease_seconds * 1000)
-        if not worth_a_claim(self.db, queues, until, now):
-            return RangeClaim("", 0, (), queues)
+        if not worth_a_claim(self.db, [queue], until, now):
+            return RangeClaim(queue)
 
         def claim(tx: rows.Tx) -> RangeClaim:
-            for queue in queues:
-                params = {"queue": queue.name, "now": now, "dispatcher": dispatcher}
+            params = {"queue": queue.name, "until": until, "now": now, "dispatcher": dispatcher}
+            held = lines.open_range(tx, queue.name)
+            own = [one for one in in_flight if held is not None and one.fence == held.fence]
+            if held is not None and not own:
                 tx.execute(SQL["take_over"], params)
-            busy: list[Moment] = []
-            for queue in queues:
-                held = lines.open_range(tx, queue.name)
-                if held is not None:
-                    busy.append(held.lease_until)
-                    continue
-                ready = make_ready(self.db, tx, queue.name, limit, until, now)
-                params = {"queue": queue.name, "until": until, "now": now}
-                most = ready.room.most
-                due, line = lines.first_jobs(tx, SQL["due"], params, ready.lines, most, _PAYLOAD)
-                if due:
-                    jobs = [Delivery._make(row) for row in due]
-                    self.db.expected[queue.name] = 0
-                    ready.spend(tx, queue.name, len(jobs))
-                    held = lines.OpenRange(lease_until, until, line, jobs[-1].due_at, jobs[-1].id)
-                    record = {"queue": queue.name, "dispatcher": dispatcher, "now": now}
-                    [fence] = rows.first(tx, SQL["open"], record | held._asdict())
-                    return RangeClaim(queue.name, fence, jobs, queues)
-            return RangeClaim("", 0, (), queues, min(busy, default=None))
+                if not tx.changes():
+                    return RangeClaim(queue, busy_until=held.lease_until)
+                held = None
+            flying = [job.id for one in own for job in one.jobs]
+            mine = flying if own else None
+            ready = make_ready(self.db, tx, queue.name, limit, until, now, mine)
+            statement = SQL["due"]
+            if flying:
+                statement, params["ids"] = SQL["due_not_in_flight"], rows.texts(flying)
+            most = ready.room.most
+            due, line = lines.first_jobs(tx, statement, params, ready.lines, most, _PAYLOAD)
+            if not due:
+                return RangeClaim(queue)
+            jobs = [Delivery._make(row) for row in due]
+            self.db.expected[queue.name] = 0
+            ready.spend(tx, queue.name, len(jobs))
+            through = line, jobs[-1].due_at, jobs[-1].id
+            cutoff = until
+            if held is not None:
+                through, cutoff = max(through, held.through), max(cutoff, held.cutoff)
+            names = ("through_line", "through_due", "through_id")
+            params |= dict(zip(names, through, strict=True))
+            params |= {"cutoff": cutoff, "lease_until": lease_until}
+            params["in_flight"] = len(flying) + len(jobs)
+            [fence] = rows.first(tx, SQL["open" if held is None else "go_on"], params)
+            return RangeClaim(queue, 0, fence, jobs, now)
 
         # A power cut that loses the range also ends its dispatcher, and then the jobs are delivered
         # again whether the range was stored or not. So the hand-over need not wait for the disk.
@@ -70,7 +80,7 @@ class SqliteRanges(StorePart):
 
     @writing
     def extend_range(self, tx: rows.Tx, claim: RangeClaim, lease_until: Moment) -> bool:
-        params = {"queue": claim.range, "fence": claim.fence, "lease_until": lease_until}
+        params = {"queue": claim.queue.name, "fence": claim.fence, "lease_until": lease_until}
         tx.execute(SQL["extend"], params)
         return tx.changes() == 1
 
@@ -82,16 +92,24 @@ class SqliteRanges(StorePart):
         delivered: Sequence[str],
         refused: Mapping[str, Refusal],
         now: Moment,
+        *,
+        left: int = 0,
     ) -> bool:
-        closed = rows.first(tx, SQL["close"], {"queue": claim.range, "fence": claim.fence})
-        if closed is None:
-            return False
-        queue = next(one for one in claim.queues if one.name == claim.range)
-        batch = {"queue": queue.name, "now": now, "dispatcher": closed[0], "opened_at": closed[1]}
-        if delivered:
-            _deliver(tx, queue, delivered, batch)
-        for not_before in _refuse(tx, queue, refused, batch):
-            self.db.tell(queue.name, not_before)
+        queue = claim.queue
+        params = {"queue": queue.name, "fence": claim.fence, "left": left}
+        settled = rows.first(tx, SQL["settle"], params)
+        if settled is None:  # taken over; or this very call has let it go before
+            return rows.first(tx, SQL["is_let_go"], params) is not None
+        batch = {"queue": queue.name, "now": now, "claimed_at": claim.claimed_at}
+        batch["dispatcher"] = settled[0]
+        for before, ids in _by_attempt(claim):
+            batch["before"] = before
+            taken = delivered if ids is None else [one for one in delivered if one in ids]
+            if taken:
+                _deliver(tx, queue, taken, batch)
+            denied = refused if ids is None else {i: refused[i] for i in refused if i in ids}
+            for not_before in _refuse(tx, queue, denied, batch):
+                self.db.tell(queue.name, not_before)
         if len(delivered) + len(refused) < len(claim.jobs):
             self.db.tell(queue.name, 0)
         self.db.tell_room(queue.name)
@@ -103,6 +121,14 @@ class SqliteRanges(StorePart):
         for due, queue in sorted(found, reverse=True):
             self.db.expected[queue] = due
         return min(found)[0] if found else None
+
+
+def _by_attempt(claim: RangeClaim) -> Iterator[tuple[int, Collection[str] | None]]:
+    """The jobs of a claim by the attempt that was stored before it; None: all of them."""
+    attempts = {job.attempt for job in claim.jobs}
+    for attempt in attempts:
+        ids = {job.id for job in claim.jobs if job.attempt == attempt}
+        yield attempt - 1, None if len(attempts) == 1 else ids
 
 
 def _deliver(tx: rows.Tx, queue: Queue, delivered: Sequence[str], batch: dict[str, Any]) -> None:
@@ -123,7 +149,7 @@ def _refuse(
     waits. Jobs that are no longer there to be handed over are left alone."""
     if not refused:
         return []
-    params = {"queue": queue.name, "ids": rows.texts(refused)}
+    params = {**batch, "ids": rows.texts(refused)}
     now, failures, waits = batch["now"], [], []
     for job_id, before in rows.fetch(tx, SQL["refusals_of"], params):
         permanent, error = refused[job_id].permanent, refused[job_id].detail

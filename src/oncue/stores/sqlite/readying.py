@@ -8,7 +8,7 @@ look, a hundred of them delayed every other writer.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import NamedTuple
 
 from oncue.core import rate
@@ -37,13 +37,7 @@ class QueueLimits(NamedTuple):
         if most is None or self.limits.paused:
             return 0
         count = int(tx.execute(SQL["count_live"], {"queue": queue, "limit": most}).get)
-        for line, _ in [] if self.held is None else lines.hand_over_lines(tx, queue):
-            covered = None if self.held is None else self.held.end_in(line)
-            if covered is None or count >= most:
-                break
-            params = {"queue": queue, "line": line, **covered, "limit": most - count}
-            count += int(tx.execute(SQL["count_covered_in_line"], params).get)
-        return count
+        return count + (0 if self.held is None else self.held.in_flight)
 
 
 class Ready(NamedTuple):
@@ -102,19 +96,30 @@ def _is_worth_it(db: Database, tx: rows.Tx, queue: str, until: Moment, now: Mome
 
 
 def make_ready(
-    db: Database, tx: rows.Tx, queue: str, limit: int, until: Moment, now: Moment
+    db: Database,
+    tx: rows.Tx,
+    queue: str,
+    limit: int,
+    until: Moment,
+    now: Moment,
+    in_flight: Collection[str] | None = None,
 ) -> Ready:
     """Before jobs of a queue are taken that are due by `until`: room for at most `limit` of them. A
     range whose lease has ended is closed. If there is room and something waits, what has expired is
     cancelled, and put-off jobs are in line again. Else nothing is changed, as if the claim had only
-    looked. Usually there is nothing to change, and one statement tells so."""
+    looked. Usually there is nothing to change, and one statement tells so. `in_flight`: the open
+    range is the caller's, who has these jobs in flight; the others in it can be taken."""
     params = {"queue": queue, "until": until, "now": now, "dispatcher": None}
     lapsed, expired, returning = rows.first(tx, RANGES["to_change"], params)
-    if lapsed:
+    if lapsed and in_flight is None:
         tx.execute(RANGES["take_over"], params)
     bounds = limits(tx, queue)
+    covered = bounds.held
+    if in_flight is not None and covered is not None:
+        bounds = bounds._replace(held=covered._replace(in_flight=len(in_flight)))
+        covered = None
     due = lines.due_lines(tx, queue, until)
-    dues = lines.waiting_dues(tx, queue, due, bounds.held)
+    dues = lines.waiting_dues(tx, queue, due, covered)
     if not returning and all(at > until for at in dues):
         return Ready(Room(0), bounds.held)
     if bounds.limits.concurrency is None:

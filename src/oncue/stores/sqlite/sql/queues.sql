@@ -13,7 +13,7 @@ ON CONFLICT (name) DO UPDATE SET settings = excluded.settings, paused = excluded
 
 -- name: limits
 SELECT paused, rate_per_second, concurrency, turns, filled_at, lease_until, cutoff,
-  through_rank, through_due, through_id
+  through_rank, through_due, through_id, in_flight, fence, dispatcher
 FROM queues LEFT JOIN ranges ON ranges.queue = queues.name AND cutoff IS NOT NULL
 WHERE name = :name;
 
@@ -23,12 +23,6 @@ UPDATE queues SET turns = :turns, filled_at = :at WHERE name = :name;
 -- name: count_live
 SELECT count(*) FROM (
   SELECT 1 FROM jobs WHERE state IN ('dispatched', 'executing') AND queue = :queue LIMIT :limit);
-
--- name: count_covered_in_line
-SELECT count(*) FROM (
-  SELECT 1 FROM jobs
-  WHERE state = 'scheduled' AND queue = :queue AND line = :line AND (due_at, id) <= (:due_at, :id)
-  LIMIT :limit);
 
 -- name: count_waiting
 SELECT count(*) FROM jobs WHERE state = 'scheduled' AND queue = :queue;

@@ -1,5 +1,5 @@
 -- name: range
-SELECT lease_until, cutoff, through_rank, through_due, through_id
+SELECT lease_until, cutoff, through_rank, through_due, through_id, in_flight, fence, dispatcher
 FROM ranges WHERE queue = :queue AND cutoff IS NOT NULL;
 
 -- Whether a range has lapsed, a job has expired, the moment of a put-off job has come.
@@ -18,24 +18,42 @@ WHERE state = 'scheduled' AND queue = :queue AND line = :line AND due_at <= :unt
   AND (expires_at IS NULL OR expires_at > :now)
 ORDER BY due_at, id LIMIT :limit;
 
+-- name: due_not_in_flight
+SELECT id, due_at, payload, attempt + 1, NULL, queue FROM jobs
+WHERE state = 'scheduled' AND queue = :queue AND line = :line AND due_at <= :until
+  AND (expires_at IS NULL OR expires_at > :now) AND id NOT IN carray(:ids)
+ORDER BY due_at, id LIMIT :limit;
+
 -- name: open
 INSERT INTO ranges (queue, fence, dispatcher, lease_until, opened_at, cutoff, through_rank,
-                    through_due, through_id, lease_ms)
+                    through_due, through_id, lease_ms, in_flight)
 VALUES (:queue, 1, :dispatcher, :lease_until, :now, :cutoff, :through_line, :through_due, :through_id,
-        :lease_until - :now)
+        :lease_until - :now, :in_flight)
 ON CONFLICT (queue) DO UPDATE SET fence = fence + 1, dispatcher = excluded.dispatcher,
-  lease_until = excluded.lease_until, lease_ms = excluded.lease_ms, opened_at = excluded.opened_at, cutoff = excluded.cutoff,
-  through_rank = excluded.through_rank, through_due = excluded.through_due,
-  through_id = excluded.through_id
+  lease_until = excluded.lease_until, lease_ms = excluded.lease_ms, opened_at = excluded.opened_at,
+  cutoff = excluded.cutoff, through_rank = excluded.through_rank,
+  through_due = excluded.through_due, through_id = excluded.through_id,
+  in_flight = excluded.in_flight
+RETURNING fence;
+
+-- name: go_on
+UPDATE ranges SET lease_until = max(lease_until, :lease_until), cutoff = :cutoff,
+  through_rank = :through_line, through_due = :through_due, through_id = :through_id,
+  in_flight = :in_flight
+WHERE queue = :queue
 RETURNING fence;
 
 -- name: extend
 UPDATE ranges SET lease_until = max(lease_until, :lease_until)
 WHERE queue = :queue AND fence = :fence AND cutoff IS NOT NULL;
 
--- name: close
-UPDATE ranges SET cutoff = NULL WHERE queue = :queue AND fence = :fence AND cutoff IS NOT NULL
-RETURNING dispatcher, opened_at;
+-- name: settle
+UPDATE ranges SET cutoff = CASE WHEN :left > 0 THEN cutoff END, in_flight = :left
+WHERE queue = :queue AND fence = :fence AND cutoff IS NOT NULL
+RETURNING dispatcher;
+
+-- name: is_let_go
+SELECT 1 FROM ranges WHERE queue = :queue AND fence = :fence AND cutoff IS NULL;
 
 -- name: take_over
 UPDATE ranges SET cutoff = NULL, fence = fence + 1
@@ -45,22 +63,23 @@ WHERE queue = :queue AND cutoff IS NOT NULL
 -- The + keeps the planner from the index of all that waits in the queue: ids are few.
 -- name: delivered
 UPDATE jobs SET state = 'succeeded', attempt = attempt + 1, worker = :dispatcher,
-  claimed_at = :opened_at, finished_at = :now, updated_at = :now, ahead = 0, error = NULL,
+  claimed_at = :claimed_at, finished_at = :now, updated_at = :now, ahead = 0, error = NULL,
   refusals = 0
-WHERE id IN carray(:ids) AND state = 'scheduled' AND +queue = :queue;
+WHERE id IN carray(:ids) AND state = 'scheduled' AND +queue = :queue AND attempt = :before;
 
 -- name: delivered_gone
 DELETE FROM jobs WHERE id IN carray(:ids) AND state = 'scheduled' AND +queue = :queue
-  AND digest IS NULL;
+  AND attempt = :before AND digest IS NULL;
 
 -- name: refused
 UPDATE jobs SET state = 'failed', attempt = attempt + 1, worker = :dispatcher,
-  claimed_at = :opened_at, finished_at = :now, updated_at = :now, ahead = 0, trail = 1,
+  claimed_at = :claimed_at, finished_at = :now, updated_at = :now, ahead = 0, trail = 1,
   error = :error
 WHERE id = :id AND state = 'scheduled' AND +queue = :queue;
 
 -- name: refusals_of
-SELECT id, refusals FROM jobs WHERE id IN carray(:ids) AND state = 'scheduled' AND +queue = :queue;
+SELECT id, refusals FROM jobs WHERE id IN carray(:ids) AND state = 'scheduled' AND +queue = :queue
+  AND attempt = :before AND not_before IS NULL;
 
 -- name: put_off
 UPDATE jobs SET not_before = ?2, refusals = ?3, error = ?4, updated_at = ?5

@@ -1,0 +1,201 @@
+"""A dispatcher with several batches under way, to a sink that takes long."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
+
+import pytest
+
+from oncue.clock import FakeClock, SystemClock
+from oncue.core.errors import SinkDown, StoreUnavailable
+from oncue.core.job import Delivery, NewJob
+from oncue.core.lifecycle import State
+from oncue.core.queue import Queue
+from oncue.engine.batch import RangeHolder
+from oncue.engine.circuit import Circuit
+from oncue.engine.dispatcher import Dispatcher
+from oncue.engine.keeper import Keeper
+from oncue.engine.node import Node
+from oncue.ports.sink import Refusal
+from oncue.ports.store import Store
+from oncue.sinks.memory import MemorySink
+from oncue.stores.memory import MemoryStore
+from oncue.stores.sqlite import SqliteStore
+from oncue.usecases.queues import put_queue
+
+QUEUE = Queue("mail", sink="memory:mail")
+PATIENCE = 30.0
+
+
+class Gate(MemorySink):
+    """Each delivery waits until it is let through."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.arrived = threading.Semaphore(0)
+        self.through = threading.Semaphore(0)
+        self.error: Exception | None = None
+
+    def deliver(self, queue: str, batch: Sequence[Delivery]) -> Mapping[int, Refusal]:
+        self.arrived.release()
+        assert self.through.acquire(timeout=PATIENCE)
+        if self.error is not None:
+            raise self.error
+        return super().deliver(queue, batch)
+
+
+class Scene:
+    def __init__(self, store: Store) -> None:
+        self.store = store
+        self.clock = SystemClock()
+        self.sink = Gate()
+        put_queue(store, QUEUE)
+        node = Node.of(store, self.clock)
+        keeper = Keeper(self.clock)
+        self.dispatcher = Dispatcher(node, lambda: QUEUE, self.sink, "one", keeper, at_once=3)
+        self.ended = threading.Semaphore(0)
+        self.dispatcher.woken = self.ended.release
+        self.dispatcher._remote = self.dispatcher._waits = True
+        self.dispatcher._limit = 2
+
+    def add(self, count: int) -> list[str]:
+        now = self.clock.now()
+        jobs = [NewJob(f"j{n:03}", "mail", now - 1000, b"{}", 0, now) for n in range(count)]
+        self.store.insert(jobs, now)
+        return [job.id for job in jobs]
+
+    def states(self, ids: Sequence[str]) -> set[State]:
+        jobs = [self.store.get(job_id) for job_id in ids]
+        return {job.state for job in jobs if job is not None}
+
+    def free(self) -> list[str]:
+        """What another dispatcher could take now."""
+        other, now = RangeHolder(self.store, "other"), self.clock.now()
+        claims = []
+        while (claim := other.claim(QUEUE, 100, now)).deliveries:
+            claims.append(claim)
+        assert all(claim.settle(None, now) for claim in claims)
+        return [job.id for claim in claims for job in claim.deliveries]
+
+
+@pytest.fixture(params=["memory", "sharded", "sqlite"])
+def scene(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Scene]:
+    makers: dict[str, Callable[[], Store]] = {
+        "memory": lambda: MemoryStore(),
+        "sharded": lambda: MemoryStore(shards=4),
+        "sqlite": lambda: SqliteStore(tmp_path / "jobs.db"),
+    }
+    store = makers[request.param]()
+    yield Scene(store)
+    store.close()
+
+
+def test_a_slow_sink_is_given_several_batches_at_once(scene: Scene) -> None:
+    added = scene.add(8)
+    for _ in range(3):
+        assert scene.dispatcher.step() == 0.0
+        assert scene.sink.arrived.acquire(timeout=PATIENCE)
+    assert scene.dispatcher.step() is None  # as many as may be
+    assert not scene.sink.arrived.acquire(blocking=False)
+    while len(scene.sink.deliveries) < len(added):
+        scene.sink.through.release()
+        assert scene.ended.acquire(timeout=PATIENCE)
+        scene.dispatcher.step()
+    assert scene.dispatcher.finish(PATIENCE)
+    assert sorted(one.id for one in scene.sink.deliveries) == added
+    assert scene.states(added) == {State.SUCCEEDED}
+    later = scene.store.insert([NewJob("z", "mail", 1, b"{}", 0, 1)], 1)
+    assert (later, scene.free()) == ({}, ["z"]), "a shard was not let go"
+
+
+def test_stopping_waits_for_what_is_under_way(scene: Scene) -> None:
+    added = scene.add(2)
+    scene.dispatcher._limit = 100
+    while scene.states(added) != {State.DISPATCHED}:
+        assert scene.dispatcher.step() == 0.0
+    assert not scene.dispatcher.finish(0)
+    for _ in range(3):
+        scene.sink.through.release()
+    assert scene.dispatcher.finish(PATIENCE)
+    assert scene.states(added) == {State.SUCCEEDED}
+
+
+def test_what_a_flight_raises_is_raised_by_the_next_step(
+    scene: Scene, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    added = scene.add(1)
+
+    def away(*_: object, **__: object) -> bool:
+        raise StoreUnavailable("no answer")
+
+    assert scene.dispatcher.step() == 0.0
+    with monkeypatch.context() as patched:
+        patched.setattr(type(scene.store), "settle_range", away)
+        scene.sink.through.release()
+        assert scene.ended.acquire(timeout=PATIENCE)
+        with pytest.raises(StoreUnavailable):
+            scene.dispatcher.step()
+    with pytest.raises(StoreUnavailable):
+        scene.dispatcher.step()  # what the flight had met
+    scene.dispatcher.step()
+    assert scene.states(added) == {State.SUCCEEDED}
+    assert len(scene.sink.deliveries) == 1
+
+
+def test_a_sink_that_is_down_gives_everything_back_and_is_waited_for_once(scene: Scene) -> None:
+    added = scene.add(6)
+    for _ in range(3):
+        assert scene.dispatcher.step() == 0.0
+    scene.sink.error = SinkDown("down")
+    for _ in range(3):
+        scene.sink.through.release()
+    assert scene.dispatcher.finish(PATIENCE)
+    pause = scene.dispatcher.step()
+    assert pause is not None
+    assert 0 < pause <= 1
+    assert sorted(scene.free()) == added
+
+
+def test_troubles_of_batches_that_were_under_way_together_count_once() -> None:
+    clock = FakeClock()
+    circuit = Circuit(clock)
+    assert [circuit.trouble() for _ in range(3)] == [1.0, 1.0, 1.0]
+    clock.advance(1)
+    assert circuit.trouble() == 2.0
+
+
+def test_a_fast_sink_is_given_one_batch_after_the_other() -> None:
+    store = MemoryStore()
+    scene = Scene(store)
+    scene.dispatcher._remote = scene.dispatcher._waits = False
+    added = scene.add(4)
+    for _ in added:
+        scene.sink.through.release()
+    assert scene.dispatcher.step() == 0.0
+    assert [one.id for one in scene.sink.deliveries] == added[:2]
+    assert scene.dispatcher.finish(0)
+
+
+def test_claims_and_settlements_of_many_threads_leave_nothing_held(scene: Scene) -> None:
+    """One thread claims, the others settle in any order: no job is handed out twice, and no shard
+    stays held."""
+    added = scene.add(300)
+    holder = RangeHolder(scene.store, "one")
+    taken: list[str] = []
+    workers: list[threading.Thread] = []
+    while batch := holder.claim(QUEUE, 7, scene.clock.now()):
+        if not batch.deliveries:
+            if len(taken) == len(added):
+                break
+            continue
+        taken += [job.id for job in batch.deliveries]
+        settle = threading.Thread(target=batch.settle, args=({}, scene.clock.now()))
+        settle.start()
+        workers.append(settle)
+    for worker in workers:
+        worker.join(PATIENCE)
+    assert sorted(taken) == added
+    assert scene.states(added) == {State.SUCCEEDED}
+    assert holder._in_flight == {}

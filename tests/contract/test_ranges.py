@@ -13,7 +13,10 @@ from oncue.ports.claims import RangeClaim
 from oncue.usecases.queues import put_queue, set_paused
 from tests.contract.changing import Amendment
 
-from .desk import DELIVERY, FLEETING_DELIVERY, LEASE, Desk, Q, at, ids
+from .desk import BOTH_IDS, DELIVERY, FLEETING_DELIVERY, LEASE, Desk, Q, at, ids
+from .promises import By
+
+pytestmark = BOTH_IDS
 
 
 def add(desk: Desk, job_id: str | None = None, **fields: object) -> str:
@@ -153,11 +156,11 @@ def test_jobs_inside_an_open_range_count_as_dispatched(desk: Desk) -> None:
     assert desk.amend(job_id, Amendment(priority=9)).refused == "state"
     assert desk.revive(job_id).refused == "state"
     assert desk.claim(DELIVERY) == []
-    assert desk.store.next_due(["d"]) == desk.now + LEASE * 1_000
+    assert desk.store.next_due(["d"]) == By(desk.now + LEASE * 1_000)
     desk.clock.advance(1)
     assert desk.store.expire(desk.now, 10) == 0
-    counts = desk.store.stats("d").counts
-    assert (counts.get(State.DISPATCHED, 0), counts.get(State.SCHEDULED, 0)) == (1, 0)
+    assert desk.listed(queue="d", state=State.DISPATCHED) == [job_id]
+    assert desk.listed(queue="d", state=State.SCHEDULED) == []
     assert desk.job(job_id) == shown
     assert desk.settle_range(claim)
     assert desk.state(job_id) is State.SUCCEEDED
@@ -167,7 +170,7 @@ def test_jobs_beyond_the_limit_of_a_range_are_free(desk: Desk) -> None:
     inside, outside = add(desk, "a"), add(desk, "b")
     claim = desk.claim_range(limit=1)
     assert ids(claim.jobs) == [inside]
-    assert desk.store.next_due(["d"]) == desk.now
+    assert desk.store.next_due(["d"]) == By(desk.now)
     assert desk.cancel(outside).refused is None
     assert desk.state(outside) is State.CANCELLED
 

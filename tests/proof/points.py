@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, TypeVar
 from oncue.core.job import Delivery
 from oncue.ports.sink import Refusal, Sink
 from oncue.ports.store import Store
-from tests.proof.wrapped import Call, WrappedStore, followed
+from tests.stores.wrapped import Call, WrappedStore, followed
 
 T = TypeVar("T")
 

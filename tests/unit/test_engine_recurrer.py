@@ -6,6 +6,8 @@ import logging
 from collections.abc import Collection, Sequence
 from contextlib import suppress
 from dataclasses import replace
+from functools import partial
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -20,12 +22,14 @@ from oncue.core.schedule import Emission, Schedule, check_schedule
 from oncue.engine.node import Node
 from oncue.engine.recurrer import LONGEST_REST_SECONDS, Recurrer
 from oncue.ports.schedules import Advance
-from oncue.ports.store import StoreFacts
+from oncue.ports.store import Store, StoreFacts
 from oncue.stores.memory import MemoryStore
 from tests.contract.changing import CANCEL, Amendment, amend
+from tests.contract.promises import every
 from tests.contract.recurring import put_schedule
 from tests.proof.faults import FaultyStore
 from tests.proof.plan import Fault, Plan
+from tests.stores.kinds import KINDS
 
 START = parse("2026-05-04T12:00:00Z")
 
@@ -60,9 +64,11 @@ class Killed(BaseException):
 
 
 class Desk:
-    def __init__(self, kind: type[MemoryStore] = MemoryStore) -> None:
+    def __init__(self, kind: str | type[MemoryStore] = "memory") -> None:
         self.clock = FakeClock(START)
-        self.store = kind(self.clock)
+        self.store: Store = (
+            KINDS[kind](Path(), self.clock, 0) if isinstance(kind, str) else kind(self.clock)
+        )
         self.recurrer = Recurrer(Node.of(self.store, self.clock))
 
     def put(self, name: str = "s", **fields: Any) -> Schedule:
@@ -78,7 +84,7 @@ class Desk:
         return rest
 
     def jobs(self) -> list[Job]:
-        return self.store.page(JobFilter(), None, 500).items
+        return every(partial(self.store.page, JobFilter()), 500)
 
     def dues(self) -> list[str]:
         return [job.due_at.strftime("%H:%M:%S") for job in self.jobs()]
@@ -87,9 +93,9 @@ class Desk:
         return [str(one.fate) for one in self.store.outcomes(name)]
 
 
-@pytest.fixture
-def desk() -> Desk:
-    return Desk()
+@pytest.fixture(params=["memory", "hostile"])
+def desk(request: pytest.FixtureRequest) -> Desk:
+    return Desk(request.param)
 
 
 def test_without_schedules_it_rests_long(desk: Desk) -> None:

@@ -15,6 +15,7 @@ import pytest
 from oncue import HandledJob, InvalidInput, NonRetryable, Scheduler, State
 from oncue.clock import FakeClock
 from oncue.worker.worker import Worker
+from tests.stores.kinds import KINDS, store_maker
 
 
 @pytest.fixture
@@ -22,10 +23,9 @@ def clock() -> FakeClock:
     return FakeClock()
 
 
-@pytest.fixture(params=["memory", "sqlite"])
+@pytest.fixture(params=KINDS)
 def cue(request: pytest.FixtureRequest, tmp_path: Path, clock: FakeClock) -> Iterator[Scheduler]:
-    url = "memory:" if request.param == "memory" else f"sqlite:///{tmp_path}/jobs.db"
-    with Scheduler(url, clock=clock) as cue:
+    with Scheduler(store_maker(request.param, tmp_path)(clock), clock=clock) as cue:
         yield cue
 
 

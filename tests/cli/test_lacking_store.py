@@ -181,9 +181,16 @@ def test_top_says_that_it_cannot_count(run: Any) -> None:
 def test_forecast_says_that_it_cannot_know(run: Any) -> None:
     told = run("forecast", "--rate", "100")
     assert told.exit_code == 0
-    assert "What is due ahead is not known." in told.output
+    assert "Jobs that are stored are left out." in told.output
     assert "it lacks 'counts'" in told.output
+    assert "late" not in told.output
     assert json.loads(run("forecast", "--rate", "100", "--json").stdout)["overdue"] is None
+
+
+def test_forecast_tells_of_schedules_all_the_same(cue: Scheduler, run: Any) -> None:
+    cue.put_schedule("nightly", cron="0 2 * * *")
+    told = json.loads(run("forecast", "--rate", "100", "--json").stdout)
+    assert (told["occurrences"], sum(step["due"] for step in told["steps"])) == (1, 1)
 
 
 def test_doctor_says_what_is_not_known_and_finds_no_error_in_it(run: Any) -> None:

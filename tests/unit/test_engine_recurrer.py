@@ -25,7 +25,7 @@ from tests.contract.promises import every
 from tests.contract.recurring import put_schedule
 from tests.proof.faults import FaultyStore
 from tests.proof.plan import Fault, Plan
-from tests.stores.kinds import KINDS
+from tests.stores.kinds import open_kind
 
 START = parse("2026-05-04T12:00:00Z")
 
@@ -33,7 +33,7 @@ START = parse("2026-05-04T12:00:00Z")
 class Desk:
     def __init__(self, kind: str = "memory") -> None:
         self.clock = FakeClock(START)
-        self.store = KINDS[kind](Path(), self.clock, 0)
+        self.store = open_kind(kind, Path(), self.clock)
         self.recurrer = Recurrer(Node.of(self.store, self.clock))
 
     def put(self, name: str = "s", **fields: Any) -> Schedule:

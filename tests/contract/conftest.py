@@ -11,7 +11,7 @@ import pytest
 from oncue.clock import FakeClock
 from oncue.ports.clock import Clock
 from oncue.ports.store import Store
-from tests.stores.kinds import KINDS, LACKS, store_maker
+from tests.stores.kinds import KINDS, LACKS, SHARDS, store_maker
 from tests.stores.nodes import another_node
 
 from .board import Board
@@ -25,8 +25,8 @@ HOSTILE_SEED = int(os.environ.get("ONCUE_HOSTILE_SEED", "0"))
 class Opened:
     """Opens stores of one kind, and closes them at the end."""
 
-    def __init__(self, kind: str, folder: Path) -> None:
-        self._open = store_maker(kind, folder, HOSTILE_SEED)
+    def __init__(self, kind: str, folder: Path, shards: int) -> None:
+        self._open = store_maker(kind, folder, HOSTILE_SEED, shards)
         self._stores: list[Store] = []
 
     def __call__(self, clock: Clock) -> Store:
@@ -63,7 +63,9 @@ def clock() -> FakeClock:
 
 @pytest.fixture(params=KINDS)
 def open_store(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Opened]:
-    opened = Opened(request.param, tmp_path)
+    """Queues have four shards where the kind has any, or one if the test is marked `one_shard`."""
+    shards = 1 if request.node.get_closest_marker("one_shard") else SHARDS
+    opened = Opened(request.param, tmp_path, shards)
     yield opened
     opened.close()
 

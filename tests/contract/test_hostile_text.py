@@ -53,6 +53,7 @@ def test_any_text_survives_in_every_field(desk: Desk, text: str) -> None:
     assert desk.job("job").result_json == data
 
 
+@pytest.mark.one_shard
 @pytest.mark.parametrize("text", [text for text in TEXTS if text])
 def test_any_text_survives_as_an_id_and_in_a_range(desk: Desk, text: str) -> None:
     other = text + "2"

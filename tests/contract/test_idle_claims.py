@@ -101,6 +101,7 @@ def test_what_has_expired_while_put_off_is_left_until_its_moment(desk: Desk, cla
     assert desk.codes("old") == ["expired"]
 
 
+@pytest.mark.one_shard
 def test_a_queue_that_is_held_is_left_as_it_is(desk: Desk) -> None:
     desk.add_many(2, queue="d", due_in=-10)
     held = desk.claim_range(limit=1)

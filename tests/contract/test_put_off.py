@@ -60,6 +60,7 @@ def stuck(desk: Desk) -> str:
     return "stuck"
 
 
+@pytest.mark.one_shard
 @both_ways
 def test_a_job_refused_for_now_waits_and_the_others_go_on(desk: Desk, deliver: Deliver) -> None:
     desk.add("stuck", queue="d", due_in=-5)
@@ -120,6 +121,7 @@ def test_a_delivery_ends_the_row_and_leaves_no_error(desk: Desk, stuck: str) -> 
     assert (job.state, job.error, job.refusals) == (State.SUCCEEDED, None, 0)
 
 
+@pytest.mark.one_shard
 def test_it_has_its_place_in_the_order_again(desk: Desk) -> None:
     for job_id, due_in in (("b", -2), ("a", -3), ("c", -1)):
         desk.add(job_id, queue="d", due_in=due_in)
@@ -143,6 +145,7 @@ def test_what_has_been_due_longer_than_its_moment_goes_first(desk: Desk, stuck: 
     assert found == [*good, stuck]
 
 
+@pytest.mark.one_shard
 def test_a_better_priority_goes_first_although_others_have_been_due_longer(desk: Desk) -> None:
     desk.add("urgent", queue="d", due_in=-1, priority=8)
     by_range(desk, "urgent")
@@ -162,6 +165,7 @@ def test_a_worse_priority_does_not_come_between(desk: Desk) -> None:
     assert ids(desk.claim_range(limit=5).jobs) == ["low"]
 
 
+@pytest.mark.one_shard
 def test_those_that_are_back_are_handed_over_in_the_order_of_the_queue(desk: Desk) -> None:
     low = desk.add_many(30, queue="d")
     urgent = [desk.add(f"urgent-{number}", queue="d", priority=9) for number in range(2)]
@@ -231,6 +235,7 @@ def test_in_another_queue_it_is_in_line_at_once(desk: Desk, stuck: str) -> None:
     assert desk.claimed_ids(Queue("other")) == [stuck]
 
 
+@pytest.mark.one_shard
 def test_another_priority_or_payload_leaves_it_put_off(desk: Desk, stuck: str) -> None:
     before = desk.job(stuck)
     desk.amend(stuck, Amendment(priority=7, payload=b"1"))
@@ -354,6 +359,7 @@ def test_repeating_the_settlement_changes_nothing(desk: Desk) -> None:
     assert desk.job(claimed.id).refusals == 1
 
 
+@pytest.mark.one_shard
 def test_it_moves_house_as_it_is(desk: Desk, stuck: str) -> None:
     [dumped] = every(desk.store.export)
     job = dumped.job

@@ -136,6 +136,7 @@ def test_the_oldest_due_time_is_that_of_waiting_jobs(desk: Desk) -> None:
 
 
 @pytest.mark.needs("counts")
+@pytest.mark.one_shard
 def test_jobs_inside_an_open_range_are_counted_as_dispatched(desk: Desk) -> None:
     desk.add_many(2, queue="d", due_in=-1)
     waiting = desk.add(queue="d", due_in=-0.5)

@@ -265,7 +265,8 @@ SCRIPTS: dict[Callable[[Desk], object], set[str]] = {
 """What happens, and the codes of the diagnostics that it leaves."""
 
 
-@pytest.mark.parametrize("open_store", sorted(KINDS.keys() - {"memory"}), indirect=True)
+@pytest.mark.one_shard
+@pytest.mark.parametrize("open_store", [kind for kind in KINDS if kind != "memory"], indirect=True)
 @pytest.mark.parametrize("script", SCRIPTS, ids=lambda script: script.__name__)
 def test_both_stores_tell_the_same(open_store: OpenStore, script: Callable[[Desk], object]) -> None:
     answers, jobs = _play(open_store, script)

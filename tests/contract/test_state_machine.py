@@ -557,7 +557,8 @@ FRESH = int(os.environ.get("ONCUE_FRESH_EXAMPLES", "0"))
 """How many examples with fresh seeds are tried, as `make chaos` does; 0: always the same few."""
 
 
-@pytest.mark.parametrize("open_store", sorted(KINDS.keys() - {"memory"}), indirect=True)
+@pytest.mark.one_shard
+@pytest.mark.parametrize("open_store", [kind for kind in KINDS if kind != "memory"], indirect=True)
 @pytest.mark.parametrize("machine", [Waiting, Everything])
 def test_the_store_behaves_like_the_reference(
     open_store: OpenStore, machine: type[Waiting]

@@ -87,6 +87,7 @@ def test_a_claim_from_before_the_clock_was_set_back_is_found_by_the_next_engine(
     assert desk.state("a") is State.SCHEDULED
 
 
+@pytest.mark.one_shard
 def test_an_open_range_of_a_dead_dispatcher_ends_one_lease_after_the_clock_was_set_back(
     desk: Desk, start: Start
 ) -> None:

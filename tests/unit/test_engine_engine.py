@@ -20,7 +20,7 @@ from oncue.ports.sink import Refusal, Sink
 from oncue.sinks.memory import MemorySink
 from oncue.stores.memory import MemoryStore
 from oncue.usecases.queues import put_queue
-from tests.stores.kinds import KINDS
+from tests.stores.kinds import open_kind
 
 SOON = 20.0
 
@@ -46,7 +46,7 @@ class SignallingSink(MemorySink):
 class Bench:
     def __init__(self, kind: str = "memory") -> None:
         self.clock = FakeClock(1_000_000)
-        self.store = KINDS[kind](Path(), self.clock, 0)
+        self.store = open_kind(kind, Path(), self.clock)
         self.sinks: dict[str, SignallingSink] = {}
         self.opened = threading.Semaphore(0)
         self.engine = Engine(Node.of(self.store, self.clock), self.open_sink)

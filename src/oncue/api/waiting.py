@@ -258,10 +258,15 @@ class Waiting:
         claim and was not taken is about to be taken by another."""
         if due_at is None or due_at > now:
             return LATEST if due_at is None else due_at
-        return now + math.ceil(about(BUSY_SHARE * self._poll_seconds) * 1000)
+        try:
+            rest = about(BUSY_SHARE * self._poll_seconds)
+        except OncueError:  # what was taken is to be handed out all the same
+            return now + TROUBLE_MS
+        return now + math.ceil(rest * 1000)
 
     @cached_property
     def _poll_seconds(self) -> float:
+        """Read when it is first needed, by a thread: the event loop does not wait for the store."""
         return self._cue.store.describe().poll_seconds
 
     def _take(self, wanted: ClaimRequest) -> list[Claimed]:

@@ -9,7 +9,7 @@ import logging
 import traceback
 from collections.abc import Callable
 from contextlib import suppress
-from functools import cached_property, partial
+from functools import partial
 from typing import NamedTuple
 
 from oncue.core.errors import SinkDown, SinkError, StoreUnavailable, is_ctrl_c
@@ -68,7 +68,9 @@ class Dispatcher:
         self._holder = RangeHolder(node.store, name)
         self._unsettled: list[_Delivered] = []
         self._flights = Flights(at_once)
-        self._remote = self._waits = node.store.describe().is_remote
+        facts = node.store.describe()
+        self._remote = self._waits = facts.is_remote
+        self._poll_seconds = facts.poll_seconds
         self.woken: Callable[[], None] = lambda: None
         """Called when a batch has come to its end in another thread: make a step."""
 
@@ -112,10 +114,6 @@ class Dispatcher:
         if queue.completes_on == "delivery":
             return self._holder.claim(queue, min(self._limit, RANGE_LIMIT), now)
         return ClaimBatch(self._store, queue, self._name, min(self._limit, CLAIM_LIMIT), now)
-
-    @cached_property
-    def _poll_seconds(self) -> float:
-        return self._store.describe().poll_seconds
 
     def _rest(self, queue: Queue, batch: DeliveryBatch, now: Moment) -> float | None:
         if batch.busy_until is not None:

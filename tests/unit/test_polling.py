@@ -5,8 +5,9 @@ from __future__ import annotations
 import pytest
 
 from oncue.aio import AsyncScheduler
-from oncue.api.waiting import Waiting
+from oncue.api.waiting import TROUBLE_MS, Waiting
 from oncue.clock import FakeClock
+from oncue.core.errors import StoreUnavailable
 from oncue.core.moment import LATEST
 from oncue.core.polling import POLL_SECONDS, about
 from oncue.ports.store import StoreFacts
@@ -49,3 +50,15 @@ def test_requests_that_wait_look_again_after_a_share_of_it() -> None:
     assert waiting._next_look(now + 1, now) == now + 1, "it was not due before the claim"
     rests = [waiting._next_look(now, now) - now for _ in range(50)]
     assert 450 <= min(rests) < max(rests) <= 600
+
+
+def test_requests_that_wait_go_on_waiting_while_the_store_is_away() -> None:
+    clock = FakeClock()
+    store = CostlyStore(clock)
+    waiting = Waiting(AsyncScheduler(Scheduler(store, clock=clock)))
+
+    def away() -> StoreFacts:
+        raise StoreUnavailable("the network is down")
+
+    store.describe = away  # type: ignore[method-assign]
+    assert waiting._next_look(0, clock.now()) == clock.now() + TROUBLE_MS

@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 from oncue.core.errors import SinkDown, SinkError, StoreUnavailable, is_ctrl_c
 from oncue.core.moment import Moment
-from oncue.core.polling import about
+from oncue.core.polling import POLL_SECONDS, about
 from oncue.core.queue import Queue
 from oncue.engine.batch import ClaimBatch, DeliveryBatch, RangeHolder, Refusals, checked
 from oncue.engine.circuit import Circuit
@@ -68,9 +68,9 @@ class Dispatcher:
         self._holder = RangeHolder(node.store, name)
         self._unsettled: list[_Delivered] = []
         self._flights = Flights(at_once)
-        facts = node.store.describe()
-        self._remote = self._waits = facts.is_remote
-        self._poll_seconds = facts.poll_seconds
+        self._remote: bool | None = None  # not known yet
+        self._waits = False
+        self._poll_seconds = POLL_SECONDS
         self.woken: Callable[[], None] = lambda: None
         """Called when a batch has come to its end in another thread: make a step."""
 
@@ -84,6 +84,10 @@ class Dispatcher:
         if self._flights.full:
             return None
         self._check_clock()
+        if self._remote is None:
+            facts = self._store.describe()
+            self._remote = self._waits = facts.is_remote
+            self._poll_seconds = facts.poll_seconds
         queue, now = self._queue_of(), self._clock.now()
         if queue.sink is None:
             return None

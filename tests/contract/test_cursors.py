@@ -48,10 +48,13 @@ EVERY = [
 
 @pytest.fixture
 def filled(desk: Desk, board: Board) -> Store:
-    """Three of whatever is listed."""
+    """Three or more of whatever is listed. Some claims were handed over and have no lease."""
     desk.add_many(3, due_in=60, owner="o")
-    desk.add_many(3, queue="taken")
-    assert len(desk.claim(Queue("taken"))) == 3
+    desk.add_many(5, queue="taken")
+    claims = desk.claim(Queue("taken"))
+    assert len(claims) == 5
+    for claimed in claims[:2]:
+        desk.hand_over(claimed)
     for number in range(3):
         board.post(file_at(number))
     return desk.store

@@ -44,7 +44,8 @@ class SqliteReclaims(StorePart):
         if len(found) < limit or wanted.job_id is not None:
             return ClaimPage(lapses)
         id, queue, *_, reclaim_at, due_at = found[-1]
-        return ClaimPage(lapses, cursor_at((reclaim_at, queue, due_at, id)))
+        # One that was handed over may never lapse; that moment matters only among those that do.
+        return ClaimPage(lapses, cursor_at((reclaim_at or 0, queue, due_at, id)))
 
     def live_count(self) -> int | None:
         with self.db.reading() as tx:

@@ -42,6 +42,7 @@ if TYPE_CHECKING:
     from oncue.core.job import Job as Job
     from oncue.core.job import Operation as Operation
     from oncue.core.lifecycle import State as State
+    from oncue.core.nodes import NodeReport as NodeReport
     from oncue.core.publication import LoggedEvent as LoggedEvent
     from oncue.core.publication import Published as Published
     from oncue.core.queue import Queue as Queue
@@ -73,6 +74,7 @@ _NAMES = {
     "core.firing": ("Decision",),
     "core.job": ("Attempt", "Claimed", "Diagnostic", "History", "Job", "Operation"),
     "core.lifecycle": ("State",),
+    "core.nodes": ("NodeReport",),
     "core.publication": ("LoggedEvent", "Published"),
     "core.queue": ("Queue", "RetryPolicy"),
     "core.reclaim": ("ReclaimReport",),

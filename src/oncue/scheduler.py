@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from oncue.engine.engine import Engine
 from oncue.engine.node import Node
+from oncue.engine.reporter import Reporter
 from oncue.forking import now_and_after_fork
 from oncue.ports.clock import Clock
 from oncue.ports.store import Store
@@ -14,6 +15,7 @@ from oncue.sinks import open_sink
 from oncue.stores import open_store
 from oncue.usecases.bulk import LocalBulk
 from oncue.usecases.claims import LocalClaims
+from oncue.usecases.nodes import LocalNodes
 from oncue.usecases.queues import LocalQueues
 from oncue.usecases.reclaim import LocalReclaim
 from oncue.usecases.rules import LocalRules
@@ -25,7 +27,14 @@ if TYPE_CHECKING:
 
 
 class Scheduler(
-    LocalClaims, LocalBulk, LocalRules, LocalSchedules, LocalQueues, LocalReclaim, Host
+    LocalClaims,
+    LocalBulk,
+    LocalRules,
+    LocalSchedules,
+    LocalQueues,
+    LocalReclaim,
+    LocalNodes,
+    Host,
 ):
     """Schedules work in a store, and does it or hands it over.
 
@@ -45,6 +54,7 @@ class Scheduler(
         node = Node.of(self.store, self.clock)
         self.policies, self.telemetry = node.policies, node.telemetry
         self.engine = Engine(node, lambda url: open_sink(url, self.clock))
+        self.reporter = Reporter(self.store, self.clock)
         self._running = False
         self._starting = Lock()
 
@@ -63,10 +73,12 @@ class Scheduler(
             if not self._running:
                 self._running = True
                 self.engine.start()
+                self.reporter.begin(self.engine.running)
 
     def close(self) -> None:
         """Stop the loops, finish deliveries under way, give the store back."""
         if self._running:
             self._running = False
             self.engine.stop(30.0)
+        self.reporter.close()
         self.store.close()

@@ -6,6 +6,7 @@ import os
 import re
 import subprocess
 from contextlib import closing
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -13,10 +14,11 @@ import apsw
 import pytest
 from click.testing import CliRunner
 
-from oncue import Queue, Scheduler
+from oncue import NodeReport, Queue, Scheduler, __version__
 from oncue.cli import findings
 from oncue.cli.app import cli
 from oncue.clock import FakeClock, SystemClock
+from oncue.core.moment import to_datetime
 from oncue.stores.sqlite import connection as sqlite_connection
 from oncue.testing import HandDriven
 from oncue.usecases.queues import put_queue
@@ -64,6 +66,7 @@ def test_a_sound_store_is_told_to_be_sound(place: Path) -> None:
     expected = {
         *("store", "durability", "SQLite", "schema", "file system", "disk space"),
         *("write-ahead log", "integrity", "clock", "lateness", "claims", "paused queues", "sinks"),
+        *("nodes", "schedules"),
     }
     found = levels(told)
     assert set(found) == expected
@@ -90,9 +93,41 @@ def test_work_that_waits_for_somebody_is_a_warning(place: Path) -> None:
     assert ended.code == 0
     found = levels(ended.json)
     assert found["lateness"] == found["claims"] == found["paused queues"] == "warn"
+    texts = [one["text"] for one in ended.json["findings"] if one["name"] == "lateness"]
+    assert [text.partition(", ")[2] for text in texts] == [
+        "and no process delivers it.",
+        "and no worker is seen that works on it.",
+    ]
     assert "oncue serve" in todo(ended.json, "lateness")
     assert todo(ended.json, "paused queues") == "Resume it: oncue queues resume held"
     assert "reclaimer" in todo(ended.json, "claims")
+
+
+def test_a_schedule_that_nobody_runs_is_a_warning(place: Path) -> None:
+    with scheduler(place, ago_seconds=10 * MINUTE) as cue:
+        cue.every(60, name="digest")
+    ended = run("doctor", "--json", cwd=place)
+    assert ended.code == 0
+    assert levels(ended.json)["schedules"] == "warn"
+    assert todo(ended.json, "schedules") == "Start 'oncue serve', or a program that calls work()."
+    [text] = [one["text"] for one in ended.json["findings"] if one["name"] == "schedules"]
+    assert text.startswith("schedule digest is 9")
+    assert text.endswith(" min overdue, and nobody is running 'oncue serve' or work().")
+
+
+def test_the_processes_are_told_and_another_version_is_a_warning(place: Path) -> None:
+    with scheduler(place) as cue:
+        at = to_datetime(cue.clock.now())
+        same = NodeReport("same", "h", 1, __version__, at, at, engine=True)
+        cue.store.report_node(same)
+        cue.store.report_node(replace(same, id="old", version="0.0.1"))
+    told = run("doctor", "--json", cwd=place).json
+    texts = [(one["level"], one["text"]) for one in told["findings"] if one["name"] == "nodes"]
+    assert texts == [
+        ("warn", f"old has version 0.0.1, here is {__version__}."),
+        ("ok", "old runs: loops."),
+        ("ok", "same runs: loops."),
+    ]
 
 
 def test_work_is_late_once_it_has_waited_for_more_than_a_minute() -> None:

@@ -6,10 +6,11 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 from oncue import Scheduler
+from oncue.cli.forecast import MOST_OCCURRENCES
 from oncue.clock import SystemClock
 from oncue.core.moment import to_datetime
 
-from .terminal import put_off, run, see
+from .terminal import put_off, run, see, wait_until
 
 HOUR = timedelta(hours=1)
 
@@ -78,6 +79,41 @@ def test_what_is_put_off_comes_now_and_is_not_called_overdue(tmp_path: Path) -> 
     told = run("forecast", "--rate=100", "--json", cwd=tmp_path).json
     assert told["overdue"] == 0
     assert sum(step["due"] for step in told["steps"]) == 1
+
+
+def test_occurrences_of_schedules_are_counted_before_they_are_jobs(tmp_path: Path) -> None:
+    with scheduler(tmp_path) as cue:
+        cue.every("PT1H", name="hourly", queue="mail")
+        cue.every("PT2H", name="held", queue="held")
+        cue.pause("held")
+    told = run("forecast", "--rate=100", "--hours=6.5", "--json", cwd=tmp_path).json
+    assert sum(step["due"] for step in told["steps"]) == told["occurrences"] == 6
+    assert told["paused"] == {"held": 3}
+    assert told["occurrences_until"] is None
+    out = run("forecast", "--rate=100", "--hours=6.5", cwd=tmp_path).out
+    assert "Occurrences of schedules are included (6)" in out
+    assert "Queue held is paused: 3 jobs left out." in out
+
+
+def test_occurrences_that_are_too_many_are_cut(tmp_path: Path) -> None:
+    with scheduler(tmp_path) as cue:
+        cue.every(1, name="ticker")
+    told = run("forecast", "--rate=100", "--json", cwd=tmp_path).json
+    assert told["occurrences"] == MOST_OCCURRENCES
+    assert told["begins_at"] < told["occurrences_until"] < told["ends_at"]
+    assert any("too many to count" in sentence for sentence in told["sentences"])
+
+
+def test_it_says_whether_anybody_hands_over(tmp_path: Path) -> None:
+    add(tmp_path, 10, full_hour(1))
+    nobody = "Nobody is running 'oncue serve' or work() now; this holds once somebody is."
+    assert nobody in run("forecast", "--rate=100", cwd=tmp_path).out
+    with scheduler(tmp_path) as cue:
+        cue.run_loops()
+        wait_until(lambda: bool(cue.nodes()))
+        told = run("forecast", "--rate=100", "--json", cwd=tmp_path).json
+    assert told["running"]
+    assert nobody not in told["sentences"]
 
 
 def test_without_work_it_says_so(tmp_path: Path) -> None:

@@ -655,6 +655,8 @@ def test_the_doctor_looks_at_the_server(places: Places) -> None:
         ("ok", "token"),
         ("ok", "server's clock"),
         ("ok", "clock"),
+        ("ok", "nodes"),
+        ("ok", "schedules"),
         ("ok", "lateness"),
         ("ok", "paused queues"),
     ]

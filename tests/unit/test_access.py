@@ -21,9 +21,15 @@ from oncue.core.access import (
     matches,
     mint,
 )
-from oncue.core.errors import Conflict, InvalidInput, NotFound
+from oncue.core.errors import (
+    Conflict,
+    InvalidInput,
+    NotFound,
+    StoreUnavailable,
+    StoreUnusable,
+)
 from oncue.stores.memory import MemoryStore
-from oncue.usecases.tokens import Access
+from oncue.usecases.tokens import MOST_UNKNOWN, Access
 
 ALL = frozenset(Scope)
 READ = frozenset({Scope.READ})
@@ -292,12 +298,71 @@ def test_a_token_created_elsewhere_is_accepted_as_soon_as_it_comes(
     assert access.configured
 
 
-def test_strangers_do_not_make_it_read_all_the_time(
-    access: Access, elsewhere: Access, clock: FakeClock
-) -> None:
-    assert not access.configured
-    _, text = elsewhere.create()
-    assert access.scopes_of(text) is None, "what was read a moment ago is good enough"
+class Counted(MemoryStore):
+    """Counts how often its tokens are read, and raises what it is told to."""
+
+    def __init__(self, clock: FakeClock) -> None:
+        super().__init__(clock)
+        self.reads = 0
+        self.trouble: Exception | None = None
+
+    def tokens(self) -> list[AccessToken]:
+        self.reads += 1
+        if self.trouble is not None:
+            raise self.trouble
+        return super().tokens()
+
+
+def stranger(number: int = 0) -> str:
+    return f"oncue_{number:016x}_{'x' * 43}"
+
+
+def test_a_stranger_is_looked_for_once_in_a_second(clock: FakeClock) -> None:
+    store = Counted(clock)
+    access = Access(store, clock)
+    for _ in range(10):
+        assert access.scopes_of(stranger()) is None
+    assert store.reads == 1
+    clock.advance(1)
+    assert access.scopes_of(stranger()) is None
+    assert store.reads == 2
+
+
+def test_many_strangers_do_not_keep_the_store_busy(clock: FakeClock) -> None:
+    store = Counted(clock)
+    access = Access(store, clock)
+    _, text = access.create()
+    for number in range(MOST_UNKNOWN + 100):
+        assert access.scopes_of(stranger(number)) is None
+    assert store.reads <= MOST_UNKNOWN + 1
+    assert access.scopes_of(text) == ALL
+
+
+def test_while_the_store_is_away_known_tokens_hold_for_half_a_minute(clock: FakeClock) -> None:
+    store = Counted(clock)
+    access = Access(store, clock)
+    _, text = access.create()
+    assert access.scopes_of(text) == ALL
+    store.trouble = StoreUnavailable("away")
+    clock.advance(29.999)
+    assert access.scopes_of(text) == ALL
+    with pytest.raises(StoreUnavailable):
+        access.scopes_of(stranger())  # it may be known by now
+    clock.advance(0.001)
+    with pytest.raises(StoreUnavailable):
+        access.scopes_of(text)
+
+
+def test_of_a_store_in_lasting_trouble_nothing_is_known(clock: FakeClock) -> None:
+    store = Counted(clock)
+    access = Access(store, clock)
+    _, text = access.create()
+    assert access.scopes_of(text) == ALL
+    store.trouble = StoreUnusable("replaced")
+    clock.advance(1)
+    for _ in range(2):
+        with pytest.raises(StoreUnusable):
+            access.scopes_of(text)
 
 
 def test_a_wall_clock_that_jumps_back_keeps_no_token_alive(

@@ -15,6 +15,7 @@ from typing import Any, ParamSpec, TypeVar
 
 from oncue.aio import AsyncScheduler
 from oncue.api import problems
+from oncue.api.callers import Callers
 from oncue.api.guard import Guard
 from oncue.api.problems import HttpProblem
 from oncue.api.publishing import Publishing
@@ -24,7 +25,6 @@ from oncue.api.routing import Router
 from oncue.api.waiting import Waiting
 from oncue.core.errors import OncueError, StoreError
 from oncue.scheduler import Scheduler
-from oncue.usecases.tokens import Access
 
 READERS = 4  # threads that read the store; as many as it keeps connections for
 Send = Callable[[MutableMapping[str, Any]], Awaitable[None]]
@@ -55,7 +55,9 @@ class Service:
         self.waiting = Waiting(self.acue)
         self.ending = asyncio.Event()
         self.router = Router(ROUTES)
-        self.guard = Guard(Access(cue.store, cue.clock), open_to_all=open_to_all)
+        access = _Threads(1, "oncue-http-access")
+        self._callers = Callers(cue.store, cue.clock, access)
+        self.guard = Guard(self._callers.known, open_to_all=open_to_all)
         readers = _Threads(READERS, "oncue-http-reader")
         self.read = readers.run
         """Run a method that only reads."""
@@ -70,15 +72,17 @@ class Service:
         publishers = _Threads(2, "oncue-http-publisher")  # see `Publishing`
         self.publish = Publishing(cue, publishers).publish
         """Publish an event or a list, together with those of other requests."""
-        self._threads = (readers, intake, bulk, publishers)
+        self._threads = (access, readers, intake, bulk, publishers)
 
     def drain(self) -> None:
         """Answer all requests that wait for work: the server is about to end."""
         self.ending.set()
         self.waiting.close()
+        self._callers.close()
 
     def close(self) -> None:
         self.waiting.close()
+        self._callers.close()
         for threads in self._threads:
             threads.shutdown()
 
@@ -91,7 +95,8 @@ class Service:
         try:
             route = self.router.find(request)
             path = route.path
-            self.guard.admit(request, route.scope)
+            if route.scope is not None:
+                await self.guard.require(request, route.scope)
             request.read_query(route.query)
             answer = await route.run(self, request)
         except Gone:

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Awaitable, Callable
 
 from oncue.api.problems import HttpProblem
 from oncue.api.request import Request
-from oncue.core.access import Scope, allows
-from oncue.core.errors import StoreError
-from oncue.usecases.tokens import Access
+from oncue.core.access import Scope, allows, id_of
+from oncue.usecases.tokens import KnownTokens
+
+Tokens = Callable[[str | None], Awaitable[KnownTokens]]
+"""The access tokens, recent enough to judge the bearer of this id (None: of no token)."""
 
 EVERYTHING = frozenset(Scope)
 SAFE = ("GET", "HEAD", "OPTIONS")
@@ -19,50 +22,37 @@ class Guard:
     """`open_to_all`: while no token is configured, every caller may do everything.
     Only for a server that listens on loopback alone."""
 
-    def __init__(self, access: Access, *, open_to_all: bool) -> None:
-        self._access = access
+    def __init__(self, tokens: Tokens, *, open_to_all: bool) -> None:
+        self._tokens = tokens
         self._open_to_all = open_to_all
 
-    def admit(self, request: Request, scope: Scope | None) -> None:
-        """Set the request's scopes; refuse it if it needs a scope that they lack."""
-        try:
-            request.scopes = self.scopes(request)
-        except StoreError:
-            if scope is not None:
-                raise
-        if scope is not None:
-            require(request.scopes, scope)
+    async def require(self, request: Request, wanted: Scope) -> None:
+        """Refuse the request if its caller lacks this scope."""
+        if not allows(await self.scopes(request), wanted):
+            raise HttpProblem(
+                "forbidden",
+                f"This token lacks the scope '{wanted.value}'. Make one that has it: "
+                f"oncue token create --scope {wanted.value}",
+            )
 
-    def scopes(self, request: Request) -> frozenset[Scope] | None:
-        """The caller's scopes; None: it is unknown. Refuses requests that a page of another site
+    async def scopes(self, request: Request) -> frozenset[Scope]:
+        """The caller's scopes. Refuses unknown callers, and requests that a page of another site
         made a browser send."""
-        if self._open_to_all and not self._access.configured:
+        kind, _, bearer = (request.header(b"authorization") or "").partition(" ")
+        text = bearer.strip() if kind.lower() == "bearer" else ""
+        token_id = id_of(text)
+        known = await self._tokens(token_id)
+        if self._open_to_all and not known.tokens:
             _require_local(request)
             return EVERYTHING
-        kind, _, bearer = (request.header(b"authorization") or "").partition(" ")
-        if kind.lower() != "bearer":
-            return None
-        return self._access.scopes_of(bearer.strip())
-
-
-def identified(scopes: frozenset[Scope] | None) -> frozenset[Scope]:
-    """The scopes of a known caller."""
-    if scopes is None:
-        raise HttpProblem(
-            "unauthenticated",
-            "Send Authorization: Bearer TOKEN with a token made by 'oncue token create'.",
-            headers={"www-authenticate": 'Bearer realm="oncue"'},
-        )
-    return scopes
-
-
-def require(scopes: frozenset[Scope] | None, wanted: Scope) -> None:
-    if not allows(identified(scopes), wanted):
-        raise HttpProblem(
-            "forbidden",
-            f"This token lacks the scope '{wanted.value}'. Make one that has it: "
-            f"oncue token create --scope {wanted.value}",
-        )
+        scopes = None if token_id is None else known.scopes_of(token_id, text)
+        if scopes is None:
+            raise HttpProblem(
+                "unauthenticated",
+                "Send Authorization: Bearer TOKEN with a token made by 'oncue token create'.",
+                headers={"www-authenticate": 'Bearer realm="oncue"'},
+            )
+        return scopes
 
 
 def _require_local(request: Request) -> None:

@@ -36,8 +36,8 @@ class InlineService:
         answer: HttpAnswer
         try:
             route = self.router.find(request)
-            if self._guard is not None:
-                self._guard.admit(request, route.scope)
+            if self._guard is not None and route.scope is not None:
+                at_once(self._guard.require(request, route.scope))
             request.read_query(route.query)
             answer = at_once(route.run(cast("Service", self), request))
             if answer is PENDING:

@@ -12,7 +12,6 @@ import msgspec
 from oncue.api.arrival import PENDING, at_once, in_time
 from oncue.api.problems import HttpProblem, invalid
 from oncue.api.unreadable import UNREADABLE, read_json, unreadable
-from oncue.core.access import Scope
 from oncue.wire.problems import MEDIA_TYPE as PROBLEM_TYPE
 
 JSON_TYPE = "application/json"
@@ -52,7 +51,7 @@ class Request:
 
     __slots__ = (
         *("_headers", "_receive", "id", "job_id", "method", "parameters", "path", "query"),
-        *("scope", "scopes"),
+        "scope",
     )
 
     def __init__(self, scope: MutableMapping[str, Any], receive: Receive, request_id: str) -> None:
@@ -65,8 +64,6 @@ class Request:
         self.id = request_id
         self.job_id: str | None = None
         """The job it is about, once known; for the log."""
-        self.scopes: frozenset[Scope] | None = None
-        """Of the caller; None: it is unknown."""
         self._receive = receive
         self._headers: dict[bytes, bytes] | None = None
 

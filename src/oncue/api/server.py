@@ -11,6 +11,7 @@ import uvicorn
 from oncue.api.app import Service
 from oncue.api.protocol import Protocol
 from oncue.core.errors import InvalidInput
+from oncue.core.nodes import Running
 from oncue.scheduler import Scheduler
 from oncue.usecases.tokens import Access
 
@@ -55,6 +56,7 @@ class HttpServer:
             )
         self._socket = _listen(host, port)
         self.host, self.port = host, int(self._socket.getsockname()[1])
+        self._reporter = cue.reporter
         self._service = Service(cue, open_to_all=local)
         self._server = _Uvicorn(
             uvicorn.Config(
@@ -83,11 +85,13 @@ class HttpServer:
 
     def start(self) -> None:
         self._thread.start()
+        self._leave = self._reporter.begin(lambda: Running(url=self.url))
 
     def stop(self, timeout: float) -> bool:
         """Take no more requests, answer those that were begun, end. Whether all ended in time."""
         self._server.config.timeout_graceful_shutdown = max(1, int(timeout))
         self._server.should_exit = True
+        self._leave()
         self._thread.join(timeout + 1)
         return not self._thread.is_alive() and self._server.all_answered
 

@@ -36,6 +36,7 @@ COMMANDS = {
     "events": "oncue.cli.events:events",
     "schedules": "oncue.cli.schedules:schedules",
     "top": "oncue.cli.top:top",
+    "nodes": "oncue.cli.nodes:nodes",
     "forecast": "oncue.cli.forecast:forecast",
     "reclaim": "oncue.cli.reclaim:reclaim",
     "worker": "oncue.cli.worker:worker",

@@ -19,9 +19,10 @@ MARKS = {"ok": ("✓", "green"), "warn": ("!", "yellow"), "bad": ("✗", "red")}
 @common
 def doctor(app: App) -> None:
     """Check the installation, and say what to do about problems. Looks at the store, its disk and
-    its durability, at the clock, and at work that waits. With --url it looks at the server instead:
-    whether it can be reached and is ready, what the token allows, and its clock. The exit code is 1
-    if there are errors; warnings do not change it.
+    its durability, at the clock, at the processes that run, and at work and schedules that wait.
+    With --url it looks at the server instead: whether it can be reached and is ready, what the
+    token allows, its clock, and what runs and waits there. The exit code is 1 if there are errors;
+    warnings do not change it.
 
     $ oncue doctor
     $ oncue doctor --json
@@ -83,4 +84,9 @@ def _examine_server(app: App) -> tuple[dict[str, Any], list[DoctorFinding]]:
 
 def _waiting(cue: Cue) -> Checks:
     """For work that waits for somebody, wherever it is."""
-    return {"lateness": findings.lateness(cue), "paused queues": findings.paused(cue)}
+    return {
+        "nodes": findings.nodes(cue),
+        "schedules": findings.schedules(cue),
+        "lateness": findings.lateness(cue),
+        "paused queues": findings.paused(cue),
+    }

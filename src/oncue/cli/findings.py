@@ -9,19 +9,22 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from oncue import __version__
 from oncue.cli import output, queues
 from oncue.cli.app import Cue
+from oncue.cli.nodes import runs
 from oncue.cli.progress import counted
+from oncue.core import upkeep
 from oncue.core.errors import OncueError
 from oncue.core.moment import to_datetime
 from oncue.core.queue import Queue
+from oncue.core.upkeep import LATE_SECONDS
 from oncue.ports.claims import ClaimFilter
 
 if TYPE_CHECKING:
     from oncue.ports.clock import Clock
     from oncue.scheduler import Scheduler
 
-LATE_SECONDS = 60
 CLAIMS_COUNTED = 1000
 WAIT_SECONDS = 0.1
 CLOCK_TOLERANCE_SECONDS = 0.05
@@ -104,12 +107,27 @@ def clock(clock: Clock) -> Iterator[DoctorFinding]:
         yield ok(f"{now:%Y-%m-%d %H:%M:%S} UTC, and running evenly.")
 
 
+def nodes(cue: Cue) -> Iterator[DoctorFinding]:
+    found = cue.nodes()
+    yield from (warn(*trouble) for trouble in upkeep.version_troubles(found, __version__))
+    for node in found:
+        yield ok(output.clean(f"{node.id} runs: {runs(node)}."))
+    if not found:
+        yield ok("no process runs on this store now.")
+
+
+def schedules(cue: Cue) -> Iterator[DoctorFinding]:
+    found = upkeep.schedule_troubles(cue.schedules(), cue.nodes(), cue.clock.now())
+    yield from (warn(*trouble) for trouble in found)
+    if not found:
+        yield ok("none is overdue by a minute.")
+
+
 def lateness(cue: Cue) -> Iterator[DoctorFinding]:
     late = [found for found in _waiting(cue, paused=False) if found[1] > LATE_SECONDS]
+    running = cue.nodes() if late else []
     for queue, seconds in late:
-        who = "'oncue serve'" if queue.sink is not None else "'oncue worker MODULE:SCHEDULER'"
-        text = f"queue {queue.name} has work that is {output.length(seconds)} late."
-        yield warn(text, f"Start {who}; or, if one runs, start more.")
+        yield warn(*upkeep.late_trouble(queue, seconds, running))
     if not late:
         yield ok("no queue has work that waits for more than a minute.")
 
@@ -135,7 +153,7 @@ def _waiting(cue: Cue, *, paused: bool) -> list[tuple[Queue, float]]:
 
 def claims(cue: Scheduler) -> Iterator[DoctorFinding]:
     now = cue.clock.now()
-    lost = ClaimFilter(lapsed_by=now - LATE_SECONDS * 1000)
+    lost = ClaimFilter(lapsed_by=now - round(LATE_SECONDS * 1000))
     stuck = cue.store.live_claims(lost, None, CLAIMS_COUNTED).items
     if not stuck:
         yield ok("none is lost and waiting to be taken back.")

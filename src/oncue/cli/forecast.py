@@ -20,6 +20,7 @@ from oncue.core.queue import Queue
 SECOND_MS = 1000
 STEPS_MS = {"minute": 60_000, "hour": 3_600_000}
 FINEST = 100_000  # moments that are told apart over the whole time ahead
+MOST_OCCURRENCES = 50_000  # of schedules; a few seconds' work
 NOTICEABLE_SECONDS = 1.0
 SENTENCES = 3
 HOURS = Finite(0, 24 * 366, min_open=True)
@@ -38,6 +39,12 @@ class Ahead:
     overdue_since: Moment | None = None
     paused: dict[str, int] = field(default_factory=dict)
     """Jobs that are due by then in queues that are paused; not in `dues`."""
+    occurrences: int = 0
+    """How many in `dues` are occurrences of schedules that are not jobs yet."""
+    cut_at: Moment | None = None
+    """From here on, occurrences were too many to count."""
+    running: bool = True
+    """Whether any process runs the loops or a worker."""
 
 
 @click.command()
@@ -46,10 +53,11 @@ class Ahead:
 @click.option("--rate", type=Finite(0.001), metavar="N", help="Jobs handed over per second.")
 @common
 def forecast(app: App, hours: float, step: str | None, rate: float | None) -> None:
-    """Forecast what is due ahead and how late it will be. Every line is one step (by default a
-    minute up to 2 hours, else an hour) and the lateness of its last job. Without --rate, the rate
-    is what oncue hands over on this machine, measured for about a second in a file beside the store
-    (of a server, in one here); handlers and sinks may be slower than that.
+    """Forecast what is due ahead, jobs and occurrences of schedules, and how late it will be. Every
+    line is one step (by default a minute up to 2 hours, else an hour) and the lateness of its last
+    job. Without --rate, the rate is what oncue hands over on this machine, measured for about a
+    second in a file beside the store (of a server, in one here); handlers and sinks may be slower
+    than that.
 
     $ oncue forecast
     $ oncue forecast --hours 2 --step minute
@@ -92,7 +100,22 @@ def look_ahead(app: App, length_ms: int, step_ms: int) -> Ahead:
     fine_ms = -(-length_ms // (FINEST * SECOND_MS)) * SECOND_MS
     for queue, stats in app.cue.queues_with_stats():
         _add(ahead, app.cue, queue, stats.oldest_due_at, fine_ms)
+    _add_occurrences(ahead, app.cue, fine_ms)
+    ahead.running = any(node.engine or node.works for node in app.cue.nodes())
     return ahead
+
+
+def _add_occurrences(ahead: Ahead, cue: Cue, fine_ms: int) -> None:
+    """Schedules make their jobs only shortly before they are due."""
+    paused = {queue.name for queue in cue.queues() if queue.paused}
+    found = core.coming(cue.schedules(), ahead.now, ahead.until, MOST_OCCURRENCES)
+    ahead.cut_at = found.cut_at
+    for at, queue in found.occurrences:
+        if queue in paused:
+            ahead.paused[queue] = ahead.paused.get(queue, 0) + 1
+        else:
+            ahead.occurrences += 1
+            ahead.dues[max(ahead.now, at - (at - ahead.now) % fine_ms)] += 1
 
 
 def _add(ahead: Ahead, cue: Cue, queue: Queue, oldest: Moment | None, fine_ms: int) -> None:
@@ -124,6 +147,15 @@ def sentences(ahead: Ahead, steps: list[Step], rate: float) -> list[str]:
         texts.append(f"{_what_is_due(one, ahead)} are due; {last}.")
     if not texts:
         texts.append(f"At {rate:,.0f}/s nothing is noticeably late.")
+    if ahead.occurrences:
+        texts.append(
+            f"Occurrences of schedules are included ({ahead.occurrences:,}); they become jobs "
+            "shortly before they are due."
+        )
+    if ahead.cut_at is not None:
+        texts.append(f"Those from {_clock(ahead.cut_at, ahead.now)} on were too many to count.")
+    if ahead.dues and not ahead.running:
+        texts.append("Nobody is running 'oncue serve' or work() now; this holds once somebody is.")
     for queue, count in ahead.paused.items():
         texts.append(f"Queue {queue} is paused: {counted(count, 'job')} left out.")
     return texts
@@ -174,6 +206,9 @@ def _document(ahead: Ahead, steps: list[Step], rate: float, measured: bool) -> N
             "rate_origin": "measured" if measured else "option",
             "overdue": ahead.overdue,
             "paused": ahead.paused,
+            "occurrences": ahead.occurrences,
+            "occurrences_until": None if ahead.cut_at is None else render(ahead.cut_at),
+            "running": ahead.running,
             "steps": [
                 {
                     "begins_at": render(step.begins_at),

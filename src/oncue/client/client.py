@@ -19,10 +19,12 @@ from oncue.clock import SystemClock
 from oncue.core import reclaim
 from oncue.core.errors import InvalidInput
 from oncue.core.moment import Moment, parse, render
+from oncue.core.nodes import NodeReport
 from oncue.core.queue import Queue, QueueStats, check_queue_name
 from oncue.core.reclaim import ReclaimReport
 from oncue.ports.clock import Clock
 from oncue.usecases import intake
+from oncue.wire import nodes as wire_nodes
 from oncue.wire import queues as wire
 from oncue.wire import reclaim as wire_reclaim
 from oncue.wire.converting import written
@@ -111,6 +113,12 @@ class Client(RemoteJobs, RemoteClaims, RemoteBulk, RemoteRules, RemoteSchedules,
             Call("GET", place),
             wire.DueCounts,
             lambda body: {parse(one.at): one.count for one in body.items},
+        )
+
+    def nodes(self) -> list[NodeReport]:
+        """The processes on the store of the server, as `Scheduler.nodes` tells them."""
+        return self._ask(
+            Call("GET", "/nodes"), wire_nodes.Nodes, lambda body: [one.read() for one in body.items]
         )
 
     def reclaim(self, **parameters: Any) -> ReclaimReport:

@@ -5,10 +5,15 @@ First due, first served, at a steady rate. Pure arithmetic.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import heapq
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import suppress
 from typing import NamedTuple
 
+from oncue.core.errors import InvalidInput
 from oncue.core.moment import Moment
+from oncue.core.recurrence import awaited
+from oncue.core.schedule import Schedule
 
 
 class Step(NamedTuple):
@@ -22,6 +27,33 @@ class Step(NamedTuple):
     """How late the last job that is due then will be."""
     backlog: int
     """Jobs that are due and still waiting when the step ends."""
+
+
+class Coming(NamedTuple):
+    """Occurrences of schedules that are not jobs yet."""
+
+    occurrences: list[tuple[Moment, str]]
+    """When, and in which queue; what is overdue is in the past."""
+    cut_at: Moment | None
+    """From here on they were too many to count; None: all were counted."""
+
+
+def coming(schedules: Iterable[Schedule], now: Moment, until: Moment, most: int) -> Coming:
+    """The first occurrences of these schedules before a moment, at most so many."""
+    found: list[tuple[Moment, str]] = []
+    for at, queue in heapq.merge(*(_moments(one, now) for one in schedules)):
+        if at >= until:
+            break
+        if len(found) == most:
+            return Coming(found, at)
+        found.append((at, queue))
+    return Coming(found, None)
+
+
+def _moments(schedule: Schedule, now: Moment) -> Iterator[tuple[Moment, str]]:
+    with suppress(InvalidInput):  # its time zone has gone: nothing comes of it
+        for at in awaited(schedule, now):
+            yield at, schedule.queue
 
 
 def forecast(

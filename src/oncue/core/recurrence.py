@@ -5,7 +5,7 @@ Pure decisions on a schedule as the store has it, and the moment. The recurrer a
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from enum import StrEnum
@@ -92,6 +92,23 @@ def wake_for(schedule: Schedule, next_at: Moment | None) -> Moment | None:
     if next_at is None or not schedule.is_ahead_of_time:
         return next_at
     return next_at - REFILL_MS
+
+
+def awaited(schedule: Schedule, now: Moment) -> Iterator[Moment]:
+    """The occurrences that are not jobs yet and will become some, in order, for ever. Which of them
+    are left out while the job before is unfinished cannot be foreseen."""
+    upcoming = schedule.progress.next_at
+    if schedule.paused or schedule.emits is not None or upcoming is None:
+        return
+    when = timing(schedule)
+    if upcoming <= now and schedule.catch_up is not CatchUp.ALL:
+        last = latest(when, upcoming, now)
+        if schedule.catch_up is CatchUp.ONCE or now - last <= LATE_MS:
+            yield last
+        upcoming = _after(when, last)
+    while upcoming is not None:
+        yield upcoming
+        upcoming = _after(when, upcoming)
 
 
 def put_off_ms(tries: int, *, passing: bool) -> int:

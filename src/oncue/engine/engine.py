@@ -13,6 +13,7 @@ from typing import NamedTuple
 from oncue.core.errors import is_ctrl_c
 from oncue.core.event import Event
 from oncue.core.moment import Moment
+from oncue.core.nodes import Running
 from oncue.core.publication import Published
 from oncue.core.queue import Queue
 from oncue.core.schedule import Schedule, occurrence_event
@@ -80,6 +81,10 @@ class Engine:
         self._started = True
         self._unwatch = self._store.watch(self._woken, lambda: self._routes)
         self._start([*self._loops(), self._supervisor])
+
+    def running(self) -> Running:
+        """What this process runs because of it."""
+        return Running(engine=True, dispatches=tuple(self._routes))
 
     def _loops(self) -> list[Loop]:
         """All but the supervisor."""

@@ -31,7 +31,7 @@ from oncue.core.rule import Rule
 from oncue.scheduler import Scheduler
 from oncue.telemetry import logs
 from oncue.transfer import declared
-from oncue.usecases.tokens import Access
+from oncue.usecases.tokens import Access, KnownTokens
 
 METHODS = ["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"]  # those not taken: 405
 EXTENSION = "oncue"
@@ -55,7 +55,12 @@ def create_app(store: str | None = None, rules: str | None = None) -> Flask:
 
     cue = Scheduler(str(settings["store"].value))
     declared.apply(cue, declared.compare(cue, wanted))
-    guard = Guard(Access(cue.store, cue.clock), open_to_all=True)
+    access = Access(cue.store, cue.clock)
+
+    async def tokens(token_id: str | None) -> KnownTokens:
+        return access.known(token_id)
+
+    guard = Guard(tokens, open_to_all=True)
     cue.run_loops()
     atexit.register(cue.close)
     app = Flask("oncue")

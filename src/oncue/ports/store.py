@@ -13,6 +13,7 @@ from oncue.ports.claims import ClaimStore
 from oncue.ports.clock import Clock
 from oncue.ports.events import EventStore
 from oncue.ports.jobs import JobStore
+from oncue.ports.nodes import NodeStore
 from oncue.ports.queues import QueueStore
 from oncue.ports.rules import RuleStore
 from oncue.ports.schedules import ScheduleStore
@@ -56,6 +57,7 @@ class Store(
     ScheduleStore,
     TransferStore,
     TokenStore,
+    NodeStore,
     Protocol,
 ):
     """One semantics, whatever keeps it. Safe to use from many threads and, except for the memory

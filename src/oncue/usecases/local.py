@@ -10,6 +10,7 @@ if TYPE_CHECKING:  # the command line imports use cases to describe itself, and 
     from oncue.core.schedule import Schedule
     from oncue.engine.engine import Engine
     from oncue.engine.policies import Policies
+    from oncue.engine.reporter import Reporter
     from oncue.ports.clock import Clock
     from oncue.ports.store import Store
     from oncue.telemetry.counters import Telemetry
@@ -24,6 +25,7 @@ class Local:
     policies: Policies
     telemetry: Telemetry
     engine: Engine
+    reporter: Reporter
 
 
 def by_name(listing: Callable[[str | None, int], Sequence[N]]) -> Iterator[N]:

@@ -3,30 +3,50 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from typing import NamedTuple
 
 from oncue.core import access
 from oncue.core.access import AccessToken, Scope
-from oncue.core.errors import Conflict, NotFound
+from oncue.core.errors import Conflict, NotFound, StoreUnavailable
 from oncue.ports.access import TokenStore
 from oncue.ports.clock import Clock
 
 FRESH_SECONDS = 1.0
-UNKNOWN_FRESH_SECONDS = 0.01  # a new token works at once, and unknown ones cause few reads
+STALE_SECONDS = 30.0
+"""For so long, tokens that are known are accepted while the store is away."""
+MOST_UNKNOWN = 1000  # ids that are looked for in a second and not found
 ALL_SCOPES = tuple(Scope)
+
+
+class KnownTokens(NamedTuple):
+    """All tokens of a store, as they were read."""
+
+    read_at: float
+    """By the monotonic clock. Taken before reading: what was read is never older than it claims."""
+    tokens: Mapping[str, AccessToken]
+
+    def scopes_of(self, token_id: str, text: str) -> frozenset[Scope] | None:
+        """What the bearer of this text may do; None: it is no token of this store. Every text of
+        the right shape costs the same comparison, whether its id is known or not."""
+        token = self.tokens.get(token_id, access.NOBODY)
+        return token.scopes if access.matches(token, text) else None
 
 
 class Access:
     """The access tokens of one store. Safe to use from many threads.
 
-    `scopes_of` and `configured` are asked with every request and answer from what was read at most
-    a second ago: a token that is revoked on one node is refused by every node within a second. One
-    that is not known is looked for anew: a token works as soon as it was made.
+    `known` is asked with every request, and answers from what was read at most a second ago: a
+    token that is revoked on one node is refused by every node within a second. An id that was never
+    seen is looked for at once, so a token works as soon as it was made; for the rest of the second
+    it is unknown. While the store is away, what was read last holds for half a minute.
     """
 
     def __init__(self, store: TokenStore, clock: Clock) -> None:
         self._store = store
         self._clock = clock
-        self._read: tuple[float, Mapping[str, AccessToken]] | None = None
+        self._last: KnownTokens | None = None
+        self._unknown: set[str] = set()
+        self._unknown_since = 0.0
 
     def create(
         self, name: str | None = None, scopes: Iterable[str] = ALL_SCOPES
@@ -37,7 +57,7 @@ class Access:
         token, text = access.mint(name, access.check_scopes(scopes), self._clock.now())
         if not self._store.put_token(token):
             raise Conflict(f"another token has the id {token.id}; create it again.")
-        self._read = None
+        self.forget()
         return token, text
 
     def tokens(self) -> list[AccessToken]:
@@ -50,34 +70,71 @@ class Access:
         token = self._named(id_or_name)
         if not self._store.remove_token(token.id):
             raise _unknown()
-        self._read = None
+        self.forget()
         return token
 
     @property
     def configured(self) -> bool:
         """Whether there is any token."""
-        return bool(self._known())
+        return bool(self.known().tokens)
 
     def scopes_of(self, text: str) -> frozenset[Scope] | None:
-        """What the bearer of this text may do; None: it is no token of this store. Every text of
-        the right shape costs the same comparison, whether its id is known or not."""
+        """What the bearer of this text may do; None: it is no token of this store."""
         token_id = access.id_of(text)
-        if token_id is None:
-            return None
-        tokens = self._known()
-        if token_id not in tokens:
-            tokens = self._known(UNKNOWN_FRESH_SECONDS)
-        token = tokens.get(token_id, access.NOBODY)
-        return token.scopes if access.matches(token, text) else None
+        return None if token_id is None else self.known(token_id).scopes_of(token_id, text)
 
-    def _known(self, fresh_seconds: float = FRESH_SECONDS) -> Mapping[str, AccessToken]:
-        read = self._read
-        if read is None or self._clock.monotonic() - read[0] >= fresh_seconds:
-            # The time is taken before reading, so that what is read is never older than it claims.
-            started = self._clock.monotonic()
-            read = (started, {token.id: token for token in self._store.tokens()})
-            self._read = read
-        return read[1]
+    def known(self, token_id: str | None = None) -> KnownTokens:
+        """The tokens, recent enough to judge the bearer of this id (None: of no token). May read
+        them in the caller's thread."""
+        found = self.at_hand(token_id, FRESH_SECONDS)
+        if found is not None:
+            return found
+        try:
+            found = self.read()
+            self.looked_for(token_id)
+        except StoreUnavailable:
+            found = self.at_hand(token_id, STALE_SECONDS)
+            if found is None:
+                raise
+        return found
+
+    def at_hand(self, token_id: str | None, fresh_seconds: float) -> KnownTokens | None:
+        """The same from what was read in the last so many seconds; None: they have to be read."""
+        last, now = self._last, self._clock.monotonic()
+        if last is None or now - last.read_at >= fresh_seconds:
+            return None
+        if token_id is None or token_id in last.tokens or self._is_unknown(token_id, now):
+            return last
+        return None
+
+    def read(self) -> KnownTokens:
+        """Read all tokens now."""
+        began = self._clock.monotonic()
+        try:
+            last = KnownTokens(began, {token.id: token for token in self._store.tokens()})
+        except StoreUnavailable:
+            raise
+        except BaseException:  # it may be another store by now: nothing is known of it
+            self._last = None
+            raise
+        self._last = last
+        return last
+
+    def looked_for(self, token_id: str | None) -> None:
+        """The tokens were read to find this id. If it was not there, that is remembered."""
+        if self._last is not None and token_id is not None and token_id not in self._last.tokens:
+            self._unknown.add(token_id)
+
+    def forget(self) -> None:
+        """The tokens have changed."""
+        self._last, self._unknown = None, set()
+
+    def _is_unknown(self, token_id: str, now: float) -> bool:
+        """Whether it was looked for within the last second. If too many were, all others are taken
+        for unknown: strangers must not keep the store busy."""
+        if now - self._unknown_since >= FRESH_SECONDS:
+            self._unknown, self._unknown_since = set(), now
+        return token_id in self._unknown or len(self._unknown) >= MOST_UNKNOWN
 
     def _named(self, id_or_name: str) -> AccessToken:
         tokens = self._store.tokens()

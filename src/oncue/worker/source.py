@@ -18,6 +18,7 @@ from oncue.core.fencing import Refused, Settlement
 from oncue.core.job import Claimed, Operation
 from oncue.core.lifecycle import Verb
 from oncue.core.moment import Moment
+from oncue.core.nodes import Running
 from oncue.core.queue import Queue
 from oncue.engine.alarm import Alarm
 from oncue.ports.claims import Touch, Touched
@@ -123,7 +124,16 @@ class LocalClaimSource:
         self._clock = cue.clock
         self._telemetry = cue.telemetry
         self._worker = worker
-        self.watch = cue.store.watch
+
+    def watch(self, listener: Listener, queues: Awaited | None = None) -> Callable[[], None]:
+        unwatch = self._store.watch(listener, queues)
+        leave = self._cue.reporter.begin(lambda: Running(works=tuple(queues() if queues else ())))
+
+        def stop() -> None:
+            unwatch()
+            leave()
+
+        return stop
 
     def claim(self, queue: str, limit: int, now: Moment) -> ClaimedBatch | None:
         policy = self._cue.policies(queue)

@@ -6,7 +6,6 @@ from functools import partial
 from typing import TYPE_CHECKING, Protocol, TypeVar
 
 from oncue.api import problems
-from oncue.api.guard import require
 from oncue.api.problems import invalid
 from oncue.api.request import HttpAnswer, Request, json_answer
 from oncue.api.routing import Routes
@@ -112,10 +111,10 @@ async def _report(service: Service, request: Request, shape: type[R]) -> tuple[s
     try:
         body = await request.decoded(shape)
     except problems.HttpProblem:
-        require(request.scopes, Scope.WORK)  # an unknown caller learns no details
+        await service.guard.require(request, Scope.WORK)  # an unknown caller learns no details
         raise
     if body.token is None:
-        require(request.scopes, Scope.ADMIN)
+        await service.guard.require(request, Scope.ADMIN)
     else:
         await _prove(service, request, job_id, body.token)
     return job_id, body
@@ -127,7 +126,7 @@ async def _prove(service: Service, request: Request, job_id: str, proof: str) ->
     try:
         token.epoch_of(service.cue.store.secret, job_id, proof)
     except InvalidInput:
-        require(request.scopes, Scope.WORK)
+        await service.guard.require(request, Scope.WORK)
         await service.read(service.cue.job, job_id)  # a job that does not exist is the first cause
         raise
 

@@ -1,16 +1,17 @@
-"""Health, metrics, scopes and kinds of problems."""
+"""Health, nodes, metrics, scopes and kinds of problems."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
 from oncue import __version__
-from oncue.api.guard import identified
 from oncue.api.problems import HttpProblem
 from oncue.api.request import HttpAnswer, Request, json_answer
 from oncue.api.routing import Routes
 from oncue.core.access import Scope, allows
 from oncue.wire import server as wire
+from oncue.wire.converting import written
+from oncue.wire.nodes import NodeReport, Nodes
 from oncue.wire.problems import PREFIX, TITLES, ProblemKind
 
 if TYPE_CHECKING:
@@ -46,9 +47,20 @@ async def get_access(service: Service, request: Request) -> HttpAnswer:
     The scopes of the access token that is sent; 'admin' includes the others. A server that has no
     tokens allows this machine everything.
     """
-    # Asked anew: a store that cannot say who asks must not look like a token that is unknown.
-    known = identified(service.guard.scopes(request))
+    known = await service.guard.scopes(request)
     return json_answer(wire.Allowed(scopes=[str(one) for one in Scope if allows(known, one)]))
+
+
+@routes.add("GET /nodes", Scope.READ, Nodes)
+async def list_nodes(service: Service, request: Request) -> HttpAnswer:
+    """List the processes on the store.
+
+    What each runs, since when, and its last sign of life, the oldest first; all of them at once. A
+    process that was killed is listed for up to 30 seconds. Workers that work for a server over HTTP
+    are not listed.
+    """
+    found = await service.read(service.cue.nodes)
+    return json_answer(Nodes([written(NodeReport, one) for one in found]))
 
 
 @routes.add("GET /metrics", Scope.READ, "text/plain")

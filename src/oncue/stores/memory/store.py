@@ -12,6 +12,7 @@ from oncue.ports.clock import Clock
 from oncue.ports.store import Awaited, Listener, StoreFacts
 from oncue.stores.memory.access import MemoryAccess
 from oncue.stores.memory.jobs import MemoryJobs
+from oncue.stores.memory.nodes import MemoryNodes
 from oncue.stores.memory.queues import MemoryQueues
 from oncue.stores.memory.ranges import MemoryRanges
 from oncue.stores.memory.transfer import MemoryTransfer
@@ -19,7 +20,9 @@ from oncue.stores.memory.transfer import MemoryTransfer
 T = TypeVar("T")
 
 
-class MemoryStore(MemoryJobs, MemoryRanges, MemoryTransfer, MemoryQueues, MemoryAccess):
+class MemoryStore(
+    MemoryJobs, MemoryRanges, MemoryTransfer, MemoryQueues, MemoryAccess, MemoryNodes
+):
     """Implements `oncue.ports.store.Store` for one process: for tests, for a first try, and as the
     definition of the port. If another store answers differently, that store is wrong."""
 

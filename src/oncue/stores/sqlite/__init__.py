@@ -20,6 +20,7 @@ from oncue.stores.sqlite.connection import file_system, pragma, require_current,
 from oncue.stores.sqlite.database import Database
 from oncue.stores.sqlite.events import SqliteEvents
 from oncue.stores.sqlite.jobs import SqliteJobs
+from oncue.stores.sqlite.nodes import SqliteNodes
 from oncue.stores.sqlite.presence import steps
 from oncue.stores.sqlite.pruning import SqlitePruning
 from oncue.stores.sqlite.queues import SqliteQueues
@@ -47,6 +48,7 @@ class SqliteStore(
     SqliteSchedules,
     SqliteTransfer,
     SqliteTokens,
+    SqliteNodes,
 ):
     """`oncue.ports.store.Store` on one file. Its clock is the one it was given: on a single machine
     every process reads the same."""

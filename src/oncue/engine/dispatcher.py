@@ -68,7 +68,8 @@ class Dispatcher:
         self._holder = RangeHolder(node.store, name)
         self._unsettled: list[_Delivered] = []
         self._flights = Flights(at_once)
-        self._remote = self._waits = node.store.describe().is_remote
+        self._remote: bool | None = None  # not known yet
+        self._waits = False
         self.woken: Callable[[], None] = lambda: None
         """Called when a batch has come to its end in another thread: make a step."""
 
@@ -82,6 +83,8 @@ class Dispatcher:
         if self._flights.full:
             return None
         self._check_clock()
+        if self._remote is None:
+            self._remote = self._waits = self._store.describe().is_remote
         queue, now = self._queue_of(), self._clock.now()
         if queue.sink is None:
             return None

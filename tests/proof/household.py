@@ -16,6 +16,7 @@ from oncue.core.errors import Conflict, NotFound
 from oncue.core.event import Bounds
 from oncue.core.job import Diagnostic, Job, JobFilter
 from oncue.core.moment import from_datetime, to_datetime
+from oncue.core.nodes import NodeReport
 from oncue.core.schedule import occurrence_id
 from oncue.core.stamp import SECOND
 from oncue.engine.node import Node
@@ -92,10 +93,11 @@ class Household:
         others = (
             *(self._set_queue, self._put_rule, self._put_schedule, self._put_token),
             *(self._restore, self._cancel_all, self._look, self._look_at_claims, self._prune),
+            self._report,
         )
         while True:
-            for first, second, third in zip(*[iter(others)] * 3, strict=True):
-                yield from (self._recur, first, second, self._ring, third)
+            for first, second in zip(others[::2], others[1::2], strict=True):
+                yield from (self._recur, first, self._ring, second)
 
     def _recur(self) -> None:
         Recurrer(Node.of(self._store, self._store.clock)).step()
@@ -169,6 +171,11 @@ class Household:
     def _look_at_claims(self) -> None:
         found = every(partial(self._store.live_claims, ClaimFilter()))
         self._store.interruptions([(claim.id, claim.epoch) for claim in found])
+
+    def _report(self) -> None:
+        now = to_datetime(self._store.clock.now())
+        self._store.report_node(NodeReport("house", "host", 1, "1", now, now, engine=True))
+        assert [node.id for node in self._store.nodes(self._store.clock.now())] == ["house"]
 
     def _prune(self) -> None:
         Pruner(Node.of(self._store, self._store.clock)).step()

@@ -118,7 +118,7 @@ def test_every_promise_survives_answers_of_a_method_that_are_lost(method: str) -
 def test_every_fault_really_happens_to_the_engine() -> None:
     fired: set[Fault] = set()
     for seed in SEEDS:
-        plan = Plan(seed, dict.fromkeys(Fault, 0.05))
+        plan = Plan(seed, {**dict.fromkeys(Fault, 0.05), Fault.HALF_REFUSED: 0.3})
         World(plan, seed, cancels=False).run()
         fired |= set(plan.fired)
     assert fired == set(Fault)

@@ -119,6 +119,7 @@ class World:
         self._acting: set[str] = set()
         self._ended: set[str] = set()
         self._keepers: dict[str, Keeper] = {}
+        self._newest: Reclaimer | None = None
         self.nodes = (self.truth, another_node(self.truth))
         self.store, self.other = map(self._surrounded, self.nodes)
         self.asker = Asker(
@@ -149,7 +150,7 @@ class World:
         self._household = Household(self.other, self.truth, PULLED.name) if whole else None
         if self._household is not None:
             self._births["household"] = lambda: self._household.step  # type: ignore[union-attr]
-        self._turns = {name: birth() for name, birth in self._births.items()}
+        self._turns: dict[str, Turn] = {name: partial(self._be_born, name) for name in self._births}
 
     def run(self, **bounds: Any) -> Card:
         """Two minutes with faults, then all is healed, more is asked for, and it is measured until
@@ -216,7 +217,7 @@ class World:
             self.clock.set(self.clock.now() + round(seconds * 1000))
 
     def _keep(self) -> None:
-        for name, keeper in self._keepers.items():
+        for name, keeper in list(self._keepers.items()):
             self._act(f"keeper of the {name}", keeper.step)
 
     def _everybody(self) -> None:
@@ -233,9 +234,14 @@ class World:
                 turn()
         except Died:
             self.deaths += 1
-            self._turns[name] = self._births[name]()
+            self._turns[name] = partial(self._be_born, name)
         finally:
             self._acting.discard(name)
+
+    def _be_born(self, name: str) -> None:
+        """Whoever finds the store in trouble is born at its next turn."""
+        self._turns[name] = self._births[name]()
+        self._turns[name]()
 
     def _surrounded(self, store: Store) -> Store:
         """The store, with a witness, with points at which to die, and in trouble."""
@@ -281,7 +287,8 @@ class World:
         return self._newest.step
 
     def _check_clock(self) -> None:
-        self._newest.check_clock()
+        if self._newest is not None:
+            self._newest.check_clock()
 
     def _batches(
         self, prefix: str, jobs: int, due_from: Moment, spread_ms: int

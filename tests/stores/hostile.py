@@ -96,6 +96,7 @@ class HostileStore(WrappedStore):
             kind="hostile",
             details={**facts.details, "kind": "hostile"},
             notice_seconds=facts.notice_seconds + NOTICE_SECONDS,
+            is_remote=self._latency is not None,
             all_or_nothing=False,
         )
 

@@ -10,14 +10,14 @@ from dataclasses import replace
 from pathlib import Path
 
 from oncue_bench.rendering import as_markdown, as_table
-from oncue_bench.run import WORKS, run
+from oncue_bench.run import ON, WORKS, run
 from oncue_bench.sizes import DEFAULT, QUICK, Sizes
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     asked = _parser().parse_args(arguments)
     quiet = asked.json and not sys.stderr.isatty()
-    report = run(_sizes(asked), asked.only, _silent if quiet else _tell)
+    report = run(_sizes(asked), asked.only, _silent if quiet else _tell, asked.store)
     print(json.dumps(report.as_dict(), indent=2) if asked.json else as_table(report))
     if asked.write is not None:
         asked.write.write_text(as_markdown(report), "utf-8")
@@ -27,7 +27,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser("oncue bench", description="Measure oncue on this machine.")
     add = parser.add_argument
-    add("--store", choices=["sqlite"], default="sqlite", help="what to measure on")
+    add("--store", choices=list(ON), default="sqlite", help="what to measure on")
     add("--n", type=int, metavar="N", help="jobs in the large burst (default 1,000,000)")
     add("--quick", action="store_true", help="smaller and sooner: about four minutes")
     add("--only", action="append", default=[], choices=list(WORKS), help="one part; repeatable")

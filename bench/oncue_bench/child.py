@@ -14,6 +14,7 @@ from typing import Any
 import oncue.aio  # noqa: F401
 from oncue_bench import (
     cancelling,
+    hostile,
     http_load,
     product,
     publishing,
@@ -59,6 +60,7 @@ MEASUREMENTS: dict[str, Callable[..., Figures]] = {
             reclaim_load.beats,
             reclaim_load.raw_beats,
         ),
+        hostile: (hostile.drain, hostile.raw_drain),
         cancelling: (cancelling.bare, cancelling.by_filter, cancelling.meanwhile),
         seeds: (seeds.seed,),
         publishing: (publishing.in_lists, publishing.one_by_one, publishing.seed_rules),

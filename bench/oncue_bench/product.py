@@ -77,7 +77,7 @@ def _spread_items(count: int) -> Iterator[dict[str, Any]]:
     return ({"payload": PAYLOAD, "queue": QUEUE, "delay": delay} for delay in delays)
 
 
-class _CountingSink(MemorySink):
+class CountingSink(MemorySink):
     """Says when it has had `expected` jobs."""
 
     def __init__(self, expected: int) -> None:
@@ -96,7 +96,7 @@ def to_sink(path: str, count: int, keep: bool) -> Figures:
     """Until the last of the due jobs is delivered and settled."""
     with Scheduler(f"sqlite:///{path}") as cue:
         set_queue(cue, sink=True, keep=keep)
-        sink = _CountingSink(count)
+        sink = CountingSink(count)
         engine = Engine(Node.of(cue.store, cue.clock), lambda url: sink)
         began = perf_counter()
         engine.start()

@@ -13,6 +13,7 @@ from oncue_bench import (
     creating,
     events,
     growth,
+    hostile,
     http,
     machine,
     precision,
@@ -36,11 +37,18 @@ WORKS: dict[str, Callable[[Ground], Iterator[Row]]] = {
     "W9": bulk.rows,
 }
 
+ON: dict[str, dict[str, Callable[[Ground], Iterator[Row]]]] = {
+    "sqlite": WORKS,
+    "hostile": {"W10": hostile.rows},
+}
+"""What is measured on each store."""
+
 
 def run(
     sizes: Sizes,
     only: Collection[str] = (),
     progress: Callable[[str], None] = lambda text: None,
+    store: str = "sqlite",
 ) -> Report:
     """Measure all works, or those of `only`. `progress` is told what is going on."""
     folder = machine.disk_folder()
@@ -48,7 +56,7 @@ def run(
     try:
         report = Report(machine.describe(folder), asdict(sizes))
         ground = Ground(sizes, folder, measure("idle").peak_kib, progress)
-        for work, rows in WORKS.items():
+        for work, rows in ON[store].items():
             if not only or work in only:
                 report.rows.extend(rows(ground))
     finally:

@@ -22,7 +22,7 @@ from oncue.stores.memory import MemoryStore
 from oncue.stores.sqlite import SqliteStore
 from oncue.testing import HandDriven
 from tests.http.patience import until
-from tests.proof.wrapped import Call, WrappedStore
+from tests.stores.wrapped import Call, WrappedStore
 
 T = TypeVar("T")
 LEASE = 60.0

@@ -3,7 +3,8 @@
 1. worlds on a fake clock, with fresh seeds: faults, deaths, stops, a clock that is turned
 2. the state machine that compares the stores, with fresh seeds
 3. real processes (askers, dispatchers, workers with several threads, workers behind a sink): first
-   a control in peace, in which nothing may be done twice, then killed and stopped while they work
+   a control in peace, in which nothing may be done twice, then killed and stopped while they work;
+   then two dispatchers that share a queue, alone
 
 Each part prints its card; what fails is printed with what it takes to see it again. The sizes come
 from the environment: ONCUE_CHAOS_JOBS (100000), ONCUE_CHAOS_KILLS (100), ONCUE_CHAOS_SECONDS (900,
@@ -21,15 +22,13 @@ import tempfile
 import time
 from pathlib import Path
 
-from oncue.clock import FakeClock
-from oncue.stores.memory import MemoryStore
-from oncue.stores.sqlite import SqliteStore
-from tests.chaos.kills import KillRun
+from tests.chaos.kills import EVERYBODY, TWO_DISPATCHERS, Crew, KillRun
 from tests.proof import scenes
+from tests.stores.kinds import store_maker
 
 # The promise is two seconds; starting a process in place of a dead one takes the rest.
 TAKEOVER_SECONDS = 5.0
-SQLITE_SHARE = 0.2  # of the worlds are played on a file
+STORES = {"memory": 4, "hostile": 4, "sqlite": 2}  # how often a world is played on each
 CONTROL_JOBS = 5_000  # of the run without kills
 EXAMPLES_PER_SECOND = 1  # of both state machines, about
 
@@ -55,28 +54,17 @@ def play_worlds(seed: int) -> bool:
     logging.disable(logging.CRITICAL)
     while time.monotonic() < ends:
         for name, scene in scenes.ALL.items():
-            number, on_file = chance.randrange(1_000_000_000), chance.random() < SQLITE_SHARE
+            number = chance.randrange(1_000_000_000)
+            [kind] = chance.choices([*STORES], [*STORES.values()])
             with tempfile.TemporaryDirectory() as folder:
-                card = scene.play(number, _store_maker(folder if on_file else None))
+                card = scene.play(number, store_maker(kind, Path(folder), number))
             played += 1
             if card.broken:  # a void run of a random seed is only one that proves nothing
                 broken += 1
-                where = "SQLite" if on_file else "memory"
-                print(f"scenes.ALL[{name!r}].play({number}) on {where}\n{card}", flush=True)
+                print(f"scenes.ALL[{name!r}].play({number}) on {kind}\n{card}", flush=True)
     logging.disable(logging.NOTSET)
     print(f"{'BROKEN' if broken else 'GREEN'}: {played} worlds, {broken} broken", flush=True)
     return not broken
-
-
-def _store_maker(folder: str | None) -> scenes.MakeStore:
-    if folder is None:
-        return MemoryStore
-    path = Path(folder) / "world.db"
-
-    def make(clock: FakeClock) -> SqliteStore:
-        return SqliteStore(path, clock)
-
-    return make
 
 
 def compare_stores(seed: int) -> bool:
@@ -95,12 +83,19 @@ def compare_stores(seed: int) -> bool:
 def kill_processes(seed: int) -> bool:
     """First the control: what is found there is not the fault of a kill."""
     jobs, kills = size("JOBS", 100_000), size("KILLS", 100)
-    return all([_kill(seed, min(jobs, CONTROL_JOBS), 0), _kill(seed, jobs, kills)])
+    return all(
+        [
+            _kill(seed, min(jobs, CONTROL_JOBS), 0),
+            _kill(seed, jobs, kills),
+            _kill(seed, jobs // 5, kills // 5, TWO_DISPATCHERS),
+        ]
+    )
 
 
-def _kill(seed: int, jobs: int, kills: int) -> bool:
+def _kill(seed: int, jobs: int, kills: int, crew: Crew = EVERYBODY) -> bool:
     seconds = size("SECONDS", 900)
-    print(f"\nProcesses on SQLite: {jobs:,} jobs, at least {kills} kills and stops …", flush=True)
+    who = " and ".join(f"{number} {role}" for role, number in crew.numbers.items())
+    print(f"\nProcesses on SQLite ({who}): {jobs:,} jobs, at least {kills} kills and stops …")
     with tempfile.TemporaryDirectory() as folder:
         card = KillRun(
             Path(folder),
@@ -109,6 +104,7 @@ def _kill(seed: int, jobs: int, kills: int) -> bool:
             seconds=seconds,
             takeover_seconds=TAKEOVER_SECONDS,
             seed=seed,
+            crew=crew,
         ).run()
     print(card, flush=True)
     return card.green

@@ -3,6 +3,7 @@
 NUMBER is how many were born before it; for an asker, how many jobs it asks for.
 
 asker       schedules jobs and ends
+sender      the same, with jobs for a sink only
 dispatcher  runs the engine: delivers to sinks, reclaims, prunes
 reclaimer   reclaims only; the one process that is never killed
 worker      pulls jobs with several threads
@@ -72,13 +73,13 @@ class Child:
         store = SqliteStore(folder / "jobs.db")
         self.store: Store = KillingStore(Witness(store, self.log.record, name))
 
-    def ask(self, number: int) -> None:
+    def ask(self, number: int, shares: Sequence[int] = SHARES) -> None:
         """Each job is written down before it is asked for and after."""
         for _ in range(0, number, CHUNK):
             now = self.store.clock.now()
             jobs = [
                 NewJob(ids.mint(now, due, queue.name, 0), queue.name, due, b"{}", 0, now)
-                for queue, share in zip(QUEUES, SHARES, strict=True)
+                for queue, share in zip(QUEUES, shares, strict=True)
                 for due in (now + random.randrange(SPREAD_MS) for _ in range(share))
             ]
             self.asks.record(*(Ask(Said.INVOKED, job.id, now, job.due_at) for job in jobs))
@@ -165,6 +166,7 @@ def main(role: str, folder: str, name: str, number: str = "0") -> None:
     child = Child(Path(folder), name)
     roles: dict[str, Callable[[], None]] = {
         "asker": lambda: child.ask(int(number)),
+        "sender": lambda: child.ask(int(number), (CHUNK, 0, 0)),
         "dispatcher": child.dispatch,
         "reclaimer": child.reclaim,
         "worker": child.work,

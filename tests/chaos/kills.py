@@ -10,9 +10,10 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import NamedTuple
 
 from oncue.core.lifecycle import FINAL
 from oncue.core.queue import Queue
@@ -27,16 +28,31 @@ from tests.proof.points import VARIABLE
 
 ANYWHERE = "anywhere"  # at no point of its own: it is killed whatever it is doing
 STOPPED = "stopped"  # for twice its lease, then it goes on
-POINTS = {
-    "asker": ("before-insert-commit", "after-insert-commit", "", "", ""),
-    "dispatcher": (
-        *("after-claim-range", "mid-batch", "after-deliver-before-settle", "after-settle"),
-        *("after-claim", "after-reclaim", STOPPED, ANYWHERE),
-    ),
-    "worker": ("after-claim", "after-settle", "after-touch", STOPPED, ANYWHERE, ANYWHERE),
-    "remote": ("after-touch", "after-settle", STOPPED, ANYWHERE),
-}
-CREW = {"dispatcher": 2, "worker": 2, "remote": 1, "asker": 1}
+OF_RANGES = ("after-claim-range", "mid-batch", "after-deliver-before-settle", "after-settle")
+ASKERS = frozenset({"asker", "sender"})
+
+
+class Crew(NamedTuple):
+    """Who is there, and where each of them may die."""
+
+    numbers: Mapping[str, int]
+    fates: Mapping[str, Sequence[str]]
+
+
+EVERYBODY = Crew(
+    {"dispatcher": 2, "worker": 2, "remote": 1, "asker": 1},
+    {
+        "asker": ("before-insert-commit", "after-insert-commit", "", "", ""),
+        "dispatcher": (*OF_RANGES, "after-claim", "after-reclaim", STOPPED, ANYWHERE),
+        "worker": ("after-claim", "after-settle", "after-touch", STOPPED, ANYWHERE, ANYWHERE),
+        "remote": ("after-touch", "after-settle", STOPPED, ANYWHERE),
+    },
+)
+TWO_DISPATCHERS = Crew(
+    {"dispatcher": 2, "sender": 1},
+    {"dispatcher": (*OF_RANGES, STOPPED, STOPPED, ANYWHERE, ANYWHERE), "sender": ("",)},
+)
+"""Both deliver the jobs of one queue; that is all there is."""
 LATEST = 4  # a point is passed so often at most before it strikes
 LIFE_SECONDS = (0.8, 3.0)  # of those who are struck anywhere, from their birth
 BEFORE = 0.01  # seconds by which two processes may read the clock apart
@@ -67,6 +83,7 @@ class KillRun:
     seconds: float
     takeover_seconds: float
     seed: int = 0
+    crew: Crew = EVERYBODY
     struck: int = 0
     _crew: list[Member] = field(default_factory=list)
     _born: int = 0
@@ -77,6 +94,7 @@ class KillRun:
         self._random = random.Random(self.seed)
         self._log = RunLog(self.folder / "run.log")
         self._asks = AskLog(self.folder / "asks.log")
+        [self._asker] = ASKERS & {*self.crew.numbers}
 
     def run(self) -> Card:
         store = SqliteStore(self.folder / "jobs.db")
@@ -87,7 +105,7 @@ class KillRun:
             self._until(self._enough, deadly=True)
             if self.kills:
                 self._wake_all()
-            self._spawn("asker", "", AFTERWARDS)
+            self._spawn(self._asker, "", AFTERWARDS)
             self._until(lambda: self._all_done(store), deadly=False)
             self._stop_all()
             return self._card(store)
@@ -99,7 +117,7 @@ class KillRun:
         return self.struck >= self.kills and self._asked >= self.jobs
 
     def _all_done(self, store: SqliteStore) -> bool:
-        if any(member.role == "asker" for member in self._crew):
+        if any(member.role in ASKERS for member in self._crew):
             return False
         counts = [store.stats(queue.name).counts for queue in QUEUES]
         return not any(n for count in counts for state, n in count.items() if state not in FINAL)
@@ -118,7 +136,7 @@ class KillRun:
             self._crew.remove(member)
             if member.process.returncode == -signal.SIGKILL:
                 self._note(member, "kill")
-            elif member.process.returncode or member.role != "asker":
+            elif member.process.returncode or member.role not in ASKERS:
                 code = member.process.returncode
                 raise RuntimeError(f"{member.name} ended by itself with {code}")
 
@@ -131,9 +149,10 @@ class KillRun:
                 member.at = 0.0
             elif member.fate == STOPPED:
                 self._stop(member)
-            else:
+            else:  # it goes on, and dies later
                 member.process.send_signal(signal.SIGCONT)
-                member.at = 0.0
+                member.fate = ANYWHERE
+                member.at = time.monotonic() + self._random.uniform(*LIFE_SECONDS)
 
     def _stop(self, member: Member) -> None:
         """Stop it; it is written down once it stands still, so that it is known what it had."""
@@ -149,14 +168,14 @@ class KillRun:
         self.struck += 1
 
     def _bear(self, deadly: bool) -> None:
-        for role, number in CREW.items():
+        for role, number in self.crew.numbers.items():
             missing = number - sum(member.role == role for member in self._crew)
-            if role == "asker":
+            if role in ASKERS:
                 missing = min(missing, 1) if deadly and not self._enough() else 0
             for _ in range(missing):
-                fate = self._random.choice(POINTS[role]) if deadly and self.kills else ""
+                fate = self._random.choice(self.crew.fates[role]) if deadly and self.kills else ""
                 share = max(CHUNK, self.jobs // max(self.kills, 2))
-                self._spawn(role, fate, share if role == "asker" else self._born)
+                self._spawn(role, fate, share if role in ASKERS else self._born)
 
     def _spawn(self, role: str, fate: str, number: int = 0) -> None:
         self._born += 1
@@ -168,7 +187,7 @@ class KillRun:
             at = time.monotonic() + self._random.uniform(*LIFE_SECONDS)
         elif fate:
             environment[VARIABLE] = f"{fate}:{self._random.randint(1, LATEST)}"
-        if role == "asker":
+        if role in ASKERS:
             self._asked += number
         command = [sys.executable, "-m", "tests.chaos.child", role, str(self.folder), name]
         process = subprocess.Popen([*command, str(number)], env=environment)
@@ -179,7 +198,7 @@ class KillRun:
         for member in self._crew:
             if member.role != "reclaimer":
                 member.process.send_signal(signal.SIGCONT)
-            if member.role not in ("reclaimer", "asker"):
+            if member.role not in {"reclaimer", *ASKERS}:
                 member.process.terminate()
         for member in [one for one in self._crew if one.role != "reclaimer"]:
             code = member.process.wait(60)

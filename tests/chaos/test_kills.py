@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from tests.chaos.kills import KillRun
+from tests.chaos.kills import TWO_DISPATCHERS, KillRun
 
 # The promise is two seconds. Here a process must be started, on a machine that is busy with other
 # tests; `make chaos` is stricter.
@@ -20,5 +20,20 @@ def test_without_kills_every_job_is_done_exactly_once(tmp_path: Path) -> None:
 
 def test_every_promise_survives_processes_that_are_killed_and_stopped(tmp_path: Path) -> None:
     run = KillRun(tmp_path, jobs=2_000, kills=10, seconds=240, takeover_seconds=TAKEOVER_SECONDS)
+    card = run.run()
+    assert card.green, f"\n{card}"
+
+
+def test_every_promise_survives_two_dispatchers_of_one_queue_that_are_killed_and_stopped(
+    tmp_path: Path,
+) -> None:
+    run = KillRun(
+        tmp_path,
+        jobs=2_000,
+        kills=8,
+        seconds=240,
+        takeover_seconds=TAKEOVER_SECONDS,
+        crew=TWO_DISPATCHERS,
+    )
     card = run.run()
     assert card.green, f"\n{card}"

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 from oncue.clock import FakeClock
 from oncue.core import stamp
-from oncue.core.cursor import Cursor
 from oncue.core.event import Bounds, Event, EventType, made_id
 from oncue.core.firing import Decision
 from oncue.core.job import Job, JobFilter
@@ -17,6 +17,8 @@ from oncue.core.rule import Dependency, Rule
 from oncue.core.stamp import SECOND, Stamp
 from oncue.core.standing import Standing, explain
 from oncue.ports.store import Store
+
+from .promises import every
 
 START = stamp.parse("2021-01-01T00:00:00Z")
 RULE = "r"
@@ -82,14 +84,8 @@ class Board:
 
     def jobs(self, queue: str = "rules") -> list[Job]:
         """Every job of the queue, in the order of instants."""
-        found: list[Job] = []
-        after: Cursor | None = None
-        while True:
-            page = self.store.page(JobFilter(queue), after, 500)
-            found += page.items
-            if page.next is None:
-                return sorted(found, key=lambda job: (job.rule or "", job.instant or job.due_at))
-            after = page.next
+        found = every(partial(self.store.page, JobFilter(queue)), 500)
+        return sorted(found, key=lambda job: (job.rule or "", job.instant or job.due_at))
 
     def instants(self, rule: str = RULE) -> list[float]:
         """When the rule fired, in seconds since the start."""
@@ -109,16 +105,7 @@ class Board:
 
     def log(self, limit: int = 2, **wanted: Any) -> list[LoggedEvent]:
         """All events that match, page by page."""
-        found: list[LoggedEvent] = []
-        after: Cursor | None = None
-        while True:
-            page = self.store.events(EventFilter(**wanted), after, limit)
-            assert len(page.items) <= limit
-            found += page.items
-            if page.next is None:
-                return found
-            assert page.next != after, "a cursor must move on"
-            after = page.next
+        return every(partial(self.store.events, EventFilter(**wanted)), limit)
 
     def prune(self, limit: int = 1000) -> None:
         while self.store.prune(Retention({}, self.bounds), self.now, limit).more:

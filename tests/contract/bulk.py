@@ -9,6 +9,7 @@ from oncue.core.job import JobFilter
 from oncue.usecases.bulk import BulkDone, change_all
 
 from .desk import Desk
+from .promises import found_by
 
 CANCEL, RUN, RETRY = BulkVerb.CANCEL, BulkVerb.RUN, BulkVerb.RETRY
 MOVE, REPRIORITISE = BulkVerb.MOVE, BulkVerb.REPRIORITISE
@@ -28,16 +29,7 @@ class Bulk:
 
     def found(self, limit: int = 100) -> list[str]:
         """All ids, page by page."""
-        every: list[str] = []
-        after: str | None = None
-        while True:
-            page = self.desk.store.find_all(self.change, self.wanted, after, limit)
-            assert len(page.items) <= limit
-            every += page.items
-            if page.next is None:
-                return every
-            assert page.next != after, "a cursor must move on"
-            after = page.next
+        return found_by(self.desk.store, self.change, self.wanted, limit)
 
     def apply(self, job_ids: list[str]) -> BulkDone:
         return change_all(self.desk.store, self.change, self.wanted, job_ids, self.desk.now)

@@ -2,37 +2,46 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterator
-from itertools import count
 from pathlib import Path
 
 import pytest
 
 from oncue.clock import FakeClock
-from oncue.core.lacks import Lack
 from oncue.ports.clock import Clock
 from oncue.ports.store import Store
-from oncue.stores.memory import MemoryStore
+from tests.stores.kinds import KINDS, LACKS, SHARDS, store_maker
+from tests.stores.nodes import another_node
 
 from .board import Board
 from .desk import Desk
 
 OpenStore = Callable[[Clock], Store]
+OpenAnother = Callable[[], Store]
+HOSTILE_SEED = int(os.environ.get("ONCUE_HOSTILE_SEED", "0"))
 
 
-def _open_memory(_: Path, clock: Clock) -> Store:
-    return MemoryStore(clock)
+class Opened:
+    """Opens stores of one kind, and closes them at the end."""
 
+    def __init__(self, kind: str, folder: Path, shards: int) -> None:
+        self._open = store_maker(kind, folder, HOSTILE_SEED, shards)
+        self._stores: list[Store] = []
 
-def _open_sqlite(path: Path, clock: Clock) -> Store:
-    from oncue.stores.sqlite import SqliteStore
+    def __call__(self, clock: Clock) -> Store:
+        """A new empty store."""
+        self._stores.append(self._open(clock))
+        return self._stores[-1]
 
-    return SqliteStore(path, clock=clock)
+    def another(self, first: Store) -> Store:
+        """Another node on the same data: a second store object."""
+        self._stores.append(another_node(first))
+        return self._stores[-1]
 
-
-STORES = {"memory": _open_memory, "sqlite": _open_sqlite}
-LACKS: dict[str, frozenset[Lack]] = {}
-"""What each kind of store cannot do, if anything."""
+    def close(self) -> None:
+        for store in self._stores:
+            store.close()
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
@@ -52,43 +61,35 @@ def clock() -> FakeClock:
     return FakeClock()
 
 
-@pytest.fixture(params=STORES)
-def open_store(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[OpenStore]:
-    """Opens empty stores of the kind under test, and closes them at the end."""
-    opened: list[Store] = []
-    numbers = count()
-
-    def open_one(clock: Clock) -> Store:
-        store = STORES[request.param](tmp_path / f"{next(numbers)}.db", clock)
-        opened.append(store)
-        return store
-
-    yield open_one
-    for store in opened:
-        store.close()
+@pytest.fixture(params=KINDS)
+def open_store(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Opened]:
+    """Queues have four shards where the kind has any, or one if the test is marked `one_shard`."""
+    shards = 1 if request.node.get_closest_marker("one_shard") else SHARDS
+    opened = Opened(request.param, tmp_path, shards)
+    yield opened
+    opened.close()
 
 
 @pytest.fixture
-def store(open_store: OpenStore, clock: FakeClock) -> Store:
+def store(open_store: Opened, clock: FakeClock) -> Store:
     return open_store(clock)
 
 
 @pytest.fixture
-def desk(store: Store, clock: FakeClock) -> Desk:
-    return Desk(store, clock)
+def desk(request: pytest.FixtureRequest, store: Store, clock: FakeClock) -> Desk:
+    """Its ids are chosen by clients, or minted where a test asks for both (`BOTH_IDS`)."""
+    return Desk(store, clock, minted=getattr(request, "param", "chosen") == "minted")
 
 
 @pytest.fixture
-def twin(store: Store, clock: FakeClock) -> Iterator[Store]:
-    """Another node on the same data: a second connection, or the same memory."""
-    from oncue.stores.sqlite import SqliteStore
+def another(open_store: Opened, store: Store) -> OpenAnother:
+    """Opens another node on the data of `store`."""
+    return lambda: open_store.another(store)
 
-    if not isinstance(store, SqliteStore):
-        yield store
-        return
-    other = SqliteStore(store.db.path, clock=clock)
-    yield other
-    other.close()
+
+@pytest.fixture
+def twin(another: OpenAnother) -> Store:
+    return another()
 
 
 @pytest.fixture

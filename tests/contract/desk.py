@@ -4,13 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from itertools import count
 from threading import Barrier
 from typing import Any, TypeVar
 
+import pytest
+
 from oncue.clock import FakeClock
-from oncue.core.cursor import Cursor
 from oncue.core.fencing import Refused, Settlement
+from oncue.core.ids import mint
 from oncue.core.job import (
     Attempt,
     Claimed,
@@ -31,6 +34,7 @@ from oncue.ports.sink import Refusal
 from oncue.ports.store import Store
 
 from .changing import CANCEL, REVIVE, STOP, Amendment, Change, amend, change
+from .promises import every, listed
 
 T = TypeVar("T")
 Q = Queue("q")
@@ -38,12 +42,15 @@ DELIVERY = Queue("d", sink="log:")
 FLEETING = Queue("f", retention_seconds=0)
 FLEETING_DELIVERY = Queue("fd", sink="log:", retention_seconds=0)
 LEASE = 60.0
+BOTH_IDS = pytest.mark.parametrize("desk", ["chosen", "minted"], indirect=True)
+"""With ids that clients choose, and with those that oncue makes: a store may treat them apart."""
 
 
 class Desk:
-    def __init__(self, store: Store, clock: FakeClock) -> None:
+    def __init__(self, store: Store, clock: FakeClock, *, minted: bool = False) -> None:
         self.store = store
         self.clock = clock
+        self._minted = minted
         self._numbers = count(1)
 
     @property
@@ -54,7 +61,11 @@ class Desk:
         """A job on its way in, due now unless told otherwise."""
         due_at = self.now + round(due_in * 1000)
         given = {"queue": "q", "payload": b"{}", "priority": 0, "created_at": self.now, **fields}
-        return NewJob(id=job_id or f"job-{next(self._numbers):04}", due_at=due_at, **given)
+        if job_id is None:
+            job_id = f"job-{next(self._numbers):04}"
+            if self._minted:
+                job_id = mint(self.now, due_at, given["queue"], given["priority"])
+        return NewJob(id=job_id, due_at=due_at, **given)
 
     def add(self, job_id: str | None = None, **fields: Any) -> str:
         new = self.new(job_id, **fields)
@@ -76,16 +87,7 @@ class Desk:
 
     def listed(self, limit: int = 100, **wanted: Any) -> list[str]:
         """All ids that match, page by page."""
-        found: list[str] = []
-        after: Cursor | None = None
-        while True:
-            page = self.store.page(JobFilter(**wanted), after, limit)
-            assert len(page.items) <= limit
-            found += [job.id for job in page.items]
-            if page.next is None:
-                return found
-            assert page.next != after, "a cursor must move on"
-            after = page.next
+        return ids(listed(self.store, JobFilter(**wanted), limit))
 
     def diagnostics(self, job_id: str) -> tuple[Diagnostic, ...]:
         return self.store.history(job_id).diagnostics
@@ -170,9 +172,8 @@ class Desk:
         return lapses_by(self.store, self.now, limit)
 
     def claim_on(self, job_id: str) -> Lapse | None:
-        page = self.store.live_claims(ClaimFilter(job_id=job_id), None, 10)
-        assert page.next is None
-        return next(iter(page.items), None)
+        found = every(partial(self.store.live_claims, ClaimFilter(job_id=job_id)))
+        return found[0] if found else None
 
     def reclaim(self, lapse: Lapse, verb: Verb = Verb.RECLAIM, **counted: Any) -> Refused | None:
         told = verdict(verb, self.now)._replace(**counted)
@@ -238,7 +239,8 @@ _calls = count(1)
 
 
 def lapses_by(store: ClaimStore, until: Moment, limit: int = 10) -> list[Lapse]:
-    return list(store.live_claims(ClaimFilter(lapsed_by=until), None, limit).items)
+    """The first of the claims that have lapsed by then."""
+    return every(partial(store.live_claims, ClaimFilter(lapsed_by=until)))[:limit]
 
 
 def settlement(claimed: Claimed, verb: Verb, **fields: Any) -> Settlement:

@@ -60,6 +60,7 @@ ARRIVALS = [
 ]
 
 
+@pytest.mark.one_shard
 @pytest.mark.parametrize("seconds", [0, 1])
 @pytest.mark.parametrize("arrive", ARRIVALS)
 def test_a_job_that_arrives_behind_an_open_range_is_neither_lost_nor_settled_unseen(
@@ -83,6 +84,7 @@ def test_a_job_that_arrives_behind_an_open_range_is_neither_lost_nor_settled_uns
     assert sorted(rest) == sorted({newcomer, "k3", "z-due"})
 
 
+@pytest.mark.one_shard
 @pytest.mark.parametrize("arrive", ARRIVALS)
 def test_a_job_that_arrives_behind_a_range_that_is_taken_over_is_not_lost(
     desk: Desk, arrive: Callable[[Desk], str]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from base64 import urlsafe_b64encode
+from functools import partial
 from typing import Any
 
 import pytest
@@ -15,6 +16,7 @@ from oncue.usecases.bulk import BulkDone
 
 from .bulk import CANCEL, MOVE, REPRIORITISE, RETRY, RUN, bulk
 from .desk import Desk, at, ids
+from .promises import By, Listening, every
 
 # -- finding ---------------------------------------------------------------------------------------
 
@@ -138,7 +140,7 @@ def test_taken_jobs_are_asked_to_stop_once_if_that_is_wanted(desk: Desk) -> None
     claimed, waiting = desk.take(), desk.add(due_in=60)
     assert bulk(desk, CANCEL, queue="q", due_before=desk.now + 1).carry_out() == BulkDone(0)
     asking = bulk(desk, CANCEL, how={"running": True}, queue="q")
-    assert sorted(asking.found()) == sorted([claimed.id, waiting])
+    assert asking.found() == sorted([claimed.id, waiting])
     assert asking.carry_out() == BulkDone(2)
     assert desk.state(waiting) is State.CANCELLED
     touched = desk.touch(claimed)
@@ -152,7 +154,7 @@ def test_jobs_are_made_due_now_and_due_ones_keep_their_place(desk: Desk) -> None
     desk.clock.advance(1)
     ahead = desk.add_many(3, due_in=60)
     running = bulk(desk, RUN, queue="q")
-    assert running.found() == [due, *ahead]
+    assert running.found() == sorted([due, *ahead])
     assert running.carry_out(limit=2) == BulkDone(3)
     assert {desk.job(job_id).due_at for job_id in ahead} == {at(desk.now)}
     assert desk.job(due).due_at < at(desk.now)
@@ -160,13 +162,10 @@ def test_jobs_are_made_due_now_and_due_ones_keep_their_place(desk: Desk) -> None
 
 
 def test_jobs_made_due_are_not_looked_at_again(desk: Desk) -> None:
-    desk.add_many(5, due_in=60)
+    added = desk.add_many(5, due_in=60)
     running = bulk(desk, RUN, queue="q")
-    first = desk.store.find_all(running.change, running.wanted, None, 2)
-    assert running.apply(first.items) == BulkDone(2)
-    rest = desk.store.find_all(running.change, running.wanted, first.next, 100)
-    assert len(rest.items) == 3
-    assert not set(rest.items) & set(first.items)
+    read = partial(desk.store.find_all, running.change, running.wanted)
+    assert sorted(every(read, 2, running.apply)) == added
 
 
 def test_failed_and_cancelled_jobs_are_due_again_as_the_single_verb_would_have_it(
@@ -248,7 +247,7 @@ def test_jobs_are_moved_to_another_queue_with_all_that_belongs_to_them(desk: Des
     assert "target" in [queue.name for queue in desk.store.queues()]
     assert desk.claim() == []
     assert desk.listed(queue="target") == added
-    assert desk.store.next_due(["target"]) == desk.now - 1_000
+    assert desk.store.next_due(["target"]) == By(desk.now - 1_000)
 
 
 def test_what_is_in_that_queue_already_is_found_but_not_changed(desk: Desk) -> None:
@@ -291,12 +290,10 @@ def test_listeners_are_told_of_what_has_become_due(desk: Desk, verb: BulkVerb) -
     job_id = desk.add(due_in=60)
     if verb is RETRY:
         desk.cancel(job_id)
-    told: list[tuple[str | None, int]] = []
-    stop = desk.store.watch(lambda queue, due_at: told.append((queue, due_at)))
+    listening = Listening(desk.store)
     assert bulk(desk, verb, queue="q").carry_out() == BulkDone(1)
-    stop()
     due_at = desk.now + 60_000 if verb is MOVE else desk.now
-    assert told == [("target" if verb is MOVE else "q", due_at)]
+    assert listening.has_heard_of("target" if verb is MOVE else "q", due_at)
 
 
 @pytest.mark.parametrize("verb", list(BulkVerb))
@@ -310,6 +307,7 @@ def test_nothing_is_changed_about_what_is_not_there(desk: Desk, verb: BulkVerb) 
 # -- walking ---------------------------------------------------------------------------------------
 
 
+@pytest.mark.needs("all-jobs")
 @pytest.mark.parametrize("limit", [1, 2, 3, 100])
 @pytest.mark.parametrize("verb", [CANCEL, RUN, MOVE, REPRIORITISE])
 def test_a_walk_over_many_queues_meets_each_job_once_although_the_change_moves_it(
@@ -323,15 +321,7 @@ def test_a_walk_over_many_queues_meets_each_job_once_although_the_change_moves_i
         for due_in in (-5, 60)
     ]
     walk = bulk(desk, verb)
-    met: list[str] = []
-    after: str | None = None
-    while True:
-        page = desk.store.find_all(walk.change, walk.wanted, after, limit)
-        met += page.items
-        walk.apply(page.items)
-        if page.next is None:
-            break
-        after = page.next
+    met = every(partial(desk.store.find_all, walk.change, walk.wanted), limit, walk.apply)
     assert sorted(met) == sorted(added)
     if verb is MOVE:
         assert {desk.job(job_id).queue for job_id in added} == {"target"}
@@ -344,6 +334,7 @@ def refuse(desk: Desk, *job_ids: str) -> None:
     assert desk.settle_range(desk.claim_range(), busy=dict.fromkeys(job_ids, "busy"))
 
 
+@pytest.mark.needs("all-jobs")
 @pytest.mark.parametrize("limit", [1, 3, 7])
 @pytest.mark.parametrize("verb", [CANCEL, RUN, MOVE, REPRIORITISE])
 def test_a_walk_meets_each_job_once_although_jobs_are_put_off_and_return(
@@ -354,18 +345,15 @@ def test_a_walk_meets_each_job_once_although_jobs_are_put_off_and_return(
     far = desk.add_many(5, queue="d", due_in=60)
     others = desk.add_many(3, queue="z", due_in=60)
     walk = bulk(desk, verb)
-    met: list[str] = []
-    after: str | None = None
-    while True:
-        page = desk.store.find_all(walk.change, walk.wanted, after, limit)
-        met += page.items
-        walk.apply(page.items)
+
+    def meanwhile(found: list[str]) -> None:
+        """Some come back, and some of these are put off again."""
+        walk.apply(found)
         desk.clock.advance(1.5)
-        if page.next is None:
-            break
-        after = page.next
-        back = desk.claim_range()  # those that are back, some of them to be put off again
+        back = desk.claim_range()
         desk.settle_range(back, [], busy=dict.fromkeys(ids(back.jobs)[::2], "busy"))
+
+    met = every(partial(desk.store.find_all, walk.change, walk.wanted), limit, meanwhile)
     assert sorted(met) == sorted([*off, *far, *others])
 
 
@@ -378,27 +366,19 @@ def test_a_walk_leaves_out_what_is_due_outside_the_window_in_every_queue(desk: D
             desk.add(queue=queue, priority=priority, due_in=30)
     window: dict[str, Any] = {"due_after": desk.now + 20_000, "due_before": desk.now + 30_000}
     for limit in (1, 2, 5, 100):
-        assert sorted(bulk(desk, CANCEL, **window).found(limit)) == sorted(wanted)
+        assert bulk(desk, CANCEL, **window).found(limit) == sorted(wanted)
 
 
 def test_a_page_looks_at_no_more_than_its_limit_whatever_it_finds(desk: Desk) -> None:
-    for _ in range(6):
+    for _ in range(20):
         desk.complete(desk.take())
     failed = desk.take()
     desk.fail(failed)
-    pages = 0
-    after: str | None = None
-    found: list[str] = []
-    retrying = bulk(desk, RETRY)
-    while pages < 20:
-        pages += 1
-        page = desk.store.find_all(retrying.change, retrying.wanted, after, 1)
-        found += page.items
-        if page.next is None:
-            break
-        after = page.next
-    assert found == [failed.id]
-    assert pages <= 4, "finished jobs of other states are leapt over, not walked through"
+    pages: list[list[str]] = []
+    retrying = bulk(desk, RETRY, queue="q")
+    read = partial(desk.store.find_all, retrying.change, retrying.wanted)
+    assert every(read, 1, pages.append) == [failed.id]
+    assert len(pages) <= 10, "finished jobs of other states are leapt over, not walked through"
 
 
 @pytest.mark.parametrize(
@@ -410,7 +390,7 @@ def test_a_page_looks_at_no_more_than_its_limit_whatever_it_finds(desk: Desk) ->
 )  # fmt: skip
 def test_a_text_that_is_no_place_of_the_walk_is_refused(desk: Desk, text: str) -> None:
     desk.add()
-    walk = bulk(desk, CANCEL)
+    walk = bulk(desk, CANCEL, queue="q")
     for cursor in (text, urlsafe_b64encode(text.encode()).decode()):
         with pytest.raises(InvalidInput, match="not a cursor"):
             desk.store.find_all(walk.change, walk.wanted, cursor, 10)

@@ -13,6 +13,7 @@ from oncue.usecases.queues import set_paused
 
 from .board import Board, cron, cron_at, seconds
 from .desk import DELIVERY, LEASE, Desk, Q, at, claim_due, ids
+from .promises import By
 
 OTHER = Queue("other")
 
@@ -82,7 +83,7 @@ def test_nothing_is_taken_early_not_even_by_a_millisecond(desk: Desk) -> None:
     job_id = desk.add(due_in=10)
     desk.clock.advance(9.999)
     assert desk.claim() == []
-    assert desk.store.next_due(["q"]) == desk.now + 1
+    assert desk.store.next_due(["q"]) == By(desk.now + 1)
     desk.clock.advance(0.001)
     assert desk.claimed_ids() == [job_id]
 
@@ -263,10 +264,10 @@ def test_the_next_due_time_is_the_earliest_of_open_queues(desk: Desk) -> None:
     desk.add(due_in=10, queue="third")
     now = desk.now
     assert desk.store.next_due([]) is None
-    assert desk.store.next_due(["q"]) == now + 40_000
-    assert desk.store.next_due(["q", "other"]) == now + 20_000
+    assert desk.store.next_due(["q"]) == By(now + 40_000)
+    assert desk.store.next_due(["q", "other"]) == By(now + 20_000)
     set_paused(desk.store, "other", True)
-    assert desk.store.next_due(["q", "other"]) == now + 40_000
+    assert desk.store.next_due(["q", "other"]) == By(now + 40_000)
     assert desk.store.next_due(["other"]) is None
 
 
@@ -278,9 +279,9 @@ def test_the_next_due_time_does_not_count_what_is_taken(desk: Desk) -> None:
 def test_an_open_range_can_next_be_taken_when_its_lease_ends(desk: Desk) -> None:
     desk.add(queue="d")
     desk.claim_range(DELIVERY)
-    assert desk.store.next_due(["q", "d"]) == desk.now + LEASE * 1_000
+    assert desk.store.next_due(["q", "d"]) == By(desk.now + LEASE * 1_000)
     soon = desk.add(queue="d", due_in=1)
-    assert desk.store.next_due(["q", "d"]) == desk.now + 1_000
+    assert desk.store.next_due(["q", "d"]) == By(desk.now + 1_000)
     assert soon in desk.listed(state=State.SCHEDULED)
 
 

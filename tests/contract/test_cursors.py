@@ -39,6 +39,13 @@ LISTS: dict[str, List] = {
 }
 
 
+NEEDS = {"jobs": "all-jobs", "to be changed": "all-jobs", "events": "all-events"}
+EVERY = [
+    pytest.param(one, marks=[pytest.mark.needs(NEEDS[name])] if name in NEEDS else [], id=name)
+    for name, one in LISTS.items()
+]
+
+
 @pytest.fixture
 def filled(desk: Desk, board: Board) -> Store:
     """Three or more of whatever is listed. Some claims were handed over and have no lease."""
@@ -75,7 +82,7 @@ def same(some: list[Any], others: list[Any]) -> bool:
     return sorted(map(repr, some)) == sorted(map(repr, others))
 
 
-@pytest.mark.parametrize("one", LISTS.values(), ids=LISTS)
+@pytest.mark.parametrize("one", EVERY)
 def test_a_list_goes_on_where_it_was_left(filled: Store, one: List) -> None:
     items, cursors = walked(filled, one, 1)
     assert len(items) >= 3
@@ -85,15 +92,15 @@ def test_a_list_goes_on_where_it_was_left(filled: Store, one: List) -> None:
         assert same(items[:before] + rest, items), "a cursor may be used again"
 
 
-@pytest.mark.parametrize("one", LISTS.values(), ids=LISTS)
+@pytest.mark.parametrize("one", EVERY)
 def test_a_cursor_is_a_text_for_urls_and_command_lines(filled: Store, one: List) -> None:
     for cursor in walked(filled, one, 1)[1]:
         assert re.fullmatch(r"[A-Za-z0-9_=-]+", cursor)
 
 
-@pytest.mark.parametrize("name", [name for name in LISTS if name != "all jobs"])
-def test_a_text_that_is_no_cursor_is_refused(filled: Store, name: str) -> None:
+@pytest.mark.parametrize("one", [one for one in EVERY if one.id != "all jobs"])
+def test_a_text_that_is_no_cursor_is_refused(filled: Store, one: List) -> None:
     for text in ("", "x", "-1", "9" * 30, "MTgwMDAwMDAwMDAwMC5hYmM", "\0", "\ud800", "ü", "[]"):
         with pytest.raises(InvalidInput, match="not a cursor") as caught:
-            LISTS[name](filled, text, 10)
+            one(filled, text, 10)
         assert caught.value.pointer == "/cursor"

@@ -102,6 +102,7 @@ def test_an_event_with_an_id_of_its_own_is_the_same_event_when_it_comes_again(
     assert again.event.id == "mine"
 
 
+@pytest.mark.needs("all-events")
 def test_an_id_with_other_content_is_refused_and_nothing_is_stored(hourly: Board) -> None:
     hourly.post(file_at(0, event_id="mine"))
     others = [cron_at(10), file_at(1, event_id="mine")]
@@ -111,6 +112,7 @@ def test_an_id_with_other_content_is_refused_and_nothing_is_stored(hourly: Board
     assert hourly.instants() == []
 
 
+@pytest.mark.needs("all-events")
 def test_two_events_of_one_call_must_not_share_an_id(hourly: Board) -> None:
     both = [file_at(0, event_id="x"), file_at(1, event_id="x")]
     with pytest.raises(EventIdTaken):
@@ -118,6 +120,7 @@ def test_two_events_of_one_call_must_not_share_an_id(hourly: Board) -> None:
     assert hourly.log() == []
 
 
+@pytest.mark.needs("all-events")
 @pytest.mark.parametrize("late", [1799, 1800])
 def test_what_is_not_after_the_last_instant_is_stale_stored_and_fires_nothing(
     hourly: Board, late: float
@@ -248,6 +251,7 @@ def test_rules_decide_in_the_order_of_their_names(board: Board) -> None:
     assert [job.rule for job in board.post(cron_at(1)).jobs] == ["B", "a", "b", "é"]
 
 
+@pytest.mark.needs("all-events")
 def test_an_event_that_matches_no_rule_is_logged_and_a_duplicate_when_it_comes_again(
     board: Board,
 ) -> None:

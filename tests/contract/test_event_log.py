@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from oncue.clock import FakeClock
 from oncue.core.event import Bounds
 from oncue.core.firing import Decision
@@ -14,6 +16,7 @@ from .board import RULE, Board, cron, cron_at, decisions, file, file_at, table, 
 DAY = 86_400
 
 
+@pytest.mark.needs("all-events")
 def test_events_are_listed_with_their_decisions_the_last_that_arrived_first(board: Board) -> None:
     board.rule(file("/in/", 3600), cron(), name="one")
     board.rule(cron(), name="two")
@@ -29,6 +32,7 @@ def test_events_are_listed_with_their_decisions_the_last_that_arrived_first(boar
     assert {one.received_at for one in listed} == {to_datetime(board.now)}
 
 
+@pytest.mark.needs("all-events")
 def test_events_are_listed_by_rule_and_by_decision(board: Board) -> None:
     board.rule(file("/in/", 3600), cron(), name="one")
     board.rule(cron(), name="two")
@@ -44,6 +48,7 @@ def test_events_are_listed_by_rule_and_by_decision(board: Board) -> None:
     assert board.log(rule="three") == []
 
 
+@pytest.mark.needs("all-events")
 def test_duplicates_are_counted_and_not_heaped_up(board: Board) -> None:
     board.rule(cron())
     for _ in range(5):
@@ -52,6 +57,7 @@ def test_duplicates_are_counted_and_not_heaped_up(board: Board) -> None:
     assert [one.times for one in logged.decisions] == [4]
 
 
+@pytest.mark.needs("all-events")
 def test_an_event_that_no_rule_decided_on_is_forgotten_after_a_week(board: Board) -> None:
     board.rule(cron())
     board.post_all(table_at(0, "T"), cron_at(0))
@@ -98,6 +104,7 @@ def test_where_a_rule_does_not_fire_a_month_and_the_longest_life_are_kept(board:
     assert decisions(board.post(old)) == [Decision.TOO_LATE]
 
 
+@pytest.mark.needs("all-events")
 def test_the_time_that_is_kept_can_be_chosen(board: Board) -> None:
     board.bounds = Bounds(late_seconds=10, loose_seconds=0)
     board.rule(table("A", 5), table("B", 5))
@@ -107,6 +114,7 @@ def test_the_time_that_is_kept_can_be_chosen(board: Board) -> None:
     assert [one.event for one in board.log()] == [table_at(16, "A"), table_at(1, "A")]
 
 
+@pytest.mark.needs("all-events")
 def test_pruning_goes_on_chunk_by_chunk_until_nothing_is_left_to_do(board: Board) -> None:
     board.bounds = Bounds(late_seconds=0, loose_seconds=0)
     for name in ("r", "s"):
@@ -118,6 +126,7 @@ def test_pruning_goes_on_chunk_by_chunk_until_nothing_is_left_to_do(board: Board
     assert not board.store.prune(Retention({}, board.bounds), board.now, 7).more
 
 
+@pytest.mark.needs("all-events")
 def test_what_a_deleted_rule_had_is_forgotten_and_what_others_have_is_kept(board: Board) -> None:
     board.rule(cron(), name="gone")
     board.rule(cron(), name="kept")

@@ -53,6 +53,7 @@ def test_the_same_events_from_eight_threads_on_two_nodes_fire_once_each(
         assert board.instants(name) == sorted(set(board.instants(name)))
 
 
+@pytest.mark.needs("all-events")
 def test_a_rule_deleted_while_events_arrive_leaves_nothing_half_done(
     board: Board, twin: Store
 ) -> None:

@@ -11,7 +11,9 @@ from oncue.core.fencing import Refused
 from oncue.core.job import Claimed
 from oncue.core.lifecycle import State, Verb
 
-from .desk import DELIVERY, Desk, at, ids
+from .desk import BOTH_IDS, DELIVERY, Desk, at, ids
+
+pytestmark = BOTH_IDS
 
 Write = Callable[[Desk, Claimed], object]
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 
 import pytest
 
@@ -17,6 +18,7 @@ from oncue.usecases.queues import put_queue
 from tests.contract.changing import Amendment
 
 from .desk import DELIVERY, Desk, Q, at, ids
+from .promises import By, Listening, every
 
 WORKED = replace(DELIVERY, completion="worker")
 
@@ -58,6 +60,7 @@ def stuck(desk: Desk) -> str:
     return "stuck"
 
 
+@pytest.mark.one_shard
 @both_ways
 def test_a_job_refused_for_now_waits_and_the_others_go_on(desk: Desk, deliver: Deliver) -> None:
     desk.add("stuck", queue="d", due_in=-5)
@@ -78,7 +81,7 @@ def test_it_is_handed_over_at_its_moment_and_not_before(desk: Desk, deliver: Del
     desk.add("stuck", queue="d")
     deliver(desk, "stuck")
     moment = not_before(desk, "stuck")
-    assert desk.store.next_due(["d"]) == moment
+    assert desk.store.next_due(["d"]) == By(moment)
     desk.clock.advance((moment - desk.now - 1) / 1000)
     assert list(desk.claim_range().jobs) == []
     assert desk.claim(WORKED) == []
@@ -118,6 +121,7 @@ def test_a_delivery_ends_the_row_and_leaves_no_error(desk: Desk, stuck: str) -> 
     assert (job.state, job.error, job.refusals) == (State.SUCCEEDED, None, 0)
 
 
+@pytest.mark.one_shard
 def test_it_has_its_place_in_the_order_again(desk: Desk) -> None:
     for job_id, due_in in (("b", -2), ("a", -3), ("c", -1)):
         desk.add(job_id, queue="d", due_in=due_in)
@@ -141,6 +145,7 @@ def test_what_has_been_due_longer_than_its_moment_goes_first(desk: Desk, stuck: 
     assert found == [*good, stuck]
 
 
+@pytest.mark.one_shard
 def test_a_better_priority_goes_first_although_others_have_been_due_longer(desk: Desk) -> None:
     desk.add("urgent", queue="d", due_in=-1, priority=8)
     by_range(desk, "urgent")
@@ -160,6 +165,7 @@ def test_a_worse_priority_does_not_come_between(desk: Desk) -> None:
     assert ids(desk.claim_range(limit=5).jobs) == ["low"]
 
 
+@pytest.mark.one_shard
 def test_those_that_are_back_are_handed_over_in_the_order_of_the_queue(desk: Desk) -> None:
     low = desk.add_many(30, queue="d")
     urgent = [desk.add(f"urgent-{number}", queue="d", priority=9) for number in range(2)]
@@ -187,7 +193,7 @@ def run_now(desk: Desk) -> None:
 def run_in_bulk(desk: Desk) -> None:
     change = BulkChange(BulkVerb.RUN, desk.now)
     wanted = JobFilter(queue="d")
-    assert desk.store.find_all(change, wanted, None, 10).items == ["stuck"]
+    assert every(partial(desk.store.find_all, change, wanted)) == ["stuck"]
     assert change_all(desk.store, change, wanted, ["stuck"], desk.now).changed == 1
     assert change_all(desk.store, change, wanted, ["stuck"], desk.now).changed == 0
 
@@ -229,6 +235,7 @@ def test_in_another_queue_it_is_in_line_at_once(desk: Desk, stuck: str) -> None:
     assert desk.claimed_ids(Queue("other")) == [stuck]
 
 
+@pytest.mark.one_shard
 def test_another_priority_or_payload_leaves_it_put_off(desk: Desk, stuck: str) -> None:
     before = desk.job(stuck)
     desk.amend(stuck, Amendment(priority=7, payload=b"1"))
@@ -253,7 +260,7 @@ def test_a_cancelled_one_is_never_delivered(desk: Desk, stuck: str) -> None:
 
 def test_it_is_cancelled_in_bulk(desk: Desk, stuck: str) -> None:
     change = BulkChange(BulkVerb.CANCEL, desk.now)
-    assert desk.store.find_all(change, JobFilter(queue="d"), None, 10).items == [stuck]
+    assert every(partial(desk.store.find_all, change, JobFilter(queue="d"))) == [stuck]
     assert change_all(desk.store, change, JobFilter(queue="d"), [stuck], desk.now).changed == 1
     assert desk.state(stuck) is State.CANCELLED
 
@@ -261,13 +268,14 @@ def test_it_is_cancelled_in_bulk(desk: Desk, stuck: str) -> None:
 def test_it_expires_while_it_is_put_off(desk: Desk) -> None:
     desk.add("stuck", queue="d", expires_at=desk.now + 300)
     by_range(desk, "stuck")
-    assert desk.store.leases().next_lapse == desk.now + 300
+    assert desk.store.leases().next_lapse == By(desk.now + 300)
     desk.clock.advance(0.3)
     assert desk.store.expire(desk.now, 10) == 1
     assert (desk.state("stuck"), desk.codes("stuck")) == (State.CANCELLED, ["expired"])
     assert desk.job("stuck").not_before is None
 
 
+@pytest.mark.needs("counts")
 def test_it_is_listed_and_counted_like_any_scheduled_job(desk: Desk, stuck: str) -> None:
     other = desk.add(queue="d")
     assert desk.listed(queue="d", state=State.SCHEDULED) == [stuck, other]
@@ -279,6 +287,7 @@ def test_it_is_listed_and_counted_like_any_scheduled_job(desk: Desk, stuck: str)
     assert sum(desk.store.due_counts("d", start, desk.now + 1, 1_000).values()) == 2
 
 
+@pytest.mark.needs("counts")
 def test_it_is_late_only_once_it_may_be_offered_again(desk: Desk, stuck: str) -> None:
     assert desk.store.stats("d").oldest_due_at == not_before(desk, stuck)
     desk.add(queue="d", due_in=-1)
@@ -311,7 +320,7 @@ def test_a_refusal_uses_a_turn_of_the_rate_and_no_more(desk: Desk) -> None:
     desk.add("stuck", queue="rated")
     desk.settle_range(desk.claim_range(rated), busy={"stuck": "busy"})
     desk.add("good", queue="rated")
-    assert desk.store.next_due(["rated"]) == desk.now + 1_000
+    assert desk.store.next_due(["rated"]) == By(desk.now + 1_000)
     desk.clock.advance(1)
     assert len(desk.claim_range(rated).jobs) == 1
 
@@ -350,8 +359,9 @@ def test_repeating_the_settlement_changes_nothing(desk: Desk) -> None:
     assert desk.job(claimed.id).refusals == 1
 
 
+@pytest.mark.one_shard
 def test_it_moves_house_as_it_is(desk: Desk, stuck: str) -> None:
-    [dumped] = desk.store.export(None, 10).items
+    [dumped] = every(desk.store.export)
     job = dumped.job
     assert (job.not_before, job.refusals) == (desk.job(stuck).not_before, 1)
     moved = replace(dumped, job=job._replace(id="moved"))
@@ -366,11 +376,10 @@ def test_it_moves_house_as_it_is(desk: Desk, stuck: str) -> None:
 def test_its_moment_is_told_to_listeners(desk: Desk) -> None:
     desk.add("stuck", queue="d")
     claim = desk.claim_range()
-    told: list[tuple[str | None, Moment]] = []
-    desk.store.watch(lambda queue, due_at: told.append((queue, due_at)))
+    listening = Listening(desk.store)
     desk.settle_range(claim, busy={"stuck": "busy"})
     moment = not_before(desk, "stuck")
-    assert any(queue in (None, "d") and due_at <= moment for queue, due_at in told)
+    assert listening.has_heard_of("d", moment)
 
 
 def test_workers_are_not_concerned(desk: Desk) -> None:

@@ -16,6 +16,7 @@ from tests.contract.recurring import delete_schedule
 
 from .board import Board, table
 from .desk import DELIVERY, Desk, Q
+from .promises import Listening
 from .test_schedules import put
 
 DAY = 86_400
@@ -181,8 +182,6 @@ def test_a_dispatcher_of_the_deleted_queue_cannot_settle_for_the_new_one(desk: D
 
 def test_the_end_of_a_queue_is_told_to_listeners(desk: Desk) -> None:
     put_queue(desk.store, Queue("q"))
-    told: list[tuple[str | None, int]] = []
-    stop = desk.store.watch(lambda queue, due_at: told.append((queue, due_at)))
+    listening = Listening(desk.store)
     assert delete(desk) == "deleted"
-    stop()
-    assert (None, 0) in told
+    assert listening.has_heard_of_settings()

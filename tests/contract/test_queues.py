@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 
+import pytest
+
 from oncue.core.lifecycle import State
 from oncue.core.queue import Queue, RetryPolicy, default_queue
 from oncue.usecases.queues import put_queue, set_paused
@@ -99,6 +101,7 @@ def test_a_queue_can_be_paused_before_it_holds_anything(desk: Desk) -> None:
     assert desk.store.queues() == [Queue("q", paused=True)]
 
 
+@pytest.mark.needs("counts")
 def test_the_counts_are_those_of_the_queue_alone(desk: Desk) -> None:
     assert counted(desk.store.stats("q").counts) == {}
     assert desk.store.stats("q").oldest_due_at is None
@@ -123,6 +126,7 @@ def test_the_counts_are_those_of_the_queue_alone(desk: Desk) -> None:
     assert counted(desk.store.stats("other").counts) == {State.SCHEDULED: 1}
 
 
+@pytest.mark.needs("counts")
 def test_the_oldest_due_time_is_that_of_waiting_jobs(desk: Desk) -> None:
     desk.add(due_in=-9)
     desk.claim(limit=1)
@@ -131,6 +135,8 @@ def test_the_oldest_due_time_is_that_of_waiting_jobs(desk: Desk) -> None:
     assert desk.store.stats("q").oldest_due_at == desk.now - 5_000
 
 
+@pytest.mark.needs("counts")
+@pytest.mark.one_shard
 def test_jobs_inside_an_open_range_are_counted_as_dispatched(desk: Desk) -> None:
     desk.add_many(2, queue="d", due_in=-1)
     waiting = desk.add(queue="d", due_in=-0.5)

@@ -70,6 +70,7 @@ def test_a_job_is_either_cancelled_or_delivered(desk: Desk, round_: int) -> None
     assert desk.listed(state=State.SUCCEEDED) == sorted(delivered)
 
 
+@pytest.mark.one_shard
 def test_of_dispatchers_that_ask_at_once_one_gets_the_range(desk: Desk) -> None:
     desk.add_many(20, queue="d")
     claims = together(THREADS, lambda thread: desk.claim_range(dispatcher=f"d{thread}"))
@@ -78,6 +79,7 @@ def test_of_dispatchers_that_ask_at_once_one_gets_the_range(desk: Desk) -> None:
     assert all(claim.busy_until == desk.now + 60_000 for claim in claims if not claim.jobs)
 
 
+@pytest.mark.one_shard
 def test_of_dispatchers_that_take_over_at_once_one_settles(desk: Desk) -> None:
     added = desk.add_many(20, queue="d")
     desk.claim_range()

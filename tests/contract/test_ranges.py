@@ -13,13 +13,17 @@ from oncue.ports.claims import RangeClaim
 from oncue.usecases.queues import put_queue, set_paused
 from tests.contract.changing import Amendment
 
-from .desk import DELIVERY, FLEETING_DELIVERY, LEASE, Desk, Q, at, ids
+from .desk import BOTH_IDS, DELIVERY, FLEETING_DELIVERY, LEASE, Desk, Q, at, ids
+from .promises import By
+
+pytestmark = BOTH_IDS
 
 
 def add(desk: Desk, job_id: str | None = None, **fields: object) -> str:
     return desk.add(job_id, queue="d", **fields)
 
 
+@pytest.mark.one_shard
 def test_a_range_brings_the_first_due_jobs_in_order(desk: Desk) -> None:
     late, early = add(desk, "b", due_in=-1, payload=b"1"), add(desk, "c", due_in=-2)
     urgent, future = add(desk, "z", priority=1), add(desk, due_in=1)
@@ -33,6 +37,7 @@ def test_a_range_brings_the_first_due_jobs_in_order(desk: Desk) -> None:
     assert desk.state(future) is State.SCHEDULED
 
 
+@pytest.mark.one_shard
 def test_the_limit_is_kept_and_the_next_range_goes_on(desk: Desk) -> None:
     added = desk.add_many(10, queue="d")
     found = []
@@ -73,6 +78,7 @@ def test_refused_jobs_have_failed_with_the_sinks_answer(desk: Desk) -> None:
     assert desk.outcomes(job_id) == [(1, "failed")]
 
 
+@pytest.mark.one_shard
 def test_what_was_neither_delivered_nor_refused_comes_again_with_the_same_attempt(
     desk: Desk,
 ) -> None:
@@ -153,11 +159,11 @@ def test_jobs_inside_an_open_range_count_as_dispatched(desk: Desk) -> None:
     assert desk.amend(job_id, Amendment(priority=9)).refused == "state"
     assert desk.revive(job_id).refused == "state"
     assert desk.claim(DELIVERY) == []
-    assert desk.store.next_due(["d"]) == desk.now + LEASE * 1_000
+    assert desk.store.next_due(["d"]) == By(desk.now + LEASE * 1_000)
     desk.clock.advance(1)
     assert desk.store.expire(desk.now, 10) == 0
-    counts = desk.store.stats("d").counts
-    assert (counts.get(State.DISPATCHED, 0), counts.get(State.SCHEDULED, 0)) == (1, 0)
+    assert desk.listed(queue="d", state=State.DISPATCHED) == [job_id]
+    assert desk.listed(queue="d", state=State.SCHEDULED) == []
     assert desk.job(job_id) == shown
     assert desk.settle_range(claim)
     assert desk.state(job_id) is State.SUCCEEDED
@@ -167,7 +173,7 @@ def test_jobs_beyond_the_limit_of_a_range_are_free(desk: Desk) -> None:
     inside, outside = add(desk, "a"), add(desk, "b")
     claim = desk.claim_range(limit=1)
     assert ids(claim.jobs) == [inside]
-    assert desk.store.next_due(["d"]) == desk.now
+    assert desk.store.next_due(["d"]) == By(desk.now)
     assert desk.cancel(outside).refused is None
     assert desk.state(outside) is State.CANCELLED
 
@@ -179,6 +185,7 @@ def test_jobs_in_a_range_of_another_queue_are_free(desk: Desk) -> None:
     assert desk.claimed_ids(Q) == [free]
 
 
+@pytest.mark.one_shard
 def test_another_dispatcher_waits_for_an_open_range(desk: Desk) -> None:
     desk.add_many(2, queue="d")
     desk.claim_range(limit=1)
@@ -236,6 +243,7 @@ def restart(desk: Desk) -> RangeClaim:
     return desk.claim_range(dispatcher="dora")
 
 
+@pytest.mark.one_shard
 @pytest.mark.parametrize("successor", [take_over, restart])
 def test_a_fenced_dispatcher_can_do_nothing(
     desk: Desk, successor: Callable[[Desk], RangeClaim]
@@ -256,6 +264,7 @@ def test_a_fenced_dispatcher_can_do_nothing(
     assert desk.state(delivered) is State.SUCCEEDED
 
 
+@pytest.mark.one_shard
 def test_a_fence_is_not_reused_after_a_range_was_settled(desk: Desk) -> None:
     fences = []
     for _ in range(3):
@@ -325,6 +334,7 @@ def test_a_former_worker_is_fenced_by_how_its_own_claim_ended_not_by_the_deliver
     assert (refused.reason, refused.state) == ("released", State.SUCCEEDED)
 
 
+@pytest.mark.one_shard
 def test_a_queue_without_history_forgets_what_was_delivered_or_refused(desk: Desk) -> None:
     delivered, refused, left = desk.add_many(3, queue="fd")
     claim = desk.claim_range(FLEETING_DELIVERY)
@@ -346,6 +356,7 @@ def test_the_key_is_free_after_delivery(desk: Desk) -> None:
 # -- several claims in flight ----------------------------------------------------------------------
 
 
+@pytest.mark.one_shard
 def test_a_dispatcher_takes_more_under_the_same_fence_while_the_first_is_in_flight(
     desk: Desk,
 ) -> None:
@@ -365,6 +376,7 @@ def test_a_dispatcher_takes_more_under_the_same_fence_while_the_first_is_in_flig
     assert len(desk.attempts(added[0])) == 1
 
 
+@pytest.mark.one_shard
 def test_others_wait_for_a_shard_in_which_something_is_in_flight(desk: Desk) -> None:
     desk.add_many(3, queue="d")
     first = desk.claim_range(limit=1)
@@ -376,6 +388,7 @@ def test_others_wait_for_a_shard_in_which_something_is_in_flight(desk: Desk) -> 
     assert len(desk.claim_range(dispatcher="dave").jobs) == 1
 
 
+@pytest.mark.one_shard
 def test_what_comes_in_before_the_jobs_in_flight_is_taken_next(desk: Desk) -> None:
     behind = add(desk, "m")
     first = desk.claim_range()
@@ -402,6 +415,7 @@ def test_each_claim_remembers_when_it_was_made(desk: Desk) -> None:
     assert (attempt.claimed_at, later.claimed_at) == (began, at(desk.now))
 
 
+@pytest.mark.one_shard
 def test_going_on_renews_the_lease(desk: Desk) -> None:
     desk.add_many(2, queue="d")
     first = desk.claim_range(limit=1)
@@ -424,6 +438,7 @@ def test_a_claim_whose_answer_was_lost_is_made_again(desk: Desk) -> None:
     assert {desk.state(one) for one in added} == {State.SUCCEEDED}
 
 
+@pytest.mark.one_shard
 def test_a_settlement_whose_answer_was_lost_is_answered_again(desk: Desk) -> None:
     delivered, failed, put_off, left = (add(desk, name) for name in "abcd")
     claim = desk.claim_range()
@@ -448,6 +463,7 @@ def test_a_repeated_settlement_does_not_end_a_job_that_was_revived_meanwhile(des
     assert desk.state(failed) is State.SCHEDULED
 
 
+@pytest.mark.one_shard
 def test_a_takeover_fences_everything_that_was_in_flight(desk: Desk) -> None:
     added = desk.add_many(3, queue="d")
     first = desk.claim_range(limit=1)
@@ -462,6 +478,7 @@ def test_a_takeover_fences_everything_that_was_in_flight(desk: Desk) -> None:
     assert desk.settle_range(new)
 
 
+@pytest.mark.one_shard
 def test_a_shard_is_let_go_though_nothing_of_it_is_left_to_settle(desk: Desk) -> None:
     waiting = desk.add_many(2, queue="d")
     claim = desk.claim_range(limit=1)

@@ -11,13 +11,14 @@ from oncue.core.queue import Queue
 from oncue.core.retry import after_lapse
 
 from .desk import FLEETING, LEASE, Desk, Q, at, ids, verdict
+from .promises import By
 
 
 def test_a_claim_lapses_when_its_lease_ends_and_not_before(desk: Desk) -> None:
     claimed = desk.take()
     desk.clock.advance(LEASE - 0.001)
     assert desk.lapses(10) == []
-    assert desk.store.leases().next_lapse == desk.now + 1
+    assert desk.store.leases().next_lapse == By(desk.now + 1)
     desk.clock.advance(0.001)
     (lapse,) = desk.lapses(10)
     assert (lapse.id, lapse.queue, lapse.state) == (claimed.id, "q", State.DISPATCHED)
@@ -44,7 +45,7 @@ def test_a_claim_is_overlong_in_spite_of_its_heartbeats(desk: Desk) -> None:
         desk.clock.advance(11)
         desk.touch(claimed, lease_seconds=LEASE)
     assert desk.lapses(10) == []
-    assert desk.store.leases().next_lapse == claimed.claimed_at + 100_000
+    assert desk.store.leases().next_lapse == By(claimed.claimed_at + 100_000)
     lapse = desk.lapse(1)
     assert lapse.overlong_at == desk.now
 
@@ -67,7 +68,7 @@ def test_the_timeout_is_the_jobs_or_else_the_queues(desk: Desk) -> None:
 
 def test_a_timeout_is_right_to_the_millisecond(desk: Desk) -> None:
     desk.take(timeout_seconds=1.001)  # in binary, a little less
-    assert desk.store.leases().next_lapse == desk.now + 1_001
+    assert desk.store.leases().next_lapse == By(desk.now + 1_001)
 
 
 def test_the_oldest_lapses_come_first_and_not_more_than_asked_for(desk: Desk) -> None:
@@ -90,7 +91,7 @@ def test_waiting_and_finished_jobs_never_lapse(desk: Desk) -> None:
 def test_the_next_expiry_counts_as_the_next_lapse(desk: Desk) -> None:
     desk.take()
     desk.add(due_in=5, expires_at=desk.now + 50_000)
-    assert desk.store.leases().next_lapse == desk.now + 50_000
+    assert desk.store.leases().next_lapse == By(desk.now + 50_000)
 
 
 def test_reclaimed_work_is_due_again_at_once_with_its_members_untouched(desk: Desk) -> None:

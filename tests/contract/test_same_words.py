@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 
 import pytest
 
@@ -20,9 +21,11 @@ from oncue.ports.claims import ClaimFilter
 from oncue.stores.memory import MemoryStore
 from oncue.usecases.bulk import change_all
 from tests.contract.changing import Amendment
+from tests.stores.kinds import KINDS
 
-from .conftest import STORES, OpenStore
+from .conftest import OpenStore
 from .desk import DELIVERY, LEASE, Desk, Q
+from .promises import every, exported
 
 HURRIED = Queue("q", timeout_seconds=10)
 FRAIL = Queue("q", poison_after=1)
@@ -146,7 +149,7 @@ def reclaimed_by_age(desk: Desk) -> object:
     desk.take("a")
     desk.clock.advance(5)
     silent = ClaimFilter(heard_outside=(desk.now, desk.now))
-    (lapse,) = desk.store.live_claims(silent, None, 10).items
+    (lapse,) = every(partial(desk.store.live_claims, silent))
     verdict = after_silence(lapse, Q, desk.now, 5_000, giving_up=True)
     return [desk.store.reclaim([(lapse, verdict)], desk.now) for _ in range(2)]
 
@@ -262,7 +265,8 @@ SCRIPTS: dict[Callable[[Desk], object], set[str]] = {
 """What happens, and the codes of the diagnostics that it leaves."""
 
 
-@pytest.mark.parametrize("open_store", STORES.keys() - {"memory"}, indirect=True)
+@pytest.mark.one_shard
+@pytest.mark.parametrize("open_store", [kind for kind in KINDS if kind != "memory"], indirect=True)
 @pytest.mark.parametrize("script", SCRIPTS, ids=lambda script: script.__name__)
 def test_both_stores_tell_the_same(open_store: OpenStore, script: Callable[[Desk], object]) -> None:
     answers, jobs = _play(open_store, script)
@@ -279,4 +283,4 @@ def _play(
     """The answers to the calls, and all that the store has then."""
     clock = FakeClock()
     desk = Desk(open_store(clock), clock)
-    return script(desk), list(desk.store.export(None, 1000).items)
+    return script(desk), exported(desk.store)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
 from dataclasses import replace
 
 import pytest
@@ -17,23 +16,16 @@ from oncue.engine.recurrer import Recurrer
 from oncue.ports.store import Store
 from tests.contract.recurring import put_schedule
 
+from .conftest import OpenAnother
 from .desk import Desk, together
 
 MINUTES = 20
 
 
 @pytest.fixture
-def nodes(store: Store, clock: FakeClock) -> Iterator[list[Store]]:
-    """Four nodes on the same data: connections of their own, or the same memory."""
-    from oncue.stores.sqlite import SqliteStore
-
-    if not isinstance(store, SqliteStore):
-        yield [store] * 4
-        return
-    others = [SqliteStore(store.db.path, clock=clock) for _ in range(3)]
-    yield [store, *others]
-    for other in others:
-        other.close()
+def nodes(store: Store, another: OpenAnother) -> list[Store]:
+    """Four nodes on the same data."""
+    return [store, *(another() for _ in range(3))]
 
 
 def put(desk: Desk, name: str, cron: str = "* * * * *") -> None:

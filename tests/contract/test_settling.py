@@ -7,7 +7,9 @@ import pytest
 from oncue.core.fencing import Refused
 from oncue.core.lifecycle import State, Verb
 
-from .desk import Desk, Q, at, settlement
+from .desk import BOTH_IDS, Desk, Q, at, settlement
+
+pytestmark = BOTH_IDS
 
 
 def test_a_completed_job_has_succeeded_with_its_result(desk: Desk) -> None:

@@ -8,7 +8,7 @@ import pytest
 
 from oncue.clock import FakeClock
 from oncue.core import stamp
-from oncue.core.dumped import DumpedEvent, DumpedJob
+from oncue.core.dumped import DumpedEvent
 from oncue.core.errors import EventIdTaken, KeyTaken
 from oncue.core.lifecycle import State, Verb
 from oncue.core.standing import Sightings
@@ -18,6 +18,7 @@ from oncue.stores.memory import MemoryStore
 from .board import Board, cron, cron_at, decisions, file, file_at, seconds, table, table_at
 from .conftest import OpenStore
 from .desk import DELIVERY, FLEETING, Desk, Q, lapses_by
+from .promises import every, exported
 
 
 def lived_in(desk: Desk) -> None:
@@ -47,17 +48,6 @@ def lived_in(desk: Desk) -> None:
     desk.claim_range(DELIVERY)
 
 
-def all_of(store: Store, limit: int = 3) -> list[DumpedJob]:
-    found: list[DumpedJob] = []
-    after: str | None = None
-    while True:
-        export = store.export(after, limit)
-        found += export.items
-        if export.next is None:
-            return found
-        after = export.next
-
-
 @pytest.fixture
 def house(desk: Desk) -> Desk:
     lived_in(desk)
@@ -65,36 +55,36 @@ def house(desk: Desk) -> Desk:
 
 
 def test_everything_is_exported_once_page_by_page(house: Desk) -> None:
-    ids = [dumped.job.id for dumped in all_of(house.store)]
+    ids = [dumped.job.id for dumped in exported(house.store, 3)]
     assert len(ids) == len(set(ids)) == 11
-    assert all_of(house.store, 1) == all_of(house.store, 100)
+    assert exported(house.store, 1) == exported(house.store, 100)
 
 
 def test_a_job_inside_a_range_claim_leaves_as_scheduled(house: Desk) -> None:
-    (covered,) = [d for d in all_of(house.store) if d.job.id == "covered"]
+    (covered,) = [d for d in exported(house.store, 3) if d.job.id == "covered"]
     assert covered.job.state is State.SCHEDULED
 
 
 def test_what_moved_is_as_it_was(house: Desk, open_store: OpenStore, clock: FakeClock) -> None:
-    before = all_of(house.store)
+    before = exported(house.store, 3)
     for target in (open_store(clock), MemoryStore(clock)):
         assert target.admit(before) == len(before)
-        assert all_of(target) == before
+        assert exported(target) == before
         assert target.admit(before) == 0
-        assert all_of(target) == before
+        assert exported(target) == before
 
 
 def test_what_moved_out_of_memory_is_as_it_was(open_store: OpenStore, clock: FakeClock) -> None:
     source = Desk(MemoryStore(clock), clock)
     lived_in(source)
     target = open_store(clock)
-    target.admit(all_of(source.store))
-    assert [d.job for d in all_of(target)] == [d.job for d in all_of(source.store)]
+    target.admit(exported(source.store))
+    assert [d.job for d in exported(target)] == [d.job for d in exported(source.store)]
 
 
 def test_life_goes_on_after_the_move(house: Desk, open_store: OpenStore, clock: FakeClock) -> None:
     there = Desk(open_store(clock), clock)
-    there.store.admit(all_of(house.store))
+    there.store.admit(exported(house.store, 3))
     assert there.cancel("waiting").refused is None
     dispatched = there.job("dispatched")
     (lapse,) = lapses_by(there.store, clock.now() + 60_000)
@@ -112,12 +102,13 @@ def test_a_key_that_is_taken_there_is_not_taken_twice(
 ) -> None:
     there = Desk(open_store(clock), clock)
     there.add("mine", key="k")
-    (waiting,) = [d for d in all_of(house.store) if d.job.id == "waiting"]
+    (waiting,) = [d for d in exported(house.store, 3) if d.job.id == "waiting"]
     with pytest.raises(KeyTaken, match="waiting"):
         there.store.admit([waiting])
     assert there.listed() == ["mine"]
 
 
+@pytest.mark.needs("counts")
 def test_due_work_is_counted_by_step(desk: Desk) -> None:
     for due_in in (0, 1, 59, 60, 61, 200, 3_600):
         desk.add(due_in=due_in, priority=int(due_in) % 10)
@@ -134,13 +125,13 @@ def test_a_job_that_a_rule_fired_keeps_its_rule_and_its_instant(
 ) -> None:
     board.rule(cron(), name="hourly")
     board.post(cron_at(1800.000001))
-    [fired] = all_of(board.store)
+    [fired] = exported(board.store)
     for other in (open_store(clock), MemoryStore(clock)):
         other.admit([fired])
         moved = other.get(fired.job.id)
         assert moved is not None
         assert (moved.rule, moved.instant) == ("hourly", stamp.to_datetime(seconds(1800.000001)))
-        assert all_of(other) == [fired]
+        assert exported(other) == [fired]
 
 
 # -- rules and events ------------------------------------------------------------------------------
@@ -158,14 +149,7 @@ def busy(board: Board) -> None:
 
 
 def events_of(store: Store, limit: int = 3) -> list[DumpedEvent]:
-    found: list[DumpedEvent] = []
-    after: str | None = None
-    while True:
-        export = store.export_events(after, limit)
-        found += export.items
-        if export.next is None:
-            return found
-        after = export.next
+    return every(store.export_events, limit)
 
 
 def rules_of(store: Store) -> list[Sightings]:
@@ -177,6 +161,7 @@ def moved(source: Store, target: Store) -> int:
     return target.admit_rules(rules_of(source), events_of(source))
 
 
+@pytest.mark.needs("all-events")
 def test_events_are_exported_once_in_the_order_of_arrival(board: Board) -> None:
     busy(board)
     found = events_of(board.store)
@@ -247,6 +232,7 @@ def test_what_is_there_is_left_alone_and_others_decisions_are_not_taken(
     assert hourly.dependencies == (cron(),)
 
 
+@pytest.mark.needs("all-events")
 def test_an_id_that_belongs_to_another_event_is_refused(
     board: Board, open_store: OpenStore, clock: FakeClock
 ) -> None:

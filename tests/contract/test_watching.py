@@ -12,17 +12,7 @@ from oncue.usecases.queues import set_paused
 from tests.contract.changing import Amendment
 
 from .desk import Desk
-
-
-class Listening:
-    """Everything a store told, and whether it covers a piece of work."""
-
-    def __init__(self, store: Store) -> None:
-        self.told: list[tuple[str | None, Moment]] = []
-        self.stop = store.watch(lambda queue, due_at: self.told.append((queue, due_at)))
-
-    def has_heard_of(self, queue: str, due_at: Moment) -> bool:
-        return any(name is None or (name == queue and at <= due_at) for name, at in self.told)
+from .promises import Listening
 
 
 def retry(desk: Desk) -> None:
@@ -63,9 +53,7 @@ def test_everything_that_makes_work_wait_is_told(
     desk.add("job", key="k")
     listening = Listening(desk.store)
     change(desk)
-    due_at = desk.store.next_due(["q"])
-    assert due_at is not None
-    assert listening.has_heard_of("q", due_at)
+    assert listening.has_heard_of("q", from_datetime(desk.job("job").due_at))
 
 
 def test_new_work_is_told_by_queue_and_due_time(desk: Desk) -> None:

@@ -8,12 +8,26 @@ import pytest
 from oncue import Client, Scheduler
 from tests.http.server import Server, running_server
 
+ON_HOSTILE_TOO = frozenset({"test_jobs", "test_batch", "test_fencing", "test_workers"})
+"""Modules whose tests run on the hostile store, too: those about the life of jobs."""
+
+
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    module = metafunc.module.__name__.split(".")[-1]
+    if "server" in metafunc.fixturenames and module in ON_HOSTILE_TOO:
+        kinds = {"sqlite": None, "hostile": "calm"}
+        metafunc.parametrize(
+            "server", kinds.values(), indirect=True, ids=list(kinds), scope="module"
+        )
+
 
 @pytest.fixture(scope="module")
-def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+def server(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Server]:
     """One server for a whole module: tests keep apart by their queues, keys and owners."""
     folder: Path = tmp_path_factory.mktemp("server")
-    with running_server(folder) as running:
+    with running_server(folder, weather=getattr(request, "param", None)) as running:
         yield running
 
 

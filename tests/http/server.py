@@ -38,13 +38,18 @@ class Reply(NamedTuple):
 
 
 class Server:
-    """`oncue serve` in a process of its own. What it says is in `said`."""
+    """`oncue serve` in a process of its own. What it says is in `said`. `weather`: on a hostile
+    store, see `tests/stores/program.py`."""
 
-    def __init__(self, folder: Path, *arguments: str, **environment: str) -> None:
+    def __init__(
+        self, folder: Path, *arguments: str, weather: str | None = None, **environment: str
+    ) -> None:
         self.folder = folder
         self.store = f"sqlite:///{folder / 'jobs.db'}"
         self.process = Program(
+            *([] if weather is None else [weather]),
             *("--store", self.store, "serve", *arguments),
+            module="oncue.cli" if weather is None else "tests.stores.program",
             cwd=folder,
             env={**_clean_environment(), **environment},
             stderr=subprocess.PIPE,
@@ -134,10 +139,12 @@ class Server:
 
 
 @contextmanager
-def running_server(folder: Path, *arguments: str, **environment: str) -> Iterator[Server]:
+def running_server(
+    folder: Path, *arguments: str, weather: str | None = None, **environment: str
+) -> Iterator[Server]:
     """A server on a store in `folder`, stopped in the end; `arguments` are those of `serve`."""
     port = () if "--port" in arguments else ("--port", "0")
-    server = Server(folder, *port, *arguments, **environment)
+    server = Server(folder, *port, *arguments, weather=weather, **environment)
     try:
         server.wait_until_listening()
         yield server

@@ -12,7 +12,7 @@ from oncue.core.moment import Moment
 from oncue.ports.sink import Refusal, Sink
 from oncue.ports.store import Awaited, Listener, Store
 from tests.proof.plan import Fault, Plan
-from tests.proof.wrapped import Call, WrappedStore
+from tests.stores.wrapped import Call, WrappedStore, followed
 
 T = TypeVar("T")
 
@@ -25,7 +25,9 @@ call loses a race, or None if it has no part in such a call."""
 
 STALE_READS = frozenset({"get", "history", "page", "live_claims", "leases", "next_due", "stats"})
 READS = STALE_READS | {"queues", "interruptions"}
-BATCHES = frozenset({"insert", "change", "touch", "settle", "reclaim"})
+BATCHES = frozenset(
+    {"insert", "change", "touch", "settle", "reclaim", "advance", "publish", "admit"}
+)
 ANY_CALL = frozenset({Fault.FAIL, Fault.TIMEOUT, Fault.THROTTLE, Fault.DELAY})
 
 
@@ -101,7 +103,8 @@ class FaultyStore(WrappedStore):
             raise _trouble(call.method, fault)
         if fault is Fault.HALF_DOWN:
             batch, *rest = call.args
-            getattr(self.store, call.method)(batch[: len(batch) // 2], *rest, **call.kwargs)
+            part = self._plan.part(batch)
+            getattr(self.store, call.method)(part, *rest, **call.kwargs)
             raise _trouble(call.method, fault)
         if fault is Fault.DELAY and self._pause:
             return _slowly(go, self._plan, self._pause, self._pause_seconds)

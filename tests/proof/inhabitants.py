@@ -160,14 +160,22 @@ class Puller:
 
 class Holder:
     """A worker with one job at a time that takes longer than a lease. It gives a sign of life in
-    every step, and does not stop by itself when none was acknowledged: a zombie at times."""
+    every step, and does not stop by itself when none was acknowledged: a zombie at times.
+    `reports`: on an operation, too."""
 
     STEPS = 20
 
     def __init__(
-        self, store: Store, queue: Queue, record: Callable[[Entry], None], steps: int = STEPS
+        self,
+        store: Store,
+        queue: Queue,
+        record: Callable[[Entry], None],
+        steps: int = STEPS,
+        *,
+        reports: bool = False,
     ) -> None:
         self._cue = a_cue(store)
+        self._reports = reports
         self._queue = queue.name
         self._record = record
         self._steps = steps
@@ -182,6 +190,8 @@ class Holder:
         with _until_told(self._drop):
             if self._left > 0:
                 self._cue.heartbeat(*self._held)
+                if self._reports:
+                    self._cue.operation(*self._held, "hold", "succeeded")
             else:
                 self._cue.complete(*self._held)
                 self._drop()
@@ -296,3 +306,18 @@ class _Mailing:
 
     def close(self) -> None:
         self._receiver.close()
+
+
+class Lasting:
+    """A sink whose deliveries last: `linger` is called before each."""
+
+    def __init__(self, sink: Sink, linger: Callable[[], None]) -> None:
+        self._sink = sink
+        self._linger = linger
+
+    def deliver(self, queue: str, batch: Sequence[Delivery]) -> Mapping[int, Refusal]:
+        self._linger()
+        return self._sink.deliver(queue, batch)
+
+    def close(self) -> None:
+        self._sink.close()

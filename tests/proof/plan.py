@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import threading
 from collections import Counter
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from enum import StrEnum
 from random import Random
+from typing import TypeVar
+
+T = TypeVar("T")
 
 
 class Fault(StrEnum):
@@ -15,7 +18,7 @@ class Fault(StrEnum):
     DELAY = "takes long"
     THROTTLE = "is throttled"
     HALF_REFUSED = "takes half a batch and refuses the rest for now"
-    HALF_DOWN = "takes half a batch and goes down"
+    HALF_DOWN = "takes a part of a batch and goes down"
     STALE = "answers from before the last write"
     CONFLICT = "loses a race"
 
@@ -25,8 +28,8 @@ class Plan:
 
     `rates` gives each fault's chance per call that it can befall; their sum is at most 1. `only`
     limits it to these methods, `sparing` leaves those out, and `first_n` limits it to the first n
-    calls that remain; then all is well. `fired` counts what really happened, `trace` keeps it in
-    order, `calls` counts what was asked.
+    calls that remain; then all is well. The first `after_n` calls of all go well, too. `fired`
+    counts what really happened, `trace` keeps it in order, `calls` counts what was asked.
     """
 
     def __init__(
@@ -37,6 +40,7 @@ class Plan:
         only: Collection[str] | None = None,
         sparing: Collection[str] = (),
         first_n: int | None = None,
+        after_n: int = 0,
     ) -> None:
         if sum(rates.values()) > 1:
             raise ValueError("the rates of a plan add up to more than 1")
@@ -47,6 +51,7 @@ class Plan:
         self._only = None if only is None else frozenset(only)
         self._sparing = frozenset(sparing)
         self._left = first_n
+        self._after = after_n
         self._random = Random(seed)
         self._lock = threading.Lock()
         self._healed = False
@@ -55,7 +60,7 @@ class Plan:
         """The fault that this call meets, counted as fired; None for most."""
         with self._lock:
             self.calls[method] += 1
-            if not self._concerned(method):
+            if self.calls.total() <= self._after or not self._concerned(method):
                 return None
             fault = self._pick(self._random.random())
             if fault is None or fault not in possible:
@@ -68,6 +73,12 @@ class Plan:
         """A coin, for faults that come in two forms."""
         with self._lock:
             return self._random.random() < 0.5
+
+    def part(self, batch: Sequence[T]) -> list[T]:
+        """Some of a batch of two or more, in its order, but not all."""
+        with self._lock:
+            places = self._random.sample(range(len(batch)), self._random.randrange(1, len(batch)))
+        return [batch[place] for place in sorted(places)]
 
     def heal(self) -> None:
         """No fault from here on."""

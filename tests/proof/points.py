@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, TypeVar, cast
 from oncue.core.job import Delivery
 from oncue.ports.sink import Refusal, Sink
 from oncue.ports.store import Store
-from tests.proof.wrapped import Call, WrappedStore
+from tests.stores.wrapped import Call, WrappedStore, followed
 
 T = TypeVar("T")
 

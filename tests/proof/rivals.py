@@ -10,7 +10,7 @@ from oncue.ports.claims import RangeClaim
 from oncue.ports.store import Store
 from tests.contract.desk import lapses_by
 from tests.proof.ledger import RIVAL
-from tests.proof.wrapped import Call
+from tests.stores.wrapped import Call
 
 DAY_MS = 86_400_000
 EVERYTHING = 100_000

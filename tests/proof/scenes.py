@@ -14,6 +14,7 @@ from tests.proof.checker import Card
 from tests.proof.plan import Fault, Plan
 from tests.proof.points import OF_EVENTS, POINTS
 from tests.proof.world import TAKEOVER_SECONDS, TURNED_TAKEOVER_SECONDS, World
+from tests.stores.port import METHODS
 
 MakeStore = Callable[[FakeClock], Store]
 
@@ -40,12 +41,14 @@ class Scene:
     cancels: bool = True
     honest: bool = True
     drops: bool = False
+    whole: bool = False
+    only: frozenset[str] | None = None
     min_faults: int = 0
     bounds: Mapping[str, Any] = field(default_factory=dict)
 
     def play(self, seed: int, make_store: MakeStore = MemoryStore, jobs: int = 120) -> Card:
         world = World(
-            Plan(seed, self.faults),
+            Plan(seed, self.faults, only=self.only),
             seed,
             jobs,
             deaths=self.orders,
@@ -54,10 +57,11 @@ class Scene:
             cancels=self.cancels,
             honest=self.honest,
             drops=self.drops,
+            whole=self.whole,
             make_store=make_store,
         )
         card = world.run(min_acknowledged=jobs // 2, min_faults=self.min_faults, **self.bounds)
-        world.truth.close()
+        world.close()
         return card
 
 
@@ -100,6 +104,21 @@ STOPS = {
     "first": Scene(orders=_orders(_OF_STOPS, (1, 6), "stop:"), cancels=False, min_faults=5),
     "later": Scene(orders=_orders(_OF_STOPS, (3, 9), "stop:"), cancels=False, min_faults=5),
 }
+WHOLE = Scene(rough=False, whole=True)
+NOT_CALLED = frozenset({"close", "submit", "watch"})
+"""The end of a node is no call that anybody repeats. What a watcher is told may be lost in every
+scene with failures."""
+TIMEOUTS = {
+    method: Scene(
+        {Fault.TIMEOUT: 0.9 if method == "extend_range" else 0.4},  # deliveries seldom last
+        whole=True,
+        only=frozenset({method}),
+        min_faults=2,
+    )
+    for method in sorted(METHODS - NOT_CALLED)
+}
+"""For every method of the port: calls that were applied and whose answer was lost."""
+ANY_TIMEOUT = Scene({Fault.TIMEOUT: 0.1}, whole=True, min_faults=20)
 TURNS = {
     "forward": Scene(turns=((30, HOUR),), bounds=_TURNED),
     "back": Scene(turns=((30, -HOUR),), bounds=_TURNED),
@@ -116,5 +135,8 @@ ALL = {
     **{f"together {name}": scene for name, scene in TOGETHER.items()},
     **{f"death {name}": scene for name, scene in DEATHS.items()},
     **{f"stop {name}": scene for name, scene in STOPS.items()},
+    "whole": WHOLE,
+    "any timeout": ANY_TIMEOUT,
+    **{f"timeout {name}": scene for name, scene in TIMEOUTS.items()},
     **{f"turn {name}": scene for name, scene in TURNS.items()},
 }

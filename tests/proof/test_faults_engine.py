@@ -14,7 +14,6 @@ from oncue.core.job import NewJob
 from oncue.engine.node import Node
 from oncue.engine.reclaimer import Reclaimer
 from oncue.stores.memory import MemoryStore
-from oncue.stores.sqlite import SqliteStore
 from oncue.usecases.queues import put_queue
 from tests.contract.desk import claim_due
 from tests.proof import scenes
@@ -22,9 +21,13 @@ from tests.proof.faults import FaultyStore
 from tests.proof.plan import Fault, Plan
 from tests.proof.scenes import Scene
 from tests.proof.world import PULLED, START, World
+from tests.stores.kinds import store_maker
+from tests.stores.port import METHODS
 
 SEEDS = range(5)
-ON_SQLITE = {
+ON_OTHER_STORES = {
+    "whole": scenes.WHOLE,
+    "any timeout": scenes.ANY_TIMEOUT,
     **scenes.FAULTS,
     "deaths": scenes.DEATHS["all"],
     "stops": scenes.STOPS["first"],
@@ -46,6 +49,12 @@ def named(group: dict[str, Scene]) -> pytest.MarkDecorator:
 @pytest.mark.parametrize("seed", range(10))
 def test_without_faults_every_job_is_delivered_exactly_once(seed: int) -> None:
     card = scenes.CALM.play(seed)
+    assert card.green, f"\n{card}"
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_without_faults_a_whole_household_is_in_order(seed: int) -> None:
+    card = scenes.WHOLE.play(seed)
     assert card.green, f"\n{card}"
 
 
@@ -92,9 +101,18 @@ def test_every_promise_survives_a_clock_that_is_turned_by_an_hour(scene: Scene, 
     assert card.green, f"\n{card}"
 
 
-@named(ON_SQLITE)
-def test_every_promise_survives_on_sqlite(scene: Scene, tmp_path: Path) -> None:
-    card = scene.play(0, lambda clock: SqliteStore(tmp_path / "world.db", clock), jobs=90)
+@named(ON_OTHER_STORES)
+@pytest.mark.parametrize("kind", ["sqlite", "hostile"])
+def test_every_promise_survives_on_every_store(scene: Scene, kind: str, tmp_path: Path) -> None:
+    card = scene.play(0, store_maker(kind, tmp_path), jobs=90)
+    assert card.green, f"\n{card}"
+
+
+@pytest.mark.parametrize("method", sorted(METHODS - scenes.NOT_CALLED))
+def test_every_promise_survives_answers_of_a_method_that_are_lost(method: str) -> None:
+    """A new method of the port is among them by itself. If nobody in the world calls it, the run is
+    void."""
+    card = scenes.TIMEOUTS[method].play(0)
     assert card.green, f"\n{card}"
 
 

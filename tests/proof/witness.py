@@ -12,7 +12,7 @@ from oncue.core.queue import Queue
 from oncue.ports.claims import RangeClaim, Settled, Touch
 from oncue.ports.store import Store
 from tests.proof.entries import Ranged, RangeWrote, Reclaimed, Taken, Wrote
-from tests.proof.wrapped import Call, WrappedStore
+from tests.stores.wrapped import Call, WrappedStore
 
 T = TypeVar("T")
 

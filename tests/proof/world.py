@@ -1,5 +1,6 @@
-"""A whole small world in one thread: somebody who asks, dispatchers, a reclaimer and workers on one
-store, every one of them stepped by hand on a fake clock, in an order drawn from a seed.
+"""A whole small world in one thread: somebody who asks, dispatchers, a reclaimer and workers on two
+nodes of one store, every one of them stepped by hand on a fake clock, in an order drawn from a
+seed.
 
 Whenever a call is slow, time passes *and the others act*: that is how a lease comes to end in the
 middle of somebody's step. Whoever dies at a point is born again, under another name, knowing
@@ -11,6 +12,7 @@ from __future__ import annotations
 import signal
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
+from dataclasses import replace
 from functools import partial
 from random import Random
 from typing import Any
@@ -34,12 +36,14 @@ from tests.proof.ends import ends_of
 from tests.proof.entries import Entry
 from tests.proof.faults import FaultySink, FaultyStore
 from tests.proof.history import History
-from tests.proof.inhabitants import LEASE_SECONDS, Asker, Holder, Puller, Remote
+from tests.proof.household import Household
+from tests.proof.inhabitants import LEASE_SECONDS, Asker, Holder, Lasting, Puller, Remote
 from tests.proof.ledger import RIVAL
 from tests.proof.plan import Plan
 from tests.proof.points import KillingSink, KillingStore, Points
 from tests.proof.rivals import Rival
 from tests.proof.witness import Witness
+from tests.stores.nodes import another_node
 
 START: Moment = 1_800_000_000_000
 SLOW_SECONDS = 12.0  # longer than a lease
@@ -79,6 +83,7 @@ class World:
 
     `deaths` are orders to die or stop at points. `turns` are (after so many seconds, turn the wall
     clock by so many); then all jobs are long overdue, so that none has to wait for the clock.
+    `whole`: with a household, and deliveries that last; so every method of the port is called.
     `rough`: see `inhabitants`. `honest` False: the puller reports what it never did; `drops`: the
     sinks throw away what they take. `run` plays until nothing is left to do, with the plan healed
     on the way."""
@@ -95,9 +100,11 @@ class World:
         rough: bool = False,
         honest: bool = True,
         drops: bool = False,
+        whole: bool = False,
         make_store: Callable[[FakeClock], Store] = MemoryStore,
     ) -> None:
         self.plan = plan
+        self._whole = whole
         self.deaths = self.stops = 0
         self.random = Random(seed)
         self.clock = FakeClock(START)
@@ -112,7 +119,9 @@ class World:
         self._acting: set[str] = set()
         self._ended: set[str] = set()
         self._keepers: dict[str, Keeper] = {}
-        self.store = self._surrounded(self.truth)
+        self._newest: Reclaimer | None = None
+        self.nodes = (self.truth, another_node(self.truth))
+        self.store, self.other = map(self._surrounded, self.nodes)
         self.asker = Asker(
             self.store,
             self.history,
@@ -122,21 +131,26 @@ class World:
             forgiving=rough or bool(plan.rates or deaths),
         )
         record, random = self.log.append, self.random
-        self.remote = Remote(self.store, record, random, rough=rough, waits=not turns, drops=drops)
+        self.remote = Remote(self.other, record, random, rough=rough, waits=not turns, drops=drops)
         puller = Puller(
             self.store, (PULLED, BRIEF), record, random, rough=rough, waits=not turns, does=honest
         )
         self._births: dict[str, Callable[[], Turn]] = {
-            "first dispatcher": partial(self._dispatcher, "first dispatcher", SENT),
-            "second dispatcher": partial(self._dispatcher, "second dispatcher", SENT),
-            "handing dispatcher": partial(self._dispatcher, "handing dispatcher", HANDED),
+            "first dispatcher": partial(self._dispatcher, "first dispatcher", SENT, self.store),
+            "second dispatcher": partial(self._dispatcher, "second dispatcher", SENT, self.other),
+            "handing dispatcher": partial(
+                self._dispatcher, "handing dispatcher", HANDED, self.other
+            ),
             "reclaimer": self._reclaimer,
             "puller": lambda: puller.step,
-            "holder": lambda: Holder(self.store, PULLED, record).step,
+            "holder": lambda: Holder(self.other, PULLED, record, reports=whole).step,
             "remote": lambda: self.remote.step,
             "asker": lambda: self.asker.step,
         }
-        self._turns = {name: birth() for name, birth in self._births.items()}
+        self._household = Household(self.other, self.truth, PULLED.name) if whole else None
+        if self._household is not None:
+            self._births["household"] = lambda: self._household.step  # type: ignore[union-attr]
+        self._turns: dict[str, Turn] = {name: partial(self._be_born, name) for name in self._births}
 
     def run(self, **bounds: Any) -> Card:
         """Two minutes with faults, then all is healed, more is asked for, and it is measured until
@@ -146,6 +160,10 @@ class World:
         self.plan.heal()
         self._points.heal()
         self.asker.waiting += self._batches("late", 20, self.clock.now(), 5_000)
+        missing = []
+        if self._household is not None:
+            del self._turns["household"]
+            missing = self._household.close(self.history)
         ends = self.clock.monotonic() + PATIENCE_SECONDS + self._longest_turn
         while self.asker.waiting or self.unfinished():
             self._play()
@@ -153,7 +171,12 @@ class World:
                 break  # the checker says what was left
         fired = self.plan.fired.total() + self.deaths + self.stops
         ended = ends_of(self.truth, self.history.jobs)
-        return verdict(self.history, self.log, ended, faults_fired=fired, **bounds)
+        card = verdict(self.history, self.log, ended, faults_fired=fired, **bounds)
+        return replace(card, found={**card.found, "lost": [*card.found["lost"], *missing]})
+
+    def close(self) -> None:
+        for node in self.nodes:
+            node.close()
 
     def unfinished(self) -> bool:
         """Whether a job has not ended. Those that had are not looked at again."""
@@ -194,7 +217,7 @@ class World:
             self.clock.set(self.clock.now() + round(seconds * 1000))
 
     def _keep(self) -> None:
-        for name, keeper in self._keepers.items():
+        for name, keeper in list(self._keepers.items()):
             self._act(f"keeper of the {name}", keeper.step)
 
     def _everybody(self) -> None:
@@ -211,9 +234,14 @@ class World:
                 turn()
         except Died:
             self.deaths += 1
-            self._turns[name] = self._births[name]()
+            self._turns[name] = partial(self._be_born, name)
         finally:
             self._acting.discard(name)
+
+    def _be_born(self, name: str) -> None:
+        """Whoever finds the store in trouble is born at its next turn."""
+        self._turns[name] = self._births[name]()
+        self._turns[name]()
 
     def _surrounded(self, store: Store) -> Store:
         """The store, with a witness, with points at which to die, and in trouble."""
@@ -228,18 +256,19 @@ class World:
     def _record(self, *entries: Entry) -> None:
         self.log.extend(entries)
 
-    def _dispatcher(self, name: str, queue: Queue) -> Turn:
+    def _dispatcher(self, name: str, queue: Queue, store: Store) -> Turn:
+        inner = self.remote.sink(queue)
         sink = FaultySink(
-            KillingSink(self.remote.sink(queue), self._points),
+            KillingSink(Lasting(inner, self._linger) if self._whole else inner, self._points),
             self.plan,
             pause=self.pause,
             pause_seconds=SLOW_SECONDS,
         )
         self._keepers[name] = keeper = Keeper(self.clock)
-        queue_of = partial(Policies(self.store, self.clock), queue.name)
+        queue_of = partial(Policies(store, self.clock), queue.name)
         alias = f"{name} {self.deaths}"
         return Dispatcher(
-            Node.of(self.store, self.clock),
+            Node.of(store, self.clock),
             queue_of,
             sink,
             alias,
@@ -247,12 +276,19 @@ class World:
             check_clock=self._check_clock,
         ).step
 
+    def _linger(self) -> None:
+        """A delivery lasts, while its lease is kept."""
+        if self.random.random() < 0.3:
+            self.clock.advance(LEASE_SECONDS / 3)
+            self._keep()
+
     def _reclaimer(self) -> Turn:
         self._newest = Reclaimer(Node.of(self.store, self.clock))
         return self._newest.step
 
     def _check_clock(self) -> None:
-        self._newest.check_clock()
+        if self._newest is not None:
+            self._newest.check_clock()
 
     def _batches(
         self, prefix: str, jobs: int, due_from: Moment, spread_ms: int

@@ -14,6 +14,7 @@ from oncue.core.queue import QueueStats
 from oncue.core.retention import Pruned, Retention
 from oncue.ports.bulk import BulkFound
 from oncue.ports.store import Store, StoreFacts
+from tests.stores.nodes import another_node
 
 EVERY_LACK: frozenset[Lack] = frozenset(get_args(Lack))
 
@@ -30,6 +31,9 @@ class _Lacking:
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self.store, name)
+
+    def another_node(self) -> Store:
+        return lacking(another_node(self.store), self.lacks)
 
     def describe(self) -> StoreFacts:
         facts = self.store.describe()

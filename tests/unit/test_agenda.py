@@ -15,7 +15,7 @@ from oncue.ports.store import Store
 from oncue.stores.memory import MemoryStore
 from oncue.testing import HandDriven
 from oncue.usecases import agenda
-from tests.proof.wrapped import Call, WrappedStore
+from tests.stores.wrapped import Call, WrappedStore
 
 
 class Interrupted(WrappedStore):

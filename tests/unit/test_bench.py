@@ -11,7 +11,7 @@ import pytest
 from oncue_bench import __main__ as command
 from oncue_bench import machine, processes, rendering
 from oncue_bench.report import Report, Row
-from oncue_bench.run import WORKS, run
+from oncue_bench.run import ON, run
 from oncue_bench.sizes import DEFAULT, QUICK, Sizes
 from tests import program
 
@@ -49,7 +49,7 @@ TINY = Sizes(
     beats=2,
     cancelled=300,
 )
-ROWS = {"W1": 5, "W2": 16, "W3": 8, "W4": 5, "W5": 10, "W6": 4, "W7": 4, "W8": 3, "W9": 5}
+ROWS = {"W1": 5, "W2": 16, "W3": 8, "W4": 5, "W5": 10, "W6": 4, "W7": 4, "W8": 3, "W9": 5, "W10": 2}
 
 
 class Forked:
@@ -61,15 +61,15 @@ class Forked:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("work", WORKS)
-def test_a_work_is_measured_and_compared(work, tmp_path, monkeypatch):
+@pytest.mark.parametrize(("store", "work"), [(store, work) for store in ON for work in ON[store]])
+def test_a_work_is_measured_and_compared(store, work, tmp_path, monkeypatch):
     """The processes that measure are forked: what the start of an interpreter costs is no matter
     here. `test_a_measurement_that_fails_says_why` starts one as the benchmark does. They themselves
     start servers and receivers as always."""
     monkeypatch.setattr(machine, "disk_folder", lambda: tmp_path)
     monkeypatch.setattr(processes, "subprocess", Forked)
 
-    report = run(TINY, [work])
+    report = run(TINY, [work], store=store)
 
     assert len(report.rows) == ROWS[work]
     for row in report.rows:
@@ -81,7 +81,7 @@ def test_a_work_is_measured_and_compared(work, tmp_path, monkeypatch):
 
 
 def test_every_work_of_the_benchmark_has_a_goal_that_is_judged():
-    assert set(WORKS) == set(ROWS)
+    assert {work for works in ON.values() for work in works} == set(ROWS)
 
 
 def _report():
@@ -133,7 +133,7 @@ def test_the_page_tells_the_misses_and_how_to_repeat_it():
 
 
 def test_the_json_is_one_document(monkeypatch, capsys, tmp_path):
-    monkeypatch.setattr(command, "run", lambda sizes, only, progress: _report())
+    monkeypatch.setattr(command, "run", lambda sizes, only, progress, store: _report())
     page = tmp_path / "benchmarks.md"
 
     assert command.main(["--json", "--only", "W2", "--write", str(page)]) == 0
@@ -156,7 +156,7 @@ def test_the_json_is_one_document(monkeypatch, capsys, tmp_path):
 def test_the_arguments_choose_the_sizes(arguments, large, rounds, monkeypatch, capsys):
     seen = []
 
-    def run(sizes, only, progress):
+    def run(sizes, only, progress, store):
         seen.append(sizes)
         return _report()
 

@@ -27,7 +27,8 @@ from oncue.usecases.queues import put_queue, set_paused
 from oncue.wire.dump import DumpCounts, JobLine, decode, encode
 from tests.contract.board import Board
 from tests.contract.desk import Desk
-from tests.contract.test_transfer import all_of, busy, lived_in
+from tests.contract.promises import exported
+from tests.contract.test_transfer import busy, lived_in
 from tests.kept.__main__ import fill
 
 
@@ -84,7 +85,7 @@ def again(dumped: DumpedJob) -> DumpedJob:
 
 
 def test_every_kind_of_job_comes_out_as_it_went_in(house: Desk) -> None:
-    for dumped in all_of(house.store):
+    for dumped in exported(house.store):
         assert again(dumped) == dumped
 
 
@@ -109,14 +110,14 @@ def test_a_rule_and_an_instant_come_out_to_the_microsecond(house: Desk) -> None:
     ],
 )
 def test_payloads_and_results_keep_every_byte(house: Desk, payload: bytes) -> None:
-    (dumped,) = [d for d in all_of(house.store) if d.job.id == "succeeded"]
+    (dumped,) = [d for d in exported(house.store) if d.job.id == "succeeded"]
     job = dumped.job._replace(payload_json=payload, result_json=payload)
     assert again(replace(dumped, job=job)).job == job
 
 
 @pytest.mark.parametrize("body", [b"not json", b"\xff\xfe", b""])
 def test_what_is_not_json_is_refused(house: Desk, body: bytes) -> None:
-    (dumped,) = [d for d in all_of(house.store) if d.job.id == "succeeded"]
+    (dumped,) = [d for d in exported(house.store) if d.job.id == "succeeded"]
     wrong: list[dict[str, Any]] = [{"payload_json": body}, {"result_json": body}]
     for fields in wrong:
         with pytest.raises(InvalidInput, match="is not JSON"):
@@ -124,7 +125,7 @@ def test_what_is_not_json_is_refused(house: Desk, body: bytes) -> None:
 
 
 def test_an_id_or_a_label_that_nobody_could_have_chosen_is_refused(house: Desk) -> None:
-    (dumped,) = [d for d in all_of(house.store) if d.job.id == "waiting"]
+    (dumped,) = [d for d in exported(house.store) if d.job.id == "waiting"]
     wrong: list[dict[str, Any]] = [{"id": "a\nb"}, {"owner": "\x1b[2J"}, {"key": ""}]
     for fields in wrong:
         with pytest.raises(InvalidInput):
@@ -132,7 +133,7 @@ def test_an_id_or_a_label_that_nobody_could_have_chosen_is_refused(house: Desk) 
 
 
 def test_a_payload_stands_in_its_line_as_json(house: Desk) -> None:
-    (dumped,) = [d for d in all_of(house.store) if d.job.id == "waiting"]
+    (dumped,) = [d for d in exported(house.store) if d.job.id == "waiting"]
     job = dumped.job._replace(payload_json=b'{"to":"ada"}')
     line = msgspec.json.decode(encode(JobLine.of_dumped(replace(dumped, job=job))))
     assert line["job"]["payload"] == {"to": "ada"}
@@ -141,7 +142,7 @@ def test_a_payload_stands_in_its_line_as_json(house: Desk) -> None:
 
 def test_an_attempt_names_its_epoch_even_if_a_sink_had_the_job(house: Desk) -> None:
     """Restores of format 1 ask for it."""
-    (dumped,) = [d for d in all_of(house.store) if d.job.id == "waiting"]
+    (dumped,) = [d for d in exported(house.store) if d.job.id == "waiting"]
     at = dumped.job.created_at
     sent = Attempt(1, 0, at, worker="a", outcome="succeeded", ended_at=at)
     history = replace(dumped.history, attempts=(sent,))
@@ -177,7 +178,7 @@ def test_a_job_that_cannot_have_been_is_refused_by_its_line(
     store = MemoryStore(clock)
     with pytest.raises(InvalidInput, match=f"(?s)line 3: .*{said}"):
         restored(b"".join(lines), store)
-    assert all_of(store) == []
+    assert exported(store) == []
 
 
 # -- there and back --------------------------------------------------------------------------------
@@ -186,8 +187,8 @@ def test_a_job_that_cannot_have_been_is_refused_by_its_line(
 def test_a_whole_store_moves(house: Desk, clock: FakeClock) -> None:
     store = MemoryStore(clock)
     result = restored(dumped(house), store)
-    assert all_of(store) == all_of(house.store)
-    assert result.stored == len(all_of(store))
+    assert exported(store) == exported(house.store)
+    assert result.stored == len(exported(store))
     settings = {queue.name: replace(queue, paused=False) for queue in store.queues()}
     assert settings == {queue.name: replace(queue, paused=False) for queue in house.store.queues()}
 
@@ -223,15 +224,15 @@ def test_what_is_there_already_is_left_alone(house: Desk, clock: FakeClock) -> N
 def test_a_dry_run_counts_and_stores_nothing(house: Desk, clock: FakeClock) -> None:
     store = MemoryStore(clock)
     result = restored(dumped(house), store, dry_run=True)
-    assert result.stored == len(all_of(house.store))
-    assert all_of(store) == []
+    assert result.stored == len(exported(house.store))
+    assert exported(store) == []
     assert store.queues() == []
 
 
 def test_one_queue_can_be_dumped_alone(house: Desk, clock: FakeClock) -> None:
     store = MemoryStore(clock)
     restored(dumped(house, "d"), store)
-    assert {d.job.id for d in all_of(store)} == {"covered", "put-off"}
+    assert {d.job.id for d in exported(store)} == {"covered", "put-off"}
     assert [queue.name for queue in store.queues()] == ["d"]
 
 
@@ -240,10 +241,10 @@ def test_a_key_that_is_taken_is_told_with_the_lines(house: Desk, clock: FakeCloc
     Desk(store, clock).add("mine", key="k")
     with pytest.raises(KeyTaken, match=r"lines .* job waiting: .* first\.$"):
         restored(dumped(house), store, dry_run=True)
-    assert [one.job.id for one in all_of(store)] == ["mine"]
+    assert [one.job.id for one in exported(store)] == ["mine"]
     with pytest.raises(KeyTaken, match=r"lines .* job waiting: .* A part of these lines may be"):
         restored(dumped(house), store)
-    assert len(all_of(store)) > 1  # the jobs before it
+    assert len(exported(store)) > 1  # the jobs before it
 
 
 def test_a_dry_run_foresees_that_two_jobs_of_the_dump_have_one_key(
@@ -272,7 +273,7 @@ def test_a_store_that_is_not_there_is_made_when_the_first_page_has_been_understo
     assert made == []
     Restore(MemoryStore(clock), create=create).read(io.BytesIO(text))
     [store] = made
-    assert all_of(store) == all_of(house.store)
+    assert exported(store) == exported(house.store)
     assert {queue.name for queue in store.queues()} == {
         queue.name for queue in house.store.queues()
     }
@@ -340,7 +341,7 @@ def test_of_a_page_with_a_bad_line_nothing_is_stored(clock: FakeClock) -> None:
     store = MemoryStore(clock)
     with pytest.raises(InvalidInput, match=r"line 101: .* Jobs stored so far: 50\."):
         restored(b"".join(lines), store)
-    assert len(all_of(store)) == 50
+    assert len(exported(store)) == 50
 
 
 @pytest.mark.parametrize(

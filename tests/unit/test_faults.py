@@ -243,13 +243,13 @@ def test_a_notice_may_be_lost() -> None:
 
 
 @pytest.mark.parametrize("size", [2, 5])
-def test_a_store_may_store_half_a_batch_and_go_down(size: int) -> None:
+def test_a_store_may_store_a_part_of_a_batch_and_go_down(size: int) -> None:
     store, _ = a_store()
     with pytest.raises(StoreUnavailable):
         FaultyStore(store, always(Fault.HALF_DOWN)).insert(
             [a_job(f"j{n}") for n in range(size)], START
         )
-    assert [store.get(f"j{n}") is not None for n in range(size)].count(True) == size // 2
+    assert 0 < [store.get(f"j{n}") is not None for n in range(size)].count(True) < size
 
 
 def test_a_single_write_has_no_half() -> None:

@@ -11,11 +11,10 @@ from oncue import ClaimLost, HandledJob, Scheduler, State
 from oncue.clock import FakeClock
 from oncue.core.errors import StoreUnavailable
 from oncue.ports.store import Store
-from oncue.stores.memory import MemoryStore
-from oncue.stores.sqlite import SqliteStore
 from oncue.worker.worker import Worker
 from tests.proof.faults import FaultyStore
 from tests.proof.plan import Fault, Plan
+from tests.stores.kinds import KINDS, store_maker
 
 
 @pytest.fixture
@@ -23,10 +22,9 @@ def clock() -> FakeClock:
     return FakeClock()
 
 
-@pytest.fixture(params=["memory", "sqlite"])
+@pytest.fixture(params=KINDS)
 def store(request: pytest.FixtureRequest, tmp_path: Path, clock: FakeClock) -> Iterator[Store]:
-    memory = request.param == "memory"
-    store: Store = MemoryStore(clock) if memory else SqliteStore(tmp_path / "jobs.db", clock)
+    store = store_maker(request.param, tmp_path)(clock)
     yield store
     store.close()
 

@@ -1,0 +1,19 @@
+"""Two nodes on the same data are two store objects, on every store."""
+
+from __future__ import annotations
+
+from oncue.ports.store import Store
+from oncue.stores.memory import MemoryStore
+from oncue.stores.sqlite import SqliteStore
+
+
+def another_node(store: Store) -> Store:
+    """A second store object on the data of the first."""
+    if isinstance(store, SqliteStore):
+        return SqliteStore(store.db.path, store.clock)
+    if isinstance(store, MemoryStore):
+        other = object.__new__(type(store))
+        other.__dict__ = store.__dict__
+        return other
+    opened: Store = store.another_node()  # type: ignore[attr-defined]  # a wrapper of a store
+    return opened

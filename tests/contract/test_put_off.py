@@ -400,3 +400,14 @@ def test_an_old_policy_without_bounds_stops_nothing(desk: Desk, policy: RetryPol
         assert desk.settle_range(claim, busy=dict.fromkeys(ids(claim.jobs), "busy"))
         wait_for(desk, "a")
     assert desk.job("a").refusals == 20
+
+
+@pytest.mark.one_shard
+def test_one_that_is_back_before_jobs_in_flight_is_taken_beside_them(desk: Desk) -> None:
+    desk.add("stuck", queue="d", due_in=-5)
+    by_range(desk, "stuck")
+    desk.add("other", queue="d", due_in=-1)
+    flying = desk.claim_range()
+    assert ids(flying.jobs) == ["other"]
+    wait_for(desk, "stuck")
+    assert ids(desk.claim_range(in_flight=[flying]).jobs) == ["stuck"]

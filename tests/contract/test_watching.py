@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import pytest
 
-from oncue.core.moment import Moment
+from oncue.core.moment import Moment, from_datetime
 from oncue.ports.store import Store
 from oncue.usecases.queues import set_paused
 from tests.contract.changing import Amendment

@@ -12,7 +12,7 @@ from oncue.core.moment import Moment
 from oncue.ports.sink import Refusal, Sink
 from oncue.ports.store import Awaited, Listener, Store
 from tests.proof.plan import Fault, Plan
-from tests.stores.wrapped import Call, WrappedStore, followed
+from tests.stores.wrapped import Call, WrappedStore
 
 T = TypeVar("T")
 

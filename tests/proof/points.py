@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, TypeVar, cast
 from oncue.core.job import Delivery
 from oncue.ports.sink import Refusal, Sink
 from oncue.ports.store import Store
-from tests.stores.wrapped import Call, WrappedStore, followed
+from tests.stores.wrapped import Call, WrappedStore
 
 T = TypeVar("T")
 

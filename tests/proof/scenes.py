@@ -105,7 +105,7 @@ STOPS = {
     "later": Scene(orders=_orders(_OF_STOPS, (3, 9), "stop:"), cancels=False, min_faults=5),
 }
 WHOLE = Scene(rough=False, whole=True)
-NOT_CALLED = frozenset({"close", "submit", "watch"})
+NOT_CALLED = frozenset({"close", "watch"})
 """The end of a node is no call that anybody repeats. What a watcher is told may be lost in every
 scene with failures."""
 TIMEOUTS = {

@@ -99,7 +99,7 @@ class HostileStore(WrappedStore):
             details={**facts.details, "kind": "hostile"},
             notice_seconds=facts.notice_seconds + NOTICE_SECONDS,
             is_remote=self._latency is not None,
-            all_or_nothing=False,
+            groups=4,
         )
 
     def close(self) -> None:

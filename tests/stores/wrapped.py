@@ -41,9 +41,6 @@ class WrappedStore(WholeStore):  # type: ignore[misc]
         """Make the call by `go()`, or not."""
         return go()
 
-    def submit(self, call: Callable[[], T]) -> Future[T]:
-        return self.store.submit(call)
-
     def watch(self, listener: Listener, queues: Awaited | None = None) -> Callable[[], None]:
         return self.store.watch(listener, queues)
 

@@ -47,12 +47,12 @@ class MemoryRanges(MemoryEndings):
                 else:
                     busy[place] = held.lease_until
             free = [(name, n) for n in range(self._shards_of(name)) if (name, n) not in busy]
-            arrived = {place: self._arrived(place, own[place], cutoff, now) for place in own}
             room = 0
             if free:
-                room = self._make_ready(name, limit, cutoff, now, more=any(arrived.values()))
-                # Put-off jobs may be back in a place that the range covers.
-                arrived = {place: self._arrived(place, own[place], cutoff, now) for place in own}
+                more = any(self._arrived(place, own[place], cutoff, now) for place in own)
+                room = self._make_ready(name, limit, cutoff, now, more=more)
+            # Only now: what was put off may have come back into a range.
+            arrived = {place: self._arrived(place, own[place], cutoff, now) for place in own}
             nexts = {}
             for place in free:
                 every = merge(arrived.get(place, ()), self._waiting(place, cutoff), key=_turn)

@@ -42,7 +42,7 @@ class AsyncScheduler:
     def __init__(self, scheduler: Scheduler) -> None:
         self.scheduler = scheduler
         self._threads = scheduler.threads
-        groups = scheduler.store.describe().groups
+        groups = scheduler.store.traits.groups
         self._inserts: Gathering[NewJob, Job | None] = Gathering(
             partial(insert_all, scheduler), self._threads, TOGETHER, groups=groups
         )

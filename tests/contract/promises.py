@@ -60,7 +60,7 @@ def every(
 def parts(store: Store, wanted: JobFilter) -> list[JobFilter]:
     """The filter; queue by queue, if the store cannot list all jobs and it means all queues."""
     everywhere = wanted.queue is None and wanted.owner is None and wanted.key is None
-    if everywhere and "all-jobs" in store.describe().lacks:
+    if everywhere and "all-jobs" in store.traits.lacks:
         return [replace(wanted, queue=queue.name) for queue in store.queues()]
     return [wanted]
 

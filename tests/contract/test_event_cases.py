@@ -8,6 +8,7 @@ from oncue.core.errors import EventIdTaken
 from oncue.core.firing import Decision
 from oncue.core.lifecycle import Verb
 from oncue.core.queue import Queue
+from oncue.usecases.rules import rule_of
 
 from .board import (
     RULE,
@@ -231,7 +232,7 @@ def test_a_failed_job_leaves_the_last_instant_as_it_is(hourly: Board) -> None:
     hourly.post_all(file_at(0), cron_at(10))
     [claimed] = claim_due(hourly.store, [Queue("rules")], "ada", 1, hourly.now)
     assert not hourly.store.settle([settlement(claimed, Verb.FAIL)], hourly.now).refused
-    rule = hourly.store.rule(RULE)
+    rule = rule_of(hourly.store, RULE)
     assert rule is not None
     assert (rule.last_instant, rule.last_job_id) == (seconds(10), claimed.id)
 

@@ -25,7 +25,7 @@ from .promises import every, exported, found_by, listed
 def poor(store: Store) -> Store:
     """The store under test, without whatever a store may lack. What it lacks by itself it refuses
     by itself."""
-    return lacking(store, EVERY_LACK - store.describe().lacks)
+    return lacking(store, EVERY_LACK - store.traits.lacks)
 
 
 def lack_of(error: pytest.ExceptionInfo[NotSupported]) -> str:
@@ -38,8 +38,8 @@ def test_a_store_says_what_it_lacks(
     request: pytest.FixtureRequest, store: Store, poor: Store
 ) -> None:
     kind = request.node.callspec.params["open_store"]
-    assert store.describe().lacks == LACKS.get(kind, frozenset())
-    assert poor.describe().lacks == EVERY_LACK
+    assert store.traits.lacks == LACKS.get(kind, frozenset())
+    assert poor.traits.lacks == EVERY_LACK
 
 
 @pytest.mark.needs("counts")
@@ -90,4 +90,4 @@ def test_without_prune_counts_it_prunes_and_does_not_say_how_many(desk: Desk, po
 @pytest.mark.needs(*EVERY_LACK)
 @pytest.mark.parametrize("lack", sorted(EVERY_LACK))
 def test_a_store_may_lack_one_thing_alone(store: Store, lack: Lack) -> None:
-    assert lacking(store, frozenset({lack})).describe().lacks == {lack}
+    assert lacking(store, frozenset({lack})).traits.lacks == {lack}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from oncue.core.moment import to_datetime
 from oncue.core.rule import Rule
+from oncue.usecases.rules import rule_of
 
 from .board import RULE, Board, cron, cron_at, file, file_at, seconds, table, table_at
 
@@ -13,7 +14,7 @@ def test_a_rule_is_stored_with_all_its_fields(board: Board) -> None:
         "nightly: ünï", (file("/in/", 3600), cron()), False, "out", b'{"a":[1,null,"\xc3\xa9"]}'
     )
     stored = board.store.put_rule(given, board.now)
-    assert stored == board.store.rule("nightly: ünï")
+    assert stored == rule_of(board.store, "nightly: ünï")
     assert (stored.dependencies, stored.enabled) == (given.dependencies, False)
     assert (stored.queue, stored.payload) == ("out", {"a": [1, None, "é"]})
     assert stored.created_at == stored.updated_at == to_datetime(board.now)
@@ -22,7 +23,7 @@ def test_a_rule_is_stored_with_all_its_fields(board: Board) -> None:
 
 def test_a_rule_that_is_not_there_is_none(board: Board) -> None:
     board.rule(cron(), name="r")
-    assert board.store.rule("R") is None
+    assert rule_of(board.store, "R") is None
     assert board.store.sightings("R", 0) is None
     assert not board.store.delete_rule("R")
 
@@ -38,7 +39,7 @@ def test_a_changed_rule_keeps_its_identity_and_takes_the_new_fields(board: Board
     assert (changed.queue, changed.payload) == ("other", None)
     assert changed.last_instant == seconds(10)
     assert changed.last_job_id == board.jobs()[0].id
-    assert board.store.rule(RULE) == changed
+    assert rule_of(board.store, RULE) == changed
 
 
 def test_a_rule_put_again_unchanged_changes_nothing_about_what_fires(board: Board) -> None:
@@ -84,7 +85,7 @@ def test_a_deleted_rule_decides_nothing_and_its_jobs_stay(board: Board) -> None:
     board.rule(cron())
     board.post(cron_at(1))
     assert board.store.delete_rule(RULE)
-    assert board.store.rule(RULE) is None
+    assert rule_of(board.store, RULE) is None
     assert board.post(cron_at(2)).decisions == ()
     assert board.instants() == [1]
     assert not board.store.delete_rule(RULE)

@@ -229,7 +229,7 @@ def test_a_withdrawn_job_is_gone_and_recorded_as_such(desk: Desk) -> None:
 def as_many_as_fit(desk: Desk) -> tuple[Schedule, list[Moment]]:
     """A schedule whose last advance made as many jobs as the store takes at once."""
     schedule = put(desk, every_seconds=1)
-    moments = [desk.now + 1000 * n for n in range(1, desk.store.describe().advance_fits + 1)]
+    moments = [desk.now + 1000 * n for n in range(1, desk.store.traits.advance_fits + 1)]
     jobs = [occurrence_job(schedule, at, desk.now) for at in moments]
     outcomes = [created("s", at, desk.now) for at in moments]
     following = moments[-1] + 1000

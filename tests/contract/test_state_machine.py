@@ -81,7 +81,7 @@ class Waiting(RuleBasedStateMachine):
         super().__init__()
         self.clock = FakeClock()
         self.tested: Store = self.open_store(self.clock)
-        self.reference = lacking(MemoryStore(self.clock), self.tested.describe().lacks)
+        self.reference = lacking(MemoryStore(self.clock), self.tested.traits.lacks)
         self.known: list[str] = []
         self.used: dict[str, None] = {}
         self.claims: list[Claimed] = []

@@ -36,8 +36,6 @@ NOTICE_SECONDS = 0.05
 EARLY_MS = 50  # by so much at most is a moment to look again earlier than the true one
 PAGED = frozenset({"page", "find_all", "live_claims", "events", "export", "export_events"})
 UNORDERED = frozenset({"find_all", "export"})
-OPAQUE = frozenset({"find_all", "export"})
-"""Those that may begin with an empty page."""
 EMPTY = "="  # before the `next` of a page that was empty; nothing else begins with it
 LIMIT_AT = {
     name: list(signature(getattr(MemoryStore, name)).parameters).index("limit") - 1
@@ -63,6 +61,11 @@ class HostileStore(WrappedStore):
         self._seed = seed
         self._random = Random(seed)
         self._latency = latency
+        self.traits = store.traits._replace(
+            notice_seconds=store.traits.notice_seconds + NOTICE_SECONDS,
+            is_remote=latency is not None,
+            groups=4,
+        )
         self._thread = threading.local()
         self._late: list[tuple[float, Callable[[], None]]] = []
         self._timers: list[threading.Timer] = []
@@ -94,13 +97,7 @@ class HostileStore(WrappedStore):
 
     def describe(self) -> StoreFacts:
         facts = self.store.describe()
-        return facts._replace(
-            kind="hostile",
-            details={**facts.details, "kind": "hostile"},
-            notice_seconds=facts.notice_seconds + NOTICE_SECONDS,
-            is_remote=self._latency is not None,
-            groups=4,
-        )
+        return facts._replace(kind="hostile", details={**facts.details, "kind": "hostile"})
 
     def close(self) -> None:
         for timer in self._timers:
@@ -115,7 +112,7 @@ class HostileStore(WrappedStore):
         start = (after.removeprefix(EMPTY) or None) if begun else after
         few = self._random.randint(1, limit)
         page: Page[object] = getattr(self.store, call.method)(*asked, start, few)
-        if call.method in OPAQUE and not begun and self._random.random() < 0.2:
+        if not begun and self._random.random() < 0.2:
             return Page([], EMPTY + (start or ""))
         if call.method in UNORDERED or _in_any_order(call):
             self._random.shuffle(page.items)

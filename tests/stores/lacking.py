@@ -13,7 +13,7 @@ from oncue.core.publication import EventFilter, EventPage
 from oncue.core.queue import QueueStats
 from oncue.core.retention import Pruned, Retention
 from oncue.ports.bulk import BulkFound
-from oncue.ports.store import Store, StoreFacts
+from oncue.ports.store import Store, Traits
 from tests.stores.nodes import another_node
 
 EVERY_LACK: frozenset[Lack] = frozenset(get_args(Lack))
@@ -35,9 +35,10 @@ class _Lacking:
     def another_node(self) -> Store:
         return lacking(another_node(self.store), self.lacks)
 
-    def describe(self) -> StoreFacts:
-        facts = self.store.describe()
-        return facts._replace(lacks=facts.lacks | self.lacks)
+    @property
+    def traits(self) -> Traits:
+        traits = self.store.traits
+        return traits._replace(lacks=traits.lacks | self.lacks)
 
     def stats(self, name: str) -> QueueStats:
         known = self.store.stats(name)

@@ -451,8 +451,7 @@ def test_how_soon_it_looks_again_is_for_the_store_to_say() -> None:
 
 def slow_to_look_at(poll_seconds: float) -> Store:
     store = MemoryStore(FakeClock(1_000_000))
-    facts = store.describe()._replace(poll_seconds=poll_seconds)
-    store.describe = lambda: facts  # type: ignore[method-assign]
+    store.traits = store.traits._replace(poll_seconds=poll_seconds)
     return store
 
 

@@ -19,8 +19,9 @@ from oncue.core.recurrence import AHEAD_MS, Fate
 from oncue.core.schedule import Emission, Schedule, check_schedule
 from oncue.engine.node import Node
 from oncue.engine.recurrer import LONGEST_REST_SECONDS, Recurrer
+from oncue.ports.clock import Clock
 from oncue.ports.schedules import Advance
-from oncue.ports.store import Store, StoreFacts
+from oncue.ports.store import Store
 from oncue.stores.memory import MemoryStore
 from tests.contract.changing import CANCEL, Amendment, amend
 from tests.contract.promises import listed
@@ -41,8 +42,9 @@ class NarrowStore(MemoryStore):
     after = False
     count = 0
 
-    def describe(self) -> StoreFacts:
-        return super().describe()._replace(advance_fits=self.fits)
+    def __init__(self, clock: Clock) -> None:
+        super().__init__(clock)
+        self.traits = self.traits._replace(advance_fits=self.fits)
 
     def advance(self, advances: Sequence[Advance], now: Moment) -> Collection[int]:
         for one in advances:

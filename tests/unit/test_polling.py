@@ -15,7 +15,7 @@ from oncue.core.moment import LATEST, Moment
 from oncue.core.polling import POLL_SECONDS, about
 from oncue.core.sharing import Taker
 from oncue.engine.claiming import Claiming
-from oncue.ports.store import StoreFacts
+from oncue.ports.clock import Clock
 from oncue.scheduler import Scheduler
 from oncue.stores.memory import MemoryStore
 from oncue.worker.source import LocalClaimSource
@@ -24,8 +24,9 @@ from oncue.worker.source import LocalClaimSource
 class CostlyStore(MemoryStore):
     """Wants to be looked at only now and then."""
 
-    def describe(self) -> StoreFacts:
-        return super().describe()._replace(poll_seconds=2.0)
+    def __init__(self, clock: Clock) -> None:
+        super().__init__(clock)
+        self.traits = self.traits._replace(poll_seconds=2.0)
 
 
 def test_a_rest_is_spread_below_its_length() -> None:
@@ -39,7 +40,7 @@ def test_two_rests_differ() -> None:
 
 
 def test_memory_is_looked_at_as_often_as_the_default_says() -> None:
-    assert MemoryStore().describe().poll_seconds == pytest.approx(POLL_SECONDS)
+    assert MemoryStore().traits.poll_seconds == pytest.approx(POLL_SECONDS)
 
 
 def test_a_worker_asks_the_store_how_long_to_rest() -> None:

@@ -12,7 +12,7 @@ PACKAGE = Path(oncue.__file__).parent
 
 
 def test_the_store_port_has_no_more_methods_than_this() -> None:
-    assert _port_methods() <= 57  # bound: 56. Every store's author writes each of them.
+    assert _port_methods() <= 56  # Every store's author writes each of them.
 
 
 def test_no_more_modules_than_this_are_at_the_root_of_the_package() -> None:

@@ -13,7 +13,6 @@ import math
 import traceback
 from collections import Counter
 from collections.abc import Callable, Coroutine, Sequence
-from functools import cached_property
 from typing import Any, NamedTuple
 
 from oncue.aio import AsyncScheduler, ClaimRequest
@@ -263,12 +262,7 @@ class Waiting:
         claim and was not taken is about to be taken by another."""
         if due_at is None or due_at > now:
             return LATEST if due_at is None else due_at
-        return now + math.ceil(about(BUSY_SHARE * self._poll_seconds) * 1000)
-
-    @cached_property
-    def _poll_seconds(self) -> float:
-        """Read when it is first needed, by a thread: the event loop does not wait for the store."""
-        return self._cue.store.describe().poll_seconds
+        return now + math.ceil(about(BUSY_SHARE * self._cue.store.traits.poll_seconds) * 1000)
 
     def _hand_out(self, waiters: Sequence[Taken], taken: list[list[Claimed]]) -> None:
         for waiter, items in zip(waiters, taken, strict=True):

@@ -70,8 +70,9 @@ class Dispatcher:
         self._holder = RangeHolder(node.store, name)
         self._unsettled: list[_Delivered] = []
         self._flights = Flights(at_once)
-        self._remote: bool | None = None  # not known yet
-        self._waits = False
+        self._remote = node.store.traits.is_remote
+        self._poll_seconds = node.store.traits.poll_seconds
+        self._waits = self._remote
         self._poll_seconds = POLL_SECONDS
         self.woken: Callable[[], None] = lambda: None
         """Called when a batch has come to its end in another thread: make a step."""
@@ -86,10 +87,6 @@ class Dispatcher:
         if self._flights.full:
             return None
         self._check_clock()
-        if self._remote is None:
-            facts = self._store.describe()
-            self._remote = self._waits = facts.is_remote
-            self._poll_seconds = facts.poll_seconds
         queue, now = self._queue_of(), self._clock.now()
         if queue.sink is None:
             return None

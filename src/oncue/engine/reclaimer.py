@@ -38,7 +38,7 @@ class Reclaimer:
         self._away = False
 
     def step(self) -> float:
-        """Expire and reclaim one page; full page: go again; else rest until the next lapse."""
+        """Expire and reclaim one page; more pages: go again; else rest until the next lapse."""
         began = self._look()
         try:
             return self._pass(began)
@@ -74,12 +74,15 @@ class Reclaimer:
         look = self._judge_leases()
         self._last_look, self._away = look, False
         now = look.wall
-        lapses = self._store.live_claims(ClaimFilter(lapsed_by=now), None, PAGE).items
+        lapsed = ClaimFilter(lapsed_by=now)
+        page = self._store.live_claims(lapsed, None, PAGE)
+        while not page.items and page.next is not None:
+            page = self._store.live_claims(lapsed, page.next, PAGE)
         if missed_since(look, None, self._look()) is not None:  # turned in between: judge again
             return SHORTEST_REST_SECONDS
-        if lapses:
-            self._reclaim(lapses, now)
-        if expired >= PAGE or len(lapses) >= PAGE:
+        if page.items:
+            self._reclaim(page.items, now)
+        if expired >= PAGE or page.next is not None:
             return 0.0
         next_lapse = self._store.leases().next_lapse
         if next_lapse is None:

@@ -11,7 +11,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from functools import cache, cached_property
+from functools import cache
 from operator import attrgetter
 from typing import NamedTuple
 
@@ -52,12 +52,9 @@ class Recurrer:
         self.publish = publish
         self._store, self._clock = node.store, node.clock
         self._telemetry = node.telemetry
+        self._fits = node.store.traits.advance_fits
         self._zones_compared = False
         self._troubles: dict[str, _Trouble] = {}
-
-    @cached_property
-    def _fits(self) -> int:
-        return self._store.describe().advance_fits
 
     def step(self) -> float:
         """Make the jobs of one page of schedules; go again until nothing is to be made."""

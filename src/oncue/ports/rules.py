@@ -20,8 +20,6 @@ class RuleStore(Protocol):
         none; one that is gone loses them, also if it comes back. Fires nothing.
         """
 
-    def rule(self, name: str) -> Rule | None: ...
-
     def rules(self, after: str | None, limit: int) -> Sequence[Rule]:
         """Rules in the order of their names, strictly after `after`."""
 
@@ -30,4 +28,5 @@ class RuleStore(Protocol):
         one. A rule created under the name later is another: it has no last instant."""
 
     def sightings(self, name: str, at: Stamp) -> Sightings | None:
-        """What is known of each dependency of the rule at `at`; None: there is no such rule."""
+        """The rule, and what is known of each of its dependencies at `at`; None: there is no such
+        rule."""

@@ -18,7 +18,7 @@ from oncue.core.schedule import Progress, Schedule
 
 class Advance(NamedTuple):
     """One change of one schedule: all of it is applied, or nothing. It makes no more jobs than
-    `describe().advance_fits`, and withdraws no more."""
+    `traits.advance_fits`, and withdraws no more."""
 
     seen: Schedule | None
     """As it was read; None: there is none of that name."""

@@ -39,6 +39,11 @@ class StoreFacts(NamedTuple):
     path: str | None = None
     """Of its file, if it is one."""
     schema: int | None = None
+
+
+class Traits(NamedTuple):
+    """How a store is to be used. It stays the same while the store is open."""
+
     notice_seconds: float = 0.0
     """How soon it notices what other processes store."""
     is_remote: bool = False
@@ -83,9 +88,13 @@ class Store(
     def secret(self) -> bytes:
         """What claim tokens are signed with: made with the store, the same on every node."""
 
+    @property
+    def traits(self) -> Traits:
+        """How it is to be used. Known without a call."""
+
     def watch(self, listener: Listener, queues: Awaited | None = None) -> Callable[[], None]:
         """Be told of new work after it is durable; the answer stops it. Listeners must be quick.
-        Work stored by other processes is noticed within `describe().notice_seconds` if it is due by
+        Work stored by other processes is noticed within `traits.notice_seconds` if it is due by
         then, else in time; with `queues`, that of other queues need not be told, which saves
         reading it. A change of queues, schedules or access tokens is told as (None, 0). Work that
         is due may be told of again: in a queue at its concurrency there may be room for it now.

@@ -80,7 +80,7 @@ class Counting:
             names = [queue.name for queue in self._store.queues()]
             exported = names[:QUEUES_EXPORTED]
             stats = {name: self._store.stats(name) for name in exported}
-            lacks = self._store.describe().lacks
+            lacks = self._store.traits.lacks
         except StoreError:
             return StoreCounts(False, {})
         return StoreCounts(True, stats, len(names) - len(exported), lacks)

@@ -25,6 +25,7 @@ from oncue.transfer.dump import PAGE, PAGE_BYTES, Notify
 from oncue.usecases import intake
 from oncue.usecases.jobs import every_item
 from oncue.usecases.queues import put_queue, set_paused
+from oncue.usecases.rules import rule_of
 from oncue.wire import dump
 from oncue.wire.dump import DumpCounts, EventLine, Header, JobLine, Part, RuleLine, ScheduleLine
 
@@ -209,7 +210,7 @@ class Restore:
 
     def _is_new(self, rule: Rule) -> bool:
         """Whether there is no rule of that name; else whether it is the same one is noted."""
-        known = self._store.rule(rule.name)
+        known = rule_of(self._store, rule.name)
         if known is None or known.created_at == rule.created_at:
             self._same_rules.add(rule.name)
         if known is not None and not _is_same_rule(known, rule):

@@ -17,6 +17,7 @@ from oncue.core.firing import Decision
 from oncue.core.publication import EventFilter, EventPage, LoggedEvent, Published
 from oncue.core.rule import PAYLOAD_LIMIT_BYTES, Dependency, Rule, check_rule_name, read_rule
 from oncue.core.standing import Standing, explain
+from oncue.ports.rules import RuleStore
 from oncue.usecases.jobs import every_item
 from oncue.usecases.local import Local, by_name
 
@@ -118,7 +119,7 @@ class LocalRules(Local, RuleVerbs):
         return self.store.put_rule(rule, self.clock.now())
 
     def rule(self, name: str) -> Rule:
-        found = self.store.rule(possible_rule(name))
+        found = rule_of(self.store, possible_rule(name))
         if found is None:
             raise _unknown(name)
         return found
@@ -149,9 +150,15 @@ class LocalRules(Local, RuleVerbs):
         return explain(found, when)
 
 
+def rule_of(store: RuleStore, name: str) -> Rule | None:
+    """The rule of that name, if there is one."""
+    found = store.sightings(name, 0)
+    return None if found is None else found.rule
+
+
 def put(cue: LocalRules, rule: Rule) -> tuple[Rule, bool]:
     """Create or change a rule, as `put_rule` does; also whether it is new."""
-    is_new = cue.store.rule(rule.name) is None
+    is_new = rule_of(cue.store, rule.name) is None
     return cue.store.put_rule(rule, cue.clock.now()), is_new
 
 

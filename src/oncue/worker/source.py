@@ -10,7 +10,6 @@ from __future__ import annotations
 import logging
 import math
 from collections.abc import Callable, Mapping, Sequence
-from functools import cached_property
 from typing import Literal, NamedTuple, Protocol
 
 from oncue.core.errors import ServerUnavailable, StoreUnavailable
@@ -160,13 +159,13 @@ class LocalClaimSource:
     def stop(self) -> None:
         """Nothing rests here but the alarm, which the worker stops."""
 
-    @cached_property
+    @property
     def look_seconds(self) -> float:
-        return max(LOOK_SECONDS, self._store.describe().notice_seconds)
+        return max(LOOK_SECONDS, self._store.traits.notice_seconds)
 
-    @cached_property
+    @property
     def poll_seconds(self) -> float:
-        return self._store.describe().poll_seconds
+        return self._store.traits.poll_seconds
 
     def interruptions(self, claims: Sequence[Claimed]) -> Mapping[int, Refused]:
         return self._store.interruptions([(one.id, one.epoch) for one in claims])

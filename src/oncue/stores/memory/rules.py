@@ -121,11 +121,6 @@ class MemoryRules(MemoryState):
             )
             return record.rule
 
-    def rule(self, name: str) -> Rule | None:
-        with self._lock:
-            record = self._rules.get(name)
-            return None if record is None else record.rule
-
     def rules(self, after: str | None, limit: int) -> Sequence[Rule]:
         with self._lock:
             names = nsmallest(limit, (name for name in self._rules if name > (after or "")))

@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 from oncue.clock import SystemClock
 from oncue.ports.clock import Clock
-from oncue.ports.store import Awaited, Listener, StoreFacts
+from oncue.ports.store import Awaited, Listener, StoreFacts, Traits
 from oncue.stores.memory.access import MemoryAccess
 from oncue.stores.memory.jobs import MemoryJobs
 from oncue.stores.memory.nodes import MemoryNodes
@@ -28,6 +28,7 @@ class MemoryStore(
         self._shards = shards
         self.clock = clock or SystemClock()
         self.secret = secrets.token_bytes(32)
+        self.traits = Traits()
 
     def watch(self, listener: Listener, queues: Awaited | None = None) -> Callable[[], None]:
         with self._lock:

@@ -10,7 +10,7 @@ import apsw
 from oncue.clock import SystemClock
 from oncue.core.errors import StoreUnusable
 from oncue.ports.clock import Clock
-from oncue.ports.store import Awaited, Listener, StoreFacts
+from oncue.ports.store import Awaited, Listener, StoreFacts, Traits
 from oncue.stores.sqlite.access import SqliteTokens
 from oncue.stores.sqlite.changes import SqliteChanges
 from oncue.stores.sqlite.claims import SqliteClaims
@@ -55,12 +55,13 @@ class SqliteStore(
         with self.db.reading() as tx:
             self.secret = bytes(tx.execute(load("queues")["meta"], {"name": "secret"}).get)
             self._tables = tables(tx)
+        self.traits = Traits(notice_seconds=2 * WATCH_SECONDS)
 
     def watch(self, listener: Listener, queues: Awaited | None = None) -> Callable[[], None]:
         return self.db.watching.watch(listener, queues)
 
     def describe(self) -> StoreFacts:
-        path, notice_seconds = str(self.db.path), 2 * WATCH_SECONDS
+        path = str(self.db.path)
         with self.db.reading() as tx:
             schema = self._require_whole(tx)
             synchronous = int(str(pragma(tx, "synchronous")))
@@ -72,9 +73,9 @@ class SqliteStore(
                 "journal_mode": pragma(tx, "journal_mode"),
                 "synchronous": ("OFF", "NORMAL", "FULL", "EXTRA")[synchronous],
                 "file_system": file_system(self.db.path),
-                "notice_seconds": notice_seconds,
+                "notice_seconds": self.traits.notice_seconds,
             }
-        return StoreFacts("sqlite", details, path, schema, notice_seconds)
+        return StoreFacts("sqlite", details, path, schema)
 
     def _require_whole(self, tx: apsw.Connection) -> int:
         """The version of the schema, if it is the one in use and has the tables it had."""

@@ -59,11 +59,6 @@ class SqliteRules(StorePart):
         _depend(tx, n, rule.dependencies)
         return stored(tx, rows.first(tx, SQL["rule_by_number"], {"n": n})).rule
 
-    def rule(self, name: str) -> Rule | None:
-        with self.db.reading() as tx:
-            row = rows.first(tx, SQL["rule"], {"name": name})
-            return None if row is None else stored(tx, row).rule
-
     def rules(self, after: str | None, limit: int) -> Sequence[Rule]:
         with self.db.reading() as tx:
             found = rows.fetch(tx, SQL["rules"], {"after": after or "", "limit": limit})

@@ -61,9 +61,10 @@ def test_hand_over_is_by_priority_then_due_time_then_id(server: Server) -> None:
     due = "2020-01-01T00:00:00Z"
     for job_id, priority in (("h-5", 0), ("h-4", 0), ("h-3", 5), ("h-2", 9), ("h-1", 0)):
         created(server, "order", id=job_id, priority=priority, delay=60)
-    for job_id in ("h-5", "h-4", "h-3", "h-2", "h-1"):
+    ids = ("h-5", "h-4", "h-3", "h-2", "h-1")
+    for job_id in ids:
         server.patch(f"/jobs/{job_id}", {"due_at": due})
-    jobs = {job["id"]: job for job in server.get("/jobs?queue=order").json["items"]}
+    jobs = {job_id: server.get(f"/jobs/{job_id}").json for job_id in ids}
     expected = sorted(jobs, key=lambda one: (-jobs[one]["priority"], jobs[one]["due_at"], one))
     assert [job["id"] for job in taken(server, "order", limit=10)] == expected
 

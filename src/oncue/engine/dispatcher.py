@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 from oncue.core.errors import SinkDown, SinkError, StoreUnavailable, is_ctrl_c
 from oncue.core.moment import Moment
-from oncue.core.polling import POLL_SECONDS, about
+from oncue.core.polling import about
 from oncue.core.queue import Queue
 from oncue.engine.batch import ClaimBatch, DeliveryBatch, RangeHolder, Refusals, checked
 from oncue.engine.circuit import Circuit
@@ -73,7 +73,6 @@ class Dispatcher:
         self._remote = node.store.traits.is_remote
         self._poll_seconds = node.store.traits.poll_seconds
         self._waits = self._remote
-        self._poll_seconds = POLL_SECONDS
         self.woken: Callable[[], None] = lambda: None
         """Called when a batch has come to its end in another thread: make a step."""
 

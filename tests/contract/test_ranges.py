@@ -336,6 +336,7 @@ def test_a_former_worker_is_fenced_by_how_its_own_claim_ended_not_by_the_deliver
 
 @pytest.mark.one_shard
 def test_a_queue_without_history_forgets_what_was_delivered_or_refused(desk: Desk) -> None:
+    desk.set(FLEETING_DELIVERY)
     delivered, refused, left = desk.add_many(3, queue="fd")
     claim = desk.claim_range(FLEETING_DELIVERY)
     assert desk.settle_range(claim, [delivered], {refused: "no"})

@@ -265,7 +265,7 @@ class Waiting(RuleBasedStateMachine):
         until: Moment,
         in_flight: Sequence[RangeClaim] = (),
     ) -> RangeClaim:
-        own = [one for one in in_flight if one.queue.name == queue.name]
+        own = [one for one in in_flight if one.queue == queue.name]
         claim: RangeClaim = self.both(
             lambda store: store.claim_range(
                 *(queue, dispatcher, limit, self.now),

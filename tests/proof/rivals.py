@@ -34,7 +34,7 @@ class Rival:
             case "reclaim", (verdicts, now):
                 return lambda: self._store.reclaim(verdicts, now)
             case (("settle_range" | "extend_range"), (RangeClaim() as claim, *_)):
-                return lambda: self._take_over(claim.queue)
+                return lambda: self._take_over(self._queue(claim.queue))
         return None
 
     def _reclaim(self, claims: set[tuple[str, int]]) -> None:

@@ -218,7 +218,7 @@ class SettlingArrivals(MemoryStore):
     """Takes for delivered what came into the range behind the dispatcher's back."""
 
     def settle_range(self, claim: RangeClaim, delivered: Any, *rest: Any, left: int = 0) -> bool:
-        held = self._ranges.get((claim.queue.name, claim.shard))
+        held = self._ranges.get((claim.queue, claim.shard))
         came = set(held.records) - {job.id for job in claim.jobs} if held else set()
         extended = [*claim.jobs, *(self._delivery(job_id) for job_id in sorted(came))]
         more = claim._replace(jobs=extended)

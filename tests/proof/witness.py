@@ -172,4 +172,4 @@ def _refusals(answer: object, writes: int) -> set[int]:
 
 
 def _range(claim: RangeClaim) -> str:
-    return f"{claim.queue.name}#{claim.shard}"
+    return f"{claim.queue}#{claim.shard}"

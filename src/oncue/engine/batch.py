@@ -32,11 +32,13 @@ Refusals = Mapping[int, Refusal] | None
 class RangeBatch:
     """A claim of a `RangeHolder`."""
 
-    def __init__(self, store: Store, holder: RangeHolder, claim: RangeClaim) -> None:
+    def __init__(
+        self, store: Store, holder: RangeHolder, claim: RangeClaim, lease_seconds: float
+    ) -> None:
         self._store = store
         self._holder = holder
         self._claim = claim
-        self._lease_ms = round(claim.queue.lease_seconds * 1000)
+        self._lease_ms = round(lease_seconds * 1000)
         self.busy_until = claim.busy_until
         """When other dispatchers hold what is due: until when at most."""
         self.deliveries = claim.jobs
@@ -49,12 +51,11 @@ class RangeBatch:
         """Record how the delivery ended, by position: not refused → taken, refused for good →
         failed, refused for now → put off with no attempt used. None: the sink was down, all are due
         as before. False: some of it was taken over."""
-        delivered: Sequence[str] = ()
-        refused: Mapping[str, Refusal] = {}
-        if refusals is not None:
-            jobs = enumerate(self.deliveries)
-            delivered = [job.id for position, job in jobs if position not in refusals]
-            refused = {self.deliveries[place].id: one for place, one in refusals.items()}
+        delivered = [] if refusals is None else [job.id for job in self.deliveries]
+        refused: dict[str, Refusal] = {}
+        if refusals:
+            refused = {delivered[place]: one for place, one in refusals.items()}
+            delivered = [job_id for job_id in delivered if job_id not in refused]
         return self._holder.settle(self._claim, delivered, refused, now)
 
 
@@ -91,7 +92,7 @@ class RangeHolder:
                     self._in_flight.setdefault(_shard(claim), [empty]).append(claim)
         if not claim.jobs:
             self._let_go(now)
-        return RangeBatch(self._store, self, claim)
+        return RangeBatch(self._store, self, claim, queue.lease_seconds)
 
     def settle(
         self,

@@ -101,7 +101,7 @@ ClaimPage = Page[Lapse]
 class RangeClaim(NamedTuple):
     """What a dispatcher got: jobs of one shard of a queue, covered by one fenced record."""
 
-    queue: Queue
+    queue: str
     shard: int = 0
     fence: int = 0
     """0: nothing was taken."""

@@ -59,7 +59,7 @@ class MemoryRanges(MemoryEndings):
                 nexts[place] = list(islice(every, room))
             found = [place for place, records in nexts.items() if records]
             if not found:
-                return RangeClaim(queue, busy_until=min(busy.values(), default=None))
+                return RangeClaim(name, busy_until=min(busy.values(), default=None))
             place = min(found, key=lambda place: nexts[place][0].next_turn)
             records = nexts[place]
             self._spend(name, len(records), now)
@@ -74,7 +74,7 @@ class MemoryRanges(MemoryEndings):
             for record in records:
                 self._refile(record)
             jobs = [Delivery(r.id, r.due_at, r.payload, r.attempt + 1, None, name) for r in records]
-            return RangeClaim(queue, place[1], self._fences[place], jobs, now)
+            return RangeClaim(name, place[1], self._fences[place], jobs, now)
 
     def extend_range(self, claim: RangeClaim, lease_until: Moment) -> bool:
         with self._writing():
@@ -106,7 +106,7 @@ class MemoryRanges(MemoryEndings):
                     self._deliver(record, held, refused.get(job_id), claim, now)
             held.in_flight = left
             if left:
-                self._announce_room(claim.queue.name)
+                self._announce_room(claim.queue)
             else:
                 self._close(_place(claim))
             return True
@@ -152,9 +152,10 @@ class MemoryRanges(MemoryEndings):
         now: Moment,
     ) -> None:
         """Apply what the sink answered. For a job that is over, this is a claim and its end."""
+        queue = self._queue(claim.queue)
         if refusal is not None and not refusal.permanent:
             if record.not_before is None:
-                record.put_off(claim.queue.retry, refusal.detail, now)
+                record.put_off(queue.retry, refusal.detail, now)
                 record.updated_at = now
                 self._refile(record)
             return
@@ -166,14 +167,14 @@ class MemoryRanges(MemoryEndings):
         else:
             detail = refused_by_sink(refusal.detail)
             settlement = settlement._replace(verb=Verb.FAIL, error=refusal.detail, detail=detail)
-        ending = fencing.settle(record.as_held(), settlement, claim.queue, now)
+        ending = fencing.settle(record.as_held(), settlement, queue, now)
         assert isinstance(ending, Ending)  # a job inside a range cannot be asked to stop
-        self._end_claim(record, ending, None, now, keep=claim.queue.keeps_history)
+        self._end_claim(record, ending, None, now, keep=queue.keeps_history)
         del held.records[record.id]
 
 
 def _place(claim: RangeClaim) -> Place:
-    return claim.queue.name, claim.shard
+    return claim.queue, claim.shard
 
 
 def _turn(record: Record) -> Turn:

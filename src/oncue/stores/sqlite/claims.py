@@ -200,7 +200,7 @@ class _Settling(NamedTuple):
             self.db.tell_room(name)
         if queue is not None and not keep:
             lease_seconds = self.settings.of(queue).lease_seconds
-            self.gone.extend([Departed(one, "succeeded", lease_seconds) for _, one in items])
+            self.gone.append(Departed([one for _, one in items], "succeeded", lease_seconds))
         return True
 
     def settle_each(self, items: Sequence[_Item]) -> None:
@@ -225,7 +225,7 @@ class _Settling(NamedTuple):
                 return ending
             endings.add(held, ending, keep=queue.keeps_history)
             if not queue.keeps_history:
-                self.gone.append(Departed(one, ending.outcome, queue.lease_seconds))
+                self.gone.append(Departed([one], ending.outcome, queue.lease_seconds))
             return ending.job.state
         write, end = one.write, end_of(self.tx, held, one.epoch)
         assert write is not None  # a hand-over ends nothing
@@ -248,10 +248,9 @@ class _NotAllAsExpected(Exception):
 def _kind(item: _Item) -> tuple[Verb | None, int]:
     """Verb and epoch of settlements that can be applied together; no verb: each by itself."""
     one = item[1]
-    if one.verb is Verb.HAND_OVER:
-        return Verb.HAND_OVER, 0
-    in_bulk = one.verb is Verb.COMPLETE and one.updated_at is None
-    return Verb.COMPLETE if in_bulk else None, one.epoch
+    if one.verb is Verb.COMPLETE and one.updated_at is None:
+        return Verb.COMPLETE, one.epoch
+    return (Verb.HAND_OVER, 0) if one.verb is Verb.HAND_OVER else (None, one.epoch)
 
 
 def _hand_over_all(tx: rows.Tx, items: Sequence[_Item], now: Moment) -> dict[int, Refused]:

@@ -17,6 +17,7 @@ from oncue.stores.sqlite import lines, rows
 from oncue.stores.sqlite.database import StorePart, writing
 from oncue.stores.sqlite.fencing import held_claims, record, remove
 from oncue.stores.sqlite.readying import limits, make_ready, worth_a_claim
+from oncue.stores.sqlite.settings import queue_settings
 
 SQL = rows.load("ranges")
 _PAYLOAD = Delivery._fields.index("payload")
@@ -39,7 +40,7 @@ class SqliteRanges(StorePart):
         until = now if due_until is None else due_until
         lease_until = now + round(lease_seconds * 1000)
         if not worth_a_claim(self.db, [queue], until, now):
-            return RangeClaim(queue)
+            return RangeClaim(queue.name)
 
         def claim(tx: rows.Tx) -> RangeClaim:
             params = {"queue": queue.name, "until": until, "now": now, "dispatcher": dispatcher}
@@ -48,7 +49,7 @@ class SqliteRanges(StorePart):
             if held is not None and not own:
                 tx.execute(SQL["take_over"], params)
                 if not tx.changes():
-                    return RangeClaim(queue, busy_until=held.lease_until)
+                    return RangeClaim(queue.name, busy_until=held.lease_until)
                 held = None
             flying = [job.id for one in own for job in one.jobs]
             mine = flying if own else None
@@ -59,7 +60,7 @@ class SqliteRanges(StorePart):
             most = ready.room.most
             due, line = lines.first_jobs(tx, statement, params, ready.lines, most, _PAYLOAD)
             if not due:
-                return RangeClaim(queue)
+                return RangeClaim(queue.name)
             jobs = [Delivery._make(row) for row in due]
             self.db.expected[queue.name] = 0
             ready.spend(tx, queue.name, len(jobs))
@@ -72,7 +73,7 @@ class SqliteRanges(StorePart):
             params |= {"cutoff": cutoff, "lease_until": lease_until}
             params["in_flight"] = len(flying) + len(jobs)
             [fence] = rows.first(tx, SQL["open" if held is None else "go_on"], params)
-            return RangeClaim(queue, 0, fence, jobs, now)
+            return RangeClaim(queue.name, 0, fence, jobs, now)
 
         # A power cut that loses the range also ends its dispatcher, and then the jobs are delivered
         # again whether the range was stored or not. So the hand-over need not wait for the disk.
@@ -80,7 +81,7 @@ class SqliteRanges(StorePart):
 
     @writing
     def extend_range(self, tx: rows.Tx, claim: RangeClaim, lease_until: Moment) -> bool:
-        params = {"queue": claim.queue.name, "fence": claim.fence, "lease_until": lease_until}
+        params = {"queue": claim.queue, "fence": claim.fence, "lease_until": lease_until}
         tx.execute(SQL["extend"], params)
         return tx.changes() == 1
 
@@ -95,7 +96,7 @@ class SqliteRanges(StorePart):
         *,
         left: int = 0,
     ) -> bool:
-        queue = claim.queue
+        queue = queue_settings(self.db, tx).of(claim.queue)
         params = {"queue": queue.name, "fence": claim.fence, "left": left}
         settled = rows.first(tx, SQL["settle"], params)
         if settled is None:  # taken over; or this very call has let it go before
@@ -126,9 +127,10 @@ class SqliteRanges(StorePart):
 def _by_attempt(claim: RangeClaim) -> Iterator[tuple[int, Collection[str] | None]]:
     """The jobs of a claim by the attempt that was stored before it; None: all of them."""
     attempts = {job.attempt for job in claim.jobs}
+    if len(attempts) == 1:
+        yield attempts.pop() - 1, None
     for attempt in attempts:
-        ids = {job.id for job in claim.jobs if job.attempt == attempt}
-        yield attempt - 1, None if len(attempts) == 1 else ids
+        yield attempt - 1, {job.id for job in claim.jobs if job.attempt == attempt}
 
 
 def _deliver(tx: rows.Tx, queue: Queue, delivered: Sequence[str], batch: dict[str, Any]) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from array import array
 from collections.abc import Iterator, Sequence
 from itertools import groupby
+from operator import attrgetter
 from typing import NamedTuple
 from zlib import crc32
 
@@ -17,18 +18,20 @@ _FEW = 16  # marks that are sought one by one, which is faster than to look at e
 
 
 class Departed(NamedTuple):
-    """A settlement whose job went with it, or may soon."""
+    """Settlements whose jobs went with them, or may soon."""
 
-    settlement: Settlement
+    settlements: Sequence[Settlement]
     outcome: str
     lease_seconds: float
-    """Of its queue: for so long a repetition is recognised."""
+    """Of their queue: for so long a repetition is recognised."""
 
     @property
-    def alike(self) -> tuple[object, ...]:
-        """The same for all that one word describes, but for the id."""
-        one = self.settlement
-        return one.epoch, one.verb, self.outcome, one.result, one.error
+    def words(self) -> str:
+        alike = (list(group) for _, group in groupby(self.settlements, _alike))
+        return "".join([words([one.id for one in same], same[0], self.outcome) for same in alike])
+
+
+_alike = attrgetter("epoch", "verb", "result", "error")
 
 
 def remember_settled(tx: rows.Tx, gone: Sequence[Departed], now: Moment) -> None:
@@ -36,14 +39,13 @@ def remember_settled(tx: rows.Tx, gone: Sequence[Departed], now: Moment) -> None
     their leases: a row for each job would cost as much as the job. Rows whose time is over go."""
     if not gone:
         return
-    alike = (list(group) for _, group in groupby(gone, key=lambda one: one.alike))
-    marks = _marks([one.settlement for one in gone])
+    marks = _marks([one for some in gone for one in some.settlements])
     alone = len(marks) == 1
     row = {
-        "until": now + round(max(one.lease_seconds for one in gone) * 1000),
+        "until": now + round(max(some.lease_seconds for some in gone) * 1000),
         "mark": marks[0] if alone else None,
         "marks": None if alone else marks.tobytes(),
-        "claims": "".join(map(_words, alike)),
+        "claims": "".join([some.words for some in gone]),
     }
     tx.execute(SQL["settle"], row)
     tx.execute(SQL["forget_settled"], {"now": now})
@@ -79,11 +81,6 @@ def _candidates(tx: rows.Tx, marks: array[int], now: Moment) -> Iterator[str]:
         if may_be:
             [claims] = rows.first(tx, SQL["settled_claims"], {"seq": seq})
             yield claims
-
-
-def _words(alike: Sequence[Departed]) -> str:
-    ids = [one.settlement.id for one in alike]
-    return words(ids, alike[0].settlement, alike[0].outcome)
 
 
 def _marks(settlements: Sequence[Settlement]) -> array[int]:

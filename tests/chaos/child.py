@@ -27,6 +27,7 @@ from oncue.core import ids
 from oncue.core.errors import Fenced, NotFound
 from oncue.core.job import Delivery, NewJob
 from oncue.core.queue import Queue
+from oncue.engine.alarm import SIGNAL_SECONDS
 from oncue.engine.engine import Engine
 from oncue.engine.loop import Loop
 from oncue.engine.node import Node
@@ -157,9 +158,12 @@ class Mailing(Receiving):
 
 
 def _wait_for_sigterm() -> None:
+    """Looks again and again: a signal that comes with SIGCONT may reach another thread, and then it
+    does not wake this one."""
     asked_to_stop = threading.Event()
     signal.signal(signal.SIGTERM, lambda *_: asked_to_stop.set())
-    asked_to_stop.wait()
+    while not asked_to_stop.wait(SIGNAL_SECONDS):
+        continue
 
 
 def main(role: str, folder: str, name: str, number: str = "0") -> None:

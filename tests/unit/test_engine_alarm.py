@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import signal
 import threading
 
@@ -29,11 +30,12 @@ def test_ctrl_c_ends_a_pause_though_the_wait_misses_it() -> None:
         Alarm(SystemClock()).pause(AN_HOUR)
 
 
+@pytest.mark.parametrize("seconds", [AN_HOUR, math.inf])
 def test_ctrl_c_ends_a_command_though_the_wait_misses_it(
-    capfd: pytest.CaptureFixture[str],
+    seconds: float, capfd: pytest.CaptureFixture[str]
 ) -> None:
     with Stopping("finishing") as stopping:
         send_ctrl_c_to_another_thread()
-        assert stopping.wait()
+        assert stopping.wait(seconds)
     assert stopping.asked
     assert "Stopping: finishing" in capfd.readouterr().err

@@ -6,6 +6,7 @@ back when its lease ends.
 
 from __future__ import annotations
 
+import math
 import os
 import signal
 import sys
@@ -46,14 +47,14 @@ class Stopping:
         """Whether somebody wanted it to end."""
         return self._asked_at is not None
 
-    def wait(self, seconds: float | None = None) -> bool:
+    def wait(self, seconds: float = math.inf) -> bool:
         """Wait so long, or until it is to end. Whether it is to end."""
-        while True:
+        ends = self._clock.monotonic() + seconds
+        while (left := ends - self._clock.monotonic()) > 0:
             with suppress(Empty):
-                self._ended.get(timeout=SIGNAL_SECONDS if seconds is None else seconds)
+                self._ended.get(timeout=min(left, SIGNAL_SECONDS))
                 return True
-            if seconds is not None:
-                return False
+        return False
 
     def end(self) -> None:
         """It came to its end by itself."""

@@ -8,7 +8,8 @@ import threading
 from oncue.core.moment import LATEST, Moment
 from oncue.ports.clock import Clock
 
-# Python notices a signal that comes just before a wait begins only when that wait ends.
+# Python notices a signal only when the wait of the main thread ends, if it came just before that
+# wait or to another thread (as it may after SIGCONT).
 SIGNAL_SECONDS = 1.0
 LONGEST_REST_SECONDS = 30.0  # the polling floor: wake-ups get lost and wall clocks jump
 

@@ -94,6 +94,15 @@ def test_what_was_neither_delivered_nor_refused_comes_again_with_the_same_attemp
     assert desk.outcomes(left) == [(1, "succeeded")]
 
 
+def test_a_job_that_was_refused_for_now_is_not_delivered_under_the_same_claim(desk: Desk) -> None:
+    refused = add(desk)
+    claim = desk.claim_range()
+    assert desk.settle_range(claim, busy={refused: "busy"}, left=1)
+    put_off = desk.job(refused)
+    assert desk.settle_range(claim, [refused])
+    assert desk.job(refused) == put_off
+
+
 def test_ids_from_outside_the_range_are_not_settled(desk: Desk) -> None:
     inside = add(desk)
     future, elsewhere, taken = add(desk, due_in=60), desk.add(), desk.take(queue=Queue("w"))

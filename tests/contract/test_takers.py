@@ -125,6 +125,15 @@ def test_a_repeated_claim_is_answered_as_the_first_and_takes_nothing(
     assert len(desk.listed(state=State.SCHEDULED)) == 1
 
 
+def test_a_queue_that_is_named_twice_has_its_first_place(desk: Desk) -> None:
+    desk.add_many(1)
+    desk.add_many(1, queue="other")
+    [first] = desk.store.claim([Q, OTHER, Q], [ADA], desk.now, nonce="n")
+    [repeated] = desk.store.claim([Q, OTHER, Q], [ADA], desk.now, nonce="n", again=True)
+    assert [one.queue for one in first] == [Q.name, OTHER.name]
+    assert repeated == first
+
+
 def test_what_no_longer_holds_is_left_out_of_the_answer(desk: Desk) -> None:
     desk.add_many(4)
     [mine, others] = desk.store.claim([Q], [ADA, BOB], desk.now, nonce="n")

@@ -45,7 +45,9 @@ def share_out(takers: Sequence[Taker], first: First[T]) -> list[Sequence[T]]:
 
 def in_order(claims: Iterable[Claimed], queues: Sequence[Queue]) -> list[Claimed]:
     """Jobs of one taker in the order in which they are handed over."""
-    places = {queue.name: place for place, queue in enumerate(queues)}
+    places: dict[str, int] = {}
+    for queue in queues:  # a queue may be named twice
+        places.setdefault(queue.name, len(places))
     return sorted(
         claims, key=lambda one: (places.get(one.queue, 0), -one.priority, one.due_at, one.id)
     )

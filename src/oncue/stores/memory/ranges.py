@@ -102,7 +102,9 @@ class MemoryRanges(MemoryEndings):
             attempts = {job.id: job.attempt for job in claim.jobs}
             for job_id in (*delivered, *refused):
                 record = held.records.get(job_id)
-                if record is not None and record.attempt + 1 == attempts.get(job_id):
+                if record is None or record.not_before is not None:
+                    continue
+                if record.attempt + 1 == attempts.get(job_id):
                     self._deliver(record, held, refused.get(job_id), claim, now)
             held.in_flight = left
             if left:
@@ -154,10 +156,9 @@ class MemoryRanges(MemoryEndings):
         """Apply what the sink answered. For a job that is over, this is a claim and its end."""
         queue = self._queue(claim.queue)
         if refusal is not None and not refusal.permanent:
-            if record.not_before is None:
-                record.put_off(queue.retry, refusal.detail, now)
-                record.updated_at = now
-                self._refile(record)
+            record.put_off(queue.retry, refusal.detail, now)
+            record.updated_at = now
+            self._refile(record)
             return
         record.state, record.covered, record.worker = State.DISPATCHED, False, held.dispatcher
         record.begin_attempt(held.dispatcher, claim.claimed_at)

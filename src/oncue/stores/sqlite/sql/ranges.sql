@@ -65,11 +65,12 @@ WHERE queue = :queue AND cutoff IS NOT NULL
 UPDATE jobs SET state = 'succeeded', attempt = attempt + 1, worker = :dispatcher,
   claimed_at = :claimed_at, finished_at = :now, updated_at = :now, ahead = 0, error = NULL,
   refusals = 0
-WHERE id IN carray(:ids) AND state = 'scheduled' AND +queue = :queue AND attempt = :before;
+WHERE id IN carray(:ids) AND state = 'scheduled' AND +queue = :queue AND attempt = :before
+  AND not_before IS NULL;
 
 -- name: delivered_gone
 DELETE FROM jobs WHERE id IN carray(:ids) AND state = 'scheduled' AND +queue = :queue
-  AND attempt = :before AND digest IS NULL;
+  AND attempt = :before AND not_before IS NULL AND digest IS NULL;
 
 -- name: refused
 UPDATE jobs SET state = 'failed', attempt = attempt + 1, worker = :dispatcher,

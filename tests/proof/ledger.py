@@ -166,6 +166,7 @@ class Ledger:
         self._settled: set[tuple[str, int, str]] = set()
         self._outdated: dict[tuple[object, ...], int] = {}
         entries = list(entries)
+        self._reclaims = {(one.id, one.epoch): one for one in entries if isinstance(one, Reclaimed)}
         self._killed = {
             entry.who for entry in entries if isinstance(entry, Struck) and entry.how == "kill"
         }
@@ -218,6 +219,8 @@ class Ledger:
         job.taken += 1
         job.used += 1
         before = job.claims.get(job.newest)
+        if before is not None and (late := self._reclaims.get((entry.id, before.epoch))):
+            self._reclaim(late)  # it is written down after the reclaim, and perhaps after this
         if before is not None and not job.may_have_ended(before):
             self._judge(before, entry.id, entry.since, entry.holder)
         job.newest = max(job.newest, entry.epoch)

@@ -16,6 +16,8 @@ from tests.stores.wrapped import Call, WrappedStore
 
 T = TypeVar("T")
 
+TOGETHER_SECONDS = 0.005  # so close together two clocks are read
+
 Record = Callable[..., object]
 """Takes any number of entries, as `ReceiverLog.record` does."""
 
@@ -151,8 +153,13 @@ class Witness(WrappedStore):
         return answer
 
     def _since(self, now: Moment) -> float:
-        """A moment that a call names, by the monotonic clock."""
-        return self.clock.monotonic() + (now - self.clock.now()) / 1000
+        """A moment that a call names, by the monotonic clock. The process may be stopped between
+        two looks at a clock: then they are taken again."""
+        while True:
+            began = self.clock.monotonic()
+            ago = (self.clock.now() - now) / 1000
+            if self.clock.monotonic() - began < TOGETHER_SECONDS:
+                return began - ago
 
 
 def _what(settlement: Settlement) -> str:

@@ -252,3 +252,11 @@ def test_what_was_taken_from_a_holder_that_stood_still_was_in_flight_too() -> No
     assert Ledger([taken(1), received(), reclaimed(1), Struck("ada", "kill")]).in_flight == 1
     lapsed = [ranged(1, 0.0), ranged(2, LEASE, "second")]
     assert Ledger([*lapsed, Struck("eve", "kill")]).in_flight == len(lapsed[0].ids)
+
+
+def test_a_reclaim_may_be_written_down_after_the_claim_that_it_made_possible() -> None:
+    entries: list[Entry] = [taken(1), received(1), *wrote("complete", 1)[:1]]
+    entries += [taken(3, LEASE), received(2, "bob")]
+    ledger = Ledger([*entries, reclaimed(1)])
+    assert (ledger.repeated, ledger.premature) == ([], [])
+    assert Ledger(entries).repeated

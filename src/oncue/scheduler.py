@@ -26,7 +26,7 @@ from oncue.worker.handlers import Handler, Host
 if TYPE_CHECKING:
     from oncue.worker.source import ClaimSource
 
-THREADS = 32  # at most, that make calls for an event loop: single calls share commits only so
+THREADS = 32  # at most, that make calls for an event loop; those at the same time share a commit
 
 
 class Scheduler(

@@ -1,6 +1,6 @@
 """What a store may be unable to do, and how it says so.
 
-A store names what it lacks in `StoreFacts.lacks`. What depends on it answers without it where that
+A store names what it lacks in `Traits.lacks`. What depends on it answers without it where that
 is possible; where it is not, the store raises `NotSupported` by one of these functions.
 """
 

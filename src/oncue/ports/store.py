@@ -73,7 +73,8 @@ class Store(
     Protocol,
 ):
     """One semantics, whatever keeps it. Safe to use from many threads and, except for the memory
-    store, from many processes.
+    store, from many processes. A call answers or raises `StoreUnavailable` in bounded time: a
+    process that ends waits for its calls.
 
     **Pages.** `after` is the `next` of the page before, None at the beginning. Only the store
     understands it. It stays good whatever becomes of what was listed, and a text that is none is

@@ -81,7 +81,7 @@ class ClaimSource(Protocol):
 
     @property
     def poll_seconds(self) -> float:
-        """As `StoreFacts.poll_seconds`."""
+        """As `Traits.poll_seconds`."""
 
     def claim(self, queue: str, limit: int, now: Moment) -> ClaimedBatch | None:
         """Take up to `limit` due jobs; reclaimed work is taken alone. None: nothing is due. After

@@ -136,16 +136,19 @@ class AsyncScheduler:
         return answers
 
     def _give_back_unanswered(self) -> None:
-        """Release what was claimed for callers who were told that the store is away."""
-        while self._unanswered:
-            claiming = self._unanswered.popleft()
+        """Release what was claimed for callers who were told that the store is away. While it is,
+        this raises, and no other claim is made: there would be one more to look for."""
+        while True:
             try:
-                reporting.settle_all(
-                    self.scheduler, _released(claiming.taken(self.scheduler.clock.now()))
-                )
+                claiming = self._unanswered.popleft()
+            except IndexError:  # none is left
+                return
+            try:
+                taken = claiming.taken(self.scheduler.clock.now())
+                reporting.settle_all(self.scheduler, _released(taken))
             except StoreUnavailable:
                 self._unanswered.append(claiming)
-                return
+                raise
 
 
 def _released(claims: Sequence[Claimed]) -> list[Settlement]:

@@ -53,6 +53,6 @@ class Claiming:
         if self._lost is None:
             return []
         queues, takers, nonce = self._lost
-        nobody = [taker._replace(limit=0) for taker in takers]
-        shares = self._store.claim(queues, nobody, now, nonce=nonce, again=True)
+        no_more = [taker._replace(limit=0) for taker in takers]
+        shares = self._store.claim(queues, no_more, now, nonce=nonce, again=True)
         return [claimed for share in shares for claimed in share]

@@ -13,6 +13,7 @@ from oncue.core.job import Delivery, NewJob
 from oncue.core.lifecycle import State
 from oncue.core.moment import Moment
 from oncue.core.queue import Queue
+from oncue.engine.dispatcher import Dispatcher
 from oncue.engine.engine import Engine
 from oncue.engine.loop import Loop
 from oncue.engine.node import Node
@@ -180,6 +181,23 @@ def test_stopping_finishes_and_settles_the_delivery_under_way(bench: Bench) -> N
     assert job is not None
     assert job.state is State.SUCCEEDED
     assert sink.closed
+
+
+def test_stopping_takes_no_longer_than_it_may(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    put_queue(bench.store, Queue("mail", sink="memory:mail"))
+    bench.engine.step_all()
+    began = bench.clock.monotonic()
+
+    def wait(seconds: float, *, ended: bool) -> bool:
+        bench.clock.advance(seconds)
+        return ended
+
+    monkeypatch.setattr(Loop, "stop", lambda _, timeout: wait(timeout / 2, ended=True))
+    monkeypatch.setattr(Dispatcher, "finish", lambda _, timeout: wait(timeout, ended=False))
+    assert not bench.engine.stop(SOON)
+    assert bench.clock.monotonic() - began <= SOON
 
 
 def test_a_stopped_engine_listens_no_longer(bench: Bench) -> None:

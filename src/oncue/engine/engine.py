@@ -43,10 +43,6 @@ class SinkRoute(NamedTuple):
     loop: Loop
     dispatcher: Dispatcher
 
-    def stop(self, timeout: float | None) -> bool:
-        """Finish what is under way. Whether it ended in time."""
-        return self.loop.stop(timeout) and self.dispatcher.finish(timeout)
-
 
 class Engine:
     """Runs in threads between `start` and `stop`; or by hand, one `step_all` at a time."""
@@ -103,10 +99,11 @@ class Engine:
             self._unwatch()
         ended = [self._supervisor.stop(self._left(ends))]
         routes = [*self._routes.values(), *self._retiring]
-        parts: list[SinkRoute | Loop] = [*routes, *self._upkeep]
-        for part in parts:
-            part.stop(0)  # all of them end at the same time, not one after the other
-        ended += [part.stop(self._left(ends)) for part in parts]
+        loops = [*(route.loop for route in routes), *self._upkeep]
+        for loop in loops:
+            loop.stop(0)  # all of them end at the same time, not one after the other
+        ended += [loop.stop(self._left(ends)) for loop in loops]
+        ended += [route.dispatcher.finish(self._left(ends)) for route in routes]
         self._routes, self._retiring = {}, routes
         self._retire()
         ended.append(self.keeper.loop.stop(self._left(ends)))
@@ -215,7 +212,7 @@ class Engine:
         """Close the sinks of former routes whose last delivery has ended."""
         waiting = []
         for route in self._retiring:
-            if route.stop(0):
+            if route.loop.stop(0) and route.dispatcher.finish(0):
                 _close(route)
             else:
                 waiting.append(route)

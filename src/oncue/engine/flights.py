@@ -13,12 +13,11 @@ class Flights:
         self._most = most
         self._under_way = 0
         self._trouble: BaseException | None = None
-        self._lock = threading.Lock()
-        self._ended = threading.Condition(self._lock)
+        self._ended = threading.Condition()
 
     @property
     def full(self) -> bool:
-        return self._under_way > 0 and self._under_way >= self._most
+        return self._under_way >= self._most
 
     def check(self) -> None:
         """Raise what a flight has raised since the last time."""
@@ -38,22 +37,22 @@ class Flights:
             except BaseException as error:  # told to the dispatcher, whose loop logs it
                 self._trouble = error
             finally:
-                with self._lock:
+                with self._ended:
                     self._under_way -= 1
                     self._ended.notify_all()
                 ended()
 
-        with self._lock:
+        with self._ended:
             self._under_way += 1
         try:
             threading.Thread(target=run, name="oncue-delivery", daemon=True).start()
         except RuntimeError:
-            with self._lock:
+            with self._ended:
                 self._under_way -= 1
             return False
         return True
 
     def finish(self, timeout: float | None) -> bool:
         """Wait until none is under way. Whether none is."""
-        with self._lock:
+        with self._ended:
             return self._ended.wait_for(lambda: not self._under_way, timeout)

@@ -537,10 +537,11 @@ def test_a_dispatcher_whose_range_was_taken_over_settles_nothing_and_says_so(
 
 
 class ForgetfulStore(MemoryStore):
-    """Cannot settle ranges while `away`, nor deliveries while `broken`."""
+    """Cannot settle ranges while `away` or `defect`, nor deliveries while `broken`."""
 
     away = False
     broken = False
+    defect = False
 
     def settle_range(
         self,
@@ -553,7 +554,7 @@ class ForgetfulStore(MemoryStore):
     ) -> bool:
         if self.away:
             raise StoreUnavailable("disk full")
-        if self.broken and delivered:
+        if self.defect or (self.broken and delivered):
             raise OverflowError
         return super().settle_range(claim, delivered, refused, now, left=left)
 
@@ -585,6 +586,20 @@ def test_what_can_never_be_settled_is_let_go_and_does_not_stop_the_queue() -> No
     bench.dispatcher.step()
     assert bench.taken == ["a", "a", "b"]
     assert bench.job("b").state is State.SUCCEEDED
+
+
+def test_what_can_neither_be_settled_nor_let_go_is_claimed_again() -> None:
+    store = ForgetfulStore(FakeClock())
+    bench = Bench(store=store)
+    bench.add("a")
+    store.defect = True
+    with pytest.raises(OverflowError):
+        bench.dispatcher.step()
+    store.defect = False
+    bench.add("b")
+    bench.dispatcher.step()
+    assert bench.taken == ["a", "a", "b"]
+    assert bench.job("a").state is State.SUCCEEDED
 
 
 def test_a_job_for_a_worker_is_handed_over_with_its_token(worker_bench: Bench) -> None:

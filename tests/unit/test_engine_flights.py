@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from itertools import count
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -198,4 +200,27 @@ def test_claims_and_settlements_of_many_threads_leave_nothing_held(scene: Scene)
         worker.join(PATIENCE)
     assert sorted(taken) == added
     assert scene.states(added) == {State.SUCCEEDED}
+    assert holder._in_flight == {}
+
+
+def test_a_batch_that_was_settled_is_done_although_its_shard_could_not_be_let_go(
+    scene: Scene, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A claim is being made when the batch is settled, so the shard is let go later, and then the
+    store does not answer."""
+    added, holder = scene.add(1), RangeHolder(scene.store, "one")
+    batch = holder.claim(QUEUE, 1, scene.clock.now())
+    settle_range, calls = type(scene.store).settle_range, count()
+
+    def once(*args: Any, **named: Any) -> bool:
+        if next(calls):
+            raise StoreUnavailable("no answer")
+        return settle_range(*args, **named)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(type(scene.store), "settle_range", once)
+        patched.setattr(holder, "_others", lambda claim: 1)
+        assert batch.settle({}, scene.clock.now())
+    assert scene.states(added) == {State.SUCCEEDED}
+    assert holder.claim(QUEUE, 1, scene.clock.now()).deliveries == ()
     assert holder._in_flight == {}

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 
 from oncue.core.errors import SinkError
 from oncue.core.fencing import Settlement, refused_by_sink
@@ -57,6 +58,10 @@ class RangeBatch:
             refused = {delivered[place]: one for place, one in refusals.items()}
             delivered = [job_id for job_id in delivered if job_id not in refused]
         return self._holder.settle(self._claim, delivered, refused, now)
+
+    def forget(self) -> None:
+        """It can neither be settled nor let go: its jobs are claimed again."""
+        self._holder.forget(self._claim)
 
 
 class RangeHolder:
@@ -114,8 +119,14 @@ class RangeHolder:
         finally:
             if letting_go:
                 self._turn.release()
-        self._let_go(now)
+        with suppress(Exception):  # the next claim that finds nothing tries again
+            self._let_go(now)
         return held
+
+    def forget(self, claim: RangeClaim) -> None:
+        """Count a claim as in flight no more, so that the next one finds its jobs."""
+        with self._lock:
+            self._in_flight[_shard(claim)].remove(claim)
 
     def _others(self, claim: RangeClaim) -> int:
         """How many other jobs are in flight in the shard."""
@@ -188,6 +199,9 @@ class ClaimBatch:
         refused = self._store.settle(settlements, now).refused
         # A worker may have begun or even ended the job by now: only a reclaim is trouble.
         return not any(answer.reason == "reclaimed" for answer in refused.values())
+
+    def forget(self) -> None:
+        """It can neither be settled nor let go: its jobs are reclaimed when their leases end."""
 
     def _ending(self, job: Claimed, refusal: Refusal) -> Settlement:
         error = refusal.detail

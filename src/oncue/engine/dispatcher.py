@@ -8,7 +8,6 @@ from __future__ import annotations
 import logging
 import traceback
 from collections.abc import Callable
-from contextlib import suppress
 from functools import partial
 from typing import NamedTuple
 
@@ -183,8 +182,10 @@ class Dispatcher:
         except Exception:
             # It would fail again each time and stop the queue. So the jobs are let go, to be
             # delivered once more after the back-off of the loop, which logs the error.
-            with suppress(Exception):  # then they are free when the lease ends
+            try:
                 batch.settle(None, self._clock.now())
+            except Exception:
+                batch.forget()
             raise
         if not held:
             self._telemetry.count("fenced_writes")

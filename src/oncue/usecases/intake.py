@@ -93,19 +93,17 @@ def new_job(fields: Mapping[str, Any], now: Moment) -> NewJob:
         _remember_queue(check_queue_name(queue))
     priority, delay = fields.get("priority"), fields.get("delay")
     priority = 0 if priority is None else check_priority(priority)
-    if "due_at" in fields or "at" in fields:
-        due_at = due(fields, now)
-    elif delay.__class__ is int and 0 <= delay <= _PLAIN_DELAY:
+    has_moment = "due_at" in fields or "at" in fields
+    if not has_moment and delay.__class__ is int and 0 <= delay <= _PLAIN_DELAY:
         due_at = now + 1000 * delay  # by far the most common: the checks of `due` are not needed
     else:
         due_at = due(fields, now)
     body = payloads.encode(fields.get("payload"))
-    if is_usual:
-        job_id = ids.mint(now, due_at, queue, priority)
-        return NewJob(job_id, queue, due_at, body, priority, now)
-    chosen = fields.get("id")
+    chosen = None if is_usual else fields.get("id")
     if chosen is None:
         job_id = ids.mint(now, due_at, queue, priority)
+        if is_usual:
+            return NewJob(job_id, queue, due_at, body, priority, now)
     elif minted := ids.read(job_id := ids.check_id(chosen)):
         due_at = _due_as_said(minted, fields, now)
         ids.check_true(minted, queue, priority, due_at)

@@ -47,21 +47,10 @@ class MemoryRanges(MemoryEndings):
                 else:
                     busy[place] = held.lease_until
             free = [(name, n) for n in range(self._shards_of(name)) if (name, n) not in busy]
-            room = 0
-            if free:
-                more = any(self._arrived(place, own[place], cutoff, now) for place in own)
-                room = self._make_ready(name, limit, cutoff, now, more=more)
-            # Only now: what was put off may have come back into a range.
-            arrived = {place: self._arrived(place, own[place], cutoff, now) for place in own}
-            nexts = {}
-            for place in free:
-                every = merge(arrived.get(place, ()), self._waiting(place, cutoff), key=_turn)
-                nexts[place] = list(islice(every, room))
-            found = [place for place, records in nexts.items() if records]
-            if not found:
+            firsts = self._firsts(free, own, limit, cutoff, now)
+            if not firsts:
                 return RangeClaim(name, busy_until=min(busy.values(), default=None))
-            place = min(found, key=lambda place: nexts[place][0].next_turn)
-            records = nexts[place]
+            place, records = min(firsts.items(), key=lambda shard: shard[1][0].next_turn)
             self._spend(name, len(records), now)
             if place not in own:
                 self._fences[place] += 1
@@ -75,6 +64,27 @@ class MemoryRanges(MemoryEndings):
                 self._refile(record)
             jobs = [Delivery(r.id, r.due_at, r.payload, r.attempt + 1, None, name) for r in records]
             return RangeClaim(name, place[1], self._fences[place], jobs, now)
+
+    def _firsts(
+        self,
+        free: Sequence[Place],
+        own: Mapping[Place, set[str]],
+        limit: int,
+        cutoff: Moment,
+        now: Moment,
+    ) -> dict[Place, list[Record]]:
+        """The first jobs of each of these shards of a queue, where there are any to take."""
+        if not free:
+            return {}
+        more = any(self._arrived(place, own[place], cutoff, now) for place in own)
+        room = self._make_ready(free[0][0], limit, cutoff, now, more=more)
+        firsts = {}
+        for place in free:
+            # Only now: what was put off may have come back into a range.
+            arrived = self._arrived(place, own[place], cutoff, now) if place in own else []
+            every = merge(arrived, self._waiting(place, cutoff), key=_turn)
+            firsts[place] = list(islice(every, room))
+        return {place: records for place, records in firsts.items() if records}
 
     def extend_range(self, claim: RangeClaim, lease_until: Moment) -> bool:
         with self._writing():

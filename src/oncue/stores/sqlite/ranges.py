@@ -38,46 +38,40 @@ class SqliteRanges(StorePart):
         due_until: Moment | None = None,
     ) -> RangeClaim:
         until = now if due_until is None else due_until
-        lease_until = now + round(lease_seconds * 1000)
         if not worth_a_claim(self.db, [queue], until, now):
             return RangeClaim(queue.name)
-
-        def claim(tx: rows.Tx) -> RangeClaim:
-            params = {"queue": queue.name, "until": until, "now": now, "dispatcher": dispatcher}
-            held = lines.open_range(tx, queue.name)
-            own = [one for one in in_flight if held is not None and one.fence == held.fence]
-            if held is not None and not own:
-                tx.execute(SQL["take_over"], params)
-                if not tx.changes():
-                    return RangeClaim(queue.name, busy_until=held.lease_until)
-                held = None
-            flying = [job.id for one in own for job in one.jobs]
-            mine = flying if own else None
-            ready = make_ready(self.db, tx, queue.name, limit, until, now, mine)
-            statement = SQL["due"]
-            if flying:
-                statement, params["ids"] = SQL["due_not_in_flight"], rows.texts(flying)
-            most = ready.room.most
-            due, line = lines.first_jobs(tx, statement, params, ready.lines, most, _PAYLOAD)
-            if not due:
-                return RangeClaim(queue.name)
-            jobs = [Delivery._make(row) for row in due]
-            self.db.expected[queue.name] = 0
-            ready.spend(tx, queue.name, len(jobs))
-            through = line, jobs[-1].due_at, jobs[-1].id
-            cutoff = until
-            if held is not None:
-                through, cutoff = max(through, held.through), max(cutoff, held.cutoff)
-            names = ("through_line", "through_due", "through_id")
-            params |= dict(zip(names, through, strict=True))
-            params |= {"cutoff": cutoff, "lease_until": lease_until}
-            params["in_flight"] = len(flying) + len(jobs)
-            [fence] = rows.first(tx, SQL["open" if held is None else "go_on"], params)
-            return RangeClaim(queue.name, 0, fence, jobs, now)
-
+        params = {"queue": queue.name, "until": until, "now": now, "dispatcher": dispatcher}
+        params["lease_until"] = now + round(lease_seconds * 1000)
         # A power cut that loses the range also ends its dispatcher, and then the jobs are delivered
         # again whether the range was stored or not. So the hand-over need not wait for the disk.
-        return self.db.write(claim, synced=False)
+        return self.db.write(lambda tx: self._claim(tx, limit, params, in_flight), synced=False)
+
+    def _claim(
+        self, tx: rows.Tx, limit: int, params: dict[str, Any], in_flight: Sequence[RangeClaim]
+    ) -> RangeClaim:
+        name, until, now = params["queue"], params["until"], params["now"]
+        held = lines.open_range(tx, name)
+        own = [one for one in in_flight if held is not None and one.fence == held.fence]
+        if held is not None and not own:
+            tx.execute(SQL["take_over"], params)
+            if not tx.changes():
+                return RangeClaim(name, busy_until=held.lease_until)
+            held = None
+        flying = [job.id for one in own for job in one.jobs]
+        ready = make_ready(self.db, tx, name, limit, until, now, flying if own else None)
+        statement = SQL["due"]
+        if flying:
+            statement, params = SQL["due_not_in_flight"], {**params, "ids": rows.texts(flying)}
+        due, line = lines.first_jobs(tx, statement, params, ready.lines, ready.room.most, _PAYLOAD)
+        if not due:
+            return RangeClaim(name)
+        jobs = [Delivery._make(row) for row in due]
+        self.db.expected[name] = 0
+        ready.spend(tx, name, len(jobs))
+        fence = _cover(
+            tx, params, held, (line, jobs[-1].due_at, jobs[-1].id), len(flying) + len(jobs)
+        )
+        return RangeClaim(name, 0, fence, jobs, now)
 
     @writing
     def extend_range(self, tx: rows.Tx, claim: RangeClaim, lease_until: Moment) -> bool:
@@ -122,6 +116,23 @@ class SqliteRanges(StorePart):
         for due, queue in sorted(found, reverse=True):
             self.db.expected[queue] = due
         return min(found)[0] if found else None
+
+
+def _cover(
+    tx: rows.Tx,
+    params: dict[str, Any],
+    held: lines.OpenRange | None,
+    through: tuple[int, Moment, str],
+    in_flight: int,
+) -> int:
+    """Open a range that goes so far, or go on with the one that is held. Its fence."""
+    cutoff = params["until"]
+    if held is not None:
+        through, cutoff = max(through, held.through), max(cutoff, held.cutoff)
+    names = ("through_line", "through_due", "through_id")
+    reach = {**dict(zip(names, through, strict=True)), "cutoff": cutoff, "in_flight": in_flight}
+    [fence] = rows.first(tx, SQL["open" if held is None else "go_on"], params | reach)
+    return int(fence)
 
 
 def _by_attempt(claim: RangeClaim) -> Iterator[tuple[int, Collection[str] | None]]:

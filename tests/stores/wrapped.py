@@ -4,7 +4,6 @@ methods are found in the port, so a wrapper has those that the port will gain.""
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from concurrent.futures import Future
 from functools import partial, wraps
 from typing import Any, NamedTuple, ParamSpec, TypeVar
 
@@ -55,19 +54,3 @@ class WrappedStore(WholeStore):  # type: ignore[misc]
             return self.during(Call(name, args, kwargs), partial(method, *args, **kwargs))
 
         return around
-
-
-def followed(inner: Future[T], then: Callable[[], Exception | None]) -> Future[T]:
-    """A future that runs `then` once `inner` has succeeded, and only then resolves: with `inner`'s
-    result, or with the exception that `then` returns."""
-    outer: Future[T] = Future()
-
-    def answer(done: Future[T]) -> None:
-        problem = done.exception() or then()
-        if problem is None:
-            outer.set_result(done.result())
-        else:
-            outer.set_exception(problem)
-
-    inner.add_done_callback(answer)
-    return outer

@@ -31,7 +31,7 @@ NOTHING = Running()
 
 @dataclass(frozen=True, slots=True)
 class NodeReport:
-    """What a node says of itself."""
+    """What a node says of itself. The last four fields are those of `Running`."""
 
     id: str
     host: str
@@ -41,13 +41,9 @@ class NodeReport:
     seen_at: datetime
     """Its last sign of life."""
     engine: bool = False
-    """Whether it runs the loops: dispatchers, recurrer, reclaimer, pruner."""
     dispatches: tuple[str, ...] = ()
-    """Queues whose jobs it delivers to their sinks."""
     works: tuple[str, ...] = ()
-    """Queues whose jobs its handlers do."""
     url: str | None = None
-    """Where it serves HTTP."""
 
     @property
     def running(self) -> Running:

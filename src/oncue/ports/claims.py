@@ -72,18 +72,6 @@ class Settled(NamedTuple):
     """By position, of the others whose caller cannot know it (`Settlement.tells_state`): the state
     in which the end of the claim left the job. The same for a repetition, whatever followed."""
 
-    @classmethod
-    def of(cls, settlements: Sequence[Settlement], answers: Sequence[Refused | State]) -> Settled:
-        """From one answer for each: why it was refused, or the state of the job."""
-        refused: dict[int, Refused] = {}
-        states: dict[int, State] = {}
-        for at, (one, answer) in enumerate(zip(settlements, answers, strict=True)):
-            if isinstance(answer, Refused):
-                refused[at] = answer
-            elif one.tells_state:
-                states[at] = answer
-        return cls(refused, states)
-
 
 class ClaimFilter(NamedTuple):
     """Which live claims are read. None means any."""

@@ -35,8 +35,10 @@ class MemoryEndings(MemoryClaims):
 
     def settle(self, settlements: Sequence[Settlement], now: Moment) -> Settled:
         with self._writing():
-            answers = [self._settle(settlement, now) for settlement in settlements]
-        return Settled.of(settlements, answers)
+            told = {at: self._settle(one, now) for at, one in enumerate(settlements)}
+        refused = {at: answer for at, answer in told.items() if isinstance(answer, Refused)}
+        states = {at: answer for at, answer in told.items() if isinstance(answer, State)}
+        return Settled(refused, {at: states[at] for at in states if settlements[at].tells_state})
 
     def _settle(self, settlement: Settlement, now: Moment) -> Refused | State:
         """The refusal, or the state in which the job is left."""

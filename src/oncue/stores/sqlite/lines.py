@@ -32,7 +32,6 @@ class OpenRange(NamedTuple):
     through_id: str
     in_flight: int
     fence: int
-    dispatcher: str
 
     @property
     def through(self) -> tuple[int, Moment, str]:

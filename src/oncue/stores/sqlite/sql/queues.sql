@@ -13,7 +13,7 @@ ON CONFLICT (name) DO UPDATE SET settings = excluded.settings, paused = excluded
 
 -- name: limits
 SELECT paused, rate_per_second, concurrency, turns, filled_at, lease_until, cutoff,
-  through_rank, through_due, through_id, in_flight, fence, dispatcher
+  through_rank, through_due, through_id, in_flight, fence
 FROM queues LEFT JOIN ranges ON ranges.queue = queues.name AND cutoff IS NOT NULL
 WHERE name = :name;
 

@@ -1,5 +1,5 @@
 -- name: range
-SELECT lease_until, cutoff, through_rank, through_due, through_id, in_flight, fence, dispatcher
+SELECT lease_until, cutoff, through_rank, through_due, through_id, in_flight, fence
 FROM ranges WHERE queue = :queue AND cutoff IS NOT NULL;
 
 -- Whether a range has lapsed, a job has expired, the moment of a put-off job has come.

@@ -7,7 +7,6 @@ import threading
 from collections.abc import Iterator
 from functools import partial
 from time import perf_counter
-from time import sleep as wait  # noqa: TID251
 from typing import Any
 
 from oncue.clock import SystemClock
@@ -16,14 +15,12 @@ from oncue.core.queue import Queue
 from oncue.engine import dispatcher
 from oncue.engine import engine as engines
 from oncue.engine.dispatcher import RANGE_LIMIT
-from oncue.engine.engine import Engine
-from oncue.engine.node import Node
 from oncue.ports.claims import RangeClaim
 from oncue.ports.store import Store
 from oncue.stores.memory import MemoryStore
 from oncue.usecases.queues import put_queue
 from oncue_bench.processes import Measured, measure
-from oncue_bench.product import CountingSink
+from oncue_bench.product import CountingSink, drained
 from oncue_bench.report import Row
 from oncue_bench.rounds import Ground, in_turn, rate, ratios
 from oncue_bench.seeds import QUEUE
@@ -83,14 +80,7 @@ def drain(
     """The engine, until the last job is delivered and settled."""
     store = _seeded(count)
     engines.BATCHES_AT_ONCE, dispatcher.RANGE_LIMIT = at_once, batch
-    sink = _Slow(count, slow)
-    engine = Engine(Node.of(store, store.clock), lambda url: sink)
-    began = perf_counter()
-    engine.start()
-    if not sink.full.wait(300):
-        raise TimeoutError(f"{sink.counts[QUEUE]} of {count} after 300 s")
-    engine.stop(30)
-    return {"count": sink.counts[QUEUE], "seconds": perf_counter() - began}
+    return drained(store, _Slow(count, slow), count)
 
 
 def raw_drain(count: int) -> Figures:
@@ -131,8 +121,7 @@ class _Slow(CountingSink):
         self._seconds = seconds
 
     def deliver(self, queue: str, batch: Any) -> Any:
-        if self._seconds:
-            wait(self._seconds)
+        _wait(self._seconds)
         return super().deliver(queue, batch)
 
 
@@ -143,4 +132,8 @@ def _seeded(count: int) -> Store:
     put_queue(memory, OUT)
     now = memory.clock.now()
     memory.insert([NewJob(f"{n:012}", QUEUE, now, b"{}", 0, now) for n in range(count)], now)
-    return HostileStore(memory, latency=partial(wait, LATENCY_SECONDS))
+    return HostileStore(memory, latency=partial(_wait, LATENCY_SECONDS))
+
+
+def _wait(seconds: float) -> None:
+    threading.Event().wait(seconds)

@@ -13,6 +13,7 @@ from oncue.aio import AsyncScheduler
 from oncue.core.job import Delivery
 from oncue.engine.engine import Engine
 from oncue.engine.node import Node
+from oncue.ports.store import Store
 from oncue.scheduler import Scheduler
 from oncue.sinks.memory import MemorySink
 from oncue.worker.job import HandledJob
@@ -96,14 +97,18 @@ def to_sink(path: str, count: int, keep: bool) -> Figures:
     """Until the last of the due jobs is delivered and settled."""
     with Scheduler(f"sqlite:///{path}") as cue:
         set_queue(cue, sink=True, keep=keep)
-        sink = CountingSink(count)
-        engine = Engine(Node.of(cue.store, cue.clock), lambda url: sink)
-        began = perf_counter()
-        engine.start()
-        if not sink.full.wait(300):
-            raise TimeoutError(f"{sink.counts[QUEUE]} of {count} after 300 s")
-        engine.stop(30)
-        return {"count": sink.counts[QUEUE], "seconds": perf_counter() - began}
+        return drained(cue.store, CountingSink(count), count)
+
+
+def drained(store: Store, sink: CountingSink, count: int) -> Figures:
+    """What an engine needs until that many due jobs are delivered and settled."""
+    engine = Engine(Node.of(store, store.clock), lambda url: sink)
+    began = perf_counter()
+    engine.start()
+    if not sink.full.wait(300):
+        raise TimeoutError(f"{sink.counts[QUEUE]} of {count} after 300 s")
+    engine.stop(30)
+    return {"count": sink.counts[QUEUE], "seconds": perf_counter() - began}
 
 
 def to_handler(path: str, count: int, keep: bool, batch: int | None = None) -> Figures:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
@@ -90,10 +91,10 @@ def test_a_node_that_runs_nothing_is_forgotten(store: Store, clock: FakeClock) -
 
 
 @pytest.mark.parametrize("runs", [{"works": ("q",)}, {"dispatches": ("q",)}, {"url": "http://x"}])
-def test_whoever_runs_anything_is_listed(
-    store: Store, clock: FakeClock, runs: dict[str, object]
+def test_a_node_that_runs_anything_is_listed(
+    store: Store, clock: FakeClock, runs: dict[str, Any]
 ) -> None:
-    one = replace(node("a", clock.now(), engine=False), **runs)  # type: ignore[arg-type]
+    one = replace(node("a", clock.now(), engine=False), **runs)
     store.report_node(one)
     assert store.nodes(clock.now()) == [one]
 

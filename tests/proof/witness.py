@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast
 
 from oncue.core.fencing import Refused, Settlement
 from oncue.core.job import Claimed
@@ -53,8 +53,8 @@ class Witness(WrappedStore):
     def _claim(self, call: Call, go: Callable[[], T]) -> T:
         queues: dict[str, Queue] = {queue.name: queue for queue in call.args[0]}
         takers = call.args[1]
-        answer: Any = go()
-        shares: list[list[Claimed]] = answer
+        answer = go()
+        shares = cast(list[list[Claimed]], answer)
         self._record(
             *(
                 Taken(
@@ -72,7 +72,7 @@ class Witness(WrappedStore):
                 if self._is_new(claim)
             )
         )
-        return answer  # type: ignore[no-any-return]
+        return answer
 
     def _is_new(self, claim: Claimed) -> bool:
         """Whether it was not written down when the same call was made before."""
@@ -82,14 +82,14 @@ class Witness(WrappedStore):
 
     def _claim_range(self, call: Call, go: Callable[[], T]) -> T:
         since = self._since(call.args[3])
-        claim: Any = go()
+        claim = go()
         assert isinstance(claim, RangeClaim)
         if claim.jobs:
             ids = tuple(job.id for job in claim.jobs)
             lease = call.kwargs["lease_seconds"]
             holder = self._holder or call.args[1]
             self._record(Ranged(_range(claim), claim.fence, ids, holder, since, lease))
-        return claim  # type: ignore[return-value]
+        return claim
 
     def _writes(self, call: Call, since: float) -> list[Wrote]:
         if call.method == "settle":

@@ -147,9 +147,10 @@ class World:
             "remote": lambda: self.remote.step,
             "asker": lambda: self.asker.step,
         }
-        self._household = Household(self.other, self.truth, PULLED.name) if whole else None
-        if self._household is not None:
-            self._births["household"] = lambda: self._household.step  # type: ignore[union-attr]
+        self._household: Household | None = None
+        if whole:
+            self._household = household = Household(self.other, self.truth, PULLED.name)
+            self._births["household"] = lambda: household.step
         self._turns: dict[str, Turn] = {name: partial(self._be_born, name) for name in self._births}
 
     def run(self, **bounds: Any) -> Card:

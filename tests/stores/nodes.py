@@ -2,9 +2,18 @@
 
 from __future__ import annotations
 
+from typing import Protocol, cast
+
 from oncue.ports.store import Store
 from oncue.stores.memory import MemoryStore
 from oncue.stores.sqlite import SqliteStore
+
+
+class Wrapper(Protocol):
+    """A store around another one."""
+
+    def another_node(self) -> Store:
+        """The same around another node."""
 
 
 def another_node(store: Store) -> Store:
@@ -15,5 +24,4 @@ def another_node(store: Store) -> Store:
         other = object.__new__(type(store))
         other.__dict__ = store.__dict__
         return other
-    opened: Store = store.another_node()  # type: ignore[attr-defined]  # a wrapper of a store
-    return opened
+    return cast(Wrapper, store).another_node()

@@ -9,8 +9,8 @@ from __future__ import annotations
 import sys
 import time
 from functools import partial
+from unittest.mock import patch
 
-import oncue.scheduler
 from oncue.cli import main
 from oncue.ports.clock import Clock
 from oncue.ports.store import Store
@@ -29,6 +29,5 @@ def open_hostile(weather: str, url: str, clock: Clock | None = None) -> Store:
 
 
 if __name__ == "__main__":
-    opening = partial(open_hostile, sys.argv.pop(1))
-    oncue.scheduler.open_store = opening  # type: ignore[attr-defined]
-    main()
+    with patch("oncue.scheduler.open_store", partial(open_hostile, sys.argv.pop(1))):
+        main()

@@ -58,7 +58,9 @@ def test_requests_that_wait_look_again_after_a_share_of_it() -> None:
     assert 450 <= min(rests) < max(rests) <= 600
 
 
-def test_requests_that_wait_go_on_waiting_while_the_store_is_away() -> None:
+def test_requests_that_wait_go_on_waiting_while_the_store_is_away(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     clock = FakeClock()
     store = CostlyStore(clock)
     waiting = Waiting(AsyncScheduler(Scheduler(store, clock=clock)))
@@ -67,7 +69,7 @@ def test_requests_that_wait_go_on_waiting_while_the_store_is_away() -> None:
     def away(queues: Sequence[str]) -> Moment | None:
         raise StoreUnavailable("the network is down")
 
-    store.next_due = away  # type: ignore[method-assign]
+    monkeypatch.setattr(store, "next_due", away)
     shared = _Shared(("q",), [], [Taker("w", 1), Taker("x", 1)], Claiming(store))
     taken, again = waiting._take(shared, clock.now())
     assert [len(items) for items in taken] == [1, 0], "what was taken is handed out"

@@ -44,12 +44,6 @@ def client(proxy: Meddler) -> Iterator[Client]:
         yield client
 
 
-@pytest.fixture
-def cue(server: Server) -> Iterator[Scheduler]:
-    with Scheduler(server.store) as cue:
-        yield cue
-
-
 # -- lost answers ------------------------------------------------------------------------------
 
 

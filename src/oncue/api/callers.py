@@ -81,7 +81,7 @@ class Callers:
 
     async def _read_once(self) -> None:
         assert self._loop is not None
-        self._begun += 1  # here: whoever asked in the turn before is served by this read
+        self._begun += 1  # here: this read serves the requests of the turn before
         self._changed = False
         try:
             await self._loop.run_in_executor(self._thread, self._look)

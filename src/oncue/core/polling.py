@@ -1,6 +1,6 @@
 """How long to rest before looking again for work that is due and could not be taken.
 
-Somebody else is about to take it, or a limit keeps it. The store says how long a look is worth
+Another process is about to take it, or a limit keeps it. The store says how long a look is worth
 waiting for (`Traits.poll_seconds`): where each look costs a request, it is longer.
 """
 

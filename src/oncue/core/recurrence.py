@@ -165,7 +165,7 @@ def revised(
 
 def unmade(seen: Schedule, withdrawn: list[Outcome], outcomes: Sequence[Outcome]) -> Progress:
     """How far the schedule had come before these, its last ones, were made. It does not wake before
-    the first of them is due: somebody is about to change it, and they would be made for nothing."""
+    the first of them is due: the schedule is about to change, and they would be made in vain."""
     first = min(from_datetime(one.at) for one in withdrawn)
     return _without(seen, withdrawn, outcomes)._replace(next_at=first, wake_at=first)
 

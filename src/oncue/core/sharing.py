@@ -31,8 +31,8 @@ class Taker(NamedTuple):
 def share_out(takers: Sequence[Taker], first: First[T]) -> list[Sequence[T]]:
     """What each taker gets, in order: each as if those before it had asked just before.
 
-    Reclaimed work may have killed its worker, so it is not taken in bulk: whoever gets some gets no
-    more of it than its `reclaimed_limit`, and nothing else."""
+    Reclaimed work may have killed its worker, so it is not taken in bulk: a taker that gets
+    some gets no more of it than its `reclaimed_limit`, and nothing else."""
     sizes = [min(taker.limit, taker.reclaimed_limit) for taker in takers]
     shares = _deal(sizes, first(sum(sizes), True))
     rest = [place for place, share in enumerate(shares) if not share]

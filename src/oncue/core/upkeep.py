@@ -1,7 +1,7 @@
-"""Whether somebody does what has to be done on a store, as far as its nodes tell. For people: each
+"""Whether a process does what has to be done on a store, as far as its nodes tell. For people: each
 trouble comes with the next step.
 
-Workers that work over HTTP are no nodes, so that nobody works on a pulled queue is only a guess.
+Workers that work over HTTP are no nodes, so that no worker works on a pulled queue is only a guess.
 """
 
 from __future__ import annotations
@@ -25,8 +25,8 @@ class Trouble(NamedTuple):
 
 
 def overdue_seconds(schedule: Schedule, now: Moment) -> float:
-    """For how long nobody has decided on the schedule's next occurrence. 0 while it waits for the
-    end of the job before; over HTTP it is not known whether it does."""
+    """For how long no process has decided on the schedule's next occurrence. 0 while it waits for
+    the end of the job before; over HTTP it is not known whether it does."""
     next_at, wake_at = schedule.progress.next_at, schedule.progress.wake_at
     if schedule.paused or next_at is None:
         return 0.0

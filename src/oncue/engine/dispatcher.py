@@ -28,7 +28,7 @@ CLAIM_LIMIT = 1000
 FIRST_LIMIT = 500  # until the size of the queue's payloads is known
 BATCH_BYTES = 16 * 1024 * 1024
 SLOW_SECONDS = 0.01  # a sink that takes so long for a batch is given several at once
-BUSY_REST_SECONDS = 1.0  # the holder's settling wakes nobody
+BUSY_REST_SECONDS = 1.0  # no other dispatcher is told when the holder settles
 
 logger = logging.getLogger("oncue.engine")
 
@@ -126,7 +126,7 @@ class Dispatcher:
         due_at = self._store.next_due([queue.name])
         if due_at is None:
             return None
-        if due_at <= now:  # somebody else is about to take it, or it has just arrived and wakes us
+        if due_at <= now:  # another is about to take it, or it has just arrived and wakes us
             return about(self._poll_seconds)
         return max(0.0, (due_at - self._clock.now()) / 1000)
 

@@ -179,7 +179,7 @@ class Recurrer:
         return retimed
 
     def _revise(self, seen: Schedule | None, wanted: Schedule, now: Moment) -> bool:
-        """False: somebody else has changed the schedule meanwhile, or only a part was done."""
+        """False: the schedule was changed elsewhere meanwhile, or only a part was done."""
         if seen is None:
             return self._applied(Advance(None, recurrence.begun(wanted, now)), now)
         seen = self._caught_up(seen, now)  # what is due is made by the old settings
@@ -198,7 +198,7 @@ class Recurrer:
 
     def _caught_up(self, seen: Schedule, now: Moment) -> Schedule | None:
         """The schedule when all that is due is made, except for what waits behind the job before.
-        None if somebody has changed it meanwhile."""
+        None if it was changed elsewhere meanwhile."""
         while not seen.paused and (next_at := seen.progress.next_at) and next_at <= now:
             self.make([seen], now)
             again = self._store.schedule(seen.name)

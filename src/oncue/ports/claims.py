@@ -229,7 +229,7 @@ class ClaimStore(Protocol):
         more than the limits of the queue leave.
 
         A shard has one record: holder, fence, how far, until when. The store chooses the shard
-        whose next job is the first in hand-over order, of those that nobody holds, those whose
+        whose next job is the first in hand-over order, of those that are free, those whose
         lease has ended, and those that this dispatcher holds. `in_flight` are the claims of this
         dispatcher that are not settled, and those of a shard that it has not let go. A shard of
         such a claim goes on under the same fence: its next jobs are those that are not in flight.

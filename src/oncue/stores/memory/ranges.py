@@ -152,7 +152,7 @@ class MemoryRanges(MemoryEndings):
                 yield self._records[turn.id]
 
     def _is_current(self, claim: RangeClaim) -> bool:
-        """Whether nobody has taken over since."""
+        """Whether its shard was not taken over since."""
         return claim.fence > 0 and self._fences[_place(claim)] == claim.fence
 
     def _deliver(

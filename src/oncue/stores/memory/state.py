@@ -136,7 +136,7 @@ class MemoryState:
         return self._queue(queue).shards or self._shards
 
     def _ranges_of(self, queue: str) -> dict[Place, Range]:
-        """The shards of a queue that somebody holds."""
+        """The shards of a queue that are held, by any dispatcher."""
         return {place: held for place, held in self._ranges.items() if place[0] == queue}
 
     def _close(self, place: Place) -> None:

@@ -14,6 +14,7 @@ from oncue.clock import FakeClock
 from oncue.core.fencing import Settlement, words
 from oncue.core.lifecycle import Verb
 from oncue.core.retry import after_lapse
+from oncue.ports.claims import Touch
 from oncue.stores.sqlite import SqliteStore, connection
 from oncue.stores.sqlite.statements import migrations
 from tests.contract.desk import FLEETING, LEASE, Desk, Q, lapses_by, settlement
@@ -119,3 +120,23 @@ def test_the_pruner_removes_what_is_over_where_nothing_more_is_settled(
     desk.clock.advance(LEASE)
     forget(desk.store, desk.now)
     assert remembered(path) == []
+
+
+def test_heartbeats_of_many_jobs_take_as_many_statements_as_that_of_one(path: Path) -> None:
+    ran: list[str] = []
+
+    def note(_: object, statement: str, __: object) -> bool:
+        ran.append(statement)
+        return True
+
+    clock = FakeClock()
+    with closing(SqliteStore(path, clock)) as store:
+        desk = Desk(store, clock)
+        desk.add_many(20)
+        beats = [Touch(one.id, one.epoch, renew=True) for one in desk.claim(limit=20)]
+        store.touch(beats, desk.now)
+        store.db.writer.connection.exec_trace = note
+        store.touch(beats[:1], desk.now)
+        for_one = len(ran)
+        store.touch(beats, desk.now)
+        assert len(ran) == 2 * for_one

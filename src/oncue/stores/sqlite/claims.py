@@ -70,7 +70,7 @@ class SqliteClaims(StorePart):
 
     @writing
     def touch(self, tx: rows.Tx, touches: Sequence[Touch], now: Moment) -> list[Touched | Refused]:
-        held = held_claims(tx, [t.id for t in touches])
+        held, known = held_claims(tx, [t.id for t in touches]), queue_settings(self.db, tx)
         answers: list[Touched | Refused] = []
         groups: _Touched = defaultdict(list)
         heard: set[str] = set()
@@ -87,7 +87,7 @@ class SqliteClaims(StorePart):
                 continue
             seconds = one.lease_seconds
             if seconds is None and one.renew:
-                seconds = queue_settings(self.db, tx).of(claim.queue).lease_seconds
+                seconds = known.of(claim.queue).lease_seconds
             lease = claim.lease.touched(now, seconds, by_worker=one.start)
             groups[*lease, one.message, one.percent, one.start].append(claim.n)
             heard.add(one.id)

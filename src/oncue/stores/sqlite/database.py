@@ -50,7 +50,7 @@ class Database:
         self.queues_read: tuple[int, list[Queue]] | None = None
         """The queues as they were at a revision of the settings."""
         self.settings: KnownQueues | None = None
-        """The same, for transactions that write."""
+        """Their settings, as a transaction that writes last read them."""
         self._handles: list[Handle] = []
         self._opening = threading.Lock()
         """Held to add to `_handles`, and over a fork."""

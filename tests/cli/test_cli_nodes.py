@@ -11,7 +11,7 @@ from oncue.core.nodes import NodeReport
 from tests.http.patience import until
 from tests.http.server import running_server
 
-from .terminal import run, scheduler
+from .terminal import run, scheduler, see
 
 
 def started(cue: Scheduler) -> NodeReport:
@@ -36,10 +36,23 @@ def test_a_process_is_shown_with_what_it_runs(tmp_path: Path) -> None:
         ended = run("nodes", cwd=tmp_path)
         [told] = run("nodes", "--json", cwd=tmp_path).json["items"]
     head, line = ended.out.splitlines()
-    assert head.split() == ["node", "version", "since", "seen", "runs"]
+    assert head.split() == ["node", "version", "started", "seen", "runs"]
     assert line.split()[:2] == [node.id, __version__]
     assert line.endswith("loops; delivers audit")
     assert (told["pid"], told["dispatches"]) == (node.pid, ["audit"])
+
+
+def test_a_narrow_terminal_shows_all_that_a_process_runs(tmp_path: Path) -> None:
+    with scheduler(tmp_path) as cue:
+        queues = [f"queue-{number}" for number in range(12)]
+        for queue in queues:
+            cue.set_queue(queue, sink="log:")
+        started(cue)
+        until(lambda: len(cue.nodes()[0].dispatches) > len(queues))
+        shown = see("nodes", cwd=tmp_path, columns=80).out
+    assert max(map(len, shown.splitlines())) <= 80
+    assert "…" not in shown
+    assert all(queue in shown for queue in ("loops;", "audit", *queues))
 
 
 def test_a_command_that_only_looks_is_no_node(tmp_path: Path) -> None:

@@ -28,14 +28,15 @@ def nodes(app: App) -> None:
         [
             output.clean(one.id),
             one.version,
-            output.moment(one.started_at),
+            output.relative(one.started_at, now),
             output.relative(one.seen_at, now),
             output.clean(runs(one)),
         ]
         for one in found
     ]
     nothing = "No process runs on this store; `oncue serve` starts one."
-    answer_list(app, items, ["node", "version", "since", "seen", "runs"], lines, nothing)
+    head = ["node", "version", "started", "seen", "runs"]
+    answer_list(app, items, head, output.wrapped(head, lines), nothing)
 
 
 def runs(node: NodeReport) -> str:

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from oncue import Scheduler, __version__
 from oncue.cli.nodes import runs
-from oncue.core.moment import EPOCH
+from oncue.core.moment import EPOCH, to_datetime
 from oncue.core.nodes import NodeReport
 from tests.http.patience import until
 from tests.http.server import running_server
@@ -53,6 +53,17 @@ def test_a_narrow_terminal_shows_all_that_a_process_runs(tmp_path: Path) -> None
     assert max(map(len, shown.splitlines())) <= 80
     assert "…" not in shown
     assert all(queue in shown for queue in ("loops;", "audit", *queues))
+
+
+def test_a_host_with_a_long_name_leaves_room_for_what_it_runs(tmp_path: Path) -> None:
+    with scheduler(tmp_path) as cue:
+        at, host = to_datetime(cue.clock.now()), "oncue-worker-7d9f8b6c5d-x2x4z"
+        node = NodeReport(f"{host}:7:8bf20d84", host, 7, "1.0", at, at, True, ("audit",), ("mail",))
+        cue.store.report_node(node)
+        shown = see("nodes", cwd=tmp_path, columns=80).out
+    assert shown.splitlines()[0].split() == ["node", "seen", "runs"]
+    assert max(map(len, shown.splitlines())) <= 80
+    assert all(text in shown for text in (node.id, "loops;", "delivers audit", "works on mail"))
 
 
 def test_a_command_that_only_looks_is_no_node(tmp_path: Path) -> None:

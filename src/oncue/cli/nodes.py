@@ -36,6 +36,8 @@ def nodes(app: App) -> None:
     ]
     nothing = "No process runs on this store; `oncue serve` starts one."
     head = ["node", "version", "started", "seen", "runs"]
+    if not output.has_room(head, lines):  # the names of hosts may be long
+        head, *lines = [[line[0], *line[3:]] for line in [head, *lines]]
     answer_list(app, items, head, output.wrapped(head, lines), nothing)
 
 

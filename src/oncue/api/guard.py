@@ -16,7 +16,7 @@ Tokens = Callable[[str | None], Awaitable[KnownTokens]]
 EVERYTHING = frozenset(Scope)
 SAFE = ("GET", "HEAD", "OPTIONS")
 _MISSING = "Send Authorization: Bearer TOKEN with a token made by 'oncue token create'."
-_UNKNOWN = "This access token is not known here, or was revoked: make one with 'oncue token create'."
+_UNKNOWN = "This access token is not known, or was revoked: make one with 'oncue token create'."
 _LOCAL = re.compile(r"(localhost|127\.0\.0\.1|\[::1\])(:\d{1,5})?", re.ASCII | re.IGNORECASE)
 
 

@@ -78,8 +78,7 @@ class Dispatcher:
 
     def step(self) -> float | None:
         """Claim → deliver → settle → go again; nothing due → rest until the next due time."""
-        while self._unsettled:  # what the store could not take last time
-            self._settle(self._unsettled.pop())
+        self._settle_again()
         self._flights.check()
         if pause := self._circuit.pause_seconds():
             return pause
@@ -100,8 +99,13 @@ class Dispatcher:
         return self._circuit.pause_seconds()
 
     def finish(self, timeout: float | None) -> bool:
-        """Wait for the batches under way. Whether all came to their end."""
-        return self._flights.finish(timeout)
+        """Wait for the batches under way. Whether all came to their end, and were settled; to be
+        called when no step is made any more."""
+        if not self._flights.finish(timeout):
+            return False
+        with suppress(Exception):
+            self._settle_again()
+        return not self._unsettled
 
     def _fly(self, queue: Queue, batch: DeliveryBatch, asked: float) -> None:
         """Deliver a batch and settle it. It was asked for then, by the monotonic clock."""
@@ -172,6 +176,11 @@ class Dispatcher:
         level = logging.WARNING if first else logging.DEBUG
         text = "queue %s: %s; trying again in %.3g s"
         logger.log(level, text, queue.name, what, pause, extra={"queue": queue.name})
+
+    def _settle_again(self) -> None:
+        """What the store could not take last time."""
+        while self._unsettled:
+            self._settle(self._unsettled.pop())
 
     def _settle(self, delivered: _Delivered) -> None:
         queue, batch, refusals = delivered

@@ -136,7 +136,8 @@ class AsyncScheduler:
         return answers
 
     def _give_back_unanswered(self) -> None:
-        """Release what was claimed for callers who were told that the store is away."""
+        """Release what was claimed for callers who were told that the store is away. Nothing else is
+        claimed before: during an outage, each claim would be one more that may have taken jobs."""
         while self._unanswered:
             claiming = self._unanswered.popleft()
             try:
@@ -145,7 +146,7 @@ class AsyncScheduler:
                 )
             except StoreUnavailable:
                 self._unanswered.append(claiming)
-                return
+                raise
 
 
 def _released(claims: Sequence[Claimed]) -> list[Settlement]:

@@ -102,3 +102,19 @@ def test_what_a_request_was_refused_is_released_with_the_next_one(cue: Scheduler
 
     job = asyncio.run(asked())
     assert (job.state, job.attempt) == (State.SCHEDULED, 0)
+
+
+def test_while_the_store_is_away_no_more_claims_are_made_than_can_be_given_back() -> None:
+    clock = FakeClock()
+    plan = Plan(1, {Fault.TIMEOUT: 1.0}, only={"claim"})
+    with Scheduler(FaultyStore(MemoryStore(clock), plan), clock=clock) as cue:
+        jobs = [cue.schedule(queue="q").id for _ in range(5)]
+
+        async def asked() -> None:
+            acue = AsyncScheduler(cue)
+            for _ in jobs:
+                with pytest.raises(StoreUnavailable):
+                    await acue.claim(["q"], Taker("ada", 1))
+
+        asyncio.run(asked())
+        assert [cue.job(job_id).state for job_id in jobs].count(State.DISPATCHED) == 1

@@ -148,8 +148,8 @@ class ClaimStore(Protocol):
 
         `nonce` is new for each call. `again` says that this very call may have been made before and
         its answer got lost: the answer is then what that call took, as far as the claims still
-        hold. Only if there is none of it, jobs are taken as in any other call. Such a call may
-        read all live claims.
+        hold, and their leases begin anew. Only if there is none of it, jobs are taken as in any
+        other call. Such a call may read all live claims.
         """
 
     def touch(self, touches: Sequence[Touch], now: Moment) -> list[Touched | Refused]:

@@ -16,6 +16,7 @@ from oncue.core.job import Delivery, NewJob
 from oncue.core.lifecycle import State
 from oncue.core.queue import Queue
 from oncue.core.shard import shard_of
+from oncue.engine import dispatcher
 from oncue.engine.batch import RangeHolder
 from oncue.engine.circuit import Circuit
 from oncue.engine.dispatcher import Dispatcher
@@ -198,6 +199,23 @@ def test_a_fast_sink_is_given_one_batch_after_the_other() -> None:
     assert scene.dispatcher.step() == 0.0
     assert [one.id for one in scene.sink.deliveries] == added[:2]
     assert scene.dispatcher.finish(0)
+
+
+def test_batches_under_way_together_have_no_more_payload_than_one(
+    scene: Scene, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(dispatcher, "BATCH_BYTES", 12 * len(b"{}"))
+    scene.add(40)
+    scene.dispatcher.step()
+    scene.sink.through.release()
+    assert scene.ended.acquire(timeout=PATIENCE)
+    for _ in range(3):
+        scene.dispatcher.step()
+        assert scene.sink.arrived.acquire(timeout=PATIENCE)
+    for _ in range(3):
+        scene.sink.through.release()
+    assert scene.dispatcher.finish(PATIENCE)
+    assert len(scene.sink.deliveries) == 2 + 12
 
 
 def test_claims_and_settlements_of_many_threads_leave_nothing_held(scene: Scene) -> None:

@@ -29,7 +29,7 @@ from oncue.engine.recurrer import Recurrer
 from oncue.ports.sink import Sink
 
 SUPERVISE_SECONDS = 2.0
-BATCHES_AT_ONCE = 4  # of one queue, to a slow sink; each has up to 16 MiB of payloads
+BATCHES_AT_ONCE = 4  # of one queue, to a slow sink
 
 logger = logging.getLogger("oncue.engine")
 rules_logger = logging.getLogger("oncue.rules")

@@ -52,7 +52,7 @@ HANDED = Queue(
     sink="log:handed",
     completion="worker",
     lease_seconds=LEASE_SECONDS,
-    timeout_seconds=4 * LEASE_SECONDS,
+    timeout_seconds=8 * LEASE_SECONDS,  # a slow machine must not use up all attempts
     max_attempts=20,
 )
 QUEUES = (OUT, WORK, HANDED)
@@ -117,10 +117,11 @@ class Child:
         cue = Scheduler(self.store)
         done = threading.Event()
         signal.signal(signal.SIGTERM, lambda *_: done.set())
-        seen = 0 if first else sum(1 for _ in self.mailbox.rows())
+        _, end = self.mailbox.since(0)
+        seen = 0 if first else end
         while not done.wait(POLL_SECONDS):
-            for row in list(self.mailbox.rows())[seen:]:
-                seen += 1
+            rows, seen = self.mailbox.since(seen)
+            for row in rows:
                 job_id, token, attempt = str(row[0]), str(row[1]), int(str(row[2]))
                 with suppress(Fenced, NotFound):
                     cue.start(job_id, token)

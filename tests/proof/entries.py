@@ -84,7 +84,7 @@ class RangeWrote(NamedTuple):
     range: str
     fence: int
     what: str
-    """extend or settle."""
+    """extend or settle; forget: its holder claimed again and did not name it."""
     accepted: bool | None
     until: float
     """extend: how long it is held from now on."""

@@ -327,6 +327,11 @@ class Ledger:
     def _write_range(self, entry: RangeWrote) -> None:
         claims = self._ranges.get(entry.range, [])
         newest = claims[-1].fence if claims else 0
+        if entry.what == "forget":
+            for one in [one for one in claims if one.fence == entry.fence and not one.settled]:
+                one.settled = True
+                self._allow_again(one.ids)
+            return
         key = (entry.range, entry.fence, entry.what, entry.batch)
         if entry.accepted is None and newest != entry.fence:
             self._outdated[key] = newest

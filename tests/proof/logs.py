@@ -33,12 +33,19 @@ class Log:
 
     def rows(self) -> Iterator[list[object]]:
         """Every whole line. A torn one may only be the last, or struck out."""
+        rows, _ = self.since(0)
+        yield from rows
+
+    def since(self, position: int) -> tuple[Iterator[list[object]], int]:
+        """Every whole line after a position in the file, and the position after the last one."""
         if not self.path.exists():
-            return
-        *whole, _torn = self.path.read_bytes().split(b"\n")
-        for line in whole:
-            if not line.endswith(_STRUCK[:1]):
-                yield json.loads(line)
+            return iter(()), position
+        with self.path.open("rb") as file:
+            file.seek(position)
+            whole, _, _torn = file.read().rpartition(b"\n")
+        lines = whole.split(b"\n") if whole else []
+        rows = (json.loads(line) for line in lines if not line.endswith(_STRUCK[:1]))
+        return rows, position + len(whole) + bool(whole)
 
     def close(self) -> None:
         if self._file is not None:

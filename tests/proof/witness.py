@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
 
@@ -31,6 +32,8 @@ class Witness(WrappedStore):
         self._record = record
         self._holder = holder
         self._taken: set[tuple[str, int]] = set()
+        self._open: defaultdict[str, list[RangeClaim]] = defaultdict(list)
+        """By dispatcher: its range claims that are not settled."""
 
     def during(self, call: Call, go: Callable[[], T]) -> T:
         match call.method:
@@ -84,12 +87,26 @@ class Witness(WrappedStore):
         since = self._since(call.args[3])
         claim: Any = go()
         assert isinstance(claim, RangeClaim)
+        self._note_unknown(claim, call.args[1], call.kwargs.get("in_flight", ()))
         if claim.jobs:
             ids = tuple(job.id for job in claim.jobs)
             lease = call.kwargs["lease_seconds"]
             holder = self._holder or call.args[1]
             self._record(Ranged(_range(claim), claim.fence, ids, holder, since, lease))
+            self._open[call.args[1]].append(claim)
         return claim  # type: ignore[return-value]
+
+    def _note_unknown(
+        self, claim: RangeClaim, dispatcher: str, in_flight: Sequence[RangeClaim]
+    ) -> None:
+        """A dispatcher that claims again and does not name a claim never got the answer to that
+        one: it holds the range no longer."""
+        known = {(one.shard, one.fence) for one in in_flight}
+        for one in list(self._open[dispatcher]):
+            if one.queue != claim.queue or (one.shard, one.fence) in known:
+                continue
+            self._open[dispatcher].remove(one)
+            self._record(RangeWrote(_range(one), one.fence, "forget", True, 0.0))
 
     def _writes(self, call: Call, since: float) -> list[Wrote]:
         if call.method == "settle":
@@ -150,6 +167,8 @@ class Witness(WrappedStore):
         self._record(write)
         answer = go()
         self._record(write._replace(accepted=answer is True))
+        for claims in self._open.values() if write.what == "settle" else ():
+            claims[:] = [one for one in claims if one != claim]
         return answer
 
     def _since(self, now: Moment) -> float:

@@ -260,3 +260,12 @@ def test_a_reclaim_may_be_written_down_after_the_claim_that_it_made_possible() -
     ledger = Ledger([*entries, reclaimed(1)])
     assert (ledger.repeated, ledger.premature) == ([], [])
     assert Ledger(entries).repeated
+
+
+def test_a_range_that_its_holder_knows_nothing_of_may_be_taken_at_once() -> None:
+    lost, next_one = ranged(1, 0.0), ranged(3, 1.0, "second")
+    forgotten = RangeWrote("out", 1, "forget", True, 0.0)
+    assert Ledger([lost, next_one]).premature
+    assert not Ledger([lost, forgotten, next_one]).premature
+    other, later = ranged(3, LEASE, "second"), ranged(5, LEASE + 1)
+    assert Ledger([lost, other, forgotten, later]).premature  # it is of an older fence

@@ -136,8 +136,8 @@ class AsyncScheduler:
         return answers
 
     def _give_back_unanswered(self) -> None:
-        """Release what was claimed for callers who were told that the store is away. Nothing else is
-        claimed before: during an outage, each claim would be one more that may have taken jobs."""
+        """Release what was claimed for callers who were told that the store is away. Nothing else
+        is claimed before: in an outage, each claim would be one more that may have taken jobs."""
         while self._unanswered:
             claiming = self._unanswered.popleft()
             try:

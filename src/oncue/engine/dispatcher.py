@@ -104,8 +104,12 @@ class Dispatcher:
         called when no step is made any more."""
         if not self._flights.finish(timeout):
             return False
-        with suppress(Exception):
+        try:
             self._settle_again()
+        except StoreUnavailable:
+            return False
+        except Exception:  # a defect; the jobs were let go, or are when the lease ends
+            logger.exception("%s: a delivery could not be settled", self._name)
         return not self._unsettled
 
     def _fly(self, queue: Queue, batch: DeliveryBatch, asked: float) -> None:

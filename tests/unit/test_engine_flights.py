@@ -161,8 +161,10 @@ def test_what_could_not_be_settled_is_settled_before_the_end(
     with monkeypatch.context() as patched:
         patched.setattr(type(scene.store), "settle_range", away)
         scene.sink.through.release()
-        assert not scene.dispatcher.finish(PATIENCE)
+        assert scene.dispatcher.finish(PATIENCE)
+        assert not scene.dispatcher.settled
     assert scene.dispatcher.finish(0)
+    assert scene.dispatcher.settled
     assert scene.states(added) == {State.SUCCEEDED}
     assert scene.free() == []
 

@@ -100,16 +100,21 @@ class Dispatcher:
         return self._circuit.pause_seconds()
 
     def finish(self, timeout: float | None) -> bool:
-        """Wait for the batches under way. Whether all came to their end, and were settled; to be
-        called when no step is made any more."""
-        if not self._flights.finish(timeout):
-            return False
-        try:
-            self._settle_again()
-        except StoreUnavailable:
-            return False
-        except Exception:  # a defect; the jobs were let go, or are when the lease ends
-            logger.exception("%s: a delivery could not be settled", self._name)
+        """Wait for the batches under way, and settle what the store could not take before. Whether
+        all came to their end. To be called when no step is made any more."""
+        ended = self._flights.finish(timeout)
+        if ended:
+            try:
+                self._settle_again()
+            except StoreUnavailable:
+                pass  # see `settled`
+            except Exception:  # a defect; the jobs were let go, or are when the lease ends
+                logger.exception("%s: a delivery could not be settled", self._name)
+        return ended
+
+    @property
+    def settled(self) -> bool:
+        """Whether the store knows what became of every batch; if not, `finish` tries again."""
         return not self._unsettled
 
     def _fly(self, queue: Queue, batch: DeliveryBatch, asked: float) -> None:

@@ -136,16 +136,20 @@ class AsyncScheduler:
         return answers
 
     def _give_back_unanswered(self) -> None:
-        """Release what was claimed for callers who were told that the store is away."""
-        while self._unanswered:
-            claiming = self._unanswered.popleft()
+        """Release what was claimed for callers who were told that the store is away. Nothing else
+        is claimed before: in an outage, each claim would be one more that may have taken jobs."""
+        while True:
+            try:  # other groups may do the same at the same time
+                claiming = self._unanswered.popleft()
+            except IndexError:
+                return
             try:
                 reporting.settle_all(
                     self.scheduler, _released(claiming.taken(self.scheduler.clock.now()))
                 )
             except StoreUnavailable:
                 self._unanswered.append(claiming)
-                return
+                raise
 
 
 def _released(claims: Sequence[Claimed]) -> list[Settlement]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections import deque
 from collections.abc import Iterator
 
 import pytest
@@ -14,6 +15,7 @@ from oncue.api.waiting import Waiting
 from oncue.clock import FakeClock
 from oncue.core.errors import StoreUnavailable
 from oncue.core.sharing import Taker
+from oncue.engine.claiming import Claiming
 from oncue.engine.dispatcher import Dispatcher
 from oncue.engine.keeper import Keeper
 from oncue.engine.node import Node
@@ -102,3 +104,36 @@ def test_what_a_request_was_refused_is_released_with_the_next_one(cue: Scheduler
 
     job = asyncio.run(asked())
     assert (job.state, job.attempt) == (State.SCHEDULED, 0)
+
+
+def test_while_the_store_is_away_no_more_claims_are_made_than_can_be_given_back() -> None:
+    clock = FakeClock()
+    plan = Plan(1, {Fault.TIMEOUT: 1.0}, only={"claim"})
+    with Scheduler(FaultyStore(MemoryStore(clock), plan), clock=clock) as cue:
+        jobs = [cue.schedule(queue="q").id for _ in range(5)]
+
+        async def asked() -> None:
+            acue = AsyncScheduler(cue)
+            for _ in jobs:
+                with pytest.raises(StoreUnavailable):
+                    await acue.claim(["q"], Taker("ada", 1))
+
+        asyncio.run(asked())
+        assert [cue.job(job_id).state for job_id in jobs].count(State.DISPATCHED) == 1
+
+
+def test_two_groups_may_give_back_at_the_same_time() -> None:
+    class TakenMeanwhile(deque[Claiming]):
+        """Another thread takes the last one just after this one has seen it."""
+
+        def __len__(self) -> int:
+            return super().__len__() or 1
+
+    with Scheduler(MemoryStore(FakeClock())) as cue:
+
+        async def asked() -> None:
+            acue = AsyncScheduler(cue)
+            acue._unanswered = TakenMeanwhile()
+            assert await acue.claim(["q"], Taker("ada", 1)) == []
+
+        asyncio.run(asked())

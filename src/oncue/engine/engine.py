@@ -29,7 +29,7 @@ from oncue.engine.recurrer import Recurrer
 from oncue.ports.sink import Sink
 
 SUPERVISE_SECONDS = 2.0
-BATCHES_AT_ONCE = 4  # of one queue, to a slow sink; each has up to 16 MiB of payloads
+BATCHES_AT_ONCE = 4  # of one queue, to a slow sink
 
 logger = logging.getLogger("oncue.engine")
 rules_logger = logging.getLogger("oncue.rules")
@@ -108,7 +108,7 @@ class Engine:
             part.stop(0)  # all of them end at the same time, not one after the other
         ended += [part.stop(self._left(ends)) for part in parts]
         self._routes, self._retiring = {}, routes
-        self._retire()
+        self._retire(last=True)
         ended.append(self.keeper.loop.stop(self._left(ends)))
         return all(ended)
 
@@ -211,11 +211,12 @@ class Engine:
         dispatcher.woken = loop.wake
         return SinkRoute(queue, sink, loop, dispatcher)
 
-    def _retire(self) -> None:
-        """Close the sinks of former routes whose last delivery has ended."""
+    def _retire(self, *, last: bool = False) -> None:
+        """Close the sinks of former routes whose last delivery has ended and was settled; the last
+        time also if it could not be."""
         waiting = []
         for route in self._retiring:
-            if route.stop(0):
+            if route.stop(0) and (last or route.dispatcher.settled):
                 _close(route)
             else:
                 waiting.append(route)

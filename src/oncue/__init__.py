@@ -41,9 +41,11 @@ if TYPE_CHECKING:
     from oncue.core.job import Diagnostic as Diagnostic
     from oncue.core.job import History as History
     from oncue.core.job import Job as Job
+    from oncue.core.job import JobFilter as JobFilter
     from oncue.core.job import Operation as Operation
     from oncue.core.lifecycle import State as State
     from oncue.core.nodes import NodeReport as NodeReport
+    from oncue.core.publication import EventFilter as EventFilter
     from oncue.core.publication import LoggedEvent as LoggedEvent
     from oncue.core.publication import Published as Published
     from oncue.core.queue import Queue as Queue
@@ -81,10 +83,10 @@ _NAMES = {
     ),
     "core.event": ("Bounds", "Event"),
     "core.firing": ("Decision",),
-    "core.job": ("Attempt", "Claimed", "Diagnostic", "History", "Job", "Operation"),
+    "core.job": ("Attempt", "Claimed", "Diagnostic", "History", "Job", "JobFilter", "Operation"),
     "core.lifecycle": ("State",),
     "core.nodes": ("NodeReport",),
-    "core.publication": ("LoggedEvent", "Published"),
+    "core.publication": ("EventFilter", "LoggedEvent", "Published"),
     "core.queue": ("Queue", "RetryPolicy"),
     "core.reclaim": ("ReclaimReport",),
     "core.recurrence": ("Outcome",),

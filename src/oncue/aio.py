@@ -35,9 +35,9 @@ class ClaimRequest(NamedTuple):
 
 class AsyncScheduler:
     """For one event loop. What many callers do at the same time is gathered by kind, and each group
-    is one call of the store: new jobs, ends of claims, signs of life, claims. `schedule` is
-    `Scheduler.schedule`, and so on; `write` and `call` run any other method. It is closed with the
-    scheduler."""
+    is one call of the store: new jobs, ends of claims, signs of life, claims. `schedule`, `start`,
+    `heartbeat`, `complete`, `fail` and `release` are those of `Scheduler`; `write` and `call` run
+    any other method of it. The rest is for servers. It is closed with the scheduler."""
 
     def __init__(self, scheduler: Scheduler) -> None:
         self.scheduler = scheduler
@@ -67,8 +67,8 @@ class AsyncScheduler:
         return self._inserts.ask(job)
 
     def claim(self, queues: Sequence[str], taker: Taker) -> asyncio.Future[list[Claimed]]:
-        """Take due jobs, together with others. Those of which the answer gets lost are released as
-        soon as the store can be reached."""
+        """For servers; elsewhere `write(scheduler.claim, …)`. Take due jobs, together with others.
+        Those of which the answer gets lost are released as soon as the store can be reached."""
         return self._claims.ask(ClaimRequest(tuple(queues), taker))
 
     async def start(self, job_id: str, token: str) -> Touched:
@@ -136,16 +136,17 @@ class AsyncScheduler:
         return answers
 
     def _give_back_unanswered(self) -> None:
-        """Release what was claimed for callers who were told that the store is away. While it is,
-        this raises, and no other claim is made: there would be one more to look for."""
+        """Release what was claimed for callers who were told that the store is away. Nothing else
+        is claimed before: in an outage, each claim would be one more that may have taken jobs."""
         while True:
-            try:
+            try:  # other groups may do the same at the same time
                 claiming = self._unanswered.popleft()
-            except IndexError:  # none is left
+            except IndexError:
                 return
             try:
-                taken = claiming.taken(self.scheduler.clock.now())
-                reporting.settle_all(self.scheduler, _released(taken))
+                reporting.settle_all(
+                    self.scheduler, _released(claiming.taken(self.scheduler.clock.now()))
+                )
             except StoreUnavailable:
                 self._unanswered.append(claiming)
                 raise

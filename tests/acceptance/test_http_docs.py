@@ -45,7 +45,8 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
 
 
 class Reader:
-    """Somebody who types what the guide says and keeps the id and the token of the last claim."""
+    """Somebody who types what the guide says and keeps the id and the token of the last claim, and
+    the last cursor."""
 
     def __init__(self, url: str) -> None:
         self._url = url
@@ -60,6 +61,8 @@ class Reader:
             check=True,
         )
         answer = json.loads(done.stdout)
+        if cursor := answer.get("next_cursor"):
+            self._kept["CURSOR"] = cursor
         for claimed in answer.get("items", []):
             if "token" in claimed:
                 self._kept |= {"ID": claimed["id"], "TOKEN": claimed["token"]}

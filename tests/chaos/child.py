@@ -52,7 +52,7 @@ HANDED = Queue(
     sink="log:handed",
     completion="worker",
     lease_seconds=LEASE_SECONDS,
-    timeout_seconds=8 * LEASE_SECONDS,  # a slow machine must not use up all attempts
+    timeout_seconds=5 * LEASE_SECONDS,
     max_attempts=20,
 )
 QUEUES = (OUT, WORK, HANDED)

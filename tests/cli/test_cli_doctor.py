@@ -67,7 +67,7 @@ def test_a_sound_store_is_told_to_be_sound(place: Path) -> None:
     expected = {
         *("store", "durability", "SQLite", "schema", "file system", "disk space"),
         *("write-ahead log", "integrity", "clock", "lateness", "claims", "paused queues", "sinks"),
-        *("nodes", "schedules"),
+        *("nodes", "schedules", "write lock"),
     }
     found = levels(told)
     assert set(found) == expected
@@ -232,6 +232,7 @@ def test_a_locked_file_is_told_with_the_next_step(
         other.execute("BEGIN IMMEDIATE")
         ended = CliRunner().invoke(cli, ["--store", f"sqlite:///{place}/oncue.db", "doctor"])
     assert ended.exit_code == 1
+    assert "✗ write lock: " in ended.output
     assert "locked by another process" in ended.output
     assert "Find the program that holds a long transaction" in ended.output
 

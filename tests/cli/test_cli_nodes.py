@@ -6,12 +6,12 @@ from pathlib import Path
 
 from oncue import Scheduler, __version__
 from oncue.cli.nodes import runs
-from oncue.core.moment import EPOCH
+from oncue.core.moment import EPOCH, to_datetime
 from oncue.core.nodes import NodeReport
 from tests.http.patience import until
 from tests.http.server import running_server
 
-from .terminal import run, scheduler
+from .terminal import run, scheduler, see
 
 
 def started(cue: Scheduler) -> NodeReport:
@@ -36,10 +36,34 @@ def test_a_process_is_shown_with_what_it_runs(tmp_path: Path) -> None:
         ended = run("nodes", cwd=tmp_path)
         [told] = run("nodes", "--json", cwd=tmp_path).json["items"]
     head, line = ended.out.splitlines()
-    assert head.split() == ["node", "version", "since", "seen", "runs"]
+    assert head.split() == ["node", "version", "started", "seen", "runs"]
     assert line.split()[:2] == [node.id, __version__]
     assert line.endswith("loops; delivers audit")
     assert (told["pid"], told["dispatches"]) == (node.pid, ["audit"])
+
+
+def test_a_narrow_terminal_shows_all_that_a_process_runs(tmp_path: Path) -> None:
+    with scheduler(tmp_path) as cue:
+        queues = [f"queue-{number}" for number in range(12)]
+        for queue in queues:
+            cue.set_queue(queue, sink="log:")
+        started(cue)
+        until(lambda: len(cue.nodes()[0].dispatches) > len(queues))
+        shown = see("nodes", cwd=tmp_path, columns=80).out
+    assert max(map(len, shown.splitlines())) <= 80
+    assert "…" not in shown
+    assert all(queue in shown for queue in ("loops;", "audit", *queues))
+
+
+def test_a_host_with_a_long_name_leaves_room_for_what_it_runs(tmp_path: Path) -> None:
+    with scheduler(tmp_path) as cue:
+        at, host = to_datetime(cue.clock.now()), "oncue-worker-7d9f8b6c5d-x2x4z"
+        node = NodeReport(f"{host}:7:8bf20d84", host, 7, "1.0", at, at, True, ("audit",), ("mail",))
+        cue.store.report_node(node)
+        shown = see("nodes", cwd=tmp_path, columns=80).out
+    assert shown.splitlines()[0].split() == ["node", "seen", "runs"]
+    assert max(map(len, shown.splitlines())) <= 80
+    assert all(text in shown for text in (node.id, "loops;", "delivers audit", "works on mail"))
 
 
 def test_a_command_that_only_looks_is_no_node(tmp_path: Path) -> None:

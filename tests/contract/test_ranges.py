@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 
 import pytest
 
@@ -532,3 +533,26 @@ def test_order_holds_within_a_shard(desk: Desk) -> None:
         by_shard.setdefault(claim.shard, []).extend(ids(claim.jobs))
     assert sorted(one for found in by_shard.values() for one in found) == added
     assert all(found == sorted(found) for found in by_shard.values())
+
+
+def test_a_change_of_shards_takes_nothing_away(desk: Desk) -> None:
+    """What is in flight is settled; then the jobs are handed over by the new shards."""
+    spread = Queue("d", sink="log:", shards=4)
+    put_queue(desk.store, spread)
+    added = desk.add_many(40, queue="d")
+    in_flight = [desk.claim_range(spread, limit=3)]
+    in_flight.append(desk.claim_range(spread, limit=3, in_flight=in_flight))
+    fewer = replace(spread, shards=2)
+    put_queue(desk.store, fewer)
+    taken = [job_id for claim in in_flight for job_id in ids(claim.jobs)]
+    assert not {*taken} & {*ids(desk.claim_range(fewer, "dave").jobs)}
+    for claim in in_flight:
+        shared = in_flight[0].shard == in_flight[1].shard and claim is in_flight[0]
+        assert desk.settle_range(claim, left=3 if shared else 0)
+    assert {desk.state(job_id) for job_id in taken} == {State.SUCCEEDED}
+    later: list[RangeClaim] = []
+    while (claim := desk.claim_range(fewer, "dave", in_flight=later)).jobs:
+        later.append(claim)
+        taken += ids(claim.jobs)
+    assert sorted(taken) == sorted(added)
+    assert {claim.shard for claim in later} <= {0, 1}

@@ -178,6 +178,8 @@ def test_a_revoked_token_stops_working(guarded: Guarded) -> None:
         until(lambda: guarded.server.get("/jobs", headers=header).status == 200)
         tokens.revoke(token.id)
     until(lambda: guarded.server.get("/jobs", headers=header).status == 401)
+    refused = guarded.server.get("/jobs", headers=header).json
+    assert "is not known, or was revoked" in refused["detail"]
 
 
 def test_neither_payloads_nor_tokens_are_logged(guarded: Guarded) -> None:

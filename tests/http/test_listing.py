@@ -135,6 +135,13 @@ def test_a_query_that_is_wrong_is_named(server: Server, query: str, pointer: str
     assert (reply.status, reply.pointer) == (422, pointer)
 
 
+@pytest.mark.parametrize("path", ["/jobs", "/events", "/queues", "/schedules", "/rules"])
+def test_what_is_no_cursor_is_told_in_the_same_way_everywhere(server: Server, path: str) -> None:
+    reply = server.get(f"{path}?cursor=no+cursor")
+    assert (reply.status, reply.pointer) == (422, "?cursor")
+    assert "this is not a cursor" in reply.json["detail"]
+
+
 @pytest.mark.parametrize(
     "path",
     [

@@ -327,5 +327,6 @@ def test_a_batch_of_reports_that_is_wrong_names_the_item(server: Server) -> None
     good = {"id": "a", "token": "t", "outcome": "complete"}
     reply = server.post("/settle", {"items": [good, {**good, "outcome": "forget"}]})
     assert (reply.status, reply.pointer) == (422, "/items/1/outcome")
+    assert "is not a value of this field; /docs lists them." in reply.json["detail"]
     reply = server.post("/heartbeat", {"items": [{"id": "a"}]})
     assert (reply.status, reply.pointer) == (422, "/items/0/token")

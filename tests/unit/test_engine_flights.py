@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from itertools import count
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -15,11 +15,14 @@ from oncue.core.errors import SinkDown, StoreUnavailable
 from oncue.core.job import Delivery, NewJob
 from oncue.core.lifecycle import State
 from oncue.core.queue import Queue
+from oncue.core.shard import shard_of
+from oncue.engine import dispatcher
 from oncue.engine.batch import RangeHolder
 from oncue.engine.circuit import Circuit
 from oncue.engine.dispatcher import Dispatcher
 from oncue.engine.keeper import Keeper
 from oncue.engine.node import Node
+from oncue.ports.claims import RangeClaim
 from oncue.ports.sink import Refusal
 from oncue.ports.store import Store
 from oncue.sinks.memory import MemorySink
@@ -146,6 +149,26 @@ def test_what_a_flight_raises_is_raised_by_the_next_step(
     assert len(scene.sink.deliveries) == 1
 
 
+def test_what_could_not_be_settled_is_settled_before_the_end(
+    scene: Scene, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    added = scene.add(1)
+
+    def away(*_: object, **__: object) -> bool:
+        raise StoreUnavailable("no answer")
+
+    assert scene.dispatcher.step() == 0.0
+    with monkeypatch.context() as patched:
+        patched.setattr(type(scene.store), "settle_range", away)
+        scene.sink.through.release()
+        assert scene.dispatcher.finish(PATIENCE)
+        assert scene.states(added) == {State.DISPATCHED}
+    assert scene.dispatcher.finish(0)
+    assert scene.dispatcher.settled
+    assert scene.states(added) == {State.SUCCEEDED}
+    assert scene.free() == []
+
+
 def test_a_sink_that_is_down_gives_everything_back_and_is_waited_for_once(scene: Scene) -> None:
     added = scene.add(6)
     for _ in range(3):
@@ -180,6 +203,23 @@ def test_a_fast_sink_is_given_one_batch_after_the_other() -> None:
     assert scene.dispatcher.finish(0)
 
 
+def test_batches_under_way_together_have_no_more_payload_than_one(
+    scene: Scene, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(dispatcher, "BATCH_BYTES", 12 * len(b"{}"))
+    scene.add(40)
+    scene.dispatcher.step()
+    scene.sink.through.release()
+    assert scene.ended.acquire(timeout=PATIENCE)
+    for _ in range(3):
+        scene.dispatcher.step()
+        assert scene.sink.arrived.acquire(timeout=PATIENCE)
+    for _ in range(3):
+        scene.sink.through.release()
+    assert scene.dispatcher.finish(PATIENCE)
+    assert len(scene.sink.deliveries) == 2 + 12
+
+
 def test_claims_and_settlements_of_many_threads_leave_nothing_held(scene: Scene) -> None:
     """One thread claims, the others settle in any order: no job is handed out twice, and no shard
     stays held."""
@@ -203,24 +243,57 @@ def test_claims_and_settlements_of_many_threads_leave_nothing_held(scene: Scene)
     assert holder._in_flight == {}
 
 
-def test_a_batch_that_was_settled_is_done_although_its_shard_could_not_be_let_go(
-    scene: Scene, monkeypatch: pytest.MonkeyPatch
+def test_a_settlement_is_repeated_if_letting_go_met_trouble(
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """A claim is being made when the batch is settled, so the shard is let go later, and then the
-    store does not answer."""
-    added, holder = scene.add(1), RangeHolder(scene.store, "one")
-    batch = holder.claim(QUEUE, 1, scene.clock.now())
-    settle_range, calls = type(scene.store).settle_range, count()
+    scene = Scene(MemoryStore())
+    added = scene.add(2)
+    holder, now = RangeHolder(scene.store, "one"), scene.clock.now()
+    one, two = (holder.claim(QUEUE, 1, now) for _ in range(2))
+    settle_range = scene.store.settle_range
+    met: list[RangeClaim] = []
 
-    def once(*args: Any, **named: Any) -> bool:
-        if next(calls):
+    def settle(claim: RangeClaim, *args: Any, **kwargs: Any) -> bool:
+        if not met:  # the other one is settled meanwhile: both leave something in flight
+            met.append(claim)
+            two.settle({}, now)
+        if not claim.jobs:
             raise StoreUnavailable("no answer")
-        return settle_range(*args, **named)
+        return settle_range(claim, *args, **kwargs)
 
     with monkeypatch.context() as patched:
-        patched.setattr(type(scene.store), "settle_range", once)
-        patched.setattr(holder, "_others", lambda claim: 1)
-        assert batch.settle({}, scene.clock.now())
+        patched.setattr(scene.store, "settle_range", settle)
+        with pytest.raises(StoreUnavailable):
+            one.settle({}, now)
+    assert one.settle({}, now)
     assert scene.states(added) == {State.SUCCEEDED}
-    assert holder.claim(QUEUE, 1, scene.clock.now()).deliveries == ()
     assert holder._in_flight == {}
+
+
+def test_a_settlement_that_meets_a_claim_leaves_the_concurrency_exact(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    store = MemoryStore(shards=2)
+    queue = replace(QUEUE, concurrency=6)
+    put_queue(store, queue)
+    names = [f"j{n}" for n in range(100)]
+    here, there = ([name for name in names if shard_of(name, 2) == n][:9] for n in range(2))
+    store.insert([NewJob(name, "mail", 1, b"{}", 0, 1) for name in here], 1)
+    holder = RangeHolder(store, "one")
+    one, two = (holder.claim(queue, 2, 1) for _ in range(2))
+    batches = [two]
+    claiming = threading.Thread(target=lambda: batches.append(holder.claim(queue, 4, 1)))
+    settle_range = store.settle_range
+
+    def settle(*args: Any, **kwargs: Any) -> bool:
+        claiming.start()
+        claiming.join(0.1)  # it may be over by then; if it waits for the settlement, go on
+        return settle_range(*args, **kwargs)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(store, "settle_range", settle)
+        one.settle({}, 1)
+    claiming.join(PATIENCE)
+    store.insert([NewJob(name, "mail", 1, b"{}", 0, 1) for name in there], 1)
+    batches.append(RangeHolder(store, "other").claim(queue, 100, 1))
+    assert sum(len(batch.deliveries) for batch in batches) == 6

@@ -147,3 +147,17 @@ def test_threads_that_take_nothing_more_answer_everybody(threads: ThreadPoolExec
         return list(await asyncio.gather(*asked, return_exceptions=True))
 
     assert [type(answer) for answer in asyncio.run(main())] == [StoreUnavailable] * 2
+
+
+def test_any_number_of_groups_is_answered_when_there_are_no_threads(
+    threads: ThreadPoolExecutor,
+) -> None:
+    threads.shutdown()
+
+    async def main() -> list[int | BaseException]:
+        gathering = Gathering[int, int](Groups(), threads, limit=1)
+        asked = asyncio.gather(*(gathering.ask(n) for n in range(2000)), return_exceptions=True)
+        return await asyncio.wait_for(asked, 30)
+
+    answers = asyncio.run(main())
+    assert all(isinstance(answer, StoreUnavailable) for answer in answers)

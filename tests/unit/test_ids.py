@@ -77,10 +77,10 @@ def test_an_id_must_be_true_of_its_job() -> None:
     assert minted is not None
     check_true(minted, "default", 5, NOW + 9)
     for other, named in (
-        (("mail", 5, NOW + 9), "and the queue of this one differs"),
-        (("default", 6, NOW + 9), "and the priority of this one differs"),
-        (("default", 5, NOW + 10), "and the due time of this one differs"),
-        (("mail", 6, NOW), "and the due time and the queue and the priority of this one differs"),
+        (("mail", 5, NOW + 9), "this job has another queue"),
+        (("default", 6, NOW + 9), "this job has another priority"),
+        (("default", 5, NOW + 10), "this job has another due time"),
+        (("mail", 6, NOW), "has another due time and another queue and another priority"),
     ):
         with pytest.raises(InvalidInput, match=named):
             check_true(minted, *other)

@@ -243,7 +243,7 @@ def test_an_id_of_the_minted_form_that_is_not_true_is_refused(
 ) -> None:
     problem = refusal(**{**TRUE, **other})
     assert problem.pointer == "/id"
-    assert f"and the {named} of this one differs" in problem.detail
+    assert f"this job has another {named}" in problem.detail
 
 
 def test_an_id_of_the_minted_form_cannot_lie_beyond_a_century() -> None:

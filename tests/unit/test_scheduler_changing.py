@@ -4,12 +4,23 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime, timedelta
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from oncue import IllegalState, InvalidInput, NotFound, Queue, RetryPolicy, Scheduler, State
+from oncue import (
+    EventFilter,
+    IllegalState,
+    InvalidInput,
+    JobFilter,
+    NotFound,
+    Queue,
+    RetryPolicy,
+    Scheduler,
+    State,
+)
 from oncue.clock import FakeClock
 from oncue.core.changes import JobChange
 from oncue.core.moment import LATEST, Moment
@@ -197,6 +208,23 @@ class TestReading:
         with pytest.raises(InvalidInput) as caught:
             next(cue.jobs(**wanted))
         assert caught.value.pointer == pointer
+
+    @pytest.mark.parametrize(
+        ("page", "pointer"),
+        [
+            ({"after": "nonsense"}, "/cursor"),
+            ({"after": 7}, "/cursor"),
+            ({"after": (7, "an-id")}, "/cursor"),
+            *(({"limit": limit}, "/limit") for limit in (0, -1, 501, "ten", True)),
+        ],
+    )
+    def test_a_page_that_makes_no_sense_is_refused(
+        self, cue: Scheduler, page: dict[str, Any], pointer: str
+    ) -> None:
+        for read in (partial(cue.page, JobFilter()), partial(cue.event_page, EventFilter())):
+            with pytest.raises(InvalidInput) as caught:
+                read(**page)
+            assert caught.value.pointer == pointer
 
     def test_history_tells_attempts_operations_and_diagnostics(self, cue: Scheduler) -> None:
         job = cue.schedule()

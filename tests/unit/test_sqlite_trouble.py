@@ -107,6 +107,16 @@ def test_a_file_that_another_program_locks_is_told_and_heals(
     assert cue.schedule().id
 
 
+def test_a_locked_file_is_opened_for_who_only_looks(
+    store: SqliteStore, cue: Scheduler, other: apsw.Connection
+) -> None:
+    job = cue.schedule()
+    other.execute("BEGIN IMMEDIATE")
+    with closing(SqliteStore(store.db.path)) as late:
+        assert late.get(job.id) == job
+        assert late.nodes(0) == []
+
+
 def test_a_reader_that_stays_does_not_keep_anybody_from_writing(
     cue: Scheduler, other: apsw.Connection
 ) -> None:

@@ -76,7 +76,7 @@ PULLED = Queue("mail")
         (SINK, [node(works=("mail",))], "no process delivers it", "oncue serve"),
         (SINK, [node(engine=True)], "web-1 runs the loops but does not deliver it", "log"),
         (SINK, [node(engine=True, dispatches=("mail",))], "although web-1 delivers it", "sink"),
-        (PULLED, [], "no worker is seen", "over HTTP, which are not seen here"),
+        (PULLED, [], "no worker is seen", "over HTTP are not seen here"),
         (PULLED, [node(engine=True, works=("sms",))], "no worker is seen", "oncue worker"),
         (PULLED, [node(works=("mail", "sms"))], "although web-1 works on it", "more workers"),
     ],

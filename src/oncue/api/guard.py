@@ -15,6 +15,8 @@ Tokens = Callable[[str | None], Awaitable[KnownTokens]]
 
 EVERYTHING = frozenset(Scope)
 SAFE = ("GET", "HEAD", "OPTIONS")
+_MISSING = "Send Authorization: Bearer TOKEN with a token made by 'oncue token create'."
+_UNKNOWN = "This access token is not known, or was revoked: make one with 'oncue token create'."
 _LOCAL = re.compile(r"(localhost|127\.0\.0\.1|\[::1\])(:\d{1,5})?", re.ASCII | re.IGNORECASE)
 
 
@@ -49,7 +51,7 @@ class Guard:
         if scopes is None:
             raise HttpProblem(
                 "unauthenticated",
-                "Send Authorization: Bearer TOKEN with a token made by 'oncue token create'.",
+                _UNKNOWN if text else _MISSING,
                 headers={"www-authenticate": 'Bearer realm="oncue"'},
             )
         return scopes

@@ -7,13 +7,13 @@ from typing import TypeVar
 
 from oncue.api.problems import invalid
 from oncue.core import moment
-from oncue.core.cursor import Cursor, Page
+from oncue.core.cursor import MOST_ITEMS, Cursor, Page, not_a_cursor
 from oncue.core.errors import InvalidInput
 from oncue.core.queue import check_queue_name
 
 T = TypeVar("T")
 PAGE = ("limit", "cursor")
-LIMIT, MOST = 50, 500
+LIMIT = 50
 
 
 def moment_of(query: dict[str, str], name: str) -> moment.Moment | None:
@@ -32,13 +32,16 @@ def read_page(query: dict[str, str], page: Callable[[Cursor | None, int], Page[T
 
 
 def limit_of(query: dict[str, str]) -> int:
-    return number_of(query, "limit", LIMIT, MOST)
+    return number_of(query, "limit", LIMIT, MOST_ITEMS)
 
 
 def name_after(query: dict[str, str]) -> str | None:
     """The cursor of a listing by name: the last name of the page before."""
     name = query.get("cursor")
-    return None if name is None else check_queue_name(name, "?cursor")
+    try:
+        return None if name is None else check_queue_name(name)
+    except InvalidInput:
+        raise invalid(not_a_cursor().detail, "?cursor") from None
 
 
 def number_of(query: dict[str, str], name: str, default: int, most: int) -> int:

@@ -23,6 +23,7 @@ read_json = msgspec.json.Decoder().decode
 _PLACE = re.compile(r"^(?P<text>.*?)(?: - at `(?P<key>key )?(?P<place>[^`]*)`)?$", re.DOTALL)
 _UNKNOWN = re.compile(r"^Object contains unknown field `(.*)`$", re.DOTALL)
 _MISSING = re.compile(r"^Object missing required field `(.*)`$", re.DOTALL)
+_ENUM = re.compile(r"^Invalid enum value (.*)$", re.DOTALL)
 _GOT = re.compile(r"^Expected `(.*)`, got `(.*)`$", re.DOTALL)
 
 
@@ -59,7 +60,10 @@ def _misshapen(problem: msgspec.ValidationError) -> HttpProblem:
     if got := _GOT.match(text):
         wanted = re.sub(r"\bint\b", "a whole number", got[1]).replace(" | ", " or ")
         return invalid(f"must be {wanted}, not {got[2]}.", pointer)
-    return invalid(f"{text[:1].lower()}{text[1:].replace('`', '')}.", pointer)
+    if enum := _ENUM.match(text):
+        return invalid(f"{enum[1]} is not a value of this field; /docs lists them.", pointer)
+    text = text.replace("Expected ", "must be ").replace("`", "")
+    return invalid(f"{text[:1].lower()}{text[1:]}.", pointer)
 
 
 def _pointer(place: str) -> str:

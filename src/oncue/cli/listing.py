@@ -11,7 +11,7 @@ import click
 from oncue.cli import live, output
 from oncue.cli.app import App, Command, common
 from oncue.cli.times import TIME
-from oncue.core.cursor import Cursor, Page
+from oncue.core.cursor import MOST_ITEMS, Cursor, Page
 from oncue.core.job import Job
 from oncue.core.lifecycle import LIVE, State
 from oncue.core.moment import Moment, from_datetime
@@ -24,7 +24,6 @@ T = TypeVar("T")
 WATCH_SECONDS = 1.0
 LIMIT = 50
 MOST = 10_000
-LONGEST_PAGE = 500  # of a server
 
 
 def filters(command: Command) -> Command:
@@ -78,7 +77,7 @@ def gathered(
     """As many items as wanted, however short the pages are, and where the next list begins."""
     items: list[T] = []
     while True:
-        found = page(after, min(limit - len(items), LONGEST_PAGE))
+        found = page(after, min(limit - len(items), MOST_ITEMS))
         items += found.items
         if found.next is None or len(items) >= limit:
             return items, found.next

@@ -28,14 +28,17 @@ def nodes(app: App) -> None:
         [
             output.clean(one.id),
             one.version,
-            output.moment(one.started_at),
+            output.relative(one.started_at, now),
             output.relative(one.seen_at, now),
             output.clean(runs(one)),
         ]
         for one in found
     ]
     nothing = "No process runs on this store; `oncue serve` starts one."
-    answer_list(app, items, ["node", "version", "since", "seen", "runs"], lines, nothing)
+    head = ["node", "version", "started", "seen", "runs"]
+    if not output.has_room(head, lines):  # the names of hosts may be long
+        head, *lines = [[line[0], *line[3:]] for line in [head, *lines]]
+    answer_list(app, items, head, output.wrapped(head, lines), nothing)
 
 
 def runs(node: NodeReport) -> str:

@@ -10,6 +10,7 @@ import os
 import re
 import shutil
 import sys
+import textwrap
 import unicodedata
 from collections.abc import Iterable, Sequence
 from datetime import datetime
@@ -25,6 +26,7 @@ from oncue.core.lifecycle import State
 
 BARS = " ▏▎▍▌▋▊▉█"
 SPARKS = " ▁▂▃▄▅▆▇█"
+LEAST_ROOM = 20  # columns of a terminal for what stands last in a line
 COLOURS = {
     State.SCHEDULED: "cyan",
     State.DISPATCHED: "yellow",
@@ -91,8 +93,24 @@ def columned(
     return [paint(line(head), bold=True), *map(line, body)]
 
 
+def wrapped(head: Cells, lines: Sequence[Cells]) -> list[Cells]:
+    """The lines of a table; where the terminal is too narrow for the last cell of one, it goes on
+    in lines below."""
+    width = table_width()
+    if width is None:
+        return list(lines)
+    others = columned(head[:-1], [line[:-1] for line in lines])
+    room = max(LEAST_ROOM, width - 2 - max(breadth(line) for line in others))
+    blank = [""] * (len(head) - 1)
+    return [
+        [*(blank if place else line[:-1]), part]
+        for line in lines
+        for place, part in enumerate(textwrap.wrap(line[-1], room, break_on_hyphens=False))
+    ]
+
+
 def has_room(
-    head: Cells, lines: Sequence[Cells], *, least: int = 20, width: int | None = None
+    head: Cells, lines: Sequence[Cells], *, least: int = LEAST_ROOM, width: int | None = None
 ) -> bool:
     """Whether the terminal leaves the last column at least so much."""
     width = width or table_width()

@@ -32,6 +32,7 @@ def checks(cue: Scheduler, facts: dict[str, Any], path: Path) -> Checks:
         "disk space": disk(path),
         "open file": deleted(path),
         "write-ahead log": _log(path),
+        "write lock": _lock(cue.store),
         "integrity": _integrity(cue.store),
     }
 
@@ -109,6 +110,11 @@ def _log(path: Path) -> Iterator[DoctorFinding]:
         f"{size(length)}: something has been reading for long and keeps it from being emptied.",
         "End long transactions on the file, such as a forgotten sqlite3 shell or a backup.",
     )
+
+
+def _lock(store: SqliteStore) -> Iterator[DoctorFinding]:
+    store.db.write(lambda _: None)
+    yield ok("free for whoever has something to store.")
 
 
 def _integrity(store: SqliteStore) -> Iterator[DoctorFinding]:

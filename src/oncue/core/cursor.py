@@ -6,11 +6,13 @@ import json
 from base64 import urlsafe_b64decode, urlsafe_b64encode
 from typing import Generic, NamedTuple, TypeVar
 
+from oncue.core.checks import whole
 from oncue.core.errors import InvalidInput
 from oncue.core.moment import LATEST
 from oncue.core.text import legible
 
 T = TypeVar("T")
+MOST_ITEMS = 500  # of a page
 
 Cursor = str
 """Letters, digits, `-`, `_` and `=`, so that it can stand in a URL and on a command line."""
@@ -51,6 +53,13 @@ def number_at(cursor: Cursor) -> int:
     if not (cursor.isascii() and cursor.isdecimal() and len(cursor) <= 18):
         raise not_a_cursor()
     return int(cursor)
+
+
+def check_page(after: object, limit: object) -> None:
+    """Refuse what asks for no page. Whether a text is a cursor is known to the store only."""
+    if not (after is None or isinstance(after, str)):
+        raise not_a_cursor()
+    whole(limit, 1, MOST_ITEMS, "/limit")
 
 
 def not_a_cursor() -> InvalidInput:

@@ -35,6 +35,12 @@ class Lease(NamedTuple):
             return self
         return Lease.given(self._not_before_given(now), seconds, asked=by_worker)
 
+    def heard_of(self, now: Moment) -> Lease:
+        """After the answer to the claim got lost, and its taker got it by asking again."""
+        if self.until is None or self.length_ms is None:
+            return self
+        return self._replace(until=max(self.until, now + self.length_ms))
+
     def after_hand_over(self) -> Lease:
         """A sink took the job for a worker elsewhere."""
         return self if self.asked else NO_LEASE

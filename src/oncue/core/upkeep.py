@@ -63,8 +63,8 @@ def late_trouble(queue: Queue, late_seconds: float, nodes: Sequence[NodeReport])
             )
         return Trouble(
             f"{text}, and no worker is seen that works on it.",
-            "Start 'oncue worker MODULE:SCHEDULER'; or, if workers work over HTTP, which are not "
-            "seen here, start more of them.",
+            "Start 'oncue worker MODULE:SCHEDULER'. Workers over HTTP are not seen here: if you "
+            "have some, start more of them.",
         )
     delivering = [node for node in nodes if queue.name in node.dispatches]
     if delivering:

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Mapping, Sequence
-from contextlib import suppress
 
 from oncue.core.errors import SinkError
 from oncue.core.fencing import Settlement, refused_by_sink
@@ -72,8 +71,10 @@ class RangeHolder:
         self._store = store
         self._dispatcher = dispatcher
         # Held while a claim is made, and while a shard is let go: a claim that goes on under a
-        # fence must not meet the end of that fence.
+        # fence must not meet the end of that fence. Also while a batch of a queue with a
+        # concurrency is settled: what it says is left in flight must count what is being claimed.
         self._turn = threading.Lock()
+        self._counted = False
         self._lock = threading.Lock()
         self._in_flight: dict[tuple[int, int], list[RangeClaim]] = {}
         """By shard and fence. The first is without jobs, and stays until the shard is let go."""
@@ -81,6 +82,7 @@ class RangeHolder:
     def claim(self, queue: Queue, limit: int, now: Moment) -> RangeBatch:
         """The next jobs that are due and not in flight."""
         with self._turn:
+            self._counted = queue.concurrency is not None
             with self._lock:
                 in_flight = [one for claims in self._in_flight.values() for one in claims]
             claim = self._store.claim_range(
@@ -106,32 +108,35 @@ class RangeHolder:
         refused: Mapping[str, Refusal],
         now: Moment,
     ) -> bool:
-        """As `settle_range`. Lets go of the shard if nothing else is in flight there."""
-        letting_go = not self._others(claim) and self._turn.acquire(blocking=False)
+        """As `settle_range`. Lets go of the shard if nothing else is in flight there. If it raises,
+        it may be repeated, whatever was done by then."""
+        ours = (self._counted or not self._others(claim)) and self._turn.acquire(self._counted)
         try:
-            left = self._others(claim) or int(not letting_go)
+            left = self._others(claim) or int(not ours)
             held = self._store.settle_range(claim, delivered, refused, now, left=left)
             with self._lock:
-                claims = self._in_flight[_shard(claim)]
-                claims.remove(claim)
+                claims = self._in_flight.get(_shard(claim), [])
+                if claim in claims:
+                    claims.remove(claim)
                 if len(claims) == 1 and not (held and left):
                     del self._in_flight[_shard(claim)]
         finally:
-            if letting_go:
+            if ours:
                 self._turn.release()
-        with suppress(Exception):  # the next claim that finds nothing tries again
-            self._let_go(now)
+        self._let_go(now)
         return held
 
     def forget(self, claim: RangeClaim) -> None:
         """Count a claim as in flight no more, so that the next one finds its jobs."""
         with self._lock:
-            self._in_flight[_shard(claim)].remove(claim)
+            claims = self._in_flight.get(_shard(claim), [])
+            if claim in claims:
+                claims.remove(claim)
 
     def _others(self, claim: RangeClaim) -> int:
         """How many other jobs are in flight in the shard."""
         with self._lock:
-            claims = self._in_flight[_shard(claim)]
+            claims = self._in_flight.get(_shard(claim), [])
             return sum(len(one.jobs) for one in claims if one is not claim)
 
     def _let_go(self, now: Moment) -> None:

@@ -26,7 +26,7 @@ from oncue.ports.sink import Sink
 RANGE_LIMIT = 5000
 CLAIM_LIMIT = 1000
 FIRST_LIMIT = 500  # until the size of the queue's payloads is known
-BATCH_BYTES = 16 * 1024 * 1024
+BATCH_BYTES = 16 * 1024 * 1024  # of payloads, in all batches of the queue that are under way
 SLOW_SECONDS = 0.01  # a sink that takes so long for a batch is given several at once
 BUSY_REST_SECONDS = 1.0  # no other dispatcher is told when the holder settles
 
@@ -68,6 +68,7 @@ class Dispatcher:
         self._claiming = Claiming(node.store)
         self._holder = RangeHolder(node.store, name)
         self._unsettled: list[_Delivered] = []
+        self._at_once = at_once
         self._flights = Flights(at_once)
         self._remote = node.store.traits.is_remote
         self._poll_seconds = node.store.traits.poll_seconds
@@ -77,8 +78,7 @@ class Dispatcher:
 
     def step(self) -> float | None:
         """Claim → deliver → settle → go again; nothing due → rest until the next due time."""
-        while self._unsettled:  # what the store could not take last time
-            self._settle(self._unsettled.pop())
+        self._settle_again()
         self._flights.check()
         if pause := self._circuit.pause_seconds():
             return pause
@@ -99,8 +99,22 @@ class Dispatcher:
         return self._circuit.pause_seconds()
 
     def finish(self, timeout: float | None) -> bool:
-        """Wait for the batches under way. Whether all came to their end."""
-        return self._flights.finish(timeout)
+        """Wait for the batches under way, and settle what the store could not take before. Whether
+        all came to their end. To be called when no step is made any more."""
+        ended = self._flights.finish(timeout)
+        if ended:
+            try:
+                self._settle_again()
+            except StoreUnavailable:
+                pass  # see `settled`
+            except Exception:  # a defect; the jobs were let go, or are when the lease ends
+                logger.exception("%s: a delivery could not be settled", self._name)
+        return ended
+
+    @property
+    def settled(self) -> bool:
+        """Whether the store knows what became of every batch; if not, `finish` tries again."""
+        return not self._unsettled
 
     def _fly(self, queue: Queue, batch: DeliveryBatch, asked: float) -> None:
         """Deliver a batch and settle it. It was asked for then, by the monotonic clock."""
@@ -109,6 +123,7 @@ class Dispatcher:
         with self._keeper.keeping(renew, lease, asked) as kept:
             refusals = self._deliver(queue, batch, kept)
         self._waits = self._remote or self._clock.monotonic() - began >= SLOW_SECONDS
+        self._learn_size(batch)
         self._settle(_Delivered(queue, batch, refusals))
 
     def _claim(self, queue: Queue, now: Moment) -> DeliveryBatch:
@@ -150,19 +165,23 @@ class Dispatcher:
             self._trouble(queue, f"{type(error).__name__} in the sink at\n{place}")
         else:
             self._telemetry.delivered(queue.name, batch.deliveries, refusals, self._clock.now())
-            self._answered(queue, batch)
+            self._answered(queue)
             return refusals
         self._telemetry.down(queue.name, len(batch.deliveries))
         return None
 
-    def _answered(self, queue: Queue, batch: DeliveryBatch) -> None:
+    def _answered(self, queue: Queue) -> None:
         """The sink works. What it refuses is about single jobs, even if it refuses all of them."""
         if not self._circuit.closed:
             logger.info("queue %s: the sink works again", queue.name, extra={"queue": queue.name})
             self._telemetry.circuit(queue.name, is_open=False)
         self._circuit.success()
+
+    def _learn_size(self, batch: DeliveryBatch) -> None:
+        """How many jobs as large as these make a batch."""
         size = sum([len(job.payload) for job in batch.deliveries]) // len(batch.deliveries)
-        self._limit = max(1, BATCH_BYTES // max(size, 1))
+        at_once = self._at_once if self._waits else 1
+        self._limit = max(1, BATCH_BYTES // at_once // max(size, 1))
 
     def _trouble(self, queue: Queue, what: str, asked: float | None = None) -> None:
         first = self._circuit.closed
@@ -171,6 +190,11 @@ class Dispatcher:
         level = logging.WARNING if first else logging.DEBUG
         text = "queue %s: %s; trying again in %.3g s"
         logger.log(level, text, queue.name, what, pause, extra={"queue": queue.name})
+
+    def _settle_again(self) -> None:
+        """What the store could not take last time."""
+        while self._unsettled:
+            self._settle(self._unsettled.pop())
 
     def _settle(self, delivered: _Delivered) -> None:
         queue, batch, refusals = delivered

@@ -29,7 +29,7 @@ from oncue.engine.recurrer import Recurrer
 from oncue.ports.sink import Sink
 
 SUPERVISE_SECONDS = 2.0
-BATCHES_AT_ONCE = 4  # of one queue, to a slow sink; each has up to 16 MiB of payloads
+BATCHES_AT_ONCE = 4  # of one queue, to a slow sink
 
 logger = logging.getLogger("oncue.engine")
 rules_logger = logging.getLogger("oncue.rules")
@@ -105,7 +105,7 @@ class Engine:
         ended += [loop.stop(self._left(ends)) for loop in loops]
         ended += [route.dispatcher.finish(self._left(ends)) for route in routes]
         self._routes, self._retiring = {}, routes
-        self._retire()
+        self._retire(last=True)
         ended.append(self.keeper.loop.stop(self._left(ends)))
         return all(ended)
 
@@ -208,11 +208,13 @@ class Engine:
         dispatcher.woken = loop.wake
         return SinkRoute(queue, sink, loop, dispatcher)
 
-    def _retire(self) -> None:
-        """Close the sinks of former routes whose last delivery has ended."""
+    def _retire(self, *, last: bool = False) -> None:
+        """Close the sinks of former routes whose last delivery has ended and was settled; the last
+        time also if it could not be."""
         waiting = []
         for route in self._retiring:
-            if route.loop.stop(0) and route.dispatcher.finish(0):
+            ended = route.loop.stop(0) and route.dispatcher.finish(0)
+            if ended and (last or route.dispatcher.settled):
                 _close(route)
             else:
                 waiting.append(route)

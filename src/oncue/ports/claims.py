@@ -15,7 +15,9 @@ over, by the bucket of `core/rate.py`, and what comes back gives nothing back to
 store and not by those of the `Queue` that was passed.
 
 **Shards.** A networked store spreads the waiting jobs of a queue over shards (`core/shard.py`), so
-that several dispatchers can deliver them at the same time. Order holds within a shard.
+that several dispatchers can deliver them at the same time. Order holds within a shard. When their
+number changes, nothing is taken away: `claim_range` takes nothing more of the queue until every
+range of it was let go or taken over, and then goes by the new number.
 
 **Put off.** A job that its sink refused for now waits until a moment of its own, `not_before`
 (`core/putoff.py`). Until then it is scheduled like any other and can be cancelled, changed and
@@ -136,8 +138,8 @@ class ClaimStore(Protocol):
 
         `nonce` is new for each call. `again` says that this very call may have been made before and
         its answer got lost: the answer is then what that call took, as far as the claims still
-        hold. Only if there is none of it, jobs are taken as in any other call. Such a call may
-        read all live claims.
+        hold, and their leases begin anew. Only if there is none of it, jobs are taken as in any
+        other call. Such a call may read all live claims.
         """
 
     def touch(self, touches: Sequence[Touch], now: Moment) -> list[Touched | Refused]:

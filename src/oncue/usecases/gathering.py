@@ -78,7 +78,7 @@ class Gathering(Generic[Q, A]):
             done = self._threads.submit(self._apply, requests)
         except RuntimeError as error:  # it is closed, or no thread can be started
             away = StoreUnavailable(f"the call may or may not be made ({error}).")
-            self._done(loop, group, [away] * len(requests))
+            loop.call_soon(self._done, loop, group, [away] * len(requests))
             return
         done.add_done_callback(
             lambda future: loop.call_soon_threadsafe(

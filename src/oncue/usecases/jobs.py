@@ -18,7 +18,7 @@ from oncue.core import errors, moment
 from oncue.core import payload as payloads
 from oncue.core.bulk import BulkChange, BulkVerb
 from oncue.core.changes import ANY, ChangeVerb, JobChange
-from oncue.core.cursor import Cursor, Page
+from oncue.core.cursor import Cursor, Page, check_page
 from oncue.core.duration import Duration
 from oncue.core.explain import Backlog, Explanation, explain
 from oncue.core.job import History, Job, JobFilter, JobPage, NewJob
@@ -280,6 +280,7 @@ class LocalJobs(Local, JobVerbs[NewJob]):
         return found
 
     def page(self, wanted: JobFilter, after: Cursor | None = None, limit: int = 50) -> JobPage:
+        check_page(after, limit)
         return self.store.page(wanted, after, limit)
 
     def explain(self, job_id: str) -> Explanation:

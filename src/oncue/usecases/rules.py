@@ -10,7 +10,7 @@ from typing import Any
 from oncue.core import payload as payloads
 from oncue.core import stamp as stamps
 from oncue.core.checks import choice
-from oncue.core.cursor import Cursor
+from oncue.core.cursor import Cursor, check_page
 from oncue.core.errors import InvalidInput, NotFound, TooLarge
 from oncue.core.event import Bounds, Event, latest_stamp, read_event
 from oncue.core.firing import Decision
@@ -140,6 +140,7 @@ class LocalRules(Local, RuleVerbs):
     def event_page(
         self, wanted: EventFilter, after: Cursor | None = None, limit: int = 50
     ) -> EventPage:
+        check_page(after, limit)
         return self.store.events(wanted, after, limit)
 
     def explain_rule(self, name: str, at: datetime | str | None = None) -> Standing:

@@ -6,8 +6,9 @@ from typing import Annotated, Any, Literal, NamedTuple
 
 from msgspec import Meta
 
-from oncue.api.paging import LIMIT, MOST
+from oncue.api.paging import LIMIT
 from oncue.api.routes.jobs import KEY_LENGTH
+from oncue.core.cursor import MOST_ITEMS
 from oncue.core.firing import Decision
 from oncue.usecases.schedules import RUNS_LIMIT
 from oncue.wire import formats
@@ -55,7 +56,7 @@ QUERY = {
     "due_after": Parameter("Due at this moment or later.", formats.Moment, NOON),
     "due_before": Parameter("Due before this moment.", formats.Moment, "2026-12-02T00:00:00Z"),
     "limit": Parameter(
-        f"The size of a page; {LIMIT} if left out.", Annotated[int, Meta(ge=1, le=MOST)], 20
+        f"The size of a page; {LIMIT} if left out.", Annotated[int, Meta(ge=1, le=MOST_ITEMS)], 20
     ),
     "cursor": _opaque("job", "WzE3OTYxMjY0MDAwMDAsImFiYyJd"),
     "/rules cursor": _opaque("rule", "WyJob3VybHkgbG9hZCJd"),

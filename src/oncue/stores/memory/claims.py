@@ -34,7 +34,7 @@ class MemoryClaims(MemoryState):
         again: bool = False,
     ) -> list[list[Claimed]]:
         with self._writing():
-            if again and any(held := self._claimed_by(nonce, queues, len(takers))):
+            if again and any(held := self._claimed_by(nonce, queues, len(takers), now)):
                 return held
             named = {queue.name: queue for queue in queues}
             for name in named:
@@ -50,11 +50,14 @@ class MemoryClaims(MemoryState):
                     record.alone, record.nonce = len(share) == 1, (nonce, place)
             return [[record.as_claimed() for record in share] for share in shares]
 
-    def _claimed_by(self, nonce: str, queues: Sequence[Queue], takers: int) -> list[list[Claimed]]:
-        """What a call took, by taker, as far as the claims hold."""
+    def _claimed_by(
+        self, nonce: str, queues: Sequence[Queue], takers: int, now: Moment
+    ) -> list[list[Claimed]]:
+        """What a call took, by taker, as far as the claims hold. Their leases begin anew."""
         held: list[list[Claimed]] = [[] for _ in range(takers)]
         for record in self._taken.values():
             if record.nonce is not None and record.nonce[0] == nonce:
+                record.lease, record.updated_at = record.lease.heard_of(now), now
                 held[record.nonce[1]].append(record.as_claimed())
         return [in_order(claims, queues) for claims in held]
 

@@ -27,9 +27,6 @@ class MemoryQueues(MemoryEvents, MemorySchedules):
         with self._writing():
             if self._settings.get(queue.name) != seen:
                 return False
-            if seen is not None and seen.shards != queue.shards:
-                for place in self._ranges_of(queue.name):
-                    self._take_away(place)
             self._settings[queue.name] = queue
             self._announce(None, 0)
             return True

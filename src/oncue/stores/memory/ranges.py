@@ -46,6 +46,9 @@ class MemoryRanges(MemoryEndings):
                     self._take_away(place)
                 else:
                     busy[place] = held.lease_until
+            if self._shards_of(name) != self._wanted_shards(name):  # first, all are let go
+                ends = [held.lease_until for held in self._ranges_of(name).values()]
+                return RangeClaim(name, busy_until=min(ends))
             free = [(name, n) for n in range(self._shards_of(name)) if (name, n) not in busy]
             firsts = self._firsts(free, own, limit, cutoff, now)
             if not firsts:
@@ -54,6 +57,7 @@ class MemoryRanges(MemoryEndings):
             self._spend(name, len(records), now)
             if place not in own:
                 self._fences[place] += 1
+                self._spread[name] = self._shards_of(name)
                 self._ranges[place] = Range(dispatcher, 0, lease_ms, 0, records[0].next_turn)
             held = self._ranges[place]
             held.lease_until = max(held.lease_until, now + lease_ms)

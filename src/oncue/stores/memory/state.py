@@ -78,6 +78,8 @@ class MemoryState:
         """Of a queue that does not say how many."""
         self._fences: defaultdict[Place, int] = defaultdict(int)
         self._ranges: dict[Place, Range] = {}
+        self._spread: dict[str, int] = {}
+        """By queue, while somebody holds a shard of it: how many it had when that began."""
         self._last_look: Look | None = None
         self._settled: dict[str, Moment] = {}
         """Settled claims on jobs that go with them, and until when each is remembered."""
@@ -133,6 +135,9 @@ class MemoryState:
         return record.queue, shard_of(record.id, self._shards_of(record.queue))
 
     def _shards_of(self, queue: str) -> int:
+        return self._spread.get(queue) or self._wanted_shards(queue)
+
+    def _wanted_shards(self, queue: str) -> int:
         return self._queue(queue).shards or self._shards
 
     def _ranges_of(self, queue: str) -> dict[Place, Range]:
@@ -141,7 +146,10 @@ class MemoryState:
 
     def _close(self, place: Place) -> None:
         """Let go of a shard; what was not settled waits as if it had never been taken."""
-        for record in self._ranges.pop(place).records.values():
+        held = self._ranges.pop(place)
+        if not self._ranges_of(place[0]):
+            del self._spread[place[0]]
+        for record in held.records.values():
             if record.covered:
                 self._refile(record)
         self._announce_room(place[0])

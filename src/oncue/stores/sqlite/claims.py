@@ -52,7 +52,7 @@ class SqliteClaims(StorePart):
             return [[] for _ in takers]
 
         def claim(tx: rows.Tx) -> list[list[Claimed]]:
-            if again and any(held := _claimed_by(tx, nonce, queues, len(takers))):
+            if again and any(held := _claimed_by(tx, nonce, queues, len(takers), now)):
                 return held
             most = sum([taker.limit for taker in takers])
             named = {queue.name: queue for queue in queues}
@@ -346,11 +346,12 @@ def _claims(tx: rows.Tx, found: Sequence[Any]) -> list[Claimed]:
 
 
 def _claimed_by(
-    tx: rows.Tx, nonce: str, queues: Sequence[Queue], takers: int
+    tx: rows.Tx, nonce: str, queues: Sequence[Queue], takers: int, now: Moment
 ) -> list[list[Claimed]]:
-    """What a call took, by taker, as far as the claims hold."""
+    """What a call took, by taker, as far as the claims hold. Their leases begin anew."""
     prefix = f"{nonce}/"
-    found = rows.fetch(tx, SQL["claimed_by"], {"prefix": prefix, "length": len(prefix)})
+    params = {"prefix": prefix, "length": len(prefix), "now": now}
+    found = rows.fetch(tx, SQL["claimed_by"], params)
     held: list[list[Claimed]] = [[] for _ in range(takers)]
     for claimed, [*_, its_nonce] in zip(_claims(tx, [r[:-1] for r in found]), found, strict=True):
         held[int(its_nonce.removeprefix(prefix))].append(claimed)

@@ -157,6 +157,9 @@ def translate(error: apsw.Error, path: Path) -> StoreError:
 def _migrate(connection: apsw.Connection, path: Path) -> None:
     """If this raises, closing the connection undoes what was begun."""
     wanted = migrations()
+    # While another program holds the lock, who only looks need not wait for it.
+    if require_current(connection, path) == len(wanted) and not connection.readonly("main"):
+        return
     # Whoever comes second waits here and finds it done. Not by `with connection`: that keeps the
     # interpreter while it waits, and the thread that is to end its transaction needs it.
     connection.execute("BEGIN IMMEDIATE")

@@ -26,12 +26,12 @@ WHERE n IN carray(:ns) AND state = 'scheduled';
 
 -- As `claimed_columns`, of jobs that are claimed already, with the nonce behind. Walks the live rows.
 -- name: claimed_by
-SELECT id, queue, due_at, payload, priority, owner, key, attempt, attempt_base, max_attempts,
-  timeout_seconds, epoch, claimed_at, lease_until, created_at, n, trail, expires_at, error, message,
-  percent, rule, instant, schedule, nonce
-FROM jobs
+UPDATE jobs SET lease_until = max(lease_until, :now + coalesce(lease_ms, 0)), updated_at = :now
 WHERE state IN ('dispatched', 'executing') AND queue >= '' AND lease_until IS NOT NULL
-  AND substr(nonce, 1, :length) = :prefix;
+  AND substr(nonce, 1, :length) = :prefix
+RETURNING id, queue, due_at, payload, priority, owner, key, attempt, attempt_base, max_attempts,
+  timeout_seconds, epoch, claimed_at, lease_until, created_at, n, trail, expires_at, error, message,
+  percent, rule, instant, schedule, nonce;
 
 -- name: operations_of
 SELECT n, name, state, updated_at, percent, message, result FROM operations

@@ -32,7 +32,7 @@ def by_claim(desk: Desk, *busy: str) -> None:
     """The same in a queue whose jobs a worker completes."""
     for claimed in desk.claim(WORKED):
         if claimed.id in busy:
-            release = {"error": "busy", "put_off": WORKED.retry}
+            release = {"error": "busy", "put_off": True}
             assert desk.settle(claimed, Verb.RELEASE, **release) is None
         else:
             assert desk.hand_over(claimed) is None
@@ -346,15 +346,24 @@ def test_two_dispatchers_share_the_delay(desk: Desk, stuck: str) -> None:
 def test_a_cancel_request_is_not_lost_when_the_sink_refuses(desk: Desk) -> None:
     claimed = desk.take(queue=WORKED)
     desk.request_cancel(claimed.id)
-    assert desk.settle(claimed, Verb.RELEASE, error="busy", put_off=WORKED.retry) is None
+    assert desk.settle(claimed, Verb.RELEASE, error="busy", put_off=True) is None
     assert desk.state(claimed.id) is State.CANCELLED
     assert desk.job(claimed.id).refusals == 0
+
+
+def test_it_waits_by_the_policy_that_its_queue_has_in_the_store(desk: Desk) -> None:
+    claimed = desk.take(queue=WORKED)
+    desk.set(replace(WORKED, retry=RetryPolicy(1000, 1.0, 1000)))
+    assert desk.settle(claimed, Verb.RELEASE, error="busy", put_off=True) is None
+    not_before = desk.job(claimed.id).not_before
+    assert not_before is not None
+    assert from_datetime(not_before) >= desk.now + 300_000
 
 
 def test_repeating_the_settlement_changes_nothing(desk: Desk) -> None:
     claimed = desk.take(queue=WORKED)
     for _ in range(2):
-        assert desk.settle(claimed, Verb.RELEASE, error="busy", put_off=WORKED.retry) is None
+        assert desk.settle(claimed, Verb.RELEASE, error="busy", put_off=True) is None
         desk.clock.advance(0.01)
     assert desk.job(claimed.id).refusals == 1
 

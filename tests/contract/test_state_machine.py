@@ -234,7 +234,7 @@ class Waiting(RuleBasedStateMachine):
             claims = self.both(lambda store: claim_due(store, (HANDED,), "dispatcher", 3, self.now))
             self.claims += claims
             ends = [
-                Settlement(one.id, one.epoch, Verb.RELEASE, error="busy", put_off=SOON)
+                Settlement(one.id, one.epoch, Verb.RELEASE, error="busy", put_off=True)
                 for one in claims
             ]
             self.both(lambda store: store.settle(ends, self.now))
@@ -525,7 +525,7 @@ class Everything(Waiting):
                     result=result if verb is Verb.COMPLETE else None,
                     error=error if failed or busy else None,
                     due_at=self.now + pause if verb is Verb.RETRY else None,
-                    put_off=SOON if busy else None,
+                    put_off=busy,
                     code="failure" if failed else "",
                     detail="It failed." if failed else "",
                     failure=REPORTS[pick % 3] if verb is Verb.FAIL else None,

@@ -24,7 +24,7 @@ from oncue.core.lease import NO_LEASE, Lease
 from oncue.core.lifecycle import State, Verb
 from oncue.core.moment import to_datetime
 from oncue.core.putoff import put_off_until
-from oncue.core.queue import Queue, RetryPolicy
+from oncue.core.queue import Queue
 from oncue.core.retry import Failure, Verdict
 
 NOW = 10_000
@@ -116,9 +116,8 @@ def test_a_released_job_is_as_before_and_its_attempt_is_given_back() -> None:
 
 
 def test_a_job_that_its_sink_refused_for_now_is_put_off() -> None:
-    policy = RetryPolicy()
-    ending = settle(HELD, Settlement("a", 5, Verb.RELEASE, error="busy", put_off=policy), Q, NOW)
-    until = put_off_until(policy, "a", 3, NOW)
+    ending = settle(HELD, Settlement("a", 5, Verb.RELEASE, error="busy", put_off=True), Q, NOW)
+    until = put_off_until(Q.retry, "a", 3, NOW)
     job = WAITING._replace(attempt=2, error="busy", refusals=3, not_before=until)
     assert ending == Ending("released", None, job)
 

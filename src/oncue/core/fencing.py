@@ -13,7 +13,7 @@ from oncue.core.lease import NO_LEASE, Lease
 from oncue.core.lifecycle import FINAL, LIVE, TRANSITIONS, State, Verb
 from oncue.core.moment import Moment, to_datetime
 from oncue.core.putoff import put_off_until
-from oncue.core.queue import Queue, RetryPolicy
+from oncue.core.queue import Queue
 from oncue.core.retry import (
     FAILED_UNWANTED,
     RETURNED_UNWANTED,
@@ -90,8 +90,9 @@ class Settlement(NamedTuple):
     error: str | None = None
     due_at: Moment | None = None
     """RETRY: when it is due again."""
-    put_off: RetryPolicy | None = None
-    """RELEASE: the sink refused it for now, as `error` says, and it is put off by this policy."""
+    put_off: bool = False
+    """RELEASE: the sink refused it for now, as `error` says. It is put off by the policy of its
+    queue."""
     code: str = "failure"
     """FAIL, RETRY, DROP: of the diagnostic, whose detail is `detail`."""
     detail: str = ""
@@ -211,9 +212,9 @@ def settle(held: Held, settlement: Settlement, queue: Queue, now: Moment) -> End
         changes = {"ahead": False, "result": settlement.result, "error": None}
     elif verb is Verb.RELEASE:
         changes = {"attempt": held.attempt - 1}
-        if settlement.put_off is not None:
+        if settlement.put_off:
             refusals = held.refusals + 1
-            until = put_off_until(settlement.put_off, held.id, refusals, now)
+            until = put_off_until(queue.retry, held.id, refusals, now)
             changes |= {"not_before": until, "refusals": refusals, "error": error}
     else:
         facts = settled_facts(verb, held.worker, error)

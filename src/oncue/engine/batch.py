@@ -173,7 +173,6 @@ class ClaimBatch:
         claiming: Claiming,
     ) -> None:
         self._store = store
-        self._queue = queue
         [self._claims] = claiming.claim([queue], [Taker(dispatcher, limit)], now)
         self.deliveries: Sequence[Delivery] = [
             Delivery(
@@ -211,8 +210,7 @@ class ClaimBatch:
     def _ending(self, job: Claimed, refusal: Refusal) -> Settlement:
         error = refusal.detail
         if not refusal.permanent:
-            put_off = self._queue.retry
-            return Settlement(job.id, job.epoch, Verb.RELEASE, error=error, put_off=put_off)
+            return Settlement(job.id, job.epoch, Verb.RELEASE, error=error, put_off=True)
         detail = refused_by_sink(error)
         return Settlement(job.id, job.epoch, Verb.FAIL, error=error, detail=detail)
 

@@ -92,6 +92,13 @@ def test_a_queue_whose_jobs_are_being_delivered_stays(desk: Desk) -> None:
     assert delete(desk, "d") == "deleted"
 
 
+def test_a_deleted_queue_is_never_due_though_a_dispatcher_still_holds_it(desk: Desk) -> None:
+    desk.add(queue="d")
+    assert desk.settle_range(desk.claim_range(), left=1)
+    assert delete(desk, "d") == "deleted"
+    assert desk.store.next_due(["d"]) is None
+
+
 def test_a_queue_that_a_schedule_names_stays(desk: Desk) -> None:
     put_queue(desk.store, Queue("q"))
     seen = put(desk, "nightly")

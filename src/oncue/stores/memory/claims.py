@@ -143,6 +143,8 @@ class MemoryClaims(MemoryState):
 
     def _next_dues(self, name: str) -> list[Moment]:
         """When something of the queue can be taken, as far as can be told."""
+        if name not in self._settings:  # it was deleted, perhaps with a range that is still open
+            return []
         limits = self._limits(name)
         moments = [held.lease_until for held in self._ranges_of(name).values()]
         if not limits.is_full(self._under_way(name)):

@@ -11,10 +11,10 @@ from typing import Any, NamedTuple, ParamSpec, TypeVar
 from oncue.core.errors import OncueError, StoreUnavailable
 from oncue.core.fencing import Settlement
 from oncue.core.job import Claimed, Job, NewJob
+from oncue.core.lease import Touch, Touched
 from oncue.core.lifecycle import State, Verb
 from oncue.core.sharing import Taker
 from oncue.engine.claiming import Claiming
-from oncue.ports.claims import Touch, Touched
 from oncue.scheduler import Scheduler
 from oncue.usecases import intake, reporting
 from oncue.usecases.gathering import Gathering

@@ -24,12 +24,13 @@ from oncue.core.job import (
     NewJob,
     Operation,
 )
+from oncue.core.lease import Touch, Touched
 from oncue.core.lifecycle import State, Verb
 from oncue.core.moment import Moment, from_datetime, maybe_datetime, to_datetime
 from oncue.core.queue import Queue, default_queue
 from oncue.core.retry import Verdict, after_lapse
 from oncue.core.sharing import Taker
-from oncue.ports.claims import ClaimFilter, ClaimStore, RangeClaim, Touch, Touched
+from oncue.ports.claims import ClaimFilter, ClaimStore, RangeClaim
 from oncue.ports.sink import Refusal
 from oncue.ports.store import Store
 

@@ -10,8 +10,8 @@ import pytest
 
 from oncue.core.bulk import BulkVerb
 from oncue.core.errors import InvalidInput
+from oncue.core.lease import Touched
 from oncue.core.lifecycle import FINAL, State
-from oncue.ports.claims import Touched
 from oncue.usecases.bulk import BulkDone
 
 from .bulk import CANCEL, MOVE, REPRIORITISE, RETRY, RUN, bulk

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from oncue.core.changes import ChangeVerb, JobChange, NotChanged
 from oncue.core.job import JobFilter
+from oncue.core.lease import Touched
 from oncue.core.lifecycle import State
 from oncue.core.moment import from_datetime
-from oncue.ports.claims import Touched
 from oncue.ports.jobs import Changed
 from tests.contract.changing import CANCEL, STOP, Amendment, Change, amend
 

@@ -6,9 +6,9 @@ import random
 
 from oncue.core.fencing import Refused, Settlement
 from oncue.core.job import Claimed
+from oncue.core.lease import Touch, Touched
 from oncue.core.lifecycle import State, Verb
 from oncue.core.queue import Queue
-from oncue.ports.claims import Touch, Touched
 from oncue.usecases.queues import set_paused
 
 from .board import Board, cron, cron_at, seconds

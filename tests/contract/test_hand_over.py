@@ -7,9 +7,9 @@ from collections.abc import Callable, Sequence
 import pytest
 
 from oncue.core.job import Claimed
+from oncue.core.lease import Touched
 from oncue.core.lifecycle import State
 from oncue.core.queue import Queue
-from oncue.ports.claims import Touched
 
 from .desk import LEASE, Desk, at, ids
 

@@ -7,8 +7,8 @@ from collections.abc import Callable
 import pytest
 
 from oncue.core.job import Claimed
+from oncue.core.lease import Touched
 from oncue.core.lifecycle import TRANSITIONS, State, Verb
-from oncue.ports.claims import Touched
 from tests.contract.changing import Amendment
 
 from .desk import Desk, lapse_of, verdict

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from oncue.core.job import Claimed
+from oncue.core.lease import Touched
 from oncue.core.lifecycle import State, Verb
-from oncue.ports.claims import Touched
 
 from .desk import DELIVERY, LEASE, Desk, Q, claim_due, ids, settlement, together, verdict
 

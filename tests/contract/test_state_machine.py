@@ -27,6 +27,7 @@ from oncue.core.changes import ChangeVerb, JobChange
 from oncue.core.dumped import DumpedJob
 from oncue.core.fencing import Settlement
 from oncue.core.job import Claimed, Diagnostic, JobFilter, Lapse, NewJob, Operation
+from oncue.core.lease import Touch
 from oncue.core.lifecycle import Verb
 from oncue.core.missed import Look, missed_since
 from oncue.core.moment import Moment, to_datetime
@@ -34,7 +35,7 @@ from oncue.core.queue import Queue, RetryPolicy
 from oncue.core.retention import Retention
 from oncue.core.retry import Failure, after_lapse
 from oncue.core.sharing import Taker
-from oncue.ports.claims import ClaimFilter, RangeClaim, Touch
+from oncue.ports.claims import ClaimFilter, RangeClaim
 from oncue.ports.queues import QueueDeletion
 from oncue.ports.sink import Refusal
 from oncue.ports.store import Store

@@ -8,12 +8,12 @@ from typing import TypeVar
 import pytest
 
 from oncue.clock import FakeClock
+from oncue.core.lease import Touch, Touched
 from oncue.core.lifecycle import State, Verb
 from oncue.core.missed import Look, Missed, moved_lease, moved_stamp, moved_timeout
 from oncue.core.queue import Queue, RetryPolicy
 from oncue.engine.node import Node
 from oncue.engine.reclaimer import Reclaimer
-from oncue.ports.claims import Touch, Touched
 from oncue.ports.sink import Refusal
 from oncue.ports.store import Store
 from oncue.usecases.queues import put_queue

@@ -10,10 +10,11 @@ from oncue.core.changes import ChangeVerb, JobChange
 from oncue.core.errors import StoreUnavailable
 from oncue.core.fencing import Refused, Settlement
 from oncue.core.job import Claimed, Delivery, Lapse, NewJob
+from oncue.core.lease import Touch
 from oncue.core.lifecycle import State, Verb
 from oncue.core.moment import Moment
 from oncue.core.retry import Verdict
-from oncue.ports.claims import ClaimFilter, ClaimPage, RangeClaim, Settled, Touch
+from oncue.ports.claims import ClaimFilter, ClaimPage, RangeClaim, Settled
 from oncue.ports.jobs import Changed
 from oncue.stores.memory import MemoryStore
 

@@ -12,9 +12,9 @@ import pytest
 from oncue.clock import FakeClock
 from oncue.core.event import Bounds
 from oncue.core.job import Delivery, NewJob
+from oncue.core.lease import Touch
 from oncue.core.queue import Queue
 from oncue.core.retry import after_lapse
-from oncue.ports.claims import Touch
 from oncue.ports.sink import Refusal
 from oncue.sinks.memory import MemorySink
 from oncue.stores.memory import MemoryStore

@@ -8,9 +8,10 @@ from typing import Any, TypeVar, cast
 
 from oncue.core.fencing import Refused, Settlement
 from oncue.core.job import Claimed
+from oncue.core.lease import Touch
 from oncue.core.moment import Moment
 from oncue.core.queue import Queue
-from oncue.ports.claims import RangeClaim, Settled, Touch
+from oncue.ports.claims import RangeClaim, Settled
 from oncue.ports.store import Store
 from tests.proof.entries import Ranged, RangeWrote, Reclaimed, Taken, Wrote
 from tests.stores.wrapped import Call, WrappedStore

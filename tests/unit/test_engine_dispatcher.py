@@ -13,6 +13,7 @@ import pytest
 from oncue.clock import FakeClock
 from oncue.core.errors import SinkDown, StoreUnavailable
 from oncue.core.job import Delivery, Job, NewJob
+from oncue.core.lease import Touch
 from oncue.core.lifecycle import State
 from oncue.core.moment import Moment
 from oncue.core.queue import Queue
@@ -21,7 +22,7 @@ from oncue.engine.dispatcher import FIRST_LIMIT, Dispatcher
 from oncue.engine.keeper import Keeper
 from oncue.engine.node import Node
 from oncue.engine.reclaimer import Reclaimer
-from oncue.ports.claims import RangeClaim, Touch
+from oncue.ports.claims import RangeClaim
 from oncue.ports.sink import Refusal
 from oncue.ports.store import Store
 from oncue.sinks.memory import MemorySink

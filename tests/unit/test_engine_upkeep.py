@@ -11,6 +11,7 @@ from oncue.clock import FakeClock
 from oncue.core.errors import StoreUnavailable
 from oncue.core.fencing import Settlement
 from oncue.core.job import NewJob
+from oncue.core.lease import Touch
 from oncue.core.lifecycle import State, Verb
 from oncue.core.moment import Moment
 from oncue.core.queue import Queue
@@ -19,7 +20,7 @@ from oncue.engine.node import Node
 from oncue.engine.policies import Policies
 from oncue.engine.pruner import CHUNK, Pruner
 from oncue.engine.reclaimer import PAGE, Reclaimer
-from oncue.ports.claims import ClaimFilter, ClaimPage, Leases, Touch
+from oncue.ports.claims import ClaimFilter, ClaimPage, Leases
 from oncue.stores.memory import MemoryStore
 from oncue.usecases.queues import put_queue
 from tests.contract.desk import claim_due

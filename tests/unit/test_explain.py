@@ -9,10 +9,10 @@ from oncue.core.errors import NotFound
 from oncue.core.explain import NOBODY_SECONDS, REASONS, Backlog, Explanation, explain
 from oncue.core.fencing import Settlement
 from oncue.core.job import Claimed, History, Job
+from oncue.core.lease import Touch
 from oncue.core.lifecycle import State, Verb
 from oncue.core.moment import to_datetime
 from oncue.core.queue import Queue
-from oncue.ports.claims import Touch
 from oncue.ports.sink import Refusal
 from oncue.scheduler import Scheduler
 from oncue.sinks.memory import named

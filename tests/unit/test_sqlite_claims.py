@@ -12,9 +12,9 @@ import pytest
 
 from oncue.clock import FakeClock
 from oncue.core.fencing import Settlement, words
+from oncue.core.lease import Touch
 from oncue.core.lifecycle import Verb
 from oncue.core.retry import after_lapse
-from oncue.ports.claims import Touch
 from oncue.stores.sqlite import SqliteStore, connection
 from oncue.stores.sqlite.statements import migrations
 from tests.contract.desk import FLEETING, LEASE, Desk, Q, lapses_by, settlement

@@ -23,11 +23,11 @@ from oncue.client.polling import Polling
 from oncue.core.errors import Conflict, Fenced, NotFound, OncueError
 from oncue.core.fencing import Refused
 from oncue.core.job import Claimed, Operation
+from oncue.core.lease import Touched
 from oncue.core.moment import Moment
 from oncue.core.polling import POLL_SECONDS
 from oncue.core.queue import Queue
 from oncue.engine.alarm import Alarm
-from oncue.ports.claims import Touched
 from oncue.ports.store import Awaited, Listener
 from oncue.usecases.reporting import CLAIM_LIMIT
 from oncue.wire.claims import Beaten, BeatenItems, Claims

@@ -15,8 +15,8 @@ from oncue.core import payload as payloads
 from oncue.core.duration import seconds
 from oncue.core.errors import InvalidInput, OncueError
 from oncue.core.job import Claimed, Operation
+from oncue.core.lease import Touched
 from oncue.core.moment import parse
-from oncue.ports.claims import Touched
 from oncue.usecases.claims import ClaimVerbs, Completion
 from oncue.usecases.jobs import chunks
 from oncue.wire import claims as wire

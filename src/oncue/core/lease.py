@@ -71,3 +71,25 @@ class Lease(NamedTuple):
 
 
 NO_LEASE = Lease(None)
+
+
+class Touch(NamedTuple):
+    """A sign of life."""
+
+    id: str
+    epoch: int
+    lease_seconds: float | None = None
+    """Renews the lease to now + this; None leaves it, unless `renew` is set."""
+    message: str | None = None
+    percent: float | None = None
+    start: bool = True
+    """dispatched → executing, and a lease is the worker's own from now on. False: a dispatcher that
+    still delivers renews its lease; one that the worker asked for, or that hand-over has ended, is
+    left as it is. Refused without a trace."""
+    renew: bool = False
+    """Without `lease_seconds`: renews the lease by the length that its queue gives."""
+
+
+class Touched(NamedTuple):
+    lease_until: Moment | None
+    cancel_requested: bool

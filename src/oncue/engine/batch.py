@@ -12,6 +12,7 @@ from collections.abc import Mapping, Sequence
 from oncue.core.errors import SinkError
 from oncue.core.fencing import Settlement, refused_by_sink
 from oncue.core.job import Claimed, Delivery
+from oncue.core.lease import Touch, Touched
 from oncue.core.lifecycle import Verb
 from oncue.core.moment import Moment
 from oncue.core.queue import Queue
@@ -19,7 +20,7 @@ from oncue.core.sharing import Taker
 from oncue.core.text import legible
 from oncue.core.token import sign
 from oncue.engine.claiming import Claiming
-from oncue.ports.claims import RangeClaim, Touch, Touched
+from oncue.ports.claims import RangeClaim
 from oncue.ports.sink import Refusal
 from oncue.ports.store import Store
 

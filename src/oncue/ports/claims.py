@@ -34,6 +34,7 @@ from typing import NamedTuple, Protocol
 from oncue.core.cursor import Cursor, Page
 from oncue.core.fencing import Refused, Settlement
 from oncue.core.job import Claimed, Delivery, Lapse, Operation
+from oncue.core.lease import Touch, Touched
 from oncue.core.lifecycle import State
 from oncue.core.missed import Judge, Look, Missed
 from oncue.core.moment import Moment
@@ -41,28 +42,6 @@ from oncue.core.queue import Queue
 from oncue.core.retry import Verdict
 from oncue.core.sharing import Taker
 from oncue.ports.sink import Refusal
-
-
-class Touch(NamedTuple):
-    """A sign of life."""
-
-    id: str
-    epoch: int
-    lease_seconds: float | None = None
-    """Renews the lease to now + this; None leaves it, unless `renew` is set."""
-    message: str | None = None
-    percent: float | None = None
-    start: bool = True
-    """dispatched → executing, and a lease is the worker's own from now on. False: a dispatcher that
-    still delivers renews its lease; one that the worker asked for, or that hand-over has ended, is
-    left as it is. Refused without a trace."""
-    renew: bool = False
-    """Without `lease_seconds`: renews the lease by the length that its queue gives."""
-
-
-class Touched(NamedTuple):
-    lease_until: Moment | None
-    cancel_requested: bool
 
 
 class Settled(NamedTuple):

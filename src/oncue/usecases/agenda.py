@@ -16,12 +16,13 @@ from oncue.core import payload as payloads
 from oncue.core.errors import Conflict, IllegalState, InvalidInput
 from oncue.core.fencing import Refused, Settlement
 from oncue.core.job import Diagnostic, Job, Lapse
+from oncue.core.lease import Touch
 from oncue.core.lifecycle import FINAL, LIVE, State, Verb
 from oncue.core.moment import Moment, from_datetime, to_datetime
 from oncue.core.queue import Queue
 from oncue.core.retry import Verdict, after_lapse
 from oncue.engine.verdicts import carry_out
-from oncue.ports.claims import ClaimFilter, Touch
+from oncue.ports.claims import ClaimFilter
 from oncue.usecases import intake
 from oncue.wire.agenda import EVENTS_AT_ONCE, AgendaProgress, DiagnosticEvent
 from oncue.wire.converting import written

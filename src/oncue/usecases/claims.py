@@ -15,10 +15,10 @@ from oncue.core import payload as payloads
 from oncue.core.duration import Duration
 from oncue.core.fencing import Refused, Settlement
 from oncue.core.job import Claimed, Operation
+from oncue.core.lease import Touch, Touched
 from oncue.core.lifecycle import State, Verb
 from oncue.core.queue import check_queue_name
 from oncue.engine.claiming import Claiming
-from oncue.ports.claims import Touch, Touched
 from oncue.ports.clock import Clock
 from oncue.usecases import intake, reporting
 from oncue.usecases.jobs import LocalJobs

@@ -17,13 +17,13 @@ from oncue.core.duration import Duration
 from oncue.core.duration import seconds as length
 from oncue.core.fencing import Refused, Settlement
 from oncue.core.job import Claimed
+from oncue.core.lease import Touch, Touched
 from oncue.core.lifecycle import State, Verb
 from oncue.core.queue import check_queue_name
 from oncue.core.retry import Failure
 from oncue.core.sharing import Taker
 from oncue.core.text import legible
 from oncue.engine.claiming import Claiming
-from oncue.ports.claims import Touch, Touched
 from oncue.usecases import intake
 from oncue.usecases.jobs import possible_id
 from oncue.usecases.local import Local

@@ -11,9 +11,9 @@ from oncue.core import payload as payloads
 from oncue.core.errors import ClaimLost, Conflict
 from oncue.core.fencing import Refused
 from oncue.core.job import Claimed, Operation
+from oncue.core.lease import Touched
 from oncue.core.moment import to_datetime
 from oncue.core.queue import check_queue_name
-from oncue.ports.claims import Touched
 from oncue.usecases.intake import check_message, check_percent
 from oncue.worker.source import AWAY, Beat
 

@@ -15,6 +15,7 @@ from typing import Literal, NamedTuple, Protocol
 from oncue.core.errors import ServerUnavailable, StoreUnavailable
 from oncue.core.fencing import Refused, Settlement
 from oncue.core.job import Claimed, Operation
+from oncue.core.lease import Touch, Touched
 from oncue.core.lifecycle import Verb
 from oncue.core.moment import Moment
 from oncue.core.nodes import Running
@@ -23,7 +24,6 @@ from oncue.core.retry import Failure
 from oncue.core.sharing import Taker
 from oncue.engine.alarm import Alarm
 from oncue.engine.claiming import Claiming
-from oncue.ports.claims import Touch, Touched
 from oncue.ports.store import Awaited, Listener
 from oncue.usecases.claims import LocalClaims
 

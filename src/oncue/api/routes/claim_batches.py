@@ -12,8 +12,8 @@ from oncue.api.routing import Routes
 from oncue.core.access import Scope
 from oncue.core.errors import OncueError, StoreError
 from oncue.core.fencing import Settlement
+from oncue.core.lease import Touch, Touched
 from oncue.core.lifecycle import State
-from oncue.ports.claims import Touch, Touched
 from oncue.usecases import reporting
 from oncue.usecases.reporting import raised, sifted
 from oncue.wire import claims as wire

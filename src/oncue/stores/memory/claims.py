@@ -6,18 +6,16 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from itertools import islice
 
-from oncue.core import operations, rate
-from oncue.core.fencing import GONE, Refused, late_write, refusal
+from oncue.core import rate
+from oncue.core.fencing import GONE, Refused
 from oncue.core.job import Claimed, Operation
-from oncue.core.lease import Lease
-from oncue.core.lifecycle import LIVE, TRANSITIONS, Verb
+from oncue.core.lease import Touch, Touched
 from oncue.core.moment import Moment
 from oncue.core.putoff import back_in_line_until
 from oncue.core.queue import Queue
 from oncue.core.rate import Limits
+from oncue.core.record import Record
 from oncue.core.sharing import Taker, in_order, share_out
-from oncue.ports.claims import Touch, Touched
-from oncue.stores.memory.record import Record
 from oncue.stores.memory.state import MemoryState, exceptions
 
 
@@ -46,8 +44,9 @@ class MemoryClaims(MemoryState):
             )
             for place, (taker, share) in enumerate(zip(takers, shares, strict=True)):
                 for record in share:
-                    self._take(record, named[record.queue], taker, now)
-                    record.alone, record.nonce = len(share) == 1, (nonce, place)
+                    alone = len(share) == 1
+                    record.take(named[record.queue], taker, now, (nonce, place), alone=alone)
+                    self._refile(record)
             return [[record.as_claimed() for record in share] for share in shares]
 
     def _claimed_by(
@@ -151,84 +150,25 @@ class MemoryClaims(MemoryState):
             moments += self._waiting_until(name)
         return limits.next_turns(moments)
 
-    def _take(self, record: Record, queue: Queue, taker: Taker, now: Moment) -> None:
-        lease_seconds, timeout = taker.lease_seconds, record.timeout_seconds
-        if lease_seconds is None:
-            lease_seconds = queue.lease_seconds
-        if timeout is None:
-            timeout = queue.timeout_seconds
-        record.state = TRANSITIONS[record.state, Verb.CLAIM]
-        record.epoch += 1
-        record.worker = taker.worker
-        record.claimed_at = record.updated_at = now
-        record.lease = Lease.given(now, lease_seconds)
-        record.overlong_at = None if timeout is None else now + round(timeout * 1000)
-        record.begin_attempt(taker.worker, now)
-        self._refile(record)
-
     def touch(self, touches: Sequence[Touch], now: Moment) -> list[Touched | Refused]:
         with self._lock:
             return [self._touch(touch, now) for touch in touches]
 
     def _touch(self, touch: Touch, now: Moment) -> Touched | Refused:
-        record = self._held(touch.id, touch.epoch, "heartbeat" if touch.start else None, now)
-        if isinstance(record, Refused):
-            return record
-        if touch.start:
-            record.state = TRANSITIONS[record.state, Verb.START]
-        seconds = touch.lease_seconds
-        if seconds is None and touch.renew:
-            seconds = self._queue(record.queue).lease_seconds
-        record.lease = record.lease.touched(now, seconds, by_worker=touch.start)
-        record.updated_at = now
-        if touch.message is not None:
-            record.message = touch.message
-        if touch.percent is not None:
-            record.percent = touch.percent
-        return Touched(record.lease.until, record.cancel_requested)
+        record = self._visible(touch.id)
+        return GONE if record is None else record.touch(touch, self._queue(record.queue), now)
 
     def interruptions(self, claims: Sequence[tuple[str, int]]) -> Mapping[int, Refused]:
         with self._lock:
             return exceptions(self._interruption(job_id, epoch) for job_id, epoch in claims)
 
     def _interruption(self, job_id: str, epoch: int) -> Refused | None:
-        record = self._held(job_id, epoch, None, 0)
-        if isinstance(record, Refused):
-            return record
-        return Refused("cancel requested", record.state) if record.cancel_requested else None
+        record = self._visible(job_id)
+        return GONE if record is None else record.interruption(epoch)
 
     def put_operation(
         self, job_id: str, epoch: int, operation: Operation, now: Moment
     ) -> Operation | Refused:
         with self._lock:
-            record = self._held(job_id, epoch, "operation", now)
-            if isinstance(record, Refused):
-                return record
-            known = record.operations.get(operation.name)
-            stored = operations.put(known, operation, now)
-            if stored is None:
-                return Refused("different result", record.state)
-            if stored is not known:
-                if stored.is_final:
-                    record.strikes = 0
-                record.state = TRANSITIONS[record.state, Verb.START]
-                record.updated_at = now
-                record.operations[operation.name] = stored
-            return stored
-
-    def _held(self, job_id: str, epoch: int, kind: str | None, now: Moment) -> Record | Refused:
-        """The record, if this epoch is its current claim; else the refusal, which is recorded
-        once for each epoch and kind of write (None: not at all)."""
-        record = self._visible(job_id)
-        if record is None:
-            return GONE
-        if record.epoch == epoch and record.state in LIVE:
-            return record
-        end = record.ends.get(epoch)
-        if end is None or kind is None:
-            return refusal(end, record.shown_state)
-        recorded = record.fenced.get((epoch, kind))
-        if recorded is None:
-            recorded = record.fenced[epoch, kind] = late_write(end, epoch, kind, now)
-            record.keep(recorded)
-        return refusal(end, record.shown_state, recorded)
+            record = self._visible(job_id)
+            return GONE if record is None else record.put_operation(epoch, operation, now)

@@ -4,15 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from oncue.core import fencing
 from oncue.core.cursor import Cursor, cursor_at, place_at
 from oncue.core.fencing import (
     GONE,
-    End,
     Ending,
     Refused,
     Settlement,
-    Write,
     possible_words,
     state_after,
     words,
@@ -23,10 +20,10 @@ from oncue.core.missed import Judge, Missed, is_astray, moved_lease
 from oncue.core.moment import Moment
 from oncue.core.putoff import moved_return
 from oncue.core.rate import begun_again
+from oncue.core.record import Record
 from oncue.core.retry import Verdict
 from oncue.ports.claims import ClaimFilter, ClaimPage, Leases, Settled
 from oncue.stores.memory.claims import MemoryClaims
-from oncue.stores.memory.record import Record
 from oncue.stores.memory.state import exceptions
 
 
@@ -42,56 +39,31 @@ class MemoryEndings(MemoryClaims):
 
     def _settle(self, settlement: Settlement, now: Moment) -> Refused | State:
         """The refusal, or the state in which the job is left."""
-        write, outcome = settlement.write, self._outcome_of(settlement, now)
-        if outcome is not None:
-            return state_after(outcome)
-        record = self._held(settlement.id, settlement.epoch, write and write.kind, now)
-        if isinstance(record, Refused):
-            return record
-        if write is None:
-            record.become(fencing.hand_over(record.as_held(), now))
-            return record.state
-        queue = self._queue(record.queue)
-        ending = fencing.settle(record.as_held(), settlement, queue, now)
-        if isinstance(ending, Refused):
-            return ending
-        self._end_claim(record, ending, write, now, keep=queue.keeps_history)
-        if not queue.keeps_history:
-            word = words([settlement.id], settlement, ending.outcome).rstrip()
-            self._settled[word] = now + round(queue.lease_seconds * 1000)
-        return ending.job.state
-
-    def _end_claim(
-        self, record: Record, ending: Ending, write: Write | None, now: Moment, *, keep: bool
-    ) -> None:
-        end = End(ending.outcome, record.attempt, write, ending.diagnostic)
-        # A delivery has no epoch of its own: the epoch is still that of a worker's earlier claim.
-        record.ends.setdefault(record.epoch, end)
-        if ending.diagnostic is not None:
-            record.keep(ending.diagnostic)
-        record.end_attempt(ending.outcome, now)
-        record.become(ending.job)
-        record.overlong_at = None
-        if not ending.keeps_worker:
-            record.worker = None
-            record.trim_attempts()
-        if ending.is_final:
-            record.finished_at = now
-        self._refile(record)
-        if ending.is_final and not keep:
-            self._forget(record)
-
-    def _outcome_of(self, settlement: Settlement, now: Moment) -> str | None:
-        """How this very write has settled the claim, also on a job that went with it; None: it has
-        not."""
         record = self._visible(settlement.id)
         if record is None:
             known = possible_words(settlement).items()
-            return next((end for word, end in known if self._settled.get(word, 0) > now), None)
-        end = record.ends.get(settlement.epoch)
-        if end is None or end.write is None or end.write != settlement.write:
-            return None
-        return end.outcome
+            ends = (end for word, end in known if self._settled.get(word, 0) > now)
+            outcome = next(ends, None)
+            return GONE if outcome is None else state_after(outcome)
+        outcome = record.outcome_of(settlement)
+        if outcome is not None:
+            return state_after(outcome)
+        queue = self._queue(record.queue)
+        ending = record.settle(settlement, queue, now)
+        if isinstance(ending, Refused):
+            return ending
+        if ending is not None:
+            self._ended(record, ending, keep=queue.keeps_history)
+            if not queue.keeps_history:
+                word = words([settlement.id], settlement, ending.outcome).rstrip()
+                self._settled[word] = now + round(queue.lease_seconds * 1000)
+        return record.state
+
+    def _ended(self, record: Record, ending: Ending, *, keep: bool) -> None:
+        """A claim has ended."""
+        self._refile(record)
+        if ending.is_final and not keep:
+            self._forget(record)
 
     def live_claims(self, wanted: ClaimFilter, after: Cursor | None, limit: int) -> ClaimPage:
         start = (-1, "") if after is None else place_at(after, (int, str))
@@ -119,11 +91,10 @@ class MemoryEndings(MemoryClaims):
         record = self._visible(lapse.id)
         if record is None:
             return GONE
-        ending = fencing.reclaim(record.as_held(), lapse, verdict, now)
+        ending = record.reclaim(lapse, verdict, now)
         if isinstance(ending, Refused):
             return ending
-        keep = self._queue(record.queue).keeps_history
-        self._end_claim(record, ending, None, now, keep=keep)
+        self._ended(record, ending, keep=self._queue(record.queue).keeps_history)
         return None
 
     def expire(self, now: Moment, limit: int) -> int:

@@ -21,9 +21,9 @@ from oncue.core.publication import (
     Published,
     conclude,
 )
+from oncue.core.record import Record
 from oncue.core.rule import matched
 from oncue.core.stamp import to_datetime as instant_of
-from oncue.stores.memory.record import Record
 from oncue.stores.memory.rules import EventRecord, MemoryRules, RuleRecord
 
 

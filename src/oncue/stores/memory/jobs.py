@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
 from heapq import nsmallest
 
 from oncue.core.bulk import BulkChange
@@ -11,11 +10,10 @@ from oncue.core.changes import ChangeVerb, JobChange, NotChanged, SeenJob, appli
 from oncue.core.clash import of_same_id, of_same_key
 from oncue.core.cursor import Cursor, cursor_at, place_at
 from oncue.core.job import Diagnostic, History, Job, JobFilter, JobPage, NewJob
-from oncue.core.lifecycle import Verb
 from oncue.core.moment import Moment
+from oncue.core.record import Record
 from oncue.ports.bulk import BulkFound
 from oncue.ports.jobs import Changed, Clash
-from oncue.stores.memory.record import Record
 from oncue.stores.memory.state import MemoryState, exceptions
 
 
@@ -37,7 +35,8 @@ class MemoryJobs(MemoryState):
         kind = of_same_key(new, holder.shown_state)
         if kind == "replaced":
             change = JobChange(ChangeVerb.AMEND, due_at=new.due_at, payload=new.payload)
-            self._amend(holder, change, now)
+            holder.change(change, now)
+            self._refile(holder)
         return Clash(kind, holder.as_job())
 
     def get(self, job_id: str) -> Job | None:
@@ -100,37 +99,10 @@ class MemoryJobs(MemoryState):
         why = decide(record.as_seen(key_taken=taken), change, now)
         if why is not None:
             return why
-        match change.verb:
-            case ChangeVerb.AMEND:
-                self._amend(record, change, now)
-            case ChangeVerb.RUN:
-                self._amend(record, replace(change, due_at=min(record.due_at, now)), now)
-            case ChangeVerb.CANCEL:
-                self._end(record, Verb.CANCEL, now)
-            case ChangeVerb.STOP:
-                # `updated_at` stays: it says when the worker was last heard.
-                record.cancel_requested = True
-            case ChangeVerb.REVIVE:
-                record.revive(now)
-                self._refile(record)
-            case ChangeVerb.MOVE:
-                self._unfile(record)
-                record.queue = queue
-                record.forget_refusals()
-                record.updated_at = now
-                self._refile(record)
-        return None
-
-    def _amend(self, record: Record, change: JobChange, now: Moment) -> None:
-        if change.due_at is not None:
-            record.due_at = change.due_at
-            record.forget_refusals()
-        if change.priority is not None:
-            record.priority = change.priority
-        if change.payload is not None:
-            record.payload = change.payload
-        record.updated_at = now
+        self._unfile(record)
+        record.change(change, now)
         self._refile(record)
+        return None
 
 
 def _place(record: Record) -> tuple[Moment, str]:

@@ -8,10 +8,10 @@ from oncue.core.event import Bounds
 from oncue.core.lifecycle import FINAL, State
 from oncue.core.moment import LATEST, Moment
 from oncue.core.queue import Queue, QueueStats, why_kept
+from oncue.core.record import Record
 from oncue.core.retention import Pruned, Retention, forgotten_before, loose_before, of_rule
 from oncue.ports.queues import QueueDeletion
 from oncue.stores.memory.events import MemoryEvents
-from oncue.stores.memory.record import Record
 from oncue.stores.memory.rules import RuleRecord
 from oncue.stores.memory.schedules import MemorySchedules
 

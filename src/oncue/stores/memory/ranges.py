@@ -6,17 +6,14 @@ from collections.abc import Iterator, Mapping, Sequence
 from heapq import merge
 from itertools import islice
 
-from oncue.core import fencing
-from oncue.core.fencing import Ending, Settlement, refused_by_sink
 from oncue.core.job import Delivery
-from oncue.core.lifecycle import State, Verb
 from oncue.core.moment import Moment
 from oncue.core.queue import Queue
+from oncue.core.record import Record, Turn
 from oncue.core.shard import shard_of
 from oncue.ports.claims import RangeClaim
 from oncue.ports.sink import Refusal
 from oncue.stores.memory.endings import MemoryEndings
-from oncue.stores.memory.record import Record, Turn
 from oncue.stores.memory.state import Place, Range
 
 
@@ -174,17 +171,11 @@ class MemoryRanges(MemoryEndings):
             record.updated_at = now
             self._refile(record)
             return
-        record.state, record.covered, record.worker = State.DISPATCHED, False, held.dispatcher
-        record.begin_attempt(held.dispatcher, claim.claimed_at)
-        settlement = Settlement(record.id, record.epoch, Verb.COMPLETE)
-        if refusal is None:
-            record.refusals = 0
-        else:
-            detail = refused_by_sink(refusal.detail)
-            settlement = settlement._replace(verb=Verb.FAIL, error=refusal.detail, detail=detail)
-        ending = fencing.settle(record.as_held(), settlement, queue, now)
-        assert isinstance(ending, Ending)  # a job inside a range cannot be asked to stop
-        self._end_claim(record, ending, None, now, keep=queue.keeps_history)
+        error = None if refusal is None else refusal.detail
+        record.deliver(held.dispatcher, claim.claimed_at, error, queue, now)
+        self._refile(record)
+        if not queue.keeps_history:
+            self._forget(record)
         del held.records[record.id]
 
 

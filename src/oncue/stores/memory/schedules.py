@@ -10,10 +10,10 @@ from itertools import islice
 
 from oncue.core.lifecycle import FINAL
 from oncue.core.moment import Moment
+from oncue.core.record import Record
 from oncue.core.recurrence import OUTCOMES_KEPT, Outcome, is_as_made
 from oncue.core.schedule import Schedule
 from oncue.ports.schedules import Advance
-from oncue.stores.memory.record import Record
 from oncue.stores.memory.state import MemoryState
 
 

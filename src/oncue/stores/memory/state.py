@@ -10,18 +10,16 @@ from dataclasses import dataclass, field
 from threading import RLock
 from typing import TypeVar
 
-from oncue.core.job import Diagnostic
-from oncue.core.lifecycle import FINAL, LIVE, TRANSITIONS, State, Verb
+from oncue.core.lifecycle import FINAL, LIVE, State
 from oncue.core.missed import Look
-from oncue.core.moment import Moment, to_datetime
+from oncue.core.moment import Moment
 from oncue.core.queue import Queue, default_queue
 from oncue.core.rate import Bucket
-from oncue.core.retry import EXPIRED
+from oncue.core.record import Record, Turn
 from oncue.core.shard import shard_of
 from oncue.forking import now_and_after_fork
 from oncue.ports.store import Listener
 from oncue.stores.listeners import tell
-from oncue.stores.memory.record import Record, Turn
 
 T = TypeVar("T")
 
@@ -187,31 +185,17 @@ class MemoryState:
         if self._queue(queue).concurrency is not None:
             self._announce(queue, 0)
 
-    def _end(self, record: Record, verb: Verb, now: Moment) -> None:
-        """End a waiting job as the verb says. It is always kept for the pruner, so that people see
-        what became of it."""
-        record.state = TRANSITIONS[record.state, verb]
-        record.ahead = False
-        record.not_before = None
-        record.finished_at = record.updated_at = now
-        self._refile(record)
-
     def _forget(self, record: Record) -> None:
         """Remove a finished job with all that belongs to it. An id that a client chose is
         remembered, so that a repeated creation does not create again."""
         if record.digest is None:
             del self._records[record.id]
             return
-        record.hidden = True
-        record.operations.clear()
-        record.diagnostics.clear()
-        record.attempts.clear()
+        record.hide()
 
     def _expire(self, record: Record, now: Moment) -> None:
-        record.error = EXPIRED
-        at = to_datetime(now)
-        record.keep(Diagnostic(at, "expired", EXPIRED, record.attempt, record.epoch))
-        self._end(record, Verb.EXPIRE, now)
+        record.expire(now)
+        self._refile(record)
 
     def _queue(self, name: str) -> Queue:
         return self._settings.get(name) or default_queue(name)

@@ -11,8 +11,8 @@ from oncue.core.firing import Decision
 from oncue.core.lifecycle import FINAL
 from oncue.core.moment import from_datetime, to_datetime
 from oncue.core.publication import Decided, LoggedEvent
+from oncue.core.record import Record
 from oncue.core.standing import Sightings
-from oncue.stores.memory.record import Record
 from oncue.stores.memory.rules import DependencyRecord, EventRecord, MemoryRules, RuleRecord
 
 

@@ -12,11 +12,12 @@ from typing import Any, NamedTuple
 from oncue.core import fencing, operations
 from oncue.core.fencing import GONE, Refused, Settlement, state_after
 from oncue.core.job import Claimed, Operation
+from oncue.core.lease import Touch, Touched
 from oncue.core.lifecycle import State, Verb
 from oncue.core.moment import Moment
 from oncue.core.queue import Queue
 from oncue.core.sharing import Taker, in_order, share_out
-from oncue.ports.claims import Settled, Touch, Touched
+from oncue.ports.claims import Settled
 from oncue.stores.sqlite import rows
 from oncue.stores.sqlite.database import Database, StorePart, writing
 from oncue.stores.sqlite.fencing import Endings, end_of, held_claims, refuse

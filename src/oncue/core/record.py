@@ -1,4 +1,9 @@
-"""One job as the memory store holds it, and the shapes in which it leaves."""
+"""One job, everything that can happen to it, and the shapes in which it leaves.
+
+For stores that read a job, let it change and write it back: the memory store, and stores on a
+network whose only condition is that the job has not changed since. The decisions are those of
+`fencing`, `changes` and `operations`. A refusal may have been recorded: that is a change too.
+"""
 
 from __future__ import annotations
 
@@ -7,9 +12,10 @@ from datetime import datetime
 from operator import attrgetter
 from typing import NamedTuple
 
-from oncue.core.changes import SeenJob
+from oncue.core import fencing, operations
+from oncue.core.changes import ChangeVerb, JobChange, SeenJob
 from oncue.core.dumped import DumpedJob
-from oncue.core.fencing import End, Held
+from oncue.core.fencing import End, Ending, Held, Refused, Settlement, Write, late_write, refusal
 from oncue.core.job import (
     DIAGNOSTICS_KEPT,
     Attempt,
@@ -21,12 +27,14 @@ from oncue.core.job import (
     NewJob,
     Operation,
 )
-from oncue.core.lease import NO_LEASE, Lease
-from oncue.core.lifecycle import TRANSITIONS, State, Verb
+from oncue.core.lease import NO_LEASE, Lease, Touch, Touched
+from oncue.core.lifecycle import LIVE, TRANSITIONS, State, Verb
 from oncue.core.missed import moved_stamp, moved_timeout
 from oncue.core.moment import Moment, from_datetime, maybe_datetime, to_datetime
 from oncue.core.putoff import put_off_until
-from oncue.core.queue import RetryPolicy
+from oncue.core.queue import Queue, RetryPolicy
+from oncue.core.retry import EXPIRED, Verdict
+from oncue.core.sharing import Taker
 from oncue.core.stamp import from_datetime as stamp_of
 
 
@@ -178,6 +186,187 @@ class Record:
             end = self.ends.get(gone.epoch)
             if end is not None and end.diagnostic is gone:
                 self.ends[gone.epoch] = end._replace(diagnostic=None)
+
+    def take(
+        self, queue: Queue, taker: Taker, now: Moment, nonce: tuple[str, int], *, alone: bool
+    ) -> None:
+        """A worker claims it."""
+        lease_seconds, timeout = taker.lease_seconds, self.timeout_seconds
+        if lease_seconds is None:
+            lease_seconds = queue.lease_seconds
+        if timeout is None:
+            timeout = queue.timeout_seconds
+        self.state = TRANSITIONS[self.state, Verb.CLAIM]
+        self.epoch += 1
+        self.worker = taker.worker
+        self.claimed_at = self.updated_at = now
+        self.lease = Lease.given(now, lease_seconds)
+        self.overlong_at = None if timeout is None else now + round(timeout * 1000)
+        self.begin_attempt(taker.worker, now)
+        self.alone, self.nonce = alone, nonce
+
+    def refuse(self, epoch: int, write: str | None, now: Moment) -> Refused | None:
+        """Why a write under this epoch is refused; None: the claim is current. Recorded once for
+        each epoch and kind of write (None: not at all)."""
+        if self.epoch == epoch and self.state in LIVE:
+            return None
+        end = self.ends.get(epoch)
+        if end is None or write is None:
+            return refusal(end, self.shown_state)
+        recorded = self.fenced.get((epoch, write))
+        if recorded is None:
+            recorded = self.fenced[epoch, write] = late_write(end, epoch, write, now)
+            self.keep(recorded)
+        return refusal(end, self.shown_state, recorded)
+
+    def interruption(self, epoch: int) -> Refused | None:
+        """Why a claim is no longer to be worked on, if so."""
+        if self.cancel_requested and self.epoch == epoch and self.state in LIVE:
+            return Refused("cancel requested", self.state)
+        return self.refuse(epoch, None, 0)
+
+    def touch(self, touch: Touch, queue: Queue, now: Moment) -> Touched | Refused:
+        """A sign of life."""
+        refused = self.refuse(touch.epoch, "heartbeat" if touch.start else None, now)
+        if refused is not None:
+            return refused
+        if touch.start:
+            self.state = TRANSITIONS[self.state, Verb.START]
+        seconds = touch.lease_seconds
+        if seconds is None and touch.renew:
+            seconds = queue.lease_seconds
+        self.lease = self.lease.touched(now, seconds, by_worker=touch.start)
+        self.updated_at = now
+        if touch.message is not None:
+            self.message = touch.message
+        if touch.percent is not None:
+            self.percent = touch.percent
+        return Touched(self.lease.until, self.cancel_requested)
+
+    def put_operation(self, epoch: int, report: Operation, now: Moment) -> Operation | Refused:
+        """A report on a named step."""
+        refused = self.refuse(epoch, "operation", now)
+        if refused is not None:
+            return refused
+        known = self.operations.get(report.name)
+        stored = operations.put(known, report, now)
+        if stored is None:
+            return Refused("different result", self.state)
+        if stored is not known:
+            if stored.is_final:
+                self.strikes = 0
+            self.state = TRANSITIONS[self.state, Verb.START]
+            self.updated_at = now
+            self.operations[report.name] = stored
+        return stored
+
+    def outcome_of(self, settlement: Settlement) -> str | None:
+        """How this very write has settled the claim; None: it has not."""
+        end = self.ends.get(settlement.epoch)
+        if end is None or end.write is None or end.write != settlement.write:
+            return None
+        return end.outcome
+
+    def settle(self, settlement: Settlement, queue: Queue, now: Moment) -> Ending | Refused | None:
+        """The end of a claim that its holder tells; None: the job was handed over."""
+        write = settlement.write
+        refused = self.refuse(settlement.epoch, write and write.kind, now)
+        if refused is not None:
+            return refused
+        if write is None:
+            self.become(fencing.hand_over(self.as_held(), now))
+            return None
+        ending = fencing.settle(self.as_held(), settlement, queue, now)
+        if isinstance(ending, Ending):
+            self.end_claim(ending, write, now)
+        return ending
+
+    def reclaim(self, lapse: Lapse, verdict: Verdict, now: Moment) -> Ending | Refused:
+        """A claim is taken away."""
+        ending = fencing.reclaim(self.as_held(), lapse, verdict, now)
+        if isinstance(ending, Ending):
+            self.end_claim(ending, None, now)
+        return ending
+
+    def deliver(
+        self, dispatcher: str, claimed_at: Moment, error: str | None, queue: Queue, now: Moment
+    ) -> None:
+        """Its sink took it, or refused it for good with that error: a claim and its end."""
+        self.state, self.covered, self.worker = State.DISPATCHED, False, dispatcher
+        self.begin_attempt(dispatcher, claimed_at)
+        settlement = Settlement(self.id, self.epoch, Verb.COMPLETE)
+        if error is None:
+            self.refusals = 0
+        else:
+            detail = fencing.refused_by_sink(error)
+            settlement = settlement._replace(verb=Verb.FAIL, error=error, detail=detail)
+        ending = fencing.settle(self.as_held(), settlement, queue, now)
+        assert isinstance(ending, Ending)  # a job inside a range cannot be asked to stop
+        self.end_claim(ending, None, now)
+
+    def end_claim(self, ending: Ending, write: Write | None, now: Moment) -> None:
+        end = End(ending.outcome, self.attempt, write, ending.diagnostic)
+        # A delivery has no epoch of its own: the epoch is still that of a worker's earlier claim.
+        self.ends.setdefault(self.epoch, end)
+        if ending.diagnostic is not None:
+            self.keep(ending.diagnostic)
+        self.end_attempt(ending.outcome, now)
+        self.become(ending.job)
+        self.overlong_at = None
+        if not ending.keeps_worker:
+            self.worker = None
+            self.trim_attempts()
+        if ending.is_final:
+            self.finished_at = now
+
+    def change(self, change: JobChange, now: Moment) -> None:
+        """What people change, after `changes.decide` said that it can be changed so."""
+        match change.verb:
+            case ChangeVerb.AMEND:
+                self.amend(change, now)
+            case ChangeVerb.RUN:
+                self.amend(replace(change, due_at=min(self.due_at, now)), now)
+            case ChangeVerb.CANCEL:
+                self.end(Verb.CANCEL, now)
+            case ChangeVerb.STOP:
+                # `updated_at` stays: it says when the worker was last heard.
+                self.cancel_requested = True
+            case ChangeVerb.REVIVE:
+                self.revive(now)
+            case ChangeVerb.MOVE:
+                self.queue = change.queue or self.queue
+                self.forget_refusals()
+                self.updated_at = now
+
+    def amend(self, change: JobChange, now: Moment) -> None:
+        if change.due_at is not None:
+            self.due_at = change.due_at
+            self.forget_refusals()
+        if change.priority is not None:
+            self.priority = change.priority
+        if change.payload is not None:
+            self.payload = change.payload
+        self.updated_at = now
+
+    def end(self, verb: Verb, now: Moment) -> None:
+        """A waiting job ends as the verb says."""
+        self.state = TRANSITIONS[self.state, verb]
+        self.ahead = False
+        self.not_before = None
+        self.finished_at = self.updated_at = now
+
+    def expire(self, now: Moment) -> None:
+        self.error = EXPIRED
+        at = to_datetime(now)
+        self.keep(Diagnostic(at, "expired", EXPIRED, self.attempt, self.epoch))
+        self.end(Verb.EXPIRE, now)
+
+    def hide(self) -> None:
+        """Only its id is remembered: so a repeated creation does not create it again."""
+        self.hidden = True
+        self.operations.clear()
+        self.diagnostics.clear()
+        self.attempts.clear()
 
     @property
     def lease_until(self) -> Moment | None:

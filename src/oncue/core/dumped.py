@@ -7,8 +7,12 @@ from datetime import datetime
 from typing import NamedTuple
 
 from oncue.core.errors import KeyTaken
+from oncue.core.fencing import End
 from oncue.core.job import History, Job
+from oncue.core.lease import Lease
+from oncue.core.moment import Moment, from_datetime, maybe_datetime
 from oncue.core.publication import LoggedEvent
+from oncue.core.record import MOMENTS, NAMES, Record
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,6 +34,46 @@ class DumpedJob:
     def size(self) -> int:
         """Bytes of its payload and result, which are most of it."""
         return len(self.job.payload_json) + len(self.job.result_json or b"")
+
+    @classmethod
+    def of(cls, record: Record) -> DumpedJob:
+        job = record.as_job()._replace(state=record.state)
+        kept = {name: getattr(record, name) for name in _KEPT}
+        return cls(job, record.as_history(), overlong_at=maybe_datetime(record.overlong_at), **kept)
+
+    def as_record(self) -> Record:
+        history = self.history
+        claimed = history.attempts[-1].claimed_at if history.attempts else None
+        values = {name: getattr(self.job, field) for field, name in NAMES.items()}
+        values |= {name: _ms(values[name]) for name in MOMENTS}
+        values |= {name: getattr(self, name) for name in _KEPT}
+        return Record(
+            lease=Lease(values.pop("lease_until")),
+            **values,
+            claimed_at=_ms(claimed) or 0,
+            overlong_at=_ms(self.overlong_at),
+            operations={operation.name: operation for operation in history.operations},
+            diagnostics=list(history.diagnostics),
+            attempts=list(history.attempts),
+            ends=_ends(history),
+        )
+
+
+_KEPT = ("digest", "strikes", "ahead", "hidden")
+"""Fields of a record that a job does not have, and that are dumped as they are."""
+
+
+def _ms(moment: datetime | None) -> Moment | None:
+    return None if moment is None else from_datetime(moment)
+
+
+def _ends(history: History) -> dict[int, End]:
+    """What the attempts tell of claims that are over: enough to refuse a late write."""
+    return {
+        attempt.epoch: End(attempt.outcome, attempt.attempt, None, None)
+        for attempt in history.attempts
+        if attempt.outcome is not None
+    }
 
 
 class DumpedEvent(NamedTuple):

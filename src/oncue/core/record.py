@@ -10,11 +10,9 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from operator import attrgetter
-from typing import NamedTuple
 
 from oncue.core import fencing, operations
 from oncue.core.changes import ChangeVerb, JobChange, SeenJob
-from oncue.core.dumped import DumpedJob
 from oncue.core.fencing import End, Ending, Held, Refused, Settlement, Write, late_write, refusal
 from oncue.core.job import (
     DIAGNOSTICS_KEPT,
@@ -30,21 +28,13 @@ from oncue.core.job import (
 from oncue.core.lease import NO_LEASE, Lease, Touch, Touched
 from oncue.core.lifecycle import LIVE, TRANSITIONS, State, Verb
 from oncue.core.missed import moved_stamp, moved_timeout
-from oncue.core.moment import Moment, from_datetime, maybe_datetime, to_datetime
+from oncue.core.moment import Moment, maybe_datetime, to_datetime
 from oncue.core.putoff import put_off_until
 from oncue.core.queue import Queue, RetryPolicy
 from oncue.core.retry import EXPIRED, Verdict
+from oncue.core.shard import Turn
 from oncue.core.sharing import Taker
 from oncue.core.stamp import from_datetime as stamp_of
-
-
-class Turn(NamedTuple):
-    """The order in which the waiting jobs of a queue are handed over; the least goes first."""
-
-    not_ahead: bool
-    reversed_priority: int
-    due_at: Moment
-    id: str
 
 
 @dataclass(slots=True)
@@ -167,9 +157,6 @@ class Record:
     def begin_attempt(self, worker: str, at: Moment) -> None:
         self.attempt += 1
         self.attempts.append(Attempt(self.attempt, self.epoch, to_datetime(at), worker, None, None))
-
-    def end_attempt(self, outcome: str, now: Moment) -> None:
-        self.attempts[-1] = replace(self.attempts[-1], outcome=outcome, ended_at=to_datetime(now))
 
     def trim_attempts(self) -> None:
         """Of the attempts before the last one, which is under way or ended the job, the first and
@@ -310,7 +297,8 @@ class Record:
         self.ends.setdefault(self.epoch, end)
         if ending.diagnostic is not None:
             self.keep(ending.diagnostic)
-        self.end_attempt(ending.outcome, now)
+        last = self.attempts[-1]
+        self.attempts[-1] = replace(last, outcome=ending.outcome, ended_at=to_datetime(now))
         self.become(ending.job)
         self.overlong_at = None
         if not ending.keeps_worker:
@@ -357,8 +345,7 @@ class Record:
 
     def expire(self, now: Moment) -> None:
         self.error = EXPIRED
-        at = to_datetime(now)
-        self.keep(Diagnostic(at, "expired", EXPIRED, self.attempt, self.epoch))
+        self.keep(Diagnostic(to_datetime(now), "expired", EXPIRED, self.attempt, self.epoch))
         self.end(Verb.EXPIRE, now)
 
     def hide(self) -> None:
@@ -374,7 +361,7 @@ class Record:
 
     def as_job(self) -> Job:
         values = dict(zip(Job._fields, _JOB(self), strict=True)) | {"state": self.shown_state}
-        return Job(**values | {name: maybe_datetime(values[name]) for name in _MOMENTS})
+        return Job(**values | {name: maybe_datetime(values[name]) for name in MOMENTS})
 
     def as_claimed(self) -> Claimed:
         assert self.lease.until is not None  # every claim begins with a lease
@@ -401,53 +388,12 @@ class Record:
             tuple(self.operations.values()), tuple(self.diagnostics), tuple(self.attempts)
         )
 
-    def as_dumped(self) -> DumpedJob:
-        job = self.as_job()._replace(state=self.state)
-        overlong_at = maybe_datetime(self.overlong_at)
-        kept = {name: getattr(self, name) for name in _DUMPED}
-        return DumpedJob(job, self.as_history(), overlong_at=overlong_at, **kept)
 
-    @classmethod
-    def from_dumped(cls, dumped: DumpedJob) -> Record:
-        history = dumped.history
-        claimed = history.attempts[-1].claimed_at if history.attempts else None
-        values = {name: getattr(dumped.job, field) for field, name in _NAMES.items()}
-        values |= {name: _ms(values[name]) for name in _MOMENTS}
-        values |= {name: getattr(dumped, name) for name in _DUMPED}
-        return cls(
-            lease=Lease(values.pop("lease_until")),
-            **values,
-            claimed_at=_ms(claimed) or 0,
-            overlong_at=_ms(dumped.overlong_at),
-            operations={operation.name: operation for operation in history.operations},
-            diagnostics=list(history.diagnostics),
-            attempts=list(history.attempts),
-            ends=_ends(history),
-        )
-
-
-_NAMES = {name: name for name in Job._fields} | {"payload_json": "payload", "result_json": "result"}
+NAMES = {name: name for name in Job._fields} | {"payload_json": "payload", "result_json": "result"}
 """The fields of a job, and what they are called here."""
-_MOMENTS = (
-    *("due_at", "created_at", "updated_at", "expires_at", "finished_at"),
-    *("lease_until", "not_before"),
-)
-_DUMPED = ("digest", "strikes", "ahead", "hidden")
-_JOB = attrgetter(*_NAMES.values())
+MOMENTS = tuple(name for name in Job._fields if name.endswith(("_at", "_until", "_before")))
+_JOB = attrgetter(*NAMES.values())
 _CLAIMED = attrgetter(*Claimed._fields)
 _HELD = attrgetter(*Held._fields)
 _LAPSE = attrgetter(*Lapse._fields)
 _SEEN = attrgetter(*SeenJob._fields[:-1])
-
-
-def _ms(moment: datetime | None) -> Moment | None:
-    return None if moment is None else from_datetime(moment)
-
-
-def _ends(history: History) -> dict[int, End]:
-    """What the attempts tell of claims that are over: enough to refuse a late write."""
-    return {
-        attempt.epoch: End(attempt.outcome, attempt.attempt, None, None)
-        for attempt in history.attempts
-        if attempt.outcome is not None
-    }

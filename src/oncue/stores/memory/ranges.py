@@ -9,8 +9,8 @@ from itertools import islice
 from oncue.core.job import Delivery
 from oncue.core.moment import Moment
 from oncue.core.queue import Queue
-from oncue.core.record import Record, Turn
-from oncue.core.shard import shard_of
+from oncue.core.record import Record
+from oncue.core.shard import Turn, shard_of
 from oncue.ports.claims import RangeClaim
 from oncue.ports.sink import Refusal
 from oncue.stores.memory.endings import MemoryEndings

@@ -15,8 +15,8 @@ from oncue.core.missed import Look
 from oncue.core.moment import Moment
 from oncue.core.queue import Queue, default_queue
 from oncue.core.rate import Bucket
-from oncue.core.record import Record, Turn
-from oncue.core.shard import shard_of
+from oncue.core.record import Record
+from oncue.core.shard import Turn, shard_of
 from oncue.forking import now_and_after_fork
 from oncue.ports.store import Listener
 from oncue.stores.listeners import tell

@@ -11,7 +11,6 @@ from oncue.core.firing import Decision
 from oncue.core.lifecycle import FINAL
 from oncue.core.moment import from_datetime, to_datetime
 from oncue.core.publication import Decided, LoggedEvent
-from oncue.core.record import Record
 from oncue.core.standing import Sightings
 from oncue.stores.memory.rules import DependencyRecord, EventRecord, MemoryRules, RuleRecord
 
@@ -22,7 +21,7 @@ class MemoryTransfer(MemoryRules):
     def export(self, after: Cursor | None, limit: int) -> Page[DumpedJob]:
         with self._lock:
             ids = nsmallest(limit, (known for known in self._records if known > (after or "")))
-            jobs = [self._records[known].as_dumped() for known in ids]
+            jobs = [DumpedJob.of(self._records[known]) for known in ids]
             return Page(jobs, ids[-1] if len(ids) == limit else None)
 
     def admit(self, jobs: Sequence[DumpedJob]) -> int:
@@ -36,7 +35,7 @@ class MemoryTransfer(MemoryRules):
         held = job.key is not None and (job.queue, job.key) in self._keys
         if held and job.state not in FINAL:
             raise key_taken(job)
-        self._add(Record.from_dumped(dumped))
+        self._add(dumped.as_record())
         return 1
 
     def export_events(self, after: Cursor | None, limit: int) -> Page[DumpedEvent]:

@@ -351,6 +351,14 @@ def test_a_cancel_request_is_not_lost_when_the_sink_refuses(desk: Desk) -> None:
     assert desk.job(claimed.id).refusals == 0
 
 
+def test_what_ended_by_that_cancel_request_may_be_repeated(desk: Desk) -> None:
+    claimed = desk.take(queue=WORKED)
+    desk.request_cancel(claimed.id)
+    for _ in range(2):
+        assert desk.settle(claimed, Verb.RELEASE, error="busy", put_off=True) is None
+    assert desk.codes(claimed.id) == ["cancelled"]
+
+
 def test_it_waits_by_the_policy_that_its_queue_has_in_the_store(desk: Desk) -> None:
     claimed = desk.take(queue=WORKED)
     desk.set(replace(WORKED, retry=RetryPolicy(1000, 1.0, 1000)))

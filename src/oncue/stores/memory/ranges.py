@@ -166,6 +166,7 @@ class MemoryRanges(MemoryEndings):
     ) -> None:
         """Apply what the sink answered. For a job that is over, this is a claim and its end."""
         queue = self._queue(claim.queue)
+        del held.records[record.id]
         if refusal is not None and not refusal.permanent:
             record.put_off(queue.retry, refusal.detail, now)
             record.updated_at = now
@@ -176,7 +177,6 @@ class MemoryRanges(MemoryEndings):
         self._refile(record)
         if not queue.keeps_history:
             self._forget(record)
-        del held.records[record.id]
 
 
 def _place(claim: RangeClaim) -> Place:

@@ -65,6 +65,7 @@ class Callers:
                 raise StoreUnavailable("the access tokens could not be read in time.")
         if self._trouble is None:
             self._access.looked_for(token_id)
+            token_id = None  # it is there, or it is unknown
         found = self._access.at_hand(token_id, STALE_SECONDS)
         if found is None:
             trouble = self._trouble or StoreUnavailable("the access tokens are not known.")

@@ -97,6 +97,21 @@ def test_life_goes_on_after_the_move(house: Desk, open_store: OpenStore, clock: 
     assert clash[0].kind == "existing"
 
 
+def test_a_late_write_is_refused_and_recorded_as_it_would_have_been(
+    desk: Desk, open_store: OpenStore, clock: FakeClock
+) -> None:
+    completed, failed = desk.take(), desk.take()
+    desk.complete(completed)
+    desk.retry(failed, due_at=desk.now + 1000)
+    before = [desk.touch(claimed) for claimed in (completed, failed)]
+    for target in (open_store(clock), MemoryStore(clock)):
+        target.admit(exported(desk.store))
+        there = Desk(target, clock)
+        assert [there.touch(claimed) for claimed in (completed, failed)] == before
+        assert there.codes(completed.id) == ["fenced"]
+        assert there.codes(failed.id) == ["failure", "fenced"]
+
+
 def test_a_key_that_is_taken_there_is_not_taken_twice(
     house: Desk, open_store: OpenStore, clock: FakeClock
 ) -> None:

@@ -83,7 +83,7 @@ def _ends(history: History) -> dict[int, End]:
         attempt.epoch: End(
             attempt.outcome, attempt.attempt, None, left.get((attempt.epoch, attempt.ended_at))
         )
-        for attempt in history.attempts
+        for attempt in reversed(history.attempts)  # a delivery has the epoch of the claim before
         if attempt.outcome is not None
     }
 

@@ -103,3 +103,18 @@ def test_a_job_that_arrives_behind_a_range_that_is_taken_over_is_not_lost(
     assert not desk.settle_range(old)
     assert desk.settle_range(new)
     assert desk.outcomes(newcomer) == [(1, "succeeded")]
+
+
+@pytest.mark.one_shard
+def test_what_falls_due_before_the_end_of_a_range_that_goes_on_counts_as_dispatched(
+    desk: Desk,
+) -> None:
+    """The first of them is taken. The other is left, and lies inside the range as well."""
+    last = add(desk)
+    first = desk.claim_range()
+    taken, left = add(desk, priority=9, due_in=1), add(desk, priority=3, due_in=1)
+    desk.clock.advance(1)
+    second = desk.claim_range(limit=1, in_flight=[first])
+    assert ids(second.jobs) == [taken]
+    assert {desk.state(job_id) for job_id in (last, taken, left)} == {State.DISPATCHED}
+    assert ids(desk.claim_range(in_flight=[first, second]).jobs) == [left]

@@ -326,6 +326,18 @@ def test_signs_of_life_of_one_job_in_one_call_follow_each_other(desk: Desk) -> N
     assert (desk.job(one).message, desk.job(one).lease_until) == ("now", at(desk.now + 90_000))
 
 
+def test_a_start_after_a_heartbeat_in_the_same_call_leaves_the_lease_of_every_job(
+    desk: Desk,
+) -> None:
+    desk.add_many(3)
+    claims = desk.claim()
+    beats = [Touch(one.id, one.epoch, lease_seconds=600) for one in claims]
+    starts = [Touch(one.id, one.epoch) for one in claims]
+    until = desk.now + 600_000
+    assert desk.store.touch([*beats, *starts], desk.now) == [Touched(until, False)] * 6
+    assert {desk.job(one.id).lease_until for one in claims} == {at(until)}
+
+
 def test_a_handed_over_claim_has_no_lease_until_the_worker_takes_one(desk: Desk) -> None:
     queue = Queue("q", timeout_seconds=600)
     claimed = desk.take(queue=queue)

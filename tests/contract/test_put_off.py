@@ -9,6 +9,7 @@ from functools import partial
 import pytest
 
 from oncue.core.bulk import BulkChange, BulkVerb
+from oncue.core.changes import ChangeVerb, JobChange
 from oncue.core.job import Job, JobFilter
 from oncue.core.lifecycle import State, Verb
 from oncue.core.moment import Moment, from_datetime
@@ -349,6 +350,35 @@ def test_a_cancel_request_is_not_lost_when_the_sink_refuses(desk: Desk) -> None:
     assert desk.settle(claimed, Verb.RELEASE, error="busy", put_off=True) is None
     assert desk.state(claimed.id) is State.CANCELLED
     assert desk.job(claimed.id).refusals == 0
+
+
+def test_what_ended_by_that_cancel_request_may_be_repeated(desk: Desk) -> None:
+    claimed = desk.take(queue=WORKED)
+    desk.request_cancel(claimed.id)
+    for _ in range(2):
+        assert desk.settle(claimed, Verb.RELEASE, error="busy", put_off=True) is None
+    assert desk.codes(claimed.id) == ["cancelled"]
+
+
+@pytest.mark.one_shard
+def test_repeating_the_settlement_of_a_range_leaves_a_cancelled_and_a_moved_job_alone(
+    desk: Desk,
+) -> None:
+    cancelled, moved, _ = desk.add_many(3, queue="d")
+    claim = desk.claim_range()
+
+    def settle() -> bool:
+        busy = {cancelled: "busy", moved: "busy"}
+        return desk.settle_range(claim, delivered=[], busy=busy, left=1)
+
+    assert settle()
+    desk.cancel(cancelled)
+    move = JobChange(ChangeVerb.MOVE, queue="other")
+    assert desk.store.change([moved], move, desk.now).refused == {}
+    before = [desk.job(cancelled), desk.job(moved)]
+    desk.clock.advance(0.01)
+    assert settle()
+    assert [desk.job(cancelled), desk.job(moved)] == before
 
 
 def test_it_waits_by_the_policy_that_its_queue_has_in_the_store(desk: Desk) -> None:

@@ -283,3 +283,15 @@ def test_epochs_only_rise(desk: Desk) -> None:
         if desk.state(job_id) in (State.FAILED, State.CANCELLED):
             desk.revive(job_id)
     assert epochs == [1, 2, 3, 5, 6, 7]
+
+
+def test_several_lapses_judged_twice_in_one_call_are_reclaimed_once(desk: Desk) -> None:
+    added = desk.add_many(3)
+    desk.claim()
+    desk.clock.advance(LEASE)
+    verdicts = [(lapse, verdict(Verb.RECLAIM, desk.now)) for lapse in desk.lapses()]
+    refused = desk.store.reclaim(verdicts * 2, desk.now)
+    assert {at: answer.reason for at, answer in refused.items()} == dict.fromkeys(
+        (3, 4, 5), "moved on"
+    )
+    assert {len(desk.codes(job_id)) for job_id in added} == {1}

@@ -91,6 +91,18 @@ def test_a_call_that_names_a_job_twice_repeats_itself(desk: Desk) -> None:
     assert desk.store.settle([write, other, write], desk.now).refused == {1: UNKNOWN}
 
 
+def test_two_claims_on_a_job_may_be_repeated_together_with_another_job(desk: Desk) -> None:
+    [released] = taken(desk)
+    writes = [settlement(released, Verb.RELEASE)]
+    desk.store.settle(writes, desk.now)
+    desk.add(queue=FLEETING.name)
+    for claimed in desk.claim(FLEETING):
+        writes.append(settlement(claimed, Verb.COMPLETE))
+        desk.store.settle(writes[-1:], desk.now)
+    for together in (writes, writes[::-1]):
+        assert desk.store.settle(together, desk.now).refused == {}
+
+
 def test_an_id_that_a_client_chose_makes_no_difference(desk: Desk) -> None:
     [claimed] = taken(desk, digest=b"d" * 32)
     for _ in range(2):

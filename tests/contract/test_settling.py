@@ -131,6 +131,29 @@ def test_many_completions_without_result_are_settled_at_once(desk: Desk) -> None
     assert desk.outcomes(claims[0].id) == [(1, "succeeded")]
 
 
+def test_several_claims_settled_twice_in_one_batch_are_settled_by_the_first(desk: Desk) -> None:
+    desk.add_many(3)
+    claims = desk.claim()
+    first, other = (
+        [settlement(one, Verb.COMPLETE, result=result) for one in claims] for result in (b"1", b"2")
+    )
+    refused = desk.store.settle([*first, *other], desk.now).refused
+    assert {at: answer.reason for at, answer in refused.items()} == dict.fromkeys(
+        (3, 4, 5), "completed"
+    )
+    assert [desk.job(one.id).result_json for one in claims] == [b"1"] * 3
+
+
+def test_several_claims_released_and_failed_in_one_batch_are_released(desk: Desk) -> None:
+    desk.add_many(3)
+    claims = desk.claim()
+    releases = [settlement(one, Verb.RELEASE) for one in claims]
+    failures = [settlement(one, Verb.FAIL, error="boom") for one in claims]
+    refused = desk.store.settle([*releases, *failures], desk.now).refused
+    assert list(refused) == [3, 4, 5]
+    assert {desk.state(one.id) for one in claims} == {State.SCHEDULED}
+
+
 def test_a_claim_settled_twice_in_one_batch_is_settled_by_the_first(desk: Desk) -> None:
     claimed = desk.take()
     refused, _ = desk.store.settle(

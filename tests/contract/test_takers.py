@@ -129,6 +129,13 @@ def test_a_repeated_claim_is_answered_as_the_first_and_takes_nothing(
     assert len(desk.listed(state=State.SCHEDULED)) == 1
 
 
+def test_a_job_that_was_handed_over_is_not_among_what_a_claim_holds(desk: Desk) -> None:
+    desk.add_many(2)
+    [[handed_over, other], _] = desk.store.claim([Q], [BOB, CLEO], desk.now, nonce="n")
+    assert desk.hand_over(handed_over) is None
+    assert again(desk, desk.store, "n", BOB, CLEO) == [[other], []]
+
+
 def test_a_queue_that_is_named_twice_has_its_first_place(desk: Desk) -> None:
     desk.add_many(1)
     desk.add_many(1, queue="other")

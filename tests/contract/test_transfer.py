@@ -10,6 +10,7 @@ from oncue.clock import FakeClock
 from oncue.core import stamp
 from oncue.core.dumped import DumpedEvent
 from oncue.core.errors import EventIdTaken, KeyTaken
+from oncue.core.fencing import Refused
 from oncue.core.lifecycle import State, Verb
 from oncue.core.standing import Sightings
 from oncue.ports.store import Store
@@ -95,6 +96,33 @@ def test_life_goes_on_after_the_move(house: Desk, open_store: OpenStore, clock: 
     assert [c.attempt for c in there.claim(Q)] == [2]
     clash = there.store.insert([there.new("remembered", digest=b"d", queue="f")], clock.now())
     assert clash[0].kind == "existing"
+
+
+def test_a_late_write_is_refused_and_recorded_as_it_would_have_been(
+    desk: Desk, open_store: OpenStore, clock: FakeClock
+) -> None:
+    completed, failed = desk.take(), desk.take()
+    desk.complete(completed)
+    desk.retry(failed, due_at=desk.now + 1000)
+    before = [desk.touch(claimed) for claimed in (completed, failed)]
+    for target in (open_store(clock), MemoryStore(clock)):
+        target.admit(exported(desk.store))
+        there = Desk(target, clock)
+        assert [there.touch(claimed) for claimed in (completed, failed)] == before
+        assert there.codes(completed.id) == ["fenced"]
+        assert there.codes(failed.id) == ["failure", "fenced"]
+
+
+def test_a_late_write_is_told_how_its_claim_ended_though_a_sink_took_the_job_since(
+    desk: Desk, open_store: OpenStore, clock: FakeClock
+) -> None:
+    released = desk.take(queue=DELIVERY)
+    desk.release(released)
+    assert desk.settle_range(desk.claim_range())
+    for target in (open_store(clock), MemoryStore(clock)):
+        target.admit(exported(desk.store))
+        refused = target.interruptions([(released.id, released.epoch)])
+        assert refused == {0: Refused("released", State.SUCCEEDED)}
 
 
 def test_a_key_that_is_taken_there_is_not_taken_twice(

@@ -133,6 +133,60 @@ def test_a_store_in_lasting_trouble_lets_nobody_in(
     asyncio.run(scene())
 
 
+@pytest.mark.parametrize("quiet_seconds", [0.0, STALE_SECONDS])
+@pytest.mark.parametrize("read_seconds", [0.0, 2.0])
+def test_an_unknown_token_is_no_trouble_after_a_quiet_time_or_a_slow_read(
+    store: Gate, clock: FakeClock, quiet_seconds: float, read_seconds: float
+) -> None:
+    async def scene() -> None:
+        async with asked(store, clock) as callers:
+            clock.advance(quiet_seconds)
+            store.shut()
+            asking = asyncio.create_task(is_known(callers, STRANGER))
+            await passed(store.reached)
+            clock.advance(read_seconds)
+            store.open.set()
+            assert not await asyncio.wait_for(asking, SOON)
+            before = store.reads
+            assert not await is_known(callers, STRANGER)
+            assert store.reads == before, "it is remembered for a second"
+
+    asyncio.run(scene())
+
+
+def test_after_a_quiet_time_the_tokens_are_read_before_they_are_trusted(
+    store: Gate, clock: FakeClock, text: str
+) -> None:
+    async def scene() -> None:
+        async with asked(store, clock) as callers:
+            assert callers._unwatch is not None
+            callers._unwatch()  # on a network, news may get lost
+            clock.advance(STALE_SECONDS - 1)
+            await callers._read()
+            clock.advance(1)
+            callers._read_again()  # nobody asks any more: this was the last one
+            Access(store, clock).revoke("ci")
+            assert not await is_known(callers, text)
+
+    asyncio.run(scene())
+
+
+def test_after_a_quiet_time_known_tokens_hold_while_the_store_is_away(
+    store: Gate, clock: FakeClock, text: str
+) -> None:
+    async def scene() -> None:
+        async with asked(store, clock) as callers:
+            clock.advance(STALE_SECONDS - 1)
+            await callers._read()
+            clock.advance(1)
+            callers._read_again()
+            store.trouble = StoreUnavailable("away")
+            for _ in range(2):
+                assert await is_known(callers, text)
+
+    asyncio.run(scene())
+
+
 def test_all_who_are_unknown_wait_for_one_read(store: Gate, clock: FakeClock) -> None:
     async def scene() -> None:
         async with asked(store, clock) as callers:

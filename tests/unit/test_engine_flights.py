@@ -270,6 +270,48 @@ def test_a_settlement_is_repeated_if_letting_go_met_trouble(
     assert holder._in_flight == {}
 
 
+def test_nothing_is_claimed_until_it_is_known_whether_a_shard_was_let_go(
+    scene: Scene, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    first, second = scene.add(2)
+    holder, now = RangeHolder(scene.store, "one"), scene.clock.now()
+    one = holder.claim(QUEUE, 1, now)
+    settle_range = scene.store.settle_range
+
+    def settle(*args: Any, **kwargs: Any) -> bool:
+        settle_range(*args, **kwargs)
+        raise StoreUnavailable("no answer")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(scene.store, "settle_range", settle)
+        with pytest.raises(StoreUnavailable):
+            one.settle({}, now)
+    assert not holder.claim(QUEUE, 1, now).deliveries
+    assert one.settle({}, now), "it was applied, and nobody took it over"
+    two = holder.claim(QUEUE, 1, now)
+    assert [job.id for job in (*one.deliveries, *two.deliveries)] == [first, second]
+    assert two.settle({}, now)
+    assert scene.states([first, second]) == {State.SUCCEEDED}
+
+
+def test_after_a_shard_could_not_be_let_go_work_goes_on(
+    scene: Scene, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    scene.add(2)
+    holder, now = RangeHolder(scene.store, "one"), scene.clock.now()
+    one = holder.claim(QUEUE, 1, now)
+
+    def settle(*args: Any, **kwargs: Any) -> bool:
+        raise RuntimeError("a defect")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(scene.store, "settle_range", settle)
+        with pytest.raises(RuntimeError):
+            one.settle({}, now)
+    one.forget()
+    assert holder.claim(QUEUE, 2, now).deliveries
+
+
 def test_a_settlement_that_meets_a_claim_leaves_the_concurrency_exact(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

@@ -122,6 +122,25 @@ def test_a_process_may_begin_again(reporter: Reporter, store: Reported, clock: F
     assert len(store.nodes(clock.now())) == 1
 
 
+def test_what_begins_while_the_last_other_part_ends_is_told(
+    reporter: Reporter, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    end = reporter.begin(lambda: ENGINE)
+    beginning = threading.Thread(target=lambda: reporter.begin(lambda: Running(works=("q",))))
+    close = reporter.close
+
+    def meet() -> None:
+        beginning.start()
+        beginning.join(0.1)  # it may be over by then; if it waits for the end, go on
+        close()
+
+    with monkeypatch.context() as patched:
+        patched.setattr(reporter, "close", meet)
+        end()
+    beginning.join(SOON)
+    assert [part() for part in reporter._parts] == [Running(works=("q",))]
+
+
 def test_a_store_that_is_away_hinders_neither_the_work_nor_the_end(
     reporter: Reporter, store: Reported, clock: FakeClock
 ) -> None:

@@ -36,6 +36,7 @@ class Callers:
         self._ends = 0.0  # of the patience with the read under way, by the loop's clock
         self._begun = self._done = 0  # reads
         self._changed = False
+        self._resting = False  # nobody has asked for long, so nothing is read
         self._trouble: Exception | None = None
         self._timer: asyncio.TimerHandle | None = None
         self._unwatch: Callable[[], None] | None = None
@@ -44,7 +45,8 @@ class Callers:
     async def known(self, token_id: str | None) -> KnownTokens:
         """The tokens, recent enough to judge the bearer of this id (None: of no token)."""
         self._asked_at = self._clock.monotonic()
-        at_hand = self._access.at_hand(token_id, STALE_SECONDS)
+        fresh_seconds = FRESH_SECONDS if self._resting else STALE_SECONDS
+        at_hand = self._access.at_hand(token_id, fresh_seconds)
         return at_hand or await self._looked_for(token_id)
 
     def close(self) -> None:
@@ -65,6 +67,7 @@ class Callers:
                 raise StoreUnavailable("the access tokens could not be read in time.")
         if self._trouble is None:
             self._access.looked_for(token_id)
+            token_id = None  # it is there, or it is unknown
         found = self._access.at_hand(token_id, STALE_SECONDS)
         if found is None:
             trouble = self._trouble or StoreUnavailable("the access tokens are not known.")
@@ -92,6 +95,7 @@ class Callers:
             self._trouble = trouble
         finally:
             self._reading, self._done = None, self._begun
+            self._resting = False
         if self._changed:
             self._read()
         elif not self._closed:
@@ -106,7 +110,8 @@ class Callers:
         self._access.read()
 
     def _read_again(self) -> None:
-        if self._clock.monotonic() - self._asked_at < STALE_SECONDS and not self._closed:
+        self._resting = self._clock.monotonic() - self._asked_at >= STALE_SECONDS
+        if not self._resting and not self._closed:
             self._read()
 
     def _news(self, queue: str | None, due_at: Moment) -> None:

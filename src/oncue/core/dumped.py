@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from oncue.core.errors import KeyTaken
 from oncue.core.fencing import End
-from oncue.core.job import History, Job
+from oncue.core.job import Diagnostic, History, Job
 from oncue.core.lease import Lease
 from oncue.core.moment import Moment, from_datetime, maybe_datetime
 from oncue.core.publication import LoggedEvent
@@ -56,6 +56,11 @@ class DumpedJob:
             diagnostics=list(history.diagnostics),
             attempts=list(history.attempts),
             ends=_ends(history),
+            fenced={
+                (one.epoch, one.facts["write"]): one
+                for one in history.diagnostics
+                if one.code == "fenced" and isinstance(one.facts.get("write"), str)
+            },
         )
 
 
@@ -68,10 +73,17 @@ def _ms(moment: datetime | None) -> Moment | None:
 
 
 def _ends(history: History) -> dict[int, End]:
-    """What the attempts tell of claims that are over: enough to refuse a late write."""
+    """What the attempts tell of claims that are over: enough to refuse a late write, with the
+    diagnostic that the end left."""
+    left: dict[tuple[int, datetime | None], Diagnostic] = {}
+    for one in history.diagnostics:
+        if "decision" in one.facts:
+            left.setdefault((one.epoch, one.at), one)
     return {
-        attempt.epoch: End(attempt.outcome, attempt.attempt, None, None)
-        for attempt in history.attempts
+        attempt.epoch: End(
+            attempt.outcome, attempt.attempt, None, left.get((attempt.epoch, attempt.ended_at))
+        )
+        for attempt in reversed(history.attempts)  # a delivery has the epoch of the claim before
         if attempt.outcome is not None
     }
 

@@ -203,8 +203,10 @@ def settle(held: Held, settlement: Settlement, queue: Queue, now: Moment) -> End
             verb=told.verb, code=told.code, detail=told.detail, due_at=told.due_at
         )
     elif held.cancel_requested and settlement.verb in _WAITS_AGAIN:
+        # A release leaves no error, even if a sink gave one: by that its repetition is recognised.
+        error = None if settlement.verb is Verb.RELEASE else settlement.error
         verb, code, detail, *_ = _WAITS_AGAIN[settlement.verb]
-        settlement = settlement._replace(verb=verb, code=code, detail=detail)
+        settlement = settlement._replace(verb=verb, code=code, detail=detail, error=error)
     verb, error = settlement.verb, settlement.error
     changes: dict[str, Any]
     diagnostic = None

@@ -79,21 +79,26 @@ class RangeHolder:
         self._lock = threading.Lock()
         self._in_flight: dict[tuple[int, int], list[RangeClaim]] = {}
         """By shard and fence. The first is without jobs, and stays until the shard is let go."""
+        self._unsure: set[tuple[int, int]] = set()
+        """Those that may have been let go: the answer got lost."""
 
     def claim(self, queue: Queue, limit: int, now: Moment) -> RangeBatch:
-        """The next jobs that are due and not in flight."""
+        """The next jobs that are due and not in flight. None while it is not known whether a shard
+        was let go: a claim would raise its fence, and what let it go could not be repeated."""
         with self._turn:
             self._counted = queue.concurrency is not None
             with self._lock:
                 in_flight = [one for claims in self._in_flight.values() for one in claims]
-            claim = self._store.claim_range(
-                queue,
-                self._dispatcher,
-                limit,
-                now,
-                lease_seconds=queue.lease_seconds,
-                in_flight=in_flight,
-            )
+            claim = RangeClaim(queue.name)
+            if not self._unsure:
+                claim = self._store.claim_range(
+                    queue,
+                    self._dispatcher,
+                    limit,
+                    now,
+                    lease_seconds=queue.lease_seconds,
+                    in_flight=in_flight,
+                )
             if claim.jobs:
                 with self._lock:
                     empty = claim._replace(jobs=())
@@ -114,7 +119,7 @@ class RangeHolder:
         ours = (self._counted or not self._others(claim)) and self._turn.acquire(self._counted)
         try:
             left = self._others(claim) or int(not ours)
-            held = self._store.settle_range(claim, delivered, refused, now, left=left)
+            held = self._settle_range(claim, delivered, refused, now, left)
             with self._lock:
                 claims = self._in_flight.get(_shard(claim), [])
                 if claim in claims:
@@ -133,6 +138,21 @@ class RangeHolder:
             claims = self._in_flight.get(_shard(claim), [])
             if claim in claims:
                 claims.remove(claim)
+        self._unsure.discard(_shard(claim))
+
+    def _settle_range(
+        self,
+        claim: RangeClaim,
+        delivered: Sequence[str],
+        refused: Mapping[str, Refusal],
+        now: Moment,
+        left: int,
+    ) -> bool:
+        if not left:
+            self._unsure.add(_shard(claim))
+        held = self._store.settle_range(claim, delivered, refused, now, left=left)
+        self._unsure.discard(_shard(claim))
+        return held
 
     def _others(self, claim: RangeClaim) -> int:
         """How many other jobs are in flight in the shard."""
@@ -146,7 +166,7 @@ class RangeHolder:
             return
         with self._turn:
             for shard in self._idle():
-                self._store.settle_range(self._in_flight[shard][0], (), {}, now)
+                self._settle_range(self._in_flight[shard][0], (), {}, now, 0)
                 with self._lock:
                     del self._in_flight[shard]
 

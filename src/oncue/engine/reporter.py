@@ -33,7 +33,7 @@ class Reporter:
         self._clock = clock
         self._pid = os.getpid()
         self._parts: list[Callable[[], Running]] = []  # replaced, never changed: the loop reads it
-        self._changing = threading.Lock()
+        self._changing = threading.RLock()
         self._loop: Loop | None = None
         self._node: NodeReport | None = None
         self._told: tuple[float, Running] | None = None
@@ -53,10 +53,10 @@ class Reporter:
         def end() -> None:
             with self._changing:
                 self._parts = [one for one in self._parts if one is not part]
-                if self._parts and self._loop is not None:
+                if not self._parts:
+                    self.close()
+                elif self._loop is not None:
                     self._loop.wake()
-            if not self._parts:
-                self.close()
 
         return end
 

@@ -123,6 +123,7 @@ class Access:
     def looked_for(self, token_id: str | None) -> None:
         """The tokens were read to find this id. If it was not there, that is remembered."""
         if self._last is not None and token_id is not None and token_id not in self._last.tokens:
+            self._begin_second(self._clock.monotonic())
             self._unknown.add(token_id)
 
     def forget(self) -> None:
@@ -132,9 +133,13 @@ class Access:
     def _is_unknown(self, token_id: str, now: float) -> bool:
         """Whether it was looked for within the last second. If too many were, all others are taken
         for unknown: strangers must not keep the store busy."""
+        self._begin_second(now)
+        return token_id in self._unknown or len(self._unknown) >= MOST_UNKNOWN
+
+    def _begin_second(self, now: float) -> None:
+        """What was not found is forgotten when the second is over."""
         if now - self._unknown_since >= FRESH_SECONDS:
             self._unknown, self._unknown_since = set(), now
-        return token_id in self._unknown or len(self._unknown) >= MOST_UNKNOWN
 
     def _named(self, id_or_name: str) -> AccessToken:
         tokens = self._store.tokens()

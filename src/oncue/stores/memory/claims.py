@@ -55,7 +55,7 @@ class MemoryClaims(MemoryState):
         """What a call took, by taker, as far as the claims hold. Their leases begin anew."""
         held: list[list[Claimed]] = [[] for _ in range(takers)]
         for record in self._taken.values():
-            if record.nonce is not None and record.nonce[0] == nonce:
+            if record.nonce is not None and record.nonce[0] == nonce and record.lease.until:
                 record.lease, record.updated_at = record.lease.heard_of(now), now
                 held[record.nonce[1]].append(record.as_claimed())
         return [in_order(claims, queues) for claims in held]

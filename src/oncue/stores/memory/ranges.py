@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from heapq import merge
-from itertools import islice
+from itertools import islice, takewhile
 
 from oncue.core.job import Delivery
 from oncue.core.moment import Moment
@@ -61,7 +61,7 @@ class MemoryRanges(MemoryEndings):
             held.cutoff = max(held.cutoff, cutoff)
             held.through = max(held.through, records[-1].next_turn)
             held.in_flight += len(records)
-            for record in records:
+            for record in list(self._newly_covered(place, held)):
                 self._refile(record)
             jobs = [Delivery(r.id, r.due_at, r.payload, r.attempt + 1, None, name) for r in records]
             return RangeClaim(name, place[1], self._fences[place], jobs, now)
@@ -152,6 +152,12 @@ class MemoryRanges(MemoryEndings):
             if turn.due_at <= cutoff and shard_of(turn.id, shards) == shard:
                 yield self._records[turn.id]
 
+    def _newly_covered(self, place: Place, held: Range) -> Iterator[Record]:
+        """What waits in a shard and is inside the range that now goes so far: what was taken, and
+        what has fallen due in between."""
+        waiting = self._waiting(place, held.cutoff)
+        return takewhile(lambda record: record.next_turn <= held.through, waiting)
+
     def _is_current(self, claim: RangeClaim) -> bool:
         """Whether its shard was not taken over since."""
         return claim.fence > 0 and self._fences[_place(claim)] == claim.fence
@@ -166,6 +172,7 @@ class MemoryRanges(MemoryEndings):
     ) -> None:
         """Apply what the sink answered. For a job that is over, this is a claim and its end."""
         queue = self._queue(claim.queue)
+        del held.records[record.id]
         if refusal is not None and not refusal.permanent:
             record.put_off(queue.retry, refusal.detail, now)
             record.updated_at = now
@@ -176,7 +183,6 @@ class MemoryRanges(MemoryEndings):
         self._refile(record)
         if not queue.keeps_history:
             self._forget(record)
-        del held.records[record.id]
 
 
 def _place(claim: RangeClaim) -> Place:

@@ -79,8 +79,8 @@ class SqliteClaims(StorePart):
             if one.id in heard:  # again in the same call: what it said before comes first
                 _touch_all(tx, groups, now)
                 groups.clear()
+                held |= held_claims(tx, list(heard))
                 heard.clear()
-                held |= held_claims(tx, [one.id])
             claim = held.get(one.id)
             if claim is None or not claim.is_current(one.epoch):
                 write = "heartbeat" if one.start else None

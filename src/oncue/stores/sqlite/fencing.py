@@ -97,9 +97,11 @@ class Endings:
     def held(self, job_id: str) -> HeldRow | None:
         """One of the jobs, after the ends that were added before."""
         if job_id in self._ended:
+            applied = list(self._ended)
             self.apply()
-            del self._held[job_id]
-            self._held.update(held_claims(self._tx, [job_id]))
+            for one in applied:
+                del self._held[one]
+            self._held.update(held_claims(self._tx, applied))
         return self._held.get(job_id)
 
     def add(self, held: HeldRow, ending: Ending, *, keep: bool) -> None:

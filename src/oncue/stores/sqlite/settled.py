@@ -57,7 +57,7 @@ def outcomes_of(tx: rows.Tx, settlements: Sequence[Settlement], now: Moment) -> 
     together with others, four bytes of each are read."""
     asked = [possible_words(one) for one in settlements]
     wanted = {word for words in asked for word in words}
-    missing = len({one.id for one in settlements})
+    missing = len({(one.id, one.epoch) for one in settlements})
     found: set[str] = set()
     for claims in _candidates(tx, _marks(settlements), now):
         found |= wanted.intersection(claims.split(" "))

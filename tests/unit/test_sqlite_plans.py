@@ -20,7 +20,7 @@ NOUNS = (
 )
 NOW = FakeClock().now()
 FRAGMENTS = {"columns", "with_range", "lapse_columns", "not_covered", "heard_outside"}
-FRAGMENTS |= {"uncovered", "fits", "applies", "lease_length"}
+FRAGMENTS |= {"covers", "key_taken", "fits", "applies", "lease_length"}
 HOT = [
     *(("ranges", name) for name in ("due", "due_not_in_flight", "after", "delivered")),
     *(("ranges", name) for name in ("delivered_gone", "range")),

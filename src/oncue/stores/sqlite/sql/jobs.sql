@@ -16,9 +16,7 @@ j.percent, j.cancel_requested, j.epoch, j.worker, j.lease_until, j.attempt_base,
 j.schedule, j.not_before, j.refusals
 
 -- name: with_range
-jobs AS j LEFT JOIN ranges AS r ON r.queue = j.queue AND j.state = 'scheduled'
-  AND j.due_at <= r.cutoff
-  AND (j.line, j.due_at, j.id) <= (r.through_rank, r.through_due, r.through_id)
+jobs AS j LEFT JOIN ranges AS r ON j.state = 'scheduled' AND {ranges.covers}
 
 -- name: get
 SELECT {columns} FROM {with_range} WHERE j.id = :id AND j.hidden = 0;

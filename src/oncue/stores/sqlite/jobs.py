@@ -115,8 +115,8 @@ class SqliteJobs(StorePart):
         existing = rows.job(rows.first(tx, SQL["get"], params))
         kind = of_same_key(job, existing.state)
         if kind == "replaced":
-            change = {"due_at": job.due_at, "payload": job.payload, "priority": None}
-            tx.execute(SQL["amend"], {**params, "now": now, **change})
+            change = {"due_at": job.due_at, "payload": job.payload, "now": now}
+            tx.execute(SQL["replace"], params | change)
             existing = rows.job(rows.first(tx, SQL["get"], params))
         return Clash(kind, existing)
 

@@ -30,11 +30,8 @@ SELECT digest FROM jobs WHERE id = :id;
 -- name: key_holder
 SELECT id FROM jobs WHERE queue = :queue AND key = :key AND finished_at IS NULL;
 
--- name: amend
-UPDATE jobs SET due_at = coalesce(:due_at, due_at), priority = coalesce(:priority, priority),
-  payload = coalesce(:payload, payload), updated_at = :now,
-  not_before = CASE WHEN :due_at IS NULL THEN not_before END,
-  refusals = CASE WHEN :due_at IS NULL THEN refusals ELSE 0 END
+-- name: replace
+UPDATE jobs SET due_at = :due_at, payload = :payload, updated_at = :now, not_before = NULL, refusals = 0
 WHERE id = :id AND state = 'scheduled';
 
 -- name: attempts

@@ -198,10 +198,9 @@ def settle(held: Held, settlement: Settlement, queue: Queue, now: Moment) -> End
     if settlement.failure is not None:
         numbers = (held.attempt, held.attempt_base, held.max_attempts)
         cancelled = held.cancel_requested
-        told = after_failure(settlement.failure, *numbers, queue, now, cancelled=cancelled)
-        settlement = settlement._replace(
-            verb=told.verb, code=told.code, detail=told.detail, due_at=told.due_at
-        )
+        verdict = after_failure(settlement.failure, *numbers, queue, now, cancelled=cancelled)
+        verb, code, detail, due_at, *_ = verdict
+        settlement = settlement._replace(verb=verb, code=code, detail=detail, due_at=due_at)
     elif held.cancel_requested and settlement.verb in _WAITS_AGAIN:
         verb, code, detail, *_ = _WAITS_AGAIN[settlement.verb]
         settlement = settlement._replace(verb=verb, code=code, detail=detail)
@@ -217,8 +216,7 @@ def settle(held: Held, settlement: Settlement, queue: Queue, now: Moment) -> End
             until = put_off_until(queue.retry, held.id, refusals, now)
             changes |= {"not_before": until, "refusals": refusals, "error": error}
     else:
-        facts = settled_facts(verb, held.worker, error)
-        diagnostic = _diagnostic(held, settlement.code, settlement.detail, facts, now)
+        diagnostic = diagnostic_of(held, settlement, now)
         changes = {"ahead": False, "error": error}
         if verb is Verb.RETRY and settlement.due_at is not None:
             changes["due_at"] = settlement.due_at
@@ -303,15 +301,18 @@ def possible_words(settlement: Settlement) -> dict[str, str]:
     return {words(ids, settlement, outcome).rstrip(): outcome for outcome in settlement.outcomes}
 
 
-def settled_facts(verb: Verb, worker: str | None, error: str | None) -> dict[str, str]:
-    """Facts of the diagnostic that a settlement leaves; those that are not known are left out."""
+def diagnostic_of(held: Held, settlement: Settlement, now: Moment) -> Diagnostic:
+    """The diagnostic that a settlement leaves; facts that are not known are left out."""
+    verb, worker, error = settlement.verb, held.worker, settlement.error
     facts = {"worker": worker, "error": error, "decision": verb.value}
-    return {name: fact for name, fact in facts.items() if fact}
+    known = {name: fact for name, fact in facts.items() if fact}
+    return _diagnostic(held, settlement.code, settlement.detail, known, now)
 
 
-def refused_by_sink(error: str) -> str:
-    """Detail of the diagnostic of a job that its sink refused for good."""
-    return f"The sink refused it for good: {error}"
+def refused_by_sink(job_id: str, epoch: int, error: str) -> Settlement:
+    """The settlement of a job that its sink refused for good."""
+    detail = f"The sink refused it for good: {error}"
+    return Settlement(job_id, epoch, Verb.FAIL, error=error, detail=detail)
 
 
 def _after(held: Held, verb: Verb, now: Moment, changes: dict[str, Any]) -> Held:

@@ -122,7 +122,7 @@ class Record:
         """Its sink refused it for now."""
         self.refusals += 1
         self.not_before = put_off_until(policy, self.id, self.refusals, now)
-        self.error = error
+        self.error, self.updated_at = error, now
 
     def forget_refusals(self) -> None:
         self.not_before, self.refusals = None, 0
@@ -285,8 +285,7 @@ class Record:
         if error is None:
             self.refusals = 0
         else:
-            detail = fencing.refused_by_sink(error)
-            settlement = settlement._replace(verb=Verb.FAIL, error=error, detail=detail)
+            settlement = fencing.refused_by_sink(self.id, self.epoch, error)
         ending = fencing.settle(self.as_held(), settlement, queue, now)
         assert isinstance(ending, Ending)  # a job inside a range cannot be asked to stop
         self.end_claim(ending, None, now)

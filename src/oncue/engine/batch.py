@@ -212,8 +212,7 @@ class ClaimBatch:
         error = refusal.detail
         if not refusal.permanent:
             return Settlement(job.id, job.epoch, Verb.RELEASE, error=error, put_off=True)
-        detail = refused_by_sink(error)
-        return Settlement(job.id, job.epoch, Verb.FAIL, error=error, detail=detail)
+        return refused_by_sink(job.id, job.epoch, error)
 
 
 DeliveryBatch = RangeBatch | ClaimBatch

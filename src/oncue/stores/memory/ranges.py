@@ -168,7 +168,6 @@ class MemoryRanges(MemoryEndings):
         queue = self._queue(claim.queue)
         if refusal is not None and not refusal.permanent:
             record.put_off(queue.retry, refusal.detail, now)
-            record.updated_at = now
             self._refile(record)
             return
         error = None if refusal is None else refusal.detail

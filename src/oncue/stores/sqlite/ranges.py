@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Any
 
-from oncue.core.fencing import Held, refused_by_sink, settled_facts
-from oncue.core.job import Delivery, Diagnostic
-from oncue.core.lifecycle import Verb
-from oncue.core.moment import Moment, to_datetime
+from oncue.core.fencing import diagnostic_of, refused_by_sink
+from oncue.core.job import Delivery
+from oncue.core.moment import Moment
 from oncue.core.putoff import put_off_until
 from oncue.core.queue import Queue
 from oncue.ports.claims import RangeClaim
@@ -174,15 +173,11 @@ def _refuse(
     tx.executemany(SQL["put_off"], waits)
     tx.executemany(SQL["refused"], failures)
     failed = held_claims(tx, [one["id"] for one in failures]).values()
-    record(tx, [(one.n, _failure(one, refused[one.id].detail, now)) for one in failed])
+    endings = [(one, refused_by_sink(one.id, one.epoch, one.error or "")) for one in failed]
+    record(tx, [(one.n, diagnostic_of(one, ending, now)) for one, ending in endings])
     if not queue.keeps_history:
         remove(tx, [one.n for one in failed])
     return [until for _, until, *_ in waits]
-
-
-def _failure(held: Held, error: str, now: Moment) -> Diagnostic:
-    detail, facts = refused_by_sink(error), settled_facts(Verb.FAIL, held.worker, error)
-    return Diagnostic(to_datetime(now), "failure", detail, held.attempt, held.epoch, facts)
 
 
 def _next_dues(tx: rows.Tx, queue: str) -> list[Moment]:

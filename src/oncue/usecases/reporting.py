@@ -114,8 +114,8 @@ def failure(
     pause = pause_seconds(retry_after)
     if pause is not None:
         intake.after(pause, cue.clock.now(), "/retry_after")
-    epoch, told = epoch_of(cue, job_id, proof), Failure(cue.spread(), retryable, pause)
-    return Settlement(job_id, epoch, Verb.FAIL, error=error_text(error), failure=told)
+    epoch, report = epoch_of(cue, job_id, proof), Failure(cue.spread(), retryable, pause)
+    return Settlement(job_id, epoch, Verb.FAIL, error=error_text(error), failure=report)
 
 
 def release(cue: Local, job_id: str, proof: str) -> Settlement:

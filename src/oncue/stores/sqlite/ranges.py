@@ -50,14 +50,14 @@ class SqliteRanges(StorePart):
     ) -> RangeClaim:
         name, until, now = params["queue"], params["until"], params["now"]
         held = lines.open_range(tx, name)
-        own = [one for one in in_flight if held is not None and one.fence == held.fence]
-        if held is not None and not own:
+        continued = [one for one in in_flight if held is not None and one.fence == held.fence]
+        if held is not None and not continued:
             tx.execute(SQL["take_over"], params)
             if not tx.changes():
                 return RangeClaim(name, busy_until=held.lease_until)
             held = None
-        flying = [job.id for one in own for job in one.jobs]
-        ready = make_ready(self.db, tx, name, limit, until, now, flying if own else None)
+        flying = [job.id for one in continued for job in one.jobs]
+        ready = make_ready(self.db, tx, name, limit, until, now, flying if continued else None)
         statement = SQL["due"]
         if flying:
             statement, params = SQL["due_not_in_flight"], {**params, "ids": rows.texts(flying)}

@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import datetime
+from functools import partial
 from itertools import islice
 from typing import Any, Generic, NamedTuple, TypeVar, Unpack
 
@@ -18,7 +19,7 @@ from oncue.core import errors, moment
 from oncue.core import payload as payloads
 from oncue.core.bulk import BulkChange, BulkVerb
 from oncue.core.changes import ANY, ChangeVerb, JobChange
-from oncue.core.cursor import Cursor, Page, check_page
+from oncue.core.cursor import Cursor, check_page, every_item
 from oncue.core.duration import Duration
 from oncue.core.explain import Backlog, Explanation, explain
 from oncue.core.job import History, Job, JobFilter, JobPage, NewJob
@@ -33,7 +34,6 @@ from oncue.usecases.queues import queue_of
 CHUNK = 5000  # jobs that schedule_many stores at once,
 CHUNK_BYTES = 4 * 1024 * 1024  # unless their payloads are large
 IDS_KEPT = 10_000
-PAGE = 500
 
 T = TypeVar("T")
 
@@ -88,17 +88,6 @@ def chunks(
             chunk, room = [], most_bytes
     if chunk:
         yield chunk
-
-
-def every_item(page: Callable[[Cursor | None], Page[T]]) -> Iterator[T]:
-    """The items of all pages; `page` fetches the one after a cursor, first after None."""
-    after: Cursor | None = None
-    while True:
-        found = page(after)
-        yield from found.items
-        if found.next is None:
-            return
-        after = found.next
 
 
 class JobVerbs(ABC, Generic[T]):
@@ -169,7 +158,7 @@ class JobVerbs(ABC, Generic[T]):
     def jobs(self, **filters: Unpack[FilterFields]) -> Iterator[Job]:
         """All jobs that fit, in the order of due time, fetched page by page."""
         wanted = intake.job_filter(filters)
-        return every_item(lambda after: self.page(wanted, after, PAGE))
+        return every_item(partial(self.page, wanted))
 
     @abstractmethod
     def job(self, job_id: str) -> Job:

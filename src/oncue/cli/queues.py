@@ -19,7 +19,10 @@ from oncue.core.moment import Moment
 from oncue.core.queue import Queue, QueueStats, check_queue_name, why_kept
 from oncue.sinks import open_sink
 from oncue.usecases import intake
+from oncue.usecases.queues import unknown
 from oncue.wire import queues as wire
+
+NO_QUEUES = "There are no queues yet; the first job of a queue makes it."
 
 
 @click.group(cls=Group)
@@ -51,8 +54,7 @@ def list_(app: App) -> None:
     ]
     if not output.has_room(head, lines):  # `show` tells the settings
         head, lines = head[:-1], [line[:-1] for line in lines]
-    nothing = "There are no queues yet; the first job of a queue makes it."
-    nouns.answer_list(app, items, head, lines, nothing, right=range(1, 8))
+    nouns.answer_list(app, items, head, lines, NO_QUEUES, right=range(1, 8))
 
 
 @queues.command()
@@ -136,7 +138,7 @@ def set_(app: App, /, name: str, dry_run: bool, **given: str | int | float | Non
         output.note(f"Queue {name} was not there before; it {done} made with default settings.")
     else:
         if dry_run:
-            output.note("Nothing was changed; this is what would be:")
+            output.note(nouns.WOULD_CHANGE)
         output.table(["setting", "from", "to"], _changes(_settings(before), _settings(new)))
     if dry_run and new.sink is not None and app.url is not None:
         output.note("The sink was not tried: the server does that when it is set.")
@@ -213,8 +215,7 @@ def _known(app: App, name: str) -> Queue:
     check_queue_name(name, "NAME")
     found = {queue.name: queue for queue in app.cue.queues()}
     if name not in found:
-        why = "none was set and no job is in it."
-        raise NotFound(f"there is no queue {name!r}: {why}{suggestion(name, found)}")
+        raise NotFound(f"{unknown(name)}{suggestion(name, found)}")
     return found[name]
 
 

@@ -148,8 +148,7 @@ def _due_as_said(minted: ids.Minted, fields: Mapping[str, Any], now: Moment) -> 
 
 def after(seconds: float, now: Moment, pointer: str) -> Moment:
     """The moment so long after `now`, rounded up; beyond a century is refused."""
-    if seconds > LONGEST_SECONDS:
-        raise InvalidInput("more than 100 years ahead; choose an earlier time.", pointer)
+    seconds = min(seconds, 2 * LONGEST_SECONDS)  # a number that is larger may have no milliseconds
     return moment.ahead(now + math.ceil(seconds * 1000), now, pointer)
 
 

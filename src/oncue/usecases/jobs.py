@@ -315,7 +315,7 @@ class LocalJobs(Local, JobVerbs[NewJob]):
                 f"has its key {job.key!r}. Cancel that one first."
             )
         if why is not None and why.reason == "state":
-            raise errors.IllegalState(f"cannot {verb} job {job_id}: it is {job.state}.", job.state)
+            raise illegal(verb, job)
         return job
 
 
@@ -341,6 +341,10 @@ def _met(clash: Clash) -> Job | errors.Conflict:
             "and can no longer be replaced. Wait until it ends, or use another key."
         )
     return job
+
+
+def illegal(verb: str, job: Job, why: str = "") -> errors.IllegalState:
+    return errors.IllegalState(f"cannot {verb} job {job.id}: it is {job.state}{why}.", job.state)
 
 
 def unknown(job_id: str) -> errors.NotFound:

@@ -78,12 +78,16 @@ class LocalQueues(Local):
             if outcome == "kept":
                 raise Conflict(why)
             if outcome == "unknown":
-                raise NotFound(f"there is no queue {name!r}: none was set and no job is in it.")
+                raise unknown(name)
             if outcome == "deleted":
                 break
             alarm.pause(self.clock.monotonic() - began)
         self.policies.forget()
         self.telemetry.forget(name)
+
+
+def unknown(name: str) -> NotFound:
+    return NotFound(f"there is no queue {name!r}: it was never set and has no jobs.")
 
 
 def queue_of(store: QueueStore, name: str) -> Queue:

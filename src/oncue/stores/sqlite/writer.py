@@ -89,6 +89,10 @@ def start_thread(thread: threading.Thread, path: Path) -> None:
         ) from error
 
 
+def closed(path: Path) -> StoreError:
+    return StoreError(f"{path}: the store is closed.")
+
+
 def join_thread(thread: threading.Thread | None) -> None:
     """Wait for the end of a thread, if it was ever started."""
     if thread is not None and thread.ident is not None:
@@ -180,7 +184,7 @@ class Writer:
 
     def _refuse_closed(self) -> None:
         if self._closed:
-            raise StoreError(f"{self._path}: the store is closed.")
+            raise closed(self._path)
 
     def _enqueue(self, ticket: _Ticket[Any]) -> None:
         with self._queueing:  # `close` cannot come between the question and the queue

@@ -176,6 +176,6 @@ def _tell(app: App, report: LoadReport, batch: str) -> None:
     for bad in report.rejected[:REJECTED_SHOWN]:
         output.note(f"line {bad['line']}: {output.clean(bad['detail'])}")
     if report.rejected_count > REJECTED_SHOWN:
-        output.note(f"… and {report.rejected_count - REJECTED_SHOWN:,} more bad lines")
+        output.note(f"… and {report.rejected_count - REJECTED_SHOWN:,} more rejected lines")
     if report.rejected_count:
         raise click.exceptions.Exit(EXIT_FAILED)

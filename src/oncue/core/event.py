@@ -189,5 +189,5 @@ _FIELDS = ("eventType", "eventTimestamp", "eventResourceId", "eventId")
 
 def _required(fields: Mapping[str, Any], name: str, pointer: str) -> Any:
     if fields.get(name) is None:
-        raise InvalidInput("is missing; an event cannot do without.", f"{pointer}/{name}")
+        raise InvalidInput("is missing; every event needs it.", f"{pointer}/{name}")
     return fields[name]

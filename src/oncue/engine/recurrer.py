@@ -106,7 +106,7 @@ class Recurrer:
         decided = recurrence.plan(schedule, self._first_tried(schedule, now), self._fits)
         if schedule.emits is not None and decided.made:
             if self.publish is None:
-                raise Conflict("it emits events, and nobody here publishes them.")
+                raise Conflict("it emits events, and this process does not publish them.")
             # Before it goes on, not after: an event that is published again is the same event.
             self.publish(schedule, decided.made)
         self._troubles.pop(schedule.name, None)

@@ -77,7 +77,7 @@ class Gathering(Generic[Q, A]):
         try:
             done = self._threads.submit(self._apply, requests)
         except RuntimeError as error:  # it is closed, or no thread can be started
-            away = StoreUnavailable(f"the call may or may not be made ({error}).")
+            away = StoreUnavailable(f"it is not known whether the call will be made ({error}).")
             loop.call_soon(self._done, loop, group, [away] * len(requests))
             return
         done.add_done_callback(

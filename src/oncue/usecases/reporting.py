@@ -46,7 +46,7 @@ class Reporting(Local):
 
 def taker(worker: str, limit: int, lease_seconds: Duration | None) -> Taker:
     if intake.label(worker, "/worker") is None:
-        raise errors.InvalidInput("say who claims: any name that tells workers apart.", "/worker")
+        raise errors.InvalidInput("name the worker: any name that no other worker has.", "/worker")
     whole(limit, 1, CLAIM_LIMIT, "/limit")
     return Taker(worker, limit, intake.check_lease(lease_seconds))
 

@@ -343,5 +343,5 @@ class Writer:
     def _unknown(self) -> StoreUnavailable:
         return StoreUnavailable(
             f"{self._path}: the write was interrupted and may or may not have been stored. "
-            "Look, or call again: it does no harm."
+            "Call again: repeating it does no harm."
         )

@@ -83,7 +83,7 @@ class HandDriven(Scheduler):
 
     def _next_stop(self, target: Moment) -> Moment:
         """When there is something to do next, at most `target`. What is due already but cannot be
-        done, because a sink is down or somebody else has it, is looked at when the loops would."""
+        done, because a sink is down or another worker has it, is looked at when the loops would."""
         now = self.clock.now()
         sinks = [queue.name for queue in self.queues() if queue.sink is not None]
         due_at = self.store.next_due(sorted({*self.handlers, *sinks}))

@@ -95,7 +95,7 @@ def carry_out(app: App, command: JobsCommand) -> None:
         _tell(app, command, _count(app, command))
         return
     total = None
-    if not yes or sys.stderr.isatty():  # somebody to ask, or to show a bar to
+    if not yes or sys.stderr.isatty():  # a person to ask, or to show a bar to
         found = _count(app, command)
         total = found.matched
         if not yes:

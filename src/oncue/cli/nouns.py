@@ -89,7 +89,7 @@ def note_more(after: object) -> None:
 
 
 def require_terminal(otherwise: str) -> None:
-    """Where nobody can be asked, end the command with this advice."""
+    """Without a terminal, end the command with this advice."""
     if not sys.stdin.isatty():
         raise click.UsageError(otherwise)
 

@@ -186,7 +186,7 @@ def delete(app: App, name: str, yes: bool) -> None:
 
 
 def _check_unused(cue: Cue, name: str, stats: QueueStats) -> None:
-    """Refuse what the deletion would refuse, before anybody is asked. It looks again."""
+    """Refuse what the deletion would refuse, before the question. The deletion looks again."""
     unfinished = any(stats.counts.get(state) for state in State if state not in FINAL)
     schedules = (s.name for s in cue.schedules() if s.queue == name and s.emits is None)
     rules = (rule.name for rule in cue.rules() if rule.queue == name)

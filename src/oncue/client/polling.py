@@ -16,8 +16,8 @@ from oncue.client.connection import Call, Connection, answer_of
 class Polling:
     """For one thread that asks, on a connection of its own, and any that calls `stop`.
 
-    To stop, only our side of the connection is closed. The server then knows that nobody waits any
-    more; an answer that it had sent already still arrives, and is returned.
+    To stop, only our side of the connection is closed. The server then knows that this client waits
+    no more; an answer that it had sent already still arrives, and is returned.
     """
 
     def __init__(self, connection: Connection) -> None:

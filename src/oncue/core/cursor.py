@@ -68,7 +68,7 @@ def number_at(cursor: Cursor) -> int:
 
 
 def check_page(after: object, limit: object) -> None:
-    """Refuse what asks for no page. Whether a text is a cursor is known to the store only."""
+    """Refuse a wrong limit, and a cursor that is not text. Only the store knows its cursors."""
     if not (after is None or isinstance(after, str)):
         raise not_a_cursor()
     whole(limit, 1, MOST_ITEMS, "/limit")

@@ -73,7 +73,7 @@ class Write(NamedTuple):
     """A worker's write that settles a claim. The same write again is a repetition."""
 
     kind: str
-    """`complete`, `fail` or `release`: what the worker said, whatever was decided upon it."""
+    """`complete`, `fail` or `release`: what the worker reported, not what was decided then."""
     content: bytes | str | None = None
     """The result, or the error."""
 
@@ -109,7 +109,7 @@ class Settlement(NamedTuple):
 
     @property
     def outcomes(self) -> Sequence[str]:
-        """How the attempt may end by this write, whatever is decided upon it."""
+        """The outcomes that the attempt may have after this write."""
         return _OUTCOMES_OF.get(self.verb, ("failed", "retried", "cancelled"))
 
     @property

@@ -154,7 +154,7 @@ _BUILT_IN: dict[str, dict[str, Any]] = {
 
 
 def default_queue(name: str) -> Queue:
-    """The queue of that name as it is while nobody has set it."""
+    """The queue of that name with the settings that it has until they are set."""
     return Queue(name, **_BUILT_IN.get(name, {}))
 
 

@@ -307,7 +307,7 @@ class Record:
             self.finished_at = now
 
     def change(self, change: JobChange, now: Moment) -> None:
-        """What people change, after `changes.decide` said that it can be changed so."""
+        """What people change, after `changes.decide` said that it may be changed."""
         match change.verb:
             case ChangeVerb.AMEND:
                 self.amend(change, now)

@@ -110,7 +110,7 @@ class RangeHolder:
         now: Moment,
     ) -> bool:
         """As `settle_range`. Lets go of the shard if nothing else is in flight there. If it raises,
-        it may be repeated, whatever was done by then."""
+        it can be repeated safely."""
         ours = (self._counted or not self._others(claim)) and self._turn.acquire(self._counted)
         try:
             left = self._others(claim) or int(not ours)

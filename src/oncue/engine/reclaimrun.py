@@ -79,7 +79,7 @@ class ReclaimRun:
         return is_over
 
     def _gather(self, lapses: Sequence[Lapse]) -> None:
-        # Read after the look: whatever was written before it cannot honestly be later than this.
+        # Read after the look: only a wrong clock can have written a later time before the look.
         now = self._clock.now()
         for lapse in lapses:
             if lapse.updated_at < self._before:

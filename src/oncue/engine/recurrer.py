@@ -1,9 +1,9 @@
 """The recurrer: schedules → their next jobs, a little ahead of time.
 
 It needs no leader: the store applies what was decided only to a schedule that is still as it was
-seen, together with its jobs. It remembers only what passing trouble kept it from doing: once that
-is possible it is judged by the moment of the first try, so that an occurrence which was found in
-time is not recorded as missed.
+seen, together with its jobs. It remembers only the schedules that passing trouble kept it from
+deciding on. They are judged later by the moment of the first try, so that an occurrence which was
+found in time is not recorded as missed.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ class _Trouble(NamedTuple):
     """When it was first tried."""
     tries: int
     passing: bool
-    """False: it lasts until somebody changes something."""
+    """False: it lasts until the schedule, the process or the machine is changed."""
     text: str
 
 

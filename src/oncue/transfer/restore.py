@@ -46,7 +46,7 @@ class Restored:
     kept_schedules: list[str] = field(default_factory=list)
     """The same of schedules …"""
     kept_rules: list[str] = field(default_factory=list)
-    """… and of rules; also rules that are the same but were made by somebody else."""
+    """… and of rules; also rules that are the same but were created separately."""
     paused: list[str] = field(default_factory=list)
     paused_before: list[str] = field(default_factory=list)
     """Those of the paused queues that were paused when they were dumped."""
@@ -74,8 +74,8 @@ class _Page:
 class Restore:
     """One dump on its way into a store.
 
-    Every queue in it is paused before its first job comes, so that nothing is delivered before
-    somebody has had a look. `release` lets those go that were not paused when they were dumped.
+    Every queue in it is paused before its first job comes, so that nothing is delivered before a
+    person has looked. `release` resumes those that were not paused when they were dumped.
     Schedules are stored last: what a dump lacks, because it is torn, they do not make again.
     """
 

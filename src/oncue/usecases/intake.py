@@ -42,7 +42,7 @@ class JobFields(TypedDict, total=False):
     delay: Duration | None
     """The same, counted from now: seconds, a timedelta, or ISO 8601 such as "PT15M"."""
     expires_at: datetime | str | None
-    """When it is cancelled if nobody has taken it."""
+    """When it is cancelled if it was not taken by then."""
     owner: str | None
     priority: int | None
     """From 0 to 9. Among due jobs, higher priority runs first."""

@@ -115,7 +115,7 @@ class Heartbeats:
             back = [ClaimEnd(job.claim, "release") for job in waiting if not job.lost]
             try:
                 self._source.settle(batch.queue, [*done, *back], brief=True)
-            except BaseException:  # whatever it is, what is done stays done and is settled later
+            except BaseException:  # the jobs that are done are settled later
                 batch.done.extendleft(reversed(done))
                 batch.pending.extendleft(reversed(waiting))
                 raise

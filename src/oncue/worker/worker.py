@@ -132,7 +132,7 @@ class Worker:
             loop.stop(max(0.0, ends - self._clock.monotonic()))
         self._heartbeats.loop.stop(5.0)
         self._results.hurry()
-        for batch in list(self._batches):  # still running after the grace: somebody else may
+        for batch in list(self._batches):  # still running after the grace: released
             left = [*batch.running, *take_all(batch.pending)]
             batch.hand_back(left)
             for job in left:

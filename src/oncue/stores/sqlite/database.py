@@ -232,7 +232,7 @@ class Database:
             raise fork.forked_in_use(self.path)
 
     def _begun(self) -> None:
-        """At the beginning of each transaction, when nobody else can write."""
+        """At the beginning of each transaction, when no other process can write."""
         if self.watching.begun():
             self.known_queues.clear()
 

@@ -122,8 +122,8 @@ class SqliteJobs(StorePart):
 
 
 def _insert_all(tx: rows.Tx, jobs: Sequence[NewJob]) -> None:
-    """Sixty-four rows a statement: apsw lets other threads run during each, and a busy one keeps
-    the interpreter for milliseconds before it gives it back."""
+    """Sixty-four rows in a statement: during each statement apsw lets other threads run, and a busy
+    thread then keeps the interpreter for milliseconds."""
     whole = len(jobs) - len(jobs) % _ROWS
     for start in range(0, whole, _ROWS):
         chunk = jobs[start : start + _ROWS]

@@ -121,7 +121,7 @@ class Writer:
         self._committed = committed
         self._queue: SimpleQueue[_Ticket[Any] | None] = SimpleQueue()
         self._queueing = threading.Lock()
-        # Always taken by `with`: its C code lets go whatever is raised wherever, which
+        # Always taken by `with`: its C code releases the lock in every case, which
         # `acquire … finally: release` does not if Ctrl-C comes between the two.
         self._lock = handle.lock
         self._owner: int | None = None
@@ -264,7 +264,7 @@ class Writer:
         return outcome
 
     def _alone(self, call: Callable[[], T], synced: bool) -> T:
-        """One caller, one commit: nobody to answer but the caller."""
+        """One call, one commit, in the thread of the caller."""
         self._refuse_closed()
         outcome = _Outcome()
         try:
@@ -282,8 +282,8 @@ class Writer:
         self, calls: Sequence[Callable[[], Any]], outcome: _Outcome, synced: bool = True
     ) -> None:
         """Run the calls in one transaction, then `committed`. The file must be the same before and
-        after it. Whatever is raised at whichever line, no transaction stays open, and `outcome`
-        tells whether it was stored."""
+        after it. Even if this raises, no transaction stays open, and `outcome` tells whether it was
+        stored."""
         self._check_file()
         connection = self.connection
         if connection.in_transaction:  # Ctrl-C cut the end of the last one short

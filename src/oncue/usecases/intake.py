@@ -110,17 +110,9 @@ def new_job(fields: Mapping[str, Any], now: Moment) -> NewJob:
     rare = {name: check(fields[name]) for name, check in _CHECKS.items() if name in fields}
     if "expires_at" in fields:
         rare["expires_at"] = _ahead(fields["expires_at"], now, "/expires_at")
-    return NewJob(
-        job_id,
-        queue,
-        due_at,
-        body,
-        priority,
-        now,
-        digest=None if chosen is None else digest(fields),
-        replace=_replace(fields.get("if_exists", "keep")),
-        **rare,
-    )
+    rare["digest"] = None if chosen is None else digest(fields)
+    rare["replace"] = _replace(fields.get("if_exists", "keep"))
+    return NewJob(job_id, queue, due_at, body, priority, now, **rare)
 
 
 def due(fields: Mapping[str, Any], now: Moment) -> Moment:

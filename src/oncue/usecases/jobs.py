@@ -238,12 +238,10 @@ class LocalJobs(Local, JobVerbs[NewJob]):
         met = self._insert([new]).get(0)
         if isinstance(met, errors.Conflict):
             raise met
-        self.telemetry.count("jobs_created", met is None)
         return Stored(intake.as_stored(new), False) if met is None else Stored(met, True)
 
     def store_jobs(self, jobs: Sequence[NewJob]) -> StoredJobs:
         met = self._insert(jobs) if jobs else {}
-        self.telemetry.count("jobs_created", len(jobs) - len(met))
         refused = {at: answer for at, answer in met.items() if isinstance(answer, errors.Conflict)}
         ids: list[str | None] = [job.id for job in jobs]
         for position, answer in met.items():
@@ -251,9 +249,10 @@ class LocalJobs(Local, JobVerbs[NewJob]):
         return StoredJobs(ids, len(met) - len(refused), refused)
 
     def _insert(self, jobs: Sequence[NewJob]) -> dict[int, Job | errors.Conflict]:
-        """Store jobs. By position, for those that are not new: the job that was there, or why this
-        one is refused."""
+        """Store jobs, and count the new ones. By position, for the others: the job that was there,
+        or why this one is refused."""
         clashes = self.store.insert(jobs, self.clock.now())
+        self.telemetry.count("jobs_created", len(jobs) - len(clashes))
         return {position: _met(clash) for position, clash in clashes.items()} if clashes else {}
 
     def job(self, job_id: str) -> Job:
@@ -323,7 +322,6 @@ def insert_all(cue: LocalJobs, jobs: Sequence[NewJob]) -> Sequence[Job | errors.
     """Store jobs that are ready, of callers who have nothing to do with each other. For each: the
     job that was there, why it is refused, or None: it is new."""
     met = cue._insert(jobs)
-    cue.telemetry.count("jobs_created", len(jobs) - len(met))
     return [met.get(position) for position in range(len(jobs))] if met else [None] * len(jobs)
 
 

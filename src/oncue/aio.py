@@ -27,7 +27,7 @@ CLAIMS_TOGETHER = 64
 
 
 class ClaimRequest(NamedTuple):
-    """Who wants due jobs of which queues."""
+    """A request for due jobs of these queues."""
 
     queues: tuple[str, ...]
     taker: Taker
@@ -115,7 +115,7 @@ class AsyncScheduler:
         return await asyncio.to_thread(method, *args, **kwargs)
 
     def _claim_all(self, requests: list[ClaimRequest]) -> Sequence[list[Claimed] | BaseException]:
-        """Those who want jobs of the same queues share a claim."""
+        """Requests for the same queues share a claim."""
         self._give_back_unanswered()
         answers: list[list[Claimed] | BaseException] = [[] for _ in requests]
         together: dict[tuple[str, ...], list[int]] = {}

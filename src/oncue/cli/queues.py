@@ -260,7 +260,7 @@ def _settings(queue: Queue) -> dict[str, str]:
         "poison after": counted(queue.poison_after, "lost start")
         if queue.poison_after
         else "never",
-        "shards": str(queue.shards or "as the store thinks best"),
+        "shards": str(queue.shards or "the store decides"),
     }
 
 

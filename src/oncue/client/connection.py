@@ -161,7 +161,7 @@ class Connection:
         if isinstance(trouble, exceptions.SSLError | ssl.SSLError):
             return errors.ServerUnusable(
                 f"{url}: there is no secure connection. Check the server's certificate, and "
-                "whether it speaks https at all."
+                "whether it uses https at all."
             )
         if isinstance(trouble, exceptions.NewConnectionError | exceptions.ConnectTimeoutError):
             return errors.ServerUnavailable(

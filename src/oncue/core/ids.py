@@ -7,7 +7,7 @@ its right edge. And a store that finds things by their key finds a job that was 
 read: its id says in which queue and where in its order it waits.
 
 The letters between the digits are what it is known by. Minted ids of earlier versions, which ended
-with the delay, and UUIDs have none; such ids say nothing, like every other id.
+with the delay, and UUIDs have none: nothing is read from them, nor from any other id.
 """
 
 from __future__ import annotations

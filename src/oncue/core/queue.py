@@ -61,7 +61,7 @@ class Queue:
     make a job fail as poison; 0 means never.
 
     `shards`: over how many parts the waiting jobs may be spread; order holds within each. None
-    means: as many as the store thinks best. A store may use fewer.
+    means: the store decides. A store may use fewer.
     """
 
     name: str

@@ -160,7 +160,7 @@ class Record:
 
     def trim_attempts(self) -> None:
         """Of the attempts before the last one, which is under way or ended the job, the first and
-        the last fifty are kept. A late write of one that is not is like one of no claim."""
+        the last fifty are kept. A late write of one that is not kept is refused as `unknown`."""
         if len(self.attempts) > 2 * DIAGNOSTICS_KEPT:
             self.ends.pop(self.attempts.pop(DIAGNOSTICS_KEPT).epoch, None)
 

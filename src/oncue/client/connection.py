@@ -175,8 +175,8 @@ class Connection:
 
     def _answer_lost(self, how: str) -> AnswerLost:
         return AnswerLost(
-            f"{self.address.url} {how}, so it is not known what it did, and it is not asked again "
-            "by itself. What it may have claimed is taken back when the lease ends."
+            f"{self.address.url} {how}, so it is not known what it did, and the request is not "
+            "repeated. Jobs that it may have claimed are taken back when their lease ends."
         )
 
     def answer_once(self, request: Call) -> Reply:

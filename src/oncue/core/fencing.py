@@ -99,8 +99,8 @@ class Settlement(NamedTuple):
     updated_at: Moment | None = None
     """Given: only if this is still the job's last update; else refused, `moved on`."""
     failure: Failure | None = None
-    """FAIL: what the worker said of its failure. What becomes of the job is decided by that, the
-    job and the policy of its queue: RETRY, FAIL, or DROP. None: it is decided already."""
+    """FAIL: the worker's report of its failure. With the job and the policy of its queue it decides
+    between RETRY, FAIL and DROP. None: it is decided already."""
 
     @property
     def write(self) -> Write | None:

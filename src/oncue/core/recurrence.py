@@ -136,8 +136,8 @@ def revised(
     now: Moment,
     taken: Collection[str | None] = (),
 ) -> Revision:
-    """`seen` with the settings of `wanted`. What is due stays as it is. What was made ahead of time
-    is withdrawn and decided anew, except for the jobs that were `taken` or changed since, and
+    """`seen` with the settings of `wanted`. Occurrences that are due stay. Those made ahead of time
+    are withdrawn and decided anew, except for those whose jobs were `taken` or changed since, and
     those before them: an occurrence whose job was taken is never decided twice."""
     retimed = seen.rhythm != wanted.rhythm
     schedule = replace(

@@ -46,7 +46,7 @@ class ReclaimRun:
 
     def step(self) -> float | None:
         """Look at one page, and act once enough is gathered. How many seconds to pause; None: it is
-        over. What was done is done even if a later step raises."""
+        over. If a step raises, the work of the steps before it stays done."""
         if not self._begun:
             self._begin()
         silent = ClaimFilter(heard_outside=(self._before, max(self._clock.now(), self._before)))

@@ -72,7 +72,7 @@ class Recurrer:
         return 0.0
 
     def make(self, due: Sequence[Schedule], now: Moment) -> None:
-        """Decide on these schedules. What others decided on meanwhile is left to them."""
+        """Decide on these schedules, except those on which others have decided meanwhile."""
         tried = [self._first_tried(schedule, now) for schedule in due]
         advances = self.decide(due, now)
         try:

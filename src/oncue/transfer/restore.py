@@ -1,5 +1,5 @@
-"""From a dump into a store, page by page. What is there already is left alone, so a restore that
-was interrupted is simply repeated."""
+"""From a dump into a store, page by page. Jobs and settings that the store has already stay, so a
+restore that was interrupted is simply repeated."""
 
 from __future__ import annotations
 

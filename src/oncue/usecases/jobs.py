@@ -326,7 +326,7 @@ def insert_all(cue: LocalJobs, jobs: Sequence[NewJob]) -> Sequence[Job | errors.
 
 
 def _met(clash: Clash) -> Job | errors.Conflict:
-    """What a new job meets whose id or key is there already: the job that has it, or a refusal."""
+    """The job that has the id or the key of a new job, or the refusal of the new one."""
     job = clash.job
     if clash.kind == "id taken":
         return errors.IdTaken(

@@ -65,8 +65,8 @@ class RuleVerbs(ABC):
         when this returns. An event is `{"eventType", "eventTimestamp", "eventResourceId"}` and
         may have an `eventId`. All are checked before any is stored. A server takes 1,000 at once.
 
-        May be repeated. What was decided before is then called duplicate, with its jobs. A client
-        repeats it if the answer is lost.
+        May be repeated: decisions that were made before are then answered as duplicates, with their
+        jobs. A client repeats it if the answer is lost.
         """
         found = read_events(events, self._latest())
         return self._publish(found, alone=isinstance(events, Event | Mapping)) if found else []

@@ -111,7 +111,7 @@ class ClaimSource(Protocol):
         """Report on a step, as `ClaimStore.put_operation` takes it."""
 
     def settle(self, queue: Queue, ends: Sequence[ClaimEnd], *, brief: bool = False) -> None:
-        """End claims of one queue. What came too late is logged. With `brief`, the answer
+        """End claims of one queue. Reports that came too late are logged. With `brief`, the answer
         is waited for no longer than that to a heartbeat."""
 
     def thread_replaced(self) -> None:

@@ -18,7 +18,7 @@ _FEW = 16  # marks that are sought one by one, which is faster than to look at e
 
 
 class Departed(NamedTuple):
-    """Settlements whose jobs went with them, or may soon."""
+    """Settlements in a queue that keeps no history: their jobs are gone now, or when they end."""
 
     settlements: Sequence[Settlement]
     outcome: str
@@ -35,8 +35,8 @@ _alike = attrgetter("epoch", "verb", "result", "error")
 
 
 def remember_settled(tx: rows.Tx, gone: Sequence[Departed], now: Moment) -> None:
-    """What one call settled of jobs that are gone. It is kept as one row, as long as the longest of
-    their leases: a row for each job would cost as much as the job. Rows whose time is over go."""
+    """Keep the settlements of one call as one row, as long as the longest of their leases: a row
+    for each job would cost as much as the job. Rows whose time is over are removed."""
     if not gone:
         return
     marks = _marks([one for some in gone for one in some.settlements])

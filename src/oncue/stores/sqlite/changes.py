@@ -40,7 +40,8 @@ class Walk(NamedTuple):
     """In cursors."""
     statement: str
     before_all: Place
-    wanted: Wanted = lambda key, priority: True
+    wanted: Wanted | None = None
+    """None: everything."""
 
     @property
     def shape(self) -> tuple[type, ...]:
@@ -202,25 +203,19 @@ def _step(
     ids: list[str] = []
     looked = 0
     places = {f"p{number}": one for number, one in enumerate(place)}
-    entries = tx.execute(SQL[walk.statement], {**params, **places, "limit": room})
-    for applies, priority, *entry in entries:
+    start, until = params["start"], params["until"]
+    for entry in tx.execute(SQL[walk.statement], {**params, **places, "limit": room}):
         looked += 1
-        place = tuple(entry)
-        leap = _leap(walk, params, place, priority)
-        if leap is not None:
-            return ids, looked, leap
+        applies, priority, *_, due_at, job_id = entry
+        is_wanted = walk.wanted is None or walk.wanted(entry[2:], priority)
+        if not is_wanted or not start <= due_at <= until:
+            group = entry[2:-2]
+            leaps_ahead = is_wanted and due_at < start
+            return ids, looked, (*group, start if leaps_ahead else LATEST + 1, "")
         if applies:
-            ids.append(str(place[-1]))
+            ids.append(job_id)
     if looked == room:
-        return ids, looked, place
+        return ids, looked, entry[2:]
     # This statement reads one queue and rank at a time, the others read to the end.
     goes_on = walk.statement == "find_waiting"
     return ids, looked, _next_line(tx, params, place) if goes_on else None
-
-
-def _leap(walk: Walk, params: dict[str, Any], key: Place, priority: int | None) -> Place | None:
-    """Where to go on instead, if the entry is not wanted."""
-    *group, due_at, _ = key
-    if not walk.wanted(key, priority) or int(due_at) > params["until"]:
-        return (*group, LATEST + 1, "")
-    return (*group, params["start"], "") if int(due_at) < params["start"] else None

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections import defaultdict
 from collections.abc import Sequence
 from typing import Any, Literal, NamedTuple
@@ -124,11 +123,12 @@ class Endings:
                 self._db.tell(held.queue, ending.job.not_before or ending.job.due_at)
 
     def _keep_attempts(self, ended: Sequence[_Ended]) -> None:
-        attempts = [
-            {"n": held.n, "now": self._now, "outcome": end.outcome, "error": end.job.error}
-            for held, end, _ in ended
-        ]
-        self._tx.executemany(SQL["keep_attempt"], attempts)
+        alike: dict[tuple[str, str | None], list[int]] = defaultdict(list)
+        for held, ending, _ in ended:
+            alike[ending.outcome, ending.job.error].append(held.n)
+        for (outcome, error), ns in alike.items():
+            params = {"ns": rows.numbers(ns), "outcome": outcome, "error": error}
+            self._tx.execute(SQL["end_attempts"], {**params, "now": self._now})
         trim(self._tx, "attempts", [one.held.n for one in ended])
 
     def _reclaim(self, ended: Sequence[_Ended]) -> None:
@@ -160,7 +160,7 @@ def record(tx: rows.Tx, found: Sequence[tuple[int, Diagnostic]]) -> None:
     if not found:
         return
     facts = [
-        (n, from_datetime(d.at), d.code, d.detail, d.attempt, d.epoch, json.dumps(d.facts))
+        (n, from_datetime(d.at), d.code, d.detail, d.attempt, d.epoch, rows.to_json(d.facts))
         for n, d in found
     ]
     tx.executemany(SQL["add_diagnostic"], facts)

@@ -9,6 +9,7 @@ from datetime import datetime
 from typing import Any, TypeVar, get_type_hints
 
 import apsw
+import msgspec
 
 from oncue.core import stamp
 from oncue.core.job import Attempt, Diagnostic, Job, Operation
@@ -20,6 +21,7 @@ T = TypeVar("T")
 Tx = apsw.Connection  # inside a transaction
 AFTER_EVERY_TEXT = "\U0010ffff"
 BATCH_BYTES = 32 * 1024 * 1024  # of payloads that are read into memory at once
+_ENCODER = msgspec.json.Encoder()
 _GET_JOB = load("jobs")["get"]
 _CONVERSIONS: dict[Any, Callable[[Any], Any]] = {
     State: {state.value: state for state in State}.__getitem__,  # faster than State(…)
@@ -36,13 +38,14 @@ def reader(kind: Callable[..., T], **given: Callable[[Any], Any]) -> Callable[[S
     fields = get_type_hints(kind).items()
     found = [given.get(name, _CONVERSIONS.get(its_type)) for name, its_type in fields]
     conversions = [(place, one) for place, one in enumerate(found) if one is not None]
+    make = getattr(kind, "_make", None) or (lambda values: kind(*values))  # of named tuples: faster
 
     def read(row: Sequence[Any]) -> T:
         values = list(row)
         for place, convert in conversions:
             if values[place] is not None:
                 values[place] = convert(values[place])
-        return kind(*values)
+        return make(values)
 
     return read
 
@@ -84,6 +87,10 @@ def get_job(tx: Tx, job_id: str | None) -> Job | None:
     """The job as others see it: inside an open range claim it is dispatched."""
     row = first(tx, _GET_JOB, {"id": job_id})
     return None if row is None else job(row)
+
+
+def to_json(value: Any) -> str:
+    return _ENCODER.encode(value).decode()
 
 
 def texts(values: Iterable[str]) -> Any:

@@ -118,10 +118,10 @@ DELETE FROM settled WHERE until <= :now;
 SELECT outcome, error, attempt, ended_at FROM attempts WHERE n = :n AND epoch = :epoch
 ORDER BY seq LIMIT 1;
 
--- name: keep_attempt
+-- name: end_attempts
 INSERT INTO attempts (n, epoch, attempt, claimed_at, ended_at, worker, outcome, error)
 SELECT n, epoch, attempt, claimed_at, :now, worker, :outcome, :error FROM jobs
-WHERE n = :n AND claimed_at IS NOT NULL;
+WHERE n IN carray(:ns) AND claimed_at IS NOT NULL;
 
 -- name: trim_attempts
 DELETE FROM attempts WHERE seq = (

@@ -6,7 +6,7 @@ from array import array
 from collections.abc import Iterator, Sequence
 from itertools import groupby
 from operator import attrgetter
-from typing import NamedTuple
+from typing import Any, NamedTuple
 from zlib import crc32
 
 from oncue.core.fencing import Settlement, possible_words, words
@@ -73,7 +73,8 @@ def _candidates(tx: rows.Tx, marks: array[int], now: Moment) -> Iterator[str]:
     wanted = set(marks)
     sought = [array("I", [mark]).tobytes() for mark in wanted] if len(wanted) <= _FEW else None
     # The newest first: a worker that got no answer repeats soon.
-    for seq, others in rows.stream(tx, SQL["settled_marks"], {"now": now}):
+    found: Any = tx.execute(SQL["settled_marks"], {"now": now})
+    for seq, others in found:
         if sought is None:
             may_be = not wanted.isdisjoint(memoryview(others).cast("I"))
         else:

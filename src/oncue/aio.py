@@ -27,14 +27,14 @@ CLAIMS_TOGETHER = 64
 
 
 class ClaimRequest(NamedTuple):
-    """Who wants due jobs of which queues."""
+    """A request for due jobs of these queues."""
 
     queues: tuple[str, ...]
     taker: Taker
 
 
 class AsyncScheduler:
-    """For one event loop. What many callers do at the same time is gathered by kind, and each group
+    """For one event loop. Calls that are made at the same time are gathered by kind, and each group
     is one call of the store: new jobs, ends of claims, signs of life, claims. `schedule`, `start`,
     `heartbeat`, `complete`, `fail` and `release` are those of `Scheduler`; `write` and `call` run
     any other method of it. The rest is for servers. It is closed with the scheduler."""
@@ -102,7 +102,7 @@ class AsyncScheduler:
         return self._settlements.ask_all(ends)
 
     async def give_back(self, claims: Sequence[Claimed]) -> None:
-        """Release jobs that no worker received. What was taken back already is left alone."""
+        """Release jobs that no worker received, except those that were taken back already."""
         await self.settle(_released(claims))
 
     async def write(self, method: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
@@ -115,7 +115,7 @@ class AsyncScheduler:
         return await asyncio.to_thread(method, *args, **kwargs)
 
     def _claim_all(self, requests: list[ClaimRequest]) -> Sequence[list[Claimed] | BaseException]:
-        """Those who want jobs of the same queues share a claim."""
+        """Requests for the same queues share a claim."""
         self._give_back_unanswered()
         answers: list[list[Claimed] | BaseException] = [[] for _ in requests]
         together: dict[tuple[str, ...], list[int]] = {}

@@ -58,7 +58,7 @@ class Value(NamedTuple):
     origin: str
 
     def shown(self, setting: Setting) -> Any:
-        """The value as anybody may see it."""
+        """The value as it may be printed."""
         return HIDDEN if setting.secret and self.value is not None else self.value
 
 
@@ -69,9 +69,9 @@ def read(
 ) -> dict[str, Value]:
     """Every setting with its value and origin. Later wins: default, file, environment, option.
 
-    `store` and `url` are two answers to one question, so a later store also undoes an earlier
-    URL; where both have the same origin, the URL is asked. Whatever is not a setting is refused: a
-    misspelt one would be ignored silently."""
+    `store` and `url` exclude each other: a later store also undoes an earlier URL, and of two with
+    the same origin the URL is used. Unknown settings are refused: a misspelt one would be ignored
+    silently."""
     values = {s.name: Value(s.default, "default") for s in SETTINGS}
     for found in (
         _from_file((folder or Path.cwd()) / FILE),

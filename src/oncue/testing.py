@@ -82,8 +82,8 @@ class HandDriven(Scheduler):
         return self._worker.step()
 
     def _next_stop(self, target: Moment) -> Moment:
-        """When there is something to do next, at most `target`. What is due already but cannot be
-        done, because a sink is down or somebody else has it, is looked at when the loops would."""
+        """When there is something to do next, at most `target`. Jobs that are due and cannot be
+        done, because a sink is down or another worker has them, are looked at as the loops do."""
         now = self.clock.now()
         sinks = [queue.name for queue in self.queues() if queue.sink is not None]
         due_at = self.store.next_due(sorted({*self.handlers, *sinks}))

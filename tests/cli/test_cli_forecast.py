@@ -106,7 +106,7 @@ def test_occurrences_that_are_too_many_are_cut(tmp_path: Path) -> None:
 
 def test_it_says_whether_anybody_hands_over(tmp_path: Path) -> None:
     add(tmp_path, 10, full_hour(1))
-    nobody = "Nobody is running 'oncue serve' or work() now; this holds once somebody is."
+    nobody = "No process runs 'oncue serve' or work() now; this holds once one does."
     assert nobody in run("forecast", "--rate=100", cwd=tmp_path).out
     with scheduler(tmp_path) as cue:
         cue.run_loops()

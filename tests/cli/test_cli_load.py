@@ -106,7 +106,7 @@ def test_only_the_first_bad_lines_are_shown(tmp_path: Path) -> None:
     write(tmp_path / "jobs.ndjson", *["{bad"] * 50)
     ended = run("jobs", "load", "jobs.ndjson", cwd=tmp_path)
     assert ended.err.count("is not JSON") == 20
-    assert "… and 30 more bad lines" in ended.err
+    assert "… and 30 more rejected lines" in ended.err
     assert "50 rejected" in ended.out
 
 

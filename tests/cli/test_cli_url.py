@@ -462,7 +462,7 @@ def test_a_refusal_says_who_refuses_and_what_to_do(
     url, cwd = server.url, server.folder
     none = run("jobs", "list", "--url", url, cwd=cwd)
     assert (none.code, none.out) == (6, "")
-    assert none.err.startswith(f"Error: {url} refuses: it wants an access token")
+    assert none.err.startswith(f"Error: {url} refuses: it needs an access token")
     assert "'oncue token create'" in none.err
     assert "ONCUE_TOKEN" in none.err
     token = make("read")
@@ -679,7 +679,7 @@ def test_the_doctor_tells_what_a_token_allows(
 ) -> None:
     server, make = guarded
     for token, code, level, text in (
-        (None, 1, "bad", "it wants an access token"),
+        (None, 1, "bad", "it needs an access token"),
         (make("read"), 0, "ok", "this is allowed: read."),
         (make("write"), 1, "bad", "this is allowed: write."),
         (make("admin"), 0, "ok", "this is allowed: read, write, work, admin."),

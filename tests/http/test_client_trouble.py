@@ -118,7 +118,7 @@ def test_a_claim_is_not_repeated_when_its_answer_was_lost(
 
 def test_the_error_then_says_what_becomes_of_the_jobs(client: Client, proxy: Meddler) -> None:
     proxy.plan.append(LOSE)
-    with pytest.raises(ServerUnavailable, match="taken back when the lease ends"):
+    with pytest.raises(ServerUnavailable, match="taken back when their lease ends"):
         client.claim("lost-claim", "w")
 
 

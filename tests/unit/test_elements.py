@@ -111,7 +111,7 @@ def test_what_follows_an_array_is_trouble() -> None:
 def test_a_bracket_that_closes_nothing_is_trouble() -> None:
     array = Elements()
     assert split(array, b"[1, 2}, 3]", [3]) == [b"1"]
-    assert "closes nothing" in str(array.trouble)
+    assert "without its '{'" in str(array.trouble)
 
 
 @pytest.mark.parametrize("body", [b'{"queue": "a"}', b'"text"', b"nonsense", b"\n 1"])

@@ -448,7 +448,7 @@ def test_where_nobody_publishes_an_emitting_schedule_waits_and_says_so(
     desk.put(emits=Emission("TIME_BASED", "cron"))
     with caplog.at_level(logging.ERROR, "oncue.engine"):
         desk.go(3600)
-    assert "nobody here publishes them" in caplog.text
+    assert "this process does not publish them" in caplog.text
     assert desk.fates() == []
     assert desk.recurrer.publish is None
 

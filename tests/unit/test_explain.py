@@ -6,7 +6,7 @@ import pytest
 
 from oncue.clock import FakeClock
 from oncue.core.errors import NotFound
-from oncue.core.explain import NOBODY_SECONDS, REASONS, Backlog, Explanation, explain
+from oncue.core.explain import REASONS, UNTAKEN_SECONDS, Backlog, Explanation, explain
 from oncue.core.fencing import Settlement
 from oncue.core.job import Claimed, History, Job
 from oncue.core.lease import Touch
@@ -77,7 +77,7 @@ def test_a_due_job_is_told_how_many_have_been_due_longer(cue: Scheduler, clock: 
     take(cue)
     clock.advance(1)
     job = cue.schedule(queue="mail")
-    clock.advance(NOBODY_SECONDS)
+    clock.advance(UNTAKEN_SECONDS)
     told = cue.explain(job.id)
     check(told, "waiting", "2 of its queue have been due longer", "1 are under way")
     assert (told.facts["due"], told.facts["due_longer"], told.facts["taken"]) == (3, 2, 1)
@@ -85,14 +85,14 @@ def test_a_due_job_is_told_how_many_have_been_due_longer(cue: Scheduler, clock: 
 
 def test_a_job_nobody_takes_says_so(cue: Scheduler, clock: FakeClock) -> None:
     job = cue.schedule(queue="mail")
-    clock.advance(NOBODY_SECONDS)
-    check(cue.explain(job.id), "no_worker", "no worker seems to take from it")
+    clock.advance(UNTAKEN_SECONDS)
+    check(cue.explain(job.id), "no_worker", "the queue seems to have no worker")
 
 
 def test_a_job_nobody_delivers_says_so(cue: Scheduler, clock: FakeClock) -> None:
     cue.set_queue("mail", sink="log:")
     job = cue.schedule(queue="mail")
-    clock.advance(NOBODY_SECONDS)
+    clock.advance(UNTAKEN_SECONDS)
     check(cue.explain(job.id), "no_dispatcher", "no dispatcher seems to run", "log:")
 
 
@@ -132,7 +132,7 @@ def test_a_job_of_a_full_queue_says_how_many_are_under_way(
     cue.schedule(queue="mail")
     take(cue)
     job = cue.schedule(queue="mail")
-    clock.advance(NOBODY_SECONDS)
+    clock.advance(UNTAKEN_SECONDS)
     check(cue.explain(job.id), "full", "1 under way, and no more than 1 at once")
 
 
@@ -145,8 +145,8 @@ def test_a_job_that_waits_for_the_rate_is_not_called_neglected(
     job = cue.schedule(queue="mail")
     clock.advance(20)
     check(cue.explain(job.id), "waiting", "its queue hands over at most 0.1 a second")
-    clock.advance(NOBODY_SECONDS)
-    check(cue.explain(job.id), "no_worker", "no worker seems to take from it")
+    clock.advance(UNTAKEN_SECONDS)
+    check(cue.explain(job.id), "no_worker", "the queue seems to have no worker")
 
 
 def test_a_store_that_cannot_count_claims_nothing_about_workers() -> None:
@@ -211,7 +211,7 @@ def test_a_reclaimed_job_goes_ahead(cue: Scheduler, clock: FakeClock) -> None:
     cue.engine.reclaimer.step()
     told = cue.explain(job.id)
     assert told.facts["reclaimed"] is True
-    clock.advance(NOBODY_SECONDS)
+    clock.advance(UNTAKEN_SECONDS)
     check(cue.explain(job.id), "no_worker", "It was taken back from a lost claim; it has been due")
 
 
@@ -223,7 +223,7 @@ def test_a_job_lost_with_others_says_that_no_attempt_was_used(
     assert len(cue.claim("mail", "w1", limit=2)) == 2
     clock.advance(61)
     cue.engine.reclaimer.step()
-    clock.advance(NOBODY_SECONDS)
+    clock.advance(UNTAKEN_SECONDS)
     told = "It was taken back from a lost claim, no attempt used; it has been due"
     check(cue.explain(job.id), "no_worker", told)
 

@@ -328,7 +328,7 @@ class TestByHand:
 
     def test_what_nobody_has_taken_cannot_be_complete(self, cue: Scheduler) -> None:
         job = cue.schedule({}, queue="q", delay=60)
-        with pytest.raises(IllegalState, match="nobody has taken it"):
+        with pytest.raises(IllegalState, match="no worker has taken it"):
             cue.complete_by_hand(job.id)
         assert cue.job(job.id).state is State.SCHEDULED
 

@@ -20,7 +20,7 @@ NOUNS = (
 )
 NOW = FakeClock().now()
 FRAGMENTS = {"columns", "with_range", "lapse_columns", "not_covered", "heard_outside"}
-FRAGMENTS |= {"uncovered", "fits", "applies", "lease_length"}
+FRAGMENTS |= {"covers", "key_taken", "fits", "applies", "lease_length"}
 HOT = [
     *(("ranges", name) for name in ("due", "due_not_in_flight", "after", "delivered")),
     *(("ranges", name) for name in ("delivered_gone", "range")),
@@ -29,7 +29,7 @@ HOT = [
     *(("claims", name) for name in ("lapsed_claims", "live_claims", "live_claim")),
     *(("claims", name) for name in ("expired", "next_lapse", "next_expiry")),
     *(("claims", name) for name in ("complete_all", "complete_each", "complete_all_gone")),
-    *(("jobs", name) for name in ("get", "lines", "key_holder", "digest", "amend")),
+    *(("jobs", name) for name in ("get", "lines", "key_holder", "digest", "replace")),
     *(("jobs", f"page_{one}") for one in ("scheduled", "taken", "final", "owner", "key")),
     # Not find_waiting: it sorts the two pages that it merges, which `limit` bounds.
     *(("bulk", f"find_{one}") for one in ("taken", "ended", "owned", "keyed")),

@@ -88,7 +88,7 @@ class Service:
 
     async def __call__(self, scope: MutableMapping[str, Any], receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
-            raise RuntimeError(f"oncue speaks HTTP only, not {scope['type']}")
+            raise RuntimeError(f"only HTTP is supported, not {scope['type']}")
         request = Request(scope, receive, request_id(scope["headers"]))
         began = self.clock.monotonic()
         path = "-"

@@ -33,7 +33,7 @@ class Callers:
         self._asked_at = 0.0
         self._loop: asyncio.AbstractEventLoop | None = None
         self._reading: asyncio.Task[None] | None = None
-        self._ends = 0.0  # of the patience with the read under way, by the loop's clock
+        self._ends = 0.0  # until when the read under way is waited for, by the loop's clock
         self._begun = self._done = 0  # reads
         self._changed = False
         self._resting = False  # nobody has asked for long, so nothing is read

@@ -21,7 +21,7 @@ _BETWEEN = re.compile(rb'(?:[^"\[\]{},]++|' + _STRING + rb")*+", re.DOTALL)
 _QUOTE, _OPENING = ord('"'), b"[{"
 _CUT_SHORT = "the array is not closed: the body ends in the middle."
 _TOO_MUCH = "something follows the end of the array."
-_UNMATCHED = "a '}' that closes nothing; what follows cannot be told apart."
+_UNMATCHED = "a '}' without its '{': the rest of the array was not read."
 
 
 class Lines:

@@ -23,7 +23,7 @@ def moment_of(query: dict[str, str], name: str) -> moment.Moment | None:
 
 
 def read_page(query: dict[str, str], page: Callable[[Cursor | None, int], Page[T]]) -> Page[T]:
-    """The page that a query asks for. What is wrong with the cursor is wrong in the query."""
+    """The page that a query asks for. A problem with the cursor names the query parameter."""
     limit = limit_of(query)
     try:
         return page(query.get("cursor"), limit)

@@ -46,8 +46,8 @@ def invalid(detail: str, pointer: str = "") -> HttpProblem:
 def stopping() -> HttpProblem:
     return HttpProblem(
         "stopping",
-        "The server ended before this was done. Whether it was is not known; sending it again to "
-        "the next one does no harm if it has an id or an Idempotency-Key.",
+        "The server stopped before it could answer, so it is not known whether the request was "
+        "carried out. It can be sent again safely if it has an id or an Idempotency-Key.",
         headers=_SOON,
     )
 

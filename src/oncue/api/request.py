@@ -169,7 +169,7 @@ class Request:
         """The media type of the body, one of these."""
         given = (self.header(b"content-type") or "").partition(";")[0].strip().lower()
         if given not in allowed:
-            found = f"is {given!r}" if given else "is not said"
+            found = f"is {given!r}" if given else "is missing"
             raise HttpProblem(
                 "unsupported-media-type",
                 f"The body's media type {found}; send Content-Type: {' or '.join(allowed)}.",

@@ -121,7 +121,7 @@ class App:
         return scheduler
 
     def _missing_text(self) -> str:
-        """What to say of a store whose file does not exist."""
+        """The error for a store whose file does not exist."""
         from oncue.stores.sqlite.connection import has_remains
         from oncue.stores.sqlite.presence import steps
 

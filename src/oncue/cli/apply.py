@@ -12,7 +12,7 @@ import msgspec
 
 from oncue.cli import output, rule_windows, runs
 from oncue.cli.app import App, common
-from oncue.cli.nouns import dry_run_option
+from oncue.cli.nouns import WOULD_CHANGE, dry_run_option
 from oncue.core.rule import Dependency, Rule
 from oncue.core.runs import Difference
 from oncue.core.schedule import Schedule
@@ -95,7 +95,7 @@ def _tell(
         output.document({"dry_run": dry_run, "items": items})
         return
     if dry_run:
-        output.note("Nothing was changed; this is what would be:")
+        output.note(WOULD_CHANGE)
     for change in changes:
         kind = output.paint(f"{change.kind:<9}", _KINDS[change.kind])
         click.echo(f"{kind}  {output.clean(change.name)}")

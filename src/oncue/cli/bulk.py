@@ -95,7 +95,7 @@ def carry_out(app: App, command: JobsCommand) -> None:
         _tell(app, command, _count(app, command))
         return
     total = None
-    if not yes or sys.stderr.isatty():  # somebody to ask, or to show a bar to
+    if not yes or sys.stderr.isatty():  # a person to ask, or to show a bar to
         found = _count(app, command)
         total = found.matched
         if not yes:
@@ -114,7 +114,7 @@ def _count(app: App, command: JobsCommand) -> BulkOutcome:
 
 def _ask(app: App, command: JobsCommand, found: BulkOutcome) -> None:
     if not found.matched:
-        output.note("There are no such jobs.")
+        output.note(listing.NO_SUCH_JOBS)
         raise click.exceptions.Exit(0)
     if not app.as_json:
         _show_sample(app, found)
@@ -144,7 +144,7 @@ def _tell(app: App, command: JobsCommand, outcome: BulkOutcome) -> None:
         fields = msgspec.structs.asdict(written(wire.BulkOutcome, outcome))
         output.document({"dry_run": command.dry_run, **fields})
     elif not outcome.matched:
-        output.note("There are no such jobs.")
+        output.note(listing.NO_SUCH_JOBS)
     elif command.dry_run:
         _show_sample(app, outcome)
         click.echo(f"{counted(outcome.matched, 'job')} would be {command.done}.")

@@ -15,6 +15,7 @@ from oncue.core.errors import Conflict, IllegalState, OncueError, ServerError, S
 from oncue.core.job import Job, JobFilter
 from oncue.core.lifecycle import FINAL, LIVE
 from oncue.core.moment import LATEST
+from oncue.usecases.jobs import illegal
 from oncue.wire import jobs as wire
 from oncue.wire.converting import written
 
@@ -150,7 +151,7 @@ def _foresee(cue: Cue, command: JobsCommand, job_id: str) -> tuple[Job, str]:
     if command.options.get("running") and job.state in LIVE and job.worker is not None:
         return job, f"  would ask worker {output.clean(job.worker)} to stop"
     if job.state not in BulkChange(BulkVerb(command.verb), LATEST).states:
-        raise IllegalState(f"cannot {command.verb} job {job.id}: it is {job.state}.", job.state)
+        raise illegal(command.verb, job)
     if command.verb == "retry" and job.key is not None:
         page = cue.page(JobFilter(queue=job.queue, key=job.key), None, 500)
         holder = next((other.id for other in page.items if other.state not in FINAL), None)

@@ -83,7 +83,7 @@ def _examine_server(app: App) -> tuple[dict[str, Any], list[DoctorFinding]]:
 
 
 def _waiting(cue: Cue) -> Checks:
-    """For work that waits for somebody, wherever it is."""
+    """Of work that waits, in a store or at a server."""
     return {
         "nodes": findings.nodes(cue),
         "schedules": findings.schedules(cue),

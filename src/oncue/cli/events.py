@@ -9,7 +9,7 @@ import click
 
 from oncue.cli import output
 from oncue.cli.app import App, Group, common
-from oncue.cli.listing import LIMIT, MOST, gathered
+from oncue.cli.listing import gathered, paged
 from oncue.cli.nouns import answer_list
 from oncue.core.firing import Decision
 from oncue.core.publication import Decided, EventFilter, EventPage, LoggedEvent, Published
@@ -42,8 +42,7 @@ def events() -> None:
     type=click.Choice([str(one) for one in Decision], case_sensitive=False),
     help="Only events with this decision.",
 )
-@click.option("--limit", type=click.IntRange(1, MOST), default=LIMIT)
-@click.option("--cursor", help="Continue where the last list ended.")
+@paged
 @common
 def list_(app: App, rule: str | None, decision: str | None, limit: int, cursor: str | None) -> None:
     """List events, the newest arrival first, and what the rules decided on them.

@@ -85,7 +85,7 @@ def disk(path: Path) -> Iterator[DoctorFinding]:
     try:
         free = shutil.disk_usage(path.absolute().parent).free
     except OSError as error:
-        yield bad(f"cannot be told: {error.strerror}.", "Check the path.")
+        yield bad(f"cannot be read: {error.strerror}.", "Check the path.")
         return
     text = f"{size(free)} free on the disk of {path}."
     if free < NO_SPACE:
@@ -103,7 +103,7 @@ def clock(clock: Clock) -> Iterator[DoctorFinding]:
     now = to_datetime(wall)
     if now.year not in YEARS:
         todo = "Set the clock of this machine, and keep it right with NTP."
-        yield bad(f"says {now:%Y-%m-%d}, which cannot be.", todo)
+        yield bad(f"says {now:%Y-%m-%d}, which cannot be right.", todo)
     elif abs(apart) > CLOCK_TOLERANCE_SECONDS:
         todo = "See what sets it (NTP, a virtual machine's host); jobs may be late by as much."
         yield warn(f"jumped by {output.length(apart)} while it was watched.", todo)

@@ -163,7 +163,7 @@ def sentences(ahead: Ahead, steps: list[Step], rate: float) -> list[str]:
     if ahead.cut_at is not None:
         texts.append(f"Those from {_clock(ahead.cut_at, ahead.now)} on were too many to count.")
     if ahead.dues and not ahead.running:
-        texts.append("Nobody is running 'oncue serve' or work() now; this holds once somebody is.")
+        texts.append("No process runs 'oncue serve' or work() now; this holds once one does.")
     for queue, count in ahead.paused.items():
         texts.append(f"Queue {queue} is paused: {counted(count, 'job')} left out.")
     return texts

@@ -10,6 +10,7 @@ import click
 
 from oncue.cli import live, output
 from oncue.cli.app import App, Command, common
+from oncue.cli.nouns import note_more
 from oncue.cli.times import TIME
 from oncue.core.cursor import MOST_ITEMS, Cursor, Page
 from oncue.core.job import Job
@@ -24,6 +25,7 @@ T = TypeVar("T")
 WATCH_SECONDS = 1.0
 LIMIT = 50
 MOST = 10_000
+NO_SUCH_JOBS = "There are no such jobs."
 
 
 def filters(command: Command) -> Command:
@@ -41,10 +43,15 @@ def filters(command: Command) -> Command:
     return command
 
 
+def paged(command: Command) -> Command:
+    """The options that say which part of a list."""
+    cursor = click.option("--cursor", help="Continue where the last list ended.")
+    return click.option("--limit", type=click.IntRange(1, MOST), default=LIMIT)(cursor(command))
+
+
 @click.command("list")
 @filters
-@click.option("--limit", type=click.IntRange(1, MOST), default=LIMIT)
-@click.option("--cursor", help="Continue where the last list ended.")
+@paged
 @click.option("--watch", is_flag=True, help="Redraw every second until q or Ctrl-C.")
 @common
 def list_(app: App, /, limit: int, cursor: str | None, watch: bool, **given: Any) -> None:
@@ -66,9 +73,8 @@ def list_(app: App, /, limit: int, cursor: str | None, watch: bool, **given: Any
         draw(app, items)
     else:
         is_filtered = cursor is not None or any(value is not None for value in given.values())
-        output.note("There are no such jobs." if is_filtered else "There are no jobs.")
-    if after is not None:
-        output.note(f"There are more; go on with --cursor {after}")
+        output.note(NO_SUCH_JOBS if is_filtered else "There are no jobs.")
+    note_more(after)
 
 
 def gathered(
@@ -99,7 +105,7 @@ def _watch(app: App, read: Callable[[int], tuple[list[Job], str | None]], limit:
         room = max(1, lines - 5)  # title, gap, heads, the line below, the cursor's own
         items, after = read(min(limit, room))
         table = output.columned(*_table(app, items, columns), width=columns)
-        shown = table if items else ["There are no such jobs."]
+        shown = table if items else [NO_SUCH_JOBS]
         title = f"{output.clock_time(app.cue.clock.now())}   {len(items)} jobs   q quits"
         return [title, "", *shown, *([] if after is None else ["more below"])]
 

@@ -28,7 +28,7 @@ def possible() -> bool:
 
 
 def show(frame: Frame, interval_seconds: float) -> None:
-    """Draw frames until somebody presses q or Ctrl-C: both are ways to say enough."""
+    """Draw frames until q or Ctrl-C is pressed. Neither is a failure."""
     keys = sys.stdin.fileno() if sys.stdin is not None and sys.stdin.isatty() else None
     try:
         drawn = _drawn(frame)  # before the screen is taken: there may be no store to look at

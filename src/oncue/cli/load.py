@@ -53,7 +53,7 @@ def load(app: App, file: BinaryIO, batch: str | None) -> None:
     $ echo '{"queue": "mail", "delay": 60, "payload": {"to": "ada"}}' | oncue jobs load -
     """
     app.may_create = True
-    # What a shell substitutes for a file has a name that means nothing: it is a pipe.
+    # A pipe that a shell puts in the place of a file has a name that means nothing.
     piped = file is sys.stdin.buffer or not Path(file.name).is_file()
     batch = batch or (secrets.token_hex(4) if piped else Path(file.name).name)
     name = "-" if piped else file.name
@@ -176,6 +176,6 @@ def _tell(app: App, report: LoadReport, batch: str) -> None:
     for bad in report.rejected[:REJECTED_SHOWN]:
         output.note(f"line {bad['line']}: {output.clean(bad['detail'])}")
     if report.rejected_count > REJECTED_SHOWN:
-        output.note(f"… and {report.rejected_count - REJECTED_SHOWN:,} more bad lines")
+        output.note(f"… and {report.rejected_count - REJECTED_SHOWN:,} more rejected lines")
     if report.rejected_count:
         raise click.exceptions.Exit(EXIT_FAILED)

@@ -16,6 +16,7 @@ from oncue.cli.group import suggestion
 from oncue.core.errors import NotFound
 
 NAMES_COMPARED = 10_000
+WOULD_CHANGE = "Nothing was changed. These would be the changes:"
 T = TypeVar("T")
 
 yes_option = click.option("--yes", "-y", is_flag=True, help="Do not ask.")
@@ -78,12 +79,17 @@ def answer_list(
         output.table(head, lines, right=right)
     else:
         output.note(nothing)
+    note_more(after)
+
+
+def note_more(after: object) -> None:
+    """Say how the list goes on, if it does."""
     if after is not None:
-        output.note(f"There are more; go on with --cursor {after}")
+        output.note(f"There are more; continue with --cursor {after}")
 
 
 def require_terminal(otherwise: str) -> None:
-    """Where nobody can be asked, end the command with this advice."""
+    """Without a terminal, end the command with this advice."""
     if not sys.stdin.isatty():
         raise click.UsageError(otherwise)
 

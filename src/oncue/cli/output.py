@@ -1,7 +1,7 @@
 """What a person sees: tables, bars, colours on a terminal; plain text elsewhere; or JSON.
 
 Text that comes out of jobs (messages, errors, names of workers) goes through `clean`: it may hold
-escape sequences, and a terminal obeys them.
+escape sequences, which a terminal would carry out.
 """
 
 from __future__ import annotations

@@ -19,7 +19,10 @@ from oncue.core.moment import Moment
 from oncue.core.queue import Queue, QueueStats, check_queue_name, why_kept
 from oncue.sinks import open_sink
 from oncue.usecases import intake
+from oncue.usecases.queues import unknown
 from oncue.wire import queues as wire
+
+NO_QUEUES = "There are no queues yet; the first job of a queue makes it."
 
 
 @click.group(cls=Group)
@@ -51,8 +54,7 @@ def list_(app: App) -> None:
     ]
     if not output.has_room(head, lines):  # `show` tells the settings
         head, lines = head[:-1], [line[:-1] for line in lines]
-    nothing = "There are no queues yet; the first job of a queue makes it."
-    nouns.answer_list(app, items, head, lines, nothing, right=range(1, 8))
+    nouns.answer_list(app, items, head, lines, NO_QUEUES, right=range(1, 8))
 
 
 @queues.command()
@@ -136,7 +138,7 @@ def set_(app: App, /, name: str, dry_run: bool, **given: str | int | float | Non
         output.note(f"Queue {name} was not there before; it {done} made with default settings.")
     else:
         if dry_run:
-            output.note("Nothing was changed; this is what would be:")
+            output.note(nouns.WOULD_CHANGE)
         output.table(["setting", "from", "to"], _changes(_settings(before), _settings(new)))
     if dry_run and new.sink is not None and app.url is not None:
         output.note("The sink was not tried: the server does that when it is set.")
@@ -184,7 +186,7 @@ def delete(app: App, name: str, yes: bool) -> None:
 
 
 def _check_unused(cue: Cue, name: str, stats: QueueStats) -> None:
-    """Refuse what the deletion would refuse, before anybody is asked. It looks again."""
+    """Refuse what the deletion would refuse, before the question. The deletion looks again."""
     unfinished = any(stats.counts.get(state) for state in State if state not in FINAL)
     schedules = (s.name for s in cue.schedules() if s.queue == name and s.emits is None)
     rules = (rule.name for rule in cue.rules() if rule.queue == name)
@@ -213,8 +215,7 @@ def _known(app: App, name: str) -> Queue:
     check_queue_name(name, "NAME")
     found = {queue.name: queue for queue in app.cue.queues()}
     if name not in found:
-        why = "none was set and no job is in it."
-        raise NotFound(f"there is no queue {name!r}: {why}{suggestion(name, found)}")
+        raise NotFound(f"{unknown(name)}{suggestion(name, found)}")
     return found[name]
 
 
@@ -259,7 +260,7 @@ def _settings(queue: Queue) -> dict[str, str]:
         "poison after": counted(queue.poison_after, "lost start")
         if queue.poison_after
         else "never",
-        "shards": str(queue.shards or "as the store thinks best"),
+        "shards": str(queue.shards or "the store decides"),
     }
 
 

@@ -18,6 +18,7 @@ from oncue.core.errors import InvalidInput, OncueError
 from oncue.core.lifecycle import LIVE, State
 
 if TYPE_CHECKING:
+    from oncue.api.server import HttpServer
     from oncue.scheduler import Scheduler
 
 STATUS_SECONDS = 10.0
@@ -61,6 +62,12 @@ def serve(app: App, no_engine: bool, engine_only: bool) -> None:
         from oncue.api.server import HttpServer
 
         server = HttpServer(cue, app.settings["host"].value, app.settings["port"].value)
+    _run(cue, server, no_engine)
+    output.note("Stopped.")
+
+
+def _run(cue: Scheduler, server: HttpServer | None, no_engine: bool) -> None:
+    """Until a signal, and then until all that was begun has ended."""
     with Stopping("finishing what is under way") as stopping, StatusLine() as line:
         began = cue.clock.monotonic()
         output.note(f"oncue serve: pid {os.getpid()}, {place(cue)}; {_routes(cue)}.")
@@ -82,7 +89,6 @@ def serve(app: App, no_engine: bool, engine_only: bool) -> None:
             "what was claimed is taken back when its lease has ended."
         )
         raise click.exceptions.Exit(EXIT_FAILED)
-    output.note("Stopped.")
 
 
 def place(cue: Scheduler) -> str:

@@ -79,14 +79,14 @@ def _version(connection: Connection, answer: Reply, request: Call) -> str:
     except (errors.OncueError, msgspec.MsgspecError, UnicodeError):
         raise errors.ServerUnusable(
             f"{connection.address.url} answers, but not as oncue does. Check the URL: it is the "
-            "one that 'oncue serve' prints, and whatever stands between must pass /livez on."
+            "one that 'oncue serve' prints, and every proxy in between must pass /livez on."
         ) from None
 
 
 def warn_of_skew(greeting: Greeting, url: str) -> None:
-    """Times that are told as 'in 5m' are told by this machine's clock."""
+    """Relative times, such as 'in 5 min', are computed with this machine's clock."""
     if greeting.skewed:
         output.note(
-            f"The clock of {url} is {greeting.skew} this machine's: what is told as 'in …' or "
-            "'… ago' is off by that."
+            f"The clock of {url} is {greeting.skew} this machine's: times such as 'in …' and "
+            "'… ago' are wrong by as much."
         )

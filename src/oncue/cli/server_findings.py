@@ -70,13 +70,13 @@ def _token(cue: Client, facts: dict[str, Any]) -> Iterator[DoctorFinding]:
 
 def _skew(greeting: server.Greeting) -> Iterator[DoctorFinding]:
     if greeting.ahead_seconds is None:
-        todo = "Let whatever stands between pass the header Date on."
+        todo = "Let every proxy in between pass the header Date on."
         yield warn("the answer carries no Date, so it is not known.", todo)
     elif greeting.skewed:
         todo = "Keep both right with NTP: due times given here are meant by the server's clock."
         yield warn(f"is {greeting.skew} this machine's.", todo)
     else:
-        yield ok("goes with this machine's, to a second or so.")
+        yield ok("agrees with this machine's, to about a second.")
 
 
 def _asked(cue: Client, path: str, kind: type[T]) -> T:

@@ -114,7 +114,7 @@ def _log(path: Path) -> Iterator[DoctorFinding]:
 
 def _lock(store: SqliteStore) -> Iterator[DoctorFinding]:
     store.db.write(lambda _: None)
-    yield ok("free for whoever has something to store.")
+    yield ok("could be taken: no other program holds it.")
 
 
 def _integrity(store: SqliteStore) -> Iterator[DoctorFinding]:

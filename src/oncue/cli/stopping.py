@@ -44,7 +44,7 @@ class Stopping:
 
     @property
     def asked(self) -> bool:
-        """Whether somebody wanted it to end."""
+        """Whether a signal asked for the end."""
         return self._asked_at is not None
 
     def wait(self, seconds: float = math.inf) -> bool:

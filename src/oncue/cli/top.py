@@ -10,7 +10,7 @@ import msgspec
 from oncue.cli import live, output
 from oncue.cli.app import App, Cue, Finite, common
 from oncue.cli.progress import counted
-from oncue.cli.queues import counts, late, lateness
+from oncue.cli.queues import NO_QUEUES, counts, late, lateness
 from oncue.core.errors import NotSupported
 from oncue.core.lifecycle import FINAL, LIVE, State
 from oncue.core.moment import Moment, render, to_datetime
@@ -126,7 +126,7 @@ def _lines(
     now, queues = snapshot.now, snapshot.queues
     top_line = f"oncue   {output.clock_time(now)}   {title}"
     if not queues:
-        return [top_line, "", "There are no queues yet; the first job of a queue makes it."]
+        return [top_line, "", NO_QUEUES]
     shown = queues if most is None else queues[: max(1, most)]
     left_out = len(queues) - len(shown)
     return [

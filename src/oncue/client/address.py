@@ -44,7 +44,7 @@ def address_of(url: object) -> Address:
     if parts.username is not None or parts.password is not None:
         raise InvalidInput("must not contain credentials; give the token by itself.", "/url")
     if port == 0:
-        raise InvalidInput(f"nobody listens on port 0; {_EXAMPLE}.", "/url")
+        raise InvalidInput(f"a server cannot listen on port 0; {_EXAMPLE}.", "/url")
     if parts.query or parts.fragment:
         raise InvalidInput(f"must end with the path; {_EXAMPLE}.", "/url")
     usual = 443 if parts.scheme == "https" else 80

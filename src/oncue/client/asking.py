@@ -11,11 +11,10 @@ from typing import Any, TypeVar, overload
 import msgspec
 
 from oncue.client.connection import AnswerLost, Call, Connection, path, query
+from oncue.core.cursor import Cursor, Page, every_item
 from oncue.core.errors import InvalidInput, NotFound
 from oncue.core.moment import from_datetime, render
 from oncue.usecases.jobs import possible_id
-
-PAGE = 500
 
 S = TypeVar("S")
 T = TypeVar("T")
@@ -36,15 +35,14 @@ class Asking:
 
     def _listed(self, place: str, shape: type[Any], value: Callable[[Any], T]) -> Iterator[T]:
         """The `value` of every item of a listing, fetched page by page."""
-        cursor: str | None = None
-        while True:
-            request = Call("GET", place + query({"limit": PAGE, "cursor": cursor}))
-            items, cursor = self._ask(
-                request, shape, lambda body: (list(map(value, body.items)), body.next_cursor)
+
+        def page(after: Cursor | None, limit: int) -> Page[T]:
+            request = Call("GET", place + query({"limit": limit, "cursor": after}))
+            return self._ask(
+                request, shape, lambda body: Page(list(map(value, body.items)), body.next_cursor)
             )
-            yield from items
-            if cursor is None:
-                return
+
+        return every_item(page)
 
     def _delete(self, *segments: str) -> None:
         """A second request would be refused because of the first, so that is no error if the first

@@ -70,8 +70,8 @@ class RemoteClaimSource:
     # -- claiming --------------------------------------------------------------------------------
 
     def claim(self, queue: str, limit: int, now: Moment) -> ClaimedBatch | None:
-        """What was waited for comes first, whatever queue is asked about: its lease runs already,
-        and no heartbeat renews it before it is taken from here."""
+        """Jobs that `rest` received come first, even if another queue is asked for: their leases
+        run already, and no heartbeat renews them before they are taken from here."""
         waited = self._waited.pop(queue, None)
         if waited is not None:
             return waited

@@ -161,7 +161,7 @@ class Connection:
         if isinstance(trouble, exceptions.SSLError | ssl.SSLError):
             return errors.ServerUnusable(
                 f"{url}: there is no secure connection. Check the server's certificate, and "
-                "whether it speaks https at all."
+                "whether it uses https at all."
             )
         if isinstance(trouble, exceptions.NewConnectionError | exceptions.ConnectTimeoutError):
             return errors.ServerUnavailable(
@@ -175,8 +175,8 @@ class Connection:
 
     def _answer_lost(self, how: str) -> AnswerLost:
         return AnswerLost(
-            f"{self.address.url} {how}, so it is not known what it did, and it is not asked again "
-            "by itself. What it may have claimed is taken back when the lease ends."
+            f"{self.address.url} {how}, so it is not known what it did, and the request is not "
+            "repeated. Jobs that it may have claimed are taken back when their lease ends."
         )
 
     def answer_once(self, request: Call) -> Reply:

@@ -25,8 +25,8 @@ def problem_of(body: bytes) -> Problem | None:
 def error_of(problem: Problem, job_id: str = "") -> OncueError:
     """The error that tells of a problem; `job_id` is the job that was asked about."""
     text, status = problem.detail or problem.title, problem.status
-    if problem.kind == "unauthenticated":  # the server speaks of headers, which are not seen here
-        text = "it wants an access token that it knows: 'oncue token create' makes one."
+    if problem.kind == "unauthenticated":  # the server names headers, which are not seen here
+        text = "it needs an access token that it knows: 'oncue token create' makes one."
     if status in (401, 403):
         return errors.AccessDenied(text)
     if problem.kind == "not-supported":

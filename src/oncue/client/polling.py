@@ -16,8 +16,8 @@ from oncue.client.connection import Call, Connection, answer_of
 class Polling:
     """For one thread that asks, on a connection of its own, and any that calls `stop`.
 
-    To stop, only our side of the connection is closed. The server then knows that nobody waits any
-    more; an answer that it had sent already still arrives, and is returned.
+    To stop, only our side of the connection is closed. The server then knows that this client waits
+    no more; an answer that it had sent already still arrives, and is returned.
     """
 
     def __init__(self, connection: Connection) -> None:
@@ -52,7 +52,7 @@ class Polling:
         with self._changing:
             self._stopped = True
             if (line := self._line.sock) is not None:
-                # Past the layer of TLS, which would forget how to read what is still to come.
+                # Not by the layer of TLS: it could then not read an answer that is on its way.
                 with suppress(OSError):
                     socket.socket.shutdown(line, socket.SHUT_WR)
 
@@ -60,7 +60,7 @@ class Polling:
         self._line.close()
 
     def _connect(self, request: Call) -> bool:
-        """Be connected, with the right patience. Whether to go on."""
+        """Connect if necessary, and set the time-out of the answer. Whether to go on."""
         connect, read = self._connection.patience(request)
         if not self._line.is_connected:
             self._line.close()

@@ -32,7 +32,7 @@ class Scope(StrEnum):
     WORK = "work"
     """Claim jobs; what follows is authorised by the claim's own token."""
     ADMIN = "admin"
-    """Change queues and other settings, and whatever the other scopes allow."""
+    """Change queues and other settings, and all that the other scopes allow."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -53,7 +53,7 @@ class BulkChange:
 
     @property
     def states(self) -> frozenset[State]:
-        """The states in which a job can be changed so."""
+        """The states of the jobs to which it applies."""
         return frozenset().union(*(one.states for one in self.parts(ANY)))
 
     def parts(self, wanted: JobFilter) -> list[JobChange]:
@@ -103,7 +103,7 @@ class BulkOutcome:
     """What a bulk verb has done so far."""
 
     matched: int = 0
-    """Jobs that fit the filter in a state in which they can be changed so."""
+    """Jobs that fit the filter and whose state allows the change."""
     changed: int = 0
     """Those of them that were changed; none in a dry run. The others were as wanted already, were
     taken just then, or could not keep their key."""

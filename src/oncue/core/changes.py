@@ -1,4 +1,4 @@
-"""What people change about jobs, and which jobs can be changed so."""
+"""What people change about jobs, and to which jobs each change applies."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ class JobChange:
 
     @property
     def states(self) -> frozenset[State]:
-        """The states in which a job can be changed so."""
+        """The states of the jobs to which it applies."""
         return _STATES[self.verb]
 
 

@@ -135,7 +135,7 @@ def cron(expression: object, timezone: object, pointer: str = "/cron") -> Cron:
     except (CronSimError, AssertionError, ValueError) as problem:
         raise InvalidInput(_unreadable(written, problem), pointer) from None
     if not known.ever_comes:
-        raise InvalidInput("never happens: no day is all that it names.", pointer)
+        raise InvalidInput("never happens: no date matches all its fields.", pointer)
     return known
 
 

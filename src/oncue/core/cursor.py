@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from base64 import urlsafe_b64decode, urlsafe_b64encode
+from collections.abc import Callable, Iterator
 from typing import Generic, NamedTuple, TypeVar
 
 from oncue.core.checks import whole
@@ -27,6 +28,17 @@ class Page(NamedTuple, Generic[T]):
     items: list[T]
     next: Cursor | None = None
     """Where the list goes on; None: that was all."""
+
+
+def every_item(page: Callable[[Cursor | None, int], Page[T]]) -> Iterator[T]:
+    """The items of all pages; `page` fetches one, from a cursor and of at most so many items."""
+    after: Cursor | None = None
+    while True:
+        found = page(after, MOST_ITEMS)
+        yield from found.items
+        if found.next is None:
+            return
+        after = found.next
 
 
 def cursor_at(place: Place) -> Cursor:
@@ -56,7 +68,7 @@ def number_at(cursor: Cursor) -> int:
 
 
 def check_page(after: object, limit: object) -> None:
-    """Refuse what asks for no page. Whether a text is a cursor is known to the store only."""
+    """Refuse a wrong limit, and a cursor that is not text. Only the store knows its cursors."""
     if not (after is None or isinstance(after, str)):
         raise not_a_cursor()
     whole(limit, 1, MOST_ITEMS, "/limit")

@@ -112,7 +112,7 @@ class StoreUnavailable(StoreError):
 
 
 class StoreUnusable(StoreError):
-    """The store cannot be used as it is; somebody has to change something."""
+    """The store cannot be used as it is; calling again does not help."""
 
 
 class ServerError(OncueError):
@@ -124,7 +124,7 @@ class ServerUnavailable(ServerError):
 
 
 class ServerUnusable(ServerError):
-    """The server at this URL does not answer as oncue does; somebody has to change something."""
+    """The server at this URL does not answer as oncue does; calling again does not help."""
 
 
 class AccessDenied(ServerError):

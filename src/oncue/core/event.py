@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
@@ -31,6 +31,8 @@ SPELLINGS = {
     "TIME BASED": EventType.TIME_BASED,
     "TIME_BASED_CRON": EventType.TIME_BASED,
 }
+Fact = tuple[EventType, str, Stamp]
+"""Type, resource and stamp: what an event says."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,7 +52,7 @@ class Event:
         return stamps.to_datetime(self.stamp)
 
     @property
-    def fact(self) -> tuple[EventType, str, Stamp]:
+    def fact(self) -> Fact:
         return self.type, self.resource, self.stamp
 
     def as_dict(self) -> dict[str, str]:
@@ -115,6 +117,14 @@ def id_taken(event: Event) -> EventIdTaken:
         f"the event id {event.id!r} belongs to another event, with another type, resource or "
         "timestamp. Choose another id, or none; nothing was stored."
     )
+
+
+def refuse_taken(events: Iterable[Event], known: dict[str, Fact]) -> None:
+    """Raise if the id of an event belongs to another event: one of the `known`, whose facts are by
+    id, or one of these. Adds these to the known."""
+    for event in events:
+        if known.setdefault(event.id, event.fact) != event.fact:
+            raise id_taken(event)
 
 
 def latest_stamp(now: Stamp, bounds: Bounds) -> Stamp:
@@ -189,5 +199,5 @@ _FIELDS = ("eventType", "eventTimestamp", "eventResourceId", "eventId")
 
 def _required(fields: Mapping[str, Any], name: str, pointer: str) -> Any:
     if fields.get(name) is None:
-        raise InvalidInput("is missing; an event cannot do without.", f"{pointer}/{name}")
+        raise InvalidInput("is missing; every event needs it.", f"{pointer}/{name}")
     return fields[name]

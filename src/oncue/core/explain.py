@@ -18,7 +18,8 @@ REASONS = (
     *("taken", "executing", "silent", "cancel_requested"),
     *("succeeded", "failed", "cancelled", "expired"),
 )
-NOBODY_SECONDS = 5.0  # due for so long and none of its queue under way: nobody seems to take jobs
+# Due for so long while no job of its queue is under way: the queue seems to have no worker.
+UNTAKEN_SECONDS = 5.0
 ERROR_SHOWN = 300  # characters of an error that fit into a sentence
 
 
@@ -88,8 +89,8 @@ class _Case:
         expires_at = _at(self.job.expires_at)
         return Explanation(
             "expiring",
-            f"It expired at {expires_at} without having been taken and ends cancelled as soon as "
-            "the engine looks.",
+            f"It expired at {expires_at} before it was taken, and is cancelled at the next look of "
+            "the reclaimer.",
             {"expires_at": expires_at, "due_at": self.due_at},
         )
 
@@ -149,7 +150,7 @@ class _Case:
             return Explanation("full", f"{since}, but queue {queue.name} is full: {full}.", facts)
         # How long the queue's rate alone may keep a job waiting behind those due longer.
         turn_seconds = 0.0 if rate is None else (longer + 1) / rate
-        if taken == 0 and waiting >= NOBODY_SECONDS + turn_seconds:
+        if taken == 0 and waiting >= UNTAKEN_SECONDS + turn_seconds:
             return self._not_taken(self._lost(since) if reclaimed else since, facts)
         where = []
         if reclaimed:
@@ -171,11 +172,11 @@ class _Case:
     def _not_taken(self, since: str, facts: dict[str, Any]) -> Explanation:
         name, sink = self.queue.name, self.queue.sink
         if sink is None:
-            reason, doing, nobody = "no_worker", "worked on", "no worker seems to take from it"
+            reason, doing, why = "no_worker", "worked on", "the queue seems to have no worker"
         else:
             reason, doing = "no_dispatcher", "delivered"
-            nobody = f"no dispatcher seems to run, or the sink {sink} is down"
-        sentence = f"{since} and nothing of queue {name} is being {doing}: {nobody}."
+            why = f"no dispatcher seems to run, or the sink {sink} is down"
+        sentence = f"{since} and no job of queue {name} is being {doing}: {why}."
         return Explanation(reason, sentence, facts)
 
     # -- taken -----------------------------------------------------------------------------------

@@ -73,7 +73,7 @@ class Write(NamedTuple):
     """A worker's write that settles a claim. The same write again is a repetition."""
 
     kind: str
-    """`complete`, `fail` or `release`: what the worker said, whatever was decided upon it."""
+    """`complete`, `fail` or `release`: what the worker reported, not what was decided then."""
     content: bytes | str | None = None
     """The result, or the error."""
 
@@ -99,8 +99,8 @@ class Settlement(NamedTuple):
     updated_at: Moment | None = None
     """Given: only if this is still the job's last update; else refused, `moved on`."""
     failure: Failure | None = None
-    """FAIL: what the worker said of its failure. What becomes of the job is decided by that, the
-    job and the policy of its queue: RETRY, FAIL, or DROP. None: it is decided already."""
+    """FAIL: the worker's report of its failure. With the job and the policy of its queue it decides
+    between RETRY, FAIL and DROP. None: it is decided already."""
 
     @property
     def write(self) -> Write | None:
@@ -109,7 +109,7 @@ class Settlement(NamedTuple):
 
     @property
     def outcomes(self) -> Sequence[str]:
-        """How the attempt may end by this write, whatever is decided upon it."""
+        """The outcomes that the attempt may have after this write."""
         return _OUTCOMES_OF.get(self.verb, ("failed", "retried", "cancelled"))
 
     @property
@@ -198,10 +198,9 @@ def settle(held: Held, settlement: Settlement, queue: Queue, now: Moment) -> End
     if settlement.failure is not None:
         numbers = (held.attempt, held.attempt_base, held.max_attempts)
         cancelled = held.cancel_requested
-        told = after_failure(settlement.failure, *numbers, queue, now, cancelled=cancelled)
-        settlement = settlement._replace(
-            verb=told.verb, code=told.code, detail=told.detail, due_at=told.due_at
-        )
+        verdict = after_failure(settlement.failure, *numbers, queue, now, cancelled=cancelled)
+        verb, code, detail, due_at, *_ = verdict
+        settlement = settlement._replace(verb=verb, code=code, detail=detail, due_at=due_at)
     elif held.cancel_requested and settlement.verb in _WAITS_AGAIN:
         # A release leaves no error, even if a sink gave one: by that its repetition is recognised.
         error = None if settlement.verb is Verb.RELEASE else settlement.error
@@ -219,8 +218,7 @@ def settle(held: Held, settlement: Settlement, queue: Queue, now: Moment) -> End
             until = put_off_until(queue.retry, held.id, refusals, now)
             changes |= {"not_before": until, "refusals": refusals, "error": error}
     else:
-        facts = settled_facts(verb, held.worker, error)
-        diagnostic = _diagnostic(held, settlement.code, settlement.detail, facts, now)
+        diagnostic = diagnostic_of(held, settlement, now)
         changes = {"ahead": False, "error": error}
         if verb is Verb.RETRY and settlement.due_at is not None:
             changes["due_at"] = settlement.due_at
@@ -305,15 +303,18 @@ def possible_words(settlement: Settlement) -> dict[str, str]:
     return {words(ids, settlement, outcome).rstrip(): outcome for outcome in settlement.outcomes}
 
 
-def settled_facts(verb: Verb, worker: str | None, error: str | None) -> dict[str, str]:
-    """Facts of the diagnostic that a settlement leaves; those that are not known are left out."""
+def diagnostic_of(held: Held, settlement: Settlement, now: Moment) -> Diagnostic:
+    """The diagnostic that a settlement leaves; facts that are not known are left out."""
+    verb, worker, error = settlement.verb, held.worker, settlement.error
     facts = {"worker": worker, "error": error, "decision": verb.value}
-    return {name: fact for name, fact in facts.items() if fact}
+    known = {name: fact for name, fact in facts.items() if fact}
+    return _diagnostic(held, settlement.code, settlement.detail, known, now)
 
 
-def refused_by_sink(error: str) -> str:
-    """Detail of the diagnostic of a job that its sink refused for good."""
-    return f"The sink refused it for good: {error}"
+def refused_by_sink(job_id: str, epoch: int, error: str) -> Settlement:
+    """The settlement of a job that its sink refused for good."""
+    detail = f"The sink refused it for good: {error}"
+    return Settlement(job_id, epoch, Verb.FAIL, error=error, detail=detail)
 
 
 def _after(held: Held, verb: Verb, now: Moment, changes: dict[str, Any]) -> Held:

@@ -7,7 +7,7 @@ its right edge. And a store that finds things by their key finds a job that was 
 read: its id says in which queue and where in its order it waits.
 
 The letters between the digits are what it is known by. Minted ids of earlier versions, which ended
-with the delay, and UUIDs have none; such ids say nothing, like every other id.
+with the delay, and UUIDs have none: nothing is read from them, nor from any other id.
 """
 
 from __future__ import annotations
@@ -101,9 +101,9 @@ def check_true(minted: Minted, queue: str, priority: int, due_at: Moment) -> Non
     wrong = [name for name, one, other in zip(names, said, true, strict=True) if one != other]
     if wrong:
         raise InvalidInput(
-            "an id of this form says the queue, the priority and the due time of its job; this job "
-            f"has another {' and another '.join(wrong)}. Give what the id says, choose an id of "
-            "another form, or leave it out.",
+            "an id of this form contains the queue, the priority and the due time of its job; this "
+            f"job has another {' and another '.join(wrong)}. Send what the id contains, choose an "
+            "id of another form, or leave it out.",
             "/id",
         )
 

@@ -196,12 +196,12 @@ class Job(NamedTuple):
 
     @property
     def payload(self) -> Any:
-        """What the job is about, read from its JSON."""
+        """Its data, read from JSON."""
         return json.loads(self.payload_json)
 
     @property
     def result(self) -> Any:
-        """What the job came to, read from its JSON; None if nothing."""
+        """The result, read from JSON; None: it has none."""
         return None if self.result_json is None else json.loads(self.result_json)
 
 

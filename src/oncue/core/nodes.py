@@ -1,4 +1,4 @@
-"""Nodes: the processes on a store, what each runs, and for how long that is believed."""
+"""Nodes: the processes on a store, what each runs, and for how long a report counts."""
 
 from __future__ import annotations
 

@@ -61,7 +61,7 @@ class Queue:
     make a job fail as poison; 0 means never.
 
     `shards`: over how many parts the waiting jobs may be spread; order holds within each. None
-    means: as many as the store thinks best. A store may use fewer.
+    means: the store decides. A store may use fewer.
     """
 
     name: str
@@ -154,7 +154,7 @@ _BUILT_IN: dict[str, dict[str, Any]] = {
 
 
 def default_queue(name: str) -> Queue:
-    """The queue of that name as it is while nobody has set it."""
+    """The queue of that name with the settings that it has until they are set."""
     return Queue(name, **_BUILT_IN.get(name, {}))
 
 

@@ -1,8 +1,8 @@
 """How fast jobs of a queue may be handed over: the token bucket, in whole numbers. Its tokens are
 called turns, because a token is something else here.
 
-A bucket gains `rate` turns a second and holds a tenth of a second's worth, at least one. Whoever
-hands a job over takes a turn. So any window of T seconds sees at most rate × T + max(1, rate / 10)
+A bucket gains `rate` turns a second and holds a tenth of a second's worth, at least one. Each
+hand-over takes a turn. So any window of T seconds sees at most rate × T + max(1, rate / 10)
 hand-overs. Every division rounds against the taker, so that many small steps add up to no more.
 """
 

@@ -31,8 +31,8 @@ Decision = Literal["retry", "fail", "cancel"]
 
 @dataclass(frozen=True, slots=True)
 class ReclaimParameters:
-    """How long, how old, how gently. The last four are for tables of others and are ignored on
-    oncue's own store."""
+    """The parameters of a reclaim run. The last four are for tables of other systems, and are
+    ignored on oncue's own store."""
 
     maximum_execution_seconds: float = 60
     reclaim_age_minutes: float = 0

@@ -122,7 +122,7 @@ class Record:
         """Its sink refused it for now."""
         self.refusals += 1
         self.not_before = put_off_until(policy, self.id, self.refusals, now)
-        self.error = error
+        self.error, self.updated_at = error, now
 
     def forget_refusals(self) -> None:
         self.not_before, self.refusals = None, 0
@@ -160,7 +160,7 @@ class Record:
 
     def trim_attempts(self) -> None:
         """Of the attempts before the last one, which is under way or ended the job, the first and
-        the last fifty are kept. A late write of one that is not is like one of no claim."""
+        the last fifty are kept. A late write of one that is not kept is refused as `unknown`."""
         if len(self.attempts) > 2 * DIAGNOSTICS_KEPT:
             self.ends.pop(self.attempts.pop(DIAGNOSTICS_KEPT).epoch, None)
 
@@ -285,8 +285,7 @@ class Record:
         if error is None:
             self.refusals = 0
         else:
-            detail = fencing.refused_by_sink(error)
-            settlement = settlement._replace(verb=Verb.FAIL, error=error, detail=detail)
+            settlement = fencing.refused_by_sink(self.id, self.epoch, error)
         ending = fencing.settle(self.as_held(), settlement, queue, now)
         assert isinstance(ending, Ending)  # a job inside a range cannot be asked to stop
         self.end_claim(ending, None, now)
@@ -308,7 +307,7 @@ class Record:
             self.finished_at = now
 
     def change(self, change: JobChange, now: Moment) -> None:
-        """What people change, after `changes.decide` said that it can be changed so."""
+        """What people change, after `changes.decide` said that it may be changed."""
         match change.verb:
             case ChangeVerb.AMEND:
                 self.amend(change, now)

@@ -116,7 +116,7 @@ def awaited(schedule: Schedule, now: Moment) -> Iterator[Moment]:
 def put_off_ms(tries: int, *, passing: bool) -> int:
     """How long a schedule waits that could not be decided on so many times in a row. Passing
     trouble (the store does not answer) is tried again soon, then less and less often; lasting
-    trouble (a time zone that has gone, nobody to publish) only now and then."""
+    trouble (a time zone that has gone, no publisher) only now and then."""
     first, longest = PUT_OFF_MS
     return min(first * 2 ** min(tries - 1, 16), longest) if passing else longest
 
@@ -136,9 +136,9 @@ def revised(
     now: Moment,
     taken: Collection[str | None] = (),
 ) -> Revision:
-    """`seen` with the settings of `wanted`. What is due stays as it is. What was made ahead of time
-    is withdrawn and decided anew, except for the jobs that were `taken` or moved by somebody, and
-    those before them: an occurrence that somebody had is never decided twice."""
+    """`seen` with the settings of `wanted`. Occurrences that are due stay. Those made ahead of time
+    are withdrawn and decided anew, except for those whose jobs were `taken` or changed since, and
+    those before them: an occurrence whose job was taken is never decided twice."""
     retimed = seen.rhythm != wanted.rhythm
     schedule = replace(
         wanted,
@@ -191,7 +191,7 @@ def made_ahead(outcomes: Sequence[Outcome], now: Moment) -> list[Outcome]:
 
 
 def is_as_made(job: Job | None, outcome: Outcome) -> bool:
-    """Whether nobody has touched the job of an occurrence since it was made."""
+    """Whether the job of an occurrence has not been taken or changed since it was made."""
     if job is None or job.state is not State.SCHEDULED:
         return False
     return job.attempt == 0 and job.due_at == outcome.at

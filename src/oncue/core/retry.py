@@ -91,8 +91,8 @@ def after_lapse(lapse: Lapse, queue: Queue, now: Moment) -> Verdict:
 def after_silence(
     lapse: Lapse, queue: Queue, now: Moment, beyond_ms: int, *, giving_up: bool = False
 ) -> Verdict:
-    """The verdict on a claim that was silent for longer than somebody asked for, whatever its lease
-    says. Giving up: it is not tried again, whatever attempts remain."""
+    """The verdict on a claim that was silent for longer than a reclaim run allows, whatever its
+    lease says. Giving up: it is not tried again, even if attempts remain."""
     what = _silence(lapse, now)
     if giving_up and not lapse.cancel_requested:
         verdict = Verdict(Verb.GIVE_UP, _timeout(lapse), f"{what} It is not to be tried again.")

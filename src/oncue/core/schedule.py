@@ -102,7 +102,7 @@ class Schedule:
 
     @property
     def payload(self) -> Any:
-        """What its jobs are about, read from the JSON."""
+        """The payload of its jobs, read from JSON."""
         return json.loads(self.payload_json)
 
     @property

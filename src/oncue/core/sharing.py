@@ -13,7 +13,7 @@ T = TypeVar("T")
 
 First = Callable[[int, bool], Sequence[T]]
 """`first(limit, reclaimed)`: the first jobs that can be taken, reclaimed work or what else waits.
-What it has answered once it does not answer again."""
+It answers with each job only once."""
 
 
 class Taker(NamedTuple):

@@ -1,7 +1,7 @@
-"""Whether a process does what has to be done on a store, as far as its nodes tell. For people: each
-trouble comes with the next step.
+"""Whether some process does the work of a store, as far as its nodes tell. For people: each trouble
+comes with the next step.
 
-Workers that work over HTTP are no nodes, so that no worker works on a pulled queue is only a guess.
+Workers over HTTP are not nodes. So it is only a guess that a pulled queue has no worker.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ def overdue_seconds(schedule: Schedule, now: Moment) -> float:
 def schedule_troubles(
     schedules: Iterable[Schedule], nodes: Sequence[NodeReport], now: Moment
 ) -> list[Trouble]:
-    """One at most: what keeps one schedule waiting keeps all."""
+    """One at most: if one schedule waits, usually all do, for the same reason."""
     overdue = [(overdue_seconds(one, now), one.name) for one in schedules]
     overdue = sorted((one for one in overdue if one[0] >= LATE_SECONDS), reverse=True)
     if not overdue:
@@ -53,7 +53,7 @@ def schedule_troubles(
 
 
 def late_trouble(queue: Queue, late_seconds: float, nodes: Sequence[NodeReport]) -> Trouble:
-    """A queue has had due work for so long: who should do it?"""
+    """A queue has had due work for so long: why, as far as the nodes tell."""
     text = f"queue {queue.name} has work that is {spoken(late_seconds)} late"
     if queue.sink is None:
         at_work = [node for node in nodes if queue.name in node.works]

@@ -81,7 +81,7 @@ class Alarm:
                 self._changed.wait(min(left, max(ahead_ms - 1, _NAP_MS) / 1000))
 
     def pause(self, seconds: float) -> None:
-        """Wait so long whatever comes; only `stop` cuts it short."""
+        """Wait so long. Wake-ups do not shorten it, only `stop` does."""
         ends = self._clock.monotonic() + seconds
         with self._lock:
             while not self._stopped and (left := ends - self._clock.monotonic()) > 0:

@@ -115,7 +115,7 @@ class RangeHolder:
         now: Moment,
     ) -> bool:
         """As `settle_range`. Lets go of the shard if nothing else is in flight there. If it raises,
-        it may be repeated, whatever was done by then."""
+        it can be repeated safely."""
         ours = (self._counted or not self._others(claim)) and self._turn.acquire(self._counted)
         try:
             left = self._others(claim) or int(not ours)
@@ -232,8 +232,7 @@ class ClaimBatch:
         error = refusal.detail
         if not refusal.permanent:
             return Settlement(job.id, job.epoch, Verb.RELEASE, error=error, put_off=True)
-        detail = refused_by_sink(error)
-        return Settlement(job.id, job.epoch, Verb.FAIL, error=error, detail=detail)
+        return refused_by_sink(job.id, job.epoch, error)
 
 
 DeliveryBatch = RangeBatch | ClaimBatch

@@ -171,7 +171,7 @@ class Dispatcher:
         return None
 
     def _answered(self, queue: Queue) -> None:
-        """The sink works. What it refuses is about single jobs, even if it refuses all of them."""
+        """The sink works. A refusal concerns a single job, even if all jobs are refused."""
         if not self._circuit.closed:
             logger.info("queue %s: the sink works again", queue.name, extra={"queue": queue.name})
             self._telemetry.circuit(queue.name, is_open=False)

@@ -69,8 +69,8 @@ class Kept:
 
 
 class Keeper:
-    """One thread that renews any number of leases, each every third of its length. None has to wait
-    for the others in order to be given up: see `Kept.lost`."""
+    """One thread that renews any number of leases, each every third of its length. A lease
+    that cannot be renewed is given up without waiting for the others: see `Kept.lost`."""
 
     def __init__(self, clock: Clock) -> None:
         self.loop = Loop("oncue-keeper", self.step, clock)

@@ -33,8 +33,8 @@ class Loop:
     `overslept` is called before a step that comes much later than planned, because the process did
     not run in the meantime.
 
-    Should the thread end all the same, because it could neither work nor wait, `start` starts
-    another; somebody has to call it.
+    If the thread ends all the same, because it could neither work nor wait, the next call of
+    `start` starts another.
     """
 
     def __init__(
@@ -54,8 +54,8 @@ class Loop:
         self._thread = self._new_thread()
 
     def start(self) -> bool:
-        """Start the thread; or another one, if it has ended although nobody stopped it. Whether it
-        was replaced. If the system lets no thread be started now, that is logged: call again."""
+        """Start the thread, or another one if it has ended without `stop`. Whether it was replaced.
+        If the system lets no thread be started now, that is logged: call again."""
         with self._starting:
             if self._alarm.stopped or self._thread.is_alive():
                 return False

@@ -46,7 +46,7 @@ class ReclaimRun:
 
     def step(self) -> float | None:
         """Look at one page, and act once enough is gathered. How many seconds to pause; None: it is
-        over. What was done is done even if a later step raises."""
+        over. If a step raises, the work of the steps before it stays done."""
         if not self._begun:
             self._begin()
         silent = ClaimFilter(heard_outside=(self._before, max(self._clock.now(), self._before)))
@@ -79,7 +79,7 @@ class ReclaimRun:
         return is_over
 
     def _gather(self, lapses: Sequence[Lapse]) -> None:
-        # Read after the look: whatever was written before it cannot honestly be later than this.
+        # Read after the look: only a wrong clock can have written a later time before the look.
         now = self._clock.now()
         for lapse in lapses:
             if lapse.updated_at < self._before:

@@ -1,9 +1,9 @@
 """The recurrer: schedules → their next jobs, a little ahead of time.
 
 It needs no leader: the store applies what was decided only to a schedule that is still as it was
-seen, together with its jobs. It remembers only what passing trouble kept it from doing: once that
-is possible it is judged by the moment of the first try, so that an occurrence which was found in
-time is not recorded as missed.
+seen, together with its jobs. It remembers only the schedules that passing trouble kept it from
+deciding on. They are judged later by the moment of the first try, so that an occurrence which was
+found in time is not recorded as missed.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ class _Trouble(NamedTuple):
     """When it was first tried."""
     tries: int
     passing: bool
-    """False: it lasts until somebody changes something."""
+    """False: it lasts until the schedule, the process or the machine is changed."""
     text: str
 
 
@@ -72,7 +72,7 @@ class Recurrer:
         return 0.0
 
     def make(self, due: Sequence[Schedule], now: Moment) -> None:
-        """Decide on these schedules. What others decided on meanwhile is left to them."""
+        """Decide on these schedules, except those on which others have decided meanwhile."""
         tried = [self._first_tried(schedule, now) for schedule in due]
         advances = self.decide(due, now)
         try:
@@ -106,7 +106,7 @@ class Recurrer:
         decided = recurrence.plan(schedule, self._first_tried(schedule, now), self._fits)
         if schedule.emits is not None and decided.made:
             if self.publish is None:
-                raise Conflict("it emits events, and nobody here publishes them.")
+                raise Conflict("it emits events, and this process does not publish them.")
             # Before it goes on, not after: an event that is published again is the same event.
             self.publish(schedule, decided.made)
         self._troubles.pop(schedule.name, None)

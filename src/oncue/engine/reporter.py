@@ -36,7 +36,7 @@ class Reporter:
         self._changing = threading.RLock()
         self._loop: Loop | None = None
         self._node: NodeReport | None = None
-        self._told: tuple[float, Running] | None = None
+        self._reported: tuple[float, Running] | None = None
 
     def begin(self, part: Callable[[], Running]) -> Callable[[], None]:
         """From now on this process runs, among others, what `part` tells. The answer ends it."""
@@ -69,10 +69,10 @@ class Reporter:
             if loop is None:
                 return
             atexit.unregister(self.close)
-            if loop.stop(STOP_SECONDS) and self._told is not None:
+            if loop.stop(STOP_SECONDS) and self._reported is not None:
                 with suppress(OncueError):  # then it is forgotten with its lease
-                    self._tell(NOTHING)
-            self._told = None
+                    self._report(NOTHING)
+            self._reported = None
 
     def _new_node(self) -> NodeReport:
         host, at = legible(socket.gethostname()), to_datetime(self._clock.now())
@@ -82,13 +82,13 @@ class Reporter:
     def step(self) -> float:
         """Report if it is time, or if the process runs something else than it last reported."""
         running, at = together(part() for part in self._parts), self._clock.monotonic()
-        told = self._told
-        if told is None or told[1] != running or at - told[0] >= REPORT_SECONDS:
-            self._tell(running)
-            self._told = at, running
+        last = self._reported
+        if last is None or last[1] != running or at - last[0] >= REPORT_SECONDS:
+            self._report(running)
+            self._reported = at, running
         return LOOK_SECONDS
 
-    def _tell(self, running: Running) -> None:
+    def _report(self, running: Running) -> None:
         assert self._node is not None
         seen_at = to_datetime(self._clock.now())
         self._store.report_node(replace(self._node, seen_at=seen_at, **running._asdict()))

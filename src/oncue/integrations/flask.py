@@ -44,7 +44,7 @@ _RULES = [one for one in routes if one.path.startswith("/rules")]
 def create_app(store: str | None = None, rules: str | None = None) -> Flask:
     """An application that answers `POST /events` and nothing else, and whose process delivers the
     jobs that come of it. `store` and `rules`, a file, are as ONCUE_STORE and ONCUE_RULES say if
-    they are not given; the rules are three examples if nobody says. Rules that the store has under
+    they are not given; without any rules, three examples are used. Rules that the store has under
     other names stay. Access is as in the HTTP interface on a loopback address: see `Guard`."""
     settings = config.read({"store": store, "rules": rules})
     if settings["url"].value is not None:

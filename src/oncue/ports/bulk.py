@@ -25,6 +25,6 @@ class BulkStore(Protocol):
         """Jobs that fit the filter and are in one of `change.states`, in an order of the store's
         own, after `after`, which is the `next` of the page before; up to `limit` are looked at.
         None inside an open range claim: those are being delivered. For RETRY, none that finished
-        after the change began. A `next` stays good whatever becomes of the jobs, and no job is
-        found again because the change moved it. What a walk costs depends on the jobs and not on
-        the number of queues. Refuses the filters that `JobStore.page` refuses."""
+        after the change began. A `next` stays valid when the jobs change or go, and no job is found
+        again because the change moved it. The cost of a walk depends on the number of jobs and not
+        on that of queues. Refuses the filters that `JobStore.page` refuses."""

@@ -51,7 +51,8 @@ class Settled(NamedTuple):
     """By position: those that were not applied."""
     states: Mapping[int, State]
     """By position, of the others whose caller cannot know it (`Settlement.tells_state`): the state
-    in which the end of the claim left the job. The same for a repetition, whatever followed."""
+    in which the end of the claim left the job. A repetition gets the same, even if the job has
+    changed since."""
 
 
 class ClaimFilter(NamedTuple):
@@ -117,7 +118,7 @@ class ClaimStore(Protocol):
 
         `nonce` is new for each call. `again` says that this very call may have been made before and
         its answer got lost: the answer is then what that call took, as far as the claims still
-        hold, and their leases begin anew. Only if there is none of it, jobs are taken as in any
+        hold, and their leases begin anew. If there are no such claims, jobs are taken as in any
         other call. Such a call may read all live claims.
         """
 

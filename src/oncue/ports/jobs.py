@@ -21,7 +21,7 @@ from oncue.core.moment import Moment
 
 
 class Clash(NamedTuple):
-    """What met a new job whose id or key was there already. `job` is the one that was."""
+    """A new job whose id or key was there already. `job` is the one that has it."""
 
     kind: ClashKind
     job: Job

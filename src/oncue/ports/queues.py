@@ -56,5 +56,5 @@ class QueueStore(Protocol):
 
         An id that was chosen by a client disappears from sight with its job and stays remembered
         until a day after it finished. Where nothing is old enough, this only reads, in one look for
-        all queues. A store that forgets by itself goes by the retention in force when the job
-        finished, and does not count them (`prune-counts`)."""
+        all queues. A store that removes jobs by itself (by a ttl) uses the retention in force when
+        the job finished, and does not count them (`prune-counts`)."""

@@ -72,13 +72,13 @@ class Store(
     NodeStore,
     Protocol,
 ):
-    """One semantics, whatever keeps it. Safe to use from many threads and, except for the memory
+    """All stores behave alike. Safe to use from many threads and, except for the memory
     store, from many processes. A call answers or raises `StoreUnavailable` in bounded time: a
     process that ends waits for its calls.
 
     **Pages.** `after` is the `next` of the page before, None at the beginning. Only the store
-    understands it. It stays good whatever becomes of what was listed, and a text that is none is
-    refused by `core/cursor.py: not_a_cursor`. Queues, schedules and rules are few and listed by
+    understands it. It stays valid when the listed items change or go. A text that is not a cursor
+    is refused by `core/cursor.py: not_a_cursor`. Queues, schedules and rules are few and listed by
     name: there, `after` is a name."""
 
     @property

@@ -13,9 +13,9 @@ log = logging.getLogger("oncue.store")
 
 
 def tell(listeners: Sequence[Listener], queue: str | None, due_at: Moment) -> None:
-    """Tell every listener. What one raises is logged and does not reach the caller: the write is
-    done, and the others are told as well. The exception is Ctrl-C, which is raised afterwards:
-    Python raises it in whatever the main thread is doing, so it is not the listener's."""
+    """Tell every listener. If one raises, that is logged and does not reach the caller: the write
+    is done, and the others are told as well. Only Ctrl-C is raised, afterwards: Python raises it in
+    the code that the main thread runs at the moment, so it is not an error of the listener."""
     ctrl_c: BaseException | None = None
     for listener in listeners:
         try:

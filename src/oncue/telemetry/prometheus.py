@@ -59,7 +59,7 @@ class StoreCounts(NamedTuple):
 
 class Counting:
     """Counts the jobs in a store, one caller at a time, and answers from memory for a while; also
-    when the store was away, so that nobody waits for it again and again."""
+    when the store was away, so that not every caller waits for it."""
 
     def __init__(self, cue: Scheduler) -> None:
         self._store = cue.store

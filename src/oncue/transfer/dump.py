@@ -57,7 +57,7 @@ class Dump:
 
     def write(self, since: Interrupted = NOT_BEGUN) -> DumpCounts:
         """Write what an earlier try had not yet written. Memory does not grow with the number of
-        jobs and events. Whatever changes meanwhile is in it once, as it was or as it is."""
+        jobs and events. A job that changes meanwhile is in it once, as it was before or after."""
         mark, self._size = since.mark, since.size
         self._written = since.queues  # their names
         self._counts = DumpCounts(0, 0)

@@ -1,14 +1,15 @@
-"""From a dump into a store, page by page. What is there already is left alone, so a restore that
-was interrupted is simply repeated."""
+"""From a dump into a store, page by page. Jobs and settings that the store has already stay, so a
+restore that was interrupted is simply repeated."""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cached_property
+from functools import cached_property, partial
 
 from oncue.core import ids
+from oncue.core.cursor import every_item
 from oncue.core.dumped import DumpedEvent, DumpedJob, key_taken
 from oncue.core.errors import EventIdTaken, InvalidInput, KeyTaken, StoreError
 from oncue.core.event import made_id
@@ -23,7 +24,6 @@ from oncue.ports.schedules import Advance
 from oncue.ports.store import Store
 from oncue.transfer.dump import PAGE, PAGE_BYTES, Notify
 from oncue.usecases import intake
-from oncue.usecases.jobs import every_item
 from oncue.usecases.queues import put_queue, set_paused
 from oncue.usecases.rules import rule_of
 from oncue.wire import dump
@@ -46,7 +46,7 @@ class Restored:
     kept_schedules: list[str] = field(default_factory=list)
     """The same of schedules …"""
     kept_rules: list[str] = field(default_factory=list)
-    """… and of rules; also rules that are the same but were made by somebody else."""
+    """… and of rules; also rules that are the same but were created separately."""
     paused: list[str] = field(default_factory=list)
     paused_before: list[str] = field(default_factory=list)
     """Those of the paused queues that were paused when they were dumped."""
@@ -74,8 +74,8 @@ class _Page:
 class Restore:
     """One dump on its way into a store.
 
-    Every queue in it is paused before its first job comes, so that nothing is delivered before
-    somebody has had a look. `release` lets those go that were not paused when they were dumped.
+    Every queue in it is paused before its first job comes, so that nothing is delivered before a
+    person has looked. `release` resumes those that were not paused when they were dumped.
     Schedules are stored last: what a dump lacks, because it is torn, they do not make again.
     """
 
@@ -250,7 +250,7 @@ class Restore:
     def _is_held(self, queue: str, key: str) -> bool:
         """Whether an unfinished job of the store has the key."""
         wanted = JobFilter(queue=queue, key=key)
-        jobs = every_item(lambda after: self._store.page(wanted, after, PAGE))
+        jobs = every_item(partial(self._store.page, wanted))
         return any(job.state not in FINAL for job in jobs)
 
     def _foresee_events(self, events: Sequence[DumpedEvent]) -> int:
@@ -261,7 +261,7 @@ class Restore:
     @cached_property
     def _known_events(self) -> Collection[str]:
         """The events of the store, each by an id made from its fact."""
-        events = every_item(lambda after: self._store.export_events(after, PAGE))
+        events = every_item(self._store.export_events)
         return {made_id(*one.logged.event.fact) for one in events}
 
     def _so_far(self) -> str:

@@ -41,7 +41,7 @@ _EVENT = frozenset({"time", "code", "message", "attempt", "details"})
 
 
 class AgendaWrite(NamedTuple):
-    """What somebody wants an AgendaProgress to be."""
+    """The state that a writer wants an AgendaProgress to have."""
 
     state: str
     """WAITING, EXECUTING or COMPLETE."""
@@ -100,8 +100,8 @@ def _require_seen(job: Job, progress: AgendaProgress, wanted: AgendaWrite) -> No
         seen = wanted.updated_at == from_datetime(job.updated_at)
     if not seen:
         raise Conflict(
-            f"job {job.id} is not as you saw it, or you did not say what you saw. GET it again, "
-            "and send its ETag as If-Match or its updatedTime in the body."
+            f"job {job.id} has changed since you read it, or the request does not say what you "
+            "read. GET it again, and send its ETag as If-Match or its updatedTime in the body."
         )
 
 
@@ -115,7 +115,7 @@ def _change(cue: Scheduler, job: Job, wanted: AgendaWrite, events: Sequence[Diag
     claims = cue.store.live_claims(ClaimFilter(job_id=job.id), None, 1).items
     claim = next(iter(claims), None)
     if claim is None:
-        why = "it is being delivered" if job.state in LIVE else "nobody is at work on it"
+        why = "it is being delivered" if job.state in LIVE else "no worker has a claim on it"
         raise IllegalState(
             f"job {job.id} cannot become {wanted.state}: it is {job.state}, {why}.", job.state
         )
@@ -167,7 +167,7 @@ def _diagnostic(event: Mapping[str, Any], pointer: str, job: Job, now: Moment) -
     """Fields of its own that an event has beside ours are kept with its details."""
     text = event.get("message")
     if not isinstance(text, str) or not text:
-        raise InvalidInput("say what happened.", f"{pointer}/message")
+        raise InvalidInput("must be text that says what happened.", f"{pointer}/message")
     detail = intake.check_message(text, f"{pointer}/message") or ""
     code = event.get("code", REPORTED)
     if intake.label(code, f"{pointer}/code") is None:

@@ -54,7 +54,7 @@ class BulkOptions(intake.FilterFields, total=False):
 
 
 class BulkVerbs(ABC):
-    """The verbs, wherever they are carried out."""
+    """The bulk methods of a scheduler and of a client."""
 
     clock: Clock
 

@@ -21,7 +21,7 @@ from oncue.core.queue import check_queue_name
 from oncue.engine.claiming import Claiming
 from oncue.ports.clock import Clock
 from oncue.usecases import intake, reporting
-from oncue.usecases.jobs import LocalJobs
+from oncue.usecases.jobs import LocalJobs, illegal
 from oncue.usecases.reporting import Reporting, raised, sifted
 
 UNANSWERED_KEPT = 1000
@@ -187,10 +187,7 @@ class LocalClaims(LocalJobs, Reporting, ClaimVerbs):
         if token is None:
             job = self.job(job_id)
             if job.state is State.SCHEDULED:
-                why = "nobody has taken it"
-                raise errors.IllegalState(
-                    f"cannot complete job {job_id}: it is {job.state}, {why}.", job.state
-                )
+                raise illegal("complete", job, " and no worker has taken it")
             epoch = job.epoch
         else:
             epoch = reporting.epoch_of(self, job_id, token)

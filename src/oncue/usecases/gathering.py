@@ -1,7 +1,7 @@
 """Requests of one kind, made by many callers of an event loop, done by one call.
 
-What is asked for in one turn of the loop is done together. While that call is under way the next
-requests gather, so a busy loop makes large groups, and in an idle one a request is sent at once.
+The requests of one turn of the loop are one call. While that call is under way, the next requests
+are gathered. So a busy loop makes large groups, and an idle one sends a request at once.
 """
 
 from __future__ import annotations
@@ -77,7 +77,7 @@ class Gathering(Generic[Q, A]):
         try:
             done = self._threads.submit(self._apply, requests)
         except RuntimeError as error:  # it is closed, or no thread can be started
-            away = StoreUnavailable(f"the call may or may not be made ({error}).")
+            away = StoreUnavailable(f"it is not known whether the call will be made ({error}).")
             loop.call_soon(self._done, loop, group, [away] * len(requests))
             return
         done.add_done_callback(

@@ -42,7 +42,7 @@ class JobFields(TypedDict, total=False):
     delay: Duration | None
     """The same, counted from now: seconds, a timedelta, or ISO 8601 such as "PT15M"."""
     expires_at: datetime | str | None
-    """When it is cancelled if nobody has taken it."""
+    """When it is cancelled if it was not taken by then."""
     owner: str | None
     priority: int | None
     """From 0 to 9. Among due jobs, higher priority runs first."""
@@ -110,17 +110,9 @@ def new_job(fields: Mapping[str, Any], now: Moment) -> NewJob:
     rare = {name: check(fields[name]) for name, check in _CHECKS.items() if name in fields}
     if "expires_at" in fields:
         rare["expires_at"] = _ahead(fields["expires_at"], now, "/expires_at")
-    return NewJob(
-        job_id,
-        queue,
-        due_at,
-        body,
-        priority,
-        now,
-        digest=None if chosen is None else digest(fields),
-        replace=_replace(fields.get("if_exists", "keep")),
-        **rare,
-    )
+    rare["digest"] = None if chosen is None else digest(fields)
+    rare["replace"] = _replace(fields.get("if_exists", "keep"))
+    return NewJob(job_id, queue, due_at, body, priority, now, **rare)
 
 
 def due(fields: Mapping[str, Any], now: Moment) -> Moment:
@@ -148,8 +140,7 @@ def _due_as_said(minted: ids.Minted, fields: Mapping[str, Any], now: Moment) -> 
 
 def after(seconds: float, now: Moment, pointer: str) -> Moment:
     """The moment so long after `now`, rounded up; beyond a century is refused."""
-    if seconds > LONGEST_SECONDS:
-        raise InvalidInput("more than 100 years ahead; choose an earlier time.", pointer)
+    seconds = min(seconds, 2 * LONGEST_SECONDS)  # a number that is larger may have no milliseconds
     return moment.ahead(now + math.ceil(seconds * 1000), now, pointer)
 
 

@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import datetime
+from functools import partial
 from itertools import islice
 from typing import Any, Generic, NamedTuple, TypeVar, Unpack
 
@@ -18,7 +19,7 @@ from oncue.core import errors, moment
 from oncue.core import payload as payloads
 from oncue.core.bulk import BulkChange, BulkVerb
 from oncue.core.changes import ANY, ChangeVerb, JobChange
-from oncue.core.cursor import Cursor, Page, check_page
+from oncue.core.cursor import Cursor, check_page, every_item
 from oncue.core.duration import Duration
 from oncue.core.explain import Backlog, Explanation, explain
 from oncue.core.job import History, Job, JobFilter, JobPage, NewJob
@@ -33,7 +34,6 @@ from oncue.usecases.queues import queue_of
 CHUNK = 5000  # jobs that schedule_many stores at once,
 CHUNK_BYTES = 4 * 1024 * 1024  # unless their payloads are large
 IDS_KEPT = 10_000
-PAGE = 500
 
 T = TypeVar("T")
 
@@ -88,17 +88,6 @@ def chunks(
             chunk, room = [], most_bytes
     if chunk:
         yield chunk
-
-
-def every_item(page: Callable[[Cursor | None], Page[T]]) -> Iterator[T]:
-    """The items of all pages; `page` fetches the one after a cursor, first after None."""
-    after: Cursor | None = None
-    while True:
-        found = page(after)
-        yield from found.items
-        if found.next is None:
-            return
-        after = found.next
 
 
 class JobVerbs(ABC, Generic[T]):
@@ -169,7 +158,7 @@ class JobVerbs(ABC, Generic[T]):
     def jobs(self, **filters: Unpack[FilterFields]) -> Iterator[Job]:
         """All jobs that fit, in the order of due time, fetched page by page."""
         wanted = intake.job_filter(filters)
-        return every_item(lambda after: self.page(wanted, after, PAGE))
+        return every_item(partial(self.page, wanted))
 
     @abstractmethod
     def job(self, job_id: str) -> Job:
@@ -249,12 +238,10 @@ class LocalJobs(Local, JobVerbs[NewJob]):
         met = self._insert([new]).get(0)
         if isinstance(met, errors.Conflict):
             raise met
-        self.telemetry.count("jobs_created", met is None)
         return Stored(intake.as_stored(new), False) if met is None else Stored(met, True)
 
     def store_jobs(self, jobs: Sequence[NewJob]) -> StoredJobs:
         met = self._insert(jobs) if jobs else {}
-        self.telemetry.count("jobs_created", len(jobs) - len(met))
         refused = {at: answer for at, answer in met.items() if isinstance(answer, errors.Conflict)}
         ids: list[str | None] = [job.id for job in jobs]
         for position, answer in met.items():
@@ -262,9 +249,10 @@ class LocalJobs(Local, JobVerbs[NewJob]):
         return StoredJobs(ids, len(met) - len(refused), refused)
 
     def _insert(self, jobs: Sequence[NewJob]) -> dict[int, Job | errors.Conflict]:
-        """Store jobs. By position, for those that are not new: the job that was there, or why this
-        one is refused."""
+        """Store jobs, and count the new ones. By position, for the others: the job that was there,
+        or why this one is refused."""
         clashes = self.store.insert(jobs, self.clock.now())
+        self.telemetry.count("jobs_created", len(jobs) - len(clashes))
         return {position: _met(clash) for position, clash in clashes.items()} if clashes else {}
 
     def job(self, job_id: str) -> Job:
@@ -326,7 +314,7 @@ class LocalJobs(Local, JobVerbs[NewJob]):
                 f"has its key {job.key!r}. Cancel that one first."
             )
         if why is not None and why.reason == "state":
-            raise errors.IllegalState(f"cannot {verb} job {job_id}: it is {job.state}.", job.state)
+            raise illegal(verb, job)
         return job
 
 
@@ -334,12 +322,11 @@ def insert_all(cue: LocalJobs, jobs: Sequence[NewJob]) -> Sequence[Job | errors.
     """Store jobs that are ready, of callers who have nothing to do with each other. For each: the
     job that was there, why it is refused, or None: it is new."""
     met = cue._insert(jobs)
-    cue.telemetry.count("jobs_created", len(jobs) - len(met))
     return [met.get(position) for position in range(len(jobs))] if met else [None] * len(jobs)
 
 
 def _met(clash: Clash) -> Job | errors.Conflict:
-    """What a new job meets whose id or key is there already: the job that has it, or a refusal."""
+    """The job that has the id or the key of a new job, or the refusal of the new one."""
     job = clash.job
     if clash.kind == "id taken":
         return errors.IdTaken(
@@ -352,6 +339,10 @@ def _met(clash: Clash) -> Job | errors.Conflict:
             "and can no longer be replaced. Wait until it ends, or use another key."
         )
     return job
+
+
+def illegal(verb: str, job: Job, why: str = "") -> errors.IllegalState:
+    return errors.IllegalState(f"cannot {verb} job {job.id}: it is {job.state}{why}.", job.state)
 
 
 def unknown(job_id: str) -> errors.NotFound:

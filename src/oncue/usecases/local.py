@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, TypeVar
 
+from oncue.core.cursor import MOST_ITEMS
+
 if TYPE_CHECKING:  # the command line imports use cases to describe itself, and should start at once
     from oncue.core.rule import Rule
     from oncue.core.schedule import Schedule
@@ -15,7 +17,6 @@ if TYPE_CHECKING:  # the command line imports use cases to describe itself, and 
     from oncue.ports.store import Store
     from oncue.telemetry.counters import Telemetry
 
-PAGE = 500
 N = TypeVar("N", "Rule", "Schedule")
 
 
@@ -31,6 +32,6 @@ class Local:
 def by_name(listing: Callable[[str | None, int], Sequence[N]]) -> Iterator[N]:
     """All rules or schedules of a store by name, fetched page by page."""
     after: str | None = None
-    while page := listing(after, PAGE):
+    while page := listing(after, MOST_ITEMS):
         yield from page
         after = page[-1].name

@@ -19,7 +19,7 @@ CHUNK = 1000  # finished jobs removed in one transaction: a few milliseconds
 
 
 class LocalQueues(Local):
-    """What a scheduler does with whole queues."""
+    """The methods of a scheduler about queues."""
 
     def queue(self, name: str) -> Queue:
         """The settings of a queue; one never set has the defaults."""
@@ -35,7 +35,7 @@ class LocalQueues(Local):
     def set_queue(self, name: str, **settings: Any) -> Queue:
         """Replace all settings of a queue: `sink`, `completion`, `max_attempts`, `retry`,
         `lease_seconds`, `timeout_seconds`, `rate_per_second`, `concurrency`, `retention_seconds`,
-        `poison_after`, `shards`. What is not given is default."""
+        `poison_after`, `shards`. Settings that are not given get their default."""
         queue = intake.queue(name, settings)
         if queue.sink is not None:
             open_sink(queue.sink, self.clock).close()
@@ -78,12 +78,16 @@ class LocalQueues(Local):
             if outcome == "kept":
                 raise Conflict(why)
             if outcome == "unknown":
-                raise NotFound(f"there is no queue {name!r}: none was set and no job is in it.")
+                raise unknown(name)
             if outcome == "deleted":
                 break
             alarm.pause(self.clock.monotonic() - began)
         self.policies.forget()
         self.telemetry.forget(name)
+
+
+def unknown(name: str) -> NotFound:
+    return NotFound(f"there is no queue {name!r}: it was never set and has no jobs.")
 
 
 def queue_of(store: QueueStore, name: str) -> Queue:

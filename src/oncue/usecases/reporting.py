@@ -46,7 +46,7 @@ class Reporting(Local):
 
 def taker(worker: str, limit: int, lease_seconds: Duration | None) -> Taker:
     if intake.label(worker, "/worker") is None:
-        raise errors.InvalidInput("say who claims: any name that tells workers apart.", "/worker")
+        raise errors.InvalidInput("name the worker: any name that no other worker has.", "/worker")
     whole(limit, 1, CLAIM_LIMIT, "/limit")
     return Taker(worker, limit, intake.check_lease(lease_seconds))
 
@@ -114,8 +114,8 @@ def failure(
     pause = pause_seconds(retry_after)
     if pause is not None:
         intake.after(pause, cue.clock.now(), "/retry_after")
-    epoch, told = epoch_of(cue, job_id, proof), Failure(cue.spread(), retryable, pause)
-    return Settlement(job_id, epoch, Verb.FAIL, error=error_text(error), failure=told)
+    epoch, report = epoch_of(cue, job_id, proof), Failure(cue.spread(), retryable, pause)
+    return Settlement(job_id, epoch, Verb.FAIL, error=error_text(error), failure=report)
 
 
 def release(cue: Local, job_id: str, proof: str) -> Settlement:

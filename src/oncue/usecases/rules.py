@@ -5,12 +5,13 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime
+from functools import partial
 from typing import Any
 
 from oncue.core import payload as payloads
 from oncue.core import stamp as stamps
 from oncue.core.checks import choice
-from oncue.core.cursor import Cursor, check_page
+from oncue.core.cursor import Cursor, check_page, every_item
 from oncue.core.errors import InvalidInput, NotFound, TooLarge
 from oncue.core.event import Bounds, Event, latest_stamp, read_event
 from oncue.core.firing import Decision
@@ -18,11 +19,9 @@ from oncue.core.publication import EventFilter, EventPage, LoggedEvent, Publishe
 from oncue.core.rule import PAYLOAD_LIMIT_BYTES, Dependency, Rule, check_rule_name, read_rule
 from oncue.core.standing import Standing, explain
 from oncue.ports.rules import RuleStore
-from oncue.usecases.jobs import every_item
 from oncue.usecases.local import Local, by_name
 
 PUBLISHED_AT_ONCE = 10_000
-_PAGE = 500
 
 
 class RuleVerbs(ABC):
@@ -66,8 +65,8 @@ class RuleVerbs(ABC):
         when this returns. An event is `{"eventType", "eventTimestamp", "eventResourceId"}` and
         may have an `eventId`. All are checked before any is stored. A server takes 1,000 at once.
 
-        May be repeated. What was decided before is then called duplicate, with its jobs. A client
-        repeats it if the answer is lost.
+        May be repeated: decisions that were made before are then answered as duplicates, with their
+        jobs. A client repeats it if the answer is lost.
         """
         found = read_events(events, self._latest())
         return self._publish(found, alone=isinstance(events, Event | Mapping)) if found else []
@@ -95,7 +94,7 @@ class RuleVerbs(ABC):
             None if rule is None else self.rule(rule).name,
             None if decision is None else choice(Decision, decision, "/decision"),
         )
-        return every_item(lambda after: self.event_page(wanted, after, _PAGE))
+        return every_item(partial(self.event_page, wanted))
 
     @abstractmethod
     def explain_rule(self, name: str, at: datetime | str | None = None) -> Standing:

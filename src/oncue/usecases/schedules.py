@@ -9,7 +9,7 @@ from datetime import timedelta
 from typing import Any, TypedDict, Unpack
 
 from oncue.core import payload as payloads
-from oncue.core.checks import only, whole
+from oncue.core.checks import flag, only, whole
 from oncue.core.duration import Duration
 from oncue.core.errors import InvalidInput, NotFound
 from oncue.core.moment import Moment
@@ -183,9 +183,8 @@ def new_schedule(name: Any, fields: Mapping[str, Any]) -> Schedule:
     body = payloads.encode(values.pop("payload", None))
     values["emits"] = read_emission(values.get("emits"))
     values["owner"] = intake.label(values.get("owner"), "/owner")
-    if not isinstance(values.setdefault("paused", None), bool | None):
-        raise InvalidInput("must be true or false.", "/paused")
-    values["paused"] = bool(values["paused"])
+    paused = values.get("paused")
+    values["paused"] = False if paused is None else flag(paused, "/paused")
     only(values, tuple(ScheduleFields.__annotations__), "the fields of a schedule are")
     return check_schedule(Schedule(name, payload_json=body, **values))
 

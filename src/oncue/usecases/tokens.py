@@ -132,7 +132,7 @@ class Access:
 
     def _is_unknown(self, token_id: str, now: float) -> bool:
         """Whether it was looked for within the last second. If too many were, all others are taken
-        for unknown: strangers must not keep the store busy."""
+        for unknown: requests with made-up tokens must not keep the store busy."""
         self._begin_second(now)
         return token_id in self._unknown or len(self._unknown) >= MOST_UNKNOWN
 

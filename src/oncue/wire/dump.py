@@ -253,7 +253,7 @@ def decode(line: bytes) -> Part:
     except RecursionError:
         raise InvalidInput("is not a line of a dump: it is nested too deeply.") from None
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
-        text = str(error)  # may quote the line, and a terminal obeys what is not printable
+        text = str(error)  # may quote the line, which may hold escape sequences for a terminal
         why = text if text.isprintable() else ascii(text)
         raise InvalidInput(f"is not a line of a dump: {why}.") from None
     parts: list[Part] = [part for part in fields.values() if part is not None]

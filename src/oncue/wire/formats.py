@@ -1,5 +1,5 @@
-"""What texts and numbers may be, as JSON Schema says it. Whether they are is checked where they are
-used, in core and by the use cases, whose sentences are better than a schema's."""
+"""The bounds of texts and numbers, as JSON Schema. They are checked where the values are used, in
+core and by the use cases, whose messages are better than a schema's."""
 
 from __future__ import annotations
 

@@ -41,7 +41,7 @@ KINDS = {
     "too-large": Meaning(413, "Payload too large", errors.TooLarge),
     "unsupported-media-type": Meaning(415, "Unsupported media type"),
     "invalid": Meaning(422, "The request is not valid", errors.InvalidInput),
-    "idempotency-key-reused": Meaning(422, "The idempotency key stands for another request"),
+    "idempotency-key-reused": Meaning(422, "The idempotency key was used for another request"),
     "internal": Meaning(500, "Internal error", errors.OncueError),
     "not-supported": Meaning(501, "This store cannot do it", errors.NotSupported),
     "store-unavailable": Meaning(503, "The store cannot answer now", errors.StoreError),

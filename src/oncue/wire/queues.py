@@ -61,7 +61,7 @@ class QueueSettings(Body):
     as poison; 0: never."""
     shards: _Shards = None
     """Over how many parts the waiting jobs may be spread; jobs are handed over in order within
-    each. Null: as the store thinks best. SQLite keeps every queue in one."""
+    each. Null: the store decides. SQLite keeps every queue in one."""
     together: ClassVar = {
         "not": {
             "required": ["completion"],

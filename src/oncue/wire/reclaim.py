@@ -13,7 +13,7 @@ from oncue.core.text import escaped
 from oncue.wire.converting import read, written
 from oncue.wire.formats import Answer, Body, Time, schema
 
-NAME_SHOWN = 80  # characters of a name that nobody knows
+NAME_SHOWN = 80  # characters of an unknown name
 
 
 def camel(name: str) -> str:

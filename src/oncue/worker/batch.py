@@ -19,8 +19,8 @@ T = TypeVar("T")
 
 class RunningBatch:
     """The runner takes from the left of `pending` and puts how it ended into `done`; the heartbeats
-    may take both away, to hand back and to settle. Whoever writes about the batch holds `settling`,
-    so that no heartbeat follows a settlement."""
+    may take both away, to hand back and to settle. A thread that writes about the batch holds
+    `settling`, so that no heartbeat follows a settlement."""
 
     def __init__(
         self,

@@ -20,10 +20,10 @@ logger = logging.getLogger("oncue.worker")
 
 
 class Heartbeats:
-    """Looks every second at the batches under way. What has run for a second gets a heartbeat, then
-    one every third of the lease, in one call for all of them. What waits behind a job that takes
-    its time is handed back, and what is done before it is settled. Nothing here has to run in time
-    for a claim to be given up: see `HandledJob.lost`."""
+    """Looks every second at the batches under way. A job that has run for a second gets a
+    heartbeat, then one every third of the lease, in one call for all jobs. Jobs that wait behind a
+    slow one are handed back, and jobs that were done before it are settled. Claims are given up in
+    time even if this thread is late: see `HandledJob.lost`."""
 
     def __init__(
         self, source: ClaimSource, clock: Clock, batches: Callable[[], Sequence[RunningBatch]]
@@ -115,7 +115,7 @@ class Heartbeats:
             back = [ClaimEnd(job.claim, "release") for job in waiting if not job.lost]
             try:
                 self._source.settle(batch.queue, [*done, *back], brief=True)
-            except BaseException:  # whatever it is, what is done stays done and is settled later
+            except BaseException:  # the jobs that are done are settled later
                 batch.done.extendleft(reversed(done))
                 batch.pending.extendleft(reversed(waiting))
                 raise

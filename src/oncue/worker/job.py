@@ -38,7 +38,7 @@ class HandledJob:
     def __init__(self, claim: Claimed, batch: RunningBatch, keep_until: float) -> None:
         self.claim = claim
         self.cancel_requested = False
-        """Somebody asked for this job to end."""
+        """A cancel of this job was requested."""
         self.why_lost = ""
         """Why the claim is `lost`, once it is."""
         self.announced = False
@@ -189,7 +189,7 @@ class HandledJob:
 
     def check(self) -> None:
         """Raise `ClaimLost` if there is no point in going on. Long handlers call it now and then;
-        `step` and `progress` do so by themselves. It asks nobody and costs next to nothing."""
+        `step` and `progress` do so by themselves. It only reads memory, which is quick."""
         if self.lost:
             why = (
                 f"{self.why_lost}. Another worker may have the job, and nothing more is accepted "

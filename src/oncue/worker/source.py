@@ -85,14 +85,14 @@ class ClaimSource(Protocol):
 
     def claim(self, queue: str, limit: int, now: Moment) -> ClaimedBatch | None:
         """Take up to `limit` due jobs; reclaimed work is taken alone. None: nothing is due. After
-        trouble it may be what an earlier call took, of another queue."""
+        trouble, the answer may be jobs that an earlier call took from another queue."""
 
     def next_due(self, queue: str) -> Moment | None:
         """When there may be something to claim next; None: `watch` will tell."""
 
     def watch(self, listener: Listener, queues: Awaited | None = None) -> Callable[[], None]:
-        """Be told of new work, as by a store. The answer stops it, and hands back whatever was
-        claimed and never asked for."""
+        """Be told of new work, as by a store. The answer stops it, and hands back jobs that were
+        claimed and not used."""
 
     def rest(self, alarm: Alarm, seconds: float) -> None:
         """Wait so long, or until there may be work to claim."""
@@ -111,7 +111,7 @@ class ClaimSource(Protocol):
         """Report on a step, as `ClaimStore.put_operation` takes it."""
 
     def settle(self, queue: Queue, ends: Sequence[ClaimEnd], *, brief: bool = False) -> None:
-        """End claims of one queue. What came too late is logged. With `brief`, the answer
+        """End claims of one queue. Reports that came too late are logged. With `brief`, the answer
         is waited for no longer than that to a heartbeat."""
 
     def thread_replaced(self) -> None:

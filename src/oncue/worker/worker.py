@@ -5,7 +5,8 @@ watch to the next idle thread and runs what it has. So claims are made one after
 run side by side, and nothing is handed from thread to thread.
 
 Quick jobs are claimed and settled many at a time: as many as were done in a twentieth of a second
-before. Slow ones are claimed one by one. What waits behind a job that turns out slow goes back.
+before. Slow ones are claimed one by one. Jobs that wait behind one that turns out slow are handed
+back.
 """
 
 from __future__ import annotations
@@ -132,7 +133,7 @@ class Worker:
             loop.stop(max(0.0, ends - self._clock.monotonic()))
         self._heartbeats.loop.stop(5.0)
         self._results.hurry()
-        for batch in list(self._batches):  # still running after the grace: somebody else may
+        for batch in list(self._batches):  # still running after the grace: released
             left = [*batch.running, *take_all(batch.pending)]
             batch.hand_back(left)
             for job in left:

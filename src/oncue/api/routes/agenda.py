@@ -87,7 +87,7 @@ async def put_agenda_progress(service: Service, request: Request) -> HttpAnswer:
 
 def _wanted(body: AgendaProgressWrite, job_id: str, request: Request) -> agenda.AgendaWrite:
     if body.id not in (None, job_id):
-        raise Conflict(f"what was seen is job {body.id}, and this is job {job_id}.")
+        raise Conflict(f"the body is that of job {body.id}, and the path names job {job_id}.")
     over = body.processingState == "COMPLETE"
     if over and body.processingStateMessage not in ("succeeded", "failed"):
         raise invalid("must be 'succeeded' or 'failed'.", "/processingStateMessage")

@@ -106,7 +106,7 @@ def key_reused() -> HttpProblem:
     return HttpProblem(
         "idempotency-key-reused",
         "This Idempotency-Key was sent before with other fields. Use a new key for a new job.",
-        errors=[FieldProblem("", "not the fields that this key was first sent with.")],
+        errors=[FieldProblem("", "differs from the fields that this key was first sent with.")],
     )
 
 

@@ -35,8 +35,7 @@ async def list_queues(service: Service, request: Request) -> HttpAnswer:
     limit, after = limit_of(request.query), name_after(request.query)
 
     def read() -> wire.Queues:
-        known = sorted(service.cue.queues(), key=lambda queue: queue.name)
-        left = [queue for queue in known if after is None or queue.name > after]
+        left = [queue for queue in service.cue.queues() if after is None or queue.name > after]
         items = [wire.Queue.of(queue, service.cue.stats(queue.name)) for queue in left[:limit]]
         return wire.Queues(items, items[-1].name if left[limit:] else None)
 

@@ -127,7 +127,7 @@ def as_job(fields: Any, now: moment.Moment) -> dict[str, Any]:
         raise InvalidInput("a task is a JSON object.")
     for name in SET_BY_SERVER:
         if name in fields:
-            raise InvalidInput("this field is the server's to say; leave it out.", f"/{name}")
+            raise InvalidInput("the server sets this field; leave it out.", f"/{name}")
     user = fields.get("userId")
     if isinstance(user, int) and not isinstance(user, bool):
         user = fields["userId"] = str(user)

@@ -32,9 +32,9 @@ class MemoryEndings(MemoryClaims):
 
     def settle(self, settlements: Sequence[Settlement], now: Moment) -> Settled:
         with self._writing():
-            told = {at: self._settle(one, now) for at, one in enumerate(settlements)}
-        refused = {at: answer for at, answer in told.items() if isinstance(answer, Refused)}
-        states = {at: answer for at, answer in told.items() if isinstance(answer, State)}
+            answers = {at: self._settle(one, now) for at, one in enumerate(settlements)}
+        refused = {at: answer for at, answer in answers.items() if isinstance(answer, Refused)}
+        states = {at: answer for at, answer in answers.items() if isinstance(answer, State)}
         return Settled(refused, {at: states[at] for at in states if settlements[at].tells_state})
 
     def _settle(self, settlement: Settlement, now: Moment) -> Refused | State:
@@ -85,7 +85,7 @@ class MemoryEndings(MemoryClaims):
         self, verdicts: Sequence[tuple[Lapse, Verdict]], now: Moment
     ) -> Mapping[int, Refused]:
         with self._writing():
-            return exceptions(self._reclaim(lapse, told, now) for lapse, told in verdicts)
+            return exceptions(self._reclaim(*one, now) for one in verdicts)
 
     def _reclaim(self, lapse: Lapse, verdict: Verdict, now: Moment) -> Refused | None:
         record = self._visible(lapse.id)

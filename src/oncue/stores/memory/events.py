@@ -114,7 +114,7 @@ class MemoryEvents(MemoryRules):
 
 
 def _repeat(record: RuleRecord, number: int, now: Moment) -> list[Decided]:
-    """What a repetition is told: what was decided first, and that it is a repetition."""
+    """The answer to a repetition: the first decisions, marked as duplicates."""
     before = record.repeated.get(number)
     times = 1 if before is None else before[0].times + 1
     record.repeated[number] = [

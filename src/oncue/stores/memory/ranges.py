@@ -34,25 +34,18 @@ class MemoryRanges(MemoryEndings):
         cutoff = now if due_until is None else due_until
         name, lease_ms = queue.name, round(lease_seconds * 1000)
         with self._writing():
-            own = self._own(in_flight)
-            busy: dict[Place, Moment] = {}
-            for place, held in self._ranges_of(name).items():
-                if place in own:
-                    held.in_flight = len(own[place])
-                elif held.lease_until <= now or held.dispatcher == dispatcher:
-                    self._take_away(place)
-                else:
-                    busy[place] = held.lease_until
+            continued = self._continued(in_flight)
+            busy = self._busy(name, dispatcher, continued, now)
             if self._shards_of(name) != self._wanted_shards(name):  # first, all are let go
                 ends = [held.lease_until for held in self._ranges_of(name).values()]
                 return RangeClaim(name, busy_until=min(ends))
             free = [(name, n) for n in range(self._shards_of(name)) if (name, n) not in busy]
-            firsts = self._firsts(free, own, limit, cutoff, now)
+            firsts = self._firsts(free, continued, limit, cutoff, now)
             if not firsts:
                 return RangeClaim(name, busy_until=min(busy.values(), default=None))
             place, records = min(firsts.items(), key=lambda shard: shard[1][0].next_turn)
             self._spend(name, len(records), now)
-            if place not in own:
+            if place not in continued:
                 self._fences[place] += 1
                 self._spread[name] = self._shards_of(name)
                 self._ranges[place] = Range(dispatcher, 0, lease_ms, 0, records[0].next_turn)
@@ -66,10 +59,25 @@ class MemoryRanges(MemoryEndings):
             jobs = [Delivery(r.id, r.due_at, r.payload, r.attempt + 1, None, name) for r in records]
             return RangeClaim(name, place[1], self._fences[place], jobs, now)
 
+    def _busy(
+        self, queue: str, dispatcher: str, continued: Mapping[Place, set[str]], now: Moment
+    ) -> dict[Place, Moment]:
+        """The shards of a queue that others hold, and until when. Those that can be taken over are
+        closed."""
+        busy: dict[Place, Moment] = {}
+        for place, held in self._ranges_of(queue).items():
+            if place in continued:
+                held.in_flight = len(continued[place])
+            elif held.lease_until <= now or held.dispatcher == dispatcher:
+                self._take_away(place)
+            else:
+                busy[place] = held.lease_until
+        return busy
+
     def _firsts(
         self,
         free: Sequence[Place],
-        own: Mapping[Place, set[str]],
+        continued: Mapping[Place, set[str]],
         limit: int,
         cutoff: Moment,
         now: Moment,
@@ -77,12 +85,13 @@ class MemoryRanges(MemoryEndings):
         """The first jobs of each of these shards of a queue, where there are any to take."""
         if not free:
             return {}
-        more = any(self._arrived(place, own[place], cutoff, now) for place in own)
+        more = any(self._arrived(place, continued[place], cutoff, now) for place in continued)
         room = self._make_ready(free[0][0], limit, cutoff, now, more=more)
         firsts = {}
         for place in free:
             # Only now: what was put off may have come back into a range.
-            arrived = self._arrived(place, own[place], cutoff, now) if place in own else []
+            known = continued.get(place)
+            arrived = [] if known is None else self._arrived(place, known, cutoff, now)
             every = merge(arrived, self._waiting(place, cutoff), key=_turn)
             firsts[place] = list(islice(every, room))
         return {place: records for place, records in firsts.items() if records}
@@ -124,13 +133,13 @@ class MemoryRanges(MemoryEndings):
                 self._close(_place(claim))
             return True
 
-    def _own(self, in_flight: Sequence[RangeClaim]) -> dict[Place, set[str]]:
+    def _continued(self, in_flight: Sequence[RangeClaim]) -> dict[Place, set[str]]:
         """The shards that go on under the fence of these claims, and the jobs in flight."""
-        own: dict[Place, set[str]] = {}
+        continued: dict[Place, set[str]] = {}
         for claim in in_flight:
             if self._is_current(claim) and (place := _place(claim)) in self._ranges:
-                own.setdefault(place, set()).update(job.id for job in claim.jobs)
-        return own
+                continued.setdefault(place, set()).update(job.id for job in claim.jobs)
+        return continued
 
     def _arrived(
         self, place: Place, in_flight: set[str], cutoff: Moment, now: Moment
@@ -175,7 +184,6 @@ class MemoryRanges(MemoryEndings):
         del held.records[record.id]
         if refusal is not None and not refusal.permanent:
             record.put_off(queue.retry, refusal.detail, now)
-            record.updated_at = now
             self._refile(record)
             return
         error = None if refusal is None else refusal.detail

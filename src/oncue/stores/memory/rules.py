@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right, insort
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from heapq import nsmallest
 from typing import NamedTuple
 
-from oncue.core.event import Event, EventType, id_taken
+from oncue.core.event import Event, Fact, refuse_taken
 from oncue.core.moment import Moment, to_datetime
 from oncue.core.publication import Decided
 from oncue.core.rule import Dependency, Rule
@@ -78,7 +78,7 @@ class MemoryRules(MemoryState):
         self._rules: dict[str, RuleRecord] = {}
         self._events: dict[int, EventRecord] = {}
         self._events_by_id: dict[str, EventRecord] = {}
-        self._events_by_fact: dict[tuple[EventType, str, Stamp], EventRecord] = {}
+        self._events_by_fact: dict[Fact, EventRecord] = {}
         self._event_count = 0
 
     def _log(self, event: Event, now: Moment) -> EventRecord:
@@ -88,14 +88,10 @@ class MemoryRules(MemoryState):
         self._events_by_id[event.id] = self._events_by_fact[event.fact] = record
         return record
 
-    def _refuse_taken(self, events: Iterable[Event]) -> None:
+    def _refuse_taken(self, events: Sequence[Event]) -> None:
         """Raise if an id belongs to another event, here or among these."""
-        new: dict[str, Event] = {}
-        for event in events:
-            known = self._events_by_id.get(event.id)
-            other = new.setdefault(event.id, event) if known is None else known.event
-            if other.fact != event.fact:
-                raise id_taken(event)
+        found = (self._events_by_id.get(event.id) for event in events)
+        refuse_taken(events, {one.event.id: one.event.fact for one in found if one is not None})
 
     def _first_at(self, wait: DependencyRecord, stamp: Stamp) -> Event | None:
         number = wait.first_at(stamp)

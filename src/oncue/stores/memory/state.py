@@ -77,7 +77,7 @@ class MemoryState:
         self._fences: defaultdict[Place, int] = defaultdict(int)
         self._ranges: dict[Place, Range] = {}
         self._spread: dict[str, int] = {}
-        """By queue, while somebody holds a shard of it: how many it had when that began."""
+        """By queue, while one of its shards is held: how many it had when the first was taken."""
         self._last_look: Look | None = None
         self._settled: dict[str, Moment] = {}
         """Settled claims on jobs that go with them, and until when each is remembered."""

@@ -67,7 +67,7 @@ class MemoryTransfer(MemoryRules):
 
     def admit_rules(self, rules: Sequence[Sightings], events: Sequence[DumpedEvent]) -> int:
         with self._lock:
-            self._refuse_taken(dumped.logged.event for dumped in events)
+            self._refuse_taken([dumped.logged.event for dumped in events])
             for seen in rules:
                 waits = [
                     DependencyRecord(dependency, newest=one.newest_stamp, stale=one.stale)

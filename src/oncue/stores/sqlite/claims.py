@@ -130,7 +130,7 @@ class SqliteClaims(StorePart):
         refused, states = self.db.write(lambda tx: self._settle(tx, settlements, now))
         gone = [at for at, why in refused.items() if why == GONE and settlements[at].write]
         if gone:
-            # What settled them is stored by now, so it is sought without the write lock.
+            # An earlier settlement is stored by now, so it is sought without the write lock.
             with self.db.reading() as tx:
                 outcomes = outcomes_of(tx, [settlements[position] for position in gone], now)
             for position, outcome in zip(gone, outcomes, strict=True):
@@ -174,12 +174,12 @@ class _Settling(NamedTuple):
         # Only where some queue keeps no history it matters which one it is: then the group is to be
         # of one queue, as it is when a worker settles it.
         queue = None
-        if self.settings.fleeting:
+        if self.settings.without_history:
             queue = rows.first(tx, SQL["queue_of"], {"id": items[0][1].id})
             if queue is None:
                 return False
             [queue] = queue
-        keep = queue not in self.settings.fleeting
+        keep = queue not in self.settings.without_history
         params = {"ids": ids, "epoch": epoch, "now": self.now, "queue": queue}
         # Asked before: afterwards the jobs may be gone.
         bounded = rows.fetch(tx, SQL["queues_of"], params) if self.db.bounded_queues else []

@@ -157,11 +157,11 @@ def translate(error: apsw.Error, path: Path) -> StoreError:
 def _migrate(connection: apsw.Connection, path: Path) -> None:
     """If this raises, closing the connection undoes what was begun."""
     wanted = migrations()
-    # While another program holds the lock, who only looks need not wait for it.
+    # Only looking need not wait for a program that holds the lock.
     if require_current(connection, path) == len(wanted) and not connection.readonly("main"):
         return
-    # Whoever comes second waits here and finds it done. Not by `with connection`: that keeps the
-    # interpreter while it waits, and the thread that is to end its transaction needs it.
+    # If another process migrates it, this waits and then finds it done. Not by `with connection`:
+    # that keeps the interpreter while it waits, which the thread that holds the lock may need.
     connection.execute("BEGIN IMMEDIATE")
     version = require_current(connection, path)
     for script in wanted[version:]:
@@ -191,7 +191,7 @@ def tables(connection: apsw.Connection) -> set[str]:
 def has_remains(path: Path) -> bool:
     """Whether a log is there without its file. A new file would be mixed up with it, and with what
     a process that still has the old file open writes to it."""
-    # In this order: somebody who creates the store makes the file before the log.
+    # In this order: a process that creates the store makes the file before the log.
     return any(map(os.path.exists, side_files(path))) and not _has_content(path)
 
 
@@ -226,7 +226,7 @@ def _refuse_log_of_another(path: Path) -> None:
 def _refuse_foreign(path: Path) -> None:
     with closing(apsw.Connection(str(path))) as connection:
         connection.set_busy_timeout(BUSY_MS)
-        connection.execute("BEGIN")  # one look: somebody else may just be creating it
+        connection.execute("BEGIN")  # one snapshot: another process may just be creating it
         application = pragma(connection, "application_id")
         schema = connection.execute("SELECT count(*) FROM sqlite_schema").get
         is_used = application or schema or pragma(connection, "user_version")

@@ -23,7 +23,7 @@ from oncue.stores.sqlite.presence import Presence
 from oncue.stores.sqlite.statements import load
 from oncue.stores.sqlite.turnstile import Turnstile
 from oncue.stores.sqlite.watching import Watching
-from oncue.stores.sqlite.writer import Writer
+from oncue.stores.sqlite.writer import Writer, closed
 
 if TYPE_CHECKING:
     from oncue.stores.sqlite.settings import KnownQueues
@@ -111,7 +111,7 @@ class Database:
             yield self.writer.connection
             return
         if self._closing:
-            raise StoreError(f"{self.path}: the store is closed.")
+            raise closed(self.path)
         self.presence.check()
         try:
             handle = self._readers.pop()
@@ -232,7 +232,7 @@ class Database:
             raise fork.forked_in_use(self.path)
 
     def _begun(self) -> None:
-        """At the beginning of each transaction, when nobody else can write."""
+        """At the beginning of each transaction, when no other process can write."""
         if self.watching.begun():
             self.known_queues.clear()
 

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any, NamedTuple
 
+from oncue.core import event as core
 from oncue.core.cursor import Cursor, number_at
 from oncue.core.event import Bounds, Event, id_taken
 from oncue.core.firing import Decision
@@ -210,10 +211,8 @@ def refuse_taken(tx: rows.Tx, events: Sequence[Event]) -> None:
     if not events:
         return
     params = {"ids": rows.texts([event.id for event in events])}
-    held = {str(row[0]): tuple(row[1:]) for row in rows.fetch(tx, SQL["by_ids"], params)}
-    for event in events:
-        if held.setdefault(event.id, event.fact) != event.fact:
-            raise id_taken(event)
+    found = rows.fetch(tx, SQL["by_ids"], params)
+    core.refuse_taken(events, {row[0]: tuple(row[1:]) for row in found})
 
 
 def _matching(

@@ -115,15 +115,15 @@ class SqliteJobs(StorePart):
         existing = rows.job(rows.first(tx, SQL["get"], params))
         kind = of_same_key(job, existing.state)
         if kind == "replaced":
-            change = {"due_at": job.due_at, "payload": job.payload, "priority": None}
-            tx.execute(SQL["amend"], {**params, "now": now, **change})
+            change = {"due_at": job.due_at, "payload": job.payload, "now": now}
+            tx.execute(SQL["replace"], params | change)
             existing = rows.job(rows.first(tx, SQL["get"], params))
         return Clash(kind, existing)
 
 
 def _insert_all(tx: rows.Tx, jobs: Sequence[NewJob]) -> None:
-    """Sixty-four rows a statement: apsw lets other threads run during each, and a busy one keeps
-    the interpreter for milliseconds before it gives it back."""
+    """Sixty-four rows in a statement: during each statement apsw lets other threads run, and a busy
+    thread then keeps the interpreter for milliseconds."""
     whole = len(jobs) - len(jobs) % _ROWS
     for start in range(0, whole, _ROWS):
         chunk = jobs[start : start + _ROWS]

@@ -16,7 +16,7 @@ from oncue.stores.sqlite.pruning import prune_queue
 from oncue.stores.sqlite.watching import queues_revision
 
 SQL = rows.load("queues")
-_UNSET = "{}"  # the settings of a queue that nobody has set
+_UNSET = "{}"  # the settings of a queue that was never set
 
 
 class SqliteQueues(StorePart):

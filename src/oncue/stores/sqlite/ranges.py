@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Any
 
-from oncue.core.fencing import Held, refused_by_sink, settled_facts
-from oncue.core.job import Delivery, Diagnostic
-from oncue.core.lifecycle import Verb
-from oncue.core.moment import Moment, to_datetime
+from oncue.core.fencing import diagnostic_of, refused_by_sink
+from oncue.core.job import Delivery
+from oncue.core.moment import Moment
 from oncue.core.putoff import put_off_until
 from oncue.core.queue import Queue
 from oncue.ports.claims import RangeClaim
@@ -51,14 +50,14 @@ class SqliteRanges(StorePart):
     ) -> RangeClaim:
         name, until, now = params["queue"], params["until"], params["now"]
         held = lines.open_range(tx, name)
-        own = [one for one in in_flight if held is not None and one.fence == held.fence]
-        if held is not None and not own:
+        continued = [one for one in in_flight if held is not None and one.fence == held.fence]
+        if held is not None and not continued:
             tx.execute(SQL["take_over"], params)
             if not tx.changes():
                 return RangeClaim(name, busy_until=held.lease_until)
             held = None
-        flying = [job.id for one in own for job in one.jobs]
-        ready = make_ready(self.db, tx, name, limit, until, now, flying if own else None)
+        flying = [job.id for one in continued for job in one.jobs]
+        ready = make_ready(self.db, tx, name, limit, until, now, flying if continued else None)
         statement = SQL["due"]
         if flying:
             statement, params = SQL["due_not_in_flight"], {**params, "ids": rows.texts(flying)}
@@ -174,15 +173,11 @@ def _refuse(
     tx.executemany(SQL["put_off"], waits)
     tx.executemany(SQL["refused"], failures)
     failed = held_claims(tx, [one["id"] for one in failures]).values()
-    record(tx, [(one.n, _failure(one, refused[one.id].detail, now)) for one in failed])
+    endings = [(one, refused_by_sink(one.id, one.epoch, one.error or "")) for one in failed]
+    record(tx, [(one.n, diagnostic_of(one, ending, now)) for one, ending in endings])
     if not queue.keeps_history:
         remove(tx, [one.n for one in failed])
     return [until for _, until, *_ in waits]
-
-
-def _failure(held: Held, error: str, now: Moment) -> Diagnostic:
-    detail, facts = refused_by_sink(error), settled_facts(Verb.FAIL, held.worker, error)
-    return Diagnostic(to_datetime(now), "failure", detail, held.attempt, held.epoch, facts)
 
 
 def _next_dues(tx: rows.Tx, queue: str) -> list[Moment]:

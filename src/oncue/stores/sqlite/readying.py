@@ -119,8 +119,7 @@ def make_ready(
         bounds = bounds._replace(held=covered._replace(in_flight=len(in_flight)))
         covered = None
     due = lines.due_lines(tx, queue, until)
-    dues = lines.waiting_dues(tx, queue, due, covered)
-    if not returning and all(at > until for at in dues):
+    if not returning and all(at > until for at in lines.waiting_dues(tx, queue, due, covered)):
         return Ready(Room(0), bounds.held)
     if bounds.limits.concurrency is None:
         db.bounded_queues.discard(queue)

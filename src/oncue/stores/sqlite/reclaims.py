@@ -68,7 +68,7 @@ class SqliteReclaims(StorePart):
             if isinstance(ending, Refused):
                 refused[position] = ending
             else:
-                endings.add(held, ending, keep=held.queue not in known.fleeting)
+                endings.add(held, ending, keep=held.queue not in known.without_history)
         endings.apply()
         return refused
 

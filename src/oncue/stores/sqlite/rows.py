@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from array import array
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import datetime
 from typing import Any, TypeVar, get_type_hints
 
@@ -54,11 +54,6 @@ job = reader(Job, instant=stamp.to_datetime)
 operation = reader(Operation)
 attempt = reader(Attempt)
 diagnostic = reader(Diagnostic, facts=json.loads)
-
-
-def stream(tx: Tx, statement: str, params: Mapping[str, Any]) -> Iterator[Any]:
-    """The rows of a statement one by one."""
-    return iter(tx.execute(statement, params))
 
 
 def fetch(tx: Tx, statement: str, params: Mapping[str, Any] | None = None) -> list[Any]:

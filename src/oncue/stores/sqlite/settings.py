@@ -15,7 +15,7 @@ class KnownQueues(NamedTuple):
     revision: int
     """Of the settings."""
     queues: dict[str, Queue]
-    fleeting: frozenset[str]
+    without_history: frozenset[str]
     """The queues that keep no history."""
 
     def of(self, name: str) -> Queue:
@@ -29,8 +29,8 @@ def queue_settings(db: Database, tx: rows.Tx) -> KnownQueues:
     revision, known = settings_revision(tx), db.settings
     if known is None or known.revision != revision:
         queues = read_queues(tx)
-        fleeting = frozenset(queue.name for queue in queues if not queue.keeps_history)
-        known = KnownQueues(revision, {queue.name: queue for queue in queues}, fleeting)
+        without_history = frozenset(queue.name for queue in queues if not queue.keeps_history)
+        known = KnownQueues(revision, {queue.name: queue for queue in queues}, without_history)
         if not db.watching.settings_changed:  # else this transaction may yet be undone
             db.settings = known
     return known

@@ -6,7 +6,7 @@ from array import array
 from collections.abc import Iterator, Sequence
 from itertools import groupby
 from operator import attrgetter
-from typing import NamedTuple
+from typing import Any, NamedTuple
 from zlib import crc32
 
 from oncue.core.fencing import Settlement, possible_words, words
@@ -18,7 +18,7 @@ _FEW = 16  # marks that are sought one by one, which is faster than to look at e
 
 
 class Departed(NamedTuple):
-    """Settlements whose jobs went with them, or may soon."""
+    """Settlements in a queue that keeps no history: their jobs are gone now, or when they end."""
 
     settlements: Sequence[Settlement]
     outcome: str
@@ -35,8 +35,8 @@ _alike = attrgetter("epoch", "verb", "result", "error")
 
 
 def remember_settled(tx: rows.Tx, gone: Sequence[Departed], now: Moment) -> None:
-    """What one call settled of jobs that are gone. It is kept as one row, as long as the longest of
-    their leases: a row for each job would cost as much as the job. Rows whose time is over go."""
+    """Keep the settlements of one call as one row, as long as the longest of their leases: a row
+    for each job would cost as much as the job. Rows whose time is over are removed."""
     if not gone:
         return
     marks = _marks([one for some in gone for one in some.settlements])
@@ -73,7 +73,8 @@ def _candidates(tx: rows.Tx, marks: array[int], now: Moment) -> Iterator[str]:
     wanted = set(marks)
     sought = [array("I", [mark]).tobytes() for mark in wanted] if len(wanted) <= _FEW else None
     # The newest first: a worker that got no answer repeats soon.
-    for seq, others in rows.stream(tx, SQL["settled_marks"], {"now": now}):
+    found: Any = tx.execute(SQL["settled_marks"], {"now": now})
+    for seq, others in found:
         if sought is None:
             may_be = not wanted.isdisjoint(memoryview(others).cast("I"))
         else:

@@ -1,8 +1,8 @@
 """SQL by name, from the `.sql` files of this dialect.
 
 A file holds statements under `-- name: …` lines; comments in front of such a line belong to it.
-`{other}` inside a statement stands for the text of the statement of that name, so that a list of
-columns is written once.
+`{other}` inside a statement stands for the text under that name, `{noun.other}` for one of another
+file, so that a list of columns or a condition is written once.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from functools import cache
 from importlib import resources
 
 _NAME = re.compile(r"^(?:-- .*\n)*-- name: (\w+)$", re.MULTILINE)
-_PART = re.compile(r"\{(\w+)\}")
+_PART = re.compile(r"\{(?:(\w+)\.)?(\w+)\}")
 
 
 @cache
@@ -21,7 +21,15 @@ def load(noun: str) -> dict[str, str]:
     text = (_folder() / f"{noun}.sql").read_text("utf-8")
     pieces = _NAME.split(text)[1:]
     raw = {name: body.strip() for name, body in zip(pieces[::2], pieces[1::2], strict=True)}
-    return {name: _PART.sub(lambda part: raw[part[1]], body) for name, body in raw.items()}
+
+    def part(match: re.Match[str]) -> str:
+        noun, name = match.groups()
+        return whole(raw[name]) if noun is None else load(noun)[name]
+
+    def whole(body: str) -> str:
+        return _PART.sub(part, body)
+
+    return {name: whole(body) for name, body in raw.items()}
 
 
 @cache

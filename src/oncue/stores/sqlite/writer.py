@@ -89,6 +89,10 @@ def start_thread(thread: threading.Thread, path: Path) -> None:
         ) from error
 
 
+def closed(path: Path) -> StoreError:
+    return StoreError(f"{path}: the store is closed.")
+
+
 def join_thread(thread: threading.Thread | None) -> None:
     """Wait for the end of a thread, if it was ever started."""
     if thread is not None and thread.ident is not None:
@@ -117,7 +121,7 @@ class Writer:
         self._committed = committed
         self._queue: SimpleQueue[_Ticket[Any] | None] = SimpleQueue()
         self._queueing = threading.Lock()
-        # Always taken by `with`: its C code lets go whatever is raised wherever, which
+        # Always taken by `with`: its C code releases the lock in every case, which
         # `acquire … finally: release` does not if Ctrl-C comes between the two.
         self._lock = handle.lock
         self._owner: int | None = None
@@ -180,7 +184,7 @@ class Writer:
 
     def _refuse_closed(self) -> None:
         if self._closed:
-            raise StoreError(f"{self._path}: the store is closed.")
+            raise closed(self._path)
 
     def _enqueue(self, ticket: _Ticket[Any]) -> None:
         with self._queueing:  # `close` cannot come between the question and the queue
@@ -260,7 +264,7 @@ class Writer:
         return outcome
 
     def _alone(self, call: Callable[[], T], synced: bool) -> T:
-        """One caller, one commit: nobody to answer but the caller."""
+        """One call, one commit, in the thread of the caller."""
         self._refuse_closed()
         outcome = _Outcome()
         try:
@@ -278,8 +282,8 @@ class Writer:
         self, calls: Sequence[Callable[[], Any]], outcome: _Outcome, synced: bool = True
     ) -> None:
         """Run the calls in one transaction, then `committed`. The file must be the same before and
-        after it. Whatever is raised at whichever line, no transaction stays open, and `outcome`
-        tells whether it was stored."""
+        after it. Even if this raises, no transaction stays open, and `outcome` tells whether it was
+        stored."""
         self._check_file()
         connection = self.connection
         if connection.in_transaction:  # Ctrl-C cut the end of the last one short
@@ -339,5 +343,5 @@ class Writer:
     def _unknown(self) -> StoreUnavailable:
         return StoreUnavailable(
             f"{self._path}: the write was interrupted and may or may not have been stored. "
-            "Look, or call again: it does no harm."
+            "Call again: repeating it does no harm."
         )

@@ -4,10 +4,11 @@
 -- named as verbs change what still fits, or find it; they answer with id, queue and, if work is due
 -- earlier then, when.
 
--- name: uncovered
-NOT EXISTS (
-  SELECT 1 FROM ranges AS r WHERE r.queue = j.queue AND j.due_at <= r.cutoff
-    AND (j.line, j.due_at, j.id) <= (r.through_rank, r.through_due, r.through_id))
+-- Whether another unfinished job has its key, in the queue where it is to be.
+-- name: key_taken
+j.key IS NOT NULL AND EXISTS (
+  SELECT 1 FROM jobs AS k
+  WHERE k.queue = coalesce(:target, j.queue) AND k.key = j.key AND k.finished_at IS NULL)
 
 -- name: fits
 (:queue IS NULL OR j.queue = :queue) AND (:state IS NULL OR j.state = :state)
@@ -16,9 +17,7 @@ AND j.due_at >= coalesce(:due_after, j.due_at) AND j.due_at < coalesce(:due_befo
 
 -- name: applies
 CASE j.state
-  WHEN 'scheduled' THEN :scheduled AND NOT EXISTS (
-    SELECT 1 FROM ranges AS r WHERE r.queue = j.queue AND j.due_at <= r.cutoff
-      AND (j.line, j.due_at, j.id) <= (r.through_rank, r.through_due, r.through_id))
+  WHEN 'scheduled' THEN :scheduled AND {claims.not_covered}
   WHEN 'dispatched' THEN :dispatched
   WHEN 'executing' THEN :executing
   WHEN 'failed' THEN :failed AND j.finished_at <= :begun_at
@@ -29,7 +28,7 @@ CASE j.state
 -- The jobs of one queue and rank, in line and put off together: a job that is put off or returns
 -- meanwhile keeps its place in the walk.
 SELECT * FROM (
-  SELECT {uncovered}, j.priority, j.queue, :p1, j.due_at, j.id FROM jobs AS j
+  SELECT {claims.not_covered}, j.priority, j.queue, :p1, j.due_at, j.id FROM jobs AS j
   WHERE j.state = 'scheduled' AND j.queue = :p0 AND j.line = :p1 AND (j.due_at, j.id) > (:p2, :p3)
   ORDER BY j.due_at, j.id LIMIT :limit)
 UNION ALL
@@ -76,7 +75,7 @@ ORDER BY j.due_at, j.id LIMIT :limit;
 -- name: cancel
 UPDATE jobs AS j SET state = 'cancelled', finished_at = :now, updated_at = :now, ahead = 0,
   not_before = NULL
-WHERE j.id IN carray(:ids) AND j.state = 'scheduled' AND {uncovered} AND {fits}
+WHERE j.id IN carray(:ids) AND j.state = 'scheduled' AND {claims.not_covered} AND {fits}
 RETURNING id, queue, NULL;
 
 -- name: stop
@@ -88,7 +87,7 @@ RETURNING id, queue, NULL;
 -- name: run
 UPDATE jobs AS j SET due_at = min(due_at, :now), updated_at = :now, not_before = NULL, refusals = 0
 WHERE j.id IN carray(:ids) AND j.state = 'scheduled'
-  AND (j.due_at > :now OR j.not_before IS NOT NULL) AND {uncovered} AND {fits}
+  AND (j.due_at > :now OR j.not_before IS NOT NULL) AND {claims.not_covered} AND {fits}
 RETURNING id, queue, :now;
 
 -- name: amend
@@ -99,25 +98,18 @@ UPDATE jobs AS j SET due_at = coalesce(:due_at, due_at), priority = coalesce(:pr
 WHERE j.id IN carray(:ids) AND j.state = 'scheduled'
   AND (:payload IS NOT NULL OR j.priority <> :priority OR j.due_at <> :due_at
     OR (:due_at IS NOT NULL AND j.not_before IS NOT NULL))
-  AND {uncovered} AND {fits}
+  AND {claims.not_covered} AND {fits}
 RETURNING id, queue, :due_at;
 
 -- name: seen
-SELECT j.id, j.state, j.state = 'scheduled' AND EXISTS (
-  SELECT 1 FROM ranges AS r WHERE r.queue = j.queue AND j.due_at <= r.cutoff
-    AND (j.line, j.due_at, j.id) <= (r.through_rank, r.through_due, r.through_id)),
-j.queue, j.owner, j.key, j.due_at, j.not_before, j.priority, j.cancel_requested, j.finished_at,
-j.key IS NOT NULL AND EXISTS (
-  SELECT 1 FROM jobs AS k
-  WHERE k.queue = coalesce(:target, j.queue) AND k.key = j.key AND k.finished_at IS NULL)
+SELECT j.id, j.state, j.state = 'scheduled' AND NOT {claims.not_covered}, j.queue, j.owner, j.key,
+  j.due_at, j.not_before, j.priority, j.cancel_requested, j.finished_at, {key_taken}
 FROM jobs AS j WHERE j.id IN carray(:ids) AND j.hidden = 0;
 
 -- name: move
-SELECT j.id, :target, j.due_at, j.n, j.key, j.key IS NOT NULL AND EXISTS (
-    SELECT 1 FROM jobs AS k
-    WHERE k.queue = :target AND k.key = j.key AND k.finished_at IS NULL)
+SELECT j.id, :target, j.due_at, j.n, j.key, {key_taken}
 FROM jobs AS j
-WHERE j.id IN carray(:ids) AND j.state = 'scheduled' AND j.queue <> :target AND {uncovered}
+WHERE j.id IN carray(:ids) AND j.state = 'scheduled' AND j.queue <> :target AND {claims.not_covered}
   AND {fits}
 ORDER BY j.due_at, j.id;
 
@@ -126,9 +118,7 @@ UPDATE jobs SET queue = :target, updated_at = :now, not_before = NULL, refusals 
 WHERE n IN carray(:ns);
 
 -- name: revive
-SELECT j.id, j.queue, :now, j.n, j.key, j.key IS NOT NULL AND EXISTS (
-    SELECT 1 FROM jobs AS k
-    WHERE k.queue = j.queue AND k.key = j.key AND k.finished_at IS NULL)
+SELECT j.id, j.queue, :now, j.n, j.key, {key_taken}
 FROM jobs AS j
 WHERE j.id IN carray(:ids) AND j.state IN ('failed', 'cancelled') AND j.hidden = 0
   AND j.finished_at <= :begun_at AND {fits}

@@ -223,9 +223,7 @@ WHERE state = 'scheduled' AND expires_at IS NOT NULL AND expires_at <= :now
 ORDER BY expires_at, id LIMIT :limit;
 
 -- name: not_covered
-NOT EXISTS (
-  SELECT 1 FROM ranges AS r WHERE r.queue = j.queue AND j.due_at <= r.cutoff
-    AND (j.line, j.due_at, j.id) <= (r.through_rank, r.through_due, r.through_id))
+NOT EXISTS (SELECT 1 FROM ranges AS r WHERE {ranges.covers})
 
 -- name: expire
 UPDATE jobs SET state = 'cancelled', finished_at = :now, updated_at = :now, ahead = 0, trail = 1,

@@ -16,9 +16,7 @@ j.percent, j.cancel_requested, j.epoch, j.worker, j.lease_until, j.attempt_base,
 j.schedule, j.not_before, j.refusals
 
 -- name: with_range
-jobs AS j LEFT JOIN ranges AS r ON r.queue = j.queue AND j.state = 'scheduled'
-  AND j.due_at <= r.cutoff
-  AND (j.line, j.due_at, j.id) <= (r.through_rank, r.through_due, r.through_id)
+jobs AS j LEFT JOIN ranges AS r ON j.state = 'scheduled' AND {ranges.covers}
 
 -- name: get
 SELECT {columns} FROM {with_range} WHERE j.id = :id AND j.hidden = 0;
@@ -32,11 +30,8 @@ SELECT digest FROM jobs WHERE id = :id;
 -- name: key_holder
 SELECT id FROM jobs WHERE queue = :queue AND key = :key AND finished_at IS NULL;
 
--- name: amend
-UPDATE jobs SET due_at = coalesce(:due_at, due_at), priority = coalesce(:priority, priority),
-  payload = coalesce(:payload, payload), updated_at = :now,
-  not_before = CASE WHEN :due_at IS NULL THEN not_before END,
-  refusals = CASE WHEN :due_at IS NULL THEN refusals ELSE 0 END
+-- name: replace
+UPDATE jobs SET due_at = :due_at, payload = :payload, updated_at = :now, not_before = NULL, refusals = 0
 WHERE id = :id AND state = 'scheduled';
 
 -- name: attempts

@@ -32,10 +32,8 @@ SELECT count(*), min(not_before) FROM jobs
 WHERE state = 'scheduled' AND queue = :queue AND not_before IS NOT NULL;
 
 -- name: count_covered
-SELECT count(*) FROM ranges AS r JOIN jobs AS j ON j.queue = r.queue
-WHERE r.queue = :queue AND r.cutoff IS NOT NULL AND j.state = 'scheduled' AND j.due_at <= r.cutoff
-  AND j.line <= r.through_rank
-  AND (j.line, j.due_at, j.id) <= (r.through_rank, r.through_due, r.through_id);
+SELECT count(*) FROM ranges AS r JOIN jobs AS j ON {ranges.covers}
+WHERE r.queue = :queue AND j.state = 'scheduled' AND j.line <= r.through_rank;
 
 -- name: due_counts
 SELECT (due_at - :start) / :step, count(*) FROM jobs

@@ -2,6 +2,11 @@
 SELECT lease_until, cutoff, through_rank, through_due, through_id, in_flight, fence
 FROM ranges WHERE queue = :queue AND cutoff IS NOT NULL;
 
+-- Of a range r and a scheduled job j.
+-- name: covers
+r.queue = j.queue AND j.due_at <= r.cutoff
+AND (j.line, j.due_at, j.id) <= (r.through_rank, r.through_due, r.through_id)
+
 -- Whether a range has lapsed, a job has expired, the moment of a put-off job has come.
 -- name: to_change
 SELECT

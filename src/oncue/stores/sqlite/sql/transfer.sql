@@ -36,8 +36,7 @@ INSERT INTO operations (n, name, state, updated_at, percent, message, result, se
 VALUES (?, ?, ?, ?, ?, ?, ?, ?);
 
 -- name: export_events
-SELECT e.n, e.id, e.type, e.resource, e.stamp, e.received_at FROM events AS e
-WHERE e.n > :after ORDER BY e.n LIMIT :limit;
+SELECT {events.event_columns} FROM events AS e WHERE e.n > :after ORDER BY e.n LIMIT :limit;
 
 -- name: decisions_of
 SELECT d.event_n, r.name, d.decision = 'ACCEPTED' AND EXISTS (

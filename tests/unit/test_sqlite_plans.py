@@ -101,6 +101,7 @@ def test_no_hot_statement_sorts(store: SqliteStore, noun: str, name: str) -> Non
         ("claims", "due", "jobs_ready (queue=? AND line=? AND due_at<?)"),
         ("claims", "due_uncovered", "jobs_ready (queue=? AND line=? AND due_at<?)"),
         ("ranges", "returning", "jobs_put_off (queue=? AND not_before>? AND not_before<?)"),
+        ("ranges", "returning_in_line", "jobs_put_off_lines (queue=? AND line=? AND not_before>?"),
         ("ranges", "next_return", "jobs_put_off (queue=?"),
         ("ranges", "put_off", "jobs_id (id=?)"),
         ("watching", "moments", "jobs_ready (queue=? AND line>?)"),

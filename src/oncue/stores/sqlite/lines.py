@@ -113,9 +113,10 @@ def bring_back(tx: rows.Tx, queue: str, limit: int, now: Moment) -> None:
     params = {"queue": queue, "limit": most, "until": back_in_line_until(now, first_due)}
     found = rows.fetch(tx, RANGES["returning"], params)
     if first_due is not None:
-        better = {"from_line": FIRST_PUT_OFF_LINE, "below": FIRST_PUT_OFF_LINE + line}
-        until = back_in_line_until(now, None)
-        found += rows.fetch(tx, RANGES["returning_in_lines"], params | better | {"until": until})
+        params["until"] = back_in_line_until(now, None)
+        for put_off, _ in all_lines(tx, queue):
+            if FIRST_PUT_OFF_LINE <= put_off < FIRST_PUT_OFF_LINE + line:
+                found += rows.fetch(tx, RANGES["returning_in_line"], params | {"line": put_off})
     if found:
         tx.execute(RANGES["back_in_line"], {"ns": rows.numbers([row[0] for row in found])})
 

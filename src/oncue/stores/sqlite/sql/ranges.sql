@@ -96,12 +96,12 @@ SELECT n FROM jobs
 WHERE state = 'scheduled' AND queue = :queue AND not_before IS NOT NULL AND not_before <= :until
 ORDER BY not_before LIMIT :limit;
 
--- The + keeps the planner to the index of the lines: those of better ranks hold few jobs.
--- name: returning_in_lines
-SELECT n FROM jobs
-WHERE state = 'scheduled' AND queue = :queue AND line >= :from_line AND line < :below
-  AND +not_before <= :until
-ORDER BY line, due_at, id LIMIT :limit;
+-- Without the name of the index, all returning jobs of other lines would be read as well.
+-- name: returning_in_line
+SELECT n FROM jobs INDEXED BY jobs_put_off_lines
+WHERE state = 'scheduled' AND queue = :queue AND line = :line AND not_before IS NOT NULL
+  AND not_before <= :until
+ORDER BY not_before LIMIT :limit;
 
 -- name: back_in_line
 UPDATE jobs SET not_before = NULL WHERE n IN carray(:ns) AND state = 'scheduled';

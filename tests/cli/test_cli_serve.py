@@ -134,6 +134,18 @@ def test_a_port_that_is_taken_is_named(tmp_path: Path) -> None:
     assert f"cannot listen on 127.0.0.1:{port}" in ended.err
 
 
+@pytest.mark.parametrize("host", ["127.0.0.1", "0.0.0.0"])
+def test_a_server_that_cannot_listen_makes_no_store(tmp_path: Path, host: str) -> None:
+    with socket.socket() as other:
+        other.bind(("127.0.0.1", 0))
+        other.listen()
+        port = other.getsockname()[1]
+        ended = run("serve", "--host", host, "--port", str(port), cwd=tmp_path)
+    assert ended.code == 2
+    assert "Created" not in ended.err
+    assert not list(tmp_path.iterdir())
+
+
 def test_a_store_that_cannot_be_opened_ends_it_at_once(tmp_path: Path) -> None:
     (tmp_path / "oncue.db").write_text("hello, I am no database, but I am long enough to be read")
     ended = run("serve", cwd=tmp_path)

@@ -48,12 +48,7 @@ class HttpServer:
         """`keep_alive_seconds`: how long a connection may be without a request."""
         local = is_loopback(host)
         if not local and not Access(cue.store, cue.clock).configured:
-            raise InvalidInput(
-                f"{host} can be reached from other machines, and without an access token anyone "
-                "there could send requests. Create a token first ('oncue token create'), or "
-                "listen on 127.0.0.1.",
-                "/host",
-            )
+            raise _open_to_all(host)
         self._socket = _listen(host, port)
         self.host, self.port = host, int(self._socket.getsockname()[1])
         self._reporter = cue.reporter
@@ -109,6 +104,23 @@ def is_loopback(host: str) -> bool:
         return ipaddress.ip_address(host).is_loopback
     except ValueError:
         return False
+
+
+def check_address(host: str, port: int) -> None:
+    """Refuse an address at which a server without access tokens could not listen now. For a server
+    whose store does not exist yet, so that none is made in vain."""
+    if not is_loopback(host):
+        raise _open_to_all(host)
+    _listen(host, port).close()
+
+
+def _open_to_all(host: str) -> InvalidInput:
+    return InvalidInput(
+        f"{host} can be reached from other machines, and without an access token anyone there "
+        "could send requests. Create a token first ('oncue token create'), or listen on "
+        "127.0.0.1.",
+        "/host",
+    )
 
 
 def _listen(host: str, port: int) -> socket.socket:

@@ -47,6 +47,11 @@ def serve(app: App, no_engine: bool, engine_only: bool) -> None:
     app.may_create = True
     if no_engine and engine_only:
         raise click.UsageError("--no-engine and --engine-only leave nothing to do; give one.")
+    host, port = app.settings["host"].value, app.settings["port"].value
+    if app.is_missing and not engine_only:
+        from oncue.api.server import check_address
+
+        check_address(host, port)
     cue = app.scheduler
     if engine_only and cue.store.describe().kind == "memory":
         raise InvalidInput(
@@ -60,7 +65,7 @@ def serve(app: App, no_engine: bool, engine_only: bool) -> None:
     if not engine_only:
         from oncue.api.server import HttpServer
 
-        server = HttpServer(cue, app.settings["host"].value, app.settings["port"].value)
+        server = HttpServer(cue, host, port)
     with Stopping("finishing what is under way") as stopping, StatusLine() as line:
         began = cue.clock.monotonic()
         output.note(f"oncue serve: pid {os.getpid()}, {place(cue)}; {_routes(cue)}.")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import ipaddress
 import socket
 import threading
@@ -137,9 +138,10 @@ def _listen(host: str, port: int) -> socket.socket:
             listening.close()
             raise
     except OSError as error:
-        raise InvalidInput(
-            f"cannot listen on {host}:{port}: {error.strerror}. "
-            "Is another server running? Choose another port with --port.",
-            "/port",
-        ) from None
+        text = f"cannot listen on {host}:{port}: {error.strerror}."
+        if isinstance(error, socket.gaierror) or error.errno == errno.EADDRNOTAVAIL:
+            todo = "Choose an address of this machine with --host."
+            raise InvalidInput(f"{text} {todo}", "/host") from None
+        todo = "Is another server running? Choose another port with --port."
+        raise InvalidInput(f"{text} {todo}", "/port") from None
     return listening

@@ -13,7 +13,7 @@ import re
 import msgspec
 
 from oncue.api.problems import HttpProblem, invalid
-from oncue.core.text import escaped
+from oncue.core.text import escaped, why_not_json
 
 TOO_DEEP = "The JSON is nested too deeply."
 UNREADABLE = (msgspec.DecodeError, UnicodeError, RecursionError)
@@ -58,7 +58,7 @@ def unreadable(text: bytes, problem: Exception) -> HttpProblem:
         return HttpProblem("malformed", TOO_DEEP)
     except ValueError:
         found = None
-    reason = str(problem).rstrip(".")
+    reason = why_not_json(problem)
     return found or HttpProblem("malformed", f"The body is not JSON in UTF-8: {reason}.")
 
 

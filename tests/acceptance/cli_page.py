@@ -11,7 +11,7 @@ a terminal; `NO_COLOR=1` turns colours off.
 | 0 | done |
 | 1 | the command ran, and the answer is no |
 | 2 | wrong arguments, settings or input |
-| 3 | there is no such job, queue, rule or token |
+| 3 | there is no such job, queue, schedule, rule or token |
 | 4 | valid, but conflicts with the current state of a job, a key or an id |
 | 5 | the store or the server refused or failed |
 | 6 | the server does not allow it: the access token is missing, unknown, or lacks a scope |

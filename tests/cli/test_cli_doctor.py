@@ -104,6 +104,13 @@ def test_work_that_waits_for_somebody_is_a_warning(place: Path) -> None:
     assert "reclaimer" in todo(ended.json, "claims")
 
 
+def test_a_paused_queue_whose_jobs_are_due_later_is_no_warning(place: Path) -> None:
+    with scheduler(place) as cue:
+        cue.schedule(queue="later", delay=3600)
+        cue.pause("later")
+    assert levels(run("doctor", "--json", cwd=place).json)["paused queues"] == "ok"
+
+
 def test_a_schedule_that_nobody_runs_is_a_warning(place: Path) -> None:
     with scheduler(place, ago_seconds=10 * MINUTE) as cue:
         cue.every(60, name="digest")

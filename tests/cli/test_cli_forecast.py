@@ -68,9 +68,17 @@ def test_what_is_overdue_and_what_is_paused_is_told(tmp_path: Path) -> None:
             cue.schedule(queue="held")
         cue.pause("held")
     ended = run("forecast", "--rate", "10", cwd=tmp_path)
-    assert "30 are overdue" in ended.out
-    assert "at 10/s they are gone in 3 s." in ended.out
+    assert "30 jobs are overdue" in ended.out
+    assert "at 10/s this backlog takes 3 s." in ended.out
     assert "Queue held is paused: 5 jobs left out." in ended.out
+
+
+def test_one_job_and_a_slow_rate_are_told_as_they_are(tmp_path: Path) -> None:
+    with scheduler(tmp_path) as cue:
+        cue.schedule(queue="late")
+    out = run("forecast", "--rate", "0.5", cwd=tmp_path).out
+    assert "1 job is overdue, the oldest by " in out
+    assert "at 0.5/s this backlog takes 2 s." in out
 
 
 def test_what_is_put_off_comes_now_and_is_not_called_overdue(tmp_path: Path) -> None:
@@ -106,7 +114,7 @@ def test_occurrences_that_are_too_many_are_cut(tmp_path: Path) -> None:
 
 def test_it_says_whether_anybody_hands_over(tmp_path: Path) -> None:
     add(tmp_path, 10, full_hour(1))
-    nobody = "No process runs 'oncue serve' or work() now; this holds once one does."
+    nobody = "No process hands over jobs now; this holds once 'oncue serve' or work() runs."
     assert nobody in run("forecast", "--rate=100", cwd=tmp_path).out
     with scheduler(tmp_path) as cue:
         cue.run_loops()

@@ -134,6 +134,26 @@ def test_a_port_that_is_taken_is_named(tmp_path: Path) -> None:
     assert f"cannot listen on 127.0.0.1:{port}" in ended.err
 
 
+def test_an_address_of_another_machine_is_not_blamed_on_the_port(tmp_path: Path) -> None:
+    assert run("token", "create", cwd=tmp_path).code == 0
+    ended = run("serve", "--host", "192.0.2.1", cwd=tmp_path)
+    assert ended.code == 2
+    assert ended.err.startswith("Error: --host: cannot listen on 192.0.2.1:8420")
+    assert "another server" not in ended.err
+
+
+@pytest.mark.parametrize("host", ["127.0.0.1", "0.0.0.0"])
+def test_a_server_that_cannot_listen_makes_no_store(tmp_path: Path, host: str) -> None:
+    with socket.socket() as other:
+        other.bind(("127.0.0.1", 0))
+        other.listen()
+        port = other.getsockname()[1]
+        ended = run("serve", "--host", host, "--port", str(port), cwd=tmp_path)
+    assert ended.code == 2
+    assert "Created" not in ended.err
+    assert not list(tmp_path.iterdir())
+
+
 def test_a_store_that_cannot_be_opened_ends_it_at_once(tmp_path: Path) -> None:
     (tmp_path / "oncue.db").write_text("hello, I am no database, but I am long enough to be read")
     ended = run("serve", cwd=tmp_path)

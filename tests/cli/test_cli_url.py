@@ -306,7 +306,7 @@ def test_a_forecast_tells_the_same_of_a_server(places: Places) -> None:
         assert told["overdue"] == 30
         assert told["paused"] == {"held": 5}
         assert sum(step["due"] for step in told["steps"]) == 130
-        assert told["sentences"][0].endswith("at 0/s they are gone in 5 min.")
+        assert told["sentences"][0].endswith("at 0.1/s this backlog takes 5 min.")
     measured = places.at_server("forecast")
     assert measured.code == 0
     assert "measured just now on this machine, not on the server's" in measured.err

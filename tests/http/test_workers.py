@@ -311,6 +311,16 @@ def test_many_claims_are_settled_at_once_and_each_has_its_answer(server: Server)
     assert server.get(f"/jobs/{done['id']}").json["result"] == 1
 
 
+def test_a_failure_among_many_needs_an_error_as_a_single_one_does(server: Server) -> None:
+    created(server, "silent")
+    [claim] = taken(server, "silent")
+    item = {"id": claim["id"], "token": claim["token"], "outcome": "fail"}
+    [answer] = server.post("/settle", {"items": [item]}).json["items"]
+    assert answer["problem"]["errors"][0]["pointer"] == "/error"
+    assert state(server, claim["id"]) == "dispatched"
+    assert server.post(f"/jobs/{claim['id']}/fail", {"token": claim["token"]}).pointer == "/error"
+
+
 def test_many_heartbeats_at_once_each_have_their_answer(server: Server) -> None:
     for _ in range(2):
         created(server, "many-beats")

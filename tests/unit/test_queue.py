@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from oncue.core.errors import InvalidInput
-from oncue.core.queue import Queue, RetryPolicy, check_queue_name, default_queue
+from oncue.core.queue import Queue, RetryPolicy, check_name, check_queue_name, default_queue
 
 
 def test_a_queue_without_a_sink_is_completed_by_its_workers() -> None:
@@ -94,3 +94,9 @@ def test_the_queues_of_tasks_and_rules_are_there_without_being_set() -> None:
     assert default_queue("tasks") == tasks
     assert default_queue("rules") == Queue("rules", sink="log:")
     assert default_queue("mail") == Queue("mail")
+
+
+@pytest.mark.parametrize("kind", ["a schedule", "an operation"])
+def test_a_bad_name_of_something_else_is_not_called_one_of_a_queue(kind: str) -> None:
+    with pytest.raises(InvalidInput, match=rf"^/name: {kind} name is 1 to 80 letters"):
+        check_name("a b", kind)

@@ -268,7 +268,7 @@ def test_an_update_in_the_future_is_an_anomaly_and_left_alone(
         report = cue.reclaim()
     assert (report.scanned, report.anomalies, report.reclaimed) == (1, 1, 0)
     assert cue.job(claim.id).state is State.DISPATCHED
-    assert report.warnings[-1].startswith(f"job {claim.id} was last updated 3600 s in the future")
+    assert report.warnings[-1].startswith(f"job {claim.id} was last updated 60 min in the future")
     assert report.warnings[-1] in caplog.text
 
 

@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from oncue.core.text import exception_text, legible
+from oncue.core.text import exception_text, legible, why_not_json
 
 
 def test_a_text_is_made_legible_rather_than_refused() -> None:
@@ -9,6 +9,13 @@ def test_a_text_is_made_legible_rather_than_refused() -> None:
     assert legible("\ud83d\ude00 \U0001f600") == "\\ud83d\\ude00 \U0001f600"
     assert len(legible("\ud800" * 5000)) == 2000
     assert legible("abc", 2) == "ab"
+
+
+def test_what_is_wrong_with_json_is_not_told_twice() -> None:
+    assert why_not_json(ValueError("JSON is malformed: invalid character (byte 0)")) == (
+        "invalid character (byte 0)"
+    )
+    assert why_not_json(ValueError("Input data was truncated.")) == "Input data was truncated"
 
 
 class Unreadable(Exception):

@@ -28,9 +28,19 @@ def schedule(late_ms: int, name: str = "digest", **fields: Any) -> Schedule:
 
 
 def test_a_schedule_that_nobody_looks_at_is_told_with_the_next_step() -> None:
-    [found] = upkeep.schedule_troubles([schedule(MINUTE)], [node(works=("mail",))], NOW)
+    [found] = upkeep.schedule_troubles([schedule(MINUTE)], [], NOW)
     assert found == Trouble(
         "schedule digest is 60 s overdue, and nobody is running 'oncue serve' or work().",
+        "Start 'oncue serve', or a program that calls work().",
+    )
+
+
+def test_processes_that_were_started_without_the_loops_are_named() -> None:
+    nodes = [node("a", url="http://h:1"), node("b", works=("mail",))]
+    [found] = upkeep.schedule_troubles([schedule(MINUTE)], nodes, NOW)
+    assert found == Trouble(
+        "schedule digest is 60 s overdue, and no process runs the loops: a (and 1 more) was "
+        "started without them.",
         "Start 'oncue serve', or a program that calls work().",
     )
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import ipaddress
 import socket
 import threading
@@ -48,12 +49,7 @@ class HttpServer:
         """`keep_alive_seconds`: how long a connection may be without a request."""
         local = is_loopback(host)
         if not local and not Access(cue.store, cue.clock).configured:
-            raise InvalidInput(
-                f"{host} can be reached from other machines, and without an access token anyone "
-                "there could send requests. Create a token first ('oncue token create'), or "
-                "listen on 127.0.0.1.",
-                "/host",
-            )
+            raise _open_to_all(host)
         self._socket = _listen(host, port)
         self.host, self.port = host, int(self._socket.getsockname()[1])
         self._reporter = cue.reporter
@@ -111,6 +107,23 @@ def is_loopback(host: str) -> bool:
         return False
 
 
+def check_address(host: str, port: int) -> None:
+    """Refuse an address at which a server without access tokens could not listen now. For a server
+    whose store does not exist yet, so that none is made in vain."""
+    if not is_loopback(host):
+        raise _open_to_all(host)
+    _listen(host, port).close()
+
+
+def _open_to_all(host: str) -> InvalidInput:
+    return InvalidInput(
+        f"{host} can be reached from other machines, and without an access token anyone there "
+        "could send requests. Create a token first ('oncue token create'), or listen on "
+        "127.0.0.1.",
+        "/host",
+    )
+
+
 def _listen(host: str, port: int) -> socket.socket:
     try:
         family, kind, protocol, _, address = socket.getaddrinfo(
@@ -125,9 +138,10 @@ def _listen(host: str, port: int) -> socket.socket:
             listening.close()
             raise
     except OSError as error:
-        raise InvalidInput(
-            f"cannot listen on {host}:{port}: {error.strerror}. "
-            "Is another server running? Choose another port with --port.",
-            "/port",
-        ) from None
+        text = f"cannot listen on {host}:{port}: {error.strerror}."
+        if isinstance(error, socket.gaierror) or error.errno == errno.EADDRNOTAVAIL:
+            todo = "Choose an address of this machine with --host."
+            raise InvalidInput(f"{text} {todo}", "/host") from None
+        todo = "Is another server running? Choose another port with --port."
+        raise InvalidInput(f"{text} {todo}", "/port") from None
     return listening

@@ -13,7 +13,7 @@ import re
 import msgspec
 
 from oncue.api.problems import HttpProblem, invalid
-from oncue.core.text import escaped
+from oncue.core.text import escaped, why_not_json
 
 TOO_DEEP = "The JSON is nested too deeply."
 UNREADABLE = (msgspec.DecodeError, UnicodeError, RecursionError)
@@ -25,6 +25,19 @@ _UNKNOWN = re.compile(r"^Object contains unknown field `(.*)`$", re.DOTALL)
 _MISSING = re.compile(r"^Object missing required field `(.*)`$", re.DOTALL)
 _ENUM = re.compile(r"^Invalid enum value (.*)$", re.DOTALL)
 _GOT = re.compile(r"^Expected `(.*)`, got `(.*)`$", re.DOTALL)
+_BOUND = re.compile(
+    r"^Expected `(?P<kind>\w+)`(?P<length> of length)? (?P<sign>[<>]=?) (?P<bound>\S+)$"
+)
+_KINDS = {
+    "int": "a whole number",
+    "float": "a number",
+    "str": "a text",
+    "bool": "true or false",
+    "array": "a list",
+    "object": "an object",
+}
+_SIGNS = {">=": "at least", "<=": "at most", ">": "more than", "<": "less than"}
+_UNITS = {"array": "item", "object": "field", "str": "character"}
 
 
 def unreadable(text: bytes, problem: Exception) -> HttpProblem:
@@ -45,7 +58,7 @@ def unreadable(text: bytes, problem: Exception) -> HttpProblem:
         return HttpProblem("malformed", TOO_DEEP)
     except ValueError:
         found = None
-    reason = str(problem).rstrip(".")
+    reason = why_not_json(problem)
     return found or HttpProblem("malformed", f"The body is not JSON in UTF-8: {reason}.")
 
 
@@ -58,12 +71,28 @@ def _misshapen(problem: msgspec.ValidationError) -> HttpProblem:
     if missing := _MISSING.match(text):
         return invalid("this field is required.", f"{pointer}/{missing[1]}")
     if got := _GOT.match(text):
-        wanted = re.sub(r"\bint\b", "a whole number", got[1]).replace(" | ", " or ")
-        return invalid(f"must be {wanted}, not {got[2]}.", pointer)
+        wanted = " or ".join(map(_kind, got[1].split(" | ")))
+        return invalid(f"must be {wanted}, not {_kind(got[2])}.", pointer)
+    if bound := _BOUND.match(text):
+        return invalid(_bounded(bound), pointer)
     if enum := _ENUM.match(text):
         return invalid(f"{enum[1]} is not a value of this field; /docs lists them.", pointer)
     text = text.replace("Expected ", "must be ").replace("`", "")
     return invalid(f"{text[:1].lower()}{text[1:]}.", pointer)
+
+
+def _kind(word: str) -> str:
+    """The decoder's word for a type, as people say it."""
+    return _KINDS.get(word, word)
+
+
+def _bounded(match: re.Match[str]) -> str:
+    bound = float(match["bound"])
+    limit = f"{_SIGNS[match['sign']]} {int(bound) if bound.is_integer() else bound:,}"
+    if match["length"]:
+        unit = _UNITS[match["kind"]]
+        return f"must have {limit} {unit if bound == 1 else unit + 's'}."
+    return f"must be {_kind(match['kind'])}, {limit}."
 
 
 def _pointer(place: str) -> str:

@@ -147,13 +147,14 @@ def paused(cue: Cue) -> Iterator[DoctorFinding]:
 
 def _waiting(cue: Cue, *, paused: bool) -> list[tuple[Queue, float]]:
     """The queues that have due work, and for how many seconds the oldest of it has waited."""
+    # `oldest_due_at` is also told of a queue whose jobs are all due later.
     now, found = cue.clock.now(), cue.queues_with_stats()
     if not all(stats.knows_oldest for _, stats in found):
         raise uncounted("the oldest due job of each queue")
     return [
         (queue, queues.lateness(stats, now))
         for queue, stats in found
-        if queue.paused is paused and stats.oldest_due_at is not None
+        if queue.paused is paused and (stats.oldest_due_at or now) < now
     ]
 
 

@@ -81,7 +81,7 @@ def forecast(app: App, hours: float, step: str | None, rate: float | None) -> No
         if measured:
             where = "this machine" if app.url is None else "this machine, not on the server's"
             output.note(
-                f"The rate, {rate:,.0f}/s, was measured just now on {where}, into a sink that "
+                f"The rate, {_pace(rate)}, was measured just now on {where}, into a sink that "
                 "takes everything; if yours or your handlers are slower, say so with --rate."
             )
 
@@ -142,17 +142,18 @@ def _add(ahead: Ahead, cue: Cue, queue: Queue, oldest: Moment | None, fine_ms: i
 
 def sentences(ahead: Ahead, steps: list[Step], rate: float) -> list[str]:
     """What is worth saying: the steps whose last job comes noticeably late, the worst first."""
-    texts = []
+    texts, pace = [], _pace(rate)
     if ahead.overdue_since is not None:
         since = output.length((ahead.now - ahead.overdue_since) / 1000)
-        gone = f"at {rate:,.0f}/s they are gone in {output.length(ahead.overdue / rate)}"
-        texts.append(f"{ahead.overdue:,} are overdue, the oldest by {since}; {gone}.")
+        jobs = f"{counted(ahead.overdue, 'job')} {'is' if ahead.overdue == 1 else 'are'}"
+        takes = f"at {pace} this backlog takes {output.length(ahead.overdue / rate)}"
+        texts.append(f"{jobs} overdue, the oldest by {since}; {takes}.")
     late = [one for one in steps if one.late_seconds >= NOTICEABLE_SECONDS]
     for one in sorted(late, key=lambda one: -one.late_seconds)[:SENTENCES]:
-        last = f"at {rate:,.0f}/s the last is {output.length(one.late_seconds)} late"
+        last = f"at {pace} the last is {output.length(one.late_seconds)} late"
         texts.append(f"{_what_is_due(one, ahead)} are due; {last}.")
     if not texts and (ahead.dues or not ahead.uncounted):
-        texts.append(f"At {rate:,.0f}/s nothing is noticeably late.")
+        texts.append(f"At {pace} nothing is noticeably late.")
     if ahead.uncounted:
         texts.append(f"Jobs that are stored are left out. {ahead.uncounted}")
     if ahead.occurrences:
@@ -163,10 +164,16 @@ def sentences(ahead: Ahead, steps: list[Step], rate: float) -> list[str]:
     if ahead.cut_at is not None:
         texts.append(f"Those from {_clock(ahead.cut_at, ahead.now)} on were too many to count.")
     if ahead.dues and not ahead.running:
-        texts.append("No process runs 'oncue serve' or work() now; this holds once one does.")
+        texts.append(
+            "No process hands over jobs now; this holds once 'oncue serve' or work() runs."
+        )
     for queue, count in ahead.paused.items():
         texts.append(f"Queue {queue} is paused: {counted(count, 'job')} left out.")
     return texts
+
+
+def _pace(rate: float) -> str:
+    return f"{rate:,.0f}/s" if rate >= 10 else f"{rate:.3g}/s"  # 0.5/s is not 0/s
 
 
 def _what_is_due(step: Step, ahead: Ahead) -> str:

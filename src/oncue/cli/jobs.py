@@ -17,6 +17,7 @@ from oncue.core.errors import InvalidInput, TooLarge
 from oncue.core.job import Job
 from oncue.core.lifecycle import State
 from oncue.core.moment import from_datetime, parse, to_datetime
+from oncue.core.text import why_not_json
 from oncue.usecases import intake
 from oncue.wire import jobs as wire
 from oncue.wire.converting import written
@@ -111,7 +112,7 @@ def _payload(argument: str | None) -> Any:
         return msgspec.json.decode(text)
     except (msgspec.DecodeError, UnicodeError, RecursionError) as problem:
         quotes = " Text needs its own quotes: '\"like this\"'." if isinstance(text, str) else ""
-        raise InvalidInput(f"is not JSON: {problem}.{quotes}", "PAYLOAD") from None
+        raise InvalidInput(f"is not JSON: {why_not_json(problem)}.{quotes}", "PAYLOAD") from None
 
 
 @jobs.command()

@@ -21,6 +21,7 @@ from oncue.cli.app import EXIT_FAILED, App, common
 from oncue.cli.nouns import answer
 from oncue.cli.progress import ProgressBar
 from oncue.core.errors import InvalidInput, ServerError, StoreError
+from oncue.core.text import why_not_json
 from oncue.usecases.jobs import JobVerbs, chunks
 
 CHUNK_JOBS = 2000
@@ -147,7 +148,7 @@ def _fields(text: bytes) -> dict[str, Any]:
     try:
         fields = msgspec.json.decode(text)
     except (msgspec.DecodeError, UnicodeError, RecursionError) as problem:
-        raise InvalidInput(f"is not JSON: {problem}.") from None
+        raise InvalidInput(f"is not JSON: {why_not_json(problem)}.") from None
     if not isinstance(fields, dict):
         raise InvalidInput("is not a JSON object.")
     return {name: value for name, value in fields.items() if value is not None}

@@ -24,6 +24,7 @@ from oncue.core.event import SPELLINGS, read_event
 from oncue.core.firing import Decision
 from oncue.core.publication import Published
 from oncue.core.stamp import Stamp
+from oncue.core.text import why_not_json
 from oncue.wire import rules as wire
 
 SENT_AT_ONCE = 1000  # as many as a server takes
@@ -130,7 +131,7 @@ def _by_line(text: bytes, source: str) -> Iterator[TypedEvent]:
             try:
                 yield TypedEvent(f"line {number}", msgspec.json.decode(line))
             except _NOT_JSON as problem:
-                why = str(problem).rstrip(".")
+                why = why_not_json(problem)
                 raise InvalidInput(
                     f"{source}: line {number} is not JSON: {why}. Nothing was sent."
                 ) from None

@@ -48,6 +48,11 @@ def serve(app: App, no_engine: bool, engine_only: bool) -> None:
     app.may_create = True
     if no_engine and engine_only:
         raise click.UsageError("--no-engine and --engine-only leave nothing to do; give one.")
+    host, port = app.settings["host"].value, app.settings["port"].value
+    if app.is_missing and not engine_only:
+        from oncue.api.server import check_address
+
+        check_address(host, port)
     cue = app.scheduler
     if engine_only and cue.store.describe().kind == "memory":
         raise InvalidInput(
@@ -61,7 +66,7 @@ def serve(app: App, no_engine: bool, engine_only: bool) -> None:
     if not engine_only:
         from oncue.api.server import HttpServer
 
-        server = HttpServer(cue, app.settings["host"].value, app.settings["port"].value)
+        server = HttpServer(cue, host, port)
     _run(cue, server, no_engine)
     output.note("Stopped.")
 

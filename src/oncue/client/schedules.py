@@ -11,7 +11,7 @@ import msgspec
 from oncue.client.asking import Asking, encode, seconds_of
 from oncue.client.connection import Call, path, query
 from oncue.core import payload as payloads
-from oncue.core.queue import check_queue_name
+from oncue.core.queue import check_name
 from oncue.core.recurrence import Outcome
 from oncue.core.runs import Difference, Run
 from oncue.core.schedule import Schedule, read_emission
@@ -23,7 +23,7 @@ from oncue.wire.converting import read
 class RemoteSchedules(Asking, ScheduleVerbs):
     def put_schedule(self, name: str, **fields: Unpack[ScheduleFields]) -> Schedule:
         return self._schedule(
-            Call("PUT", path("schedules", check_queue_name(name, "/name")), _sent(fields))
+            Call("PUT", path("schedules", check_name(name, "a schedule")), _sent(fields))
         )
 
     def schedule_named(self, name: str) -> Schedule:

@@ -181,9 +181,14 @@ def why_kept(name: str, *, unfinished: bool, schedule: str | None, rule: str | N
 
 
 def check_queue_name(name: object, pointer: str = "/queue") -> str:
+    return check_name(name, "a queue", pointer)
+
+
+def check_name(name: object, kind: str, pointer: str = "/name") -> str:
+    """The name of a queue, a schedule or an operation: all have the same form."""
     if not isinstance(name, str) or not _NAME.fullmatch(name):
         raise InvalidInput(
-            "a queue name is 1 to 80 letters, digits, '.', '_' or '-', "
+            f"{kind} name is 1 to 80 letters, digits, '.', '_' or '-', "
             "and starts with a letter or digit.",
             pointer,
         )

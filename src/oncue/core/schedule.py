@@ -18,7 +18,7 @@ from oncue.core.errors import InvalidInput
 from oncue.core.event import Event, EventType, check_type, event_resource, made_id
 from oncue.core.job import NewJob
 from oncue.core.moment import EPOCH, HORIZON_MS, LATEST, Moment, from_datetime, maybe_datetime
-from oncue.core.queue import DEFAULT_QUEUE, check_queue_name
+from oncue.core.queue import DEFAULT_QUEUE, check_name, check_queue_name
 
 _SHORTEST_SECONDS = 1.0
 
@@ -165,7 +165,7 @@ def timing(schedule: Schedule) -> Timing:
 
 def check_schedule(wanted: Schedule) -> Schedule:
     """The schedule with its settings in their usual form, or what is wrong with them."""
-    check_queue_name(wanted.name, "/name")
+    check_name(wanted.name, "a schedule")
     check_queue_name(wanted.queue)
     if (wanted.cron is None) == (wanted.every_seconds is None):
         raise InvalidInput("give either 'cron' or 'every_seconds'.", "/cron")

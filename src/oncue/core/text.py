@@ -18,6 +18,11 @@ def escaped(name: str) -> str:
     return name.encode("utf-8", "replace").decode().replace("~", "~0").replace("/", "~1")
 
 
+def why_not_json(problem: Exception) -> str:
+    """What a decoder found wrong, to be said after "is not JSON"."""
+    return str(problem).removeprefix("JSON is malformed: ").rstrip(".")
+
+
 def exception_text(error: BaseException) -> str:
     """The kind and the message of an exception. One whose message cannot be read has none."""
     kind = type(error).__name__

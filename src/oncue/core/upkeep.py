@@ -46,7 +46,10 @@ def schedule_troubles(
     longest, name = overdue[0]
     which = f"schedule {name} is" if len(overdue) == 1 else f"{len(overdue):,} schedules are up to"
     text = f"{which} {spoken(longest)} overdue"
-    if not any(node.engine for node in nodes):
+    if nodes and not any(node.engine for node in nodes):
+        text = f"{text}, and no process runs the loops: {_named(nodes)} was started without them."
+        return [Trouble(text, START_LOOPS)]
+    if not nodes:
         return [Trouble(f"{text}, and nobody is running 'oncue serve' or work().", START_LOOPS)]
     text = f"{text}, although {_named(node for node in nodes if node.engine)} runs the loops."
     return [Trouble(text, "Look at its log, which says what it waits for.")]

@@ -11,6 +11,7 @@ import logging
 from collections.abc import Sequence
 
 from oncue.core.cursor import Cursor
+from oncue.core.duration import spoken
 from oncue.core.job import Lapse
 from oncue.core.moment import Moment, to_datetime
 from oncue.core.reclaim import FINDINGS_KEPT, Candidate, ReclaimParameters, ReclaimReport
@@ -92,7 +93,8 @@ class ReclaimRun:
 
     def _set_aside(self, lapse: Lapse, ahead_ms: int) -> None:
         """A wrong clock wrote this, so it is not known how long the claim was silent."""
-        text = f"job {lapse.id} was last updated {ahead_ms / 1000:g} s in the future; left alone"
+        ahead = spoken(ahead_ms / 1000)
+        text = f"job {lapse.id} was last updated {ahead} in the future; left alone"
         self.report.anomalies += 1
         if self.report.anomalies == 1:
             self._warn(f"{text}. Is a clock wrong?")

@@ -15,6 +15,7 @@ from msgspec import Struct
 from oncue.core.errors import InvalidInput, NotFound
 from oncue.core.rule import Rule
 from oncue.core.schedule import Schedule
+from oncue.core.text import why_not_json
 from oncue.usecases.rules import new_rule
 from oncue.usecases.schedules import new_schedule
 from oncue.wire import rules as wire_rules
@@ -137,7 +138,7 @@ def _listed(noun: Noun[T], text: bytes, source: str) -> list[Any]:
     try:
         found = msgspec.json.decode(text.removeprefix(codecs.BOM_UTF8))
     except (msgspec.DecodeError, UnicodeError, RecursionError) as problem:
-        raise InvalidInput(f"{source}: is not JSON: {str(problem).rstrip('.')}.") from None
+        raise InvalidInput(f"{source}: is not JSON: {why_not_json(problem)}.") from None
     if isinstance(found, Mapping):
         found = next((found[name] for name in (f"{noun.name}s", "items") if name in found), [found])
     if not isinstance(found, list) or not found:

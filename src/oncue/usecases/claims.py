@@ -17,7 +17,7 @@ from oncue.core.fencing import Refused, Settlement
 from oncue.core.job import Claimed, Operation
 from oncue.core.lease import Touch, Touched
 from oncue.core.lifecycle import State, Verb
-from oncue.core.queue import check_queue_name
+from oncue.core.queue import check_name
 from oncue.engine.claiming import Claiming
 from oncue.ports.clock import Clock
 from oncue.usecases import intake, reporting
@@ -79,7 +79,7 @@ class ClaimVerbs(ABC):
         if state not in ("executing", "succeeded", "failed"):
             raise errors.InvalidInput("must be executing, succeeded or failed.", "/state")
         operation = Operation(
-            check_queue_name(name, "/name"),
+            check_name(name, "an operation"),
             state,
             moment.to_datetime(self.clock.now()),
             intake.check_percent(percent),

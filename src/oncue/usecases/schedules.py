@@ -13,7 +13,7 @@ from oncue.core.checks import flag, only, whole
 from oncue.core.duration import Duration
 from oncue.core.errors import InvalidInput, NotFound
 from oncue.core.moment import Moment
-from oncue.core.queue import check_queue_name
+from oncue.core.queue import check_name
 from oncue.core.recurrence import Outcome, anchor, begun
 from oncue.core.runs import Difference, Run, coming, difference
 from oncue.core.schedule import Emission, Schedule, check_schedule, read_emission
@@ -197,7 +197,7 @@ def runs_of(fields: Mapping[str, Any], now: Moment, count: int) -> list[Run]:
 def possible_schedule(name: str) -> str:
     """The name, if any schedule can have it."""
     try:
-        return check_queue_name(name, "/name")
+        return check_name(name, "a schedule")
     except InvalidInput:
         raise _unknown(name) from None
 

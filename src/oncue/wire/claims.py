@@ -106,6 +106,7 @@ class SettleItem(Body, kw_only=True):
     outcome: Literal["complete", "fail", "release"]
     result: formats.Json = None
     error: str | None = None
+    """What went wrong; required with the outcome `fail`."""
     retryable: bool = True
     retry_after: formats.Delay | None = None
     """The pause before the next attempt; null: by the `retry` setting of the queue."""

@@ -13,7 +13,7 @@ from oncue.core.fencing import Refused
 from oncue.core.job import Claimed, Operation
 from oncue.core.lease import Touched
 from oncue.core.moment import to_datetime
-from oncue.core.queue import check_queue_name
+from oncue.core.queue import check_name
 from oncue.usecases.intake import check_message, check_percent
 from oncue.worker.source import AWAY, Beat
 
@@ -152,7 +152,7 @@ class HandledJob:
         """Run `function` once in the life of the job: its result is stored, and a later attempt
         gets the stored one instead of running it again."""
         self.check()
-        known = self.operation(check_queue_name(name, "/name"))
+        known = self.operation(check_name(name, "an operation"))
         if known is not None and known.is_final:
             return payloads.decode(known.result)  # type: ignore[no-any-return]
         self._report(name, "executing")
@@ -174,7 +174,7 @@ class HandledJob:
         check_message(message)
         try:
             if step is not None:
-                name = check_queue_name(step, "/step")
+                name = check_name(step, "an operation", "/step")
                 self._put(name, "executing", percent=percent, message=message)
                 return
             sent, lease_seconds = self._batch.clock.monotonic(), self._batch.queue.lease_seconds

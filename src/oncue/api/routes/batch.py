@@ -24,6 +24,7 @@ from oncue.api.unreadable import UNREADABLE, read_json, unreadable
 from oncue.core.access import Scope
 from oncue.core.errors import IdTaken, InvalidInput, StoreError, TooLarge
 from oncue.core.job import NewJob
+from oncue.core.text import why_not_json
 from oncue.scheduler import Scheduler
 from oncue.usecases.jobs import CHUNK, IDS_KEPT
 from oncue.wire import jobs as wire
@@ -195,7 +196,7 @@ def _unreadable(text: bytes, problem: Exception) -> HttpProblem:
     found = unreadable(text, problem)
     if found.fields.status != 400 or isinstance(problem, RecursionError):
         return found
-    return _malformed(f"not JSON in UTF-8: {str(problem).rstrip('.')}.")
+    return _malformed(f"not JSON in UTF-8: {why_not_json(problem)}.")
 
 
 def _malformed(detail: str) -> HttpProblem:

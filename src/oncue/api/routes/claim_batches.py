@@ -10,7 +10,7 @@ from oncue.api.request import HttpAnswer, Request, json_answer
 from oncue.api.routes.claims import FEW, told_by
 from oncue.api.routing import Routes
 from oncue.core.access import Scope
-from oncue.core.errors import OncueError, StoreError
+from oncue.core.errors import InvalidInput, OncueError, StoreError
 from oncue.core.fencing import Settlement
 from oncue.core.lease import Touch, Touched
 from oncue.core.lifecycle import State
@@ -43,11 +43,13 @@ async def settle_jobs(service: Service, request: Request) -> HttpAnswer:
             return reporting.completion(cue, item.id, item.token, item.result)
         if item.outcome == "release":
             return reporting.release(cue, item.id, item.token)
+        if item.error is None:
+            raise InvalidInput("a failure needs an error: say what went wrong.", "/error")
         return reporting.failure(
             cue,
             item.id,
             item.token,
-            item.error or "",
+            item.error,
             retryable=item.retryable,
             retry_after=item.retry_after,
         )

@@ -87,6 +87,37 @@ def test_nothing_is_acknowledged_any_more(
     assert path.exists() == (trouble not in (delete, delete_all))  # and nothing comes back empty
 
 
+def test_an_error_of_sqlite_is_told_as_the_missing_file_before_the_next_look(
+    path: Path, store: SqliteStore, cue: Scheduler, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A new connection cannot be opened, and SQLite takes a missing file for a read-only one."""
+    monkeypatch.setattr(presence, "LOOK_SECONDS", 3600.0)
+    cue.job("before")
+    delete_all(path)
+    with (
+        pytest.raises(StoreUnusable, match=r"was deleted or replaced while it was in use"),
+        store.db.reading(),
+        store.db.reading() as another,
+    ):
+        another.execute("SELECT 1 FROM jobs").fetchall()
+
+
+def test_a_write_that_sqlite_refuses_is_told_as_the_missing_file_before_the_next_look(
+    path: Path, cue: Scheduler, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(presence, "LOOK_SECONDS", 3600.0)
+    cue.job("before")
+    path.unlink()
+
+    def refuse(*_: object) -> None:
+        raise apsw.ReadOnlyError("attempt to write a readonly database")
+
+    store = cue.store
+    assert isinstance(store, SqliteStore)
+    with pytest.raises(StoreUnusable, match=r"the file was deleted or replaced while"):
+        store.db.write(refuse)
+
+
 def test_what_is_written_while_the_file_goes_is_not_acknowledged(
     path: Path, store: SqliteStore, cue: Scheduler
 ) -> None:

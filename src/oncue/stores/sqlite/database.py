@@ -63,6 +63,7 @@ class Database:
             self._turnstile,
             path,
             self.presence.check,
+            self._trouble,
             self._begun,
             lambda: self.watching.committed(),
         )
@@ -85,7 +86,19 @@ class Database:
     def _connect(self) -> apsw.Connection:
         place = Path(self.presence.place)
         fork.refuse_abandoned(place)
-        return connect(place)
+        try:
+            return connect(place)
+        except StoreError:
+            self.presence.look()  # that the file is missing says more
+            raise
+
+    def _trouble(self, error: apsw.Error) -> StoreError:
+        """What an error of SQLite means. It does not know that the file is missing."""
+        try:
+            self.presence.look()
+        except StoreError as missing:
+            return missing
+        return translate(error, self.path)
 
     def _open_writer(self) -> apsw.Connection:
         self.presence.check()
@@ -123,7 +136,7 @@ class Database:
                 with handle.connection as connection:  # one snapshot, however many statements
                     yield connection
         except apsw.Error as error:
-            raise translate(error, self.path) from error
+            raise self._trouble(error) from error
         finally:
             handle.owner = None
             self._give_back(handle)

@@ -48,9 +48,12 @@ class Presence:
     def check(self) -> None:
         """Look twice a second; raise from the moment the file is missing until it is back."""
         now = _monotonic()
-        if now < self._next_look and not self._missing:
-            return
-        self._next_look = now + LOOK_SECONDS
+        if now >= self._next_look or self._missing:
+            self._next_look = now + LOOK_SECONDS
+            self.look()
+
+    def look(self) -> None:
+        """Raise if the file or its log is missing."""
         opened = dict(self._opened)
         gone = [name for name, noted in opened.items() if identity(name) != noted]
         self._missing = bool(gone)

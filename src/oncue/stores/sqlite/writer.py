@@ -19,7 +19,7 @@ from typing import Any, Generic, TypeVar
 import apsw
 
 from oncue.core.errors import OncueError, StoreError, StoreUnavailable
-from oncue.stores.sqlite.connection import Handle, translate
+from oncue.stores.sqlite.connection import Handle
 from oncue.stores.sqlite.turnstile import Turnstile
 
 T = TypeVar("T")
@@ -106,17 +106,19 @@ class Writer:
         turnstile: Turnstile,
         path: Path,
         check_file: Callable[[], None],
+        trouble: Callable[[apsw.Error], StoreError],
         begun: Callable[[], None],
         committed: Callable[[], None],
     ) -> None:
         """`check_file` is called before and after each transaction; if it raises, all calls of the
-        transaction are answered with that error. `begun` is called at the beginning of each
-        transaction, `committed` after its commit, outside it. Neither may raise anything but
-        Ctrl-C."""
+        transaction are answered with that error. `trouble` translates errors of SQLite. `begun` is
+        called at the beginning of each transaction, `committed` after its commit, outside it.
+        Neither may raise anything but Ctrl-C."""
         self._handle = handle
         self._turnstile = turnstile
         self._path = path
         self._check_file = check_file
+        self._trouble = trouble
         self._begun = begun
         self._committed = committed
         self._queue: SimpleQueue[_Ticket[Any] | None] = SimpleQueue()
@@ -338,7 +340,7 @@ class Writer:
             self._full = full
 
     def _translated(self, error: BaseException) -> BaseException:
-        return translate(error, self._path) if isinstance(error, apsw.Error) else error
+        return self._trouble(error) if isinstance(error, apsw.Error) else error
 
     def _unknown(self) -> StoreUnavailable:
         return StoreUnavailable(

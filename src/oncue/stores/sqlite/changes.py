@@ -104,9 +104,10 @@ class SqliteChanges(StorePart):
                 trim(tx, "attempts", ns)
             if ns:
                 tx.execute(SQL[f"{verb}_found"], params | {"ns": rows.numbers(ns)})
-        for _, queue, due_at, *_ in found:
-            if due_at is not None:
-                self.db.arrived(tx, queue, due_at)
+        if verb not in (ChangeVerb.CANCEL, ChangeVerb.STOP):  # by these, nothing becomes due
+            for _, queue, due_at, *_ in found:
+                if due_at is not None:
+                    self.db.arrived(tx, queue, due_at)
         return {row[0] for row in found}
 
 
@@ -206,14 +207,14 @@ def _step(
     start, until = params["start"], params["until"]
     for entry in tx.execute(SQL[walk.statement], {**params, **places, "limit": room}):
         looked += 1
-        applies, priority, *_, due_at, job_id = entry
-        is_wanted = walk.wanted is None or walk.wanted(entry[2:], priority)
+        due_at = entry[-2]
+        is_wanted = walk.wanted is None or walk.wanted(entry[2:], entry[1])
         if not is_wanted or not start <= due_at <= until:
             group = entry[2:-2]
             leaps_ahead = is_wanted and due_at < start
             return ids, looked, (*group, start if leaps_ahead else LATEST + 1, "")
-        if applies:
-            ids.append(job_id)
+        if entry[0]:
+            ids.append(entry[-1])
     if looked == room:
         return ids, looked, entry[2:]
     # This statement reads one queue and rank at a time, the others read to the end.

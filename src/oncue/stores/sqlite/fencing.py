@@ -112,12 +112,12 @@ class Endings:
         self._ended.clear()
         if not ended:
             return
-        left = [(e.held.n, e.ending.diagnostic) for e in ended]
-        record(self._tx, [(n, one) for n, one in left if one is not None])
         self._keep_attempts([one for one in ended if not one.ending.keeps_worker])
         self._reclaim([one for one in ended if one.is_reclaimed])
         others = [self._params(one) for one in ended if not one.is_reclaimed]
         self._tx.executemany(SQL["end_claim"], others)
+        left = [(e.held.n, e.ending.diagnostic) for e in ended]
+        record(self._tx, [(n, one) for n, one in left if one is not None])
         remove(self._tx, [one.held.n for one in ended if one.ending.is_final and not one.keep])
         for held, ending, _ in ended:
             self._db.tell_room(held.queue)

@@ -1,8 +1,8 @@
 -- Each `find_…` walks one index in its own order, from the place (:p0, :p1, …) on, over all queues or
 -- one. It answers whether the change applies, so that a page is bounded by what is looked at and not by
 -- what is found; the priority, where it belongs to the index; and the key of the entry. The statements
--- named as verbs change what still fits, or find it; they answer with id, queue and, if work is due
--- earlier then, when.
+-- named as verbs change what still fits, or find it. They answer with the id; and those by which work
+-- may be due earlier with the queue and, if so, when.
 
 -- Whether another unfinished job has its key, in the queue where it is to be.
 -- name: key_taken
@@ -76,13 +76,13 @@ ORDER BY j.due_at, j.id LIMIT :limit;
 UPDATE jobs AS j SET state = 'cancelled', finished_at = :now, updated_at = :now, ahead = 0,
   not_before = NULL
 WHERE j.id IN carray(:ids) AND j.state = 'scheduled' AND {claims.not_covered} AND {fits}
-RETURNING id, queue, NULL;
+RETURNING id;
 
 -- name: stop
 UPDATE jobs AS j SET cancel_requested = 1
 WHERE j.id IN carray(:ids) AND j.state IN ('dispatched', 'executing') AND j.cancel_requested = 0
   AND {fits}
-RETURNING id, queue, NULL;
+RETURNING id;
 
 -- name: run
 UPDATE jobs AS j SET due_at = min(due_at, :now), updated_at = :now, not_before = NULL, refusals = 0

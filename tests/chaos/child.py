@@ -14,6 +14,7 @@ Each writes down what it does, on disk, where its death cannot reach it.
 
 from __future__ import annotations
 
+import logging
 import random
 import signal
 import sys
@@ -173,6 +174,7 @@ def _wait_for_sigterm() -> None:
 
 
 def main(role: str, folder: str, name: str, number: str = "0") -> None:
+    logging.getLogger("oncue").setLevel(logging.ERROR)  # a line for each lost claim is too much
     child = Child(Path(folder), name)
     roles: dict[str, Callable[[], None]] = {
         "asker": lambda: child.ask(int(number)),

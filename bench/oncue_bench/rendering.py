@@ -140,7 +140,7 @@ must read nothing else. A run retries them, with a diagnostic and the end of an 
 raw is the update alone, 500 rows to a statement and a commit. Heartbeats: asynchronous callers in
 one process, each for its own claim; raw updates as many rows one by one, 256 to a commit.""",
     "W9": """`cancel_all` over a queue, beside the one UPDATE that would do it if nobody else wanted
-to write meanwhile. The product changes 250 jobs in a transaction and then rests as long as they
+to write meanwhile. The product changes 400 jobs in a transaction and then rests as long as they
 took, so half of its speed is given away on purpose. What that buys is the lateness of other jobs
 that a sink receives while it goes on, in the same process and in another.""",
 }

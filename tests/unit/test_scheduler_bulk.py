@@ -19,7 +19,7 @@ from oncue.ports.jobs import Changed
 from oncue.stores.memory import MemoryStore
 from oncue.stores.sqlite import SqliteStore
 from oncue.testing import FakeClock, HandDriven
-from oncue.usecases import bulk as bulk_verbs
+from oncue.usecases.bulk import CHUNK
 
 
 @pytest.fixture(params=["memory", "sqlite"])
@@ -48,15 +48,16 @@ def test_a_dry_run_counts_and_shows_a_sample_and_changes_nothing(cue: HandDriven
 
 
 def test_all_jobs_that_fit_are_changed_in_many_small_parts(cue: HandDriven) -> None:
-    add(cue, 2 * bulk_verbs.CHUNK + 5, delay=60)
+    count = 2 * CHUNK + 5
+    add(cue, count, delay=60)
     kept = add(cue, 3, queue="other", delay=60)
     told: list[tuple[int, bool]] = []
     outcome = cue.cancel_all(
         queue="mail",
         progress=lambda so_far: told.append((so_far.changed, bool(so_far.next_cursor))),
     )
-    assert (outcome.matched, outcome.changed, outcome.next_cursor) == (505, 505, None)
-    assert told == [(250, True), (500, True), (505, False)]
+    assert (outcome.matched, outcome.changed, outcome.next_cursor) == (count, count, None)
+    assert told == [(CHUNK, True), (2 * CHUNK, True), (count, False)]
     assert states(cue, queue="mail") == {State.CANCELLED}
     assert {job.state for job in outcome.sample} == {State.CANCELLED}
     assert [cue.job(job_id).state for job_id in kept] == [State.SCHEDULED] * 3
@@ -72,9 +73,9 @@ def test_a_part_of_it_can_be_gone_on_from(cue: HandDriven) -> None:
 
 
 def test_it_stops_when_its_time_is_over(cue: HandDriven) -> None:
-    add(cue, 300, delay=60)
+    add(cue, CHUNK + 50, delay=60)
     outcome = cue.cancel_all(queue="mail", seconds=5, progress=lambda _: _pass(cue, 6))
-    assert outcome.changed == 250
+    assert outcome.changed == CHUNK
     assert outcome.next_cursor is not None
 
 
@@ -99,10 +100,10 @@ class SlowStore(MemoryStore):
 def test_others_get_as_much_time_as_a_write_took(monkeypatch: pytest.MonkeyPatch) -> None:
     clock = FakeClock()
     cue = HandDriven(SlowStore(clock), clock=clock)
-    add(cue, 600, delay=60)
+    add(cue, 2 * CHUNK + 100, delay=60)
     rests: list[float] = []
     monkeypatch.setattr(Alarm, "pause", lambda self, seconds: rests.append(seconds))
-    assert cue.cancel_all(queue="mail").changed == 600
+    assert cue.cancel_all(queue="mail").changed == 2 * CHUNK + 100
     assert rests == [0.25, 0.25]
 
 

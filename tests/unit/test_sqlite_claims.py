@@ -1,4 +1,5 @@
-"""What SQLite keeps of claims: in files that were there before, and of jobs that are gone."""
+"""What SQLite keeps of claims: in files that were there before, and of jobs that are gone. How much
+a claim changes."""
 
 from __future__ import annotations
 
@@ -12,11 +13,15 @@ import pytest
 
 from oncue.clock import FakeClock
 from oncue.core.fencing import Settlement, words
+from oncue.core.job import NewJob
 from oncue.core.lease import Touch
 from oncue.core.lifecycle import Verb
+from oncue.core.queue import Queue, RetryPolicy
 from oncue.core.retry import after_lapse
-from oncue.stores.sqlite import SqliteStore, connection
+from oncue.ports.sink import Refusal
+from oncue.stores.sqlite import SqliteStore, connection, lines
 from oncue.stores.sqlite.statements import migrations
+from oncue.usecases.queues import put_queue
 from tests.contract.desk import FLEETING, LEASE, Desk, Q, lapses_by, settlement
 from tests.contract.pruning import forget
 
@@ -140,3 +145,27 @@ def test_heartbeats_of_many_jobs_take_as_many_statements_as_that_of_one(path: Pa
         for_one = len(ran)
         store.touch(beats, desk.now)
         assert len(ran) == 2 * for_one
+
+
+def test_a_claim_brings_back_no_more_put_off_jobs_than_may_be_needed(
+    path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(lines, "BACK_TOGETHER", 2)
+    clock = FakeClock()
+    queue = Queue("q", sink="log:", retry=RetryPolicy(1.0, 1.0, 1.0))
+    with closing(SqliteStore(path, clock)) as store:
+        put_queue(store, queue)
+        now = clock.now()
+        ranked = [(priority, n) for priority in (9, 8, 7) for n in range(4)]
+        store.insert([NewJob(f"{p}-{n}", "q", now, b"", p, now) for p, n in ranked], now)
+        claim = store.claim_range(queue, "d", 12, now, lease_seconds=60)
+        busy = {job.id: Refusal("busy", permanent=False) for job in claim.jobs}
+        assert store.settle_range(claim, [], busy, now)
+        clock.advance(5)
+        now = clock.now()
+        store.insert([NewJob("due", "q", now, b"", 0, now)], now)
+        claim = store.claim_range(queue, "d", 1, now, lease_seconds=60)
+        assert [job.id for job in claim.jobs] in [[f"9-{n}"] for n in range(4)]
+        put_off = store.stats("q").put_off
+        assert put_off is not None
+        assert put_off >= 12 - 2 * 2

@@ -113,10 +113,13 @@ def bring_back(tx: rows.Tx, queue: str, limit: int, now: Moment) -> None:
     params = {"queue": queue, "limit": most, "until": back_in_line_until(now, first_due)}
     found = rows.fetch(tx, RANGES["returning"], params)
     if first_due is not None:
+        better: list[Any] = []
         params["until"] = back_in_line_until(now, None)
         for put_off, _ in all_lines(tx, queue):
             if FIRST_PUT_OFF_LINE <= put_off < FIRST_PUT_OFF_LINE + line:
-                found += rows.fetch(tx, RANGES["returning_in_line"], params | {"line": put_off})
+                params |= {"line": put_off, "limit": most - len(better)}
+                better += rows.fetch(tx, RANGES["returning_in_line"], params)
+        found += better
     if found:
         tx.execute(RANGES["back_in_line"], {"ns": rows.numbers([row[0] for row in found])})
 

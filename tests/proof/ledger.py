@@ -310,11 +310,11 @@ class Ledger:
         self._extend(entry.range, until)
 
     def _take_over(self, before: Range, entry: Ranged) -> None:
-        if not before.settled and self._judge_range(before, entry):
+        lapsed = not before.settled and self._judge_range(before, entry)
+        # Or it was said to be settled, and perhaps it was not.
+        if lapsed or self._key(entry, before) in self._settling:
             self._allow_again(before.ids)
             self.in_flight += len(before.ids) if before.holder not in self._killed else 0
-        elif self._key(entry, before) in self._settling:
-            self._allow_again(before.ids)  # it was said to be settled, and perhaps it was not
 
     def _extend(self, range: str, until: float) -> None:
         for one in self._ranges[range]:

@@ -252,6 +252,9 @@ def test_what_was_taken_from_a_holder_that_stood_still_was_in_flight_too() -> No
     assert Ledger([taken(1), received(), reclaimed(1), Struck("ada", "kill")]).in_flight == 1
     lapsed = [ranged(1, 0.0), ranged(2, LEASE, "second")]
     assert Ledger([*lapsed, Struck("eve", "kill")]).in_flight == len(lapsed[0].ids)
+    settling: list[Entry] = [lapsed[0], *settled(1, "a", "b")[:1], Struck("first", "stop")]
+    assert Ledger([*settling, lapsed[1]]).in_flight == len(lapsed[0].ids)
+    assert Ledger([lapsed[0], *settled(1, "a", "b"), lapsed[1]]).in_flight == 0
 
 
 def test_a_reclaim_may_be_written_down_after_the_claim_that_it_made_possible() -> None:

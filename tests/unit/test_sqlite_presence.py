@@ -102,6 +102,25 @@ def test_an_error_of_sqlite_is_told_as_the_missing_file_before_the_next_look(
         another.execute("SELECT 1 FROM jobs").fetchall()
 
 
+def test_a_file_that_took_the_place_is_never_opened_beside_the_old_log(
+    path: Path, store: SqliteStore, cue: Scheduler, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """SQLite would take the log at the path for that of the new file, and damage it."""
+    monkeypatch.setattr(presence, "LOOK_SECONDS", 3600.0)
+    cue.job("before")
+    replace(path)
+    placed = path.read_bytes()
+    with (
+        pytest.raises(StoreUnusable, match=r"the file was deleted or replaced while"),
+        store.db.reading(),
+        store.db.reading() as another,
+    ):
+        another.execute("SELECT 1 FROM jobs").fetchall()
+    assert path.read_bytes() == placed
+    opened = {presence.target_of(str(file)) for file in Path("/proc/self/fd").iterdir()}
+    assert str(path) not in opened
+
+
 def test_a_write_that_sqlite_refuses_is_told_as_the_missing_file_before_the_next_look(
     path: Path, cue: Scheduler, monkeypatch: pytest.MonkeyPatch
 ) -> None:

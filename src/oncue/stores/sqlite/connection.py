@@ -61,11 +61,18 @@ class Handle:
             found.close()
 
 
-def connect(path: Path) -> apsw.Connection:
-    """A connection with every durability setting in force and read back."""
+def connect(path: Path, check_file: Callable[[], None] = lambda: None) -> apsw.Connection:
+    """A connection with every durability setting in force and read back. `check_file` is called
+    once the file is open and before it is read: if another file has taken the place, it must raise,
+    because SQLite would take the log at the path for that of the new file, and damage it."""
     with translated(path):
         # Never creates the file: one that was deleted must not come back empty.
         connection = apsw.Connection(str(path), flags=apsw.SQLITE_OPEN_READWRITE)
+        try:
+            check_file()
+        except BaseException:
+            connection.close()
+            raise
         connection.set_busy_timeout(BUSY_MS)
         pragma(connection, "page_size", PAGE_SIZE)
         if _switch_to_wal(connection) != "wal":

@@ -87,7 +87,7 @@ class Database:
         place = Path(self.presence.place)
         fork.refuse_abandoned(place)
         try:
-            return connect(place)
+            return connect(place, self.presence.look)
         except StoreError:
             self.presence.look()  # that the file is missing says more
             raise

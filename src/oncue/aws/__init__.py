@@ -1,0 +1,1 @@
+"""What oncue needs to run on AWS."""

@@ -1,0 +1,152 @@
+"""Records as text and back. The text is JSON, so that a person can read it in the console.
+
+Fields are found in `Record` itself, so a field that jobs gain needs no word here. What has its
+default value is left out.
+"""
+
+from __future__ import annotations
+
+from dataclasses import MISSING, fields
+from datetime import datetime
+from typing import Any
+
+import msgspec
+
+from oncue.core.fencing import End, Write
+from oncue.core.job import Attempt, Diagnostic, Operation
+from oncue.core.lease import NO_LEASE, Lease
+from oncue.core.lifecycle import State
+from oncue.core.moment import Moment, from_datetime, to_datetime
+from oncue.core.record import Record
+
+_APART = frozenset({"id", "payload", "result", "turn", "covered"})
+_PAST = frozenset({"operations", "diagnostics", "attempts", "ends", "fenced"})
+_DEFAULTS = {
+    one.name: None if one.default is MISSING else one.default
+    for one in fields(Record)
+    if one.name not in _APART | _PAST
+}
+_encode = msgspec.json.Encoder().encode
+_decode = msgspec.json.Decoder().decode
+
+Text = str
+
+
+def to_text(value: object) -> Text:
+    return _encode(value).decode()
+
+
+def from_text(text: Text) -> Any:
+    return _decode(text)
+
+
+def encode(record: Record, **more: Any) -> Text:
+    """What is now: everything but payload, result and what was. `more` stands beside it."""
+    shown: dict[str, Any] = {
+        name: value
+        for name, default in _DEFAULTS.items()
+        if (value := getattr(record, name)) != default
+    }
+    if record.digest is not None:
+        shown["digest"] = record.digest.hex()
+    if record.instant is not None:
+        shown["instant"] = record.instant.isoformat()
+    if record.attempts:
+        shown["now"] = _attempt(record.attempts[-1])
+    return to_text(shown | {name: value for name, value in more.items() if value})
+
+
+def decode(
+    job_id: str, shown: dict[str, Any], payload: bytes, result: bytes | None, past: Text | None
+) -> Record:
+    """The record of a job, from what `encode` and `encode_past` made of it."""
+    values: dict[str, Any] = {name: shown.get(name, default) for name, default in _DEFAULTS.items()}
+    values["state"] = State(values["state"])
+    values["lease"] = Lease(*shown["lease"]) if "lease" in shown else NO_LEASE
+    values["digest"] = bytes.fromhex(shown["digest"]) if "digest" in shown else None
+    values["instant"] = datetime.fromisoformat(shown["instant"]) if "instant" in shown else None
+    values["nonce"] = tuple(shown["nonce"]) if "nonce" in shown else None
+    record = Record(id=job_id, payload=payload, result=result, **values)
+    if past is not None:
+        _decode_past(record, from_text(past))
+    if "now" in shown:
+        record.attempts.append(_read_attempt(shown["now"]))
+    return record
+
+
+def encode_past(record: Record, results: dict[str, int]) -> Text | None:
+    """What was: the attempts before the last one, how they ended, diagnostics and operations. The
+    results of the operations in `results` stand apart. None: there is nothing."""
+    ends = [_end(epoch, end, record) for epoch, end in record.ends.items()]
+    past = {
+        "attempts": [_attempt(one) for one in record.attempts[:-1]],
+        "diagnostics": [_diagnostic(one) for one in record.diagnostics],
+        "ends": ends,
+        "operations": [_operation(one, results) for one in record.operations.values()],
+    }
+    kept = {name: part for name, part in past.items() if part}
+    return to_text(kept) if kept else None
+
+
+def _decode_past(record: Record, past: dict[str, Any]) -> None:
+    record.attempts = [_read_attempt(one) for one in past.get("attempts", ())]
+    record.diagnostics = [_read_diagnostic(one) for one in past.get("diagnostics", ())]
+    record.ends = dict(_read_end(one, record) for one in past.get("ends", ()))
+    record.operations = {one[0]: _read_operation(one) for one in past.get("operations", ())}
+    record.fenced = {
+        (one.epoch, one.facts["write"]): one
+        for one in record.diagnostics
+        if one.code == "fenced" and isinstance(one.facts.get("write"), str)
+    }
+
+
+def _attempt(one: Attempt) -> list[Any]:
+    ended_at = None if one.ended_at is None else from_datetime(one.ended_at)
+    claimed_at = from_datetime(one.claimed_at)
+    return [one.attempt, one.epoch, claimed_at, one.worker, one.outcome, ended_at]
+
+
+def _read_attempt(row: list[Any]) -> Attempt:
+    attempt, epoch, claimed_at, worker, outcome, ended_at = row
+    return Attempt(attempt, epoch, to_datetime(claimed_at), worker, outcome, _when(ended_at))
+
+
+def _diagnostic(one: Diagnostic) -> list[Any]:
+    at = from_datetime(one.at)
+    return [at, one.code, one.detail, one.attempt, one.epoch, one.facts]
+
+
+def _read_diagnostic(row: list[Any]) -> Diagnostic:
+    return Diagnostic(to_datetime(row[0]), *row[1:])
+
+
+def _operation(one: Operation, results: dict[str, int]) -> list[Any]:
+    at = from_datetime(one.updated_at)
+    result = None if one.result is None or one.name in results else one.result.decode()
+    return [one.name, one.state, at, one.percent, one.message, result]
+
+
+def _read_operation(row: list[Any]) -> Operation:
+    name, state, at, percent, message, result = row
+    content = None if result is None else result.encode()
+    return Operation(name, state, to_datetime(at), percent, message, content)
+
+
+def _end(epoch: int, end: End, record: Record) -> list[Any]:
+    """The result of a completion is that of the job, and is not written again."""
+    kind, content = (None, None) if end.write is None else end.write
+    told = content if isinstance(content, str) else None
+    places = (at for at, one in enumerate(record.diagnostics) if one is end.diagnostic)
+    return [epoch, end.outcome, end.attempt, kind, told, next(places, None)]
+
+
+def _read_end(row: list[Any], record: Record) -> tuple[int, End]:
+    epoch, outcome, attempt, kind, told, place = row
+    content = record.result if kind == "complete" else told
+    write = None if kind is None else Write(kind, content)
+    diagnostic = None if place is None else record.diagnostics[place]
+    return epoch, End(outcome, attempt, write, diagnostic)
+
+
+def _when(moment: Moment | None) -> datetime | None:
+    return None if moment is None else to_datetime(moment)

@@ -1,0 +1,219 @@
+"""A job as the table has it: its record, and the items that go with it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+from oncue.core.ids import REMEMBERED_MS, queue_digest
+from oncue.core.ids import read as read_id
+from oncue.core.job import NewJob
+from oncue.core.lifecycle import FINAL, LIVE, State
+from oncue.core.moment import LATEST, Moment
+from oncue.core.queue import Queue
+from oncue.core.record import Record
+from oncue.core.shard import Turn
+from oncue.stores.dynamodb import codec, keys
+from oncue.stores.dynamodb.keys import Key, Look
+from oncue.stores.dynamodb.known import KnownQueue
+from oncue.stores.dynamodb.table import Item
+
+ITEM_BYTES = 1024  # what one write unit carries; a record is kept below it where that is possible
+KEY_BYTES = 120  # about what its keys and the names of its attributes take
+SMALL_RESULT_BYTES = 512
+"""Results of operations that are larger stand apart."""
+
+
+UNREAD = b"(not read)"
+"""Stands for a part that stands apart and was not read; compared by identity."""
+
+
+class Line(NamedTuple):
+    """Where a job waits."""
+
+    pk: str
+    sk: str
+    twin: str | None = None
+    """Of a job that is put off: its second place, by due time."""
+
+    @property
+    def keys(self) -> list[Key]:
+        places = [self.sk] if self.twin is None else [self.sk, self.twin]
+        return [Key(self.pk, sk) for sk in places]
+
+    @property
+    def shard(self) -> int:
+        return int(self.pk.rpartition("#")[2])
+
+    def is_same_place(self, other: Line) -> bool:
+        """But for the version."""
+        return self.pk == other.pk and _place(self.sk) == _place(other.sk)
+
+
+def _place(sk: str) -> str:
+    return sk.rpartition("#")[0]
+
+
+@dataclass(slots=True)
+class Filed:
+    """`was` is what the table has; `record` may have been changed since it was read."""
+
+    record: Record
+    ver: int = 0
+    """Of its record. 0: it has none, and is only a waiting item (plain), or is new."""
+    line: Line | None = None
+    """Where it waits."""
+    look: Look | None = None
+    sides: dict[str, int] = field(default_factory=dict)
+    """The parts that stand apart, and the versions in their keys."""
+    contents: dict[str, bytes] = field(default_factory=dict)
+    """What they contain."""
+    counted: bool = False
+    """Whether it counts as under way in the limits of its queue."""
+    until: Moment | None = None
+    """When the table forgets it."""
+    key_of: str | None = None
+    """The queue in which it holds its key."""
+    owned_at: str | None = None
+    """Its place among the jobs of its owner."""
+
+    @property
+    def id(self) -> str:
+        return self.record.id
+
+    @property
+    def is_plain(self) -> bool:
+        return self.ver == 0 and self.line is not None
+
+    def is_gone(self, now: Moment) -> bool:
+        """Whether it is as if it were not there. Items may outlive their time by days."""
+        return self.until is not None and self.until <= now
+
+    def is_visible(self, now: Moment) -> bool:
+        return not self.record.hidden and not self.is_gone(now)
+
+
+def is_plain(new: NewJob) -> bool:
+    """Whether a new job needs no record: its id tells where it waits, and nothing else finds it."""
+    if new.digest is not None or new.owner is not None or new.expires_at is not None:
+        return False
+    told = read_id(new.id)
+    return told is not None and told[1:] == (new.due_at, queue_digest(new.queue), new.priority)
+
+
+def line_of(record: Record, known: KnownQueue, ver: int) -> Line | None:
+    """Where a job waits, if it does."""
+    if record.state is not State.SCHEDULED:
+        return None
+    pk = keys.line(record.queue, known.shard_of(record.id))
+    if record.not_before is None:
+        return Line(pk, keys.place(record.next_turn, ver))
+    place = keys.put_off_place(record.not_before, record.id, ver)
+    return Line(pk, place, keys.put_off_by_due(record.due_at, record.id, ver))
+
+
+def look_of(record: Record, known: KnownQueue, was: Look | None) -> Look | None:
+    """Its entry in the index. That of a live claim may be early: who looks then moves it."""
+    if record.hidden:
+        return None
+    number = keys.look_shard(record.id)
+    if record.state in FINAL:
+        pk = keys.finished(record.queue, record.state, known.shard_of(record.id))
+        return Look(pk, keys.by_due(record.due_at, record.id))
+    if record.state in LIVE:
+        lapses_at = LATEST if record.lapses_at is None else record.lapses_at
+        look = Look(keys.live(number), keys.by_due(lapses_at, record.id))
+        return was if was is not None and was.look == look.look and was.at < look.at else look
+    if record.expires_at is None:
+        return None
+    return Look(keys.expiring(number), keys.by_due(record.expires_at, record.id))
+
+
+def forgotten_at(record: Record, queue: Queue) -> Moment | None:
+    """When the table may forget a job; None: it is not over, or is kept for ever. An ended job is
+    remembered for a day at least: its record keeps a late waiting item from being taken."""
+    if record.finished_at is None:
+        return None
+    least = record.finished_at + REMEMBERED_MS
+    if record.hidden:
+        return least
+    if queue.retention_seconds is None:
+        return None
+    return max(least, record.finished_at + round(queue.retention_seconds * 1000))
+
+
+class Written(NamedTuple):
+    """A record as items."""
+
+    item: Item
+    apart: dict[str, bytes]
+    """Parts that were not written before."""
+    sides: dict[str, int]
+
+
+def as_items(job: Filed, ver: int) -> Written:
+    """The item of a record. What it has no room for stands apart; what stands apart already and has
+    not changed stays there."""
+    record = job.record
+    contents = {"payload": record.payload, "result": record.result}
+    for one in record.operations.values():
+        result = one.result
+        if result is not None and (result is UNREAD or len(result) > SMALL_RESULT_BYTES):
+            contents[f"o.{one.name}"] = result
+    results = {name[2:]: 0 for name in contents if name.startswith("o.")}
+    past = codec.encode_past(record, results)
+    contents["past"] = None if past is None else past.encode()
+    sides, apart, inline = _sort_out(job, contents, ver)
+    more = {"line": job.line, "sides": sides, "counted": job.counted, "until": job.until}
+    item: Item = {**keys.job(record.id)._asdict(), "ver": ver}
+    item["rec"] = codec.encode(record, **more)
+    if job.look is not None:
+        item |= job.look._asdict()
+    if job.until is not None:
+        item["ttl"] = -(-job.until // 1000)
+    if "past" in inline:
+        inline["past"] = inline["past"].decode()
+    return Written(item | inline, apart, sides)
+
+
+def _sort_out(
+    job: Filed, contents: dict[str, bytes | None], ver: int
+) -> tuple[dict[str, int], dict[str, bytes], dict[str, Any]]:
+    """Which parts stand apart, which of them are new, and which are inside the record."""
+    sides: dict[str, int] = {}
+    apart: dict[str, bytes] = {}
+    inline: dict[str, Any] = {}
+    room = ITEM_BYTES - KEY_BYTES - len(codec.encode(job.record))
+    for name, content in contents.items():
+        if content is None:
+            continue
+        if content is UNREAD or (name in job.sides and job.contents.get(name) == content):
+            sides[name] = job.sides[name]
+        elif not name.startswith("o.") and len(content) <= room:
+            inline[name] = content
+            room -= len(content)
+        else:
+            sides[name], apart[name] = ver, content
+    return sides, apart, inline
+
+
+def waiting_item(record: Record, line: Line) -> tuple[Item, dict[str, bytes]]:
+    """A plain job: all of it in one item, and what stands apart."""
+    key = {"pk": line.pk, "sk": line.sk}
+    if len(record.payload) > ITEM_BYTES:
+        text = codec.encode(record, sides={"payload": 0})
+        return {**key, "rec": text}, {"payload": record.payload}
+    return {**key, "rec": codec.encode(record), "payload": record.payload}, {}
+
+
+def turn_at(sk: str) -> str:
+    """The turn of a waiting job as text, from its place."""
+    return _place(sk)
+
+
+def plain_turn(job_id: str) -> tuple[Turn, str] | None:
+    """What a minted id says: the turn of its job if it is plain, and the digest of its queue."""
+    told = read_id(job_id)
+    if told is None:
+        return None
+    return Turn(True, -told.priority, told.due_at, job_id), told.queue_digest

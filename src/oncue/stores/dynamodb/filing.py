@@ -1,0 +1,362 @@
+"""Reading jobs from the table, and writing them back if they have not changed since.
+
+A job is read as a `Filed`, its record is changed by what `core/record.py` decides, and `save`
+writes it with all that goes with it: its place in line, its entry in the index, its key and its
+owner.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, NamedTuple
+
+from oncue.core.lifecycle import FINAL, LIVE, State
+from oncue.core.moment import Moment
+from oncue.core.record import Record
+from oncue.ports.clock import Clock
+from oncue.stores.dynamodb import codec, keys
+from oncue.stores.dynamodb.filed import (
+    UNREAD,
+    Filed,
+    Line,
+    as_items,
+    forgotten_at,
+    line_of,
+    look_of,
+    plain_turn,
+)
+from oncue.stores.dynamodb.keys import Key, Look
+from oncue.stores.dynamodb.known import KnownQueue, QueueMemory, queue_keys
+from oncue.stores.dynamodb.news import News
+from oncue.stores.dynamodb.table import (
+    ABSENT,
+    Check,
+    Item,
+    Put,
+    Remove,
+    Table,
+    Write,
+    has,
+    unchanged,
+)
+
+Wanted = Callable[[str], bool]
+"""Which of the parts that stand apart are read, by name."""
+
+
+def everything(part: str) -> bool:
+    return True
+
+
+def what_was(part: str) -> bool:
+    """Enough to decide on a claim."""
+    return part in ("past", "result")
+
+
+class Plan(NamedTuple):
+    """What one job's change needs, in this order."""
+
+    before: list[Item]
+    """Written first. Without the record, nothing refers to them."""
+    together: list[Write]
+    """The record, and what must not be written without it."""
+    after: list[Item]
+    removed: list[Key]
+    given_up: list[Remove]
+    """Keys that it holds no longer, unless another has taken them over."""
+    filed: Filed
+    """As it is then."""
+    was_counted: bool
+
+
+@dataclass(slots=True)
+class Saving:
+    """A job to be saved."""
+
+    job: Filed
+    checks: list[Check] = field(default_factory=list)
+    """What must hold besides: that no range covers it, for example."""
+    takes_key_from: str | None = None
+    """The job that is over and still holds the key that this one needs."""
+    counts: bool = False
+    """Whether it counts from now on as under way in the limits of its queue."""
+
+
+class Filing:
+    """What all parts of the store share."""
+
+    def __init__(self, table: Table, clock: Clock, shards: int) -> None:
+        self.table = table
+        self.clock = clock
+        self._memory = QueueMemory(shards)
+        self._news = News()
+
+    # Queues.
+
+    def _fresh(self, names: Iterable[str]) -> dict[str, KnownQueue]:
+        """The queues of these names as they are now."""
+        wanted = dict.fromkeys(names)
+        found = self.table.read(queue_keys(wanted))
+        return {name: self._memory.learn(name, found.get(keys.queue(name))) for name in wanted}
+
+    def _all_queues(self) -> list[KnownQueue]:
+        """Every queue, also those that were deleted lately."""
+        items = self.table.query(keys.QUEUES)
+        return [self._memory.learn(item["sk"], item) for item in items]
+
+    def _known(self, names: Iterable[str]) -> dict[str, KnownQueue]:
+        """As remembered; as they are now if one of them is not."""
+        wanted = dict.fromkeys(names)
+        missing = [name for name in wanted if self._memory.get(name) is None]
+        self._fresh(missing)
+        return {name: known for name in wanted if (known := self._memory.get(name)) is not None}
+
+    def _register(self, names: Iterable[str], now: Moment) -> dict[str, KnownQueue]:
+        """The queues of jobs that are stored, created if the table does not have them."""
+        known = self._known(names)
+        for name, queue in known.items():
+            while not queue.exists:
+                made = self._memory.new(name) if not queue.ver else replace(queue, deleted_at=None)
+                ver = max(now, queue.ver + 1)
+                if self.table.put(made.as_item(ver), unchanged(queue.ver)):
+                    self._tell_settings(now)
+                queue = self._fresh([name])[name]
+            known[name] = queue
+        return known
+
+    def _tell_settings(self, now: Moment) -> None:
+        """Settings have changed: tell listeners here, and let other processes notice it."""
+        self.table.put({**keys.CHANGES._asdict(), "ver": now, "by": self._news.mark()})
+        self._news.add(None, 0)
+
+    # Reading.
+
+    def read(self, ids: Iterable[str], wanted: Wanted = everything) -> dict[str, Filed]:
+        """Those of these jobs of which the table knows anything."""
+        every = dict.fromkeys(ids)
+        places = {job_id: self._plain_places(job_id) for job_id in every}
+        asked = [keys.job(job_id) for job_id in every]
+        found = self.table.read([*asked, *(key for some in places.values() for key in some)])
+        missed = [
+            job_id
+            for job_id, some in places.items()
+            if some and keys.job(job_id) not in found and not any(key in found for key in some)
+        ]
+        # A job may have got its record, and left its line, between the two reads.
+        found |= self.table.read(keys.job(job_id) for job_id in missed)
+        return self._parse(every, places, found, wanted)
+
+    def _parse(
+        self,
+        ids: Iterable[str],
+        places: Mapping[str, Sequence[Key]],
+        found: Mapping[Key, Item],
+        wanted: Wanted,
+    ) -> dict[str, Filed]:
+        chosen: dict[str, Item] = {}
+        for job_id in ids:
+            spots = (keys.job(job_id), *places.get(job_id, ()))
+            item = next((found[key] for key in spots if key in found), None)
+            if item is not None:
+                chosen[job_id] = item
+        return self.parse(chosen, wanted)
+
+    def parse(self, items: Mapping[str, Item], wanted: Wanted = everything) -> dict[str, Filed]:
+        """Jobs from their items (records, or waiting items of plain jobs), with their parts."""
+        shown = {job_id: codec.from_text(item["rec"]) for job_id, item in items.items()}
+        sides = {
+            keys.side(job_id, part, ver): (job_id, part)
+            for job_id, one in shown.items()
+            for part, ver in one.get("sides", {}).items()
+            if wanted(part)
+        }
+        parts: dict[str, dict[str, bytes]] = {job_id: {} for job_id in items}
+        for key, side in self.table.read(sides).items():
+            job_id, part = sides[key]
+            parts[job_id][part] = side["part"]
+        return {
+            job_id: _filed(job_id, items[job_id], shown[job_id], parts[job_id]) for job_id in items
+        }
+
+    def _plain_places(self, job_id: str) -> list[Key]:
+        """Where a job waits if it is plain."""
+        told = plain_turn(job_id)
+        if told is None:
+            return []
+        turn, digest = told
+        queues = self._memory.of_digest(digest)
+        if not queues:
+            self._all_queues()
+            queues = self._memory.of_digest(digest)
+        lines = {pk for known in queues for pk in known.lines_of(job_id)}
+        return [Key(pk, keys.place(turn, 0)) for pk in sorted(lines)]
+
+    # Writing.
+
+    def save(self, savings: Sequence[Saving], now: Moment) -> list[bool]:
+        """Write jobs that were changed, each with what goes with it. Whether each was: False means
+        that it is no longer as it was read."""
+        if not savings:
+            return []
+        known = self._known({one.job.record.queue for one in savings})
+        plans = [self._plan(one, known[one.job.record.queue], now) for one in savings]
+        self.table.write(item for plan in plans for item in plan.before)
+        done = self._apply(plans, known, now)
+        self._follow_up(savings, plans, done, known)
+        return done
+
+    def _follow_up(
+        self,
+        savings: Sequence[Saving],
+        plans: Sequence[Plan],
+        done: Sequence[bool],
+        known: Mapping[str, KnownQueue],
+    ) -> None:
+        """What comes after the records that were written."""
+        applied = [plan for plan, was in zip(plans, done, strict=True) if was]
+        self.table.write(
+            (item for plan in applied for item in plan.after),
+            (key for plan in applied for key in plan.removed),
+        )
+        self.table.write_each([one for plan in applied for one in plan.given_up])
+        for one, plan, was in zip(savings, plans, done, strict=True):
+            if was:
+                _become(one.job, plan.filed)
+                self._announce(plan, known[plan.filed.record.queue])
+
+    def _apply(
+        self, plans: Sequence[Plan], known: Mapping[str, KnownQueue], now: Moment
+    ) -> list[bool]:
+        """Write the records, each with what must not be written without it."""
+        return self.table.apply([plan.together for plan in plans])
+
+    def _plan(self, saving: Saving, known: KnownQueue, now: Moment) -> Plan:
+        job = saving.job
+        record = job.record
+        ver = max(now, job.ver + 1)
+        line = line_of(record, known, ver)
+        if line is not None and job.line is not None and line.is_same_place(job.line):
+            line = job.line
+        then = replace(
+            job,
+            ver=ver,
+            line=line,
+            look=look_of(record, known, job.look),
+            counted=record.state in LIVE and (job.counted or saving.counts),
+            until=forgotten_at(record, known.queue),
+        )
+        written = as_items(then, ver)
+        then.sides = written.sides
+        then.contents = {**job.contents, **written.apart}
+        plan = Plan([], [Put(written.item, unchanged(job.ver))], [], [], [], then, job.counted)
+        for name, content in written.apart.items():
+            plan.before.append({**keys.side(job.id, name, ver)._asdict(), "part": content})
+        for name, was in job.sides.items():
+            if written.sides.get(name) != was:
+                plan.removed.append(keys.side(job.id, name, was))
+        self._plan_line(plan, job.line)
+        self._plan_key(plan, saving)
+        self._plan_owner(plan, job)
+        plan.together.extend(saving.checks)
+        return plan
+
+    def _plan_line(self, plan: Plan, was: Line | None) -> None:
+        """A new place in line is written with the record; leaving the line comes after it, because
+        a record beats a waiting item that does not fit."""
+        line = plan.filed.line
+        if line == was:
+            return
+        if line is None:
+            plan.removed.extend(was.keys if was is not None else [])
+            return
+        plan.together.extend(Put({**key._asdict(), "ver": plan.filed.ver}) for key in line.keys)
+        if was is not None:
+            plan.together.extend(Remove(key) for key in was.keys)
+
+    def _plan_key(self, plan: Plan, saving: Saving) -> None:
+        """The key of a job is held by an item of its own, as long as the job is not over."""
+        job, record = saving.job, saving.job.record
+        if record.key is None:
+            return
+        held = record.queue if record.state not in FINAL else None
+        plan.filed.key_of = held
+        if held is not None and held != job.key_of:
+            plan.together.append(hold_key(record, saving.takes_key_from))
+        if job.key_of is not None and held != job.key_of:
+            plan.given_up.append(Remove(keys.holder(job.key_of, record.key), has("id", job.id)))
+        if held is None and not record.hidden:
+            place = keys.by_due(record.due_at, record.id)
+            item: Item = {"pk": keys.keyed(record.queue, record.key), "sk": place}
+            plan.after.append(_with_ttl(item, plan.filed.until))
+
+    def _plan_owner(self, plan: Plan, job: Filed) -> None:
+        """A list of an owner's jobs may have places that are not true any more; who reads it sees
+        that from the record."""
+        record = job.record
+        if record.owner is None:
+            return
+        place = keys.by_due(record.due_at, record.id)
+        plan.filed.owned_at = None if record.hidden else place
+        item: Item = {"pk": keys.owned(record.owner), "sk": place}
+        if job.owned_at is not None and plan.filed.owned_at != job.owned_at:
+            plan.removed.append(Key(item["pk"], job.owned_at))
+        if record.hidden:
+            return
+        if plan.filed.owned_at != job.owned_at:
+            plan.before.append(item)
+        if plan.filed.until is not None:
+            plan.after.append(_with_ttl(item, plan.filed.until))
+
+    def _announce(self, plan: Plan, known: KnownQueue) -> None:
+        record = plan.filed.record
+        if record.state is State.SCHEDULED:
+            self._news.add(record.queue, record.not_before or record.due_at)
+        elif known.queue.concurrency is not None and record.state not in LIVE:
+            self._news.add(record.queue, 0)
+
+
+def hold_key(record: Record, taken_from: str | None = None) -> Put:
+    """Make a job the holder of its key, which nobody holds, or a job that is over."""
+    assert record.key is not None
+    item = {**keys.holder(record.queue, record.key)._asdict(), "id": record.id}
+    return Put(item, ABSENT if taken_from is None else has("id", taken_from))
+
+
+def _become(job: Filed, then: Filed) -> None:
+    for name in ("ver", "line", "look", "sides", "contents", "counted", "until"):
+        setattr(job, name, getattr(then, name))
+    job.key_of, job.owned_at = then.key_of, then.owned_at
+
+
+def _with_ttl(item: Item, until: Moment | None) -> Item:
+    return item if until is None else {**item, "ttl": -(-until // 1000)}
+
+
+def _filed(job_id: str, item: Item, shown: dict[str, Any], parts: dict[str, bytes]) -> Filed:
+    sides = shown.get("sides", {})
+    contents: dict[str, bytes] = {name: parts.get(name, UNREAD) for name in sides}
+    past = contents["past"].decode() if "past" in sides else item.get("past")
+    payload: bytes = contents.get("payload") or item.get("payload", b"")
+    result = contents.get("result", item.get("result"))
+    record = codec.decode(job_id, shown, payload, result, past)
+    for name in sides:
+        if name.startswith("o.") and name[2:] in record.operations:
+            step = record.operations[name[2:]]
+            record.operations[step.name] = replace(step, result=contents[name])
+    line = shown.get("line")
+    is_record = item["sk"] == keys.HEAD
+    unfinished = record.state not in FINAL
+    place = keys.by_due(record.due_at, job_id)
+    return Filed(
+        record,
+        ver=item["ver"] if is_record else 0,
+        line=(None if line is None else Line(*line)) if is_record else Line(item["pk"], item["sk"]),
+        look=Look(item["look"], item["at"]) if "look" in item else None,
+        sides=sides,
+        contents=contents,
+        counted=shown.get("counted", False),
+        until=shown.get("until"),
+        key_of=record.queue if record.key is not None and unfinished else None,
+        owned_at=None if record.owner is None or record.hidden else place,
+    )

@@ -1,0 +1,304 @@
+"""Single jobs in DynamoDB: creation, reading, and what people change."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
+from typing import TypeVar
+
+from oncue.core.changes import ChangeVerb, JobChange, NotChanged, decide
+from oncue.core.clash import of_same_id, of_same_key
+from oncue.core.errors import StoreUnavailable
+from oncue.core.job import Diagnostic, History, Job, NewJob
+from oncue.core.lifecycle import FINAL
+from oncue.core.moment import Moment
+from oncue.core.record import Record
+from oncue.ports.jobs import Changed, Clash
+from oncue.stores.dynamodb import keys
+from oncue.stores.dynamodb.filed import Filed, is_plain, line_of, waiting_item
+from oncue.stores.dynamodb.filing import Saving, hold_key, what_was
+from oncue.stores.dynamodb.known import KnownQueue
+from oncue.stores.dynamodb.leasing import Leasing
+from oncue.stores.dynamodb.table import Item, Put, Write
+
+P = TypeVar("P")
+T = TypeVar("T")
+
+MOST_RACES = 100
+"""How often a call tries again because another one was quicker."""
+
+
+class DynamoJobs(Leasing):
+    """Implements `oncue.ports.jobs.JobStore`, but for lists."""
+
+    def insert(self, jobs: Sequence[NewJob], now: Moment) -> Mapping[int, Clash]:
+        known = self._register({job.queue for job in jobs}, now)
+        simple = [new for new in jobs if not new.key and is_plain(new)]
+        self._store_plain(simple, known, now)
+        others = {
+            at: new for at, new in enumerate(jobs) if new.key is not None or not is_plain(new)
+        }
+        clashes: dict[int, Clash] = {}
+        for part in rounds(others, _names):
+            clashes |= self._insert(part, known, now)
+        for new in simple:
+            self._news.add(new.queue, new.due_at)
+        self._news.tell()
+        return dict(sorted(clashes.items()))
+
+    def _store_plain(
+        self, jobs: Sequence[NewJob], known: Mapping[str, KnownQueue], now: Moment
+    ) -> None:
+        """Each is one item. What stands apart comes first: so it is there when it is wanted."""
+        apart: list[Item] = []
+        items: list[Item] = []
+        for new in jobs:
+            item, parts = _plain_item(new, known[new.queue], now)
+            items.append(item)
+            apart += _apart(new.id, parts)
+        self.table.write(apart)
+        self.table.write(items)
+
+    def _insert(
+        self, jobs: Mapping[int, NewJob], known: Mapping[str, KnownQueue], now: Moment
+    ) -> dict[int, Clash]:
+        """Jobs with names that others may have: the clashes. Each name is here once."""
+        clashes: dict[int, Clash] = {}
+        left = dict(jobs)
+        old: dict[int, Filed] = {}
+        dead: dict[int, str] = {}
+        for _ in range(MOST_RACES):
+            done = self._try_insert(left, known, old, dead, now)
+            left = {at: new for at, new in left.items() if at not in done}
+            if not left:
+                return clashes
+            found = self._clashes(left, old, dead, now)
+            clashes |= found
+            left = {at: new for at, new in left.items() if at not in found}
+        raise too_many_races()
+
+    def _try_insert(
+        self,
+        jobs: Mapping[int, NewJob],
+        known: Mapping[str, KnownQueue],
+        old: Mapping[int, Filed],
+        dead: Mapping[int, str],
+        now: Moment,
+    ) -> set[int]:
+        """Those that were stored. `old` have a record whose time is over; the key of `dead` is held
+        by a job that is over."""
+        groups: dict[int, list[Write]] = {}
+        apart: list[Item] = []
+        for at, new in jobs.items():
+            record, ver = Record.of(new, now), old[at].ver if at in old else 0
+            writes, parts = self._creation(record, known[new.queue], now, ver, dead.get(at))
+            groups[at] = writes
+            apart += parts
+        self.table.write(apart)
+        done = self.table.apply(list(groups.values()))
+        stored = {at for at, was in zip(groups, done, strict=True) if was}
+        for at in stored:
+            self._news.add(jobs[at].queue, jobs[at].due_at)
+        return stored
+
+    def _creation(
+        self,
+        record: Record,
+        known: KnownQueue,
+        now: Moment,
+        ver: int = 0,
+        takes_key_from: str | None = None,
+    ) -> tuple[list[Write], list[Item]]:
+        """What creates a job, all at once; and what has to be there before. `ver` is that of a
+        record in its place whose time is over."""
+        new = NewJob._make(getattr(record, name, False) for name in NewJob._fields)
+        if is_plain(new) and record.rule is None and record.schedule is None:
+            item, parts = _plain_item(new, known, now)
+            writes: list[Write] = [Put(item)]
+            if record.key is not None:
+                writes.append(hold_key(record, takes_key_from))
+            return writes, _apart(record.id, parts)
+        saving = Saving(Filed(record, ver), takes_key_from=takes_key_from)
+        plan = self._plan(saving, known, now)
+        return plan.together, plan.before
+
+    def _clashes(
+        self,
+        jobs: Mapping[int, NewJob],
+        old: dict[int, Filed],
+        dead: dict[int, str],
+        now: Moment,
+    ) -> dict[int, Clash]:
+        """Of jobs that could not be stored: those whose id or key another job has."""
+        same = self.read(new.id for new in jobs.values())
+        self._cover(same.values())
+        holders = self._holders((new.queue, new.key) for new in jobs.values() if new.key)
+        clashes: dict[int, Clash] = {}
+        for at, new in jobs.items():
+            found = same.get(new.id)
+            if found is not None and not found.is_gone(now):
+                kind = of_same_id(new, found.record.digest)
+                clashes[at] = Clash(kind, found.record.as_job())
+                continue
+            if found is not None:
+                old[at] = found
+            name, job = holders.get((new.queue, new.key or ""), (None, None))
+            if job is not None:
+                clash = self._clash_of_key(new, job, now)
+                if clash is not None:
+                    clashes[at] = clash
+            elif name is not None:
+                dead[at] = name
+            else:
+                dead.pop(at, None)
+        return clashes
+
+    def _clash_of_key(self, new: NewJob, holder: Filed, now: Moment) -> Clash | None:
+        """None: the holder changed just now, look again."""
+        kind = of_same_key(new, holder.record.shown_state)
+        if kind == "replaced":
+            checks = self._check_free(holder)
+            change = JobChange(ChangeVerb.AMEND, due_at=new.due_at, payload=new.payload)
+            holder.record.change(change, now)
+            if self.save([Saving(holder, checks)], now) == [False]:
+                return None
+        return Clash(kind, holder.record.as_job())
+
+    def _holders(
+        self, names: Iterable[tuple[str, str]]
+    ) -> dict[tuple[str, str], tuple[str, Filed | None]]:
+        """Who holds these keys: the id, and the job if it is not over."""
+        wanted = dict.fromkeys(names)
+        found = self.table.read(keys.holder(*one) for one in wanted)
+        held = {one: found[keys.holder(*one)]["id"] for one in wanted if keys.holder(*one) in found}
+        jobs = self.read(held.values())
+        self._cover(jobs.values())
+        answer: dict[tuple[str, str], tuple[str, Filed | None]] = {}
+        for one, job_id in held.items():
+            job = jobs.get(job_id)
+            is_over = job is None or job.record.state in FINAL or job.key_of != one[0]
+            answer[one] = (job_id, None if is_over else job)
+        return answer
+
+    def get(self, job_id: str) -> Job | None:
+        return self._job(job_id)
+
+    def _job(self, job_id: str) -> Job | None:
+        job = self.read([job_id]).get(job_id)
+        if job is None or not job.is_visible(self.clock.now()):
+            return None
+        self._cover([job])
+        return job.record.as_job()
+
+    def history(self, job_id: str) -> History:
+        job = self.read([job_id]).get(job_id)
+        visible = job is not None and job.is_visible(self.clock.now())
+        return job.record.as_history() if job is not None and visible else History()
+
+    def note(self, job_id: str, diagnostics: Sequence[Diagnostic]) -> None:
+        for _ in range(MOST_RACES):
+            job = self.read([job_id], what_was).get(job_id)
+            if job is None or not job.is_visible(self.clock.now()):
+                return
+            for diagnostic in diagnostics:
+                job.record.keep(diagnostic)
+            if self.save([Saving(job)], job.record.updated_at) == [True]:
+                self._news.tell()
+                return
+        raise too_many_races()
+
+    def change(self, job_ids: Sequence[str], change: JobChange, now: Moment) -> Changed:
+        answers: dict[str, NotChanged | None] = {}
+        left = list(job_ids)
+        for _ in range(MOST_RACES):
+            found = self.read(left, what_was)
+            self._cover(found.values())
+            seen = [job for job in found.values() if job.is_visible(now)]
+            seen.sort(key=lambda job: (job.record.due_at, job.id))
+            answers |= dict.fromkeys(set(left) - {job.id for job in seen}, NotChanged("unknown"))
+            left = []
+            for part in rounds({job.id: job for job in seen}, _key_name):
+                left += self._change(list(part.values()), change, now, answers)
+            if not left:
+                break
+        else:
+            raise too_many_races()
+        self._news.tell()
+        refused = {
+            at: why for at, job_id in enumerate(job_ids) if (why := answers[job_id]) is not None
+        }
+        return Changed(refused, self._job(job_ids[0]) if job_ids else None)
+
+    def _change(
+        self,
+        jobs: Sequence[Filed],
+        change: JobChange,
+        now: Moment,
+        answers: dict[str, NotChanged | None],
+    ) -> list[str]:
+        """Change jobs; the ids of those that changed meanwhile and have to be looked at again."""
+        needs_key = change.verb in (ChangeVerb.REVIVE, ChangeVerb.MOVE)
+        keyed = {
+            job.id: (change.queue or job.record.queue, job.record.key)
+            for job in jobs
+            if needs_key and job.record.key is not None
+        }
+        if change.queue is not None:
+            self._register([change.queue], now)
+        holders = self._holders(keyed.values())
+        savings: list[Saving] = []
+        for job in jobs:
+            held = holders.get(keyed.get(job.id, ("", "")))
+            taken = held is not None and held[1] is not None and held[1].id != job.id
+            why = decide(job.record.as_seen(key_taken=taken), change, now)
+            answers[job.id] = why
+            if why is None:
+                dead = held[0] if held is not None and held[1] is None else None
+                savings.append(self._changed(job, change, now, dead))
+        done = self.save(savings, now)
+        return [one.job.id for one, was in zip(savings, done, strict=True) if not was]
+
+    def _changed(self, job: Filed, change: JobChange, now: Moment, dead: str | None) -> Saving:
+        checks = self._check_free(job)
+        job.record.change(change, now)
+        return Saving(job, checks, takes_key_from=dead)
+
+
+def _plain_item(new: NewJob, known: KnownQueue, now: Moment) -> tuple[Item, dict[str, bytes]]:
+    record = Record.of(new, now)
+    line = line_of(record, known, 0)
+    assert line is not None  # a new job waits
+    return waiting_item(record, line)
+
+
+def _apart(job_id: str, parts: Mapping[str, bytes]) -> list[Item]:
+    return [
+        {**keys.side(job_id, name, 0)._asdict(), "part": content} for name, content in parts.items()
+    ]
+
+
+def _names(new: NewJob) -> list[Hashable]:
+    return [new.id, *([(new.queue, new.key)] if new.key is not None else [])]
+
+
+def _key_name(job: Filed) -> list[Hashable]:
+    key = job.record.key
+    return [job.id] if key is None else [job.id, key]
+
+
+def rounds(every: Mapping[P, T], names: Callable[[T], Sequence[Hashable]]) -> Iterator[dict[P, T]]:
+    """Parts in which no name occurs twice, to be dealt with one after the other."""
+    left = dict(every)
+    while left:
+        taken: set[Hashable] = set()
+        part: dict[P, T] = {}
+        for at, one in left.items():
+            found = names(one)
+            if taken.isdisjoint(found):
+                part[at] = one
+            taken.update(found)
+        yield part
+        left = {at: one for at, one in left.items() if at not in part}
+
+
+def too_many_races() -> StoreUnavailable:
+    return StoreUnavailable("too many others changed the same items at the same time; try again.")

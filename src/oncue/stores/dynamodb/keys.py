@@ -1,0 +1,205 @@
+"""Every key of the table, in one place. ADR 0017 has the same list as a table, with what each item
+costs.
+
+Moments stand in keys as fifteen digits of milliseconds, so that their order as text is their order
+in time. No name that is part of a key contains `#`.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from oncue.core.lifecycle import State
+from oncue.core.moment import Moment
+from oncue.core.shard import Turn, shard_of
+
+INDEX = "look"
+"""The one index: sparse, and with keys only. Its keys are the attributes `look` and `at`."""
+LOOK_SHARDS = 16
+HEAD = "head"
+LAST = "\x7f"  # behind every key
+
+
+class Key(NamedTuple):
+    pk: str
+    sk: str
+
+
+class Look(NamedTuple):
+    """An entry of the index."""
+
+    look: str
+    at: str
+
+
+def digits(moment: Moment) -> str:
+    return f"{moment:015d}"
+
+
+# A job.
+
+
+def job(job_id: str) -> Key:
+    """The record of a job: everything that is known of it."""
+    return Key(f"i#{job_id}", HEAD)
+
+
+def side(job_id: str, part: str, ver: int) -> Key:
+    """A part of a record that stands apart. It is written once and never changed."""
+    return Key(f"i#{job_id}", f"{part}#{ver}")
+
+
+def line(queue: str, shard: int) -> str:
+    """The partition of the jobs of a queue that wait, in the order in which they are taken."""
+    return f"w#{queue}#{shard}"
+
+
+def place(turn: Turn, ver: int) -> str:
+    """The place of a waiting job in its line. No place is used twice: each has another `ver`."""
+    return f"{turn_text(turn)}#{ver}"
+
+
+def rank(turn: Turn) -> str:
+    """Reclaimed work first, then priority from high to low: two digits."""
+    return f"{int(turn.not_ahead)}{9 + turn.reversed_priority}"
+
+
+def turn_text(turn: Turn) -> str:
+    """A turn as text that sorts as the turn does."""
+    return f"{rank(turn)}#{digits(turn.due_at)}#{turn.id}"
+
+
+PUT_OFF = "p"
+"""The rank of jobs that are put off, by the moment of their return. It is behind all others."""
+PUT_OFF_BY_DUE = "y"
+"""The same jobs once more, by due time, for lists."""
+
+
+def put_off_place(not_before: Moment, job_id: str, ver: int) -> str:
+    return f"{PUT_OFF}#{digits(not_before)}#{job_id}#{ver}"
+
+
+def put_off_by_due(due_at: Moment, job_id: str, ver: int) -> str:
+    return f"{PUT_OFF_BY_DUE}#{digits(due_at)}#{job_id}#{ver}"
+
+
+class Waiting(NamedTuple):
+    """What the place of a waiting job says."""
+
+    rank: str
+    moment: Moment
+    """When it is due; with the rank `PUT_OFF`, when it returns."""
+    id: str
+    ver: int
+
+
+def read_place(sk: str) -> Waiting:
+    rank, moment, job_id, ver = sk.split("#")
+    return Waiting(rank, int(moment), job_id, int(ver))
+
+
+def holder(queue: str, key: str) -> Key:
+    """The unfinished job that has a key."""
+    return Key(keyed(queue, key), "key")
+
+
+def keyed(queue: str, key: str) -> str:
+    """The partition of a key: its holder, and the finished jobs that had it."""
+    return f"k#{queue}#{key}"
+
+
+def owned(owner: str) -> str:
+    """The partition of the jobs of an owner."""
+    return f"o#{owner}"
+
+
+def by_due(due_at: Moment, job_id: str) -> str:
+    """The place of a job in a list by due time."""
+    return f"{digits(due_at)}#{job_id}"
+
+
+def read_by_due(sk: str) -> tuple[Moment, str]:
+    due_at, _, job_id = sk.partition("#")
+    return int(due_at), job_id
+
+
+# The index.
+
+
+def live(number: int) -> str:
+    """Entries of live claims, by the moment at which each must be looked at."""
+    return f"v#{number}"
+
+
+def expiring(number: int) -> str:
+    """Entries of waiting jobs that expire, by the moment at which they do."""
+    return f"e#{number}"
+
+
+def look_shard(job_id: str) -> int:
+    return shard_of(job_id, LOOK_SHARDS)
+
+
+def finished(queue: str, state: State, shard: int) -> str:
+    """Entries of finished jobs, by due time."""
+    return f"f#{queue}#{state}#{shard}"
+
+
+def waking(number: int) -> str:
+    """Entries of schedules, by wake time."""
+    return f"s#{number}"
+
+
+# A queue.
+
+
+def queue(name: str) -> Key:
+    return Key(QUEUES, name)
+
+
+def lease(name: str, shard: int) -> Key:
+    """Who delivers the jobs of one shard of a queue."""
+    return Key(f"l#{name}#{shard}", "lease")
+
+
+def limit(name: str) -> Key:
+    """The bucket of a limited queue, and how many of its jobs are under way."""
+    return Key(f"l#{name}", "limit")
+
+
+QUEUES, TOKENS, NODES, META = "q", "t", "d", "m"
+"""Partitions with few items, one for each name."""
+
+SCHEMA = Key(META, "schema")
+SECRET = Key(META, "secret")
+LAST_LOOK = Key(META, "look")
+CHANGES = Key(META, "changes")
+"""Its `ver` rises with every change of settings, so that other processes notice it."""
+
+
+def token(token_id: str) -> Key:
+    return Key(TOKENS, token_id)
+
+
+def node(node_id: str) -> Key:
+    return Key(NODES, node_id)
+
+
+# Schedules, rules, events.
+
+
+def schedule(name: str) -> Key:
+    return Key(f"c#{name}", HEAD)
+
+
+def outcome(name: str, occurrence: Moment) -> Key:
+    """What became of an occurrence of a schedule."""
+    return Key(f"c#{name}", f"o#{digits(occurrence)}")
+
+
+def rule(name: str) -> Key:
+    return Key(f"u#{name}", HEAD)
+
+
+SCHEDULES, RULES = "C", "U"
+"""Partitions of names, for lists."""

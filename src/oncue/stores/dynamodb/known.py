@@ -1,0 +1,111 @@
+"""Queues as the table has them: their settings, and over how many shards their jobs are spread."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from typing import Any
+
+import msgspec
+
+from oncue.core.ids import queue_digest
+from oncue.core.moment import Moment
+from oncue.core.queue import Queue, default_queue
+from oncue.core.shard import shard_of
+from oncue.stores.dynamodb import keys
+from oncue.stores.dynamodb.codec import from_text, to_text
+from oncue.stores.dynamodb.keys import Key
+from oncue.stores.dynamodb.table import Item
+
+DEFAULT_SHARDS = 4
+
+
+@dataclass(frozen=True, slots=True)
+class KnownQueue:
+    """One queue of the table."""
+
+    queue: Queue
+    spreads: tuple[int, ...]
+    """Every number of shards that it ever had, the present one last: jobs stay where they were
+    put."""
+    ver: int = 0
+    """0: the table does not have it."""
+    deleted_at: Moment | None = None
+
+    @property
+    def name(self) -> str:
+        return self.queue.name
+
+    @property
+    def exists(self) -> bool:
+        return self.ver > 0 and self.deleted_at is None
+
+    @property
+    def shards(self) -> range:
+        """All shards in which one of its jobs may be."""
+        return range(max(self.spreads))
+
+    def shard_of(self, job_id: str) -> int:
+        """Where a job is put now."""
+        return shard_of(job_id, self.spreads[-1])
+
+    def lines(self) -> list[str]:
+        return [keys.line(self.name, shard) for shard in self.shards]
+
+    def lines_of(self, job_id: str) -> set[str]:
+        """Where a job may have been put."""
+        return {keys.line(self.name, shard_of(job_id, spread)) for spread in self.spreads}
+
+    def set(self, queue: Queue, default_shards: int) -> KnownQueue:
+        """With other settings."""
+        now = queue.shards or default_shards
+        spreads = (*(one for one in self.spreads if one != now), now)
+        return replace(self, queue=queue, spreads=spreads, deleted_at=None)
+
+    def as_item(self, ver: int) -> Item:
+        """Settings that are left at the defaults are not stored, so that they follow those."""
+        shown: dict[str, Any] = {"spreads": self.spreads}
+        if self.queue != default_queue(self.name):
+            shown["settings"] = msgspec.to_builtins(self.queue)
+        if self.deleted_at is not None:
+            shown["deleted_at"] = self.deleted_at
+        return {**keys.queue(self.name)._asdict(), "ver": ver, "rec": to_text(shown)}
+
+
+def read_queue(item: Item) -> KnownQueue:
+    shown, name = from_text(item["rec"]), item["sk"]
+    settings = shown.get("settings")
+    queue = default_queue(name) if settings is None else msgspec.convert(settings, Queue)
+    return KnownQueue(queue, tuple(shown["spreads"]), item["ver"], shown.get("deleted_at"))
+
+
+class QueueMemory:
+    """What this process knows of queues. What is remembered may be old: it only says where jobs may
+    be, and a queue never loses one of its shards."""
+
+    def __init__(self, shards: int) -> None:
+        self.default_shards = shards
+        self._by_name: dict[str, KnownQueue] = {}
+        self._by_digest: dict[str, list[str]] = {}
+
+    def learn(self, name: str, item: Item | None) -> KnownQueue:
+        """What the table says of a queue; None: it does not have it."""
+        known = self.new(name) if item is None else read_queue(item)
+        if name not in self._by_name:
+            self._by_digest.setdefault(queue_digest(name), []).append(name)
+        self._by_name[name] = known
+        return known
+
+    def new(self, name: str) -> KnownQueue:
+        queue = default_queue(name)
+        return KnownQueue(queue, (queue.shards or self.default_shards,))
+
+    def get(self, name: str) -> KnownQueue | None:
+        return self._by_name.get(name)
+
+    def of_digest(self, digest: str) -> Iterable[KnownQueue]:
+        return [self._by_name[name] for name in self._by_digest.get(digest, ())]
+
+
+def queue_keys(names: Iterable[str]) -> list[Key]:
+    return [keys.queue(name) for name in names]

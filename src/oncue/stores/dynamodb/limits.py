@@ -1,0 +1,169 @@
+"""The limits of a queue in DynamoDB: one item with the bucket of its rate and the number of its
+jobs that are under way.
+
+Only queues with a limit have it. It changes in one transaction with the jobs that are taken or
+given back, so the number is exact. Jobs that were taken before the queue had a limit are counted
+when it is set, or by their next heartbeat.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import NamedTuple
+
+from oncue.core import rate
+from oncue.core.lifecycle import LIVE
+from oncue.core.moment import Moment
+from oncue.core.queue import Queue
+from oncue.core.rate import Bucket, Limits, Room
+from oncue.stores.dynamodb import keys
+from oncue.stores.dynamodb.filing import Plan, Saving
+from oncue.stores.dynamodb.jobs import MOST_RACES, DynamoJobs, too_many_races
+from oncue.stores.dynamodb.known import KnownQueue
+from oncue.stores.dynamodb.table import TRANSACT_AT_ONCE, Item, Put, Write, merged, unchanged
+
+
+class UnderWay(NamedTuple):
+    """What the table knows of the limits of a queue."""
+
+    ver: int = 0
+    in_flight: int = 0
+    bucket: Bucket | None = None
+
+    def limits(self, queue: Queue) -> Limits:
+        return Limits(queue.paused, queue.concurrency, queue.rate_per_second, self.bucket)
+
+    def room(self, queue: Queue, most: int, now: Moment) -> Room:
+        return self.limits(queue).room(self.in_flight, most, now)
+
+    def taken(self, queue: Queue, count: int, now: Moment) -> UnderWay:
+        """After so many were handed over. They count as in flight by another way."""
+        if queue.rate_per_second is None or not count:
+            return self
+        filled = rate.fill(self.bucket, queue.rate_per_second, now)
+        return self._replace(bucket=rate.take(filled, count))
+
+    def moved(self, by: int) -> UnderWay:
+        return self._replace(in_flight=max(0, self.in_flight + by))
+
+    def as_put(self, name: str, now: Moment) -> Put:
+        ver = max(now, self.ver + 1)
+        item: Item = {**keys.limit(name)._asdict(), "ver": ver, "in_flight": self.in_flight}
+        if self.bucket is not None:
+            # Turns are counted in billionths, which may be more than a number of the table carries
+            # exactly: so it is text.
+            item |= {"turns": str(self.bucket.turns), "filled_at": self.bucket.at}
+        return Put(item, unchanged(self.ver))
+
+
+def _under_way(item: Item | None) -> UnderWay:
+    if item is None:
+        return UnderWay()
+    bucket = Bucket(int(item["turns"]), item["filled_at"]) if "turns" in item else None
+    return UnderWay(item["ver"], item["in_flight"], bucket)
+
+
+def is_limited(queue: Queue) -> bool:
+    return queue.concurrency is not None or queue.rate_per_second is not None
+
+
+class DynamoLimits(DynamoJobs):
+    def _limits_of(self, names: Iterable[str]) -> dict[str, UnderWay]:
+        """What is under way, of these queues."""
+        wanted = dict.fromkeys(names)
+        found = self.table.read(keys.limit(name) for name in wanted)
+        return {name: _under_way(found.get(keys.limit(name))) for name in wanted}
+
+    def _apply(
+        self, plans: Sequence[Plan], known: Mapping[str, KnownQueue], now: Moment
+    ) -> list[bool]:
+        """Jobs that begin or cease to count are written with the item of their queue."""
+        done: dict[int, bool] = {}
+        counted: dict[str, list[int]] = {}
+        for at, plan in enumerate(plans):
+            if plan.was_counted != plan.filed.counted:
+                counted.setdefault(plan.filed.record.queue, []).append(at)
+        others = [at for at, plan in enumerate(plans) if plan.was_counted == plan.filed.counted]
+        applied = super()._apply([plans[at] for at in others], known, now)
+        done |= dict(zip(others, applied, strict=True))
+        for name, places in counted.items():
+            some = self._apply_counted([plans[at] for at in places], name, now)
+            done |= dict(zip(places, some, strict=True))
+        return [done[at] for at in range(len(plans))]
+
+    def _apply_counted(self, plans: Sequence[Plan], name: str, now: Moment) -> list[bool]:
+        """Plans by which the number of jobs under way changes, all of one queue. No bound is looked
+        at: these jobs have been taken already, or are given back."""
+        done = [False] * len(plans)
+        left = list(range(len(plans)))
+        for _ in range(MOST_RACES):
+            if not left:
+                return done
+            part = _fitting(plans, left)
+            by = sum(plans[at].filed.counted - plans[at].was_counted for at in part)
+            limit = self._limits_of([name])[name].moved(by).as_put(name, now)
+            failed, raced = self._transact([plans[at] for at in part], limit)
+            if not raced and not failed:
+                for at in part:
+                    done[at] = True
+                left = [at for at in left if at not in part]
+            elif failed:
+                lost = {part[at] for at in failed}
+                left = [at for at in left if at not in lost]
+        raise too_many_races()
+
+    def _transact(self, plans: Sequence[Plan], limit: Put) -> tuple[set[int], bool]:
+        """Write these plans with the item of the queue: the positions of those that failed, and
+        whether the item has changed. Nothing of either: it was done."""
+        groups: dict[int, Sequence[Write]] = {-1: [limit]}
+        groups |= {at: plan.together for at, plan in enumerate(plans)}
+        writes, owners = merged(groups)
+        failed = {at for place in self.table.transact(writes) for at in owners[place]}
+        return failed - {-1}, -1 in failed
+
+    def take_limited(self, savings: Sequence[Saving], known: KnownQueue, now: Moment) -> list[bool]:
+        """Save jobs that are taken from a limited queue, as many as its limits leave room for."""
+        queue, name = known.queue, known.name
+        for one in savings:
+            one.counts = queue.concurrency is not None
+        plans = [self._plan(one, known, now) for one in savings]
+        self.table.write(item for plan in plans for item in plan.before)
+        done = [False] * len(plans)
+        left = list(range(len(plans)))
+        for _ in range(MOST_RACES):
+            under_way = self._limits_of([name])[name]
+            part = _fitting(plans, left)[: under_way.room(queue, len(left), now).most]
+            if not part:
+                break
+            by = len(part) if queue.concurrency is not None else 0
+            limit = under_way.taken(queue, len(part), now).moved(by).as_put(name, now)
+            failed, raced = self._transact([plans[at] for at in part], limit)
+            if not raced and not failed:
+                for at in part:
+                    done[at] = True
+                left = [at for at in left if at not in part]
+            elif failed:
+                lost = {part[at] for at in failed}
+                left = [at for at in left if at not in lost]
+        else:
+            raise too_many_races()
+        self._follow_up(savings, plans, done, {name: known})
+        return done
+
+    def count_live(self, jobs: Sequence[Saving], now: Moment) -> None:
+        """Let live jobs count that were taken before their queue had a limit."""
+        for one in jobs:
+            one.counts = one.job.record.state in LIVE
+        self.save(jobs, now)
+
+
+def _fitting(plans: Sequence[Plan], left: Sequence[int]) -> list[int]:
+    """As many of them as fit in a transaction with the item of their queue."""
+    room = TRANSACT_AT_ONCE - 1
+    part: list[int] = []
+    for at in left:
+        room -= len(plans[at].together)
+        if room < 0:
+            break
+        part.append(at)
+    return part

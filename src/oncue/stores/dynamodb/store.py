@@ -1,0 +1,58 @@
+"""The DynamoDB store, whole."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from oncue.clock import SystemClock
+from oncue.core.lacks import Lack
+from oncue.ports.clock import Clock
+from oncue.ports.store import Awaited, Listener, StoreFacts, Traits
+from oncue.stores.dynamodb import schema
+from oncue.stores.dynamodb.address import Address
+from oncue.stores.dynamodb.known import DEFAULT_SHARDS
+from oncue.stores.dynamodb.limits import DynamoLimits
+from oncue.stores.dynamodb.table import Table
+
+LACKS: frozenset[Lack] = frozenset({"counts", "all-jobs", "all-events", "prune-counts"})
+POLL_SECONDS = 1.0
+
+
+class DynamoStore(DynamoLimits):
+    """Implements `oncue.ports.store.Store` on one table."""
+
+    def __init__(
+        self, table: Table, clock: Clock | None = None, *, shards: int = DEFAULT_SHARDS
+    ) -> None:
+        """`shards`: of a queue that does not say how many it has."""
+        super().__init__(table, clock or SystemClock(), shards)
+        self.secret = schema.open_table(table)
+        self.traits = Traits(
+            notice_seconds=POLL_SECONDS,
+            is_remote=True,
+            poll_seconds=POLL_SECONDS,
+            lacks=LACKS,
+            groups=4,
+        )
+
+    @classmethod
+    def open(cls, url: str, clock: Clock | None = None) -> DynamoStore:
+        address = Address.read(url)
+        return cls(Table(address.table, address.connect), clock)
+
+    def watch(self, listener: Listener, queues: Awaited | None = None) -> Callable[[], None]:
+        return self._news.watch(listener)
+
+    def describe(self) -> StoreFacts:
+        told: dict[str, Any] = schema.describe(self.table)
+        details = {
+            "kind": "dynamodb",
+            "table": self.table.name,
+            "status": told["TableStatus"].lower(),
+            "mode": told.get("BillingModeSummary", {}).get("BillingMode", "PROVISIONED"),
+        }
+        return StoreFacts("dynamodb", details, schema=schema.SCHEMA)
+
+    def close(self) -> None:
+        self.table.close()

@@ -1,0 +1,529 @@
+"""Requests to one DynamoDB table: in batches, with conditions, repeated when the service says so.
+
+An item is a plain dictionary here; texts, whole numbers and bytes are the only values. Whatever the
+service answers that may pass (throttling, conflicts, errors of its own, a lost connection) is tried
+again with a growing, random pause, and ends as `StoreUnavailable` after `PATIENCE_SECONDS`. A
+request that was repeated may find its own effect: a condition that failed because the item is
+exactly as it was to be has not failed.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from itertools import islice
+from random import uniform
+from typing import Any, NamedTuple, TypeVar
+
+from oncue.core.errors import StoreUnavailable
+from oncue.forking import now_and_after_fork
+from oncue.stores.dynamodb.keys import INDEX, LAST, Key
+from oncue.stores.dynamodb.trouble import explain, is_conflict, may_pass, reasons
+
+T = TypeVar("T")
+R = TypeVar("R")
+
+Item = dict[str, Any]
+Client = Any
+"""A boto3 client of DynamoDB, or what behaves like one."""
+
+GET_AT_ONCE = 100
+WRITE_AT_ONCE = 25
+TRANSACT_AT_ONCE = 100
+THREADS = 16
+PATIENCE_SECONDS = 10.0
+FIRST_PAUSE_SECONDS = 0.02
+LONGEST_PAUSE_SECONDS = 1.0
+_TAGS = {str: "S", int: "N", bytes: "B"}
+
+
+class If(NamedTuple):
+    """A condition on the item that is written: an expression, in which `#x` is the attribute x and
+    `:x` the value of that name."""
+
+    expression: str
+    values: Mapping[str, Any] = {}
+
+
+ABSENT = If("attribute_not_exists(#pk)")
+
+
+def has(name: str, value: str | int) -> If:
+    """An attribute has this value. Many writes with such a condition go in one request."""
+    return If(f"#{name} = :{name}", {name: value})
+
+
+def unchanged(ver: int) -> If:
+    """The item is as it was read: of this version, or (0) not there."""
+    return has("ver", ver) if ver else ABSENT
+
+
+class Put(NamedTuple):
+    item: Item
+    only_if: If | None = None
+
+    @property
+    def key(self) -> Key:
+        return Key(self.item["pk"], self.item["sk"])
+
+
+class Remove(NamedTuple):
+    key: Key
+    only_if: If | None = None
+
+
+class Check(NamedTuple):
+    """Nothing is written, but the transaction fails if the condition does not hold. Conditions that
+    differ in their values only hold together if the one with the least values does."""
+
+    key: Key
+    only_if: If
+
+    def and_also(self, other: Check) -> Check:
+        values = {
+            name: min(value, other.only_if.values[name])
+            for name, value in self.only_if.values.items()
+        }
+        return Check(self.key, If(self.only_if.expression, values))
+
+
+Write = Put | Remove | Check
+
+
+class Table:
+    def __init__(self, name: str, connect: Callable[[], Client]) -> None:
+        """`connect` makes a client: now, and again in a forked child."""
+        self.name = name
+        self._connect = connect
+        now_and_after_fork(self, Table._renew)
+
+    def _renew(self) -> None:
+        self.client = self._connect()
+        self._pool = ThreadPoolExecutor(THREADS, "oncue-dynamodb")
+        self._closing = threading.Event()
+
+    def close(self) -> None:
+        self._closing.set()
+        self._pool.shutdown()
+
+    # Reading.
+
+    def get(self, key: Key) -> Item | None:
+        """One item, read consistently."""
+        answer = self.call("get_item", Key=_key(key), ConsistentRead=True)
+        found = answer.get("Item")
+        return None if found is None else from_wire(found)
+
+    def read(self, keys: Iterable[Key]) -> dict[Key, Item]:
+        """Those of these items that there are, each read consistently."""
+        parts = _batches(dict.fromkeys(keys), GET_AT_ONCE)
+        found: dict[Key, Item] = {}
+        for part in self.each(self._read, parts):
+            found |= part
+        return found
+
+    def _read(self, keys: Sequence[Key]) -> dict[Key, Item]:
+        found: dict[Key, Item] = {}
+        wanted: list[Any] = [_key(key) for key in keys]
+
+        def ask() -> bool:
+            nonlocal wanted
+            request = {self.name: {"Keys": wanted, "ConsistentRead": True}}
+            answer = self.client.batch_get_item(RequestItems=request)
+            for one in answer["Responses"].get(self.name, ()):
+                item = from_wire(one)
+                found[Key(item["pk"], item["sk"])] = item
+            wanted = answer.get("UnprocessedKeys", {}).get(self.name, {}).get("Keys", [])
+            return not wanted
+
+        self._until(ask)
+        return found
+
+    def query(
+        self,
+        pk: str,
+        above: str = "",
+        upto: str = LAST,
+        *,
+        limit: int | None = None,
+        backwards: bool = False,
+    ) -> Iterator[Item]:
+        """Items of a partition, read consistently: above < sk ≤ upto. At most `limit` of them are
+        read, and no more than those."""
+        return self._query(pk, ("pk", "sk"), above, upto, limit, backwards, ConsistentRead=True)
+
+    def look(
+        self, look: str, above: str = "", upto: str = LAST, *, limit: int | None = None
+    ) -> Iterator[Item]:
+        """Entries of the index, which may be late: above < at ≤ upto."""
+        return self._query(look, ("look", "at"), above, upto, limit, False, IndexName=INDEX)
+
+    def _query(
+        self,
+        pk: str,
+        names: tuple[str, str],
+        above: str,
+        upto: str,
+        limit: int | None,
+        backwards: bool,
+        **more: Any,
+    ) -> Iterator[Item]:
+        asked: dict[str, Any] = {
+            "KeyConditionExpression": "#pk = :pk AND #sk BETWEEN :above AND :upto",
+            "ExpressionAttributeNames": {"#pk": names[0], "#sk": names[1]},
+            "ExpressionAttributeValues": to_wire(
+                {":pk": pk, ":above": above + "\x00" if above else " ", ":upto": upto}
+            ),
+            "ScanIndexForward": not backwards,
+            **more,
+        }
+        left = limit
+        while left is None or left > 0:
+            if left is not None:
+                asked["Limit"] = left
+            answer = self.call("query", **asked)
+            yield from map(from_wire, answer["Items"])
+            if left is not None:
+                left -= len(answer["Items"])
+            if "LastEvaluatedKey" not in answer:
+                return
+            asked["ExclusiveStartKey"] = answer["LastEvaluatedKey"]
+
+    def scan(self, after: Key | None, limit: int) -> tuple[list[Item], Key | None]:
+        """A page of the whole table, and where to go on. Only a dump reads so."""
+        start = {} if after is None else {"ExclusiveStartKey": _key(after)}
+        answer = self.call("scan", Limit=limit, ConsistentRead=True, **start)
+        last = answer.get("LastEvaluatedKey")
+        end = None if last is None else Key(last["pk"]["S"], last["sk"]["S"])
+        return [from_wire(item) for item in answer["Items"]], end
+
+    # Writing.
+
+    def put(self, item: Item, only_if: If | None = None) -> bool:
+        """Write an item. False: the condition does not hold."""
+        return self._write_one("put_item", {"Item": to_wire(item)}, only_if, item)
+
+    def remove(self, key: Key, only_if: If | None = None) -> bool:
+        return self._write_one("delete_item", {"Key": _key(key)}, only_if, None)
+
+    def _write_one(
+        self, method: str, asked: dict[str, Any], only_if: If | None, wanted: Item | None
+    ) -> bool:
+        try:
+            self.call(method, **asked, **_condition(only_if))
+        except ConditionFailed as failed:
+            return failed.old == wanted
+        return True
+
+    def write_each(self, writes: Sequence[Put | Remove]) -> list[bool]:
+        """Write and remove items, each on its own and under its own condition (`ABSENT` or `has`);
+        whether each was."""
+        parts = self.each(self._write_each, _batches(writes, WRITE_AT_ONCE))
+        return [done for part in parts for done in part]
+
+    def _write_each(self, writes: Sequence[Put | Remove]) -> list[bool]:
+        if len(writes) == 1:
+            [one] = writes
+            return [self.put(*one) if isinstance(one, Put) else self.remove(*one)]
+        done: dict[int, bool] = {}
+
+        def ask() -> bool:
+            left = [place for place in range(len(writes)) if place not in done]
+            statements = [_statement(self.name, writes[place]) for place in left]
+            answer = self.client.batch_execute_statement(Statements=statements)
+            trouble: list[Any] = []
+            for place, one in zip(left, answer["Responses"], strict=True):
+                error = one.get("Error")
+                if error is None:
+                    done[place] = True
+                elif error["Code"] in ("DuplicateItem", "ConditionalCheckFailed"):
+                    done[place] = self._is_as(writes[place], error.get("Item"))
+                else:
+                    trouble.append(error)
+            if not all(is_conflict(error) or may_pass(error) for error in trouble):
+                raise explain(self.name, trouble[0])
+            return not trouble
+
+        self._until(ask)
+        return [done[place] for place in range(len(writes))]
+
+    def _is_as(self, write: Put | Remove, old: Mapping[str, Any] | None) -> bool:
+        """Whether an item is already as it was to be."""
+        found = self.get(write.key) if old is None else from_wire(old)
+        return found == (write.item if isinstance(write, Put) else None)
+
+    def write(self, puts: Iterable[Item] = (), removed: Iterable[Key] = ()) -> None:
+        """Write and remove items without conditions. Each key is named once."""
+        requests: list[Any] = [{"PutRequest": {"Item": to_wire(item)}} for item in puts]
+        requests += [{"DeleteRequest": {"Key": _key(key)}} for key in dict.fromkeys(removed)]
+        for _ in self.each(self._write_some, _batches(requests, WRITE_AT_ONCE)):
+            pass
+
+    def _write_some(self, requests: Sequence[Any]) -> None:
+        wanted = list(requests)
+
+        def ask() -> bool:
+            nonlocal wanted
+            answer = self.client.batch_write_item(RequestItems={self.name: wanted})
+            wanted = answer.get("UnprocessedItems", {}).get(self.name, [])
+            return not wanted
+
+        self._until(ask)
+
+    def apply(self, groups: Sequence[Sequence[Write]]) -> list[bool]:
+        """Do each group as a whole or not at all; whether each was done. Groups share requests."""
+        alone = [at for at, group in enumerate(groups) if len(group) == 1]
+        singles = [groups[at][0] for at in alone]
+        done = dict(zip(alone, self.write_each(singles), strict=True))  # type: ignore[arg-type]
+        rest = {at: group for at, group in enumerate(groups) if len(group) > 1}
+        for part in self.each(self._transact_some, _packed(rest)):
+            done |= part
+        return [done[at] for at in range(len(groups))]
+
+    def _transact_some(self, groups: Mapping[int, Sequence[Write]]) -> dict[int, bool]:
+        """All of these groups in one transaction, without those whose conditions do not hold. Where
+        one condition stands for several groups, each is tried by itself."""
+        done: dict[int, bool] = {}
+        left = dict(groups)
+        while left:
+            writes, owners = merged(left)
+            failed = {at for place in self.transact(writes) for at in owners[place]}
+            if not failed:
+                return done | dict.fromkeys(left, True)
+            if len(left) == 1:
+                return done | dict.fromkeys(left, False)
+            if any(len(owners[place]) > 1 for place in range(len(writes))):
+                for at, group in left.items():
+                    done |= self._transact_some({at: group})
+                return done
+            done |= dict.fromkeys(failed, False)
+            left = {at: group for at, group in left.items() if at not in failed}
+        return done
+
+    def transact(self, writes: Sequence[Write]) -> list[int]:
+        """Do all of it, or nothing: the positions whose condition does not hold; [] means done."""
+        asked = [self._part(write) for write in writes]
+        try:
+            self.call("transact_write_items", TransactItems=asked)
+        except TransactionFailed as failed:
+            return [] if self._was_done(writes, failed.old) else sorted(failed.old)
+        return []
+
+    def _was_done(
+        self, writes: Sequence[Write], old: Mapping[int, Mapping[str, Any] | None]
+    ) -> bool:
+        """Whether a transaction whose answer got lost was done after all: every item is just as it
+        was to be. (The service recognises a repetition for ten minutes; this is for later.)"""
+        found = {at: None if item is None else from_wire(item) for at, item in old.items()}
+        for at, item in found.items():
+            write = writes[at]
+            if not isinstance(write, Put) or item != write.item:
+                return False
+        present = self.read(write.key for write in writes)
+        return all(
+            present.get(write.key) == (write.item if isinstance(write, Put) else None)
+            for write in writes
+            if not isinstance(write, Check)
+        )
+
+    def _part(self, write: Write) -> dict[str, Any]:
+        asked: dict[str, Any] = {"TableName": self.name, **_condition(write.only_if)}
+        match write:
+            case Put(item):
+                return {"Put": asked | {"Item": to_wire(item)}}
+            case Remove(key):
+                return {"Delete": asked | {"Key": _key(key)}}
+            case Check(key):
+                return {"ConditionCheck": asked | {"Key": _key(key)}}
+
+    # Asking, and asking again.
+
+    def each(self, ask: Callable[[T], R], parts: Iterable[T]) -> list[R]:
+        """The answers for all parts, asked at the same time."""
+        every = list(parts)
+        if len(every) < 2:
+            return [ask(part) for part in every]
+        return list(self._pool.map(ask, every))
+
+    def call(self, method: str, **asked: Any) -> Any:
+        """One request. Raises `ConditionFailed` or `TransactionFailed` as the service does."""
+        if method != "transact_write_items":
+            asked["TableName"] = self.name
+        answer: Any = None
+
+        def ask() -> bool:
+            nonlocal answer
+            answer = getattr(self.client, method)(**asked)
+            return True
+
+        self._until(ask)
+        return answer
+
+    def _until(self, ask: Callable[[], bool]) -> None:
+        """Ask until it says that all is done. A part that was left out is trouble that passes."""
+        pause, waited = FIRST_PAUSE_SECONDS, 0.0
+        while True:
+            error: Exception | None = None
+            try:
+                if ask():
+                    return
+            except Exception as problem:
+                _raise_failed_condition(problem)
+                if not (is_conflict(problem) or may_pass(problem)):
+                    raise explain(self.name, problem) from problem
+                error = problem
+            rest = uniform(pause / 2, pause)
+            if waited + rest > PATIENCE_SECONDS or self._closing.is_set():
+                raise _too_long(self.name, error) from error
+            self._closing.wait(rest)
+            waited += rest
+            pause = min(2 * pause, LONGEST_PAUSE_SECONDS)
+
+
+class ConditionFailed(Exception):
+    """The condition of a write does not hold. `old` is the item as it is."""
+
+    def __init__(self, old: Item | None) -> None:
+        super().__init__()
+        self.old = old
+
+
+class TransactionFailed(Exception):
+    """Conditions of a transaction do not hold: by position, the item as it is."""
+
+    def __init__(self, old: Mapping[int, Mapping[str, Any] | None]) -> None:
+        super().__init__()
+        self.old = old
+
+
+def _raise_failed_condition(problem: Exception) -> None:
+    response = getattr(problem, "response", {})
+    code = response.get("Error", {}).get("Code")
+    if code == "ConditionalCheckFailedException":
+        old = response.get("Item")
+        raise ConditionFailed(from_wire(old) if old else None) from None
+    failed = {at: item for at, why, item in reasons(response) if why == "ConditionalCheckFailed"}
+    if failed:
+        raise TransactionFailed(failed) from None
+
+
+def _too_long(table: str, error: Exception | None) -> StoreUnavailable:
+    why = "it was throttled" if error is None else str(explain(table, error))
+    return StoreUnavailable(f"DynamoDB table {table} did not answer in time: {why}")
+
+
+def _key(key: Key) -> dict[str, Any]:
+    return {"pk": {"S": key.pk}, "sk": {"S": key.sk}}
+
+
+def to_wire(item: Mapping[str, Any]) -> dict[str, Any]:
+    """An item as the service wants it."""
+    return {
+        name: {_TAGS[type(value)]: str(value) if type(value) is int else value}
+        for name, value in item.items()
+    }
+
+
+def from_wire(item: Mapping[str, Any]) -> Item:
+    """An item as the service gives it. Values of other kinds stay as they are: this store writes
+    none, and whoever reads foreign items knows them."""
+    return {
+        name: int(value["N"]) if "N" in value else value.get("S", value.get("B", value))
+        for name, value in item.items()
+    }
+
+
+def _condition(only_if: If | None) -> dict[str, Any]:
+    if only_if is None:
+        return {}
+    asked: dict[str, Any] = {
+        "ConditionExpression": only_if.expression,
+        "ExpressionAttributeNames": {
+            word: word[1:] for word in _words(only_if.expression) if word.startswith("#")
+        },
+        "ReturnValuesOnConditionCheckFailure": "ALL_OLD",
+    }
+    if only_if.values:
+        values = {f":{name}": value for name, value in only_if.values.items()}
+        asked["ExpressionAttributeValues"] = to_wire(values)
+    return asked
+
+
+def _words(expression: str) -> list[str]:
+    for mark in "(),=<>":
+        expression = expression.replace(mark, " ")
+    return expression.split()
+
+
+def _statement(table: str, write: Put | Remove) -> dict[str, Any]:
+    """A write with its condition as a statement, of which many are sent together."""
+    only_if = write.only_if
+    assert only_if is not None, "without a condition it belongs into `write`"
+    where = "".join(f' AND "{name}"=?' for name in only_if.values)
+    seen = list(to_wire(only_if.values).values())
+    key = list(_key(write.key).values())
+    if isinstance(write, Remove):
+        text = f'DELETE FROM "{table}" WHERE "pk"=? AND "sk"=?{where}'
+        values = [*key, *seen]
+    elif only_if == ABSENT:
+        item = to_wire(write.item)
+        names = ", ".join(f"'{name}': ?" for name in item)
+        text, values = f'INSERT INTO "{table}" VALUE {{{names}}}', list(item.values())
+    else:
+        item = to_wire(write.item)
+        changed = {name: value for name, value in item.items() if name not in ("pk", "sk")}
+        sets = "".join(f' SET "{name}"=?' for name in changed)
+        removes = "".join(f' REMOVE "{name}"' for name in OPTIONAL if name not in changed)
+        text = f'UPDATE "{table}"{sets}{removes} WHERE "pk"=? AND "sk"=?{where}'
+        values = [*changed.values(), *key, *seen]
+    returned = {} if only_if == ABSENT else {"ReturnValuesOnConditionCheckFailure": "ALL_OLD"}
+    return {"Statement": text, "Parameters": values, **returned}
+
+
+OPTIONAL = ("look", "at", "ttl", "payload", "result", "past")
+"""Attributes that a record may have or not."""
+
+
+def _batches(every: Iterable[T], size: int) -> Iterator[list[T]]:
+    rest = iter(every)
+    while part := list(islice(rest, size)):
+        yield part
+
+
+def _packed(groups: Mapping[int, Sequence[Write]]) -> Iterator[dict[int, Sequence[Write]]]:
+    """Groups that fit in one transaction together: no two write the same item."""
+    packed: dict[int, Sequence[Write]] = {}
+    taken: dict[Key, bool] = {}  # whether it is only checked
+    for at, group in groups.items():
+        clash = any(
+            write.key in taken and not (taken[write.key] and isinstance(write, Check))
+            for write in group
+        )
+        if packed and (clash or sum(map(len, packed.values())) + len(group) > TRANSACT_AT_ONCE):
+            yield packed
+            packed, taken = {}, {}
+        packed[at] = group
+        taken |= {write.key: isinstance(write, Check) for write in group}
+    if packed:
+        yield packed
+
+
+def merged(groups: Mapping[int, Sequence[Write]]) -> tuple[list[Write], list[list[int]]]:
+    """The writes of all groups, checks of the same item made one; and to whom each belongs."""
+    writes: list[Write] = []
+    owners: list[list[int]] = []
+    checks: dict[tuple[Key, str], int] = {}
+    for at, group in groups.items():
+        for write in group:
+            if isinstance(write, Check):
+                place = checks.setdefault((write.key, write.only_if.expression), len(writes))
+                if place < len(writes):
+                    known = writes[place]
+                    assert isinstance(known, Check)
+                    writes[place] = known.and_also(write)
+                    owners[place].append(at)
+                    continue
+            writes.append(write)
+            owners.append([at])
+    return writes, owners

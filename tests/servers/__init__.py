@@ -1,0 +1,7 @@
+"""Servers that tests talk to. Each runs once for a whole session and ends with it."""
+
+from __future__ import annotations
+
+from tests.servers.emulators import dynamodb_endpoint, dynoxide_endpoint, ministack_endpoint
+
+__all__ = ["dynamodb_endpoint", "dynoxide_endpoint", "ministack_endpoint"]

@@ -10,13 +10,14 @@ from oncue.ports.clock import Clock
 from oncue.ports.store import Store
 from oncue.stores.memory import MemoryStore
 from oncue.stores.sqlite import SqliteStore
+from tests.stores.dynamo import open_dynamo
 from tests.stores.hostile import HostileStore
 from tests.stores.lacking import EVERY_LACK, lacking
 
-KINDS = ("memory", "sqlite", "hostile")
-SHARDS = 4  # of a queue on the hostile store
+KINDS = ("memory", "sqlite", "hostile", "dynamodb")
+SHARDS = 4  # of a queue on the hostile store and in DynamoDB
 
-LACKS: dict[str, frozenset[Lack]] = {"hostile": EVERY_LACK}
+LACKS: dict[str, frozenset[Lack]] = {"hostile": EVERY_LACK, "dynamodb": EVERY_LACK}
 """What a store of each kind cannot do, if anything."""
 
 
@@ -27,6 +28,8 @@ def open_kind(kind: str, file: Path, clock: Clock, seed: int = 0, shards: int = 
             return MemoryStore(clock)
         case "sqlite":
             return SqliteStore(file, clock)
+        case "dynamodb":
+            return open_dynamo(clock, shards)
     return HostileStore(lacking(MemoryStore(clock, shards=shards)), seed=seed)
 
 

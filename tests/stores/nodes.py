@@ -6,7 +6,9 @@ from typing import Protocol, cast
 
 from oncue.ports.store import Store
 from oncue.stores.memory import MemoryStore
+from oncue.stores.dynamodb.store import DynamoStore
 from oncue.stores.sqlite import SqliteStore
+from tests.stores.dynamo import another_dynamo
 
 
 class Wrapper(Protocol):
@@ -20,6 +22,8 @@ def another_node(store: Store) -> Store:
     """A second store object on the data of the first."""
     if isinstance(store, SqliteStore):
         return SqliteStore(store.db.path, store.clock)
+    if isinstance(store, DynamoStore):
+        return another_dynamo(store)
     if isinstance(store, MemoryStore):
         other = object.__new__(type(store))
         other.__dict__ = store.__dict__

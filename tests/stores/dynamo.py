@@ -1,0 +1,42 @@
+"""DynamoDB stores for tests, on the session's DynamoDB Local: each has a table of its own."""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import Any
+from uuid import uuid4
+
+from oncue.ports.clock import Clock
+from oncue.stores.dynamodb import schema
+from oncue.stores.dynamodb.store import DynamoStore
+from oncue.stores.dynamodb.table import Table
+from tests.servers import dynamodb_endpoint
+from tests.servers.clients import dynamodb_client
+
+
+@cache
+def client() -> Any:
+    return dynamodb_client(dynamodb_endpoint())
+
+
+def new_table(connect: Any = client) -> Table:
+    table = Table(f"oncue-{uuid4().hex}", connect)
+    schema.create(table)
+    return table
+
+
+class OwnTable(DynamoStore):
+    """A store whose table goes with it."""
+
+    def close(self) -> None:
+        client().delete_table(TableName=self.table.name)
+        super().close()
+
+
+def open_dynamo(clock: Clock, shards: int) -> DynamoStore:
+    return OwnTable(new_table(), clock, shards=shards)
+
+
+def another_dynamo(store: DynamoStore) -> DynamoStore:
+    shards = store._memory.default_shards
+    return DynamoStore(Table(store.table.name, client), store.clock, shards=shards)

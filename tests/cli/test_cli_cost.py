@@ -40,7 +40,7 @@ def test_the_alternatives_stand_side_by_side_with_bars(tmp_path: Path) -> None:
 def test_the_parts_and_what_was_assumed_are_below(tmp_path: Path) -> None:
     out = run("cost", "--jobs-per-day", "1M", "--keep-days", "0", cwd=tmp_path).out
     [writes] = [line for line in out.splitlines() if line.startswith("DynamoDB writes, jobs")]
-    assert writes.split()[3:8] == ["60", "M", "write", "units", "$37.50"]
+    assert writes.split()[3:8] == ["$37.50", "60", "M", "write", "units"]
     assert writes.endswith("$0.625 per million write units")
     assert "EventBridge Scheduler, SQS: Scheduler invocations $30.00, SQS requests $14.40" in out
     assert "- A month is 30 days." in out
@@ -96,13 +96,24 @@ def test_a_load_that_is_too_large_is_warned_of(tmp_path: Path) -> None:
     assert "oncue on RDS PostgreSQL, one zone (too small?)" in out
 
 
-@pytest.mark.parametrize("columns", [40, 60, 80, 120])
-def test_no_line_is_wider_than_the_terminal(tmp_path: Path, columns: int) -> None:
+@pytest.mark.parametrize(
+    ("columns", "bar", "per_million", "price"),
+    [(45, 0, False, False), (65, 0, True, False), (80, 16, True, False), (120, 20, True, True)],
+)
+def test_a_narrow_terminal_loses_columns_and_no_line_is_broken(
+    tmp_path: Path, columns: int, bar: int, per_million: bool, price: bool
+) -> None:
     ended = see("cost", "--jobs-per-day", "1M", cwd=tmp_path, columns=columns, lines=100)
     assert ended.code == 0
-    assert max(map(len, ended.out.splitlines())) <= columns
-    assert ("█" in ended.out) is (columns > 60)
-    assert "$87.42" in ended.out
+    lines = ended.out.splitlines()
+    [place] = [n for n, line in enumerate(lines) if line.startswith("EventBridge Scheduler, SQS  ")]
+    assert lines[place - 1].startswith("oncue on DynamoDB, SQS, Lambda ")
+    steps = lines[place + 1]
+    assert steps.startswith("Step Functions waits, SQS ")
+    assert steps.count("█") == bar
+    assert ("$50.48" in steps) is per_million
+    assert ("$0.625 per million write units" in ended.out) is price
+    assert "…" not in ended.out
 
 
 @pytest.mark.parametrize(

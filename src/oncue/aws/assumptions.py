@@ -21,10 +21,9 @@ def assumptions(load: Workload, region: str, *, free_tier: bool) -> list[str]:
         _life(load),
         _looking(load),
         *_delivering(load),
-        "EventBridge Scheduler: one invocation for each job. It keeps no record of what it "
-        "delivered: compare it with --keep-days 0.",
+        _scheduler(load),
         f"Step Functions: standard workflows, {cost.TRANSITIONS} state transitions for each job "
-        "(wait, send). Both send each message to SQS by itself.",
+        "(wait, send). Like EventBridge Scheduler, it sends each message to SQS by itself.",
         _rds(load),
         "Left out: workers and consumers, data transfer, logs, alarms, API Gateway, support.",
     ]
@@ -77,11 +76,12 @@ def _life(load: Workload) -> str:
         how += ", with a key"
     if load.heartbeats:
         how += f", {load.heartbeats:g} heartbeats"
+    expiry = " Records expire by themselves, which is free." if life.is_recorded else ""
     kept = f"kept for {_days(load.keep_days)}" if life.keeps_history else "no history kept"
     return (
         f"DynamoDB: a table on demand. A job ({how}, {kept}) takes {life.writes:g} write units and "
-        f"{life.reads:g} read units; a payload above 1 KB is an item of its own. At the end of its "
-        "time a record expires, which is free."
+        f"{life.reads:g} read units; a payload above 1 KB is an item of its own.{expiry} "
+        "Units are computed from the layout of the table, not measured."
     )
 
 
@@ -128,6 +128,11 @@ def _delivering(load: Workload) -> Iterator[str]:
             "Dispatch: one 'oncue serve' on Fargate, Arm, "
             f"{cost.TASK_CPU:g} vCPU and {cost.TASK_GB:g} GB."
         )
+
+
+def _scheduler(load: Workload) -> str:
+    text = "EventBridge Scheduler: one invocation for each job. It keeps no record of what it sent"
+    return f"{text}: compare it with --keep-days 0." if load.life.keeps_history else f"{text}."
 
 
 def _rds(load: Workload) -> str:

@@ -9,8 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 LOOKED_UP = "2026-11-17"
-"""The day on which the prices below were looked up, in stored copies of public pages and price
-lists, of which some were weeks or months old."""
+"""The day on which they were looked up; some of the pages were weeks or months old then."""
 
 MILLION = 1_000_000
 

@@ -10,14 +10,14 @@ import click
 
 from oncue.aws.assumptions import assumptions, cautions
 from oncue.aws.cost import DAYS, Bill, Dispatch, Workload, bills
-from oncue.aws.prices import LOOKED_UP, MILLION, PRICES, Price
+from oncue.aws.prices import LOOKED_UP, MILLION, PRICES, Price, PriceList
 from oncue.cli import amounts, output
 from oncue.cli.app import App, Finite, storeless
 from oncue.core.payload import LIMIT_BYTES
 from oncue.core.shard import MOST_SHARDS
 
 MOST_JOBS = 10**11
-LEAST_BAR = 10  # columns; without so much room there are no bars
+LONGEST_BAR, SHORTEST_BAR = 20, 8  # columns
 REGIONS = list(PRICES)
 DAYS_RANGE = Finite(0, 36_500)
 ONLY_PULLED = {"heartbeats": "sinks send none", "workers": "sinks need none"}
@@ -29,27 +29,31 @@ ONLY_PULLED = {"heartbeats": "sinks send none", "workers": "sinks need none"}
     type=amounts.jobs(MOST_JOBS),
     metavar="N",
     required=True,
-    help="As 250000, 100k or 1M.",
+    help="Jobs a day: 250000, 100k, 1M.",
 )
 @click.option(
     "--payload-bytes",
     type=amounts.size(LIMIT_BYTES),
     metavar="N",
     default=500,
-    help="Of each job, as 500 or 2KB.",
+    help="Size of a payload: 500, 2KB.",
 )
-@click.option("--keep-days", type=DAYS_RANGE, metavar="N", default=7, help="History; 0: none.")
-@click.option("--wait-days", type=DAYS_RANGE, metavar="N", default=1, help="From stored to due.")
-@click.option("--queues", type=click.IntRange(1, 100_000), metavar="N", default=1)
+@click.option(
+    "--keep-days", type=DAYS_RANGE, metavar="N", default=7, help="How long ended jobs are kept."
+)
+@click.option("--wait-days", type=DAYS_RANGE, metavar="N", default=1, help="How long a job waits.")
+@click.option(
+    "--queues", type=click.IntRange(1, 100_000), metavar="N", default=1, help="Queues in use."
+)
 @click.option(
     "--shards",
     type=click.IntRange(1, MOST_SHARDS),
     metavar="N",
     default=4,
-    help="Of each queue.",
+    help="Shards of each queue.",
 )
 @click.option(
-    "--priorities", type=click.IntRange(1, 10), metavar="N", default=1, help="In use at once."
+    "--priorities", type=click.IntRange(1, 10), metavar="N", default=1, help="Priorities in use."
 )
 @click.option(
     "--idempotency-key",
@@ -61,14 +65,14 @@ ONLY_PULLED = {"heartbeats": "sinks send none", "workers": "sinks need none"}
     "--key", "keyed", is_flag=True, help="Jobs have a key: at most one unfinished of each."
 )
 @click.option("--pulled", is_flag=True, help="Workers pull the jobs; there is no SQS queue.")
-@click.option("--heartbeats", type=Finite(0, 1e6), metavar="N", help="Of each job that is pulled.")
+@click.option("--heartbeats", type=Finite(0, 1_000_000), metavar="N", help="Of each pulled job.")
 @click.option(
     "--workers", type=click.IntRange(1, 100_000), metavar="N", help="Processes that pull jobs."
 )
 @click.option(
     "--dispatch",
     type=click.Choice([one.value for one in Dispatch]),
-    help="To SQS, every minute or at once.  [default: lambda]",
+    help="Who sends to SQS: every minute or every second.  [default: lambda]",
 )
 @click.option("--recovery", is_flag=True, help="The table has point-in-time recovery.")
 @click.option("--free-tier", is_flag=True, help="Take off what is free in every month.")
@@ -127,11 +131,12 @@ def _compare(load: Workload, found: list[Bill]) -> None:
     most = max(bill.dollars for bill in found)
     head = ["", "a month", "per million jobs"]
     lines = [[bill.title, money(bill.dollars), _per_million(bill, load)] for bill in found]
-    if output.has_room([*head, ""], [[*line, ""] for line in lines], least=LEAST_BAR):
+    room = min(LONGEST_BAR, _room(head, lines))
+    if room >= SHORTEST_BAR:
         head.append("")
         for bill, line in zip(found, lines, strict=True):
-            line.append(output.bar(bill.dollars / most if most else 0))
-    output.table(head, lines, right=(1, 2))
+            line.append(output.bar(bill.dollars / most if most else 0, room))
+    _fitting(head, lines)
 
 
 def _parts(found: list[Bill]) -> None:
@@ -139,19 +144,35 @@ def _parts(found: list[Bill]) -> None:
     lines = [
         [
             part.name,
-            f"{_count(part.quantity)} {part.price.unit}",
             money(part.dollars),
+            f"{_count(part.quantity)} {part.price.unit}",
             _price(part.price),
         ]
         for part in found[0].parts
     ]
-    head = [found[0].title, "", "a month", "price"]
-    shown = 4 if output.has_room(head, lines) else 3
-    output.table(head[:shown], [line[:shown] for line in lines], right=(1, 2))
+    _fitting([found[0].title, "a month", "quantity", "price"], lines)
     click.echo()
     for bill in found[1:]:
         parts = ", ".join(f"{part.name} {money(part.dollars)}" for part in bill.parts)
-        _say(f"{output.paint(bill.title, bold=True)}: {parts}", "  ")
+        _say(f"{bill.title}: {parts}", "  ")
+
+
+def _room(head: output.Cells, lines: list[list[str]]) -> int:
+    """Columns of the terminal beside a table; negative if it is too wide."""
+    width = output.table_width()
+    if width is None:
+        return LONGEST_BAR
+    return width - 2 - max(map(output.breadth, output.columned(head, lines)))
+
+
+def _fitting(head: list[str], lines: list[list[str]]) -> None:
+    """Print the table, without its last columns where the terminal is too narrow for them."""
+    columns = len(head)
+    while columns > 2 and _room(head[:columns], [line[:columns] for line in lines]) < -2:
+        columns -= 1
+    output.table(
+        head[:columns], [line[:columns] for line in lines], right=range(1, min(3, columns))
+    )
 
 
 def _price(price: Price) -> str:
@@ -195,7 +216,7 @@ def _one(unit: str) -> str:
 def _document(
     load: Workload, region: str, free_tier: bool, found: list[Bill], told: Sequence[str]
 ) -> None:
-    names = {id(price): name for name, price in PRICES[region].items()}
+    prices = PRICES[region]
     output.document(
         {
             "region": region,
@@ -206,27 +227,29 @@ def _document(
             "load": load,
             "jobs_per_month": load.jobs,
             "units_per_job": {"writes": load.life.writes, "reads": load.life.reads},
-            "alternatives": [
-                {
-                    "name": bill.name,
-                    "title": bill.title,
-                    "dollars_per_month": round(bill.dollars, 4),
-                    "dollars_per_million_jobs": round(bill.dollars / load.jobs * MILLION, 4),
-                    "parts": [
-                        {
-                            "name": part.name,
-                            "quantity": round(part.quantity, 4),
-                            "unit": part.price.unit,
-                            "price": names[id(part.price)],
-                            "dollars_per_month": round(part.dollars, 4),
-                        }
-                        for part in bill.parts
-                    ],
-                }
-                for bill in found
-            ],
-            "prices": PRICES[region],
+            "alternatives": [_bill_document(bill, load, prices) for bill in found],
+            "prices": prices,
             "warnings": cautions(load),
             "assumptions": told,
         }
     )
+
+
+def _bill_document(bill: Bill, load: Workload, prices: PriceList) -> dict[str, Any]:
+    names = {id(price): name for name, price in prices.items()}
+    return {
+        "name": bill.name,
+        "title": bill.title,
+        "dollars_per_month": round(bill.dollars, 4),
+        "dollars_per_million_jobs": round(bill.dollars / load.jobs * MILLION, 4),
+        "parts": [
+            {
+                "name": part.name,
+                "quantity": round(part.quantity, 4),
+                "unit": part.price.unit,
+                "price": names[id(part.price)],
+                "dollars_per_month": round(part.dollars, 4),
+            }
+            for part in bill.parts
+        ],
+    }

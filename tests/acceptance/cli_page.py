@@ -32,12 +32,12 @@ There is one difference: only the store knows until when a job waits that its si
 With `--url`, `oncue jobs show` asks the server to explain such a job and shows it too, but `oncue
 jobs list` shows only the answer of the sink.
 
-`dump`, `restore`, `token`, `serve` and `bench` need the store itself and say so. `oncue doctor`
-checks the server instead: whether it can be reached and is ready, its version, what the token
-allows, and its clock. The server's clock decides whether a job is due, while "in 5 min" is computed
-with the clock of this machine; if they differ by more than a few seconds, a line on standard error
-says so. The token is never shown, not even by `oncue config show`. Keep it in `ONCUE_TOKEN`: as an
-option it would be visible in the list of processes.
+`dump`, `restore`, `token`, `serve` and `bench` need the store itself and say so; `cost` needs
+neither a store nor a server. `oncue doctor` checks the server instead: whether it can be reached
+and is ready, its version, what the token allows, and its clock. The server's clock decides whether
+a job is due, while "in 5 min" is computed with the clock of this machine; if they differ by more
+than a few seconds, a line on standard error says so. The token is never shown, not even by `oncue
+config show`. Keep it in `ONCUE_TOKEN`: as an option it would be visible in the list of processes.
 
 ## Settings
 
@@ -52,7 +52,10 @@ round. If one of the three has both, the server is used. Unknown settings are re
 
 from __future__ import annotations
 
+import contextlib
 import inspect
+import io
+import textwrap
 from collections.abc import Iterator
 
 import click
@@ -61,6 +64,8 @@ from oncue import config
 from oncue.cli.app import cli
 
 WIDTH = 88
+PRINTED = {"oncue cost": ["--jobs-per-day", "1M", "--keep-days", "0"]}
+"""Commands that always print the same: the page shows what these arguments make them print."""
 
 
 def page() -> str:
@@ -73,6 +78,9 @@ def page() -> str:
         ctx.terminal_width = WIDTH
         text = inspect.cleandoc(ctx.command.get_help(ctx)).rstrip()
         lines += ["", f"{'#' * _depth(ctx)} {ctx.command_path}", "", "```", text, "```"]
+        if arguments := PRINTED.get(ctx.command_path):
+            shown = " ".join([ctx.command_path, *arguments])
+            lines += ["", "```", f"$ {shown}", *_printed(ctx.command, arguments), "```"]
     return "\n".join(lines) + "\n"
 
 
@@ -85,6 +93,16 @@ def contexts(above: click.Context | None = None) -> Iterator[click.Context]:
             below = ctx.command.get_command(ctx, name)
             assert below is not None
             yield from contexts(click.Context(below, parent=ctx, info_name=name))
+
+
+def _printed(command: click.Command, arguments: list[str]) -> Iterator[str]:
+    """What the command prints; sentences are broken into lines."""
+    with contextlib.redirect_stdout(io.StringIO()) as out:
+        command.main(arguments, standalone_mode=False)
+    for line in out.getvalue().splitlines():
+        is_text = "  " not in line.strip()
+        indent = "  " if line.startswith("- ") else ""
+        yield textwrap.fill(line, WIDTH, subsequent_indent=indent) if is_text else line
 
 
 def _depth(ctx: click.Context) -> int:

@@ -38,6 +38,7 @@ COMMANDS = {
     "top": "oncue.cli.top:top",
     "nodes": "oncue.cli.nodes:nodes",
     "forecast": "oncue.cli.forecast:forecast",
+    "cost": "oncue.cli.cost:cost",
     "reclaim": "oncue.cli.reclaim:reclaim",
     "worker": "oncue.cli.worker:worker",
     "serve": "oncue.cli.serve:serve",
@@ -208,7 +209,7 @@ pass_app = click.make_pass_decorator(App, ensure=True)
 
 def common(command: Command) -> Command:
     """`--store`, `--url`, `--token` and `--json` after the command as well as before it. The
-    command is called with the `App` first; so it is by the next two."""
+    command is called with the `App` first; so it is by the next three."""
     command = setting("token", metavar="TEXT", help=_TOKEN_HELP)(_JSON(pass_app(command)))
     return _STORE(setting("url", **_URL)(command))
 
@@ -216,6 +217,11 @@ def common(command: Command) -> Command:
 def store_only(command: Command) -> Command:
     """`--store` and `--json`, for commands that need the store itself."""
     return with_store(_JSON(command))
+
+
+def storeless(command: Command) -> Command:
+    """`--json`, for commands that need neither a store nor a server."""
+    return _JSON(pass_app(command))
 
 
 def with_store(command: Command) -> Command:

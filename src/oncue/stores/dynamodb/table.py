@@ -3,12 +3,13 @@
 An item is a plain dictionary here; texts, whole numbers and bytes are the only values. Whatever the
 service answers that may pass (throttling, conflicts, errors of its own, a lost connection) is tried
 again with a growing, random pause, and ends as `StoreUnavailable` after `PATIENCE_SECONDS`. A
-request that was repeated may find its own effect: a condition that failed because the item is
-exactly as it was to be has not failed.
+request that was repeated may find its own effect: every item that is written under a condition has
+a mark of the call (`by`), and a condition that failed because the item has it has not failed.
 """
 
 from __future__ import annotations
 
+import secrets
 import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -89,6 +90,7 @@ class Check(NamedTuple):
 
 
 Write = Put | Remove | Check
+W = TypeVar("W", Put | Remove, Write)
 
 
 class Table:
@@ -202,6 +204,8 @@ class Table:
 
     def put(self, item: Item, only_if: If | None = None) -> bool:
         """Write an item. False: the condition does not hold."""
+        if only_if is not None:
+            item = {**item, "by": _mark()}
         return self._write_one("put_item", {"Item": to_wire(item)}, only_if, item)
 
     def remove(self, key: Key, only_if: If | None = None) -> bool:
@@ -219,7 +223,7 @@ class Table:
     def write_each(self, writes: Sequence[Put | Remove]) -> list[bool]:
         """Write and remove items, each on its own and under its own condition (`ABSENT` or `has`);
         whether each was."""
-        parts = self.each(self._write_each, _batches(writes, WRITE_AT_ONCE))
+        parts = self.each(self._write_each, _batches(_marked(writes), WRITE_AT_ONCE))
         return [done for part in parts for done in part]
 
     def _write_each(self, writes: Sequence[Put | Remove]) -> list[bool]:
@@ -303,6 +307,7 @@ class Table:
 
     def transact(self, writes: Sequence[Write]) -> list[int]:
         """Do all of it, or nothing: the positions whose condition does not hold; [] means done."""
+        writes = _marked(writes)
         asked = [self._part(write) for write in writes]
         try:
             self.call("transact_write_items", TransactItems=asked)
@@ -489,6 +494,21 @@ def _batches(every: Iterable[T], size: int) -> Iterator[list[T]]:
     rest = iter(every)
     while part := list(islice(rest, size)):
         yield part
+
+
+def _mark() -> str:
+    return secrets.token_hex(8)
+
+
+def _marked(writes: Sequence[W]) -> list[W]:
+    """With the mark of a call in each item that is written under a condition."""
+    mark = _mark()
+    return [
+        write._replace(item={**write.item, "by": mark})
+        if isinstance(write, Put) and write.only_if is not None
+        else write
+        for write in writes
+    ]
 
 
 def _packed(groups: Mapping[int, Sequence[Write]]) -> Iterator[dict[int, Sequence[Write]]]:

@@ -12,14 +12,14 @@ from oncue.ports.store import Awaited, Listener, StoreFacts, Traits
 from oncue.stores.dynamodb import schema
 from oncue.stores.dynamodb.address import Address
 from oncue.stores.dynamodb.known import DEFAULT_SHARDS
-from oncue.stores.dynamodb.limits import DynamoLimits
 from oncue.stores.dynamodb.table import Table
+from oncue.stores.dynamodb.transfer import DynamoTransfer
 
 LACKS: frozenset[Lack] = frozenset({"counts", "all-jobs", "all-events", "prune-counts"})
 POLL_SECONDS = 1.0
 
 
-class DynamoStore(DynamoLimits):
+class DynamoStore(DynamoTransfer):
     """Implements `oncue.ports.store.Store` on one table."""
 
     def __init__(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from tests.stores.dynamodb.wrapped import bare
@@ -11,6 +11,9 @@ from tests.stores.wrapped import Call
 
 Item = Mapping[str, Any]
 """Attributes as the client takes them: `{"pk": {"S": "…"}}`; a key is one, too."""
+
+
+BATCH = 100  # keys in a request
 
 
 class Index(NamedTuple):
@@ -62,6 +65,25 @@ class Tables:
         found = self._client.get_item(TableName=table, Key=key, ConsistentRead=True)
         item: Item | None = found.get("Item")
         return item
+
+    def items(self, asked: Sequence[tuple[str, Item]]) -> list[Item | None]:
+        """Several items as they are now, given by table and key."""
+        found: dict[tuple[str, str], Item] = {}
+        for start in range(0, len(asked), BATCH):
+            self._collect(asked[start : start + BATCH], found)
+        return [found.get((table, name_of(key))) for table, key in asked]
+
+    def _collect(
+        self, asked: Sequence[tuple[str, Item]], found: dict[tuple[str, str], Item]
+    ) -> None:
+        wanted: dict[str, Any] = {}
+        for table, key in asked:
+            wanted.setdefault(table, {"Keys": [], "ConsistentRead": True})["Keys"].append(key)
+        while wanted:
+            answer = self._client.batch_get_item(RequestItems=wanted)
+            for table, items in answer["Responses"].items():
+                found |= {(table, name_of(self[table].key(item))): item for item in items}
+            wanted = answer["UnprocessedKeys"]
 
     def writes(self, call: Call) -> list[Write]:
         """What the request writes or checks, in its order."""

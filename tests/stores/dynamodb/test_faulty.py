@@ -247,7 +247,7 @@ def test_a_repeated_transaction_is_applied_anew_when_its_token_has_expired(
     for seconds, is_applied in ((0, True), (599, False), (601, True), (1200, False)):
         now[0] = seconds
         shelf.delete("a")
-        shelf.transact(put(A), ClientRequestToken="the-same")
+        shelf.transact(put(A), ClientRequestToken=table[-36:])
         assert (shelf.get("a") is not None) == is_applied
 
 

@@ -20,13 +20,14 @@ What befalls which request is up to a `Plan`:
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from functools import partial
 from typing import Any
 
 from tests.proof.faults import Pause, slowly
 from tests.proof.plan import Fault, Plan
 from tests.stores.dynamodb import errors
+from tests.stores.dynamodb.batches import chosen, handed_back, places
 from tests.stores.dynamodb.world import World
 from tests.stores.dynamodb.wrapped import READS, SINGLE_WRITES, WRITES, WrappedClient, changed
 from tests.stores.wrapped import Call
@@ -97,8 +98,8 @@ class FaultyClient(WrappedClient):
         possible = {
             Fault.LATE: call.method in WRITES,
             Fault.DELAY: self._pause is not None,
-            Fault.HALF_REFUSED: call.method in BATCHES and _size(call) > 1,
-            Fault.HALF_DOWN: call.method == "batch_write_item" and _size(call) > 1,
+            Fault.HALF_REFUSED: call.method in BATCHES and len(places(call)) > 1,
+            Fault.HALF_DOWN: call.method == "batch_write_item" and len(places(call)) > 1,
             Fault.SHORT: call.method in {"query", "scan"},
             Fault.CONFLICT: call.method in CONFLICTING,
             Fault.TORN: self.between is not None and self._mutations(call) > 1,
@@ -161,9 +162,9 @@ class FaultyClient(WrappedClient):
 
     def _cancelled(self, call: Call, code: str) -> Exception:
         """Some of the items are to blame, or all."""
-        places = list(range(len(call.kwargs["TransactItems"])))
-        guilty = self.plan.part(places) if len(places) > 1 else places
-        codes = [code if place in guilty else "None" for place in places]
+        items = range(len(call.kwargs["TransactItems"]))
+        guilty = self.plan.part(items) if len(items) > 1 else items
+        codes = [code if place in guilty else "None" for place in items]
         return errors.cancelled(self.client, call.method, codes)
 
     def _unanswered(self, call: Call) -> Exception:
@@ -176,22 +177,11 @@ class FaultyClient(WrappedClient):
         return self._late_calls and self.plan.choice(range(1, self._late_calls + 1))
 
     def _half(self, fault: Fault, call: Call) -> Any:
-        taken, refused = self._split(call)
-        answer = self._done(changed(call, RequestItems=taken))
+        taken = set(self.plan.part(places(call)))
+        answer = self._done(chosen(call, taken))
         if fault is Fault.HALF_DOWN:
             raise self._unanswered(call)
-        left = "UnprocessedItems" if call.method == "batch_write_item" else "UnprocessedKeys"
-        return {**answer, left: _together(answer.get(left, {}), refused)}
-
-    def _split(self, call: Call) -> tuple[dict[str, Any], dict[str, Any]]:
-        """What is taken of a batch, and what is not, each in the form of a batch."""
-        places = [
-            (table, place)
-            for table, asked in call.kwargs["RequestItems"].items()
-            for place in range(len(_entries(asked)))
-        ]
-        taken = set(self.plan.part(places))
-        return _chosen(call, taken), _chosen(call, set(places) - taken)
+        return handed_back(answer, chosen(call, set(places(call)) - taken))
 
     def _short(self, call: Call) -> Any:
         start = call.kwargs.get("ExclusiveStartKey")
@@ -214,30 +204,3 @@ class FaultyClient(WrappedClient):
     def _some(self, names: list[str]) -> list[str]:
         """Not all of them; often none."""
         return self.plan.part(names) if len(names) > 1 and self.plan.heads() else []
-
-
-def _size(call: Call) -> int:
-    return sum(len(_entries(asked)) for asked in call.kwargs["RequestItems"].values())
-
-
-def _entries(asked: Any) -> list[Any]:
-    """The requests, or the keys, that a batch has for a table."""
-    return list(asked["Keys"] if isinstance(asked, Mapping) else asked)
-
-
-def _chosen(call: Call, places: set[tuple[str, int]]) -> dict[str, Any]:
-    chosen = {}
-    for table, asked in call.kwargs["RequestItems"].items():
-        entries = [one for n, one in enumerate(_entries(asked)) if (table, n) in places]
-        if entries:
-            chosen[table] = {**asked, "Keys": entries} if isinstance(asked, Mapping) else entries
-    return chosen
-
-
-def _together(some: Mapping[str, Any], more: Mapping[str, Any]) -> dict[str, Any]:
-    """Both batches in one."""
-    joined = dict(some)
-    for table, asked in more.items():
-        entries = _entries(some[table]) + _entries(asked) if table in some else _entries(asked)
-        joined[table] = {**asked, "Keys": entries} if isinstance(asked, Mapping) else entries
-    return joined

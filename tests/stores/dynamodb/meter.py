@@ -51,6 +51,20 @@ class Meter:
             return (self._written(call, kept) if is_charged else []), error
         return self._accepted(call, answer, writes, before), answer
 
+    def expected(self, call: Call) -> list[list[Charge]]:
+        """What each item of the request will be charged, as far as that is known before: an update
+        may move an entry of an index, and nobody knows what a query will find."""
+        if call.method in {"query", "scan"}:
+            return [[self._page(call.kwargs, 0)]]
+        if call.method not in WRITES:
+            return [[charge] for charge in self._reads(call, {})]
+        writes = self.tables.writes(call)
+        before = self.tables.items([(write.table, write.key) for write in writes])
+        return [
+            self._written(call, iter([(write, old, _expected(write, old))]))
+            for write, old in zip(writes, before, strict=True)
+        ]
+
     def _accepted(
         self, call: Call, answer: Any, writes: list[Write], before: list[Item | None]
     ) -> list[Charge]:
@@ -100,20 +114,18 @@ class Meter:
                 for entry in asked["TransactItems"]:
                     yield from self._items(entry["Get"]["TableName"], [entry["Get"]["Key"]], 2)
             case "query" | "scan":
-                yield self._page(call, answer)
+                gone_through = self._gone_through(call, answer)
+                yield self._page(asked, sum(units.size(item) for item in gone_through))
 
     def _items(self, table: str, keys: list[Item], factor: float) -> Iterator[Charge]:
         found = self.tables.items([(table, key) for key in keys])
         for key, item in zip(keys, found, strict=True):
             yield units.of_read(self.tables[table], key, item, factor)
 
-    def _page(self, call: Call, answer: Any) -> Charge:
-        asked = call.kwargs
-        consistent = bool(asked.get("ConsistentRead"))
-        total = sum(units.size(item) for item in self._gone_through(call, answer))
+    def _page(self, asked: Mapping[str, Any], total: int) -> Charge:
         index = asked.get("IndexName")
         place = f"{asked['TableName']}/{index}" if index else asked["TableName"]
-        reads = units.read_units(total, consistent=consistent)
+        reads = units.read_units(total, consistent=bool(asked.get("ConsistentRead")))
         return Charge(place, self._partition(asked), reads=reads)
 
     def _gone_through(self, call: Call, answer: Any) -> list[Item]:
@@ -144,6 +156,10 @@ class Meter:
 def _told(write: Write, before: Item | None) -> Item | None:
     """The item after a put, a check or a delete."""
     return before if write.verb == "check" else write.item
+
+
+def _expected(write: Write, before: Item | None) -> Item | None:
+    return before if write.verb == "update" else _told(write, before)
 
 
 def _factor(asked: Mapping[str, Any]) -> float:

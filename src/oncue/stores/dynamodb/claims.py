@@ -13,6 +13,7 @@ from oncue.core.lease import Touch, Touched
 from oncue.core.moment import Moment
 from oncue.core.queue import Queue
 from oncue.core.sharing import Taker, in_order, share_out
+from oncue.stores.dynamodb import keys
 from oncue.stores.dynamodb.filed import Filed
 from oncue.stores.dynamodb.filing import Saving, Wanted, what_was
 from oncue.stores.dynamodb.jobs import MOST_RACES, rounds, too_many_races
@@ -21,9 +22,13 @@ from oncue.stores.dynamodb.leasing import ShardLease
 from oncue.stores.dynamodb.limits import is_limited
 from oncue.stores.dynamodb.lines import AHEAD, OTHERS
 from oncue.stores.dynamodb.live import DynamoLive
-from oncue.stores.dynamodb.table import Put, unchanged
+from oncue.stores.dynamodb.table import Item, Put, unchanged
 
 T = TypeVar("T")
+
+SHARDS_AT_ONCE = 8
+"""Order holds over so many shards of a queue. A claim looks at no more of them, if they have enough
+for it."""
 
 
 @dataclass(slots=True)
@@ -31,6 +36,8 @@ class Offer:
     """What one call may take from a queue."""
 
     known: KnownQueue
+    queue: Queue
+    """As the caller has it: leases are given by its settings."""
     room: int
     leases: dict[int, ShardLease] = field(default_factory=dict)
     seen: set[str] = field(default_factory=set)
@@ -71,10 +78,11 @@ class DynamoClaims(DynamoLive):
             savings: dict[str, list[tuple[int, Saving]]] = {}
             for at, share in zip(short, shares, strict=True):
                 for job in share:
-                    known = offers[job.record.queue].known
+                    offer = offers[job.record.queue]
+                    known = offer.known
                     checks = self._check_free(job) if known.ranges else []
                     alone = len(share) == 1
-                    job.record.take(known.queue, takers[at], now, (nonce, at), alone=alone)
+                    job.record.take(offer.queue, takers[at], now, (nonce, at), alone=alone)
                     savings.setdefault(known.name, []).append((at, Saving(job, checks)))
             for name, some in savings.items():
                 done = self._take([one for _, one in some], offers[name].known, now)
@@ -95,6 +103,7 @@ class DynamoClaims(DynamoLive):
     def _offers(self, queues: Sequence[Queue], most: int, now: Moment) -> dict[str, Offer]:
         """What may be taken from these queues; those whose range claims have ended are closed."""
         known = self._fresh(queue.name for queue in queues)
+        given = {queue.name: queue for queue in queues}
         ranged = [one for one in known.values() if one.ranges]
         leases = self._leases((one.name, shard) for one in ranged for shard in one.shards)
         limits = self._limits_of(one.name for one in known.values() if is_limited(one.queue))
@@ -110,7 +119,7 @@ class DynamoClaims(DynamoLive):
                     room = self._limits_of([name])[name].room(one.queue, most, now).most
             first = randrange(len(one.shards))
             shards = [*one.shards[first:], *one.shards[:first]]
-            offers[name] = Offer(one, room, held, shards=shards)
+            offers[name] = Offer(one, given[name], room, held, shards=shards)
         return offers
 
     def _close_ended(self, lease: ShardLease, known: KnownQueue, now: Moment) -> ShardLease:
@@ -151,34 +160,40 @@ class DynamoClaims(DynamoLive):
         """The first due jobs, for which there is room, of these ranks."""
         chosen: list[Filed] = []
         for offer in offers.values():
-            for shard in offer.shards:
+            for first in range(0, len(offer.shards), SHARDS_AT_ONCE):
                 most = min(offer.room, limit - len(chosen))
                 if most <= 0:
                     break
-                found = self._take_from(offer, shard, most, now, ranks)
+                shards = offer.shards[first : first + SHARDS_AT_ONCE]
+                found = self._take_from(offer, shards, most, now, ranks)
                 offer.room -= len(found)
                 chosen += found
         return chosen
 
     def _take_from(
-        self, offer: Offer, shard: int, limit: int, now: Moment, ranks: tuple[str, str]
+        self, offer: Offer, shards: Sequence[int], limit: int, now: Moment, ranks: tuple[str, str]
     ) -> list[Filed]:
-        """The first due jobs of a shard. What has expired is cancelled, and does not count."""
-        pk = offer.known.lines()[shard]
+        """The first due jobs of some shards. What has expired is cancelled, and does not count."""
+        lines = [keys.line(offer.known.name, shard) for shard in shards]
         if ranks == AHEAD:
-            self._ready(pk, limit, now)
-        found: list[Filed] = []
+            self.table.each(lambda pk: self._ready(pk, limit, now), lines)
         look_at = limit
-        while len(found) < limit:
-            items = self._due_items(pk, look_at, now, ranks)
+        while True:
+            items = self._first_items(lines, look_at, now, ranks)
             jobs = self._unexpired(self._good(items, now), now)
             found = [job for job in jobs if not offer.covers(job) and job.id not in offer.seen]
-            if len(items) < look_at:
+            if len(found) >= limit or len(items) < look_at:
                 break
             look_at *= 2
-        found = found[:limit]
-        offer.seen.update(job.id for job in found)
-        return found
+        offer.seen.update(job.id for job in found[:limit])
+        return found[:limit]
+
+    def _first_items(
+        self, lines: Sequence[str], limit: int, until: Moment, ranks: tuple[str, str]
+    ) -> list[Item]:
+        """The first due items of some lines, in the order of hand-over."""
+        parts = self.table.each(lambda pk: self._due_items(pk, limit, until, ranks), lines)
+        return sorted((item for part in parts for item in part), key=_place)[:limit]
 
     def _claimed_by(
         self, nonce: str, queues: Sequence[Queue], takers: int, now: Moment
@@ -273,3 +288,8 @@ class DynamoClaims(DynamoLive):
 
         [answer] = self.each_job([(job_id, operation)], act, now, wanted)
         return answer  # type: ignore[return-value]
+
+
+def _place(item: Item) -> str:
+    place: str = item["sk"]
+    return place

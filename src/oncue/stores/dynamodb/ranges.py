@@ -8,7 +8,7 @@ lease last.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from random import randrange
 
@@ -20,6 +20,7 @@ from oncue.core.queue import Queue
 from oncue.ports.claims import RangeClaim
 from oncue.ports.sink import Refusal
 from oncue.stores.dynamodb import keys
+from oncue.stores.dynamodb.claims import SHARDS_AT_ONCE
 from oncue.stores.dynamodb.endings import DynamoEndings
 from oncue.stores.dynamodb.filed import Filed, turn_at
 from oncue.stores.dynamodb.filing import Saving
@@ -60,11 +61,10 @@ class DynamoRanges(DynamoEndings):
         if known.queue.paused:
             return RangeClaim(name, busy_until=min(busy.values(), default=None))
         free = [shard for shard in known.shards if shard not in busy]
-        first = randrange(len(free)) if free else 0
-        for shard in [*free[first:], *free[:first]]:
+        for shard in self._in_order(known, free, continued, cutoff, now):
             lease = leases[shard]
             if shard not in continued:
-                lease = lease.let_go()._replace(counted=lease.counted, ver=lease.ver)
+                lease = lease.let_go()._replace(counted=lease.counted)
             claim = self._claim_shard(
                 known, lease, dispatcher, limit, cutoff, now, length_ms, continued.get(shard)
             )
@@ -72,6 +72,35 @@ class DynamoRanges(DynamoEndings):
                 return claim
         self._news.tell()
         return RangeClaim(name, busy_until=min(busy.values(), default=None))
+
+    def _in_order(
+        self,
+        known: KnownQueue,
+        shards: Sequence[int],
+        continued: Continued,
+        cutoff: Moment,
+        now: Moment,
+    ) -> Iterator[int]:
+        """Shards with something to take, those first whose next job is the first in the order of
+        hand-over. They are looked at a few at a time."""
+        first = randrange(len(shards)) if shards else 0
+        turned = [*shards[first:], *shards[:first]]
+        for at in range(0, len(turned), SHARDS_AT_ONCE):
+            some = turned[at : at + SHARDS_AT_ONCE]
+            heads = self.table.each(
+                lambda shard: self._next_place(known, shard, continued, cutoff, now), some
+            )
+            found = [(head, shard) for head, shard in zip(heads, some, strict=True) if head]
+            yield from (shard for _, shard in sorted(found))
+
+    def _next_place(
+        self, known: KnownQueue, shard: int, continued: Continued, cutoff: Moment, now: Moment
+    ) -> str | None:
+        """The place of the next job of a shard; None: there is none to take."""
+        pk = keys.line(known.name, shard)
+        self._ready(pk, 1, now)
+        items = self._next_items(pk, 1, cutoff, continued.get(shard, set()))
+        return items[0]["sk"] if items else None
 
     def _with_ranges(self, name: str, now: Moment) -> KnownQueue:
         """The queue, known to have dispatchers from now on."""

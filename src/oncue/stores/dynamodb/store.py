@@ -10,16 +10,19 @@ from oncue.core.lacks import Lack
 from oncue.ports.clock import Clock
 from oncue.ports.store import Awaited, Listener, StoreFacts, Traits
 from oncue.stores.dynamodb import schema
+from oncue.stores.dynamodb.access import DynamoAccess
 from oncue.stores.dynamodb.address import Address
 from oncue.stores.dynamodb.known import DEFAULT_SHARDS
 from oncue.stores.dynamodb.limits import DynamoLimits
+from oncue.stores.dynamodb.nodes import DynamoNodes
+from oncue.stores.dynamodb.schedules import FITS, DynamoSchedules
 from oncue.stores.dynamodb.table import Table
 
 LACKS: frozenset[Lack] = frozenset({"counts", "all-jobs", "all-events", "prune-counts"})
 POLL_SECONDS = 1.0
 
 
-class DynamoStore(DynamoLimits):
+class DynamoStore(DynamoLimits, DynamoSchedules, DynamoAccess, DynamoNodes):
     """Implements `oncue.ports.store.Store` on one table."""
 
     def __init__(
@@ -32,6 +35,7 @@ class DynamoStore(DynamoLimits):
             notice_seconds=POLL_SECONDS,
             is_remote=True,
             poll_seconds=POLL_SECONDS,
+            advance_fits=FITS,
             lacks=LACKS,
             groups=4,
         )

@@ -180,8 +180,18 @@ QUEUES, TOKENS, NODES, META = "q", "t", "d", "m"
 SCHEMA = Key(META, "schema")
 SECRET = Key(META, "secret")
 LAST_LOOK = Key(META, "look")
+INBOX = Key(META, "inbox")
 CHANGES = Key(META, "changes")
 """Its `ver` rises with every change of settings, so that other processes notice it."""
+
+
+# The inbox. The keys of foreign items are in `buckets.py`.
+
+
+def inbox_lease(part: int) -> Key:
+    """Who reads a part of the inbox, and how far it has come. A queue may be called `inbox`, so the
+    second key is another than that of its leases."""
+    return Key(f"l#inbox#{part}", "inbox")
 
 
 def token(token_id: str) -> Key:

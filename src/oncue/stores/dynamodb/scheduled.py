@@ -60,11 +60,11 @@ class Scheduled:
         return self.schedule.revision == seen.revision and alike
 
 
-class Written(NamedTuple):
+class HeadChange(NamedTuple):
     """One change of a schedule."""
 
     before: list[Item]
-    """Written first. Without the head, nothing refers to them."""
+    """HeadChange first. Without the head, nothing refers to them."""
     together: list[Write]
     removed: list[Key]
     """Of what is removed at the end, nothing is visible any more."""
@@ -87,12 +87,12 @@ def read_head(item: Item | None) -> Scheduled:
     return Scheduled(item["ver"], schedule, shown.get("payload"), recent, shown.get("pages", 0))
 
 
-def change(was: Scheduled, one: Advance, now: Moment) -> Written:
+def change(was: Scheduled, one: Advance, now: Moment) -> HeadChange:
     """What this change writes, jobs aside. The head is the condition of all the rest."""
     ver = max(now, was.ver + 1)
     old = [] if was.payload_ver is None else [keys.schedule_payload(one.name, was.payload_ver)]
     if one.then is None:
-        return Written([], _deletion(was, one.name, ver, now), old)
+        return HeadChange([], _deletion(was, one.name, ver, now), old)
     then = replace(one.then, progress=one.progress or one.then.progress)
     before: list[Item] = []
     payload_ver = was.payload_ver
@@ -114,7 +114,7 @@ def change(was: Scheduled, one: Advance, now: Moment) -> Written:
     if was.schedule is None:
         together.append(Put({**keys.schedule_name(one.name)._asdict(), "ver": ver}))
     head = Scheduled(ver, then, payload_ver, recent, pages)
-    return Written(before, [Put(_head(head, then), unchanged(was.ver)), *together], old)
+    return HeadChange(before, [Put(_head(head, then), unchanged(was.ver)), *together], old)
 
 
 def _deletion(was: Scheduled, name: str, ver: int, now: Moment) -> list[Write]:

@@ -24,7 +24,7 @@ from oncue.stores.dynamodb.filing import Plan, Saving, what_was
 from oncue.stores.dynamodb.jobs import MOST_RACES, DynamoJobs, rounds, too_many_races
 from oncue.stores.dynamodb.keys import LAST
 from oncue.stores.dynamodb.known import KnownQueue
-from oncue.stores.dynamodb.scheduled import CHANGED_ITEMS, DELETED_ITEMS, Scheduled, Written
+from oncue.stores.dynamodb.scheduled import CHANGED_ITEMS, DELETED_ITEMS, HeadChange, Scheduled
 from oncue.stores.dynamodb.table import TRANSACT_AT_ONCE, Item, Put, Write, merged, unchanged
 
 NAMES_AT_ONCE = 100
@@ -39,10 +39,10 @@ FITS = min(
 _LONG_GONE: Moment = 1
 
 
-class _Change(NamedTuple):
+class _WholeChange(NamedTuple):
     """All that one `Advance` writes."""
 
-    own: Written
+    own: HeadChange
     jobs: list[tuple[list[Write], list[Item]]]
     withdrawn: list[tuple[Saving, Plan]]
 
@@ -91,7 +91,7 @@ class DynamoSchedules(DynamoJobs):
             known = self._register({job.queue for one in left.values() for job in one.jobs}, now)
             known |= self._known({job.record.queue for job in as_made.values()})
             changes = {
-                at: _Change(
+                at: _WholeChange(
                     scheduled.change(heads[one.name], one, now),
                     list(self._creations(one, there, known, now)),
                     [self._withdrawal(as_made[o.job_id or ""], known, now) for o in one.withdrawn],
@@ -151,7 +151,7 @@ class DynamoSchedules(DynamoJobs):
         return saving, plan
 
     def _write_changes(
-        self, changes: Mapping[int, _Change], known: Mapping[str, KnownQueue]
+        self, changes: Mapping[int, _WholeChange], known: Mapping[str, KnownQueue]
     ) -> set[int]:
         """Those that were applied."""
         self.table.write(item for change in changes.values() for item in change.before)

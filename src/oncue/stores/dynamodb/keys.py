@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from oncue.core.lifecycle import State
-from oncue.core.moment import Moment
+from oncue.core.moment import LATEST, Moment
 from oncue.core.shard import Turn, shard_of
 
 INDEX = "look"
@@ -18,8 +18,10 @@ INDEX = "look"
 LOOK_SHARDS = 16
 WAKE_SHARDS = 4
 OUTCOME_PAGES = 20
+EXPIRING_SHARDS = 4
 HEAD = "head"
 LAST = "\x7f"  # behind every key
+NEVER: Moment = LATEST  # stands for no moment at all, behind all others
 
 
 class Key(NamedTuple):
@@ -138,8 +140,8 @@ def expiring(number: int) -> str:
     return f"e#{number}"
 
 
-def look_shard(job_id: str) -> int:
-    return shard_of(job_id, LOOK_SHARDS)
+def look_shard(job_id: str, shards: int = LOOK_SHARDS) -> int:
+    return shard_of(job_id, shards)
 
 
 def finished(queue: str, state: State, shard: int) -> str:

@@ -180,7 +180,7 @@ class DynamoSchedules(DynamoJobs):
         found: dict[str, Schedule] = {}
         above, sure = "", 0
         while sure < limit:
-            entries = self._entries(above, until, limit)
+            entries = self._wake_entries(above, until, limit)
             named = {at: keys.read_by_due(at)[1] for at in entries}
             found |= self._schedules(name for name in named.values() if name not in found)
             # An entry that is late is none of the first: its schedule wakes at another moment.
@@ -193,7 +193,7 @@ class DynamoSchedules(DynamoJobs):
         )
         return [one for _, one in waking[:limit]]
 
-    def _entries(self, above: str, until: Moment, limit: int) -> list[str]:
+    def _wake_entries(self, above: str, until: Moment, limit: int) -> list[str]:
         """The first places in the index, of all its parts."""
         upto = keys.by_due(until, LAST)
 

@@ -15,16 +15,16 @@ from oncue.stores.dynamodb.address import Address
 from oncue.stores.dynamodb.adoption import DynamoAdoption
 from oncue.stores.dynamodb.inbox import TableInbox
 from oncue.stores.dynamodb.known import DEFAULT_SHARDS
-from oncue.stores.dynamodb.limits import DynamoLimits
 from oncue.stores.dynamodb.nodes import DynamoNodes
 from oncue.stores.dynamodb.schedules import FITS, DynamoSchedules
 from oncue.stores.dynamodb.table import Table
+from oncue.stores.dynamodb.transfer import DynamoTransfer
 
 LACKS: frozenset[Lack] = frozenset({"counts", "all-jobs", "all-events", "prune-counts"})
 POLL_SECONDS = 1.0
 
 
-class DynamoStore(DynamoLimits, DynamoSchedules, DynamoAdoption, DynamoAccess, DynamoNodes):
+class DynamoStore(DynamoTransfer, DynamoSchedules, DynamoAdoption, DynamoAccess, DynamoNodes):
     """Implements `oncue.ports.store.Store` on one table."""
 
     def __init__(

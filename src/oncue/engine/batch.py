@@ -1,7 +1,8 @@
 """A dispatcher's batch: claimed together, delivered together, settled together.
 
 Two kinds, by what completes a job of the queue: delivery itself (`RangeBatch`: one fenced record
-for all of it) or a worker that the sink reaches (`ClaimBatch`: each job with its own token).
+for all of it) or a worker that the sink reaches (`ClaimBatch`: each job with its own token). A
+third kind comes from the inbox of a store (`ports/inbox.py`).
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ from oncue.core.text import legible
 from oncue.core.token import sign
 from oncue.engine.claiming import Claiming
 from oncue.ports.claims import RangeClaim
+from oncue.ports.inbox import InboxBatch
 from oncue.ports.sink import Refusal
 from oncue.ports.store import Store
 
@@ -39,14 +41,14 @@ class RangeBatch:
         self._store = store
         self._holder = holder
         self._claim = claim
-        self._lease_ms = round(lease_seconds * 1000)
+        self.lease_seconds = lease_seconds
         self.busy_until = claim.busy_until
         """When other dispatchers hold what is due: until when at most."""
         self.deliveries = claim.jobs
 
     def renew(self, now: Moment) -> bool:
         """Hold the claim longer. False: it was taken over."""
-        return self._store.extend_range(self._claim, now + self._lease_ms)
+        return self._store.extend_range(self._claim, now + round(self.lease_seconds * 1000))
 
     def settle(self, refusals: Refusals, now: Moment) -> bool:
         """Record how the delivery ended, by position: not refused → taken, refused for good →
@@ -194,6 +196,7 @@ class ClaimBatch:
         claiming: Claiming,
     ) -> None:
         self._store = store
+        self.lease_seconds = queue.lease_seconds
         [self._claims] = claiming.claim([queue], [Taker(dispatcher, limit)], now)
         self.deliveries: Sequence[Delivery] = [
             Delivery(
@@ -235,7 +238,7 @@ class ClaimBatch:
         return refused_by_sink(job.id, job.epoch, error)
 
 
-DeliveryBatch = RangeBatch | ClaimBatch
+DeliveryBatch = RangeBatch | ClaimBatch | InboxBatch
 
 
 def checked(answer: object, size: int) -> Mapping[int, Refusal]:

@@ -15,12 +15,20 @@ from oncue.core.errors import SinkDown, SinkError, StoreUnavailable, is_ctrl_c
 from oncue.core.moment import Moment
 from oncue.core.polling import about
 from oncue.core.queue import Queue
-from oncue.engine.batch import ClaimBatch, DeliveryBatch, RangeHolder, Refusals, checked
+from oncue.engine.batch import (
+    ClaimBatch,
+    DeliveryBatch,
+    RangeBatch,
+    RangeHolder,
+    Refusals,
+    checked,
+)
 from oncue.engine.circuit import Circuit
 from oncue.engine.claiming import Claiming
 from oncue.engine.flights import Flights
 from oncue.engine.keeper import Keeper, Kept
 from oncue.engine.node import Node
+from oncue.ports.inbox import InboxBatch
 from oncue.ports.sink import Sink
 
 RANGE_LIMIT = 5000
@@ -92,11 +100,30 @@ class Dispatcher:
         batch = self._claim(queue, now)
         if not batch.deliveries:
             return self._rest(queue, batch, now)
+        if self._begin(queue, batch, asked):
+            return 0.0
+        return self._circuit.pause_seconds()
+
+    def carry(self, batch: InboxBatch) -> bool:
+        """Deliver a batch that was found in the inbox, and settle it. False: not now. To be called
+        from any thread."""
+        if self._circuit.pause_seconds() or self._flights.full:
+            return False
+        try:
+            self._begin(self._queue_of(), batch, batch.asked)
+        except StoreUnavailable:
+            if not any(one.batch is batch for one in self._unsettled):
+                raise
+            self.woken()  # it was delivered, and the next step settles it
+        return True
+
+    def _begin(self, queue: Queue, batch: DeliveryBatch, asked: float) -> bool:
+        """Deliver and settle a batch. Whether that goes on in another thread."""
         fly = partial(self._fly, queue, batch, asked)
         if self._waits and self._flights.begin(fly, self.woken):
-            return 0.0
+            return True
         fly()
-        return self._circuit.pause_seconds()
+        return False
 
     def finish(self, timeout: float | None) -> bool:
         """Wait for the batches under way, and settle what the store could not take before. Whether
@@ -119,20 +146,20 @@ class Dispatcher:
     def _fly(self, queue: Queue, batch: DeliveryBatch, asked: float) -> None:
         """Deliver a batch and settle it. It was asked for then, by the monotonic clock."""
         began = self._clock.monotonic()
-        renew, lease = (lambda: batch.renew(self._clock.now())), queue.lease_seconds
+        renew, lease = (lambda: batch.renew(self._clock.now())), batch.lease_seconds
         with self._keeper.keeping(renew, lease, asked) as kept:
             refusals = self._deliver(queue, batch, kept)
         self._waits = self._remote or self._clock.monotonic() - began >= SLOW_SECONDS
         self._learn_size(batch)
         self._settle(_Delivered(queue, batch, refusals))
 
-    def _claim(self, queue: Queue, now: Moment) -> DeliveryBatch:
+    def _claim(self, queue: Queue, now: Moment) -> RangeBatch | ClaimBatch:
         if queue.completes_on == "delivery":
             return self._holder.claim(queue, min(self._limit, RANGE_LIMIT), now)
         limit = min(self._limit, CLAIM_LIMIT)
         return ClaimBatch(self._store, queue, self._name, limit, now, self._claiming)
 
-    def _rest(self, queue: Queue, batch: DeliveryBatch, now: Moment) -> float | None:
+    def _rest(self, queue: Queue, batch: RangeBatch | ClaimBatch, now: Moment) -> float | None:
         if batch.busy_until is not None:
             busy = (batch.busy_until - self._clock.now()) / 1000
             if busy > self._poll_seconds:

@@ -19,6 +19,7 @@ from oncue.core.queue import Queue
 from oncue.core.schedule import Schedule, occurrence_event
 from oncue.core.stamp import render
 from oncue.core.text import legible
+from oncue.engine.collector import Collector
 from oncue.engine.dispatcher import Dispatcher
 from oncue.engine.keeper import Keeper
 from oncue.engine.loop import Loop
@@ -26,6 +27,7 @@ from oncue.engine.node import Node
 from oncue.engine.pruner import Pruner
 from oncue.engine.reclaimer import Reclaimer
 from oncue.engine.recurrer import Recurrer
+from oncue.ports.inbox import Inbox
 from oncue.ports.sink import Sink
 
 SUPERVISE_SECONDS = 2.0
@@ -59,19 +61,35 @@ class Engine:
         self.pruner = Pruner(node)
         self.recurrer = Recurrer(node, self._publish_occurrences)
         self._open_sink = open_sink
+        self._collector: Collector | None = None
         self._routes: dict[str, SinkRoute] = {}  # replaced, never changed: listeners read it
         self._retiring: list[SinkRoute] = []
         self._seen: set[str] = set()  # queues that the last look found; replaced, never changed
         self._unopened: dict[str, str] = {}
         self._supervisor = Loop("oncue-supervisor", self._supervise, clock)
-        self._recurring = Loop("oncue-recurrer", self.recurrer.step, clock)
+        recurring = Loop("oncue-recurrer", self.recurrer.step, clock)
+        self._bound_to_settings = (recurring, *self._collecting())
         self._upkeep = (
-            self._recurring,
+            *self._bound_to_settings,
             Loop("oncue-reclaimer", self._reclaim, clock, self.reclaimer.overslept),
             Loop("oncue-pruner", self.pruner.step, clock),
         )
         self._started = False
         self._unwatch: Callable[[], None] | None = None
+
+    def _collecting(self) -> list[Loop]:
+        """The loop of the collector, where the store has an inbox."""
+        inbox: Inbox | None = getattr(self._store, "inbox", None)
+        if inbox is None:
+            return []
+        self._collector = Collector(
+            self.node, inbox, self._dispatcher_of, self.name, self.reclaimer.check_clock
+        )
+        return [Loop("oncue-collector", self._collector.step, self._clock)]
+
+    def _dispatcher_of(self, queue: str) -> Dispatcher | None:
+        route = self._routes.get(queue)
+        return None if route is None else route.dispatcher
 
     def start(self) -> None:
         self._started = True
@@ -106,6 +124,8 @@ class Engine:
         ended += [route.dispatcher.finish(self._left(ends)) for route in routes]
         self._routes, self._retiring = {}, routes
         self._retire(last=True)
+        if self._collector is not None:
+            self._collector.leave()
         ended.append(self.keeper.loop.stop(self._left(ends)))
         return all(ended)
 
@@ -138,7 +158,8 @@ class Engine:
         if queue is None:
             self._policies.forget()
             self._supervisor.wake()
-            self._recurring.wake()
+            for loop in self._bound_to_settings:
+                loop.wake()
             for route in self._routes.values():
                 route.loop.wake()
         elif (found := self._routes.get(queue)) is not None:

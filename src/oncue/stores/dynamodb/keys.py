@@ -16,6 +16,8 @@ from oncue.core.shard import Turn, shard_of
 INDEX = "look"
 """The one index: sparse, and with keys only. Its keys are the attributes `look` and `at`."""
 LOOK_SHARDS = 16
+WAKE_SHARDS = 4
+OUTCOME_PAGES = 20
 EXPIRING_SHARDS = 4
 HEAD = "head"
 LAST = "\x7f"  # behind every key
@@ -148,8 +150,13 @@ def finished(queue: str, state: State, shard: int) -> str:
 
 
 def waking(number: int) -> str:
-    """Entries of schedules, by wake time."""
+    """Entries of schedules that are not paused, by wake time."""
     return f"s#{number}"
+
+
+def wake(name: str, wake_at: Moment) -> Look:
+    """The entry of a schedule."""
+    return Look(waking(shard_of(name, WAKE_SHARDS)), by_due(wake_at, name))
 
 
 # A queue.
@@ -175,8 +182,18 @@ QUEUES, TOKENS, NODES, META = "q", "t", "d", "m"
 SCHEMA = Key(META, "schema")
 SECRET = Key(META, "secret")
 LAST_LOOK = Key(META, "look")
+INBOX = Key(META, "inbox")
 CHANGES = Key(META, "changes")
 """Its `ver` rises with every change of settings, so that other processes notice it."""
+
+
+# The inbox. The keys of foreign items are in `buckets.py`.
+
+
+def inbox_lease(part: int) -> Key:
+    """Who reads a part of the inbox, and how far it has come. A queue may be called `inbox`, so the
+    second key is another than that of its leases."""
+    return Key(f"l#inbox#{part}", "inbox")
 
 
 def token(token_id: str) -> Key:
@@ -194,9 +211,15 @@ def schedule(name: str) -> Key:
     return Key(f"c#{name}", HEAD)
 
 
-def outcome(name: str, occurrence: Moment) -> Key:
-    """What became of an occurrence of a schedule."""
-    return Key(f"c#{name}", f"o#{digits(occurrence)}")
+def outcomes(name: str, page: int) -> Key:
+    """A page of what became of the occurrences of a schedule. The last pages are kept: each takes
+    the place of an old one."""
+    return Key(f"c#{name}", f"o#{page % OUTCOME_PAGES:02d}")
+
+
+def schedule_payload(name: str, ver: int) -> Key:
+    """The payload of a schedule, if it is large. It is written once and never changed."""
+    return Key(f"c#{name}", f"payload#{ver}")
 
 
 def rule(name: str) -> Key:
@@ -205,3 +228,7 @@ def rule(name: str) -> Key:
 
 SCHEDULES, RULES = "C", "U"
 """Partitions of names, for lists."""
+
+
+def schedule_name(name: str) -> Key:
+    return Key(SCHEDULES, name)

@@ -10,8 +10,13 @@ from oncue.core.lacks import Lack
 from oncue.ports.clock import Clock
 from oncue.ports.store import Awaited, Listener, StoreFacts, Traits
 from oncue.stores.dynamodb import schema
+from oncue.stores.dynamodb.access import DynamoAccess
 from oncue.stores.dynamodb.address import Address
+from oncue.stores.dynamodb.adoption import DynamoAdoption
+from oncue.stores.dynamodb.inbox import TableInbox
 from oncue.stores.dynamodb.known import DEFAULT_SHARDS
+from oncue.stores.dynamodb.nodes import DynamoNodes
+from oncue.stores.dynamodb.schedules import FITS, DynamoSchedules
 from oncue.stores.dynamodb.table import Table
 from oncue.stores.dynamodb.transfer import DynamoTransfer
 
@@ -19,7 +24,7 @@ LACKS: frozenset[Lack] = frozenset({"counts", "all-jobs", "all-events", "prune-c
 POLL_SECONDS = 1.0
 
 
-class DynamoStore(DynamoTransfer):
+class DynamoStore(DynamoTransfer, DynamoSchedules, DynamoAdoption, DynamoAccess, DynamoNodes):
     """Implements `oncue.ports.store.Store` on one table."""
 
     def __init__(
@@ -28,10 +33,12 @@ class DynamoStore(DynamoTransfer):
         """`shards`: of a queue that does not say how many it has."""
         super().__init__(table, clock or SystemClock(), shards)
         self.secret = schema.open_table(table)
+        self.inbox = TableInbox(self, self)
         self.traits = Traits(
             notice_seconds=POLL_SECONDS,
             is_remote=True,
             poll_seconds=POLL_SECONDS,
+            advance_fits=FITS,
             lacks=LACKS,
             groups=4,
         )

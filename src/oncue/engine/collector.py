@@ -1,0 +1,56 @@
+"""The collector: what programs put straight into the inbox of a store → deliveries, or jobs.
+
+It runs only on a store that has an inbox. Dispatchers deliver what it finds for their queues.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import suppress
+
+from oncue.core.errors import StoreUnavailable
+from oncue.core.queue import Queue
+from oncue.engine.dispatcher import Dispatcher
+from oncue.engine.node import Node
+from oncue.ports.inbox import Inbox, InboxBatch
+
+
+class Collector:
+    def __init__(
+        self,
+        node: Node,
+        inbox: Inbox,
+        dispatcher_of: Callable[[str], Dispatcher | None],
+        name: str,
+        check_clock: Callable[[], None] = lambda: None,
+    ) -> None:
+        """`name` must be of this collector alone: parts of the inbox are held under it."""
+        self._clock, self._policies = node.clock, node.policies
+        self._inbox = inbox
+        self._dispatcher_of = dispatcher_of
+        self._name = name
+        self._check_clock = check_clock
+
+    def step(self) -> float:
+        """Deal with what is due; rest as long as the inbox says."""
+        self._check_clock()
+        return self._inbox.step(self._name, self._clock.now(), self._accept)
+
+    def leave(self) -> None:
+        """Let others go on at once. To be called when no step is made any more."""
+        with suppress(StoreUnavailable):  # then they go on when the leases have ended
+            self._inbox.leave(self._clock.now())
+
+    def _accept(self, batch: InboxBatch) -> bool | None:
+        queue = self._policies(batch.queue)
+        if not _is_direct(queue):
+            return None
+        dispatcher = self._dispatcher_of(queue.name)
+        return dispatcher is not None and dispatcher.carry(batch)
+
+
+def _is_direct(queue: Queue) -> bool:
+    """Whether an item of the inbox goes to the sink as it is. For limits, pauses and workers it has
+    to be a job."""
+    limited = queue.rate_per_second is not None or queue.concurrency is not None
+    return queue.completes_on == "delivery" and not queue.paused and not limited

@@ -1,0 +1,56 @@
+"""The inbox: where programs put jobs straight into the tables of a store. Few stores have one: it
+is their attribute `inbox`, and no part of the port of stores.
+
+Items of the inbox whose queue has a sink become deliveries without a copy. All others are moved
+into their queues, and are jobs like any other from then on.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Protocol
+
+from oncue.core.job import Delivery
+from oncue.core.moment import Moment
+from oncue.ports.sink import Refusal
+
+
+class InboxBatch(Protocol):
+    """Due items of one queue, to be delivered together. It is settled once it was accepted."""
+
+    @property
+    def queue(self) -> str: ...
+
+    @property
+    def deliveries(self) -> Sequence[Delivery]: ...
+
+    @property
+    def lease_seconds(self) -> float: ...
+
+    @property
+    def asked(self) -> float:
+        """When the lease on these items was last asked for, by the monotonic clock."""
+
+    def renew(self, now: Moment) -> bool:
+        """Hold the items longer. False: another may have taken them."""
+
+    def settle(self, refusals: Mapping[int, Refusal] | None, now: Moment) -> bool:
+        """By position: not refused → its item is removed, refused for good → a failed job, refused
+        for now → a job that is put off. An item that was changed since stays, as a new one. None:
+        nothing was delivered. It can be repeated."""
+
+    def forget(self) -> None:
+        """It cannot be settled: its items are delivered again."""
+
+
+Accept = Callable[[InboxBatch], bool | None]
+"""Takes charge of a batch. False: not now. None: its queue is not delivered to directly."""
+
+
+class Inbox(Protocol):
+    def step(self, holder: str, now: Moment, accept: Accept) -> float:
+        """Find what is due in the parts of the inbox that this holder reads, and deal with it. How
+        long to rest, in seconds."""
+
+    def leave(self, now: Moment) -> None:
+        """Let go of all parts, so that others go on at once."""

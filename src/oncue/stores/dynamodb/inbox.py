@@ -1,0 +1,215 @@
+"""The inbox of the table: foreign items are found in the order in which they are due.
+
+Each part of the inbox has a lease with a checkpoint. A step reads the buckets from the checkpoint
+to now. The checkpoint passes a bucket when a consistent read finds it empty, a bucket and ten
+seconds after its end: so an outage leaves nothing behind, however long it was. What is put into a
+bucket even later is found by a search through the last day, once an hour.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import NamedTuple
+
+from oncue.core.moment import Moment, render
+from oncue.core.text import legible
+from oncue.forking import now_and_after_fork
+from oncue.ports.inbox import Accept
+from oncue.ports.nodes import NodeStore
+from oncue.stores.dynamodb.adoption import DynamoAdoption, failed, waits
+from oncue.stores.dynamodb.buckets import Buckets
+from oncue.stores.dynamodb.foreign import Foreign, read
+from oncue.stores.dynamodb.inbox_batch import FoundBatch, InFlight
+from oncue.stores.dynamodb.inbox_lease import InboxLease
+from oncue.stores.dynamodb.inbox_parts import DAY_MS, Part, Parts
+from oncue.stores.dynamodb.table import Item
+
+OFF_SECONDS = 30.0  # between two looks whether there is an inbox
+POLL_SECONDS = 1.0
+BUSY_SECONDS = 0.2  # while the sinks are busy
+RECENT_MS = 10_000  # every look goes so far back
+GRACE_MS = 10_000
+SWEEP_MS = 3_600_000
+ITEMS_AT_ONCE = 100  # of a partition
+BUCKETS_AT_ONCE = 24
+LAST_KEY = "\U0010ffff"
+
+logger = logging.getLogger("oncue.inbox")
+
+
+class Partition(NamedTuple):
+    """What a look into a partition found."""
+
+    bucket: Moment
+    items: Sequence[Item]
+    more: bool
+
+
+@dataclass(slots=True)
+class Tally:
+    """What became of what a step found."""
+
+    dealt: int = 0
+    left: int = 0
+    """Items whose sinks were busy or in trouble."""
+
+
+class TableInbox:
+    """Implements `oncue.ports.inbox.Inbox`. One thread makes its steps."""
+
+    def __init__(self, store: DynamoAdoption, nodes: NodeStore) -> None:
+        self._store = store
+        self._table = store.table
+        self._nodes = nodes
+        now_and_after_fork(self, TableInbox._renew)
+
+    def _renew(self) -> None:
+        self._in_flight = InFlight()
+        self._parts = Parts(self._table, self._store.clock, self._count_nodes)
+
+    def _count_nodes(self, now: Moment) -> int:
+        return sum(node.engine for node in self._nodes.nodes(now))
+
+    @property
+    def buckets(self) -> Buckets | None:
+        """Its settings; None: the table has no inbox."""
+        return self._parts.read_settings()
+
+    def set(self, buckets: Buckets, now: Moment) -> Buckets:
+        """Give the table an inbox, or more shards. The length of its buckets stays as it is."""
+        stored = self._parts.write_settings(buckets)
+        self._store.settings_changed(now)
+        return stored
+
+    def step(self, holder: str, now: Moment, accept: Accept) -> float:
+        self._parts.share(holder, now)
+        buckets = self._parts.buckets
+        if buckets is None:
+            return OFF_SECONDS
+        tally = Tally()
+        parts = self._parts.kept(now)
+        for part in parts:
+            self._read_part(part, buckets, now, accept, tally)
+        if tally.dealt:
+            return 0.0
+        if tally.left or self._in_flight:
+            return BUSY_SECONDS
+        return 0.0 if any(part.is_behind for part in parts) else POLL_SECONDS
+
+    def leave(self, now: Moment) -> None:
+        self._parts.leave(now)
+
+    # One part.
+
+    def _read_part(
+        self, part: Part, buckets: Buckets, now: Moment, accept: Accept, tally: Tally
+    ) -> None:
+        lease, recent = part.lease, buckets.of(now - RECENT_MS)
+        first = min(lease.checkpoint, recent) if part.looks_back(now) else recent
+        wanted = buckets.between(first, now)[:BUCKETS_AT_ONCE]
+        found = self._look(part.number, buckets, wanted, now)
+        if first <= lease.checkpoint:
+            part.is_behind = buckets.of(now) > wanted[-1] or any(one.more for one in found)
+        self._deal_with(part, found, now, accept, tally)
+        if first > lease.checkpoint:
+            return
+        checkpoint = _passed(lease.checkpoint, found, buckets, now)
+        lease = self._sweep(part, part.lease._replace(checkpoint=checkpoint), buckets, now, tally)
+        if lease != part.lease:
+            self._parts.write(part, lease, now)
+
+    def _sweep(
+        self, part: Part, lease: InboxLease, buckets: Buckets, now: Moment, tally: Tally
+    ) -> InboxLease:
+        """Go on with the search for items that were put late, or begin one. What it finds is moved:
+        nobody will look there again soon. A part that is behind reads what is older first."""
+        if part.is_behind:
+            return lease
+        if not lease.sweep:
+            if now - lease.swept_at < SWEEP_MS:
+                return lease
+            lease = lease._replace(sweep=buckets.of(now - DAY_MS), swept_at=now)
+        wanted = buckets.between(lease.sweep, lease.checkpoint - 1)[:BUCKETS_AT_ONCE]
+        found = self._look(part.number, buckets, wanted, now)
+        late = [read(item) for one in found for item in one.items]
+        tally.dealt += self.adopt(self._in_flight.without(late), lease.holder, now)
+        if late:
+            return lease
+        following = wanted[-1] + buckets.length_ms if wanted else lease.checkpoint
+        return lease._replace(sweep=0 if following >= lease.checkpoint else following)
+
+    def _look(
+        self, part: int, buckets: Buckets, wanted: Sequence[Moment], now: Moment
+    ) -> list[Partition]:
+        """The first due items of these buckets, up to the first bucket of which not all could be
+        read: what is due later is not delivered before it."""
+        places = [(bucket, pk) for bucket in wanted for pk in buckets.partitions(bucket, part)]
+        look = partial(self._look_into, buckets, now)
+        found = self._table.each(look, places)
+        stuck = min((one.bucket for one in found if one.more), default=None)
+        return [one for one in found if stuck is None or one.bucket <= stuck]
+
+    def _look_into(self, buckets: Buckets, now: Moment, place: tuple[Moment, str]) -> Partition:
+        """Of a bucket that has ended everything is read, also what is in the wrong bucket."""
+        bucket, pk = place
+        has_ended = bucket + buckets.length_ms <= now
+        upto = LAST_KEY if has_ended else f"{render(now)}#{LAST_KEY}"
+        items, more = self._table.page(pk, "", upto, ITEMS_AT_ONCE)
+        return Partition(bucket, items, more)
+
+    # What was found.
+
+    def _deal_with(
+        self,
+        part: Part,
+        found: Sequence[Partition],
+        now: Moment,
+        accept: Accept,
+        tally: Tally,
+    ) -> None:
+        read_ones = self._in_flight.without([read(item) for one in found for item in one.items])
+        moved: list[Foreign] = []
+        by_queue: dict[str, list[Foreign]] = {}
+        for one in sorted(read_ones, key=lambda one: (one.due_at, one.id)):
+            if one.problem is not None or one.due_at > now:
+                moved.append(one)
+            else:
+                by_queue.setdefault(one.queue, []).append(one)
+        for queue, jobs in by_queue.items():
+            batch = FoundBatch(self._store, self._parts, part, self._in_flight, queue, jobs)
+            accepted = batch.offer(accept)
+            if accepted:
+                tally.dealt += len(jobs)
+            elif accepted is None or part.is_behind:
+                moved += jobs
+            else:
+                tally.left += len(jobs)
+        tally.dealt += self.adopt(moved, part.lease.holder, now)
+
+    def adopt(self, found: Sequence[Foreign], holder: str, now: Moment) -> int:
+        """Make jobs of items: those with a problem are failed ones. How many were dealt with."""
+        for one in found:
+            if one.problem is not None:
+                text = "inbox: %s %s is set aside as failed job %s: %s"
+                logger.error(text, one.key.pk, legible(one.key.sk), one.id, one.problem)
+        shaped = [
+            (one, waits if one.problem is None else failed(holder, one.problem, now))
+            for one in found
+        ]
+        return self._store.adopt(shaped, now)
+
+
+def _passed(
+    checkpoint: Moment, found: Sequence[Partition], buckets: Buckets, now: Moment
+) -> Moment:
+    """How far the checkpoint goes: past the buckets that are over and were found empty."""
+    full = {one.bucket for one in found if one.items}
+    read_buckets = {one.bucket for one in found}
+    while (
+        checkpoint in read_buckets - full and checkpoint + 2 * buckets.length_ms + GRACE_MS <= now
+    ):
+        checkpoint += buckets.length_ms
+    return checkpoint

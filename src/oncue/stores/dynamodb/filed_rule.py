@@ -6,6 +6,7 @@ import secrets
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from datetime import datetime
+from hashlib import blake2b
 from typing import Any, NamedTuple
 
 from oncue.core.event import EventType
@@ -52,6 +53,13 @@ class Wait(NamedTuple):
 
 def new_wait(dependency: Dependency) -> Wait:
     return Wait(secrets.token_hex(6), dependency)
+
+
+def former_wait(dependency: Dependency) -> Wait:
+    """A dependency that a rule had in the store from which it comes. The same whenever it is
+    met."""
+    name = f"{dependency.type}#{dependency.key}".encode()
+    return Wait(blake2b(name, digest_size=6).hexdigest(), dependency)
 
 
 class FiledRule(NamedTuple):

@@ -69,12 +69,12 @@ class DynamoRules(DynamoJobs):
         writes: list[Write] = [
             Put(then.as_head(), unchanged(0 if was is None else was.ver)),
             Put(then.as_settings()),
-            *(Put(_dropped(then, wait, now)) for wait in gone),
+            *(Put(dropped(then, wait, now)) for wait in gone),
         ]
         if was is None:
             writes.append(Put({"pk": keys.RULES, "sk": then.name}))
         matches = [wait.match(then.name) for wait in added]
-        self.table.write({**key._asdict(), "rule": then.name} for key in matches)
+        self.table.write(match_item(then.name, wait) for wait in added)
         if self.table.transact(writes):
             self.table.write(removed=matches)
             return False
@@ -124,12 +124,17 @@ def _sighting(looks: Looks, wait: Wait, at: Stamp) -> Sighting:
     return Sighting(event, wait.newest, wait.stale)
 
 
-def _dropped(rule: FiledRule, wait: Wait, now: Moment) -> Item:
+def match_item(rule: str, wait: Wait) -> Item:
+    """By it events find a rule."""
+    return {**wait.match(rule)._asdict(), "rule": rule}
+
+
+def dropped(rule: FiledRule, wait: Wait, now: Moment) -> Item:
     """What is left to be removed of a dependency. Events find the rule by it for as long as there
     are decisions from before `since`, so that these are found."""
     key = keys.dropped(rule.name, rule.identity, wait.token)
     its = wait.dependency
-    return {**key._asdict(), "type": its.type, "key": its.key, "since": now}
+    return {**key._asdict(), "type": str(its.type), "key": its.key, "since": now}
 
 
 def _deleted(rule: FiledRule) -> Item:

@@ -21,9 +21,10 @@ from oncue.stores.dynamodb.filed_event import (
     decision_key,
     read_decision,
 )
-from oncue.stores.dynamodb.filed_rule import FiledRule, restored
+from oncue.stores.dynamodb.filed_rule import FiledRule, former_wait, restored
 from oncue.stores.dynamodb.jobs import rounds
 from oncue.stores.dynamodb.keys import Key
+from oncue.stores.dynamodb.rules import dropped, match_item
 from oncue.stores.dynamodb.table import Item
 
 LOOSE_MS = Bounds().loose_seconds * 1000
@@ -88,10 +89,27 @@ class DynamoRulesTransfer(DynamoChains):
         for fact, dumped in by_fact.items():
             for name in {one.rule for one in dumped.logged.decisions} & rules.keys():
                 by_rule.setdefault(name, []).append(known[fact])
+        self._restore_former(events, rules)
         chains = self._chains(by_rule, rules, _judge(by_fact))
         self._skip_decided(chains, (known[fact].arrival for fact in fresh))
         self._run(chains, now)
         return len(fresh)
+
+    def _restore_former(
+        self, events: Sequence[DumpedEvent], rules: Mapping[str, FiledRule]
+    ) -> None:
+        """Dependencies that rules had when they decided on these events, and no longer have: by
+        them the decisions are found."""
+        former: dict[Key, Item] = {}
+        for one in (one for dumped in events for one in dumped.logged.decisions):
+            rule = rules.get(one.rule)
+            known = () if rule is None else (wait.dependency.identity for wait in rule.waits)
+            if rule is None or one.dependency.identity in known:
+                continue
+            wait = former_wait(one.dependency)
+            for item in (match_item(rule.name, wait), dropped(rule, wait, self.clock.now())):
+                former[Key(item["pk"], item["sk"])] = item
+        self.table.write(former.values())
 
 
 def _received(events: Sequence[DumpedEvent], rules: Mapping[str, FiledRule]) -> list[Received]:

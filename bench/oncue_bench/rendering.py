@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from oncue_bench.report import HEADER, Report, Row, cells
 
 _RIGHT = {2, 4, 8}  # columns of numbers
@@ -49,10 +51,13 @@ def as_markdown(report: Report) -> str:
 
 
 def _markdown_table(rows: list[Row]) -> str:
-    header = HEADER[1:]
-    lines = ["| " + " | ".join(header) + " |", "|" + "|".join("---" for _ in header) + "|"]
-    lines += ["| " + " | ".join(cells(row)[1:]) + " |" for row in rows]
-    return "\n".join(lines)
+    return markdown_table(HEADER[1:], [cells(row)[1:] for row in rows])
+
+
+def markdown_table(header: Sequence[str], lines: Sequence[Sequence[str]]) -> str:
+    rule = "|" + "|".join("---" for _ in header) + "|"
+    head, *body = ["| " + " | ".join(line) + " |" for line in (header, *lines)]
+    return "\n".join([head, rule, *body])
 
 
 def _machine(report: Report) -> str:

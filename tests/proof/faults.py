@@ -107,7 +107,7 @@ class FaultyStore(WrappedStore):
             getattr(self.store, call.method)(part, *rest, **call.kwargs)
             raise _trouble(call.method, fault)
         if fault is Fault.DELAY and self._pause:
-            return _slowly(go, self._plan, self._pause, self._pause_seconds)
+            return slowly(go, self._plan, self._pause, self._pause_seconds)
         answer = go()
         if fault is Fault.TIMEOUT:
             raise _trouble(call.method, fault)
@@ -157,7 +157,7 @@ class FaultySink:
                 return {**taken, **dict.fromkeys(rest, Refusal(f"deliver {fault}", False))}
             case Fault.DELAY if self._pause:
                 go = partial(self.sink.deliver, queue, batch)
-                return _slowly(go, self._plan, self._pause, self._pause_seconds)
+                return slowly(go, self._plan, self._pause, self._pause_seconds)
         return self.sink.deliver(queue, batch)
 
     def close(self) -> None:
@@ -170,7 +170,7 @@ class FaultySink:
         return possible
 
 
-def _slowly(go: Callable[[], T], plan: Plan, pause: Pause, seconds: float) -> T:
+def slowly(go: Callable[[], T], plan: Plan, pause: Pause, seconds: float) -> T:
     """Slow to be reached, or slow to answer: for a lease these are two different things."""
     if plan.heads():
         pause(seconds)

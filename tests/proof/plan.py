@@ -21,6 +21,14 @@ class Fault(StrEnum):
     HALF_DOWN = "takes a part of a batch and goes down"
     STALE = "answers from before the last write"
     CONFLICT = "loses a race"
+    LATE = "times out, and arrives after requests that follow"
+    SHORT = "answers with less than a page"
+    TORN = "is seen half done"
+
+
+_OF_SERVERS = {Fault.LATE, Fault.SHORT, Fault.TORN}
+OF_PORTS: tuple[Fault, ...] = tuple(fault for fault in Fault if fault not in _OF_SERVERS)
+"""What can befall a store or a sink; the others befall requests to a server."""
 
 
 class Plan:
@@ -73,6 +81,11 @@ class Plan:
         """A coin, for faults that come in two forms."""
         with self._lock:
             return self._random.random() < 0.5
+
+    def choice(self, options: Sequence[T]) -> T:
+        """One of them, for faults that come in several forms."""
+        with self._lock:
+            return self._random.choice(options)
 
     def part(self, batch: Sequence[T]) -> list[T]:
         """Some of a batch of two or more, in its order, but not all."""

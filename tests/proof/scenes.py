@@ -11,7 +11,7 @@ from oncue.clock import FakeClock
 from oncue.ports.store import Store
 from oncue.stores.memory import MemoryStore
 from tests.proof.checker import Card
-from tests.proof.plan import Fault, Plan
+from tests.proof.plan import OF_PORTS, Fault, Plan
 from tests.proof.points import OF_EVENTS, POINTS
 from tests.proof.world import TAKEOVER_SECONDS, TURNED_TAKEOVER_SECONDS, World
 from tests.stores.port import METHODS
@@ -85,11 +85,11 @@ FAULTS = {
     fault.name.lower(): Scene(
         {fault: RATES.get(fault, 0.2)}, cancels=fault not in UNFENCED, min_faults=3
     )
-    for fault in Fault
+    for fault in OF_PORTS
 }
 TOGETHER = {
-    "quick": Scene({fault: 0.05 for fault in Fault if fault not in UNFENCED}, min_faults=20),
-    "slow": Scene(dict.fromkeys(Fault, 0.05), cancels=False, min_faults=20),
+    "quick": Scene({fault: 0.05 for fault in OF_PORTS if fault not in UNFENCED}, min_faults=20),
+    "slow": Scene(dict.fromkeys(OF_PORTS, 0.05), cancels=False, min_faults=20),
 }
 DEATHS = {
     point: Scene(

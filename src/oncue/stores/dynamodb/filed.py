@@ -9,7 +9,7 @@ from oncue.core.ids import REMEMBERED_MS, queue_digest
 from oncue.core.ids import read as read_id
 from oncue.core.job import NewJob
 from oncue.core.lifecycle import FINAL, LIVE, State
-from oncue.core.moment import LATEST, Moment
+from oncue.core.moment import Moment
 from oncue.core.queue import Queue
 from oncue.core.record import Record
 from oncue.core.shard import Turn
@@ -116,16 +116,16 @@ def look_of(record: Record, known: KnownQueue, was: Look | None) -> Look | None:
     """Its entry in the index. That of a live claim may be early: who looks then moves it."""
     if record.hidden:
         return None
-    number = keys.look_shard(record.id)
     if record.state in FINAL:
         pk = keys.finished(record.queue, record.state, known.shard_of(record.id))
         return Look(pk, keys.by_due(record.due_at, record.id))
     if record.state in LIVE:
-        lapses_at = LATEST if record.lapses_at is None else record.lapses_at
-        look = Look(keys.live(number), keys.by_due(lapses_at, record.id))
+        lapses_at = keys.NEVER if record.lapses_at is None else record.lapses_at
+        look = Look(keys.live(keys.look_shard(record.id)), keys.by_due(lapses_at, record.id))
         return was if was is not None and was.look == look.look and was.at < look.at else look
     if record.expires_at is None:
         return None
+    number = keys.look_shard(record.id, keys.EXPIRING_SHARDS)
     return Look(keys.expiring(number), keys.by_due(record.expires_at, record.id))
 
 

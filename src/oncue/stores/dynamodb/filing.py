@@ -79,8 +79,6 @@ class Saving:
     """What must hold besides: that no range covers it, for example."""
     takes_key_from: str | None = None
     """The job that is over and still holds the key that this one needs."""
-    counts: bool = False
-    """Whether it counts from now on as under way in the limits of its queue."""
 
 
 class Filing:
@@ -243,7 +241,7 @@ class Filing:
             ver=ver,
             line=line,
             look=look_of(record, known, job.look),
-            counted=record.state in LIVE and (job.counted or saving.counts),
+            counted=record.state in LIVE and (job.counted or known.queue.concurrency is not None),
             until=forgotten_at(record, known.queue),
         )
         written = as_items(then, ver)

@@ -11,15 +11,17 @@ from typing import NamedTuple
 
 from oncue.core.event import EventType, Fact
 from oncue.core.lifecycle import State
-from oncue.core.moment import Moment
+from oncue.core.moment import LATEST, Moment
 from oncue.core.shard import Turn, shard_of
 from oncue.core.stamp import EARLIEST, Stamp
 
 INDEX = "look"
 """The one index: sparse, and with keys only. Its keys are the attributes `look` and `at`."""
 LOOK_SHARDS = 16
+EXPIRING_SHARDS = 4
 HEAD = "head"
 LAST = "\x7f"  # behind every key
+NEVER: Moment = LATEST  # stands for no moment at all, behind all others
 
 
 class Key(NamedTuple):
@@ -138,8 +140,8 @@ def expiring(number: int) -> str:
     return f"e#{number}"
 
 
-def look_shard(job_id: str) -> int:
-    return shard_of(job_id, LOOK_SHARDS)
+def look_shard(job_id: str, shards: int = LOOK_SHARDS) -> int:
+    return shard_of(job_id, shards)
 
 
 def finished(queue: str, state: State, shard: int) -> str:

@@ -31,6 +31,8 @@ class KnownQueue:
     ver: int = 0
     """0: the table does not have it."""
     deleted_at: Moment | None = None
+    ranges: bool = False
+    """Whether a dispatcher ever took jobs of it by a range claim."""
 
     @property
     def name(self) -> str:
@@ -67,6 +69,8 @@ class KnownQueue:
         shown: dict[str, Any] = {"spreads": self.spreads}
         if self.queue != default_queue(self.name):
             shown["settings"] = msgspec.to_builtins(self.queue)
+        if self.ranges:
+            shown["ranges"] = True
         if self.deleted_at is not None:
             shown["deleted_at"] = self.deleted_at
         return {**keys.queue(self.name)._asdict(), "ver": ver, "rec": to_text(shown)}
@@ -76,7 +80,8 @@ def read_queue(item: Item) -> KnownQueue:
     shown, name = from_text(item["rec"]), item["sk"]
     settings = shown.get("settings")
     queue = default_queue(name) if settings is None else msgspec.convert(settings, Queue)
-    return KnownQueue(queue, tuple(shown["spreads"]), item["ver"], shown.get("deleted_at"))
+    deleted_at, ranges = shown.get("deleted_at"), shown.get("ranges", False)
+    return KnownQueue(queue, tuple(shown["spreads"]), item["ver"], deleted_at, ranges)
 
 
 class QueueMemory:

@@ -3,7 +3,7 @@ jobs that are under way.
 
 Only queues with a limit have it. It changes in one transaction with the jobs that are taken or
 given back, so the number is exact. Jobs that were taken before the queue had a limit are counted
-when it is set, or by their next heartbeat.
+when it is set, or else by their next heartbeat.
 """
 
 from __future__ import annotations
@@ -12,7 +12,6 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 from oncue.core import rate
-from oncue.core.lifecycle import LIVE
 from oncue.core.moment import Moment
 from oncue.core.queue import Queue
 from oncue.core.rate import Bucket, Limits, Room
@@ -124,8 +123,6 @@ class DynamoLimits(DynamoJobs):
     def take_limited(self, savings: Sequence[Saving], known: KnownQueue, now: Moment) -> list[bool]:
         """Save jobs that are taken from a limited queue, as many as its limits leave room for."""
         queue, name = known.queue, known.name
-        for one in savings:
-            one.counts = queue.concurrency is not None
         plans = [self._plan(one, known, now) for one in savings]
         self.table.write(item for plan in plans for item in plan.before)
         done = [False] * len(plans)
@@ -149,12 +146,6 @@ class DynamoLimits(DynamoJobs):
             raise too_many_races()
         self._follow_up(savings, plans, done, {name: known})
         return done
-
-    def count_live(self, jobs: Sequence[Saving], now: Moment) -> None:
-        """Let live jobs count that were taken before their queue had a limit."""
-        for one in jobs:
-            one.counts = one.job.record.state in LIVE
-        self.save(jobs, now)
 
 
 def _fitting(plans: Sequence[Plan], left: Sequence[int]) -> list[int]:

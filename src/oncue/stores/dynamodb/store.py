@@ -11,18 +11,17 @@ from oncue.ports.clock import Clock
 from oncue.ports.store import Awaited, Listener, StoreFacts, Traits
 from oncue.stores.dynamodb import schema
 from oncue.stores.dynamodb.address import Address
-from oncue.stores.dynamodb.event_pruning import DynamoEventPruning
 from oncue.stores.dynamodb.events import DynamoEvents
 from oncue.stores.dynamodb.known import DEFAULT_SHARDS
-from oncue.stores.dynamodb.limits import DynamoLimits
 from oncue.stores.dynamodb.rules_transfer import DynamoRulesTransfer
 from oncue.stores.dynamodb.table import Table
+from oncue.stores.dynamodb.transfer import DynamoTransfer
 
 LACKS: frozenset[Lack] = frozenset({"counts", "all-jobs", "all-events", "prune-counts"})
 POLL_SECONDS = 1.0
 
 
-class DynamoStore(DynamoEvents, DynamoEventPruning, DynamoRulesTransfer, DynamoLimits):
+class DynamoStore(DynamoEvents, DynamoRulesTransfer, DynamoTransfer):
     """Implements `oncue.ports.store.Store` on one table."""
 
     def __init__(

@@ -102,7 +102,8 @@ class Table:
 
     def _renew(self) -> None:
         self.client = self._connect()
-        self._pool = ThreadPoolExecutor(THREADS, "oncue-dynamodb")
+        self._thread = threading.local()
+        self._pool = ThreadPoolExecutor(THREADS, "oncue-dynamodb", self._enter_pool)
         self._closing = threading.Event()
 
     def close(self) -> None:
@@ -347,9 +348,13 @@ class Table:
     def each(self, ask: Callable[[T], R], parts: Iterable[T]) -> list[R]:
         """The answers for all parts, asked at the same time."""
         every = list(parts)
-        if len(every) < 2:
+        # A thread of the pool that waited for others of the pool might wait for ever.
+        if len(every) < 2 or getattr(self._thread, "is_of_pool", False):
             return [ask(part) for part in every]
         return list(self._pool.map(ask, every))
+
+    def _enter_pool(self) -> None:
+        self._thread.is_of_pool = True
 
     def call(self, method: str, **asked: Any) -> Any:
         """One request. Raises `ConditionFailed` or `TransactionFailed` as the service does."""

@@ -1,0 +1,295 @@
+"""Workers' claims in DynamoDB: taking jobs, and the signs of life that follow."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from random import randrange
+from typing import TypeVar
+
+from oncue.core.fencing import GONE, Refused
+from oncue.core.job import Claimed, Operation
+from oncue.core.lease import Touch, Touched
+from oncue.core.moment import Moment
+from oncue.core.queue import Queue
+from oncue.core.sharing import Taker, in_order, share_out
+from oncue.stores.dynamodb import keys
+from oncue.stores.dynamodb.filed import Filed
+from oncue.stores.dynamodb.filing import Saving, Wanted, what_was
+from oncue.stores.dynamodb.jobs import MOST_RACES, rounds, too_many_races
+from oncue.stores.dynamodb.known import KnownQueue
+from oncue.stores.dynamodb.leasing import ShardLease
+from oncue.stores.dynamodb.limits import is_limited
+from oncue.stores.dynamodb.lines import AHEAD, OTHERS
+from oncue.stores.dynamodb.live import DynamoLive
+from oncue.stores.dynamodb.table import Item, Put, unchanged
+
+T = TypeVar("T")
+
+SHARDS_AT_ONCE = 8
+"""Order holds over so many shards of a queue. A claim looks at no more of them, if they have enough
+for it."""
+
+
+@dataclass(slots=True)
+class Offer:
+    """What one call may take from a queue."""
+
+    known: KnownQueue
+    queue: Queue
+    """As the caller has it: leases are given by its settings."""
+    room: int
+    leases: dict[int, ShardLease] = field(default_factory=dict)
+    seen: set[str] = field(default_factory=set)
+    """Jobs that were found already."""
+    shards: list[int] = field(default_factory=list)
+    """In the order in which they are looked at."""
+
+    def covers(self, job: Filed) -> bool:
+        lease = None if job.line is None else self.leases.get(job.line.shard)
+        return lease is not None and lease.covers(job.record)
+
+
+class DynamoClaims(DynamoLive):
+    """Implements the workers' side of `oncue.ports.claims.ClaimStore` up to the settlement."""
+
+    def claim(
+        self,
+        queues: Sequence[Queue],
+        takers: Sequence[Taker],
+        now: Moment,
+        *,
+        nonce: str,
+        again: bool = False,
+    ) -> list[list[Claimed]]:
+        if again and any(held := self._claimed_by(nonce, queues, len(takers), now)):
+            return held
+        taken: list[list[Claimed]] = [[] for _ in takers]
+        for _ in range(MOST_RACES):
+            short = [at for at in range(len(takers)) if not taken[at]]
+            offers = self._offers(queues, sum(takers[at].limit for at in short), now)
+            shares = share_out(
+                [takers[at] for at in short],
+                lambda limit, reclaimed, offers=offers: self._choose(  # type: ignore[misc]
+                    offers, limit, now, AHEAD if reclaimed else OTHERS
+                ),
+            )
+            lost = False
+            savings: dict[str, list[tuple[int, Saving]]] = {}
+            for at, share in zip(short, shares, strict=True):
+                for job in share:
+                    offer = offers[job.record.queue]
+                    known = offer.known
+                    checks = self._check_free(job) if known.ranges else []
+                    alone = len(share) == 1
+                    job.record.take(offer.queue, takers[at], now, (nonce, at), alone=alone)
+                    savings.setdefault(known.name, []).append((at, Saving(job, checks)))
+            for name, some in savings.items():
+                done = self._take([one for _, one in some], offers[name].known, now)
+                for (at, one), was in zip(some, done, strict=True):
+                    lost = lost or not was
+                    if was:
+                        taken[at].append(one.job.record.as_claimed())
+            if not lost:
+                break
+        self._news.tell()
+        return [in_order(claims, queues) for claims in taken]
+
+    def _take(self, savings: Sequence[Saving], known: KnownQueue, now: Moment) -> list[bool]:
+        if is_limited(known.queue):
+            return self.take_limited(savings, known, now)
+        return self.save(savings, now)
+
+    def _offers(self, queues: Sequence[Queue], most: int, now: Moment) -> dict[str, Offer]:
+        """What may be taken from these queues; those whose range claims have ended are closed."""
+        known = self._fresh(queue.name for queue in queues)
+        given = {queue.name: queue for queue in queues}
+        ranged = [one for one in known.values() if one.ranges]
+        leases = self._leases((one.name, shard) for one in ranged for shard in one.shards)
+        limits = self._limits_of(one.name for one in known.values() if is_limited(one.queue))
+        offers: dict[str, Offer] = {}
+        for name, one in known.items():
+            room = 0 if one.queue.paused else most
+            if name in limits:
+                room = limits[name].room(one.queue, most, now).most
+            held = {shard: leases[name, shard] for shard in one.shards if (name, shard) in leases}
+            if any(lease.holder is not None and lease.until <= now for lease in held.values()):
+                held = {shard: self._close_ended(lease, one, now) for shard, lease in held.items()}
+                if name in limits:
+                    room = self._limits_of([name])[name].room(one.queue, most, now).most
+            first = randrange(len(one.shards))
+            shards = [*one.shards[first:], *one.shards[:first]]
+            offers[name] = Offer(one, given[name], room, held, shards=shards)
+        return offers
+
+    def _close_ended(self, lease: ShardLease, known: KnownQueue, now: Moment) -> ShardLease:
+        """Let go of a shard whose holder's lease has ended."""
+        if lease.holder is None or lease.until > now:
+            return lease
+        closed = lease.let_go()._replace(fence=lease.fence + 1)
+        self.write_lease(lease, closed, known, now)
+        return self._leases([(lease.queue, lease.shard)])[lease.queue, lease.shard]
+
+    def write_lease(
+        self, was: ShardLease, then: ShardLease, known: KnownQueue, now: Moment, taken: int = 0
+    ) -> bool:
+        """Write the lease of a shard, with the limits of its queue if it has any. `taken`: how many
+        jobs are handed over with it. False: it is no longer as it was, or there is no room."""
+        queue, name = known.queue, known.name
+        counted = then.in_flight if queue.concurrency is not None else 0
+        then = then._replace(counted=counted)
+        put = Put(then.as_item(max(now, was.ver + 1)), unchanged(was.ver))
+        by = then.counted - was.counted
+        if not by and not (taken and queue.rate_per_second is not None):
+            return self.table.put(*put)
+        for _ in range(MOST_RACES):
+            under_way = self._limits_of([name])[name]
+            if taken and under_way.room(queue, taken, now).most < taken:
+                return False
+            limit = under_way.taken(queue, taken, now).moved(by).as_put(name, now)
+            failed = self.table.transact([put, limit])
+            if not failed:
+                return True
+            if 0 in failed:
+                return False
+        raise too_many_races()
+
+    def _choose(
+        self, offers: Mapping[str, Offer], limit: int, now: Moment, ranks: tuple[str, str]
+    ) -> list[Filed]:
+        """The first due jobs, for which there is room, of these ranks."""
+        chosen: list[Filed] = []
+        for offer in offers.values():
+            for first in range(0, len(offer.shards), SHARDS_AT_ONCE):
+                most = min(offer.room, limit - len(chosen))
+                if most <= 0:
+                    break
+                shards = offer.shards[first : first + SHARDS_AT_ONCE]
+                found = self._take_from(offer, shards, most, now, ranks)
+                offer.room -= len(found)
+                chosen += found
+        return chosen
+
+    def _take_from(
+        self, offer: Offer, shards: Sequence[int], limit: int, now: Moment, ranks: tuple[str, str]
+    ) -> list[Filed]:
+        """The first due jobs of some shards. What has expired is cancelled, and does not count."""
+        lines = [keys.line(offer.known.name, shard) for shard in shards]
+        if ranks == AHEAD:
+            self.table.each(lambda pk: self._ready(pk, limit, now), lines)
+        look_at = limit
+        while True:
+            items = self._first_items(lines, look_at, now, ranks)
+            jobs = self._unexpired(self._good(items, now), now)
+            found = [job for job in jobs if not offer.covers(job) and job.id not in offer.seen]
+            if len(found) >= limit or len(items) < look_at:
+                break
+            look_at *= 2
+        offer.seen.update(job.id for job in found[:limit])
+        return found[:limit]
+
+    def _first_items(
+        self, lines: Sequence[str], limit: int, until: Moment, ranks: tuple[str, str]
+    ) -> list[Item]:
+        """The first due items of some lines, in the order of hand-over."""
+        parts = self.table.each(lambda pk: self._due_items(pk, limit, until, ranks), lines)
+        return sorted((item for part in parts for item in part), key=_place)[:limit]
+
+    def _claimed_by(
+        self, nonce: str, queues: Sequence[Queue], takers: int, now: Moment
+    ) -> list[list[Claimed]]:
+        """What a call took, by taker, as far as the claims hold. Their leases begin anew."""
+        held: list[list[Claimed]] = [[] for _ in range(takers)]
+        savings: list[Saving] = []
+        for job in self._live_jobs():
+            record = job.record
+            if record.nonce is not None and record.nonce[0] == nonce and record.lease.until:
+                record.lease, record.updated_at = record.lease.heard_of(now), now
+                savings.append(Saving(job))
+        for one, was in zip(savings, self.save(savings, now), strict=True):
+            if was and one.job.record.nonce is not None:
+                held[one.job.record.nonce[1]].append(one.job.record.as_claimed())
+        return [in_order(claims, queues) for claims in held]
+
+    def each_job(
+        self,
+        asked: Sequence[tuple[str, T]],
+        act: Callable[[Filed, T], tuple[object, bool]],
+        now: Moment,
+        wanted: Wanted = what_was,
+    ) -> list[object]:
+        """Let `act` change each of these jobs; its answers. It answers with whether it changed the
+        job, which is then written; if that is too late, it is asked again. A job that is not there
+        is `GONE`."""
+        answers: dict[int, object] = {}
+        for part in rounds(dict(enumerate(asked)), lambda one: [one[0]]):
+            left = part
+            for _ in range(MOST_RACES):
+                jobs = self.read((job_id for job_id, _ in left.values()), wanted)
+                changed: dict[int, Saving] = {}
+                for at, (job_id, what) in left.items():
+                    job = jobs.get(job_id)
+                    if job is None or job.is_gone(now):
+                        answers[at] = GONE
+                        continue
+                    answers[at], is_changed = act(job, what)
+                    if is_changed:
+                        changed[at] = Saving(job)
+                done = self.save(list(changed.values()), now)
+                left = {at: left[at] for at, was in zip(changed, done, strict=True) if not was}
+                if not left:
+                    break
+            else:
+                raise too_many_races()
+        return [answers[at] for at in range(len(asked))]
+
+    def touch(self, touches: Sequence[Touch], now: Moment) -> list[Touched | Refused]:
+        queues: dict[str, KnownQueue] = {}
+
+        def act(job: Filed, touch: Touch) -> tuple[Touched | Refused, bool]:
+            record = job.record
+            if record.hidden:
+                return GONE, False
+            before = len(record.diagnostics)
+            if record.queue not in queues:
+                queues.update(self._fresh([record.queue]))
+            answer = record.touch(touch, queues[record.queue].queue, now)
+            return answer, isinstance(answer, Touched) or len(record.diagnostics) > before
+
+        return self.each_job([(one.id, one) for one in touches], act, now)  # type: ignore[return-value]
+
+    def interruptions(self, claims: Sequence[tuple[str, int]]) -> Mapping[int, Refused]:
+        jobs = self.read((job_id for job_id, _ in claims), what_was)
+        now = self.clock.now()
+        found: dict[int, Refused] = {}
+        for at, (job_id, epoch) in enumerate(claims):
+            job = jobs.get(job_id)
+            why = GONE if job is None or not job.is_visible(now) else job.record.interruption(epoch)
+            if why is not None:
+                found[at] = why
+        return found
+
+    def put_operation(
+        self, job_id: str, epoch: int, operation: Operation, now: Moment
+    ) -> Operation | Refused:
+        part = f"o.{operation.name}"
+
+        def act(job: Filed, report: Operation) -> tuple[Operation | Refused, bool]:
+            record = job.record
+            if record.hidden:
+                return GONE, False
+            before = len(record.diagnostics), record.operations.get(report.name)
+            answer = record.put_operation(epoch, report, now)
+            after = len(record.diagnostics), record.operations.get(report.name)
+            return answer, before != after
+
+        def wanted(name: str) -> bool:
+            return name in (part, "past")
+
+        [answer] = self.each_job([(job_id, operation)], act, now, wanted)
+        return answer  # type: ignore[return-value]
+
+
+def _place(item: Item) -> str:
+    place: str = item["sk"]
+    return place

@@ -1,0 +1,116 @@
+"""The lines of a queue in DynamoDB: what is due there, what comes back, and what is stale.
+
+A line is sorted by rank and due time, so the due jobs of one rank are one Query. Which ranks are in
+use is found by jumping from each to the next. Jobs that are not due are not read, but for the first
+of each rank.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from oncue.core.lifecycle import State
+from oncue.core.moment import Moment
+from oncue.core.putoff import back_in_line_until
+from oncue.stores.dynamodb import keys
+from oncue.stores.dynamodb.filed import Filed
+from oncue.stores.dynamodb.filing import Saving, Wanted, everything
+from oncue.stores.dynamodb.keys import LAST, PUT_OFF, Key
+from oncue.stores.dynamodb.limits import DynamoLimits
+from oncue.stores.dynamodb.table import Item
+
+AHEAD, OTHERS, ALL = ("0", "0~"), ("1", "1~"), ("0", "1~")
+"""Ranks of reclaimed work, of everything else, and of both."""
+_END = "~"  # behind everything that begins with what is before it
+
+
+class DynamoLines(DynamoLimits):
+    def _due_items(
+        self, pk: str, limit: int, until: Moment, ranks: tuple[str, str] = ALL
+    ) -> list[Item]:
+        """The first waiting items of a line that are due by then, in order."""
+        found: list[Item] = []
+        start, end = ranks
+        while len(found) < limit:
+            first = next(self.table.query(pk, start, end, limit=1), None)
+            if first is None:
+                break
+            place = keys.read_place(first["sk"])
+            if place.moment <= until:
+                last = f"{place.rank}#{keys.digits(until)}#{_END}"
+                left = limit - len(found)
+                found += self.table.query(pk, f"{place.rank}#", last, limit=left)
+            start = place.rank + _END
+        return found
+
+    def _head(self, pk: str) -> dict[str, Moment]:
+        """By rank, when the first job of a line is due; at the rank `PUT_OFF`, when it returns."""
+        dues: dict[str, Moment] = {}
+        start = "0"
+        while True:
+            first = next(self.table.query(pk, start, PUT_OFF + _END, limit=1), None)
+            if first is None:
+                return dues
+            place = keys.read_place(first["sk"])
+            dues[place.rank] = place.moment
+            start = place.rank + _END
+
+    def _good(self, items: Sequence[Item], now: Moment, wanted: Wanted = everything) -> list[Filed]:
+        """The jobs behind waiting items. An item whose job has a record is good only if the record
+        says that the job waits just there; others are removed."""
+        ids = [keys.read_place(item["sk"]).id for item in items]
+        records = self.table.read(keys.job(job_id) for job_id in ids)
+        chosen: dict[str, Item] = {}
+        stale: list[Key] = []
+        for job_id, item in zip(ids, items, strict=True):
+            record = records.get(keys.job(job_id), item)
+            if "rec" in record:
+                chosen[job_id] = record
+            else:
+                stale.append(Key(item["pk"], item["sk"]))
+        jobs = self.parse(chosen, wanted)
+        good: list[Filed] = []
+        for job_id, item in zip(ids, items, strict=True):
+            job = jobs.get(job_id)
+            if job is not None and _waits_at(job, item) and not job.is_gone(now):
+                good.append(job)
+            elif job is not None:
+                stale.append(Key(item["pk"], item["sk"]))
+        self.table.write(removed=stale)
+        return good
+
+    def _ready(self, pk: str, limit: int, now: Moment) -> None:
+        """Bring put-off jobs whose moment has come back into line."""
+        last = f"{PUT_OFF}#{keys.digits(now)}#{_END}"
+        items = list(self.table.query(pk, f"{PUT_OFF}#", last, limit=limit))
+        if not items:
+            return
+        first = next(iter(self._due_items(pk, 1, now)), None)
+        rank, due_at = (LAST, None) if first is None else keys.read_place(first["sk"])[:2]
+        savings = []
+        for job in self._good(items, now):
+            behind = due_at is not None and keys.rank(job.record.next_turn) >= rank
+            if not job.record.is_put_off(back_in_line_until(now, due_at if behind else None)):
+                job.record.not_before = None
+                savings.append(Saving(job))
+        self.save(savings, now)
+
+    def _unexpired(self, jobs: Iterable[Filed], now: Moment) -> list[Filed]:
+        """Those that have not expired; the others are cancelled."""
+        good: list[Filed] = []
+        over: list[Saving] = []
+        for job in jobs:
+            if job.record.has_lapsed(now):
+                checks = self._check_free(job)
+                job.record.expire(now)
+                over.append(Saving(job, checks))
+            else:
+                good.append(job)
+        self.save(over, now)
+        return good
+
+
+def _waits_at(job: Filed, item: Item) -> bool:
+    if job.record.state is not State.SCHEDULED or job.line is None:
+        return False
+    return job.line.pk == item["pk"] and item["sk"] in (job.line.sk, job.line.twin)

@@ -1,0 +1,227 @@
+"""Queues in DynamoDB: settings, deletion, when something is next due, and what was kept long
+enough."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+
+from oncue.core.cursor import MOST_ITEMS
+from oncue.core.lacks import uncounted
+from oncue.core.lifecycle import FINAL
+from oncue.core.moment import LATEST, Moment
+from oncue.core.queue import Queue, QueueStats, why_kept
+from oncue.core.retention import Pruned, Retention
+from oncue.core.rule import Rule
+from oncue.core.schedule import Schedule
+from oncue.ports.queues import QueueDeletion
+from oncue.stores.dynamodb import keys
+from oncue.stores.dynamodb.event_pruning import DynamoEventPruning
+from oncue.stores.dynamodb.filing import Saving, what_was
+from oncue.stores.dynamodb.keys import PUT_OFF
+from oncue.stores.dynamodb.known import KnownQueue
+from oncue.stores.dynamodb.leasing import ShardLease
+from oncue.stores.dynamodb.limits import is_limited
+from oncue.stores.dynamodb.listing import DynamoListing
+from oncue.stores.dynamodb.table import unchanged
+from oncue.stores.dynamodb.temp import Temp
+
+REVIVED_WITHIN_MS = 3_600_000
+"""For so long after its deletion, a queue is looked at for a job that arrived just then."""
+
+
+class DynamoQueues(DynamoListing, DynamoEventPruning, Temp):
+    """Implements `oncue.ports.queues.QueueStore`."""
+
+    def queues(self) -> list[Queue]:
+        now = self.clock.now()
+        found = [self._revived(known, now) for known in self._all_queues()]
+        return [known.queue for known in found if known.exists]
+
+    def _revived(self, known: KnownQueue, now: Moment) -> KnownQueue:
+        """A deleted queue is there again if a job arrived while it was deleted."""
+        if known.deleted_at is None or now > known.deleted_at + REVIVED_WITHIN_MS:
+            return known
+        if not self._has_waiting(known):
+            return known
+        return self._register([known.name], now)[known.name]
+
+    def _has_waiting(self, known: KnownQueue) -> bool:
+        return any(any(self.table.query(pk, limit=1)) for pk in known.lines())
+
+    def put_queue(self, seen: Queue | None, queue: Queue) -> bool:
+        now = self.clock.now()
+        known = self._fresh([queue.name])[queue.name]
+        stored = known.queue if known.exists else None
+        if stored != seen:
+            return False
+        then = known.set(queue, self._memory.default_shards)
+        if not self.table.put(then.as_item(max(now, known.ver + 1)), unchanged(known.ver)):
+            return False
+        self._fresh([queue.name])
+        if queue.concurrency is not None and known.queue.concurrency is None:
+            self._count_live(queue.name, now)
+        self._tell_settings(now)
+        self._news.tell()
+        return True
+
+    def _count_live(self, name: str, now: Moment) -> None:
+        """Count what was taken before the queue had a limit."""
+        live = [Saving(job) for job in self._live_jobs() if job.record.queue == name]
+        self.save([one for one in live if not one.job.counted], now)
+        for lease, known in self._open_ranges():
+            if lease.queue == name:
+                self.write_lease(lease, lease, known, now)
+
+    def delete_queue(self, name: str, now: Moment, limit: int) -> QueueDeletion:
+        known = self._fresh([name])[name]
+        why = why_kept(
+            name,
+            unfinished=self._has_unfinished(known),
+            schedule=self._schedule_of(name),
+            rule=self._rule_of(name),
+        )
+        if why is not None:
+            return QueueDeletion("kept", why)
+        if not known.exists:
+            return QueueDeletion("unknown")
+        if self._prune_queue(known, LATEST, now, limit) >= limit:
+            return QueueDeletion("more")
+        gone = KnownQueue(self._memory.new(name).queue, known.spreads, known.ver, now, known.ranges)
+        if not self.table.put(gone.as_item(max(now, known.ver + 1)), unchanged(known.ver)):
+            return QueueDeletion("more")
+        self.table.remove(keys.limit(name))
+        self._tell_settings(now)
+        self._news.tell()
+        return self._after_deletion(name)
+
+    def _after_deletion(self, name: str) -> QueueDeletion:
+        """A job may have arrived after the look and before the deletion: then it is there again."""
+        known = self._fresh([name])[name]
+        if known.deleted_at is not None and self._has_waiting(known):
+            self._register([name], self.clock.now())
+            return QueueDeletion("kept", f"queue {name} has got new jobs just now.")
+        return QueueDeletion("deleted")
+
+    def _has_unfinished(self, known: KnownQueue) -> bool:
+        if self._has_waiting(known):
+            return True
+        return any(job.record.queue == known.name for job in self._live_jobs())
+
+    def _schedule_of(self, queue: str) -> str | None:
+        """A schedule that makes jobs for the queue."""
+        return next((one.name for one in self._every_schedule() if _makes(one, queue)), None)
+
+    def _rule_of(self, queue: str) -> str | None:
+        """A rule that makes jobs for the queue."""
+        return next((one.name for one in self._every_rule() if one.queue == queue), None)
+
+    def _every_schedule(self) -> Iterator[Schedule]:
+        after: str | None = None
+        while page := self.schedules(after, MOST_ITEMS):
+            yield from page
+            after = page[-1].name
+
+    def _every_rule(self) -> Iterator[Rule]:
+        after: str | None = None
+        while page := self.rules(after, MOST_ITEMS):
+            yield from page
+            after = page[-1].name
+
+    def stats(self, name: str) -> QueueStats:
+        return QueueStats({}, None)
+
+    def due_counts(
+        self, name: str, start: Moment, until: Moment, step_ms: int
+    ) -> Mapping[Moment, int]:
+        raise uncounted("due_counts")
+
+    # When something is next due.
+
+    def next_due(self, queues: Sequence[str]) -> Moment | None:
+        known = [one for one in self._fresh(queues).values() if one.exists]
+        return min((at for one in known for at in self._next_dues(one)), default=None)
+
+    def _next_dues(self, known: KnownQueue) -> list[Moment]:
+        """When something of the queue can be taken, as far as can be told."""
+        if known.queue.paused:
+            return []
+        leases: dict[int, ShardLease] = {}
+        if known.ranges:
+            found = self._leases((known.name, shard) for shard in known.shards).values()
+            leases = {one.shard: one for one in found if one.holder is not None}
+        moments = [lease.until for lease in leases.values()]
+        if not is_limited(known.queue):
+            return moments + self._dues(known, leases)
+        under_way = self._limits_of([known.name])[known.name]
+        limits = under_way.limits(known.queue)
+        if not limits.is_full(under_way.in_flight):
+            moments += self._dues(known, leases)
+        return limits.next_turns(moments)
+
+    def _dues(self, known: KnownQueue, leases: Mapping[int, ShardLease]) -> list[Moment]:
+        """The first due times of all shards that no range covers."""
+        heads = self.table.each(
+            lambda shard: self._first_due(keys.line(known.name, shard), leases.get(shard)),
+            list(known.shards),
+        )
+        return [at for at in heads if at is not None]
+
+    def _first_due(self, pk: str, lease: ShardLease | None) -> Moment | None:
+        if lease is None:
+            return min(self._head(pk).values(), default=None)
+        return min(self._beyond(pk, lease), default=None)
+
+    def _beyond(self, pk: str, lease: ShardLease) -> list[Moment]:
+        """The first due time of each rank behind an open range."""
+        last_rank = lease.through.partition("#")[0]
+        found: list[Moment] = []
+        for rank, first in self._head(pk).items():
+            if rank == PUT_OFF or rank > last_rank:
+                found.append(first)
+                continue
+            covered = f"{rank}#{keys.digits(lease.cutoff)}#~"
+            if rank == last_rank:
+                covered = min(covered, f"{lease.through}#~")
+            item = next(self.table.query(pk, covered, f"{rank}~", limit=1), None)
+            if item is not None:
+                found.append(keys.read_place(item["sk"]).moment)
+        return found
+
+    # What was kept long enough.
+
+    def prune(self, kept: Retention, now: Moment, limit: int) -> Pruned:
+        """The time to live removes what each queue keeps no longer. Only what is to go earlier than
+        that is looked for here."""
+        more = False
+        for known in self._fresh(kept.finished_before).values():
+            before = kept.finished_before[known.name]
+            seconds = known.queue.retention_seconds
+            if known.exists and (seconds is None or before > now - round(seconds * 1000)):
+                more = self._prune_queue(known, before, now, limit) >= limit or more
+        more = self._prune_events(now, kept.bounds, limit) or more
+        return Pruned(None, more)
+
+    def _prune_queue(self, known: KnownQueue, before: Moment, now: Moment, limit: int) -> int:
+        """Remove finished jobs of a queue, the oldest first. How many."""
+        looks = [
+            keys.finished(known.name, state, shard) for state in FINAL for shard in known.shards
+        ]
+        lists = self.table.each(lambda look: [item["at"] for item in self.table.look(look)], looks)
+        entries = sorted(at for some in lists for at in some)
+        jobs = self.read((keys.read_by_due(at)[1] for at in entries), what_was)
+        over = [
+            job
+            for job in jobs.values()
+            if job.record.finished_at is not None
+            and job.record.finished_at < before
+            and job.is_visible(now)
+        ]
+        over.sort(key=lambda job: (job.record.finished_at or 0, job.id))
+        for job in over[:limit]:
+            job.record.hide()
+        self.save([Saving(job) for job in over[:limit]], now)
+        return len(over[:limit])
+
+
+def _makes(schedule: Schedule, queue: str) -> bool:
+    return schedule.queue == queue and schedule.emits is None

@@ -1,0 +1,279 @@
+"""Dispatchers' range claims in DynamoDB.
+
+A dispatcher looks at the first due jobs of a shard, writes into the lease of the shard how far it
+takes them (`through`), and only then reads their records: what was cancelled before is seen, and
+what is cancelled later is refused. It sends what is left. Settling writes the jobs first and the
+lease last.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from random import randrange
+
+from oncue.core.fencing import Refused
+from oncue.core.job import Delivery
+from oncue.core.lifecycle import State
+from oncue.core.moment import Moment
+from oncue.core.queue import Queue
+from oncue.ports.claims import RangeClaim
+from oncue.ports.sink import Refusal
+from oncue.stores.dynamodb import keys
+from oncue.stores.dynamodb.claims import SHARDS_AT_ONCE
+from oncue.stores.dynamodb.endings import DynamoEndings
+from oncue.stores.dynamodb.filed import Filed, turn_at
+from oncue.stores.dynamodb.filing import Saving
+from oncue.stores.dynamodb.jobs import MOST_RACES, too_many_races
+from oncue.stores.dynamodb.known import KnownQueue
+from oncue.stores.dynamodb.leasing import LOOK_AHEAD_MS, ShardLease
+from oncue.stores.dynamodb.limits import is_limited
+from oncue.stores.dynamodb.table import Item, unchanged
+
+Continued = dict[int, set[str]]
+"""By shard: the jobs in flight of the claims that go on."""
+
+
+class DynamoRanges(DynamoEndings):
+    """Implements the dispatchers' side of `oncue.ports.claims.ClaimStore`."""
+
+    def claim_range(
+        self,
+        queue: Queue,
+        dispatcher: str,
+        limit: int,
+        now: Moment,
+        *,
+        lease_seconds: float,
+        in_flight: Sequence[RangeClaim] = (),
+        due_until: Moment | None = None,
+    ) -> RangeClaim:
+        cutoff = min(now if due_until is None else due_until, now + LOOK_AHEAD_MS)
+        name, length_ms = queue.name, round(lease_seconds * 1000)
+        known = self._with_ranges(name, now)
+        leases = {one.shard: one for one in self._leases((name, n) for n in known.shards).values()}
+        continued = _continued(leases, in_flight)
+        busy = {
+            shard: one.until
+            for shard, one in leases.items()
+            if one.holder not in (None, dispatcher) and one.until > now and shard not in continued
+        }
+        if known.queue.paused:
+            return RangeClaim(name, busy_until=min(busy.values(), default=None))
+        free = [shard for shard in known.shards if shard not in busy]
+        for shard in self._in_order(known, free, continued, cutoff, now):
+            lease = leases[shard]
+            if shard not in continued:
+                lease = lease.let_go()._replace(counted=lease.counted)
+            claim = self._claim_shard(
+                known, lease, dispatcher, limit, cutoff, now, length_ms, continued.get(shard)
+            )
+            if claim is not None:
+                return claim
+        self._news.tell()
+        return RangeClaim(name, busy_until=min(busy.values(), default=None))
+
+    def _in_order(
+        self,
+        known: KnownQueue,
+        shards: Sequence[int],
+        continued: Continued,
+        cutoff: Moment,
+        now: Moment,
+    ) -> Iterator[int]:
+        """Shards with something to take, those first whose next job is the first in the order of
+        hand-over. They are looked at a few at a time."""
+        first = randrange(len(shards)) if shards else 0
+        turned = [*shards[first:], *shards[:first]]
+        for at in range(0, len(turned), SHARDS_AT_ONCE):
+            some = turned[at : at + SHARDS_AT_ONCE]
+            heads = self.table.each(
+                lambda shard: self._next_place(known, shard, continued, cutoff, now), some
+            )
+            found = [(head, shard) for head, shard in zip(heads, some, strict=True) if head]
+            yield from (shard for _, shard in sorted(found))
+
+    def _next_place(
+        self, known: KnownQueue, shard: int, continued: Continued, cutoff: Moment, now: Moment
+    ) -> str | None:
+        """The place of the next job of a shard; None: there is none to take."""
+        pk = keys.line(known.name, shard)
+        self._ready(pk, 1, now)
+        items = self._next_items(pk, 1, cutoff, continued.get(shard, set()))
+        return items[0]["sk"] if items else None
+
+    def _with_ranges(self, name: str, now: Moment) -> KnownQueue:
+        """The queue, known to have dispatchers from now on."""
+        while True:
+            known = self._fresh([name])[name]
+            if known.ranges:
+                return known
+            item = replace(known, ranges=True).as_item(max(now, known.ver + 1))
+            if known.ver == 0:
+                return known  # nothing was ever stored in it
+            self.table.put(item, unchanged(known.ver))
+
+    def _claim_shard(
+        self,
+        known: KnownQueue,
+        lease: ShardLease,
+        dispatcher: str,
+        limit: int,
+        cutoff: Moment,
+        now: Moment,
+        length_ms: int,
+        in_flight: set[str] | None,
+    ) -> RangeClaim | None:
+        """Take the first due jobs of one shard; None: there are none, or others were quicker.
+        `in_flight` None: the shard is not held by this dispatcher, and is taken by a new fence."""
+        room = self._room(known, lease, limit, in_flight, now)
+        if not room:
+            return None
+        pk = keys.line(known.name, lease.shard)
+        self._ready(pk, room, now)
+        items = self._next_items(pk, room, cutoff, in_flight or set())
+        if is_limited(known.queue):  # so that no turn is spent on what is not there any more
+            good = {job.id for job in self._unexpired(self._good(items, now), now)}
+            items = [item for item in items if keys.read_place(item["sk"]).id in good]
+        if not items:
+            return None
+        fence = lease.fence + (in_flight is None)
+        then = lease._replace(
+            holder=dispatcher,
+            fence=fence,
+            until=max(lease.until, now + length_ms),
+            length_ms=length_ms,
+            cutoff=max(lease.cutoff, cutoff),
+            through=max(lease.through, turn_at(items[-1]["sk"])),
+            in_flight=len(in_flight or ()) + len(items),
+        )
+        if not self.write_lease(lease, then, known, now, taken=len(items)):
+            return None
+        jobs = self._sendable(items, now)
+        deliveries = [
+            Delivery(one.id, one.due_at, one.payload, one.attempt + 1, None, known.name)
+            for one in (job.record for job in jobs)
+        ]
+        return RangeClaim(known.name, lease.shard, fence, deliveries, now)
+
+    def _room(
+        self,
+        known: KnownQueue,
+        lease: ShardLease,
+        limit: int,
+        in_flight: set[str] | None,
+        now: Moment,
+    ) -> int:
+        if not is_limited(known.queue):
+            return limit
+        under_way = self._limits_of([known.name])[known.name]
+        still = len(in_flight or ())
+        # What this shard has counted and is not in flight any more leaves room.
+        return under_way.moved(still - lease.counted).room(known.queue, limit, now).most
+
+    def _next_items(self, pk: str, limit: int, cutoff: Moment, in_flight: set[str]) -> list[Item]:
+        """The first due items of a line that are not in flight."""
+        items = self._due_items(pk, limit + len(in_flight), cutoff)
+        return [one for one in items if keys.read_place(one["sk"]).id not in in_flight][:limit]
+
+    def _sendable(self, items: Sequence[Item], now: Moment) -> list[Filed]:
+        """The jobs of a range that was just written, without those that ended before."""
+        jobs = self._good(items, now)
+        over = [job for job in jobs if job.record.has_lapsed(now)]
+        for job in over:
+            job.record.expire(now)
+        self.save([Saving(job) for job in over], now)
+        return [job for job in jobs if job not in over]
+
+    def extend_range(self, claim: RangeClaim, lease_until: Moment) -> bool:
+        for _ in range(MOST_RACES):
+            lease = self._lease_of(claim)
+            if lease is None:
+                return False
+            if lease.until >= lease_until:
+                return True
+            then = lease._replace(until=lease_until)
+            if self.table.put(then.as_item(lease.ver + 1), unchanged(lease.ver)):
+                return True
+        raise too_many_races()
+
+    def _lease_of(self, claim: RangeClaim) -> ShardLease | None:
+        """The lease under which a claim was made, if it stands."""
+        lease = self._leases([(claim.queue, claim.shard)])[claim.queue, claim.shard]
+        current = claim.fence > 0 and lease.fence == claim.fence
+        return lease if current and lease.holder is not None else None
+
+    def settle_range(
+        self,
+        claim: RangeClaim,
+        delivered: Sequence[str],
+        refused: Mapping[str, Refusal],
+        now: Moment,
+        *,
+        left: int = 0,
+    ) -> bool:
+        lease = self._leases([(claim.queue, claim.shard)])[claim.queue, claim.shard]
+        if claim.fence <= 0 or lease.fence != claim.fence:
+            return False
+        if lease.holder is None:  # this very call has let it go before
+            return True
+        known = self._fresh([claim.queue])[claim.queue]
+        self._settle_jobs(claim, lease, [*delivered, *refused], refused, known, now)
+        for _ in range(MOST_RACES):
+            now_held = self._lease_of(claim)
+            if now_held is None:
+                return False
+            then = now_held._replace(in_flight=left) if left else now_held.let_go()
+            if self.write_lease(now_held, then, known, now):
+                self._announce_let_go(claim, known, let_go=not left)
+                return True
+        raise too_many_races()
+
+    def _announce_let_go(self, claim: RangeClaim, known: KnownQueue, *, let_go: bool) -> None:
+        """There may be room, and what was not settled waits again."""
+        if known.queue.concurrency is not None:
+            self._news.add(claim.queue, 0)
+        if let_go and claim.jobs:
+            self._news.add(claim.queue, min(job.due_at for job in claim.jobs))
+        self._news.tell()
+
+    def _settle_jobs(
+        self,
+        claim: RangeClaim,
+        lease: ShardLease,
+        ids: Sequence[str],
+        refused: Mapping[str, Refusal],
+        known: KnownQueue,
+        now: Moment,
+    ) -> None:
+        """Apply what the sink answered. A job that is not as it was sent is left alone."""
+        attempts = {job.id: job.attempt for job in claim.jobs}
+        asked = [(job_id, refused.get(job_id)) for job_id in ids]
+        queue = known.queue
+
+        def act(job: Filed, refusal: Refusal | None) -> tuple[Refused | None, bool]:
+            record = job.record
+            if record.state is not State.SCHEDULED or record.not_before is not None:
+                return None, False
+            if record.attempt + 1 != attempts.get(record.id) or not lease.covers(record):
+                return None, False
+            if refusal is not None and not refusal.permanent:
+                record.put_off(queue.retry, refusal.detail, now)
+                return None, True
+            error = None if refusal is None else refusal.detail
+            record.deliver(lease.holder or "", claim.claimed_at, error, queue, now)
+            if not queue.keeps_history:
+                record.hide()
+            return None, True
+
+        self.each_job(asked, act, now)
+
+
+def _continued(leases: Mapping[int, ShardLease], in_flight: Sequence[RangeClaim]) -> Continued:
+    """The shards that go on under the fence of these claims."""
+    continued: Continued = {}
+    for claim in in_flight:
+        lease = leases.get(claim.shard)
+        if lease is not None and lease.holder is not None and lease.fence == claim.fence:
+            continued.setdefault(claim.shard, set()).update(job.id for job in claim.jobs)
+    return continued

@@ -22,6 +22,7 @@ from oncue.stores.dynamodb.known import KnownQueue
 from oncue.stores.dynamodb.leasing import ShardLease
 from oncue.stores.dynamodb.limits import is_limited
 from oncue.stores.dynamodb.listing import DynamoListing
+from oncue.stores.dynamodb.schedules import DynamoSchedules
 from oncue.stores.dynamodb.table import unchanged
 
 REVIVED_WITHIN_MS = 3_600_000

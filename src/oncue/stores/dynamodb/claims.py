@@ -19,7 +19,7 @@ from oncue.stores.dynamodb.filing import Saving, Wanted, what_was
 from oncue.stores.dynamodb.jobs import MOST_RACES, rounds, too_many_races
 from oncue.stores.dynamodb.known import KnownQueue
 from oncue.stores.dynamodb.leasing import ShardLease
-from oncue.stores.dynamodb.limits import is_limited
+from oncue.stores.dynamodb.limits import UnderWay, is_limited
 from oncue.stores.dynamodb.lines import AHEAD, OTHERS
 from oncue.stores.dynamodb.live import DynamoLive
 from oncue.stores.dynamodb.table import Item, Put, unchanged
@@ -106,7 +106,9 @@ class DynamoClaims(DynamoLive):
         given = {queue.name: queue for queue in queues}
         ranged = [one for one in known.values() if one.ranges]
         leases = self._leases((one.name, shard) for one in ranged for shard in one.shards)
-        limits = self._limits_of(one.name for one in known.values() if is_limited(one.queue))
+        limits = {
+            name: self._unstalled(one, now) for name, one in known.items() if is_limited(one.queue)
+        }
         offers: dict[str, Offer] = {}
         for name, one in known.items():
             room = 0 if one.queue.paused else most
@@ -121,6 +123,16 @@ class DynamoClaims(DynamoLive):
             shards = [*one.shards[first:], *one.shards[:first]]
             offers[name] = Offer(one, given[name], room, held, shards=shards)
         return offers
+
+    def _unstalled(self, known: KnownQueue, now: Moment) -> UnderWay:
+        """What is under way. If the clock was set back and something is due, the bucket begins
+        again: else it would begin again at each look, and never gain a turn."""
+        under_way = self._limits_of([known.name])[known.name]
+        room = under_way.room(known.queue, 1, now)
+        if not room.begun_again or not any(self._due_items(pk, 1, now) for pk in known.lines()):
+            return under_way
+        self.table.put(*under_way._replace(bucket=room.bucket).as_put(known.name, now))
+        return self._limits_of([known.name])[known.name]
 
     def _close_ended(self, lease: ShardLease, known: KnownQueue, now: Moment) -> ShardLease:
         """Let go of a shard whose holder's lease has ended."""
@@ -226,6 +238,7 @@ class DynamoClaims(DynamoLive):
             left = part
             for _ in range(MOST_RACES):
                 jobs = self.read((job_id for job_id, _ in left.values()), wanted)
+                self._cover(jobs.values())
                 changed: dict[int, Saving] = {}
                 for at, (job_id, what) in left.items():
                     job = jobs.get(job_id)
@@ -260,6 +273,7 @@ class DynamoClaims(DynamoLive):
 
     def interruptions(self, claims: Sequence[tuple[str, int]]) -> Mapping[int, Refused]:
         jobs = self.read((job_id for job_id, _ in claims), what_was)
+        self._cover(jobs.values())
         now = self.clock.now()
         found: dict[int, Refused] = {}
         for at, (job_id, epoch) in enumerate(claims):

@@ -310,7 +310,7 @@ class Filing:
         record = plan.filed.record
         if record.state is State.SCHEDULED:
             self._news.add(record.queue, record.not_before or record.due_at)
-        elif known.queue.concurrency is not None and record.state not in LIVE:
+        if known.queue.concurrency is not None and record.state not in LIVE:
             self._news.add(record.queue, 0)
 
 

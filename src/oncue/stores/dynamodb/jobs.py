@@ -31,7 +31,8 @@ class DynamoJobs(Leasing):
     """Implements `oncue.ports.jobs.JobStore`, but for lists."""
 
     def insert(self, jobs: Sequence[NewJob], now: Moment) -> Mapping[int, Clash]:
-        known = self._register({job.queue for job in jobs}, now)
+        self._register(self._receiving(jobs, now), now)
+        known = self._known({job.queue for job in jobs})
         simple = [new for new in jobs if not new.key and is_plain(new)]
         self._store_plain(simple, known, now)
         others = {
@@ -44,6 +45,14 @@ class DynamoJobs(Leasing):
             self._news.add(new.queue, new.due_at)
         self._news.tell()
         return dict(sorted(clashes.items()))
+
+    def _receiving(self, jobs: Sequence[NewJob], now: Moment) -> set[str]:
+        """The queues that get a job. A queue is not created for a job that is there already."""
+        known = self._known({job.queue for job in jobs})
+        missing = {name for name, queue in known.items() if not queue.exists}
+        there = self.read(new.id for new in jobs if new.queue in missing) if missing else {}
+        known_ids = {job_id for job_id, job in there.items() if not job.is_gone(now)}
+        return {new.queue for new in jobs if new.id not in known_ids}
 
     def _store_plain(
         self, jobs: Sequence[NewJob], known: Mapping[str, KnownQueue], now: Moment

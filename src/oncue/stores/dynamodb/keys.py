@@ -9,9 +9,11 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+from oncue.core.event import EventType, Fact
 from oncue.core.lifecycle import State
 from oncue.core.moment import LATEST, Moment
 from oncue.core.shard import Turn, shard_of
+from oncue.core.stamp import EARLIEST, Stamp
 
 INDEX = "look"
 """The one index: sparse, and with keys only. Its keys are the attributes `look` and `at`."""
@@ -159,6 +161,11 @@ def wake(name: str, wake_at: Moment) -> Look:
     return Look(waking(shard_of(name, WAKE_SHARDS)), by_due(wake_at, name))
 
 
+def touched(number: int) -> str:
+    """Entries of rules to which something happened since they were last pruned, by name."""
+    return f"u#{number}"
+
+
 # A queue.
 
 
@@ -222,13 +229,104 @@ def schedule_payload(name: str, ver: int) -> Key:
     return Key(f"c#{name}", f"payload#{ver}")
 
 
-def rule(name: str) -> Key:
-    return Key(f"u#{name}", HEAD)
+def schedule_name(name: str) -> Key:
+    return Key(SCHEDULES, name)
 
 
 SCHEDULES, RULES = "C", "U"
 """Partitions of names, for lists."""
+LAST_NAME = "\U0010ffff"  # behind every name, whatever its letters
 
 
-def schedule_name(name: str) -> Key:
-    return Key(SCHEDULES, name)
+# A rule. `identity` tells it from one of the same name that was deleted, `wait` a dependency from
+# one that was dropped and came back. Both are random, so nothing of the former is ever found.
+
+
+def rule(name: str) -> Key:
+    """What changes with its decisions. Every decision is fenced by the version of this item."""
+    return Key(f"u#{name}", HEAD)
+
+
+def settings(name: str) -> Key:
+    """What people say of it."""
+    return Key(f"u#{name}", "rule")
+
+
+def accepted(name: str, wait: str, stamp: Stamp, arrival: str) -> Key:
+    """An event that a dependency accepted, by event time."""
+    return Key(f"u#{name}", f"{accepted_at(wait, stamp)}#{arrival}")
+
+
+def accepted_at(wait: str, stamp: Stamp) -> str:
+    """In front of what a dependency accepted with this stamp, and behind what is older."""
+    return f"a#{wait}#{stamp - EARLIEST:018d}"
+
+
+def all_accepted(wait: str) -> str:
+    return f"a#{wait}#"
+
+
+def decision(name: str, identity: str, arrival: str) -> Key:
+    """What a rule decided on an event, in the order in which the events arrived."""
+    return Key(f"u#{name}", f"{all_decisions(identity)}{arrival}")
+
+
+def all_decisions(identity: str) -> str:
+    return f"e#{identity}#"
+
+
+def dropped(name: str, identity: str, wait: str) -> Key:
+    """A dependency that the rule no longer has, until what it left is removed."""
+    return Key(f"u#{name}", f"{all_dropped(identity)}{wait}")
+
+
+def all_dropped(identity: str) -> str:
+    return f"g#{identity}#"
+
+
+DELETED_RULES = "G"
+"""The partition of rules that were deleted, by identity, until what they left is removed."""
+
+
+def waiting_for(kind: EventType, key: str) -> str:
+    """The partition of the rules that may match events of a type with this key."""
+    return f"x#{kind}#{key}"
+
+
+def match(kind: EventType, key: str, name: str, wait: str) -> Key:
+    """A rule that may match: whether it does is said by the rule."""
+    return Key(waiting_for(kind, key), f"{name}#{wait}")
+
+
+# An event.
+
+
+def fact_text(fact: Fact) -> str:
+    kind, resource, stamp = fact
+    return f"{kind}#{stamp}#{resource}"
+
+
+def read_fact(text: str) -> Fact:
+    kind, stamp, resource = text.split("#", 2)
+    return EventType(kind), resource, int(stamp)
+
+
+def event(fact: Fact) -> Key:
+    return Key(f"e#{fact_text(fact)}", HEAD)
+
+
+def event_id(event_id: str) -> Key:
+    """To which event an id belongs."""
+    return Key(f"f#{event_id}", HEAD)
+
+
+ARRIVAL_SHARDS = 16
+
+
+def arrivals(number: int) -> str:
+    """A partition of events in the order in which they arrived, for dumps."""
+    return f"g#{number}"
+
+
+def arrived(arrival: str) -> Key:
+    return Key(arrivals(shard_of(arrival, ARRIVAL_SHARDS)), arrival)

@@ -4,7 +4,7 @@ or a key. Live jobs are in no such order: all of them are read."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from heapq import merge
 from itertools import islice
 
@@ -147,9 +147,8 @@ class DynamoListing(DynamoRanges):
             items = self.table.query(pk, *_bounds(start, until), limit=limit)
             places = [keys.read_by_due(item["sk"]) for item in items]
             _, holder = self._holders([(queue, key)]).get((queue, key), ("", None))
-            if holder is not None and start < (holder.record.due_at, holder.id):
-                if holder.record.due_at <= until:
-                    places.append((holder.record.due_at, holder.id))
+            if holder is not None:
+                places += _within([(holder.record.due_at, holder.id)], start, until)
             return sorted(places)[:limit]
 
         return part
@@ -158,7 +157,7 @@ class DynamoListing(DynamoRanges):
         def part(start: Place, until: Moment, limit: int) -> list[Place]:
             live = (job.record for job in self._live_jobs())
             places = ((one.due_at, one.id) for one in live if one.queue == queue)
-            return sorted(one for one in places if one > start and one[0] <= until)[:limit]
+            return sorted(_within(places, start, until))[:limit]
 
         return part
 
@@ -166,6 +165,10 @@ class DynamoListing(DynamoRanges):
 def _bounds(start: Place, until: Moment) -> tuple[str, str]:
     above = "" if start[0] < 0 else keys.by_due(*start)
     return above, keys.digits(until) + "~"
+
+
+def _within(places: Iterable[Place], start: Place, until: Moment) -> list[Place]:
+    return [one for one in places if start < one and one[0] <= until]
 
 
 def _once(places: Iterator[Place]) -> Iterator[Place]:

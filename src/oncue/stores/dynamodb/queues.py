@@ -15,20 +15,21 @@ from oncue.core.rule import Rule
 from oncue.core.schedule import Schedule
 from oncue.ports.queues import QueueDeletion
 from oncue.stores.dynamodb import keys
+from oncue.stores.dynamodb.event_pruning import DynamoEventPruning
 from oncue.stores.dynamodb.filing import Saving, what_was
 from oncue.stores.dynamodb.keys import PUT_OFF
 from oncue.stores.dynamodb.known import KnownQueue
 from oncue.stores.dynamodb.leasing import ShardLease
 from oncue.stores.dynamodb.limits import is_limited
 from oncue.stores.dynamodb.listing import DynamoListing
+from oncue.stores.dynamodb.schedules import DynamoSchedules
 from oncue.stores.dynamodb.table import unchanged
-from oncue.stores.dynamodb.temp import Temp
 
 REVIVED_WITHIN_MS = 3_600_000
 """For so long after its deletion, a queue is looked at for a job that arrived just then."""
 
 
-class DynamoQueues(DynamoListing, Temp):
+class DynamoQueues(DynamoListing, DynamoSchedules, DynamoEventPruning):
     """Implements `oncue.ports.queues.QueueStore`."""
 
     def queues(self) -> list[Queue]:
@@ -197,7 +198,7 @@ class DynamoQueues(DynamoListing, Temp):
             seconds = known.queue.retention_seconds
             if known.exists and (seconds is None or before > now - round(seconds * 1000)):
                 more = self._prune_queue(known, before, now, limit) >= limit or more
-        self._prune_events(now, kept.bounds)
+        more = self._prune_events(now, kept.bounds, limit) or more
         return Pruned(None, more)
 
     def _prune_queue(self, known: KnownQueue, before: Moment, now: Moment, limit: int) -> int:

@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from random import randrange
+from typing import NamedTuple
 
 from oncue.core.fencing import Refused
 from oncue.core.job import Delivery
@@ -34,6 +35,16 @@ Continued = dict[int, set[str]]
 """By shard: the jobs in flight of the claims that go on."""
 
 
+class Asked(NamedTuple):
+    """What a dispatcher asks for."""
+
+    dispatcher: str
+    limit: int
+    cutoff: Moment
+    now: Moment
+    length_ms: int
+
+
 class DynamoRanges(DynamoEndings):
     """Implements the dispatchers' side of `oncue.ports.claims.ClaimStore`."""
 
@@ -49,37 +60,49 @@ class DynamoRanges(DynamoEndings):
         due_until: Moment | None = None,
     ) -> RangeClaim:
         cutoff = min(now if due_until is None else due_until, now + LOOK_AHEAD_MS)
-        name, length_ms = queue.name, round(lease_seconds * 1000)
+        asked = Asked(dispatcher, limit, cutoff, now, round(lease_seconds * 1000))
+        for _ in range(MOST_RACES):
+            claim = self._claim_range(queue.name, asked, in_flight)
+            if claim is not None:
+                self._news.tell()
+                return claim
+        raise too_many_races()
+
+    def _claim_range(
+        self, name: str, asked: Asked, in_flight: Sequence[RangeClaim]
+    ) -> RangeClaim | None:
+        """None: others were quicker, look again."""
+        now = asked.now
         known = self._with_ranges(name, now)
         leases = {one.shard: one for one in self._leases((name, n) for n in known.shards).values()}
         continued = _continued(leases, in_flight)
         busy = {
             shard: one.until
             for shard, one in leases.items()
-            if one.holder not in (None, dispatcher) and one.until > now and shard not in continued
+            if one.holder not in (None, asked.dispatcher)
+            and one.until > now
+            and shard not in continued
         }
+        nothing = RangeClaim(name, busy_until=min(busy.values(), default=None))
         if known.queue.paused:
-            return RangeClaim(name, busy_until=min(busy.values(), default=None))
-        free = [shard for shard in known.shards if shard not in busy]
-        for shard in self._in_order(known, free, continued, cutoff, now):
-            lease = leases[shard]
-            if shard not in continued:
-                lease = lease.let_go()._replace(counted=lease.counted)
-            claim = self._claim_shard(
-                known, lease, dispatcher, limit, cutoff, now, length_ms, continued.get(shard)
-            )
-            if claim is not None:
-                return claim
-        self._news.tell()
-        return RangeClaim(name, busy_until=min(busy.values(), default=None))
+            return nothing
+        free = {
+            shard: lease if shard in continued else lease.let_go()._replace(counted=lease.counted)
+            for shard, lease in leases.items()
+            if shard not in busy
+        }
+        rooms = self._rooms(known, free, continued, asked)
+        for shard in self._in_order(known, list(rooms), continued, asked):
+            most = asked._replace(limit=rooms[shard])
+            return self._claim_shard(known, free[shard], most, continued.get(shard))
+        return nothing
 
     def _in_order(
         self,
         known: KnownQueue,
         shards: Sequence[int],
         continued: Continued,
-        cutoff: Moment,
-        now: Moment,
+        asked: Asked,
     ) -> Iterator[int]:
         """Shards with something to take, those first whose next job is the first in the order of
         hand-over. They are looked at a few at a time."""
@@ -88,19 +111,23 @@ class DynamoRanges(DynamoEndings):
         for at in range(0, len(turned), SHARDS_AT_ONCE):
             some = turned[at : at + SHARDS_AT_ONCE]
             heads = self.table.each(
-                lambda shard: self._next_place(known, shard, continued, cutoff, now), some
+                lambda shard: self._next_place(known, shard, continued, asked), some
             )
             found = [(head, shard) for head, shard in zip(heads, some, strict=True) if head]
             yield from (shard for _, shard in sorted(found))
 
     def _next_place(
-        self, known: KnownQueue, shard: int, continued: Continued, cutoff: Moment, now: Moment
+        self, known: KnownQueue, shard: int, continued: Continued, asked: Asked
     ) -> str | None:
-        """The place of the next job of a shard; None: there is none to take."""
+        """The place of the next job of a shard; None: there is none to take. What has expired is
+        cancelled on the way. A plain job never expires."""
         pk = keys.line(known.name, shard)
-        self._ready(pk, 1, now)
-        items = self._next_items(pk, 1, cutoff, continued.get(shard, set()))
-        return items[0]["sk"] if items else None
+        self._ready(pk, asked.limit, asked.now)
+        while items := self._next_items(pk, 1, asked.cutoff, continued.get(shard, set())):
+            if "rec" in items[0] or self._unexpired(self._good(items, asked.now), asked.now):
+                place: str = items[0]["sk"]
+                return place
+        return None
 
     def _with_ranges(self, name: str, now: Moment) -> KnownQueue:
         """The queue, known to have dispatchers from now on."""
@@ -114,62 +141,55 @@ class DynamoRanges(DynamoEndings):
             self.table.put(item, unchanged(known.ver))
 
     def _claim_shard(
-        self,
-        known: KnownQueue,
-        lease: ShardLease,
-        dispatcher: str,
-        limit: int,
-        cutoff: Moment,
-        now: Moment,
-        length_ms: int,
-        in_flight: set[str] | None,
+        self, known: KnownQueue, lease: ShardLease, asked: Asked, in_flight: set[str] | None
     ) -> RangeClaim | None:
-        """Take the first due jobs of one shard; None: there are none, or others were quicker.
-        `in_flight` None: the shard is not held by this dispatcher, and is taken by a new fence."""
-        room = self._room(known, lease, limit, in_flight, now)
-        if not room:
-            return None
+        """Take the first due jobs of one shard; None: others were quicker. `in_flight` None: the
+        shard is not held by this dispatcher, and is taken by a new fence."""
+        now = asked.now
         pk = keys.line(known.name, lease.shard)
-        self._ready(pk, room, now)
-        items = self._next_items(pk, room, cutoff, in_flight or set())
+        items = self._next_items(pk, asked.limit, asked.cutoff, in_flight or set())
         if is_limited(known.queue):  # so that no turn is spent on what is not there any more
             good = {job.id for job in self._unexpired(self._good(items, now), now)}
             items = [item for item in items if keys.read_place(item["sk"]).id in good]
         if not items:
             return None
-        fence = lease.fence + (in_flight is None)
         then = lease._replace(
-            holder=dispatcher,
-            fence=fence,
-            until=max(lease.until, now + length_ms),
-            length_ms=length_ms,
-            cutoff=max(lease.cutoff, cutoff),
+            holder=asked.dispatcher,
+            fence=lease.fence + (in_flight is None),
+            until=max(lease.until, now + asked.length_ms),
+            length_ms=asked.length_ms,
+            cutoff=max(lease.cutoff, asked.cutoff),
             through=max(lease.through, turn_at(items[-1]["sk"])),
             in_flight=len(in_flight or ()) + len(items),
         )
         if not self.write_lease(lease, then, known, now, taken=len(items)):
             return None
-        jobs = self._sendable(items, now)
+        jobs = [job.record for job in self._sendable(items, now)]
         deliveries = [
             Delivery(one.id, one.due_at, one.payload, one.attempt + 1, None, known.name)
-            for one in (job.record for job in jobs)
+            for one in jobs
         ]
-        return RangeClaim(known.name, lease.shard, fence, deliveries, now)
+        return RangeClaim(known.name, lease.shard, then.fence, deliveries, now)
 
-    def _room(
+    def _rooms(
         self,
         known: KnownQueue,
-        lease: ShardLease,
-        limit: int,
-        in_flight: set[str] | None,
-        now: Moment,
-    ) -> int:
+        leases: Mapping[int, ShardLease],
+        continued: Continued,
+        asked: Asked,
+    ) -> dict[int, int]:
+        """How many jobs may be taken from each shard, where any may."""
         if not is_limited(known.queue):
-            return limit
-        under_way = self._limits_of([known.name])[known.name]
-        still = len(in_flight or ())
-        # What this shard has counted and is not in flight any more leaves room.
-        return under_way.moved(still - lease.counted).room(known.queue, limit, now).most
+            return dict.fromkeys(leases, asked.limit)
+        under_way = self._unstalled(known, asked.now)
+        rooms: dict[int, int] = {}
+        for shard, lease in leases.items():
+            # What the shard has counted and is not in flight any more leaves room.
+            by = len(continued.get(shard, ())) - lease.counted
+            most = under_way.moved(by).room(known.queue, asked.limit, asked.now).most
+            if most:
+                rooms[shard] = most
+        return rooms
 
     def _next_items(self, pk: str, limit: int, cutoff: Moment, in_flight: set[str]) -> list[Item]:
         """The first due items of a line that are not in flight."""

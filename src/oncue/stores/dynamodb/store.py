@@ -13,10 +13,12 @@ from oncue.stores.dynamodb import schema
 from oncue.stores.dynamodb.access import DynamoAccess
 from oncue.stores.dynamodb.address import Address
 from oncue.stores.dynamodb.adoption import DynamoAdoption
+from oncue.stores.dynamodb.events import DynamoEvents
 from oncue.stores.dynamodb.inbox import TableInbox
 from oncue.stores.dynamodb.known import DEFAULT_SHARDS
 from oncue.stores.dynamodb.nodes import DynamoNodes
-from oncue.stores.dynamodb.schedules import FITS, DynamoSchedules
+from oncue.stores.dynamodb.rules_transfer import DynamoRulesTransfer
+from oncue.stores.dynamodb.schedules import FITS
 from oncue.stores.dynamodb.table import Table
 from oncue.stores.dynamodb.transfer import DynamoTransfer
 
@@ -24,7 +26,14 @@ LACKS: frozenset[Lack] = frozenset({"counts", "all-jobs", "all-events", "prune-c
 POLL_SECONDS = 1.0
 
 
-class DynamoStore(DynamoTransfer, DynamoSchedules, DynamoAdoption, DynamoAccess, DynamoNodes):
+class DynamoStore(
+    DynamoTransfer,
+    DynamoEvents,
+    DynamoRulesTransfer,
+    DynamoAdoption,
+    DynamoAccess,
+    DynamoNodes,
+):
     """Implements `oncue.ports.store.Store` on one table."""
 
     def __init__(

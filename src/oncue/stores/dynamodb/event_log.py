@@ -1,0 +1,240 @@
+"""The events that the table knows: their ids, the order of their arrival, who may wait for them."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from typing import NamedTuple
+
+from oncue.core import event as core
+from oncue.core.event import Event, EventType, Fact, id_taken
+from oncue.core.ids import serial
+from oncue.core.moment import Moment
+from oncue.core.rule import match_keys
+from oncue.stores.dynamodb import keys
+from oncue.stores.dynamodb.filed_event import (
+    FiledEvent,
+    as_read,
+    decision_key,
+    id_item,
+    is_over,
+    new_token,
+    read_event,
+)
+from oncue.stores.dynamodb.filed_rule import FiledRule
+from oncue.stores.dynamodb.jobs import MOST_RACES, too_many_races
+from oncue.stores.dynamodb.keys import Key
+from oncue.stores.dynamodb.rules import DynamoRules
+from oncue.stores.dynamodb.table import Item, Put, Remove, has
+
+RESERVED_MS = 60_000
+"""For so long an id is kept for an event that has yet to be stored."""
+
+
+class Received(NamedTuple):
+    event: Event
+    at: Moment
+    arrived_at: Moment
+    """Its place in the order of arrival."""
+    until: Moment | None
+    """When it is forgotten, if no rule is to decide on it."""
+
+    @property
+    def fact(self) -> Fact:
+        return self.event.fact
+
+    @property
+    def ttl(self) -> int | None:
+        return None if self.until is None else -(-self.until // 1000)
+
+
+class DynamoEventLog(DynamoRules):
+    # Who may wait for an event.
+
+    def _matching(self, facts: Iterable[Fact]) -> dict[Fact, set[str]]:
+        """Names of the rules that may match each of these, or did once."""
+        wanted = {fact: _kinds(fact) for fact in facts}
+        every = list({kind: None for kinds in wanted.values() for kind in kinds})
+        found = dict(zip(every, self.table.each(self._waiting_for, every), strict=True))
+        return {fact: set().union(*(found[kind] for kind in wanted[fact])) for fact in wanted}
+
+    def _waiting_for(self, kind: tuple[EventType, str]) -> set[str]:
+        items = self.table.query(keys.waiting_for(*kind), upto=keys.LAST_NAME)
+        return {item["rule"] for item in items}
+
+    # Ids.
+
+    def _refuse_taken(self, events: Sequence[Event], now: Moment) -> dict[str, Item]:
+        """Raise if an id belongs to another event, in the table or among these. Answers with what
+        the table has of these ids. An id that was reserved for an event which was not stored, then
+        or since, belongs to nobody."""
+        core.refuse_taken(events, {})
+        items = self.table.read(keys.event_id(event.id) for event in events)
+        found = {
+            event.id: items[key] for event in events if (key := keys.event_id(event.id)) in items
+        }
+        others = [event for event in events if _is_other(found.get(event.id), event)]
+        facts = {event.id: keys.read_fact(found[event.id]["fact"]) for event in others}
+        stored = self._known_events(facts.values(), now)
+        for event in others:
+            holder = stored.get(facts[event.id])
+            is_reserved = found[event.id]["since"] > now - RESERVED_MS
+            if is_reserved if holder is None else holder.event.id == event.id:
+                raise id_taken(event)
+        return found
+
+    def _reserve(self, received: Sequence[Received], ids: dict[str, Item], now: Moment) -> None:
+        """Make ids belong to events that are about to be stored: all of them, or it raises. `ids`
+        are what the table was seen to have of them."""
+        token = new_token()
+        left = list(received)
+        reserved: list[Key] = []
+        try:
+            for _ in range(MOST_RACES):
+                items = [_with_ttl(id_item(one.event, now, token), one.ttl) for one in left]
+                places = zip(left, items, strict=True)
+                puts = [Put(item, as_read(ids.get(one.event.id))) for one, item in places]
+                done = self.table.write_each(puts)
+                reserved += [put.key for put, was in zip(puts, done, strict=True) if was]
+                left = [one for one, was in zip(left, done, strict=True) if not was]
+                if not left:
+                    return
+                ids = self._refuse_taken([one.event for one in left], now)
+            raise too_many_races()
+        except Exception:
+            mine = has("token", token)
+            self.table.write_each([Remove(key, mine) for key in reserved])
+            raise
+
+    # Events.
+
+    def _known_events(self, facts: Iterable[Fact], now: Moment) -> dict[Fact, FiledEvent]:
+        """Those of these events that the table has."""
+        return _present(self.table.read(keys.event(fact) for fact in facts), now)
+
+    def _log(
+        self, received: Sequence[Received], ids: dict[str, Item], now: Moment
+    ) -> tuple[dict[Fact, FiledEvent], set[Fact]]:
+        """Store those of these events that are not there: all of them as they are now, and which
+        are new. Each fact is here once. `ids` are what `_refuse_taken` answered. Raises
+        `EventIdTaken` before anything is stored, if another event was quicker."""
+        known: dict[Fact, FiledEvent] = {}
+        fresh: set[Fact] = set()
+        left = list(received)
+        for _ in range(MOST_RACES):
+            if not left:
+                return known, fresh
+            items = self.table.read(keys.event(one.fact) for one in left)
+            there = _present(items, now)
+            absent = [one for one in left if one.fact not in there]
+            self._reserve(absent, ids, now)
+            stored = self._store(absent, items)
+            fresh |= stored.keys()
+            loose = [there[one.fact] for one in left if _must_be_held(one, there)]
+            for fact in self._keep(loose, None):
+                del there[fact]
+            known |= there | stored
+            left = [one for one in left if one.fact not in known]
+        raise too_many_races()
+
+    def _store(
+        self, received: Sequence[Received], items: Mapping[Key, Item]
+    ) -> dict[Fact, FiledEvent]:
+        """Store events; those that nobody else stored meanwhile. `items` are what the table was
+        seen to have in their place. The order of arrival comes first: it says nothing of an event
+        that is not there, or that has another place."""
+        new = [
+            FiledEvent(one.event, serial(one.arrived_at), one.at, new_token(), one.ttl)
+            for one in received
+        ]
+        rows = [one.as_items() for one in new]
+        self.table.write(place for _, _, place in rows)
+        pairs = zip(new, rows, strict=True)
+        puts = [Put(row[0], as_read(items.get(keys.event(one.fact)))) for one, row in pairs]
+        done = self.table.write_each(puts)
+        results = list(zip(new, done, strict=True))
+        self.table.write(removed=(keys.arrived(one.arrival) for one, was in results if not was))
+        return {one.fact: one for one, was in results if was}
+
+    def _keep(self, events: Sequence[FiledEvent], ttl: int | None) -> list[Fact]:
+        """Let the table forget events at another time, or never (None). Those that changed since
+        they were read."""
+        then = [one._replace(token=new_token(), ttl=ttl) for one in events]
+        rows = [one.as_items() for one in then]
+        done = self.table.write_each(
+            [Put(row[0], has("token", one.token)) for one, row in zip(events, rows, strict=True)]
+        )
+        kept = [row for row, was in zip(rows, done, strict=True) if was]
+        self.table.write(item for row in kept for item in row[1:])
+        return [one.fact for one, was in zip(events, done, strict=True) if not was]
+
+    def _release(
+        self,
+        events: Collection[FiledEvent],
+        now: Moment,
+        loose_ms: int,
+        without: Collection[Key] = (),
+    ) -> None:
+        """Forget those of these events on which no rule has a decision, as soon as they are old
+        enough. Decisions with these keys do not count: they are removed next."""
+        known = self._known_events((one.fact for one in events), now)
+        same = [known[one.fact] for one in events if _is_same(known.get(one.fact), one)]
+        held = self._decided(same, without)
+        for one in same:
+            if one.fact in held or one.ttl is not None:
+                continue
+            until = one.received_at + loose_ms
+            if until < now:
+                self._forget(one)
+            else:
+                self._keep([one], -(-until // 1000))
+
+    def _decided(self, events: Sequence[FiledEvent], without: Collection[Key]) -> set[Fact]:
+        """Those of these events on which a rule has a decision."""
+        rules, names = self._rules_of(events)
+        places = {
+            decision_key(rules[name], one): one.fact for one in events for name in names[one.fact]
+        }
+        return {places[key] for key in self.table.read(places.keys() - without)}
+
+    def _rules_of(
+        self, events: Sequence[FiledEvent]
+    ) -> tuple[dict[str, FiledRule], dict[Fact, list[str]]]:
+        """The rules that may have decided on these events; and their names by event, sorted."""
+        matching = self._matching(one.fact for one in events)
+        rules = self._read_rules(name for names in matching.values() for name in names)
+        return rules, {fact: sorted(names & rules.keys()) for fact, names in matching.items()}
+
+    def _forget(self, one: FiledEvent) -> None:
+        if self.table.remove(keys.event(one.fact), has("token", one.token)):
+            fact = keys.fact_text(one.fact)
+            self.table.remove(keys.event_id(one.event.id), has("fact", fact))
+            self.table.remove(keys.arrived(one.arrival))
+
+
+def _kinds(fact: Fact) -> list[tuple[EventType, str]]:
+    kind, resource, stamp = fact
+    found = match_keys(Event("", kind, resource, stamp))
+    return [(kind, key) for key in dict.fromkeys([found.exact, *found.above])]
+
+
+def _is_other(item: Mapping[str, str] | None, event: Event) -> bool:
+    return item is not None and item["fact"] != keys.fact_text(event.fact)
+
+
+def _is_same(known: FiledEvent | None, one: FiledEvent) -> bool:
+    return known is not None and known.arrival == one.arrival
+
+
+def _must_be_held(one: Received, known: Mapping[Fact, FiledEvent]) -> bool:
+    """Whether an event that would be forgotten is to be decided on."""
+    found = known.get(one.fact)
+    return one.until is None and found is not None and found.ttl is not None
+
+
+def _present(items: Mapping[Key, Item], now: Moment) -> dict[Fact, FiledEvent]:
+    read = (read_event(item) for item in items.values() if not is_over(item, now))
+    return {one.fact: one for one in read}
+
+
+def _with_ttl(item: Item, ttl: int | None) -> Item:
+    return item if ttl is None else {**item, "ttl": ttl}

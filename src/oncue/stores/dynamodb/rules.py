@@ -1,0 +1,144 @@
+"""Rules in DynamoDB: their settings, and what is known of their dependencies."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+
+from oncue.core.moment import Moment, to_datetime
+from oncue.core.rule import Rule
+from oncue.core.stamp import Stamp
+from oncue.core.standing import Sighting, Sightings
+from oncue.stores.dynamodb import keys
+from oncue.stores.dynamodb.codec import to_text
+from oncue.stores.dynamodb.filed_rule import FiledRule, Torn, Wait, new_rule, read_rule
+from oncue.stores.dynamodb.jobs import MOST_RACES, DynamoJobs, too_many_races
+from oncue.stores.dynamodb.looks import Looks
+from oncue.stores.dynamodb.table import Item, Put, Remove, Write, unchanged
+
+
+class DynamoRules(DynamoJobs):
+    """Implements `oncue.ports.rules.RuleStore`."""
+
+    def _read_rules(self, names: Iterable[str]) -> dict[str, FiledRule]:
+        """Those of these rules that there are."""
+        found: dict[str, FiledRule] = {}
+        left = list(dict.fromkeys(names))
+        for _ in range(MOST_RACES):
+            if not left:
+                return found
+            items = self.table.read(
+                key for name in left for key in (keys.rule(name), keys.settings(name))
+            )
+            torn: list[str] = []
+            for name in left:
+                try:
+                    one = read_rule(
+                        name, items.get(keys.rule(name)), items.get(keys.settings(name))
+                    )
+                except Torn:
+                    torn.append(name)
+                else:
+                    found |= {} if one is None else {name: one}
+            left = torn
+        raise too_many_races()
+
+    def put_rule(self, rule: Rule, now: Moment) -> Rule:
+        at = to_datetime(now)
+        for _ in range(MOST_RACES):
+            was = self._read_rules([rule.name]).get(rule.name)
+            if was is None:
+                then = new_rule(replace(rule, created_at=at, updated_at=at))
+                then = then._replace(rule=replace(then.rule, last_instant=None, last_job_id=None))
+            else:
+                then = was.set(rule, at)
+            if self._save_rule(was, then, now):
+                return then.rule
+        raise too_many_races()
+
+    def _save_rule(self, was: FiledRule | None, then: FiledRule, now: Moment) -> bool:
+        """Write a rule with its settings, unless it has changed. Events find it by items that come
+        first: without the rule they say nothing."""
+        known = () if was is None else was.waits
+        tokens = {wait.token for wait in known}
+        added = [wait for wait in then.waits if wait.token not in tokens]
+        tokens = {wait.token for wait in then.waits}
+        gone = [wait for wait in known if wait.token not in tokens]
+        ver = then.next_ver(now)
+        then = then._replace(ver=ver, settings_ver=ver, touched=then.touched or bool(gone))
+        writes: list[Write] = [
+            Put(then.as_head(), unchanged(0 if was is None else was.ver)),
+            Put(then.as_settings()),
+            *(Put(dropped(then, wait, now)) for wait in gone),
+        ]
+        if was is None:
+            writes.append(Put({"pk": keys.RULES, "sk": then.name}))
+        matches = [wait.match(then.name) for wait in added]
+        self.table.write(match_item(then.name, wait) for wait in added)
+        if self.table.transact(writes):
+            self.table.write(removed=matches)
+            return False
+        return True
+
+    def rules(self, after: str | None, limit: int) -> Sequence[Rule]:
+        found: list[Rule] = []
+        last = after or ""
+        while len(found) < limit:
+            left = limit - len(found)
+            listed = self.table.query(keys.RULES, last, keys.LAST_NAME, limit=left)
+            names = [item["sk"] for item in listed]
+            known = self._read_rules(names)
+            found += [known[name].rule for name in names if name in known]
+            if len(names) < left:
+                break
+            last = names[-1]
+        return found
+
+    def delete_rule(self, name: str) -> bool:
+        for _ in range(MOST_RACES):
+            known = self._read_rules([name]).get(name)
+            if known is None:
+                return False
+            writes: list[Write] = [
+                Remove(keys.rule(name), unchanged(known.ver)),
+                Remove(keys.settings(name)),
+                Remove(keys.Key(keys.RULES, name)),
+                Put(_deleted(known)),
+            ]
+            if not self.table.transact(writes):
+                return True
+        raise too_many_races()
+
+    def sightings(self, name: str, at: Stamp) -> Sightings | None:
+        known = self._read_rules([name]).get(name)
+        if known is None:
+            return None
+        looks = Looks(self.table, known)
+        seen = self.table.each(lambda wait: _sighting(looks, wait, at), known.waits)
+        return Sightings(known.rule, tuple(seen))
+
+
+def _sighting(looks: Looks, wait: Wait, at: Stamp) -> Sighting:
+    newest = looks.newest(wait, at)
+    event = None if newest is None else looks.first_at(wait, newest)
+    return Sighting(event, wait.newest, wait.stale)
+
+
+def match_item(rule: str, wait: Wait) -> Item:
+    """By it events find a rule."""
+    return {**wait.match(rule)._asdict(), "rule": rule}
+
+
+def dropped(rule: FiledRule, wait: Wait, now: Moment) -> Item:
+    """What is left to be removed of a dependency. Events find the rule by it for as long as there
+    are decisions from before `since`, so that these are found."""
+    key = keys.dropped(rule.name, rule.identity, wait.token)
+    its = wait.dependency
+    return {**key._asdict(), "type": str(its.type), "key": its.key, "since": now}
+
+
+def _deleted(rule: FiledRule) -> Item:
+    """What is left to be removed of a rule."""
+    waits = [[wait.token, wait.dependency.type, wait.dependency.key] for wait in rule.waits]
+    key = {"pk": keys.DELETED_RULES, "sk": rule.identity}
+    return {**key, "rule": rule.name, "rec": to_text(waits)}

@@ -16,6 +16,7 @@ from oncue.stores.dynamodb.adoption import DynamoAdoption
 from oncue.stores.dynamodb.events import DynamoEvents
 from oncue.stores.dynamodb.inbox import TableInbox
 from oncue.stores.dynamodb.known import DEFAULT_SHARDS
+from oncue.stores.dynamodb.news import POLL_SECONDS
 from oncue.stores.dynamodb.nodes import DynamoNodes
 from oncue.stores.dynamodb.rules_transfer import DynamoRulesTransfer
 from oncue.stores.dynamodb.schedules import FITS
@@ -23,7 +24,6 @@ from oncue.stores.dynamodb.table import Table
 from oncue.stores.dynamodb.transfer import DynamoTransfer
 
 LACKS: frozenset[Lack] = frozenset({"counts", "all-jobs", "all-events", "prune-counts"})
-POLL_SECONDS = 1.0
 
 
 class DynamoStore(
@@ -58,7 +58,7 @@ class DynamoStore(
         return cls(Table(address.table, address.connect), clock)
 
     def watch(self, listener: Listener, queues: Awaited | None = None) -> Callable[[], None]:
-        return self._news.watch(listener)
+        return self._news.watch(listener, queues, self.look_for_news)
 
     def describe(self) -> StoreFacts:
         told: dict[str, Any] = schema.describe(self.table)
@@ -71,4 +71,5 @@ class DynamoStore(
         return StoreFacts("dynamodb", details, schema=schema.SCHEMA)
 
     def close(self) -> None:
+        self._news.close()
         self.table.close()

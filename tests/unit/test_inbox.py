@@ -305,4 +305,4 @@ def test_what_is_in_the_inbox_can_be_listed_and_read_again(desk: InboxDesk) -> N
 def test_shards_are_never_taken_away(desk: InboxDesk) -> None:
     assert desk.inbox.set(Buckets(10, 1), desk.now) == Buckets(5, 2)
     assert desk.inbox.set(Buckets(5, 7), desk.now) == Buckets(5, 7)
-    assert desk.inbox.buckets == Buckets(5, 7)
+    assert desk.inbox.settings() == Buckets(5, 7)

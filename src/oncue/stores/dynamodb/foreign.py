@@ -28,7 +28,7 @@ _SETS = {"SS": "S", "NS": "N", "BS": "B"}
 
 
 class Foreign(NamedTuple):
-    """One item of the inbox, as it was read."""
+    """One item of the inbox, as it was read. Implements `oncue.ports.inbox.InboxItem`."""
 
     item: Item
     id: str
@@ -41,6 +41,10 @@ class Foreign(NamedTuple):
     @property
     def key(self) -> Key:
         return Key(self.item["pk"], self.item["sk"])
+
+    @property
+    def place(self) -> tuple[str, str]:
+        return self.key
 
     @property
     def is_same(self) -> If:

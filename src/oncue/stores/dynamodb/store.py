@@ -84,7 +84,7 @@ class DynamoStore(
             "kind": "dynamodb",
             "table": self.table.name,
             "status": told["TableStatus"].lower(),
-            "mode": told.get("BillingModeSummary", {}).get("BillingMode", "PROVISIONED"),
+            "mode": schema.mode_of(told),
         }
         return StoreFacts("dynamodb", details, schema=schema.SCHEMA)
 

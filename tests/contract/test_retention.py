@@ -59,7 +59,7 @@ def test_pruning_ends_with_every_final_state_and_never_touches_unfinished_work(d
     desk.drop(claims[2])
     desk.touch(claims[3])
     waiting = desk.add(due_in=-5)
-    desk.clock.advance(10 * DAY)
+    desk.clock.advance(2 * DAY)
     assert prune(desk.store, "q", desk.now, desk.now, 100) == 3
     left = desk.listed()
     assert len(left) == 4

@@ -17,7 +17,8 @@ store and not by those of the `Queue` that was passed.
 **Shards.** A networked store spreads the waiting jobs of a queue over shards (`core/shard.py`), so
 that several dispatchers can deliver them at the same time. Order holds within a shard. When their
 number changes, nothing is taken away: `claim_range` takes nothing more of the queue until every
-range of it was let go or taken over, and then goes by the new number.
+range of it was let go or taken over, and then goes by the new number; or jobs that wait stay in
+their shards, and those that come later go by the new number.
 
 **Put off.** A job that its sink refused for now waits until a moment of its own, `not_before`
 (`core/putoff.py`). Until then it is scheduled like any other and can be cancelled, changed and

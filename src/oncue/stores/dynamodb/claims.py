@@ -263,11 +263,11 @@ class DynamoClaims(DynamoLive):
             record = job.record
             if record.hidden:
                 return GONE, False
-            before = len(record.diagnostics)
+            before = record.diagnostics[-1:]
             if record.queue not in queues:
                 queues.update(self._fresh([record.queue]))
             answer = record.touch(touch, queues[record.queue].queue, now)
-            return answer, isinstance(answer, Touched) or len(record.diagnostics) > before
+            return answer, isinstance(answer, Touched) or record.diagnostics[-1:] != before
 
         return self.each_job([(one.id, one) for one in touches], act, now)  # type: ignore[return-value]
 
@@ -292,9 +292,9 @@ class DynamoClaims(DynamoLive):
             record = job.record
             if record.hidden:
                 return GONE, False
-            before = len(record.diagnostics), record.operations.get(report.name)
+            before = record.diagnostics[-1:], record.operations.get(report.name)
             answer = record.put_operation(epoch, report, now)
-            after = len(record.diagnostics), record.operations.get(report.name)
+            after = record.diagnostics[-1:], record.operations.get(report.name)
             return answer, before != after
 
         def wanted(name: str) -> bool:

@@ -35,14 +35,13 @@ class DynamoEndings(DynamoClaims):
 
         def act(job: Filed, settlement: Settlement) -> tuple[Refused | State, bool]:
             record = job.record
-            outcome = record.outcome_of(settlement)
-            if outcome is not None:
-                return state_after(outcome), False
-            if record.hidden:
-                return GONE, False
             if record.queue not in queues:
                 queues.update(self._fresh([record.queue]))
-            return self._settled(record, settlement, queues[record.queue].queue, now)
+            queue = queues[record.queue].queue
+            outcome = None if _is_forgotten(record, queue, now) else record.outcome_of(settlement)
+            if outcome is not None:
+                return state_after(outcome), False
+            return (GONE, False) if record.hidden else self._settled(record, settlement, queue, now)
 
         answers = self.each_job([(one.id, one) for one in settlements], act, now)
         self._news.tell()
@@ -53,10 +52,10 @@ class DynamoEndings(DynamoClaims):
     def _settled(
         self, record: Record, settlement: Settlement, queue: Queue, now: Moment
     ) -> tuple[Refused | State, bool]:
-        before = len(record.diagnostics)
+        before = record.diagnostics[-1:]
         ending = record.settle(settlement, queue, now)
         if isinstance(ending, Refused):
-            return ending, len(record.diagnostics) > before
+            return ending, record.diagnostics[-1:] != before
         if ending is not None and ending.is_final and not queue.keeps_history:
             state = record.state
             record.hide()
@@ -192,3 +191,9 @@ class DynamoEndings(DynamoClaims):
                     job.record.not_before = until
                     savings.append(Saving(job))
             self.save(savings, now)
+
+
+def _is_forgotten(record: Record, queue: Queue, now: Moment) -> bool:
+    """Whether a job went with its claim so long ago that the claim is not known any more."""
+    lease_ms = round(queue.lease_seconds * 1000)
+    return record.hidden and now >= (record.finished_at or 0) + lease_ms

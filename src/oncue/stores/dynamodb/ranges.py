@@ -85,6 +85,8 @@ class DynamoRanges(DynamoEndings):
         }
         nothing = RangeClaim(name, busy_until=min(busy.values(), default=None))
         if known.queue.paused:
+            for lease in leases.values():
+                self._close_ended(lease, known, now)
             return nothing
         free = {
             shard: lease if shard in continued else lease.let_go()._replace(counted=lease.counted)

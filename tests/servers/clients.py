@@ -16,5 +16,5 @@ def dynamodb_client(endpoint: str) -> Any:
         region_name="eu-central-1",
         aws_access_key_id="test",
         aws_secret_access_key="test",
-        config=Config(retries={"total_max_attempts": 1}),
+        config=Config(retries={"total_max_attempts": 1}, max_pool_connections=64),
     )

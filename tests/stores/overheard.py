@@ -15,9 +15,10 @@ class OverheardClient:
         self.asked: list[tuple[str, dict[str, Any]]] = []
         self.before: Callable[[str, dict[str, Any]], None] = lambda _method, _asked: None
         """Called before each request is passed on."""
+        self.real = client()
 
     def __getattr__(self, name: str) -> Any:
-        method = getattr(client(), name)
+        method = getattr(self.real, name)
 
         def ask(**asked: Any) -> Any:
             self.before(name, asked)

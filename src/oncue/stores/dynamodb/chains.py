@@ -33,7 +33,7 @@ from oncue.stores.dynamodb.table import ABSENT, TRANSACT_AT_ONCE, Item, Put, Wri
 JOB_ITEMS = 2  # of a fired job: its record and its place in line
 
 
-class Verdict(NamedTuple):
+class Judgement(NamedTuple):
     """What a rule makes of an event."""
 
     first: Sequence[Decided]
@@ -60,7 +60,7 @@ class Chain:
     looks: Looks
     left: list[FiledEvent]
     judge: Judge
-    answers: dict[str, Verdict] = field(default_factory=dict)
+    answers: dict[str, Judgement] = field(default_factory=dict)
     """By arrival, those that are stored."""
     decided: dict[str, FiledDecision] = field(default_factory=dict)
     """What was decided before, by arrival."""
@@ -72,13 +72,13 @@ class Chain:
         return (TRANSACT_AT_ONCE - 1) // (1 + len(self.rule.waits) + JOB_ITEMS)
 
 
-Judge = Callable[[Chain, FiledEvent], Verdict]
+Judge = Callable[[Chain, FiledEvent], Judgement]
 
 
 class Link(NamedTuple):
     """Decisions of a rule that are stored together."""
 
-    verdicts: dict[str, Verdict]
+    verdicts: dict[str, Judgement]
     rule: FiledRule
     """As it is then."""
     before: list[Item]
@@ -158,7 +158,7 @@ class DynamoChains(DynamoEventLog):
     def _link(self, chain: Chain, now: Moment) -> Link:
         """Decide on as many events as fit in one transaction."""
         was = chain.rule
-        verdicts: dict[str, Verdict] = {}
+        verdicts: dict[str, Judgement] = {}
         writes: list[Write] = []
         before: list[Item] = []
         for one in chain.left[: chain.most]:
@@ -205,7 +205,7 @@ class DynamoChains(DynamoEventLog):
         raise too_many_races()
 
 
-def _after(rule: FiledRule, one: FiledEvent, verdict: Verdict) -> FiledRule:
+def _after(rule: FiledRule, one: FiledEvent, verdict: Judgement) -> FiledRule:
     """The rule when it has so decided."""
     rule = rule.accept(verdict.accepted, one.event.stamp).note_stale(verdict.stale)
     if verdict.job is None:
@@ -213,9 +213,9 @@ def _after(rule: FiledRule, one: FiledEvent, verdict: Verdict) -> FiledRule:
     return rule.fire(verdict.job.instant, verdict.job.job.id)
 
 
-def verdict_of(concluded: Conclusion, validated: Sequence[int]) -> Verdict:
+def verdict_of(concluded: Conclusion, validated: Sequence[int]) -> Judgement:
     """What a conclusion means for the dependencies that the event validates."""
-    return Verdict(
+    return Judgement(
         concluded.decisions,
         validated if concluded.decision is Decision.ACCEPTED else (),
         validated if concluded.decision is Decision.STALE else (),

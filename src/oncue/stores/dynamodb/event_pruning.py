@@ -28,7 +28,7 @@ REMOVED_AT_ONCE = 1000
 
 
 @dataclass(slots=True)
-class Room:
+class Removal:
     """How many items may still be removed, and how long events are kept for nobody."""
 
     left: int
@@ -39,7 +39,7 @@ class Room:
 class DynamoEventPruning(DynamoEventLog):
     def _prune_events(self, now: Moment, bounds: Bounds, limit: int = REMOVED_AT_ONCE) -> bool:
         """Forget what no rule needs any more; whether there may be more."""
-        room = Room(limit, now, bounds.loose_seconds * 1000)
+        room = Removal(limit, now, bounds.loose_seconds * 1000)
         deleted = list(self.table.query(keys.DELETED_RULES, limit=RULES_AT_ONCE))
         for item in deleted:
             if room.left > 0:
@@ -56,12 +56,12 @@ class DynamoEventPruning(DynamoEventLog):
         each = RULES_AT_ONCE // keys.LOOK_SHARDS + 1
         shards = map(keys.touched, range(keys.LOOK_SHARDS))
         found = self.table.each(
-            lambda shard: list(self.table.look(shard, upto=keys.LAST_NAME, limit=each)), shards
+            lambda shard: list(self.table.look(shard, upto=keys.LAST, limit=each)), shards
         )
         return [item["at"] for items in found for item in items]
 
     def _sweep_rule(
-        self, name: str, identity: str, waits: list[tuple[str, str, str]], room: Room
+        self, name: str, identity: str, waits: list[tuple[str, str, str]], room: Removal
     ) -> None:
         """Remove what a deleted rule left. If there is room left afterwards, it is done with."""
         self._undecide(name, identity, None, room)
@@ -80,7 +80,7 @@ class DynamoEventPruning(DynamoEventLog):
         items = self.table.query(keys.rule(name).pk, every, every + keys.LAST)
         return [(item["sk"].rpartition("#")[2], item["type"], item["key"]) for item in items]
 
-    def _prune_rule(self, rule: FiledRule, bounds: Bounds, room: Room) -> None:
+    def _prune_rule(self, rule: FiledRule, bounds: Bounds, room: Removal) -> None:
         """If there is room left afterwards, the rule is done with until something happens to it."""
         kept = of_rule(rule.rule, rule.newest, bounds)
         for wait, before in zip(rule.waits, kept.accepted_before, strict=True):
@@ -93,7 +93,7 @@ class DynamoEventPruning(DynamoEventLog):
             then = rule.prune(kept.accepted_before)._replace(ver=rule.next_ver(room.now))
             self.table.put(then.as_head(), unchanged(rule.ver))
 
-    def _prune_dropped(self, rule: FiledRule, room: Room) -> None:
+    def _prune_dropped(self, rule: FiledRule, room: Removal) -> None:
         """What dropped dependencies accepted goes at once. By their keys events find the rule for
         as long as it has decisions from the time when it had them."""
         every = keys.all_dropped(rule.identity)
@@ -110,7 +110,7 @@ class DynamoEventPruning(DynamoEventLog):
                 match = keys.match(EventType(item["type"]), item["key"], rule.name, wait)
                 self._remove([match, Key(item["pk"], item["sk"])], room)
 
-    def _unaccept(self, name: str, wait: str, before: Stamp | None, room: Room) -> None:
+    def _unaccept(self, name: str, wait: str, before: Stamp | None, room: Removal) -> None:
         """Remove what a dependency accepted before a stamp, or all of it."""
         if room.left <= 0:
             return
@@ -119,7 +119,7 @@ class DynamoEventPruning(DynamoEventLog):
         items = self.table.query(keys.rule(name).pk, above, upto, limit=room.left)
         self._remove([Key(item["pk"], item["sk"]) for item in items], room)
 
-    def _undecide(self, name: str, identity: str, before: Stamp | None, room: Room) -> None:
+    def _undecide(self, name: str, identity: str, before: Stamp | None, room: Removal) -> None:
         """Remove decisions in the order of arrival, up to the first whose event still counts."""
         if room.left <= 0:
             return
@@ -134,6 +134,6 @@ class DynamoEventPruning(DynamoEventLog):
         items = self.table.query(keys.rule(name).pk, every, every + keys.LAST, limit=most)
         return [read_decision(item) for item in items]
 
-    def _remove(self, gone: list[Key], room: Room) -> None:
+    def _remove(self, gone: list[Key], room: Removal) -> None:
         self.table.write(removed=gone)
         room.left -= len(gone)

@@ -12,18 +12,18 @@ from oncue.core.moment import Moment
 from oncue.core.publication import Decided, EventFilter, EventPage, Published, conclude
 from oncue.core.rule import matched
 from oncue.stores.dynamodb import keys
-from oncue.stores.dynamodb.chains import Chain, DynamoChains, Judge, Verdict, verdict_of
+from oncue.stores.dynamodb.chains import Chain, DynamoChains, Judge, Judgement, verdict_of
 from oncue.stores.dynamodb.event_log import Received
 from oncue.stores.dynamodb.filed_event import FiledEvent, arrival_at, read_decision
 from oncue.stores.dynamodb.filed_rule import FiledRule
 from oncue.stores.dynamodb.jobs import rounds
 
 
-class Answer(NamedTuple):
+class RuleAnswer(NamedTuple):
     """What one rule says to an event."""
 
     told: Sequence[Decided]
-    verdict: Verdict | None = None
+    verdict: Judgement | None = None
     """None: it decided before."""
 
 
@@ -88,13 +88,13 @@ class DynamoEvents(DynamoChains):
         self._skip_decided(chains, (one.arrival for one in events if one.fact in fresh))
         self._run(chains, now)
         repeated = self._repeat((one for chain in chains for one in chain.decided.values()), now)
-        answers: dict[str, list[Answer]] = {one.arrival: [] for one in events}
+        answers: dict[str, list[RuleAnswer]] = {one.arrival: [] for one in events}
         for chain in chains:
             for arrival, verdict in chain.answers.items():
-                answers[arrival].append(Answer(verdict.first, verdict))
+                answers[arrival].append(RuleAnswer(verdict.first, verdict))
             for arrival, before in chain.decided.items():
                 if before.key in repeated:
-                    answers[arrival].append(Answer(repeated[before.key].repeated))
+                    answers[arrival].append(RuleAnswer(repeated[before.key].repeated))
         return [_published(one, one.fact in fresh, answers[one.arrival]) for one in events]
 
     def events(self, wanted: EventFilter, after: Cursor | None, limit: int) -> EventPage:
@@ -119,7 +119,7 @@ class DynamoEvents(DynamoChains):
 def _judge(now: Moment, bounds: Bounds) -> Judge:
     """Lets a rule decide on an event that arrives."""
 
-    def judge(chain: Chain, one: FiledEvent) -> Verdict:
+    def judge(chain: Chain, one: FiledEvent) -> Judgement:
         rule, looks = chain.rule, chain.looks
         validated = matched(rule.rule, one.event)
         concluded = conclude(
@@ -142,7 +142,7 @@ def _matched(names: Iterable[str], rules: Mapping[str, FiledRule], event: Event)
     return [name for name in names if name in rules and matched(rules[name].rule, event)]
 
 
-def _published(one: FiledEvent, is_fresh: bool, answers: Sequence[Answer]) -> Published:
+def _published(one: FiledEvent, is_fresh: bool, answers: Sequence[RuleAnswer]) -> Published:
     """The answer for an event. Those of the rules are in the order of their names."""
     verdicts = [answer.verdict for answer in answers if answer.verdict is not None]
     return Published(

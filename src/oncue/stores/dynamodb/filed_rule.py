@@ -20,7 +20,7 @@ from oncue.stores.dynamodb.keys import Key
 from oncue.stores.dynamodb.table import Item
 
 
-class Wait(NamedTuple):
+class FiledWait(NamedTuple):
     """One dependency of a rule."""
 
     token: str
@@ -32,12 +32,12 @@ class Wait(NamedTuple):
     """Of the newest accepted event that the table still has."""
     stale: bool = False
 
-    def accept(self, stamp: Stamp) -> Wait:
+    def accept(self, stamp: Stamp) -> FiledWait:
         newest = stamp if self.newest is None else max(self.newest, stamp)
         kept = stamp if self.kept is None else max(self.kept, stamp)
         return self._replace(newest=newest, kept=kept)
 
-    def prune(self, before: Stamp | None) -> Wait:
+    def prune(self, before: Stamp | None) -> FiledWait:
         """What was accepted with stamps before this one is no longer kept."""
         gone = before is not None and self.kept is not None and self.kept < before
         return self._replace(kept=None) if gone else self
@@ -51,15 +51,15 @@ class Wait(NamedTuple):
         return [self.token, self.newest, self.kept, self.stale]
 
 
-def new_wait(dependency: Dependency) -> Wait:
-    return Wait(secrets.token_hex(6), dependency)
+def new_wait(dependency: Dependency) -> FiledWait:
+    return FiledWait(secrets.token_hex(6), dependency)
 
 
-def former_wait(dependency: Dependency) -> Wait:
+def former_wait(dependency: Dependency) -> FiledWait:
     """A dependency that a rule had in the store from which it comes. The same whenever it is
     met."""
     name = f"{dependency.type}#{dependency.key}".encode()
-    return Wait(blake2b(name, digest_size=6).hexdigest(), dependency)
+    return FiledWait(blake2b(name, digest_size=6).hexdigest(), dependency)
 
 
 class FiledRule(NamedTuple):
@@ -67,7 +67,7 @@ class FiledRule(NamedTuple):
 
     rule: Rule
     identity: str
-    waits: tuple[Wait, ...]
+    waits: tuple[FiledWait, ...]
     """In the order of the dependencies."""
     ver: int = 0
     """Of its head. 0: it is new."""
@@ -106,7 +106,7 @@ class FiledRule(NamedTuple):
     def note_stale(self, places: Iterable[int]) -> FiledRule:
         return self._with({place: self.waits[place]._replace(stale=True) for place in places})
 
-    def _with(self, changed: dict[int, Wait]) -> FiledRule:
+    def _with(self, changed: dict[int, FiledWait]) -> FiledRule:
         waits = tuple(changed.get(place, wait) for place, wait in enumerate(self.waits))
         return self._replace(waits=waits)
 
@@ -190,7 +190,7 @@ def read_rule(name: str, head: Item | None, settings: Item | None) -> FiledRule 
         state["last_job_id"],
     )
     waits = tuple(
-        Wait(token, its, *rest)
+        FiledWait(token, its, *rest)
         for its, (token, *rest) in zip(dependencies, state["waits"], strict=True)
     )
     touched = "look" in head
@@ -210,7 +210,7 @@ def _row(one: Dependency) -> list[Any]:
     return [one.type, one.resource, one.life_seconds]
 
 
-def _given(wait: Wait, dependency: Dependency) -> Wait:
+def _given(wait: FiledWait, dependency: Dependency) -> FiledWait:
     return wait._replace(dependency=dependency)
 
 

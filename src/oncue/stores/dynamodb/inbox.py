@@ -8,23 +8,27 @@ bucket even later is found by a search through the last day, once an hour.
 
 from __future__ import annotations
 
+import heapq
 import logging
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
+from itertools import islice
+from operator import itemgetter
 from typing import NamedTuple
 
+from oncue.core.errors import NotFound
 from oncue.core.moment import Moment, render
 from oncue.core.text import legible
 from oncue.forking import now_and_after_fork
 from oncue.ports.inbox import Accept
 from oncue.ports.nodes import NodeStore
 from oncue.stores.dynamodb.adoption import DynamoAdoption, failed, waits
-from oncue.stores.dynamodb.buckets import Buckets
+from oncue.stores.dynamodb.buckets import PARTS, Buckets
 from oncue.stores.dynamodb.foreign import Foreign, read
 from oncue.stores.dynamodb.inbox_batch import FoundBatch, InFlight
 from oncue.stores.dynamodb.inbox_lease import InboxLease
-from oncue.stores.dynamodb.inbox_parts import DAY_MS, Part, Parts
+from oncue.stores.dynamodb.inbox_parts import DAY_MS, HeldPart, Parts
 from oncue.stores.dynamodb.table import Item
 
 OFF_SECONDS = 30.0  # between two looks whether there is an inbox
@@ -36,6 +40,7 @@ SWEEP_MS = 3_600_000
 ITEMS_AT_ONCE = 100  # of a partition
 BUCKETS_AT_ONCE = 24
 LAST_KEY = "\U0010ffff"
+_WHOLE = ("", LAST_KEY, ITEMS_AT_ONCE)
 
 logger = logging.getLogger("oncue.inbox")
 
@@ -49,7 +54,7 @@ class Partition(NamedTuple):
 
 
 @dataclass(slots=True)
-class Tally:
+class Haul:
     """What became of what a step found."""
 
     dealt: int = 0
@@ -89,23 +94,49 @@ class TableInbox:
         buckets = self._parts.buckets
         if buckets is None:
             return OFF_SECONDS
-        tally = Tally()
+        haul = Haul()
         parts = self._parts.kept(now)
         for part in parts:
-            self._read_part(part, buckets, now, accept, tally)
-        if tally.dealt:
+            self._read_part(part, buckets, now, accept, haul)
+        if haul.dealt:
             return 0.0
-        if tally.left or self._in_flight:
+        if haul.left or self._in_flight:
             return BUSY_SECONDS
-        return 0.0 if any(part.is_behind for part in parts) else POLL_SECONDS
+        return 0.0 if any(part.has_more for part in parts) else POLL_SECONDS
 
     def leave(self, now: Moment) -> None:
         self._parts.leave(now)
 
+    def items(self, first: Moment, last: Moment) -> Iterator[Foreign]:
+        """What is in the buckets from one moment to another, in the order of the second key."""
+        buckets = self.buckets
+        if buckets is None:
+            raise NotFound("this table has no inbox; 'oncue inbox set' gives it one.")
+        for bucket in buckets.between(first, last):
+            places = [pk for part in range(PARTS) for pk in buckets.partitions(bucket, part)]
+            begun = self._table.each(lambda pk: (pk, *self._table.page(pk, *_WHOLE)), places)
+            found = heapq.merge(*(self._rest(*one) for one in begun), key=itemgetter("sk"))
+            yield from map(read, found)
+
+    def _rest(self, pk: str, items: list[Item], more: bool) -> Iterator[Item]:
+        """These items of a partition, and those behind them."""
+        yield from items
+        while more and items:
+            items, more = self._table.page(pk, items[-1]["sk"], *_WHOLE[1:])
+            yield from items
+
+    def replay(self, first: Moment, last: Moment, now: Moment) -> int:
+        """Make jobs of all items in the buckets from one moment to another, however late they were
+        put. How many there were. What is being delivered just now may be delivered twice."""
+        found, moved = self.items(first, last), 0
+        while part := list(islice(found, ITEMS_AT_ONCE)):
+            moved += self.adopt(part, "oncue inbox replay", now)
+        return moved
+
     # One part.
 
     def _read_part(
-        self, part: Part, buckets: Buckets, now: Moment, accept: Accept, tally: Tally
+        self, part: HeldPart, buckets: Buckets, now: Moment, accept: Accept, haul: Haul
     ) -> None:
         lease, recent = part.lease, buckets.of(now - RECENT_MS)
         first = min(lease.checkpoint, recent) if part.looks_back(now) else recent
@@ -113,16 +144,16 @@ class TableInbox:
         found = self._look(part.number, buckets, wanted, now)
         if first <= lease.checkpoint:
             part.is_behind = buckets.of(now) > wanted[-1] or any(one.more for one in found)
-        self._deal_with(part, found, now, accept, tally)
+        self._deal_with(part, found, now, accept, haul)
         if first > lease.checkpoint:
             return
         checkpoint = _passed(lease.checkpoint, found, buckets, now)
-        lease = self._sweep(part, part.lease._replace(checkpoint=checkpoint), buckets, now, tally)
+        lease = self._sweep(part, part.lease._replace(checkpoint=checkpoint), buckets, now, haul)
         if lease != part.lease:
             self._parts.write(part, lease, now)
 
     def _sweep(
-        self, part: Part, lease: InboxLease, buckets: Buckets, now: Moment, tally: Tally
+        self, part: HeldPart, lease: InboxLease, buckets: Buckets, now: Moment, haul: Haul
     ) -> InboxLease:
         """Go on with the search for items that were put late, or begin one. What it finds is moved:
         nobody will look there again soon. A part that is behind reads what is older first."""
@@ -135,7 +166,7 @@ class TableInbox:
         wanted = buckets.between(lease.sweep, lease.checkpoint - 1)[:BUCKETS_AT_ONCE]
         found = self._look(part.number, buckets, wanted, now)
         late = [read(item) for one in found for item in one.items]
-        tally.dealt += self.adopt(self._in_flight.without(late), lease.holder, now)
+        haul.dealt += self.adopt(self._in_flight.without(late), lease.holder, now)
         if late:
             return lease
         following = wanted[-1] + buckets.length_ms if wanted else lease.checkpoint
@@ -164,11 +195,11 @@ class TableInbox:
 
     def _deal_with(
         self,
-        part: Part,
+        part: HeldPart,
         found: Sequence[Partition],
         now: Moment,
         accept: Accept,
-        tally: Tally,
+        haul: Haul,
     ) -> None:
         read_ones = self._in_flight.without([read(item) for one in found for item in one.items])
         moved: list[Foreign] = []
@@ -182,12 +213,12 @@ class TableInbox:
             batch = FoundBatch(self._store, self._parts, part, self._in_flight, queue, jobs)
             accepted = batch.offer(accept)
             if accepted:
-                tally.dealt += len(jobs)
+                haul.dealt += len(jobs)
             elif accepted is None or part.is_behind:
                 moved += jobs
             else:
-                tally.left += len(jobs)
-        tally.dealt += self.adopt(moved, part.lease.holder, now)
+                haul.left += len(jobs)
+        haul.dealt += self.adopt(moved, part.lease.holder, now)
 
     def adopt(self, found: Sequence[Foreign], holder: str, now: Moment) -> int:
         """Make jobs of items: those with a problem are failed ones. How many were dealt with."""

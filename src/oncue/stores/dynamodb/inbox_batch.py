@@ -12,7 +12,7 @@ from oncue.ports.sink import Refusal
 from oncue.stores.dynamodb.adoption import DynamoAdoption, Shape, failed, put_off
 from oncue.stores.dynamodb.foreign import Foreign
 from oncue.stores.dynamodb.inbox_lease import LEASE_MS
-from oncue.stores.dynamodb.inbox_parts import Part, Parts
+from oncue.stores.dynamodb.inbox_parts import HeldPart, Parts
 from oncue.stores.dynamodb.keys import Key
 from oncue.stores.dynamodb.table import Remove
 
@@ -50,7 +50,7 @@ class FoundBatch:
         self,
         store: DynamoAdoption,
         parts: Parts,
-        part: Part,
+        part: HeldPart,
         in_flight: InFlight,
         queue: str,
         jobs: Sequence[Foreign],

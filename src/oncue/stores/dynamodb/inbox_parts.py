@@ -20,7 +20,7 @@ DAY_MS = 86_400_000
 
 
 @dataclass(slots=True)
-class Part:
+class HeldPart:
     """A part that this process reads."""
 
     lease: InboxLease
@@ -34,10 +34,15 @@ class Part:
     def number(self) -> int:
         return self.lease.part
 
+    @property
+    def has_more(self) -> bool:
+        """Whether the next look should follow at once."""
+        return self.is_behind or self.lease.sweep > 0
+
     def looks_back(self, now: Moment) -> bool:
         """Whether this look begins at the checkpoint, and not just at what is due now."""
         last = self.looked_back_at
-        if last is not None and not self.is_behind and 0 <= now - last < LOOK_MS:
+        if last is not None and not self.has_more and 0 <= now - last < LOOK_MS:
             return False
         self.looked_back_at = now
         return True
@@ -52,7 +57,7 @@ class Parts:
         self._clock = clock
         self._count_nodes = count_nodes
         self._lock = Lock()
-        self._held: dict[int, Part] = {}
+        self._held: dict[int, HeldPart] = {}
         self._shared_at: Moment | None = None
         self.buckets: Buckets | None = None
 
@@ -94,25 +99,25 @@ class Parts:
                 return
             lease = read_inbox_lease(number, found.get(keys.inbox_lease(number)))
             if number not in self._held and lease.is_free(now):
-                part = Part(lease, self._clock.monotonic())
+                part = HeldPart(lease, self._clock.monotonic())
                 taken = lease.taken(holder, buckets.of(now - DAY_MS), now)
                 if self.write(part, taken, now):
                     self._held[number] = part
 
-    def kept(self, now: Moment) -> list[Part]:
+    def kept(self, now: Moment) -> list[HeldPart]:
         """The parts that this process holds, with leases that go on for a while."""
         for part in list(self._held.values()):
             if not LEASE_MS * 2 // 3 <= part.lease.until - now <= LEASE_MS:
                 self.write(part, part.lease.renewed(now), now)
         return list(self._held.values())
 
-    def renew(self, part: Part, fence: int, now: Moment) -> bool:
+    def renew(self, part: HeldPart, fence: int, now: Moment) -> bool:
         """Hold a part longer. False: it was lost since it had that fence."""
         if self._held.get(part.number) is not part or part.lease.fence != fence:
             return False
         return self.write(part, part.lease.renewed(now), now)
 
-    def write(self, part: Part, lease: InboxLease, now: Moment) -> bool:
+    def write(self, part: HeldPart, lease: InboxLease, now: Moment) -> bool:
         """Store a lease, longer by the way if it is held. False: it belongs to another now."""
         with self._lock:
             known, asked = part.lease, self._clock.monotonic()

@@ -9,11 +9,11 @@ from oncue.core.event import Event
 from oncue.core.stamp import Stamp
 from oncue.stores.dynamodb import keys
 from oncue.stores.dynamodb.filed_event import FiledEvent, accepted_event
-from oncue.stores.dynamodb.filed_rule import FiledRule, Wait
+from oncue.stores.dynamodb.filed_rule import FiledRule, FiledWait
 from oncue.stores.dynamodb.table import Table
 
 
-class Accepted(NamedTuple):
+class AcceptedEvent(NamedTuple):
     stamp: Stamp
     arrival: str
     event: Event
@@ -27,15 +27,15 @@ class Looks:
         self._table = table
         self._pk = keys.rule(rule.name).pk
         self._kept = {wait.token: wait.kept for wait in rule.waits}
-        self._stored: dict[tuple[str, Stamp], Accepted | None] = {}
+        self._stored: dict[tuple[str, Stamp], AcceptedEvent | None] = {}
         """The first that the table has, by dependency and stamp."""
-        self._added: dict[str, list[Accepted]] = {}
+        self._added: dict[str, list[AcceptedEvent]] = {}
 
-    def accept(self, wait: Wait, filed: FiledEvent) -> None:
-        one = Accepted(filed.event.stamp, filed.arrival, filed.event)
+    def accept(self, wait: FiledWait, filed: FiledEvent) -> None:
+        one = AcceptedEvent(filed.event.stamp, filed.arrival, filed.event)
         insort(self._added.setdefault(wait.token, []), one, key=_place)
 
-    def newest(self, wait: Wait, t: Stamp) -> Stamp | None:
+    def newest(self, wait: FiledWait, t: Stamp) -> Stamp | None:
         """The newest accepted stamp of the dependency that is ≤ t."""
         added = self._added.get(wait.token, [])
         place = bisect_right(added, t, key=lambda one: one.stamp)
@@ -51,24 +51,24 @@ class Looks:
         items = self._table.query(self._pk, above, upto, limit=1, backwards=True)
         return next((accepted_event(item)[1].stamp for item in items), None)
 
-    def first_at(self, wait: Wait, stamp: Stamp) -> Event | None:
+    def first_at(self, wait: FiledWait, stamp: Stamp) -> Event | None:
         """The first event that was accepted for the dependency with this stamp."""
         found = [one for one in self._added.get(wait.token, []) if one.stamp == stamp]
         stored = self._first_stored(wait.token, stamp)
         every = found if stored is None else [*found, stored]
         return min(every, key=_place).event if every else None
 
-    def _first_stored(self, wait: str, stamp: Stamp) -> Accepted | None:
+    def _first_stored(self, wait: str, stamp: Stamp) -> AcceptedEvent | None:
         kept = self._kept[wait]
         if kept is None or kept < stamp:
             return None
         if (wait, stamp) not in self._stored:
             at = keys.accepted_at(wait, stamp) + "#"
             items = self._table.query(self._pk, at, at + keys.LAST, limit=1)
-            found = (Accepted(stamp, *accepted_event(item)) for item in items)
+            found = (AcceptedEvent(stamp, *accepted_event(item)) for item in items)
             self._stored[wait, stamp] = next(found, None)
         return self._stored[wait, stamp]
 
 
-def _place(one: Accepted) -> tuple[Stamp, str]:
+def _place(one: AcceptedEvent) -> tuple[Stamp, str]:
     return one.stamp, one.arrival

@@ -17,7 +17,7 @@ from oncue.ports.queues import QueueDeletion
 from oncue.stores.dynamodb import keys
 from oncue.stores.dynamodb.event_pruning import DynamoEventPruning
 from oncue.stores.dynamodb.filing import Saving, what_was
-from oncue.stores.dynamodb.keys import PUT_OFF
+from oncue.stores.dynamodb.keys import LAST, PUT_OFF
 from oncue.stores.dynamodb.known import KnownQueue
 from oncue.stores.dynamodb.leasing import ShardLease
 from oncue.stores.dynamodb.limits import is_limited
@@ -179,10 +179,10 @@ class DynamoQueues(DynamoListing, DynamoSchedules, DynamoEventPruning):
             if rank == PUT_OFF or rank > last_rank:
                 found.append(first)
                 continue
-            covered = f"{rank}#{keys.digits(lease.cutoff)}#~"
+            covered = f"{rank}#{keys.digits(lease.cutoff)}#{LAST}"
             if rank == last_rank:
-                covered = min(covered, f"{lease.through}#~")
-            item = next(self.table.query(pk, covered, f"{rank}~", limit=1), None)
+                covered = min(covered, f"{lease.through}#{LAST}")
+            item = next(self.table.query(pk, covered, rank + LAST, limit=1), None)
             if item is not None:
                 found.append(keys.read_place(item["sk"]).moment)
         return found

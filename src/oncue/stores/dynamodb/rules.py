@@ -11,7 +11,7 @@ from oncue.core.stamp import Stamp
 from oncue.core.standing import Sighting, Sightings
 from oncue.stores.dynamodb import keys
 from oncue.stores.dynamodb.codec import to_text
-from oncue.stores.dynamodb.filed_rule import FiledRule, Torn, Wait, new_rule, read_rule
+from oncue.stores.dynamodb.filed_rule import FiledRule, FiledWait, Torn, new_rule, read_rule
 from oncue.stores.dynamodb.jobs import MOST_RACES, DynamoJobs, too_many_races
 from oncue.stores.dynamodb.looks import Looks
 from oncue.stores.dynamodb.table import Item, Put, Remove, Write, unchanged
@@ -85,7 +85,7 @@ class DynamoRules(DynamoJobs):
         last = after or ""
         while len(found) < limit:
             left = limit - len(found)
-            listed = self.table.query(keys.RULES, last, keys.LAST_NAME, limit=left)
+            listed = self.table.query(keys.RULES, last, keys.LAST, limit=left)
             names = [item["sk"] for item in listed]
             known = self._read_rules(names)
             found += [known[name].rule for name in names if name in known]
@@ -118,18 +118,18 @@ class DynamoRules(DynamoJobs):
         return Sightings(known.rule, tuple(seen))
 
 
-def _sighting(looks: Looks, wait: Wait, at: Stamp) -> Sighting:
+def _sighting(looks: Looks, wait: FiledWait, at: Stamp) -> Sighting:
     newest = looks.newest(wait, at)
     event = None if newest is None else looks.first_at(wait, newest)
     return Sighting(event, wait.newest, wait.stale)
 
 
-def match_item(rule: str, wait: Wait) -> Item:
+def match_item(rule: str, wait: FiledWait) -> Item:
     """By it events find a rule."""
     return {**wait.match(rule)._asdict(), "rule": rule}
 
 
-def dropped(rule: FiledRule, wait: Wait, now: Moment) -> Item:
+def dropped(rule: FiledRule, wait: FiledWait, now: Moment) -> Item:
     """What is left to be removed of a dependency. Events find the rule by it for as long as there
     are decisions from before `since`, so that these are found."""
     key = keys.dropped(rule.name, rule.identity, wait.token)

@@ -13,7 +13,7 @@ from oncue.core.moment import from_datetime, to_datetime
 from oncue.core.publication import Decided, LoggedEvent
 from oncue.core.standing import Sightings
 from oncue.stores.dynamodb import keys
-from oncue.stores.dynamodb.chains import Chain, DynamoChains, Judge, Verdict
+from oncue.stores.dynamodb.chains import Chain, DynamoChains, Judge, Judgement
 from oncue.stores.dynamodb.event_log import Received
 from oncue.stores.dynamodb.filed_event import (
     FiledEvent,
@@ -126,7 +126,7 @@ def _received(events: Sequence[DumpedEvent], rules: Mapping[str, FiledRule]) -> 
 def _judge(dumps: Mapping[Fact, DumpedEvent]) -> Judge:
     """Lets a rule decide as it did in the store from which it comes."""
 
-    def judge(chain: Chain, one: FiledEvent) -> Verdict:
+    def judge(chain: Chain, one: FiledEvent) -> Judgement:
         dumped, rule = dumps[one.fact], chain.rule
         mine = [
             (position, its)
@@ -139,10 +139,10 @@ def _judge(dumps: Mapping[Fact, DumpedEvent]) -> Judge:
         waits = enumerate(rule.waits)
         accepted = [place for place, wait in waits if wait.dependency.identity in held]
         if not again:
-            return Verdict(first, accepted)
+            return Judgement(first, accepted)
         at = again[0].decided_at
         times, repeated_at = again[0].times, None if at is None else from_datetime(at)
-        return Verdict(first, accepted, times=times, repeated_at=repeated_at)
+        return Judgement(first, accepted, times=times, repeated_at=repeated_at)
 
     return judge
 

@@ -21,7 +21,7 @@ from typing import Any, NamedTuple, TypeVar
 from oncue.core.errors import StoreUnavailable
 from oncue.forking import now_and_after_fork
 from oncue.stores.dynamodb.keys import INDEX, LAST, Key
-from oncue.stores.dynamodb.trouble import explain, is_conflict, may_pass, reasons
+from oncue.stores.dynamodb.trouble import answer_of, explain, is_conflict, may_pass, reasons
 
 T = TypeVar("T")
 R = TypeVar("R")
@@ -408,7 +408,7 @@ class TransactionFailed(Exception):
 
 
 def _raise_failed_condition(problem: Exception) -> None:
-    response = getattr(problem, "response", {})
+    response = answer_of(problem)
     code = response.get("Error", {}).get("Code")
     if code == "ConditionalCheckFailedException":
         old = response.get("Item")

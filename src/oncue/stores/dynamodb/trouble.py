@@ -50,7 +50,12 @@ def code_of(problem: Any) -> str:
     """The code of an error, of a request or of one statement of a batch."""
     if isinstance(problem, Mapping):
         return str(problem.get("Code", ""))
-    return str(getattr(problem, "response", {}).get("Error", {}).get("Code", ""))
+    return str(answer_of(problem).get("Error", {}).get("Code", ""))
+
+
+def answer_of(problem: Any) -> Mapping[str, Any]:
+    """What the service answered; nothing, if no answer came."""
+    return getattr(problem, "response", None) or {}
 
 
 def reasons(response: Mapping[str, Any]) -> Iterator[tuple[int, str, Mapping[str, Any] | None]]:
@@ -64,7 +69,7 @@ def is_conflict(problem: Any) -> bool:
     """Whether another request had to do with the same item at the same time."""
     if code_of(problem) in _CONFLICTS:
         return True
-    codes = {code for _, code, _ in reasons(getattr(problem, "response", {}))}
+    codes = {code for _, code, _ in reasons(answer_of(problem))}
     return bool(codes) and codes <= _CONFLICTS | _PASSING
 
 
@@ -72,7 +77,7 @@ def may_pass(problem: Any) -> bool:
     """Whether the same request may succeed later."""
     if isinstance(problem, HTTPClientError | ConnectionError | ConnectionClosedError):
         return True
-    status = getattr(problem, "response", {}).get("ResponseMetadata", {}).get("HTTPStatusCode", 0)
+    status = answer_of(problem).get("ResponseMetadata", {}).get("HTTPStatusCode", 0)
     return code_of(problem) in _PASSING or status >= 500
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from random import randrange
 from typing import TypeVar
@@ -229,16 +229,17 @@ class DynamoClaims(DynamoLive):
         act: Callable[[Filed, T], tuple[object, bool]],
         now: Moment,
         wanted: Wanted = what_was,
+        look: Callable[[Iterable[Filed]], None] | None = None,
     ) -> list[object]:
         """Let `act` change each of these jobs; its answers. It answers with whether it changed the
         job, which is then written; if that is too late, it is asked again. A job that is not there
-        is `GONE`."""
+        is `GONE`. `look` sees jobs after each reading; by default, which of them are covered."""
         answers: dict[int, object] = {}
         for part in rounds(dict(enumerate(asked)), lambda one: [one[0]]):
             left = part
             for _ in range(MOST_RACES):
                 jobs = self.read((job_id for job_id, _ in left.values()), wanted)
-                self._cover(jobs.values())
+                (look or self._cover)(jobs.values())
                 changed: dict[int, Saving] = {}
                 for at, (job_id, what) in left.items():
                     job = jobs.get(job_id)

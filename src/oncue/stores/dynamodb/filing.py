@@ -235,7 +235,9 @@ class Filing:
         record = job.record
         ver = max(now, job.ver + 1)
         line = line_of(record, known, ver)
-        if line is not None and job.line is not None and line.is_same_place(job.line):
+        # A plain job that gets a record gets another place: its item may be removed at any moment by
+        # a dispatcher that has delivered it and does not know of the record.
+        if line is not None and job.line is not None and job.ver and line.is_same_place(job.line):
             line = job.line
         then = replace(
             job,

@@ -22,7 +22,7 @@ from oncue.stores.dynamodb.leasing import ShardLease
 from oncue.stores.dynamodb.limits import UnderWay, is_limited
 from oncue.stores.dynamodb.lines import AHEAD, OTHERS
 from oncue.stores.dynamodb.live import DynamoLive
-from oncue.stores.dynamodb.table import Item, Put, unchanged
+from oncue.stores.dynamodb.writes import Item, Put, unchanged
 
 T = TypeVar("T")
 

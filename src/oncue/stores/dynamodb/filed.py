@@ -16,7 +16,7 @@ from oncue.core.shard import Turn
 from oncue.stores.dynamodb import codec, keys
 from oncue.stores.dynamodb.keys import Entry, Key
 from oncue.stores.dynamodb.known import KnownQueue
-from oncue.stores.dynamodb.table import Item
+from oncue.stores.dynamodb.writes import Item
 
 ITEM_BYTES = 1024  # what one write unit carries; a record is kept below it where that is possible
 KEY_BYTES = 120  # about what its keys and the names of its attributes take

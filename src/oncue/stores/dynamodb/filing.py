@@ -30,17 +30,8 @@ from oncue.stores.dynamodb.filed import (
 from oncue.stores.dynamodb.keys import Entry, Key
 from oncue.stores.dynamodb.known import KnownQueue, QueueMemory, queue_keys
 from oncue.stores.dynamodb.news import News
-from oncue.stores.dynamodb.table import (
-    ABSENT,
-    Check,
-    Item,
-    Put,
-    Remove,
-    Table,
-    Write,
-    has,
-    unchanged,
-)
+from oncue.stores.dynamodb.table import Table
+from oncue.stores.dynamodb.writes import ABSENT, Check, Item, Put, Remove, Write, has, unchanged
 
 Wanted = Callable[[str], bool]
 """Which of the parts that stand apart are read, by name."""

@@ -19,7 +19,7 @@ from oncue.core.payload import LIMIT_BYTES
 from oncue.core.queue import DEFAULT_QUEUE, check_queue_name
 from oncue.stores.dynamodb.buckets import bucket_in
 from oncue.stores.dynamodb.keys import Key
-from oncue.stores.dynamodb.table import If, Item
+from oncue.stores.dynamodb.writes import If, Item
 
 _encode = msgspec.json.Encoder(order="deterministic", decimal_format="number").encode
 _MEANING = ("detail", "queue")

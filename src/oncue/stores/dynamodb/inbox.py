@@ -29,7 +29,7 @@ from oncue.stores.dynamodb.foreign import Foreign, read
 from oncue.stores.dynamodb.inbox_batch import FoundBatch, InFlight
 from oncue.stores.dynamodb.inbox_lease import InboxLease
 from oncue.stores.dynamodb.inbox_parts import DAY_MS, HeldPart, Parts
-from oncue.stores.dynamodb.table import Item
+from oncue.stores.dynamodb.writes import Item
 
 OFF_SECONDS = 30.0  # between two looks whether there is an inbox
 POLL_SECONDS = 1.0

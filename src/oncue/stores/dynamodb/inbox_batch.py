@@ -14,7 +14,7 @@ from oncue.stores.dynamodb.foreign import Foreign
 from oncue.stores.dynamodb.inbox_lease import LEASE_MS
 from oncue.stores.dynamodb.inbox_parts import HeldPart, Parts
 from oncue.stores.dynamodb.keys import Key
-from oncue.stores.dynamodb.table import Remove
+from oncue.stores.dynamodb.writes import Remove
 
 
 class InFlight:

@@ -12,7 +12,8 @@ from oncue.stores.dynamodb import keys
 from oncue.stores.dynamodb.buckets import PARTS, Buckets
 from oncue.stores.dynamodb.inbox_lease import LEASE_MS, InboxLease, read_inbox_lease
 from oncue.stores.dynamodb.jobs import MOST_RACES, too_many_races
-from oncue.stores.dynamodb.table import Table, unchanged
+from oncue.stores.dynamodb.table import Table
+from oncue.stores.dynamodb.writes import unchanged
 
 LOOK_MS = 10_000
 """Between two looks at settings and leases, and between two looks that begin at the checkpoint."""

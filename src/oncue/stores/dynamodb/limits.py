@@ -19,7 +19,7 @@ from oncue.stores.dynamodb import keys
 from oncue.stores.dynamodb.filing import SavePlan, Saving
 from oncue.stores.dynamodb.jobs import MOST_RACES, DynamoJobs, too_many_races
 from oncue.stores.dynamodb.known import KnownQueue
-from oncue.stores.dynamodb.table import TRANSACT_AT_ONCE, Item, Put, Write, merged, unchanged
+from oncue.stores.dynamodb.writes import TRANSACT_AT_ONCE, Item, Put, Write, merged, unchanged
 
 
 class UnderWay(NamedTuple):

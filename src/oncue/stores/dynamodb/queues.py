@@ -23,7 +23,7 @@ from oncue.stores.dynamodb.leasing import ShardLease
 from oncue.stores.dynamodb.limits import is_limited
 from oncue.stores.dynamodb.listing import DynamoListing
 from oncue.stores.dynamodb.schedules import DynamoSchedules
-from oncue.stores.dynamodb.table import unchanged
+from oncue.stores.dynamodb.writes import unchanged
 
 REVIVED_WITHIN_MS = 3_600_000
 """For so long after its deletion, a queue is looked at for a job that arrived just then."""

@@ -30,7 +30,8 @@ from oncue.stores.dynamodb.jobs import MOST_RACES, too_many_races
 from oncue.stores.dynamodb.known import KnownQueue
 from oncue.stores.dynamodb.leasing import LOOK_AHEAD_MS, ShardLease
 from oncue.stores.dynamodb.limits import is_limited
-from oncue.stores.dynamodb.table import Item, Table, unchanged
+from oncue.stores.dynamodb.table import Table
+from oncue.stores.dynamodb.writes import Item, unchanged
 
 Continued = dict[int, set[str]]
 """By shard: the jobs in flight of the claims that go on."""

@@ -25,7 +25,7 @@ from oncue.stores.dynamodb.jobs import MOST_RACES, DynamoJobs, rounds, too_many_
 from oncue.stores.dynamodb.keys import LAST
 from oncue.stores.dynamodb.known import KnownQueue
 from oncue.stores.dynamodb.scheduled import CHANGED_ITEMS, DELETED_ITEMS, HeadChange, Scheduled
-from oncue.stores.dynamodb.table import TRANSACT_AT_ONCE, Item, Put, Write, merged, unchanged
+from oncue.stores.dynamodb.writes import TRANSACT_AT_ONCE, Item, Put, Write, merged, unchanged
 
 NAMES_AT_ONCE = 100
 MADE_ITEMS, WITHDRAWN_ITEMS = 2, 2

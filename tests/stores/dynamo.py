@@ -7,7 +7,7 @@ from typing import Any
 from uuid import uuid4
 
 from oncue.ports.clock import Clock
-from oncue.stores.dynamodb import schema
+from oncue.stores.dynamodb import creation
 from oncue.stores.dynamodb.store import DynamoStore
 from oncue.stores.dynamodb.table import Table
 from tests.servers import dynamodb_endpoint
@@ -21,7 +21,7 @@ def client() -> Any:
 
 def new_table(connect: Any = client) -> Table:
     table = Table(f"oncue-{uuid4().hex}", connect)
-    schema.create(table)
+    creation.create(table)
     return table
 
 

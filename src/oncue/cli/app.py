@@ -43,6 +43,7 @@ COMMANDS = {
     "reclaim": "oncue.cli.reclaim:reclaim",
     "worker": "oncue.cli.worker:worker",
     "serve": "oncue.cli.serve:serve",
+    "migrate": "oncue.cli.migrate:migrate",
     "dump": "oncue.cli.transfer:dump",
     "restore": "oncue.cli.transfer:restore",
     "token": "oncue.cli.token:token",

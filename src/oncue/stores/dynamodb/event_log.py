@@ -58,7 +58,7 @@ class DynamoEventLog(DynamoRules):
         return {fact: set().union(*(found[kind] for kind in wanted[fact])) for fact in wanted}
 
     def _waiting_for(self, kind: tuple[EventType, str]) -> set[str]:
-        items = self.table.query(keys.waiting_for(*kind), upto=keys.LAST_NAME)
+        items = self.table.query(keys.waiting_for(*kind), upto=keys.LAST)
         return {item["rule"] for item in items}
 
     # Ids.

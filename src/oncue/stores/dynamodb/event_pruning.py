@@ -56,7 +56,7 @@ class DynamoEventPruning(DynamoEventLog):
         each = RULES_AT_ONCE // keys.LOOK_SHARDS + 1
         shards = map(keys.touched, range(keys.LOOK_SHARDS))
         found = self.table.each(
-            lambda shard: list(self.table.look(shard, upto=keys.LAST_NAME, limit=each)), shards
+            lambda shard: list(self.table.look(shard, upto=keys.LAST, limit=each)), shards
         )
         return [item["at"] for items in found for item in items]
 

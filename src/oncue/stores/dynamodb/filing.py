@@ -7,6 +7,7 @@ owner.
 
 from __future__ import annotations
 
+import secrets
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
@@ -125,7 +126,7 @@ class Filing:
 
     def _tell_settings(self, now: Moment) -> None:
         """Settings have changed: tell listeners here, and let other processes notice it."""
-        self.table.put({**keys.CHANGES._asdict(), "ver": now, "by": self._news.mark()})
+        self.table.put({**keys.CHANGES._asdict(), "ver": now, "mark": secrets.token_hex(8)})
         self._news.add(None, 0)
 
     # Reading.

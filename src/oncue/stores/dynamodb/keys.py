@@ -22,7 +22,7 @@ WAKE_SHARDS = 4
 OUTCOME_PAGES = 20
 EXPIRING_SHARDS = 4
 HEAD = "head"
-LAST = "\x7f"  # behind every key
+LAST = "\U0010ffff"  # behind every text: keys are sorted by code points
 NEVER: Moment = LATEST  # stands for no moment at all, behind all others
 
 
@@ -100,7 +100,8 @@ class Waiting(NamedTuple):
 
 
 def read_place(sk: str) -> Waiting:
-    rank, moment, job_id, ver = sk.split("#")
+    rank, moment, rest = sk.split("#", 2)
+    job_id, _, ver = rest.rpartition("#")
     return Waiting(rank, int(moment), job_id, int(ver))
 
 
@@ -235,7 +236,6 @@ def schedule_name(name: str) -> Key:
 
 SCHEDULES, RULES = "C", "U"
 """Partitions of names, for lists."""
-LAST_NAME = "\U0010ffff"  # behind every name, whatever its letters
 
 
 # A rule. `identity` tells it from one of the same name that was deleted, `wait` a dependency from

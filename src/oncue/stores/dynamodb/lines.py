@@ -19,9 +19,8 @@ from oncue.stores.dynamodb.keys import LAST, PUT_OFF, Key
 from oncue.stores.dynamodb.limits import DynamoLimits
 from oncue.stores.dynamodb.table import Item
 
-AHEAD, OTHERS, ALL = ("0", "0~"), ("1", "1~"), ("0", "1~")
+AHEAD, OTHERS, ALL = ("0", "0" + LAST), ("1", "1" + LAST), ("0", "1" + LAST)
 """Ranks of reclaimed work, of everything else, and of both."""
-_END = "~"  # behind everything that begins with what is before it
 
 
 class DynamoLines(DynamoLimits):
@@ -37,10 +36,10 @@ class DynamoLines(DynamoLimits):
                 break
             place = keys.read_place(first["sk"])
             if place.moment <= until:
-                last = f"{place.rank}#{keys.digits(until)}#{_END}"
+                last = f"{place.rank}#{keys.digits(until)}#{LAST}"
                 left = limit - len(found)
                 found += self.table.query(pk, f"{place.rank}#", last, limit=left)
-            start = place.rank + _END
+            start = place.rank + LAST
         return found
 
     def _head(self, pk: str) -> dict[str, Moment]:
@@ -48,12 +47,12 @@ class DynamoLines(DynamoLimits):
         dues: dict[str, Moment] = {}
         start = "0"
         while True:
-            first = next(self.table.query(pk, start, PUT_OFF + _END, limit=1), None)
+            first = next(self.table.query(pk, start, PUT_OFF + LAST, limit=1), None)
             if first is None:
                 return dues
             place = keys.read_place(first["sk"])
             dues[place.rank] = place.moment
-            start = place.rank + _END
+            start = place.rank + LAST
 
     def _good(self, items: Sequence[Item], now: Moment, wanted: Wanted = everything) -> list[Filed]:
         """The jobs behind waiting items. An item whose job has a record is good only if the record
@@ -81,7 +80,7 @@ class DynamoLines(DynamoLimits):
 
     def _ready(self, pk: str, limit: int, now: Moment) -> None:
         """Bring put-off jobs whose moment has come back into line."""
-        last = f"{PUT_OFF}#{keys.digits(now)}#{_END}"
+        last = f"{PUT_OFF}#{keys.digits(now)}#{LAST}"
         items = list(self.table.query(pk, f"{PUT_OFF}#", last, limit=limit))
         if not items:
             return

@@ -85,7 +85,7 @@ class DynamoRules(DynamoJobs):
         last = after or ""
         while len(found) < limit:
             left = limit - len(found)
-            listed = self.table.query(keys.RULES, last, keys.LAST_NAME, limit=left)
+            listed = self.table.query(keys.RULES, last, keys.LAST, limit=left)
             names = [item["sk"] for item in listed]
             known = self._read_rules(names)
             found += [known[name].rule for name in names if name in known]

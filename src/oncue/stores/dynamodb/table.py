@@ -424,7 +424,8 @@ def _raise_failed_condition(problem: Exception) -> None:
 
 
 def _too_long(table: str, error: Exception | None) -> StoreUnavailable:
-    why = "it was throttled" if error is None else str(explain(table, error))
+    said = f"DynamoDB table {table}: "
+    why = "it was throttled" if error is None else str(explain(table, error)).removeprefix(said)
     return StoreUnavailable(f"DynamoDB table {table} did not answer in time: {why}")
 
 

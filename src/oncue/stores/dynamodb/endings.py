@@ -99,9 +99,9 @@ class DynamoEndings(DynamoClaims):
             if job.record.state is State.SCHEDULED and not job.record.covered
         ]
         over = [job for job in waiting if job.record.has_lapsed(now)]
-        self._unexpired(over, now)
+        done = self.save([self._expiry(job, now) for job in over], now)
         self._news.tell()
-        return sum(job.record.state is not State.SCHEDULED for job in over)
+        return sum(done)
 
     def leases(self) -> Leases:
         looks = [keys.live(number) for number in range(LOOK_SHARDS)]

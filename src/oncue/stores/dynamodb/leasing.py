@@ -42,6 +42,7 @@ class ShardLease(NamedTuple):
     def covers(self, record: Record) -> bool:
         return (
             self.holder is not None
+            and record.queue == self.queue
             and record.state is State.SCHEDULED
             and record.not_before is None
             and record.due_at <= self.cutoff

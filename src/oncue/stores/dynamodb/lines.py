@@ -100,13 +100,16 @@ class DynamoLines(DynamoLimits):
         over: list[Saving] = []
         for job in jobs:
             if job.record.has_lapsed(now):
-                checks = self._check_free(job)
-                job.record.expire(now)
-                over.append(Saving(job, checks))
+                over.append(self._expiry(job, now))
             else:
                 good.append(job)
         self.save(over, now)
         return good
+
+    def _expiry(self, job: Filed, now: Moment) -> Saving:
+        checks = self._check_free(job)
+        job.record.expire(now)
+        return Saving(job, checks)
 
 
 def _waits_at(job: Filed, item: Item) -> bool:

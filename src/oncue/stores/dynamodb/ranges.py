@@ -8,7 +8,7 @@ lease last.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from random import randrange
 from typing import NamedTuple
@@ -251,7 +251,7 @@ class DynamoRanges(DynamoEndings):
         if lease.holder is None:  # this very call has let it go before
             return True
         known = self._fresh([claim.queue])[claim.queue]
-        self._settle_jobs(claim, lease, [*delivered, *refused], refused, known, now)
+        self._settle_jobs(claim, [*delivered, *refused], refused, known, now)
         for _ in range(MOST_RACES):
             now_held = self._lease_of(claim)
             if now_held is None:
@@ -275,22 +275,30 @@ class DynamoRanges(DynamoEndings):
     def _settle_jobs(
         self,
         claim: RangeClaim,
-        lease: ShardLease,
         ids: Sequence[str],
         refused: Mapping[str, Refusal],
         known: KnownQueue,
         now: Moment,
     ) -> None:
-        """Apply what the sink answered. A job that is not as it was sent is left alone."""
+        """Apply what the sink answered. A job that is not as it was sent is left alone: if the
+        lease stands after a job was read, nobody but its holder has changed the job before, and if
+        somebody does so later, the job is not written."""
+        lease: ShardLease | None = None
         attempts = {job.id: job.attempt for job in claim.jobs}
         asked = [(job_id, refused.get(job_id)) for job_id in ids]
         queue = known.queue
+
+        def look(jobs: Iterable[Filed]) -> None:
+            nonlocal lease
+            lease = self._lease_of(claim)
 
         def act(job: Filed, refusal: Refusal | None) -> tuple[Refused | None, bool]:
             record = job.record
             if record.state is not State.SCHEDULED or record.not_before is not None:
                 return None, False
-            if record.attempt + 1 != attempts.get(record.id) or not lease.covers(record):
+            if lease is None or not lease.covers(record):
+                return None, False
+            if record.attempt + 1 != attempts.get(record.id):
                 return None, False
             if refusal is not None and not refusal.permanent:
                 record.put_off(queue.retry, refusal.detail, now)
@@ -303,9 +311,10 @@ class DynamoRanges(DynamoEndings):
 
         sent = self._sent.get((claim.queue, claim.shard, claim.fence), {})
         known_jobs = {job_id: job for job_id in ids if (job := sent.pop(job_id, None)) is not None}
+        look(known_jobs.values())
         left = self._settle_sent(known_jobs, queue, refused, act, now)
         unsettled = [one for one in asked if one[0] not in known_jobs or one[0] in left]
-        self.each_job(unsettled, act, now)
+        self.each_job(unsettled, act, now, look=look)
 
     def _settle_sent(
         self,

@@ -14,7 +14,7 @@ from oncue.ports.inbox import Accept
 from oncue.ports.store import Awaited, Listener, StoreFacts, Traits
 from oncue.stores.dynamodb import keys, schema
 from oncue.stores.dynamodb.access import DynamoAccess
-from oncue.stores.dynamodb.address import Address
+from oncue.stores.dynamodb.address import TableAddress
 from oncue.stores.dynamodb.adoption import DynamoAdoption
 from oncue.stores.dynamodb.events import DynamoEvents
 from oncue.stores.dynamodb.inbox import TableInbox
@@ -55,7 +55,7 @@ class DynamoStore(
         )
 
     @classmethod
-    def open(cls, address: Address, clock: Clock | None = None) -> DynamoStore:
+    def open(cls, address: TableAddress, clock: Clock | None = None) -> DynamoStore:
         """Without a clock of the caller, time is that of the service."""
         if clock is not None:
             return cls(Table(address.table, address.connect), clock)

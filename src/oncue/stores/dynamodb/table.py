@@ -161,6 +161,8 @@ class Table:
     def page(self, pk: str, above: str, upto: str, limit: int) -> tuple[list[Item], bool]:
         """As `query`, but only what one answer holds; and whether there may be more. It is empty
         only if there is nothing."""
+        if above >= upto:
+            return [], False
         asked = _asked(pk, ("pk", "sk"), above, upto)
         while True:
             answer = self.call("query", **asked, Limit=limit, ConsistentRead=True)
@@ -186,7 +188,7 @@ class Table:
         **more: Any,
     ) -> Iterator[Item]:
         asked = _asked(pk, names, above, upto) | more | {"ScanIndexForward": not backwards}
-        left = limit
+        left = limit if above < upto else 0  # the service refuses bounds with nothing in between
         while left is None or left > 0:
             if left is not None:
                 asked["Limit"] = left

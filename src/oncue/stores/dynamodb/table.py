@@ -112,12 +112,17 @@ class Table:
         return self._query(pk, ("pk", "sk"), above, upto, limit, backwards, ConsistentRead=True)
 
     def page(self, pk: str, above: str, upto: str, limit: int) -> tuple[list[Item], bool]:
-        """As `query`, but only what one request reads; and whether there may be more."""
+        """As `query`, but only what one answer holds; and whether there may be more. It is empty
+        only if there is nothing."""
         if above >= upto:
             return [], False
         asked = query_of(pk, ("pk", "sk"), above, upto)
-        answer = self.call("query", **asked, Limit=limit, ConsistentRead=True)
-        return [from_wire(item) for item in answer["Items"]], "LastEvaluatedKey" in answer
+        while True:
+            answer = self.call("query", **asked, Limit=limit, ConsistentRead=True)
+            more = "LastEvaluatedKey" in answer
+            if answer["Items"] or not more:
+                return [from_wire(item) for item in answer["Items"]], more
+            asked["ExclusiveStartKey"] = answer["LastEvaluatedKey"]
 
     def look(
         self, look: str, above: str = "", upto: str = LAST, *, limit: int | None = None
@@ -266,7 +271,8 @@ class Table:
         writes = marked(writes)
         asked = [self._part(write) for write in writes]
         try:
-            self.call("transact_write_items", TransactItems=asked)
+            # With the same token for every repetition, the service does it once.
+            self.call("transact_write_items", TransactItems=asked, ClientRequestToken=mark())
         except TransactionFailed as failed:
             return [] if self._was_done(writes, failed.old) else sorted(failed.old)
         return []

@@ -30,9 +30,13 @@ def new_table(connect: Any = client) -> Table:
 class OwnTable(DynamoStore):
     """A store whose table goes with it."""
 
+    is_open = True
+
     def close(self) -> None:
-        client().delete_table(TableName=self.table.name)
         super().close()
+        if self.is_open:
+            client().delete_table(TableName=self.table.name)
+        self.is_open = False
 
 
 def open_dynamo(clock: Clock, shards: int) -> DynamoStore:

@@ -175,6 +175,10 @@ class DynamoRanges(DynamoEndings):
         if not self.write_lease(lease, then, known, now, taken=len(items)):
             return None
         sendable = self._sendable(items, now)
+        if not sendable and in_flight is None:
+            stored = then._replace(ver=max(now, lease.ver + 1))
+            self.write_lease(stored, stored.let_go(), known, now)
+            return None
         sent = self._sent.setdefault((known.name, lease.shard, then.fence), {})
         sent.update((job.id, job) for job in sendable)
         jobs = [job.record for job in sendable]

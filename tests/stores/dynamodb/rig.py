@@ -81,8 +81,15 @@ class Rig:
         named = {name: more.pop(name) for name in _OF_PLAN if name in more}
         plan = Plan(seed, faults or {}, **named)
         client = FaultyClient(self.inner, plan, world=self.world, **more)
+        return self._add(client)
+
+    def _add(self, client: FaultyClient) -> Node:
         self.nodes.append(Node(client, self.name, self.clock, self._shards))
         return self.nodes[-1]
+
+    def quiet_desk(self) -> Desk:
+        """Of a node whose requests pass neither trouble nor what is `inside`."""
+        return self._add(FaultyClient(self.held, Plan(0, {}))).desk
 
     def line(self, queue: str) -> list[str]:
         """The places of all items in the lines of a queue."""

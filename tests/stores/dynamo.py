@@ -19,17 +19,26 @@ def client() -> Any:
     return dynamodb_client(dynamodb_endpoint())
 
 
+def new_name() -> str:
+    return f"oncue-{uuid4().hex}"
+
+
 def new_table(connect: Any = client) -> Table:
-    table = Table(f"oncue-{uuid4().hex}", connect)
+    table = Table(new_name(), connect)
     schema.create(table)
     return table
 
 
 class OwnTable(DynamoStore):
-    """A store whose table goes with it."""
+    """A store whose table goes with it, and those of which it knows."""
+
+    def __init__(self, table: Table, clock: Clock, *, shards: int) -> None:
+        super().__init__(table, clock, shards=shards)
+        self.also_dropped: list[str] = []
 
     def close(self) -> None:
-        client().delete_table(TableName=self.table.name)
+        for name in (self.table.name, *self.also_dropped):
+            client().delete_table(TableName=name)
         super().close()
 
 
@@ -39,4 +48,5 @@ def open_dynamo(clock: Clock, shards: int) -> DynamoStore:
 
 def another_dynamo(store: DynamoStore) -> DynamoStore:
     shards = store._memory.default_shards
-    return DynamoStore(Table(store.table.name, client), store.clock, shards=shards)
+    table = type(store.table)(store.table.name, store.table._connect)
+    return DynamoStore(table, store.clock, shards=shards)

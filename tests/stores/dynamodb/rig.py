@@ -34,8 +34,8 @@ class SteadyTable(Table):
     """Asks one thing after the other, and asks again without a pause: so a seed gives the same run
     every time, and nothing sleeps."""
 
-    def _renew(self) -> None:
-        super()._renew()
+    def __init__(self, name: str, connect: Callable[[], Any]) -> None:
+        super().__init__(name, connect)
         self._closing = Hasty()
 
     def each(self, ask: Callable[[T], R], parts: Iterable[T]) -> list[R]:

@@ -145,6 +145,24 @@ class Table:
         self._until(ask)
         return found
 
+    def read_at_once(self, groups: Sequence[Sequence[Key]]) -> dict[Key, Item]:
+        """As `read`, but the items of each group as they were at one moment."""
+        parts: list[list[Key]] = [[]]
+        for group in groups:
+            if len(parts[-1]) + len(group) > TRANSACT_AT_ONCE:
+                parts.append([])
+            parts[-1] += group
+        found: dict[Key, Item] = {}
+        for part in self.each(self._read_at_once, filter(None, parts)):
+            found |= part
+        return found
+
+    def _read_at_once(self, keys: Sequence[Key]) -> dict[Key, Item]:
+        asked = [{"Get": {"TableName": self.name, "Key": _key(key)}} for key in keys]
+        answer = self.call("transact_get_items", TransactItems=asked)
+        told = zip(keys, answer["Responses"], strict=True)
+        return {key: from_wire(one["Item"]) for key, one in told if "Item" in one}
+
     def query(
         self,
         pk: str,
@@ -360,7 +378,7 @@ class Table:
 
     def call(self, method: str, **asked: Any) -> Any:
         """One request. Raises `ConditionFailed` or `TransactionFailed` as the service does."""
-        if method != "transact_write_items":
+        if not method.startswith("transact"):
             asked["TableName"] = self.name
         answer: Any = None
 

@@ -32,7 +32,11 @@ class Setting(NamedTuple):
 
 
 SETTINGS = (
-    Setting("store", "sqlite:///oncue.db", "where jobs are kept: sqlite:///FILE or memory:"),
+    Setting(
+        "store",
+        "sqlite:///oncue.db",
+        "where jobs are kept: sqlite:///FILE, dynamodb://TABLE?region=… or memory:",
+    ),
     Setting("url", None, "the server to ask instead of a store: http://HOST:PORT"),
     Setting("token", None, "the access token that the server asks for", secret=True),
     Setting("host", "127.0.0.1", "the address that `oncue serve` listens on"),

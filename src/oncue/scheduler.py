@@ -41,7 +41,8 @@ class Scheduler(
 ):
     """Schedules work in a store, and does it or hands it over.
 
-    `store` is a URL (`sqlite:///jobs.db`, `sqlite:////var/lib/jobs.db`, `memory:`) or a store.
+    `store` is a URL (`sqlite:///jobs.db`, `sqlite:////var/lib/jobs.db`,
+    `dynamodb://TABLE?region=eu-central-1`, `memory:`) or a store.
     """
 
     def __init__(

@@ -7,11 +7,12 @@ from typing import Any
 from uuid import uuid4
 
 from oncue.ports.clock import Clock
-from oncue.stores.dynamodb import schema
+from oncue.stores.dynamodb import creation
 from oncue.stores.dynamodb.store import DynamoStore
 from oncue.stores.dynamodb.table import Table
 from tests.servers import dynamodb_endpoint
 from tests.servers.clients import dynamodb_client
+from tests.stores.dynamodb.ttl import HeldTtl
 
 
 @cache
@@ -24,9 +25,10 @@ def new_name() -> str:
 
 
 def new_table(connect: Any = client) -> Table:
-    table = Table(new_name(), connect)
-    schema.create(table)
-    return table
+    """Nothing in it is removed by the server: its clock is not that of a test."""
+    name = new_name()
+    creation.create(Table(name, lambda: HeldTtl(connect())))
+    return Table(name, connect)
 
 
 class OwnTable(DynamoStore):

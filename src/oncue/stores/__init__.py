@@ -10,7 +10,8 @@ from oncue.ports.store import Store
 
 
 def open_store(url: str, clock: Clock | None = None) -> Store:
-    """The store that a URL names: `sqlite:///relative.db`, `sqlite:////absolute.db`, `memory:`."""
+    """The store that a URL names: `sqlite:///relative.db`, `sqlite:////absolute.db`,
+    `dynamodb://TABLE?region=…`, `memory:`."""
     scheme, colon, rest = url.partition(":")
     if scheme == "memory" and colon and not rest.strip("/"):
         from oncue.stores.memory import MemoryStore
@@ -26,7 +27,15 @@ def open_store(url: str, clock: Clock | None = None) -> Store:
             "or sqlite:////var/lib/jobs.db (four slashes) for an absolute path.",
             "/store",
         )
+    if scheme == "dynamodb":
+        from oncue.stores.dynamodb.address import TableAddress
+
+        address = TableAddress.read(url)  # before the import of what needs boto3
+        from oncue.stores.dynamodb.store import DynamoStore
+
+        return DynamoStore.open(address, clock)
     raise InvalidInput(
-        f"there is no store for {url!r}; the ones that exist are sqlite:///FILE and memory:.",
+        f"there is no store for {url!r}; the ones that exist are sqlite:///FILE, "
+        "dynamodb://TABLE?region=… and memory:.",
         "/store",
     )

@@ -10,7 +10,7 @@ from uuid import uuid4
 
 from oncue.clock import FakeClock
 from oncue.core.queue import Queue
-from oncue.stores.dynamodb import keys, schema
+from oncue.stores.dynamodb import creation, keys
 from oncue.stores.dynamodb.store import DynamoStore
 from oncue.stores.dynamodb.table import Table
 from tests.contract.desk import Desk
@@ -67,7 +67,7 @@ class Rig:
         self.held = HeldTtl(client)
         self.inner = inside(self.held)
         self.name = f"rig-{uuid4().hex}"
-        schema.create(SteadyTable(self.name, lambda: self.inner))
+        creation.create(SteadyTable(self.name, lambda: self.inner))
         self.world = World(self.inner, now=lambda: self.clock.now() / 1000)
         self._shards = shards
         self.nodes: list[Node] = []

@@ -9,7 +9,7 @@ from typing import Any
 from unittest.mock import patch
 
 from oncue.clock import FakeClock
-from oncue.stores.dynamodb import endings, keys, live, schema, table
+from oncue.stores.dynamodb import creation, endings, keys, live, table
 from oncue.stores.dynamodb.store import DynamoStore
 from tests.proof.checker import Card
 from tests.proof.plan import Fault, Plan
@@ -64,7 +64,7 @@ class Storm:
     def _open(self, clock: FakeClock) -> DynamoStore:
         """In peace, until the world begins."""
         name = new_name()
-        schema.create(SteadyTable(name, lambda: self._held))
+        creation.create(SteadyTable(name, lambda: self._held))
         replica = Replica(self._held, name)
         requests = Requests(self._held, now=lambda: clock.now() / 1000, replica=replica)
         self._client = FaultyClient(self._held, Plan(0, {}), world=requests)

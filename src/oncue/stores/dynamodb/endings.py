@@ -24,7 +24,7 @@ from oncue.stores.dynamodb.filing import Saving
 from oncue.stores.dynamodb.keys import EXPIRING_SHARDS, LAST, LOOK_SHARDS, PUT_OFF
 from oncue.stores.dynamodb.known import KnownQueue
 from oncue.stores.dynamodb.leasing import ShardLease
-from oncue.stores.dynamodb.table import Item, unchanged
+from oncue.stores.dynamodb.writes import Item, unchanged
 
 
 class DynamoEndings(DynamoClaims):

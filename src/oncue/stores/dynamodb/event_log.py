@@ -24,7 +24,7 @@ from oncue.stores.dynamodb.filed_rule import FiledRule
 from oncue.stores.dynamodb.jobs import MOST_RACES, too_many_races
 from oncue.stores.dynamodb.keys import Key
 from oncue.stores.dynamodb.rules import DynamoRules
-from oncue.stores.dynamodb.table import Item, Put, Remove, has
+from oncue.stores.dynamodb.writes import Item, Put, Remove, has
 
 RESERVED_MS = 60_000
 """For so long an id is kept for an event that has yet to be stored."""

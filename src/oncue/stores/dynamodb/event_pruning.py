@@ -21,7 +21,7 @@ from oncue.stores.dynamodb.filed_event import FiledDecision, arrived_at, read_de
 from oncue.stores.dynamodb.filed_rule import FiledRule
 from oncue.stores.dynamodb.keys import Key
 from oncue.stores.dynamodb.leasing import MARGIN_MS
-from oncue.stores.dynamodb.table import unchanged
+from oncue.stores.dynamodb.writes import unchanged
 
 RULES_AT_ONCE = 100
 REMOVED_AT_ONCE = 1000

@@ -17,7 +17,7 @@ from oncue.stores.dynamodb.filed import Filed
 from oncue.stores.dynamodb.filing import Saving, Wanted, everything
 from oncue.stores.dynamodb.keys import LAST, PUT_OFF, Key
 from oncue.stores.dynamodb.limits import DynamoLimits
-from oncue.stores.dynamodb.table import Item
+from oncue.stores.dynamodb.writes import Item
 
 AHEAD, OTHERS, ALL = ("0", "0" + LAST), ("1", "1" + LAST), ("0", "1" + LAST)
 """Ranks of reclaimed work, of everything else, and of both."""

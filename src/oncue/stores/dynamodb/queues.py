@@ -3,7 +3,7 @@ enough."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 
 from oncue.core.cursor import MOST_ITEMS
 from oncue.core.lacks import uncounted
@@ -23,7 +23,7 @@ from oncue.stores.dynamodb.leasing import ShardLease
 from oncue.stores.dynamodb.limits import is_limited
 from oncue.stores.dynamodb.listing import DynamoListing
 from oncue.stores.dynamodb.schedules import DynamoSchedules
-from oncue.stores.dynamodb.table import unchanged
+from oncue.stores.dynamodb.writes import unchanged
 
 REVIVED_WITHIN_MS = 3_600_000
 """For so long after its deletion, a queue is looked at for a job that arrived just then."""
@@ -138,8 +138,20 @@ class DynamoQueues(DynamoListing, DynamoSchedules, DynamoEventPruning):
     # When something is next due.
 
     def next_due(self, queues: Sequence[str]) -> Moment | None:
+        return min(self._all_dues(queues).values(), default=None)
+
+    def look_for_news(self, queues: Collection[str] | None) -> tuple[str, dict[str, Moment]]:
+        """See `news.py: Look`."""
+        changes = self.table.get(keys.CHANGES)
+        mark = "" if changes is None else changes["mark"]
+        if queues is None:
+            queues = [known.name for known in self._all_queues()]
+        return mark, self._all_dues(queues)
+
+    def _all_dues(self, queues: Collection[str]) -> dict[str, Moment]:
         known = [one for one in self._fresh(queues).values() if one.exists]
-        return min((at for one in known for at in self._next_dues(one)), default=None)
+        dues = zip(known, self.table.each(self._next_dues, known), strict=True)
+        return {one.name: min(moments) for one, moments in dues if moments}
 
     def _next_dues(self, known: KnownQueue) -> list[Moment]:
         """When something of the queue can be taken, as far as can be told."""

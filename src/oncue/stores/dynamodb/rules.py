@@ -14,7 +14,7 @@ from oncue.stores.dynamodb.codec import to_text
 from oncue.stores.dynamodb.filed_rule import FiledRule, FiledWait, Torn, new_rule, read_rule
 from oncue.stores.dynamodb.jobs import MOST_RACES, DynamoJobs, too_many_races
 from oncue.stores.dynamodb.looks import Looks
-from oncue.stores.dynamodb.table import Item, Put, Remove, Write, unchanged
+from oncue.stores.dynamodb.writes import Item, Put, Remove, Write, unchanged
 
 
 class DynamoRules(DynamoJobs):

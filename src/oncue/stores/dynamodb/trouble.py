@@ -5,6 +5,7 @@ No text of a request is repeated: an item may hold a payload, and a request its 
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 
@@ -12,9 +13,12 @@ from botocore.exceptions import (
     BotoCoreError,
     ConnectionClosedError,
     ConnectionError,
+    CredentialRetrievalError,
     HTTPClientError,
     NoCredentialsError,
     PartialCredentialsError,
+    SSOError,
+    TokenRetrievalError,
 )
 
 from oncue.core.errors import StoreError, StoreUnavailable, StoreUnusable
@@ -43,6 +47,13 @@ _DENIED = frozenset(
         "ExpiredTokenException",
         "MissingAuthenticationTokenException",
     }
+)
+_WITHOUT_CREDENTIALS = (
+    NoCredentialsError,
+    PartialCredentialsError,
+    CredentialRetrievalError,
+    SSOError,
+    TokenRetrievalError,
 )
 
 
@@ -87,15 +98,34 @@ def explain(table: str, problem: Any) -> StoreError:
     if code == "ResourceNotFoundException":
         return StoreUnusable(
             f"DynamoDB table {table} does not exist, or not in this region. Create it with "
-            "'oncue migrate --store dynamodb://…', or name another one."
+            f"'oncue migrate --store dynamodb://{table}?region=…', or name another one."
         )
-    if code in _DENIED or isinstance(problem, NoCredentialsError | PartialCredentialsError):
+    if isinstance(problem, _WITHOUT_CREDENTIALS):
         return StoreUnusable(
-            f"DynamoDB table {table}: access was refused ({code or type(problem).__name__}). Give "
-            "credentials that may use it, in one of the ways of boto3 (environment, profile, role)."
+            f"DynamoDB table {table}: boto3 found no usable credentials "
+            f"({type(problem).__name__}). Give some in one of its ways: environment, profile or "
+            "role. An emulator takes any: AWS_ACCESS_KEY_ID=local AWS_SECRET_ACCESS_KEY=local"
+        )
+    if code in _DENIED:
+        return StoreUnusable(
+            f"DynamoDB table {table}: access was refused ({code}{_refused_action(problem)}). "
+            "docs/dynamodb.md has the policy that the credentials need."
         )
     if may_pass(problem) or is_conflict(problem):
-        return StoreUnavailable(f"DynamoDB table {table}: {code or type(problem).__name__}")
+        return StoreUnavailable(f"DynamoDB table {table}: {code or _unreached(problem)}")
     if isinstance(problem, BotoCoreError):
         return StoreUnusable(f"DynamoDB table {table}: {type(problem).__name__}")
     return StoreUnusable(f"DynamoDB table {table} refused a request: {code or problem}")
+
+
+def _refused_action(problem: Any) -> str:
+    """What the policy does not allow. The rest of the message names the caller."""
+    told = str(getattr(problem, "response", {}).get("Error", {}).get("Message", ""))
+    found = re.search(r"dynamodb:[A-Za-z]+", told)
+    return f" for {found[0]}" if found else ""
+
+
+def _unreached(problem: Any) -> str:
+    """A connection that failed: where to."""
+    url = getattr(problem, "kwargs", {}).get("endpoint_url")
+    return f"{type(problem).__name__}, {url}" if url else type(problem).__name__

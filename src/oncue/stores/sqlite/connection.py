@@ -190,6 +190,19 @@ def require_current(connection: apsw.Connection, path: Path) -> int:
     return version
 
 
+def stored_schema(path: Path) -> int | None:
+    """The version of the schema of a file that nobody needs to have open; None: there is no file,
+    or an empty one. Nothing is changed."""
+    _refuse_remains(path)
+    if not _has_content(path):
+        return None
+    with translated(path):
+        _refuse_foreign(path)
+        with closing(apsw.Connection(str(path))) as connection:
+            connection.set_busy_timeout(BUSY_MS)
+            return require_current(connection, path)
+
+
 def tables(connection: apsw.Connection) -> set[str]:
     names = connection.execute("SELECT name FROM sqlite_schema WHERE type = 'table'")
     return {str(name) for (name,) in names}

@@ -1,0 +1,65 @@
+"""`oncue migrate`: make a store ready for this version of oncue."""
+
+from __future__ import annotations
+
+import click
+
+from oncue.cli import output
+from oncue.cli.app import App, store_only
+from oncue.cli.nouns import dry_run_option
+from oncue.stores.migration import Migration, migration
+
+
+@click.command()
+@click.option(
+    "--point-in-time-recovery",
+    "recovery",
+    is_flag=True,
+    help="DynamoDB: keep backups of every second of the last 35 days, which AWS charges for.",
+)
+@dry_run_option("be done")
+@store_only
+def migrate(app: App, recovery: bool, dry_run: bool) -> None:
+    """Make the store ready for this version of oncue. For DynamoDB it creates the table, on demand,
+    with its index and its time to live, or adds what a table lacks, and waits until it can be used.
+    Nothing that a table has is changed. An SQLite file is created, or its schema migrated; every
+    command that opens the file does so too. Can be repeated.
+
+    $ oncue migrate --store 'dynamodb://jobs?region=eu-central-1' --point-in-time-recovery
+    $ oncue migrate --store sqlite:///jobs.db --dry-run
+    """
+    app.may_create = True
+    app.require_store()
+    with migration(app.place, recovery=recovery) as found:
+        if app.as_json:
+            _apply(found, dry_run)
+            output.document(_document(app, found, dry_run))
+            return
+        for step in found.steps:
+            click.echo(f"Would {step.text}." if dry_run else f"Now: {step.text} …")
+            if not dry_run:
+                step.apply()
+        click.echo(_summary(found, dry_run))
+
+
+def _apply(found: Migration, dry_run: bool) -> None:
+    for step in found.steps:
+        if not dry_run:
+            step.apply()
+
+
+def _summary(found: Migration, dry_run: bool) -> str:
+    if not found.steps:
+        return f"{found.place} has schema {found.schema}, and all it needs. Nothing was changed."
+    if dry_run:
+        return "Nothing was changed."
+    return f"{found.place} has schema {found.schema}, and all it needs."
+
+
+def _document(app: App, found: Migration, dry_run: bool) -> dict[str, object]:
+    return {
+        "store": app.place,
+        "dry_run": dry_run,
+        "schema": found.schema,
+        "steps": [step.text for step in found.steps],
+    }

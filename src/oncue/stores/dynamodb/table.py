@@ -22,13 +22,13 @@ from oncue.stores.dynamodb.keys import INDEX, LAST, Key
 from oncue.stores.dynamodb.trouble import answer_of, explain, is_conflict, may_pass, reasons
 from oncue.stores.dynamodb.wire import condition, from_wire, query_of, statement, to_wire, wire_key
 from oncue.stores.dynamodb.writes import (
-    TRANSACT_AT_ONCE,
     Check,
     If,
     Item,
     Put,
     Remove,
     Write,
+    filled,
     mark,
     marked,
     merged,
@@ -101,21 +101,13 @@ class Table:
 
     def read_at_once(self, groups: Sequence[Sequence[Key]]) -> dict[Key, Item]:
         """As `read`, but the items of each group as they were at one moment."""
-        parts: list[list[Key]] = [[]]
-        for group in groups:
-            if len(parts[-1]) + len(group) > TRANSACT_AT_ONCE:
-                parts.append([])
-            parts[-1] += group
         found: dict[Key, Item] = {}
-        for part in self.each(self._read_at_once, filter(None, parts)):
-            found |= part
+        for keys in filled(groups):
+            asked = [{"Get": {"TableName": self.name, "Key": wire_key(key)}} for key in keys]
+            answer = self.call("transact_get_items", TransactItems=asked)
+            told = zip(keys, answer["Responses"], strict=True)
+            found |= {key: from_wire(one["Item"]) for key, one in told if "Item" in one}
         return found
-
-    def _read_at_once(self, keys: Sequence[Key]) -> dict[Key, Item]:
-        asked = [{"Get": {"TableName": self.name, "Key": wire_key(key)}} for key in keys]
-        answer = self.call("transact_get_items", TransactItems=asked)
-        told = zip(keys, answer["Responses"], strict=True)
-        return {key: from_wire(one["Item"]) for key, one in told if "Item" in one}
 
     def query(
         self,

@@ -9,6 +9,7 @@ a mark of the call (`by`), and a condition that failed because the item has it h
 
 from __future__ import annotations
 
+import logging
 import re
 import secrets
 import threading
@@ -21,7 +22,14 @@ from typing import Any, NamedTuple, TypeVar
 from oncue.core.errors import StoreUnavailable
 from oncue.forking import now_and_after_fork
 from oncue.stores.dynamodb.keys import INDEX, LAST, Key
-from oncue.stores.dynamodb.trouble import answer_of, explain, is_conflict, may_pass, reasons
+from oncue.stores.dynamodb.trouble import (
+    answer_of,
+    explain,
+    is_conflict,
+    is_throttle,
+    may_pass,
+    reasons,
+)
 
 T = TypeVar("T")
 R = TypeVar("R")
@@ -38,6 +46,8 @@ PATIENCE_SECONDS = 10.0
 FIRST_PAUSE_SECONDS = 0.02
 LONGEST_PAUSE_SECONDS = 1.0
 _TAGS = {str: "S", int: "N", bytes: "B"}
+logger = logging.getLogger("oncue.store")
+_OF_NO_TABLE = frozenset({"transact_write_items", "describe_limits"})
 _MISSING = re.compile(r"attribute_not_exists\(#(\w+)\)").findall
 
 
@@ -107,6 +117,9 @@ class Table:
         self._thread = threading.local()
         self._pool = ThreadPoolExecutor(THREADS, "oncue-dynamodb", self._enter_pool)
         self._closing = threading.Event()
+        self._counting = threading.Lock()
+        self.throttles = 0
+        """How many requests of this process were throttled, or done in part."""
 
     def close(self) -> None:
         self._closing.set()
@@ -140,6 +153,7 @@ class Table:
                 item = from_wire(one)
                 found[Key(item["pk"], item["sk"])] = item
             wanted = answer.get("UnprocessedKeys", {}).get(self.name, {}).get("Keys", [])
+            self._note_throttle(bool(wanted))
             return not wanted
 
         self._until(ask)
@@ -163,6 +177,19 @@ class Table:
         asked = _asked(pk, ("pk", "sk"), above, upto)
         answer = self.call("query", **asked, Limit=limit, ConsistentRead=True)
         return [from_wire(item) for item in answer["Items"]], "LastEvaluatedKey" in answer
+
+    def count(self, pk: str, above: str, upto: str, most: int) -> int:
+        """How many items `query` would give. When more than `most` were found, it stops. Not read
+        consistently, for half the units."""
+        asked = _asked(pk, ("pk", "sk"), above, upto) | {"Select": "COUNT"}
+        found = 0
+        while found <= most:
+            answer = self.call("query", **asked)
+            found += answer["Count"]
+            if "LastEvaluatedKey" not in answer:
+                break
+            asked["ExclusiveStartKey"] = answer["LastEvaluatedKey"]
+        return found
 
     def look(
         self, look: str, above: str = "", upto: str = LAST, *, limit: int | None = None
@@ -248,6 +275,7 @@ class Table:
                     trouble.append(error)
             if not all(is_conflict(error) or may_pass(error) for error in trouble):
                 raise explain(self.name, trouble[0])
+            self._note_throttle(any(map(is_throttle, trouble)))
             return not trouble
 
         self._until(ask)
@@ -272,6 +300,7 @@ class Table:
             nonlocal wanted
             answer = self.client.batch_write_item(RequestItems={self.name: wanted})
             wanted = answer.get("UnprocessedItems", {}).get(self.name, [])
+            self._note_throttle(bool(wanted))
             return not wanted
 
         self._until(ask)
@@ -358,7 +387,7 @@ class Table:
 
     def call(self, method: str, **asked: Any) -> Any:
         """One request. Raises `ConditionFailed` or `TransactionFailed` as the service does."""
-        if method != "transact_write_items":
+        if method not in _OF_NO_TABLE:
             asked["TableName"] = self.name
         answer: Any = None
 
@@ -382,6 +411,7 @@ class Table:
                 _raise_failed_condition(problem)
                 if not (is_conflict(problem) or may_pass(problem)):
                     raise explain(self.name, problem) from problem
+                self._note_throttle(is_throttle(problem))
                 error = problem
             rest = uniform(pause / 2, pause)
             if waited + rest > PATIENCE_SECONDS or self._closing.is_set():
@@ -389,6 +419,17 @@ class Table:
             self._closing.wait(rest)
             waited += rest
             pause = min(2 * pause, LONGEST_PAUSE_SECONDS)
+
+    def _note_throttle(self, throttled: bool) -> None:
+        """Count it; the log tells of the first, the second, the fourth, the eighth …"""
+        if not throttled:
+            return
+        with self._counting:
+            self.throttles += 1
+            count = self.throttles
+        if count & (count - 1) == 0:
+            text = "DynamoDB table %s: %d requests throttled since the start; see 'oncue doctor'"
+            logger.warning(text, self.name, count)
 
 
 class ConditionFailed(Exception):

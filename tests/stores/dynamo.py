@@ -8,6 +8,7 @@ from uuid import uuid4
 
 from oncue.ports.clock import Clock
 from oncue.stores.dynamodb import creation
+from oncue.stores.dynamodb.known import DEFAULT_SHARDS
 from oncue.stores.dynamodb.store import DynamoStore
 from oncue.stores.dynamodb.table import Table
 from tests.servers import dynamodb_endpoint
@@ -34,7 +35,9 @@ def new_table(connect: Any = client) -> Table:
 class OwnTable(DynamoStore):
     """A store whose table goes with it, and those of which it knows."""
 
-    def __init__(self, table: Table, clock: Clock, *, shards: int) -> None:
+    def __init__(
+        self, table: Table, clock: Clock | None = None, *, shards: int = DEFAULT_SHARDS
+    ) -> None:
         super().__init__(table, clock, shards=shards)
         self.dropped = [table.name]
 

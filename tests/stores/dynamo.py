@@ -35,9 +35,7 @@ def new_table(connect: Any = client) -> Table:
 class OwnTable(DynamoStore):
     """A store whose table goes with it, and those of which it knows."""
 
-    def __init__(
-        self, table: Table, clock: Clock | None = None, *, shards: int = DEFAULT_SHARDS
-    ) -> None:
+    def __init__(self, table: Table, clock: Clock, *, shards: int = DEFAULT_SHARDS) -> None:
         super().__init__(table, clock, shards=shards)
         self.dropped = [table.name]
 

@@ -337,7 +337,7 @@ class DynamoRanges(DynamoEndings):
         removed = [key for job_id in gone for key in jobs[job_id].keys]
         self.table.write(removed=removed)
         savings = [
-            Saving(job)
+            Saving(job, is_unrivalled=True)
             for job_id, job in jobs.items()
             if job_id not in gone and act(job, refused.get(job_id))[1]
         ]

@@ -255,7 +255,7 @@ class Table:
     def _is_as(self, write: Put | Remove, old: Mapping[str, Any] | None) -> bool:
         """Whether an item is already as it was to be."""
         found = self.get(write.key) if old is None else from_wire(old)
-        return found == (write.item if isinstance(write, Put) else None)
+        return found == _wanted(write)
 
     def write(self, puts: Iterable[Item] = (), removed: Iterable[Key] = ()) -> None:
         """Write and remove items without conditions. Each key is named once."""
@@ -323,13 +323,11 @@ class Table:
         """Whether a transaction whose answer got lost was done after all: every item is just as it
         was to be. (The service recognises a repetition for ten minutes; this is for later.)"""
         found = {at: None if item is None else from_wire(item) for at, item in old.items()}
-        for at, item in found.items():
-            write = writes[at]
-            if not isinstance(write, Put) or item != write.item:
-                return False
+        if any(item != _wanted(writes[at]) for at, item in found.items()):
+            return False
         present = self.read(write.key for write in writes)
         return all(
-            present.get(write.key) == (write.item if isinstance(write, Put) else None)
+            present.get(write.key) == _wanted(write)
             for write in writes
             if not isinstance(write, Check)
         )
@@ -402,6 +400,11 @@ class Table:
         if count & (count - 1) == 0:
             text = "DynamoDB table %s: %d requests throttled since the start; see 'oncue doctor'"
             logger.warning(text, self.name, count)
+
+
+def _wanted(write: Write) -> Item | None:
+    """The item after a write."""
+    return write.item if isinstance(write, Put) else None
 
 
 class ConditionFailed(Exception):

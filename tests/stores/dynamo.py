@@ -1,4 +1,5 @@
-"""DynamoDB stores for tests, on the session's DynamoDB Local: each has a table of its own."""
+"""DynamoDB stores for tests, each with a table of its own: on the session's DynamoDB Local, unless
+the environment names another emulator."""
 
 from __future__ import annotations
 
@@ -10,13 +11,13 @@ from oncue.ports.clock import Clock
 from oncue.stores.dynamodb import creation
 from oncue.stores.dynamodb.store import DynamoStore
 from oncue.stores.dynamodb.table import Table
-from tests.servers import dynamodb_endpoint
 from tests.servers.clients import dynamodb_client
+from tests.servers.emulators import chosen_endpoint
 
 
 @cache
 def client() -> Any:
-    return dynamodb_client(dynamodb_endpoint())
+    return dynamodb_client(chosen_endpoint())
 
 
 def new_table(connect: Any = client) -> Table:

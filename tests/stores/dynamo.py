@@ -12,12 +12,14 @@ from oncue.stores.dynamodb import creation
 from oncue.stores.dynamodb.store import DynamoStore
 from oncue.stores.dynamodb.table import Table
 from tests.servers.clients import dynamodb_client
-from tests.servers.emulators import chosen_endpoint
+from tests.servers.emulators import chosen, chosen_endpoint
+from tests.stores.dialects import speak_dynoxide
 
 
 @cache
 def client() -> Any:
-    return dynamodb_client(chosen_endpoint())
+    client = dynamodb_client(chosen_endpoint())
+    return speak_dynoxide(client) if chosen() == "dynoxide" else client
 
 
 def new_table(connect: Any = client) -> Table:

@@ -9,11 +9,13 @@ from uuid import uuid4
 
 from oncue.ports.clock import Clock
 from oncue.stores.dynamodb import creation
+from oncue.stores.dynamodb.known import DEFAULT_SHARDS
 from oncue.stores.dynamodb.store import DynamoStore
 from oncue.stores.dynamodb.table import Table
 from tests.servers.clients import dynamodb_client
 from tests.servers.emulators import chosen, chosen_endpoint
 from tests.stores.dialects import speak_dynoxide
+from tests.stores.dynamodb.ttl import HeldTtl
 
 
 @cache
@@ -22,18 +24,28 @@ def client() -> Any:
     return speak_dynoxide(client) if chosen() == "dynoxide" else client
 
 
+def new_name() -> str:
+    return f"oncue-{uuid4().hex}"
+
+
 def new_table(connect: Any = client) -> Table:
-    table = Table(f"oncue-{uuid4().hex}", connect)
-    creation.create(table)
-    return table
+    """Nothing in it is removed by the server: its clock is not that of a test."""
+    name = new_name()
+    creation.create(Table(name, lambda: HeldTtl(connect())))
+    return Table(name, connect)
 
 
 class OwnTable(DynamoStore):
-    """A store whose table goes with it."""
+    """A store whose table goes with it, and those of which it knows."""
+
+    def __init__(self, table: Table, clock: Clock, *, shards: int = DEFAULT_SHARDS) -> None:
+        super().__init__(table, clock, shards=shards)
+        self.dropped = [table.name]
 
     def close(self) -> None:
-        client().delete_table(TableName=self.table.name)
         super().close()
+        while self.dropped:
+            client().delete_table(TableName=self.dropped.pop())
 
 
 def open_dynamo(clock: Clock, shards: int) -> DynamoStore:
@@ -42,4 +54,5 @@ def open_dynamo(clock: Clock, shards: int) -> DynamoStore:
 
 def another_dynamo(store: DynamoStore) -> DynamoStore:
     shards = store._memory.default_shards
-    return DynamoStore(Table(store.table.name, client), store.clock, shards=shards)
+    table = type(store.table)(store.table.name, store.table._connect)
+    return DynamoStore(table, store.clock, shards=shards)

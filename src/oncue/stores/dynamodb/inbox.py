@@ -73,7 +73,9 @@ class TableInbox:
 
     def _renew(self) -> None:
         self._in_flight = InFlight()
-        self._parts = Parts(self._table, self._store.clock, self._count_nodes)
+        self._parts = Parts(
+            self._table, self._store.clock, self._count_nodes, self._in_flight.has_any_of
+        )
 
     def _count_nodes(self, now: Moment) -> int:
         return sum(node.engine for node in self._nodes.nodes(now))
@@ -117,7 +119,7 @@ class TableInbox:
     def _rest(self, pk: str, items: list[Item], more: bool) -> Iterator[Item]:
         """These items of a partition, and those behind them."""
         yield from items
-        while more and items:
+        while more:
             items, more = self._table.page(pk, items[-1]["sk"], *_WHOLE[1:])
             yield from items
 

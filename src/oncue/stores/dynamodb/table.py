@@ -9,6 +9,7 @@ a mark of the call (`by`), and a condition that failed because the item has it h
 
 from __future__ import annotations
 
+import logging
 import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -19,7 +20,14 @@ from typing import Any, TypeVar
 from oncue.core.errors import StoreUnavailable
 from oncue.forking import now_and_after_fork
 from oncue.stores.dynamodb.keys import INDEX, LAST, Key
-from oncue.stores.dynamodb.trouble import answer_of, explain, is_conflict, may_pass, reasons
+from oncue.stores.dynamodb.trouble import (
+    answer_of,
+    explain,
+    is_conflict,
+    is_throttle,
+    may_pass,
+    reasons,
+)
 from oncue.stores.dynamodb.wire import condition, from_wire, query_of, statement, to_wire, wire_key
 from oncue.stores.dynamodb.writes import (
     Check,
@@ -28,6 +36,7 @@ from oncue.stores.dynamodb.writes import (
     Put,
     Remove,
     Write,
+    filled,
     mark,
     marked,
     merged,
@@ -46,6 +55,8 @@ THREADS = 16
 PATIENCE_SECONDS = 10.0
 FIRST_PAUSE_SECONDS = 0.02
 LONGEST_PAUSE_SECONDS = 1.0
+logger = logging.getLogger("oncue.store")
+_OF_NO_TABLE = frozenset({"transact_write_items", "transact_get_items", "describe_limits"})
 
 
 class Table:
@@ -60,6 +71,9 @@ class Table:
         self._thread = threading.local()
         self._pool = ThreadPoolExecutor(THREADS, "oncue-dynamodb", self._enter_pool)
         self._closing = threading.Event()
+        self._counting = threading.Lock()
+        self.throttles = 0
+        """How many requests of this process were throttled, or done in part."""
 
     def close(self) -> None:
         self._closing.set()
@@ -93,9 +107,20 @@ class Table:
                 item = from_wire(one)
                 found[Key(item["pk"], item["sk"])] = item
             wanted = answer.get("UnprocessedKeys", {}).get(self.name, {}).get("Keys", [])
+            self._note_throttle(bool(wanted))
             return not wanted
 
         self._until(ask)
+        return found
+
+    def read_at_once(self, groups: Sequence[Sequence[Key]]) -> dict[Key, Item]:
+        """As `read`, but the items of each group as they were at one moment."""
+        found: dict[Key, Item] = {}
+        for keys in filled(groups):
+            asked = [{"Get": {"TableName": self.name, "Key": wire_key(key)}} for key in keys]
+            answer = self.call("transact_get_items", TransactItems=asked)
+            told = zip(keys, answer["Responses"], strict=True)
+            found |= {key: from_wire(one["Item"]) for key, one in told if "Item" in one}
         return found
 
     def query(
@@ -112,12 +137,30 @@ class Table:
         return self._query(pk, ("pk", "sk"), above, upto, limit, backwards, ConsistentRead=True)
 
     def page(self, pk: str, above: str, upto: str, limit: int) -> tuple[list[Item], bool]:
-        """As `query`, but only what one request reads; and whether there may be more."""
+        """As `query`, but only what one answer holds; and whether there may be more. It is empty
+        only if there is nothing."""
         if above >= upto:
             return [], False
         asked = query_of(pk, ("pk", "sk"), above, upto)
-        answer = self.call("query", **asked, Limit=limit, ConsistentRead=True)
-        return [from_wire(item) for item in answer["Items"]], "LastEvaluatedKey" in answer
+        while True:
+            answer = self.call("query", **asked, Limit=limit, ConsistentRead=True)
+            more = "LastEvaluatedKey" in answer
+            if answer["Items"] or not more:
+                return [from_wire(item) for item in answer["Items"]], more
+            asked["ExclusiveStartKey"] = answer["LastEvaluatedKey"]
+
+    def count(self, pk: str, above: str, upto: str, most: int) -> int:
+        """How many items `query` would give. When more than `most` were found, it stops. Not read
+        consistently, for half the units."""
+        asked = query_of(pk, ("pk", "sk"), above, upto) | {"Select": "COUNT"}
+        found = 0
+        while found <= most:
+            answer = self.call("query", **asked)
+            found += answer["Count"]
+            if "LastEvaluatedKey" not in answer:
+                break
+            asked["ExclusiveStartKey"] = answer["LastEvaluatedKey"]
+        return found
 
     def look(
         self, look: str, above: str = "", upto: str = LAST, *, limit: int | None = None
@@ -203,6 +246,7 @@ class Table:
                     trouble.append(error)
             if not all(is_conflict(error) or may_pass(error) for error in trouble):
                 raise explain(self.name, trouble[0])
+            self._note_throttle(any(map(is_throttle, trouble)))
             return not trouble
 
         self._until(ask)
@@ -227,6 +271,7 @@ class Table:
             nonlocal wanted
             answer = self.client.batch_write_item(RequestItems={self.name: wanted})
             wanted = answer.get("UnprocessedItems", {}).get(self.name, [])
+            self._note_throttle(bool(wanted))
             return not wanted
 
         self._until(ask)
@@ -266,7 +311,8 @@ class Table:
         writes = marked(writes)
         asked = [self._part(write) for write in writes]
         try:
-            self.call("transact_write_items", TransactItems=asked)
+            # With the same token for every repetition, the service does it once.
+            self.call("transact_write_items", TransactItems=asked, ClientRequestToken=mark())
         except TransactionFailed as failed:
             return [] if self._was_done(writes, failed.old) else sorted(failed.old)
         return []
@@ -313,7 +359,7 @@ class Table:
 
     def call(self, method: str, **asked: Any) -> Any:
         """One request. Raises `ConditionFailed` or `TransactionFailed` as the service does."""
-        if method != "transact_write_items":
+        if method not in _OF_NO_TABLE:
             asked["TableName"] = self.name
         answer: Any = None
 
@@ -337,6 +383,7 @@ class Table:
                 _raise_failed_condition(problem)
                 if not (is_conflict(problem) or may_pass(problem)):
                     raise explain(self.name, problem) from problem
+                self._note_throttle(is_throttle(problem))
                 error = problem
             rest = uniform(pause / 2, pause)
             if waited + rest > PATIENCE_SECONDS or self._closing.is_set():
@@ -344,6 +391,17 @@ class Table:
             self._closing.wait(rest)
             waited += rest
             pause = min(2 * pause, LONGEST_PAUSE_SECONDS)
+
+    def _note_throttle(self, throttled: bool) -> None:
+        """Count it; the log tells of the first, the second, the fourth, the eighth …"""
+        if not throttled:
+            return
+        with self._counting:
+            self.throttles += 1
+            count = self.throttles
+        if count & (count - 1) == 0:
+            text = "DynamoDB table %s: %d requests throttled since the start; see 'oncue doctor'"
+            logger.warning(text, self.name, count)
 
 
 class ConditionFailed(Exception):

@@ -54,12 +54,13 @@ def chosen() -> str:
     return os.environ.get(CHOICE, "dynamodb-local")
 
 
-def chosen_endpoint() -> str:
+def endpoint_of(emulator: str) -> str:
+    """The address of the session's emulator of that name."""
     return {
         "dynamodb-local": dynamodb_endpoint,
         "dynoxide": dynoxide_endpoint,
         "ministack": ministack_endpoint,
-    }[chosen()]()
+    }[emulator]()
 
 
 def _installed(pattern: str, name: str) -> Path:

@@ -13,14 +13,14 @@ from oncue.stores.dynamodb.known import DEFAULT_SHARDS
 from oncue.stores.dynamodb.store import DynamoStore
 from oncue.stores.dynamodb.table import Table
 from tests.servers.clients import dynamodb_client
-from tests.servers.emulators import chosen, chosen_endpoint
+from tests.servers.emulators import chosen, endpoint_of
 from tests.stores.dialects import speak_dynoxide
 from tests.stores.dynamodb.ttl import HeldTtl
 
 
 @cache
 def client() -> Any:
-    client = dynamodb_client(chosen_endpoint())
+    client = dynamodb_client(endpoint_of(chosen()))
     return speak_dynoxide(client) if chosen() == "dynoxide" else client
 
 

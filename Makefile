@@ -54,7 +54,7 @@ bench: $(VENV)/installed
 	@PYTHONPATH=bench $(BIN)/python -m oncue_bench --store $(STORE)
 
 chaos: $(VENV)/installed-dev $(SERVERS)/installed-chaos
-	@$(BIN)/python -m tests.chaos
+	@PYTHONPATH=bench $(BIN)/python -m tests.chaos
 
 dst: $(VENV)/installed-dev
 	@$(BIN)/python -m tests.dst

@@ -118,7 +118,8 @@ def kill_on_dynamodb(seed: int) -> bool:
 
 
 def use_emulators(seed: int) -> bool:
-    return all([_use(emulator, seed) for emulator in emulated.LEFT_OUT])
+    green = [_use(emulator, seed) for emulator in emulated.LEFT_OUT]
+    return all(green)
 
 
 def _use(emulator: str, seed: int) -> bool:

@@ -51,7 +51,8 @@ def before_parts_are_read(
     monkeypatch: pytest.MonkeyPatch, store: DynamoStore, part: str, act: Callable[[], object]
 ) -> None:
     """Once, when this store has read a record and wants that part of it."""
-    read, done = store.table.read, []
+    read = store.table.read
+    done: list[object] = []
 
     def slowly(keys: Iterable[Key]) -> dict[Key, Item]:
         wanted = list(keys)

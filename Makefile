@@ -24,7 +24,7 @@ help:
 	@echo 'make test-quick             unit and contract tests without the slow ones, 90 seconds'
 	@echo 'make check                  formatting, lint, types, import directions'
 	@echo 'make bench [STORE=sqlite]   the benchmark, as ratios to the raw store; STORE=hostile: W10'
-	@echo 'make chaos                  100,000 jobs under kill -9, and faults with fresh seeds: ten minutes'
+	@echo 'make chaos                  100,000 jobs under kill -9, DynamoDB, faults with fresh seeds: 15 minutes'
 	@echo 'make dst                    cron in all time zones, around every change of the clocks'
 	@echo 'make clean                  back to a fresh clone'
 
@@ -54,7 +54,7 @@ bench: $(VENV)/installed
 	@PYTHONPATH=bench $(BIN)/python -m oncue_bench --store $(STORE)
 
 chaos: $(VENV)/installed-dev $(SERVERS)/installed-chaos
-	@$(BIN)/python -m tests.chaos
+	@PYTHONPATH=bench $(BIN)/python -m tests.chaos
 
 dst: $(VENV)/installed-dev
 	@$(BIN)/python -m tests.dst

@@ -186,12 +186,33 @@ class Filing:
             if wanted(part)
         }
         parts: dict[str, dict[str, bytes]] = {job_id: {} for job_id in items}
-        for key, side in self.table.read(sides).items():
+        found = self.table.read(sides)
+        for key, side in found.items():
             job_id, part = sides[key]
             parts[job_id][part] = side["part"]
-        return {
-            job_id: _filed(job_id, items[job_id], shown[job_id], parts[job_id]) for job_id in items
+        left = {job_id: items[job_id] for key, (job_id, _) in sides.items() if key not in found}
+        changed = self._outdated(left)
+        filed = {
+            job_id: _filed(job_id, item, shown[job_id], parts[job_id])
+            for job_id, item in items.items()
+            if job_id not in changed
         }
+        again = {job_id: item for job_id, item in changed.items() if item is not None}
+        return filed | self.parse(again, wanted) if again else filed
+
+    def _outdated(self, items: Mapping[str, Item]) -> dict[str, Item | None]:
+        """Those of these items that are no longer as they were read, and what is there now. Whoever
+        changes a job removes the parts that it does not need any more."""
+        spots = {
+            job_id: (keys.job(job_id), Key(item["pk"], item["sk"]))
+            for job_id, item in items.items()
+        }
+        found = self.table.read(key for some in spots.values() for key in some)
+        now = {
+            job_id: next((found[key] for key in some if key in found), None)
+            for job_id, some in spots.items()
+        }
+        return {job_id: item for job_id, item in now.items() if item != items[job_id]}
 
     def _plain_places(self, job_id: str) -> list[Key]:
         """Where a job waits if it is plain."""

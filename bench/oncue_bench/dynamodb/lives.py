@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from hashlib import blake2b
 from itertools import islice
+from secrets import token_hex
 from typing import Any, NamedTuple, TypeVar
 
 from oncue.clock import SystemClock
@@ -71,7 +72,7 @@ class Trial:
             claim = self.store.claim_range(
                 self.queue, "bench", RANGE_LIMIT, self.now, lease_seconds=60
             )
-            given = [job.id for job in claim.jobs]
+            given = _some([job.id for job in claim.jobs])
             self.store.settle_range(claim, given, {}, self.now)
             self.batches += 1
             count -= len(given)
@@ -80,10 +81,17 @@ class Trial:
         claims = []
         while count > 0:
             taker = Taker("bench", AT_ONCE)
-            [some] = self.store.claim([self.queue], [taker], self.now, nonce=f"{count}")
-            claims.append(some)
+            [some] = self.store.claim([self.queue], [taker], self.now, nonce=token_hex(8))
+            claims.append(_some(some))
             count -= len(some)
         return claims
+
+
+def _some(taken: list[T]) -> list[T]:
+    """Nobody else takes jobs here, so there are some until all are taken."""
+    if not taken:
+        raise AssertionError("jobs that are due are not handed over")
+    return taken
 
 
 # Lives. Each prepares what is not counted, and answers with what is.
@@ -140,13 +148,15 @@ def retried(trial: Trial, count: int) -> Counted:
     """The report of a failure alone."""
     trial.insert(trial.new(count))
     claims = trial.claim(count)
-    failure = {"error": "boom", "code": "failure", "detail": "It failed."}
+    later = trial.now + HOUR_MS
+
+    def failure(one: Claimed) -> Settlement:
+        told = Settlement(one.id, one.epoch, Verb.RETRY, error="boom", due_at=later)
+        return told._replace(code="failure", detail="It failed.")
 
     def live() -> None:
         for some in claims:
-            later = trial.now + HOUR_MS
-            told = partial(Settlement, verb=Verb.RETRY, due_at=later, **failure)
-            trial.store.settle([told(one.id, one.epoch) for one in some], trial.now)
+            trial.store.settle([failure(one) for one in some], trial.now)
 
     return live
 

@@ -104,7 +104,11 @@ def _growth(ground: Ground, near: TableAddress) -> Iterator[Row]:
     found = {}
     for pending in (few, many):
         ground.progress(f"{WORK} units with {pending:,} pending")
-        given = {"count": ground.sizes.table_lives, "lives": [*FLAT], "pending": pending}
+        given: dict[str, Any] = {
+            "count": ground.sizes.table_lives,
+            "lives": [*FLAT],
+            "pending": pending,
+        }
         found[pending] = _fresh(near, "lives.units", **given).figures
     for name, title in FLAT.items():
         for figure, unit in (("writes", "W"), ("reads", "R")):

@@ -26,7 +26,7 @@ from http.client import HTTPConnection, HTTPException
 from pathlib import Path
 from typing import IO
 
-VARIABLE = "TEST_SERVERS_OF_ONCUE"  # the program refuses an ONCUE_… that it does not know
+VARIABLE = "TEST_SERVERS_OF_ONCUE"  # the program refuses unknown variables that begin with ONCUE_
 GUARD = Path(__file__).with_name("guard.py")
 START_SECONDS = 60.0  # a busy machine is ten times slower
 TRIES = 3  # a port that was free may be taken before the server has it

@@ -12,6 +12,7 @@ from oncue.stores.dynamodb.store import DynamoStore
 from oncue.stores.dynamodb.table import Table
 from tests.servers import dynamodb_endpoint
 from tests.servers.clients import dynamodb_client
+from tests.stores.dynamodb.ttl import HeldTtl
 
 
 @cache
@@ -20,17 +21,22 @@ def client() -> Any:
 
 
 def new_table(connect: Any = client) -> Table:
-    table = Table(f"oncue-{uuid4().hex}", connect)
-    creation.create(table)
-    return table
+    """Nothing in it is removed by the server: its clock is not that of a test."""
+    name = f"oncue-{uuid4().hex}"
+    creation.create(Table(name, lambda: HeldTtl(connect())))
+    return Table(name, connect)
 
 
 class OwnTable(DynamoStore):
     """A store whose table goes with it."""
 
+    is_open = True
+
     def close(self) -> None:
-        client().delete_table(TableName=self.table.name)
         super().close()
+        if self.is_open:
+            client().delete_table(TableName=self.table.name)
+        self.is_open = False
 
 
 def open_dynamo(clock: Clock, shards: int) -> DynamoStore:

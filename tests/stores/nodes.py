@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Protocol, cast
 
 from oncue.ports.store import Store
-from oncue.stores.memory import MemoryStore
 from oncue.stores.dynamodb.store import DynamoStore
+from oncue.stores.memory import MemoryStore
 from oncue.stores.sqlite import SqliteStore
 from tests.stores.dynamo import another_dynamo
 

@@ -15,7 +15,8 @@ from oncue.stores.dynamodb.buckets import PARTS, Buckets
 from oncue.stores.dynamodb.inbox import TableInbox
 from oncue.stores.dynamodb.inbox_lease import InboxLease, read_inbox_lease
 from oncue.stores.dynamodb.store import DynamoStore
-from oncue.stores.dynamodb.table import Table, to_wire
+from oncue.stores.dynamodb.table import Table
+from oncue.stores.dynamodb.wire import to_wire
 from tests.stores.dynamo import OwnTable, client, new_table
 from tests.stores.overheard import OverheardClient
 

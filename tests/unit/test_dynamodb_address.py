@@ -16,7 +16,7 @@ from botocore.exceptions import (
 from oncue.core.errors import InvalidInput, StoreUnavailable, StoreUnusable
 from oncue.stores import open_store
 from oncue.stores.dynamodb import address as address_module
-from oncue.stores.dynamodb.address import Address
+from oncue.stores.dynamodb.address import TableAddress
 from oncue.stores.dynamodb.store import DynamoStore
 from oncue.stores.dynamodb.trouble import explain
 from tests.stores.dynamo import new_table
@@ -34,13 +34,13 @@ def bare(monkeypatch: pytest.MonkeyPatch, tmp_path: Any) -> pytest.MonkeyPatch:
 
 
 def test_a_url_names_the_table_the_region_and_the_endpoint() -> None:
-    assert Address.read("dynamodb://jobs") == Address("jobs")
-    assert Address.read("dynamodb://My.jobs_2/?region=eu-west-1") == Address(
+    assert TableAddress.read("dynamodb://jobs") == TableAddress("jobs")
+    assert TableAddress.read("dynamodb://My.jobs_2/?region=eu-west-1") == TableAddress(
         "My.jobs_2", "eu-west-1"
     )
-    assert Address.read("dynamodb://jobs?region=x&endpoint=http://localhost:8000") == Address(
-        "jobs", "x", "http://localhost:8000"
-    )
+    assert TableAddress.read(
+        "dynamodb://jobs?region=x&endpoint=http://localhost:8000"
+    ) == TableAddress("jobs", "x", "http://localhost:8000")
 
 
 @pytest.mark.parametrize(

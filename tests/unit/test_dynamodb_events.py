@@ -15,7 +15,8 @@ from oncue.core.publication import Published
 from oncue.stores.dynamodb import keys
 from oncue.stores.dynamodb.filed_event import id_item
 from oncue.stores.dynamodb.store import DynamoStore
-from oncue.stores.dynamodb.table import Item, Table
+from oncue.stores.dynamodb.table import Table
+from oncue.stores.dynamodb.writes import Item
 from tests.contract.board import RULE, Board, cron, cron_at, file, file_at, table, table_at
 from tests.contract.desk import together
 from tests.stores.dynamo import OwnTable, client, new_table

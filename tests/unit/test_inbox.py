@@ -10,6 +10,7 @@ from oncue.core.errors import NotFound
 from oncue.core.lifecycle import State
 from oncue.core.moment import to_datetime
 from oncue.core.nodes import NodeReport
+from oncue.ports.inbox import InboxBatch
 from oncue.ports.sink import Refusal
 from oncue.stores.dynamodb import keys
 from oncue.stores.dynamodb.buckets import Buckets
@@ -159,6 +160,7 @@ def test_the_checkpoint_passes_a_bucket_only_when_it_is_long_over_and_empty(
     assert stuck.fence == 2
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("late", [6 * MINUTE, 2 * HOUR, 23 * HOUR])
 def test_an_item_that_is_put_late_is_found_within_an_hour(desk: InboxDesk, late: int) -> None:
     desk.go_on(12 * MINUTE)
@@ -225,19 +227,46 @@ def test_a_process_that_leaves_lets_others_go_on_at_once(desk: InboxDesk) -> Non
     assert desk.sent == [("a", '"x"')]
 
 
-def test_processes_share_the_parts(desk: InboxDesk) -> None:
-    def report(name: str) -> None:
-        at = to_datetime(desk.now)
-        desk.store.report_node(NodeReport(name, "host", 1, "1", at, at, engine=True))
+def report(desk: InboxDesk, name: str) -> None:
+    at = to_datetime(desk.now)
+    desk.store.report_node(NodeReport(name, "host", 1, "1", at, at, engine=True))
 
+
+def test_a_part_is_not_given_away_while_its_items_are_being_delivered(desk: InboxDesk) -> None:
+    batches: list[InboxBatch] = []
+
+    def begin(batch: InboxBatch) -> bool:
+        batches.append(batch)
+        return True
+
+    for n in range(20):
+        desk.put(f"j{n}", START)
+    desk.inbox.step("a", desk.now, begin)
+    for _ in range(5):
+        desk.clock.advance(10)
+        report(desk, "a")
+        report(desk, "b")
+        desk.inbox.step("a", desk.now, begin)
+        desk.work_off(desk.another(), "b")
+    assert desk.sent == []
+    assert sum(len(batch.deliveries) for batch in batches) == 20
+    for batch in batches:
+        assert batch.settle({}, desk.now)
+    desk.inbox.step("a", desk.now, begin)
+    desk.work_off(desk.another(), "b")
+    assert "b" in {lease.holder for lease in desk.leases()}
+    assert desk.left() == []
+
+
+def test_processes_share_the_parts(desk: InboxDesk) -> None:
     other = desk.another()
-    report("a")
+    report(desk, "a")
     desk.step()
     assert {lease.holder for lease in desk.leases()} == {"a"}
     for _ in range(2):
         desk.clock.advance(10)
-        report("a")
-        report("b")
+        report(desk, "a")
+        report(desk, "b")
         desk.step()
         desk.step(other, "b")
     assert sorted(lease.holder for lease in desk.leases()) == ["a", "a", "b"]
@@ -305,4 +334,4 @@ def test_what_is_in_the_inbox_can_be_listed_and_read_again(desk: InboxDesk) -> N
 def test_shards_are_never_taken_away(desk: InboxDesk) -> None:
     assert desk.inbox.set(Buckets(10, 1), desk.now) == Buckets(5, 2)
     assert desk.inbox.set(Buckets(5, 7), desk.now) == Buckets(5, 7)
-    assert desk.inbox.buckets == Buckets(5, 7)
+    assert desk.inbox.settings() == Buckets(5, 7)

@@ -10,7 +10,7 @@ import pytest
 
 from oncue.core.moment import parse
 from oncue.stores.dynamodb.foreign import Foreign, read
-from oncue.stores.dynamodb.table import from_wire
+from oncue.stores.dynamodb.wire import from_wire
 
 ID = "564ade05-efda-4a2e-a7db-933ad3c89a83"
 SAMPLE: dict[str, Any] = {

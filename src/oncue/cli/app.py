@@ -35,6 +35,7 @@ COMMANDS = {
     "rules": "oncue.cli.rules:rules",
     "events": "oncue.cli.events:events",
     "schedules": "oncue.cli.schedules:schedules",
+    "inbox": "oncue.cli.inbox:inbox",
     "top": "oncue.cli.top:top",
     "nodes": "oncue.cli.nodes:nodes",
     "forecast": "oncue.cli.forecast:forecast",

@@ -7,12 +7,45 @@ into their queues, and are jobs like any other from then on.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from typing import Protocol
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import NamedTuple, Protocol
 
 from oncue.core.job import Delivery
 from oncue.core.moment import Moment
 from oncue.ports.sink import Refusal
+
+
+class InboxSettings(NamedTuple):
+    """What the producers of an inbox have to know."""
+
+    minutes: int = 5
+    """Due times are floored to so many minutes: all items of such a bucket are together."""
+    shards: int = 50
+    """Over how many partitions a bucket is spread, by the ids. 0: one partition."""
+
+
+class InboxItem(Protocol):
+    """What a producer put."""
+
+    @property
+    def place(self) -> tuple[str, str]:
+        """Its two keys."""
+
+    @property
+    def id(self) -> str: ...
+
+    @property
+    def queue(self) -> str: ...
+
+    @property
+    def due_at(self) -> Moment: ...
+
+    @property
+    def payload(self) -> bytes: ...
+
+    @property
+    def problem(self) -> str | None:
+        """Why it cannot be a job; None: it can."""
 
 
 class InboxBatch(Protocol):
@@ -54,3 +87,17 @@ class Inbox(Protocol):
 
     def leave(self, now: Moment) -> None:
         """Let go of all parts, so that others go on at once."""
+
+    def settings(self) -> InboxSettings | None:
+        """None: the store has no inbox until `set` is called."""
+
+    def set(self, wanted: InboxSettings, now: Moment) -> InboxSettings:
+        """Give the store an inbox, or more shards. What it has then: shards are never taken away,
+        and the minutes stay as they are, because items may be anywhere."""
+
+    def items(self, first: Moment, last: Moment) -> Iterator[InboxItem]:
+        """What is in the buckets from one moment to another, in the order of the due times."""
+
+    def replay(self, first: Moment, last: Moment, now: Moment) -> int:
+        """Make jobs of all items in these buckets, however late they were put. How many there were.
+        What is being delivered just now may be delivered twice."""

@@ -28,9 +28,9 @@ def open_store(url: str, clock: Clock | None = None) -> Store:
             "/store",
         )
     if scheme == "dynamodb":
-        from oncue.stores.dynamodb.address import Address
+        from oncue.stores.dynamodb.address import TableAddress
 
-        address = Address.read(url)  # before the import of what needs boto3
+        address = TableAddress.read(url)  # before the import of what needs boto3
         from oncue.stores.dynamodb.store import DynamoStore
 
         return DynamoStore.open(address, clock)

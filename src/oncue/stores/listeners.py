@@ -7,9 +7,19 @@ from collections.abc import Sequence
 
 from oncue.core.errors import is_ctrl_c
 from oncue.core.moment import Moment
-from oncue.ports.store import Listener
+from oncue.ports.store import Awaited, Listener
 
 log = logging.getLogger("oncue.store")
+
+
+def awaited_by(listeners: Sequence[tuple[Listener, Awaited | None]]) -> set[str] | None:
+    """The queues that these listeners wait for; None: all."""
+    wanted: set[str] = set()
+    for _, awaited in listeners:
+        if awaited is None:
+            return None
+        wanted.update(awaited())
+    return wanted
 
 
 def tell(listeners: Sequence[Listener], queue: str | None, due_at: Moment) -> None:

@@ -63,9 +63,9 @@ def _of_file(url: str) -> Migration:
 
 
 def _of_table(url: str, recovery: bool) -> Iterator[Migration]:
-    from oncue.stores.dynamodb.address import Address
+    from oncue.stores.dynamodb.address import TableAddress
 
-    address = Address.read(url)  # before the import of what needs boto3
+    address = TableAddress.read(url)  # before the import of what needs boto3
     from oncue.stores.dynamodb import creation, schema
     from oncue.stores.dynamodb.table import Table
 

@@ -15,7 +15,7 @@ from itertools import chain
 from typing import Any, NamedTuple
 from zlib import crc32
 
-from tests.stores.dynamodb import errors
+from tests.stores.dynamodb import errors, statements
 from tests.stores.dynamodb.batches import LEFT, chosen, handed_back, places
 from tests.stores.dynamodb.meter import Meter
 from tests.stores.dynamodb.units import Charge
@@ -88,6 +88,9 @@ class CapacityClient(WrappedClient):
             if call.method in LEFT and any(let_in):
                 return self._part(call, expected, let_in)
             taken = [one for one, fits in zip(expected, let_in, strict=True) if fits]
+            if call.method == statements.METHOD:
+                full = {at: statements.THROTTLES[0] for at, fits in enumerate(let_in) if not fits}
+                return statements.in_part(call, full, lambda part: self._done(part, taken))
             if all(let_in):
                 return self._done(call, taken)
             self._take(chain(*taken), -1)

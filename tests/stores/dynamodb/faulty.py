@@ -15,6 +15,9 @@ What befalls which request is up to a `Plan`:
 | `CONFLICT` | the item is in a transaction of somebody else |
 | `TORN` | between the commits of a transaction's items, others read |
 | `STALE` | an index, or an eventually consistent read, answers from a while ago |
+
+In a batch of statements, THROTTLE, CONFLICT and HALF_REFUSED may befall some of them only: these
+have an error in their place of the answer, and the others are done.
 """
 
 from __future__ import annotations
@@ -26,7 +29,7 @@ from typing import Any
 
 from tests.proof.faults import Pause, slowly
 from tests.proof.plan import Fault, Plan
-from tests.stores.dynamodb import errors
+from tests.stores.dynamodb import errors, statements
 from tests.stores.dynamodb.batches import chosen, handed_back, places
 from tests.stores.dynamodb.world import World
 from tests.stores.dynamodb.wrapped import READS, SINGLE_WRITES, WRITES, WrappedClient, changed
@@ -38,7 +41,7 @@ hooks of their own."""
 
 ANY_REQUEST = frozenset({Fault.FAIL, Fault.THROTTLE, Fault.TIMEOUT})
 BATCHES = frozenset({"batch_write_item", "batch_get_item"})
-CONFLICTING = SINGLE_WRITES | {"transact_write_items", "transact_get_items"}
+CONFLICTING = SINGLE_WRITES | {"transact_write_items", "transact_get_items", statements.METHOD}
 PAGE = 10  # a short page of a query without a limit has fewer items
 
 
@@ -98,8 +101,8 @@ class FaultyClient(WrappedClient):
         possible = {
             Fault.LATE: call.method in WRITES,
             Fault.DELAY: self._pause is not None,
-            Fault.HALF_REFUSED: call.method in BATCHES and len(places(call)) > 1,
-            Fault.HALF_DOWN: call.method == "batch_write_item" and len(places(call)) > 1,
+            Fault.HALF_REFUSED: _size(call) > 1,
+            Fault.HALF_DOWN: _size(call) > 1 and call.method in WRITES,
             Fault.SHORT: call.method in {"query", "scan"},
             Fault.CONFLICT: call.method in CONFLICTING,
             Fault.TORN: self.between is not None and self._mutations(call) > 1,
@@ -117,6 +120,8 @@ class FaultyClient(WrappedClient):
         return sum("ConditionCheck" not in entry for entry in call.kwargs["TransactItems"])
 
     def _meet(self, fault: Fault | None, call: Call) -> Any:
+        if call.method == statements.METHOD and fault in self._OF_STATEMENTS:
+            return self._statements(fault, call)
         match fault:
             case Fault.FAIL | Fault.THROTTLE | Fault.CONFLICT:
                 raise self._refusal(fault, call)
@@ -139,6 +144,25 @@ class FaultyClient(WrappedClient):
                     partial(self._done, call), self.plan, self._pause, self._pause_seconds
                 )
         return self._done(call)
+
+    _OF_STATEMENTS = (Fault.THROTTLE, Fault.CONFLICT, Fault.HALF_REFUSED, Fault.HALF_DOWN)
+
+    def _statements(self, fault: Fault, call: Call) -> Any:
+        """A batch of statements, some of which go wrong, or all."""
+        if fault is Fault.THROTTLE and self.plan.heads():
+            raise self._refusal(fault, call)
+        every = statements.places(call)
+        some = self.plan.part(every) if len(every) > 1 else every
+        if fault is Fault.HALF_DOWN:
+            self._done(statements.chosen(call, some))
+            raise self._unanswered(call)
+        codes = {
+            Fault.THROTTLE: statements.THROTTLES,
+            Fault.CONFLICT: (statements.CONFLICT,),
+            Fault.HALF_REFUSED: (statements.BROKEN,),
+        }[fault]
+        wrong = {at: self.plan.choice(codes) for at in some}
+        return statements.in_part(call, wrong, self._done)
 
     def _done(self, call: Call) -> Any:
         """The request without a fault. What lags has caught up by then."""
@@ -204,3 +228,10 @@ class FaultyClient(WrappedClient):
     def _some(self, names: list[str]) -> list[str]:
         """Not all of them; often none."""
         return self.plan.part(names) if len(names) > 1 and self.plan.heads() else []
+
+
+def _size(call: Call) -> int:
+    """How many entries a batch has."""
+    if call.method == statements.METHOD:
+        return len(statements.places(call))
+    return len(places(call)) if call.method in BATCHES else 0

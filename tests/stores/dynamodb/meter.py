@@ -8,7 +8,7 @@ from typing import Any
 
 from botocore.exceptions import ClientError
 
-from tests.stores.dynamodb import units
+from tests.stores.dynamodb import statements, units
 from tests.stores.dynamodb.requests import Item, Tables, Write, name_of
 from tests.stores.dynamodb.units import Charge
 from tests.stores.dynamodb.wrapped import PARTIQL, WRITES, bare
@@ -76,11 +76,26 @@ class Meter:
             ]
         if token:
             self._done.add(token)
+        if call.method == statements.METHOD:
+            return self._of_statements(call, answer, writes, before)
         left = _unprocessed(self.tables, answer)
         images = zip(writes, before, self._after(writes, before), strict=True)
         return self._written(
             call, (one for one in images if (one[0].table, name_of(one[0].key)) not in left)
         )
+
+    def _of_statements(
+        self, call: Call, answer: Any, writes: list[Write], before: list[Item | None]
+    ) -> list[Charge]:
+        """A condition that fails is paid for, as in a single write; other errors cost nothing."""
+        failed, unpaid = statements.failed(answer), statements.unpaid(answer)
+        after = self._after(writes, before)
+        images = (
+            (write, old, old if at in failed else new)
+            for at, (write, old, new) in enumerate(zip(writes, before, after, strict=True))
+            if at not in unpaid
+        )
+        return self._written(call, images)
 
     def _after(self, writes: list[Write], before: list[Item | None]) -> list[Item | None]:
         updated = [(write.table, write.key) for write in writes if write.verb == "update"]

@@ -6,6 +6,7 @@ import json
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
+from tests.stores.dynamodb import statements
 from tests.stores.dynamodb.wrapped import bare
 from tests.stores.wrapped import Call
 
@@ -112,6 +113,8 @@ def _named(call: Call) -> Iterator[tuple[str, str, Item]]:
         case "transact_write_items":
             for entry in asked["TransactItems"]:
                 yield _of_transaction(entry)
+        case statements.METHOD:
+            yield from map(statements.read, asked["Statements"])
 
 
 def _of_batch(table: str, request: Mapping[str, Any]) -> tuple[str, str, Item]:

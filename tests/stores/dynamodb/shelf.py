@@ -74,6 +74,12 @@ class Shelf:
         ]
         return self.client.transact_write_items(TransactItems=entries, **more)
 
+    def execute(self, *asked: Mapping[str, Any]) -> list[Any]:
+        """Statements, in which `%s` is the name of the table; the answer to each."""
+        named = [{**one, "Statement": one["Statement"] % f'"{self.table}"'} for one in asked]
+        answers: list[Any] = self.client.batch_execute_statement(Statements=named)["Responses"]
+        return answers
+
     def query(self, pk: str, *, index: bool = False, **more: Any) -> Any:
         name = INDEX_KEYS[0] if index else "pk"
         return self.client.query(
@@ -93,6 +99,23 @@ def put(wanted: Item, **more: Any) -> Mapping[str, Any]:
 def absent(pk: str) -> Mapping[str, Any]:
     """A check of a transaction."""
     return {"ConditionCheck": {"Key": item(pk), "ConditionExpression": "attribute_not_exists(pk)"}}
+
+
+def insert(wanted: Item) -> Mapping[str, Any]:
+    names = ", ".join(f"'{name}': ?" for name in wanted)
+    return {"Statement": f"INSERT INTO %s VALUE {{{names}}}", "Parameters": [*wanted.values()]}
+
+
+def set_if(pk: str, v: str, was: str, sk: str = "s") -> Mapping[str, Any]:
+    """Set the attribute `v`, if it has that value."""
+    text = 'UPDATE %s SET "v"=? REMOVE "d" WHERE "pk"=? AND "sk"=? AND "v"=?'
+    return {"Statement": text, "Parameters": [{"S": one} for one in (v, pk, sk, was)]}
+
+
+def delete_if(pk: str, was: str, sk: str = "s") -> Mapping[str, Any]:
+    """Delete an item, if its attribute `v` has that value."""
+    text = 'DELETE FROM %s WHERE "pk"=? AND "sk"=? AND "v"=?'
+    return {"Statement": text, "Parameters": [{"S": one} for one in (pk, sk, was)]}
 
 
 def _schema(keys: tuple[str, ...]) -> list[dict[str, str]]:

@@ -11,7 +11,7 @@ from botocore.exceptions import BotoCoreError, ClientError, ReadTimeoutError
 from tests.proof.plan import Fault, Plan
 from tests.stores.dynamodb.errors import THROTTLES
 from tests.stores.dynamodb.faulty import FaultyClient
-from tests.stores.dynamodb.shelf import Shelf, absent, item, put
+from tests.stores.dynamodb.shelf import Shelf, absent, insert, item, put
 from tests.stores.dynamodb.world import World
 from tests.stores.dynamodb.wrapped import READS, SINGLE_WRITES, WRITES
 from tests.stores.wrapped import Call
@@ -188,6 +188,7 @@ def test_every_request_for_items_can_be_preceded(client: Any, table: str) -> Non
     shelf.put_all(A), shelf.get_all("a"), shelf.transact(put(B)), shelf.query("a")
     faulty.scan(TableName=table)
     faulty.transact_get_items(TransactItems=[{"Get": {"TableName": table, "Key": A}}])
+    shelf.execute(insert(C))
     assert set(seen) == READS | WRITES
 
 

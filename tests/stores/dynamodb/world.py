@@ -11,7 +11,7 @@ from typing import Any
 
 from botocore.exceptions import ClientError
 
-from tests.stores.dynamodb import errors
+from tests.stores.dynamodb import errors, statements
 from tests.stores.dynamodb.replica import Replica
 from tests.stores.dynamodb.requests import Item, Tables, Write, name_of
 from tests.stores.dynamodb.wrapped import changed
@@ -54,9 +54,15 @@ class World:
         if call.method == "transact_get_items":
             names = [_held(_of_get(entry)) for entry in call.kwargs["TransactItems"]]
         with self._lock:
-            self._refuse(call, names, self._torn)
+            met = {at for at, name in enumerate(names) if name in self._torn}
+            if call.method == statements.METHOD and met:
+                names = [name for at, name in enumerate(names) if at not in met]
+            else:
+                self._refuse(call, names, self._torn)
             self._writing.update(names)
         try:
+            if call.method == statements.METHOD:
+                return statements.in_part(call, dict.fromkeys(met, statements.CONFLICT), self._do)
             return self._do(call)
         finally:
             with self._lock:

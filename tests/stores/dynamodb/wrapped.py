@@ -9,8 +9,8 @@ from tests.stores.wrapped import Call
 
 READS = frozenset({"get_item", "batch_get_item", "query", "scan", "transact_get_items"})
 SINGLE_WRITES = frozenset({"put_item", "update_item", "delete_item"})
-WRITES = SINGLE_WRITES | {"batch_write_item", "transact_write_items"}
-PARTIQL = frozenset({"execute_statement", "batch_execute_statement", "execute_transaction"})
+WRITES = SINGLE_WRITES | {"batch_write_item", "transact_write_items", "batch_execute_statement"}
+PARTIQL = frozenset({"execute_statement", "execute_transaction"})
 
 
 class WrappedClient:

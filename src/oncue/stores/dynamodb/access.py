@@ -13,7 +13,7 @@ from oncue.stores.dynamodb import keys
 from oncue.stores.dynamodb.codec import from_text, to_text
 from oncue.stores.dynamodb.filing import Filing
 from oncue.stores.dynamodb.jobs import MOST_RACES, too_many_races
-from oncue.stores.dynamodb.table import Item, unchanged
+from oncue.stores.dynamodb.writes import Item, unchanged
 
 
 class DynamoAccess(Filing):

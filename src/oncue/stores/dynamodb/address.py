@@ -16,7 +16,7 @@ _TABLE = re.compile(r"[A-Za-z0-9_.-]{3,255}")
 _FORM = "write it as dynamodb://TABLE?region=eu-central-1, with &endpoint=http://… for an emulator"
 
 
-class Address(NamedTuple):
+class TableAddress(NamedTuple):
     table: str
     region: str | None = None
     """None: as boto3 finds it (environment, profile)."""
@@ -24,7 +24,7 @@ class Address(NamedTuple):
     """None: that of the region, or of boto3's own variables."""
 
     @classmethod
-    def read(cls, url: str) -> Address:
+    def read(cls, url: str) -> TableAddress:
         """Refuses what is not such a URL, and every URL where boto3 is not installed."""
         parts = urlsplit(url)
         if not parts.netloc or parts.path.strip("/") or parts.fragment:

@@ -18,7 +18,7 @@ from oncue.stores.dynamodb.foreign import Foreign
 from oncue.stores.dynamodb.jobs import MOST_RACES, DynamoJobs, rounds, too_many_races
 from oncue.stores.dynamodb.keys import Key
 from oncue.stores.dynamodb.known import KnownQueue
-from oncue.stores.dynamodb.table import Item, Remove, Write
+from oncue.stores.dynamodb.writes import Item, Remove, Write
 
 Shape = Callable[[Record, Queue], None]
 """What becomes of the job of an item: it gets its record while it waits."""

@@ -8,27 +8,23 @@ by one process at a time.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import NamedTuple
 
 from oncue.core.checks import whole
 from oncue.core.errors import InvalidInput
 from oncue.core.moment import Moment, parse, render
 from oncue.core.shard import MOST_SHARDS, shard_of
+from oncue.ports.inbox import InboxSettings
 
 PARTS = 8
-DEFAULT_MINUTES = 5
-DEFAULT_SHARDS = 50
 _MINUTE_MS = 60_000
 _PREFIX = "j#"
 _NAME_CHARACTERS = 16  # 2015-03-20T09:45
 
 
-class Buckets(NamedTuple):
+class Buckets(InboxSettings):
     """The settings of an inbox. A bucket is named here by the moment at which it begins."""
 
-    minutes: int = DEFAULT_MINUTES
-    shards: int = DEFAULT_SHARDS
-    """0: producers use the form without a shard only."""
+    __slots__ = ()
 
     @property
     def length_ms(self) -> int:

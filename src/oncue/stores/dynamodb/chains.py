@@ -28,7 +28,7 @@ from oncue.stores.dynamodb.filed_rule import FiledRule
 from oncue.stores.dynamodb.jobs import MOST_RACES, too_many_races
 from oncue.stores.dynamodb.keys import Key
 from oncue.stores.dynamodb.looks import Looks
-from oncue.stores.dynamodb.table import ABSENT, TRANSACT_AT_ONCE, Item, Put, Write, has, unchanged
+from oncue.stores.dynamodb.writes import ABSENT, TRANSACT_AT_ONCE, Item, Put, Write, has, unchanged
 
 JOB_ITEMS = 2  # of a fired job: its record and its place in line
 

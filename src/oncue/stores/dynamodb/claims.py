@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from random import randrange
 from typing import TypeVar
@@ -22,7 +22,7 @@ from oncue.stores.dynamodb.leasing import ShardLease
 from oncue.stores.dynamodb.limits import UnderWay, is_limited
 from oncue.stores.dynamodb.lines import AHEAD, OTHERS
 from oncue.stores.dynamodb.live import DynamoLive
-from oncue.stores.dynamodb.table import Item, Put, unchanged
+from oncue.stores.dynamodb.writes import Item, Put, unchanged
 
 T = TypeVar("T")
 
@@ -66,34 +66,45 @@ class DynamoClaims(DynamoLive):
             return held
         taken: list[list[Claimed]] = [[] for _ in takers]
         for _ in range(MOST_RACES):
-            short = [at for at in range(len(takers)) if not taken[at]]
-            offers = self._offers(queues, sum(takers[at].limit for at in short), now)
-            shares = share_out(
-                [takers[at] for at in short],
-                lambda limit, reclaimed, offers=offers: self._choose(  # type: ignore[misc]
-                    offers, limit, now, AHEAD if reclaimed else OTHERS
-                ),
-            )
-            lost = False
-            savings: dict[str, list[tuple[int, Saving]]] = {}
-            for at, share in zip(short, shares, strict=True):
-                for job in share:
-                    offer = offers[job.record.queue]
-                    known = offer.known
-                    checks = self._check_free(job) if known.ranges else []
-                    alone = len(share) == 1
-                    job.record.take(offer.queue, takers[at], now, (nonce, at), alone=alone)
-                    savings.setdefault(known.name, []).append((at, Saving(job, checks)))
-            for name, some in savings.items():
-                done = self._take([one for _, one in some], offers[name].known, now)
-                for (at, one), was in zip(some, done, strict=True):
-                    lost = lost or not was
-                    if was:
-                        taken[at].append(one.job.record.as_claimed())
-            if not lost:
+            short = {at: takers[at] for at in range(len(takers)) if not taken[at]}
+            if self._share_out(short, queues, taken, nonce, now):
                 break
         self._news.tell()
         return [in_order(claims, queues) for claims in taken]
+
+    def _share_out(
+        self,
+        takers: Mapping[int, Taker],
+        queues: Sequence[Queue],
+        taken: list[list[Claimed]],
+        nonce: str,
+        now: Moment,
+    ) -> bool:
+        """Let those who have nothing yet take what is due. False: others were quicker, look
+        again."""
+        offers = self._offers(queues, sum(taker.limit for taker in takers.values()), now)
+        shares = share_out(
+            list(takers.values()),
+            lambda limit, reclaimed: self._choose(
+                offers, limit, now, AHEAD if reclaimed else OTHERS
+            ),
+        )
+        savings: dict[str, list[tuple[int, Saving]]] = {}
+        for at, share in zip(takers, shares, strict=True):
+            for job in share:
+                offer = offers[job.record.queue]
+                checks = self._check_free(job) if offer.known.ranges else []
+                alone = len(share) == 1
+                job.record.take(offer.queue, takers[at], now, (nonce, at), alone=alone)
+                savings.setdefault(offer.known.name, []).append((at, Saving(job, checks)))
+        complete = True
+        for name, some in savings.items():
+            done = self._take([one for _, one in some], offers[name].known, now)
+            complete = complete and all(done)
+            for (at, one), was in zip(some, done, strict=True):
+                if was:
+                    taken[at].append(one.job.record.as_claimed())
+        return complete
 
     def _take(self, savings: Sequence[Saving], known: KnownQueue, now: Moment) -> list[bool]:
         if is_limited(known.queue):
@@ -229,16 +240,17 @@ class DynamoClaims(DynamoLive):
         act: Callable[[Filed, T], tuple[object, bool]],
         now: Moment,
         wanted: Wanted = what_was,
+        look: Callable[[Iterable[Filed]], None] | None = None,
     ) -> list[object]:
         """Let `act` change each of these jobs; its answers. It answers with whether it changed the
         job, which is then written; if that is too late, it is asked again. A job that is not there
-        is `GONE`."""
+        is `GONE`. `look` sees jobs after each reading; by default, which of them are covered."""
         answers: dict[int, object] = {}
         for part in rounds(dict(enumerate(asked)), lambda one: [one[0]]):
             left = part
             for _ in range(MOST_RACES):
                 jobs = self.read((job_id for job_id, _ in left.values()), wanted)
-                self._cover(jobs.values())
+                (look or self._cover)(jobs.values())
                 changed: dict[int, Saving] = {}
                 for at, (job_id, what) in left.items():
                     job = jobs.get(job_id)

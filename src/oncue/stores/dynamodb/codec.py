@@ -122,13 +122,13 @@ def _read_diagnostic(row: list[Any]) -> Diagnostic:
 
 def _operation(one: Operation, results: dict[str, int]) -> list[Any]:
     at = from_datetime(one.updated_at)
-    result = None if one.result is None or one.name in results else one.result.decode()
+    result = None if one.result is None or one.name in results else one.result.decode("latin-1")
     return [one.name, one.state, at, one.percent, one.message, result]
 
 
 def _read_operation(row: list[Any]) -> Operation:
     name, state, at, percent, message, result = row
-    content = None if result is None else result.encode()
+    content = None if result is None else result.encode("latin-1")
     return Operation(name, state, to_datetime(at), percent, message, content)
 
 

@@ -13,8 +13,9 @@ from typing import Any
 from oncue.core.errors import StoreError, StoreUnavailable, StoreUnusable
 from oncue.stores.dynamodb import keys
 from oncue.stores.dynamodb.schema import SCHEMA, mode_of
-from oncue.stores.dynamodb.table import ABSENT, Table
+from oncue.stores.dynamodb.table import Table
 from oncue.stores.dynamodb.trouble import code_of
+from oncue.stores.dynamodb.writes import ABSENT
 from oncue.stores.migration import MigrationStep
 
 READY_SECONDS = 120

@@ -21,10 +21,10 @@ from oncue.stores.dynamodb.claims import DynamoClaims
 from oncue.stores.dynamodb.codec import from_text, to_text
 from oncue.stores.dynamodb.filed import Filed
 from oncue.stores.dynamodb.filing import Saving
-from oncue.stores.dynamodb.keys import EXPIRING_SHARDS, LOOK_SHARDS, PUT_OFF
+from oncue.stores.dynamodb.keys import EXPIRING_SHARDS, LAST, LOOK_SHARDS, PUT_OFF
 from oncue.stores.dynamodb.known import KnownQueue
 from oncue.stores.dynamodb.leasing import ShardLease
-from oncue.stores.dynamodb.table import Item, unchanged
+from oncue.stores.dynamodb.writes import Item, unchanged
 
 
 class DynamoEndings(DynamoClaims):
@@ -86,7 +86,7 @@ class DynamoEndings(DynamoClaims):
 
     def expire(self, now: Moment, limit: int) -> int:
         entries: list[Item] = []
-        upto = keys.digits(now) + "~"
+        upto = keys.digits(now) + LAST
         for number in range(EXPIRING_SHARDS):
             found = self.table.look(keys.expiring(number), "", upto, limit=limit)
             entries += found
@@ -99,9 +99,9 @@ class DynamoEndings(DynamoClaims):
             if job.record.state is State.SCHEDULED and not job.record.covered
         ]
         over = [job for job in waiting if job.record.has_lapsed(now)]
-        self._unexpired(over, now)
+        done = self.save([self._expiry(job, now) for job in over], now)
         self._news.tell()
-        return sum(job.record.state is not State.SCHEDULED for job in over)
+        return sum(done)
 
     def leases(self) -> Leases:
         looks = [keys.live(number) for number in range(LOOK_SHARDS)]
@@ -182,7 +182,7 @@ class DynamoEndings(DynamoClaims):
         latest = moved_return(keys.NEVER, known.queue.retry, now)
         for pk in known.lines():
             above = f"{PUT_OFF}#{keys.digits(latest)}"
-            items = list(self.table.query(pk, above, f"{PUT_OFF}~"))
+            items = list(self.table.query(pk, above, PUT_OFF + LAST))
             savings = []
             for job in self._good(items, now):
                 not_before = job.record.not_before or 0

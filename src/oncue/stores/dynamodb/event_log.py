@@ -24,7 +24,7 @@ from oncue.stores.dynamodb.filed_rule import FiledRule
 from oncue.stores.dynamodb.jobs import MOST_RACES, too_many_races
 from oncue.stores.dynamodb.keys import Key
 from oncue.stores.dynamodb.rules import DynamoRules
-from oncue.stores.dynamodb.table import Item, Put, Remove, has
+from oncue.stores.dynamodb.writes import Item, Put, Remove, has
 
 RESERVED_MS = 60_000
 """For so long an id is kept for an event that has yet to be stored."""
@@ -58,7 +58,7 @@ class DynamoEventLog(DynamoRules):
         return {fact: set().union(*(found[kind] for kind in wanted[fact])) for fact in wanted}
 
     def _waiting_for(self, kind: tuple[EventType, str]) -> set[str]:
-        items = self.table.query(keys.waiting_for(*kind), upto=keys.LAST_NAME)
+        items = self.table.query(keys.waiting_for(*kind), upto=keys.LAST)
         return {item["rule"] for item in items}
 
     # Ids.

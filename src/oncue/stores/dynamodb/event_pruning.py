@@ -21,7 +21,7 @@ from oncue.stores.dynamodb.filed_event import FiledDecision, arrived_at, read_de
 from oncue.stores.dynamodb.filed_rule import FiledRule
 from oncue.stores.dynamodb.keys import Key
 from oncue.stores.dynamodb.leasing import MARGIN_MS
-from oncue.stores.dynamodb.table import unchanged
+from oncue.stores.dynamodb.writes import unchanged
 
 RULES_AT_ONCE = 100
 REMOVED_AT_ONCE = 1000
@@ -56,7 +56,7 @@ class DynamoEventPruning(DynamoEventLog):
         each = RULES_AT_ONCE // keys.LOOK_SHARDS + 1
         shards = map(keys.touched, range(keys.LOOK_SHARDS))
         found = self.table.each(
-            lambda shard: list(self.table.look(shard, upto=keys.LAST_NAME, limit=each)), shards
+            lambda shard: list(self.table.look(shard, upto=keys.LAST, limit=each)), shards
         )
         return [item["at"] for items in found for item in items]
 

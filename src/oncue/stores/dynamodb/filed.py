@@ -14,9 +14,9 @@ from oncue.core.queue import Queue
 from oncue.core.record import Record
 from oncue.core.shard import Turn
 from oncue.stores.dynamodb import codec, keys
-from oncue.stores.dynamodb.keys import Key, Look
+from oncue.stores.dynamodb.keys import Entry, Key
 from oncue.stores.dynamodb.known import KnownQueue
-from oncue.stores.dynamodb.table import Item
+from oncue.stores.dynamodb.writes import Item
 
 ITEM_BYTES = 1024  # what one write unit carries; a record is kept below it where that is possible
 KEY_BYTES = 120  # about what its keys and the names of its attributes take
@@ -63,7 +63,7 @@ class Filed:
     """Of its record. 0: it has none, and is only a waiting item (plain), or is new."""
     line: Line | None = None
     """Where it waits."""
-    look: Look | None = None
+    look: Entry | None = None
     sides: dict[str, int] = field(default_factory=dict)
     """The parts that stand apart, and the versions in their keys."""
     contents: dict[str, bytes] = field(default_factory=dict)
@@ -84,6 +84,13 @@ class Filed:
     @property
     def is_plain(self) -> bool:
         return self.ver == 0 and self.line is not None
+
+    @property
+    def keys(self) -> list[Key]:
+        """Of a plain job: all that there is of it."""
+        assert self.line is not None
+        sides = [keys.side(self.id, part, ver) for part, ver in self.sides.items()]
+        return [*self.line.keys, *sides]
 
     def is_gone(self, now: Moment) -> bool:
         """Whether it is as if it were not there. Items may outlive their time by days."""
@@ -112,21 +119,23 @@ def line_of(record: Record, known: KnownQueue, ver: int) -> Line | None:
     return Line(pk, place, keys.put_off_by_due(record.due_at, record.id, ver))
 
 
-def look_of(record: Record, known: KnownQueue, was: Look | None) -> Look | None:
+def look_of(record: Record, known: KnownQueue, was: Entry | None) -> Entry | None:
     """Its entry in the index. That of a live claim may be early: who looks then moves it."""
     if record.hidden:
         return None
     if record.state in FINAL:
         pk = keys.finished(record.queue, record.state, known.shard_of(record.id))
-        return Look(pk, keys.by_due(record.due_at, record.id))
+        return Entry(pk, keys.by_due(record.due_at, record.id))
     if record.state in LIVE:
-        lapses_at = keys.NEVER if record.lapses_at is None else record.lapses_at
-        look = Look(keys.live(keys.look_shard(record.id)), keys.by_due(lapses_at, record.id))
-        return was if was is not None and was.look == look.look and was.at < look.at else look
+        live = keys.live(keys.look_shard(record.id))
+        if record.lapses_at is None:
+            return Entry(live, keys.by_due(keys.NEVER, record.id))
+        entry = Entry(live, keys.by_due(record.lapses_at, record.id))
+        return was if was is not None and was.look == live and was.at < entry.at else entry
     if record.expires_at is None:
         return None
     number = keys.look_shard(record.id, keys.EXPIRING_SHARDS)
-    return Look(keys.expiring(number), keys.by_due(record.expires_at, record.id))
+    return Entry(keys.expiring(number), keys.by_due(record.expires_at, record.id))
 
 
 def forgotten_at(record: Record, queue: Queue) -> Moment | None:

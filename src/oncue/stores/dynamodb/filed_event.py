@@ -18,7 +18,7 @@ from oncue.stores.dynamodb import keys
 from oncue.stores.dynamodb.codec import from_text, to_text
 from oncue.stores.dynamodb.filed_rule import FiledRule, read_dependency
 from oncue.stores.dynamodb.keys import Key
-from oncue.stores.dynamodb.table import ABSENT, If, Item, has
+from oncue.stores.dynamodb.writes import ABSENT, If, Item, has
 
 _ARRIVAL = re.compile("[0-9a-f]{27}", re.ASCII)
 

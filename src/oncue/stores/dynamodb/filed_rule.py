@@ -17,7 +17,7 @@ from oncue.core.standing import Sightings
 from oncue.stores.dynamodb import keys
 from oncue.stores.dynamodb.codec import from_text, to_text
 from oncue.stores.dynamodb.keys import Key
-from oncue.stores.dynamodb.table import Item
+from oncue.stores.dynamodb.writes import Item
 
 
 class FiledWait(NamedTuple):

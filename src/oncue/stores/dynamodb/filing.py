@@ -7,6 +7,7 @@ owner.
 
 from __future__ import annotations
 
+import secrets
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
@@ -26,20 +27,11 @@ from oncue.stores.dynamodb.filed import (
     look_of,
     plain_turn,
 )
-from oncue.stores.dynamodb.keys import Key, Look
+from oncue.stores.dynamodb.keys import Entry, Key
 from oncue.stores.dynamodb.known import KnownQueue, QueueMemory, queue_keys
 from oncue.stores.dynamodb.news import News
-from oncue.stores.dynamodb.table import (
-    ABSENT,
-    Check,
-    Item,
-    Put,
-    Remove,
-    Table,
-    Write,
-    has,
-    unchanged,
-)
+from oncue.stores.dynamodb.table import Table
+from oncue.stores.dynamodb.writes import ABSENT, Check, Item, Put, Remove, Write, has, unchanged
 
 Wanted = Callable[[str], bool]
 """Which of the parts that stand apart are read, by name."""
@@ -54,7 +46,7 @@ def what_was(part: str) -> bool:
     return part in ("past", "result")
 
 
-class Plan(NamedTuple):
+class SavePlan(NamedTuple):
     """What one job's change needs, in this order."""
 
     before: list[Item]
@@ -125,7 +117,7 @@ class Filing:
 
     def _tell_settings(self, now: Moment) -> None:
         """Settings have changed: tell listeners here, and let other processes notice it."""
-        self.table.put({**keys.CHANGES._asdict(), "ver": now, "by": self._news.mark()})
+        self.table.put({**keys.CHANGES._asdict(), "ver": now, "mark": secrets.token_hex(8)})
         self._news.add(None, 0)
 
     # Reading.
@@ -207,7 +199,7 @@ class Filing:
     def _follow_up(
         self,
         savings: Sequence[Saving],
-        plans: Sequence[Plan],
+        plans: Sequence[SavePlan],
         done: Sequence[bool],
         known: Mapping[str, KnownQueue],
     ) -> None:
@@ -224,17 +216,19 @@ class Filing:
                 self._announce(plan, known[plan.filed.record.queue])
 
     def _apply(
-        self, plans: Sequence[Plan], known: Mapping[str, KnownQueue], now: Moment
+        self, plans: Sequence[SavePlan], known: Mapping[str, KnownQueue], now: Moment
     ) -> list[bool]:
         """Write the records, each with what must not be written without it."""
         return self.table.apply([plan.together for plan in plans])
 
-    def _plan(self, saving: Saving, known: KnownQueue, now: Moment) -> Plan:
+    def _plan(self, saving: Saving, known: KnownQueue, now: Moment) -> SavePlan:
         job = saving.job
         record = job.record
         ver = max(now, job.ver + 1)
         line = line_of(record, known, ver)
-        if line is not None and job.line is not None and line.is_same_place(job.line):
+        # A plain job that gets a record gets another place: a dispatcher that has delivered it, and
+        # does not know of the record, may remove its item at any moment.
+        if line is not None and job.line is not None and job.ver and line.is_same_place(job.line):
             line = job.line
         then = replace(
             job,
@@ -247,7 +241,7 @@ class Filing:
         written = as_items(then, ver)
         then.sides = written.sides
         then.contents = {**job.contents, **written.apart}
-        plan = Plan([], [Put(written.item, unchanged(job.ver))], [], [], [], then, job.counted)
+        plan = SavePlan([], [Put(written.item, unchanged(job.ver))], [], [], [], then, job.counted)
         for name, content in written.apart.items():
             plan.before.append({**keys.side(job.id, name, ver)._asdict(), "part": content})
         for name, was in job.sides.items():
@@ -259,7 +253,7 @@ class Filing:
         plan.together.extend(saving.checks)
         return plan
 
-    def _plan_line(self, plan: Plan, was: Line | None) -> None:
+    def _plan_line(self, plan: SavePlan, was: Line | None) -> None:
         """A new place in line is written with the record; leaving the line comes after it, because
         a record beats a waiting item that does not fit."""
         line = plan.filed.line
@@ -272,7 +266,7 @@ class Filing:
         if was is not None:
             plan.together.extend(Remove(key) for key in was.keys)
 
-    def _plan_key(self, plan: Plan, saving: Saving) -> None:
+    def _plan_key(self, plan: SavePlan, saving: Saving) -> None:
         """The key of a job is held by an item of its own, as long as the job is not over."""
         job, record = saving.job, saving.job.record
         if record.key is None:
@@ -288,7 +282,7 @@ class Filing:
             item: Item = {"pk": keys.keyed(record.queue, record.key), "sk": place}
             plan.after.append(_with_ttl(item, plan.filed.until))
 
-    def _plan_owner(self, plan: Plan, job: Filed) -> None:
+    def _plan_owner(self, plan: SavePlan, job: Filed) -> None:
         """A list of an owner's jobs may have places that are not true any more; who reads it sees
         that from the record."""
         record = job.record
@@ -306,7 +300,7 @@ class Filing:
         if plan.filed.until is not None:
             plan.after.append(_with_ttl(item, plan.filed.until))
 
-    def _announce(self, plan: Plan, known: KnownQueue) -> None:
+    def _announce(self, plan: SavePlan, known: KnownQueue) -> None:
         record = plan.filed.record
         if record.state is State.SCHEDULED:
             self._news.add(record.queue, record.not_before or record.due_at)
@@ -350,7 +344,7 @@ def _filed(job_id: str, item: Item, shown: dict[str, Any], parts: dict[str, byte
         record,
         ver=item["ver"] if is_record else 0,
         line=(None if line is None else Line(*line)) if is_record else Line(item["pk"], item["sk"]),
-        look=Look(item["look"], item["at"]) if "look" in item else None,
+        look=Entry(item["look"], item["at"]) if "look" in item else None,
         sides=sides,
         contents=contents,
         counted=shown.get("counted", False),

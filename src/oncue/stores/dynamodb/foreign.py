@@ -19,7 +19,7 @@ from oncue.core.payload import LIMIT_BYTES
 from oncue.core.queue import DEFAULT_QUEUE, check_queue_name
 from oncue.stores.dynamodb.buckets import bucket_in
 from oncue.stores.dynamodb.keys import Key
-from oncue.stores.dynamodb.table import If, Item
+from oncue.stores.dynamodb.writes import If, Item
 
 _encode = msgspec.json.Encoder(order="deterministic", decimal_format="number").encode
 _MEANING = ("detail", "queue")
@@ -28,7 +28,7 @@ _SETS = {"SS": "S", "NS": "N", "BS": "B"}
 
 
 class Foreign(NamedTuple):
-    """One item of the inbox, as it was read."""
+    """One item of the inbox, as it was read. Implements `oncue.ports.inbox.InboxItem`."""
 
     item: Item
     id: str
@@ -41,6 +41,10 @@ class Foreign(NamedTuple):
     @property
     def key(self) -> Key:
         return Key(self.item["pk"], self.item["sk"])
+
+    @property
+    def place(self) -> tuple[str, str]:
+        return self.key
 
     @property
     def is_same(self) -> If:

@@ -21,15 +21,15 @@ from oncue.core.errors import NotFound
 from oncue.core.moment import Moment, render
 from oncue.core.text import legible
 from oncue.forking import now_and_after_fork
-from oncue.ports.inbox import Accept
+from oncue.ports.inbox import Accept, InboxSettings
 from oncue.ports.nodes import NodeStore
 from oncue.stores.dynamodb.adoption import DynamoAdoption, failed, waits
-from oncue.stores.dynamodb.buckets import PARTS, Buckets
+from oncue.stores.dynamodb.buckets import PARTS, Buckets, check_buckets
 from oncue.stores.dynamodb.foreign import Foreign, read
 from oncue.stores.dynamodb.inbox_batch import FoundBatch, InFlight
 from oncue.stores.dynamodb.inbox_lease import InboxLease
 from oncue.stores.dynamodb.inbox_parts import DAY_MS, HeldPart, Parts
-from oncue.stores.dynamodb.table import Item
+from oncue.stores.dynamodb.writes import Item
 
 OFF_SECONDS = 30.0  # between two looks whether there is an inbox
 POLL_SECONDS = 1.0
@@ -73,19 +73,18 @@ class TableInbox:
 
     def _renew(self) -> None:
         self._in_flight = InFlight()
-        self._parts = Parts(self._table, self._store.clock, self._count_nodes)
+        self._parts = Parts(
+            self._table, self._store.clock, self._count_nodes, self._in_flight.has_any_of
+        )
 
     def _count_nodes(self, now: Moment) -> int:
         return sum(node.engine for node in self._nodes.nodes(now))
 
-    @property
-    def buckets(self) -> Buckets | None:
-        """Its settings; None: the table has no inbox."""
+    def settings(self) -> Buckets | None:
         return self._parts.read_settings()
 
-    def set(self, buckets: Buckets, now: Moment) -> Buckets:
-        """Give the table an inbox, or more shards. The length of its buckets stays as it is."""
-        stored = self._parts.write_settings(buckets)
+    def set(self, wanted: InboxSettings, now: Moment) -> Buckets:
+        stored = self._parts.write_settings(check_buckets(*wanted))
         self._store.settings_changed(now)
         return stored
 
@@ -108,8 +107,7 @@ class TableInbox:
         self._parts.leave(now)
 
     def items(self, first: Moment, last: Moment) -> Iterator[Foreign]:
-        """What is in the buckets from one moment to another, in the order of the second key."""
-        buckets = self.buckets
+        buckets = self.settings()
         if buckets is None:
             raise NotFound("this table has no inbox; 'oncue inbox set' gives it one.")
         for bucket in buckets.between(first, last):
@@ -121,13 +119,11 @@ class TableInbox:
     def _rest(self, pk: str, items: list[Item], more: bool) -> Iterator[Item]:
         """These items of a partition, and those behind them."""
         yield from items
-        while more and items:
+        while more:
             items, more = self._table.page(pk, items[-1]["sk"], *_WHOLE[1:])
             yield from items
 
     def replay(self, first: Moment, last: Moment, now: Moment) -> int:
-        """Make jobs of all items in the buckets from one moment to another, however late they were
-        put. How many there were. What is being delivered just now may be delivered twice."""
         found, moved = self.items(first, last), 0
         while part := list(islice(found, ITEMS_AT_ONCE)):
             moved += self.adopt(part, "oncue inbox replay", now)

@@ -14,7 +14,7 @@ from oncue.stores.dynamodb.foreign import Foreign
 from oncue.stores.dynamodb.inbox_lease import LEASE_MS
 from oncue.stores.dynamodb.inbox_parts import HeldPart, Parts
 from oncue.stores.dynamodb.keys import Key
-from oncue.stores.dynamodb.table import Remove
+from oncue.stores.dynamodb.writes import Remove
 
 
 class InFlight:
@@ -22,23 +22,29 @@ class InFlight:
 
     def __init__(self) -> None:
         self._lock = Lock()
-        self._keys: set[Key] = set()
+        self._keys: dict[Key, int] = {}
+        """With the number of the part."""
 
     def __bool__(self) -> bool:
         return bool(self._keys)
+
+    def has_any_of(self, part: int) -> bool:
+        with self._lock:
+            return part in self._keys.values()
 
     def without(self, found: Iterable[Foreign]) -> list[Foreign]:
         """Those that are not in flight."""
         with self._lock:
             return [one for one in found if one.key not in self._keys]
 
-    def add(self, jobs: Iterable[Foreign]) -> None:
+    def add(self, jobs: Iterable[Foreign], part: int) -> None:
         with self._lock:
-            self._keys.update(one.key for one in jobs)
+            self._keys.update((one.key, part) for one in jobs)
 
     def remove(self, jobs: Iterable[Foreign]) -> None:
         with self._lock:
-            self._keys.difference_update([one.key for one in jobs])
+            for one in jobs:
+                self._keys.pop(one.key, None)
 
 
 class FoundBatch:
@@ -69,7 +75,7 @@ class FoundBatch:
 
     def offer(self, accept: Accept) -> bool | None:
         """As `accept` answers. Until it is settled, a batch that was accepted is in flight."""
-        self._in_flight.add(self._jobs)
+        self._in_flight.add(self._jobs, self._part.number)
         accepted: bool | None = None
         try:
             accepted = accept(self)

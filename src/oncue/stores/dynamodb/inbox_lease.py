@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 from oncue.core.moment import Moment
 from oncue.stores.dynamodb import keys
-from oncue.stores.dynamodb.table import Item
+from oncue.stores.dynamodb.writes import Item
 
 LEASE_MS = 30_000
 MARGIN_MS = 10_000  # by so much the clocks of two nodes may differ

@@ -12,7 +12,8 @@ from oncue.stores.dynamodb import keys
 from oncue.stores.dynamodb.buckets import PARTS, Buckets
 from oncue.stores.dynamodb.inbox_lease import LEASE_MS, InboxLease, read_inbox_lease
 from oncue.stores.dynamodb.jobs import MOST_RACES, too_many_races
-from oncue.stores.dynamodb.table import Table, unchanged
+from oncue.stores.dynamodb.table import Table
+from oncue.stores.dynamodb.writes import unchanged
 
 LOOK_MS = 10_000
 """Between two looks at settings and leases, and between two looks that begin at the checkpoint."""
@@ -27,6 +28,8 @@ class HeldPart:
     confirmed: float
     """When the lease was last asked for, by the monotonic clock."""
     looked_back_at: Moment | None = None
+    is_leaving: bool = False
+    """It is let go when nothing of it is in flight any more, and not read until then."""
     is_behind: bool = False
     """Whether there is more between the checkpoint and now than one look reads."""
 
@@ -51,11 +54,19 @@ class HeldPart:
 class Parts:
     """Safe to use from many threads."""
 
-    def __init__(self, table: Table, clock: Clock, count_nodes: Callable[[Moment], int]) -> None:
-        """`count_nodes`: how many processes share the inbox, this one included."""
+    def __init__(
+        self,
+        table: Table,
+        clock: Clock,
+        count_nodes: Callable[[Moment], int],
+        is_in_flight: Callable[[int], bool],
+    ) -> None:
+        """`count_nodes`: how many processes share the inbox, this one included. `is_in_flight`:
+        whether anything of the part with this number is being delivered."""
         self._table = table
         self._clock = clock
         self._count_nodes = count_nodes
+        self._is_in_flight = is_in_flight
         self._lock = Lock()
         self._held: dict[int, HeldPart] = {}
         self._shared_at: Moment | None = None
@@ -90,9 +101,8 @@ class Parts:
     def _share(self, holder: str, buckets: Buckets, now: Moment) -> None:
         numbers = range(min(PARTS, buckets.shards + 1))
         most = -(-len(numbers) // max(1, self._count_nodes(now)))
-        for part in list(self._held.values())[most:]:
-            self.write(part, part.lease.let_go(), now)
-            self._held.pop(part.number, None)
+        for place, part in enumerate(list(self._held.values())):
+            part.is_leaving = place >= most
         found = self._table.read(keys.inbox_lease(number) for number in numbers)
         for number in numbers:
             if len(self._held) >= most:
@@ -105,11 +115,13 @@ class Parts:
                     self._held[number] = part
 
     def kept(self, now: Moment) -> list[HeldPart]:
-        """The parts that this process holds, with leases that go on for a while."""
+        """The parts that this process reads, with leases that go on for a while."""
         for part in list(self._held.values()):
-            if not LEASE_MS * 2 // 3 <= part.lease.until - now <= LEASE_MS:
+            if part.is_leaving and not self._is_in_flight(part.number):
+                self._let_go(part, now)
+            elif not LEASE_MS * 2 // 3 <= part.lease.until - now <= LEASE_MS:
                 self.write(part, part.lease.renewed(now), now)
-        return list(self._held.values())
+        return [part for part in self._held.values() if not part.is_leaving]
 
     def renew(self, part: HeldPart, fence: int, now: Moment) -> bool:
         """Hold a part longer. False: it was lost since it had that fence."""
@@ -132,6 +144,9 @@ class Parts:
 
     def leave(self, now: Moment) -> None:
         for part in list(self._held.values()):
-            self.write(part, part.lease.let_go(), now)
-        self._held.clear()
+            self._let_go(part, now)
         self._shared_at = None
+
+    def _let_go(self, part: HeldPart, now: Moment) -> None:
+        self.write(part, part.lease.let_go(), now)
+        self._held.pop(part.number, None)

@@ -18,7 +18,7 @@ from oncue.stores.dynamodb.filed import Filed, is_plain, line_of, waiting_item
 from oncue.stores.dynamodb.filing import Saving, hold_key, what_was
 from oncue.stores.dynamodb.known import KnownQueue
 from oncue.stores.dynamodb.leasing import Leasing
-from oncue.stores.dynamodb.table import Item, Put, Write
+from oncue.stores.dynamodb.writes import Item, Put, Write
 
 P = TypeVar("P")
 T = TypeVar("T")

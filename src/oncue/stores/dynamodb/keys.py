@@ -22,7 +22,7 @@ WAKE_SHARDS = 4
 OUTCOME_PAGES = 20
 EXPIRING_SHARDS = 4
 HEAD = "head"
-LAST = "\x7f"  # behind every key
+LAST = "\U0010ffff"  # behind every text: keys are sorted by code points
 NEVER: Moment = LATEST  # stands for no moment at all, behind all others
 
 
@@ -31,7 +31,7 @@ class Key(NamedTuple):
     sk: str
 
 
-class Look(NamedTuple):
+class Entry(NamedTuple):
     """An entry of the index."""
 
     look: str
@@ -89,7 +89,7 @@ def put_off_by_due(due_at: Moment, job_id: str, ver: int) -> str:
     return f"{PUT_OFF_BY_DUE}#{digits(due_at)}#{job_id}#{ver}"
 
 
-class Waiting(NamedTuple):
+class WaitingPlace(NamedTuple):
     """What the place of a waiting job says."""
 
     rank: str
@@ -99,9 +99,10 @@ class Waiting(NamedTuple):
     ver: int
 
 
-def read_place(sk: str) -> Waiting:
-    rank, moment, job_id, ver = sk.split("#")
-    return Waiting(rank, int(moment), job_id, int(ver))
+def read_place(sk: str) -> WaitingPlace:
+    rank, moment, rest = sk.split("#", 2)
+    job_id, _, ver = rest.rpartition("#")
+    return WaitingPlace(rank, int(moment), job_id, int(ver))
 
 
 def holder(queue: str, key: str) -> Key:
@@ -156,9 +157,9 @@ def waking(number: int) -> str:
     return f"s#{number}"
 
 
-def wake(name: str, wake_at: Moment) -> Look:
+def wake(name: str, wake_at: Moment) -> Entry:
     """The entry of a schedule."""
-    return Look(waking(shard_of(name, WAKE_SHARDS)), by_due(wake_at, name))
+    return Entry(waking(shard_of(name, WAKE_SHARDS)), by_due(wake_at, name))
 
 
 def touched(number: int) -> str:
@@ -235,7 +236,6 @@ def schedule_name(name: str) -> Key:
 
 SCHEDULES, RULES = "C", "U"
 """Partitions of names, for lists."""
-LAST_NAME = "\U0010ffff"  # behind every name, whatever its letters
 
 
 # A rule. `identity` tells it from one of the same name that was deleted, `wait` a dependency from

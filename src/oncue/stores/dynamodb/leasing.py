@@ -16,7 +16,7 @@ from oncue.core.record import Record
 from oncue.stores.dynamodb import keys
 from oncue.stores.dynamodb.filed import Filed
 from oncue.stores.dynamodb.filing import Filing
-from oncue.stores.dynamodb.table import Check, If, Item
+from oncue.stores.dynamodb.writes import Check, If, Item
 
 LOOK_AHEAD_MS = 120_000  # how much earlier than due a dispatcher may take a job
 MARGIN_MS = 10_000  # by so much the clocks of two nodes may differ
@@ -42,6 +42,7 @@ class ShardLease(NamedTuple):
     def covers(self, record: Record) -> bool:
         return (
             self.holder is not None
+            and record.queue == self.queue
             and record.state is State.SCHEDULED
             and record.not_before is None
             and record.due_at <= self.cutoff

@@ -16,10 +16,10 @@ from oncue.core.moment import Moment
 from oncue.core.queue import Queue
 from oncue.core.rate import Bucket, Limits, Room
 from oncue.stores.dynamodb import keys
-from oncue.stores.dynamodb.filing import Plan, Saving
+from oncue.stores.dynamodb.filing import SavePlan, Saving
 from oncue.stores.dynamodb.jobs import MOST_RACES, DynamoJobs, too_many_races
 from oncue.stores.dynamodb.known import KnownQueue
-from oncue.stores.dynamodb.table import TRANSACT_AT_ONCE, Item, Put, Write, merged, unchanged
+from oncue.stores.dynamodb.writes import TRANSACT_AT_ONCE, Item, Put, Write, merged, unchanged
 
 
 class UnderWay(NamedTuple):
@@ -74,7 +74,7 @@ class DynamoLimits(DynamoJobs):
         return {name: _under_way(found.get(keys.limit(name))) for name in wanted}
 
     def _apply(
-        self, plans: Sequence[Plan], known: Mapping[str, KnownQueue], now: Moment
+        self, plans: Sequence[SavePlan], known: Mapping[str, KnownQueue], now: Moment
     ) -> list[bool]:
         """Jobs that begin or cease to count are written with the item of their queue."""
         done: dict[int, bool] = {}
@@ -90,7 +90,7 @@ class DynamoLimits(DynamoJobs):
             done |= dict(zip(places, some, strict=True))
         return [done[at] for at in range(len(plans))]
 
-    def _apply_counted(self, plans: Sequence[Plan], name: str, now: Moment) -> list[bool]:
+    def _apply_counted(self, plans: Sequence[SavePlan], name: str, now: Moment) -> list[bool]:
         """Plans by which the number of jobs under way changes, all of one queue. No bound is looked
         at: these jobs have been taken already, or are given back."""
         done = [False] * len(plans)
@@ -111,7 +111,7 @@ class DynamoLimits(DynamoJobs):
                 left = [at for at in left if at not in lost]
         raise too_many_races()
 
-    def _transact(self, plans: Sequence[Plan], limit: Put) -> tuple[set[int], bool]:
+    def _transact(self, plans: Sequence[SavePlan], limit: Put) -> tuple[set[int], bool]:
         """Write these plans with the item of the queue: the positions of those that failed, and
         whether the item has changed. Nothing of either: it was done."""
         groups: dict[int, Sequence[Write]] = {-1: [limit]}
@@ -148,7 +148,7 @@ class DynamoLimits(DynamoJobs):
         return done
 
 
-def _fitting(plans: Sequence[Plan], left: Sequence[int]) -> list[int]:
+def _fitting(plans: Sequence[SavePlan], left: Sequence[int]) -> list[int]:
     """As many of them as fit in a transaction with the item of their queue."""
     room = TRANSACT_AT_ONCE - 1
     part: list[int] = []

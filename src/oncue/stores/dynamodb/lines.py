@@ -17,11 +17,10 @@ from oncue.stores.dynamodb.filed import Filed
 from oncue.stores.dynamodb.filing import Saving, Wanted, everything
 from oncue.stores.dynamodb.keys import LAST, PUT_OFF, Key
 from oncue.stores.dynamodb.limits import DynamoLimits
-from oncue.stores.dynamodb.table import Item
+from oncue.stores.dynamodb.writes import Item
 
-AHEAD, OTHERS, ALL = ("0", "0~"), ("1", "1~"), ("0", "1~")
+AHEAD, OTHERS, ALL = ("0", "0" + LAST), ("1", "1" + LAST), ("0", "1" + LAST)
 """Ranks of reclaimed work, of everything else, and of both."""
-_END = "~"  # behind everything that begins with what is before it
 
 
 class DynamoLines(DynamoLimits):
@@ -37,10 +36,10 @@ class DynamoLines(DynamoLimits):
                 break
             place = keys.read_place(first["sk"])
             if place.moment <= until:
-                last = f"{place.rank}#{keys.digits(until)}#{_END}"
+                last = f"{place.rank}#{keys.digits(until)}#{LAST}"
                 left = limit - len(found)
                 found += self.table.query(pk, f"{place.rank}#", last, limit=left)
-            start = place.rank + _END
+            start = place.rank + LAST
         return found
 
     def _head(self, pk: str) -> dict[str, Moment]:
@@ -48,12 +47,12 @@ class DynamoLines(DynamoLimits):
         dues: dict[str, Moment] = {}
         start = "0"
         while True:
-            first = next(self.table.query(pk, start, PUT_OFF + _END, limit=1), None)
+            first = next(self.table.query(pk, start, PUT_OFF + LAST, limit=1), None)
             if first is None:
                 return dues
             place = keys.read_place(first["sk"])
             dues[place.rank] = place.moment
-            start = place.rank + _END
+            start = place.rank + LAST
 
     def _good(self, items: Sequence[Item], now: Moment, wanted: Wanted = everything) -> list[Filed]:
         """The jobs behind waiting items. An item whose job has a record is good only if the record
@@ -80,15 +79,16 @@ class DynamoLines(DynamoLimits):
         return good
 
     def _ready(self, pk: str, limit: int, now: Moment) -> None:
-        """Bring put-off jobs whose moment has come back into line."""
-        last = f"{PUT_OFF}#{keys.digits(now)}#{_END}"
+        """Bring put-off jobs whose moment has come back into line; cancel those that have
+        expired."""
+        last = f"{PUT_OFF}#{keys.digits(now)}#{LAST}"
         items = list(self.table.query(pk, f"{PUT_OFF}#", last, limit=limit))
         if not items:
             return
         first = next(iter(self._due_items(pk, 1, now)), None)
         rank, due_at = (LAST, None) if first is None else keys.read_place(first["sk"])[:2]
         savings = []
-        for job in self._good(items, now):
+        for job in self._unexpired(self._good(items, now), now):
             behind = due_at is not None and keys.rank(job.record.next_turn) >= rank
             if not job.record.is_put_off(back_in_line_until(now, due_at if behind else None)):
                 job.record.not_before = None
@@ -101,13 +101,16 @@ class DynamoLines(DynamoLimits):
         over: list[Saving] = []
         for job in jobs:
             if job.record.has_lapsed(now):
-                checks = self._check_free(job)
-                job.record.expire(now)
-                over.append(Saving(job, checks))
+                over.append(self._expiry(job, now))
             else:
                 good.append(job)
         self.save(over, now)
         return good
+
+    def _expiry(self, job: Filed, now: Moment) -> Saving:
+        checks = self._check_free(job)
+        job.record.expire(now)
+        return Saving(job, checks)
 
 
 def _waits_at(job: Filed, item: Item) -> bool:

@@ -19,7 +19,7 @@ from oncue.ports.bulk import BulkFound
 from oncue.stores.dynamodb import keys
 from oncue.stores.dynamodb.filed import Filed
 from oncue.stores.dynamodb.filing import Wanted, everything, what_was
-from oncue.stores.dynamodb.keys import PUT_OFF
+from oncue.stores.dynamodb.keys import LAST, PUT_OFF
 from oncue.stores.dynamodb.known import KnownQueue
 from oncue.stores.dynamodb.ranges import DynamoRanges
 
@@ -66,7 +66,7 @@ class DynamoListing(DynamoRanges):
             due_at, job_id = place_at(after, (int, str))
             start = (int(due_at), str(job_id))
         if wanted.due_after is not None:
-            start = max(start, (wanted.due_after - 1, "~"))
+            start = max(start, (wanted.due_after - 1, LAST))
         until = LATEST if wanted.due_before is None else wanted.due_before - 1
         lists = self.table.each(
             lambda part: part(start, until, limit), list(self._parts(wanted, states))
@@ -119,10 +119,10 @@ class DynamoListing(DynamoRanges):
 
     def _waiting(self, pk: str, rank: str) -> Part:
         def part(start: Place, until: Moment, limit: int) -> list[Place]:
-            above = f"{rank}#{keys.by_due(max(start[0], 0), start[1])}#~"
+            above = f"{rank}#{keys.by_due(max(start[0], 0), start[1])}#{LAST}"
             if start[0] < 0:
                 above = f"{rank}#"
-            items = self.table.query(pk, above, f"{rank}#{keys.digits(until)}#~", limit=limit)
+            items = self.table.query(pk, above, f"{rank}#{keys.digits(until)}#{LAST}", limit=limit)
             return [keys.read_place(item["sk"])[1:3] for item in items]
 
         return part
@@ -164,7 +164,7 @@ class DynamoListing(DynamoRanges):
 
 def _bounds(start: Place, until: Moment) -> tuple[str, str]:
     above = "" if start[0] < 0 else keys.by_due(*start)
-    return above, keys.digits(until) + "~"
+    return above, keys.digits(until) + LAST
 
 
 def _within(places: Iterable[Place], start: Place, until: Moment) -> list[Place]:

@@ -29,7 +29,7 @@ class DynamoLive(DynamoLines):
             jobs = self.read([wanted.job_id], what_was).values()
             return ClaimPage([one.record.as_lapse() for one in jobs if _fits(one.record, wanted)])
         start = "" if after is None else keys.by_due(*place_at(after, (int, str)))  # type: ignore[arg-type]
-        upto = LAST if wanted.lapsed_by is None else keys.digits(wanted.lapsed_by) + "~"
+        upto = LAST if wanted.lapsed_by is None else keys.digits(wanted.lapsed_by) + LAST
         entries = self._entries(start, upto, limit)
         live = self._read_live(entries)
         last = entries[-1] if len(entries) == limit else LAST

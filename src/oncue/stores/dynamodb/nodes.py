@@ -9,7 +9,7 @@ from oncue.core.nodes import LEASE_MS, NOTHING, NodeReport, is_alive
 from oncue.stores.dynamodb import keys
 from oncue.stores.dynamodb.codec import from_text, to_text
 from oncue.stores.dynamodb.filing import Filing
-from oncue.stores.dynamodb.table import Item, Remove, has
+from oncue.stores.dynamodb.writes import Item, Remove, has
 
 _LAST_ID = "\U0010ffff"  # an id may be any text
 

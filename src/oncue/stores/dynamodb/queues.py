@@ -3,7 +3,7 @@ enough."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 
 from oncue.core.cursor import MOST_ITEMS
 from oncue.core.lacks import uncounted
@@ -17,13 +17,13 @@ from oncue.ports.queues import QueueDeletion
 from oncue.stores.dynamodb import keys
 from oncue.stores.dynamodb.event_pruning import DynamoEventPruning
 from oncue.stores.dynamodb.filing import Saving, what_was
-from oncue.stores.dynamodb.keys import PUT_OFF
+from oncue.stores.dynamodb.keys import LAST, PUT_OFF
 from oncue.stores.dynamodb.known import KnownQueue
 from oncue.stores.dynamodb.leasing import ShardLease
 from oncue.stores.dynamodb.limits import is_limited
 from oncue.stores.dynamodb.listing import DynamoListing
 from oncue.stores.dynamodb.schedules import DynamoSchedules
-from oncue.stores.dynamodb.table import unchanged
+from oncue.stores.dynamodb.writes import unchanged
 
 REVIVED_WITHIN_MS = 3_600_000
 """For so long after its deletion, a queue is looked at for a job that arrived just then."""
@@ -138,8 +138,20 @@ class DynamoQueues(DynamoListing, DynamoSchedules, DynamoEventPruning):
     # When something is next due.
 
     def next_due(self, queues: Sequence[str]) -> Moment | None:
+        return min(self._all_dues(queues).values(), default=None)
+
+    def look_for_news(self, queues: Collection[str] | None) -> tuple[str, dict[str, Moment]]:
+        """See `news.py: Look`."""
+        changes = self.table.get(keys.CHANGES)
+        mark = "" if changes is None else changes["mark"]
+        if queues is None:
+            queues = [known.name for known in self._all_queues()]
+        return mark, self._all_dues(queues)
+
+    def _all_dues(self, queues: Collection[str]) -> dict[str, Moment]:
         known = [one for one in self._fresh(queues).values() if one.exists]
-        return min((at for one in known for at in self._next_dues(one)), default=None)
+        dues = zip(known, self.table.each(self._next_dues, known), strict=True)
+        return {one.name: min(moments) for one, moments in dues if moments}
 
     def _next_dues(self, known: KnownQueue) -> list[Moment]:
         """When something of the queue can be taken, as far as can be told."""
@@ -179,10 +191,10 @@ class DynamoQueues(DynamoListing, DynamoSchedules, DynamoEventPruning):
             if rank == PUT_OFF or rank > last_rank:
                 found.append(first)
                 continue
-            covered = f"{rank}#{keys.digits(lease.cutoff)}#~"
+            covered = f"{rank}#{keys.digits(lease.cutoff)}#{LAST}"
             if rank == last_rank:
-                covered = min(covered, f"{lease.through}#~")
-            item = next(self.table.query(pk, covered, f"{rank}~", limit=1), None)
+                covered = min(covered, f"{lease.through}#{LAST}")
+            item = next(self.table.query(pk, covered, rank + LAST, limit=1), None)
             if item is not None:
                 found.append(keys.read_place(item["sk"]).moment)
         return found

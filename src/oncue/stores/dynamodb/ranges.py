@@ -8,7 +8,7 @@ lease last.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from random import randrange
 from typing import NamedTuple
@@ -19,6 +19,7 @@ from oncue.core.lifecycle import State
 from oncue.core.moment import Moment
 from oncue.core.queue import Queue
 from oncue.ports.claims import RangeClaim
+from oncue.ports.clock import Clock
 from oncue.ports.sink import Refusal
 from oncue.stores.dynamodb import keys
 from oncue.stores.dynamodb.claims import SHARDS_AT_ONCE
@@ -29,7 +30,8 @@ from oncue.stores.dynamodb.jobs import MOST_RACES, too_many_races
 from oncue.stores.dynamodb.known import KnownQueue
 from oncue.stores.dynamodb.leasing import LOOK_AHEAD_MS, ShardLease
 from oncue.stores.dynamodb.limits import is_limited
-from oncue.stores.dynamodb.table import Item, unchanged
+from oncue.stores.dynamodb.table import Table
+from oncue.stores.dynamodb.writes import Item, unchanged
 
 Continued = dict[int, set[str]]
 """By shard: the jobs in flight of the claims that go on."""
@@ -47,6 +49,12 @@ class Asked(NamedTuple):
 
 class DynamoRanges(DynamoEndings):
     """Implements the dispatchers' side of `oncue.ports.claims.ClaimStore`."""
+
+    def __init__(self, table: Table, clock: Clock, shards: int) -> None:
+        super().__init__(table, clock, shards)
+        self._sent: dict[tuple[str, int, int], dict[str, Filed]] = {}
+        """By queue, shard and fence: the jobs that are in flight, as they were read. What another
+        process took is read again when it is settled."""
 
     def claim_range(
         self,
@@ -166,7 +174,14 @@ class DynamoRanges(DynamoEndings):
         )
         if not self.write_lease(lease, then, known, now, taken=len(items)):
             return None
-        jobs = [job.record for job in self._sendable(items, now)]
+        sendable = self._sendable(items, now)
+        if not sendable and in_flight is None:
+            stored = then._replace(ver=max(now, lease.ver + 1))
+            self.write_lease(stored, stored.let_go(), known, now)
+            return None
+        sent = self._sent.setdefault((known.name, lease.shard, then.fence), {})
+        sent.update((job.id, job) for job in sendable)
+        jobs = [job.record for job in sendable]
         deliveries = [
             Delivery(one.id, one.due_at, one.payload, one.attempt + 1, None, known.name)
             for one in jobs
@@ -236,16 +251,19 @@ class DynamoRanges(DynamoEndings):
     ) -> bool:
         lease = self._leases([(claim.queue, claim.shard)])[claim.queue, claim.shard]
         if claim.fence <= 0 or lease.fence != claim.fence:
+            self._sent.pop((claim.queue, claim.shard, claim.fence), None)
             return False
         if lease.holder is None:  # this very call has let it go before
             return True
         known = self._fresh([claim.queue])[claim.queue]
-        self._settle_jobs(claim, lease, [*delivered, *refused], refused, known, now)
+        self._settle_jobs(claim, [*delivered, *refused], refused, known, now)
         for _ in range(MOST_RACES):
             now_held = self._lease_of(claim)
             if now_held is None:
                 return False
             then = now_held._replace(in_flight=left) if left else now_held.let_go()
+            if not left:
+                self._sent.pop((claim.queue, claim.shard, claim.fence), None)
             if self.write_lease(now_held, then, known, now):
                 self._announce_let_go(claim, known, let_go=not left)
                 return True
@@ -262,22 +280,30 @@ class DynamoRanges(DynamoEndings):
     def _settle_jobs(
         self,
         claim: RangeClaim,
-        lease: ShardLease,
         ids: Sequence[str],
         refused: Mapping[str, Refusal],
         known: KnownQueue,
         now: Moment,
     ) -> None:
-        """Apply what the sink answered. A job that is not as it was sent is left alone."""
+        """Apply what the sink answered. A job that is not as it was sent is left alone: if the
+        lease stands after a job was read, nobody but its holder has changed the job before, and if
+        somebody does so later, the job is not written."""
+        lease: ShardLease | None = None
         attempts = {job.id: job.attempt for job in claim.jobs}
         asked = [(job_id, refused.get(job_id)) for job_id in ids]
         queue = known.queue
+
+        def look(jobs: Iterable[Filed]) -> None:
+            nonlocal lease
+            lease = self._lease_of(claim)
 
         def act(job: Filed, refusal: Refusal | None) -> tuple[Refused | None, bool]:
             record = job.record
             if record.state is not State.SCHEDULED or record.not_before is not None:
                 return None, False
-            if record.attempt + 1 != attempts.get(record.id) or not lease.covers(record):
+            if lease is None or not lease.covers(record):
+                return None, False
+            if record.attempt + 1 != attempts.get(record.id):
                 return None, False
             if refusal is not None and not refusal.permanent:
                 record.put_off(queue.retry, refusal.detail, now)
@@ -288,7 +314,40 @@ class DynamoRanges(DynamoEndings):
                 record.hide()
             return None, True
 
-        self.each_job(asked, act, now)
+        sent = self._sent.get((claim.queue, claim.shard, claim.fence), {})
+        known_jobs = {job_id: job for job_id in ids if (job := sent.pop(job_id, None)) is not None}
+        look(known_jobs.values())
+        left = self._settle_sent(known_jobs, queue, refused, act, now)
+        unsettled = [one for one in asked if one[0] not in known_jobs or one[0] in left]
+        self.each_job(unsettled, act, now, look=look)
+
+    def _settle_sent(
+        self,
+        jobs: Mapping[str, Filed],
+        queue: Queue,
+        refused: Mapping[str, Refusal],
+        act: Callable[[Filed, Refusal | None], tuple[Refused | None, bool]],
+        now: Moment,
+    ) -> set[str]:
+        """Settle jobs as they were sent, without reading them again; those that have changed since.
+        A plain job that leaves nothing behind is only removed."""
+        gone = {
+            job_id
+            for job_id, job in jobs.items()
+            if job.is_plain
+            and job.record.key is None
+            and job_id not in refused
+            and not queue.keeps_history
+        }
+        removed = [key for job_id in gone for key in jobs[job_id].keys]
+        self.table.write(removed=removed)
+        savings = [
+            Saving(job)
+            for job_id, job in jobs.items()
+            if job_id not in gone and act(job, refused.get(job_id))[1]
+        ]
+        done = self.save(savings, now)
+        return {one.job.id for one, was in zip(savings, done, strict=True) if not was}
 
 
 def _continued(leases: Mapping[int, ShardLease], in_flight: Sequence[RangeClaim]) -> Continued:

@@ -14,7 +14,7 @@ from oncue.stores.dynamodb.codec import to_text
 from oncue.stores.dynamodb.filed_rule import FiledRule, FiledWait, Torn, new_rule, read_rule
 from oncue.stores.dynamodb.jobs import MOST_RACES, DynamoJobs, too_many_races
 from oncue.stores.dynamodb.looks import Looks
-from oncue.stores.dynamodb.table import Item, Put, Remove, Write, unchanged
+from oncue.stores.dynamodb.writes import Item, Put, Remove, Write, unchanged
 
 
 class DynamoRules(DynamoJobs):
@@ -85,7 +85,7 @@ class DynamoRules(DynamoJobs):
         last = after or ""
         while len(found) < limit:
             left = limit - len(found)
-            listed = self.table.query(keys.RULES, last, keys.LAST_NAME, limit=left)
+            listed = self.table.query(keys.RULES, last, keys.LAST, limit=left)
             names = [item["sk"] for item in listed]
             known = self._read_rules(names)
             found += [known[name].rule for name in names if name in known]

@@ -25,7 +25,7 @@ from oncue.stores.dynamodb.filed_rule import FiledRule, former_wait, restored
 from oncue.stores.dynamodb.jobs import rounds
 from oncue.stores.dynamodb.keys import Key
 from oncue.stores.dynamodb.rules import dropped, match_item
-from oncue.stores.dynamodb.table import Item
+from oncue.stores.dynamodb.writes import Item
 
 LOOSE_MS = Bounds().loose_seconds * 1000
 

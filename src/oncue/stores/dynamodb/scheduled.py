@@ -21,7 +21,7 @@ from oncue.ports.schedules import Advance
 from oncue.stores.dynamodb import keys
 from oncue.stores.dynamodb.codec import from_text, to_text
 from oncue.stores.dynamodb.keys import Key
-from oncue.stores.dynamodb.table import Item, Put, Remove, Write, unchanged
+from oncue.stores.dynamodb.writes import Item, Put, Remove, Write, unchanged
 
 RECENT = 10
 """So many entries the head holds; with more they become a page. As every page has more than that,

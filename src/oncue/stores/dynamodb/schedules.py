@@ -20,12 +20,12 @@ from oncue.core.schedule import Schedule
 from oncue.ports.schedules import Advance
 from oncue.stores.dynamodb import keys, scheduled
 from oncue.stores.dynamodb.filed import Filed, as_items
-from oncue.stores.dynamodb.filing import Plan, Saving, what_was
+from oncue.stores.dynamodb.filing import SavePlan, Saving, what_was
 from oncue.stores.dynamodb.jobs import MOST_RACES, DynamoJobs, rounds, too_many_races
 from oncue.stores.dynamodb.keys import LAST
 from oncue.stores.dynamodb.known import KnownQueue
 from oncue.stores.dynamodb.scheduled import CHANGED_ITEMS, DELETED_ITEMS, HeadChange, Scheduled
-from oncue.stores.dynamodb.table import TRANSACT_AT_ONCE, Item, Put, Write, merged, unchanged
+from oncue.stores.dynamodb.writes import TRANSACT_AT_ONCE, Item, Put, Write, merged, unchanged
 
 NAMES_AT_ONCE = 100
 MADE_ITEMS, WITHDRAWN_ITEMS = 2, 2
@@ -44,7 +44,7 @@ class _WholeChange(NamedTuple):
 
     own: HeadChange
     jobs: list[tuple[list[Write], list[Item]]]
-    withdrawn: list[tuple[Saving, Plan]]
+    withdrawn: list[tuple[Saving, SavePlan]]
 
     @property
     def before(self) -> list[Item]:
@@ -135,7 +135,7 @@ class DynamoSchedules(DynamoJobs):
 
     def _withdrawal(
         self, job: Filed, known: Mapping[str, KnownQueue], now: Moment
-    ) -> tuple[Saving, Plan]:
+    ) -> tuple[Saving, SavePlan]:
         """Remove a job. For everybody it is long gone; its record stays for a day, so that a late
         waiting item is not taken."""
         saving = Saving(job, self._check_free(job))

@@ -25,7 +25,7 @@ DRIFT = 0.0005
 _SENT = "oncue_sent"
 
 
-class Bounds(NamedTuple):
+class OffsetBounds(NamedTuple):
     """The service is ahead of this machine by `least` to `most` milliseconds."""
 
     least: float
@@ -33,15 +33,15 @@ class Bounds(NamedTuple):
     at: float
     """When that was known, by the monotonic clock."""
 
-    def later(self, at: float) -> Bounds:
+    def later(self, at: float) -> OffsetBounds:
         """What is left of it: since then both clocks went on by themselves."""
         wider = max(0.0, at - self.at) * 1000 * DRIFT
-        return Bounds(self.least - wider, self.most + wider, at)
+        return OffsetBounds(self.least - wider, self.most + wider, at)
 
-    def met(self, other: Bounds) -> Bounds:
+    def met(self, other: OffsetBounds) -> OffsetBounds:
         """What both say. If they contradict each other, a clock was set: the other one counts."""
         least, most = max(self.least, other.least), min(self.most, other.most)
-        return Bounds(least, most, other.at) if least <= most else other
+        return OffsetBounds(least, most, other.at) if least <= most else other
 
     @property
     def surely_ms(self) -> float:
@@ -57,7 +57,7 @@ class ServiceClock:
 
     def __init__(self, clock: Clock | None = None) -> None:
         self._clock = clock or SystemClock()
-        self._bounds: Bounds | None = None  # replaced as a whole: any thread may read it
+        self._bounds: OffsetBounds | None = None  # replaced as a whole: any thread may read it
 
     def now(self) -> Moment:
         known = self._bounds
@@ -131,6 +131,6 @@ class ServiceClock:
         theirs = from_datetime(told.replace(tzinfo=UTC))  # a Date is always in GMT
         at = self._clock.monotonic()
         received = sent + (at - sent_monotonic) * 1000  # also if the clock was set meanwhile
-        new = Bounds(theirs - received - 1, theirs + 1000 - sent, at)
+        new = OffsetBounds(theirs - received - 1, theirs + 1000 - sent, at)
         known = self._bounds
         self._bounds = new if known is None else known.later(at).met(new)

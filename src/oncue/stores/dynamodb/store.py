@@ -14,11 +14,12 @@ from oncue.ports.inbox import Accept
 from oncue.ports.store import Awaited, Listener, StoreFacts, Traits
 from oncue.stores.dynamodb import keys, schema
 from oncue.stores.dynamodb.access import DynamoAccess
-from oncue.stores.dynamodb.address import Address
+from oncue.stores.dynamodb.address import TableAddress
 from oncue.stores.dynamodb.adoption import DynamoAdoption
 from oncue.stores.dynamodb.events import DynamoEvents
 from oncue.stores.dynamodb.inbox import TableInbox
 from oncue.stores.dynamodb.known import DEFAULT_SHARDS
+from oncue.stores.dynamodb.news import POLL_SECONDS
 from oncue.stores.dynamodb.nodes import DynamoNodes
 from oncue.stores.dynamodb.rules_transfer import DynamoRulesTransfer
 from oncue.stores.dynamodb.schedules import FITS
@@ -27,7 +28,6 @@ from oncue.stores.dynamodb.table import Table
 from oncue.stores.dynamodb.transfer import DynamoTransfer
 
 LACKS: frozenset[Lack] = frozenset({"counts", "all-jobs", "all-events", "prune-counts"})
-POLL_SECONDS = 1.0
 
 
 class DynamoStore(
@@ -55,7 +55,7 @@ class DynamoStore(
         )
 
     @classmethod
-    def open(cls, address: Address, clock: Clock | None = None) -> DynamoStore:
+    def open(cls, address: TableAddress, clock: Clock | None = None) -> DynamoStore:
         """Without a clock of the caller, time is that of the service."""
         if clock is not None:
             return cls(Table(address.table, address.connect), clock)
@@ -76,7 +76,7 @@ class DynamoStore(
             self.clock.require_agreement(lambda: self.table.get(keys.SCHEMA))
 
     def watch(self, listener: Listener, queues: Awaited | None = None) -> Callable[[], None]:
-        return self._news.watch(listener)
+        return self._news.watch(listener, queues, self.look_for_news)
 
     def describe(self) -> StoreFacts:
         told: dict[str, Any] = schema.describe(self.table)
@@ -85,11 +85,12 @@ class DynamoStore(
             "table": self.table.name,
             "status": told["TableStatus"].lower(),
             "mode": schema.mode_of(told),
-            "throttles": self.table.throttles,
+            "throttles": self.table.throttles.count,
         }
         return StoreFacts("dynamodb", details, schema=schema.SCHEMA)
 
     def close(self) -> None:
+        self._news.close()
         self.table.close()
 
 

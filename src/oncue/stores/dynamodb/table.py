@@ -9,100 +9,45 @@ a mark of the call (`by`), and a condition that failed because the item has it h
 
 from __future__ import annotations
 
-import logging
-import re
-import secrets
 import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from itertools import islice
 from random import uniform
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, TypeVar
 
 from oncue.core.errors import StoreUnavailable
 from oncue.forking import now_and_after_fork
 from oncue.stores.dynamodb.keys import INDEX, LAST, Key
-from oncue.stores.dynamodb.trouble import (
-    answer_of,
-    explain,
-    is_conflict,
-    is_throttle,
-    may_pass,
-    reasons,
+from oncue.stores.dynamodb.throttles import Throttles
+from oncue.stores.dynamodb.trouble import answer_of, explain, is_throttle, passes, reasons
+from oncue.stores.dynamodb.wire import condition, from_wire, query_of, statement, to_wire, wire_key
+from oncue.stores.dynamodb.writes import (
+    Check,
+    If,
+    Item,
+    Put,
+    Remove,
+    Write,
+    mark,
+    marked,
+    merged,
+    packed,
 )
 
 T = TypeVar("T")
 R = TypeVar("R")
 
-Item = dict[str, Any]
 Client = Any
 """A boto3 client of DynamoDB, or what behaves like one."""
 
 GET_AT_ONCE = 100
 WRITE_AT_ONCE = 25
-TRANSACT_AT_ONCE = 100
 THREADS = 16
 PATIENCE_SECONDS = 10.0
 FIRST_PAUSE_SECONDS = 0.02
 LONGEST_PAUSE_SECONDS = 1.0
-_TAGS = {str: "S", int: "N", bytes: "B"}
-logger = logging.getLogger("oncue.store")
 _OF_NO_TABLE = frozenset({"transact_write_items", "describe_limits"})
-_MISSING = re.compile(r"attribute_not_exists\(#(\w+)\)").findall
-
-
-class If(NamedTuple):
-    """A condition on the item that is written: an expression, in which `#x` is the attribute x and
-    `:x` the value of that name."""
-
-    expression: str
-    values: Mapping[str, Any] = {}
-
-
-ABSENT = If("attribute_not_exists(#pk)")
-
-
-def has(name: str, value: str | int) -> If:
-    """An attribute has this value. Many writes with such a condition go in one request."""
-    return If(f"#{name} = :{name}", {name: value})
-
-
-def unchanged(ver: int) -> If:
-    """The item is as it was read: of this version, or (0) not there."""
-    return has("ver", ver) if ver else ABSENT
-
-
-class Put(NamedTuple):
-    item: Item
-    only_if: If | None = None
-
-    @property
-    def key(self) -> Key:
-        return Key(self.item["pk"], self.item["sk"])
-
-
-class Remove(NamedTuple):
-    key: Key
-    only_if: If | None = None
-
-
-class Check(NamedTuple):
-    """Nothing is written, but the transaction fails if the condition does not hold. Conditions that
-    differ in their values only hold together if the one with the least values does."""
-
-    key: Key
-    only_if: If
-
-    def and_also(self, other: Check) -> Check:
-        values = {
-            name: min(value, other.only_if.values[name])
-            for name, value in self.only_if.values.items()
-        }
-        return Check(self.key, If(self.only_if.expression, values))
-
-
-Write = Put | Remove | Check
-W = TypeVar("W", Put | Remove, Write)
 
 
 class Table:
@@ -117,9 +62,7 @@ class Table:
         self._thread = threading.local()
         self._pool = ThreadPoolExecutor(THREADS, "oncue-dynamodb", self._enter_pool)
         self._closing = threading.Event()
-        self._counting = threading.Lock()
-        self.throttles = 0
-        """How many requests of this process were throttled, or done in part."""
+        self.throttles = Throttles(self.name)
 
     def close(self) -> None:
         self._closing.set()
@@ -129,7 +72,7 @@ class Table:
 
     def get(self, key: Key) -> Item | None:
         """One item, read consistently."""
-        answer = self.call("get_item", Key=_key(key), ConsistentRead=True)
+        answer = self.call("get_item", Key=wire_key(key), ConsistentRead=True)
         found = answer.get("Item")
         return None if found is None else from_wire(found)
 
@@ -143,7 +86,7 @@ class Table:
 
     def _read(self, keys: Sequence[Key]) -> dict[Key, Item]:
         found: dict[Key, Item] = {}
-        wanted: list[Any] = [_key(key) for key in keys]
+        wanted: list[Any] = [wire_key(key) for key in keys]
 
         def ask() -> bool:
             nonlocal wanted
@@ -153,7 +96,7 @@ class Table:
                 item = from_wire(one)
                 found[Key(item["pk"], item["sk"])] = item
             wanted = answer.get("UnprocessedKeys", {}).get(self.name, {}).get("Keys", [])
-            self._note_throttle(bool(wanted))
+            self.throttles.note(bool(wanted))
             return not wanted
 
         self._until(ask)
@@ -173,23 +116,17 @@ class Table:
         return self._query(pk, ("pk", "sk"), above, upto, limit, backwards, ConsistentRead=True)
 
     def page(self, pk: str, above: str, upto: str, limit: int) -> tuple[list[Item], bool]:
-        """As `query`, but only what one request reads; and whether there may be more."""
-        asked = _asked(pk, ("pk", "sk"), above, upto)
-        answer = self.call("query", **asked, Limit=limit, ConsistentRead=True)
-        return [from_wire(item) for item in answer["Items"]], "LastEvaluatedKey" in answer
-
-    def count(self, pk: str, above: str, upto: str, most: int) -> int:
-        """How many items `query` would give. When more than `most` were found, it stops. Not read
-        consistently, for half the units."""
-        asked = _asked(pk, ("pk", "sk"), above, upto) | {"Select": "COUNT"}
-        found = 0
-        while found <= most:
-            answer = self.call("query", **asked)
-            found += answer["Count"]
-            if "LastEvaluatedKey" not in answer:
-                break
+        """As `query`, but only what one answer holds; and whether there may be more. It is empty
+        only if there is nothing."""
+        if above >= upto:
+            return [], False
+        asked = query_of(pk, ("pk", "sk"), above, upto)
+        while True:
+            answer = self.call("query", **asked, Limit=limit, ConsistentRead=True)
+            more = "LastEvaluatedKey" in answer
+            if answer["Items"] or not more:
+                return [from_wire(item) for item in answer["Items"]], more
             asked["ExclusiveStartKey"] = answer["LastEvaluatedKey"]
-        return found
 
     def look(
         self, look: str, above: str = "", upto: str = LAST, *, limit: int | None = None
@@ -207,8 +144,8 @@ class Table:
         backwards: bool,
         **more: Any,
     ) -> Iterator[Item]:
-        asked = _asked(pk, names, above, upto) | more | {"ScanIndexForward": not backwards}
-        left = limit
+        asked = query_of(pk, names, above, upto) | more | {"ScanIndexForward": not backwards}
+        left = limit if above < upto else 0  # the service refuses bounds with nothing in between
         while left is None or left > 0:
             if left is not None:
                 asked["Limit"] = left
@@ -222,7 +159,7 @@ class Table:
 
     def scan(self, after: Key | None, limit: int) -> tuple[list[Item], Key | None]:
         """A page of the whole table, and where to go on. Only a dump reads so."""
-        start = {} if after is None else {"ExclusiveStartKey": _key(after)}
+        start = {} if after is None else {"ExclusiveStartKey": wire_key(after)}
         answer = self.call("scan", Limit=limit, ConsistentRead=True, **start)
         last = answer.get("LastEvaluatedKey")
         end = None if last is None else Key(last["pk"]["S"], last["sk"]["S"])
@@ -233,17 +170,17 @@ class Table:
     def put(self, item: Item, only_if: If | None = None) -> bool:
         """Write an item. False: the condition does not hold."""
         if only_if is not None:
-            item = {**item, "by": _mark()}
+            item = {**item, "by": mark()}
         return self._write_one("put_item", {"Item": to_wire(item)}, only_if, item)
 
     def remove(self, key: Key, only_if: If | None = None) -> bool:
-        return self._write_one("delete_item", {"Key": _key(key)}, only_if, None)
+        return self._write_one("delete_item", {"Key": wire_key(key)}, only_if, None)
 
     def _write_one(
         self, method: str, asked: dict[str, Any], only_if: If | None, wanted: Item | None
     ) -> bool:
         try:
-            self.call(method, **asked, **_condition(only_if))
+            self.call(method, **asked, **condition(only_if))
         except ConditionFailed as failed:
             return failed.old == wanted
         return True
@@ -251,7 +188,7 @@ class Table:
     def write_each(self, writes: Sequence[Put | Remove]) -> list[bool]:
         """Write and remove items, each on its own and under its own condition (`ABSENT` or `has`);
         whether each was."""
-        parts = self.each(self._write_each, _batches(_marked(writes), WRITE_AT_ONCE))
+        parts = self.each(self._write_each, _batches(marked(writes), WRITE_AT_ONCE))
         return [done for part in parts for done in part]
 
     def _write_each(self, writes: Sequence[Put | Remove]) -> list[bool]:
@@ -262,7 +199,7 @@ class Table:
 
         def ask() -> bool:
             left = [place for place in range(len(writes)) if place not in done]
-            statements = [_statement(self.name, writes[place]) for place in left]
+            statements = [statement(self.name, writes[place]) for place in left]
             answer = self.client.batch_execute_statement(Statements=statements)
             trouble: list[Any] = []
             for place, one in zip(left, answer["Responses"], strict=True):
@@ -273,9 +210,9 @@ class Table:
                     done[place] = self._is_as(writes[place], error.get("Item"))
                 else:
                     trouble.append(error)
-            if not all(is_conflict(error) or may_pass(error) for error in trouble):
+            if not all(map(passes, trouble)):
                 raise explain(self.name, trouble[0])
-            self._note_throttle(any(map(is_throttle, trouble)))
+            self.throttles.note(any(map(is_throttle, trouble)))
             return not trouble
 
         self._until(ask)
@@ -289,7 +226,7 @@ class Table:
     def write(self, puts: Iterable[Item] = (), removed: Iterable[Key] = ()) -> None:
         """Write and remove items without conditions. Each key is named once."""
         requests: list[Any] = [{"PutRequest": {"Item": to_wire(item)}} for item in puts]
-        requests += [{"DeleteRequest": {"Key": _key(key)}} for key in dict.fromkeys(removed)]
+        requests += [{"DeleteRequest": {"Key": wire_key(key)}} for key in dict.fromkeys(removed)]
         for _ in self.each(self._write_some, _batches(requests, WRITE_AT_ONCE)):
             pass
 
@@ -300,7 +237,7 @@ class Table:
             nonlocal wanted
             answer = self.client.batch_write_item(RequestItems={self.name: wanted})
             wanted = answer.get("UnprocessedItems", {}).get(self.name, [])
-            self._note_throttle(bool(wanted))
+            self.throttles.note(bool(wanted))
             return not wanted
 
         self._until(ask)
@@ -311,7 +248,7 @@ class Table:
         singles = [groups[at][0] for at in alone]
         done = dict(zip(alone, self.write_each(singles), strict=True))  # type: ignore[arg-type]
         rest = {at: group for at, group in enumerate(groups) if len(group) > 1}
-        for part in self.each(self._transact_some, _packed(rest)):
+        for part in self.each(self._transact_some, packed(rest)):
             done |= part
         return [done[at] for at in range(len(groups))]
 
@@ -337,10 +274,11 @@ class Table:
 
     def transact(self, writes: Sequence[Write]) -> list[int]:
         """Do all of it, or nothing: the positions whose condition does not hold; [] means done."""
-        writes = _marked(writes)
+        writes = marked(writes)
         asked = [self._part(write) for write in writes]
         try:
-            self.call("transact_write_items", TransactItems=asked)
+            # With the same token for every repetition, the service does it once.
+            self.call("transact_write_items", TransactItems=asked, ClientRequestToken=mark())
         except TransactionFailed as failed:
             return [] if self._was_done(writes, failed.old) else sorted(failed.old)
         return []
@@ -363,14 +301,14 @@ class Table:
         )
 
     def _part(self, write: Write) -> dict[str, Any]:
-        asked: dict[str, Any] = {"TableName": self.name, **_condition(write.only_if)}
+        asked: dict[str, Any] = {"TableName": self.name, **condition(write.only_if)}
         match write:
             case Put(item):
                 return {"Put": asked | {"Item": to_wire(item)}}
             case Remove(key):
-                return {"Delete": asked | {"Key": _key(key)}}
+                return {"Delete": asked | {"Key": wire_key(key)}}
             case Check(key):
-                return {"ConditionCheck": asked | {"Key": _key(key)}}
+                return {"ConditionCheck": asked | {"Key": wire_key(key)}}
 
     # Asking, and asking again.
 
@@ -409,9 +347,9 @@ class Table:
                     return
             except Exception as problem:
                 _raise_failed_condition(problem)
-                if not (is_conflict(problem) or may_pass(problem)):
+                if not passes(problem):
                     raise explain(self.name, problem) from problem
-                self._note_throttle(is_throttle(problem))
+                self.throttles.note(is_throttle(problem))
                 error = problem
             rest = uniform(pause / 2, pause)
             if waited + rest > PATIENCE_SECONDS or self._closing.is_set():
@@ -419,17 +357,6 @@ class Table:
             self._closing.wait(rest)
             waited += rest
             pause = min(2 * pause, LONGEST_PAUSE_SECONDS)
-
-    def _note_throttle(self, throttled: bool) -> None:
-        """Count it; the log tells of the first, the second, the fourth, the eighth …"""
-        if not throttled:
-            return
-        with self._counting:
-            self.throttles += 1
-            count = self.throttles
-        if count & (count - 1) == 0:
-            text = "DynamoDB table %s: %d requests throttled since the start; see 'oncue doctor'"
-            logger.warning(text, self.name, count)
 
 
 class ConditionFailed(Exception):
@@ -465,152 +392,7 @@ def _too_long(table: str, error: Exception | None) -> StoreUnavailable:
     return StoreUnavailable(f"DynamoDB table {table} did not answer in time: {why}")
 
 
-def _asked(pk: str, names: tuple[str, str], above: str, upto: str) -> dict[str, Any]:
-    values = {":pk": pk, ":above": above + "\x00" if above else " ", ":upto": upto}
-    return {
-        "KeyConditionExpression": "#pk = :pk AND #sk BETWEEN :above AND :upto",
-        "ExpressionAttributeNames": {"#pk": names[0], "#sk": names[1]},
-        "ExpressionAttributeValues": to_wire(values),
-    }
-
-
-def _key(key: Key) -> dict[str, Any]:
-    return {"pk": {"S": key.pk}, "sk": {"S": key.sk}}
-
-
-def to_wire(item: Mapping[str, Any]) -> dict[str, Any]:
-    """An item as the service wants it. A dictionary is a value of another kind, as read."""
-    return {
-        name: value
-        if type(value) is dict
-        else {_TAGS[type(value)]: str(value) if type(value) is int else value}
-        for name, value in item.items()
-    }
-
-
-def from_wire(item: Mapping[str, Any]) -> Item:
-    """An item as the service gives it. Values of other kinds stay as they are: this store writes
-    none, and whoever reads foreign items knows them."""
-    return {
-        name: _whole(value) if "N" in value else value.get("S", value.get("B", value))
-        for name, value in item.items()
-    }
-
-
-def _whole(value: Mapping[str, Any]) -> Any:
-    try:
-        return int(value["N"])
-    except ValueError:
-        return value
-
-
-def _condition(only_if: If | None) -> dict[str, Any]:
-    if only_if is None:
-        return {}
-    asked: dict[str, Any] = {
-        "ConditionExpression": only_if.expression,
-        "ExpressionAttributeNames": {
-            word: word[1:] for word in _words(only_if.expression) if word.startswith("#")
-        },
-        "ReturnValuesOnConditionCheckFailure": "ALL_OLD",
-    }
-    if only_if.values:
-        values = {f":{name}": value for name, value in only_if.values.items()}
-        asked["ExpressionAttributeValues"] = to_wire(values)
-    return asked
-
-
-def _words(expression: str) -> list[str]:
-    for mark in "(),=<>":
-        expression = expression.replace(mark, " ")
-    return expression.split()
-
-
-def _statement(table: str, write: Put | Remove) -> dict[str, Any]:
-    """A write with its condition as a statement, of which many are sent together."""
-    only_if = write.only_if
-    assert only_if is not None, "without a condition it belongs into `write`"
-    where = "".join(f' AND "{name}"=?' for name in only_if.values)
-    if isinstance(write, Remove):
-        where += "".join(f' AND "{name}" IS MISSING' for name in _MISSING(only_if.expression))
-    seen = list(to_wire(only_if.values).values())
-    key = list(_key(write.key).values())
-    if isinstance(write, Remove):
-        text = f'DELETE FROM "{table}" WHERE "pk"=? AND "sk"=?{where}'
-        values = [*key, *seen]
-    elif only_if == ABSENT:
-        item = to_wire(write.item)
-        names = ", ".join(f"'{name}': ?" for name in item)
-        text, values = f'INSERT INTO "{table}" VALUE {{{names}}}', list(item.values())
-    else:
-        item = to_wire(write.item)
-        changed = {name: value for name, value in item.items() if name not in ("pk", "sk")}
-        sets = "".join(f' SET "{name}"=?' for name in changed)
-        removes = "".join(f' REMOVE "{name}"' for name in OPTIONAL if name not in changed)
-        text = f'UPDATE "{table}"{sets}{removes} WHERE "pk"=? AND "sk"=?{where}'
-        values = [*changed.values(), *key, *seen]
-    returned = {} if only_if == ABSENT else {"ReturnValuesOnConditionCheckFailure": "ALL_OLD"}
-    return {"Statement": text, "Parameters": values, **returned}
-
-
-OPTIONAL = ("look", "at", "ttl", "payload", "result", "past")
-"""Attributes that a record may have or not."""
-
-
 def _batches(every: Iterable[T], size: int) -> Iterator[list[T]]:
     rest = iter(every)
     while part := list(islice(rest, size)):
         yield part
-
-
-def _mark() -> str:
-    return secrets.token_hex(8)
-
-
-def _marked(writes: Sequence[W]) -> list[W]:
-    """With the mark of a call in each item that is written under a condition."""
-    mark = _mark()
-    return [
-        write._replace(item={**write.item, "by": mark})
-        if isinstance(write, Put) and write.only_if is not None
-        else write
-        for write in writes
-    ]
-
-
-def _packed(groups: Mapping[int, Sequence[Write]]) -> Iterator[dict[int, Sequence[Write]]]:
-    """Groups that fit in one transaction together: no two write the same item."""
-    packed: dict[int, Sequence[Write]] = {}
-    taken: dict[Key, bool] = {}  # whether it is only checked
-    for at, group in groups.items():
-        clash = any(
-            write.key in taken and not (taken[write.key] and isinstance(write, Check))
-            for write in group
-        )
-        if packed and (clash or sum(map(len, packed.values())) + len(group) > TRANSACT_AT_ONCE):
-            yield packed
-            packed, taken = {}, {}
-        packed[at] = group
-        taken |= {write.key: isinstance(write, Check) for write in group}
-    if packed:
-        yield packed
-
-
-def merged(groups: Mapping[int, Sequence[Write]]) -> tuple[list[Write], list[list[int]]]:
-    """The writes of all groups, checks of the same item made one; and to whom each belongs."""
-    writes: list[Write] = []
-    owners: list[list[int]] = []
-    checks: dict[tuple[Key, str], int] = {}
-    for at, group in groups.items():
-        for write in group:
-            if isinstance(write, Check):
-                place = checks.setdefault((write.key, write.only_if.expression), len(writes))
-                if place < len(writes):
-                    known = writes[place]
-                    assert isinstance(known, Check)
-                    writes[place] = known.and_also(write)
-                    owners[place].append(at)
-                    continue
-            writes.append(write)
-            owners.append([at])
-    return writes, owners

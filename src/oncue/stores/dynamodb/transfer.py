@@ -12,7 +12,7 @@ from oncue.stores.dynamodb.filed import Filed
 from oncue.stores.dynamodb.filing import Saving
 from oncue.stores.dynamodb.keys import Key
 from oncue.stores.dynamodb.queues import DynamoQueues
-from oncue.stores.dynamodb.table import Item
+from oncue.stores.dynamodb.writes import Item
 
 
 class DynamoTransfer(DynamoQueues):

@@ -9,7 +9,7 @@ from __future__ import annotations
 import logging
 import threading
 from collections import defaultdict
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection
 from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any
@@ -19,7 +19,7 @@ import apsw
 from oncue.core.errors import StoreError
 from oncue.core.moment import Moment
 from oncue.ports.store import Awaited, Listener
-from oncue.stores.listeners import tell
+from oncue.stores.listeners import awaited_by, tell
 from oncue.stores.sqlite import rows
 from oncue.stores.sqlite.connection import pragma
 from oncue.stores.sqlite.writer import Writer, join_thread, start_thread
@@ -87,16 +87,6 @@ def settings_revision(tx: rows.Tx) -> int:
 def queues_revision(tx: rows.Tx) -> int:
     """A number that grows whenever the list of queues or their settings change."""
     return int(rows.first(tx, SQL["revision"])[1])
-
-
-def awaited_by(listeners: Sequence[tuple[Listener, Awaited | None]]) -> set[str] | None:
-    """The queues that these listeners wait for; None: all."""
-    wanted: set[str] = set()
-    for _, awaited in listeners:
-        if awaited is None:
-            return None
-        wanted.update(awaited())
-    return wanted
 
 
 class Watching:

@@ -22,9 +22,8 @@ from oncue.stores.dynamodb.keys import Key
 from oncue.stores.dynamodb.skew import ServiceClock
 from oncue.stores.dynamodb.store import DynamoStore
 from oncue.stores.dynamodb.table import Table
+from oncue_bench.dynamodb.wrapped import Call, WrappedClient
 from tests.stores.dynamo import client, new_table
-from tests.stores.dynamodb.wrapped import WrappedClient
-from tests.stores.wrapped import Call
 from tests.unit.test_dynamodb_clock import World
 
 from .on_dynamodb import CREDENTIALS, url_of

@@ -13,7 +13,7 @@ from oncue.stores.memory import MemoryStore
 from tests.proof.checker import Card
 from tests.proof.plan import OF_PORTS, Fault, Plan
 from tests.proof.points import OF_EVENTS, POINTS
-from tests.proof.world import TAKEOVER_SECONDS, TURNED_TAKEOVER_SECONDS, World
+from tests.proof.world import FAULTY_SECONDS, TAKEOVER_SECONDS, TURNED_TAKEOVER_SECONDS, World
 from tests.stores.port import METHODS
 
 MakeStore = Callable[[FakeClock], Store]
@@ -46,7 +46,15 @@ class Scene:
     min_faults: int = 0
     bounds: Mapping[str, Any] = field(default_factory=dict)
 
-    def play(self, seed: int, make_store: MakeStore = MemoryStore, jobs: int = 120) -> Card:
+    def play(
+        self,
+        seed: int,
+        make_store: MakeStore = MemoryStore,
+        jobs: int = 120,
+        seconds: float = FAULTY_SECONDS,
+        enter: Callable[[World], object] = lambda world: None,
+    ) -> Card:
+        """`enter` is called with the world before it is played."""
         world = World(
             Plan(seed, self.faults, only=self.only),
             seed,
@@ -59,7 +67,9 @@ class Scene:
             drops=self.drops,
             whole=self.whole,
             make_store=make_store,
+            seconds=seconds,
         )
+        enter(world)
         card = world.run(min_acknowledged=jobs // 2, min_faults=self.min_faults, **self.bounds)
         world.close()
         return card

@@ -47,7 +47,6 @@ from tests.stores.nodes import another_node
 
 START: Moment = 1_800_000_000_000
 SLOW_SECONDS = 12.0  # longer than a lease
-SPREAD_MS = 60_000  # due times lie within the first minute
 OFFSETS = (0, 1, 50, 99)  # the clock moves by tenths of a second: some are due right after a step
 LONG_AGO_MS = 2 * 3_600_000  # longer than the clock is turned
 FAULTY_SECONDS = 120.0
@@ -85,8 +84,8 @@ class World:
     clock by so many); then all jobs are long overdue, so that none has to wait for the clock.
     `whole`: with a household, and deliveries that last; so every method of the port is called.
     `rough`: see `inhabitants`. `honest` False: the puller reports what it never did; `drops`: the
-    sinks throw away what they take. `run` plays until nothing is left to do, with the plan healed
-    on the way."""
+    sinks throw away what they take. `seconds`: how long there are faults; due times lie within the
+    first half of them. `run` plays until nothing is left to do, with the plan healed on the way."""
 
     def __init__(
         self,
@@ -102,8 +101,10 @@ class World:
         drops: bool = False,
         whole: bool = False,
         make_store: Callable[[FakeClock], Store] = MemoryStore,
+        seconds: float = FAULTY_SECONDS,
     ) -> None:
         self.plan = plan
+        self.seconds = seconds
         self._whole = whole
         self.deaths = self.stops = 0
         self.random = Random(seed)
@@ -122,10 +123,11 @@ class World:
         self._newest: Reclaimer | None = None
         self.nodes = (self.truth, another_node(self.truth))
         self.store, self.other = map(self._surrounded, self.nodes)
+        spread_ms = round(seconds * 500)
         self.asker = Asker(
             self.store,
             self.history,
-            list(self._batches("j", jobs, START - (LONG_AGO_MS if turns else 0), SPREAD_MS)),
+            list(self._batches("j", jobs, START - (LONG_AGO_MS if turns else 0), spread_ms)),
             self.random,
             cancels=cancels and not turns,
             forgiving=rough or bool(plan.rates or deaths),
@@ -154,9 +156,9 @@ class World:
         self._turns: dict[str, Turn] = {name: partial(self._be_born, name) for name in self._births}
 
     def run(self, **bounds: Any) -> Card:
-        """Two minutes with faults, then all is healed, more is asked for, and it is measured until
+        """A while with faults, then all is healed, more is asked for, and it is measured until
         everything has ended, or should have."""
-        while self.clock.monotonic() < FAULTY_SECONDS:
+        while self.clock.monotonic() < self.seconds:
             self._play()
         self.plan.heal()
         self._points.heal()
@@ -197,7 +199,7 @@ class World:
             for _ in range(4):
                 self.clock.advance(seconds / 4)
                 self._keep()
-        self._everybody()
+        self.everybody()
 
     def _strike(self, with_signal: signal.Signals) -> None:
         """SIGKILL: whoever is acting knows nothing any more. SIGSTOP: it stands still for longer
@@ -207,10 +209,10 @@ class World:
         self.stops += 1
         for _ in range(round(2 * LEASE_SECONDS / LONGEST_STEP_SECONDS)):
             self.clock.advance(LONGEST_STEP_SECONDS)
-            self._everybody()
+            self.everybody()
 
     def _play(self) -> None:
-        self._everybody()
+        self.everybody()
         self._keep()
         self.clock.advance(self.random.choice((0.0, 0.1, 0.7, LONGEST_STEP_SECONDS)))
         while self._turns_of_clock and self._turns_of_clock[0][0] <= self.clock.monotonic():
@@ -221,7 +223,7 @@ class World:
         for name, keeper in list(self._keepers.items()):
             self._act(f"keeper of the {name}", keeper.step)
 
-    def _everybody(self) -> None:
+    def everybody(self) -> None:
         for name in self.random.sample(sorted(self._turns), len(self._turns)):
             self._act(name, self._turns[name])
 

@@ -8,6 +8,7 @@ from uuid import uuid4
 
 from oncue.ports.clock import Clock
 from oncue.stores.dynamodb import creation
+from oncue.stores.dynamodb.known import DEFAULT_SHARDS
 from oncue.stores.dynamodb.store import DynamoStore
 from oncue.stores.dynamodb.table import Table
 from tests.servers import dynamodb_endpoint
@@ -20,23 +21,28 @@ def client() -> Any:
     return dynamodb_client(dynamodb_endpoint())
 
 
+def new_name() -> str:
+    return f"oncue-{uuid4().hex}"
+
+
 def new_table(connect: Any = client) -> Table:
     """Nothing in it is removed by the server: its clock is not that of a test."""
-    name = f"oncue-{uuid4().hex}"
+    name = new_name()
     creation.create(Table(name, lambda: HeldTtl(connect())))
     return Table(name, connect)
 
 
 class OwnTable(DynamoStore):
-    """A store whose table goes with it."""
+    """A store whose table goes with it, and those of which it knows."""
 
-    is_open = True
+    def __init__(self, table: Table, clock: Clock, *, shards: int = DEFAULT_SHARDS) -> None:
+        super().__init__(table, clock, shards=shards)
+        self.dropped = [table.name]
 
     def close(self) -> None:
         super().close()
-        if self.is_open:
-            client().delete_table(TableName=self.table.name)
-        self.is_open = False
+        while self.dropped:
+            client().delete_table(TableName=self.dropped.pop())
 
 
 def open_dynamo(clock: Clock, shards: int) -> DynamoStore:
@@ -45,4 +51,5 @@ def open_dynamo(clock: Clock, shards: int) -> DynamoStore:
 
 def another_dynamo(store: DynamoStore) -> DynamoStore:
     shards = store._memory.default_shards
-    return DynamoStore(Table(store.table.name, client), store.clock, shards=shards)
+    table = type(store.table)(store.table.name, store.table._connect)
+    return DynamoStore(table, store.clock, shards=shards)

@@ -13,9 +13,8 @@ from botocore.validate import ParamValidator
 from oncue.core.errors import StoreUnavailable, StoreUnusable
 from oncue.stores.dynamodb import creation, keys, schema
 from oncue.stores.dynamodb.table import Table
+from oncue_bench.dynamodb.wrapped import Call, WrappedClient
 from tests.stores.dynamo import client
-from tests.stores.dynamodb.wrapped import WrappedClient
-from tests.stores.wrapped import Call
 
 CREATE = "create table"
 TTL = "set the time to live"

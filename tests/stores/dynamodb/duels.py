@@ -107,6 +107,13 @@ def send(ring: Ring, node: Node) -> Taken:
     return Taken({job.id: job.payload for job in claim.jobs}, end)
 
 
+def deliver(ring: Ring, node: Node) -> Taken:
+    """Take the job as a dispatcher does, and settle: all of it meets the other one."""
+    taken = send(ring, node)
+    taken.end()
+    return Taken(taken.payloads, lambda: None)
+
+
 def cancel(ring: Ring, node: Node) -> bool:
     return not node.store.change([ring.job_id], CANCEL, node.desk.now).refused
 
@@ -206,4 +213,10 @@ DUELS = {
         "expire": Duel(taker, expire, fields={"expires_in": EXPIRES_IN_SECONDS}),
         taker.__name__: Duel(taker, taker),
     }.items()
-} | {"work × send": Duel(work, send)}
+} | {
+    "work × send": Duel(work, send),
+    "deliver × cancel": Duel(deliver, cancel),
+    "deliver × put off": Duel(deliver, put_off_for_an_hour, one_or_moved),
+    "deliver × change": Duel(deliver, change_payload, nothing_old_after_the_change),
+    "deliver × work": Duel(deliver, work),
+}

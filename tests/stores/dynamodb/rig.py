@@ -34,8 +34,8 @@ class SteadyTable(Table):
     """Asks one thing after the other, and asks again without a pause: so a seed gives the same run
     every time, and nothing sleeps."""
 
-    def _renew(self) -> None:
-        super()._renew()
+    def __init__(self, name: str, connect: Callable[[], Any]) -> None:
+        super().__init__(name, connect)
         self._closing = Hasty()
 
     def each(self, ask: Callable[[T], R], parts: Iterable[T]) -> list[R]:
@@ -81,8 +81,15 @@ class Rig:
         named = {name: more.pop(name) for name in _OF_PLAN if name in more}
         plan = Plan(seed, faults or {}, **named)
         client = FaultyClient(self.inner, plan, world=self.world, **more)
+        return self._add(client)
+
+    def _add(self, client: FaultyClient) -> Node:
         self.nodes.append(Node(client, self.name, self.clock, self._shards))
         return self.nodes[-1]
+
+    def quiet_desk(self) -> Desk:
+        """Of a node whose requests pass neither trouble nor what is `inside`."""
+        return self._add(FaultyClient(self.held, Plan(0, {}))).desk
 
     def line(self, queue: str) -> list[str]:
         """The places of all items in the lines of a queue."""

@@ -147,8 +147,10 @@ class DynamoClaims(DynamoLive):
 
     def _close_ended(self, lease: ShardLease, known: KnownQueue, now: Moment) -> ShardLease:
         """Let go of a shard whose holder's lease has ended."""
-        if lease.holder is None or lease.until > now:
-            return lease
+        return self._close(lease, known, now) if lease.may_be_taken_by(None, now) else lease
+
+    def _close(self, lease: ShardLease, known: KnownQueue, now: Moment) -> ShardLease:
+        """Take a shard away from its holder. The lease as it is then, whoever was quicker."""
         closed = lease.let_go()._replace(fence=lease.fence + 1)
         self.write_lease(lease, closed, known, now)
         return self._leases([(lease.queue, lease.shard)])[lease.queue, lease.shard]

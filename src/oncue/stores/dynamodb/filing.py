@@ -133,9 +133,20 @@ class Filing:
             for job_id, some in places.items()
             if some and keys.job(job_id) not in found and not any(key in found for key in some)
         ]
-        # A job may have got its record, and left its line, between the two reads.
-        found |= self.table.read(keys.job(job_id) for job_id in missed)
+        if missed:
+            places |= self._places_by_now(missed)
+            found |= self.table.read_at_once(
+                [[keys.job(job_id), *places[job_id]] for job_id in missed]
+            )
         return self._parse(every, places, found, wanted)
+
+    def _places_by_now(self, ids: Sequence[str]) -> dict[str, list[Key]]:
+        """Where jobs wait that were not found. One may have got its record and left its line
+        between the two reads; or another node has spread its queue over more shards."""
+        told = (plain_turn(job_id) for job_id in ids)
+        digests = {one[1] for one in told if one is not None}
+        self._fresh(known.name for digest in digests for known in self._memory.of_digest(digest))
+        return {job_id: self._plain_places(job_id) for job_id in ids}
 
     def _parse(
         self,

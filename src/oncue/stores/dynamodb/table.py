@@ -19,8 +19,13 @@ from typing import Any, TypeVar
 from oncue.core.errors import StoreUnavailable
 from oncue.forking import now_and_after_fork
 from oncue.stores.dynamodb.keys import INDEX, LAST, Key
+from oncue.stores.dynamodb.refusals import (
+    ConditionFailed,
+    TransactionFailed,
+    raise_failed_condition,
+)
 from oncue.stores.dynamodb.throttles import Throttles
-from oncue.stores.dynamodb.trouble import answer_of, explain, is_throttle, passes, reasons
+from oncue.stores.dynamodb.trouble import explain, is_throttle, passes
 from oncue.stores.dynamodb.wire import condition, from_wire, query_of, statement, to_wire, wire_key
 from oncue.stores.dynamodb.writes import (
     Check,
@@ -29,6 +34,7 @@ from oncue.stores.dynamodb.writes import (
     Put,
     Remove,
     Write,
+    filled,
     mark,
     marked,
     merged,
@@ -47,7 +53,7 @@ THREADS = 16
 PATIENCE_SECONDS = 10.0
 FIRST_PAUSE_SECONDS = 0.02
 LONGEST_PAUSE_SECONDS = 1.0
-_OF_NO_TABLE = frozenset({"transact_write_items", "describe_limits"})
+_OF_NO_TABLE = frozenset({"transact_write_items", "transact_get_items", "describe_limits"})
 
 
 class Table:
@@ -100,6 +106,16 @@ class Table:
             return not wanted
 
         self._until(ask)
+        return found
+
+    def read_at_once(self, groups: Sequence[Sequence[Key]]) -> dict[Key, Item]:
+        """As `read`, but the items of each group as they were at one moment."""
+        found: dict[Key, Item] = {}
+        for keys in filled(groups):
+            asked = [{"Get": {"TableName": self.name, "Key": wire_key(key)}} for key in keys]
+            answer = self.call("transact_get_items", TransactItems=asked)
+            told = zip(keys, answer["Responses"], strict=True)
+            found |= {key: from_wire(one["Item"]) for key, one in told if "Item" in one}
         return found
 
     def query(
@@ -346,7 +362,7 @@ class Table:
                 if ask():
                     return
             except Exception as problem:
-                _raise_failed_condition(problem)
+                raise_failed_condition(problem)
                 if not passes(problem):
                     raise explain(self.name, problem) from problem
                 self.throttles.note(is_throttle(problem))
@@ -357,33 +373,6 @@ class Table:
             self._closing.wait(rest)
             waited += rest
             pause = min(2 * pause, LONGEST_PAUSE_SECONDS)
-
-
-class ConditionFailed(Exception):
-    """The condition of a write does not hold. `old` is the item as it is."""
-
-    def __init__(self, old: Item | None) -> None:
-        super().__init__()
-        self.old = old
-
-
-class TransactionFailed(Exception):
-    """Conditions of a transaction do not hold: by position, the item as it is."""
-
-    def __init__(self, old: Mapping[int, Mapping[str, Any] | None]) -> None:
-        super().__init__()
-        self.old = old
-
-
-def _raise_failed_condition(problem: Exception) -> None:
-    response = answer_of(problem)
-    code = response.get("Error", {}).get("Code")
-    if code == "ConditionalCheckFailedException":
-        old = response.get("Item")
-        raise ConditionFailed(from_wire(old) if old else None) from None
-    failed = {at: item for at, why, item in reasons(response) if why == "ConditionalCheckFailed"}
-    if failed:
-        raise TransactionFailed(failed) from None
 
 
 def _too_long(table: str, error: Exception | None) -> StoreUnavailable:

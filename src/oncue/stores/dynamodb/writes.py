@@ -119,3 +119,15 @@ def merged(groups: Mapping[int, Sequence[Write]]) -> tuple[list[Write], list[lis
             writes.append(write)
             owners.append([at])
     return writes, owners
+
+
+def filled(groups: Sequence[Sequence[Key]]) -> Iterator[list[Key]]:
+    """Keys that are read in one transaction, those of a group together."""
+    part: list[Key] = []
+    for group in groups:
+        if part and len(part) + len(group) > TRANSACT_AT_ONCE:
+            yield part
+            part = []
+        part += group
+    if part:
+        yield part

@@ -1,0 +1,57 @@
+"""What each life of a job costs, exactly, and that it does not depend on the jobs that wait.
+
+The figures are measured. ADR 0017 has those that were planned: a figure that changes here has to
+change there, too. Each job is smaller than 1 KB.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from tests.stores.dynamodb.lives import FEW, LIVES, Lives, Units
+
+#                                        W of each job, of the calls, R of each job, of the calls
+COSTS = {
+    "sink, plain, nothing kept": Units(2, 2, 1.05, 11.75),  # planned: 2 W, 1.5 R
+    "sink, plain, kept": Units(4, 2, 1.05, 11.75),  # planned: 4 W, 1.5 R
+    "sink, chosen id, kept": Units(7, 2, 1, 13),  # planned: 6 W, 1.5 R
+    "sink, chosen id, nothing kept": Units(6, 2, 1, 13),
+    "pulled, plain, kept": Units(7, 0, 3, 8),  # planned: 7 W, 2.5 R
+    "heartbeat": Units(1, 0, 2, 1),  # planned: 1 W, 1 R
+    "cancel, far": Units(3, 0, 2, 2),  # planned: 5 W, 2 R
+    "cancel, soon": Units(4, 2, 2, 3),  # planned: 7 W, 2 R
+    "reschedule, far": Units(6, 0, 2, 2),  # planned: 6 W, 2 R
+    "reschedule, soon": Units(6, 2, 2, 3),  # planned: 8 W, 2 R
+    "retry": Units(5, 0, 2, 1),  # planned: 7 W, 1 R
+    "reclaim": Units(5, 0, 2, 1),  # planned: 7 W, 1 R
+    "rule fires": Units(11.05, 2.75, 2, 3),  # planned: 10 W
+}
+ON_A_FULL_TABLE = ("sink, plain, kept", "pulled, plain, kept", "cancel, soon", "retry")
+
+
+@pytest.fixture(scope="module")
+def lives(client: Any) -> Iterator[Lives]:
+    lives = Lives(client, 200)
+    yield lives
+    lives.rig.close()
+
+
+@pytest.fixture(scope="module")
+def many_lives(client: Any) -> Iterator[Lives]:
+    lives = Lives(client, 2_000)
+    yield lives
+    lives.rig.close()
+
+
+@pytest.mark.parametrize("name", LIVES)
+def test_a_life_costs_what_the_table_says(lives: Lives, name: str) -> None:
+    found = lives.cost(LIVES[name])
+    assert found == pytest.approx(COSTS[name]), f"{found}\n{lives.bills(LIVES[name], FEW)}"
+
+
+@pytest.mark.parametrize("name", ON_A_FULL_TABLE)
+def test_a_life_costs_the_same_whatever_waits(many_lives: Lives, name: str) -> None:
+    assert many_lives.measured(LIVES[name], FEW) == pytest.approx(COSTS[name].of(FEW))

@@ -1,0 +1,40 @@
+"""The engine on DynamoDB in trouble: whatever befalls its requests, the promises hold once it has
+passed."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from tests.proof import scenes
+from tests.proof.plan import Fault
+from tests.stores.dynamodb.storm import QUICK, SLOW, Storm
+
+JOBS, SECONDS = 24, 12.0
+ROUGH = scenes.Scene()
+
+
+@pytest.fixture(autouse=True)
+def quiet() -> Iterator[None]:
+    logging.disable(logging.CRITICAL)
+    yield
+    logging.disable(logging.NOTSET)
+
+
+@pytest.mark.parametrize("seed", range(2))
+def test_every_promise_survives_all_that_befalls_requests(client: Any, seed: int) -> None:
+    storm = Storm(client, QUICK, seed)
+    card = storm.play(ROUGH, JOBS, SECONDS)
+    assert card.green, f"\n{card}"
+    assert set(storm.plan.fired) == set(QUICK) - {Fault.DELAY}
+
+
+def test_every_promise_survives_nodes_that_stand_still_at_a_request(client: Any) -> None:
+    storm = Storm(client, SLOW, 1)
+    card = storm.play(replace(ROUGH, cancels=False), JOBS, SECONDS)
+    assert card.green, f"\n{card}"
+    assert Fault.DELAY in storm.plan.fired

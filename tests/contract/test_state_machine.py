@@ -10,7 +10,7 @@ from functools import partial
 from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, settings
+from hypothesis import HealthCheck, Phase, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import (
     RuleBasedStateMachine,
@@ -41,7 +41,7 @@ from oncue.ports.sink import Refusal
 from oncue.ports.store import Store
 from oncue.stores.memory import MemoryStore
 from oncue.usecases.queues import put_queue, set_paused
-from tests.stores.kinds import KINDS
+from tests.stores.kinds import KINDS, SERVED
 from tests.stores.lacking import lacking
 
 from .conftest import OpenStore
@@ -588,17 +588,19 @@ FRESH = int(os.environ.get("ONCUE_FRESH_EXAMPLES", "0"))
 @pytest.mark.parametrize("open_store", [kind for kind in KINDS if kind != "memory"], indirect=True)
 @pytest.mark.parametrize("machine", [Waiting, Everything])
 def test_the_store_behaves_like_the_reference(
-    open_store: OpenStore, machine: type[Waiting]
+    request: pytest.FixtureRequest, open_store: OpenStore, machine: type[Waiting]
 ) -> None:
+    waits = request.node.callspec.params["open_store"] in SERVED  # for a server, at each call
     run_state_machine_as_test(
         type(machine.__name__, (machine,), {"open_store": staticmethod(open_store)}),
         settings=settings(
-            max_examples=FRESH or 36,
+            max_examples=FRESH or (4 if waits else 36),
             stateful_step_count=60 if FRESH else 40,
             deadline=None,
             database=None,
             derandomize=not FRESH,
             print_blob=True,
             suppress_health_check=list(HealthCheck),
+            phases=[Phase.generate] if waits else list(Phase),  # shrinking would take an hour
         ),
     )

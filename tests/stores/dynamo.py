@@ -38,10 +38,14 @@ class OwnTable(DynamoStore):
         super().__init__(table, clock, shards=shards)
         self.also_dropped: list[str] = []
 
+    is_open = True
+
     def close(self) -> None:
-        for name in (self.table.name, *self.also_dropped):
-            client().delete_table(TableName=name)
         super().close()
+        if self.is_open:
+            for name in (self.table.name, *self.also_dropped):
+                client().delete_table(TableName=name)
+        self.is_open = False
 
 
 def open_dynamo(clock: Clock, shards: int) -> DynamoStore:

@@ -15,6 +15,8 @@ from tests.stores.hostile import HostileStore
 from tests.stores.lacking import EVERY_LACK, lacking
 
 KINDS = ("memory", "sqlite", "hostile", "dynamodb")
+SERVED = frozenset({"dynamodb"})
+"""Kinds whose calls wait for a server: long matrices are sampled there."""
 SHARDS = 4  # of a queue on the hostile store and in DynamoDB
 
 LACKS: dict[str, frozenset[Lack]] = {"hostile": EVERY_LACK, "dynamodb": EVERY_LACK}

@@ -127,9 +127,11 @@ def look_of(record: Record, known: KnownQueue, was: Entry | None) -> Entry | Non
         pk = keys.finished(record.queue, record.state, known.shard_of(record.id))
         return Entry(pk, keys.by_due(record.due_at, record.id))
     if record.state in LIVE:
-        lapses_at = keys.NEVER if record.lapses_at is None else record.lapses_at
-        look = Entry(keys.live(keys.look_shard(record.id)), keys.by_due(lapses_at, record.id))
-        return was if was is not None and was.look == look.look and was.at < look.at else look
+        live = keys.live(keys.look_shard(record.id))
+        if record.lapses_at is None:
+            return Entry(live, keys.by_due(keys.NEVER, record.id))
+        entry = Entry(live, keys.by_due(record.lapses_at, record.id))
+        return was if was is not None and was.look == live and was.at < entry.at else entry
     if record.expires_at is None:
         return None
     number = keys.look_shard(record.id, keys.EXPIRING_SHARDS)
@@ -162,7 +164,8 @@ def as_items(job: Filed, ver: int) -> Written:
     """The item of a record. What it has no room for stands apart; what stands apart already and has
     not changed stays there."""
     record = job.record
-    contents = {"payload": record.payload, "result": record.result}
+    payload = None if record.hidden else record.payload
+    contents = {"payload": payload, "result": record.result}
     for one in record.operations.values():
         result = one.result
         if result is not None and (result is UNREAD or len(result) > SMALL_RESULT_BYTES):

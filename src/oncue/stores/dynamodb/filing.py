@@ -31,7 +31,18 @@ from oncue.stores.dynamodb.keys import Entry, Key
 from oncue.stores.dynamodb.known import KnownQueue, QueueMemory, queue_keys
 from oncue.stores.dynamodb.news import News
 from oncue.stores.dynamodb.table import Table
-from oncue.stores.dynamodb.writes import ABSENT, Check, Item, Put, Remove, Write, has, unchanged
+from oncue.stores.dynamodb.writes import (
+    ABSENT,
+    PRESENT,
+    Check,
+    If,
+    Item,
+    Put,
+    Remove,
+    Write,
+    has,
+    unchanged,
+)
 
 Wanted = Callable[[str], bool]
 """Which of the parts that stand apart are read, by name."""
@@ -258,24 +269,27 @@ class Filing:
         for name, was in job.sides.items():
             if written.sides.get(name) != was:
                 plan.removed.append(keys.side(job.id, name, was))
-        self._plan_line(plan, job.line)
+        self._plan_line(plan, job.line, PRESENT if job.is_plain and saving.checks else None)
         self._plan_key(plan, saving)
         self._plan_owner(plan, job)
         plan.together.extend(saving.checks)
         return plan
 
-    def _plan_line(self, plan: SavePlan, was: Line | None) -> None:
+    def _plan_line(self, plan: SavePlan, was: Line | None, only_if: If | None) -> None:
         """A new place in line is written with the record; leaving the line comes after it, because
-        a record beats a waiting item that does not fit."""
+        a record beats a waiting item that does not fit. But a plain job that a dispatcher may have
+        delivered since leaves it with the record, and only if it is there (`only_if`): of what is
+        delivered and not kept, nothing else tells."""
         line = plan.filed.line
         if line == was:
             return
-        if line is None:
-            plan.removed.extend(was.keys if was is not None else [])
+        places = [] if was is None else was.keys
+        if line is None and only_if is None:
+            plan.removed.extend(places)
             return
-        plan.together.extend(Put({**key._asdict(), "ver": plan.filed.ver}) for key in line.keys)
-        if was is not None:
-            plan.together.extend(Remove(key) for key in was.keys)
+        if line is not None:
+            plan.together.extend(Put({**key._asdict(), "ver": plan.filed.ver}) for key in line.keys)
+        plan.together.extend(Remove(key, only_if) for key in places)
 
     def _plan_key(self, plan: SavePlan, saving: Saving) -> None:
         """The key of a job is held by an item of its own, as long as the job is not over."""

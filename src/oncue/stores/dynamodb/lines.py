@@ -79,7 +79,8 @@ class DynamoLines(DynamoLimits):
         return good
 
     def _ready(self, pk: str, limit: int, now: Moment) -> None:
-        """Bring put-off jobs whose moment has come back into line."""
+        """Bring put-off jobs whose moment has come back into line; cancel those that have
+        expired."""
         last = f"{PUT_OFF}#{keys.digits(now)}#{LAST}"
         items = list(self.table.query(pk, f"{PUT_OFF}#", last, limit=limit))
         if not items:
@@ -87,7 +88,7 @@ class DynamoLines(DynamoLimits):
         first = next(iter(self._due_items(pk, 1, now)), None)
         rank, due_at = (LAST, None) if first is None else keys.read_place(first["sk"])[:2]
         savings = []
-        for job in self._good(items, now):
+        for job in self._unexpired(self._good(items, now), now):
             behind = due_at is not None and keys.rank(job.record.next_turn) >= rank
             if not job.record.is_put_off(back_in_line_until(now, due_at if behind else None)):
                 job.record.not_before = None

@@ -175,6 +175,10 @@ class DynamoRanges(DynamoEndings):
         if not self.write_lease(lease, then, known, now, taken=len(items)):
             return None
         sendable = self._sendable(items, now)
+        if not sendable and in_flight is None:
+            stored = then._replace(ver=max(now, lease.ver + 1))
+            self.write_lease(stored, stored.let_go(), known, now)
+            return None
         sent = self._sent.setdefault((known.name, lease.shard, then.fence), {})
         sent.update((job.id, job) for job in sendable)
         jobs = [job.record for job in sendable]
@@ -331,6 +335,7 @@ class DynamoRanges(DynamoEndings):
             job_id
             for job_id, job in jobs.items()
             if job.is_plain
+            and not job.sides  # a record that it got since may refer to them
             and job.record.key is None
             and job_id not in refused
             and not queue.keeps_history

@@ -1,14 +1,18 @@
-"""The long form of the proof: python -m tests.chaos. It takes about ten minutes and ends by itself.
+"""The long form of the proof: python -m tests.chaos. It takes twenty minutes and ends by itself.
 
 1. worlds on a fake clock, with fresh seeds: faults, deaths, stops, a clock that is turned
 2. the state machine that compares the stores, with fresh seeds
-3. real processes (askers, dispatchers, workers with several threads, workers behind a sink): first
+3. DynamoDB in trouble: storms, duels at every two points, a crowd; and what lives cost on a full
+   table
+4. real processes (askers, dispatchers, workers with several threads, workers behind a sink): first
    a control in peace, in which nothing may be done twice, then killed and stopped while they work;
    then two dispatchers that share a queue, alone
 
 Each part prints its card; what fails is printed with what it takes to see it again. The sizes come
 from the environment: ONCUE_CHAOS_JOBS (100000), ONCUE_CHAOS_KILLS (100), ONCUE_CHAOS_SECONDS (900,
-for the processes), ONCUE_CHAOS_WORLDS and ONCUE_CHAOS_MACHINE (90 seconds each), ONCUE_CHAOS_SEED.
+for the processes), ONCUE_CHAOS_WORLDS and ONCUE_CHAOS_MACHINE (90 seconds each), ONCUE_CHAOS_SEED;
+for DynamoDB: ONCUE_CHAOS_STORMS (90 seconds), ONCUE_CHAOS_CROWD and ONCUE_CHAOS_PENDING (10000 and
+200000 jobs).
 """
 
 from __future__ import annotations
@@ -22,6 +26,7 @@ import tempfile
 import time
 from pathlib import Path
 
+from tests.chaos.dynamodb import count_units, fight_duels, meet_crowd, play_storms
 from tests.chaos.kills import EVERYBODY, TWO_DISPATCHERS, Crew, KillRun
 from tests.proof import scenes
 from tests.stores.kinds import store_maker
@@ -40,7 +45,8 @@ def size(name: str, default: int) -> int:
 def main() -> int:
     seed = size("SEED", random.SystemRandom().randrange(1_000_000))
     print(f"seed {seed} (ONCUE_CHAOS_SEED={seed} plays the same worlds again)", flush=True)
-    green = [part(seed) for part in (play_worlds, compare_stores, kill_processes)]
+    parts = (play_worlds, compare_stores, trouble_dynamodb, kill_processes)
+    green = [part(seed) for part in parts]
     return 0 if all(green) else 1
 
 
@@ -78,6 +84,16 @@ def compare_stores(seed: int) -> bool:
     )
     print("GREEN" if ended.returncode == 0 else "BROKEN", flush=True)
     return ended.returncode == 0
+
+
+def trouble_dynamodb(seed: int) -> bool:
+    seconds, jobs, pending = size("STORMS", 90), size("CROWD", 10_000), size("PENDING", 200_000)
+    print(f"\nDynamoDB: storms and duels for {seconds} s each …", flush=True)
+    logging.disable(logging.CRITICAL)
+    green = [play_storms(seed, seconds), fight_duels(seed, seconds)]
+    logging.disable(logging.NOTSET)
+    print(f"\nDynamoDB: a crowd of {jobs:,}, lives among {pending:,} that wait …", flush=True)
+    return all([*green, meet_crowd(seed, jobs), *map(count_units, (10_000, pending))])
 
 
 def kill_processes(seed: int) -> bool:

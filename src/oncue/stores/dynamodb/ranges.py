@@ -330,6 +330,7 @@ class DynamoRanges(DynamoEndings):
             job_id
             for job_id, job in jobs.items()
             if job.is_plain
+            and not job.sides  # a record that it got since may refer to them
             and job.record.key is None
             and job_id not in refused
             and not queue.keeps_history

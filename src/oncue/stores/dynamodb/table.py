@@ -296,23 +296,8 @@ class Table:
             # With the same token for every repetition, the service does it once.
             self.call("transact_write_items", TransactItems=asked, ClientRequestToken=mark())
         except TransactionFailed as failed:
-            return [] if self._was_done(writes, failed.old) else sorted(failed.old)
+            return [] if _was_done(writes, failed.old) else sorted(failed.old)
         return []
-
-    def _was_done(
-        self, writes: Sequence[Write], old: Mapping[int, Mapping[str, Any] | None]
-    ) -> bool:
-        """Whether a transaction whose answer got lost was done after all: every item is just as it
-        was to be. (The service recognises a repetition for ten minutes; this is for later.)"""
-        found = {at: None if item is None else from_wire(item) for at, item in old.items()}
-        if any(item != _wanted(writes[at]) for at, item in found.items()):
-            return False
-        present = self.read(write.key for write in writes)
-        return all(
-            present.get(write.key) == _wanted(write)
-            for write in writes
-            if not isinstance(write, Check)
-        )
 
     def _part(self, write: Write) -> dict[str, Any]:
         asked: dict[str, Any] = {"TableName": self.name, **condition(write.only_if)}
@@ -376,6 +361,13 @@ class Table:
 def _wanted(write: Write) -> Item | None:
     """The item after a write."""
     return write.item if isinstance(write, Put) else None
+
+
+def _was_done(writes: Sequence[Write], old: Mapping[int, Mapping[str, Any] | None]) -> bool:
+    """Whether a transaction whose answer got lost was done after all: an item has the mark of this
+    very call. (The service recognises a repetition for ten minutes; this is for later.)"""
+    refused = [(writes[at], item) for at, item in old.items() if item is not None]
+    return any(isinstance(one, Put) and from_wire(item) == one.item for one, item in refused)
 
 
 def _too_long(table: str, error: Exception | None) -> StoreUnavailable:

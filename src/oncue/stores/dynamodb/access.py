@@ -10,10 +10,12 @@ import msgspec
 from oncue.core.access import AccessToken
 from oncue.core.ids import REMEMBERED_MS
 from oncue.stores.dynamodb import keys
-from oncue.stores.dynamodb.codec import from_text, to_text
+from oncue.stores.dynamodb.codec import from_text, reader, to_text
 from oncue.stores.dynamodb.filing import Filing
 from oncue.stores.dynamodb.jobs import MOST_RACES, too_many_races
 from oncue.stores.dynamodb.writes import Item, unchanged
+
+_read = reader(AccessToken)
 
 
 class DynamoAccess(Filing):
@@ -21,9 +23,7 @@ class DynamoAccess(Filing):
 
     def tokens(self) -> list[AccessToken]:
         items = self.table.query(keys.TOKENS)
-        found = [
-            msgspec.convert(from_text(item["rec"]), AccessToken) for item in items if "rec" in item
-        ]
+        found = [_read(from_text(item["rec"])) for item in items if "rec" in item]
         return sorted(found, key=lambda token: (token.created_at, token.id))
 
     def put_token(self, token: AccessToken) -> bool:

@@ -6,9 +6,11 @@ default value is left out.
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import MISSING, fields
 from datetime import datetime
-from typing import Any
+from typing import Any, TypeVar
 
 import msgspec
 
@@ -30,6 +32,7 @@ _encode = msgspec.json.Encoder().encode
 _decode = msgspec.json.Decoder().decode
 
 Text = str
+T = TypeVar("T")
 
 
 def to_text(value: object) -> Text:
@@ -38,6 +41,14 @@ def to_text(value: object) -> Text:
 
 def from_text(text: Text) -> Any:
     return _decode(text)
+
+
+def reader(kind: type[T]) -> Callable[[Any], T]:
+    """Reads values of a type, which msgspec gets to know here. It does so at first use, and crashes
+    the process if two threads are the first: so make readers where modules are imported."""
+    with suppress(msgspec.ValidationError):
+        msgspec.convert(None, kind)
+    return lambda told: msgspec.convert(told, kind)
 
 
 def encode(record: Record, **more: Any) -> Text:

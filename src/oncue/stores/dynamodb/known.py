@@ -13,11 +13,12 @@ from oncue.core.moment import Moment
 from oncue.core.queue import Queue, default_queue
 from oncue.core.shard import shard_of
 from oncue.stores.dynamodb import keys
-from oncue.stores.dynamodb.codec import from_text, to_text
+from oncue.stores.dynamodb.codec import from_text, reader, to_text
 from oncue.stores.dynamodb.keys import Key
 from oncue.stores.dynamodb.writes import Item
 
 DEFAULT_SHARDS = 4
+_read = reader(Queue)
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,7 +80,7 @@ class KnownQueue:
 def read_queue(item: Item) -> KnownQueue:
     shown, name = from_text(item["rec"]), item["sk"]
     settings = shown.get("settings")
-    queue = default_queue(name) if settings is None else msgspec.convert(settings, Queue)
+    queue = default_queue(name) if settings is None else _read(settings)
     deleted_at, ranges = shown.get("deleted_at"), shown.get("ranges", False)
     return KnownQueue(queue, tuple(shown["spreads"]), item["ver"], deleted_at, ranges)
 

@@ -7,11 +7,12 @@ import msgspec
 from oncue.core.moment import Moment, from_datetime
 from oncue.core.nodes import LEASE_MS, NOTHING, NodeReport, is_alive
 from oncue.stores.dynamodb import keys
-from oncue.stores.dynamodb.codec import from_text, to_text
+from oncue.stores.dynamodb.codec import from_text, reader, to_text
 from oncue.stores.dynamodb.filing import Filing
 from oncue.stores.dynamodb.writes import Item, Remove, has
 
 _LAST_ID = "\U0010ffff"  # an id may be any text
+_read = reader(NodeReport)
 
 
 class DynamoNodes(Filing):
@@ -42,4 +43,4 @@ class DynamoNodes(Filing):
 
 
 def _node(item: Item) -> NodeReport:
-    return msgspec.convert(from_text(item["rec"]), NodeReport)
+    return _read(from_text(item["rec"]))

@@ -19,7 +19,7 @@ from oncue.core.recurrence import OUTCOMES_KEPT, Fate, Outcome
 from oncue.core.schedule import Progress, Schedule, occurrence_id
 from oncue.ports.schedules import Advance
 from oncue.stores.dynamodb import keys
-from oncue.stores.dynamodb.codec import from_text, to_text
+from oncue.stores.dynamodb.codec import from_text, reader, to_text
 from oncue.stores.dynamodb.keys import Key
 from oncue.stores.dynamodb.writes import Item, Put, Remove, Write, unchanged
 
@@ -34,6 +34,7 @@ CHANGED_ITEMS, DELETED_ITEMS = 3, 2 + keys.OUTCOME_PAGES
 Row = list[Any]
 """An entry of the log: an outcome, or what an outcome before it has become."""
 _NOT_SETTINGS = frozenset({"name", "payload_json", "revision", "progress", "unfinished"})
+_read = reader(Schedule)
 _DEFAULTS = msgspec.to_builtins(Schedule(""))
 
 
@@ -78,7 +79,7 @@ def read_head(item: Item | None) -> Scheduled:
         return Scheduled(item["ver"])
     shown = from_text(item["rec"])
     schedule = replace(
-        msgspec.convert({**shown["settings"], "name": item["pk"][2:]}, Schedule),
+        _read({**shown["settings"], "name": item["pk"][2:]}),
         payload_json=item.get("payload", b""),
         revision=shown["revision"],
         progress=Progress(*shown["progress"]),

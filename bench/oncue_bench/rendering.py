@@ -158,6 +158,8 @@ oncue bench --quick        # about four minutes; smaller, so noisier
 oncue bench --only W2      # one part
 oncue bench --json         # for programs
 PYTHONPATH=bench python -m oncue_bench --write docs/benchmarks.md
+make bench STORE=dynamodb  # W11, on a DynamoDB Local that it starts
+PYTHONPATH=bench python -m oncue_bench --store dynamodb --write docs/benchmarks.md
 ```
 
 These commands work in a clone: the installed package does not contain the benchmark. It needs

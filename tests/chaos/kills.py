@@ -55,7 +55,8 @@ TWO_DISPATCHERS = Crew({"dispatcher": 2, "sender": 1}, _DISPATCHING)
 """Both deliver the jobs of one queue; that is all there is."""
 FOUR_DISPATCHERS = Crew({"dispatcher": 4, "sender": 1}, _DISPATCHING, keeps_history=True)
 LATEST = 4  # a point is passed so often at most before it strikes
-LIFE_SECONDS = (0.8, 3.0)  # of those who are struck anywhere, from their birth
+LIFE_SECONDS = (0.8, 3.0)  # of those who are struck anywhere, once they have opened the store
+UNBORN = float("inf")
 BEFORE = 0.01  # seconds by which two processes may read the clock apart
 AFTERWARDS = 200  # jobs that are asked for after the last fault
 
@@ -164,6 +165,8 @@ class KillRun:
 
     def _strike(self) -> None:
         for member in self._crew:
+            if member.at == UNBORN and (self.folder / member.name).exists():
+                member.at = time.monotonic() + self._random.uniform(*LIFE_SECONDS)
             if not member.at or time.monotonic() < member.at:
                 continue
             if member.fate == ANYWHERE:
@@ -196,18 +199,22 @@ class KillRun:
                 missing = min(missing, 1) if deadly and not self._enough() else 0
             for _ in range(missing):
                 fate = self._random.choice(self.crew.fates[role]) if deadly and self.kills else ""
-                share = max(CHUNK, self.jobs // max(self.kills, 2))
-                self._spawn(role, fate, share if role in ASKERS else self._born)
+                self._spawn(role, fate, self._share(role) if role in ASKERS else self._born)
+
+    def _share(self, role: str) -> int:
+        """How many jobs one asker asks for. A sender does not die: it pays to let it do more."""
+        askers = self.kills // 4 if role == "sender" else self.kills
+        return max(CHUNK, self.jobs // max(askers, 2))
 
     def _spawn(self, role: str, fate: str, number: int = 0) -> None:
         self._born += 1
         name = f"{role}-{self._born}"
-        environment = {**os.environ, **CREDENTIALS, "PYTHONPATH": os.pathsep.join(sys.path)}
+        environment = {**os.environ, **CREDENTIALS, "PYTHONFAULTHANDLER": "1"}
+        environment["PYTHONPATH"] = os.pathsep.join(sys.path)
         environment.pop(VARIABLE, None)
         at = 0.0
         if fate in (ANYWHERE, STOPPED):
-            life = self._terms.birth_seconds + self._random.uniform(*LIFE_SECONDS)
-            at = time.monotonic() + life
+            at = UNBORN
         elif fate:
             environment[VARIABLE] = f"{fate}:{self._random.randint(1, LATEST)}"
         if role in ASKERS:

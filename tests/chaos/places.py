@@ -33,14 +33,12 @@ class Terms(NamedTuple):
     """How much earlier than due a job may arrive."""
     look_seconds: float = 0.0
     """The pause between two looks whether everything is done."""
-    birth_seconds: float = 0.0
-    """How long a new process does nothing of interest: it is not struck then."""
 
 
 # A dispatcher sends nothing once two thirds of its lease have passed since it asked for a batch. Of
 # SQLite a batch is had in milliseconds. Here it takes ten requests of 5 to 20 ms, ten times as long
 # on a busy machine, where leases of a second would end again and again with nobody struck.
-ON_DYNAMODB = Terms(lease_seconds=3.0, early_ms=1000, look_seconds=0.5, birth_seconds=1.0)
+ON_DYNAMODB = Terms(lease_seconds=3.0, early_ms=1000, look_seconds=0.5)
 
 
 def terms_of(url: str) -> Terms:

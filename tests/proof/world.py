@@ -162,7 +162,8 @@ class World:
             self._play()
         self.plan.heal()
         self._points.heal()
-        self.asker.waiting += self._batches("late", 20, self.clock.now(), 5_000)
+        late = min(20, len(self.history.jobs) // 4)
+        self.asker.waiting += self._batches("late", late, self.clock.now(), 5_000)
         missing = []
         if self._household is not None:
             del self._turns["household"]

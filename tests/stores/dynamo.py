@@ -1,4 +1,5 @@
-"""DynamoDB stores for tests, on the session's DynamoDB Local: each has a table of its own."""
+"""DynamoDB stores for tests, each with a table of its own: on the session's DynamoDB Local, unless
+the environment names another emulator."""
 
 from __future__ import annotations
 
@@ -11,15 +12,17 @@ from oncue.stores.dynamodb import creation
 from oncue.stores.dynamodb.known import DEFAULT_SHARDS
 from oncue.stores.dynamodb.store import DynamoStore
 from oncue.stores.dynamodb.table import Table
-from tests.servers import dynamodb_endpoint
 from tests.servers.clients import dynamodb_client
+from tests.servers.emulators import chosen, endpoint_of
+from tests.stores.dialects import speak_dynoxide
 from tests.stores.dynamodb.policy import Permitted
 from tests.stores.dynamodb.ttl import HeldTtl
 
 
 @cache
 def client() -> Any:
-    return dynamodb_client(dynamodb_endpoint())
+    client = dynamodb_client(endpoint_of(chosen()))
+    return speak_dynoxide(client) if chosen() == "dynoxide" else client
 
 
 def new_name() -> str:

@@ -44,7 +44,7 @@ class Units(NamedTuple):
 
 
 class Lives:
-    """A node whose requests are counted, on a table in which `pending` jobs wait in each queue."""
+    """A node whose requests are counted, on a table in which `pending` jobs wait."""
 
     def __init__(self, client: Any, pending: int) -> None:
         self.rig = Rig(client, inside=CountingClient, queues=QUEUES)
@@ -54,7 +54,7 @@ class Lives:
         self._open: list[Bill] = []
         quietly = self.rig.quiet_desk()
         for queue in QUEUES:
-            for _ in range(pending // 100):
+            for _ in range(pending // 300 + 1):
                 quietly.add_many(100, queue=queue.name, due_in=2 * FAR)
         Scheduler(quietly.store).put_rule(
             BELL, [{"type": "TIME_BASED", "resourceId": BELL, "lifeDuration": 0}], queue="pulled"

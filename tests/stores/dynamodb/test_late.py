@@ -37,23 +37,49 @@ def late(rig: Rig, *methods: str) -> Node:
     return rig.node(faults, only=methods, first_n=1, late_calls=None)
 
 
-@pytest.mark.parametrize("queue", [SENT, FLEETING], ids=lambda queue: queue.name)
-def test_a_put_that_arrives_after_the_job_was_delivered_brings_nothing_back(
-    rig: Rig, queue: Queue
-) -> None:
+def test_a_put_that_arrives_after_the_job_was_delivered_brings_nothing_back(rig: Rig) -> None:
     """The store tries again, and that succeeds; the first request arrives much later."""
-    job_id = late(rig, "batch_write_item").desk.add(queue=queue.name)
+    job_id = late(rig, "batch_write_item").desk.add(queue="sent")
     desk = rig.calm.desk
-    assert desk.settle_range(desk.claim_range(queue))
-    assert rig.line(queue.name) == []
+    assert desk.settle_range(desk.claim_range(SENT))
+    assert rig.line("sent") == []
     rig.clock.advance(DAY / 2)
     rig.world.arrive()
-    assert len(rig.line(queue.name)) == 1
+    assert len(rig.line("sent")) == 1
+    assert not desk.claim_range(SENT).jobs
+    assert desk.claim(SENT) == []
+    assert rig.line("sent") == []
+    assert desk.state(job_id) is State.SUCCEEDED
+
+
+def test_of_a_plain_job_that_is_not_kept_a_late_put_is_a_second_delivery_that_can_be_told(
+    rig: Rig,
+) -> None:
+    """Nothing is left that could refuse it: that is the price of two units. It has the id and the
+    attempt of the first delivery, and it comes once."""
+    job_id = late(rig, "batch_write_item").desk.add(queue="fleeting")
+    desk, sent = rig.calm.desk, list[tuple[str, int]]()
+    for _ in range(3):
+        claim = desk.claim_range(FLEETING)
+        sent += [(job.id, job.attempt) for job in claim.jobs]
+        assert not claim.fence or desk.settle_range(claim)
+        rig.world.arrive()
+    assert sent == [(job_id, 1)] * 2
+    assert rig.line("fleeting") == []
+
+
+@pytest.mark.parametrize("queue", [SENT, FLEETING], ids=lambda queue: queue.name)
+def test_a_late_put_of_a_job_that_leaves_a_record_brings_nothing_back(
+    rig: Rig, queue: Queue
+) -> None:
+    desk = rig.calm.desk
+    job_id = late(rig, "transact_write_items").desk.add("chosen", queue=queue.name, digest=b"d")
+    claim = desk.claim_range(queue)
+    assert [job.id for job in claim.jobs] == [job_id]
+    assert desk.settle_range(claim)
+    rig.world.arrive()
     assert not desk.claim_range(queue).jobs
-    assert desk.claim(queue) == []
     assert rig.line(queue.name) == []
-    job = desk.store.get(job_id)
-    assert job is None or job.state is State.SUCCEEDED
 
 
 def test_a_put_that_arrives_after_a_cancel_brings_nothing_back(rig: Rig) -> None:

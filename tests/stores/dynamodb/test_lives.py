@@ -22,7 +22,7 @@ COSTS = {
     "pulled, plain, kept": Units(7, 0, 3, 8),  # planned: 7 W, 2.5 R
     "heartbeat": Units(1, 0, 2, 1),  # planned: 1 W, 1 R
     "cancel, far": Units(3, 0, 2, 2),  # planned: 5 W, 2 R
-    "cancel, soon": Units(4, 2, 2, 3),  # planned: 7 W, 2 R
+    "cancel, soon": Units(5, 2, 2, 3),  # planned: 7 W, 2 R
     "reschedule, far": Units(6, 0, 2, 2),  # planned: 6 W, 2 R
     "reschedule, soon": Units(6, 2, 2, 3),  # planned: 8 W, 2 R
     "retry": Units(5, 0, 2, 1),  # planned: 7 W, 1 R

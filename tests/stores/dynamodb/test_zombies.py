@@ -99,6 +99,34 @@ def test_a_dispatcher_that_settles_late_ends_nothing_that_waits_again(
     assert rig.line("d") == []
 
 
+def test_a_dispatcher_that_settles_late_removes_nothing_of_a_job_that_was_moved(rig: Rig) -> None:
+    """Its queue keeps nothing, so that it only removes what it has delivered; and the payload is so
+    large that it stands apart."""
+    fleeting, large = Queue("f", sink="log:", retention_seconds=0), b'"' + b"x" * 5_000 + b'"'
+    node, desk, job_id, told = rig.node(), rig.calm.desk, "", list[bool]()
+    desk.set(fleeting)
+
+    def be_moved() -> None:
+        rig.clock.advance(LEASE + 1)
+        claim = desk.claim_range(fleeting, "dan")
+        if claim.fence:
+            assert desk.settle_range(claim, delivered=[])
+        later = amend(Amendment(due_at=desk.now + 1000))
+        told.append(not desk.store.change([job_id], later, desk.now).refused)
+
+    for point in every_point(be_moved):
+        told.clear()
+        job_id = desk.add(queue="f", payload=large)
+        claim = node.desk.claim_range(fleeting, "dora")
+        assert [job.id for job in claim.jobs] == [job_id]
+        node.client.before = point
+        node.desk.settle_range(claim)
+        rig.clock.advance(LEASE + 1)
+        last = desk.claim_range(fleeting, "dan")
+        assert [job.payload for job in last.jobs] == ([large] if told == [True] else [])
+        assert not last.fence or desk.settle_range(last)
+
+
 @IDS
 def test_a_dispatcher_that_claims_late_knows_it_before_it_sends(rig: Rig, name: str | None) -> None:
     node, claims, desk = rig.node(), [], rig.calm.desk

@@ -93,10 +93,13 @@ class DynamoClaims(DynamoLive):
         for at, share in zip(takers, shares, strict=True):
             for job in share:
                 offer = offers[job.record.queue]
-                checks = self._check_free(job) if offer.known.ranges else []
+                ranges = offer.known.ranges
+                checks = self._check_free(job) if ranges else []
                 alone = len(share) == 1
                 job.record.take(offer.queue, takers[at], now, (nonce, at), alone=alone)
-                savings.setdefault(offer.known.name, []).append((at, Saving(job, checks)))
+                savings.setdefault(offer.known.name, []).append(
+                    (at, Saving(job, checks, is_unrivalled=not ranges))
+                )
         complete = True
         for name, some in savings.items():
             done = self._take([one for _, one in some], offers[name].known, now)

@@ -164,7 +164,8 @@ def as_items(job: Filed, ver: int) -> Written:
     """The item of a record. What it has no room for stands apart; what stands apart already and has
     not changed stays there."""
     record = job.record
-    contents = {"payload": record.payload, "result": record.result}
+    payload = None if record.hidden else record.payload
+    contents = {"payload": payload, "result": record.result}
     for one in record.operations.values():
         result = one.result
         if result is not None and (result is UNREAD or len(result) > SMALL_RESULT_BYTES):

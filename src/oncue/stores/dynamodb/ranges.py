@@ -330,6 +330,7 @@ class DynamoRanges(DynamoEndings):
             job_id
             for job_id, job in jobs.items()
             if job.is_plain
+            and not job.sides  # a record that it got since may refer to them
             and job.record.key is None
             and job_id not in refused
             and not queue.keeps_history
@@ -337,7 +338,7 @@ class DynamoRanges(DynamoEndings):
         removed = [key for job_id in gone for key in jobs[job_id].keys]
         self.table.write(removed=removed)
         savings = [
-            Saving(job)
+            Saving(job, is_unrivalled=True)
             for job_id, job in jobs.items()
             if job_id not in gone and act(job, refused.get(job_id))[1]
         ]

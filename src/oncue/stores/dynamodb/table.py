@@ -237,7 +237,7 @@ class Table:
     def _is_as(self, write: Put | Remove, old: Mapping[str, Any] | None) -> bool:
         """Whether an item is already as it was to be."""
         found = self.get(write.key) if old is None else from_wire(old)
-        return found == (write.item if isinstance(write, Put) else None)
+        return found == _wanted(write)
 
     def write(self, puts: Iterable[Item] = (), removed: Iterable[Key] = ()) -> None:
         """Write and remove items without conditions. Each key is named once."""
@@ -296,25 +296,8 @@ class Table:
             # With the same token for every repetition, the service does it once.
             self.call("transact_write_items", TransactItems=asked, ClientRequestToken=mark())
         except TransactionFailed as failed:
-            return [] if self._was_done(writes, failed.old) else sorted(failed.old)
+            return [] if _was_done(writes, failed.old) else sorted(failed.old)
         return []
-
-    def _was_done(
-        self, writes: Sequence[Write], old: Mapping[int, Mapping[str, Any] | None]
-    ) -> bool:
-        """Whether a transaction whose answer got lost was done after all: every item is just as it
-        was to be. (The service recognises a repetition for ten minutes; this is for later.)"""
-        found = {at: None if item is None else from_wire(item) for at, item in old.items()}
-        for at, item in found.items():
-            write = writes[at]
-            if not isinstance(write, Put) or item != write.item:
-                return False
-        present = self.read(write.key for write in writes)
-        return all(
-            present.get(write.key) == (write.item if isinstance(write, Put) else None)
-            for write in writes
-            if not isinstance(write, Check)
-        )
 
     def _part(self, write: Write) -> dict[str, Any]:
         asked: dict[str, Any] = {"TableName": self.name, **condition(write.only_if)}
@@ -373,6 +356,18 @@ class Table:
             self._closing.wait(rest)
             waited += rest
             pause = min(2 * pause, LONGEST_PAUSE_SECONDS)
+
+
+def _wanted(write: Write) -> Item | None:
+    """The item after a write."""
+    return write.item if isinstance(write, Put) else None
+
+
+def _was_done(writes: Sequence[Write], old: Mapping[int, Mapping[str, Any] | None]) -> bool:
+    """Whether a transaction whose answer got lost was done after all: an item has the mark of this
+    very call. (The service recognises a repetition for ten minutes; this is for later.)"""
+    refused = [(writes[at], item) for at, item in old.items() if item is not None]
+    return any(isinstance(one, Put) and from_wire(item) == one.item for one, item in refused)
 
 
 def _too_long(table: str, error: Exception | None) -> StoreUnavailable:

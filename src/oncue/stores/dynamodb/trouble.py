@@ -86,7 +86,7 @@ def is_conflict(problem: Any) -> bool:
 
 def is_throttle(problem: Any) -> bool:
     """Whether the service, or a partition of it, was asked for more than it gives."""
-    codes = {code for _, code, _ in reasons(getattr(problem, "response", {}))}
+    codes = {code for _, code, _ in reasons(answer_of(problem))}
     return not THROTTLES.isdisjoint({code_of(problem), *codes})
 
 

@@ -22,6 +22,7 @@ class If(NamedTuple):
 
 
 ABSENT = If("attribute_not_exists(#pk)")
+PRESENT = If("attribute_exists(#pk)")
 
 
 def has(name: str, value: str | int) -> If:

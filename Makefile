@@ -23,8 +23,9 @@ help:
 	@echo 'make test                   all tests, 5 minutes on two cores'
 	@echo 'make test-quick             unit and contract tests without the slow ones, 90 seconds'
 	@echo 'make check                  formatting, lint, types, import directions'
-	@echo 'make bench [STORE=sqlite]   the benchmark, as ratios to the raw store; STORE=hostile: W10'
-	@echo 'make chaos                  100,000 jobs under kill -9, and faults with fresh seeds: ten minutes'
+	@echo 'make bench [STORE=sqlite]   the benchmark, as ratios to the raw store; STORE=hostile: W10;'
+	@echo "                            STORE=dynamodb or 'dynamodb://…': W11; SIZE=quick, SIZE=full"
+	@echo 'make chaos                  100,000 jobs under kill -9, DynamoDB, faults with fresh seeds: 15 minutes'
 	@echo 'make dst                    cron in all time zones, around every change of the clocks'
 	@echo 'make clean                  back to a fresh clone'
 
@@ -50,11 +51,13 @@ check: $(VENV)/installed-dev
 	$(BIN)/mypy --strict $(TYPED)
 	$(BIN)/lint-imports
 
-bench: $(VENV)/installed
-	@PYTHONPATH=bench $(BIN)/python -m oncue_bench --store $(STORE)
+# DynamoDB needs boto3, which comes with what is for development, and without an address its emulator.
+bench: $(if $(filter dynamodb%,$(STORE)),$(VENV)/installed-dev,$(VENV)/installed)
+bench: $(if $(filter dynamodb,$(STORE)),$(SERVERS)/installed)
+	@PYTHONPATH=bench $(BIN)/python -m oncue_bench --store '$(STORE)' $(if $(SIZE),--$(SIZE))
 
 chaos: $(VENV)/installed-dev $(SERVERS)/installed-chaos
-	@$(BIN)/python -m tests.chaos
+	@PYTHONPATH=bench $(BIN)/python -m tests.chaos
 
 dst: $(VENV)/installed-dev
 	@$(BIN)/python -m tests.dst

@@ -9,9 +9,11 @@ from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
+from oncue_bench.dynamodb import place, section
 from oncue_bench.rendering import as_markdown, as_table
+from oncue_bench.report import Report
 from oncue_bench.run import ON, WORKS, run
-from oncue_bench.sizes import DEFAULT, QUICK, Sizes
+from oncue_bench.sizes import DEFAULT, FULL, QUICK, Sizes
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -20,24 +22,40 @@ def main(arguments: Sequence[str] | None = None) -> int:
     report = run(_sizes(asked), asked.only, _silent if quiet else _tell, asked.store)
     print(json.dumps(report.as_dict(), indent=2) if asked.json else as_table(report))
     if asked.write is not None:
-        asked.write.write_text(as_markdown(report), "utf-8")
+        _write(report, asked.store, asked.write)
     return 0
+
+
+def _write(report: Report, store: str, page: Path) -> None:
+    """The whole page, or the section of DynamoDB in it."""
+    if store.startswith(place.LOCAL):
+        section.write(report, page)
+    else:
+        page.write_text(as_markdown(report), "utf-8")
 
 
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser("oncue bench", description="Measure oncue on this machine.")
     add = parser.add_argument
-    add("--store", choices=list(ON), default="sqlite", help="what to measure on")
+    add("--store", type=_store, default="sqlite", help=f"{', '.join(ON)} or dynamodb://…")
     add("--n", type=int, metavar="N", help="jobs in the large burst (default 1,000,000)")
     add("--quick", action="store_true", help="smaller and sooner: about four minutes")
+    add("--full", action="store_true", help="larger, where the default is small (DynamoDB)")
     add("--only", action="append", default=[], choices=list(WORKS), help="one part; repeatable")
     add("--json", action="store_true", help="one JSON document instead of the table")
-    add("--write", type=Path, metavar="FILE", help="also write the page docs/benchmarks.md")
+    add("--write", type=Path, metavar="FILE", help="also write docs/benchmarks.md, or its part")
     return parser
 
 
+def _store(text: str) -> str:
+    """A URL is one of DynamoDB."""
+    if text not in ON and not text.startswith("dynamodb://"):
+        raise argparse.ArgumentTypeError(f"one of {', '.join(ON)}, or dynamodb://TABLE?…")
+    return text
+
+
 def _sizes(asked: argparse.Namespace) -> Sizes:
-    sizes = QUICK if asked.quick else DEFAULT
+    sizes = QUICK if asked.quick else FULL if asked.full else DEFAULT
     return sizes if asked.n is None else replace(sizes, large=asked.n)
 
 

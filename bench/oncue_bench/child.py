@@ -9,6 +9,7 @@ import asyncio  # noqa: F401  (so that every child has imported the same)
 import json
 import sys
 from collections.abc import Callable
+from importlib import import_module
 from typing import Any
 
 import oncue.aio  # noqa: F401
@@ -70,8 +71,20 @@ MEASUREMENTS: dict[str, Callable[..., Figures]] = {
 } | {"idle": idle}
 
 
+NEEDS_BOTO = "dynamodb."
+"""Measurements of this name (`dynamodb.MODULE.FUNCTION`) are imported when they are asked for."""
+
+
+def _found(name: str) -> Callable[..., Figures]:
+    if not name.startswith(NEEDS_BOTO):
+        return MEASUREMENTS[name]
+    module, _, function = name.rpartition(".")
+    found: Callable[..., Figures] = getattr(import_module(f"oncue_bench.{module}"), function)
+    return found
+
+
 def main(name: str, arguments: str) -> None:
-    figures = MEASUREMENTS[name](**json.loads(arguments))
+    figures = _found(name)(**json.loads(arguments))
     print(json.dumps({**figures, "peak_kib": peak_kib()}))
 
 

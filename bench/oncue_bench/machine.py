@@ -41,14 +41,21 @@ def disk_folder() -> Path:
 def peak_kib() -> int:
     """The most memory this process ever held. The kernel's own figure where it gives one:
     `ru_maxrss` also counts the parent's memory at the moment of the fork."""
+    return _status("VmHWM") or resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+
+
+def rss_kib() -> int:
+    """The memory this process holds now; where the kernel does not tell, the most it ever held."""
+    return _status("VmRSS") or peak_kib()
+
+
+def _status(name: str) -> int | None:
     try:
         status = Path("/proc/self/status").read_text("ascii", "replace")
     except OSError:
-        status = ""
-    for line in status.splitlines():
-        if line.startswith("VmHWM:"):
-            return int(line.split()[1])
-    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+        return None
+    lines = (line.split() for line in status.splitlines())
+    return next((int(line[1]) for line in lines if line[:1] == [f"{name}:"]), None)
 
 
 def _processor() -> str:

@@ -100,13 +100,13 @@ def to_sink(path: str, count: int, keep: bool) -> Figures:
         return drained(cue.store, CountingSink(count), count)
 
 
-def drained(store: Store, sink: CountingSink, count: int) -> Figures:
+def drained(store: Store, sink: CountingSink, count: int, most_seconds: float = 300) -> Figures:
     """What an engine needs until that many due jobs are delivered and settled."""
     engine = Engine(Node.of(store, store.clock), lambda url: sink)
     began = perf_counter()
     engine.start()
-    if not sink.full.wait(300):
-        raise TimeoutError(f"{sink.counts[QUEUE]} of {count} after 300 s")
+    if not sink.full.wait(most_seconds):
+        raise TimeoutError(f"{sink.counts[QUEUE]} of {count} after {most_seconds:g} s")
     engine.stop(30)
     return {"count": sink.counts[QUEUE], "seconds": perf_counter() - began}
 

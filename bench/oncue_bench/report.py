@@ -30,6 +30,8 @@ class Row:
     peak_mib: float | None = None
     """The most memory held, above a process that has only imported the same things."""
     peak_goal_mib: float | None = None
+    more: dict[str, float] = field(default_factory=dict)
+    """Further figures of the same thing, by unit."""
 
     @property
     def met(self) -> bool | None:
@@ -67,6 +69,7 @@ HEADER = ("work", "", "product", "beside", "ratio", "of the rounds", "goal", "me
 def cells(row: Row) -> tuple[str, ...]:
     """A row as text, in the order of `HEADER`."""
     beside = "" if row.beside is None else f"{amount(row.beside, row.unit)} {row.beside_what}"
+    beside = beside or ", ".join(amount(value, unit) for unit, value in row.more.items())
     return (
         row.work,
         row.title,

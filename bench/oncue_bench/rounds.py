@@ -23,6 +23,8 @@ class Ground:
     folder: Path
     idle_kib: int
     progress: Callable[[str], None]
+    store: str = "sqlite"
+    """What is measured on, as it was asked for."""
 
     def seeded(self, name: str, **jobs: int) -> Path:
         """A file with these jobs, made once."""

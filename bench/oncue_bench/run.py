@@ -20,6 +20,7 @@ from oncue_bench import (
     reclaiming,
     schedules,
 )
+from oncue_bench.dynamodb import work as dynamodb
 from oncue_bench.processes import measure
 from oncue_bench.report import Report, Row
 from oncue_bench.rounds import Ground
@@ -40,8 +41,9 @@ WORKS: dict[str, Callable[[Ground], Iterator[Row]]] = {
 ON: dict[str, dict[str, Callable[[Ground], Iterator[Row]]]] = {
     "sqlite": WORKS,
     "hostile": {"W10": hostile.rows},
+    "dynamodb": {"W11": dynamodb.rows},
 }
-"""What is measured on each store."""
+"""What is measured on each store. That of DynamoDB may be given as a URL."""
 
 
 def run(
@@ -54,9 +56,9 @@ def run(
     folder = machine.disk_folder()
     began = perf_counter()
     try:
-        report = Report(machine.describe(folder), asdict(sizes))
-        ground = Ground(sizes, folder, measure("idle").peak_kib, progress)
-        for work, rows in ON[store].items():
+        report = Report(machine.describe(folder), {**asdict(sizes), "store": store})
+        ground = Ground(sizes, folder, measure("idle").peak_kib, progress, store)
+        for work, rows in ON[store.partition(":")[0]].items():
             if not only or work in only:
                 report.rows.extend(rows(ground))
     finally:

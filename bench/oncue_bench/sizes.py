@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,9 +59,19 @@ class Sizes:
     beats: int = 10
     cancelled: int = 1_000_000
     """W9: jobs cancelled by a filter."""
+    table_lives: int = 500
+    """W11: jobs of each life that is counted."""
+    table_jobs: int = 20_000
+    """W11: jobs inserted, and drained."""
+    table_due: int = 100_000
+    """W11: jobs drained while memory is looked at."""
+    table_pending: tuple[int, int] = (1_000, 20_000)
+    """W11: jobs that wait meanwhile: few, and many."""
 
 
 DEFAULT = Sizes()
+FULL = replace(DEFAULT, table_due=1_000_000, table_pending=(10_000, 200_000))
+"""Larger where the default is small because emulators are slow."""
 QUICK = Sizes(
     rounds=2,
     single=100,
@@ -86,4 +96,8 @@ QUICK = Sizes(
     stuck=2_000,
     beats=5,
     cancelled=100_000,
+    table_lives=100,
+    table_jobs=5_000,
+    table_due=10_000,
+    table_pending=(500, 5_000),
 )

@@ -1,18 +1,20 @@
-"""The long form of the proof: python -m tests.chaos. It takes twenty minutes and ends by itself.
+"""The long form of the proof: python -m tests.chaos. It takes about 20 minutes and ends by itself.
 
 1. worlds on a fake clock, with fresh seeds: faults, deaths, stops, a clock that is turned
 2. the state machine that compares the stores, with fresh seeds
-3. DynamoDB in trouble: storms, duels at every two points, a crowd; and what lives cost on a full
-   table
-4. real processes (askers, dispatchers, workers with several threads, workers behind a sink): first
+3. real processes (askers, dispatchers, workers with several threads, workers behind a sink): first
    a control in peace, in which nothing may be done twice, then killed and stopped while they work;
    then two dispatchers that share a queue, alone
+4. the same on DynamoDB Local with fewer jobs, and four dispatchers that share a queue
+5. DynamoDB in trouble: storms, duels at any two points, a crowd; and lives on a full table
+6. the contract suite on other emulators of DynamoDB, a fresh part of it
 
 Each part prints its card; what fails is printed with what it takes to see it again. The sizes come
 from the environment: ONCUE_CHAOS_JOBS (100000), ONCUE_CHAOS_KILLS (100), ONCUE_CHAOS_SECONDS (900,
-for the processes), ONCUE_CHAOS_WORLDS and ONCUE_CHAOS_MACHINE (90 seconds each), ONCUE_CHAOS_SEED;
-for DynamoDB: ONCUE_CHAOS_STORMS (90 seconds), ONCUE_CHAOS_CROWD and ONCUE_CHAOS_PENDING (10000 and
-200000 jobs).
+for the processes of one run), ONCUE_CHAOS_DYNAMODB_JOBS (2000), ONCUE_CHAOS_DYNAMODB_KILLS (20),
+ONCUE_CHAOS_WORLDS and ONCUE_CHAOS_MACHINE (90 seconds each), ONCUE_CHAOS_EMULATORS (45 seconds for
+each of them), ONCUE_CHAOS_SEED, ONCUE_CHAOS_STORMS (90 seconds), ONCUE_CHAOS_CROWD (10000 jobs),
+ONCUE_CHAOS_PENDING (200000 jobs).
 """
 
 from __future__ import annotations
@@ -26,15 +28,21 @@ import tempfile
 import time
 from pathlib import Path
 
+from tests.chaos import emulated
 from tests.chaos.dynamodb import count_units, fight_duels, meet_crowd, play_storms
-from tests.chaos.kills import EVERYBODY, TWO_DISPATCHERS, Crew, KillRun
+from tests.chaos.kills import EVERYBODY, FOUR_DISPATCHERS, TWO_DISPATCHERS, Crew, KillRun
+from tests.chaos.places import unused_table
 from tests.proof import scenes
+from tests.servers import session
+from tests.servers.emulators import NotInstalled, endpoint_of
 from tests.stores.kinds import store_maker
 
 # The promise is two seconds; starting a process in place of a dead one takes the rest.
 TAKEOVER_SECONDS = 5.0
+DYNAMODB_TAKEOVER_SECONDS = 10.0  # such a process also loads boto3
 STORES = {"memory": 4, "hostile": 4, "sqlite": 2}  # how often a world is played on each
 CONTROL_JOBS = 5_000  # of the run without kills
+DYNAMODB_CONTROL_JOBS = 500
 EXAMPLES_PER_SECOND = 1  # of both state machines, about
 
 
@@ -45,7 +53,9 @@ def size(name: str, default: int) -> int:
 def main() -> int:
     seed = size("SEED", random.SystemRandom().randrange(1_000_000))
     print(f"seed {seed} (ONCUE_CHAOS_SEED={seed} plays the same worlds again)", flush=True)
-    parts = (play_worlds, compare_stores, trouble_dynamodb, kill_processes)
+    on_dynamodb = (kill_on_dynamodb, trouble_dynamodb, use_emulators)
+    parts = (play_worlds, compare_stores, kill_processes, *on_dynamodb)
+    session.begin()
     green = [part(seed) for part in parts]
     return 0 if all(green) else 1
 
@@ -108,19 +118,53 @@ def kill_processes(seed: int) -> bool:
     )
 
 
-def _kill(seed: int, jobs: int, kills: int, crew: Crew = EVERYBODY) -> bool:
+def kill_on_dynamodb(seed: int) -> bool:
+    """As `kill_processes`. The emulator is a hundred times slower than a file."""
+    jobs, kills = size("DYNAMODB_JOBS", 2_000), size("DYNAMODB_KILLS", 20)
+    return all(
+        [
+            _kill(seed, min(jobs, DYNAMODB_CONTROL_JOBS), 0, url=unused_table()),
+            _kill(seed, jobs, kills, url=unused_table()),
+            _kill(seed, jobs // 2, kills // 2, TWO_DISPATCHERS, unused_table()),
+            _kill(seed, jobs // 2, kills // 2, FOUR_DISPATCHERS, unused_table()),
+        ]
+    )
+
+
+def use_emulators(seed: int) -> bool:
+    green = [_use(emulator, seed) for emulator in emulated.LEFT_OUT]
+    return all(green)
+
+
+def _use(emulator: str, seed: int) -> bool:
+    seconds = size("EMULATORS", 45)
+    print(f"\nContract suite on {emulator}: as much as runs in {seconds} s …", flush=True)
+    try:
+        endpoint_of(emulator)
+    except NotInstalled as missing:
+        print(f"LEFT OUT: {missing}", flush=True)
+        return True
+    program = [sys.executable, "-m", "tests.chaos.emulated", emulator, str(seconds), str(seed)]
+    green = subprocess.run(program, check=False).returncode == 0
+    print("GREEN" if green else f"BROKEN: {' '.join(program[1:])}", flush=True)
+    return green
+
+
+def _kill(seed: int, jobs: int, kills: int, crew: Crew = EVERYBODY, url: str = "") -> bool:
     seconds = size("SECONDS", 900)
     who = " and ".join(f"{number} {role}" for role, number in crew.numbers.items())
-    print(f"\nProcesses on SQLite ({who}): {jobs:,} jobs, at least {kills} kills and stops …")
+    where = "DynamoDB Local" if url else "SQLite"
+    print(f"\nProcesses on {where} ({who}): {jobs:,} jobs, at least {kills} kills and stops …")
     with tempfile.TemporaryDirectory() as folder:
         card = KillRun(
             Path(folder),
             jobs=jobs,
             kills=kills,
             seconds=seconds,
-            takeover_seconds=TAKEOVER_SECONDS,
+            takeover_seconds=DYNAMODB_TAKEOVER_SECONDS if url else TAKEOVER_SECONDS,
             seed=seed,
             crew=crew,
+            url=url,
         ).run()
     print(card, flush=True)
     return card.green

@@ -1,6 +1,8 @@
-"""A process that lives until it is killed: python -m tests.chaos.child ROLE FOLDER NAME [NUMBER].
+"""A process that lives until it is killed: python -m tests.chaos.child ROLE FOLDER URL NAME
+[NUMBER].
 
-NUMBER is how many were born before it; for an asker, how many jobs it asks for.
+FOLDER holds the logs, URL names the store. NUMBER is how many were born before it; for an asker,
+how many jobs it asks for.
 
 asker       schedules jobs and ends
 sender      the same, with jobs for a sink only
@@ -36,7 +38,7 @@ from oncue.engine.reclaimer import Reclaimer
 from oncue.ports.sink import Refusal, Sink
 from oncue.ports.store import Store
 from oncue.scheduler import Scheduler
-from oncue.stores.sqlite import SqliteStore
+from oncue.stores import open_store
 from oncue.worker.job import HandledJob
 from oncue.worker.worker import Worker
 from tests.proof.entries import Received
@@ -45,16 +47,11 @@ from tests.proof.logs import AskLog, Log, RunLog
 from tests.proof.points import KillingSink, KillingStore
 from tests.proof.witness import Witness
 
-LEASE_SECONDS = 1.0
-OUT = Queue("out", sink="log:", lease_seconds=LEASE_SECONDS, retention_seconds=0)
-WORK = Queue("work", lease_seconds=LEASE_SECONDS, max_attempts=20)
+# How long leases and timeouts are, the run says.
+OUT = Queue("out", sink="log:", retention_seconds=0)
+WORK = Queue("work", max_attempts=20)
 HANDED = Queue(
-    "handed",
-    sink="log:handed",
-    completion="worker",
-    lease_seconds=LEASE_SECONDS,
-    timeout_seconds=5 * LEASE_SECONDS,
-    max_attempts=20,
+    "handed", sink="log:handed", completion="worker", timeout_seconds=60.0, max_attempts=20
 )
 QUEUES = (OUT, WORK, HANDED)
 SHARES = (34, 13, 3)  # of a chunk
@@ -68,13 +65,14 @@ FIRST_BORN = 8  # at the beginning of a run
 
 
 class Child:
-    def __init__(self, folder: Path, name: str) -> None:
+    def __init__(self, folder: Path, url: str, name: str) -> None:
         self.name = name
         self.log = RunLog(folder / "run.log")
         self.asks = AskLog(folder / "asks.log")
         self.mailbox = Log(folder / "mailbox.log")
-        store = SqliteStore(folder / "jobs.db")
-        self.store: Store = KillingStore(Witness(store, self.log.record, name))
+        witness = Witness(open_store(url), self.log.record, name)
+        self.store: Store = KillingStore(witness)
+        (folder / name).touch()  # from here on its death proves something
 
     def ask(self, number: int, shares: Sequence[int] = SHARES) -> None:
         """Each job is written down before it is asked for and after."""
@@ -173,9 +171,9 @@ def _wait_for_sigterm() -> None:
         continue
 
 
-def main(role: str, folder: str, name: str, number: str = "0") -> None:
+def main(role: str, folder: str, url: str, name: str, number: str = "0") -> None:
     logging.getLogger("oncue").setLevel(logging.ERROR)  # a line for each lost claim is too much
-    child = Child(Path(folder), name)
+    child = Child(Path(folder), url, name)
     roles: dict[str, Callable[[], None]] = {
         "asker": lambda: child.ask(int(number)),
         "sender": lambda: child.ask(int(number), (CHUNK, 0, 0)),

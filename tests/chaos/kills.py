@@ -15,11 +15,11 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import NamedTuple
 
-from oncue.core.lifecycle import FINAL
-from oncue.core.queue import Queue
-from oncue.stores.sqlite import SqliteStore
+from oncue.core.queue import WEEK_SECONDS, Queue
+from oncue.ports.store import Store
 from oncue.usecases.queues import put_queue
-from tests.chaos.child import CHUNK, LEASE_SECONDS, QUEUES
+from tests.chaos.child import CHUNK, OUT, QUEUES
+from tests.chaos.places import CREDENTIALS, is_done, opened, terms_of
 from tests.proof.checker import Card, verdict
 from tests.proof.ends import ends_of
 from tests.proof.entries import Struck
@@ -37,6 +37,8 @@ class Crew(NamedTuple):
 
     numbers: Mapping[str, int]
     fates: Mapping[str, Sequence[str]]
+    keeps_history: bool = False
+    """Whether jobs that were delivered are kept."""
 
 
 EVERYBODY = Crew(
@@ -48,13 +50,13 @@ EVERYBODY = Crew(
         "remote": ("after-touch", "after-settle", STOPPED, ANYWHERE),
     },
 )
-TWO_DISPATCHERS = Crew(
-    {"dispatcher": 2, "sender": 1},
-    {"dispatcher": (*OF_RANGES, STOPPED, STOPPED, ANYWHERE, ANYWHERE), "sender": ("",)},
-)
+_DISPATCHING = {"dispatcher": (*OF_RANGES, STOPPED, STOPPED, ANYWHERE, ANYWHERE), "sender": ("",)}
+TWO_DISPATCHERS = Crew({"dispatcher": 2, "sender": 1}, _DISPATCHING)
 """Both deliver the jobs of one queue; that is all there is."""
+FOUR_DISPATCHERS = Crew({"dispatcher": 4, "sender": 1}, _DISPATCHING, keeps_history=True)
 LATEST = 4  # a point is passed so often at most before it strikes
-LIFE_SECONDS = (0.8, 3.0)  # of those who are struck anywhere, from their birth
+LIFE_SECONDS = (0.8, 3.0)  # of those who are struck anywhere, once they have opened the store
+UNBORN = float("inf")
 BEFORE = 0.01  # seconds by which two processes may read the clock apart
 AFTERWARDS = 200  # jobs that are asked for after the last fault
 
@@ -71,8 +73,9 @@ class Member:
 
 @dataclass
 class KillRun:
-    """`jobs` asked for, at least `kills` deaths and stops, on one SQLite file in `folder`; over
-    after `seconds` at the latest. With no kills it is the control: no job may be done twice.
+    """`jobs` asked for, at least `kills` deaths and stops; over after `seconds` at the latest. With
+    no kills it is the control: no job may be done twice. The jobs are in the store of that `url`,
+    which is made for the run (empty: a SQLite file in `folder`), the logs in `folder`.
     `takeover_seconds` bounds how long after the end of its lease a lost claim is taken over; a busy
     machine needs more than the two seconds of the promise, since it must also start the process
     that does it."""
@@ -84,6 +87,7 @@ class KillRun:
     takeover_seconds: float
     seed: int = 0
     crew: Crew = EVERYBODY
+    url: str = ""
     struck: int = 0
     _crew: list[Member] = field(default_factory=list)
     _born: int = 0
@@ -95,11 +99,27 @@ class KillRun:
         self._log = RunLog(self.folder / "run.log")
         self._asks = AskLog(self.folder / "asks.log")
         [self._asker] = ASKERS & {*self.crew.numbers}
+        self.url = self.url or f"sqlite:///{self.folder / 'jobs.db'}"
+        self._terms = terms_of(self.url)
+        self._looks_at = 0.0
+        self._looked_done = False
 
     def run(self) -> Card:
-        store = SqliteStore(self.folder / "jobs.db")
-        for queue in QUEUES:
-            put_queue(store, queue if self.kills else _unhurried(queue))
+        with opened(self.url) as store:
+            for queue in QUEUES:
+                put_queue(store, self._set(queue))
+            return self._run(store)
+
+    def _set(self, queue: Queue) -> Queue:
+        """A queue of the children, with the settings of this run."""
+        if self.crew.keeps_history and queue == OUT:
+            queue = replace(queue, retention_seconds=WEEK_SECONDS)
+        if not self.kills:  # then nothing may be taken away from a slow machine
+            return replace(queue, lease_seconds=60.0, timeout_seconds=None)
+        lease, timeout = self._terms.lease_seconds, queue.timeout_seconds
+        return replace(queue, lease_seconds=lease, timeout_seconds=timeout and 5 * lease)
+
+    def _run(self, store: Store) -> Card:
         try:
             self._spawn("reclaimer", "")
             self._until(self._enough, deadly=True)
@@ -111,16 +131,19 @@ class KillRun:
             return self._card(store)
         finally:
             self._kill_all()
-            store.close()
 
     def _enough(self) -> bool:
         return self.struck >= self.kills and self._asked >= self.jobs
 
-    def _all_done(self, store: SqliteStore) -> bool:
-        if any(member.role in ASKERS for member in self._crew):
+    def _all_done(self, store: Store) -> bool:
+        """Whether nothing was left at two looks in a row."""
+        asking = any(member.role in ASKERS for member in self._crew)
+        if asking or time.monotonic() < self._looks_at:
             return False
-        counts = [store.stats(queue.name).counts for queue in QUEUES]
-        return not any(n for count in counts for state, n in count.items() if state not in FINAL)
+        before = self._looked_done
+        self._looked_done = all(is_done(store, queue.name) for queue in QUEUES)
+        self._looks_at = time.monotonic() + self._terms.look_seconds
+        return before and self._looked_done
 
     def _until(self, done: Callable[[], bool], *, deadly: bool) -> None:
         while not done():
@@ -142,6 +165,8 @@ class KillRun:
 
     def _strike(self) -> None:
         for member in self._crew:
+            if member.at == UNBORN and (self.folder / member.name).exists():
+                member.at = time.monotonic() + self._random.uniform(*LIFE_SECONDS)
             if not member.at or time.monotonic() < member.at:
                 continue
             if member.fate == ANYWHERE:
@@ -161,7 +186,7 @@ class KillRun:
         if not os.WIFSTOPPED(status):
             raise RuntimeError(f"{member.name} ended when it was to be stopped")
         self._note(member, "stop")
-        member.fate, member.at = "", time.monotonic() + 2 * LEASE_SECONDS
+        member.fate, member.at = "", time.monotonic() + 2 * self._terms.lease_seconds
 
     def _note(self, member: Member, how: str) -> None:
         self._log.record(Struck(member.name, how))
@@ -174,23 +199,27 @@ class KillRun:
                 missing = min(missing, 1) if deadly and not self._enough() else 0
             for _ in range(missing):
                 fate = self._random.choice(self.crew.fates[role]) if deadly and self.kills else ""
-                share = max(CHUNK, self.jobs // max(self.kills, 2))
-                self._spawn(role, fate, share if role in ASKERS else self._born)
+                self._spawn(role, fate, self._share(role) if role in ASKERS else self._born)
+
+    def _share(self, role: str) -> int:
+        """How many jobs one asker asks for. A sender does not die: it pays to let it do more."""
+        askers = self.kills // 4 if role == "sender" else self.kills
+        return max(CHUNK, self.jobs // max(askers, 2))
 
     def _spawn(self, role: str, fate: str, number: int = 0) -> None:
         self._born += 1
         name = f"{role}-{self._born}"
-        environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
+        environment = {**os.environ, **CREDENTIALS, "PYTHONPATH": os.pathsep.join(sys.path)}
         environment.pop(VARIABLE, None)
         at = 0.0
         if fate in (ANYWHERE, STOPPED):
-            at = time.monotonic() + self._random.uniform(*LIFE_SECONDS)
+            at = UNBORN
         elif fate:
             environment[VARIABLE] = f"{fate}:{self._random.randint(1, LATEST)}"
         if role in ASKERS:
             self._asked += number
-        command = [sys.executable, "-m", "tests.chaos.child", role, str(self.folder), name]
-        process = subprocess.Popen([*command, str(number)], env=environment)
+        command = [sys.executable, "-m", "tests.chaos.child", role, str(self.folder), self.url]
+        process = subprocess.Popen([*command, name, str(number)], env=environment)
         self._crew.append(Member(role, name, process, fate, at))
 
     def _wake_all(self) -> None:
@@ -219,7 +248,7 @@ class KillRun:
             member.process.wait()
         self._crew.clear()
 
-    def _card(self, store: SqliteStore) -> Card:
+    def _card(self, store: Store) -> Card:
         history = self._asks.read()
         return verdict(
             history,
@@ -229,11 +258,7 @@ class KillRun:
             min_acknowledged=self.jobs // 2,
             min_faults=self.kills,
             faults_fired=self.struck,
+            early_tolerance_ms=self._terms.early_ms,
             takeover_seconds=self.takeover_seconds,
             slack_seconds=BEFORE,
         )
-
-
-def _unhurried(queue: Queue) -> Queue:
-    """Where nobody is killed, nothing may be taken away from a slow machine."""
-    return replace(queue, lease_seconds=60.0, timeout_seconds=None)

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from tests.chaos.kills import TWO_DISPATCHERS, KillRun
+import pytest
+
+from tests.chaos.kills import FOUR_DISPATCHERS, TWO_DISPATCHERS, Crew, KillRun
+from tests.chaos.places import unused_table
 
 # The promise is two seconds. Here a process must be started, on a machine that is busy with other
 # tests; `make chaos` is stricter.
@@ -34,6 +37,23 @@ def test_every_promise_survives_two_dispatchers_of_one_queue_that_are_killed_and
         seconds=240,
         takeover_seconds=TAKEOVER_SECONDS,
         crew=TWO_DISPATCHERS,
+    )
+    card = run.run()
+    assert card.green, f"\n{card}"
+
+
+@pytest.mark.parametrize("crew", [TWO_DISPATCHERS, FOUR_DISPATCHERS], ids=["two", "four"])
+def test_every_promise_survives_dispatchers_of_one_queue_in_dynamodb(
+    tmp_path: Path, crew: Crew
+) -> None:
+    run = KillRun(
+        tmp_path,
+        jobs=400,
+        kills=8,
+        seconds=240,
+        takeover_seconds=TAKEOVER_SECONDS,
+        crew=crew,
+        url=unused_table(),
     )
     card = run.run()
     assert card.green, f"\n{card}"

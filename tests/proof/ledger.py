@@ -295,6 +295,8 @@ class Ledger:
 
     def _range(self, entry: Ranged) -> None:
         held = self._ranges.get(entry.range, [])
+        if held and held[0].fence > entry.fence:
+            return  # its holder was stopped before it wrote this down, and has lost it since
         until = entry.since + entry.lease_seconds
         if held and held[0].fence == entry.fence:  # the holder goes on, with one more in flight
             held = [

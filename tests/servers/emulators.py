@@ -5,12 +5,15 @@ The reference is AWS's DynamoDB Local; the two others are for `make chaos`.
 
 from __future__ import annotations
 
+import os
 import shutil
 from pathlib import Path
 
 from tests.servers.session import begin
 
 ROOT = Path(__file__).parents[2] / ".servers"
+CHOICE = "TEST_DYNAMODB_OF_ONCUE"
+"""The variable that names the emulator on which the tests of stores run."""
 HEAP = "-Xmx512m"  # data are outside of it: 250 MiB in all with 40,000 items
 
 
@@ -44,6 +47,20 @@ def ministack_endpoint() -> str:
     return begin().endpoint(
         "ministack", lambda port: ["env", *settings, f"GATEWAY_PORT={port}", str(program)]
     )
+
+
+def chosen() -> str:
+    """The name of the emulator on which stores are tested."""
+    return os.environ.get(CHOICE, "dynamodb-local")
+
+
+def endpoint_of(emulator: str) -> str:
+    """The address of the session's emulator of that name."""
+    return {
+        "dynamodb-local": dynamodb_endpoint,
+        "dynoxide": dynoxide_endpoint,
+        "ministack": ministack_endpoint,
+    }[emulator]()
 
 
 def _installed(pattern: str, name: str) -> Path:

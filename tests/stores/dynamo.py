@@ -1,4 +1,5 @@
-"""DynamoDB stores for tests, on the session's DynamoDB Local: each has a table of its own."""
+"""DynamoDB stores for tests, each with a table of its own: on the session's DynamoDB Local, unless
+the environment names another emulator."""
 
 from __future__ import annotations
 
@@ -8,16 +9,19 @@ from uuid import uuid4
 
 from oncue.ports.clock import Clock
 from oncue.stores.dynamodb import creation
+from oncue.stores.dynamodb.known import DEFAULT_SHARDS
 from oncue.stores.dynamodb.store import DynamoStore
 from oncue.stores.dynamodb.table import Table
-from tests.servers import dynamodb_endpoint
 from tests.servers.clients import dynamodb_client
+from tests.servers.emulators import chosen, endpoint_of
+from tests.stores.dialects import speak_dynoxide
 from tests.stores.dynamodb.ttl import HeldTtl
 
 
 @cache
 def client() -> Any:
-    return dynamodb_client(dynamodb_endpoint())
+    client = dynamodb_client(endpoint_of(chosen()))
+    return speak_dynoxide(client) if chosen() == "dynoxide" else client
 
 
 def new_name() -> str:
@@ -34,18 +38,14 @@ def new_table(connect: Any = client) -> Table:
 class OwnTable(DynamoStore):
     """A store whose table goes with it, and those of which it knows."""
 
-    def __init__(self, table: Table, clock: Clock, *, shards: int) -> None:
+    def __init__(self, table: Table, clock: Clock, *, shards: int = DEFAULT_SHARDS) -> None:
         super().__init__(table, clock, shards=shards)
-        self.also_dropped: list[str] = []
-
-    is_open = True
+        self.dropped = [table.name]
 
     def close(self) -> None:
         super().close()
-        if self.is_open:
-            for name in (self.table.name, *self.also_dropped):
-                client().delete_table(TableName=name)
-        self.is_open = False
+        while self.dropped:
+            client().delete_table(TableName=self.dropped.pop())
 
 
 def open_dynamo(clock: Clock, shards: int) -> DynamoStore:

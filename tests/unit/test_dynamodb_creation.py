@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
+from copy import deepcopy
 from typing import Any
 from uuid import uuid4
 
 import pytest
 from botocore.exceptions import ClientError
+from botocore.validate import ParamValidator
 
 from oncue.core.errors import StoreUnavailable, StoreUnusable
 from oncue.stores.dynamodb import creation, keys, schema
 from oncue.stores.dynamodb.table import Table
+from oncue_bench.dynamodb.wrapped import Call, WrappedClient
 from tests.stores.dynamo import client
-from tests.stores.dynamodb.wrapped import WrappedClient
-from tests.stores.wrapped import Call
 
 CREATE = "create table"
 TTL = "set the time to live"
@@ -26,9 +27,31 @@ def new(connect: Any = client) -> Table:
     return Table(f"oncue-{uuid4().hex}", connect)
 
 
+class Prompt(WrappedClient):
+    """An index is added in words only: DynamoDB Local often builds one for minutes, and refuses
+    writes meanwhile. The request is checked against the service's description of it."""
+
+    def __init__(self) -> None:
+        super().__init__(client())
+        self.added: list[dict[str, Any]] = []
+
+    def during(self, call: Call) -> Any:
+        if call.method == "update_table":
+            shape = self.client.meta.service_model.operation_model("UpdateTable").input_shape
+            assert not ParamValidator().validate(call.kwargs, shape).has_errors()
+            [update] = call.kwargs["GlobalSecondaryIndexUpdates"]
+            self.added.append(update["Create"] | {"IndexStatus": "ACTIVE"})
+            return {}
+        answer = self.send(call)
+        if call.method == "describe_table" and self.added:
+            answer["Table"]["GlobalSecondaryIndexes"] = deepcopy(self.added)
+        return answer
+
+
 def foreign(key_schema: Any = KEYS, kind: str = "S", **more: Any) -> Table:
     """A table that was made in another way."""
-    table = new()
+    prompt = Prompt()
+    table = new(lambda: prompt)
     named = [one["AttributeName"] for one in key_schema]
     given: dict[str, Any] = {
         "TableName": table.name,
@@ -90,7 +113,17 @@ def test_a_table_that_is_there_is_given_what_it_lacks_and_keeps_what_it_has() ->
     assert texts(table) == []
     assert table.get(keys.Key("j#2026-01-01T00:00", "x")) is not None
     [index] = schema.describe(table)["GlobalSecondaryIndexes"]
-    assert index["IndexStatus"] == "ACTIVE"
+    assert (index["IndexName"], index["Projection"]["ProjectionType"]) == ("look", "KEYS_ONLY")
+
+
+def test_an_index_that_is_not_ready_is_waited_for() -> None:
+    table = foreign()
+    creation.create(table)
+    told = schema.describe(table)
+    told["GlobalSecondaryIndexes"][0]["IndexStatus"] = "CREATING"
+    [step] = creation._missing_index(table, told)
+    assert step.text == "wait for index look"
+    step.apply()
 
 
 def test_a_provisioned_table_stays_one() -> None:

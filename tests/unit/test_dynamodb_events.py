@@ -17,12 +17,11 @@ from oncue.stores.dynamodb.filed_event import id_item
 from oncue.stores.dynamodb.store import DynamoStore
 from oncue.stores.dynamodb.table import Table
 from oncue.stores.dynamodb.writes import Item
+from oncue_bench.dynamodb.ledger import Bill, CountingClient
+from oncue_bench.dynamodb.wrapped import PARTIQL, WRITES, Call, WrappedClient
 from tests.contract.board import RULE, Board, cron, cron_at, file, file_at, table, table_at
 from tests.contract.desk import together
 from tests.stores.dynamo import OwnTable, client, new_table
-from tests.stores.dynamodb.ledger import Bill, CountingClient
-from tests.stores.dynamodb.wrapped import PARTIQL, WRITES, WrappedClient
-from tests.stores.wrapped import Call
 
 DAY = 86_400
 

@@ -18,8 +18,8 @@ from oncue.ports.schedules import Advance
 from oncue.stores.dynamodb.buckets import Buckets
 from oncue.stores.dynamodb.inbox_lease import InboxLease
 from oncue.stores.dynamodb.table import Table
+from oncue_bench.dynamodb.ledger import Bill, CountingClient
 from tests.stores.dynamo import OwnTable, client, new_table
-from tests.stores.dynamodb.ledger import Bill, CountingClient
 
 SECOND = 1000
 

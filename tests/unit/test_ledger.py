@@ -272,3 +272,16 @@ def test_a_range_that_its_holder_knows_nothing_of_may_be_taken_at_once() -> None
     assert not Ledger([lost, forgotten, next_one]).premature
     other, later = ranged(3, LEASE, "second"), ranged(5, LEASE + 1)
     assert Ledger([lost, other, forgotten, later]).premature  # it is of an older fence
+
+
+def test_a_range_that_is_written_down_after_its_takeover_takes_nothing_from_anybody() -> None:
+    late = ranged(1, 1.0)
+    ledger = Ledger([ranged(1, 0.0), ranged(2, LEASE + 1, "second"), received(), late])
+    assert not ledger.premature
+    assert not ledger.repeated
+
+
+def test_nobody_may_deliver_what_he_wrote_down_after_its_takeover() -> None:
+    second = [ranged(2, LEASE, "second"), received(1, "second"), *settled(2, "a", "b")]
+    ledger = Ledger([*second, ranged(1, 0.0), received(1, "first")])
+    assert [one.receiver for one in ledger.repeated] == ["first"]

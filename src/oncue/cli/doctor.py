@@ -8,7 +8,7 @@ import click
 
 from oncue.cli import findings, output, server, server_findings
 from oncue.cli.app import EXIT_FAILED, App, Cue, common
-from oncue.cli.findings import Checks, DoctorFinding, bad, checked
+from oncue.cli.findings import Checks, DoctorFinding, bad, checked, ok
 from oncue.cli.progress import counted
 from oncue.core.errors import OncueError
 
@@ -16,18 +16,27 @@ MARKS = {"ok": ("✓", "green"), "warn": ("!", "yellow"), "bad": ("✗", "red")}
 
 
 @click.command()
+@click.option(
+    "--quota",
+    is_flag=True,
+    help="DynamoDB: compare the write quota of the account with what is due ahead.",
+)
 @common
-def doctor(app: App) -> None:
+def doctor(app: App, quota: bool) -> None:
     """Check the installation, and say what to do about problems. Looks at the store, its disk and
-    its durability, at the clock, at the processes that run, and at work and schedules that wait.
+    its durability, at the clock, at the processes that run, and at work and schedules that wait; of
+    DynamoDB at the table, its index, its time to live, and at shards that have too much to do.
     With --url it looks at the server instead: whether it can be reached and is ready, what the
     token allows, its clock, and what runs and waits there. The exit code is 1 if there are errors;
     warnings do not change it.
 
     $ oncue doctor
     $ oncue doctor --json
+    $ oncue doctor --store 'dynamodb://jobs?region=eu-central-1' --quota
     """
-    facts, found = _examine_store(app) if app.url is None else _examine_server(app)
+    if quota and app.url is not None:
+        raise click.UsageError("--quota needs the store itself: give --store instead of --url.")
+    facts, found = _examine_store(app, quota) if app.url is None else _examine_server(app)
     levels = [one.level for one in found]
     if app.as_json:
         output.document(
@@ -50,7 +59,7 @@ def doctor(app: App) -> None:
         raise click.exceptions.Exit(EXIT_FAILED)
 
 
-def _examine_store(app: App) -> tuple[dict[str, Any], list[DoctorFinding]]:
+def _examine_store(app: App, quota: bool) -> tuple[dict[str, Any], list[DoctorFinding]]:
     """The facts about the store, and what every check found."""
     from oncue.cli import sqlite_findings
 
@@ -69,6 +78,12 @@ def _examine_store(app: App) -> tuple[dict[str, Any], list[DoctorFinding]]:
         checks |= sqlite_findings.checks(cue, facts, path)
     checks |= {"clock": findings.clock(cue.clock), "claims": findings.claims(cue)}
     checks |= _waiting(cue) | {"sinks": findings.sinks(cue)}
+    if facts["kind"] == "dynamodb":
+        from oncue.cli import dynamodb_findings
+
+        checks |= dynamodb_findings.checks(app, quota=quota)
+    elif quota:
+        checks["quota"] = [ok("does not apply: only a DynamoDB table has one.")]
     found = list(checked(checks))
     return facts if path is None else facts | {"path": str(path.absolute())}, found
 

@@ -10,14 +10,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from oncue import __version__
-from oncue.cli import output, queues
+from oncue.cli import output
 from oncue.cli.app import Cue
 from oncue.cli.nodes import runs
 from oncue.cli.progress import counted
 from oncue.core import upkeep
 from oncue.core.errors import NotSupported, OncueError
 from oncue.core.lacks import uncounted
-from oncue.core.moment import to_datetime
+from oncue.core.moment import Moment, to_datetime
 from oncue.core.queue import Queue
 from oncue.core.upkeep import LATE_SECONDS
 from oncue.ports.claims import ClaimFilter
@@ -78,6 +78,7 @@ def store(facts: dict[str, Any]) -> Iterator[DoctorFinding]:
         yield warn("in memory: everything ends with the process.", todo)
     else:
         where = f" {os.path.abspath(facts['path'])}" if "path" in facts else ""
+        where = f" table {facts['table']}" if "table" in facts else where
         yield ok(f"{facts['kind']}{where} answers.")
 
 
@@ -127,8 +128,13 @@ def schedules(cue: Cue) -> Iterator[DoctorFinding]:
         yield ok("none is overdue by a minute.")
 
 
-def lateness(cue: Cue) -> Iterator[DoctorFinding]:
-    late = [found for found in _waiting(cue, paused=False) if found[1] > LATE_SECONDS]
+Oldest = Iterable[tuple[Queue, Moment | None]]
+"""Every queue, and when the first of its jobs that wait was or is due."""
+
+
+def lateness(cue: Cue, oldest: Oldest | None = None) -> Iterator[DoctorFinding]:
+    """`oldest`: where the store has another way to know it than `queues_with_stats`."""
+    late = [found for found in _waiting(cue, oldest, paused=False) if found[1] > LATE_SECONDS]
     running = cue.nodes() if late else []
     for queue, seconds in late:
         yield warn(*upkeep.late_trouble(queue, seconds, running))
@@ -136,8 +142,8 @@ def lateness(cue: Cue) -> Iterator[DoctorFinding]:
         yield ok("no queue has work that waits for more than a minute.")
 
 
-def paused(cue: Cue) -> Iterator[DoctorFinding]:
-    due = _waiting(cue, paused=True)
+def paused(cue: Cue, oldest: Oldest | None = None) -> Iterator[DoctorFinding]:
+    due = _waiting(cue, oldest, paused=True)
     for queue, seconds in due:
         text = f"queue {queue.name} is paused and has had due work for {output.length(seconds)}."
         yield warn(text, f"Resume it: oncue queues resume {queue.name}")
@@ -145,17 +151,22 @@ def paused(cue: Cue) -> Iterator[DoctorFinding]:
         yield ok("none has due work.")
 
 
-def _waiting(cue: Cue, *, paused: bool) -> list[tuple[Queue, float]]:
+def _waiting(cue: Cue, oldest: Oldest | None, *, paused: bool) -> list[tuple[Queue, float]]:
     """The queues that have due work, and for how many seconds the oldest of it has waited."""
-    # `oldest_due_at` is also told of a queue whose jobs are all due later.
-    now, found = cue.clock.now(), cue.queues_with_stats()
+    # The oldest is also told of a queue whose jobs are all due later.
+    now = cue.clock.now()
+    return [
+        (queue, (now - due_at) / 1000)
+        for queue, due_at in (_oldest(cue) if oldest is None else oldest)
+        if queue.paused is paused and due_at is not None and due_at < now
+    ]
+
+
+def _oldest(cue: Cue) -> Oldest:
+    found = cue.queues_with_stats()
     if not all(stats.knows_oldest for _, stats in found):
         raise uncounted("the oldest due job of each queue")
-    return [
-        (queue, queues.lateness(stats, now))
-        for queue, stats in found
-        if queue.paused is paused and (stats.oldest_due_at or now) < now
-    ]
+    return [(queue, stats.oldest_due_at) for queue, stats in found]
 
 
 def claims(cue: Scheduler) -> Iterator[DoctorFinding]:

@@ -59,8 +59,8 @@ def forecast(app: App, hours: float, step: str | None, rate: float | None) -> No
     """Forecast what is due ahead, jobs and occurrences of schedules, and how late it will be. Every
     line is one step (by default a minute up to 2 hours, else an hour) and the lateness of its last
     job. Without --rate, the rate is what oncue hands over on this machine, measured for about a
-    second in a file beside the store (of a server, in one here); handlers and sinks may be slower
-    than that.
+    second in a file beside the store (of a server, in one here), or what a queue of a DynamoDB
+    table allows; handlers and sinks may be slower than that.
 
     $ oncue forecast
     $ oncue forecast --hours 2 --step minute
@@ -68,22 +68,37 @@ def forecast(app: App, hours: float, step: str | None, rate: float | None) -> No
     """
     step = step or ("minute" if hours <= 2 else "hour")
     ahead = look_ahead(app, round(hours * 3_600_000), STEPS_MS[step])
-    measured = rate is None
+    origin = "option"
     if rate is None:
-        from oncue.cli.drain import measured_rate
-
-        rate = measured_rate(_folder(app))
+        rate, origin = _rate(app)
     steps = core.forecast(ahead.dues, ahead.begins, ahead.until, rate)
     if app.as_json:
-        _document(ahead, steps, rate, measured)
-    else:
-        _show(ahead, steps, rate, step)
-        if measured:
-            where = "this machine" if app.url is None else "this machine, not on the server's"
-            output.note(
-                f"The rate, {_pace(rate)}, was measured just now on {where}, into a sink that "
-                "takes everything; if yours or your handlers are slower, say so with --rate."
-            )
+        _document(ahead, steps, rate, origin)
+        return
+    _show(ahead, steps, rate, step)
+    if note := _ORIGINS.get(origin):
+        where = "this machine" if app.url is None else "this machine, not on the server's"
+        output.note(
+            f"The rate, {_pace(rate)}, {note.format(where)}, into a sink that takes everything; if "
+            "yours or your handlers are slower, say so with --rate."
+        )
+
+
+_ORIGINS = {
+    "measured": "was measured just now on {}",
+    "shards": "is what the partitions of a queue with the usual shards allow",
+}
+
+
+def _rate(app: App) -> tuple[float, str]:
+    """Jobs per second, and how that is known. A table is not measured: that would cost money."""
+    if app.url is None and app.scheduler.store.describe().kind == "dynamodb":
+        from oncue.stores.dynamodb.health import DRAINED_PER_SECOND
+
+        return DRAINED_PER_SECOND, "shards"
+    from oncue.cli.drain import measured_rate
+
+    return measured_rate(_folder(app)), "measured"
 
 
 def _folder(app: App) -> Path | None:
@@ -212,13 +227,13 @@ def _show(ahead: Ahead, steps: list[Step], rate: float, step: str) -> None:
         click.echo(f"Nothing is due until {_clock(ahead.until, ahead.now)}.")
 
 
-def _document(ahead: Ahead, steps: list[Step], rate: float, measured: bool) -> None:
+def _document(ahead: Ahead, steps: list[Step], rate: float, origin: str) -> None:
     output.document(
         {
             "begins_at": render(ahead.now),
             "ends_at": render(ahead.until),
             "rate_per_second": round(rate, 1),
-            "rate_origin": "measured" if measured else "option",
+            "rate_origin": origin,
             "overdue": None if ahead.uncounted else ahead.overdue,
             "paused": ahead.paused,
             "occurrences": ahead.occurrences,

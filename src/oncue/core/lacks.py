@@ -22,8 +22,8 @@ and `due_counts` is refused. `all-jobs`: lists and bulk verbs that name no queue
 def uncounted(call: str) -> NotSupported:
     """Why a call that counts is refused."""
     return NotSupported(
-        f"{call}: this store cannot count its jobs (it lacks 'counts'). 'oncue dump' writes all "
-        "jobs to a file, where they can be counted.",
+        "This store cannot count its jobs. 'oncue dump' writes all jobs to a file, where they can "
+        f"be counted. ({call}: it lacks 'counts')",
         "counts",
     )
 
@@ -32,8 +32,9 @@ def refuse_all_jobs(call: str, wanted: JobFilter) -> None:
     """Refuse a filter that means the jobs of all queues."""
     if wanted.queue is None and wanted.owner is None and wanted.key is None:
         raise NotSupported(
-            f"{call}: this store cannot list the jobs of all queues (it lacks 'all-jobs'). Name a "
-            "queue, an owner or a key; or use 'oncue dump', which writes all jobs to a file.",
+            "This store cannot list the jobs of all queues together. Name a queue, an owner or a "
+            f"key; or use 'oncue dump', which writes all jobs to a file. ({call}: it lacks "
+            "'all-jobs')",
             "all-jobs",
         )
 
@@ -42,7 +43,7 @@ def refuse_all_events(call: str, wanted: EventFilter) -> None:
     """Refuse a filter that means the events of all rules."""
     if wanted.rule is None:
         raise NotSupported(
-            f"{call}: this store cannot list the events of all rules (it lacks 'all-events'). Name "
-            "a rule; or use 'oncue dump', which writes all events to a file.",
+            "This store cannot list the events of all rules together. Name a rule; or use 'oncue "
+            f"dump', which writes all events to a file. ({call}: it lacks 'all-events')",
             "all-events",
         )

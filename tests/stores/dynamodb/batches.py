@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from typing import Any
 
-from tests.stores.dynamodb.wrapped import changed
-from tests.stores.wrapped import Call
+from oncue_bench.dynamodb.wrapped import Call, changed
 
 LEFT = {"batch_write_item": "UnprocessedItems", "batch_get_item": "UnprocessedKeys"}
 

@@ -15,12 +15,12 @@ from itertools import chain
 from typing import Any, NamedTuple
 from zlib import crc32
 
-from tests.stores.dynamodb import errors, statements
+from oncue_bench.dynamodb import statements
+from oncue_bench.dynamodb.meter import Meter
+from oncue_bench.dynamodb.units import Charge
+from oncue_bench.dynamodb.wrapped import READS, WRITES, Call, WrappedClient
+from tests.stores.dynamodb import errors
 from tests.stores.dynamodb.batches import LEFT, chosen, handed_back, places
-from tests.stores.dynamodb.meter import Meter
-from tests.stores.dynamodb.units import Charge
-from tests.stores.dynamodb.wrapped import READS, WRITES, WrappedClient
-from tests.stores.wrapped import Call
 
 WHOLE = -1  # in place of a partition: the whole table or index
 

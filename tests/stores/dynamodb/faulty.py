@@ -27,13 +27,13 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any
 
+from oncue_bench.dynamodb import statements
+from oncue_bench.dynamodb.wrapped import READS, SINGLE_WRITES, WRITES, Call, WrappedClient, changed
 from tests.proof.faults import Pause, slowly
 from tests.proof.plan import Fault, Plan
-from tests.stores.dynamodb import errors, statements
+from tests.stores.dynamodb import errors
 from tests.stores.dynamodb.batches import chosen, handed_back, places
 from tests.stores.dynamodb.world import World
-from tests.stores.dynamodb.wrapped import READS, SINGLE_WRITES, WRITES, WrappedClient, changed
-from tests.stores.wrapped import Call
 
 Hook = Callable[[Call], object]
 """Something to do at a point of a request. Calls that it makes are disturbed by faults, but have no

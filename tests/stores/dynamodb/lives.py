@@ -13,10 +13,10 @@ from oncue.core.lifecycle import Verb
 from oncue.core.queue import Queue
 from oncue.core.stamp import SECOND
 from oncue.scheduler import Scheduler
+from oncue_bench.dynamodb.ledger import Bill, CountingClient
 from tests.contract.board import time_based
 from tests.contract.changing import CANCEL, Amendment, amend
 from tests.contract.desk import settlement, verdict
-from tests.stores.dynamodb.ledger import Bill, CountingClient
 from tests.stores.dynamodb.rig import Rig
 
 SENT = Queue("sent", sink="log:")

@@ -7,9 +7,8 @@ from collections import deque
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from tests.stores.dynamodb.requests import Item, Tables, name_of
-from tests.stores.dynamodb.wrapped import bare, changed
-from tests.stores.wrapped import Call
+from oncue_bench.dynamodb.requests import Item, Tables, name_of
+from oncue_bench.dynamodb.wrapped import Call, bare, changed
 
 Some = Callable[[list[str]], list[str]]
 """Chooses some of several names."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from tests.stores.dynamodb.requests import Item
+from oncue_bench.dynamodb.requests import Item
 
 KEYS = ("pk", "sk")
 INDEX = "look"

@@ -7,9 +7,8 @@ from collections.abc import Callable, Collection, Iterator
 from itertools import count, product
 from typing import Any, TypeVar
 
+from oncue_bench.dynamodb.wrapped import READS, WRITES, Call
 from tests.stores.dynamodb.faulty import FaultyClient
-from tests.stores.dynamodb.wrapped import READS, WRITES
-from tests.stores.wrapped import Call
 
 T = TypeVar("T")
 

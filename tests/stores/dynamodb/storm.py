@@ -69,7 +69,7 @@ class Storm:
         requests = Requests(self._held, now=lambda: clock.now() / 1000, replica=replica)
         self._client = FaultyClient(self._held, Plan(0, {}), world=requests)
         store = OwnTable(SteadyTable(name, lambda: self._client), clock, shards=1)
-        store.also_dropped.append(replica.name)
+        store.dropped.append(replica.name)
         return store
 
     def _enter(self, world: World) -> None:

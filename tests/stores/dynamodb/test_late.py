@@ -12,9 +12,9 @@ import pytest
 from oncue.core.errors import StoreUnavailable
 from oncue.core.lifecycle import State
 from oncue.core.queue import Queue
+from oncue_bench.dynamodb import statements
 from tests.contract.changing import CANCEL, Amendment, amend
 from tests.proof.plan import Fault
-from tests.stores.dynamodb import statements
 from tests.stores.dynamodb.rig import Node, Rig
 
 SENT = Queue("sent", sink="log:")

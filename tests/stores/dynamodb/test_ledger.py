@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 from botocore.exceptions import ClientError
 
+from oncue_bench.dynamodb.ledger import CountingClient
 from tests.proof.plan import Fault, Plan
 from tests.stores.dynamodb.faulty import FaultyClient
-from tests.stores.dynamodb.ledger import CountingClient
 from tests.stores.dynamodb.shelf import Shelf, absent, item, put
 
 ABSENT = "attribute_not_exists(pk)"

@@ -7,11 +7,11 @@ from typing import Any
 import pytest
 from botocore.exceptions import BotoCoreError, ClientError
 
+from oncue_bench.dynamodb import statements
+from oncue_bench.dynamodb.ledger import CountingClient
 from tests.proof.plan import Fault, Plan
-from tests.stores.dynamodb import statements
 from tests.stores.dynamodb.capacity import CapacityClient, Limits
 from tests.stores.dynamodb.faulty import FaultyClient
-from tests.stores.dynamodb.ledger import CountingClient
 from tests.stores.dynamodb.replica import Replica
 from tests.stores.dynamodb.shelf import Shelf, delete_if, insert, item, put, set_if
 from tests.stores.dynamodb.world import World

@@ -8,13 +8,13 @@ from typing import Any
 import pytest
 from botocore.exceptions import BotoCoreError, ClientError
 
+from oncue_bench.dynamodb.wrapped import WRITES
 from tests.proof.plan import Fault, Plan
 from tests.stores.dynamodb.faulty import FaultyClient
 from tests.stores.dynamodb.replica import Replica
 from tests.stores.dynamodb.shelf import Shelf, item, put
 from tests.stores.dynamodb.steps import every_point
 from tests.stores.dynamodb.world import World
-from tests.stores.dynamodb.wrapped import WRITES
 
 STORM = {
     Fault.FAIL: 0.05,

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from tests.stores.dynamodb.units import read_units, size, write_units
+from oncue_bench.dynamodb.units import read_units, size, write_units
 
 
 @pytest.mark.parametrize(

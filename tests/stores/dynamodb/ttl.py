@@ -8,9 +8,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from tests.stores.dynamodb.requests import Tables
-from tests.stores.dynamodb.wrapped import WrappedClient, bare
-from tests.stores.wrapped import Call
+from oncue_bench.dynamodb.requests import Tables
+from oncue_bench.dynamodb.wrapped import Call, WrappedClient, bare
 
 
 class HeldTtl(WrappedClient):
@@ -42,7 +41,7 @@ class HeldTtl(WrappedClient):
             )
         )
         return [
-            Call("delete_item", (), {"TableName": table, "Key": tables[table].key(item)})
+            Call("delete_item", {"TableName": table, "Key": tables[table].key(item)})
             for page in found
             for item in page["Items"]
         ]

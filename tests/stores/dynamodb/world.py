@@ -11,11 +11,11 @@ from typing import Any
 
 from botocore.exceptions import ClientError
 
-from tests.stores.dynamodb import errors, statements
+from oncue_bench.dynamodb import statements
+from oncue_bench.dynamodb.requests import Item, Tables, Write, name_of
+from oncue_bench.dynamodb.wrapped import Call, changed
+from tests.stores.dynamodb import errors
 from tests.stores.dynamodb.replica import Replica
-from tests.stores.dynamodb.requests import Item, Tables, Write, name_of
-from tests.stores.dynamodb.wrapped import changed
-from tests.stores.wrapped import Call
 
 TOKEN_SECONDS = 600  # for so long the service knows a transaction that it has done
 

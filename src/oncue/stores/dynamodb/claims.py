@@ -93,10 +93,13 @@ class DynamoClaims(DynamoLive):
         for at, share in zip(takers, shares, strict=True):
             for job in share:
                 offer = offers[job.record.queue]
-                checks = self._check_free(job) if offer.known.ranges else []
+                ranges = offer.known.ranges
+                checks = self._check_free(job) if ranges else []
                 alone = len(share) == 1
                 job.record.take(offer.queue, takers[at], now, (nonce, at), alone=alone)
-                savings.setdefault(offer.known.name, []).append((at, Saving(job, checks)))
+                savings.setdefault(offer.known.name, []).append(
+                    (at, Saving(job, checks, is_unrivalled=not ranges))
+                )
         complete = True
         for name, some in savings.items():
             done = self._take([one for _, one in some], offers[name].known, now)
@@ -147,8 +150,10 @@ class DynamoClaims(DynamoLive):
 
     def _close_ended(self, lease: ShardLease, known: KnownQueue, now: Moment) -> ShardLease:
         """Let go of a shard whose holder's lease has ended."""
-        if lease.holder is None or lease.until > now:
-            return lease
+        return self._close(lease, known, now) if lease.may_be_taken_by(None, now) else lease
+
+    def _close(self, lease: ShardLease, known: KnownQueue, now: Moment) -> ShardLease:
+        """Take a shard away from its holder. The lease as it is then, whoever was quicker."""
         closed = lease.let_go()._replace(fence=lease.fence + 1)
         self.write_lease(lease, closed, known, now)
         return self._leases([(lease.queue, lease.shard)])[lease.queue, lease.shard]

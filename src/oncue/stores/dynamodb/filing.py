@@ -35,7 +35,6 @@ from oncue.stores.dynamodb.writes import (
     ABSENT,
     PRESENT,
     Check,
-    If,
     Item,
     Put,
     Remove,
@@ -82,6 +81,9 @@ class Saving:
     """What must hold besides: that no range covers it, for example."""
     takes_key_from: str | None = None
     """The job that is over and still holds the key that this one needs."""
+    is_unrivalled: bool = False
+    """Whether no dispatcher can have delivered it meanwhile: none has ever been there, or it is the
+    one who saves it."""
 
 
 class Filing:
@@ -184,12 +186,33 @@ class Filing:
             if wanted(part)
         }
         parts: dict[str, dict[str, bytes]] = {job_id: {} for job_id in items}
-        for key, side in self.table.read(sides).items():
+        found = self.table.read(sides)
+        for key, side in found.items():
             job_id, part = sides[key]
             parts[job_id][part] = side["part"]
-        return {
-            job_id: _filed(job_id, items[job_id], shown[job_id], parts[job_id]) for job_id in items
+        left = {job_id: items[job_id] for key, (job_id, _) in sides.items() if key not in found}
+        changed = self._outdated(left)
+        filed = {
+            job_id: _filed(job_id, item, shown[job_id], parts[job_id])
+            for job_id, item in items.items()
+            if job_id not in changed
         }
+        again = {job_id: item for job_id, item in changed.items() if item is not None}
+        return filed | self.parse(again, wanted) if again else filed
+
+    def _outdated(self, items: Mapping[str, Item]) -> dict[str, Item | None]:
+        """Those of these items that are no longer as they were read, and what is there now. Whoever
+        changes a job removes the parts that it does not need any more."""
+        spots = {
+            job_id: (keys.job(job_id), Key(item["pk"], item["sk"]))
+            for job_id, item in items.items()
+        }
+        found = self.table.read(key for some in spots.values() for key in some)
+        now = {
+            job_id: next((found[key] for key in some if key in found), None)
+            for job_id, some in spots.items()
+        }
+        return {job_id: item for job_id, item in now.items() if item != items[job_id]}
 
     def _plain_places(self, job_id: str) -> list[Key]:
         """Where a job waits if it is plain."""
@@ -269,27 +292,29 @@ class Filing:
         for name, was in job.sides.items():
             if written.sides.get(name) != was:
                 plan.removed.append(keys.side(job.id, name, was))
-        self._plan_line(plan, job.line, PRESENT if job.is_plain and saving.checks else None)
+        self._plan_line(plan, saving)
         self._plan_key(plan, saving)
         self._plan_owner(plan, job)
         plan.together.extend(saving.checks)
         return plan
 
-    def _plan_line(self, plan: SavePlan, was: Line | None, only_if: If | None) -> None:
+    def _plan_line(self, plan: SavePlan, saving: Saving) -> None:
         """A new place in line is written with the record; leaving the line comes after it, because
-        a record beats a waiting item that does not fit. But a plain job that a dispatcher may have
-        delivered since leaves it with the record, and only if it is there (`only_if`): of what is
-        delivered and not kept, nothing else tells."""
-        line = plan.filed.line
+        a record beats a waiting item that does not fit. A plain job has no record that would tell
+        that it was delivered and is gone: its item must still be there."""
+        line, was = plan.filed.line, saving.job.line
         if line == was:
-            return
-        places = [] if was is None else was.keys
-        if line is None and only_if is None:
-            plan.removed.extend(places)
             return
         if line is not None:
             plan.together.extend(Put({**key._asdict(), "ver": plan.filed.ver}) for key in line.keys)
-        plan.together.extend(Remove(key, only_if) for key in places)
+        if was is None:
+            return
+        if saving.job.is_plain and not saving.is_unrivalled:
+            plan.together.extend(Remove(key, PRESENT) for key in was.keys)
+        elif line is not None:
+            plan.together.extend(Remove(key) for key in was.keys)
+        else:
+            plan.removed.extend(was.keys)
 
     def _plan_key(self, plan: SavePlan, saving: Saving) -> None:
         """The key of a job is held by an item of its own, as long as the job is not over."""

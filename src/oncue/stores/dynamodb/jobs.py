@@ -267,9 +267,9 @@ class DynamoJobs(Leasing):
         return [one.job.id for one, was in zip(savings, done, strict=True) if not was]
 
     def _changed(self, job: Filed, change: JobChange, now: Moment, dead: str | None) -> Saving:
-        checks = self._check_free(job)
+        checks, alone = self._check_free(job), not self._may_be_covered(job)
         job.record.change(change, now)
-        return Saving(job, checks, takes_key_from=dead)
+        return Saving(job, checks, takes_key_from=dead, is_unrivalled=alone)
 
 
 def _plain_item(new: NewJob, known: KnownQueue, now: Moment) -> tuple[Item, dict[str, bytes]]:

@@ -84,23 +84,18 @@ class DynamoRanges(DynamoEndings):
         known = self._with_ranges(name, now)
         leases = {one.shard: one for one in self._leases((name, n) for n in known.shards).values()}
         continued = _continued(leases, in_flight)
-        busy = {
-            shard: one.until
-            for shard, one in leases.items()
-            if one.holder not in (None, asked.dispatcher)
-            and one.until > now
-            and shard not in continued
-        }
-        nothing = RangeClaim(name, busy_until=min(busy.values(), default=None))
-        if known.queue.paused:
-            for lease in leases.values():
-                self._close_ended(lease, known, now)
-            return nothing
+        for shard, lease in leases.items():
+            if shard not in continued and lease.may_be_taken_by(asked.dispatcher, now):
+                leases[shard] = self._close(lease, known, now)
         free = {
-            shard: lease if shard in continued else lease.let_go()._replace(counted=lease.counted)
+            shard: lease
             for shard, lease in leases.items()
-            if shard not in busy
+            if lease.holder is None or shard in continued
         }
+        busy = [lease.until for shard, lease in leases.items() if shard not in free]
+        nothing = RangeClaim(name, busy_until=min(busy, default=None))
+        if known.queue.paused:
+            return nothing
         rooms = self._rooms(known, free, continued, asked)
         for shard in self._in_order(known, list(rooms), continued, asked):
             most = asked._replace(limit=rooms[shard])
@@ -343,7 +338,7 @@ class DynamoRanges(DynamoEndings):
         removed = [key for job_id in gone for key in jobs[job_id].keys]
         self.table.write(removed=removed)
         savings = [
-            Saving(job)
+            Saving(job, is_unrivalled=True)
             for job_id, job in jobs.items()
             if job_id not in gone and act(job, refused.get(job_id))[1]
         ]

@@ -77,6 +77,12 @@ class ServiceClock:
         """By how much the service is ahead of this machine at least; negative: behind it."""
         return 0.0 if self._bounds is None else self._bounds.surely_ms / 1000
 
+    @property
+    def uncertainty_seconds(self) -> float | None:
+        """By how much the clocks may differ as far as is known; None: nothing is."""
+        known = self._bounds
+        return None if known is None else max(-known.least, known.most) / 1000
+
     def require_agreement(self, ask: Callable[[], object]) -> None:
         """Refuse to take work by a clock that is far from that of the service. `ask` makes a
         request: the clock may have been set since the last one."""

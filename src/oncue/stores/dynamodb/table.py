@@ -9,6 +9,7 @@ a mark of the call (`by`), and a condition that failed because the item has it h
 
 from __future__ import annotations
 
+import logging
 import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -19,7 +20,14 @@ from typing import Any, TypeVar
 from oncue.core.errors import StoreUnavailable
 from oncue.forking import now_and_after_fork
 from oncue.stores.dynamodb.keys import INDEX, LAST, Key
-from oncue.stores.dynamodb.trouble import answer_of, explain, is_conflict, may_pass, reasons
+from oncue.stores.dynamodb.trouble import (
+    answer_of,
+    explain,
+    is_conflict,
+    is_throttle,
+    may_pass,
+    reasons,
+)
 from oncue.stores.dynamodb.wire import condition, from_wire, query_of, statement, to_wire, wire_key
 from oncue.stores.dynamodb.writes import (
     Check,
@@ -47,6 +55,8 @@ THREADS = 16
 PATIENCE_SECONDS = 10.0
 FIRST_PAUSE_SECONDS = 0.02
 LONGEST_PAUSE_SECONDS = 1.0
+logger = logging.getLogger("oncue.store")
+_OF_NO_TABLE = frozenset({"transact_write_items", "transact_get_items", "describe_limits"})
 
 
 class Table:
@@ -61,6 +71,9 @@ class Table:
         self._thread = threading.local()
         self._pool = ThreadPoolExecutor(THREADS, "oncue-dynamodb", self._enter_pool)
         self._closing = threading.Event()
+        self._counting = threading.Lock()
+        self.throttles = 0
+        """How many requests of this process were throttled, or done in part."""
 
     def close(self) -> None:
         self._closing.set()
@@ -94,6 +107,7 @@ class Table:
                 item = from_wire(one)
                 found[Key(item["pk"], item["sk"])] = item
             wanted = answer.get("UnprocessedKeys", {}).get(self.name, {}).get("Keys", [])
+            self._note_throttle(bool(wanted))
             return not wanted
 
         self._until(ask)
@@ -134,6 +148,19 @@ class Table:
             if answer["Items"] or not more:
                 return [from_wire(item) for item in answer["Items"]], more
             asked["ExclusiveStartKey"] = answer["LastEvaluatedKey"]
+
+    def count(self, pk: str, above: str, upto: str, most: int) -> int:
+        """How many items `query` would give. When more than `most` were found, it stops. Not read
+        consistently, for half the units."""
+        asked = query_of(pk, ("pk", "sk"), above, upto) | {"Select": "COUNT"}
+        found = 0
+        while found <= most:
+            answer = self.call("query", **asked)
+            found += answer["Count"]
+            if "LastEvaluatedKey" not in answer:
+                break
+            asked["ExclusiveStartKey"] = answer["LastEvaluatedKey"]
+        return found
 
     def look(
         self, look: str, above: str = "", upto: str = LAST, *, limit: int | None = None
@@ -219,6 +246,7 @@ class Table:
                     trouble.append(error)
             if not all(is_conflict(error) or may_pass(error) for error in trouble):
                 raise explain(self.name, trouble[0])
+            self._note_throttle(any(map(is_throttle, trouble)))
             return not trouble
 
         self._until(ask)
@@ -227,7 +255,7 @@ class Table:
     def _is_as(self, write: Put | Remove, old: Mapping[str, Any] | None) -> bool:
         """Whether an item is already as it was to be."""
         found = self.get(write.key) if old is None else from_wire(old)
-        return found == (write.item if isinstance(write, Put) else None)
+        return found == _wanted(write)
 
     def write(self, puts: Iterable[Item] = (), removed: Iterable[Key] = ()) -> None:
         """Write and remove items without conditions. Each key is named once."""
@@ -243,6 +271,7 @@ class Table:
             nonlocal wanted
             answer = self.client.batch_write_item(RequestItems={self.name: wanted})
             wanted = answer.get("UnprocessedItems", {}).get(self.name, [])
+            self._note_throttle(bool(wanted))
             return not wanted
 
         self._until(ask)
@@ -313,7 +342,7 @@ class Table:
 
     def call(self, method: str, **asked: Any) -> Any:
         """One request. Raises `ConditionFailed` or `TransactionFailed` as the service does."""
-        if not method.startswith("transact"):
+        if method not in _OF_NO_TABLE:
             asked["TableName"] = self.name
         answer: Any = None
 
@@ -337,6 +366,7 @@ class Table:
                 _raise_failed_condition(problem)
                 if not (is_conflict(problem) or may_pass(problem)):
                     raise explain(self.name, problem) from problem
+                self._note_throttle(is_throttle(problem))
                 error = problem
             rest = uniform(pause / 2, pause)
             if waited + rest > PATIENCE_SECONDS or self._closing.is_set():
@@ -344,6 +374,22 @@ class Table:
             self._closing.wait(rest)
             waited += rest
             pause = min(2 * pause, LONGEST_PAUSE_SECONDS)
+
+    def _note_throttle(self, throttled: bool) -> None:
+        """Count it; the log tells of the first, the second, the fourth, the eighth …"""
+        if not throttled:
+            return
+        with self._counting:
+            self.throttles += 1
+            count = self.throttles
+        if count & (count - 1) == 0:
+            text = "DynamoDB table %s: %d requests throttled since the start; see 'oncue doctor'"
+            logger.warning(text, self.name, count)
+
+
+def _wanted(write: Write) -> Item | None:
+    """The item after a write."""
+    return write.item if isinstance(write, Put) else None
 
 
 def _was_done(writes: Sequence[Write], old: Mapping[int, Mapping[str, Any] | None]) -> bool:

@@ -84,6 +84,12 @@ def is_conflict(problem: Any) -> bool:
     return bool(codes) and codes <= _CONFLICTS | _PASSING
 
 
+def is_throttle(problem: Any) -> bool:
+    """Whether the service, or a partition of it, was asked for more than it gives."""
+    codes = {code for _, code, _ in reasons(answer_of(problem))}
+    return not THROTTLES.isdisjoint({code_of(problem), *codes})
+
+
 def may_pass(problem: Any) -> bool:
     """Whether the same request may succeed later."""
     if isinstance(problem, HTTPClientError | ConnectionError | ConnectionClosedError):

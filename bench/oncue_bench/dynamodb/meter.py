@@ -8,11 +8,10 @@ from typing import Any
 
 from botocore.exceptions import ClientError
 
-from tests.stores.dynamodb import statements, units
-from tests.stores.dynamodb.requests import Item, Tables, Write, name_of
-from tests.stores.dynamodb.units import Charge
-from tests.stores.dynamodb.wrapped import PARTIQL, WRITES, bare
-from tests.stores.wrapped import Call
+from oncue_bench.dynamodb import statements, units
+from oncue_bench.dynamodb.requests import Item, Tables, Write, name_of
+from oncue_bench.dynamodb.units import Charge
+from oncue_bench.dynamodb.wrapped import PARTIQL, WRITES, Call, bare
 
 CHARGED = {"ConditionalCheckFailedException", "TransactionCanceledException"}
 _NARROWING = {
@@ -183,5 +182,5 @@ def _factor(asked: Mapping[str, Any]) -> float:
 
 def _unprocessed(tables: Tables, answer: Mapping[str, Any]) -> set[tuple[str, str]]:
     left = answer.get("UnprocessedItems", {})
-    writes = tables.writes(Call("batch_write_item", (), {"RequestItems": left}))
+    writes = tables.writes(Call("batch_write_item", {"RequestItems": left}))
     return {(write.table, name_of(write.key)) for write in writes}

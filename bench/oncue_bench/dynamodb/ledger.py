@@ -7,10 +7,9 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from tests.stores.dynamodb.meter import Meter
-from tests.stores.dynamodb.units import Charge
-from tests.stores.dynamodb.wrapped import READS, WRITES, WrappedClient
-from tests.stores.wrapped import Call
+from oncue_bench.dynamodb.meter import Meter
+from oncue_bench.dynamodb.units import Charge
+from oncue_bench.dynamodb.wrapped import READS, WRITES, Call, WrappedClient
 
 
 class Bill:

@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from functools import partial
-from typing import Any
-
-from tests.stores.wrapped import Call
+from typing import Any, NamedTuple
 
 READS = frozenset({"get_item", "batch_get_item", "query", "scan", "transact_get_items"})
 SINGLE_WRITES = frozenset({"put_item", "update_item", "delete_item"})
 WRITES = SINGLE_WRITES | {"batch_write_item", "transact_write_items", "batch_execute_statement"}
 PARTIQL = frozenset({"execute_statement", "execute_transaction"})
+
+
+class Call(NamedTuple):
+    """One request, about to be made."""
+
+    method: str
+    kwargs: Mapping[str, Any]
 
 
 class WrappedClient:
@@ -32,7 +38,7 @@ class WrappedClient:
         return getattr(self.client, call.method)(**call.kwargs)
 
     def _called(self, method: str, /, **kwargs: Any) -> Any:
-        return self.during(Call(method, (), kwargs))
+        return self.during(Call(method, kwargs))
 
 
 def bare(client: Any) -> Any:

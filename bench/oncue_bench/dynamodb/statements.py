@@ -7,8 +7,7 @@ import re
 from collections.abc import Callable, Collection, Mapping
 from typing import Any
 
-from tests.stores.dynamodb.wrapped import changed
-from tests.stores.wrapped import Call
+from oncue_bench.dynamodb.wrapped import Call, changed
 
 METHOD = "batch_execute_statement"
 PAID_REFUSALS = frozenset({"ConditionalCheckFailed", "DuplicateItem"})

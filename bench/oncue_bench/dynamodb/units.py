@@ -12,7 +12,7 @@ from decimal import Decimal
 from math import ceil
 from typing import Any, NamedTuple
 
-from tests.stores.dynamodb.requests import Index, Item, Table, Write
+from oncue_bench.dynamodb.requests import Index, Item, Table, Write
 
 WRITE_BYTES = 1024
 READ_BYTES = 4096

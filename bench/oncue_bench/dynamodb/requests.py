@@ -6,9 +6,8 @@ import json
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from tests.stores.dynamodb import statements
-from tests.stores.dynamodb.wrapped import bare
-from tests.stores.wrapped import Call
+from oncue_bench.dynamodb import statements
+from oncue_bench.dynamodb.wrapped import Call, bare
 
 Item = Mapping[str, Any]
 """Attributes as the client takes them: `{"pk": {"S": "…"}}`; a key is one, too."""

@@ -1,0 +1,1 @@
+"""DynamoDB: what requests to it cost, and W11."""

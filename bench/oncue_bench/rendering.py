@@ -15,7 +15,7 @@ def as_table(report: Report) -> str:
     widths = [max(len(line[column]) for line in lines) for column in range(len(HEADER))]
     text = ["  ".join(_padded(line, widths)).rstrip() for line in lines]
     text.insert(1, "  ".join("─" * width for width in widths))
-    return "\n".join([machine_text(report), "", *text, "", _verdict(report)])
+    return "\n".join([_machine(report), "", *text, "", _verdict(report)])
 
 
 def _padded(line: tuple[str, ...], widths: list[int]) -> list[str]:
@@ -40,7 +40,7 @@ _NAMES = {
 
 def as_markdown(report: Report) -> str:
     """The page docs/benchmarks.md."""
-    parts = [_INTRODUCTION.format(machine=machine_text(report), verdict=_verdict(report))]
+    parts = [_INTRODUCTION.format(machine=_machine(report), verdict=_verdict(report))]
     for work, name in _NAMES.items():
         rows = [row for row in report.rows if row.work == work]
         if rows:
@@ -60,7 +60,7 @@ def markdown_table(header: Sequence[str], lines: Sequence[Sequence[str]]) -> str
     return "\n".join([head, rule, *body])
 
 
-def machine_text(report: Report) -> str:
+def _machine(report: Report) -> str:
     own = report.machine
     return (
         f"{own['cores']} cores ({own['processor']}), {own['memory_gib']} GiB, {own['system']}, "

@@ -209,7 +209,8 @@ class KillRun:
     def _spawn(self, role: str, fate: str, number: int = 0) -> None:
         self._born += 1
         name = f"{role}-{self._born}"
-        environment = {**os.environ, **CREDENTIALS, "PYTHONPATH": os.pathsep.join(sys.path)}
+        environment = {**os.environ, **CREDENTIALS, "PYTHONFAULTHANDLER": "1"}
+        environment["PYTHONPATH"] = os.pathsep.join(sys.path)
         environment.pop(VARIABLE, None)
         at = 0.0
         if fate in (ANYWHERE, STOPPED):

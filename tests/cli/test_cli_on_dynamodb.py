@@ -36,6 +36,7 @@ EVENT = {
 TRIED = {
     *("migrate", "config", "jobs", "queues", "rules", "events", "schedules", "top", "nodes"),
     *("forecast", "reclaim", "worker", "serve", "dump", "restore", "token", "doctor", "bench"),
+    "inbox",
 }
 
 

@@ -15,6 +15,7 @@ from oncue.stores.dynamodb.table import Table
 from tests.servers.clients import dynamodb_client
 from tests.servers.emulators import chosen, endpoint_of
 from tests.stores.dialects import speak_dynoxide
+from tests.stores.dynamodb.policy import Permitted
 from tests.stores.dynamodb.ttl import HeldTtl
 
 
@@ -49,7 +50,9 @@ class OwnTable(DynamoStore):
 
 
 def open_dynamo(clock: Clock, shards: int) -> DynamoStore:
-    return OwnTable(new_table(), clock, shards=shards)
+    """It may do what the policies in the documents allow, and nothing else."""
+    table = Table(new_table().name, lambda: Permitted(client()))
+    return OwnTable(table, clock, shards=shards)
 
 
 def another_dynamo(store: DynamoStore) -> DynamoStore:

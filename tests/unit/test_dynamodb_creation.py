@@ -190,11 +190,11 @@ def test_a_table_that_does_not_get_ready_is_waited_for_but_not_for_ever(
 
 
 class WithBackups(WrappedClient):
-    """Backups can be had from the second request on, as with a new table of AWS."""
+    """Backups can be had; from the second request on (`later`), as with a new table of AWS."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, later: bool = True) -> None:
         super().__init__(client())
-        self.asked = 0
+        self.asked = 0 if later else 1
         self.is_on = False
 
     def during(self, call: Call) -> Any:

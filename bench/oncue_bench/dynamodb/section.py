@@ -6,7 +6,7 @@ from pathlib import Path
 
 from oncue_bench import capacity_report
 from oncue_bench.dynamodb import place
-from oncue_bench.rendering import machine_text, markdown_table
+from oncue_bench.rendering import markdown_table
 from oncue_bench.report import HEADER, Report, Row, cells
 
 TITLE = "## W11: DynamoDB"
@@ -30,11 +30,11 @@ def as_section(report: Report, capacity: str) -> str:
         TITLE,
         _EXPLAINED.format(
             where=place.told(report.settings["store"]),
-            machine=machine_text(report),
+            machine=_machine(report),
             jobs=report.settings["table_lives"],
         ),
         markdown_table(_COSTS, [_cost(row) for row in costs]),
-        _RATES,
+        _RATES + _doubt(report),
         markdown_table(HEADER[1:-1], [cells(row)[1:-1] for row in rates]),
         _CAPACITY,
         capacity,
@@ -50,6 +50,19 @@ def replaced(page: str, section: str) -> str:
         before, _, rest = page.partition(_BEFORE)
         return f"{before}{section}\n{_BEFORE}{rest}"
     return f"{before}{section}\n## {rest.partition(chr(10) + '## ')[2]}"
+
+
+def _machine(report: Report) -> str:
+    own = report.machine
+    cores = f"{own['cores']} cores ({own['processor']}), {own['memory_gib']} GiB"
+    return f"{cores}, Python {own['python']}; load {own['load']} before the run"
+
+
+def _doubt(report: Report) -> str:
+    """Whether the rates of the run can be relied on."""
+    if report.machine["load"] <= report.machine["cores"]:
+        return ""
+    return _BUSY.format(**report.machine)
 
 
 def _cost(row: Row) -> tuple[str, ...]:
@@ -73,6 +86,12 @@ many threads; for a drain it reads the pages of all shards and removes what it r
 request. The emulator, the raw client and the product share the cores, so only the ratio says
 anything. Memory is what the delivering process grows by. With more jobs pending in the same queue,
 nothing may cost more."""
+
+_BUSY = """
+
+**The machine was busy with other things in this run** (load {load} on {cores} cores). Requests and
+units do not depend on that. The ratios do, as the range of the rounds shows: whether they reach the
+goal is not settled before a run on a quiet machine."""
 
 _CAPACITY = """### What a table can take
 

@@ -135,7 +135,7 @@ def _skew(clock: Any) -> Iterator[DoctorFinding]:
 
 def _throttles(store: DynamoStore) -> Iterator[DoctorFinding]:
     """Of this process only: others write them to their log."""
-    if count := store.table.throttles:
+    if count := store.table.throttles.count:
         yield warn(
             f"{counted(count, 'request')} of this command {'was' if count == 1 else 'were'} "
             "throttled.",

@@ -10,6 +10,8 @@ from oncue.stores.dynamodb import keys
 from oncue.stores.dynamodb.keys import PUT_OFF
 from oncue.stores.dynamodb.known import DEFAULT_SHARDS, KnownQueue
 from oncue.stores.dynamodb.store import DynamoStore
+from oncue.stores.dynamodb.table import Table
+from oncue.stores.dynamodb.wire import query_of
 
 SHARD_WRITES = 700
 """Write units per second that a shard should have at most; its partition takes 1,000."""
@@ -50,12 +52,25 @@ def _load(store: DynamoStore, known: KnownQueue, now: Moment) -> QueueLoad:
         for rank, first in heads.items():
             if first <= now + WINDOW_MS and due <= MOST_COUNTED:
                 last = f"{rank}#{until}#~"
-                due += store.table.count(pk, f"{rank}#", last, MOST_COUNTED - due)
+                due += _count(store.table, pk, f"{rank}#", last, MOST_COUNTED - due)
         return min(heads.values(), default=None), due
 
     looked = store.table.each(look, known.lines())
     oldest = min((at for at, _ in looked if at is not None), default=None)
     return QueueLoad(known.queue, known.spreads[-1], [due for _, due in looked], oldest)
+
+
+def _count(table: Table, pk: str, above: str, upto: str, most: int) -> int:
+    """How many items a partition has there. When more than `most` were found, it stops."""
+    asked = query_of(pk, ("pk", "sk"), above, upto) | {"Select": "COUNT"}
+    found = 0
+    while found <= most:
+        answer = table.call("query", **asked)
+        found += answer["Count"]
+        if "LastEvaluatedKey" not in answer:
+            break
+        asked["ExclusiveStartKey"] = answer["LastEvaluatedKey"]
+    return found
 
 
 def time_to_live(store: DynamoStore) -> dict[str, Any]:

@@ -85,7 +85,7 @@ class DynamoStore(
             "table": self.table.name,
             "status": told["TableStatus"].lower(),
             "mode": schema.mode_of(told),
-            "throttles": self.table.throttles,
+            "throttles": self.table.throttles.count,
         }
         return StoreFacts("dynamodb", details, schema=schema.SCHEMA)
 

@@ -9,7 +9,6 @@ a mark of the call (`by`), and a condition that failed because the item has it h
 
 from __future__ import annotations
 
-import logging
 import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -20,14 +19,13 @@ from typing import Any, TypeVar
 from oncue.core.errors import StoreUnavailable
 from oncue.forking import now_and_after_fork
 from oncue.stores.dynamodb.keys import INDEX, LAST, Key
-from oncue.stores.dynamodb.trouble import (
-    answer_of,
-    explain,
-    is_conflict,
-    is_throttle,
-    may_pass,
-    reasons,
+from oncue.stores.dynamodb.refusals import (
+    ConditionFailed,
+    TransactionFailed,
+    raise_failed_condition,
 )
+from oncue.stores.dynamodb.throttles import Throttles
+from oncue.stores.dynamodb.trouble import explain, is_throttle, passes
 from oncue.stores.dynamodb.wire import condition, from_wire, query_of, statement, to_wire, wire_key
 from oncue.stores.dynamodb.writes import (
     Check,
@@ -55,7 +53,6 @@ THREADS = 16
 PATIENCE_SECONDS = 10.0
 FIRST_PAUSE_SECONDS = 0.02
 LONGEST_PAUSE_SECONDS = 1.0
-logger = logging.getLogger("oncue.store")
 _OF_NO_TABLE = frozenset({"transact_write_items", "transact_get_items", "describe_limits"})
 
 
@@ -71,9 +68,7 @@ class Table:
         self._thread = threading.local()
         self._pool = ThreadPoolExecutor(THREADS, "oncue-dynamodb", self._enter_pool)
         self._closing = threading.Event()
-        self._counting = threading.Lock()
-        self.throttles = 0
-        """How many requests of this process were throttled, or done in part."""
+        self.throttles = Throttles(self.name)
 
     def close(self) -> None:
         self._closing.set()
@@ -107,7 +102,7 @@ class Table:
                 item = from_wire(one)
                 found[Key(item["pk"], item["sk"])] = item
             wanted = answer.get("UnprocessedKeys", {}).get(self.name, {}).get("Keys", [])
-            self._note_throttle(bool(wanted))
+            self.throttles.note(bool(wanted))
             return not wanted
 
         self._until(ask)
@@ -148,19 +143,6 @@ class Table:
             if answer["Items"] or not more:
                 return [from_wire(item) for item in answer["Items"]], more
             asked["ExclusiveStartKey"] = answer["LastEvaluatedKey"]
-
-    def count(self, pk: str, above: str, upto: str, most: int) -> int:
-        """How many items `query` would give. When more than `most` were found, it stops. Not read
-        consistently, for half the units."""
-        asked = query_of(pk, ("pk", "sk"), above, upto) | {"Select": "COUNT"}
-        found = 0
-        while found <= most:
-            answer = self.call("query", **asked)
-            found += answer["Count"]
-            if "LastEvaluatedKey" not in answer:
-                break
-            asked["ExclusiveStartKey"] = answer["LastEvaluatedKey"]
-        return found
 
     def look(
         self, look: str, above: str = "", upto: str = LAST, *, limit: int | None = None
@@ -244,9 +226,9 @@ class Table:
                     done[place] = self._is_as(writes[place], error.get("Item"))
                 else:
                     trouble.append(error)
-            if not all(is_conflict(error) or may_pass(error) for error in trouble):
+            if not all(map(passes, trouble)):
                 raise explain(self.name, trouble[0])
-            self._note_throttle(any(map(is_throttle, trouble)))
+            self.throttles.note(any(map(is_throttle, trouble)))
             return not trouble
 
         self._until(ask)
@@ -271,7 +253,7 @@ class Table:
             nonlocal wanted
             answer = self.client.batch_write_item(RequestItems={self.name: wanted})
             wanted = answer.get("UnprocessedItems", {}).get(self.name, [])
-            self._note_throttle(bool(wanted))
+            self.throttles.note(bool(wanted))
             return not wanted
 
         self._until(ask)
@@ -363,10 +345,10 @@ class Table:
                 if ask():
                     return
             except Exception as problem:
-                _raise_failed_condition(problem)
-                if not (is_conflict(problem) or may_pass(problem)):
+                raise_failed_condition(problem)
+                if not passes(problem):
                     raise explain(self.name, problem) from problem
-                self._note_throttle(is_throttle(problem))
+                self.throttles.note(is_throttle(problem))
                 error = problem
             rest = uniform(pause / 2, pause)
             if waited + rest > PATIENCE_SECONDS or self._closing.is_set():
@@ -374,17 +356,6 @@ class Table:
             self._closing.wait(rest)
             waited += rest
             pause = min(2 * pause, LONGEST_PAUSE_SECONDS)
-
-    def _note_throttle(self, throttled: bool) -> None:
-        """Count it; the log tells of the first, the second, the fourth, the eighth …"""
-        if not throttled:
-            return
-        with self._counting:
-            self.throttles += 1
-            count = self.throttles
-        if count & (count - 1) == 0:
-            text = "DynamoDB table %s: %d requests throttled since the start; see 'oncue doctor'"
-            logger.warning(text, self.name, count)
 
 
 def _wanted(write: Write) -> Item | None:
@@ -397,33 +368,6 @@ def _was_done(writes: Sequence[Write], old: Mapping[int, Mapping[str, Any] | Non
     very call. (The service recognises a repetition for ten minutes; this is for later.)"""
     refused = [(writes[at], item) for at, item in old.items() if item is not None]
     return any(isinstance(one, Put) and from_wire(item) == one.item for one, item in refused)
-
-
-class ConditionFailed(Exception):
-    """The condition of a write does not hold. `old` is the item as it is."""
-
-    def __init__(self, old: Item | None) -> None:
-        super().__init__()
-        self.old = old
-
-
-class TransactionFailed(Exception):
-    """Conditions of a transaction do not hold: by position, the item as it is."""
-
-    def __init__(self, old: Mapping[int, Mapping[str, Any] | None]) -> None:
-        super().__init__()
-        self.old = old
-
-
-def _raise_failed_condition(problem: Exception) -> None:
-    response = answer_of(problem)
-    code = response.get("Error", {}).get("Code")
-    if code == "ConditionalCheckFailedException":
-        old = response.get("Item")
-        raise ConditionFailed(from_wire(old) if old else None) from None
-    failed = {at: item for at, why, item in reasons(response) if why == "ConditionalCheckFailed"}
-    if failed:
-        raise TransactionFailed(failed) from None
 
 
 def _too_long(table: str, error: Exception | None) -> StoreUnavailable:

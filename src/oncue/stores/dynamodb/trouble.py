@@ -98,6 +98,11 @@ def may_pass(problem: Any) -> bool:
     return code_of(problem) in _PASSING or status >= 500
 
 
+def passes(problem: Any) -> bool:
+    """Whether it is worth to ask again."""
+    return is_conflict(problem) or may_pass(problem)
+
+
 def explain(table: str, problem: Any) -> StoreError:
     """The trouble as an error of oncue, with what to do about it."""
     code = code_of(problem)
@@ -117,7 +122,7 @@ def explain(table: str, problem: Any) -> StoreError:
             f"DynamoDB table {table}: access was refused ({code}{_refused_action(problem)}). "
             "docs/dynamodb.md has the policy that the credentials need."
         )
-    if may_pass(problem) or is_conflict(problem):
+    if passes(problem):
         return StoreUnavailable(f"DynamoDB table {table}: {code or _unreached(problem)}")
     if isinstance(problem, BotoCoreError):
         return StoreUnusable(f"DynamoDB table {table}: {type(problem).__name__}")

@@ -15,9 +15,9 @@ from typing import NamedTuple
 
 from oncue.core.fencing import Refused
 from oncue.core.job import Delivery
-from oncue.core.lifecycle import State
 from oncue.core.moment import Moment
 from oncue.core.queue import Queue
+from oncue.core.record import Record
 from oncue.ports.claims import RangeClaim
 from oncue.ports.clock import Clock
 from oncue.ports.sink import Refusal
@@ -293,20 +293,10 @@ class DynamoRanges(DynamoEndings):
             lease = self._lease_of(claim)
 
         def act(job: Filed, refusal: Refusal | None) -> tuple[Refused | None, bool]:
-            record = job.record
-            if record.state is not State.SCHEDULED or record.not_before is not None:
+            is_as_sent = job.record.attempt + 1 == attempts.get(job.id)
+            if lease is None or not lease.covers(job.record) or not is_as_sent:
                 return None, False
-            if lease is None or not lease.covers(record):
-                return None, False
-            if record.attempt + 1 != attempts.get(record.id):
-                return None, False
-            if refusal is not None and not refusal.permanent:
-                record.put_off(queue.retry, refusal.detail, now)
-                return None, True
-            error = None if refusal is None else refusal.detail
-            record.deliver(lease.holder or "", claim.claimed_at, error, queue, now)
-            if not queue.keeps_history:
-                record.hide()
+            _apply(refusal, job.record, lease, claim, queue, now)
             return None, True
 
         sent = self._sent.get((claim.queue, claim.shard, claim.fence), {})
@@ -344,6 +334,24 @@ class DynamoRanges(DynamoEndings):
         ]
         done = self.save(savings, now)
         return {one.job.id for one, was in zip(savings, done, strict=True) if not was}
+
+
+def _apply(
+    refusal: Refusal | None,
+    record: Record,
+    lease: ShardLease,
+    claim: RangeClaim,
+    queue: Queue,
+    now: Moment,
+) -> None:
+    """What a sink said of a job that it was sent."""
+    if refusal is not None and not refusal.permanent:
+        record.put_off(queue.retry, refusal.detail, now)
+        return
+    error = None if refusal is None else refusal.detail
+    record.deliver(lease.holder or "", claim.claimed_at, error, queue, now)
+    if not queue.keeps_history:
+        record.hide()
 
 
 def _continued(leases: Mapping[int, ShardLease], in_flight: Sequence[RangeClaim]) -> Continued:

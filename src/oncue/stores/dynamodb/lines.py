@@ -7,7 +7,7 @@ of each rank.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 
 from oncue.core.lifecycle import State
 from oncue.core.moment import Moment
@@ -21,6 +21,9 @@ from oncue.stores.dynamodb.writes import Item
 
 AHEAD, OTHERS, ALL = ("0", "0" + LAST), ("1", "1" + LAST), ("0", "1" + LAST)
 """Ranks of reclaimed work, of everything else, and of both."""
+
+BACK_AT_ONCE = 100
+"""Put-off jobs that are brought back into line together, at least."""
 
 
 class DynamoLines(DynamoLimits):
@@ -78,14 +81,18 @@ class DynamoLines(DynamoLimits):
         self.table.write(removed=stale)
         return good
 
-    def _ready(self, pk: str, limit: int, now: Moment) -> None:
+    def _ready(
+        self, pk: str, limit: int, now: Moment, in_flight: Collection[str] = frozenset()
+    ) -> None:
         """Bring put-off jobs whose moment has come back into line; cancel those that have
-        expired."""
+        expired. They come in the order of their return, so more than `limit` are brought back: the
+        first of the queue may be among the others."""
         last = f"{PUT_OFF}#{keys.digits(now)}#{LAST}"
-        items = list(self.table.query(pk, f"{PUT_OFF}#", last, limit=limit))
+        most = max(limit, BACK_AT_ONCE)
+        items = list(self.table.query(pk, f"{PUT_OFF}#", last, limit=most))
         if not items:
             return
-        first = next(iter(self._due_items(pk, 1, now)), None)
+        first = next(iter(self._next_items(pk, 1, now, in_flight)), None)
         rank, due_at = (LAST, None) if first is None else keys.read_place(first["sk"])[:2]
         savings = []
         for job in self._unexpired(self._good(items, now), now):
@@ -94,6 +101,13 @@ class DynamoLines(DynamoLimits):
                 job.record.not_before = None
                 savings.append(Saving(job))
         self.save(savings, now)
+
+    def _next_items(
+        self, pk: str, limit: int, cutoff: Moment, in_flight: Collection[str]
+    ) -> list[Item]:
+        """The first due items of a line that are not in flight."""
+        items = self._due_items(pk, limit + len(in_flight), cutoff)
+        return [one for one in items if keys.read_place(one["sk"]).id not in in_flight][:limit]
 
     def _unexpired(self, jobs: Iterable[Filed], now: Moment) -> list[Filed]:
         """Those that have not expired; the others are cancelled."""

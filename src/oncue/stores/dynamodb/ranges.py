@@ -127,8 +127,9 @@ class DynamoRanges(DynamoEndings):
         """The place of the next job of a shard; None: there is none to take. What has expired is
         cancelled on the way. A plain job never expires."""
         pk = keys.line(known.name, shard)
-        self._ready(pk, asked.limit, asked.now)
-        while items := self._next_items(pk, 1, asked.cutoff, continued.get(shard, set())):
+        in_flight = continued.get(shard, set())
+        self._ready(pk, asked.limit, asked.now, in_flight)
+        while items := self._next_items(pk, 1, asked.cutoff, in_flight):
             if "rec" in items[0] or self._unexpired(self._good(items, asked.now), asked.now):
                 place: str = items[0]["sk"]
                 return place
@@ -202,11 +203,6 @@ class DynamoRanges(DynamoEndings):
             if most:
                 rooms[shard] = most
         return rooms
-
-    def _next_items(self, pk: str, limit: int, cutoff: Moment, in_flight: set[str]) -> list[Item]:
-        """The first due items of a line that are not in flight."""
-        items = self._due_items(pk, limit + len(in_flight), cutoff)
-        return [one for one in items if keys.read_place(one["sk"]).id not in in_flight][:limit]
 
     def _sendable(self, items: Sequence[Item], now: Moment) -> list[Filed]:
         """The jobs of a range that was just written, without those that ended before."""

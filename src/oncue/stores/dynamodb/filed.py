@@ -164,7 +164,8 @@ def as_items(job: Filed, ver: int) -> Written:
     """The item of a record. What it has no room for stands apart; what stands apart already and has
     not changed stays there."""
     record = job.record
-    payload = None if record.hidden else record.payload
+    # Of jobs that are gone, only those are dumped and answered with whose id a client chose.
+    payload = None if record.hidden and record.digest is None else record.payload
     contents = {"payload": payload, "result": record.result}
     for one in record.operations.values():
         result = one.result

@@ -20,7 +20,7 @@ MINISTACK := ministack>=1.5,<2
 help:
 	@echo 'make run                    the service on 127.0.0.1:8420, with a few jobs and what to try'
 	@echo 'make demo                   a job fails, a worker is killed: a demonstration of ten seconds'
-	@echo 'make test                   all tests, 5 minutes on two cores'
+	@echo 'make test                   all tests, about 15 minutes on two cores'
 	@echo 'make test-quick             unit and contract tests without the slow ones, 90 seconds'
 	@echo 'make check                  formatting, lint, types, import directions'
 	@echo 'make bench [STORE=sqlite]   the benchmark, as ratios to the raw store; STORE=hostile: W10;'

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import click
 
 from oncue.cli import output
 from oncue.cli.app import App, store_only
 from oncue.cli.nouns import dry_run_option
-from oncue.stores.migration import Migration, migration
+
+if TYPE_CHECKING:
+    from oncue.stores.migration import Migration
 
 
 @click.command()
@@ -28,6 +32,8 @@ def migrate(app: App, recovery: bool, dry_run: bool) -> None:
     $ oncue migrate --store 'dynamodb://jobs?region=eu-central-1' --point-in-time-recovery
     $ oncue migrate --store sqlite:///jobs.db --dry-run
     """
+    from oncue.stores.migration import migration
+
     app.may_create = True
     app.require_store()
     with migration(app.place, recovery=recovery) as found:

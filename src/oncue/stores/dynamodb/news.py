@@ -20,7 +20,7 @@ from oncue.stores.listeners import awaited_by, tell
 
 log = logging.getLogger("oncue.store")
 
-POLL_SECONDS = 1.0
+POLL_SECONDS = 0.9  # so that what another process wrote is noticed within a second
 
 Dues = dict[str, Moment]
 """By queue, when something can next be taken from it."""

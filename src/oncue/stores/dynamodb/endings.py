@@ -24,7 +24,8 @@ from oncue.stores.dynamodb.filing import Saving
 from oncue.stores.dynamodb.keys import EXPIRING_SHARDS, LAST, LOOK_SHARDS, PUT_OFF
 from oncue.stores.dynamodb.known import KnownQueue
 from oncue.stores.dynamodb.leasing import ShardLease
-from oncue.stores.dynamodb.writes import Item, unchanged
+from oncue.stores.dynamodb.live import LIVE_LOOKS
+from oncue.stores.dynamodb.writes import unchanged
 
 
 class DynamoEndings(DynamoClaims):
@@ -85,13 +86,9 @@ class DynamoEndings(DynamoClaims):
         return {at: one for at, one in enumerate(answers) if isinstance(one, Refused)}
 
     def expire(self, now: Moment, limit: int) -> int:
-        entries: list[Item] = []
-        upto = keys.digits(now) + LAST
-        for number in range(EXPIRING_SHARDS):
-            found = self.table.look(keys.expiring(number), "", upto, limit=limit)
-            entries += found
-        entries.sort(key=lambda item: item["at"])
-        jobs = self.read(keys.read_by_due(item["at"])[1] for item in entries[:limit])
+        looks = [keys.expiring(number) for number in range(EXPIRING_SHARDS)]
+        entries = self._entries(looks, "", keys.digits(now) + LAST, limit)
+        jobs = self.read(keys.read_by_due(at)[1] for at in entries)
         self._cover(jobs.values())
         waiting = [
             job
@@ -104,8 +101,7 @@ class DynamoEndings(DynamoClaims):
         return sum(done)
 
     def leases(self) -> Leases:
-        looks = [keys.live(number) for number in range(LOOK_SHARDS)]
-        looks += [keys.expiring(number) for number in range(EXPIRING_SHARDS)]
+        looks = LIVE_LOOKS + [keys.expiring(number) for number in range(EXPIRING_SHARDS)]
         firsts = self.table.each(lambda look: list(self.table.look(look, limit=1)), looks)
         found = [keys.read_by_due(item["at"])[0] for part in firsts for item in part]
         lapses = [at for at in found if at < keys.NEVER]
@@ -152,8 +148,9 @@ class DynamoEndings(DynamoClaims):
         return missed
 
     def _move_leases(self, missed: Missed, now: Moment) -> None:
-        for job in list(self._live_jobs()):
-            self._move_claim(job, missed, now)
+        # If a job changes meanwhile, its worker was heard: that is a new lease.
+        moved = [job for job in self._live_jobs() if _is_moved(job.record, missed, now)]
+        self.save([Saving(job) for job in moved], now)
         for lease, known in self._open_ranges():
             until = moved_lease(lease.until, lease.length_ms, missed.ranges_ms, now)
             if until < lease.until:
@@ -162,15 +159,6 @@ class DynamoEndings(DynamoClaims):
                 self.write_lease(lease, lease._replace(until=until), known, now)
         for known in self._all_queues():
             self._begin_again(known, now)
-
-    def _move_claim(self, job: Filed, missed: Missed, now: Moment) -> None:
-        """If the job changes meanwhile, its worker was heard: that is a new lease."""
-        if job.record.lapses_at is None:
-            return
-        before = (job.record.lease, job.record.overlong_at, job.record.updated_at)
-        job.record.move(missed.claims_ms, now)
-        if before != (job.record.lease, job.record.overlong_at, job.record.updated_at):
-            self.save([Saving(job)], now)
 
     def _begin_again(self, known: KnownQueue, now: Moment) -> None:
         """Buckets from before the clock was set back begin again, and no job is put off longer than
@@ -197,3 +185,12 @@ def _is_forgotten(record: Record, queue: Queue, now: Moment) -> bool:
     """Whether a job went with its claim so long ago that the claim is not known any more."""
     lease_ms = round(queue.lease_seconds * 1000)
     return record.hidden and now >= (record.finished_at or 0) + lease_ms
+
+
+def _is_moved(record: Record, missed: Missed, now: Moment) -> bool:
+    """Judge a claim anew after so much was missed; whether that changed it."""
+    if record.lapses_at is None:
+        return False
+    before = record.lease, record.overlong_at, record.updated_at
+    record.move(missed.claims_ms, now)
+    return before != (record.lease, record.overlong_at, record.updated_at)

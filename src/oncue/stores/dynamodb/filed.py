@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
 from oncue.core.ids import REMEMBERED_MS, queue_digest
@@ -56,7 +56,8 @@ def _place(sk: str) -> str:
 
 @dataclass(slots=True)
 class Filed:
-    """`was` is what the table has; `record` may have been changed since it was read."""
+    """All but `record` is as the table has it; the record may have been changed since it was
+    read."""
 
     record: Record
     ver: int = 0
@@ -228,3 +229,34 @@ def plain_turn(job_id: str) -> tuple[Turn, str] | None:
     if told is None:
         return None
     return Turn(True, -told.priority, told.due_at, job_id), told.queue_digest
+
+
+def read_filed(job_id: str, item: Item, shown: dict[str, Any], parts: dict[str, bytes]) -> Filed:
+    """A job from its item: its record, or its waiting item if it is plain. `shown` is the text of
+    the item, `parts` what was read of the parts that stand apart."""
+    sides = shown.get("sides", {})
+    contents: dict[str, bytes] = {name: parts.get(name, UNREAD) for name in sides}
+    past = contents["past"].decode() if "past" in sides else item.get("past")
+    payload: bytes = contents.get("payload") or item.get("payload", b"")
+    result = contents.get("result", item.get("result"))
+    record = codec.decode(job_id, shown, payload, result, past)
+    for name in sides:
+        if name.startswith("o.") and name[2:] in record.operations:
+            step = record.operations[name[2:]]
+            record.operations[step.name] = replace(step, result=contents[name])
+    line = shown.get("line")
+    is_record = item["sk"] == keys.HEAD
+    unfinished = record.state not in FINAL
+    place = keys.by_due(record.due_at, job_id)
+    return Filed(
+        record,
+        ver=item["ver"] if is_record else 0,
+        line=(None if line is None else Line(*line)) if is_record else Line(item["pk"], item["sk"]),
+        look=Entry(item["look"], item["at"]) if "look" in item else None,
+        sides=sides,
+        contents=contents,
+        counted=shown.get("counted", False),
+        until=shown.get("until"),
+        key_of=record.queue if record.key is not None and unfinished else None,
+        owned_at=None if record.owner is None or record.hidden else place,
+    )

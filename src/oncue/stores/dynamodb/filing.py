@@ -10,7 +10,7 @@ from __future__ import annotations
 import secrets
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from oncue.core.lifecycle import FINAL, LIVE, State
 from oncue.core.moment import Moment
@@ -18,16 +18,15 @@ from oncue.core.record import Record
 from oncue.ports.clock import Clock
 from oncue.stores.dynamodb import codec, keys
 from oncue.stores.dynamodb.filed import (
-    UNREAD,
     Filed,
-    Line,
     as_items,
     forgotten_at,
     line_of,
     look_of,
     plain_turn,
+    read_filed,
 )
-from oncue.stores.dynamodb.keys import Entry, Key
+from oncue.stores.dynamodb.keys import Key
 from oncue.stores.dynamodb.known import KnownQueue, QueueMemory, queue_keys
 from oncue.stores.dynamodb.news import News
 from oncue.stores.dynamodb.table import Table
@@ -193,7 +192,7 @@ class Filing:
         left = {job_id: items[job_id] for key, (job_id, _) in sides.items() if key not in found}
         changed = self._outdated(left)
         filed = {
-            job_id: _filed(job_id, item, shown[job_id], parts[job_id])
+            job_id: read_filed(job_id, item, shown[job_id], parts[job_id])
             for job_id, item in items.items()
             if job_id not in changed
         }
@@ -373,32 +372,3 @@ def _become(job: Filed, then: Filed) -> None:
 
 def _with_ttl(item: Item, until: Moment | None) -> Item:
     return item if until is None else {**item, "ttl": -(-until // 1000)}
-
-
-def _filed(job_id: str, item: Item, shown: dict[str, Any], parts: dict[str, bytes]) -> Filed:
-    sides = shown.get("sides", {})
-    contents: dict[str, bytes] = {name: parts.get(name, UNREAD) for name in sides}
-    past = contents["past"].decode() if "past" in sides else item.get("past")
-    payload: bytes = contents.get("payload") or item.get("payload", b"")
-    result = contents.get("result", item.get("result"))
-    record = codec.decode(job_id, shown, payload, result, past)
-    for name in sides:
-        if name.startswith("o.") and name[2:] in record.operations:
-            step = record.operations[name[2:]]
-            record.operations[step.name] = replace(step, result=contents[name])
-    line = shown.get("line")
-    is_record = item["sk"] == keys.HEAD
-    unfinished = record.state not in FINAL
-    place = keys.by_due(record.due_at, job_id)
-    return Filed(
-        record,
-        ver=item["ver"] if is_record else 0,
-        line=(None if line is None else Line(*line)) if is_record else Line(item["pk"], item["sk"]),
-        look=Entry(item["look"], item["at"]) if "look" in item else None,
-        sides=sides,
-        contents=contents,
-        counted=shown.get("counted", False),
-        until=shown.get("until"),
-        key_of=record.queue if record.key is not None and unfinished else None,
-        owned_at=None if record.owner is None or record.hidden else place,
-    )

@@ -19,6 +19,7 @@ from oncue.stores.dynamodb.filing import Saving, what_was
 from oncue.stores.dynamodb.keys import LAST, LOOK_SHARDS
 from oncue.stores.dynamodb.lines import DynamoLines
 
+LIVE_LOOKS = [keys.live(number) for number in range(LOOK_SHARDS)]
 AT_ONCE = 500
 """Live jobs that are read together when all of them are walked through."""
 
@@ -30,7 +31,7 @@ class DynamoLive(DynamoLines):
             return ClaimPage([one.record.as_lapse() for one in jobs if _fits(one.record, wanted)])
         start = "" if after is None else keys.by_due(*place_at(after, (int, str)))  # type: ignore[arg-type]
         upto = LAST if wanted.lapsed_by is None else keys.digits(wanted.lapsed_by) + LAST
-        entries = self._entries(start, upto, limit)
+        entries = self._entries(LIVE_LOOKS, start, upto, limit)
         live = self._read_live(entries)
         last = entries[-1] if len(entries) == limit else LAST
         found = [job.record for job in live if _fits(job.record, wanted)]
@@ -43,12 +44,11 @@ class DynamoLive(DynamoLines):
     def live_count(self) -> int | None:
         return None
 
-    def _entries(self, above: str, upto: str, limit: int) -> list[str]:
-        """The first entries, in the order of the moments at which they are to be looked at."""
-        looks = [keys.live(number) for number in range(LOOK_SHARDS)]
+    def _entries(self, looks: Sequence[str], above: str, upto: str, limit: int) -> list[str]:
+        """The first entries of some parts of the index, merged in their order."""
         parts = self.table.each(
             lambda look: [item["at"] for item in self.table.look(look, above, upto, limit=limit)],
-            looks,
+            list(looks),
         )
         return list(merge(*parts))[:limit]
 
@@ -68,7 +68,7 @@ class DynamoLive(DynamoLines):
         """All live jobs."""
         above = ""
         while True:
-            entries = self._entries(above, LAST, AT_ONCE)
+            entries = self._entries(LIVE_LOOKS, above, LAST, AT_ONCE)
             yield from self._read_live(entries)
             if len(entries) < AT_ONCE:
                 return

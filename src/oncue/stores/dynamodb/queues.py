@@ -16,6 +16,7 @@ from oncue.core.schedule import Schedule
 from oncue.ports.queues import QueueDeletion
 from oncue.stores.dynamodb import keys
 from oncue.stores.dynamodb.event_pruning import DynamoEventPruning
+from oncue.stores.dynamodb.filed import Filed
 from oncue.stores.dynamodb.filing import Saving, what_was
 from oncue.stores.dynamodb.keys import LAST, PUT_OFF
 from oncue.stores.dynamodb.known import KnownQueue
@@ -214,25 +215,27 @@ class DynamoQueues(DynamoListing, DynamoSchedules, DynamoEventPruning):
         return Pruned(None, more)
 
     def _prune_queue(self, known: KnownQueue, before: Moment, now: Moment, limit: int) -> int:
-        """Remove finished jobs of a queue, the oldest first. How many."""
+        """Remove finished jobs of a queue, the first due ones first. How many."""
         looks = [
             keys.finished(known.name, state, shard) for state in FINAL for shard in known.shards
         ]
-        lists = self.table.each(lambda look: [item["at"] for item in self.table.look(look)], looks)
-        entries = sorted(at for some in lists for at in some)
-        jobs = self.read((keys.read_by_due(at)[1] for at in entries), what_was)
-        over = [
-            job
-            for job in jobs.values()
-            if job.record.finished_at is not None
-            and job.record.finished_at < before
-            and job.is_visible(now)
-        ]
-        over.sort(key=lambda job: (job.record.finished_at or 0, job.id))
+        over: list[Filed] = []
+        above = ""
+        while len(over) < limit:
+            entries = self._entries(looks, above, LAST, limit)
+            jobs = self.read((keys.read_by_due(at)[1] for at in entries), what_was).values()
+            over += [job for job in jobs if job.is_visible(now) and _ended_before(job, before)]
+            if len(entries) < limit:
+                break
+            above = entries[-1]
         for job in over[:limit]:
             job.record.hide()
         self.save([Saving(job) for job in over[:limit]], now)
         return len(over[:limit])
+
+
+def _ended_before(job: Filed, before: Moment) -> bool:
+    return job.record.finished_at is not None and job.record.finished_at < before
 
 
 def _makes(schedule: Schedule, queue: str) -> bool:

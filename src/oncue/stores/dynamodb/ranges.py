@@ -97,10 +97,11 @@ class DynamoRanges(DynamoEndings):
         if known.queue.paused:
             return nothing
         rooms = self._rooms(known, free, continued, asked)
-        for shard in self._in_order(known, list(rooms), continued, asked):
-            most = asked._replace(limit=rooms[shard])
-            return self._claim_shard(known, free[shard], most, continued.get(shard))
-        return nothing
+        first = next(self._in_order(known, list(rooms), continued, asked), None)
+        if first is None:
+            return nothing
+        most = asked._replace(limit=rooms[first])
+        return self._claim_shard(known, free[first], most, continued.get(first))
 
     def _in_order(
         self,
@@ -207,11 +208,11 @@ class DynamoRanges(DynamoEndings):
     def _sendable(self, items: Sequence[Item], now: Moment) -> list[Filed]:
         """The jobs of a range that was just written, without those that ended before."""
         jobs = self._good(items, now)
-        over = [job for job in jobs if job.record.has_lapsed(now)]
-        for job in over:
+        over = {job.id: job for job in jobs if job.record.has_lapsed(now)}
+        for job in over.values():
             job.record.expire(now)
-        self.save([Saving(job) for job in over], now)
-        return [job for job in jobs if job not in over]
+        self.save([Saving(job) for job in over.values()], now)
+        return [job for job in jobs if job.id not in over]
 
     def extend_range(self, claim: RangeClaim, lease_until: Moment) -> bool:
         for _ in range(MOST_RACES):
@@ -298,6 +299,8 @@ class DynamoRanges(DynamoEndings):
         sent = self._sent.get((claim.queue, claim.shard, claim.fence), {})
         known_jobs = {job_id: job for job_id in ids if (job := sent.pop(job_id, None)) is not None}
         look(known_jobs.values())
+        if lease is None:  # taken over: what is not settled belongs to the new holder
+            return
         left = self._settle_sent(known_jobs, queue, refused, act, now)
         unsettled = [one for one in asked if one[0] not in known_jobs or one[0] in left]
         self.each_job(unsettled, act, now, look=look)

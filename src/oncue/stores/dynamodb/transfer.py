@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Hashable, Mapping, Sequence
 
 from oncue.core.cursor import Cursor, Page, cursor_at, place_at
 from oncue.core.dumped import DumpedJob, key_taken
@@ -10,6 +10,7 @@ from oncue.core.lifecycle import FINAL
 from oncue.stores.dynamodb import keys
 from oncue.stores.dynamodb.filed import Filed
 from oncue.stores.dynamodb.filing import Saving
+from oncue.stores.dynamodb.jobs import MOST_RACES, rounds, too_many_races
 from oncue.stores.dynamodb.keys import Key
 from oncue.stores.dynamodb.queues import DynamoQueues
 from oncue.stores.dynamodb.writes import Item
@@ -43,30 +44,50 @@ class DynamoTransfer(DynamoQueues):
         return [DumpedJob.of(job.record) for job in jobs.values() if _is_dumped(job, now)]
 
     def admit(self, jobs: Sequence[DumpedJob]) -> int:
+        """Jobs with the same id or key are stored one after the other, all others together."""
         stored = 0
-        for dumped in jobs:
-            stored += self._admit(dumped)
+        for part in rounds(dict(enumerate(jobs)), _names):
+            stored += self._admit(list(part.values()))
         self._news.tell()
         return stored
 
-    def _admit(self, dumped: DumpedJob) -> int:
-        record = dumped.as_record()
-        now = self.clock.now()
-        self._register([record.queue], now)
-        known = self.read([record.id]).get(record.id)
-        if known is not None and not known.is_gone(now):
-            return 0
-        dead = None
-        if record.key is not None and record.state not in FINAL:
-            name, holder = self._holders([(record.queue, record.key)]).get(
-                (record.queue, record.key), (None, None)
-            )
+    def _admit(self, jobs: Sequence[DumpedJob]) -> int:
+        now, stored, left = self.clock.now(), 0, list(jobs)
+        self._register({dumped.job.queue for dumped in jobs}, now)
+        for _ in range(MOST_RACES):
+            known = self.read(dumped.job.id for dumped in left)
+            left = [
+                one for one in left if one.job.id not in known or known[one.job.id].is_gone(now)
+            ]
+            if not left:
+                return stored
+            savings = self._admissions(left, known)
+            done = self.save(savings, now)
+            stored += sum(done)
+            left = [one for one, was in zip(left, done, strict=True) if not was]
+        raise too_many_races()
+
+    def _admissions(self, jobs: Sequence[DumpedJob], known: Mapping[str, Filed]) -> list[Saving]:
+        """The jobs as new ones, in place of records whose time is over."""
+        keyed = [one for one in jobs if one.job.key and one.job.state not in FINAL]
+        holders = self._holders((one.job.queue, one.job.key or "") for one in keyed)
+        savings = []
+        for dumped in jobs:
+            dead, holder = None, None
+            if dumped.job.key and dumped.job.state not in FINAL:
+                name = (dumped.job.queue, dumped.job.key or "")
+                dead, holder = holders.get(name, (None, None))
             if holder is not None:
                 raise key_taken(dumped.job)
-            dead = name
-        job = Filed(record, ver=0 if known is None else known.ver)
-        done = self.save([Saving(job, takes_key_from=dead)], now)
-        return int(done == [True]) or self._admit(dumped)
+            old = known.get(dumped.job.id)
+            job = Filed(dumped.as_record(), ver=0 if old is None else old.ver)
+            savings.append(Saving(job, takes_key_from=dead))
+        return savings
+
+
+def _names(dumped: DumpedJob) -> list[Hashable]:
+    job = dumped.job
+    return [job.id] if job.key is None else [job.id, (job.queue, job.key)]
 
 
 def _is_dumped(job: Filed, now: int) -> bool:

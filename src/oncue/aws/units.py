@@ -61,12 +61,9 @@ class Life:
 
     @property
     def _apart_writes(self) -> int:
-        """Units for a large payload. It is deleted with its waiting item if there is no record; if
-        there is one, both expire, and that is free."""
-        if not self._apart_bytes:
-            return 0
-        times = 2 if self._is_recorded_at_once or not self.is_recorded else 1
-        return times * _units(self._apart_bytes)
+        """Units for a large payload: it is written once, and when the job has ended once more, to
+        be deleted or to say when it expires."""
+        return 2 * _units(self._apart_bytes)
 
     @property
     def reads(self) -> float:

@@ -3,22 +3,29 @@ of the record and the reading of the parts."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 
 import pytest
 
 from oncue.clock import FakeClock
 from oncue.core import ids
+from oncue.core.changes import ChangeVerb, JobChange
+from oncue.core.errors import StoreUnavailable
 from oncue.core.job import Diagnostic, NewJob
 from oncue.core.moment import to_datetime
 from oncue.core.queue import Queue
+from oncue.ports.sink import Refusal
+from oncue.stores.dynamodb import creation
 from oncue.stores.dynamodb.keys import Key
 from oncue.stores.dynamodb.store import DynamoStore
-from oncue.stores.dynamodb.writes import Item
+from oncue.stores.dynamodb.table import Table
+from oncue.stores.dynamodb.writes import Expire, Item, Single, Write
 from oncue.usecases.queues import put_queue
-from tests.stores.dynamo import another_dynamo, open_dynamo
+from tests.stores.dynamo import another_dynamo, client, open_dynamo
+from tests.stores.dynamodb.ttl import HeldTtl
 
 OUT = Queue("out", sink="log:", retention_seconds=0)
+SENT = Queue("out", sink="log:")  # kept for a week
 LARGE = b'"' + b"x" * 5_000 + b'"'
 
 
@@ -85,3 +92,79 @@ def test_a_job_that_is_gone_meanwhile_is_not_shown_without_its_payload(
 
     before_parts_are_read(monkeypatch, store, "payload", deliver)
     assert store.get(job_id) is None
+
+
+def test_two_who_change_a_job_at_the_same_moment_do_not_write_over_each_others_parts(
+    store: DynamoStore, other: DynamoStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    job_id = insert(store, "chosen")
+    apply = store.table.apply
+
+    def stop(groups: Sequence[Sequence[Write]]) -> list[bool]:
+        raise StoreUnavailable("stopped.")
+
+    def apply_later(groups: Sequence[Sequence[Write]]) -> list[bool]:
+        with pytest.raises(StoreUnavailable):
+            note(other, job_id, "second")
+        return apply(groups)
+
+    monkeypatch.setattr(other.table, "apply", stop)
+    monkeypatch.setattr(store.table, "apply", apply_later)
+    note(store, job_id, "first")
+    assert [one.code for one in store.history(job_id).diagnostics] == ["first"]
+
+
+def finish(store: DynamoStore, job_id: str, error: str | None = None) -> None:
+    claim = store.claim_range(SENT, "ada", 10, store.clock.now(), lease_seconds=10)
+    refused = {} if error is None else {job_id: Refusal(error, permanent=True)}
+    delivered = [job_id] if error is None else []
+    assert store.settle_range(claim, delivered, refused, store.clock.now())
+
+
+def days_later(store: DynamoStore, days: int) -> None:
+    """Everything is deleted that the table may forget by then."""
+    clock = store.clock
+    assert isinstance(clock, FakeClock)
+    clock.advance(days * 86_400)
+    held = HeldTtl(client())
+    creation.create(Table(store.table.name, lambda: held))
+    held.expire(store.table.name, clock.now() / 1000)
+
+
+def parts_of(store: DynamoStore, job_id: str) -> list[str]:
+    return [item["sk"].partition("#")[0] for item in store.table.query(f"i#{job_id}")]
+
+
+@pytest.mark.parametrize("chosen", [True, False])
+def test_large_parts_of_a_kept_job_go_with_it(store: DynamoStore, chosen: bool) -> None:
+    put_queue(store, SENT)
+    now = store.clock.now()
+    job_id = insert(store, "chosen" if chosen else ids.mint(now, now, "out", 0), LARGE)
+    finish(store, job_id)
+    days_later(store, 6)
+    assert parts_of(store, job_id) == ["head", "payload"]
+    days_later(store, 2)
+    assert parts_of(store, job_id) == []
+
+
+def test_a_revived_job_has_its_large_parts_however_late_the_one_who_finished_it_was(
+    store: DynamoStore, other: DynamoStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    put_queue(store, SENT)
+    job_id = insert(store, "chosen", LARGE)
+    write_each, late = store.table.write_each, list[Single]()
+
+    def hold_back(writes: Sequence[Single]) -> list[bool]:
+        late.extend(one for one in writes if isinstance(one, Expire))
+        return write_each([one for one in writes if not isinstance(one, Expire)])
+
+    monkeypatch.setattr(store.table, "write_each", hold_back)
+    finish(store, job_id, "no")
+    assert not other.change([job_id], JobChange(ChangeVerb.REVIVE), store.clock.now()).refused
+    write_each(late)
+    days_later(store, 30)
+    assert late
+    assert parts_of(store, job_id) == ["head", "payload"]
+    revived = other.get(job_id)
+    assert revived is not None
+    assert revived.payload == "x" * 5_000

@@ -13,7 +13,7 @@ from oncue.stores.dynamodb import keys
 from oncue.stores.dynamodb.codec import from_text, reader, to_text
 from oncue.stores.dynamodb.filing import Filing
 from oncue.stores.dynamodb.jobs import MOST_RACES, too_many_races
-from oncue.stores.dynamodb.writes import Item, unchanged
+from oncue.stores.dynamodb.writes import Item, as_ttl, unchanged
 
 _read = reader(AccessToken)
 
@@ -32,7 +32,7 @@ class DynamoAccess(Filing):
 
     def remove_token(self, token_id: str) -> bool:
         forgotten_at = self.clock.now() + REMEMBERED_MS
-        return self._replace_token(token_id, {"ttl": -(-forgotten_at // 1000)}, must_exist=True)
+        return self._replace_token(token_id, {"ttl": as_ttl(forgotten_at)}, must_exist=True)
 
     def _replace_token(self, token_id: str, content: Item, *, must_exist: bool) -> bool:
         """Write what the table is to know of this id, if a token of that id is there, or is not."""

@@ -24,7 +24,7 @@ from oncue.stores.dynamodb.filed_rule import FiledRule
 from oncue.stores.dynamodb.jobs import MOST_RACES, too_many_races
 from oncue.stores.dynamodb.keys import Key
 from oncue.stores.dynamodb.rules import DynamoRules
-from oncue.stores.dynamodb.writes import Item, Put, Remove, has
+from oncue.stores.dynamodb.writes import Item, Put, Remove, as_ttl, has
 
 RESERVED_MS = 60_000
 """For so long an id is kept for an event that has yet to be stored."""
@@ -44,7 +44,7 @@ class Received(NamedTuple):
 
     @property
     def ttl(self) -> int | None:
-        return None if self.until is None else -(-self.until // 1000)
+        return None if self.until is None else as_ttl(self.until)
 
 
 class DynamoEventLog(DynamoRules):
@@ -186,7 +186,7 @@ class DynamoEventLog(DynamoRules):
             if until < now:
                 self._forget(one)
             else:
-                self._keep([one], -(-until // 1000))
+                self._keep([one], as_ttl(until))
 
     def _decided(self, events: Sequence[FiledEvent], without: Collection[Key]) -> set[Fact]:
         """Those of these events on which a rule has a decision."""

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
+from secrets import randbits
 from typing import Any, NamedTuple
 
 from oncue.core.ids import REMEMBERED_MS, queue_digest
@@ -16,7 +18,7 @@ from oncue.core.shard import Turn
 from oncue.stores.dynamodb import codec, keys
 from oncue.stores.dynamodb.keys import Entry, Key
 from oncue.stores.dynamodb.known import KnownQueue
-from oncue.stores.dynamodb.writes import Item
+from oncue.stores.dynamodb.writes import Item, as_ttl
 
 ITEM_BYTES = 1024  # what one write unit carries; a record is kept below it where that is possible
 KEY_BYTES = 120  # about what its keys and the names of its attributes take
@@ -66,7 +68,7 @@ class Filed:
     """Where it waits."""
     look: Entry | None = None
     sides: dict[str, int] = field(default_factory=dict)
-    """The parts that stand apart, and the versions in their keys."""
+    """The parts that stand apart, and the numbers in their keys."""
     contents: dict[str, bytes] = field(default_factory=dict)
     """What they contain."""
     counted: bool = False
@@ -90,7 +92,7 @@ class Filed:
     def keys(self) -> list[Key]:
         """Of a plain job: all that there is of it."""
         assert self.line is not None
-        sides = [keys.side(self.id, part, ver) for part, ver in self.sides.items()]
+        sides = [keys.side(self.id, part, number) for part, number in self.sides.items()]
         return [*self.line.keys, *sides]
 
     def is_gone(self, now: Moment) -> bool:
@@ -161,9 +163,9 @@ class Written(NamedTuple):
     sides: dict[str, int]
 
 
-def as_items(job: Filed, ver: int) -> Written:
+def as_items(job: Filed, ver: int, *, all_anew: bool = False) -> Written:
     """The item of a record. What it has no room for stands apart; what stands apart already and has
-    not changed stays there."""
+    not changed stays there, unless all is written anew."""
     record = job.record
     # Of jobs that are gone, only those are dumped and answered with whose id a client chose.
     payload = None if record.hidden and record.digest is None else record.payload
@@ -175,23 +177,26 @@ def as_items(job: Filed, ver: int) -> Written:
     results = {name[2:]: 0 for name in contents if name.startswith("o.")}
     past = codec.encode_past(record, results)
     contents["past"] = None if past is None else past.encode()
-    sides, apart, inline = _sort_out(job, contents, ver)
+    sides, apart, inline = _sort_out(job, contents, {} if all_anew else job.sides)
     more = {"line": job.line, "sides": sides, "counted": job.counted, "until": job.until}
     item: Item = {**keys.job(record.id)._asdict(), "ver": ver}
     item["rec"] = codec.encode(record, **more)
     if job.look is not None:
         item |= job.look._asdict()
     if job.until is not None:
-        item["ttl"] = -(-job.until // 1000)
+        item["ttl"] = as_ttl(job.until)
     if "past" in inline:
         inline["past"] = inline["past"].decode()
     return Written(item | inline, apart, sides)
 
 
 def _sort_out(
-    job: Filed, contents: dict[str, bytes | None], ver: int
+    job: Filed, contents: dict[str, bytes | None], there: Mapping[str, int]
 ) -> tuple[dict[str, int], dict[str, bytes], dict[str, Any]]:
-    """Which parts stand apart, which of them are new, and which are inside the record."""
+    """Which parts stand apart, which of them are new, and which are inside the record. The number
+    in the keys of the new ones is random: of two who change a job at the same moment, none writes
+    over the parts of the other."""
+    number = randbits(40)
     sides: dict[str, int] = {}
     apart: dict[str, bytes] = {}
     inline: dict[str, Any] = {}
@@ -199,13 +204,13 @@ def _sort_out(
     for name, content in contents.items():
         if content is None:
             continue
-        if content is UNREAD or (name in job.sides and job.contents.get(name) == content):
-            sides[name] = job.sides[name]
+        if content is UNREAD or (name in there and job.contents.get(name) == content):
+            sides[name] = there[name]
         elif not name.startswith("o.") and len(content) <= room:
             inline[name] = content
             room -= len(content)
         else:
-            sides[name], apart[name] = ver, content
+            sides[name], apart[name] = number, content
     return sides, apart, inline
 
 

@@ -34,10 +34,12 @@ from oncue.stores.dynamodb.writes import (
     ABSENT,
     PRESENT,
     Check,
+    Expire,
     Item,
     Put,
     Remove,
     Write,
+    as_ttl,
     has,
     unchanged,
 )
@@ -64,8 +66,9 @@ class SavePlan(NamedTuple):
     """The record, and what must not be written without it."""
     after: list[Item]
     removed: list[Key]
-    given_up: list[Remove]
-    """Keys that it holds no longer, unless another has taken them over."""
+    released: list[Remove | Expire]
+    """Keys that it holds no longer, unless another has taken them over; parts that the table may
+    forget with it."""
     filed: Filed
     """As it is then."""
     was_counted: bool
@@ -179,9 +182,9 @@ class Filing:
         """Jobs from their items (records, or waiting items of plain jobs), with their parts."""
         shown = {job_id: codec.from_text(item["rec"]) for job_id, item in items.items()}
         sides = {
-            keys.side(job_id, part, ver): (job_id, part)
+            keys.side(job_id, part, number): (job_id, part)
             for job_id, one in shown.items()
-            for part, ver in one.get("sides", {}).items()
+            for part, number in one.get("sides", {}).items()
             if wanted(part)
         }
         parts: dict[str, dict[str, bytes]] = {job_id: {} for job_id in items}
@@ -253,7 +256,7 @@ class Filing:
             (item for plan in applied for item in plan.after),
             (key for plan in applied for key in plan.removed),
         )
-        self.table.write_each([one for plan in applied for one in plan.given_up])
+        self.table.write_each([one for plan in applied for one in plan.released])
         for one, plan, was in zip(savings, plans, done, strict=True):
             if was:
                 _become(one.job, plan.filed)
@@ -282,20 +285,31 @@ class Filing:
             counted=record.state in LIVE and (job.counted or known.queue.concurrency is not None),
             until=forgotten_at(record, known.queue),
         )
-        written = as_items(then, ver)
+        is_revived = job.until is not None and then.until is None
+        written = as_items(then, ver, all_anew=is_revived)
         then.sides = written.sides
         then.contents = {**job.contents, **written.apart}
         plan = SavePlan([], [Put(written.item, unchanged(job.ver))], [], [], [], then, job.counted)
-        for name, content in written.apart.items():
-            plan.before.append({**keys.side(job.id, name, ver)._asdict(), "part": content})
-        for name, was in job.sides.items():
-            if written.sides.get(name) != was:
-                plan.removed.append(keys.side(job.id, name, was))
+        self._plan_parts(plan, job, written.apart)
         self._plan_line(plan, saving)
         self._plan_key(plan, saving)
         self._plan_owner(plan, job)
         plan.together.extend(saving.checks)
         return plan
+
+    def _plan_parts(self, plan: SavePlan, job: Filed, new: Mapping[str, bytes]) -> None:
+        """The table forgets them with the record. A revived job has copies of its own: whoever
+        finished it may still be about to say when the former ones are forgotten."""
+        until = plan.filed.until
+        for name, number in plan.filed.sides.items():
+            key = keys.side(job.id, name, number)
+            if name in new:
+                plan.before.append(_with_ttl({**key._asdict(), "part": new[name]}, until))
+            elif until is not None and until != job.until:
+                plan.released.append(Expire(key, as_ttl(until)))
+        for name, number in job.sides.items():
+            if plan.filed.sides.get(name) != number:
+                plan.removed.append(keys.side(job.id, name, number))
 
     def _plan_line(self, plan: SavePlan, saving: Saving) -> None:
         """A new place in line is written with the record; leaving the line comes after it, because
@@ -325,7 +339,7 @@ class Filing:
         if held is not None and held != job.key_of:
             plan.together.append(hold_key(record, saving.takes_key_from))
         if job.key_of is not None and held != job.key_of:
-            plan.given_up.append(Remove(keys.holder(job.key_of, record.key), has("id", job.id)))
+            plan.released.append(Remove(keys.holder(job.key_of, record.key), has("id", job.id)))
         if held is None and not record.hidden:
             place = keys.by_due(record.due_at, record.id)
             item: Item = {"pk": keys.keyed(record.queue, record.key), "sk": place}
@@ -371,4 +385,4 @@ def _become(job: Filed, then: Filed) -> None:
 
 
 def _with_ttl(item: Item, until: Moment | None) -> Item:
-    return item if until is None else {**item, "ttl": -(-until // 1000)}
+    return item if until is None else {**item, "ttl": as_ttl(until)}

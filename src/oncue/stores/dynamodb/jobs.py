@@ -15,7 +15,7 @@ from oncue.core.record import Record
 from oncue.ports.jobs import Changed, Clash
 from oncue.stores.dynamodb import keys
 from oncue.stores.dynamodb.filed import Filed, is_plain, line_of, waiting_item
-from oncue.stores.dynamodb.filing import Saving, hold_key, what_was
+from oncue.stores.dynamodb.filing import Saving, everything, hold_key, what_was
 from oncue.stores.dynamodb.known import KnownQueue
 from oncue.stores.dynamodb.leasing import Leasing
 from oncue.stores.dynamodb.writes import Item, Put, Write
@@ -218,8 +218,9 @@ class DynamoJobs(Leasing):
     def change(self, job_ids: Sequence[str], change: JobChange, now: Moment) -> Changed:
         answers: dict[str, NotChanged | None] = {}
         left = list(job_ids)
+        wanted = everything if change.verb is ChangeVerb.REVIVE else what_was
         for _ in range(MOST_RACES):
-            found = self.read(left, what_was)
+            found = self.read(left, wanted)
             self._cover(found.values())
             seen = [job for job in found.values() if job.is_visible(now)]
             seen.sort(key=lambda job: (job.record.due_at, job.id))

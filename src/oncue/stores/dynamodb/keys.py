@@ -50,9 +50,10 @@ def job(job_id: str) -> Key:
     return Key(f"i#{job_id}", HEAD)
 
 
-def side(job_id: str, part: str, ver: int) -> Key:
-    """A part of a record that stands apart. It is written once and never changed."""
-    return Key(f"i#{job_id}", f"{part}#{ver}")
+def side(job_id: str, part: str, number: int) -> Key:
+    """A part of a record that stands apart. It is written once and never changed, but for the
+    moment at which it may be forgotten."""
+    return Key(f"i#{job_id}", f"{part}#{number}")
 
 
 def line(queue: str, shard: int) -> str:

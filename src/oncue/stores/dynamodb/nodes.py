@@ -9,7 +9,7 @@ from oncue.core.nodes import LEASE_MS, NOTHING, NodeReport, is_alive
 from oncue.stores.dynamodb import keys
 from oncue.stores.dynamodb.codec import from_text, reader, to_text
 from oncue.stores.dynamodb.filing import Filing
-from oncue.stores.dynamodb.writes import Item, Remove, has
+from oncue.stores.dynamodb.writes import Item, Remove, as_ttl, has
 
 _LAST_ID = "\U0010ffff"  # an id may be any text
 _read = reader(NodeReport)
@@ -23,7 +23,7 @@ class DynamoNodes(Filing):
         if report.running == NOTHING:
             self.table.remove(key)
         else:
-            ttl = -(-(now + LEASE_MS) // 1000)
+            ttl = as_ttl(now + LEASE_MS)
             rec = to_text(msgspec.to_builtins(report))
             self.table.write([{**key._asdict(), "seen": now, "rec": rec, "ttl": ttl}])
         self.table.write_each(

@@ -21,7 +21,7 @@ from oncue.ports.schedules import Advance
 from oncue.stores.dynamodb import keys
 from oncue.stores.dynamodb.codec import from_text, reader, to_text
 from oncue.stores.dynamodb.keys import Key
-from oncue.stores.dynamodb.writes import Item, Put, Remove, Write, unchanged
+from oncue.stores.dynamodb.writes import Item, Put, Remove, Write, as_ttl, unchanged
 
 RECENT = 10
 """So many entries the head holds; with more they become a page. As every page has more than that,
@@ -120,7 +120,7 @@ def change(was: Scheduled, one: Advance, now: Moment) -> HeadChange:
 
 def _deletion(was: Scheduled, name: str, ver: int, now: Moment) -> list[Write]:
     """The version stays for a day, so that a late request does not bring the schedule back."""
-    ttl = -(-(now + REMEMBERED_MS) // 1000)
+    ttl = as_ttl(now + REMEMBERED_MS)
     head: Item = {**keys.schedule(name)._asdict(), "ver": ver, "ttl": ttl}
     pages = range(min(was.pages, keys.OUTCOME_PAGES))
     return [

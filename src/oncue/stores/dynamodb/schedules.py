@@ -25,7 +25,15 @@ from oncue.stores.dynamodb.jobs import MOST_RACES, DynamoJobs, rounds, too_many_
 from oncue.stores.dynamodb.keys import LAST
 from oncue.stores.dynamodb.known import KnownQueue
 from oncue.stores.dynamodb.scheduled import CHANGED_ITEMS, DELETED_ITEMS, HeadChange, Scheduled
-from oncue.stores.dynamodb.writes import TRANSACT_AT_ONCE, Item, Put, Write, merged, unchanged
+from oncue.stores.dynamodb.writes import (
+    TRANSACT_AT_ONCE,
+    Item,
+    Put,
+    Write,
+    as_ttl,
+    merged,
+    unchanged,
+)
 
 NAMES_AT_ONCE = 100
 MADE_ITEMS, WITHDRAWN_ITEMS = 2, 2
@@ -144,7 +152,7 @@ class DynamoSchedules(DynamoJobs):
         record.hide()
         record.payload = b""
         plan = self._plan(saving, known[record.queue], now)
-        ttl = -(-(plan.filed.until or 0) // 1000)
+        ttl = as_ttl(plan.filed.until or 0)
         plan.filed.until = _LONG_GONE
         item = {**as_items(plan.filed, plan.filed.ver).item, "ttl": ttl}
         plan.together[0] = Put(item, unchanged(job.ver))

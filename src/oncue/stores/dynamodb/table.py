@@ -33,6 +33,7 @@ from oncue.stores.dynamodb.writes import (
     Item,
     Put,
     Remove,
+    Single,
     Write,
     filled,
     mark,
@@ -201,16 +202,18 @@ class Table:
             return failed.old == wanted
         return True
 
-    def write_each(self, writes: Sequence[Put | Remove]) -> list[bool]:
+    def write_each(self, writes: Sequence[Single]) -> list[bool]:
         """Write and remove items, each on its own and under its own condition (`ABSENT` or `has`);
         whether each was."""
         parts = self.each(self._write_each, _batches(marked(writes), WRITE_AT_ONCE))
         return [done for part in parts for done in part]
 
-    def _write_each(self, writes: Sequence[Put | Remove]) -> list[bool]:
-        if len(writes) == 1:
-            [one] = writes
-            return [self.put(*one) if isinstance(one, Put) else self.remove(*one)]
+    def _write_each(self, writes: Sequence[Single]) -> list[bool]:
+        match writes:
+            case [Put(item, only_if)]:
+                return [self.put(item, only_if)]
+            case [Remove(key, only_if)]:
+                return [self.remove(key, only_if)]
         done: dict[int, bool] = {}
 
         def ask() -> bool:
@@ -234,7 +237,7 @@ class Table:
         self._until(ask)
         return [done[place] for place in range(len(writes))]
 
-    def _is_as(self, write: Put | Remove, old: Mapping[str, Any] | None) -> bool:
+    def _is_as(self, write: Single, old: Mapping[str, Any] | None) -> bool:
         """Whether an item is already as it was to be."""
         found = self.get(write.key) if old is None else from_wire(old)
         return found == _wanted(write)
@@ -357,7 +360,7 @@ class Table:
             pause = min(2 * pause, LONGEST_PAUSE_SECONDS)
 
 
-def _wanted(write: Write) -> Item | None:
+def _wanted(write: Single) -> Item | None:
     """The item after a write."""
     return write.item if isinstance(write, Put) else None
 

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from oncue.stores.dynamodb.keys import Key
-from oncue.stores.dynamodb.writes import ABSENT, If, Item, Put, Remove
+from oncue.stores.dynamodb.writes import ABSENT, Expire, If, Item, Remove, Single
 
 _TAGS = {str: "S", int: "N", bytes: "B"}
 
@@ -75,7 +75,7 @@ def _words(expression: str) -> list[str]:
     return expression.split()
 
 
-def statement(table: str, write: Put | Remove) -> dict[str, Any]:
+def statement(table: str, write: Single) -> dict[str, Any]:
     """A write with its condition as a statement, of which many are sent together."""
     only_if = write.only_if
     assert only_if is not None, "without a condition it belongs into `write`"
@@ -87,6 +87,9 @@ def statement(table: str, write: Put | Remove) -> dict[str, Any]:
     if isinstance(write, Remove):
         text = f'DELETE FROM "{table}" WHERE "pk"=? AND "sk"=?{where}'
         values = [*key, *seen]
+    elif isinstance(write, Expire):
+        text = f'UPDATE "{table}" SET "ttl"=? WHERE "pk"=? AND "sk"=?'
+        values = [{"N": str(write.ttl)}, *key]
     elif only_if == ABSENT:
         item = to_wire(write.item)
         names = ", ".join(f"'{name}': ?" for name in item)

@@ -6,11 +6,17 @@ import secrets
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple, TypeVar
 
+from oncue.core.moment import Moment
 from oncue.stores.dynamodb.keys import Key
 
 Item = dict[str, Any]
 
 TRANSACT_AT_ONCE = 100
+
+
+def as_ttl(until: Moment) -> int:
+    """The attribute `ttl` of an item that the table may forget then: a moment in whole seconds."""
+    return -(-until // 1000)
 
 
 class If(NamedTuple):
@@ -64,9 +70,18 @@ class Check(NamedTuple):
         return Check(self.key, If(self.only_if.expression, values))
 
 
+class Expire(NamedTuple):
+    """The table may forget an item from then on, if it is there."""
+
+    key: Key
+    ttl: int
+    only_if: If = PRESENT
+
+
+Single = Put | Remove | Expire
 Write = Put | Remove | Check
 
-W = TypeVar("W", Put | Remove, Write)
+W = TypeVar("W", Single, Write)
 
 
 def mark() -> str:

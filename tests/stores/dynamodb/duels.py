@@ -114,6 +114,17 @@ def deliver(ring: Ring, node: Node) -> Taken:
     return Taken(taken.payloads, lambda: None)
 
 
+def in_new_queue(ring: Ring) -> None:
+    """Nobody ever took a job of it."""
+    ring.new_queue()
+
+
+def in_pulled_queue(ring: Ring) -> None:
+    """Only workers ever took jobs of it."""
+    ring.new_queue()
+    assert not work(ring, ring.rig.calm)
+
+
 def cancel(ring: Ring, node: Node) -> bool:
     return not node.store.change([ring.job_id], CANCEL, node.desk.now).refused
 
@@ -158,6 +169,8 @@ class Duel(NamedTuple):
     other: Act
     judge: Judge = exactly_one
     fields: Mapping[str, Any] = {}
+    in_queue: Callable[[Ring], object] = lambda ring: None
+    """How the queue comes about in which it takes place. By default, it is always the same."""
 
     def fight(self, rig: Rig, kind: Kind, *, every: bool = False) -> int:
         """How often it was fought."""
@@ -181,6 +194,7 @@ class Duel(NamedTuple):
         return first, second
 
     def _begin(self, ring: Ring) -> tuple[Actor, Actor]:
+        self.in_queue(ring)
         ring.add(**self.fields)
         return (
             Actor(ring.first.client, lambda: self.take(ring, ring.first)),
@@ -215,6 +229,9 @@ DUELS = {
     }.items()
 } | {
     "work × send": Duel(work, send),
+    "work × first send": Duel(work, send, in_queue=in_pulled_queue),
+    "first work × first send": Duel(work, send, in_queue=in_new_queue),
+    "deliver first × work": Duel(deliver, work, in_queue=in_pulled_queue),
     "deliver × cancel": Duel(deliver, cancel),
     "deliver × put off": Duel(deliver, put_off_for_an_hour, one_or_moved),
     "deliver × change": Duel(deliver, change_payload, nothing_old_after_the_change),

@@ -59,8 +59,9 @@ class Lives:
         Scheduler(quietly.store).put_rule(
             BELL, [{"type": "TIME_BASED", "resourceId": BELL, "lifeDuration": 0}], queue="pulled"
         )
-        for queue in (SENT, FLEETING):  # from here on, the queues have dispatchers
+        for queue in (SENT, FLEETING):  # from here on, the queues have dispatchers, and one workers
             self._send(queue, quietly.add_many(1, queue=queue.name))
+        assert not quietly.claim(PULLED)
 
     def cost(self, life: Life) -> Units:
         few, many = (self.measured(life, number) for number in (FEW, MANY))

@@ -89,6 +89,8 @@ class DynamoClaims(DynamoLive):
                 offers, limit, now, AHEAD if reclaimed else OTHERS
             ),
         )
+        if not self._are_current(offers):
+            return False
         savings: dict[str, list[tuple[int, Saving]]] = {}
         for at, share in zip(takers, shares, strict=True):
             for job in share:
@@ -109,14 +111,25 @@ class DynamoClaims(DynamoLive):
                     taken[at].append(one.job.record.as_claimed())
         return complete
 
+    def _are_current(self, offers: Mapping[str, Offer]) -> bool:
+        """Whether the queues are as they were taken to be when jobs were chosen. This is the last
+        thing that is read: a dispatcher that takes a job of theirs for the first time from now on
+        writes it, and then it is no longer as it was chosen."""
+        now_known = self._fresh(offers)
+        return all(now_known[name].ver == offer.known.ver for name, offer in offers.items())
+
     def _take(self, savings: Sequence[Saving], known: KnownQueue, now: Moment) -> list[bool]:
         if is_limited(known.queue):
             return self.take_limited(savings, known, now)
         return self.save(savings, now)
 
     def _offers(self, queues: Sequence[Queue], most: int, now: Moment) -> dict[str, Offer]:
-        """What may be taken from these queues; those whose range claims have ended are closed."""
-        known = self._fresh(queue.name for queue in queues)
+        """What may be taken from these queues, as they are remembered; those whose range claims
+        have ended are closed."""
+        known = {
+            name: self._with(one, KnownQueue.for_workers, now)
+            for name, one in self._known(queue.name for queue in queues).items()
+        }
         given = {queue.name: queue for queue in queues}
         ranged = [one for one in known.values() if one.ranges]
         leases = self._leases((one.name, shard) for one in ranged for shard in one.shards)
@@ -125,7 +138,7 @@ class DynamoClaims(DynamoLive):
         }
         offers: dict[str, Offer] = {}
         for name, one in known.items():
-            room = 0 if one.queue.paused else most
+            room = 0 if one.queue.paused or not one.ver else most
             if name in limits:
                 room = limits[name].room(one.queue, most, now).most
             held = {shard: leases[name, shard] for shard in one.shards if (name, shard) in leases}

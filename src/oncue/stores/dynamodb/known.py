@@ -18,6 +18,7 @@ from oncue.stores.dynamodb.keys import Key
 from oncue.stores.dynamodb.writes import Item
 
 DEFAULT_SHARDS = 4
+CHANGING_HANDS_MS = 2_000
 _read = reader(Queue)
 
 
@@ -32,8 +33,11 @@ class KnownQueue:
     ver: int = 0
     """0: the table does not have it."""
     deleted_at: Moment | None = None
-    ranges: bool = False
-    """Whether a dispatcher ever took jobs of it by a range claim."""
+    pulled: bool = False
+    """Whether a worker ever claimed from it while it had no dispatcher."""
+    ranges_from: Moment | None = None
+    """When a dispatcher first took jobs of it by a range claim. For a moment, there may still be
+    claims of workers on their way that do not know of it."""
 
     @property
     def name(self) -> str:
@@ -42,6 +46,22 @@ class KnownQueue:
     @property
     def exists(self) -> bool:
         return self.ver > 0 and self.deleted_at is None
+
+    @property
+    def ranges(self) -> bool:
+        """Whether it has, or had, dispatchers."""
+        return self.ranges_from is not None
+
+    def is_changing_hands(self, now: Moment) -> bool:
+        """Whether a worker may be about to take a job without a look at the ranges."""
+        began = self.ranges_from
+        return self.pulled and began is not None and now < began + CHANGING_HANDS_MS
+
+    def for_ranges(self, now: Moment) -> KnownQueue:
+        return self if self.ranges else replace(self, ranges_from=now)
+
+    def for_workers(self, now: Moment) -> KnownQueue:
+        return self if self.ranges else replace(self, pulled=True)
 
     @property
     def shards(self) -> range:
@@ -70,8 +90,10 @@ class KnownQueue:
         shown: dict[str, Any] = {"spreads": self.spreads}
         if self.queue != default_queue(self.name):
             shown["settings"] = msgspec.to_builtins(self.queue)
-        if self.ranges:
-            shown["ranges"] = True
+        if self.pulled:
+            shown["pulled"] = True
+        if self.ranges_from is not None:
+            shown["ranges"] = self.ranges_from
         if self.deleted_at is not None:
             shown["deleted_at"] = self.deleted_at
         return {**keys.queue(self.name)._asdict(), "ver": ver, "rec": to_text(shown)}
@@ -81,8 +103,14 @@ def read_queue(item: Item) -> KnownQueue:
     shown, name = from_text(item["rec"]), item["sk"]
     settings = shown.get("settings")
     queue = default_queue(name) if settings is None else _read(settings)
-    deleted_at, ranges = shown.get("deleted_at"), shown.get("ranges", False)
-    return KnownQueue(queue, tuple(shown["spreads"]), item["ver"], deleted_at, ranges)
+    return KnownQueue(
+        queue,
+        tuple(shown["spreads"]),
+        item["ver"],
+        shown.get("deleted_at"),
+        shown.get("pulled", False),
+        shown.get("ranges"),
+    )
 
 
 class QueueMemory:

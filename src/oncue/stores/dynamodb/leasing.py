@@ -7,7 +7,7 @@ that no lease covers it. A dispatcher never takes what is due later than that.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import NamedTuple
 
 from oncue.core.lifecycle import State
@@ -16,7 +16,8 @@ from oncue.core.record import Record
 from oncue.stores.dynamodb import keys
 from oncue.stores.dynamodb.filed import Filed
 from oncue.stores.dynamodb.filing import Filing
-from oncue.stores.dynamodb.writes import Check, If, Item
+from oncue.stores.dynamodb.known import KnownQueue
+from oncue.stores.dynamodb.writes import Check, If, Item, unchanged
 
 LOOK_AHEAD_MS = 120_000  # how much earlier than due a dispatcher may take a job
 MARGIN_MS = 10_000  # by so much the clocks of two nodes may differ
@@ -76,6 +77,15 @@ def read_lease(queue: str, shard: int, item: Item | None) -> ShardLease:
 
 
 class Leasing(Filing):
+    def _with(
+        self, known: KnownQueue, mark: Callable[[KnownQueue, Moment], KnownQueue], now: Moment
+    ) -> KnownQueue:
+        """The queue with a mark that stays for ever, if the table has the queue."""
+        while known.ver and (then := mark(known, now)) != known:
+            self.table.put(then.as_item(max(now, known.ver + 1)), unchanged(known.ver))
+            known = self._fresh([known.name])[known.name]
+        return known
+
     def _leases(self, shards: Iterable[tuple[str, int]]) -> dict[tuple[str, int], ShardLease]:
         wanted = dict.fromkeys(shards)
         found = self.table.read(keys.lease(*one) for one in wanted)

@@ -4,6 +4,7 @@ enough."""
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import replace
 
 from oncue.core.cursor import MOST_ITEMS
 from oncue.core.lacks import uncounted
@@ -87,7 +88,7 @@ class DynamoQueues(DynamoListing, DynamoSchedules, DynamoEventPruning):
             return QueueDeletion("unknown")
         if self._prune_queue(known, LATEST, now, limit) >= limit:
             return QueueDeletion("more")
-        gone = KnownQueue(self._memory.new(name).queue, known.spreads, known.ver, now, known.ranges)
+        gone = replace(known, queue=self._memory.new(name).queue, deleted_at=now)
         if not self.table.put(gone.as_item(max(now, known.ver + 1)), unchanged(known.ver)):
             return QueueDeletion("more")
         self.table.remove(keys.limit(name))

@@ -9,7 +9,6 @@ lease last.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import replace
 from random import randrange
 from typing import NamedTuple
 
@@ -81,7 +80,7 @@ class DynamoRanges(DynamoEndings):
     ) -> RangeClaim | None:
         """None: others were quicker, look again."""
         now = asked.now
-        known = self._with_ranges(name, now)
+        known = self._with(self._fresh([name])[name], KnownQueue.for_ranges, now)
         leases = {one.shard: one for one in self._leases((name, n) for n in known.shards).values()}
         continued = _continued(leases, in_flight)
         for shard, lease in leases.items():
@@ -94,7 +93,7 @@ class DynamoRanges(DynamoEndings):
         }
         busy = [lease.until for shard, lease in leases.items() if shard not in free]
         nothing = RangeClaim(name, busy_until=min(busy, default=None))
-        if known.queue.paused:
+        if known.queue.paused or not known.ranges:  # or nothing was ever stored in it
             return nothing
         rooms = self._rooms(known, free, continued, asked)
         first = next(self._in_order(known, list(rooms), continued, asked), None)
@@ -136,17 +135,6 @@ class DynamoRanges(DynamoEndings):
                 return place
         return None
 
-    def _with_ranges(self, name: str, now: Moment) -> KnownQueue:
-        """The queue, known to have dispatchers from now on."""
-        while True:
-            known = self._fresh([name])[name]
-            if known.ranges:
-                return known
-            item = replace(known, ranges=True).as_item(max(now, known.ver + 1))
-            if known.ver == 0:
-                return known  # nothing was ever stored in it
-            self.table.put(item, unchanged(known.ver))
-
     def _claim_shard(
         self, known: KnownQueue, lease: ShardLease, asked: Asked, in_flight: set[str] | None
     ) -> RangeClaim | None:
@@ -171,7 +159,7 @@ class DynamoRanges(DynamoEndings):
         )
         if not self.write_lease(lease, then, known, now, taken=len(items)):
             return None
-        sendable = self._sendable(items, now)
+        sendable = self._sendable(items, known, now)
         if not sendable and in_flight is None:
             stored = then._replace(ver=max(now, lease.ver + 1))
             self.write_lease(stored, stored.let_go(), known, now)
@@ -205,14 +193,19 @@ class DynamoRanges(DynamoEndings):
                 rooms[shard] = most
         return rooms
 
-    def _sendable(self, items: Sequence[Item], now: Moment) -> list[Filed]:
-        """The jobs of a range that was just written, without those that ended before."""
+    def _sendable(self, items: Sequence[Item], known: KnownQueue, now: Moment) -> list[Filed]:
+        """The jobs of a range that was just written, without those that ended before. If a worker
+        may be about to take one without a look at the range, each is written: so it is too late."""
         jobs = self._good(items, now)
         over = {job.id: job for job in jobs if job.record.has_lapsed(now)}
         for job in over.values():
             job.record.expire(now)
         self.save([Saving(job) for job in over.values()], now)
-        return [job for job in jobs if job.id not in over]
+        left = [job for job in jobs if job.id not in over]
+        if not known.is_changing_hands(now):
+            return left
+        done = self.save([Saving(job, is_unrivalled=True) for job in left], now)
+        return [job for job, was in zip(left, done, strict=True) if was]
 
     def extend_range(self, claim: RangeClaim, lease_until: Moment) -> bool:
         for _ in range(MOST_RACES):

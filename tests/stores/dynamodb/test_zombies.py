@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from oncue.core.lifecycle import State
+from oncue.core.missed import Look, Missed
 from oncue.core.queue import Queue
 from oncue.ports.claims import RangeClaim
 from tests.contract.changing import CANCEL, REVIVE, Amendment, amend
@@ -178,3 +179,34 @@ def test_a_worker_that_completes_late_ends_nothing_that_was_revived(
         if lost:
             assert desk.complete(desk.retake(job_id, queue=pulled)) is None
     assert rig.line("p") == []
+
+
+def test_a_reclaimer_that_stands_still_shortens_no_lease_that_was_renewed_meanwhile(
+    rig: Rig,
+) -> None:
+    """A lease that was given after its last look at the clock is not one from before the clock was
+    set back."""
+    node, desk = rig.node(), rig.calm.desk
+    desk.add(queue="d")
+    claimed = desk.take(queue=Queue("p"))
+    claim, length_ms = desk.claim_range(QUEUE, "dora"), round(1000 * LEASE)
+
+    def be_heard_later() -> None:
+        rig.clock.advance(LEASE - 1)
+        assert desk.store.extend_range(claim, desk.now + length_ms)
+        desk.touch(claimed, lease_seconds=LEASE)
+
+    def judge(last: Look | None) -> tuple[Look, Missed]:
+        return Look("here", round(rig.clock.monotonic() * 1000), rig.clock.now()), Missed()
+
+    for point in every_point(be_heard_later):
+        be_heard_later()
+        node.client.before = point
+        assert node.store.judge_leases(judge) is not None
+        node.client.before = None
+        lease = rig.calm.store._lease_of(claim)
+        assert lease is not None
+        assert lease.until == desk.now + length_ms
+        live = desk.claim_on(claimed.id)
+        assert live is not None
+        assert live.lease_until == desk.now + length_ms

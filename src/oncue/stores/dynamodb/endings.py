@@ -143,27 +143,31 @@ class DynamoEndings(DynamoClaims):
             if self.table.put(item, unchanged(ver)):
                 break
         if missed is not None:
-            self._move_leases(missed, look.wall)
+            self._move_leases(missed)
             self._news.tell()
         return missed
 
-    def _move_leases(self, missed: Missed, now: Moment) -> None:
-        # If a job changes meanwhile, its worker was heard: that is a new lease.
-        moved = [job for job in self._live_jobs() if _is_moved(job.record, missed, now)]
-        self.save([Saving(job) for job in moved], now)
+    def _move_leases(self, missed: Missed) -> None:
+        """Each lease is judged by the time at which it was read, however long that took: by an
+        earlier one, it would seem to be from before the clock was set back. If a job changes
+        meanwhile, its worker was heard: that is a new lease."""
+        now = self.clock.now
+        moved = [job for job in self._live_jobs() if _is_moved(job.record, missed, now())]
+        self.save([Saving(job) for job in moved], now())
         for lease, known in self._open_ranges():
-            until = moved_lease(lease.until, lease.length_ms, missed.ranges_ms, now)
+            until = moved_lease(lease.until, lease.length_ms, missed.ranges_ms, now())
             if until < lease.until:
                 self._news.add(lease.queue, until)
             if until != lease.until:
-                self.write_lease(lease, lease._replace(until=until), known, now)
+                self.write_lease(lease, lease._replace(until=until), known, now())
         for known in self._all_queues():
-            self._begin_again(known, now)
+            self._begin_again(known)
 
-    def _begin_again(self, known: KnownQueue, now: Moment) -> None:
+    def _begin_again(self, known: KnownQueue) -> None:
         """Buckets from before the clock was set back begin again, and no job is put off longer than
         the policy of its queue ever does."""
         under_way = self._limits_of([known.name])[known.name]
+        now = self.clock.now()
         if under_way.bucket is not None and under_way.bucket.at > now:
             bucket = begun_again(under_way.bucket, now)
             self.table.put(*under_way._replace(bucket=bucket).as_put(known.name, now))

@@ -65,6 +65,8 @@ class Sizes:
     """W11: jobs inserted, and drained."""
     table_due: int = 100_000
     """W11: jobs drained while memory is looked at."""
+    table_date: int = 100_000
+    """W11: jobs due on one date, in 1 shard and in 50."""
     table_pending: tuple[int, int] = (1_000, 20_000)
     """W11: jobs that wait meanwhile: few, and many."""
 
@@ -99,5 +101,6 @@ QUICK = Sizes(
     table_lives=100,
     table_jobs=5_000,
     table_due=10_000,
+    table_date=2_000,
     table_pending=(500, 5_000),
 )

@@ -24,6 +24,8 @@ def _report() -> Report:
         Row("W11", "sink", "W", 2.5, goal="≤ 2.5 W", reached=True, more={"R": 1, "requests": 0.25}),
         Row("W11", "stored", "jobs/s", 900, 1000, ratio=0.9, goal="≥ 0.6 × raw", reached=True),
     ]
+    more: dict[str, float] = {"started": 1000, "throttled": 70, "peak W": 990, "MiB": 3}
+    rows.append(Row("W11", "one date", "s", 12, goal="1,000 started", reached=True, more=more))
     return Report(machine, {"store": URL, "table_lives": 500}, rows)
 
 
@@ -35,6 +37,7 @@ def test_the_section_has_costs_rates_and_capacity(tmp_path: Path) -> None:
     assert "| sink | 2.50 | 1.00 | 0.25 | ≤ 2.5 W | yes |" in text
     assert "| stored | 900/s | 1,000/s raw | 0.90 |" in text
     assert "| 100,000 due on one date | 50 |" in text
+    assert "| one date | 12 s | 70 | 990 | 3 MiB | 1,000 | yes |" in text
     assert "http://localhost:8000" in text
     assert (tmp_path / "capacity.svg").read_text("utf-8").startswith("<svg")
 

@@ -56,7 +56,7 @@ def raw_insert(url: str, count: int) -> Figures:
     store = DynamoStore(Table(address.table, lambda: recorder), SystemClock())
     put_queue(store, Queue(QUEUE))
     now = store.clock.now()
-    _store_jobs(store, new_jobs(count, now, now + HOUR_MS))
+    store_jobs(store, new_jobs(count, now, now + HOUR_MS))
     store.close()
     client = address.connect()
     with ThreadPoolExecutor(THREADS) as pool:
@@ -84,7 +84,7 @@ def seed(url: str, count: int) -> Figures:
     store = open_store(url)
     put_queue(store, OUT)
     now = store.clock.now()
-    _store_jobs(store, new_jobs(count, now, now - 1))
+    store_jobs(store, new_jobs(count, now, now - 1))
     store.close()
     return {"count": count}
 
@@ -143,7 +143,7 @@ def new_jobs(count: int, now: int, due_at: int, queue: str = QUEUE) -> Iterator[
         yield NewJob(new_id, queue, due_at, BODY, 0, created_at)
 
 
-def _store_jobs(store: Store, jobs: Iterator[NewJob]) -> None:
+def store_jobs(store: Store, jobs: Iterator[NewJob]) -> None:
     for part in _parts(list(jobs), CHUNK):
         store.insert(part, store.clock.now())
 

@@ -24,6 +24,7 @@ LIVES = (
     *("fleeting", "kept", "chosen", "pulled"),
     *("cancelled", "cancelled-due", "rescheduled", "retried"),
 )
+SHARDS = (1, 50)
 FLAT = {"fleeting": "sink, nothing kept", "pulled": "pulled, history kept, 1 heartbeat"}
 
 
@@ -34,6 +35,7 @@ def rows(ground: Ground) -> Iterator[Row]:
     yield from _rates(ground, near)
     yield from _memory(ground, near)
     yield from _growth(ground, near)
+    yield from _one_date(ground, near)
 
 
 def _fresh(near: TableAddress, name: str, *, due: int = 0, **arguments: Any) -> Measured:
@@ -120,3 +122,22 @@ def _growth(ground: Ground, near: TableAddress) -> Iterator[Row]:
                 goal=f"≤ {1 + SAME:g} × that",
                 reached=more <= less * (1 + SAME),
             )
+
+
+def _one_date(ground: Ground, near: TableAddress) -> Iterator[Row]:
+    """Partitions that take no more than those of the service: one shard is throttled."""
+    count = ground.sizes.table_date
+    for shards in SHARDS:
+        ground.progress(f"{WORK} {count:,} due on one date, shards: {shards}")
+        found = _fresh(near, "one_date.deliver", count=count, shards=shards).figures
+        yield Row(
+            *(WORK, f"{count:,} due on one date, shards: {shards}", "s", found["seconds"]),
+            goal=f"{count:,} started",
+            reached=found["started"] == found["count"] == count,
+            more={
+                "started": found["started"],
+                "throttled": found["throttles"],
+                "peak W": found["peak_writes"],
+                "MiB": (found["after_kib"] - found["before_kib"]) / 1024,
+            },
+        )

@@ -27,12 +27,11 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any
 
-from oncue_bench.dynamodb import statements
+from oncue_bench.dynamodb import errors, statements
+from oncue_bench.dynamodb.batches import chosen, handed_back, places
 from oncue_bench.dynamodb.wrapped import READS, SINGLE_WRITES, WRITES, Call, WrappedClient, changed
 from tests.proof.faults import Pause, slowly
 from tests.proof.plan import Fault, Plan
-from tests.stores.dynamodb import errors
-from tests.stores.dynamodb.batches import chosen, handed_back, places
 from tests.stores.dynamodb.world import World
 
 Hook = Callable[[Call], object]

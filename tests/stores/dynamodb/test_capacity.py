@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from botocore.exceptions import ClientError
 
-from tests.stores.dynamodb.capacity import CapacityClient, Limits
+from oncue_bench.dynamodb.capacity import CapacityClient, Limits
 from tests.stores.dynamodb.shelf import INDEX, Shelf, item, put
 
 SMALL = Limits(partitions=50, writes=5, reads=10, table_writes=40, table_reads=40)

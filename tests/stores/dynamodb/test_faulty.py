@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 from botocore.exceptions import BotoCoreError, ClientError, ReadTimeoutError
 
+from oncue_bench.dynamodb.errors import THROTTLES
 from oncue_bench.dynamodb.wrapped import READS, SINGLE_WRITES, WRITES, Call
 from tests.proof.plan import Fault, Plan
-from tests.stores.dynamodb.errors import THROTTLES
 from tests.stores.dynamodb.faulty import FaultyClient
 from tests.stores.dynamodb.shelf import Shelf, absent, insert, item, put
 from tests.stores.dynamodb.world import World

@@ -8,9 +8,9 @@ import pytest
 from botocore.exceptions import BotoCoreError, ClientError
 
 from oncue_bench.dynamodb import statements
+from oncue_bench.dynamodb.capacity import CapacityClient, Limits
 from oncue_bench.dynamodb.ledger import CountingClient
 from tests.proof.plan import Fault, Plan
-from tests.stores.dynamodb.capacity import CapacityClient, Limits
 from tests.stores.dynamodb.faulty import FaultyClient
 from tests.stores.dynamodb.replica import Replica
 from tests.stores.dynamodb.shelf import Shelf, delete_if, insert, item, put, set_if

@@ -11,10 +11,9 @@ from typing import Any
 
 from botocore.exceptions import ClientError
 
-from oncue_bench.dynamodb import statements
+from oncue_bench.dynamodb import errors, statements
 from oncue_bench.dynamodb.requests import Item, Tables, Write, name_of
 from oncue_bench.dynamodb.wrapped import Call, changed
-from tests.stores.dynamodb import errors
 from tests.stores.dynamodb.replica import Replica
 
 TOKEN_SECONDS = 600  # for so long the service knows a transaction that it has done

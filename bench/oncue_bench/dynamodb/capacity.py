@@ -15,12 +15,11 @@ from itertools import chain
 from typing import Any, NamedTuple
 from zlib import crc32
 
-from oncue_bench.dynamodb import statements
+from oncue_bench.dynamodb import errors, statements
+from oncue_bench.dynamodb.batches import LEFT, chosen, handed_back, places
 from oncue_bench.dynamodb.meter import Meter
 from oncue_bench.dynamodb.units import Charge
 from oncue_bench.dynamodb.wrapped import READS, WRITES, Call, WrappedClient
-from tests.stores.dynamodb import errors
-from tests.stores.dynamodb.batches import LEFT, chosen, handed_back, places
 
 WHOLE = -1  # in place of a partition: the whole table or index
 

@@ -12,6 +12,9 @@ from oncue.core.errors import InvalidInput
 CONNECT_SECONDS = 2.0
 READ_SECONDS = 5.0
 CONNECTIONS = 32
+LEAN: dict[str, Any] = {"parameter_validation": False, "user_agent": "oncue"}
+"""Botocore spends more than half of its time for a batch on comparing it with the model of the
+service, and on saying on which machine it runs."""
 _TABLE = re.compile(r"[A-Za-z0-9_.-]{3,255}")
 _FORM = "write it as dynamodb://TABLE?region=eu-central-1, with &endpoint=http://… for an emulator"
 
@@ -58,6 +61,7 @@ class TableAddress(NamedTuple):
             read_timeout=READ_SECONDS,
             max_pool_connections=CONNECTIONS,
             retries={"total_max_attempts": 1, "mode": "standard"},
+            **LEAN,
         )
         try:
             return boto3.client(

@@ -13,10 +13,11 @@ from tests.stores.dynamodb.crowd import QUEUE, Crowd
 from tests.stores.dynamodb.duels import DUELS, KINDS
 from tests.stores.dynamodb.lives import FEW, LIVES, Lives
 from tests.stores.dynamodb.rig import Rig
-from tests.stores.dynamodb.storm import QUICK, SLOW, Storm
+from tests.stores.dynamodb.storm import PLAIN, QUICK, SLOW, Storm
 from tests.stores.dynamodb.test_lives import COSTS
 
 SCENE, JOBS = Scene(), 60
+STORMS = {"QUICK": QUICK, "PLAIN": PLAIN, "SLOW": SLOW}
 
 
 def play_storms(seed: int, seconds: float) -> bool:
@@ -24,14 +25,15 @@ def play_storms(seed: int, seconds: float) -> bool:
     chance, ends = random.Random(seed), time.monotonic() + seconds
     played, broken = 0, 0
     while time.monotonic() < ends:
-        number, slow = chance.randrange(1_000_000_000), played % 3 == 2
-        scene = replace(SCENE, cancels=not slow)
-        storm = Storm(client(), SLOW if slow else QUICK, number)
+        number, kind = chance.randrange(1_000_000_000), [*STORMS][played % 3]
+        slow = kind == "SLOW"
+        scene = replace(SCENE, cancels=not slow, minted=kind == "PLAIN")
+        storm = Storm(client(), STORMS[kind], number)
         card = storm.play(scene, JOBS, 60.0 if slow else 20.0)
         played += 1
         if card.broken:
             broken += 1
-            print(f"Storm(client(), {'SLOW' if slow else 'QUICK'}, {number})\n{card}", flush=True)
+            print(f"Storm(client(), {kind}, {number}).play({scene})\n{card}", flush=True)
     print(f"{'BROKEN' if broken else 'GREEN'}: {played} storms, {broken} broken", flush=True)
     return not broken
 

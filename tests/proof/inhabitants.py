@@ -37,8 +37,9 @@ def a_cue(store: Store) -> Scheduler:
 
 
 class Asker:
-    """Asks for the jobs `waiting` batch by batch, then cancels some, if it `cancels`. `forgiving`:
-    a cancelled job may have been delivered before (see `History.cancelled`)."""
+    """Asks for the jobs `waiting` batch by batch, then cancels some, if it `cancels`. If it
+    `repeats`, it asks again for some of which it got no answer. `forgiving`: a cancelled job may
+    have been delivered before (see `History.cancelled`)."""
 
     def __init__(
         self,
@@ -48,9 +49,11 @@ class Asker:
         random: Random,
         *,
         cancels: bool,
+        repeats: bool,
         forgiving: bool,
     ) -> None:
         self.waiting = waiting
+        self._repeats = repeats
         self._cancels = cancels
         self._forgiving = forgiving
         self._store = store
@@ -58,13 +61,13 @@ class Asker:
         self._random = random
 
     def step(self) -> None:
-        """What got no answer is asked for once more, or looked up."""
+        """What got no answer is looked up, or asked for once more."""
         if self.waiting:
             batch = self.waiting.pop()
             with suppress(StoreUnavailable):
                 self._insert(batch)
                 return
-            if self._random.random() < 0.5:
+            if self._repeats and self._random.random() < 0.5:
                 self._insert(batch)
             else:
                 self._look_up(batch)

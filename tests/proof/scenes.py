@@ -42,6 +42,7 @@ class Scene:
     honest: bool = True
     drops: bool = False
     whole: bool = False
+    minted: bool = False
     only: frozenset[str] | None = None
     min_faults: int = 0
     bounds: Mapping[str, Any] = field(default_factory=dict)
@@ -66,6 +67,7 @@ class Scene:
             honest=self.honest,
             drops=self.drops,
             whole=self.whole,
+            minted=self.minted,
             make_store=make_store,
             seconds=seconds,
         )

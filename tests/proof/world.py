@@ -18,6 +18,7 @@ from random import Random
 from typing import Any
 
 from oncue.clock import FakeClock
+from oncue.core import ids
 from oncue.core.errors import StoreUnavailable
 from oncue.core.job import NewJob
 from oncue.core.lifecycle import FINAL
@@ -82,6 +83,7 @@ class World:
 
     `deaths` are orders to die or stop at points. `turns` are (after so many seconds, turn the wall
     clock by so many); then all jobs are long overdue, so that none has to wait for the clock.
+    `minted`: jobs have ids as oncue makes them, and are not asked for twice.
     `whole`: with a household, and deliveries that last; so every method of the port is called.
     `rough`: see `inhabitants`. `honest` False: the puller reports what it never did; `drops`: the
     sinks throw away what they take. `seconds`: how long there are faults; due times lie within the
@@ -100,12 +102,14 @@ class World:
         honest: bool = True,
         drops: bool = False,
         whole: bool = False,
+        minted: bool = False,
         make_store: Callable[[FakeClock], Store] = MemoryStore,
         seconds: float = FAULTY_SECONDS,
     ) -> None:
         self.plan = plan
         self.seconds = seconds
         self._whole = whole
+        self._minted = minted
         self.deaths = self.stops = 0
         self.random = Random(seed)
         self.clock = FakeClock(START)
@@ -130,6 +134,7 @@ class World:
             list(self._batches("j", jobs, START - (LONG_AGO_MS if turns else 0), spread_ms)),
             self.random,
             cancels=cancels and not turns,
+            repeats=not minted,
             forgiving=rough or bool(plan.rates or deaths),
         )
         record, random = self.log.append, self.random
@@ -308,6 +313,9 @@ class World:
         queue = self.random.choice(QUEUES)
         may_expire = queue is PULLED and self.random.random() < 0.2 and due_from >= START
         expires_at = due_at + 700 if may_expire else None
+        if self._minted:
+            job_id = ids.mint(START, due_at, queue.name, 0)
+            return NewJob(job_id, queue.name, due_at, b"{}", 0, START)
         return NewJob(
             job_id, queue.name, due_at, b"{}", 0, START, expires_at=expires_at, digest=b"d"
         )

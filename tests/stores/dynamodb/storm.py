@@ -34,6 +34,9 @@ QUICK: Mapping[Fault, float] = {
     Fault.TORN: 0.1,
     Fault.STALE: 0.1,
 }
+PLAIN: Mapping[Fault, float] = {one: rate for one, rate in QUICK.items() if one is not Fault.LATE}
+"""For jobs of which nothing is left when they are delivered: if a request to store one arrives
+after that, it is delivered again."""
 SLOW: Mapping[Fault, float] = {**QUICK, Fault.DELAY: 0.01}
 """Whoever stands still may hand over what was cancelled meanwhile: there, nobody cancels."""
 IMPATIENCE_SECONDS = 0.07  # three tries, or four
@@ -54,6 +57,7 @@ class Storm:
             # Nobody needs many partitions of the index here, and each costs a request.
             for module in (live, endings):
                 stack.enter_context(patch.object(module, "LOOK_SHARDS", 1))
+                stack.enter_context(patch.object(module, "LIVE_LOOKS", [keys.live(0)]))
             stack.enter_context(patch.object(keys.look_shard, "__defaults__", (1,)))
             stack.enter_context(patch.object(endings, "EXPIRING_SHARDS", 1))
             stack.enter_context(patch.object(keys, "EXPIRING_SHARDS", 1))

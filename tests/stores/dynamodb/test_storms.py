@@ -12,7 +12,7 @@ import pytest
 
 from tests.proof import scenes
 from tests.proof.plan import Fault
-from tests.stores.dynamodb.storm import QUICK, SLOW, Storm
+from tests.stores.dynamodb.storm import PLAIN, QUICK, SLOW, Storm
 
 JOBS, SECONDS = 16, 8.0
 SLOW_SECONDS = 60.0  # they pass quickly: whoever stands still does so for 12 of them
@@ -29,6 +29,13 @@ def quiet() -> Iterator[None]:
 def test_every_promise_survives_all_that_befalls_requests(client: Any) -> None:
     storm = Storm(client, QUICK, 1)
     card = storm.play(ROUGH, JOBS, SECONDS)
+    assert card.green, f"\n{card}"
+    assert len(storm.plan.fired) > 5
+
+
+def test_every_promise_to_plain_jobs_survives_all_that_befalls_requests(client: Any) -> None:
+    storm = Storm(client, PLAIN, 1)
+    card = storm.play(replace(ROUGH, minted=True), JOBS, SECONDS)
     assert card.green, f"\n{card}"
     assert len(storm.plan.fired) > 5
 

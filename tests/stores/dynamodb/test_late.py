@@ -12,6 +12,8 @@ import pytest
 from oncue.core.errors import StoreUnavailable
 from oncue.core.lifecycle import State
 from oncue.core.queue import Queue
+from oncue.stores.dynamodb import keys
+from oncue.stores.dynamodb.known import REMEMBERED_SECONDS
 from oncue_bench.dynamodb import statements
 from tests.contract.changing import CANCEL, Amendment, amend
 from tests.proof.plan import Fault
@@ -188,6 +190,19 @@ def test_a_node_finds_jobs_in_shards_that_were_added_elsewhere(rig: Rig) -> None
         job_id = there.desk.add(queue="pulled", due_in=1000)
         assert here.store.get(job_id) is not None
         assert not here.store.change([job_id], CANCEL, here.desk.now).refused
+
+
+def test_a_node_puts_jobs_into_shards_that_were_added_elsewhere(rig: Rig) -> None:
+    """Within seconds, also if it only stores jobs and nobody tells it anything."""
+    here, there = rig.node(), rig.node()
+    here.desk.add(queue="pulled")
+    there.desk.set(Queue("pulled", shards=8))
+    rig.clock.advance(REMEMBERED_SECONDS)
+    here.desk.add_many(40, queue="pulled")
+    lines = (keys.line("pulled", shard) for shard in range(8))
+    found = [len(list(there.store.table.query(pk))) for pk in lines]
+    assert sum(found) == 41
+    assert all(found)
 
 
 def test_a_store_that_is_throttled_for_long_says_so(rig: Rig) -> None:

@@ -94,7 +94,7 @@ class Filing:
     def __init__(self, table: Table, clock: Clock, shards: int) -> None:
         self.table = table
         self.clock = clock
-        self._memory = QueueMemory(shards)
+        self._memory = QueueMemory(shards, clock)
         self._news = News()
 
     # Queues.
@@ -111,11 +111,10 @@ class Filing:
         return [self._memory.learn(item["sk"], item) for item in items]
 
     def _known(self, names: Iterable[str]) -> dict[str, KnownQueue]:
-        """As remembered; as they are now if one of them is not."""
+        """As they were within the last seconds."""
         wanted = dict.fromkeys(names)
-        missing = [name for name in wanted if self._memory.get(name) is None]
-        self._fresh(missing)
-        return {name: known for name in wanted if (known := self._memory.get(name)) is not None}
+        self._fresh(self._memory.outdated(wanted))
+        return {name: self._memory.get(name) for name in wanted}
 
     def _register(self, names: Iterable[str], now: Moment) -> dict[str, KnownQueue]:
         """The queues of jobs that are stored, created if the table does not have them."""

@@ -12,6 +12,7 @@ from oncue.core.ids import queue_digest
 from oncue.core.moment import Moment
 from oncue.core.queue import Queue, default_queue
 from oncue.core.shard import shard_of
+from oncue.ports.clock import Clock
 from oncue.stores.dynamodb import keys
 from oncue.stores.dynamodb.codec import from_text, reader, to_text
 from oncue.stores.dynamodb.keys import Key
@@ -19,6 +20,7 @@ from oncue.stores.dynamodb.writes import Item
 
 DEFAULT_SHARDS = 4
 CHANGING_HANDS_MS = 2_000
+REMEMBERED_SECONDS = 10.0
 _read = reader(Queue)
 
 
@@ -114,12 +116,14 @@ def read_queue(item: Item) -> KnownQueue:
 
 
 class QueueMemory:
-    """What this process knows of queues. What is remembered may be old: it only says where jobs may
-    be, and a queue never loses one of its shards."""
+    """What this process knows of queues. What is remembered may be old: it says where jobs may be,
+    and a queue never loses one of its shards. For settings it is good for some seconds."""
 
-    def __init__(self, shards: int) -> None:
+    def __init__(self, shards: int, clock: Clock) -> None:
         self.default_shards = shards
+        self._clock = clock
         self._by_name: dict[str, KnownQueue] = {}
+        self._learnt_at: dict[str, float] = {}
         self._by_digest: dict[str, list[str]] = {}
 
     def learn(self, name: str, item: Item | None) -> KnownQueue:
@@ -128,14 +132,20 @@ class QueueMemory:
         if name not in self._by_name:
             self._by_digest.setdefault(queue_digest(name), []).append(name)
         self._by_name[name] = known
+        self._learnt_at[name] = self._clock.monotonic()
         return known
+
+    def outdated(self, names: Iterable[str]) -> list[str]:
+        """Those that are not known, or were learnt too long ago."""
+        oldest = self._clock.monotonic() - REMEMBERED_SECONDS
+        return [name for name in names if self._learnt_at.get(name, oldest) <= oldest]
 
     def new(self, name: str) -> KnownQueue:
         queue = default_queue(name)
         return KnownQueue(queue, (queue.shards or self.default_shards,))
 
-    def get(self, name: str) -> KnownQueue | None:
-        return self._by_name.get(name)
+    def get(self, name: str) -> KnownQueue:
+        return self._by_name[name]
 
     def of_digest(self, digest: str) -> Iterable[KnownQueue]:
         return [self._by_name[name] for name in self._by_digest.get(digest, ())]

@@ -61,6 +61,21 @@ def test_everything_is_exported_once_page_by_page(house: Desk) -> None:
     assert exported(house.store, 1) == exported(house.store, 100)
 
 
+def test_a_job_that_is_taken_while_an_export_goes_on_is_in_it(desk: Desk) -> None:
+    """As it was before or after."""
+    ids = {desk.add(due_in=n) for n in range(8)}
+    desk.clock.advance(8)
+    found: list[str] = []
+    page = desk.store.export(None, 1)
+    while True:
+        found += (dumped.job.id for dumped in page.items)
+        desk.claim(limit=1)
+        if page.next is None:
+            break
+        page = desk.store.export(page.next, 1)
+    assert set(found) == ids
+
+
 def test_a_job_inside_a_range_claim_leaves_as_scheduled(house: Desk) -> None:
     (covered,) = [d for d in exported(house.store, 3) if d.job.id == "covered"]
     assert covered.job.state is State.SCHEDULED

@@ -15,33 +15,44 @@ from oncue.stores.dynamodb.keys import Key
 from oncue.stores.dynamodb.queues import DynamoQueues
 from oncue.stores.dynamodb.writes import Item
 
+RECORDS = "records"
+"""In a cursor of an export: its second part."""
+
 
 class DynamoTransfer(DynamoQueues):
     """Implements the jobs' side of `oncue.ports.transfer.TransferStore`."""
 
     def export(self, after: Cursor | None, limit: int) -> Page[DumpedJob]:
-        start = None if after is None else Key(*map(str, place_at(after, (str, str))))
-        items, end = self.table.scan(start, limit)
-        jobs = self._exported(items)
-        return Page(jobs, None if end is None else cursor_at(end))
-
-    def _exported(self, items: Sequence[Item]) -> list[DumpedJob]:
-        """Jobs among items of the table: records, and plain jobs that have none."""
+        """First the plain jobs, line by line, then all records: a job that gets its record
+        meanwhile is in one of them at least."""
+        part, *place = ("", "", "") if after is None else place_at(after, (str, str, str))
+        start = Key(*map(str, place))
+        if part != RECORDS:
+            return self._plain_jobs(start, limit)
+        items, end = self.table.scan(start if start.pk else None, limit)
         records = {
             item["pk"][2:]: item
             for item in items
             if item["pk"].startswith("i#") and item["sk"] == keys.HEAD
         }
-        plain = {
-            keys.read_place(item["sk"]).id: item
-            for item in items
-            if item["pk"].startswith("w#") and "rec" in item
-        }
+        return Page(self._dumped_jobs(records), None if end is None else cursor_at((RECORDS, *end)))
+
+    def _plain_jobs(self, start: Key, limit: int) -> Page[DumpedJob]:
+        lines = sorted(pk for known in self._all_queues() for pk in known.lines() if pk >= start.pk)
+        if not lines:
+            return Page([], cursor_at((RECORDS, "", "")))
+        above = start.sk if lines[0] == start.pk else ""
+        items = list(self.table.query(lines[0], above, limit=limit))
+        follows = ("", lines[1], "") if len(lines) > 1 else (RECORDS, "", "")
+        plain = {keys.read_place(item["sk"]).id: item for item in items if "rec" in item}
         known = self.table.read(keys.job(job_id) for job_id in plain)
-        plain = {job_id: item for job_id, item in plain.items() if keys.job(job_id) not in known}
-        jobs = self.parse(plain | records)
-        now = self.clock.now()
-        return [DumpedJob.of(job.record) for job in jobs.values() if _is_dumped(job, now)]
+        jobs = {job_id: item for job_id, item in plain.items() if keys.job(job_id) not in known}
+        goes_on = ("", lines[0], items[-1]["sk"]) if len(items) == limit else follows
+        return Page(self._dumped_jobs(jobs), cursor_at(goes_on))
+
+    def _dumped_jobs(self, items: Mapping[str, Item]) -> list[DumpedJob]:
+        jobs, now = self.parse(items).values(), self.clock.now()
+        return [DumpedJob.of(job.record) for job in jobs if _is_dumped(job, now)]
 
     def admit(self, jobs: Sequence[DumpedJob]) -> int:
         """Jobs with the same id or key are stored one after the other, all others together."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from functools import partial
 from itertools import product
+from random import Random
 
 import pytest
 
@@ -13,6 +14,7 @@ from oncue.core.moment import from_datetime
 from oncue.core.queue import Queue
 from oncue.usecases.queues import put_queue
 from tests.contract.pruning import prune
+from tests.stores.kinds import SERVED
 
 from .desk import DELIVERY, Desk, ids
 from .promises import every
@@ -70,7 +72,9 @@ def test_ties_of_due_time_are_ordered_by_id_across_queues_and_states(desk: Desk)
         assert desk.listed(limit) == ["a", "b", "c", "d"]
 
 
-def test_every_filter_and_all_of_them_together_select_as_they_say(desk: Desk) -> None:
+def test_every_filter_and_all_of_them_together_select_as_they_say(
+    desk: Desk, request: pytest.FixtureRequest
+) -> None:
     populate(desk)
     jobs = [desk.job(job_id) for job_id in desk.listed()]
     some_key = next(job.key for job in jobs if job.key is not None)
@@ -78,9 +82,10 @@ def test_every_filter_and_all_of_them_together_select_as_they_say(desk: Desk) ->
     owners = (None, "olga", "nobody")
     keys = (None, some_key, "no such key")
     windows = ((None, None), (desk.now - 1_000, desk.now + 1_000), (desk.now, None))
-    for queue, state, owner, key, (after, before) in product(
-        queues, (None, *State), owners, keys, windows
-    ):
+    cases = list(product(queues, (None, *State), owners, keys, windows))
+    if request.node.callspec.params["open_store"] in SERVED:  # each list waits for a server
+        cases = Random(1).sample(cases, 120)
+    for queue, state, owner, key, (after, before) in cases:
         expected = [
             job.id
             for job in jobs

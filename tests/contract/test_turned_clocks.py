@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import TypeVar
 
 import pytest
@@ -119,13 +120,12 @@ def test_heartbeating_claims_survive_a_clock_that_is_set_forward(desk: Desk, sta
 
     def beat() -> None:
         nonlocal passed
-        passed += 10
-        if passed % 20 == 0:
-            desk.touch(timed, lease_seconds=60)
+        passed += 20
+        desk.touch(timed, lease_seconds=60)
         if passed % 600 == 0:
             desk.touch(long, lease_seconds=1800)
 
-    live_through(desk, 1780, reclaimer, step=10, meanwhile=beat)
+    live_through(desk, 1780, reclaimer, step=20, meanwhile=beat)
     assert {desk.state("timed"), desk.state("long")} == {State.EXECUTING}
     live_through(desk, 10, reclaimer)
     assert desk.state("timed") is State.SCHEDULED, "its timeout is over, in time that passed"
@@ -178,13 +178,11 @@ def test_two_engines_that_notice_the_same_jump_move_leases_once(
     """A timeout shows it: it is not bounded by one lease from now."""
     claimed = desk.take("a", queue=TIMED)
     one, other = start(desk.store), start(twin)
-    live_through(
-        desk, 1200, one, other, step=10, meanwhile=lambda: desk.touch(claimed, lease_seconds=60)
-    )
+    beat = partial(desk.touch, claimed, lease_seconds=60)
+    live_through(desk, 1200, one, other, step=30, meanwhile=beat)
     turn(desk, 300)
-    live_through(
-        desk, 590, one, other, step=10, meanwhile=lambda: desk.touch(claimed, lease_seconds=60)
-    )
+    live_through(desk, 570, one, other, step=30, meanwhile=beat)
+    live_through(desk, 20, one, other, step=10, meanwhile=beat)
     assert desk.state("a") is State.EXECUTING
     live_through(desk, 20, one, other, step=10)
     assert desk.state("a") is State.SCHEDULED

@@ -214,13 +214,14 @@ def _sort_out(
     return sides, apart, inline
 
 
-def waiting_item(record: Record, line: Line) -> tuple[Item, dict[str, bytes]]:
-    """A plain job: all of it in one item, and what stands apart."""
-    key = {"pk": line.pk, "sk": line.sk}
-    if len(record.payload) > ITEM_BYTES:
-        text = codec.encode(record, sides={"payload": 0})
-        return {**key, "rec": text}, {"payload": record.payload}
-    return {**key, "rec": codec.encode(record), "payload": record.payload}, {}
+def waiting_item(record: Record, known: KnownQueue) -> tuple[Item, list[Item]]:
+    """A new plain job: all of it in one item, and what stands apart."""
+    item: Item = {"pk": keys.line(record.queue, known.shard_of(record.id))}
+    item["sk"] = keys.place(record.next_turn, 0)
+    if len(record.payload) <= ITEM_BYTES:
+        return {**item, "rec": codec.encode(record), "payload": record.payload}, []
+    part = {**keys.side(record.id, "payload", 0)._asdict(), "part": record.payload}
+    return {**item, "rec": codec.encode(record, sides={"payload": 0})}, [part]
 
 
 def turn_at(sk: str) -> str:

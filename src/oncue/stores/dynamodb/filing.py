@@ -139,44 +139,38 @@ class Filing:
 
     def read(self, ids: Iterable[str], wanted: Wanted = everything) -> dict[str, Filed]:
         """Those of these jobs of which the table knows anything."""
-        every = dict.fromkeys(ids)
-        places = {job_id: self._plain_places(job_id) for job_id in every}
-        asked = [keys.job(job_id) for job_id in every]
-        found = self.table.read([*asked, *(key for some in places.values() for key in some)])
+        spots = self._spots(ids)
+        found = self.table.read(key for some in spots.values() for key in some)
         missed = [
             job_id
-            for job_id, some in places.items()
-            if some and keys.job(job_id) not in found and not any(key in found for key in some)
+            for job_id, some in spots.items()
+            if len(some) > 1 and found.keys().isdisjoint(some)
         ]
         if missed:
-            places |= self._places_by_now(missed)
-            found |= self.table.read_at_once(
-                [[keys.job(job_id), *places[job_id]] for job_id in missed]
-            )
-        return self._parse(every, places, found, wanted)
+            spots |= self._spots_by_now(missed)
+            found |= self.table.read_at_once([spots[job_id] for job_id in missed])
+        return self.parse(_first_found(spots, found), wanted)
 
-    def _places_by_now(self, ids: Sequence[str]) -> dict[str, list[Key]]:
-        """Where jobs wait that were not found. One may have got its record and left its line
+    def _spots_by_now(self, ids: Sequence[str]) -> dict[str, list[Key]]:
+        """Where jobs may be that were not found. One may have got its record and left its line
         between the two reads; or another node has spread its queue over more shards."""
         told = (plain_turn(job_id) for job_id in ids)
         digests = {one[1] for one in told if one is not None}
         self._fresh(known.name for digest in digests for known in self._memory.of_digest(digest))
-        return {job_id: self._plain_places(job_id) for job_id in ids}
+        return self._spots(ids)
 
-    def _parse(
-        self,
-        ids: Iterable[str],
-        places: Mapping[str, Sequence[Key]],
-        found: Mapping[Key, Item],
-        wanted: Wanted,
-    ) -> dict[str, Filed]:
-        chosen: dict[str, Item] = {}
-        for job_id in ids:
-            spots = (keys.job(job_id), *places.get(job_id, ()))
-            item = next((found[key] for key in spots if key in found), None)
-            if item is not None:
-                chosen[job_id] = item
-        return self.parse(chosen, wanted)
+    def _spots(self, ids: Iterable[str]) -> dict[str, list[Key]]:
+        """Where jobs may be: their records, and the places in which they wait if they are plain."""
+        told = {job_id: plain_turn(job_id) for job_id in ids}
+        if not all(self._memory.of_digest(one[1]) for one in told.values() if one is not None):
+            self._all_queues()
+        spots = {job_id: [keys.job(job_id)] for job_id in told}
+        for job_id, one in told.items():
+            if one is not None:
+                turn, queues = one[0], self._memory.of_digest(one[1])
+                lines = {pk for known in queues for pk in known.lines_of(job_id)}
+                spots[job_id] += [Key(pk, keys.place(turn, 0)) for pk in sorted(lines)]
+        return spots
 
     def parse(self, items: Mapping[str, Item], wanted: Wanted = everything) -> dict[str, Filed]:
         """Jobs from their items (records, or waiting items of plain jobs), with their parts."""
@@ -210,24 +204,8 @@ class Filing:
             for job_id, item in items.items()
         }
         found = self.table.read(key for some in spots.values() for key in some)
-        now = {
-            job_id: next((found[key] for key in some if key in found), None)
-            for job_id, some in spots.items()
-        }
-        return {job_id: item for job_id, item in now.items() if item != items[job_id]}
-
-    def _plain_places(self, job_id: str) -> list[Key]:
-        """Where a job waits if it is plain."""
-        told = plain_turn(job_id)
-        if told is None:
-            return []
-        turn, digest = told
-        queues = self._memory.of_digest(digest)
-        if not queues:
-            self._all_queues()
-            queues = self._memory.of_digest(digest)
-        lines = {pk for known in queues for pk in known.lines_of(job_id)}
-        return [Key(pk, keys.place(turn, 0)) for pk in sorted(lines)]
+        there = _first_found(spots, found)
+        return {name: there.get(name) for name, item in items.items() if there.get(name) != item}
 
     # Writing.
 
@@ -369,6 +347,14 @@ class Filing:
             self._news.add(record.queue, record.not_before or record.due_at)
         if known.queue.concurrency is not None and record.state not in LIVE:
             self._news.add(record.queue, 0)
+
+
+def _first_found(
+    spots: Mapping[str, Iterable[Key]], found: Mapping[Key, Item]
+) -> dict[str, Item]:
+    """By name, the first of its items that was found, if any was."""
+    firsts = {name: next(filter(found.__contains__, some), None) for name, some in spots.items()}
+    return {name: found[key] for name, key in firsts.items() if key is not None}
 
 
 def hold_key(record: Record, taken_from: str | None = None) -> Put:

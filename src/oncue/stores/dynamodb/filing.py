@@ -10,6 +10,7 @@ from __future__ import annotations
 import secrets
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import compress
 from typing import NamedTuple
 
 from oncue.core.lifecycle import FINAL, LIVE, State
@@ -69,9 +70,10 @@ class SavePlan(NamedTuple):
     released: list[Remove | Expire]
     """Keys that it holds no longer, unless another has taken them over; parts that the table may
     forget with it."""
+    job: Filed
+    """As it was read, but for its record."""
     filed: Filed
     """As it is then."""
-    was_counted: bool
 
 
 @dataclass(slots=True)
@@ -218,27 +220,21 @@ class Filing:
         plans = [self._plan(one, known[one.job.record.queue], now) for one in savings]
         self.table.write(item for plan in plans for item in plan.before)
         done = self._apply(plans, known, now)
-        self._follow_up(savings, plans, done, known)
+        self._follow_up(compress(plans, done), known)
         return done
 
-    def _follow_up(
-        self,
-        savings: Sequence[Saving],
-        plans: Sequence[SavePlan],
-        done: Sequence[bool],
-        known: Mapping[str, KnownQueue],
-    ) -> None:
+    def _follow_up(self, plans: Iterable[SavePlan], known: Mapping[str, KnownQueue]) -> None:
         """What comes after the records that were written."""
-        applied = [plan for plan, was in zip(plans, done, strict=True) if was]
+        applied = list(plans)
         self.table.write(
             (item for plan in applied for item in plan.after),
             (key for plan in applied for key in plan.removed),
         )
         self.table.write_each([one for plan in applied for one in plan.released])
-        for one, plan, was in zip(savings, plans, done, strict=True):
-            if was:
-                _become(one.job, plan.filed)
-                self._announce(plan, known[plan.filed.record.queue])
+        for plan in applied:
+            for name in Filed.__slots__:
+                setattr(plan.job, name, getattr(plan.filed, name))
+            self._announce(plan, known[plan.filed.record.queue])
 
     def _apply(
         self, plans: Sequence[SavePlan], known: Mapping[str, KnownQueue], now: Moment
@@ -267,18 +263,18 @@ class Filing:
         written = as_items(then, ver, all_anew=is_revived)
         then.sides = written.sides
         then.contents = {**job.contents, **written.apart}
-        plan = SavePlan([], [Put(written.item, unchanged(job.ver))], [], [], [], then, job.counted)
-        self._plan_parts(plan, job, written.apart)
+        plan = SavePlan([], [Put(written.item, unchanged(job.ver))], [], [], [], job, then)
+        self._plan_parts(plan, written.apart)
         self._plan_line(plan, saving)
         self._plan_key(plan, saving)
-        self._plan_owner(plan, job)
+        self._plan_owner(plan)
         plan.together.extend(saving.checks)
         return plan
 
-    def _plan_parts(self, plan: SavePlan, job: Filed, new: Mapping[str, bytes]) -> None:
+    def _plan_parts(self, plan: SavePlan, new: Mapping[str, bytes]) -> None:
         """The table forgets them with the record. A revived job has copies of its own: whoever
         finished it may still be about to say when the former ones are forgotten."""
-        until = plan.filed.until
+        job, until = plan.job, plan.filed.until
         for name, number in plan.filed.sides.items():
             key = keys.side(job.id, name, number)
             if name in new:
@@ -323,10 +319,10 @@ class Filing:
             item: Item = {"pk": keys.keyed(record.queue, record.key), "sk": place}
             plan.after.append(_with_ttl(item, plan.filed.until))
 
-    def _plan_owner(self, plan: SavePlan, job: Filed) -> None:
+    def _plan_owner(self, plan: SavePlan) -> None:
         """A list of an owner's jobs may have places that are not true any more; who reads it sees
         that from the record."""
-        record = job.record
+        job, record = plan.job, plan.job.record
         if record.owner is None:
             return
         place = keys.by_due(record.due_at, record.id)
@@ -362,12 +358,6 @@ def hold_key(record: Record, taken_from: str | None = None) -> Put:
     assert record.key is not None
     item = {**keys.holder(record.queue, record.key)._asdict(), "id": record.id}
     return Put(item, ABSENT if taken_from is None else has("id", taken_from))
-
-
-def _become(job: Filed, then: Filed) -> None:
-    for name in ("ver", "line", "look", "sides", "contents", "counted", "until"):
-        setattr(job, name, getattr(then, name))
-    job.key_of, job.owned_at = then.key_of, then.owned_at
 
 
 def _with_ttl(item: Item, until: Moment | None) -> Item:

@@ -9,6 +9,7 @@ when it is set, or else by their next heartbeat.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from itertools import compress
 from typing import NamedTuple
 
 from oncue.core import rate
@@ -80,9 +81,9 @@ class DynamoLimits(DynamoJobs):
         done: dict[int, bool] = {}
         counted: dict[str, list[int]] = {}
         for at, plan in enumerate(plans):
-            if plan.was_counted != plan.filed.counted:
+            if plan.job.counted != plan.filed.counted:
                 counted.setdefault(plan.filed.record.queue, []).append(at)
-        others = [at for at, plan in enumerate(plans) if plan.was_counted == plan.filed.counted]
+        others = [at for at, plan in enumerate(plans) if plan.job.counted == plan.filed.counted]
         applied = super()._apply([plans[at] for at in others], known, now)
         done |= dict(zip(others, applied, strict=True))
         for name, places in counted.items():
@@ -99,7 +100,7 @@ class DynamoLimits(DynamoJobs):
             if not left:
                 return done
             part = _fitting(plans, left)
-            by = sum(plans[at].filed.counted - plans[at].was_counted for at in part)
+            by = sum(plans[at].filed.counted - plans[at].job.counted for at in part)
             limit = self._limits_of([name])[name].moved(by).as_put(name, now)
             failed, raced = self._transact([plans[at] for at in part], limit)
             if not raced and not failed:
@@ -144,7 +145,7 @@ class DynamoLimits(DynamoJobs):
                 left = [at for at in left if at not in lost]
         else:
             raise too_many_races()
-        self._follow_up(savings, plans, done, {name: known})
+        self._follow_up(compress(plans, done), {name: known})
         return done
 
 

@@ -52,7 +52,7 @@ class _WholeChange(NamedTuple):
 
     own: HeadChange
     jobs: list[tuple[list[Write], list[Item]]]
-    withdrawn: list[tuple[Saving, SavePlan]]
+    withdrawn: list[SavePlan]
 
     @property
     def before(self) -> list[Item]:
@@ -61,7 +61,7 @@ class _WholeChange(NamedTuple):
     @property
     def group(self) -> list[Write]:
         writes = [*self.own.together, *(write for group, _ in self.jobs for write in group)]
-        writes += [write for _, plan in self.withdrawn for write in plan.together]
+        writes += [write for plan in self.withdrawn for write in plan.together]
         return merged({0: writes})[0]
 
 
@@ -143,7 +143,7 @@ class DynamoSchedules(DynamoJobs):
 
     def _withdrawal(
         self, job: Filed, known: Mapping[str, KnownQueue], now: Moment
-    ) -> tuple[Saving, SavePlan]:
+    ) -> SavePlan:
         """Remove a job. For everybody it is long gone; its record stays for a day, so that a late
         waiting item is not taken."""
         saving = Saving(job, self._check_free(job))
@@ -156,7 +156,7 @@ class DynamoSchedules(DynamoJobs):
         plan.filed.until = _LONG_GONE
         item = {**as_items(plan.filed, plan.filed.ver).item, "ttl": ttl}
         plan.together[0] = Put(item, unchanged(job.ver))
-        return saving, plan
+        return plan
 
     def _write_changes(
         self, changes: Mapping[int, _WholeChange], known: Mapping[str, KnownQueue]
@@ -166,9 +166,7 @@ class DynamoSchedules(DynamoJobs):
         applied = self.table.apply([change.group for change in changes.values()])
         done = {at: changes[at] for at, was in zip(changes, applied, strict=True) if was}
         self.table.write(removed=[key for change in done.values() for key in change.own.removed])
-        withdrawn = [pair for change in done.values() for pair in change.withdrawn]
-        savings, plans = [one for one, _ in withdrawn], [plan for _, plan in withdrawn]
-        self._follow_up(savings, plans, [True] * len(plans), known)
+        self._follow_up((plan for change in done.values() for plan in change.withdrawn), known)
         return set(done)
 
     # Reading.

@@ -133,19 +133,16 @@ class DynamoClaims(DynamoLive):
         given = {queue.name: queue for queue in queues}
         ranged = [one for one in known.values() if one.ranges]
         leases = self._leases((one.name, shard) for one in ranged for shard in one.shards)
-        limits = {
-            name: self._unstalled(one, now) for name, one in known.items() if is_limited(one.queue)
-        }
         offers: dict[str, Offer] = {}
         for name, one in known.items():
+            found = [leases[name, shard] for shard in one.shards if one.ranges]
+            held = {
+                lease.shard: self._close(lease, one, now) if lease.has_ended(now) else lease
+                for lease in found
+            }
             room = 0 if one.queue.paused or not one.ver else most
-            if name in limits:
-                room = limits[name].room(one.queue, most, now).most
-            held = {shard: leases[name, shard] for shard in one.shards if (name, shard) in leases}
-            if any(lease.holder is not None and lease.until <= now for lease in held.values()):
-                held = {shard: self._close_ended(lease, one, now) for shard, lease in held.items()}
-                if name in limits:
-                    room = self._limits_of([name])[name].room(one.queue, most, now).most
+            if is_limited(one.queue):
+                room = self._unstalled(one, now).room(one.queue, most, now).most
             first = randrange(len(one.shards))
             shards = [*one.shards[first:], *one.shards[:first]]
             offers[name] = Offer(one, given[name], room, held, shards=shards)
@@ -154,16 +151,12 @@ class DynamoClaims(DynamoLive):
     def _unstalled(self, known: KnownQueue, now: Moment) -> UnderWay:
         """What is under way. If the clock was set back and something is due, the bucket begins
         again: else it would begin again at each look, and never gain a turn."""
-        under_way = self._limits_of([known.name])[known.name]
+        under_way = self._under_way(known.name)
         room = under_way.room(known.queue, 1, now)
         if not room.begun_again or not any(self._due_items(pk, 1, now) for pk in known.lines()):
             return under_way
         self.table.put(*under_way._replace(bucket=room.bucket).as_put(known.name, now))
-        return self._limits_of([known.name])[known.name]
-
-    def _close_ended(self, lease: ShardLease, known: KnownQueue, now: Moment) -> ShardLease:
-        """Let go of a shard whose holder's lease has ended."""
-        return self._close(lease, known, now) if lease.may_be_taken_by(None, now) else lease
+        return self._under_way(known.name)
 
     def _close(self, lease: ShardLease, known: KnownQueue, now: Moment) -> ShardLease:
         """Take a shard away from its holder. The lease as it is then, whoever was quicker."""
@@ -184,7 +177,7 @@ class DynamoClaims(DynamoLive):
         if not by and not (taken and queue.rate_per_second is not None):
             return self.table.put(*put)
         for _ in range(MOST_RACES):
-            under_way = self._limits_of([name])[name]
+            under_way = self._under_way(name)
             if taken and under_way.room(queue, taken, now).most < taken:
                 return False
             limit = under_way.taken(queue, taken, now).moved(by).as_put(name, now)

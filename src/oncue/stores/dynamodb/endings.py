@@ -166,7 +166,7 @@ class DynamoEndings(DynamoClaims):
     def _begin_again(self, known: KnownQueue) -> None:
         """Buckets from before the clock was set back begin again, and no job is put off longer than
         the policy of its queue ever does."""
-        under_way = self._limits_of([known.name])[known.name]
+        under_way = self._under_way(known.name)
         now = self.clock.now()
         if under_way.bucket is not None and under_way.bucket.at > now:
             bucket = begun_again(under_way.bucket, now)

@@ -50,10 +50,9 @@ class ShardLease(NamedTuple):
             and keys.turn_text(record.next_turn) <= self.through
         )
 
-    def may_be_taken_by(self, dispatcher: str | None, now: Moment) -> bool:
-        """Whether it is held, by one whose lease has ended, or by an earlier life of this
-        dispatcher."""
-        return self.holder is not None and (self.until <= now or self.holder == dispatcher)
+    def has_ended(self, now: Moment) -> bool:
+        """Whether it is held longer than it was given."""
+        return self.holder is not None and self.until <= now
 
     def let_go(self) -> ShardLease:
         return ShardLease(self.queue, self.shard, self.ver, self.fence)

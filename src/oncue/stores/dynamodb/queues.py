@@ -166,7 +166,7 @@ class DynamoQueues(DynamoListing, DynamoSchedules, DynamoEventPruning):
         moments = [lease.until for lease in leases.values()]
         if not is_limited(known.queue):
             return moments + self._dues(known, leases)
-        under_way = self._limits_of([known.name])[known.name]
+        under_way = self._under_way(known.name)
         limits = under_way.limits(known.queue)
         if not limits.is_full(under_way.in_flight):
             moments += self._dues(known, leases)

@@ -84,7 +84,8 @@ class DynamoRanges(DynamoEndings):
         leases = {one.shard: one for one in self._leases((name, n) for n in known.shards).values()}
         continued = _continued(leases, in_flight)
         for shard, lease in leases.items():
-            if shard not in continued and lease.may_be_taken_by(asked.dispatcher, now):
+            is_former = lease.holder == asked.dispatcher  # of an earlier life of this dispatcher
+            if shard not in continued and (is_former or lease.has_ended(now)):
                 leases[shard] = self._close(lease, known, now)
         free = {
             shard: lease

@@ -162,7 +162,7 @@ class DynamoClaims(DynamoLive):
         """Take a shard away from its holder. The lease as it is then, whoever was quicker."""
         closed = lease.let_go()._replace(fence=lease.fence + 1)
         self.write_lease(lease, closed, known, now)
-        return self._leases([(lease.queue, lease.shard)])[lease.queue, lease.shard]
+        return self._lease(lease.queue, lease.shard)
 
     def write_lease(
         self, was: ShardLease, then: ShardLease, known: KnownQueue, now: Moment, taken: int = 0

@@ -85,6 +85,16 @@ class Leasing(Filing):
             known = self._fresh([known.name])[known.name]
         return known
 
+    def _lease(self, queue: str, shard: int) -> ShardLease:
+        return read_lease(queue, shard, self.table.get(keys.lease(queue, shard)))
+
+    def _queue_and_lease(self, name: str, shard: int) -> tuple[KnownQueue, ShardLease]:
+        """A queue and the lease of one of its shards, in one request."""
+        queue_key, lease_key = keys.queue(name), keys.lease(name, shard)
+        found = self.table.read([queue_key, lease_key])
+        known = self._memory.learn(name, found.get(queue_key))
+        return known, read_lease(name, shard, found.get(lease_key))
+
     def _leases(self, shards: Iterable[tuple[str, int]]) -> dict[tuple[str, int], ShardLease]:
         wanted = dict.fromkeys(shards)
         found = self.table.read(keys.lease(*one) for one in wanted)

@@ -222,7 +222,7 @@ class DynamoRanges(DynamoEndings):
 
     def _lease_of(self, claim: RangeClaim) -> ShardLease | None:
         """The lease under which a claim was made, if it stands."""
-        lease = self._leases([(claim.queue, claim.shard)])[claim.queue, claim.shard]
+        lease = self._lease(claim.queue, claim.shard)
         current = claim.fence > 0 and lease.fence == claim.fence
         return lease if current and lease.holder is not None else None
 
@@ -235,24 +235,25 @@ class DynamoRanges(DynamoEndings):
         *,
         left: int = 0,
     ) -> bool:
-        lease = self._leases([(claim.queue, claim.shard)])[claim.queue, claim.shard]
+        known, lease = self._queue_and_lease(claim.queue, claim.shard)
+        place = claim.queue, claim.shard, claim.fence
         if claim.fence <= 0 or lease.fence != claim.fence:
-            self._sent.pop((claim.queue, claim.shard, claim.fence), None)
+            self._sent.pop(place, None)
             return False
         if lease.holder is None:  # this very call has let it go before
             return True
-        known = self._fresh([claim.queue])[claim.queue]
-        self._settle_jobs(claim, [*delivered, *refused], refused, known, now)
+        self._settle_jobs(claim, lease, [*delivered, *refused], refused, known, now)
+        if not left:
+            self._sent.pop(place, None)
+        held: ShardLease | None = lease
         for _ in range(MOST_RACES):
-            now_held = self._lease_of(claim)
-            if now_held is None:
+            if held is None:
                 return False
-            then = now_held._replace(in_flight=left) if left else now_held.let_go()
-            if not left:
-                self._sent.pop((claim.queue, claim.shard, claim.fence), None)
-            if self.write_lease(now_held, then, known, now):
+            then = held._replace(in_flight=left) if left else held.let_go()
+            if self.write_lease(held, then, known, now):
                 self._announce_let_go(claim, known, let_go=not left)
                 return True
+            held = self._lease_of(claim)
         raise too_many_races()
 
     def _announce_let_go(self, claim: RangeClaim, known: KnownQueue, *, let_go: bool) -> None:
@@ -266,6 +267,7 @@ class DynamoRanges(DynamoEndings):
     def _settle_jobs(
         self,
         claim: RangeClaim,
+        lease: ShardLease,
         ids: Sequence[str],
         refused: Mapping[str, Refusal],
         known: KnownQueue,
@@ -274,30 +276,26 @@ class DynamoRanges(DynamoEndings):
         """Apply what the sink answered. A job that is not as it was sent is left alone: if the
         lease stands after a job was read, nobody but its holder has changed the job before, and if
         somebody does so later, the job is not written."""
-        lease: ShardLease | None = None
+        held: ShardLease | None = lease
         attempts = {job.id: job.attempt for job in claim.jobs}
-        asked = [(job_id, refused.get(job_id)) for job_id in ids]
         queue = known.queue
 
         def look(jobs: Iterable[Filed]) -> None:
-            nonlocal lease
-            lease = self._lease_of(claim)
+            nonlocal held
+            held = self._lease_of(claim)
 
         def act(job: Filed, refusal: Refusal | None) -> tuple[Refused | None, bool]:
             is_as_sent = job.record.attempt + 1 == attempts.get(job.id)
-            if lease is None or not lease.covers(job.record) or not is_as_sent:
+            if held is None or not held.covers(job.record) or not is_as_sent:
                 return None, False
-            _apply(refusal, job.record, lease, claim, queue, now)
+            _apply(refusal, job.record, held, claim, queue, now)
             return None, True
 
         sent = self._sent.get((claim.queue, claim.shard, claim.fence), {})
         known_jobs = {job_id: job for job_id in ids if (job := sent.pop(job_id, None)) is not None}
-        look(known_jobs.values())
-        if lease is None:  # taken over: what is not settled belongs to the new holder
-            return
         left = self._settle_sent(known_jobs, queue, refused, act, now)
-        unsettled = [one for one in asked if one[0] not in known_jobs or one[0] in left]
-        self.each_job(unsettled, act, now, look=look)
+        unsettled = [one for one in ids if one not in known_jobs or one in left]
+        self.each_job([(one, refused.get(one)) for one in unsettled], act, now, look=look)
 
     def _settle_sent(
         self,

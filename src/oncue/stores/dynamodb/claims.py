@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import chain
+from operator import itemgetter
 from random import randrange
 from typing import TypeVar
 
@@ -14,7 +16,7 @@ from oncue.core.moment import Moment
 from oncue.core.queue import Queue
 from oncue.core.sharing import Taker, in_order, share_out
 from oncue.stores.dynamodb import keys
-from oncue.stores.dynamodb.filed import Filed
+from oncue.stores.dynamodb.filed import Filed, turn_at
 from oncue.stores.dynamodb.filing import Saving, Wanted, what_was
 from oncue.stores.dynamodb.jobs import MOST_RACES, rounds, too_many_races
 from oncue.stores.dynamodb.known import KnownQueue
@@ -45,9 +47,12 @@ class Offer:
     shards: list[int] = field(default_factory=list)
     """In the order in which they are looked at."""
 
-    def covers(self, job: Filed) -> bool:
-        lease = None if job.line is None else self.leases.get(job.line.shard)
-        return lease is not None and lease.covers(job.record)
+    def has(self, item: Item) -> bool:
+        """Whether a waiting item can be taken: no range covers it, and it was not found before."""
+        place = keys.read_place(item["sk"])
+        lease = self.leases.get(keys.shard_in(item["pk"]))
+        is_covered = lease is not None and lease.reaches(place.moment, turn_at(item["sk"]))
+        return not is_covered and place.id not in self.seen
 
 
 class DynamoClaims(DynamoLive):
@@ -211,23 +216,26 @@ class DynamoClaims(DynamoLive):
         lines = [keys.line(offer.known.name, shard) for shard in shards]
         if ranks == AHEAD:
             self.table.each(lambda pk: self._ready(pk, limit, now), lines)
+        found: list[Filed] = []
+        above, upto = ranks
         look_at = limit
         while True:
-            items = self._first_items(lines, look_at, now, ranks)
-            jobs = self._unexpired(self._good(items, now), now)
-            found = [job for job in jobs if not offer.covers(job) and job.id not in offer.seen]
+            items = self._first_items(lines, look_at, now, (above, upto))
+            free = [item for item in items if offer.has(item)]
+            jobs = self._unexpired(self._good(free, now), now)
+            offer.seen.update(job.id for job in jobs)
+            found += jobs
             if len(found) >= limit or len(items) < look_at:
-                break
+                return found[:limit]
+            above = items[-1]["sk"]
             look_at *= 2
-        offer.seen.update(job.id for job in found[:limit])
-        return found[:limit]
 
     def _first_items(
         self, lines: Sequence[str], limit: int, until: Moment, ranks: tuple[str, str]
     ) -> list[Item]:
         """The first due items of some lines, in the order of hand-over."""
         parts = self.table.each(lambda pk: self._due_items(pk, limit, until, ranks), lines)
-        return sorted((item for part in parts for item in part), key=_place)[:limit]
+        return sorted(chain(*parts), key=itemgetter("sk"))[:limit]
 
     def _claimed_by(
         self, nonce: str, queues: Sequence[Queue], takers: int, now: Moment
@@ -325,8 +333,3 @@ class DynamoClaims(DynamoLive):
 
         [answer] = self.each_job([(job_id, operation)], act, now, wanted)
         return answer  # type: ignore[return-value]
-
-
-def _place(item: Item) -> str:
-    place: str = item["sk"]
-    return place

@@ -45,15 +45,11 @@ class Line(NamedTuple):
 
     @property
     def shard(self) -> int:
-        return int(self.pk.rpartition("#")[2])
+        return keys.shard_in(self.pk)
 
     def is_same_place(self, other: Line) -> bool:
         """But for the version."""
-        return self.pk == other.pk and _place(self.sk) == _place(other.sk)
-
-
-def _place(sk: str) -> str:
-    return sk.rpartition("#")[0]
+        return self.pk == other.pk and turn_at(self.sk) == turn_at(other.sk)
 
 
 @dataclass(slots=True)
@@ -225,8 +221,8 @@ def waiting_item(record: Record, known: KnownQueue) -> tuple[Item, list[Item]]:
 
 
 def turn_at(sk: str) -> str:
-    """The turn of a waiting job as text, from its place."""
-    return _place(sk)
+    """A place without its version: the turn of a waiting job as text."""
+    return sk.rpartition("#")[0]
 
 
 def plain_turn(job_id: str) -> tuple[Turn, str] | None:

@@ -42,13 +42,15 @@ class ShardLease(NamedTuple):
 
     def covers(self, record: Record) -> bool:
         return (
-            self.holder is not None
-            and record.queue == self.queue
+            record.queue == self.queue
             and record.state is State.SCHEDULED
             and record.not_before is None
-            and record.due_at <= self.cutoff
-            and keys.turn_text(record.next_turn) <= self.through
+            and self.reaches(record.due_at, keys.turn_text(record.next_turn))
         )
+
+    def reaches(self, due_at: Moment, turn: str) -> bool:
+        """Whether a job that waits with this turn is inside the range."""
+        return self.holder is not None and due_at <= self.cutoff and turn <= self.through
 
     def has_ended(self, now: Moment) -> bool:
         """Whether it is held longer than it was given."""

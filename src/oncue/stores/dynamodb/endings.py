@@ -21,7 +21,7 @@ from oncue.stores.dynamodb.claims import DynamoClaims
 from oncue.stores.dynamodb.codec import from_text, to_text
 from oncue.stores.dynamodb.filed import Filed
 from oncue.stores.dynamodb.filing import Saving
-from oncue.stores.dynamodb.keys import EXPIRING_SHARDS, LAST, LOOK_SHARDS, PUT_OFF
+from oncue.stores.dynamodb.keys import EXPIRING_SHARDS, LAST, PUT_OFF
 from oncue.stores.dynamodb.known import KnownQueue
 from oncue.stores.dynamodb.leasing import ShardLease
 from oncue.stores.dynamodb.live import LIVE_LOOKS
@@ -86,8 +86,7 @@ class DynamoEndings(DynamoClaims):
         return {at: one for at, one in enumerate(answers) if isinstance(one, Refused)}
 
     def expire(self, now: Moment, limit: int) -> int:
-        looks = [keys.expiring(number) for number in range(EXPIRING_SHARDS)]
-        entries = self._entries(looks, "", keys.digits(now) + LAST, limit)
+        entries = self._expiring(keys.digits(now) + LAST, limit)
         jobs = self.read(keys.read_by_due(at)[1] for at in entries)
         self._cover(jobs.values())
         waiting = [
@@ -101,14 +100,16 @@ class DynamoEndings(DynamoClaims):
         return sum(done)
 
     def leases(self) -> Leases:
-        looks = LIVE_LOOKS + [keys.expiring(number) for number in range(EXPIRING_SHARDS)]
-        firsts = self.table.each(lambda look: list(self.table.look(look, limit=1)), looks)
-        found = [keys.read_by_due(item["at"])[0] for part in firsts for item in part]
-        lapses = [at for at in found if at < keys.NEVER]
-        live = [part for part in firsts[:LOOK_SHARDS] if part]
-        running = any(keys.read_by_due(part[0]["at"])[0] < keys.NEVER for part in live)
-        running = running or any(lease.holder is not None for lease, _ in self._open_ranges())
+        live = self.table.first_entries(LIVE_LOOKS, "", LAST, 1)
+        lapses = [at for at, _ in map(keys.read_by_due, live) if at < keys.NEVER]
+        running = bool(lapses or self._open_ranges())
+        lapses += [at for at, _ in map(keys.read_by_due, self._expiring(LAST, 1))]
         return Leases(running, self._last_look()[0], min(lapses, default=None))
+
+    def _expiring(self, upto: str, limit: int) -> list[str]:
+        """The first entries of waiting jobs that expire."""
+        looks = map(keys.expiring, range(EXPIRING_SHARDS))
+        return self.table.first_entries(looks, "", upto, limit)
 
     def _open_ranges(self) -> list[tuple[ShardLease, KnownQueue]]:
         """The shards that are held, of all queues."""

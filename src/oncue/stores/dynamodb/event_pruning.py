@@ -8,7 +8,7 @@ it arrived is forgotten by the table itself.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from itertools import takewhile
+from itertools import chain, takewhile
 
 from oncue.core.event import Bounds, EventType
 from oncue.core.moment import Moment
@@ -55,10 +55,9 @@ class DynamoEventPruning(DynamoEventLog):
         """Names of rules to which something happened; one that is late is pruned the next time."""
         each = RULES_AT_ONCE // keys.LOOK_SHARDS + 1
         shards = map(keys.touched, range(keys.LOOK_SHARDS))
-        found = self.table.each(
-            lambda shard: list(self.table.look(shard, upto=keys.LAST, limit=each)), shards
+        return list(
+            chain(*self.table.each(lambda one: list(self.table.look(one, limit=each)), shards))
         )
-        return [item["at"] for items in found for item in items]
 
     def _sweep_rule(
         self, name: str, identity: str, waits: list[tuple[str, str, str]], room: Removal

@@ -345,9 +345,7 @@ class Filing:
             self._news.add(record.queue, 0)
 
 
-def _first_found(
-    spots: Mapping[str, Iterable[Key]], found: Mapping[Key, Item]
-) -> dict[str, Item]:
+def _first_found(spots: Mapping[str, Iterable[Key]], found: Mapping[Key, Item]) -> dict[str, Item]:
     """By name, the first of its items that was found, if any was."""
     firsts = {name: next(filter(found.__contains__, some), None) for name, some in spots.items()}
     return {name: found[key] for name, key in firsts.items() if key is not None}

@@ -129,8 +129,8 @@ class DynamoListing(DynamoRanges):
 
     def _finished(self, look: str) -> Part:
         def part(start: Place, until: Moment, limit: int) -> list[Place]:
-            items = self.table.look(look, *_bounds(start, until), limit=limit)
-            return [keys.read_by_due(item["at"]) for item in items]
+            entries = self.table.look(look, *_bounds(start, until), limit=limit)
+            return list(map(keys.read_by_due, entries))
 
         return part
 

@@ -223,7 +223,7 @@ class DynamoQueues(DynamoListing, DynamoSchedules, DynamoEventPruning):
         over: list[Filed] = []
         above = ""
         while len(over) < limit:
-            entries = self._entries(looks, above, LAST, limit)
+            entries = self.table.first_entries(looks, above, LAST, limit)
             jobs = self.read((keys.read_by_due(at)[1] for at in entries), what_was).values()
             over += [job for job in jobs if job.is_visible(now) and _ended_before(job, before)]
             if len(entries) < limit:

@@ -141,9 +141,7 @@ class DynamoSchedules(DynamoJobs):
             if job.is_visible(now) and is_as_made(job.record.as_job(), wanted[job_id])
         }
 
-    def _withdrawal(
-        self, job: Filed, known: Mapping[str, KnownQueue], now: Moment
-    ) -> SavePlan:
+    def _withdrawal(self, job: Filed, known: Mapping[str, KnownQueue], now: Moment) -> SavePlan:
         """Remove a job. For everybody it is long gone; its record stays for a day, so that a late
         waiting item is not taken."""
         saving = Saving(job, self._check_free(job))
@@ -184,9 +182,10 @@ class DynamoSchedules(DynamoJobs):
 
     def waking(self, until: Moment, limit: int) -> Sequence[Schedule]:
         found: dict[str, Schedule] = {}
+        looks = [keys.waking(number) for number in range(keys.WAKE_SHARDS)]
         above, sure = "", 0
         while sure < limit:
-            entries = self._wake_entries(above, until, limit)
+            entries = self.table.first_entries(looks, above, keys.by_due(until, LAST), limit)
             named = {at: keys.read_by_due(at)[1] for at in entries}
             found |= self._schedules(name for name in named.values() if name not in found)
             # An entry that is late is none of the first: its schedule wakes at another moment.
@@ -198,16 +197,6 @@ class DynamoSchedules(DynamoJobs):
             (at, one) for one in found.values() if (at := _wakes(one, until)) is not None
         )
         return [one for _, one in waking[:limit]]
-
-    def _wake_entries(self, above: str, until: Moment, limit: int) -> list[str]:
-        """The first places in the index, of all its parts."""
-        upto = keys.by_due(until, LAST)
-
-        def look(number: int) -> list[Item]:
-            return list(self.table.look(keys.waking(number), above, upto, limit=limit))
-
-        parts = self.table.each(look, range(keys.WAKE_SHARDS))
-        return sorted(item["at"] for part in parts for item in part)[:limit]
 
     def timed_otherwise(
         self, digest_of: Callable[[str], str | None], limit: int

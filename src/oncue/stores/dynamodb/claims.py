@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cache
 from itertools import chain
 from operator import itemgetter
 from random import randrange
@@ -288,16 +289,14 @@ class DynamoClaims(DynamoLive):
         return [answers[at] for at in range(len(asked))]
 
     def touch(self, touches: Sequence[Touch], now: Moment) -> list[Touched | Refused]:
-        queues: dict[str, KnownQueue] = {}
+        queue_of = cache(self._fresh_queue)
 
         def act(job: Filed, touch: Touch) -> tuple[Touched | Refused, bool]:
             record = job.record
             if record.hidden:
                 return GONE, False
             before = record.diagnostics[-1:]
-            if record.queue not in queues:
-                queues.update(self._fresh([record.queue]))
-            answer = record.touch(touch, queues[record.queue].queue, now)
+            answer = record.touch(touch, queue_of(record.queue).queue, now)
             return answer, isinstance(answer, Touched) or record.diagnostics[-1:] != before
 
         return self.each_job([(one.id, one) for one in touches], act, now)  # type: ignore[return-value]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import cache
 
 from oncue.core.fencing import GONE, Refused, Settlement, state_after
 from oncue.core.job import Lapse
@@ -32,13 +33,11 @@ class DynamoEndings(DynamoClaims):
     """Implements the ends of claims of `oncue.ports.claims.ClaimStore`."""
 
     def settle(self, settlements: Sequence[Settlement], now: Moment) -> Settled:
-        queues: dict[str, KnownQueue] = {}
+        queue_of = cache(self._fresh_queue)
 
         def act(job: Filed, settlement: Settlement) -> tuple[Refused | State, bool]:
             record = job.record
-            if record.queue not in queues:
-                queues.update(self._fresh([record.queue]))
-            queue = queues[record.queue].queue
+            queue = queue_of(record.queue).queue
             outcome = None if _is_forgotten(record, queue, now) else record.outcome_of(settlement)
             if outcome is not None:
                 return state_after(outcome), False
@@ -66,7 +65,7 @@ class DynamoEndings(DynamoClaims):
     def reclaim(
         self, verdicts: Sequence[tuple[Lapse, Verdict]], now: Moment
     ) -> Mapping[int, Refused]:
-        queues: dict[str, KnownQueue] = {}
+        queue_of = cache(self._fresh_queue)
 
         def act(job: Filed, asked: tuple[Lapse, Verdict]) -> tuple[Refused | None, bool]:
             record = job.record
@@ -75,9 +74,8 @@ class DynamoEndings(DynamoClaims):
             ending = record.reclaim(*asked, now)
             if isinstance(ending, Refused):
                 return ending, False
-            if record.queue not in queues:
-                queues.update(self._fresh([record.queue]))
-            if ending.is_final and not queues[record.queue].queue.keeps_history:
+            queue = queue_of(record.queue).queue  # also for `save`, which uses what is remembered
+            if ending.is_final and not queue.keeps_history:
                 record.hide()
             return None, True
 

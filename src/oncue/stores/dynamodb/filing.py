@@ -107,6 +107,9 @@ class Filing:
         found = self.table.read(queue_keys(wanted))
         return {name: self._memory.learn(name, found.get(keys.queue(name))) for name in wanted}
 
+    def _fresh_queue(self, name: str) -> KnownQueue:
+        return self._fresh([name])[name]
+
     def _all_queues(self) -> list[KnownQueue]:
         """Every queue, also those that were deleted lately."""
         items = self.table.query(keys.QUEUES)
@@ -128,7 +131,7 @@ class Filing:
                 ver = max(now, queue.ver + 1)
                 if self.table.put(made.as_item(ver), unchanged(queue.ver)):
                     self._tell_settings(now)
-                queue = self._fresh([name])[name]
+                queue = self._fresh_queue(name)
             known[name] = queue
         return known
 

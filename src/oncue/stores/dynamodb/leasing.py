@@ -84,7 +84,7 @@ class Leasing(Filing):
         """The queue with a mark that stays for ever, if the table has the queue."""
         while known.ver and (then := mark(known, now)) != known:
             self.table.put(then.as_item(max(now, known.ver + 1)), unchanged(known.ver))
-            known = self._fresh([known.name])[known.name]
+            known = self._fresh_queue(known.name)
         return known
 
     def _lease(self, queue: str, shard: int) -> ShardLease:

@@ -92,7 +92,7 @@ class DynamoListing(DynamoRanges):
         if wanted.queue is None:
             queues = [one for one in self._all_queues() if one.exists]
         else:
-            queues = list(self._fresh([wanted.queue]).values())
+            queues = [self._fresh_queue(wanted.queue)]
         if wanted.key is not None:
             key = wanted.key
             yield from (self._keyed(known.name, key) for known in queues)

@@ -52,14 +52,14 @@ class DynamoQueues(DynamoListing, DynamoSchedules, DynamoEventPruning):
 
     def put_queue(self, seen: Queue | None, queue: Queue) -> bool:
         now = self.clock.now()
-        known = self._fresh([queue.name])[queue.name]
+        known = self._fresh_queue(queue.name)
         stored = known.queue if known.exists else None
         if stored != seen:
             return False
         then = known.set(queue, self._memory.default_shards)
         if not self.table.put(then.as_item(max(now, known.ver + 1)), unchanged(known.ver)):
             return False
-        self._fresh([queue.name])
+        self._fresh_queue(queue.name)
         if queue.concurrency is not None and known.queue.concurrency is None:
             self._count_live(queue.name, now)
         self._tell_settings(now)
@@ -75,7 +75,7 @@ class DynamoQueues(DynamoListing, DynamoSchedules, DynamoEventPruning):
                 self.write_lease(lease, lease, known, now)
 
     def delete_queue(self, name: str, now: Moment, limit: int) -> QueueDeletion:
-        known = self._fresh([name])[name]
+        known = self._fresh_queue(name)
         why = why_kept(
             name,
             unfinished=self._has_unfinished(known),
@@ -98,7 +98,7 @@ class DynamoQueues(DynamoListing, DynamoSchedules, DynamoEventPruning):
 
     def _after_deletion(self, name: str) -> QueueDeletion:
         """A job may have arrived after the look and before the deletion: then it is there again."""
-        known = self._fresh([name])[name]
+        known = self._fresh_queue(name)
         if known.deleted_at is not None and self._has_waiting(known):
             self._register([name], self.clock.now())
             return QueueDeletion("kept", f"queue {name} has got new jobs just now.")

@@ -80,7 +80,7 @@ class DynamoRanges(DynamoEndings):
     ) -> RangeClaim | None:
         """None: others were quicker, look again."""
         now = asked.now
-        known = self._with(self._fresh([name])[name], KnownQueue.for_ranges, now)
+        known = self._with(self._fresh_queue(name), KnownQueue.for_ranges, now)
         leases = {one.shard: one for one in self._leases((name, n) for n in known.shards).values()}
         continued = _continued(leases, in_flight)
         for shard, lease in leases.items():

@@ -15,7 +15,7 @@ from oncue.core.record import Record
 from oncue.ports.jobs import Changed, Clash
 from oncue.stores.dynamodb import keys
 from oncue.stores.dynamodb.filed import Filed, is_plain, waiting_item
-from oncue.stores.dynamodb.filing import Saving, everything, hold_key, what_was
+from oncue.stores.dynamodb.filing import Saving, Wanted, everything, hold_key, what_was
 from oncue.stores.dynamodb.known import KnownQueue
 from oncue.stores.dynamodb.leasing import Leasing
 from oncue.stores.dynamodb.writes import Item, Put, Write
@@ -42,7 +42,7 @@ class DynamoJobs(Leasing):
                 others[at] = new
         self._store_plain(simple, known, now)
         clashes: dict[int, Clash] = {}
-        for part in rounds(others, _names):
+        for part in rounds(others, names_of):
             clashes |= self._insert(part, known, now)
         for new in simple:
             self._news.add(new.queue, new.due_at)
@@ -189,24 +189,24 @@ class DynamoJobs(Leasing):
         return answer
 
     def get(self, job_id: str) -> Job | None:
-        return self._job(job_id)
-
-    def _job(self, job_id: str) -> Job | None:
-        job = self.read([job_id]).get(job_id)
-        if job is None or not job.is_visible(self.clock.now()):
+        job = self._visible(job_id)
+        if job is None:
             return None
         self._cover([job])
         return job.record.as_job()
 
     def history(self, job_id: str) -> History:
-        job = self.read([job_id]).get(job_id)
-        visible = job is not None and job.is_visible(self.clock.now())
-        return job.record.as_history() if job is not None and visible else History()
+        job = self._visible(job_id)
+        return History() if job is None else job.record.as_history()
+
+    def _visible(self, job_id: str, wanted: Wanted = everything) -> Filed | None:
+        job = self.read([job_id], wanted).get(job_id)
+        return job if job is not None and job.is_visible(self.clock.now()) else None
 
     def note(self, job_id: str, diagnostics: Sequence[Diagnostic]) -> None:
         for _ in range(MOST_RACES):
-            job = self.read([job_id], what_was).get(job_id)
-            if job is None or not job.is_visible(self.clock.now()):
+            job = self._visible(job_id, what_was)
+            if job is None:
                 return
             for diagnostic in diagnostics:
                 job.record.keep(diagnostic)
@@ -236,7 +236,7 @@ class DynamoJobs(Leasing):
         refused = {
             at: why for at, job_id in enumerate(job_ids) if (why := answers[job_id]) is not None
         }
-        return Changed(refused, self._job(job_ids[0]) if job_ids else None)
+        return Changed(refused, self.get(job_ids[0]) if job_ids else None)
 
     def _change(
         self,
@@ -273,8 +273,9 @@ class DynamoJobs(Leasing):
         return Saving(job, checks, takes_key_from=dead, is_unrivalled=alone)
 
 
-def _names(new: NewJob) -> list[Hashable]:
-    return [new.id, *([(new.queue, new.key)] if new.key is not None else [])]
+def names_of(job: NewJob | Job) -> list[Hashable]:
+    """What no other job may have at the same time."""
+    return [job.id] if job.key is None else [job.id, (job.queue, job.key)]
 
 
 def _key_name(job: Filed) -> list[Hashable]:

@@ -3,16 +3,14 @@ enough."""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 
-from oncue.core.cursor import MOST_ITEMS
 from oncue.core.lacks import uncounted
 from oncue.core.lifecycle import FINAL
 from oncue.core.moment import LATEST, Moment
 from oncue.core.queue import Queue, QueueStats, why_kept
 from oncue.core.retention import Pruned, Retention
-from oncue.core.rule import Rule
 from oncue.core.schedule import Schedule
 from oncue.ports.queues import QueueDeletion
 from oncue.stores.dynamodb import keys
@@ -116,18 +114,6 @@ class DynamoQueues(DynamoListing, DynamoSchedules, DynamoEventPruning):
     def _rule_of(self, queue: str) -> str | None:
         """A rule that makes jobs for the queue."""
         return next((one.name for one in self._every_rule() if one.queue == queue), None)
-
-    def _every_schedule(self) -> Iterator[Schedule]:
-        after: str | None = None
-        while page := self.schedules(after, MOST_ITEMS):
-            yield from page
-            after = page[-1].name
-
-    def _every_rule(self) -> Iterator[Rule]:
-        after: str | None = None
-        while page := self.rules(after, MOST_ITEMS):
-            yield from page
-            after = page[-1].name
 
     def stats(self, name: str) -> QueueStats:
         return QueueStats({}, None)

@@ -173,10 +173,10 @@ class DynamoSchedules(DynamoJobs):
         return self._schedules([name]).get(name)
 
     def schedules(self, after: str | None, limit: int) -> Sequence[Schedule]:
-        return list(islice(self._every(after or "", limit), limit))
+        return list(islice(self._every_schedule(after or "", limit), limit))
 
     def outcomes(self, name: str) -> Sequence[Outcome]:
-        items = list(self.table.query(f"c#{name}", upto=f"o#{LAST}"))
+        items = list(self.table.query(keys.schedule(name).pk, upto=f"o#{LAST}"))
         head = scheduled.read_head(next((one for one in items if one["sk"] == keys.HEAD), None))
         return scheduled.outcomes(name, head, [one for one in items if one["sk"] != keys.HEAD])
 
@@ -210,9 +210,9 @@ class DynamoSchedules(DynamoJobs):
                 digests[one.timezone] = digest_of(one.timezone)
             return digests[one.timezone] not in (None, one.zone_digest)
 
-        return list(islice(filter(is_stale, self._every("", NAMES_AT_ONCE)), limit))
+        return list(islice(filter(is_stale, self._every_schedule()), limit))
 
-    def _every(self, after: str, page: int) -> Iterator[Schedule]:
+    def _every_schedule(self, after: str = "", page: int = NAMES_AT_ONCE) -> Iterator[Schedule]:
         """All schedules behind that name, by name; so many are read at a time."""
         page = min(page, NAMES_AT_ONCE)
         while True:

@@ -17,14 +17,13 @@ from oncue.stores.dynamodb.filed_event import (
     decision_key,
     id_item,
     is_over,
-    new_token,
     read_event,
 )
 from oncue.stores.dynamodb.filed_rule import FiledRule
 from oncue.stores.dynamodb.jobs import MOST_RACES, too_many_races
 from oncue.stores.dynamodb.keys import Key
 from oncue.stores.dynamodb.rules import DynamoRules
-from oncue.stores.dynamodb.writes import Item, Put, Remove, as_ttl, has
+from oncue.stores.dynamodb.writes import Item, Put, Remove, as_ttl, has, mark
 
 RESERVED_MS = 60_000
 """For so long an id is kept for an event that has yet to be stored."""
@@ -58,7 +57,7 @@ class DynamoEventLog(DynamoRules):
         return {fact: set().union(*(found[kind] for kind in wanted[fact])) for fact in wanted}
 
     def _waiting_for(self, kind: tuple[EventType, str]) -> set[str]:
-        items = self.table.query(keys.waiting_for(*kind), upto=keys.LAST)
+        items = self.table.query(keys.waiting_for(*kind))
         return {item["rule"] for item in items}
 
     # Ids.
@@ -85,7 +84,7 @@ class DynamoEventLog(DynamoRules):
     def _reserve(self, received: Sequence[Received], ids: dict[str, Item], now: Moment) -> None:
         """Make ids belong to events that are about to be stored: all of them, or it raises. `ids`
         are what the table was seen to have of them."""
-        token = new_token()
+        token = mark()
         left = list(received)
         reserved: list[Key] = []
         try:
@@ -143,7 +142,7 @@ class DynamoEventLog(DynamoRules):
         seen to have in their place. The order of arrival comes first: it says nothing of an event
         that is not there, or that has another place."""
         new = [
-            FiledEvent(one.event, serial(one.arrived_at), one.at, new_token(), one.ttl)
+            FiledEvent(one.event, serial(one.arrived_at), one.at, mark(), one.ttl)
             for one in received
         ]
         rows = [one.as_items() for one in new]
@@ -158,7 +157,7 @@ class DynamoEventLog(DynamoRules):
     def _keep(self, events: Sequence[FiledEvent], ttl: int | None) -> list[Fact]:
         """Let the table forget events at another time, or never (None). Those that changed since
         they were read."""
-        then = [one._replace(token=new_token(), ttl=ttl) for one in events]
+        then = [one._replace(token=mark(), ttl=ttl) for one in events]
         rows = [one.as_items() for one in then]
         done = self.table.write_each(
             [Put(row[0], has("token", one.token)) for one, row in zip(events, rows, strict=True)]

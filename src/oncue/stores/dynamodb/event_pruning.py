@@ -24,7 +24,6 @@ from oncue.stores.dynamodb.leasing import MARGIN_MS
 from oncue.stores.dynamodb.writes import unchanged
 
 RULES_AT_ONCE = 100
-REMOVED_AT_ONCE = 1000
 
 
 @dataclass(slots=True)
@@ -37,7 +36,7 @@ class Removal:
 
 
 class DynamoEventPruning(DynamoEventLog):
-    def _prune_events(self, now: Moment, bounds: Bounds, limit: int = REMOVED_AT_ONCE) -> bool:
+    def _prune_events(self, now: Moment, bounds: Bounds, limit: int) -> bool:
         """Forget what no rule needs any more; whether there may be more."""
         room = Removal(limit, now, bounds.loose_seconds * 1000)
         deleted = list(self.table.query(keys.DELETED_RULES, limit=RULES_AT_ONCE))

@@ -7,7 +7,6 @@ owner.
 
 from __future__ import annotations
 
-import secrets
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import compress
@@ -28,7 +27,7 @@ from oncue.stores.dynamodb.filed import (
     read_filed,
 )
 from oncue.stores.dynamodb.keys import Key
-from oncue.stores.dynamodb.known import KnownQueue, QueueMemory, queue_keys
+from oncue.stores.dynamodb.known import KnownQueue, QueueMemory
 from oncue.stores.dynamodb.news import News
 from oncue.stores.dynamodb.table import Table
 from oncue.stores.dynamodb.writes import (
@@ -42,6 +41,7 @@ from oncue.stores.dynamodb.writes import (
     Write,
     as_ttl,
     has,
+    mark,
     unchanged,
 )
 
@@ -104,7 +104,7 @@ class Filing:
     def _fresh(self, names: Iterable[str]) -> dict[str, KnownQueue]:
         """The queues of these names as they are now."""
         wanted = dict.fromkeys(names)
-        found = self.table.read(queue_keys(wanted))
+        found = self.table.read(map(keys.queue, wanted))
         return {name: self._memory.learn(name, found.get(keys.queue(name))) for name in wanted}
 
     def _fresh_queue(self, name: str) -> KnownQueue:
@@ -137,7 +137,7 @@ class Filing:
 
     def _tell_settings(self, now: Moment) -> None:
         """Settings have changed: tell listeners here, and let other processes notice it."""
-        self.table.put({**keys.CHANGES._asdict(), "ver": now, "mark": secrets.token_hex(8)})
+        self.table.put({**keys.CHANGES._asdict(), "ver": now, "mark": mark()})
         self._news.add(None, 0)
 
     # Reading.

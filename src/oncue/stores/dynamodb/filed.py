@@ -170,13 +170,14 @@ def as_items(job: Filed, ver: int, *, all_anew: bool = False) -> Written:
         result = one.result
         if result is not None and (result is UNREAD or len(result) > SMALL_RESULT_BYTES):
             contents[f"o.{one.name}"] = result
-    results = {name[2:]: 0 for name in contents if name.startswith("o.")}
-    past = codec.encode_past(record, results)
+    past = codec.encode_past(record, [name[2:] for name in contents if name.startswith("o.")])
     contents["past"] = None if past is None else past.encode()
-    sides, apart, inline = _sort_out(job, contents, {} if all_anew else job.sides)
+    shown = codec.encode(record)
+    room = ITEM_BYTES - KEY_BYTES - len(codec.to_text(shown))
+    sides, apart, inline = _sort_out(job, contents, {} if all_anew else job.sides, room)
     more = {"line": job.line, "sides": sides, "counted": job.counted, "until": job.until}
-    item: Item = {**keys.job(record.id)._asdict(), "ver": ver}
-    item["rec"] = codec.encode(record, **more)
+    shown |= {name: value for name, value in more.items() if value}
+    item: Item = {**keys.job(record.id)._asdict(), "ver": ver, "rec": codec.to_text(shown)}
     if job.look is not None:
         item |= job.look._asdict()
     if job.until is not None:
@@ -187,7 +188,7 @@ def as_items(job: Filed, ver: int, *, all_anew: bool = False) -> Written:
 
 
 def _sort_out(
-    job: Filed, contents: dict[str, bytes | None], there: Mapping[str, int]
+    job: Filed, contents: dict[str, bytes | None], there: Mapping[str, int], room: int
 ) -> tuple[dict[str, int], dict[str, bytes], dict[str, Any]]:
     """Which parts stand apart, which of them are new, and which are inside the record. The number
     in the keys of the new ones is random: of two who change a job at the same moment, none writes
@@ -196,7 +197,6 @@ def _sort_out(
     sides: dict[str, int] = {}
     apart: dict[str, bytes] = {}
     inline: dict[str, Any] = {}
-    room = ITEM_BYTES - KEY_BYTES - len(codec.encode(job.record))
     for name, content in contents.items():
         if content is None:
             continue
@@ -214,10 +214,11 @@ def waiting_item(record: Record, known: KnownQueue) -> tuple[Item, list[Item]]:
     """A new plain job: all of it in one item, and what stands apart."""
     item: Item = {"pk": keys.line(record.queue, known.shard_of(record.id))}
     item["sk"] = keys.place(record.next_turn, 0)
+    shown = codec.encode(record)
     if len(record.payload) <= ITEM_BYTES:
-        return {**item, "rec": codec.encode(record), "payload": record.payload}, []
+        return {**item, "rec": codec.to_text(shown), "payload": record.payload}, []
     part = {**keys.side(record.id, "payload", 0)._asdict(), "part": record.payload}
-    return {**item, "rec": codec.encode(record, sides={"payload": 0})}, [part]
+    return {**item, "rec": codec.to_text({**shown, "sides": {"payload": 0}})}, [part]
 
 
 def turn_at(sk: str) -> str:

@@ -84,13 +84,6 @@ class Filed:
     def is_plain(self) -> bool:
         return self.ver == 0 and self.line is not None
 
-    @property
-    def keys(self) -> list[Key]:
-        """Of a plain job: all that there is of it."""
-        assert self.line is not None
-        sides = [keys.side(self.id, part, number) for part, number in self.sides.items()]
-        return [*self.line.keys, *sides]
-
     def is_gone(self, now: Moment) -> bool:
         """Whether it is as if it were not there. Items may outlive their time by days."""
         return self.until is not None and self.until <= now

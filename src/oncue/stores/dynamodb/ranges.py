@@ -8,7 +8,8 @@ lease last.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from itertools import chain
 from random import randrange
 from typing import NamedTuple
 
@@ -97,21 +98,17 @@ class DynamoRanges(DynamoEndings):
         if known.queue.paused or not known.ranges:  # or nothing was ever stored in it
             return nothing
         rooms = self._rooms(known, free, continued, asked)
-        first = next(self._in_order(known, list(rooms), continued, asked), None)
+        first = self._first_shard(known, list(rooms), continued, asked)
         if first is None:
             return nothing
         most = asked._replace(limit=rooms[first])
         return self._claim_shard(known, free[first], most, continued.get(first))
 
-    def _in_order(
-        self,
-        known: KnownQueue,
-        shards: Sequence[int],
-        continued: Continued,
-        asked: Asked,
-    ) -> Iterator[int]:
-        """Shards with something to take, those first whose next job is the first in the order of
-        hand-over. They are looked at a few at a time."""
+    def _first_shard(
+        self, known: KnownQueue, shards: Sequence[int], continued: Continued, asked: Asked
+    ) -> int | None:
+        """The shard whose next job is the first in the order of hand-over; None: none has any to
+        take. They are looked at a few at a time."""
         first = randrange(len(shards)) if shards else 0
         turned = [*shards[first:], *shards[:first]]
         for at in range(0, len(turned), SHARDS_AT_ONCE):
@@ -120,7 +117,9 @@ class DynamoRanges(DynamoEndings):
                 lambda shard: self._next_place(known, shard, continued, asked), some
             )
             found = [(head, shard) for head, shard in zip(heads, some, strict=True) if head]
-            yield from (shard for _, shard in sorted(found))
+            if found:
+                return min(found)[1]
+        return None
 
     def _next_place(
         self, known: KnownQueue, shard: int, continued: Continued, asked: Asked
@@ -308,16 +307,16 @@ class DynamoRanges(DynamoEndings):
         """Settle jobs as they were sent, without reading them again; those that have changed since.
         A plain job that leaves nothing behind is only removed."""
         gone = {
-            job_id
+            job_id: job.line.keys
             for job_id, job in jobs.items()
-            if job.is_plain
+            if job.line is not None
+            and job.is_plain
             and not job.sides  # a record that it got since may refer to them
             and job.record.key is None
             and job_id not in refused
             and not queue.keeps_history
         }
-        removed = [key for job_id in gone for key in jobs[job_id].keys]
-        self.table.write(removed=removed)
+        self.table.write(removed=chain(*gone.values()))
         savings = [
             Saving(job, is_unrivalled=True)
             for job_id, job in jobs.items()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
+from itertools import compress
 from typing import NamedTuple
 
 from oncue.core import event as core
@@ -129,7 +130,7 @@ class DynamoEventLog(DynamoRules):
             stored = self._store(absent, items)
             fresh |= stored.keys()
             loose = [there[one.fact] for one in left if _must_be_held(one, there)]
-            for fact in self._keep(loose, None):
+            for fact in self._keep(loose, [None] * len(loose)):
                 del there[fact]
             known |= there | stored
             left = [one for one in left if one.fact not in known]
@@ -154,11 +155,11 @@ class DynamoEventLog(DynamoRules):
         self.table.write(removed=(keys.arrived(one.arrival) for one, was in results if not was))
         return {one.fact: one for one, was in results if was}
 
-    def _keep(self, events: Sequence[FiledEvent], ttl: int | None) -> list[Fact]:
-        """Let the table forget events at another time, or never (None). Those that changed since
+    def _keep(self, events: Sequence[FiledEvent], ttls: Sequence[int | None]) -> list[Fact]:
+        """Let the table forget events at other times, or never (None). Those that changed since
         they were read."""
-        then = [one._replace(token=mark(), ttl=ttl) for one in events]
-        rows = [one.as_items() for one in then]
+        pairs = zip(events, ttls, strict=True)
+        rows = [one._replace(token=mark(), ttl=ttl).as_items() for one, ttl in pairs]
         done = self.table.write_each(
             [Put(row[0], has("token", one.token)) for one, row in zip(events, rows, strict=True)]
         )
@@ -178,14 +179,10 @@ class DynamoEventLog(DynamoRules):
         known = self._known_events((one.fact for one in events), now)
         same = [known[one.fact] for one in events if _is_same(known.get(one.fact), one)]
         held = self._decided(same, without)
-        for one in same:
-            if one.fact in held or one.ttl is not None:
-                continue
-            until = one.received_at + loose_ms
-            if until < now:
-                self._forget(one)
-            else:
-                self._keep([one], as_ttl(until))
+        loose = [one for one in same if one.fact not in held and one.ttl is None]
+        self._forget([one for one in loose if one.received_at + loose_ms < now])
+        young = [one for one in loose if one.received_at + loose_ms >= now]
+        self._keep(young, [as_ttl(one.received_at + loose_ms) for one in young])
 
     def _decided(self, events: Sequence[FiledEvent], without: Collection[Key]) -> set[Fact]:
         """Those of these events on which a rule has a decision."""
@@ -203,11 +200,18 @@ class DynamoEventLog(DynamoRules):
         rules = self._read_rules(name for names in matching.values() for name in names)
         return rules, {fact: sorted(names & rules.keys()) for fact, names in matching.items()}
 
-    def _forget(self, one: FiledEvent) -> None:
-        if self.table.remove(keys.event(one.fact), has("token", one.token)):
-            fact = keys.fact_text(one.fact)
-            self.table.remove(keys.event_id(one.event.id), has("fact", fact))
-            self.table.remove(keys.arrived(one.arrival))
+    def _forget(self, events: Sequence[FiledEvent]) -> None:
+        done = self.table.write_each(
+            [Remove(keys.event(one.fact), has("token", one.token)) for one in events]
+        )
+        gone = list(compress(events, done))
+        self.table.write_each(
+            [
+                Remove(keys.event_id(one.event.id), has("fact", keys.fact_text(one.fact)))
+                for one in gone
+            ]
+        )
+        self.table.write(removed=(keys.arrived(one.arrival) for one in gone))
 
 
 def _kinds(fact: Fact) -> list[tuple[EventType, str]]:

@@ -63,12 +63,12 @@ class DynamoEventPruning(DynamoEventLog):
     ) -> None:
         """Remove what a deleted rule left. If there is room left afterwards, it is done with."""
         self._undecide(name, identity, None, room)
-        for wait, kind, key in [*waits, *self._dropped_of(name, identity)]:
+        dropped = self._dropped_of(name, identity)
+        for wait, kind, key in [*waits, *dropped]:
             self._unaccept(name, wait, None, room)
             if room.left > 0:
                 self._remove([keys.match(EventType(kind), key, name, wait)], room)
         if room.left > 0:
-            dropped = self._dropped_of(name, identity)
             self._remove([keys.dropped(name, identity, wait) for wait, _, _ in dropped], room)
         if room.left > 0:
             self._remove([Key(keys.DELETED_RULES, identity)], room)

@@ -22,7 +22,7 @@ from oncue.stores.dynamodb.filing import Saving, Wanted, what_was
 from oncue.stores.dynamodb.jobs import MOST_RACES, rounds, too_many_races
 from oncue.stores.dynamodb.known import KnownQueue
 from oncue.stores.dynamodb.leasing import ShardLease
-from oncue.stores.dynamodb.limits import UnderWay, is_limited
+from oncue.stores.dynamodb.limits import UnderWay
 from oncue.stores.dynamodb.lines import AHEAD, OTHERS
 from oncue.stores.dynamodb.live import DynamoLive
 from oncue.stores.dynamodb.writes import Item, Put, unchanged
@@ -125,7 +125,7 @@ class DynamoClaims(DynamoLive):
         return all(now_known[name].ver == offer.known.ver for name, offer in offers.items())
 
     def _take(self, savings: Sequence[Saving], known: KnownQueue, now: Moment) -> list[bool]:
-        if is_limited(known.queue):
+        if known.queue.is_limited:
             return self.take_limited(savings, known, now)
         return self.save(savings, now)
 
@@ -147,7 +147,7 @@ class DynamoClaims(DynamoLive):
                 for lease in found
             }
             room = 0 if one.queue.paused or not one.ver else most
-            if is_limited(one.queue):
+            if one.queue.is_limited:
                 room = self._unstalled(one, now).room(one.queue, most, now).most
             first = randrange(len(one.shards))
             shards = [*one.shards[first:], *one.shards[:first]]

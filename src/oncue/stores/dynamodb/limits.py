@@ -63,10 +63,6 @@ def _read_under_way(item: Item | None) -> UnderWay:
     return UnderWay(item["ver"], item["in_flight"], bucket)
 
 
-def is_limited(queue: Queue) -> bool:
-    return queue.concurrency is not None or queue.rate_per_second is not None
-
-
 class DynamoLimits(DynamoJobs):
     def _under_way(self, name: str) -> UnderWay:
         """What is under way of a queue."""

@@ -20,7 +20,6 @@ from oncue.stores.dynamodb.filing import Saving, what_was
 from oncue.stores.dynamodb.keys import LAST, PUT_OFF
 from oncue.stores.dynamodb.known import KnownQueue
 from oncue.stores.dynamodb.leasing import ShardLease
-from oncue.stores.dynamodb.limits import is_limited
 from oncue.stores.dynamodb.listing import DynamoListing
 from oncue.stores.dynamodb.schedules import DynamoSchedules
 from oncue.stores.dynamodb.writes import unchanged
@@ -150,7 +149,7 @@ class DynamoQueues(DynamoListing, DynamoSchedules, DynamoEventPruning):
             found = self._leases((known.name, shard) for shard in known.shards).values()
             leases = {one.shard: one for one in found if one.holder is not None}
         moments = [lease.until for lease in leases.values()]
-        if not is_limited(known.queue):
+        if not known.queue.is_limited:
             return moments + self._dues(known, leases)
         under_way = self._under_way(known.name)
         limits = under_way.limits(known.queue)

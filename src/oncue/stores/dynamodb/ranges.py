@@ -29,7 +29,6 @@ from oncue.stores.dynamodb.filing import Saving
 from oncue.stores.dynamodb.jobs import MOST_RACES, too_many_races
 from oncue.stores.dynamodb.known import KnownQueue
 from oncue.stores.dynamodb.leasing import LOOK_AHEAD_MS, ShardLease
-from oncue.stores.dynamodb.limits import is_limited
 from oncue.stores.dynamodb.table import Table
 from oncue.stores.dynamodb.writes import Item, unchanged
 
@@ -143,7 +142,7 @@ class DynamoRanges(DynamoEndings):
         now = asked.now
         pk = keys.line(known.name, lease.shard)
         items = self._next_items(pk, asked.limit, asked.cutoff, in_flight or set())
-        if is_limited(known.queue):  # so that no turn is spent on what is not there any more
+        if known.queue.is_limited:  # so that no turn is spent on what is not there any more
             good = {job.id for job in self._unexpired(self._good(items, now), now)}
             items = [item for item in items if keys.read_place(item["sk"]).id in good]
         if not items:
@@ -181,7 +180,7 @@ class DynamoRanges(DynamoEndings):
         asked: Asked,
     ) -> dict[int, int]:
         """How many jobs may be taken from each shard, where any may."""
-        if not is_limited(known.queue):
+        if not known.queue.is_limited:
             return dict.fromkeys(leases, asked.limit)
         under_way = self._unstalled(known, asked.now)
         rooms: dict[int, int] = {}

@@ -92,9 +92,9 @@ def test_entries_of_schedules_that_went_on_do_not_push_out_those_that_are_due(
     assert not desk.store.advance([Advance(moved, moved, progress=later)], desk.now)
     assert delete_schedule(desk.store, gone, desk.now)
 
-    def look(pk: str, above: str, upto: str, *, limit: int) -> Iterator[dict[str, str]]:
+    def look(pk: str, above: str, upto: str, *, limit: int) -> Iterator[str]:
         chosen = [one for one in stale if one.look == pk and above < one.at <= upto]
-        return iter([one._asdict() for one in sorted(chosen)[:limit]])
+        return iter([one.at for one in sorted(chosen)[:limit]])
 
     monkeypatch.setattr(desk.store.table, "look", look)
     assert [one.name for one in desk.store.waking(LATEST, 1)] == ["zzz"]

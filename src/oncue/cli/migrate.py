@@ -37,29 +37,22 @@ def migrate(app: App, recovery: bool, dry_run: bool) -> None:
     app.may_create = True
     app.require_store()
     with migration(app.place, recovery=recovery) as found:
-        if app.as_json:
-            _apply(found, dry_run)
-            output.document(_document(app, found, dry_run))
-            return
         for step in found.steps:
-            click.echo(f"Would {step.text}." if dry_run else f"Now: {step.text} …")
+            if not app.as_json:
+                click.echo(f"Would {step.text}." if dry_run else f"Now: {step.text} …")
             if not dry_run:
                 step.apply()
-        click.echo(_summary(found, dry_run))
-
-
-def _apply(found: Migration, dry_run: bool) -> None:
-    for step in found.steps:
-        if not dry_run:
-            step.apply()
+        if app.as_json:
+            output.document(_document(app, found, dry_run))
+        else:
+            click.echo(_summary(found, dry_run))
 
 
 def _summary(found: Migration, dry_run: bool) -> str:
-    if not found.steps:
-        return f"{found.place} has schema {found.schema}, and all it needs. Nothing was changed."
-    if dry_run:
+    if found.steps and dry_run:
         return "Nothing was changed."
-    return f"{found.place} has schema {found.schema}, and all it needs."
+    ready = f"{found.place} has schema {found.schema}, and all it needs."
+    return ready if found.steps else f"{ready} Nothing was changed."
 
 
 def _document(app: App, found: Migration, dry_run: bool) -> dict[str, object]:

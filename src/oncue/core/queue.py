@@ -109,6 +109,11 @@ class Queue:
         return self.completion or ("worker" if self.sink is None else "delivery")
 
     @property
+    def is_limited(self) -> bool:
+        """Whether only so many of its jobs may be under way, or begin in a second."""
+        return self.concurrency is not None or self.rate_per_second is not None
+
+    @property
     def keeps_history(self) -> bool:
         """False when finished jobs are gone at once."""
         return self.retention_seconds is None or self.retention_seconds > 0

@@ -52,5 +52,4 @@ class Collector:
 def _is_direct(queue: Queue) -> bool:
     """Whether an item of the inbox goes to the sink as it is. For limits, pauses and workers it has
     to be a job."""
-    limited = queue.rate_per_second is not None or queue.concurrency is not None
-    return queue.completes_on == "delivery" and not queue.paused and not limited
+    return queue.completes_on == "delivery" and not queue.paused and not queue.is_limited

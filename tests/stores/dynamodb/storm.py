@@ -56,7 +56,6 @@ class Storm:
         with ExitStack() as stack:
             # Nobody needs many partitions of the index here, and each costs a request.
             for module in (live, endings):
-                stack.enter_context(patch.object(module, "LOOK_SHARDS", 1))
                 stack.enter_context(patch.object(module, "LIVE_LOOKS", [keys.live(0)]))
             stack.enter_context(patch.object(keys.look_shard, "__defaults__", (1,)))
             stack.enter_context(patch.object(endings, "EXPIRING_SHARDS", 1))

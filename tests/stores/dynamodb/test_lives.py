@@ -15,10 +15,10 @@ from tests.stores.dynamodb.lives import FEW, LIVES, Lives, Units
 
 #                                        W of each job, of the calls, R of each job, of the calls
 COSTS = {
-    "sink, plain, nothing kept": Units(2, 2, 1.05, 11.75),  # planned: 2 W, 1.5 R
-    "sink, plain, kept": Units(4, 2, 1.05, 11.75),  # planned: 4 W, 1.5 R
-    "sink, chosen id, kept": Units(7, 2, 1, 13),  # planned: 6 W, 1.5 R
-    "sink, chosen id, nothing kept": Units(6, 2, 1, 13),
+    "sink, plain, nothing kept": Units(2, 2, 1.05, 9.75),  # planned: 2 W, 1.5 R
+    "sink, plain, kept": Units(4, 2, 1.05, 9.75),  # planned: 4 W, 1.5 R
+    "sink, chosen id, kept": Units(7, 2, 1, 11),  # planned: 6 W, 1.5 R
+    "sink, chosen id, nothing kept": Units(6, 2, 1, 11),
     "pulled, plain, kept": Units(7, 0, 3, 8),  # planned: 7 W, 2.5 R
     "heartbeat": Units(1, 0, 2, 1),  # planned: 1 W, 1 R
     "cancel, far": Units(3, 0, 2, 2),  # planned: 5 W, 2 R

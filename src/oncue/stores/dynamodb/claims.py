@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cache
+from itertools import chain
+from operator import itemgetter
 from random import randrange
 from typing import TypeVar
 
@@ -14,12 +17,12 @@ from oncue.core.moment import Moment
 from oncue.core.queue import Queue
 from oncue.core.sharing import Taker, in_order, share_out
 from oncue.stores.dynamodb import keys
-from oncue.stores.dynamodb.filed import Filed
+from oncue.stores.dynamodb.filed import Filed, turn_at
 from oncue.stores.dynamodb.filing import Saving, Wanted, what_was
 from oncue.stores.dynamodb.jobs import MOST_RACES, rounds, too_many_races
 from oncue.stores.dynamodb.known import KnownQueue
 from oncue.stores.dynamodb.leasing import ShardLease
-from oncue.stores.dynamodb.limits import UnderWay, is_limited
+from oncue.stores.dynamodb.limits import UnderWay
 from oncue.stores.dynamodb.lines import AHEAD, OTHERS
 from oncue.stores.dynamodb.live import DynamoLive
 from oncue.stores.dynamodb.writes import Item, Put, unchanged
@@ -45,9 +48,12 @@ class Offer:
     shards: list[int] = field(default_factory=list)
     """In the order in which they are looked at."""
 
-    def covers(self, job: Filed) -> bool:
-        lease = None if job.line is None else self.leases.get(job.line.shard)
-        return lease is not None and lease.covers(job.record)
+    def has(self, item: Item) -> bool:
+        """Whether a waiting item can be taken: no range covers it, and it was not found before."""
+        place = keys.read_place(item["sk"])
+        lease = self.leases.get(keys.shard_in(item["pk"]))
+        is_covered = lease is not None and lease.reaches(place.moment, turn_at(item["sk"]))
+        return not is_covered and place.id not in self.seen
 
 
 class DynamoClaims(DynamoLive):
@@ -119,7 +125,7 @@ class DynamoClaims(DynamoLive):
         return all(now_known[name].ver == offer.known.ver for name, offer in offers.items())
 
     def _take(self, savings: Sequence[Saving], known: KnownQueue, now: Moment) -> list[bool]:
-        if is_limited(known.queue):
+        if known.queue.is_limited:
             return self.take_limited(savings, known, now)
         return self.save(savings, now)
 
@@ -133,19 +139,16 @@ class DynamoClaims(DynamoLive):
         given = {queue.name: queue for queue in queues}
         ranged = [one for one in known.values() if one.ranges]
         leases = self._leases((one.name, shard) for one in ranged for shard in one.shards)
-        limits = {
-            name: self._unstalled(one, now) for name, one in known.items() if is_limited(one.queue)
-        }
         offers: dict[str, Offer] = {}
         for name, one in known.items():
+            found = [leases[name, shard] for shard in one.shards if one.ranges]
+            held = {
+                lease.shard: self._close(lease, one, now) if lease.has_ended(now) else lease
+                for lease in found
+            }
             room = 0 if one.queue.paused or not one.ver else most
-            if name in limits:
-                room = limits[name].room(one.queue, most, now).most
-            held = {shard: leases[name, shard] for shard in one.shards if (name, shard) in leases}
-            if any(lease.holder is not None and lease.until <= now for lease in held.values()):
-                held = {shard: self._close_ended(lease, one, now) for shard, lease in held.items()}
-                if name in limits:
-                    room = self._limits_of([name])[name].room(one.queue, most, now).most
+            if one.queue.is_limited:
+                room = self._unstalled(one, now).room(one.queue, most, now).most
             first = randrange(len(one.shards))
             shards = [*one.shards[first:], *one.shards[:first]]
             offers[name] = Offer(one, given[name], room, held, shards=shards)
@@ -154,22 +157,18 @@ class DynamoClaims(DynamoLive):
     def _unstalled(self, known: KnownQueue, now: Moment) -> UnderWay:
         """What is under way. If the clock was set back and something is due, the bucket begins
         again: else it would begin again at each look, and never gain a turn."""
-        under_way = self._limits_of([known.name])[known.name]
+        under_way = self._under_way(known.name)
         room = under_way.room(known.queue, 1, now)
         if not room.begun_again or not any(self._due_items(pk, 1, now) for pk in known.lines()):
             return under_way
         self.table.put(*under_way._replace(bucket=room.bucket).as_put(known.name, now))
-        return self._limits_of([known.name])[known.name]
-
-    def _close_ended(self, lease: ShardLease, known: KnownQueue, now: Moment) -> ShardLease:
-        """Let go of a shard whose holder's lease has ended."""
-        return self._close(lease, known, now) if lease.may_be_taken_by(None, now) else lease
+        return self._under_way(known.name)
 
     def _close(self, lease: ShardLease, known: KnownQueue, now: Moment) -> ShardLease:
         """Take a shard away from its holder. The lease as it is then, whoever was quicker."""
         closed = lease.let_go()._replace(fence=lease.fence + 1)
         self.write_lease(lease, closed, known, now)
-        return self._leases([(lease.queue, lease.shard)])[lease.queue, lease.shard]
+        return self._lease(lease.queue, lease.shard)
 
     def write_lease(
         self, was: ShardLease, then: ShardLease, known: KnownQueue, now: Moment, taken: int = 0
@@ -184,7 +183,7 @@ class DynamoClaims(DynamoLive):
         if not by and not (taken and queue.rate_per_second is not None):
             return self.table.put(*put)
         for _ in range(MOST_RACES):
-            under_way = self._limits_of([name])[name]
+            under_way = self._under_way(name)
             if taken and under_way.room(queue, taken, now).most < taken:
                 return False
             limit = under_way.taken(queue, taken, now).moved(by).as_put(name, now)
@@ -218,23 +217,26 @@ class DynamoClaims(DynamoLive):
         lines = [keys.line(offer.known.name, shard) for shard in shards]
         if ranks == AHEAD:
             self.table.each(lambda pk: self._ready(pk, limit, now), lines)
+        found: list[Filed] = []
+        above, upto = ranks
         look_at = limit
         while True:
-            items = self._first_items(lines, look_at, now, ranks)
-            jobs = self._unexpired(self._good(items, now), now)
-            found = [job for job in jobs if not offer.covers(job) and job.id not in offer.seen]
+            items = self._first_items(lines, look_at, now, (above, upto))
+            free = [item for item in items if offer.has(item)]
+            jobs = self._unexpired(self._good(free, now), now)
+            offer.seen.update(job.id for job in jobs)
+            found += jobs
             if len(found) >= limit or len(items) < look_at:
-                break
+                return found[:limit]
+            above = items[-1]["sk"]
             look_at *= 2
-        offer.seen.update(job.id for job in found[:limit])
-        return found[:limit]
 
     def _first_items(
         self, lines: Sequence[str], limit: int, until: Moment, ranks: tuple[str, str]
     ) -> list[Item]:
         """The first due items of some lines, in the order of hand-over."""
         parts = self.table.each(lambda pk: self._due_items(pk, limit, until, ranks), lines)
-        return sorted((item for part in parts for item in part), key=_place)[:limit]
+        return sorted(chain(*parts), key=itemgetter("sk"))[:limit]
 
     def _claimed_by(
         self, nonce: str, queues: Sequence[Queue], takers: int, now: Moment
@@ -287,16 +289,14 @@ class DynamoClaims(DynamoLive):
         return [answers[at] for at in range(len(asked))]
 
     def touch(self, touches: Sequence[Touch], now: Moment) -> list[Touched | Refused]:
-        queues: dict[str, KnownQueue] = {}
+        queue_of = cache(self._fresh_queue)
 
         def act(job: Filed, touch: Touch) -> tuple[Touched | Refused, bool]:
             record = job.record
             if record.hidden:
                 return GONE, False
             before = record.diagnostics[-1:]
-            if record.queue not in queues:
-                queues.update(self._fresh([record.queue]))
-            answer = record.touch(touch, queues[record.queue].queue, now)
+            answer = record.touch(touch, queue_of(record.queue).queue, now)
             return answer, isinstance(answer, Touched) or record.diagnostics[-1:] != before
 
         return self.each_job([(one.id, one) for one in touches], act, now)  # type: ignore[return-value]
@@ -332,8 +332,3 @@ class DynamoClaims(DynamoLive):
 
         [answer] = self.each_job([(job_id, operation)], act, now, wanted)
         return answer  # type: ignore[return-value]
-
-
-def _place(item: Item) -> str:
-    place: str = item["sk"]
-    return place

@@ -6,7 +6,7 @@ default value is left out.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from contextlib import suppress
 from dataclasses import MISSING, fields
 from datetime import datetime
@@ -18,7 +18,7 @@ from oncue.core.fencing import End, Write
 from oncue.core.job import Attempt, Diagnostic, Operation
 from oncue.core.lease import NO_LEASE, Lease
 from oncue.core.lifecycle import State
-from oncue.core.moment import Moment, from_datetime, to_datetime
+from oncue.core.moment import from_datetime, maybe_datetime, to_datetime
 from oncue.core.record import Record
 
 _APART = frozenset({"id", "payload", "result", "turn", "covered"})
@@ -31,15 +31,14 @@ _DEFAULTS = {
 _encode = msgspec.json.Encoder().encode
 _decode = msgspec.json.Decoder().decode
 
-Text = str
 T = TypeVar("T")
 
 
-def to_text(value: object) -> Text:
+def to_text(value: object) -> str:
     return _encode(value).decode()
 
 
-def from_text(text: Text) -> Any:
+def from_text(text: str) -> Any:
     return _decode(text)
 
 
@@ -51,8 +50,8 @@ def reader(kind: type[T]) -> Callable[[Any], T]:
     return lambda told: msgspec.convert(told, kind)
 
 
-def encode(record: Record, **more: Any) -> Text:
-    """What is now: everything but payload, result and what was. `more` stands beside it."""
+def encode(record: Record) -> dict[str, Any]:
+    """What is now: everything but payload, result and what was."""
     shown: dict[str, Any] = {
         name: value
         for name, default in _DEFAULTS.items()
@@ -64,11 +63,11 @@ def encode(record: Record, **more: Any) -> Text:
         shown["instant"] = record.instant.isoformat()
     if record.attempts:
         shown["now"] = _attempt(record.attempts[-1])
-    return to_text(shown | {name: value for name, value in more.items() if value})
+    return shown
 
 
 def decode(
-    job_id: str, shown: dict[str, Any], payload: bytes, result: bytes | None, past: Text | None
+    job_id: str, shown: dict[str, Any], payload: bytes, result: bytes | None, past: str | None
 ) -> Record:
     """The record of a job, from what `encode` and `encode_past` made of it."""
     values: dict[str, Any] = {name: shown.get(name, default) for name, default in _DEFAULTS.items()}
@@ -85,15 +84,14 @@ def decode(
     return record
 
 
-def encode_past(record: Record, results: dict[str, int]) -> Text | None:
+def encode_past(record: Record, apart: Collection[str]) -> str | None:
     """What was: the attempts before the last one, how they ended, diagnostics and operations. The
-    results of the operations in `results` stand apart. None: there is nothing."""
-    ends = [_end(epoch, end, record) for epoch, end in record.ends.items()]
+    results of the operations in `apart` are not among it. None: there is nothing."""
     past = {
         "attempts": [_attempt(one) for one in record.attempts[:-1]],
         "diagnostics": [_diagnostic(one) for one in record.diagnostics],
-        "ends": ends,
-        "operations": [_operation(one, results) for one in record.operations.values()],
+        "ends": [_end(epoch, end, record) for epoch, end in record.ends.items()],
+        "operations": [_operation(one, apart) for one in record.operations.values()],
     }
     kept = {name: part for name, part in past.items() if part}
     return to_text(kept) if kept else None
@@ -119,7 +117,9 @@ def _attempt(one: Attempt) -> list[Any]:
 
 def _read_attempt(row: list[Any]) -> Attempt:
     attempt, epoch, claimed_at, worker, outcome, ended_at = row
-    return Attempt(attempt, epoch, to_datetime(claimed_at), worker, outcome, _when(ended_at))
+    return Attempt(
+        attempt, epoch, to_datetime(claimed_at), worker, outcome, maybe_datetime(ended_at)
+    )
 
 
 def _diagnostic(one: Diagnostic) -> list[Any]:
@@ -131,9 +131,9 @@ def _read_diagnostic(row: list[Any]) -> Diagnostic:
     return Diagnostic(to_datetime(row[0]), *row[1:])
 
 
-def _operation(one: Operation, results: dict[str, int]) -> list[Any]:
+def _operation(one: Operation, apart: Collection[str]) -> list[Any]:
     at = from_datetime(one.updated_at)
-    result = None if one.result is None or one.name in results else one.result.decode("latin-1")
+    result = None if one.result is None or one.name in apart else one.result.decode("latin-1")
     return [one.name, one.state, at, one.percent, one.message, result]
 
 
@@ -157,7 +157,3 @@ def _read_end(row: list[Any], record: Record) -> tuple[int, End]:
     write = None if kind is None else Write(kind, content)
     diagnostic = None if place is None else record.diagnostics[place]
     return epoch, End(outcome, attempt, write, diagnostic)
-
-
-def _when(moment: Moment | None) -> datetime | None:
-    return None if moment is None else to_datetime(moment)

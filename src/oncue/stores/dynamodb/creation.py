@@ -45,7 +45,7 @@ def steps(table: Table, *, recovery: bool = False) -> list[MigrationStep]:
     if told is None or len(table.read([keys.SCHEMA, keys.SECRET])) < 2:
         text = f"store the version of the schema ({SCHEMA}) and the secret of claim tokens"
         found.append(MigrationStep(text, lambda: _begin(table)))
-    if recovery and not _recovers(table, exists=told is not None):
+    if recovery and (told is None or not _recovers(table)):
         found.append(MigrationStep("turn on point-in-time recovery", lambda: _recover(table)))
     return found
 
@@ -71,7 +71,11 @@ def _create(table: Table) -> None:
         "KeySchema": _key_schema("pk", "sk"),
         "GlobalSecondaryIndexes": [_index()],
     }
-    _unless("ResourceInUseException", lambda: table.call("create_table", **asked))
+    try:
+        table.call("create_table", **asked)
+    except StoreUnusable as error:
+        if _code(error) != "ResourceInUseException":  # another process may have done it
+            raise
     _wait(table)
 
 
@@ -175,9 +179,7 @@ def _expire_items(table: Table) -> None:
             raise
 
 
-def _recovers(table: Table, *, exists: bool) -> bool:
-    if not exists:
-        return False
+def _recovers(table: Table) -> bool:
     try:
         told = table.call("describe_continuous_backups")["ContinuousBackupsDescription"]
     except StoreUnusable as error:
@@ -228,15 +230,6 @@ def _patiently(ask: Callable[[], bool], trouble: str) -> None:
     raise StoreUnavailable(
         f"{trouble} after {READY_SECONDS} s. Repeat 'oncue migrate': it goes on where it was."
     )
-
-
-def _unless(code: str, ask: Callable[[], object]) -> None:
-    """Do it, unless the service says that it is done."""
-    try:
-        ask()
-    except StoreUnusable as error:
-        if _code(error) != code:
-            raise
 
 
 def _code(error: StoreError) -> str:

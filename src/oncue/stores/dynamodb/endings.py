@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import cache
 
 from oncue.core.fencing import GONE, Refused, Settlement, state_after
 from oncue.core.job import Lapse
@@ -21,7 +22,7 @@ from oncue.stores.dynamodb.claims import DynamoClaims
 from oncue.stores.dynamodb.codec import from_text, to_text
 from oncue.stores.dynamodb.filed import Filed
 from oncue.stores.dynamodb.filing import Saving
-from oncue.stores.dynamodb.keys import EXPIRING_SHARDS, LAST, LOOK_SHARDS, PUT_OFF
+from oncue.stores.dynamodb.keys import EXPIRING_SHARDS, LAST, PUT_OFF
 from oncue.stores.dynamodb.known import KnownQueue
 from oncue.stores.dynamodb.leasing import ShardLease
 from oncue.stores.dynamodb.live import LIVE_LOOKS
@@ -32,13 +33,11 @@ class DynamoEndings(DynamoClaims):
     """Implements the ends of claims of `oncue.ports.claims.ClaimStore`."""
 
     def settle(self, settlements: Sequence[Settlement], now: Moment) -> Settled:
-        queues: dict[str, KnownQueue] = {}
+        queue_of = cache(self._fresh_queue)
 
         def act(job: Filed, settlement: Settlement) -> tuple[Refused | State, bool]:
             record = job.record
-            if record.queue not in queues:
-                queues.update(self._fresh([record.queue]))
-            queue = queues[record.queue].queue
+            queue = queue_of(record.queue).queue
             outcome = None if _is_forgotten(record, queue, now) else record.outcome_of(settlement)
             if outcome is not None:
                 return state_after(outcome), False
@@ -66,7 +65,7 @@ class DynamoEndings(DynamoClaims):
     def reclaim(
         self, verdicts: Sequence[tuple[Lapse, Verdict]], now: Moment
     ) -> Mapping[int, Refused]:
-        queues: dict[str, KnownQueue] = {}
+        queue_of = cache(self._fresh_queue)
 
         def act(job: Filed, asked: tuple[Lapse, Verdict]) -> tuple[Refused | None, bool]:
             record = job.record
@@ -75,9 +74,8 @@ class DynamoEndings(DynamoClaims):
             ending = record.reclaim(*asked, now)
             if isinstance(ending, Refused):
                 return ending, False
-            if record.queue not in queues:
-                queues.update(self._fresh([record.queue]))
-            if ending.is_final and not queues[record.queue].queue.keeps_history:
+            queue = queue_of(record.queue).queue  # also for `save`, which uses what is remembered
+            if ending.is_final and not queue.keeps_history:
                 record.hide()
             return None, True
 
@@ -86,8 +84,7 @@ class DynamoEndings(DynamoClaims):
         return {at: one for at, one in enumerate(answers) if isinstance(one, Refused)}
 
     def expire(self, now: Moment, limit: int) -> int:
-        looks = [keys.expiring(number) for number in range(EXPIRING_SHARDS)]
-        entries = self._entries(looks, "", keys.digits(now) + LAST, limit)
+        entries = self._expiring(keys.digits(now) + LAST, limit)
         jobs = self.read(keys.read_by_due(at)[1] for at in entries)
         self._cover(jobs.values())
         waiting = [
@@ -101,14 +98,16 @@ class DynamoEndings(DynamoClaims):
         return sum(done)
 
     def leases(self) -> Leases:
-        looks = LIVE_LOOKS + [keys.expiring(number) for number in range(EXPIRING_SHARDS)]
-        firsts = self.table.each(lambda look: list(self.table.look(look, limit=1)), looks)
-        found = [keys.read_by_due(item["at"])[0] for part in firsts for item in part]
-        lapses = [at for at in found if at < keys.NEVER]
-        live = [part for part in firsts[:LOOK_SHARDS] if part]
-        running = any(keys.read_by_due(part[0]["at"])[0] < keys.NEVER for part in live)
-        running = running or any(lease.holder is not None for lease, _ in self._open_ranges())
+        live = self.table.first_entries(LIVE_LOOKS, "", LAST, 1)
+        lapses = [at for at, _ in map(keys.read_by_due, live) if at < keys.NEVER]
+        running = bool(lapses or self._open_ranges())
+        lapses += [at for at, _ in map(keys.read_by_due, self._expiring(LAST, 1))]
         return Leases(running, self._last_look()[0], min(lapses, default=None))
+
+    def _expiring(self, upto: str, limit: int) -> list[str]:
+        """The first entries of waiting jobs that expire."""
+        looks = map(keys.expiring, range(EXPIRING_SHARDS))
+        return self.table.first_entries(looks, "", upto, limit)
 
     def _open_ranges(self) -> list[tuple[ShardLease, KnownQueue]]:
         """The shards that are held, of all queues."""
@@ -166,7 +165,7 @@ class DynamoEndings(DynamoClaims):
     def _begin_again(self, known: KnownQueue) -> None:
         """Buckets from before the clock was set back begin again, and no job is put off longer than
         the policy of its queue ever does."""
-        under_way = self._limits_of([known.name])[known.name]
+        under_way = self._under_way(known.name)
         now = self.clock.now()
         if under_way.bucket is not None and under_way.bucket.at > now:
             bucket = begun_again(under_way.bucket, now)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
+from itertools import compress
 from typing import NamedTuple
 
 from oncue.core import event as core
@@ -17,14 +18,13 @@ from oncue.stores.dynamodb.filed_event import (
     decision_key,
     id_item,
     is_over,
-    new_token,
     read_event,
 )
 from oncue.stores.dynamodb.filed_rule import FiledRule
 from oncue.stores.dynamodb.jobs import MOST_RACES, too_many_races
 from oncue.stores.dynamodb.keys import Key
 from oncue.stores.dynamodb.rules import DynamoRules
-from oncue.stores.dynamodb.writes import Item, Put, Remove, as_ttl, has
+from oncue.stores.dynamodb.writes import Item, Put, Remove, as_ttl, has, mark
 
 RESERVED_MS = 60_000
 """For so long an id is kept for an event that has yet to be stored."""
@@ -58,7 +58,7 @@ class DynamoEventLog(DynamoRules):
         return {fact: set().union(*(found[kind] for kind in wanted[fact])) for fact in wanted}
 
     def _waiting_for(self, kind: tuple[EventType, str]) -> set[str]:
-        items = self.table.query(keys.waiting_for(*kind), upto=keys.LAST)
+        items = self.table.query(keys.waiting_for(*kind))
         return {item["rule"] for item in items}
 
     # Ids.
@@ -85,7 +85,7 @@ class DynamoEventLog(DynamoRules):
     def _reserve(self, received: Sequence[Received], ids: dict[str, Item], now: Moment) -> None:
         """Make ids belong to events that are about to be stored: all of them, or it raises. `ids`
         are what the table was seen to have of them."""
-        token = new_token()
+        token = mark()
         left = list(received)
         reserved: list[Key] = []
         try:
@@ -130,7 +130,7 @@ class DynamoEventLog(DynamoRules):
             stored = self._store(absent, items)
             fresh |= stored.keys()
             loose = [there[one.fact] for one in left if _must_be_held(one, there)]
-            for fact in self._keep(loose, None):
+            for fact in self._keep(loose, [None] * len(loose)):
                 del there[fact]
             known |= there | stored
             left = [one for one in left if one.fact not in known]
@@ -143,7 +143,7 @@ class DynamoEventLog(DynamoRules):
         seen to have in their place. The order of arrival comes first: it says nothing of an event
         that is not there, or that has another place."""
         new = [
-            FiledEvent(one.event, serial(one.arrived_at), one.at, new_token(), one.ttl)
+            FiledEvent(one.event, serial(one.arrived_at), one.at, mark(), one.ttl)
             for one in received
         ]
         rows = [one.as_items() for one in new]
@@ -155,11 +155,11 @@ class DynamoEventLog(DynamoRules):
         self.table.write(removed=(keys.arrived(one.arrival) for one, was in results if not was))
         return {one.fact: one for one, was in results if was}
 
-    def _keep(self, events: Sequence[FiledEvent], ttl: int | None) -> list[Fact]:
-        """Let the table forget events at another time, or never (None). Those that changed since
+    def _keep(self, events: Sequence[FiledEvent], ttls: Sequence[int | None]) -> list[Fact]:
+        """Let the table forget events at other times, or never (None). Those that changed since
         they were read."""
-        then = [one._replace(token=new_token(), ttl=ttl) for one in events]
-        rows = [one.as_items() for one in then]
+        pairs = zip(events, ttls, strict=True)
+        rows = [one._replace(token=mark(), ttl=ttl).as_items() for one, ttl in pairs]
         done = self.table.write_each(
             [Put(row[0], has("token", one.token)) for one, row in zip(events, rows, strict=True)]
         )
@@ -179,14 +179,10 @@ class DynamoEventLog(DynamoRules):
         known = self._known_events((one.fact for one in events), now)
         same = [known[one.fact] for one in events if _is_same(known.get(one.fact), one)]
         held = self._decided(same, without)
-        for one in same:
-            if one.fact in held or one.ttl is not None:
-                continue
-            until = one.received_at + loose_ms
-            if until < now:
-                self._forget(one)
-            else:
-                self._keep([one], as_ttl(until))
+        loose = [one for one in same if one.fact not in held and one.ttl is None]
+        self._forget([one for one in loose if one.received_at + loose_ms < now])
+        young = [one for one in loose if one.received_at + loose_ms >= now]
+        self._keep(young, [as_ttl(one.received_at + loose_ms) for one in young])
 
     def _decided(self, events: Sequence[FiledEvent], without: Collection[Key]) -> set[Fact]:
         """Those of these events on which a rule has a decision."""
@@ -204,11 +200,18 @@ class DynamoEventLog(DynamoRules):
         rules = self._read_rules(name for names in matching.values() for name in names)
         return rules, {fact: sorted(names & rules.keys()) for fact, names in matching.items()}
 
-    def _forget(self, one: FiledEvent) -> None:
-        if self.table.remove(keys.event(one.fact), has("token", one.token)):
-            fact = keys.fact_text(one.fact)
-            self.table.remove(keys.event_id(one.event.id), has("fact", fact))
-            self.table.remove(keys.arrived(one.arrival))
+    def _forget(self, events: Sequence[FiledEvent]) -> None:
+        done = self.table.write_each(
+            [Remove(keys.event(one.fact), has("token", one.token)) for one in events]
+        )
+        gone = list(compress(events, done))
+        self.table.write_each(
+            [
+                Remove(keys.event_id(one.event.id), has("fact", keys.fact_text(one.fact)))
+                for one in gone
+            ]
+        )
+        self.table.write(removed=(keys.arrived(one.arrival) for one in gone))
 
 
 def _kinds(fact: Fact) -> list[tuple[EventType, str]]:

@@ -8,7 +8,7 @@ it arrived is forgotten by the table itself.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from itertools import takewhile
+from itertools import chain, takewhile
 
 from oncue.core.event import Bounds, EventType
 from oncue.core.moment import Moment
@@ -24,7 +24,6 @@ from oncue.stores.dynamodb.leasing import MARGIN_MS
 from oncue.stores.dynamodb.writes import unchanged
 
 RULES_AT_ONCE = 100
-REMOVED_AT_ONCE = 1000
 
 
 @dataclass(slots=True)
@@ -37,7 +36,7 @@ class Removal:
 
 
 class DynamoEventPruning(DynamoEventLog):
-    def _prune_events(self, now: Moment, bounds: Bounds, limit: int = REMOVED_AT_ONCE) -> bool:
+    def _prune_events(self, now: Moment, bounds: Bounds, limit: int) -> bool:
         """Forget what no rule needs any more; whether there may be more."""
         room = Removal(limit, now, bounds.loose_seconds * 1000)
         deleted = list(self.table.query(keys.DELETED_RULES, limit=RULES_AT_ONCE))
@@ -55,22 +54,21 @@ class DynamoEventPruning(DynamoEventLog):
         """Names of rules to which something happened; one that is late is pruned the next time."""
         each = RULES_AT_ONCE // keys.LOOK_SHARDS + 1
         shards = map(keys.touched, range(keys.LOOK_SHARDS))
-        found = self.table.each(
-            lambda shard: list(self.table.look(shard, upto=keys.LAST, limit=each)), shards
+        return list(
+            chain(*self.table.each(lambda one: list(self.table.look(one, limit=each)), shards))
         )
-        return [item["at"] for items in found for item in items]
 
     def _sweep_rule(
         self, name: str, identity: str, waits: list[tuple[str, str, str]], room: Removal
     ) -> None:
         """Remove what a deleted rule left. If there is room left afterwards, it is done with."""
         self._undecide(name, identity, None, room)
-        for wait, kind, key in [*waits, *self._dropped_of(name, identity)]:
+        dropped = self._dropped_of(name, identity)
+        for wait, kind, key in [*waits, *dropped]:
             self._unaccept(name, wait, None, room)
             if room.left > 0:
                 self._remove([keys.match(EventType(kind), key, name, wait)], room)
         if room.left > 0:
-            dropped = self._dropped_of(name, identity)
             self._remove([keys.dropped(name, identity, wait) for wait, _, _ in dropped], room)
         if room.left > 0:
             self._remove([Key(keys.DELETED_RULES, identity)], room)

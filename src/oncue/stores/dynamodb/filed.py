@@ -45,15 +45,11 @@ class Line(NamedTuple):
 
     @property
     def shard(self) -> int:
-        return int(self.pk.rpartition("#")[2])
+        return keys.shard_in(self.pk)
 
     def is_same_place(self, other: Line) -> bool:
         """But for the version."""
-        return self.pk == other.pk and _place(self.sk) == _place(other.sk)
-
-
-def _place(sk: str) -> str:
-    return sk.rpartition("#")[0]
+        return self.pk == other.pk and turn_at(self.sk) == turn_at(other.sk)
 
 
 @dataclass(slots=True)
@@ -87,13 +83,6 @@ class Filed:
     @property
     def is_plain(self) -> bool:
         return self.ver == 0 and self.line is not None
-
-    @property
-    def keys(self) -> list[Key]:
-        """Of a plain job: all that there is of it."""
-        assert self.line is not None
-        sides = [keys.side(self.id, part, number) for part, number in self.sides.items()]
-        return [*self.line.keys, *sides]
 
     def is_gone(self, now: Moment) -> bool:
         """Whether it is as if it were not there. Items may outlive their time by days."""
@@ -174,13 +163,14 @@ def as_items(job: Filed, ver: int, *, all_anew: bool = False) -> Written:
         result = one.result
         if result is not None and (result is UNREAD or len(result) > SMALL_RESULT_BYTES):
             contents[f"o.{one.name}"] = result
-    results = {name[2:]: 0 for name in contents if name.startswith("o.")}
-    past = codec.encode_past(record, results)
+    past = codec.encode_past(record, [name[2:] for name in contents if name.startswith("o.")])
     contents["past"] = None if past is None else past.encode()
-    sides, apart, inline = _sort_out(job, contents, {} if all_anew else job.sides)
+    shown = codec.encode(record)
+    room = ITEM_BYTES - KEY_BYTES - len(codec.to_text(shown))
+    sides, apart, inline = _sort_out(job, contents, {} if all_anew else job.sides, room)
     more = {"line": job.line, "sides": sides, "counted": job.counted, "until": job.until}
-    item: Item = {**keys.job(record.id)._asdict(), "ver": ver}
-    item["rec"] = codec.encode(record, **more)
+    shown |= {name: value for name, value in more.items() if value}
+    item: Item = {**keys.job(record.id)._asdict(), "ver": ver, "rec": codec.to_text(shown)}
     if job.look is not None:
         item |= job.look._asdict()
     if job.until is not None:
@@ -191,7 +181,7 @@ def as_items(job: Filed, ver: int, *, all_anew: bool = False) -> Written:
 
 
 def _sort_out(
-    job: Filed, contents: dict[str, bytes | None], there: Mapping[str, int]
+    job: Filed, contents: dict[str, bytes | None], there: Mapping[str, int], room: int
 ) -> tuple[dict[str, int], dict[str, bytes], dict[str, Any]]:
     """Which parts stand apart, which of them are new, and which are inside the record. The number
     in the keys of the new ones is random: of two who change a job at the same moment, none writes
@@ -200,7 +190,6 @@ def _sort_out(
     sides: dict[str, int] = {}
     apart: dict[str, bytes] = {}
     inline: dict[str, Any] = {}
-    room = ITEM_BYTES - KEY_BYTES - len(codec.encode(job.record))
     for name, content in contents.items():
         if content is None:
             continue
@@ -214,18 +203,20 @@ def _sort_out(
     return sides, apart, inline
 
 
-def waiting_item(record: Record, line: Line) -> tuple[Item, dict[str, bytes]]:
-    """A plain job: all of it in one item, and what stands apart."""
-    key = {"pk": line.pk, "sk": line.sk}
-    if len(record.payload) > ITEM_BYTES:
-        text = codec.encode(record, sides={"payload": 0})
-        return {**key, "rec": text}, {"payload": record.payload}
-    return {**key, "rec": codec.encode(record), "payload": record.payload}, {}
+def waiting_item(record: Record, known: KnownQueue) -> tuple[Item, list[Item]]:
+    """A new plain job: all of it in one item, and what stands apart."""
+    item: Item = {"pk": keys.line(record.queue, known.shard_of(record.id))}
+    item["sk"] = keys.place(record.next_turn, 0)
+    shown = codec.encode(record)
+    if len(record.payload) <= ITEM_BYTES:
+        return {**item, "rec": codec.to_text(shown), "payload": record.payload}, []
+    part = {**keys.side(record.id, "payload", 0)._asdict(), "part": record.payload}
+    return {**item, "rec": codec.to_text({**shown, "sides": {"payload": 0}})}, [part]
 
 
 def turn_at(sk: str) -> str:
-    """The turn of a waiting job as text, from its place."""
-    return _place(sk)
+    """A place without its version: the turn of a waiting job as text."""
+    return sk.rpartition("#")[0]
 
 
 def plain_turn(job_id: str) -> tuple[Turn, str] | None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import secrets
 from collections.abc import Sequence
 from dataclasses import replace
 from datetime import datetime
@@ -54,10 +53,6 @@ def id_item(event: Event, now: Moment, token: str) -> Item:
     """Makes an id belong to an event, which may be stored later."""
     key = keys.event_id(event.id)._asdict()
     return {**key, "fact": keys.fact_text(event.fact), "since": now, "token": token}
-
-
-def new_token() -> str:
-    return secrets.token_hex(8)
 
 
 def as_read(item: Item | None) -> If:

@@ -7,9 +7,9 @@ owner.
 
 from __future__ import annotations
 
-import secrets
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import compress
 from typing import NamedTuple
 
 from oncue.core.lifecycle import FINAL, LIVE, State
@@ -27,7 +27,7 @@ from oncue.stores.dynamodb.filed import (
     read_filed,
 )
 from oncue.stores.dynamodb.keys import Key
-from oncue.stores.dynamodb.known import KnownQueue, QueueMemory, queue_keys
+from oncue.stores.dynamodb.known import KnownQueue, QueueMemory
 from oncue.stores.dynamodb.news import News
 from oncue.stores.dynamodb.table import Table
 from oncue.stores.dynamodb.writes import (
@@ -41,6 +41,7 @@ from oncue.stores.dynamodb.writes import (
     Write,
     as_ttl,
     has,
+    mark,
     unchanged,
 )
 
@@ -69,9 +70,10 @@ class SavePlan(NamedTuple):
     released: list[Remove | Expire]
     """Keys that it holds no longer, unless another has taken them over; parts that the table may
     forget with it."""
+    job: Filed
+    """As it was read, but for its record."""
     filed: Filed
     """As it is then."""
-    was_counted: bool
 
 
 @dataclass(slots=True)
@@ -102,8 +104,11 @@ class Filing:
     def _fresh(self, names: Iterable[str]) -> dict[str, KnownQueue]:
         """The queues of these names as they are now."""
         wanted = dict.fromkeys(names)
-        found = self.table.read(queue_keys(wanted))
+        found = self.table.read(map(keys.queue, wanted))
         return {name: self._memory.learn(name, found.get(keys.queue(name))) for name in wanted}
+
+    def _fresh_queue(self, name: str) -> KnownQueue:
+        return self._fresh([name])[name]
 
     def _all_queues(self) -> list[KnownQueue]:
         """Every queue, also those that were deleted lately."""
@@ -125,57 +130,51 @@ class Filing:
                 ver = max(now, queue.ver + 1)
                 if self.table.put(made.as_item(ver), unchanged(queue.ver)):
                     self._tell_settings(now)
-                queue = self._fresh([name])[name]
+                queue = self._fresh_queue(name)
             known[name] = queue
         return known
 
     def _tell_settings(self, now: Moment) -> None:
         """Settings have changed: tell listeners here, and let other processes notice it."""
-        self.table.put({**keys.CHANGES._asdict(), "ver": now, "mark": secrets.token_hex(8)})
+        self.table.put({**keys.CHANGES._asdict(), "ver": now, "mark": mark()})
         self._news.add(None, 0)
 
     # Reading.
 
     def read(self, ids: Iterable[str], wanted: Wanted = everything) -> dict[str, Filed]:
         """Those of these jobs of which the table knows anything."""
-        every = dict.fromkeys(ids)
-        places = {job_id: self._plain_places(job_id) for job_id in every}
-        asked = [keys.job(job_id) for job_id in every]
-        found = self.table.read([*asked, *(key for some in places.values() for key in some)])
+        spots = self._spots(ids)
+        found = self.table.read(key for some in spots.values() for key in some)
         missed = [
             job_id
-            for job_id, some in places.items()
-            if some and keys.job(job_id) not in found and not any(key in found for key in some)
+            for job_id, some in spots.items()
+            if len(some) > 1 and found.keys().isdisjoint(some)
         ]
         if missed:
-            places |= self._places_by_now(missed)
-            found |= self.table.read_at_once(
-                [[keys.job(job_id), *places[job_id]] for job_id in missed]
-            )
-        return self._parse(every, places, found, wanted)
+            spots |= self._spots_by_now(missed)
+            found |= self.table.read_at_once([spots[job_id] for job_id in missed])
+        return self.parse(_first_found(spots, found), wanted)
 
-    def _places_by_now(self, ids: Sequence[str]) -> dict[str, list[Key]]:
-        """Where jobs wait that were not found. One may have got its record and left its line
+    def _spots_by_now(self, ids: Sequence[str]) -> dict[str, list[Key]]:
+        """Where jobs may be that were not found. One may have got its record and left its line
         between the two reads; or another node has spread its queue over more shards."""
         told = (plain_turn(job_id) for job_id in ids)
         digests = {one[1] for one in told if one is not None}
         self._fresh(known.name for digest in digests for known in self._memory.of_digest(digest))
-        return {job_id: self._plain_places(job_id) for job_id in ids}
+        return self._spots(ids)
 
-    def _parse(
-        self,
-        ids: Iterable[str],
-        places: Mapping[str, Sequence[Key]],
-        found: Mapping[Key, Item],
-        wanted: Wanted,
-    ) -> dict[str, Filed]:
-        chosen: dict[str, Item] = {}
-        for job_id in ids:
-            spots = (keys.job(job_id), *places.get(job_id, ()))
-            item = next((found[key] for key in spots if key in found), None)
-            if item is not None:
-                chosen[job_id] = item
-        return self.parse(chosen, wanted)
+    def _spots(self, ids: Iterable[str]) -> dict[str, list[Key]]:
+        """Where jobs may be: their records, and the places in which they wait if they are plain."""
+        told = {job_id: plain_turn(job_id) for job_id in ids}
+        if not all(self._memory.of_digest(one[1]) for one in told.values() if one is not None):
+            self._all_queues()
+        spots = {job_id: [keys.job(job_id)] for job_id in told}
+        for job_id, one in told.items():
+            if one is not None:
+                turn, queues = one[0], self._memory.of_digest(one[1])
+                lines = {pk for known in queues for pk in known.lines_of(job_id)}
+                spots[job_id] += [Key(pk, keys.place(turn, 0)) for pk in sorted(lines)]
+        return spots
 
     def parse(self, items: Mapping[str, Item], wanted: Wanted = everything) -> dict[str, Filed]:
         """Jobs from their items (records, or waiting items of plain jobs), with their parts."""
@@ -209,24 +208,8 @@ class Filing:
             for job_id, item in items.items()
         }
         found = self.table.read(key for some in spots.values() for key in some)
-        now = {
-            job_id: next((found[key] for key in some if key in found), None)
-            for job_id, some in spots.items()
-        }
-        return {job_id: item for job_id, item in now.items() if item != items[job_id]}
-
-    def _plain_places(self, job_id: str) -> list[Key]:
-        """Where a job waits if it is plain."""
-        told = plain_turn(job_id)
-        if told is None:
-            return []
-        turn, digest = told
-        queues = self._memory.of_digest(digest)
-        if not queues:
-            self._all_queues()
-            queues = self._memory.of_digest(digest)
-        lines = {pk for known in queues for pk in known.lines_of(job_id)}
-        return [Key(pk, keys.place(turn, 0)) for pk in sorted(lines)]
+        there = _first_found(spots, found)
+        return {name: there.get(name) for name, item in items.items() if there.get(name) != item}
 
     # Writing.
 
@@ -239,27 +222,21 @@ class Filing:
         plans = [self._plan(one, known[one.job.record.queue], now) for one in savings]
         self.table.write(item for plan in plans for item in plan.before)
         done = self._apply(plans, known, now)
-        self._follow_up(savings, plans, done, known)
+        self._follow_up(compress(plans, done), known)
         return done
 
-    def _follow_up(
-        self,
-        savings: Sequence[Saving],
-        plans: Sequence[SavePlan],
-        done: Sequence[bool],
-        known: Mapping[str, KnownQueue],
-    ) -> None:
+    def _follow_up(self, plans: Iterable[SavePlan], known: Mapping[str, KnownQueue]) -> None:
         """What comes after the records that were written."""
-        applied = [plan for plan, was in zip(plans, done, strict=True) if was]
+        applied = list(plans)
         self.table.write(
             (item for plan in applied for item in plan.after),
             (key for plan in applied for key in plan.removed),
         )
         self.table.write_each([one for plan in applied for one in plan.released])
-        for one, plan, was in zip(savings, plans, done, strict=True):
-            if was:
-                _become(one.job, plan.filed)
-                self._announce(plan, known[plan.filed.record.queue])
+        for plan in applied:
+            for name in Filed.__slots__:
+                setattr(plan.job, name, getattr(plan.filed, name))
+            self._announce(plan, known[plan.filed.record.queue])
 
     def _apply(
         self, plans: Sequence[SavePlan], known: Mapping[str, KnownQueue], now: Moment
@@ -288,18 +265,18 @@ class Filing:
         written = as_items(then, ver, all_anew=is_revived)
         then.sides = written.sides
         then.contents = {**job.contents, **written.apart}
-        plan = SavePlan([], [Put(written.item, unchanged(job.ver))], [], [], [], then, job.counted)
-        self._plan_parts(plan, job, written.apart)
+        plan = SavePlan([], [Put(written.item, unchanged(job.ver))], [], [], [], job, then)
+        self._plan_parts(plan, written.apart)
         self._plan_line(plan, saving)
         self._plan_key(plan, saving)
-        self._plan_owner(plan, job)
+        self._plan_owner(plan)
         plan.together.extend(saving.checks)
         return plan
 
-    def _plan_parts(self, plan: SavePlan, job: Filed, new: Mapping[str, bytes]) -> None:
+    def _plan_parts(self, plan: SavePlan, new: Mapping[str, bytes]) -> None:
         """The table forgets them with the record. A revived job has copies of its own: whoever
         finished it may still be about to say when the former ones are forgotten."""
-        until = plan.filed.until
+        job, until = plan.job, plan.filed.until
         for name, number in plan.filed.sides.items():
             key = keys.side(job.id, name, number)
             if name in new:
@@ -344,10 +321,10 @@ class Filing:
             item: Item = {"pk": keys.keyed(record.queue, record.key), "sk": place}
             plan.after.append(_with_ttl(item, plan.filed.until))
 
-    def _plan_owner(self, plan: SavePlan, job: Filed) -> None:
+    def _plan_owner(self, plan: SavePlan) -> None:
         """A list of an owner's jobs may have places that are not true any more; who reads it sees
         that from the record."""
-        record = job.record
+        job, record = plan.job, plan.job.record
         if record.owner is None:
             return
         place = keys.by_due(record.due_at, record.id)
@@ -370,17 +347,17 @@ class Filing:
             self._news.add(record.queue, 0)
 
 
+def _first_found(spots: Mapping[str, Iterable[Key]], found: Mapping[Key, Item]) -> dict[str, Item]:
+    """By name, the first of its items that was found, if any was."""
+    firsts = {name: next(filter(found.__contains__, some), None) for name, some in spots.items()}
+    return {name: found[key] for name, key in firsts.items() if key is not None}
+
+
 def hold_key(record: Record, taken_from: str | None = None) -> Put:
     """Make a job the holder of its key, which nobody holds, or a job that is over."""
     assert record.key is not None
     item = {**keys.holder(record.queue, record.key)._asdict(), "id": record.id}
     return Put(item, ABSENT if taken_from is None else has("id", taken_from))
-
-
-def _become(job: Filed, then: Filed) -> None:
-    for name in ("ver", "line", "look", "sides", "contents", "counted", "until"):
-        setattr(job, name, getattr(then, name))
-    job.key_of, job.owned_at = then.key_of, then.owned_at
 
 
 def _with_ttl(item: Item, until: Moment | None) -> Item:

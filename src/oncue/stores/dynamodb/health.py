@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 from oncue.core.moment import Moment
 from oncue.core.queue import Queue
 from oncue.stores.dynamodb import keys
-from oncue.stores.dynamodb.keys import PUT_OFF
+from oncue.stores.dynamodb.keys import LAST, PUT_OFF
 from oncue.stores.dynamodb.known import DEFAULT_SHARDS, KnownQueue
 from oncue.stores.dynamodb.store import DynamoStore
 from oncue.stores.dynamodb.table import Table
@@ -51,7 +51,7 @@ def _load(store: DynamoStore, known: KnownQueue, now: Moment) -> QueueLoad:
         due = 0
         for rank, first in heads.items():
             if first <= now + WINDOW_MS and due <= MOST_COUNTED:
-                last = f"{rank}#{until}#~"
+                last = f"{rank}#{until}#{LAST}"
                 due += _count(store.table, pk, f"{rank}#", last, MOST_COUNTED - due)
         return min(heads.values(), default=None), due
 

@@ -29,6 +29,7 @@ from oncue.stores.dynamodb.foreign import Foreign, read
 from oncue.stores.dynamodb.inbox_batch import FoundBatch, InFlight
 from oncue.stores.dynamodb.inbox_lease import InboxLease
 from oncue.stores.dynamodb.inbox_parts import DAY_MS, HeldPart, Parts
+from oncue.stores.dynamodb.keys import LAST
 from oncue.stores.dynamodb.writes import Item
 
 OFF_SECONDS = 30.0  # between two looks whether there is an inbox
@@ -39,8 +40,7 @@ GRACE_MS = 10_000
 SWEEP_MS = 3_600_000
 ITEMS_AT_ONCE = 100  # of a partition
 BUCKETS_AT_ONCE = 24
-LAST_KEY = "\U0010ffff"
-_WHOLE = ("", LAST_KEY, ITEMS_AT_ONCE)
+_WHOLE = ("", LAST, ITEMS_AT_ONCE)
 
 logger = logging.getLogger("oncue.inbox")
 
@@ -183,7 +183,7 @@ class TableInbox:
         """Of a bucket that has ended everything is read, also what is in the wrong bucket."""
         bucket, pk = place
         has_ended = bucket + buckets.length_ms <= now
-        upto = LAST_KEY if has_ended else f"{render(now)}#{LAST_KEY}"
+        upto = LAST if has_ended else f"{render(now)}#{LAST}"
         items, more = self._table.page(pk, "", upto, ITEMS_AT_ONCE)
         return Partition(bucket, items, more)
 

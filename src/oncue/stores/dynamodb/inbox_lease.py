@@ -6,10 +6,10 @@ from typing import NamedTuple
 
 from oncue.core.moment import Moment
 from oncue.stores.dynamodb import keys
+from oncue.stores.dynamodb.leasing import MARGIN_MS
 from oncue.stores.dynamodb.writes import Item
 
 LEASE_MS = 30_000
-MARGIN_MS = 10_000  # by so much the clocks of two nodes may differ
 
 
 class InboxLease(NamedTuple):

@@ -14,8 +14,8 @@ from oncue.core.moment import Moment
 from oncue.core.record import Record
 from oncue.ports.jobs import Changed, Clash
 from oncue.stores.dynamodb import keys
-from oncue.stores.dynamodb.filed import Filed, is_plain, line_of, waiting_item
-from oncue.stores.dynamodb.filing import Saving, everything, hold_key, what_was
+from oncue.stores.dynamodb.filed import Filed, is_plain, waiting_item
+from oncue.stores.dynamodb.filing import Saving, Wanted, everything, hold_key, what_was
 from oncue.stores.dynamodb.known import KnownQueue
 from oncue.stores.dynamodb.leasing import Leasing
 from oncue.stores.dynamodb.writes import Item, Put, Write
@@ -33,13 +33,16 @@ class DynamoJobs(Leasing):
     def insert(self, jobs: Sequence[NewJob], now: Moment) -> Mapping[int, Clash]:
         self._register(self._receiving(jobs, now), now)
         known = self._known({job.queue for job in jobs})
-        simple = [new for new in jobs if not new.key and is_plain(new)]
+        simple: list[NewJob] = []
+        others: dict[int, NewJob] = {}
+        for at, new in enumerate(jobs):
+            if new.key is None and is_plain(new):
+                simple.append(new)
+            else:
+                others[at] = new
         self._store_plain(simple, known, now)
-        others = {
-            at: new for at, new in enumerate(jobs) if new.key is not None or not is_plain(new)
-        }
         clashes: dict[int, Clash] = {}
-        for part in rounds(others, _names):
+        for part in rounds(others, names_of):
             clashes |= self._insert(part, known, now)
         for new in simple:
             self._news.add(new.queue, new.due_at)
@@ -61,9 +64,9 @@ class DynamoJobs(Leasing):
         apart: list[Item] = []
         items: list[Item] = []
         for new in jobs:
-            item, parts = _plain_item(new, known[new.queue], now)
+            item, parts = waiting_item(Record.of(new, now), known[new.queue])
             items.append(item)
-            apart += _apart(new.id, parts)
+            apart += parts
         self.table.write(apart)
         self.table.write(items)
 
@@ -98,9 +101,13 @@ class DynamoJobs(Leasing):
         groups: dict[int, list[Write]] = {}
         apart: list[Item] = []
         for at, new in jobs.items():
-            record, ver = Record.of(new, now), old[at].ver if at in old else 0
-            writes, parts = self._creation(record, known[new.queue], now, ver, dead.get(at))
-            groups[at] = writes
+            record, queue = Record.of(new, now), known[new.queue]
+            if is_plain(new):
+                item, parts = waiting_item(record, queue)
+                groups[at] = [Put(item), hold_key(record, dead.get(at))]
+            else:
+                ver = old[at].ver if at in old else 0
+                groups[at], parts = self._creation(record, queue, now, ver, dead.get(at))
             apart += parts
         self.table.write(apart)
         done = self.table.apply(list(groups.values()))
@@ -117,15 +124,8 @@ class DynamoJobs(Leasing):
         ver: int = 0,
         takes_key_from: str | None = None,
     ) -> tuple[list[Write], list[Item]]:
-        """What creates a job, all at once; and what has to be there before. `ver` is that of a
-        record in its place whose time is over."""
-        new = NewJob._make(getattr(record, name, False) for name in NewJob._fields)
-        if is_plain(new) and record.rule is None and record.schedule is None:
-            item, parts = _plain_item(new, known, now)
-            writes: list[Write] = [Put(item)]
-            if record.key is not None:
-                writes.append(hold_key(record, takes_key_from))
-            return writes, _apart(record.id, parts)
+        """What creates a job with its record, all at once; and what has to be there before. `ver`
+        is that of a record in its place whose time is over."""
         saving = Saving(Filed(record, ver), takes_key_from=takes_key_from)
         plan = self._plan(saving, known, now)
         return plan.together, plan.before
@@ -189,24 +189,24 @@ class DynamoJobs(Leasing):
         return answer
 
     def get(self, job_id: str) -> Job | None:
-        return self._job(job_id)
-
-    def _job(self, job_id: str) -> Job | None:
-        job = self.read([job_id]).get(job_id)
-        if job is None or not job.is_visible(self.clock.now()):
+        job = self._visible(job_id)
+        if job is None:
             return None
         self._cover([job])
         return job.record.as_job()
 
     def history(self, job_id: str) -> History:
-        job = self.read([job_id]).get(job_id)
-        visible = job is not None and job.is_visible(self.clock.now())
-        return job.record.as_history() if job is not None and visible else History()
+        job = self._visible(job_id)
+        return History() if job is None else job.record.as_history()
+
+    def _visible(self, job_id: str, wanted: Wanted = everything) -> Filed | None:
+        job = self.read([job_id], wanted).get(job_id)
+        return job if job is not None and job.is_visible(self.clock.now()) else None
 
     def note(self, job_id: str, diagnostics: Sequence[Diagnostic]) -> None:
         for _ in range(MOST_RACES):
-            job = self.read([job_id], what_was).get(job_id)
-            if job is None or not job.is_visible(self.clock.now()):
+            job = self._visible(job_id, what_was)
+            if job is None:
                 return
             for diagnostic in diagnostics:
                 job.record.keep(diagnostic)
@@ -236,7 +236,7 @@ class DynamoJobs(Leasing):
         refused = {
             at: why for at, job_id in enumerate(job_ids) if (why := answers[job_id]) is not None
         }
-        return Changed(refused, self._job(job_ids[0]) if job_ids else None)
+        return Changed(refused, self.get(job_ids[0]) if job_ids else None)
 
     def _change(
         self,
@@ -273,21 +273,9 @@ class DynamoJobs(Leasing):
         return Saving(job, checks, takes_key_from=dead, is_unrivalled=alone)
 
 
-def _plain_item(new: NewJob, known: KnownQueue, now: Moment) -> tuple[Item, dict[str, bytes]]:
-    record = Record.of(new, now)
-    line = line_of(record, known, 0)
-    assert line is not None  # a new job waits
-    return waiting_item(record, line)
-
-
-def _apart(job_id: str, parts: Mapping[str, bytes]) -> list[Item]:
-    return [
-        {**keys.side(job_id, name, 0)._asdict(), "part": content} for name, content in parts.items()
-    ]
-
-
-def _names(new: NewJob) -> list[Hashable]:
-    return [new.id, *([(new.queue, new.key)] if new.key is not None else [])]
+def names_of(job: NewJob | Job) -> list[Hashable]:
+    """What no other job may have at the same time."""
+    return [job.id] if job.key is None else [job.id, (job.queue, job.key)]
 
 
 def _key_name(job: Filed) -> list[Hashable]:

@@ -61,6 +61,10 @@ def line(queue: str, shard: int) -> str:
     return f"w#{queue}#{shard}"
 
 
+def shard_in(line: str) -> int:
+    return int(line.rpartition("#")[2])
+
+
 def place(turn: Turn, ver: int) -> str:
     """The place of a waiting job in its line. No place is used twice: each has another `ver`."""
     return f"{turn_text(turn)}#{ver}"

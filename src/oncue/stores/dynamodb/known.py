@@ -15,7 +15,6 @@ from oncue.core.shard import shard_of
 from oncue.ports.clock import Clock
 from oncue.stores.dynamodb import keys
 from oncue.stores.dynamodb.codec import from_text, reader, to_text
-from oncue.stores.dynamodb.keys import Key
 from oncue.stores.dynamodb.writes import Item
 
 DEFAULT_SHARDS = 4
@@ -149,7 +148,3 @@ class QueueMemory:
 
     def of_digest(self, digest: str) -> Iterable[KnownQueue]:
         return [self._by_name[name] for name in self._by_digest.get(digest, ())]
-
-
-def queue_keys(names: Iterable[str]) -> list[Key]:
-    return [keys.queue(name) for name in names]

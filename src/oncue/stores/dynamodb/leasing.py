@@ -42,18 +42,19 @@ class ShardLease(NamedTuple):
 
     def covers(self, record: Record) -> bool:
         return (
-            self.holder is not None
-            and record.queue == self.queue
+            record.queue == self.queue
             and record.state is State.SCHEDULED
             and record.not_before is None
-            and record.due_at <= self.cutoff
-            and keys.turn_text(record.next_turn) <= self.through
+            and self.reaches(record.due_at, keys.turn_text(record.next_turn))
         )
 
-    def may_be_taken_by(self, dispatcher: str | None, now: Moment) -> bool:
-        """Whether it is held, by one whose lease has ended, or by an earlier life of this
-        dispatcher."""
-        return self.holder is not None and (self.until <= now or self.holder == dispatcher)
+    def reaches(self, due_at: Moment, turn: str) -> bool:
+        """Whether a job that waits with this turn is inside the range."""
+        return self.holder is not None and due_at <= self.cutoff and turn <= self.through
+
+    def has_ended(self, now: Moment) -> bool:
+        """Whether it is held longer than it was given."""
+        return self.holder is not None and self.until <= now
 
     def let_go(self) -> ShardLease:
         return ShardLease(self.queue, self.shard, self.ver, self.fence)
@@ -83,8 +84,18 @@ class Leasing(Filing):
         """The queue with a mark that stays for ever, if the table has the queue."""
         while known.ver and (then := mark(known, now)) != known:
             self.table.put(then.as_item(max(now, known.ver + 1)), unchanged(known.ver))
-            known = self._fresh([known.name])[known.name]
+            known = self._fresh_queue(known.name)
         return known
+
+    def _lease(self, queue: str, shard: int) -> ShardLease:
+        return read_lease(queue, shard, self.table.get(keys.lease(queue, shard)))
+
+    def _queue_and_lease(self, name: str, shard: int) -> tuple[KnownQueue, ShardLease]:
+        """A queue and the lease of one of its shards, in one request."""
+        queue_key, lease_key = keys.queue(name), keys.lease(name, shard)
+        found = self.table.read([queue_key, lease_key])
+        known = self._memory.learn(name, found.get(queue_key))
+        return known, read_lease(name, shard, found.get(lease_key))
 
     def _leases(self, shards: Iterable[tuple[str, int]]) -> dict[tuple[str, int], ShardLease]:
         wanted = dict.fromkeys(shards)

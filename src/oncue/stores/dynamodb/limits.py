@@ -8,7 +8,8 @@ when it is set, or else by their next heartbeat.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
+from itertools import compress
 from typing import NamedTuple
 
 from oncue.core import rate
@@ -55,23 +56,17 @@ class UnderWay(NamedTuple):
         return Put(item, unchanged(self.ver))
 
 
-def _under_way(item: Item | None) -> UnderWay:
+def _read_under_way(item: Item | None) -> UnderWay:
     if item is None:
         return UnderWay()
     bucket = Bucket(int(item["turns"]), item["filled_at"]) if "turns" in item else None
     return UnderWay(item["ver"], item["in_flight"], bucket)
 
 
-def is_limited(queue: Queue) -> bool:
-    return queue.concurrency is not None or queue.rate_per_second is not None
-
-
 class DynamoLimits(DynamoJobs):
-    def _limits_of(self, names: Iterable[str]) -> dict[str, UnderWay]:
-        """What is under way, of these queues."""
-        wanted = dict.fromkeys(names)
-        found = self.table.read(keys.limit(name) for name in wanted)
-        return {name: _under_way(found.get(keys.limit(name))) for name in wanted}
+    def _under_way(self, name: str) -> UnderWay:
+        """What is under way of a queue."""
+        return _read_under_way(self.table.get(keys.limit(name)))
 
     def _apply(
         self, plans: Sequence[SavePlan], known: Mapping[str, KnownQueue], now: Moment
@@ -80,9 +75,9 @@ class DynamoLimits(DynamoJobs):
         done: dict[int, bool] = {}
         counted: dict[str, list[int]] = {}
         for at, plan in enumerate(plans):
-            if plan.was_counted != plan.filed.counted:
+            if plan.job.counted != plan.filed.counted:
                 counted.setdefault(plan.filed.record.queue, []).append(at)
-        others = [at for at, plan in enumerate(plans) if plan.was_counted == plan.filed.counted]
+        others = [at for at, plan in enumerate(plans) if plan.job.counted == plan.filed.counted]
         applied = super()._apply([plans[at] for at in others], known, now)
         done |= dict(zip(others, applied, strict=True))
         for name, places in counted.items():
@@ -90,61 +85,41 @@ class DynamoLimits(DynamoJobs):
             done |= dict(zip(places, some, strict=True))
         return [done[at] for at in range(len(plans))]
 
-    def _apply_counted(self, plans: Sequence[SavePlan], name: str, now: Moment) -> list[bool]:
-        """Plans by which the number of jobs under way changes, all of one queue. No bound is looked
-        at: these jobs have been taken already, or are given back."""
+    def _apply_counted(
+        self, plans: Sequence[SavePlan], name: str, now: Moment, taking: Queue | None = None
+    ) -> list[bool]:
+        """Write plans with the item of their queue: as many as its limits leave room for if they
+        take jobs (`taking`: its settings), else all of them."""
         done = [False] * len(plans)
         left = list(range(len(plans)))
         for _ in range(MOST_RACES):
             if not left:
                 return done
+            under_way = self._under_way(name)
             part = _fitting(plans, left)
-            by = sum(plans[at].filed.counted - plans[at].was_counted for at in part)
-            limit = self._limits_of([name])[name].moved(by).as_put(name, now)
-            failed, raced = self._transact([plans[at] for at in part], limit)
-            if not raced and not failed:
+            if taking is not None:
+                part = part[: under_way.room(taking, len(part), now).most]
+                under_way = under_way.taken(taking, len(part), now)
+            if not part:
+                return done
+            by = sum(plans[at].filed.counted - plans[at].job.counted for at in part)
+            groups: dict[int, Sequence[Write]] = {-1: [under_way.moved(by).as_put(name, now)]}
+            groups |= {at: plans[at].together for at in part}
+            writes, owners = merged(groups)
+            failed = {at for place in self.table.transact(writes) for at in owners[place]}
+            if not failed:
                 for at in part:
                     done[at] = True
-                left = [at for at in left if at not in part]
-            elif failed:
-                lost = {part[at] for at in failed}
-                left = [at for at in left if at not in lost]
+            over = failed or set(part)
+            left = [at for at in left if at not in over]
         raise too_many_races()
-
-    def _transact(self, plans: Sequence[SavePlan], limit: Put) -> tuple[set[int], bool]:
-        """Write these plans with the item of the queue: the positions of those that failed, and
-        whether the item has changed. Nothing of either: it was done."""
-        groups: dict[int, Sequence[Write]] = {-1: [limit]}
-        groups |= {at: plan.together for at, plan in enumerate(plans)}
-        writes, owners = merged(groups)
-        failed = {at for place in self.table.transact(writes) for at in owners[place]}
-        return failed - {-1}, -1 in failed
 
     def take_limited(self, savings: Sequence[Saving], known: KnownQueue, now: Moment) -> list[bool]:
         """Save jobs that are taken from a limited queue, as many as its limits leave room for."""
-        queue, name = known.queue, known.name
         plans = [self._plan(one, known, now) for one in savings]
         self.table.write(item for plan in plans for item in plan.before)
-        done = [False] * len(plans)
-        left = list(range(len(plans)))
-        for _ in range(MOST_RACES):
-            under_way = self._limits_of([name])[name]
-            part = _fitting(plans, left)[: under_way.room(queue, len(left), now).most]
-            if not part:
-                break
-            by = len(part) if queue.concurrency is not None else 0
-            limit = under_way.taken(queue, len(part), now).moved(by).as_put(name, now)
-            failed, raced = self._transact([plans[at] for at in part], limit)
-            if not raced and not failed:
-                for at in part:
-                    done[at] = True
-                left = [at for at in left if at not in part]
-            elif failed:
-                lost = {part[at] for at in failed}
-                left = [at for at in left if at not in lost]
-        else:
-            raise too_many_races()
-        self._follow_up(savings, plans, done, {name: known})
+        done = self._apply_counted(plans, known.name, now, taking=known.queue)
+        self._follow_up(compress(plans, done), {known.name: known})
         return done
 
 

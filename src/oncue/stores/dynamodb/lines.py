@@ -7,7 +7,7 @@ of each rank.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 
 from oncue.core.lifecycle import State
 from oncue.core.moment import Moment
@@ -15,7 +15,7 @@ from oncue.core.putoff import back_in_line_until
 from oncue.stores.dynamodb import keys
 from oncue.stores.dynamodb.filed import Filed
 from oncue.stores.dynamodb.filing import Saving, Wanted, everything
-from oncue.stores.dynamodb.keys import LAST, PUT_OFF, Key
+from oncue.stores.dynamodb.keys import LAST, PUT_OFF, Key, WaitingPlace
 from oncue.stores.dynamodb.limits import DynamoLimits
 from oncue.stores.dynamodb.writes import Item
 
@@ -27,35 +27,31 @@ BACK_AT_ONCE = 100
 
 
 class DynamoLines(DynamoLimits):
+    def _firsts(self, pk: str, above: str, upto: str) -> Iterator[WaitingPlace]:
+        """The first waiting place of each rank of a line."""
+        while first := next(self.table.query(pk, above, upto, limit=1), None):
+            place = keys.read_place(first["sk"])
+            yield place
+            above = place.rank + LAST
+
     def _due_items(
         self, pk: str, limit: int, until: Moment, ranks: tuple[str, str] = ALL
     ) -> list[Item]:
-        """The first waiting items of a line that are due by then, in order."""
+        """The first waiting items of a line that are due by then, in order. `ranks`: those of which
+        ranks; the first bound may be a place, behind which they are."""
         found: list[Item] = []
-        start, end = ranks
-        while len(found) < limit:
-            first = next(self.table.query(pk, start, end, limit=1), None)
-            if first is None:
-                break
-            place = keys.read_place(first["sk"])
+        for place in self._firsts(pk, *ranks):
             if place.moment <= until:
+                above = max(ranks[0], f"{place.rank}#")
                 last = f"{place.rank}#{keys.digits(until)}#{LAST}"
-                left = limit - len(found)
-                found += self.table.query(pk, f"{place.rank}#", last, limit=left)
-            start = place.rank + LAST
+                found += self.table.query(pk, above, last, limit=limit - len(found))
+            if len(found) >= limit:
+                break
         return found
 
     def _head(self, pk: str) -> dict[str, Moment]:
         """By rank, when the first job of a line is due; at the rank `PUT_OFF`, when it returns."""
-        dues: dict[str, Moment] = {}
-        start = "0"
-        while True:
-            first = next(self.table.query(pk, start, PUT_OFF + LAST, limit=1), None)
-            if first is None:
-                return dues
-            place = keys.read_place(first["sk"])
-            dues[place.rank] = place.moment
-            start = place.rank + LAST
+        return {place.rank: place.moment for place in self._firsts(pk, "0", PUT_OFF + LAST)}
 
     def _good(self, items: Sequence[Item], now: Moment, wanted: Wanted = everything) -> list[Filed]:
         """The jobs behind waiting items. An item whose job has a record is good only if the record

@@ -92,7 +92,7 @@ class DynamoListing(DynamoRanges):
         if wanted.queue is None:
             queues = [one for one in self._all_queues() if one.exists]
         else:
-            queues = list(self._fresh([wanted.queue]).values())
+            queues = [self._fresh_queue(wanted.queue)]
         if wanted.key is not None:
             key = wanted.key
             yield from (self._keyed(known.name, key) for known in queues)
@@ -129,8 +129,8 @@ class DynamoListing(DynamoRanges):
 
     def _finished(self, look: str) -> Part:
         def part(start: Place, until: Moment, limit: int) -> list[Place]:
-            items = self.table.look(look, *_bounds(start, until), limit=limit)
-            return [keys.read_by_due(item["at"]) for item in items]
+            entries = self.table.look(look, *_bounds(start, until), limit=limit)
+            return list(map(keys.read_by_due, entries))
 
         return part
 

@@ -7,7 +7,6 @@ who looks reads the record, and moves the entry.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from heapq import merge
 
 from oncue.core.cursor import Cursor, cursor_at, place_at
 from oncue.core.lifecycle import LIVE
@@ -31,7 +30,7 @@ class DynamoLive(DynamoLines):
             return ClaimPage([one.record.as_lapse() for one in jobs if _fits(one.record, wanted)])
         start = "" if after is None else keys.by_due(*place_at(after, (int, str)))  # type: ignore[arg-type]
         upto = LAST if wanted.lapsed_by is None else keys.digits(wanted.lapsed_by) + LAST
-        entries = self._entries(LIVE_LOOKS, start, upto, limit)
+        entries = self.table.first_entries(LIVE_LOOKS, start, upto, limit)
         live = self._read_live(entries)
         last = entries[-1] if len(entries) == limit else LAST
         found = [job.record for job in live if _fits(job.record, wanted)]
@@ -43,14 +42,6 @@ class DynamoLive(DynamoLines):
 
     def live_count(self) -> int | None:
         return None
-
-    def _entries(self, looks: Sequence[str], above: str, upto: str, limit: int) -> list[str]:
-        """The first entries of some parts of the index, merged in their order."""
-        parts = self.table.each(
-            lambda look: [item["at"] for item in self.table.look(look, above, upto, limit=limit)],
-            list(looks),
-        )
-        return list(merge(*parts))[:limit]
 
     def _read_live(self, entries: Iterable[str]) -> list[Filed]:
         """The jobs behind entries, as far as they are live."""
@@ -68,7 +59,7 @@ class DynamoLive(DynamoLines):
         """All live jobs."""
         above = ""
         while True:
-            entries = self._entries(LIVE_LOOKS, above, LAST, AT_ONCE)
+            entries = self.table.first_entries(LIVE_LOOKS, above, LAST, AT_ONCE)
             yield from self._read_live(entries)
             if len(entries) < AT_ONCE:
                 return

@@ -11,7 +11,6 @@ from oncue.stores.dynamodb.codec import from_text, reader, to_text
 from oncue.stores.dynamodb.filing import Filing
 from oncue.stores.dynamodb.writes import Item, Remove, as_ttl, has
 
-_LAST_ID = "\U0010ffff"  # an id may be any text
 _read = reader(NodeReport)
 
 
@@ -39,7 +38,7 @@ class DynamoNodes(Filing):
         return sorted(alive, key=lambda node: (node.started_at, node.id))
 
     def _node_items(self) -> list[Item]:
-        return list(self.table.query(keys.NODES, upto=_LAST_ID))
+        return list(self.table.query(keys.NODES))
 
 
 def _node(item: Item) -> NodeReport:

@@ -3,16 +3,14 @@ enough."""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 
-from oncue.core.cursor import MOST_ITEMS
 from oncue.core.lacks import uncounted
 from oncue.core.lifecycle import FINAL
 from oncue.core.moment import LATEST, Moment
 from oncue.core.queue import Queue, QueueStats, why_kept
 from oncue.core.retention import Pruned, Retention
-from oncue.core.rule import Rule
 from oncue.core.schedule import Schedule
 from oncue.ports.queues import QueueDeletion
 from oncue.stores.dynamodb import keys
@@ -22,7 +20,6 @@ from oncue.stores.dynamodb.filing import Saving, what_was
 from oncue.stores.dynamodb.keys import LAST, PUT_OFF
 from oncue.stores.dynamodb.known import KnownQueue
 from oncue.stores.dynamodb.leasing import ShardLease
-from oncue.stores.dynamodb.limits import is_limited
 from oncue.stores.dynamodb.listing import DynamoListing
 from oncue.stores.dynamodb.schedules import DynamoSchedules
 from oncue.stores.dynamodb.writes import unchanged
@@ -52,14 +49,14 @@ class DynamoQueues(DynamoListing, DynamoSchedules, DynamoEventPruning):
 
     def put_queue(self, seen: Queue | None, queue: Queue) -> bool:
         now = self.clock.now()
-        known = self._fresh([queue.name])[queue.name]
+        known = self._fresh_queue(queue.name)
         stored = known.queue if known.exists else None
         if stored != seen:
             return False
         then = known.set(queue, self._memory.default_shards)
         if not self.table.put(then.as_item(max(now, known.ver + 1)), unchanged(known.ver)):
             return False
-        self._fresh([queue.name])
+        self._fresh_queue(queue.name)
         if queue.concurrency is not None and known.queue.concurrency is None:
             self._count_live(queue.name, now)
         self._tell_settings(now)
@@ -75,7 +72,7 @@ class DynamoQueues(DynamoListing, DynamoSchedules, DynamoEventPruning):
                 self.write_lease(lease, lease, known, now)
 
     def delete_queue(self, name: str, now: Moment, limit: int) -> QueueDeletion:
-        known = self._fresh([name])[name]
+        known = self._fresh_queue(name)
         why = why_kept(
             name,
             unfinished=self._has_unfinished(known),
@@ -98,7 +95,7 @@ class DynamoQueues(DynamoListing, DynamoSchedules, DynamoEventPruning):
 
     def _after_deletion(self, name: str) -> QueueDeletion:
         """A job may have arrived after the look and before the deletion: then it is there again."""
-        known = self._fresh([name])[name]
+        known = self._fresh_queue(name)
         if known.deleted_at is not None and self._has_waiting(known):
             self._register([name], self.clock.now())
             return QueueDeletion("kept", f"queue {name} has got new jobs just now.")
@@ -116,18 +113,6 @@ class DynamoQueues(DynamoListing, DynamoSchedules, DynamoEventPruning):
     def _rule_of(self, queue: str) -> str | None:
         """A rule that makes jobs for the queue."""
         return next((one.name for one in self._every_rule() if one.queue == queue), None)
-
-    def _every_schedule(self) -> Iterator[Schedule]:
-        after: str | None = None
-        while page := self.schedules(after, MOST_ITEMS):
-            yield from page
-            after = page[-1].name
-
-    def _every_rule(self) -> Iterator[Rule]:
-        after: str | None = None
-        while page := self.rules(after, MOST_ITEMS):
-            yield from page
-            after = page[-1].name
 
     def stats(self, name: str) -> QueueStats:
         return QueueStats({}, None)
@@ -164,9 +149,9 @@ class DynamoQueues(DynamoListing, DynamoSchedules, DynamoEventPruning):
             found = self._leases((known.name, shard) for shard in known.shards).values()
             leases = {one.shard: one for one in found if one.holder is not None}
         moments = [lease.until for lease in leases.values()]
-        if not is_limited(known.queue):
+        if not known.queue.is_limited:
             return moments + self._dues(known, leases)
-        under_way = self._limits_of([known.name])[known.name]
+        under_way = self._under_way(known.name)
         limits = under_way.limits(known.queue)
         if not limits.is_full(under_way.in_flight):
             moments += self._dues(known, leases)
@@ -223,7 +208,7 @@ class DynamoQueues(DynamoListing, DynamoSchedules, DynamoEventPruning):
         over: list[Filed] = []
         above = ""
         while len(over) < limit:
-            entries = self._entries(looks, above, LAST, limit)
+            entries = self.table.first_entries(looks, above, LAST, limit)
             jobs = self.read((keys.read_by_due(at)[1] for at in entries), what_was).values()
             over += [job for job in jobs if job.is_visible(now) and _ended_before(job, before)]
             if len(entries) < limit:

@@ -8,7 +8,8 @@ lease last.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from itertools import chain
 from random import randrange
 from typing import NamedTuple
 
@@ -28,7 +29,6 @@ from oncue.stores.dynamodb.filing import Saving
 from oncue.stores.dynamodb.jobs import MOST_RACES, too_many_races
 from oncue.stores.dynamodb.known import KnownQueue
 from oncue.stores.dynamodb.leasing import LOOK_AHEAD_MS, ShardLease
-from oncue.stores.dynamodb.limits import is_limited
 from oncue.stores.dynamodb.table import Table
 from oncue.stores.dynamodb.writes import Item, unchanged
 
@@ -80,11 +80,12 @@ class DynamoRanges(DynamoEndings):
     ) -> RangeClaim | None:
         """None: others were quicker, look again."""
         now = asked.now
-        known = self._with(self._fresh([name])[name], KnownQueue.for_ranges, now)
+        known = self._with(self._fresh_queue(name), KnownQueue.for_ranges, now)
         leases = {one.shard: one for one in self._leases((name, n) for n in known.shards).values()}
         continued = _continued(leases, in_flight)
         for shard, lease in leases.items():
-            if shard not in continued and lease.may_be_taken_by(asked.dispatcher, now):
+            is_former = lease.holder == asked.dispatcher  # of an earlier life of this dispatcher
+            if shard not in continued and (is_former or lease.has_ended(now)):
                 leases[shard] = self._close(lease, known, now)
         free = {
             shard: lease
@@ -96,21 +97,17 @@ class DynamoRanges(DynamoEndings):
         if known.queue.paused or not known.ranges:  # or nothing was ever stored in it
             return nothing
         rooms = self._rooms(known, free, continued, asked)
-        first = next(self._in_order(known, list(rooms), continued, asked), None)
+        first = self._first_shard(known, list(rooms), continued, asked)
         if first is None:
             return nothing
         most = asked._replace(limit=rooms[first])
         return self._claim_shard(known, free[first], most, continued.get(first))
 
-    def _in_order(
-        self,
-        known: KnownQueue,
-        shards: Sequence[int],
-        continued: Continued,
-        asked: Asked,
-    ) -> Iterator[int]:
-        """Shards with something to take, those first whose next job is the first in the order of
-        hand-over. They are looked at a few at a time."""
+    def _first_shard(
+        self, known: KnownQueue, shards: Sequence[int], continued: Continued, asked: Asked
+    ) -> int | None:
+        """The shard whose next job is the first in the order of hand-over; None: none has any to
+        take. They are looked at a few at a time."""
         first = randrange(len(shards)) if shards else 0
         turned = [*shards[first:], *shards[:first]]
         for at in range(0, len(turned), SHARDS_AT_ONCE):
@@ -119,7 +116,9 @@ class DynamoRanges(DynamoEndings):
                 lambda shard: self._next_place(known, shard, continued, asked), some
             )
             found = [(head, shard) for head, shard in zip(heads, some, strict=True) if head]
-            yield from (shard for _, shard in sorted(found))
+            if found:
+                return min(found)[1]
+        return None
 
     def _next_place(
         self, known: KnownQueue, shard: int, continued: Continued, asked: Asked
@@ -143,7 +142,7 @@ class DynamoRanges(DynamoEndings):
         now = asked.now
         pk = keys.line(known.name, lease.shard)
         items = self._next_items(pk, asked.limit, asked.cutoff, in_flight or set())
-        if is_limited(known.queue):  # so that no turn is spent on what is not there any more
+        if known.queue.is_limited:  # so that no turn is spent on what is not there any more
             good = {job.id for job in self._unexpired(self._good(items, now), now)}
             items = [item for item in items if keys.read_place(item["sk"]).id in good]
         if not items:
@@ -181,7 +180,7 @@ class DynamoRanges(DynamoEndings):
         asked: Asked,
     ) -> dict[int, int]:
         """How many jobs may be taken from each shard, where any may."""
-        if not is_limited(known.queue):
+        if not known.queue.is_limited:
             return dict.fromkeys(leases, asked.limit)
         under_way = self._unstalled(known, asked.now)
         rooms: dict[int, int] = {}
@@ -221,7 +220,7 @@ class DynamoRanges(DynamoEndings):
 
     def _lease_of(self, claim: RangeClaim) -> ShardLease | None:
         """The lease under which a claim was made, if it stands."""
-        lease = self._leases([(claim.queue, claim.shard)])[claim.queue, claim.shard]
+        lease = self._lease(claim.queue, claim.shard)
         current = claim.fence > 0 and lease.fence == claim.fence
         return lease if current and lease.holder is not None else None
 
@@ -234,24 +233,25 @@ class DynamoRanges(DynamoEndings):
         *,
         left: int = 0,
     ) -> bool:
-        lease = self._leases([(claim.queue, claim.shard)])[claim.queue, claim.shard]
+        known, lease = self._queue_and_lease(claim.queue, claim.shard)
+        place = claim.queue, claim.shard, claim.fence
         if claim.fence <= 0 or lease.fence != claim.fence:
-            self._sent.pop((claim.queue, claim.shard, claim.fence), None)
+            self._sent.pop(place, None)
             return False
         if lease.holder is None:  # this very call has let it go before
             return True
-        known = self._fresh([claim.queue])[claim.queue]
-        self._settle_jobs(claim, [*delivered, *refused], refused, known, now)
+        self._settle_jobs(claim, lease, [*delivered, *refused], refused, known, now)
+        if not left:
+            self._sent.pop(place, None)
+        held: ShardLease | None = lease
         for _ in range(MOST_RACES):
-            now_held = self._lease_of(claim)
-            if now_held is None:
+            if held is None:
                 return False
-            then = now_held._replace(in_flight=left) if left else now_held.let_go()
-            if not left:
-                self._sent.pop((claim.queue, claim.shard, claim.fence), None)
-            if self.write_lease(now_held, then, known, now):
+            then = held._replace(in_flight=left) if left else held.let_go()
+            if self.write_lease(held, then, known, now):
                 self._announce_let_go(claim, known, let_go=not left)
                 return True
+            held = self._lease_of(claim)
         raise too_many_races()
 
     def _announce_let_go(self, claim: RangeClaim, known: KnownQueue, *, let_go: bool) -> None:
@@ -265,6 +265,7 @@ class DynamoRanges(DynamoEndings):
     def _settle_jobs(
         self,
         claim: RangeClaim,
+        lease: ShardLease,
         ids: Sequence[str],
         refused: Mapping[str, Refusal],
         known: KnownQueue,
@@ -273,30 +274,26 @@ class DynamoRanges(DynamoEndings):
         """Apply what the sink answered. A job that is not as it was sent is left alone: if the
         lease stands after a job was read, nobody but its holder has changed the job before, and if
         somebody does so later, the job is not written."""
-        lease: ShardLease | None = None
+        held: ShardLease | None = lease
         attempts = {job.id: job.attempt for job in claim.jobs}
-        asked = [(job_id, refused.get(job_id)) for job_id in ids]
         queue = known.queue
 
         def look(jobs: Iterable[Filed]) -> None:
-            nonlocal lease
-            lease = self._lease_of(claim)
+            nonlocal held
+            held = self._lease_of(claim)
 
         def act(job: Filed, refusal: Refusal | None) -> tuple[Refused | None, bool]:
             is_as_sent = job.record.attempt + 1 == attempts.get(job.id)
-            if lease is None or not lease.covers(job.record) or not is_as_sent:
+            if held is None or not held.covers(job.record) or not is_as_sent:
                 return None, False
-            _apply(refusal, job.record, lease, claim, queue, now)
+            _apply(refusal, job.record, held, claim, queue, now)
             return None, True
 
         sent = self._sent.get((claim.queue, claim.shard, claim.fence), {})
         known_jobs = {job_id: job for job_id in ids if (job := sent.pop(job_id, None)) is not None}
-        look(known_jobs.values())
-        if lease is None:  # taken over: what is not settled belongs to the new holder
-            return
         left = self._settle_sent(known_jobs, queue, refused, act, now)
-        unsettled = [one for one in asked if one[0] not in known_jobs or one[0] in left]
-        self.each_job(unsettled, act, now, look=look)
+        unsettled = [one for one in ids if one not in known_jobs or one in left]
+        self.each_job([(one, refused.get(one)) for one in unsettled], act, now, look=look)
 
     def _settle_sent(
         self,
@@ -309,16 +306,16 @@ class DynamoRanges(DynamoEndings):
         """Settle jobs as they were sent, without reading them again; those that have changed since.
         A plain job that leaves nothing behind is only removed."""
         gone = {
-            job_id
+            job_id: job.line.keys
             for job_id, job in jobs.items()
-            if job.is_plain
+            if job.line is not None
+            and job.is_plain
             and not job.sides  # a record that it got since may refer to them
             and job.record.key is None
             and job_id not in refused
             and not queue.keeps_history
         }
-        removed = [key for job_id in gone for key in jobs[job_id].keys]
-        self.table.write(removed=removed)
+        self.table.write(removed=chain(*gone.values()))
         savings = [
             Saving(job, is_unrivalled=True)
             for job_id, job in jobs.items()

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
+from itertools import islice
 
+from oncue.core.cursor import MOST_ITEMS
 from oncue.core.moment import Moment, to_datetime
 from oncue.core.rule import Rule
 from oncue.core.stamp import Stamp
@@ -81,18 +83,17 @@ class DynamoRules(DynamoJobs):
         return True
 
     def rules(self, after: str | None, limit: int) -> Sequence[Rule]:
-        found: list[Rule] = []
-        last = after or ""
-        while len(found) < limit:
-            left = limit - len(found)
-            listed = self.table.query(keys.RULES, last, keys.LAST, limit=left)
-            names = [item["sk"] for item in listed]
+        return list(islice(self._every_rule(after or "", limit), limit))
+
+    def _every_rule(self, after: str = "", page: int = MOST_ITEMS) -> Iterator[Rule]:
+        """All rules behind that name, by name; so many are read at a time."""
+        while True:
+            names = [item["sk"] for item in self.table.query(keys.RULES, after, limit=page)]
             known = self._read_rules(names)
-            found += [known[name].rule for name in names if name in known]
-            if len(names) < left:
-                break
-            last = names[-1]
-        return found
+            yield from (known[name].rule for name in names if name in known)
+            if len(names) < page:
+                return
+            after = names[-1]
 
     def delete_rule(self, name: str) -> bool:
         for _ in range(MOST_RACES):

@@ -65,7 +65,7 @@ class HeadChange(NamedTuple):
     """One change of a schedule."""
 
     before: list[Item]
-    """HeadChange first. Without the head, nothing refers to them."""
+    """Written first. Without the head, nothing refers to them."""
     together: list[Write]
     removed: list[Key]
     """Of what is removed at the end, nothing is visible any more."""

@@ -52,7 +52,7 @@ class _WholeChange(NamedTuple):
 
     own: HeadChange
     jobs: list[tuple[list[Write], list[Item]]]
-    withdrawn: list[tuple[Saving, SavePlan]]
+    withdrawn: list[SavePlan]
 
     @property
     def before(self) -> list[Item]:
@@ -61,7 +61,7 @@ class _WholeChange(NamedTuple):
     @property
     def group(self) -> list[Write]:
         writes = [*self.own.together, *(write for group, _ in self.jobs for write in group)]
-        writes += [write for _, plan in self.withdrawn for write in plan.together]
+        writes += [write for plan in self.withdrawn for write in plan.together]
         return merged({0: writes})[0]
 
 
@@ -141,9 +141,7 @@ class DynamoSchedules(DynamoJobs):
             if job.is_visible(now) and is_as_made(job.record.as_job(), wanted[job_id])
         }
 
-    def _withdrawal(
-        self, job: Filed, known: Mapping[str, KnownQueue], now: Moment
-    ) -> tuple[Saving, SavePlan]:
+    def _withdrawal(self, job: Filed, known: Mapping[str, KnownQueue], now: Moment) -> SavePlan:
         """Remove a job. For everybody it is long gone; its record stays for a day, so that a late
         waiting item is not taken."""
         saving = Saving(job, self._check_free(job))
@@ -156,7 +154,7 @@ class DynamoSchedules(DynamoJobs):
         plan.filed.until = _LONG_GONE
         item = {**as_items(plan.filed, plan.filed.ver).item, "ttl": ttl}
         plan.together[0] = Put(item, unchanged(job.ver))
-        return saving, plan
+        return plan
 
     def _write_changes(
         self, changes: Mapping[int, _WholeChange], known: Mapping[str, KnownQueue]
@@ -166,9 +164,7 @@ class DynamoSchedules(DynamoJobs):
         applied = self.table.apply([change.group for change in changes.values()])
         done = {at: changes[at] for at, was in zip(changes, applied, strict=True) if was}
         self.table.write(removed=[key for change in done.values() for key in change.own.removed])
-        withdrawn = [pair for change in done.values() for pair in change.withdrawn]
-        savings, plans = [one for one, _ in withdrawn], [plan for _, plan in withdrawn]
-        self._follow_up(savings, plans, [True] * len(plans), known)
+        self._follow_up((plan for change in done.values() for plan in change.withdrawn), known)
         return set(done)
 
     # Reading.
@@ -177,18 +173,19 @@ class DynamoSchedules(DynamoJobs):
         return self._schedules([name]).get(name)
 
     def schedules(self, after: str | None, limit: int) -> Sequence[Schedule]:
-        return list(islice(self._every(after or "", limit), limit))
+        return list(islice(self._every_schedule(after or "", limit), limit))
 
     def outcomes(self, name: str) -> Sequence[Outcome]:
-        items = list(self.table.query(f"c#{name}", upto=f"o#{LAST}"))
+        items = list(self.table.query(keys.schedule(name).pk, upto=f"o#{LAST}"))
         head = scheduled.read_head(next((one for one in items if one["sk"] == keys.HEAD), None))
         return scheduled.outcomes(name, head, [one for one in items if one["sk"] != keys.HEAD])
 
     def waking(self, until: Moment, limit: int) -> Sequence[Schedule]:
         found: dict[str, Schedule] = {}
+        looks = [keys.waking(number) for number in range(keys.WAKE_SHARDS)]
         above, sure = "", 0
         while sure < limit:
-            entries = self._wake_entries(above, until, limit)
+            entries = self.table.first_entries(looks, above, keys.by_due(until, LAST), limit)
             named = {at: keys.read_by_due(at)[1] for at in entries}
             found |= self._schedules(name for name in named.values() if name not in found)
             # An entry that is late is none of the first: its schedule wakes at another moment.
@@ -200,16 +197,6 @@ class DynamoSchedules(DynamoJobs):
             (at, one) for one in found.values() if (at := _wakes(one, until)) is not None
         )
         return [one for _, one in waking[:limit]]
-
-    def _wake_entries(self, above: str, until: Moment, limit: int) -> list[str]:
-        """The first places in the index, of all its parts."""
-        upto = keys.by_due(until, LAST)
-
-        def look(number: int) -> list[Item]:
-            return list(self.table.look(keys.waking(number), above, upto, limit=limit))
-
-        parts = self.table.each(look, range(keys.WAKE_SHARDS))
-        return sorted(item["at"] for part in parts for item in part)[:limit]
 
     def timed_otherwise(
         self, digest_of: Callable[[str], str | None], limit: int
@@ -223,9 +210,9 @@ class DynamoSchedules(DynamoJobs):
                 digests[one.timezone] = digest_of(one.timezone)
             return digests[one.timezone] not in (None, one.zone_digest)
 
-        return list(islice(filter(is_stale, self._every("", NAMES_AT_ONCE)), limit))
+        return list(islice(filter(is_stale, self._every_schedule()), limit))
 
-    def _every(self, after: str, page: int) -> Iterator[Schedule]:
+    def _every_schedule(self, after: str = "", page: int = NAMES_AT_ONCE) -> Iterator[Schedule]:
         """All schedules behind that name, by name; so many are read at a time."""
         page = min(page, NAMES_AT_ONCE)
         while True:

@@ -79,7 +79,7 @@ class DynamoStore(
         return self._news.watch(listener, queues, self.look_for_news)
 
     def describe(self) -> StoreFacts:
-        told: dict[str, Any] = schema.describe(self.table)
+        told = schema.describe(self.table)
         details = {
             "kind": "dynamodb",
             "table": self.table.name,

@@ -12,6 +12,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from heapq import merge
 from itertools import islice
 from random import uniform
 from typing import Any, TypeVar
@@ -147,9 +148,15 @@ class Table:
 
     def look(
         self, look: str, above: str = "", upto: str = LAST, *, limit: int | None = None
-    ) -> Iterator[Item]:
-        """Entries of the index, which may be late: above < at ≤ upto."""
-        return self._query(look, ("look", "at"), above, upto, limit, False, IndexName=INDEX)
+    ) -> Iterator[str]:
+        """Entries of one part of the index, which may be late: above < at ≤ upto."""
+        items = self._query(look, ("look", "at"), above, upto, limit, False, IndexName=INDEX)
+        return (item["at"] for item in items)
+
+    def first_entries(self, looks: Iterable[str], above: str, upto: str, limit: int) -> list[str]:
+        """The first entries of some parts of the index, merged in their order."""
+        parts = self.each(lambda look: list(self.look(look, above, upto, limit=limit)), looks)
+        return list(islice(merge(*parts), limit))
 
     def _query(
         self,

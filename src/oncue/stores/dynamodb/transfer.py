@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 
 from oncue.core.cursor import Cursor, Page, cursor_at, place_at
 from oncue.core.dumped import DumpedJob, key_taken
@@ -10,7 +10,7 @@ from oncue.core.lifecycle import FINAL
 from oncue.stores.dynamodb import keys
 from oncue.stores.dynamodb.filed import Filed
 from oncue.stores.dynamodb.filing import Saving
-from oncue.stores.dynamodb.jobs import MOST_RACES, rounds, too_many_races
+from oncue.stores.dynamodb.jobs import MOST_RACES, names_of, rounds, too_many_races
 from oncue.stores.dynamodb.keys import Key
 from oncue.stores.dynamodb.queues import DynamoQueues
 from oncue.stores.dynamodb.writes import Item
@@ -57,7 +57,7 @@ class DynamoTransfer(DynamoQueues):
     def admit(self, jobs: Sequence[DumpedJob]) -> int:
         """Jobs with the same id or key are stored one after the other, all others together."""
         stored = 0
-        for part in rounds(dict(enumerate(jobs)), _names):
+        for part in rounds(dict(enumerate(jobs)), lambda one: names_of(one.job)):
             stored += self._admit(list(part.values()))
         self._news.tell()
         return stored
@@ -80,25 +80,21 @@ class DynamoTransfer(DynamoQueues):
 
     def _admissions(self, jobs: Sequence[DumpedJob], known: Mapping[str, Filed]) -> list[Saving]:
         """The jobs as new ones, in place of records whose time is over."""
-        keyed = [one for one in jobs if one.job.key and one.job.state not in FINAL]
-        holders = self._holders((one.job.queue, one.job.key or "") for one in keyed)
+        wanted = {
+            one.job.id: (one.job.queue, one.job.key)
+            for one in jobs
+            if one.job.key is not None and one.job.state not in FINAL
+        }
+        holders = self._holders(wanted.values())
         savings = []
         for dumped in jobs:
-            dead, holder = None, None
-            if dumped.job.key and dumped.job.state not in FINAL:
-                name = (dumped.job.queue, dumped.job.key or "")
-                dead, holder = holders.get(name, (None, None))
+            dead, holder = holders.get(wanted.get(dumped.job.id, ("", "")), (None, None))
             if holder is not None:
                 raise key_taken(dumped.job)
             old = known.get(dumped.job.id)
             job = Filed(dumped.as_record(), ver=0 if old is None else old.ver)
             savings.append(Saving(job, takes_key_from=dead))
         return savings
-
-
-def _names(dumped: DumpedJob) -> list[Hashable]:
-    job = dumped.job
-    return [job.id] if job.key is None else [job.id, (job.queue, job.key)]
 
 
 def _is_dumped(job: Filed, now: int) -> bool:

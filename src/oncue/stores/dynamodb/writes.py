@@ -85,6 +85,7 @@ W = TypeVar("W", Single, Write)
 
 
 def mark() -> str:
+    """A text that nobody else has."""
     return secrets.token_hex(8)
 
 

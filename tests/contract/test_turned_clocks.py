@@ -402,7 +402,7 @@ def test_what_a_call_wrote_that_had_read_the_clock_before_it_was_set_back_ends_i
     assert claim_due(desk.store, [Q], "dead", 1, in_flight, lease_seconds=LEASE)
     assert desk.store.has_leases_astray(desk.now)
     assert desk.store.claim_range(DELIVERY, "dead", 1, in_flight, lease_seconds=LEASE).jobs
-    live_through(desk, 2, reclaimer)
+    live_through(desk, 20, reclaimer)
     assert not desk.store.has_leases_astray(desk.now)
     live_through(desk, LEASE, reclaimer)
     assert desk.claimed_ids(Q) == ["of-q"]

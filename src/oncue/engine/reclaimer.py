@@ -21,6 +21,7 @@ from oncue.ports.claims import ClaimFilter
 PAGE = 500
 LONGEST_REST_SECONDS = 2.0  # bounds the takeover: leases shorter than the rest begin during it
 SHORTEST_REST_SECONDS = 0.05
+WALK_EVERY_MS = 20_000
 
 logger = logging.getLogger("oncue.engine")
 
@@ -36,6 +37,7 @@ class Reclaimer:
         self._store, self._clock, _, self._telemetry = node
         self._last_look: Look | None = None
         self._away = False
+        self._next_walk_ms = 0
 
     def step(self) -> float:
         """Expire and reclaim one page; more pages: go again; else rest until the next lapse."""
@@ -71,7 +73,7 @@ class Reclaimer:
             logger.info("%d jobs expired before they were taken", expired)
         if self._look().monotonic_ms - began.monotonic_ms > LONGEST_GAP_MS:  # it stood still here
             self._away = True
-        look = self._judge_leases()
+        look, next_lapse = self._judge_leases()
         self._last_look, self._away = look, False
         now = look.wall
         lapsed = ClaimFilter(lapsed_by=now)
@@ -84,25 +86,33 @@ class Reclaimer:
             self._reclaim(page.items, now)
         if expired >= PAGE or page.next is not None:
             return 0.0
-        next_lapse = self._store.leases().next_lapse
+        if next_lapse is not None and next_lapse <= now:  # that one was looked at
+            next_lapse = self._store.leases().next_lapse
         if next_lapse is None:
             return LONGEST_REST_SECONDS
         rest = (next_lapse - self._clock.now()) / 1000
         return min(max(rest, SHORTEST_REST_SECONDS), LONGEST_REST_SECONDS)
 
-    def _judge_leases(self) -> Look:
+    def _judge_leases(self) -> tuple[Look, Moment | None]:
         """Move leases that would be judged wrongly, and record a look now and then while any runs.
-        The look by which claims may be judged."""
+        The look by which claims may be judged, and when the next one lapses."""
         look = self._look()
-        running, last_look, _ = self._store.leases()
+        running, last_look, next_lapse = self._store.leases()
         missed = missed_since(self._last_look, last_look, look, away=self._away)
         if missed is None and not (running and look.needs_recording(last_look)):
-            return look
-        astray = missed is None and self._store.has_leases_astray(look.wall)
+            return look, next_lapse
+        astray = missed is None and self._has_leases_astray(look)
         applied = self._store.judge_leases(partial(self._judge, astray))
         if running:
             _warn_of(applied)
-        return look
+        return look, next_lapse if applied is None else self._store.leases().next_lapse
+
+    def _has_leases_astray(self, look: Look) -> bool:
+        """All live claims are read for that, so it is asked now and then."""
+        if look.monotonic_ms < self._next_walk_ms:
+            return False
+        self._next_walk_ms = look.monotonic_ms + WALK_EVERY_MS
+        return self._store.has_leases_astray(look.wall)
 
     def _judge(self, astray: bool, recorded: Look | None) -> tuple[Look, Missed | None] | None:
         """`astray`: leases are to be judged even if nothing was missed."""

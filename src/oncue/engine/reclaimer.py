@@ -11,7 +11,7 @@ from functools import partial
 
 from oncue.core.errors import StoreUnavailable
 from oncue.core.job import Lapse
-from oncue.core.missed import LONGEST_GAP_MS, Look, Missed, missed_since
+from oncue.core.missed import Look, Missed, missed_since
 from oncue.core.moment import Moment
 from oncue.core.retry import after_lapse
 from oncue.engine.node import Node
@@ -43,7 +43,7 @@ class Reclaimer:
         """Expire and reclaim one page; more pages: go again; else rest until the next lapse."""
         began = self._look()
         try:
-            return self._pass(began)
+            return self._pass()
         except StoreUnavailable:
             self._last_look = self._last_look or began
             self._away = True
@@ -66,16 +66,16 @@ class Reclaimer:
         clock = self._clock
         return Look(clock.origin(), round(clock.monotonic() * 1000), clock.now())
 
-    def _pass(self, began: Look) -> float:
-        expired = self._store.expire(self._clock.now(), PAGE)
-        if expired:
-            self._telemetry.count("expired", expired)
-            logger.info("%d jobs expired before they were taken", expired)
-        if self._look().monotonic_ms - began.monotonic_ms > LONGEST_GAP_MS:  # it stood still here
-            self._away = True
+    def _pass(self) -> float:
         look, next_lapse = self._judge_leases()
         self._last_look, self._away = look, False
         now = look.wall
+        if next_lapse is None or next_lapse > now:
+            return self._rest(next_lapse)
+        expired = self._store.expire(now, PAGE)
+        if expired:
+            self._telemetry.count("expired", expired)
+            logger.info("%d jobs expired before they were taken", expired)
         lapsed = ClaimFilter(lapsed_by=now)
         page = self._store.live_claims(lapsed, None, PAGE)
         while not page.items and page.next is not None:
@@ -86,8 +86,9 @@ class Reclaimer:
             self._reclaim(page.items, now)
         if expired >= PAGE or page.next is not None:
             return 0.0
-        if next_lapse is not None and next_lapse <= now:  # that one was looked at
-            next_lapse = self._store.leases().next_lapse
+        return self._rest(self._store.leases().next_lapse)
+
+    def _rest(self, next_lapse: Moment | None) -> float:
         if next_lapse is None:
             return LONGEST_REST_SECONDS
         rest = (next_lapse - self._clock.now()) / 1000

@@ -25,6 +25,9 @@ AHEAD, OTHERS, ALL = ("0", "0" + LAST), ("1", "1" + LAST), ("0", "1" + LAST)
 BACK_AT_ONCE = 100
 """Put-off jobs that are brought back into line together, at least."""
 
+Head = dict[str, Moment]
+"""By rank, when the first job of a line is due; at the rank `PUT_OFF`, when it returns."""
+
 
 class DynamoLines(DynamoLimits):
     def _firsts(self, pk: str, above: str, upto: str) -> Iterator[WaitingPlace]:
@@ -49,8 +52,7 @@ class DynamoLines(DynamoLimits):
                 break
         return found
 
-    def _head(self, pk: str) -> dict[str, Moment]:
-        """By rank, when the first job of a line is due; at the rank `PUT_OFF`, when it returns."""
+    def _head(self, pk: str) -> Head:
         return {place.rank: place.moment for place in self._firsts(pk, "0", PUT_OFF + LAST)}
 
     def _good(self, items: Sequence[Item], now: Moment, wanted: Wanted = everything) -> list[Filed]:

@@ -17,9 +17,10 @@ from oncue.stores.dynamodb import keys
 from oncue.stores.dynamodb.event_pruning import DynamoEventPruning
 from oncue.stores.dynamodb.filed import Filed
 from oncue.stores.dynamodb.filing import Saving, what_was
-from oncue.stores.dynamodb.keys import LAST, PUT_OFF
+from oncue.stores.dynamodb.keys import LAST, NEVER, PUT_OFF
 from oncue.stores.dynamodb.known import KnownQueue
-from oncue.stores.dynamodb.leasing import ShardLease
+from oncue.stores.dynamodb.leasing import LOOK_AHEAD_MS, MARGIN_MS, ShardLease
+from oncue.stores.dynamodb.lines import Head
 from oncue.stores.dynamodb.listing import DynamoListing
 from oncue.stores.dynamodb.schedules import DynamoSchedules
 from oncue.stores.dynamodb.writes import unchanged
@@ -144,37 +145,40 @@ class DynamoQueues(DynamoListing, DynamoSchedules, DynamoEventPruning):
         """When something of the queue can be taken, as far as can be told."""
         if known.queue.paused:
             return []
-        leases: dict[int, ShardLease] = {}
-        if known.ranges:
-            found = self._leases((known.name, shard) for shard in known.shards).values()
-            leases = {one.shard: one for one in found if one.holder is not None}
+        heads = dict(zip(known.shards, self.table.each(self._head, known.lines()), strict=True))
+        leases = self._open_leases(known, heads)
         moments = [lease.until for lease in leases.values()]
         if not known.queue.is_limited:
-            return moments + self._dues(known, leases)
+            return moments + self._dues(heads, leases)
         under_way = self._under_way(known.name)
         limits = under_way.limits(known.queue)
         if not limits.is_full(under_way.in_flight):
-            moments += self._dues(known, leases)
+            moments += self._dues(heads, leases)
         return limits.next_turns(moments)
 
-    def _dues(self, known: KnownQueue, leases: Mapping[int, ShardLease]) -> list[Moment]:
+    def _open_leases(self, known: KnownQueue, heads: Mapping[int, Head]) -> dict[int, ShardLease]:
+        """Of the shards that are held, those whose end may matter: what is due later than a
+        dispatcher ever looks is not covered. The limits of a queue count what all of them hold."""
+        if not known.ranges:
+            return {}
+        latest = NEVER if known.queue.is_limited else self.clock.now() + LOOK_AHEAD_MS + MARGIN_MS
+        wanted = [one for one, head in heads.items() if min(head.values(), default=NEVER) <= latest]
+        found = self._leases((known.name, shard) for shard in wanted).values()
+        return {one.shard: one for one in found if one.holder is not None}
+
+    def _dues(self, heads: Mapping[int, Head], leases: Mapping[int, ShardLease]) -> list[Moment]:
         """The first due times of all shards that no range covers."""
-        heads = self.table.each(
-            lambda shard: self._first_due(keys.line(known.name, shard), leases.get(shard)),
-            list(known.shards),
-        )
-        return [at for at in heads if at is not None]
+        dues: list[Moment] = []
+        for shard, head in heads.items():
+            dues += self._beyond(leases[shard], head) if shard in leases else head.values()
+        return dues
 
-    def _first_due(self, pk: str, lease: ShardLease | None) -> Moment | None:
-        if lease is None:
-            return min(self._head(pk).values(), default=None)
-        return min(self._beyond(pk, lease), default=None)
-
-    def _beyond(self, pk: str, lease: ShardLease) -> list[Moment]:
+    def _beyond(self, lease: ShardLease, head: Head) -> list[Moment]:
         """The first due time of each rank behind an open range."""
+        pk = keys.line(lease.queue, lease.shard)
         last_rank = lease.through.partition("#")[0]
         found: list[Moment] = []
-        for rank, first in self._head(pk).items():
+        for rank, first in head.items():
             if rank == PUT_OFF or rank > last_rank:
                 found.append(first)
                 continue

@@ -175,6 +175,12 @@ def test_a_missing_file_is_bad_and_stays_missing(tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == []
 
 
+def test_a_store_that_cannot_be_meant_is_named_as_the_option_is(tmp_path: Path) -> None:
+    ended = run("doctor", "--store", "mongo://jobs", cwd=tmp_path)
+    assert ended.code == 1
+    assert "✗ store: --store: there is no store for 'mongo://jobs'" in ended.out
+
+
 @pytest.mark.skipif(not Path("/proc/self/fd").is_dir(), reason="this system does not tell")
 def test_a_process_that_uses_a_deleted_file_is_named(place: Path) -> None:
     path = place / "oncue.db"

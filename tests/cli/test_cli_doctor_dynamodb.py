@@ -105,7 +105,7 @@ def test_a_table_that_lacks_something_is_told_with_the_next_step(tmp_path: Path)
 def test_a_table_that_is_not_there_is_told_with_the_next_step(tmp_path: Path) -> None:
     ended = doctor(f"oncue-{uuid4().hex}", cwd=tmp_path)
     assert ended.code == 1
-    assert "oncue migrate --store dynamodb://" in ended.out
+    assert "oncue migrate --store 'dynamodb://" in ended.out
 
 
 def test_late_work_and_paused_queues_are_seen_without_counts(tmp_path: Path) -> None:
@@ -166,7 +166,7 @@ def test_a_shard_with_more_than_it_can_take_is_told_with_the_next_step() -> None
     [found] = dynamodb_findings._shards(lambda: loads)
     assert found.level == "warn"
     assert "queue busy has 4 shards, and one of them has more than 42,000 jobs" in found.text
-    assert "oncue queues set busy --shards 8" in found.todo
+    assert "oncue queues set busy --shards 8, and its other settings" in found.todo
 
 
 def test_shards_that_are_calm_are_told_with_the_busiest() -> None:

@@ -78,8 +78,26 @@ def test_a_table_is_given_an_inbox(desk: InboxDesk) -> None:
     assert isinstance(run("list").exception, NotFound)
     assert "j#BUCKET#SHARD" in run("set", "--shards", "3").stdout
     assert json.loads(run("set", "--shards", "2", "--json").stdout) == {"minutes": 5, "shards": 3}
-    assert "from before" in run("set", "--minutes", "10").stderr
+    assert "It had 3 shards: they are never taken away." in run("set", "--shards", "2").stderr
+    assert "and stays" in run("set", "--minutes", "10").stderr
     assert run("set", "--minutes", "7").exit_code
+
+
+def test_without_options_an_inbox_stays_as_it_is_and_is_shown(desk: InboxDesk) -> None:
+    desk.store.table.remove(keys.INBOX)
+    assert json.loads(run("set", "--json").stdout) == {"minutes": 5, "shards": 50}
+    desk.store.table.remove(keys.INBOX)
+    assert run("set", "--shards", "0", "--minutes", "1").stdout == (
+        "Buckets of 1 minute, 0 shards; partitions are j#BUCKET.\n"
+    )
+    run("set", "--shards", "3")
+    shown = run("set")
+    assert shown.stdout == (
+        "Buckets of 1 minute, 3 shards; partitions are j#BUCKET, or j#BUCKET#SHARD with "
+        "SHARD = crc32(ID) mod 3.\n"
+    )
+    assert "It had" not in shown.stderr
+    assert "stays" not in shown.stderr
 
 
 def test_a_store_without_an_inbox_says_so(monkeypatch: pytest.MonkeyPatch) -> None:

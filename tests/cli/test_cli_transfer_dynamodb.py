@@ -117,3 +117,22 @@ def test_a_restore_into_a_table_can_be_repeated(tmp_path: Path, clock: FakeClock
     for _ in range(2):
         moved(source, table, tmp_path)
     assert content(tmp_path, table) == content(tmp_path, source)
+
+
+def test_a_dump_of_one_table_is_not_continued_from_another(tmp_path: Path) -> None:
+    first, second = new_url(), new_url()
+    assert run("dump", "a.ndjson", "--store", first, cwd=tmp_path, env=CREDENTIALS).code == 0
+    whole = (tmp_path / "a.ndjson").read_bytes()
+    (tmp_path / "a.ndjson").write_bytes(whole.splitlines(keepends=True)[0])
+    again = ("dump", "a.ndjson", "--resume", "--store")
+    refused = run(*again, second, cwd=tmp_path, env=CREDENTIALS)
+    assert (refused.code, "begun from table oncue-" in refused.err) == (2, True), refused.err
+    assert run(*again, first, cwd=tmp_path, env=CREDENTIALS).code == 0
+
+
+def test_a_dump_says_that_it_has_no_items_of_the_inbox(tmp_path: Path) -> None:
+    url = new_url()
+    assert "inbox" not in run("dump", "--store", url, cwd=tmp_path, env=CREDENTIALS).err
+    run("inbox", "set", "--shards", "0", "--store", url, cwd=tmp_path, env=CREDENTIALS)
+    told = run("dump", "--store", url, cwd=tmp_path, env=CREDENTIALS).err
+    assert "Items of the inbox that are not jobs yet are not in it." in told

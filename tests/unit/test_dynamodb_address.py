@@ -114,7 +114,7 @@ def test_a_table_that_is_not_there_is_to_be_created(
 ) -> None:
     monkeypatch.setenv("AWS_ACCESS_KEY_ID", "a")
     monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "b")
-    with pytest.raises(StoreUnusable, match="does not exist.* 'oncue migrate --store dynamodb://"):
+    with pytest.raises(StoreUnusable, match="does not exist.* migrate --store 'dynamodb://"):
         open_store(f"dynamodb://no-such-table?region=eu-central-1&endpoint={dynamodb}")
 
 
@@ -161,4 +161,21 @@ def test_an_endpoint_that_does_not_answer_is_named() -> None:
     problem = EndpointConnectionError(endpoint_url="http://localhost:8000/")
     error = explain("jobs", problem)
     assert isinstance(error, StoreUnavailable)
-    assert "http://localhost:8000/" in str(error)
+    assert "no answer from http://localhost:8000/ (EndpointConnectionError)" in str(error)
+    assert "Check the region and the endpoint" in str(error)
+
+
+@pytest.mark.parametrize("code", ["UnrecognizedClientException", "ExpiredTokenException"])
+def test_credentials_that_are_not_accepted_need_no_policy(code: str) -> None:
+    error = explain("jobs", refused(code))
+    assert isinstance(error, StoreUnusable)
+    assert f"credentials were not accepted ({code})" in str(error)
+    assert "docs/dynamodb.md" not in str(error)
+
+
+def test_a_table_that_is_none_of_oncue_may_be_the_reason_of_a_refusal() -> None:
+    error = explain("jobs", refused("ValidationException", "The provided key element …"))
+    assert "ValidationException. If it is not a table of oncue, 'oncue migrate --dry-run'" in str(
+        error
+    )
+    assert str(explain("jobs", refused("Other"))).endswith("refused a request: Other")

@@ -16,6 +16,7 @@ def assumptions(load: Workload, region: str, *, free_tier: bool) -> list[str]:
     return [
         _prices(region),
         _free(free_tier),
+        _planned(load),
         f"A month is {cost.DAYS} days. Jobs come evenly: {pace(load)} on average, and each waits "
         f"for {_days(load.wait_days)}. Nothing fails, is retried or is cancelled.",
         _life(load),
@@ -65,6 +66,13 @@ def _free(free_tier: bool) -> str:
         f"first {invocations:.0f} million invocations of EventBridge Scheduler are free in every "
         "month."
     )
+
+
+def _planned(load: Workload) -> str:
+    missing = "has no store on PostgreSQL"
+    if not load.pulled:
+        missing = "has no sink for SQS, no Lambda functions and no store on PostgreSQL"
+    return f"This version of oncue {missing}: these lines say what they would cost."
 
 
 def _life(load: Workload) -> str:

@@ -7,7 +7,7 @@ from typing import Any
 import click
 
 from oncue.cli import findings, output, server, server_findings
-from oncue.cli.app import EXIT_FAILED, App, Cue, common
+from oncue.cli.app import EXIT_FAILED, App, Cue, common, sentence
 from oncue.cli.findings import Checks, DoctorFinding, bad, checked, ok
 from oncue.cli.progress import counted
 from oncue.core.errors import OncueError
@@ -68,7 +68,7 @@ def _examine_store(app: App, quota: bool) -> tuple[dict[str, Any], list[DoctorFi
         cue = app.scheduler
         facts = dict(cue.store.describe().details)
     except OncueError as error:  # its text has the next step in it
-        checks: Checks = {"store": [bad(str(error))]}
+        checks: Checks = {"store": [bad(sentence(error))]}
         if path is not None:
             checks |= {"disk space": findings.disk(path)} if path.exists() else {}
             checks |= {"open file": sqlite_findings.deleted(path)}

@@ -109,7 +109,7 @@ def _shards(loads: Callable[[], list[QueueLoad]]) -> Iterator[DoctorFinding]:
             f"{MOST_COUNTED:,} jobs that are due within a minute: more than {SHARD_WRITES} per "
             "second.",
             f"If that is usual, spread later jobs: oncue queues set {name} --shards "
-            f"{load.shards * 2} (docs/dynamodb.md says how many)",
+            f"{load.shards * 2}, {findings.OTHERS} (docs/dynamodb.md says how many)",
         )
     if not full:
         most = max(loads(), key=lambda load: load.busiest, default=None)

@@ -32,6 +32,7 @@ CLOCK_TOLERANCE_SECONDS = 0.05
 YEARS = range(2025, 2100)
 LITTLE_SPACE = 1024**3
 NO_SPACE = 64 * 1024**2
+OTHERS = "and its other settings, which go back to their defaults if left out"
 
 
 class DoctorFinding(NamedTuple):
@@ -197,7 +198,7 @@ def sinks(cue: Scheduler) -> Iterator[DoctorFinding]:
         except Exception as error:
             yield bad(
                 f"the sink of queue {queue.name} cannot be opened: {error}",
-                f"Give it another one: oncue queues set {queue.name} --sink URL",
+                f"Give it another one: oncue queues set {queue.name} --sink URL, {OTHERS}",
             )
         else:
             yield ok(f"queue {queue.name} delivers to {queue.sink}")

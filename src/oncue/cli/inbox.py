@@ -12,6 +12,7 @@ from oncue.cli import output
 from oncue.cli.app import App, Command, Group, store_only
 from oncue.cli.listing import LIMIT, MOST
 from oncue.cli.nouns import answer, answer_list
+from oncue.cli.progress import counted
 from oncue.cli.times import TIME
 from oncue.core.errors import NotSupported
 from oncue.core.moment import Moment, from_datetime, to_datetime
@@ -90,25 +91,47 @@ def replay(app: App, first: datetime | None, last: datetime | None) -> None:
 
 
 @inbox.command("set")
-@click.option("--shards", type=int, default=DEFAULTS.shards, help="Partitions of a bucket.")
-@click.option("--minutes", type=int, default=DEFAULTS.minutes, help="The length of a bucket.")
+@click.option(
+    "--shards",
+    type=int,
+    help=f"Partitions of a bucket. [default: as they are; {DEFAULTS.shards} in a new inbox]",
+)
+@click.option(
+    "--minutes",
+    type=int,
+    help=f"The length of a bucket. [default: as it is; {DEFAULTS.minutes} in a new inbox]",
+)
 @store_only
-def set_(app: App, shards: int, minutes: int) -> None:
-    """Give a table an inbox, or more shards. Until then the processes on it do not look for one.
-    Shards can only be added, and the length of the buckets stays as it was first set, because items
-    may be anywhere. Reading an inbox that is empty costs a read unit for each shard and second.
+def set_(app: App, shards: int | None, minutes: int | None) -> None:
+    """Give a table an inbox, or more shards, and show what it has then. Without an inbox, the
+    processes on a table do not look for items. Shards can only be added, and the length of the
+    buckets stays as it was first set, because items may be anywhere. Reading an inbox costs about
+    a read unit for each shard and second, also while it is empty.
 
     $ oncue inbox set
     $ oncue inbox set --shards 0
     $ oncue inbox set --shards 200 --minutes 10
     """
-    wanted = InboxSettings(minutes, shards)
-    stored = _inbox(app).set(wanted, app.scheduler.clock.now())
-    form = "j#BUCKET#SHARD" if stored.shards else "j#BUCKET"
-    text = f"Buckets of {stored.minutes} minutes, {stored.shards} shards; partitions are {form}."
-    answer(app, stored._asdict(), text)
-    if stored != wanted:
-        output.note("It has more shards, or another length of buckets, from before.")
+    found = _inbox(app)
+    known = found.settings() or DEFAULTS
+    wanted = InboxSettings(
+        known.minutes if minutes is None else minutes, known.shards if shards is None else shards
+    )
+    stored = found.set(wanted, app.scheduler.clock.now())
+    answer(app, stored._asdict(), _told(stored))
+    if stored.shards > wanted.shards:
+        output.note(f"It had {counted(stored.shards, 'shard')}: they are never taken away.")
+    if stored.minutes != wanted.minutes:
+        output.note("The length of the buckets was chosen before, and stays.")
+
+
+def _told(stored: InboxSettings) -> str:
+    """The settings, as a producer needs them."""
+    form = "j#BUCKET"
+    if stored.shards:
+        form += f", or j#BUCKET#SHARD with SHARD = crc32(ID) mod {stored.shards}"
+    lengths = f"{counted(stored.minutes, 'minute')}, {counted(stored.shards, 'shard')}"
+    return f"Buckets of {lengths}; partitions are {form}."
 
 
 def _inbox(app: App) -> Inbox:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import asdict
 from pathlib import Path
@@ -32,8 +32,9 @@ from oncue.wire.dump import DumpCounts
 @store_only
 def dump(app: App, file: str, queue: str | None, resume: bool) -> None:
     """Write the whole store as JSON lines: queues, schedules, rules, events, and jobs of every
-    state with their history. Access tokens are left out. Without FILE, or with -, to standard
-    output. A job that changes during the dump is in it once, as it was before or after the change.
+    state with their history. Access tokens are left out, and items of an inbox that are not jobs
+    yet. Without FILE, or with -, to standard output. A job that changes during the dump is in it
+    once, as it was before or after the change.
 
     $ oncue dump jobs.ndjson
     $ oncue dump jobs.ndjson --resume
@@ -56,6 +57,13 @@ def dump(app: App, file: str, queue: str | None, resume: bool) -> None:
     else:
         where = "to standard output" if size is None else f"to {file} ({size:,} bytes)"
         click.echo(f"Dumped {counts} {where}.", err=True)
+    if _has_inbox(app):
+        output.note("Items of the inbox that are not jobs yet are not in it.")
+
+
+def _has_inbox(app: App) -> bool:
+    inbox = getattr(app.scheduler.store, "inbox", None)
+    return inbox is not None and inbox.settings() is not None
 
 
 def _dump_to_file(app: App, path: Path, queue: str | None, resume: bool) -> DumpCounts:
@@ -86,12 +94,19 @@ def _interrupted(app: App, file: BinaryIO, queue: str | None) -> transfer.Interr
         begun = f"--queue {header.queue}" if header.queue else "no --queue"
         raise InvalidInput(f"{file.name}: this dump was begun with {begun}; go on with the same.")
     here = transfer.origin(app.scheduler.store)
-    if header.store.get("path") != here.get("path"):
+    if _place(header.store) != _place(here):
         raise InvalidInput(
-            f"{file.name}: this dump was begun from {header.store.get('path', header.store)}, not "
-            f"from {here.get('path', here)}; go on from the same store, or dump to another file."
+            f"{file.name}: this dump was begun from {_place(header.store)}, not from "
+            f"{_place(here)}; go on from the same store, or dump to another file."
         )
     return since
+
+
+def _place(origin: Mapping[str, str]) -> str:
+    """The file or the table that a dump is from."""
+    if "table" in origin:
+        return f"table {origin['table']}"
+    return origin.get("path", origin["kind"])
 
 
 def _dump(app: App, out: BinaryIO, queue: str | None, since: transfer.Interrupted) -> DumpCounts:

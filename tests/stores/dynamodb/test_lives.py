@@ -1,7 +1,7 @@
 """What each life of a job costs, exactly, and that it does not depend on the jobs that wait.
 
-The figures are measured. ADR 0017 has those that were planned: a figure that changes here has to
-change there, too. Each job is smaller than 1 KB.
+The figures are measured. ADR 0017 and docs/dynamodb.md have them, rounded: a figure that changes
+here has to change there, too. Each job is smaller than 1 KB.
 """
 
 from __future__ import annotations

@@ -39,9 +39,9 @@ _PASSING = frozenset(
 )
 _CONFLICTS = frozenset({"TransactionConflict", "TransactionConflictException"})
 THROTTLES = frozenset(code for code in _PASSING if "hrott" in code or "Exceeded" in code)
-_DENIED = frozenset(
+_DENIED = "AccessDeniedException"
+_NOT_ACCEPTED = frozenset(
     {
-        "AccessDeniedException",
         "UnrecognizedClientException",
         "InvalidSignatureException",
         "ExpiredTokenException",
@@ -108,8 +108,8 @@ def explain(table: str, problem: Any) -> StoreError:
     code = code_of(problem)
     if code == "ResourceNotFoundException":
         return StoreUnusable(
-            f"DynamoDB table {table} does not exist, or not in this region. Create it with "
-            f"'oncue migrate --store dynamodb://{table}?region=…', or name another one."
+            f"DynamoDB table {table} does not exist, or not in this region. Name another one, or "
+            f"create it: oncue migrate --store 'dynamodb://{table}?region=…'"
         )
     if isinstance(problem, _WITHOUT_CREDENTIALS):
         return StoreUnusable(
@@ -117,7 +117,13 @@ def explain(table: str, problem: Any) -> StoreError:
             f"({type(problem).__name__}). Give some in one of its ways: environment, profile or "
             "role. An emulator takes any: AWS_ACCESS_KEY_ID=local AWS_SECRET_ACCESS_KEY=local"
         )
-    if code in _DENIED:
+    if code in _NOT_ACCEPTED:
+        return StoreUnusable(
+            f"DynamoDB table {table}: the credentials were not accepted ({code}). They are wrong "
+            "or expired, or the clock of this machine is wrong; 'aws sts get-caller-identity' "
+            "tells whether they are good."
+        )
+    if code == _DENIED:
         return StoreUnusable(
             f"DynamoDB table {table}: access was refused ({code}{_refused_action(problem)}). "
             "docs/dynamodb.md has the policy that the credentials need."
@@ -126,7 +132,10 @@ def explain(table: str, problem: Any) -> StoreError:
         return StoreUnavailable(f"DynamoDB table {table}: {code or _unreached(problem)}")
     if isinstance(problem, BotoCoreError):
         return StoreUnusable(f"DynamoDB table {table}: {type(problem).__name__}")
-    return StoreUnusable(f"DynamoDB table {table} refused a request: {code or problem}")
+    todo = ""
+    if code == "ValidationException":  # a table with other keys refuses the first request so
+        todo = ". If it is not a table of oncue, 'oncue migrate --dry-run' says what it lacks."
+    return StoreUnusable(f"DynamoDB table {table} refused a request: {code or problem}{todo}")
 
 
 def _refused_action(problem: Any) -> str:
@@ -137,6 +146,11 @@ def _refused_action(problem: Any) -> str:
 
 
 def _unreached(problem: Any) -> str:
-    """A connection that failed: where to."""
-    url = getattr(problem, "kwargs", {}).get("endpoint_url")
-    return f"{type(problem).__name__}, {url}" if url else type(problem).__name__
+    """A connection that failed: where to, and what to look at."""
+    url, kind = getattr(problem, "kwargs", {}).get("endpoint_url"), type(problem).__name__
+    if not url:
+        return kind
+    return (
+        f"no answer from {url} ({kind}). Check the region and the endpoint in the URL of the "
+        "store, and the network."
+    )

@@ -34,7 +34,7 @@ def test_a_million_jobs_a_day_that_are_sent_and_forgotten() -> None:
         "DynamoDB writes, jobs": 60_000_000,
         "DynamoDB writes, leases": 4 * 43_200 * 3,
         "DynamoDB reads, jobs": 45_000_000,
-        "DynamoDB reads, polling": 4 * 43_200 * 2 * 0.5 + 43_200 * 16 * 0.5,
+        "DynamoDB reads, polling": 43_200 * (2 + 4 * 2 * 0.5) + 43_200 * (12 + 4),
         "DynamoDB storage": 1_000_000 * 800 / GB,
         "SQS requests": 3_000_000 * 3,
         "Lambda calls": 86_400,
@@ -47,7 +47,7 @@ def test_quantities_become_dollars() -> None:
         "DynamoDB writes, jobs": 60 * 0.625,
         "DynamoDB writes, leases": 0.5184 * 0.625,
         "DynamoDB reads, jobs": 45 * 0.125,
-        "DynamoDB reads, polling": 0.5184 * 0.125,
+        "DynamoDB reads, polling": 0.9504 * 0.125,
         "DynamoDB storage": 800_000_000 / GB * 0.25,
         "SQS requests": 9 * 0.40,
         "Lambda calls": 0.0864 * 0.20,
@@ -77,7 +77,7 @@ def test_the_alternatives_by_hand() -> None:
 def test_serve_looks_every_second_and_runs_on_fargate() -> None:
     found = quantities(bill(Workload(1000, keep_days=0, dispatch=Dispatch.SERVE)))
     assert found["DynamoDB writes, leases"] == 30_000 * 3  # each job comes alone
-    polling = 4 * 2_592_000 * 2 * 0.5 + 2_592_000 / 2 * 16 * 0.5
+    polling = 2_592_000 * (2 + 4 * 2 * 0.5) + 2_592_000 / 2 * (12 + 4)
     assert found["DynamoDB reads, polling"] == polling
     assert found["SQS requests"] == 30_000 + 2 * 3000
     assert found["Fargate memory"] == 720 * 0.5
@@ -88,8 +88,8 @@ def test_pulled_jobs_need_neither_sqs_nor_lambda() -> None:
     load = Workload(1000, pulled=True, heartbeats=2, workers=3, queues=2, priorities=2)
     found = quantities(bill(load))
     assert found["DynamoDB writes, jobs"] == 30_000 * 9
-    looking = 2 * 4 * 3 * 2_592_000 * 3 * 0.5
-    assert found["DynamoDB reads, polling"] == looking + 2_592_000 / 2 * 16 * 0.5
+    looking = 3 * 2_592_000 * (3 + 2 * 4 * 3 * 0.5)
+    assert found["DynamoDB reads, polling"] == looking + 3 * 2_592_000 / 2 * 12
     assert {name.split()[0] for name in found} == {"DynamoDB"}
     assert {name.split()[0] for name in quantities(bill(load, "rds"))} == {"RDS"}
 
@@ -148,7 +148,7 @@ def test_the_sentences_say_what_was_assumed() -> None:
     assert "Not confirmed for eu-central-1: scheduler_invocation, rds_instance." in text
     assert "Free tiers are left out" in text
     assert "takes 4 write units and 1.5 read units" in text
-    assert "a Lambda function looks once a minute at each of 4 shards (1 queue × 4)" in text
+    assert "a Lambda function looks once a minute at 4 shards (1 queue × 4) with 1 priority" in text
     told = " ".join(assumptions(Workload(1, pulled=True), "us-east-1", free_tier=True))
     assert "is taken off each line" in told
     assert "Not confirmed" not in told

@@ -107,12 +107,12 @@ def _looking(load: Workload) -> str:
             f" A look that finds jobs writes the lease of the shard: {cost.BATCH_WRITES} write "
             "units, whatever it finds."
         )
-    reads = _counted((load.priorities + 1) * cost.LOOK_READS, "read unit")
     return (
-        f"Polling: {who} at each of {_counted(load.all_shards, 'shard')} "
-        f"({_counted(load.queues, 'queue')} × {load.shards}), which takes {reads} with "
-        f"{_counted(load.priorities, 'priority')} in use; a look of the reclaimer takes "
-        f"{cost.INDEX_PARTITIONS * cost.LOOK_READS:g}.{leases}"
+        f"Polling: {who} at {_counted(load.all_shards, 'shard')} "
+        f"({_counted(load.queues, 'queue')} × {load.shards}) with "
+        f"{_counted(load.priorities, 'priority')} in use, which takes "
+        f"{_counted(cost.look_reads(load), 'read unit')}; a look of the reclaimer takes "
+        f"{cost.reclaim_reads(load)}.{leases}"
     )
 
 

@@ -21,7 +21,7 @@ GB = 1024**3
 BATCH_JOBS = 1000  # that a dispatcher claims at once, at most
 BATCH_WRITES = 3  # for the lease of the shard
 LOOK_READS = 0.5  # the least that a Query takes
-INDEX_PARTITIONS = 16  # that the reclaimer looks at
+RECLAIM_READS = 12  # of a look of the reclaimer; and one for each shard that has a dispatcher
 RECLAIM_SECONDS = 2  # between two looks of a process
 TICK_SECONDS = 60  # between two calls of a Lambda function
 
@@ -96,25 +96,24 @@ class Workload:
 
     @property
     def looks(self) -> int:
-        """How often all shards together are looked at in a month, if nothing is due."""
+        """How often somebody looks at all shards in a month, if nothing is due."""
         if self.pulled:
-            return self.all_shards * self.workers * SECONDS
-        rest = TICK_SECONDS if self.dispatch is Dispatch.LAMBDA else 1
-        return self.all_shards * SECONDS // rest
+            return self.workers * SECONDS
+        return SECONDS // (TICK_SECONDS if self.dispatch is Dispatch.LAMBDA else 1)
 
     @property
     def batches(self) -> float:
         """Batches of dispatchers in a month, at most."""
         if self.pulled:
             return 0
-        return max(min(self.jobs, self.looks), self.jobs / BATCH_JOBS)
+        return max(min(self.jobs, self.looks * self.all_shards), self.jobs / BATCH_JOBS)
 
     @property
     def reclaim_looks(self) -> float:
-        """How often the reclaimer looks in a month."""
-        if not self.pulled and self.dispatch is Dispatch.LAMBDA:
-            return SECONDS / TICK_SECONDS
-        return SECONDS / RECLAIM_SECONDS
+        """How often reclaimers look in a month."""
+        if self.pulled:
+            return self.workers * SECONDS / RECLAIM_SECONDS
+        return SECONDS / (TICK_SECONDS if self.dispatch is Dispatch.LAMBDA else RECLAIM_SECONDS)
 
 
 @dataclass(frozen=True, slots=True)
@@ -178,16 +177,26 @@ def rds_title(load: Workload, zones: str) -> str:
     return f"oncue on RDS PostgreSQL, {zones}{doubt}"
 
 
+def look_reads(load: Workload) -> float:
+    """Read units of a look at all shards: at the settings, at each queue and at each line."""
+    lines = load.all_shards * (load.priorities + 1) * LOOK_READS
+    return 1 + load.queues + lines
+
+
+def reclaim_reads(load: Workload) -> int:
+    """Read units of a look of the reclaimer, if nothing was lost."""
+    return RECLAIM_READS + (0 if load.pulled else load.all_shards)
+
+
 def dynamodb(load: Workload) -> Quantities:
     """oncue with its jobs in one table, on demand."""
-    idle = load.looks * (load.priorities + 1) * LOOK_READS
-    reclaim = load.reclaim_looks * INDEX_PARTITIONS * LOOK_READS
+    polling = load.looks * look_reads(load) + load.reclaim_looks * reclaim_reads(load)
     table, index = stored_gb(load)
     return [
         ("DynamoDB writes, jobs", "dynamodb_write", load.jobs * load.life.writes),
         ("DynamoDB writes, leases", "dynamodb_write", load.batches * BATCH_WRITES),
         ("DynamoDB reads, jobs", "dynamodb_read", load.jobs * load.life.reads),
-        ("DynamoDB reads, polling", "dynamodb_read", idle + reclaim),
+        ("DynamoDB reads, polling", "dynamodb_read", polling),
         ("DynamoDB storage", "dynamodb_storage", table + index),
         ("DynamoDB recovery", "dynamodb_recovery", table if load.recovery else 0),
         *_delivery(load),

@@ -11,7 +11,14 @@ from typing import Any
 
 import pytest
 
-from tests.stores.dynamodb.lives import FEW, LIVES, Lives, Units
+from oncue.aws import cost
+from oncue.aws.cost import Workload
+from oncue.core.queue import Queue
+from oncue.engine.node import Node
+from oncue.engine.reclaimer import Reclaimer
+from oncue_bench.dynamodb.ledger import CountingClient
+from tests.stores.dynamodb.lives import FAR, FEW, LIVES, PULLED, SENT, Lives, Units
+from tests.stores.dynamodb.rig import Rig
 
 #                                        W of each job, of the calls, R of each job, of the calls
 COSTS = {
@@ -55,3 +62,23 @@ def test_a_life_costs_what_the_table_says(lives: Lives, name: str) -> None:
 @pytest.mark.parametrize("name", ON_A_FULL_TABLE)
 def test_a_life_costs_the_same_whatever_waits(many_lives: Lives, name: str) -> None:
     assert many_lives.measured(LIVES[name], FEW) == pytest.approx(COSTS[name].of(FEW))
+
+
+@pytest.mark.parametrize("queue", [SENT, PULLED], ids=lambda queue: queue.name)
+def test_an_idle_process_costs_what_oncue_cost_says(client: Any, queue: Queue) -> None:
+    pulled = queue is PULLED
+    rig = Rig(client, shards=4, inside=CountingClient, queues=[queue])
+    desk, load = rig.node().desk, Workload(1, pulled=pulled)
+    if not pulled:  # from here on, it has a dispatcher
+        desk.add(queue=queue.name)
+        assert desk.settle_range(desk.claim_range(queue))
+    desk.add_many(100, queue=queue.name, due_in=FAR)  # in all shards
+    reclaimer = Reclaimer(Node.of(desk.store, rig.clock))
+    reclaimer.step()
+    with rig.inner.counted() as look:
+        rig.calm.store.look_for_news([queue.name])
+    with rig.inner.counted() as pass_:
+        reclaimer.step()
+    rig.close()
+    assert (look.reads, look.writes) == (cost.look_reads(load), 0)
+    assert (pass_.reads, pass_.writes) == (cost.reclaim_reads(load), 0)

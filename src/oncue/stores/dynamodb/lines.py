@@ -26,13 +26,16 @@ BACK_AT_ONCE = 100
 """Put-off jobs that are brought back into line together, at least."""
 
 Head = dict[str, Moment]
-"""By rank, when the first job of a line is due; at the rank `PUT_OFF`, when it returns."""
+"""By rank, when the first job of a line is due; at the rank `PUT_OFF`, when it returns. It may be
+late by a moment: who waits for work looks again every second."""
 
 
 class DynamoLines(DynamoLimits):
-    def _firsts(self, pk: str, above: str, upto: str) -> Iterator[WaitingPlace]:
+    def _firsts(
+        self, pk: str, above: str, upto: str, *, lately: bool = False
+    ) -> Iterator[WaitingPlace]:
         """The first waiting place of each rank of a line."""
-        while first := next(self.table.query(pk, above, upto, limit=1), None):
+        while first := next(self.table.query(pk, above, upto, limit=1, lately=lately), None):
             place = keys.read_place(first["sk"])
             yield place
             above = place.rank + LAST
@@ -53,7 +56,8 @@ class DynamoLines(DynamoLimits):
         return found
 
     def _head(self, pk: str) -> Head:
-        return {place.rank: place.moment for place in self._firsts(pk, "0", PUT_OFF + LAST)}
+        firsts = self._firsts(pk, "0", PUT_OFF + LAST, lately=True)
+        return {place.rank: place.moment for place in firsts}
 
     def _good(self, items: Sequence[Item], now: Moment, wanted: Wanted = everything) -> list[Filed]:
         """The jobs behind waiting items. An item whose job has a record is good only if the record

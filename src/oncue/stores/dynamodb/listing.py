@@ -114,7 +114,7 @@ class DynamoListing(DynamoRanges):
 
     def _ranks(self, pk: str) -> list[str]:
         """The ranks in use in a line, by due time."""
-        ranks = list(self._head(pk))
+        ranks = (place.rank for place in self._firsts(pk, "0", PUT_OFF + LAST))
         return [keys.PUT_OFF_BY_DUE if rank == PUT_OFF else rank for rank in ranks]
 
     def _waiting(self, pk: str, rank: str) -> Part:

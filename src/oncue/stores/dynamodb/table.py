@@ -17,6 +17,7 @@ from itertools import islice
 from random import uniform
 from typing import Any, TypeVar
 
+from oncue.clock import SystemClock
 from oncue.core.errors import StoreUnavailable
 from oncue.forking import now_and_after_fork
 from oncue.stores.dynamodb.keys import INDEX, LAST, Key
@@ -55,6 +56,8 @@ THREADS = 16
 PATIENCE_SECONDS = 10.0
 FIRST_PAUSE_SECONDS = 0.02
 LONGEST_PAUSE_SECONDS = 1.0
+SLOW_SECONDS = 1.0
+_clock = SystemClock()
 _OF_NO_TABLE = frozenset({"transact_write_items", "transact_get_items", "describe_limits"})
 
 
@@ -128,10 +131,12 @@ class Table:
         *,
         limit: int | None = None,
         backwards: bool = False,
+        lately: bool = False,
     ) -> Iterator[Item]:
         """Items of a partition, read consistently: above < sk ≤ upto. At most `limit` of them are
-        read, and no more than those."""
-        return self._query(pk, ("pk", "sk"), above, upto, limit, backwards, ConsistentRead=True)
+        read, and no more than those. `lately`: as they were a moment ago, for half the price."""
+        how = {"ConsistentRead": not lately}
+        return self._query(pk, ("pk", "sk"), above, upto, limit, backwards, **how)
 
     def page(self, pk: str, above: str, upto: str, limit: int) -> tuple[list[Item], bool]:
         """As `query`, but only what one answer holds; and whether there may be more. It is empty
@@ -350,6 +355,7 @@ class Table:
         pause, waited = FIRST_PAUSE_SECONDS, 0.0
         while True:
             error: Exception | None = None
+            began = _clock.monotonic()
             try:
                 if ask():
                     return
@@ -359,6 +365,8 @@ class Table:
                     raise explain(self.name, problem) from problem
                 self.throttles.note(is_throttle(problem))
                 error = problem
+            if _clock.monotonic() - began >= SLOW_SECONDS:  # it was not refused: nobody answered
+                waited += _clock.monotonic() - began
             rest = uniform(pause / 2, pause)
             if waited + rest > PATIENCE_SECONDS or self._closing.is_set():
                 raise _too_long(self.name, error) from error

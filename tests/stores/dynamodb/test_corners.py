@@ -1,0 +1,72 @@
+"""Corners in which things were lost, or stood still."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+from io import BytesIO
+from typing import Any
+
+import pytest
+
+from oncue.core.job import Diagnostic
+from oncue.core.lifecycle import State
+from oncue.core.moment import to_datetime
+from oncue.core.queue import Queue
+from oncue.core.shard import shard_of
+from oncue.stores.dynamodb.buckets import PARTS, Buckets
+from oncue.transfer.dump import Dump
+from oncue_bench.dynamodb.wrapped import Call
+from tests.stores.dynamodb.rig import Node, Rig
+from tests.stores.dynamodb.steps import Interruption
+from tests.unit.inbox_desk import InboxDesk
+
+SENT = Queue("sent", sink="log:")
+LIMITED = Queue("limited", sink="log:", concurrency=50)
+FLEETING = Queue("fleeting", sink="log:", retention_seconds=0)
+BRIEF = Queue("brief", retention_seconds=7 * 86_400)
+PULLED = Queue("pulled", retention_seconds=0)
+LARGE = b'"' + b"x" * 5_000 + b'"'
+MOST_REQUESTS = 500
+
+
+@pytest.fixture
+def rig(client: Any) -> Iterator[Rig]:
+    rig = Rig(client, queues=[SENT, LIMITED, FLEETING, BRIEF, PULLED])
+    yield rig
+    rig.close()
+
+
+def counted(node: Node) -> Counter[str]:
+    """The requests of a node from here on, of which there are not too many."""
+    found: Counter[str] = Counter()
+
+    def count(call: Call) -> None:
+        found[call.method] += 1
+        assert found.total() < MOST_REQUESTS
+
+    node.client.before = count
+    return found
+
+
+def weeks_later(rig: Rig) -> None:
+    """Everything is deleted that the table may forget by then."""
+    rig.clock.advance(30 * 86_400)
+    rig.held.expire(rig.name, rig.clock.now() / 1000)
+
+
+@pytest.mark.parametrize("queue", [SENT, LIMITED], ids=lambda queue: queue.name)
+def test_a_dispatcher_passes_a_job_that_came_into_its_range_and_has_expired(
+    rig: Rig, queue: Queue
+) -> None:
+    """The range covers the job, so nobody else may cancel it."""
+    desk, node = rig.calm.desk, rig.node()
+    desk.add(queue=queue.name)
+    claim = node.desk.claim_range(queue)
+    late = desk.add(queue=queue.name, priority=5, expires_at=desk.now + 1000)
+    last = desk.add(queue=queue.name)
+    rig.clock.advance(2)
+    counted(node)
+    more = node.desk.claim_range(queue, in_flight=[claim])
+    assert [job.id for job in more.jobs] == [last]
+    assert desk.state(late) is State.CANCELLED

@@ -70,3 +70,28 @@ def test_a_dispatcher_passes_a_job_that_came_into_its_range_and_has_expired(
     more = node.desk.claim_range(queue, in_flight=[claim])
     assert [job.id for job in more.jobs] == [last]
     assert desk.state(late) is State.CANCELLED
+
+
+@pytest.mark.parametrize("how", ["a clock is slow", "it takes long"])
+@pytest.mark.parametrize("settles", [True, False])
+def test_a_worker_that_did_not_know_of_the_first_dispatcher_comes_too_late(
+    rig: Rig, how: str, settles: bool
+) -> None:
+    """Whether a dispatcher came before whose clock is behind, or a request was throttled."""
+    desk, worker, dispatcher = rig.calm.desk, rig.node(), rig.node()
+    assert not desk.claim(PULLED)
+    desk.add(queue="pulled")
+    sent: list[str] = []
+
+    def send() -> None:
+        before = desk.now - 2000
+        rig.calm.store.claim_range(PULLED, "behind", 10, before, lease_seconds=60)
+        if how == "it takes long":
+            rig.clock.advance(9)
+        claim = dispatcher.desk.claim_range(PULLED)
+        sent.extend(job.id for job in claim.jobs)
+        assert not settles or dispatcher.desk.settle_range(claim)
+
+    worker.client.before = Interruption(1, send, {"put_item", "transact_write_items"})
+    claimed = [one.id for one in worker.desk.claim(PULLED)]
+    assert len(claimed + sent) == 1

@@ -95,3 +95,12 @@ def test_a_worker_that_did_not_know_of_the_first_dispatcher_comes_too_late(
     worker.client.before = Interruption(1, send, {"put_item", "transact_write_items"})
     claimed = [one.id for one in worker.desk.claim(PULLED)]
     assert len(claimed + sent) == 1
+
+
+def test_a_dump_reads_many_items_at_a_time_though_few_of_them_are_records(rig: Rig) -> None:
+    node = rig.node()
+    for _ in range(5):
+        rig.calm.desk.add_many(500, queue="sent")
+    asked = counted(node)
+    Dump(node.store, BytesIO()).write()
+    assert asked["scan"] < 60

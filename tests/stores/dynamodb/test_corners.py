@@ -104,3 +104,20 @@ def test_a_dump_reads_many_items_at_a_time_though_few_of_them_are_records(rig: R
     asked = counted(node)
     Dump(node.store, BytesIO()).write()
     assert asked["scan"] < 60
+
+
+@pytest.mark.parametrize("by", ["step", "replay"])
+def test_large_items_of_the_inbox_are_moved(by: str) -> None:
+    """Together they are more than a transaction holds."""
+    desk = InboxDesk(Buckets(5, 50))
+    try:
+        names = [name for name in map(str, range(300)) if not shard_of(name, 50) % PARTS][:20]
+        for name in names:
+            desk.put(name, desk.now - 1000, "x" * 240_000, queue="pulled")
+        if by == "step":
+            desk.work_off()
+        else:
+            assert desk.inbox.replay(desk.now - 600_000, desk.now, desk.now) == 20
+        assert all(desk.store.get(name) for name in names)
+    finally:
+        desk.store.close()

@@ -97,6 +97,20 @@ def test_a_worker_that_did_not_know_of_the_first_dispatcher_comes_too_late(
     assert len(claimed + sent) == 1
 
 
+def test_a_job_may_have_more_operations_than_an_item_holds(rig: Rig) -> None:
+    desk = rig.calm.desk
+    claimed = desk.take("chosen", queue=BRIEF)
+    message = "ж" * 2_000
+    for number in range(210):
+        desk.put_operation(claimed, f"step-{number}", message=message)
+    assert desk.fail(claimed) is None
+    operations = rig.node().store.history("chosen").operations
+    assert [one.name for one in operations] == [f"step-{number}" for number in range(210)]
+    assert {one.message for one in operations} == {message}
+    weeks_later(rig)
+    assert not [key for key in rig.everything() if key[0] == "i#chosen"]
+
+
 def test_a_dump_reads_many_items_at_a_time_though_few_of_them_are_records(rig: Rig) -> None:
     node = rig.node()
     for _ in range(5):

@@ -22,6 +22,7 @@ from oncue.stores.dynamodb.filed import (
     as_items,
     forgotten_at,
     line_of,
+    is_past,
     look_of,
     plain_turn,
     read_filed,
@@ -54,7 +55,7 @@ def everything(part: str) -> bool:
 
 def what_was(part: str) -> bool:
     """Enough to decide on a claim."""
-    return part in ("past", "result")
+    return part == "result" or is_past(part)
 
 
 class SavePlan(NamedTuple):

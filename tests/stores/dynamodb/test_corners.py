@@ -97,6 +97,28 @@ def test_a_worker_that_did_not_know_of_the_first_dispatcher_comes_too_late(
     assert len(claimed + sent) == 1
 
 
+def test_a_finished_job_has_its_payload_as_long_as_it_is_there(rig: Rig) -> None:
+    """Its queue keeps jobs for ever now, and a late word of its worker is recorded."""
+    desk = rig.calm.desk
+    claimed = desk.take("chosen", queue=BRIEF, payload=LARGE)
+    assert desk.complete(claimed) is None
+    desk.set(Queue("brief", retention_seconds=None))
+    assert desk.fail(claimed) is not None
+    assert desk.codes("chosen") == ["fenced"]
+    assert desk.job("chosen").payload == "x" * 5_000
+    weeks_later(rig)
+    assert desk.store.get("chosen") is None
+    assert not [key for key in rig.everything() if key[0] == "i#chosen"]
+
+
+def test_a_revived_job_stays_in_the_list_of_its_owner(rig: Rig) -> None:
+    desk = rig.calm.desk
+    assert desk.fail(desk.take("chosen", queue=BRIEF, owner="ada")) is None
+    assert desk.revive("chosen").refused is None
+    weeks_later(rig)
+    assert desk.listed(owner="ada") == ["chosen"]
+
+
 def test_a_job_may_have_more_operations_than_an_item_holds(rig: Rig) -> None:
     desk = rig.calm.desk
     claimed = desk.take("chosen", queue=BRIEF)

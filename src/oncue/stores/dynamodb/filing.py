@@ -14,6 +14,7 @@ from typing import NamedTuple
 
 from oncue.core.lifecycle import FINAL, LIVE, State
 from oncue.core.moment import Moment
+from oncue.core.queue import Queue
 from oncue.core.record import Record
 from oncue.ports.clock import Clock
 from oncue.stores.dynamodb import codec, keys
@@ -21,8 +22,8 @@ from oncue.stores.dynamodb.filed import (
     Filed,
     as_items,
     forgotten_at,
-    line_of,
     is_past,
+    line_of,
     look_of,
     plain_turn,
     read_filed,
@@ -283,7 +284,7 @@ class Filing:
             line=line,
             look=look_of(record, known, job.look),
             counted=record.state in LIVE and (job.counted or known.queue.concurrency is not None),
-            until=forgotten_at(record, known.queue),
+            until=_forgotten_at(job, known.queue),
         )
         is_revived = job.until is not None and then.until is None
         written = as_items(then, ver, all_anew=is_revived)
@@ -358,7 +359,8 @@ class Filing:
             plan.removed.append(Key(item["pk"], job.owned_at))
         if record.hidden:
             return
-        if plan.filed.owned_at != job.owned_at:
+        is_revived = job.until is not None and plan.filed.until is None
+        if plan.filed.owned_at != job.owned_at or is_revived:
             plan.before.append(item)
         if plan.filed.until is not None:
             plan.after.append(_with_ttl(item, plan.filed.until))
@@ -376,6 +378,15 @@ def hold_key(record: Record, taken_from: str | None = None) -> Put:
     assert record.key is not None
     item = {**keys.holder(record.queue, record.key)._asdict(), "id": record.id}
     return Put(item, ABSENT if taken_from is None else has("id", taken_from))
+
+
+def _forgotten_at(job: Filed, queue: Queue) -> Moment | None:
+    """When the table may forget a job as it is now. For one that was over before, that is never
+    later than it was: its parts may be forgotten then."""
+    until = forgotten_at(job.record, queue)
+    if job.until is None or job.record.state not in FINAL:
+        return until
+    return job.until if until is None else min(job.until, until)
 
 
 def _become(job: Filed, then: Filed) -> None:

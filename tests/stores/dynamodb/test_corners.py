@@ -119,6 +119,27 @@ def test_a_revived_job_stays_in_the_list_of_its_owner(rig: Rig) -> None:
     assert desk.listed(owner="ada") == ["chosen"]
 
 
+def test_a_note_on_a_job_that_is_being_delivered_does_not_bring_it_back(rig: Rig) -> None:
+    desk = rig.calm.desk
+    job_id = desk.add(queue="fleeting")
+    claim = desk.claim_range(FLEETING)
+    rig.node().store.note(job_id, [Diagnostic(to_datetime(desk.now), "seen", "seen", 0, 0)])
+    assert desk.settle_range(claim)
+    assert not desk.claim_range(FLEETING).jobs
+    assert rig.line("fleeting") == []
+
+
+@pytest.mark.parametrize("key", [None, "key"])
+def test_a_job_that_is_stored_again_leaves_nothing(rig: Rig, key: str | None) -> None:
+    desk = rig.calm.desk
+    desk.add("chosen", queue="sent", payload=LARGE, digest=b"d", key=key)
+    before = rig.everything()
+    for name in ["chosen", "chosen"] if key is None else ["chosen", "other"]:
+        new = desk.new(name, queue="sent", payload=LARGE, digest=b"d", key=key)
+        assert set(desk.store.insert([new], desk.now)) == {0}
+    assert rig.everything() == before
+
+
 def test_a_job_may_have_more_operations_than_an_item_holds(rig: Rig) -> None:
     desk = rig.calm.desk
     claimed = desk.take("chosen", queue=BRIEF)

@@ -216,7 +216,7 @@ def _sort_out(
     sides: dict[str, int] = {}
     apart: dict[str, bytes] = {}
     inline: dict[str, Any] = {}
-    room = ITEM_BYTES - KEY_BYTES - len(codec.encode(job.record))
+    room = _room(job.record)
     for name, content in contents.items():
         if content is None:
             continue
@@ -228,6 +228,16 @@ def _sort_out(
         else:
             sides[name], apart[name] = number, content
     return sides, apart, inline
+
+
+def _room(record: Record) -> int:
+    """How many bytes of its parts fit into a record."""
+    return ITEM_BYTES - KEY_BYTES - len(codec.encode(record))
+
+
+def stands_apart(record: Record) -> bool:
+    """Whether the payload of a new job has no room in its record."""
+    return len(record.payload) > _room(record)
 
 
 def waiting_item(record: Record, line: Line) -> tuple[Item, dict[str, bytes]]:

@@ -16,6 +16,7 @@ from oncue.core.queue import Queue
 from oncue.core.shard import shard_of
 from oncue.stores.dynamodb.buckets import PARTS, Buckets
 from oncue.transfer.dump import Dump
+from oncue_bench.dynamodb.ledger import CountingClient
 from oncue_bench.dynamodb.wrapped import Call
 from tests.stores.dynamodb.rig import Node, Rig
 from tests.stores.dynamodb.steps import Interruption
@@ -178,3 +179,15 @@ def test_large_items_of_the_inbox_are_moved(by: str) -> None:
         assert all(desk.store.get(name) for name in names)
     finally:
         desk.store.close()
+
+
+def test_who_looks_at_live_jobs_reads_their_records_and_nothing_else(client: Any) -> None:
+    """A minted id tells where its job waits; but a live job does not wait."""
+    rig = Rig(client, inside=CountingClient, queues=[BRIEF])
+    rig.calm.desk.add_many(20, queue="brief")
+    assert len(rig.calm.desk.claim(BRIEF)) == 20
+    with rig.inner.counted() as bill:
+        assert not rig.calm.store.has_leases_astray(rig.clock.now())
+    assert bill.of("i#")[0] == 20
+    assert bill.of("w#") == (0, 0)
+    rig.close()

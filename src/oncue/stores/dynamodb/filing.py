@@ -156,6 +156,13 @@ class Filing:
             )
         return self._parse(every, places, found, wanted)
 
+    def read_records(self, ids: Iterable[str], wanted: Wanted = everything) -> dict[str, Filed]:
+        """Those of these jobs that have a record: all that the index names have one."""
+        asked = {job_id: keys.job(job_id) for job_id in ids}
+        found = self.table.read(asked.values())
+        items = {job_id: found[key] for job_id, key in asked.items() if key in found}
+        return self.parse(items, wanted)
+
     def _places_by_now(self, ids: Sequence[str]) -> dict[str, list[Key]]:
         """Where jobs wait that were not found. One may have got its record and left its line
         between the two reads; or another node has spread its queue over more shards."""

@@ -14,6 +14,7 @@ from oncue.core.lifecycle import State
 from oncue.core.moment import to_datetime
 from oncue.core.queue import Queue
 from oncue.core.shard import shard_of
+from oncue.stores.dynamodb import keys
 from oncue.stores.dynamodb.buckets import PARTS, Buckets
 from oncue.transfer.dump import Dump
 from oncue_bench.dynamodb.ledger import CountingClient
@@ -110,6 +111,17 @@ def test_a_finished_job_has_its_payload_as_long_as_it_is_there(rig: Rig) -> None
     weeks_later(rig)
     assert desk.store.get("chosen") is None
     assert not [key for key in rig.everything() if key[0] == "i#chosen"]
+
+
+def test_a_job_that_is_about_to_be_forgotten_has_its_payload(rig: Rig) -> None:
+    """The service deletes items in any order, and its clock may be ahead."""
+    desk = rig.calm.desk
+    assert desk.complete(desk.take("chosen", queue=BRIEF, payload=LARGE)) is None
+    rig.clock.advance(7 * 86_400 - 1)
+    for call in rig.held.expired(rig.name, rig.clock.now() / 1000 + 3):
+        if call.kwargs["Key"]["sk"]["S"] != keys.HEAD:
+            rig.held.send(call)
+    assert desk.job("chosen").payload == "x" * 5_000
 
 
 def test_a_revived_job_stays_in_the_list_of_its_owner(rig: Rig) -> None:

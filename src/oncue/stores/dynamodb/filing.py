@@ -46,6 +46,9 @@ from oncue.stores.dynamodb.writes import (
     unchanged,
 )
 
+PARTS_STAY_MS = 3_600_000
+"""So much longer than a record its parts are kept."""
+
 Wanted = Callable[[str], bool]
 """Which of the parts that stand apart are read, by name."""
 
@@ -306,14 +309,15 @@ class Filing:
         return plan
 
     def _plan_parts(self, plan: SavePlan, job: Filed, new: Mapping[str, bytes]) -> None:
-        """The table forgets them with the record. A revived job has copies of its own: whoever
-        finished it may still be about to say when the former ones are forgotten."""
-        until = plan.filed.until
+        """The table forgets them soon after the record: to a clock that is behind, the record may
+        still be there. A revived job has copies of its own: whoever finished it may still be about
+        to say when the former ones are forgotten."""
+        until = None if plan.filed.until is None else plan.filed.until + PARTS_STAY_MS
         for name, number in plan.filed.sides.items():
             key = keys.side(job.id, name, number)
             if name in new:
                 plan.before.append(_with_ttl({**key._asdict(), "part": new[name]}, until))
-            elif until is not None and until != job.until:
+            elif until is not None and plan.filed.until != job.until:
                 plan.released.append(Expire(key, as_ttl(until)))
         for name, number in job.sides.items():
             if plan.filed.sides.get(name) != number:

@@ -118,7 +118,8 @@ class Dump:
             self._put_mark(after)
             # As many as fit in a page's memory if the next are as large as these.
             size = sum(one.size for one in export.items)
-            limit = max(1, min(PAGE, PAGE_BYTES * len(export.items) // max(size, 1)))
+            if size:
+                limit = max(1, min(PAGE, PAGE_BYTES * len(export.items) // size))
 
     def _put_mark(self, after: Cursor, event: Cursor | None = None) -> None:
         self._put(PageMark(**msgspec.structs.asdict(self._counts), after=after, event=event))

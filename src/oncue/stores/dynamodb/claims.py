@@ -17,7 +17,7 @@ from oncue.core.moment import Moment
 from oncue.core.queue import Queue
 from oncue.core.sharing import Taker, in_order, share_out
 from oncue.stores.dynamodb import keys
-from oncue.stores.dynamodb.filed import Filed, turn_at
+from oncue.stores.dynamodb.filed import Filed, is_past, turn_at
 from oncue.stores.dynamodb.filing import Saving, Wanted, what_was
 from oncue.stores.dynamodb.jobs import MOST_RACES, rounds, too_many_races
 from oncue.stores.dynamodb.known import KnownQueue
@@ -328,7 +328,7 @@ class DynamoClaims(DynamoLive):
             return answer, before != after
 
         def wanted(name: str) -> bool:
-            return name in (part, "past")
+            return name == part or is_past(name)
 
         [answer] = self.each_job([(job_id, operation)], act, now, wanted)
         return answer  # type: ignore[return-value]

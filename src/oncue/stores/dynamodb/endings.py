@@ -21,7 +21,7 @@ from oncue.stores.dynamodb import keys
 from oncue.stores.dynamodb.claims import DynamoClaims
 from oncue.stores.dynamodb.codec import from_text, to_text
 from oncue.stores.dynamodb.filed import Filed
-from oncue.stores.dynamodb.filing import Saving
+from oncue.stores.dynamodb.filing import Saving, what_was
 from oncue.stores.dynamodb.keys import EXPIRING_SHARDS, LAST, PUT_OFF
 from oncue.stores.dynamodb.known import KnownQueue
 from oncue.stores.dynamodb.leasing import ShardLease
@@ -85,7 +85,7 @@ class DynamoEndings(DynamoClaims):
 
     def expire(self, now: Moment, limit: int) -> int:
         entries = self._expiring(keys.digits(now) + LAST, limit)
-        jobs = self.read(keys.read_by_due(at)[1] for at in entries)
+        jobs = self.read_records((keys.read_by_due(at)[1] for at in entries), what_was)
         self._cover(jobs.values())
         waiting = [
             job

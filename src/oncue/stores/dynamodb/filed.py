@@ -26,6 +26,8 @@ SMALL_RESULT_BYTES = 512
 """Results of operations that are larger stand apart."""
 
 
+PART_BYTES = 350 * 1024  # of an item that holds one part; the service takes 400 KiB
+
 UNREAD = b"(not read)"
 """Stands for a part that stands apart and was not read; compared by identity."""
 
@@ -164,10 +166,9 @@ def as_items(job: Filed, ver: int, *, all_anew: bool = False) -> Written:
         if result is not None and (result is UNREAD or len(result) > SMALL_RESULT_BYTES):
             contents[f"o.{one.name}"] = result
     past = codec.encode_past(record, [name[2:] for name in contents if name.startswith("o.")])
-    contents["past"] = None if past is None else past.encode()
+    contents |= _cut(past)
     shown = codec.encode(record)
-    room = ITEM_BYTES - KEY_BYTES - len(codec.to_text(shown))
-    sides, apart, inline = _sort_out(job, contents, {} if all_anew else job.sides, room)
+    sides, apart, inline = _sort_out(job, contents, {} if all_anew else job.sides, _room(shown))
     more = {"line": job.line, "sides": sides, "counted": job.counted, "until": job.until}
     shown |= {name: value for name, value in more.items() if value}
     item: Item = {**keys.job(record.id)._asdict(), "ver": ver, "rec": codec.to_text(shown)}
@@ -178,6 +179,20 @@ def as_items(job: Filed, ver: int, *, all_anew: bool = False) -> Written:
     if "past" in inline:
         inline["past"] = inline["past"].decode()
     return Written(item | inline, apart, sides)
+
+
+def is_past(part: str) -> bool:
+    """Whether a part holds what was, or a piece of it."""
+    return part == "past" or part.startswith("past.")
+
+
+def _cut(past: str | None) -> dict[str, bytes]:
+    """What was, in pieces that the table takes. Mostly it is one."""
+    told = b"" if past is None else past.encode()
+    return {
+        f"past.{at // PART_BYTES}" if at else "past": told[at : at + PART_BYTES]
+        for at in range(0, len(told), PART_BYTES)
+    }
 
 
 def _sort_out(
@@ -195,12 +210,22 @@ def _sort_out(
             continue
         if content is UNREAD or (name in there and job.contents.get(name) == content):
             sides[name] = there[name]
-        elif not name.startswith("o.") and len(content) <= room:
+        elif not name.startswith(("o.", "past.")) and len(content) <= room:
             inline[name] = content
             room -= len(content)
         else:
             sides[name], apart[name] = number, content
     return sides, apart, inline
+
+
+def _room(shown: Mapping[str, Any]) -> int:
+    """How many bytes of its parts fit into a record."""
+    return ITEM_BYTES - KEY_BYTES - len(codec.to_text(shown).encode())
+
+
+def stands_apart(record: Record) -> bool:
+    """Whether the payload of a new job has no room in its record."""
+    return len(record.payload) > _room(codec.encode(record))
 
 
 def waiting_item(record: Record, known: KnownQueue) -> tuple[Item, list[Item]]:
@@ -232,7 +257,8 @@ def read_filed(job_id: str, item: Item, shown: dict[str, Any], parts: dict[str, 
     the item, `parts` what was read of the parts that stand apart."""
     sides = shown.get("sides", {})
     contents: dict[str, bytes] = {name: parts.get(name, UNREAD) for name in sides}
-    past = contents["past"].decode() if "past" in sides else item.get("past")
+    pieces = [contents[name] for name in sides if is_past(name)]
+    past = b"".join(pieces).decode() if pieces else item.get("past")
     payload: bytes = contents.get("payload") or item.get("payload", b"")
     result = contents.get("result", item.get("result"))
     record = codec.decode(job_id, shown, payload, result, past)

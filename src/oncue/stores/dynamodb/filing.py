@@ -14,6 +14,7 @@ from typing import NamedTuple
 
 from oncue.core.lifecycle import FINAL, LIVE, State
 from oncue.core.moment import Moment
+from oncue.core.queue import Queue
 from oncue.core.record import Record
 from oncue.ports.clock import Clock
 from oncue.stores.dynamodb import codec, keys
@@ -21,6 +22,7 @@ from oncue.stores.dynamodb.filed import (
     Filed,
     as_items,
     forgotten_at,
+    is_past,
     line_of,
     look_of,
     plain_turn,
@@ -45,6 +47,9 @@ from oncue.stores.dynamodb.writes import (
     unchanged,
 )
 
+PARTS_STAY_MS = 3_600_000
+"""So much longer than a record its parts are kept."""
+
 Wanted = Callable[[str], bool]
 """Which of the parts that stand apart are read, by name."""
 
@@ -55,7 +60,7 @@ def everything(part: str) -> bool:
 
 def what_was(part: str) -> bool:
     """Enough to decide on a claim."""
-    return part in ("past", "result")
+    return part == "result" or is_past(part)
 
 
 class SavePlan(NamedTuple):
@@ -153,6 +158,12 @@ class Filing:
         if missed:
             spots |= self._spots_by_now(missed)
             found |= self.table.read_at_once([spots[job_id] for job_id in missed])
+        return self.parse(_first_found(spots, found), wanted)
+
+    def read_records(self, ids: Iterable[str], wanted: Wanted = everything) -> dict[str, Filed]:
+        """Those of these jobs that have a record: all that the index names have one."""
+        spots = {job_id: [keys.job(job_id)] for job_id in ids}
+        found = self.table.read(key for some in spots.values() for key in some)
         return self.parse(_first_found(spots, found), wanted)
 
     def _spots_by_now(self, ids: Sequence[str]) -> dict[str, list[Key]]:
@@ -259,7 +270,7 @@ class Filing:
             line=line,
             look=look_of(record, known, job.look),
             counted=record.state in LIVE and (job.counted or known.queue.concurrency is not None),
-            until=forgotten_at(record, known.queue),
+            until=_forgotten_at(job, known.queue),
         )
         is_revived = job.until is not None and then.until is None
         written = as_items(then, ver, all_anew=is_revived)
@@ -274,14 +285,16 @@ class Filing:
         return plan
 
     def _plan_parts(self, plan: SavePlan, new: Mapping[str, bytes]) -> None:
-        """The table forgets them with the record. A revived job has copies of its own: whoever
-        finished it may still be about to say when the former ones are forgotten."""
-        job, until = plan.job, plan.filed.until
+        """The table forgets them soon after the record: to a clock that is behind, the record may
+        still be there. A revived job has copies of its own: whoever finished it may still be about
+        to say when the former ones are forgotten."""
+        job = plan.job
+        until = None if plan.filed.until is None else plan.filed.until + PARTS_STAY_MS
         for name, number in plan.filed.sides.items():
             key = keys.side(job.id, name, number)
             if name in new:
                 plan.before.append(_with_ttl({**key._asdict(), "part": new[name]}, until))
-            elif until is not None and until != job.until:
+            elif until is not None and plan.filed.until != job.until:
                 plan.released.append(Expire(key, as_ttl(until)))
         for name, number in job.sides.items():
             if plan.filed.sides.get(name) != number:
@@ -334,7 +347,8 @@ class Filing:
             plan.removed.append(Key(item["pk"], job.owned_at))
         if record.hidden:
             return
-        if plan.filed.owned_at != job.owned_at:
+        is_revived = job.until is not None and plan.filed.until is None
+        if plan.filed.owned_at != job.owned_at or is_revived:
             plan.before.append(item)
         if plan.filed.until is not None:
             plan.after.append(_with_ttl(item, plan.filed.until))
@@ -358,6 +372,15 @@ def hold_key(record: Record, taken_from: str | None = None) -> Put:
     assert record.key is not None
     item = {**keys.holder(record.queue, record.key)._asdict(), "id": record.id}
     return Put(item, ABSENT if taken_from is None else has("id", taken_from))
+
+
+def _forgotten_at(job: Filed, queue: Queue) -> Moment | None:
+    """When the table may forget a job as it is now. For one that was over before, that is never
+    later than it was: its parts may be forgotten then."""
+    until = forgotten_at(job.record, queue)
+    if job.until is None or job.record.state not in FINAL:
+        return until
+    return job.until if until is None else min(job.until, until)
 
 
 def _with_ttl(item: Item, until: Moment | None) -> Item:

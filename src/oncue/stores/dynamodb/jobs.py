@@ -14,11 +14,11 @@ from oncue.core.moment import Moment
 from oncue.core.record import Record
 from oncue.ports.jobs import Changed, Clash
 from oncue.stores.dynamodb import keys
-from oncue.stores.dynamodb.filed import Filed, is_plain, waiting_item
+from oncue.stores.dynamodb.filed import Filed, is_plain, stands_apart, waiting_item
 from oncue.stores.dynamodb.filing import Saving, Wanted, everything, hold_key, what_was
 from oncue.stores.dynamodb.known import KnownQueue
 from oncue.stores.dynamodb.leasing import Leasing
-from oncue.stores.dynamodb.writes import Item, Put, Write
+from oncue.stores.dynamodb.writes import Check, Item, Put, Write
 
 P = TypeVar("P")
 T = TypeVar("T")
@@ -78,6 +78,11 @@ class DynamoJobs(Leasing):
         left = dict(jobs)
         old: dict[int, Filed] = {}
         dead: dict[int, str] = {}
+        # What stands apart is written before the record, and would stay if that is refused.
+        large = {at: new for at, new in jobs.items() if stands_apart(Record.of(new, now))}
+        if large:
+            clashes = self._clashes(large, old, dead, now)
+            left = {at: new for at, new in left.items() if at not in clashes}
         for _ in range(MOST_RACES):
             done = self._try_insert(left, known, old, dead, now)
             left = {at: new for at, new in left.items() if at not in done}
@@ -208,9 +213,17 @@ class DynamoJobs(Leasing):
             job = self._visible(job_id, what_was)
             if job is None:
                 return
+            checks: list[Check] = []
+            name = job.record.queue
+            if job.is_plain and not self._fresh([name])[name].queue.keeps_history:
+                # Whoever delivers it just now removes it unread, and nothing is kept of it.
+                self._cover([job])
+                if job.record.covered:
+                    return
+                checks = self._check_free(job)
             for diagnostic in diagnostics:
                 job.record.keep(diagnostic)
-            if self.save([Saving(job)], job.record.updated_at) == [True]:
+            if self.save([Saving(job, checks)], job.record.updated_at) == [True]:
                 self._news.tell()
                 return
         raise too_many_races()

@@ -18,7 +18,9 @@ from oncue.stores.dynamodb.codec import from_text, reader, to_text
 from oncue.stores.dynamodb.writes import Item
 
 DEFAULT_SHARDS = 4
-CHANGING_HANDS_MS = 2_000
+CHANGING_HANDS_MS = 30_000
+"""For so long after its first dispatcher came, there may be claims of workers on their way that do
+not know of it: a request is tried again for ten seconds, and clocks differ."""
 REMEMBERED_SECONDS = 10.0
 _read = reader(Queue)
 

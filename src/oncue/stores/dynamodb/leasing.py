@@ -17,7 +17,7 @@ from oncue.stores.dynamodb import keys
 from oncue.stores.dynamodb.filed import Filed
 from oncue.stores.dynamodb.filing import Filing
 from oncue.stores.dynamodb.known import KnownQueue
-from oncue.stores.dynamodb.writes import Check, If, Item, unchanged
+from oncue.stores.dynamodb.writes import Check, If, Item, has, unchanged
 
 LOOK_AHEAD_MS = 120_000  # how much earlier than due a dispatcher may take a job
 MARGIN_MS = 10_000  # by so much the clocks of two nodes may differ
@@ -55,6 +55,10 @@ class ShardLease(NamedTuple):
     def has_ended(self, now: Moment) -> bool:
         """Whether it is held longer than it was given."""
         return self.holder is not None and self.until <= now
+
+    def stands(self) -> Check:
+        """That its holder has not lost it."""
+        return Check(keys.lease(self.queue, self.shard), has("fence", self.fence))
 
     def let_go(self) -> ShardLease:
         return ShardLease(self.queue, self.shard, self.ver, self.fence)

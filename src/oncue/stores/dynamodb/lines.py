@@ -16,6 +16,7 @@ from oncue.stores.dynamodb import keys
 from oncue.stores.dynamodb.filed import Filed
 from oncue.stores.dynamodb.filing import Saving, Wanted, everything
 from oncue.stores.dynamodb.keys import LAST, PUT_OFF, Key, WaitingPlace
+from oncue.stores.dynamodb.leasing import ShardLease
 from oncue.stores.dynamodb.limits import DynamoLimits
 from oncue.stores.dynamodb.writes import Item
 
@@ -111,20 +112,23 @@ class DynamoLines(DynamoLimits):
         items = self._due_items(pk, limit + len(in_flight), cutoff)
         return [one for one in items if keys.read_place(one["sk"]).id not in in_flight][:limit]
 
-    def _unexpired(self, jobs: Iterable[Filed], now: Moment) -> list[Filed]:
-        """Those that have not expired; the others are cancelled."""
+    def _unexpired(
+        self, jobs: Iterable[Filed], now: Moment, held: ShardLease | None = None
+    ) -> list[Filed]:
+        """Those that have not expired; the others are cancelled, unless another holds a range that
+        covers them. `held`: the lease under which they are looked at."""
         good: list[Filed] = []
         over: list[Saving] = []
         for job in jobs:
             if job.record.has_lapsed(now):
-                over.append(self._expiry(job, now))
+                over.append(self._expiry(job, now, held))
             else:
                 good.append(job)
         self.save(over, now)
         return good
 
-    def _expiry(self, job: Filed, now: Moment) -> Saving:
-        checks = self._check_free(job)
+    def _expiry(self, job: Filed, now: Moment, held: ShardLease | None = None) -> Saving:
+        checks = self._check_free(job) if held is None else [held.stands()]
         job.record.expire(now)
         return Saving(job, checks)
 

@@ -45,7 +45,7 @@ class DynamoLive(DynamoLines):
 
     def _read_live(self, entries: Iterable[str]) -> list[Filed]:
         """The jobs behind entries, as far as they are live."""
-        jobs = self.read((keys.read_by_due(at)[1] for at in entries), what_was)
+        jobs = self.read_records((keys.read_by_due(at)[1] for at in entries), what_was)
         return [job for job in jobs.values() if job.record.state in LIVE]
 
     def _move_early(self, jobs: Sequence[Filed]) -> None:

@@ -213,7 +213,8 @@ class DynamoQueues(DynamoListing, DynamoSchedules, DynamoEventPruning):
         above = ""
         while len(over) < limit:
             entries = self.table.first_entries(looks, above, LAST, limit)
-            jobs = self.read((keys.read_by_due(at)[1] for at in entries), what_was).values()
+            ids = (keys.read_by_due(at)[1] for at in entries)
+            jobs = self.read_records(ids, what_was).values()
             over += [job for job in jobs if job.is_visible(now) and _ended_before(job, before)]
             if len(entries) < limit:
                 break

@@ -97,14 +97,19 @@ class DynamoRanges(DynamoEndings):
         if known.queue.paused or not known.ranges:  # or nothing was ever stored in it
             return nothing
         rooms = self._rooms(known, free, continued, asked)
-        first = self._first_shard(known, list(rooms), continued, asked)
+        first = self._first_shard(known, list(rooms), free, continued, asked)
         if first is None:
             return nothing
         most = asked._replace(limit=rooms[first])
         return self._claim_shard(known, free[first], most, continued.get(first))
 
     def _first_shard(
-        self, known: KnownQueue, shards: Sequence[int], continued: Continued, asked: Asked
+        self,
+        known: KnownQueue,
+        shards: Sequence[int],
+        leases: Mapping[int, ShardLease],
+        continued: Continued,
+        asked: Asked,
     ) -> int | None:
         """The shard whose next job is the first in the order of hand-over; None: none has any to
         take. They are looked at a few at a time."""
@@ -113,7 +118,8 @@ class DynamoRanges(DynamoEndings):
         for at in range(0, len(turned), SHARDS_AT_ONCE):
             some = turned[at : at + SHARDS_AT_ONCE]
             heads = self.table.each(
-                lambda shard: self._next_place(known, shard, continued, asked), some
+                lambda shard: self._next_place(known, leases[shard], continued.get(shard), asked),
+                some,
             )
             found = [(head, shard) for head, shard in zip(heads, some, strict=True) if head]
             if found:
@@ -121,17 +127,22 @@ class DynamoRanges(DynamoEndings):
         return None
 
     def _next_place(
-        self, known: KnownQueue, shard: int, continued: Continued, asked: Asked
+        self, known: KnownQueue, lease: ShardLease, in_flight: set[str] | None, asked: Asked
     ) -> str | None:
         """The place of the next job of a shard; None: there is none to take. What has expired is
-        cancelled on the way. A plain job never expires."""
-        pk = keys.line(known.name, shard)
-        in_flight = continued.get(shard, set())
-        self._ready(pk, asked.limit, asked.now, in_flight)
-        while items := self._next_items(pk, 1, asked.cutoff, in_flight):
-            if "rec" in items[0] or self._unexpired(self._good(items, asked.now), asked.now):
-                place: str = items[0]["sk"]
+        cancelled on the way. A plain job never expires. `in_flight` None: the shard is free."""
+        pk = keys.line(known.name, lease.shard)
+        held = None if in_flight is None else lease
+        self._ready(pk, asked.limit, asked.now, in_flight or set())
+        last = ""
+        while items := self._next_items(pk, 1, asked.cutoff, in_flight or set()):
+            place: str = items[0]["sk"]
+            # What is still there after a try is for the one who takes it, or took it meanwhile.
+            if "rec" in items[0] or place == last:
                 return place
+            if self._unexpired(self._good(items, asked.now), asked.now, held):
+                return place
+            last = place
         return None
 
     def _claim_shard(
@@ -143,7 +154,8 @@ class DynamoRanges(DynamoEndings):
         pk = keys.line(known.name, lease.shard)
         items = self._next_items(pk, asked.limit, asked.cutoff, in_flight or set())
         if known.queue.is_limited:  # so that no turn is spent on what is not there any more
-            good = {job.id for job in self._unexpired(self._good(items, now), now)}
+            held = None if in_flight is None else lease
+            good = {job.id for job in self._unexpired(self._good(items, now), now, held)}
             items = [item for item in items if keys.read_place(item["sk"]).id in good]
         if not items:
             return None

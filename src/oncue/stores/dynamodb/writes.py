@@ -12,6 +12,7 @@ from oncue.stores.dynamodb.keys import Key
 Item = dict[str, Any]
 
 TRANSACT_AT_ONCE = 100
+TRANSACT_BYTES = 3 * 1024 * 1024  # the service takes 4 MiB, conditions included
 
 
 def as_ttl(until: Moment) -> int:
@@ -104,18 +105,42 @@ def packed(groups: Mapping[int, Sequence[Write]]) -> Iterator[dict[int, Sequence
     """Groups that fit in one transaction together: no two write the same item."""
     packed: dict[int, Sequence[Write]] = {}
     taken: dict[Key, bool] = {}  # whether it is only checked
+    size = 0
     for at, group in groups.items():
+        more = sum(map(_size, group))
         clash = any(
             write.key in taken and not (taken[write.key] and isinstance(write, Check))
             for write in group
         )
-        if packed and (clash or sum(map(len, packed.values())) + len(group) > TRANSACT_AT_ONCE):
+        is_full = sum(map(len, packed.values())) + len(group) > TRANSACT_AT_ONCE
+        if packed and (clash or is_full or size + more > TRANSACT_BYTES):
             yield packed
-            packed, taken = {}, {}
+            packed, taken, size = {}, {}, 0
         packed[at] = group
+        size += more
         taken |= {write.key: isinstance(write, Check) for write in group}
     if packed:
         yield packed
+
+
+def _size(write: Write) -> int:
+    """How many bytes a write sends, keys aside."""
+    item = write.item if isinstance(write, Put) else {}
+    seen = {} if write.only_if is None else write.only_if.values
+    return _bytes(item) + _bytes(seen)
+
+
+def _bytes(value: Any) -> int:
+    match value:
+        case str():
+            return len(value) if value.isascii() else len(value.encode())
+        case bytes():
+            return len(value)
+        case Mapping():
+            return sum(_bytes(name) + _bytes(one) for name, one in value.items())
+        case list() | tuple() | set() | frozenset():
+            return sum(map(_bytes, value))
+    return 8
 
 
 def merged(groups: Mapping[int, Sequence[Write]]) -> tuple[list[Write], list[list[int]]]:

@@ -15,6 +15,7 @@ import pytest
 from oncue.api.app import Service
 from oncue.api.routes.jobs import derived_id
 from oncue.scheduler import Scheduler
+from tests.http.happenings import pages
 from tests.http.server import Reply, Server
 
 NDJSON = "application/x-ndjson"
@@ -35,7 +36,7 @@ def lines(*jobs: Any) -> bytes:
 
 def stored(server: Server, queue: str) -> list[Any]:
     """Payloads of the queue's jobs, in the order of their due times."""
-    return [job["payload"] for job in server.get(f"/jobs?queue={queue}&limit=500").json["items"]]
+    return [job["payload"] for job in pages(server, f"/jobs?queue={queue}&limit=500")]
 
 
 def in_the_end(server: Server, queue: str) -> list[Any]:

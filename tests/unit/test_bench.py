@@ -51,6 +51,7 @@ TINY = Sizes(
     table_lives=10,
     table_jobs=100,
     table_due=100,
+    table_date=100,
     table_pending=(10, 50),
 )
 ROWS = {
@@ -64,7 +65,7 @@ ROWS = {
     "W8": 3,
     "W9": 5,
     "W10": 2,
-    "W11": 15,
+    "W11": 17,
 }
 
 

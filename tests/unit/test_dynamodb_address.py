@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from typing import Any
 
+import boto3
 import pytest
 from botocore.exceptions import (
     ClientError,
@@ -30,6 +31,7 @@ def bare(monkeypatch: pytest.MonkeyPatch, tmp_path: Any) -> pytest.MonkeyPatch:
     monkeypatch.setenv("AWS_CONFIG_FILE", str(tmp_path / "config"))
     monkeypatch.setenv("AWS_SHARED_CREDENTIALS_FILE", str(tmp_path / "credentials"))
     monkeypatch.setenv("AWS_EC2_METADATA_DISABLED", "true")
+    monkeypatch.setattr(boto3, "DEFAULT_SESSION", None)  # it remembers credentials
     return monkeypatch
 
 

@@ -14,6 +14,7 @@ from typing import Any, TypeVar
 from oncue.clock import FakeClock
 from oncue.core.lifecycle import State
 from oncue.core.queue import Queue
+from oncue.engine.dispatcher import CLAIM_LIMIT
 from oncue.stores.dynamodb import keys
 from oncue.stores.dynamodb.address import TableAddress
 from oncue.stores.dynamodb.store import DynamoStore
@@ -23,7 +24,6 @@ from oncue_bench.dynamodb.capacity import CapacityClient, Limits
 from oncue_bench.dynamodb.rates import Figures, new_jobs, store_jobs
 from oncue_bench.dynamodb.wrapped import Call, WrappedClient
 from oncue_bench.machine import rss_kib
-from oncue_bench.seeds import CHUNK
 
 T = TypeVar("T")
 R = TypeVar("R")
@@ -102,7 +102,7 @@ def deliver(url: str, count: int, shards: int) -> Figures:
 def _deliver_some(store: DynamoStore, queue: Queue) -> int:
     """How many were."""
     now = store.clock.now()
-    claim = store.claim_range(queue, "bench", CHUNK, now, lease_seconds=LEASE_SECONDS)
+    claim = store.claim_range(queue, "bench", CLAIM_LIMIT, now, lease_seconds=LEASE_SECONDS)
     if claim.jobs:
         assert store.settle_range(claim, [job.id for job in claim.jobs], {}, store.clock.now())
     return len(claim.jobs)

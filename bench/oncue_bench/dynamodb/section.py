@@ -116,7 +116,9 @@ The product itself delivers jobs that are all due on one date, history kept, fro
 behind a client that throttles as the service does: each partition of table and index takes 1,000 W
 and 3,000 R per second, keeps what it did not use for one second, and is never split. Time is
 virtual: requests take 5 ms, 16 at a time, and the pauses after a throttle count. With one shard,
-the line of the queue and its entries in the index are one partition each, and both are full."""
+the line of the queue and its entries in the index are one partition each, and both are full. With
+50, a batch of 1,000 fills those of its shard for a second, and some shards come twice in it. The
+peak is that of table and index together."""
 
 _CAPACITY = """### What a table can take
 

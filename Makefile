@@ -25,7 +25,7 @@ help:
 	@echo 'make check                  formatting, lint, types, import directions'
 	@echo 'make bench [STORE=sqlite]   the benchmark, as ratios to the raw store; STORE=hostile: W10;'
 	@echo "                            STORE=dynamodb or 'dynamodb://…': W11; SIZE=quick, SIZE=full"
-	@echo 'make chaos                  100,000 jobs under kill -9, DynamoDB, faults with fresh seeds: 15 minutes'
+	@echo 'make chaos                  100,000 jobs under kill -9, DynamoDB, faults with fresh seeds: 25 minutes'
 	@echo 'make dst                    cron in all time zones, around every change of the clocks'
 	@echo 'make clean                  back to a fresh clone'
 

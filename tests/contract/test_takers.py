@@ -11,7 +11,7 @@ from oncue.core.retry import after_lapse
 from oncue.core.sharing import Taker
 from oncue.ports.store import Store
 
-from .desk import LEASE, Desk, Q, ids
+from .desk import DELIVERY, LEASE, Desk, Q, ids
 
 ADA, BOB, CLEO = Taker("ada", 2), Taker("bob", 2, 10.0), Taker("cleo", 2)
 OTHER = Queue("other", lease_seconds=30)
@@ -31,6 +31,16 @@ def test_due_jobs_are_shared_out_in_the_order_of_the_takers(desk: Desk) -> None:
         [],
     ]
     assert [desk.job(job_id).worker for job_id in added] == ["ada", "ada", "bob", "bob", "cleo"]
+
+
+@pytest.mark.one_shard
+def test_takers_share_what_is_behind_an_open_range(desk: Desk) -> None:
+    desk.add(queue="d")
+    assert desk.claim_range().jobs
+    added = [desk.add(queue="d", due_in=1), desk.add(queue="d", due_in=2)]
+    desk.clock.advance(2)
+    takers = (Taker("ada", 1), Taker("bob", 1))
+    assert shared(desk, *takers, queues=(DELIVERY,)) == [[added[0]], [added[1]]]
 
 
 def test_nobody_asks_and_nothing_is_taken(desk: Desk) -> None:

@@ -129,7 +129,9 @@ def _one_date(ground: Ground, near: TableAddress) -> Iterator[Row]:
     count = ground.sizes.table_date
     for shards in SHARDS:
         ground.progress(f"{WORK} {count:,} due on one date, shards: {shards}")
-        found = _fresh(near, "one_date.deliver", count=count, shards=shards).figures
+        with place.own_table(near) as url:
+            measure("dynamodb.one_date.seed", url=url, count=count, shards=shards)
+            found, peak_kib = measure("dynamodb.one_date.deliver", url=url, shards=shards)
         yield Row(
             *(WORK, f"{count:,} due on one date, shards: {shards}", "s", found["seconds"]),
             goal=f"{count:,} started",
@@ -138,6 +140,6 @@ def _one_date(ground: Ground, near: TableAddress) -> Iterator[Row]:
                 "started": found["started"],
                 "throttled": found["throttles"],
                 "peak W": found["peak_writes"],
-                "MiB": (found["after_kib"] - found["before_kib"]) / 1024,
+                "MiB": (peak_kib - found["before_kib"]) / 1024,
             },
         )

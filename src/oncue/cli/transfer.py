@@ -34,7 +34,7 @@ def dump(app: App, file: str, queue: str | None, resume: bool) -> None:
     """Write the whole store as JSON lines: queues, schedules, rules, events, and jobs of every
     state with their history. Access tokens are left out, and items of an inbox that are not jobs
     yet. Without FILE, or with -, to standard output. A job that changes during the dump is in it
-    once, as it was before or after the change.
+    as it was before or after the change; on DynamoDB perhaps both, and a restore takes the first.
 
     $ oncue dump jobs.ndjson
     $ oncue dump jobs.ndjson --resume

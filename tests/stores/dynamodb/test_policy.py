@@ -31,6 +31,7 @@ from tests.unit.test_dynamodb_creation import WithBackups
 
 MIGRATE, RUN, INDEX = "OncueMigrate", "OncueRun", "OncueRunIndex"
 DUMP, DOCTOR, QUOTA = "OncueDump", "OncueDoctor", "OncueQuota"
+CLOCK = FakeClock()
 SOURCES = Path(oncue.stores.dynamodb.__file__).parent
 METHODS = re.compile(r"\.call\(\s*\"(\w+)\"|\.client\.(\w+)\(|_write_one\(\"(\w+)\"")
 
@@ -39,7 +40,7 @@ METHODS = re.compile(r"\.call\(\s*\"(\w+)\"|\.client\.(\w+)\(|_write_one\(\"(\w+
 def recorded(table: str) -> Iterator[tuple[DynamoStore, Recording]]:
     """A store whose requests are recorded, also those of opening it."""
     recording = Recording(client())
-    store = DynamoStore(Table(table, lambda: recording), FakeClock())
+    store = DynamoStore(Table(table, lambda: recording), CLOCK)
     yield store, recording
     store.close()
 
@@ -49,7 +50,7 @@ def run() -> Iterator[Recording]:
     """The requests of a process that does everything but dump."""
     name = new_table().name
     with recorded(name) as (store, recording):
-        cue = HandDriven(store, clock=store.clock)  # type: ignore[arg-type]
+        cue = HandDriven(store, clock=CLOCK)
         do_jobs(cue)
         make_jobs(cue)
         look_after(cue, store)
@@ -62,7 +63,7 @@ def run() -> Iterator[Recording]:
 def dump() -> Iterator[Recording]:
     name = new_table().name
     with recorded(name) as (store, _):
-        HandDriven(store, clock=store.clock).schedule(1)  # type: ignore[arg-type]
+        HandDriven(store, clock=CLOCK).schedule(1)
         with recorded(name) as (other, recording):
             Dump(other, io.BytesIO()).write()
             yield recording
@@ -150,8 +151,8 @@ def look_after(cue: HandDriven, store: DynamoStore) -> None:
     cue.cancel_all(queue="other")
     cue.delete_queue("other")
     store.describe()
-    other = MemoryStore(store.clock)
-    HandDriven(other, clock=store.clock).schedule(1, id="moved", queue="kept")  # type: ignore[arg-type]
+    other = MemoryStore(CLOCK)
+    HandDriven(other, clock=CLOCK).schedule(1, id="moved", queue="kept")
     out = io.BytesIO()
     Dump(other, out).write()
     out.seek(0)

@@ -223,13 +223,13 @@ class DynamoClaims(DynamoLive):
         while True:
             items = self._first_items(lines, look_at, now, (above, upto))
             free = [item for item in items if offer.has(item)]
-            jobs = self._unexpired(self._good(free, now), now)
-            offer.seen.update(job.id for job in jobs)
-            found += jobs
+            found += self._unexpired(self._good(free, now), now)
             if len(found) >= limit or len(items) < look_at:
-                return found[:limit]
+                break
             above = items[-1]["sk"]
             look_at *= 2
+        offer.seen.update(job.id for job in found[:limit])
+        return found[:limit]
 
     def _first_items(
         self, lines: Sequence[str], limit: int, until: Moment, ranks: tuple[str, str]

@@ -91,7 +91,7 @@ def test_blank_lines_count_as_lines_and_are_no_jobs(server: Server) -> None:
     told = post(server, b'\n{"queue": "blank"}\r\n \r\n\n{"queue": 5}').json
     assert told["accepted"] == 1
     assert [bad["line"] for bad in told["rejected"]] == [5]
-    [job] = server.get("/jobs?queue=blank").json["items"]
+    [job] = pages(server, "/jobs?queue=blank")
     assert told["ids"] == [None, job["id"], None, None, None]
 
 

@@ -160,6 +160,23 @@ def test_what_has_expired_is_cancelled_instead_of_delivered(desk: Desk) -> None:
     assert desk.codes(expired) == ["expired"]
 
 
+@pytest.mark.one_shard
+@pytest.mark.parametrize("rate", [None, 1000.0])
+def test_a_range_is_filled_with_those_behind_what_has_expired(
+    desk: Desk, rate: float | None
+) -> None:
+    put_queue(desk.store, replace(DELIVERY, rate_per_second=rate))
+    lives = [None, 0, 0, 0, None, 0, None, None]
+    added = [
+        add(desk, due_in=n - 9, expires_at=None if life is None else desk.now + life)
+        for n, life in enumerate(lives)
+    ]
+    fresh = [job_id for job_id, life in zip(added, lives, strict=True) if life is None]
+    assert ids(desk.claim_range(limit=3).jobs) == fresh[:3]
+    others = [desk.state(job_id) for job_id in added if job_id not in fresh]
+    assert others == [State.CANCELLED] * 4
+
+
 def test_jobs_inside_an_open_range_count_as_dispatched(desk: Desk) -> None:
     job_id = add(desk, expires_at=desk.now + 1_000)
     claim = desk.claim_range()

@@ -121,6 +121,17 @@ def test_the_reclaimer_rests_until_the_next_lapse_and_never_long(
     assert reclaimer.step() == 0.5
 
 
+def test_a_lapse_that_cannot_be_ended_yet_is_not_looked_at_all_the_time(
+    store: FlakyStore, clock: FakeClock, reclaimer: Reclaimer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As DynamoDB tells of a job that would have expired, and is in an open range."""
+    expiry = clock.now() + 1000
+    monkeypatch.setattr(store, "leases", lambda: Leases(False, None, expiry))
+    assert reclaimer.step() == 1.0
+    clock.advance(1)
+    assert reclaimer.step() == 2.0
+
+
 def test_a_full_page_of_lapses_is_followed_by_the_next_at_once(
     store: FlakyStore, clock: FakeClock, reclaimer: Reclaimer
 ) -> None:

@@ -86,7 +86,10 @@ class Reclaimer:
             self._reclaim(page.items, now)
         if expired >= PAGE or page.next is not None:
             return 0.0
-        return self._rest(self._store.leases().next_lapse)
+        next_lapse = self._store.leases().next_lapse
+        if next_lapse is not None and next_lapse <= now and not (expired or page.items):
+            return LONGEST_REST_SECONDS  # it cannot be ended yet: its range is open
+        return self._rest(next_lapse)
 
     def _rest(self, next_lapse: Moment | None) -> float:
         if next_lapse is None:

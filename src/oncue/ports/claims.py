@@ -175,8 +175,8 @@ class ClaimStore(Protocol):
         each with a diagnostic `expired`. How many."""
 
     def leases(self) -> Leases:
-        """Whether any lease is running, when leases were last judged, and when the next ends. Reads
-        only, and cheap."""
+        """Whether any lease is running, when leases were last judged, and when the next ends; or an
+        earlier moment, where the store can only tell when to look again. Reads only, and cheap."""
 
     def has_leases_astray(self, now: Moment) -> bool:
         """Whether a running lease ends later than its own length from now (`core/missed.py`): a

@@ -239,6 +239,14 @@ def waiting_item(record: Record, known: KnownQueue) -> tuple[Item, list[Item]]:
     return {**item, "rec": codec.to_text({**shown, "sides": {"payload": 0}})}, [part]
 
 
+def places(job: Filed) -> list[Item]:
+    """The waiting items of a job that has a record."""
+    more = {"ver": job.ver}
+    if job.record.expires_at is not None:
+        more["expires"] = job.record.expires_at
+    return [{**key._asdict(), **more} for key in job.line.keys] if job.line else []
+
+
 def turn_at(sk: str) -> str:
     """A place without its version: the turn of a waiting job as text."""
     return sk.rpartition("#")[0]

@@ -25,6 +25,7 @@ from oncue.stores.dynamodb.filed import (
     is_past,
     line_of,
     look_of,
+    places,
     plain_turn,
     read_filed,
 )
@@ -308,7 +309,7 @@ class Filing:
         if line == was:
             return
         if line is not None:
-            plan.together.extend(Put({**key._asdict(), "ver": plan.filed.ver}) for key in line.keys)
+            plan.together.extend(map(Put, places(plan.filed)))
         if was is None:
             return
         if saving.job.is_plain and not saving.is_unrivalled:

@@ -112,6 +112,26 @@ class DynamoLines(DynamoLimits):
         items = self._due_items(pk, limit + len(in_flight), cutoff)
         return [one for one in items if keys.read_place(one["sk"]).id not in in_flight][:limit]
 
+    def _takeable(
+        self,
+        pk: str,
+        limit: int,
+        cutoff: Moment,
+        now: Moment,
+        in_flight: Collection[str],
+        held: ShardLease | None,
+    ) -> list[Item]:
+        """As `_next_items`, but what has expired is cancelled, and those behind it are taken
+        instead. What could not be cancelled stays: somebody takes it at this moment."""
+        tried: set[str] = set()
+        while True:
+            items = self._next_items(pk, limit, cutoff, in_flight)
+            over = [one for one in items if one.get("expires", now + 1) <= now]
+            if tried.issuperset(one["sk"] for one in over):
+                return items
+            tried.update(one["sk"] for one in over)
+            self._unexpired(self._good(over, now), now, held)
+
     def _unexpired(
         self, jobs: Iterable[Filed], now: Moment, held: ShardLease | None = None
     ) -> list[Filed]:

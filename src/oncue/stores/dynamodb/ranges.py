@@ -152,9 +152,9 @@ class DynamoRanges(DynamoEndings):
         shard is not held by this dispatcher, and is taken by a new fence."""
         now = asked.now
         pk = keys.line(known.name, lease.shard)
-        items = self._next_items(pk, asked.limit, asked.cutoff, in_flight or set())
+        held = None if in_flight is None else lease
+        items = self._takeable(pk, asked.limit, asked.cutoff, now, in_flight or set(), held)
         if known.queue.is_limited:  # so that no turn is spent on what is not there any more
-            held = None if in_flight is None else lease
             good = {job.id for job in self._unexpired(self._good(items, now), now, held)}
             items = [item for item in items if keys.read_place(item["sk"]).id in good]
         if not items:

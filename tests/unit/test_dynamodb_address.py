@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from typing import Any
+from unittest.mock import Mock
 
 import boto3
 import pytest
@@ -17,7 +18,9 @@ from botocore.exceptions import (
 from oncue.core.errors import InvalidInput, StoreUnavailable, StoreUnusable
 from oncue.stores import open_store
 from oncue.stores.dynamodb import address as address_module
+from oncue.stores.dynamodb import table
 from oncue.stores.dynamodb.address import TableAddress
+from oncue.stores.dynamodb.keys import Key
 from oncue.stores.dynamodb.store import DynamoStore
 from oncue.stores.dynamodb.trouble import explain
 from tests.stores.dynamo import new_table
@@ -165,6 +168,25 @@ def test_an_endpoint_that_does_not_answer_is_named() -> None:
     assert isinstance(error, StoreUnavailable)
     assert "no answer from http://localhost:8000/ (EndpointConnectionError)" in str(error)
     assert "Check the region and the endpoint" in str(error)
+
+
+def test_an_address_that_has_never_answered_is_given_up_sooner(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(table, "FIRST_PATIENCE_SECONDS", -1)
+    monkeypatch.setattr(table, "FIRST_PAUSE_SECONDS", 0)
+    client = Mock()
+    jobs = table.Table("jobs", lambda: client)
+    unreached = EndpointConnectionError(endpoint_url="http://localhost:8000/")
+    client.get_item.side_effect = [unreached, unreached]
+    with pytest.raises(StoreUnavailable, match="no answer from http://localhost:8000/"):
+        jobs.get(Key("a", "b"))
+    assert client.get_item.call_count == 1
+    client.get_item.side_effect = [{}, unreached, unreached, {}]
+    jobs.get(Key("a", "b"))
+    jobs.get(Key("a", "b"))
+    assert client.get_item.call_count == 5
+    jobs.close()
 
 
 @pytest.mark.parametrize("code", ["UnrecognizedClientException", "ExpiredTokenException"])

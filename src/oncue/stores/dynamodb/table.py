@@ -18,7 +18,6 @@ from random import uniform
 from typing import Any, TypeVar
 
 from oncue.clock import SystemClock
-from oncue.core.errors import StoreUnavailable
 from oncue.forking import now_and_after_fork
 from oncue.stores.dynamodb.keys import INDEX, LAST, Key
 from oncue.stores.dynamodb.refusals import (
@@ -27,7 +26,7 @@ from oncue.stores.dynamodb.refusals import (
     raise_failed_condition,
 )
 from oncue.stores.dynamodb.throttles import Throttles
-from oncue.stores.dynamodb.trouble import explain, is_throttle, passes
+from oncue.stores.dynamodb.trouble import answer_of, explain, is_throttle, passes, too_long
 from oncue.stores.dynamodb.wire import condition, from_wire, query_of, statement, to_wire, wire_key
 from oncue.stores.dynamodb.writes import (
     Check,
@@ -54,6 +53,7 @@ GET_AT_ONCE = 100
 WRITE_AT_ONCE = 25
 THREADS = 16
 PATIENCE_SECONDS = 10.0
+FIRST_PATIENCE_SECONDS = 2.0  # until a first answer: the address may be wrong
 FIRST_PAUSE_SECONDS = 0.02
 LONGEST_PAUSE_SECONDS = 1.0
 SLOW_SECONDS = 1.0
@@ -73,6 +73,7 @@ class Table:
         self._thread = threading.local()
         self._pool = ThreadPoolExecutor(THREADS, "oncue-dynamodb", self._enter_pool)
         self._closing = threading.Event()
+        self._patience = FIRST_PATIENCE_SECONDS
         self.throttles = Throttles(self.name)
 
     def close(self) -> None:
@@ -358,6 +359,7 @@ class Table:
             began = _clock.monotonic()
             try:
                 if ask():
+                    self._patience = PATIENCE_SECONDS
                     return
             except Exception as problem:
                 raise_failed_condition(problem)
@@ -365,11 +367,13 @@ class Table:
                     raise explain(self.name, problem) from problem
                 self.throttles.note(is_throttle(problem))
                 error = problem
+            if error is None or answer_of(error):
+                self._patience = PATIENCE_SECONDS
             if _clock.monotonic() - began >= SLOW_SECONDS:  # it was not refused: nobody answered
                 waited += _clock.monotonic() - began
             rest = uniform(pause / 2, pause)
-            if waited + rest > PATIENCE_SECONDS or self._closing.is_set():
-                raise _too_long(self.name, error) from error
+            if waited + rest > self._patience or self._closing.is_set():
+                raise too_long(self.name, error) from error
             self._closing.wait(rest)
             waited += rest
             pause = min(2 * pause, LONGEST_PAUSE_SECONDS)
@@ -385,12 +389,6 @@ def _was_done(writes: Sequence[Write], old: Mapping[int, Mapping[str, Any] | Non
     very call. (The service recognises a repetition for ten minutes; this is for later.)"""
     refused = [(writes[at], item) for at, item in old.items() if item is not None]
     return any(isinstance(one, Put) and from_wire(item) == one.item for one, item in refused)
-
-
-def _too_long(table: str, error: Exception | None) -> StoreUnavailable:
-    said = f"DynamoDB table {table}: "
-    why = "it was throttled" if error is None else str(explain(table, error)).removeprefix(said)
-    return StoreUnavailable(f"DynamoDB table {table} did not answer in time: {why}")
 
 
 def _batches(every: Iterable[T], size: int) -> Iterator[list[T]]:

@@ -138,6 +138,13 @@ def explain(table: str, problem: Any) -> StoreError:
     return StoreUnusable(f"DynamoDB table {table} refused a request: {code or problem}{todo}")
 
 
+def too_long(table: str, problem: Exception | None) -> StoreUnavailable:
+    """Asking again has not helped. Without a problem, parts of a request were left out."""
+    said = f"DynamoDB table {table}: "
+    why = "it was throttled" if problem is None else str(explain(table, problem)).removeprefix(said)
+    return StoreUnavailable(f"DynamoDB table {table} did not answer in time: {why}")
+
+
 def _refused_action(problem: Any) -> str:
     """What the policy does not allow. The rest of the message names the caller."""
     told = str(getattr(problem, "response", {}).get("Error", {}).get("Message", ""))

@@ -100,6 +100,9 @@ def test_a_table_that_lacks_something_is_told_with_the_next_step(tmp_path: Path)
             "bad",
             "Add what is missing: oncue migrate",
         )
+    assert (
+        "Give commands that are named here the same --store." in doctor(made.name, cwd=tmp_path).out
+    )
 
 
 def test_a_table_that_is_not_there_is_told_with_the_next_step(tmp_path: Path) -> None:

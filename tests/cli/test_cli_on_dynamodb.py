@@ -93,7 +93,9 @@ def test_jobs(place: Place) -> None:
 
 def test_what_the_table_cannot_answer_is_said_with_another_way(place: Place) -> None:
     told = place.run("jobs", "list", code=5).err
-    assert told.startswith("Error: This store cannot list the jobs of all queues together. Name a")
+    assert told.startswith(
+        "Error: This store cannot list the jobs of all queues together (it lacks"
+    )
     assert "Name a rule" in place.run("events", "list", code=5).err
     assert "only SQLite stores can be measured" in place.run("bench", code=2).err
 

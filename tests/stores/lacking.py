@@ -46,7 +46,7 @@ class _Lacking:
 
     def due_counts(self, name: str, start: Moment, until: Moment, step_ms: int) -> Any:
         if "counts" in self.lacks:
-            raise uncounted("due_counts")
+            raise uncounted()
         return self.store.due_counts(name, start, until, step_ms)
 
     def live_count(self) -> int | None:
@@ -54,19 +54,19 @@ class _Lacking:
 
     def page(self, wanted: JobFilter, after: Cursor | None, limit: int) -> JobPage:
         if "all-jobs" in self.lacks:
-            refuse_all_jobs("page", wanted)
+            refuse_all_jobs(wanted)
         return self.store.page(wanted, after, limit)
 
     def find_all(
         self, change: BulkChange, wanted: JobFilter, after: Cursor | None, limit: int
     ) -> BulkFound:
         if "all-jobs" in self.lacks:
-            refuse_all_jobs("find_all", wanted)
+            refuse_all_jobs(wanted)
         return self.store.find_all(change, wanted, after, limit)
 
     def events(self, wanted: EventFilter, after: Cursor | None, limit: int) -> EventPage:
         if "all-events" in self.lacks:
-            refuse_all_events("events", wanted)
+            refuse_all_events(wanted)
         return self.store.events(wanted, after, limit)
 
     def prune(self, kept: Retention, now: Moment, limit: int) -> Pruned:

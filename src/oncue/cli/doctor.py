@@ -55,6 +55,8 @@ def doctor(app: App, quota: bool) -> None:
         errors, warnings = levels.count("bad"), levels.count("warn")
         summary = f"{counted(errors, 'error')}, {counted(warnings, 'warning')}"
         click.echo(f"\n{counted(len(found), 'check')}: {summary}.")
+        if app.place_options and any(one.todo for one in found):
+            click.echo(f"Give commands that are named here the same {app.place_options[0]}.")
     if "bad" in levels:
         raise click.exceptions.Exit(EXIT_FAILED)
 

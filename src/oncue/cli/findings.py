@@ -166,7 +166,7 @@ def _waiting(cue: Cue, oldest: Oldest | None, *, paused: bool) -> list[tuple[Que
 def _oldest(cue: Cue) -> Oldest:
     found = cue.queues_with_stats()
     if not all(stats.knows_oldest for _, stats in found):
-        raise uncounted("the oldest due job of each queue")
+        raise uncounted()
     return [(queue, stats.oldest_due_at) for queue, stats in found]
 
 

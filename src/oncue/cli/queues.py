@@ -55,6 +55,7 @@ def list_(app: App) -> None:
     if not output.has_room(head, lines):  # `show` tells the settings
         head, lines = head[:-1], [line[:-1] for line in lines]
     nouns.answer_list(app, items, head, lines, NO_QUEUES, right=range(1, 8))
+    _note_uncounted(app, *(stats for _, stats in found))
 
 
 @queues.command()
@@ -73,6 +74,7 @@ def show(app: App, name: str) -> None:
     click.echo()
     by_state = zip(map(str, State), counts(stats), strict=True)
     output.pairs(*by_state, ("late", late(stats, now) or "–"))
+    _note_uncounted(app, stats)
 
 
 @queues.command("set")
@@ -223,6 +225,11 @@ def counts(stats: QueueStats) -> list[str]:
     """One text per state; what the store cannot count is a dash."""
     more = "+" if stats.approximate else ""
     return [f"{stats.counts[s]:,}{more}" if s in stats.counts else "–" for s in State]
+
+
+def _note_uncounted(app: App, *every: QueueStats) -> None:
+    if not app.as_json and not all(stats.counts for stats in every):
+        output.note("–: not known, because this store cannot count its jobs.")
 
 
 def late(stats: QueueStats, now: Moment) -> str:

@@ -19,31 +19,30 @@ and `due_counts` is refused. `all-jobs`: lists and bulk verbs that name no queue
 `Pruned.jobs` is None then."""
 
 
-def uncounted(call: str) -> NotSupported:
+def uncounted() -> NotSupported:
     """Why a call that counts is refused."""
     return NotSupported(
-        "This store cannot count its jobs. 'oncue dump' writes all jobs to a file, where they can "
-        f"be counted. ({call}: it lacks 'counts')",
+        "This store cannot count its jobs (it lacks 'counts'). 'oncue dump' writes all jobs to a "
+        "file, where they can be counted.",
         "counts",
     )
 
 
-def refuse_all_jobs(call: str, wanted: JobFilter) -> None:
+def refuse_all_jobs(wanted: JobFilter) -> None:
     """Refuse a filter that means the jobs of all queues."""
     if wanted.queue is None and wanted.owner is None and wanted.key is None:
         raise NotSupported(
-            "This store cannot list the jobs of all queues together. Name a queue, an owner or a "
-            f"key; or use 'oncue dump', which writes all jobs to a file. ({call}: it lacks "
-            "'all-jobs')",
+            "This store cannot list the jobs of all queues together (it lacks 'all-jobs'). Name a "
+            "queue, an owner or a key; or use 'oncue dump', which writes all jobs to a file.",
             "all-jobs",
         )
 
 
-def refuse_all_events(call: str, wanted: EventFilter) -> None:
+def refuse_all_events(wanted: EventFilter) -> None:
     """Refuse a filter that means the events of all rules."""
     if wanted.rule is None:
         raise NotSupported(
-            "This store cannot list the events of all rules together. Name a rule; or use 'oncue "
-            f"dump', which writes all events to a file. ({call}: it lacks 'all-events')",
+            "This store cannot list the events of all rules together (it lacks 'all-events'). Name "
+            "a rule; or use 'oncue dump', which writes all events to a file.",
             "all-events",
         )

@@ -35,7 +35,8 @@ def steps(table: Table, *, recovery: bool = False) -> list[MigrationStep]:
     """What the table lacks. `recovery`: also point-in-time recovery."""
     told = _described(table)
     if told is None:
-        found = [MigrationStep(f"create table {table.name}, on demand", lambda: _create(table))]
+        text = f"create table {table.name}, on demand, with index {keys.INDEX}"
+        found = [MigrationStep(text, lambda: _create(table))]
     else:
         _require_keys(table, told)
         found = _missing_index(table, told)

@@ -98,7 +98,7 @@ class DynamoEvents(DynamoChains):
         return [_published(one, one.fact in fresh, answers[one.arrival]) for one in events]
 
     def events(self, wanted: EventFilter, after: Cursor | None, limit: int) -> EventPage:
-        refuse_all_events("events", wanted)
+        refuse_all_events(wanted)
         last = None if after is None else arrival_at(after)
         rule = self._read_rules([wanted.rule or ""]).get(wanted.rule or "")
         if rule is None:

@@ -33,7 +33,7 @@ class DynamoListing(DynamoRanges):
     """Implements `JobStore.page` and `oncue.ports.bulk.BulkStore`."""
 
     def page(self, wanted: JobFilter, after: Cursor | None, limit: int) -> JobPage:
-        refuse_all_jobs("page", wanted)
+        refuse_all_jobs(wanted)
         states = frozenset(State) if wanted.state is None else frozenset({wanted.state})
         jobs, end = self._page(wanted, states, after, limit, everything)
         found = [job.record.as_job() for job in jobs if fits(job.record.as_seen(), wanted)]
@@ -42,7 +42,7 @@ class DynamoListing(DynamoRanges):
     def find_all(
         self, change: BulkChange, wanted: JobFilter, after: Cursor | None, limit: int
     ) -> BulkFound:
-        refuse_all_jobs("find_all", wanted)
+        refuse_all_jobs(wanted)
         jobs, end = self._page(wanted, change.states, after, limit, what_was)
         seen = [job.record.as_seen() for job in jobs]
         found = [

@@ -121,7 +121,7 @@ class DynamoQueues(DynamoListing, DynamoSchedules, DynamoEventPruning):
     def due_counts(
         self, name: str, start: Moment, until: Moment, step_ms: int
     ) -> Mapping[Moment, int]:
-        raise uncounted("due_counts")
+        raise uncounted()
 
     # When something is next due.
 

@@ -91,6 +91,21 @@ def test_it_is_handed_over_at_its_moment_and_not_before(desk: Desk, deliver: Del
     assert desk.job("stuck").not_before is None
 
 
+@pytest.mark.one_shard
+def test_it_does_not_wait_for_a_job_that_has_expired(desk: Desk, stuck: str) -> None:
+    desk.add(queue="d", due_in=-4, expires_at=desk.now + 1)
+    wait_for(desk, stuck)
+    assert ids(desk.claim_range().jobs) == [stuck]
+
+
+@pytest.mark.one_shard
+def test_it_does_not_wait_for_a_job_that_another_delivers(desk: Desk, stuck: str) -> None:
+    taken = desk.add(queue="d", due_in=-6)
+    assert ids(desk.claim_range().jobs) == [taken]
+    wait_for(desk, stuck)
+    assert ids(desk.claim(WORKED)) == [stuck]
+
+
 @both_ways
 def test_every_refusal_in_a_row_is_counted_and_makes_it_wait_longer(
     desk: Desk, deliver: Deliver

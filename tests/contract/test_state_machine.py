@@ -105,6 +105,14 @@ class Waiting(RuleBasedStateMachine):
         assert comparable(call(self.tested, *arguments)) == comparable(expected)
         return expected
 
+    def take(self, claim: Callable[[Store], Any]) -> Any:
+        """Make a claim on both stores. Which of the jobs that have expired it cancels, if it does
+        not need all of them, is up to the store; so all are cancelled afterwards."""
+        taken = self.both(claim)
+        for store in (self.reference, self.tested):
+            store.expire(self.now, ALL)
+        return taken
+
     def no_later(self, queues: list[str]) -> None:
         """The store says to look again when the reference does, or earlier."""
         due = self.reference.next_due(queues)
@@ -215,10 +223,10 @@ class Waiting(RuleBasedStateMachine):
         takers += [Taker(f"bob {n}", most, 20.0) for n, most in enumerate(others)]
         self.calls += 1
         nonce = f"call {self.calls}"
-        claims = self.both(lambda store: store.claim(queues, takers, self.now, nonce=nonce))
+        claims = self.take(lambda store: store.claim(queues, takers, self.now, nonce=nonce))
         if lost and any(claims):
             again = {"nonce": nonce, "again": True}
-            repeated = self.both(lambda store: store.claim(queues, takers, self.now, **again))
+            repeated = self.take(lambda store: store.claim(queues, takers, self.now, **again))
             assert repeated == claims
         self.claims += [claimed for share in claims for claimed in share]
 
@@ -233,7 +241,7 @@ class Waiting(RuleBasedStateMachine):
         queue = HANDED if handed else DELIVER
         self._arrive(queue, number, life=life)
         if handed:
-            claims = self.both(lambda store: claim_due(store, (HANDED,), "dispatcher", 3, self.now))
+            claims = self.take(lambda store: claim_due(store, (HANDED,), "dispatcher", 3, self.now))
             self.claims += claims
             ends = [
                 Settlement(one.id, one.epoch, Verb.RELEASE, error="busy", put_off=True)
@@ -269,7 +277,7 @@ class Waiting(RuleBasedStateMachine):
         in_flight: Sequence[RangeClaim] = (),
     ) -> RangeClaim:
         own = [one for one in in_flight if one.queue == queue.name]
-        claim: RangeClaim = self.both(
+        claim: RangeClaim = self.take(
             lambda store: store.claim_range(
                 *(queue, dispatcher, limit, self.now),
                 lease_seconds=10,
@@ -419,7 +427,7 @@ class Everything(Waiting):
         wanted = JobFilter(queue=None if queue is None else queue.name, key=key)
         found = self.both(found_by, change, wanted, 2)
         if meanwhile:
-            self.claims += self.both(lambda store: claim_due(store, (WORK,), "ada", 2, self.now))
+            self.claims += self.take(lambda store: claim_due(store, (WORK,), "ada", 2, self.now))
         for part in change.parts(wanted):
             self.both(lambda store, part: store.change(found, part, self.now), part)
         self.used[to.name] = None
@@ -484,7 +492,7 @@ class Everything(Waiting):
     ) -> None:
         """A dispatcher claims, the sink takes, and a worker behind it starts before or after the
         hand-over, lives on or falls silent, and completes or does not."""
-        claims = self.both(lambda store: claim_due(store, (HANDED,), "dispatcher", limit, self.now))
+        claims = self.take(lambda store: claim_due(store, (HANDED,), "dispatcher", limit, self.now))
         self.claims += claims
         if not claims:
             return

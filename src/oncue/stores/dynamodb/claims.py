@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
 from itertools import chain
@@ -23,7 +23,7 @@ from oncue.stores.dynamodb.jobs import MOST_RACES, rounds, too_many_races
 from oncue.stores.dynamodb.known import KnownQueue
 from oncue.stores.dynamodb.leasing import ShardLease
 from oncue.stores.dynamodb.limits import UnderWay
-from oncue.stores.dynamodb.lines import AHEAD, OTHERS
+from oncue.stores.dynamodb.lines import AHEAD, ALL, OTHERS
 from oncue.stores.dynamodb.live import DynamoLive
 from oncue.stores.dynamodb.writes import Item, Put, unchanged
 
@@ -216,20 +216,37 @@ class DynamoClaims(DynamoLive):
         """The first due jobs of some shards. What has expired is cancelled, and does not count."""
         lines = [keys.line(offer.known.name, shard) for shard in shards]
         if ranks == AHEAD:
-            self.table.each(lambda pk: self._ready(pk, limit, now), lines)
+            self.table.each(
+                lambda pk: self._ready(pk, limit, now, lambda: self._next_free(offer, pk, now)),
+                lines,
+            )
         found: list[Filed] = []
-        above, upto = ranks
-        look_at = limit
-        while True:
-            items = self._first_items(lines, look_at, now, (above, upto))
-            free = [item for item in items if offer.has(item)]
-            found += self._unexpired(self._good(free, now), now)
-            if len(found) >= limit or len(items) < look_at:
+        for some in self._free_jobs(offer, lines, limit, now, ranks):
+            found += some
+            if len(found) >= limit:
                 break
-            above = items[-1]["sk"]
-            look_at *= 2
         offer.seen.update(job.id for job in found[:limit])
         return found[:limit]
+
+    def _next_free(self, offer: Offer, pk: str, now: Moment) -> str | None:
+        """The place of the next job of a line."""
+        jobs = chain.from_iterable(self._free_jobs(offer, [pk], 1, now, ALL))
+        return next((job.line.sk for job in jobs if job.line), None)
+
+    def _free_jobs(
+        self, offer: Offer, lines: Sequence[str], limit: int, now: Moment, ranks: tuple[str, str]
+    ) -> Iterator[list[Filed]]:
+        """The due jobs of some lines that are in no range, a few at a time; first of `limit` of
+        all, then of twice as many. What has expired is cancelled."""
+        above, upto = ranks
+        while True:
+            items = self._first_items(lines, limit, now, (above, upto))
+            free = [item for item in items if offer.has(item)]
+            yield self._unexpired(self._good(free, now), now)
+            if len(items) < limit:
+                return
+            above = items[-1]["sk"]
+            limit *= 2
 
     def _first_items(
         self, lines: Sequence[str], limit: int, until: Moment, ranks: tuple[str, str]

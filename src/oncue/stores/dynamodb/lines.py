@@ -7,7 +7,7 @@ of each rank.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 
 from oncue.core.lifecycle import State
 from oncue.core.moment import Moment
@@ -85,18 +85,19 @@ class DynamoLines(DynamoLimits):
         return good
 
     def _ready(
-        self, pk: str, limit: int, now: Moment, in_flight: Collection[str] = frozenset()
+        self, pk: str, limit: int, now: Moment, next_place: Callable[[], str | None]
     ) -> None:
         """Bring put-off jobs whose moment has come back into line; cancel those that have
         expired. They come in the order of their return, so more than `limit` are brought back: the
-        first of the queue may be among the others."""
+        first of the queue may be among the others. `next_place`: of the job that is in line and
+        would be handed over next."""
         last = f"{PUT_OFF}#{keys.digits(now)}#{LAST}"
         most = max(limit, BACK_AT_ONCE)
         items = list(self.table.query(pk, f"{PUT_OFF}#", last, limit=most))
         if not items:
             return
-        first = next(iter(self._next_items(pk, 1, now, in_flight)), None)
-        rank, due_at = (LAST, None) if first is None else keys.read_place(first["sk"])[:2]
+        first = next_place()
+        rank, due_at = (LAST, None) if first is None else keys.read_place(first)[:2]
         savings = []
         for job in self._unexpired(self._good(items, now), now):
             behind = due_at is not None and keys.rank(job.record.next_turn) >= rank

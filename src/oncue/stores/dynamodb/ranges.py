@@ -131,16 +131,21 @@ class DynamoRanges(DynamoEndings):
     ) -> str | None:
         """The place of the next job of a shard; None: there is none to take. What has expired is
         cancelled on the way. A plain job never expires. `in_flight` None: the shard is free."""
-        pk = keys.line(known.name, lease.shard)
+        pk, now = keys.line(known.name, lease.shard), asked.now
         held = None if in_flight is None else lease
-        self._ready(pk, asked.limit, asked.now, in_flight or set())
+
+        def first_due() -> str | None:
+            items = self._takeable(pk, 1, now, now, in_flight or set(), held)
+            return items[0]["sk"] if items else None
+
+        self._ready(pk, asked.limit, now, first_due)
         last = ""
         while items := self._next_items(pk, 1, asked.cutoff, in_flight or set()):
             place: str = items[0]["sk"]
             # What is still there after a try is for the one who takes it, or took it meanwhile.
             if "rec" in items[0] or place == last:
                 return place
-            if self._unexpired(self._good(items, asked.now), asked.now, held):
+            if self._unexpired(self._good(items, now), now, held):
                 return place
             last = place
         return None

@@ -10,7 +10,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from oncue_bench.dynamodb import place, section
-from oncue_bench.rendering import as_markdown, as_table
+from oncue_bench.rendering import as_markdown, as_table, with_others
 from oncue_bench.report import Report
 from oncue_bench.run import ON, WORKS, run
 from oncue_bench.sizes import DEFAULT, FULL, QUICK, Sizes
@@ -27,11 +27,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _write(report: Report, store: str, page: Path) -> None:
-    """The whole page, or the section of DynamoDB in it."""
+    """The page with what was measured; of DynamoDB only its section in it."""
     if store.startswith(place.LOCAL):
         section.write(report, page)
-    else:
-        page.write_text(as_markdown(report), "utf-8")
+        return
+    old = page.read_text("utf-8") if page.exists() else ""
+    page.write_text(with_others(as_markdown(report), old), "utf-8")
 
 
 def _parser() -> argparse.ArgumentParser:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 
 from oncue_bench.report import HEADER, Report, Row, cells
@@ -48,6 +49,17 @@ def as_markdown(report: Report) -> str:
     parts.append(_misses(report))
     parts.append(_REPEATING.format(minutes=report.seconds / 60))
     return "\n\n".join(parts) + "\n"
+
+
+_SECTION = re.compile(r"^## (W\d+):.*?(?=^## )", re.DOTALL | re.MULTILINE)
+
+
+def with_others(page: str, old: str) -> str:
+    """The page, with those sections of the old one that were not measured now."""
+    sections = {found[1]: found[0] for text in (old, page) for found in _SECTION.finditer(text)}
+    own = list(_SECTION.finditer(page))
+    every = "".join(sections[work] for work in sorted(sections, key=lambda work: int(work[1:])))
+    return page[: own[0].start()] + every + page[own[-1].end() :]
 
 
 def _markdown_table(rows: list[Row]) -> str:

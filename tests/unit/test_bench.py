@@ -3,6 +3,7 @@ is of no interest here."""
 
 import json
 import os
+import re
 import subprocess
 from pathlib import Path
 
@@ -154,6 +155,7 @@ def test_the_page_tells_the_misses_and_how_to_repeat_it():
 def test_the_json_is_one_document(monkeypatch, capsys, tmp_path):
     monkeypatch.setattr(command, "run", lambda sizes, only, progress, store: _report())
     page = tmp_path / "benchmarks.md"
+    page.write_text("# Old\n\n## W1: a\n\nold\n\n## W11: b\n\nkept\n\n## Missed\n", "utf-8")
 
     assert command.main(["--json", "--only", "W2", "--write", str(page)]) == 0
 
@@ -161,7 +163,12 @@ def test_the_json_is_one_document(monkeypatch, capsys, tmp_path):
     assert document["missed"] == 2
     assert document["rows"][0]["met"] is True
     assert document["machine"]["cores"] == 2
-    assert page.read_text("utf-8").startswith("# Benchmarks")
+    written = page.read_text("utf-8")
+    assert written.startswith("# Benchmarks")
+    assert re.findall("^## (W.*)", written, re.MULTILINE) == [
+        *("W1: scheduling", "W2: a burst", "W3: precision", "W4: growth", "W11: b"),
+    ]
+    assert "\n\n## W11: b\n\nkept\n\n## Missed\n" in written
 
 
 @pytest.mark.parametrize(

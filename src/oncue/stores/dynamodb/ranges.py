@@ -165,7 +165,7 @@ class DynamoRanges(DynamoEndings):
         if not items:
             return None
         then = lease._replace(
-            holder=asked.dispatcher,
+            holder=asked.dispatcher if in_flight is None else lease.holder,
             fence=lease.fence + (in_flight is None),
             until=max(lease.until, now + asked.length_ms),
             length_ms=asked.length_ms,

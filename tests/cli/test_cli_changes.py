@@ -133,6 +133,28 @@ def test_run_makes_a_job_due_now(place: Path) -> None:
     assert job["due_at"] == job["updated_at"]
 
 
+def test_reschedule_gives_a_job_another_due_time(place: Path) -> None:
+    told = run("jobs", "reschedule", "later", "--delay", "3h", cwd=place).out
+    assert told.startswith("id     later\n")
+    assert "(in 3 h" in told or "(in 2 h 59" in told
+    at = ("--at", "2099-12-24T18:00:00Z")
+    job = run("jobs", "reschedule", "due", *at, "--json", cwd=place).json
+    assert (job["id"], job["due_at"], job["state"]) == (
+        "due",
+        "2099-12-24T18:00:00.000Z",
+        "scheduled",
+    )
+    refused = run("jobs", "reschedule", "broken", *at, cwd=place)
+    assert (refused.code, "it is failed" in refused.err) == (4, True)
+    assert run("jobs", "reschedule", "nope", *at, cwd=place).code == 3
+
+
+@pytest.mark.parametrize("when", [(), ("--delay", "1h", "--at", "2099-12-24T18:00:00Z")])
+def test_reschedule_needs_one_due_time(place: Path, when: tuple[str, ...]) -> None:
+    refused = run("jobs", "reschedule", "later", *when, cwd=place)
+    assert (refused.code, "either --at or --delay" in refused.err) == (2, True)
+
+
 def test_what_the_state_forbids_is_a_conflict_with_a_way_on(place: Path) -> None:
     ended = run("jobs", "cancel", "busy", cwd=place)
     assert ended.code == 4

@@ -1,8 +1,9 @@
-"""`oncue jobs`: add, list, show, explain here; what changes them in `changes`, load in `load`."""
+"""`oncue jobs`: add, reschedule, show and explain; the others are in `places`."""
 
 from __future__ import annotations
 
 import sys
+from datetime import datetime
 from typing import Any
 
 import click
@@ -46,11 +47,19 @@ def jobs() -> None:
     """
 
 
+_at_option = click.option(
+    "--at", type=TIME, help="Due then: RFC 3339, or 'YYYY-MM-DD HH:MM' local."
+)
+_delay_option = click.option(
+    "--delay", type=LENGTH, help="Due after this: 90, 90s, 15m, 2h30m, 3d, PT15M."
+)
+
+
 @jobs.command()
 @click.argument("payload", required=False)
 @click.option("--queue", default="default", help="The queue of the job.")
-@click.option("--at", type=TIME, help="Due then: RFC 3339, or 'YYYY-MM-DD HH:MM' local.")
-@click.option("--delay", type=LENGTH, help="Due after this: 90, 90s, 15m, 2h30m, 3d, PT15M.")
+@_at_option
+@_delay_option
 @click.option("--owner", metavar="TEXT", help="To whom the job belongs.")
 @click.option("--key", metavar="TEXT", help="At most one unfinished job per queue and key.")
 @click.option(
@@ -79,15 +88,35 @@ def add(app: App, /, payload: str | None, **given: Any) -> None:
     if app.is_missing:  # a job that is refused leaves no empty store behind
         intake.new_job(fields, SystemClock().now())
     job, existed = app.cue.store_job(fields)
-    if app.as_json:
-        output.document(written(wire.Job, job))
-    else:
-        now = app.cue.clock.now()
-        when = "now" if from_datetime(job.due_at) <= now else output.relative(job.due_at, now)
-        due = f"{output.moment(job.due_at)} ({when})"
-        output.pairs(("id", job.id), ("queue", job.queue), ("due", due))
+    _tell_due(app, job)
     if existed:
         output.note(_existed(job, given))
+
+
+@jobs.command()
+@click.argument("job_id", metavar="ID")
+@_at_option
+@_delay_option
+@common
+def reschedule(app: App, job_id: str, at: datetime | None, delay: float | None) -> None:
+    """Give a scheduled job another due time.
+
+    $ oncue jobs reschedule ID --delay 2h
+    $ oncue jobs reschedule ID --at '2026-12-24 18:00'
+    """
+    if (at is None) is (delay is None):
+        raise click.UsageError("say when it is due: either --at or --delay.")
+    _tell_due(app, app.cue.reschedule(job_id, at=at, delay=delay))
+
+
+def _tell_due(app: App, job: Job) -> None:
+    if app.as_json:
+        output.document(written(wire.Job, job))
+        return
+    now = app.cue.clock.now()
+    when = "now" if from_datetime(job.due_at) <= now else output.relative(job.due_at, now)
+    due = f"{output.moment(job.due_at)} ({when})"
+    output.pairs(("id", job.id), ("queue", job.queue), ("due", due))
 
 
 def _existed(job: Job, given: dict[str, Any]) -> str:

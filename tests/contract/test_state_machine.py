@@ -90,6 +90,7 @@ class Waiting(RuleBasedStateMachine):
         self.calls = 0
         self.lapses: list[Lapse] = []
         self.ranges: list[RangeClaim] = []
+        self.settled: set[str] = set()
         self.last_look: Look | None = None
 
     def teardown(self) -> None:
@@ -301,6 +302,8 @@ class Waiting(RuleBasedStateMachine):
         names = [job.id for job in claim.jobs]
         taken = names[:delivered]
         denied = dict(zip(names[delivered:], refusals, strict=False))
+        self.settled.update([*taken, *denied])
+        left = min(left, len({*names} - self.settled))
         self.both(lambda store: store.settle_range(claim, taken, denied, self.now, left=left))
 
     @rule()

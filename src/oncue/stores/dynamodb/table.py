@@ -26,7 +26,7 @@ from oncue.stores.dynamodb.refusals import (
     raise_failed_condition,
 )
 from oncue.stores.dynamodb.throttles import Throttles
-from oncue.stores.dynamodb.trouble import answer_of, explain, is_throttle, passes, too_long
+from oncue.stores.dynamodb.trouble import explain, is_throttle, is_unreached, passes, too_long
 from oncue.stores.dynamodb.wire import condition, from_wire, query_of, statement, to_wire, wire_key
 from oncue.stores.dynamodb.writes import (
     Check,
@@ -53,7 +53,7 @@ GET_AT_ONCE = 100
 WRITE_AT_ONCE = 25
 THREADS = 16
 PATIENCE_SECONDS = 10.0
-FIRST_PATIENCE_SECONDS = 2.0  # until a first answer: the address may be wrong
+FIRST_PATIENCE_SECONDS = 2.0  # until a first connection: the address may be wrong
 FIRST_PAUSE_SECONDS = 0.02
 LONGEST_PAUSE_SECONDS = 1.0
 SLOW_SECONDS = 1.0
@@ -367,7 +367,7 @@ class Table:
                     raise explain(self.name, problem) from problem
                 self.throttles.note(is_throttle(problem))
                 error = problem
-            if error is None or answer_of(error):
+            if not is_unreached(error):
                 self._patience = PATIENCE_SECONDS
             if _clock.monotonic() - began >= SLOW_SECONDS:  # it was not refused: nobody answered
                 waited += _clock.monotonic() - began

@@ -90,9 +90,14 @@ def is_throttle(problem: Any) -> bool:
     return not THROTTLES.isdisjoint({code_of(problem), *codes})
 
 
+def is_unreached(problem: Any) -> bool:
+    """Whether there was no connection to the service."""
+    return isinstance(problem, ConnectionError)
+
+
 def may_pass(problem: Any) -> bool:
     """Whether the same request may succeed later."""
-    if isinstance(problem, HTTPClientError | ConnectionError | ConnectionClosedError):
+    if is_unreached(problem) or isinstance(problem, HTTPClientError | ConnectionClosedError):
         return True
     status = answer_of(problem).get("ResponseMetadata", {}).get("HTTPStatusCode", 0)
     return code_of(problem) in _PASSING or status >= 500

@@ -15,6 +15,7 @@ from .desk import DELIVERY, LEASE, Desk, Q, ids
 
 ADA, BOB, CLEO = Taker("ada", 2), Taker("bob", 2, 10.0), Taker("cleo", 2)
 OTHER = Queue("other", lease_seconds=30)
+LARGE = b'"' + b"x" * 5_000 + b'"'
 
 
 def shared(desk: Desk, *takers: Taker, queues: tuple[Queue, ...] = (Q,)) -> list[list[str]]:
@@ -137,6 +138,15 @@ def test_a_repeated_claim_is_answered_as_the_first_and_takes_nothing(
         assert repeated == first
     assert {one.attempt for share in first for one in share} == {1, 2}
     assert len(desk.listed(state=State.SCHEDULED)) == 1
+
+
+def test_a_repeated_claim_has_large_payloads_and_results_of_steps(desk: Desk, twin: Store) -> None:
+    claimed = desk.take(payload=LARGE)
+    desk.put_operation(claimed, "step", result=LARGE)
+    desk.retry(claimed)
+    first = desk.store.claim([Q], [ADA], desk.now, nonce="n")
+    for store in (twin, desk.store):
+        assert again(desk, store, "n", ADA) == first
 
 
 def test_a_job_that_was_handed_over_is_not_among_what_a_claim_holds(desk: Desk) -> None:

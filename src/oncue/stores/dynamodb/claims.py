@@ -13,8 +13,10 @@ from typing import TypeVar
 from oncue.core.fencing import GONE, Refused
 from oncue.core.job import Claimed, Operation
 from oncue.core.lease import Touch, Touched
+from oncue.core.lifecycle import LIVE
 from oncue.core.moment import Moment
 from oncue.core.queue import Queue
+from oncue.core.record import Record
 from oncue.core.sharing import Taker, in_order, share_out
 from oncue.stores.dynamodb import keys
 from oncue.stores.dynamodb.filed import Filed, is_past, turn_at
@@ -260,10 +262,11 @@ class DynamoClaims(DynamoLive):
     ) -> list[list[Claimed]]:
         """What a call took, by taker, as far as the claims hold. Their leases begin anew."""
         held: list[list[Claimed]] = [[] for _ in range(takers)]
+        found = [job.id for job in self._live_jobs() if _is_taken_by(nonce, job.record)]
         savings: list[Saving] = []
-        for job in self._live_jobs():
+        for job in self.read_records(found).values():  # with all that a worker is given
             record = job.record
-            if record.nonce is not None and record.nonce[0] == nonce and record.lease.until:
+            if _is_taken_by(nonce, record):
                 record.lease, record.updated_at = record.lease.heard_of(now), now
                 savings.append(Saving(job))
         for one, was in zip(savings, self.save(savings, now), strict=True):
@@ -349,3 +352,9 @@ class DynamoClaims(DynamoLive):
 
         [answer] = self.each_job([(job_id, operation)], act, now, wanted)
         return answer  # type: ignore[return-value]
+
+
+def _is_taken_by(nonce: str, record: Record) -> bool:
+    """Whether a job is held by the call with this nonce."""
+    held = record.state in LIVE and record.lease.until
+    return bool(held) and record.nonce is not None and record.nonce[0] == nonce

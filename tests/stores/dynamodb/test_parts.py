@@ -12,15 +12,20 @@ from oncue.core import ids
 from oncue.core.changes import ChangeVerb, JobChange
 from oncue.core.errors import StoreUnavailable
 from oncue.core.job import Diagnostic, NewJob
+from oncue.core.lifecycle import State
 from oncue.core.moment import to_datetime
 from oncue.core.queue import Queue
+from oncue.core.sharing import Taker
 from oncue.ports.sink import Refusal
 from oncue.stores.dynamodb import creation
 from oncue.stores.dynamodb.keys import Key
+from oncue.stores.dynamodb.lines import TORN
 from oncue.stores.dynamodb.store import DynamoStore
 from oncue.stores.dynamodb.table import Table
 from oncue.stores.dynamodb.writes import Expire, Item, Single, Write
+from oncue.transfer.restore import checked
 from oncue.usecases.queues import put_queue
+from tests.contract.promises import every
 from tests.stores.dynamo import another_dynamo, client, open_dynamo
 from tests.stores.dynamodb.ttl import HeldTtl
 
@@ -168,3 +173,79 @@ def test_a_revived_job_has_its_large_parts_however_late_the_one_who_finished_it_
     revived = other.get(job_id)
     assert revived is not None
     assert revived.payload == "x" * 5_000
+
+
+# A part that is missing, because somebody deleted it
+
+
+def lose(store: DynamoStore, job_id: str, part: str) -> None:
+    [key] = [
+        Key(item["pk"], item["sk"])
+        for item in store.table.query(f"i#{job_id}")
+        if item["sk"].startswith(part)
+    ]
+    store.table.write(removed=[key])
+
+
+def torn(store: DynamoStore, name: str | None) -> str:
+    """A job whose payload is missing, with one behind it that is whole."""
+    put_queue(store, SENT)
+    now = store.clock.now()
+    job_id = insert(store, name or ids.mint(now, now, "out", 0), LARGE)
+    lose(store, job_id, "payload")
+    insert(store, "whole", LARGE)
+    return job_id
+
+
+@pytest.mark.parametrize("name", [None, "chosen"], ids=["plain", "recorded"])
+@pytest.mark.parametrize("how", ["worker", "dispatcher"])
+def test_a_job_without_its_payload_fails_and_those_behind_it_go_on(
+    store: DynamoStore, name: str | None, how: str
+) -> None:
+    job_id, now = torn(store, name), store.clock.now()
+    if how == "worker":
+        [claims] = store.claim([SENT], [Taker("ada", 1)], now, nonce="n")
+        assert [(one.id, one.payload) for one in claims] == [("whole", LARGE)]
+    else:
+        claim = store.claim_range(SENT, "dora", 1, now, lease_seconds=60)
+        assert [(one.id, one.payload) for one in claim.jobs] == [("whole", LARGE)]
+    job = store.get(job_id)
+    assert job is not None
+    assert (job.state, job.error) == (State.FAILED, TORN)
+    assert [one.code for one in store.history(job_id).diagnostics] == ["torn"]
+
+
+def test_a_revived_job_without_its_payload_fails_again(store: DynamoStore) -> None:
+    job_id, now = torn(store, "chosen"), store.clock.now()
+    for _ in range(2):
+        [claims] = store.claim([SENT], [Taker("ada", 9)], now, nonce="n")
+        assert job_id not in [one.id for one in claims]
+        assert not store.change([job_id], JobChange(ChangeVerb.REVIVE), now).refused
+    amended = JobChange(ChangeVerb.AMEND, payload=b'"new"')
+    assert not store.change([job_id], amended, now).refused
+    [[claimed]] = store.claim([SENT], [Taker("ada", 9)], now, nonce="m")
+    assert (claimed.id, claimed.payload) == (job_id, b'"new"')
+
+
+@pytest.mark.parametrize("is_live", [False, True])
+def test_a_job_without_its_payload_is_dumped_as_failed(store: DynamoStore, is_live: bool) -> None:
+    put_queue(store, SENT)
+    insert(store, "chosen", LARGE)
+    if is_live:
+        store.claim([SENT], [Taker("ada", 1)], store.clock.now(), nonce="n")
+    lose(store, "chosen", "payload")
+    [dumped] = every(store.export)
+    assert (dumped.job.state, dumped.job.error) == (State.FAILED, TORN)
+    assert checked(dumped)
+
+
+def test_a_job_without_its_history_fails_and_can_be_revived(store: DynamoStore) -> None:
+    put_queue(store, SENT)
+    now = store.clock.now()
+    note(store, insert(store, "chosen"), "long")
+    lose(store, "chosen", "past")
+    assert store.claim([SENT], [Taker("ada", 1)], now, nonce="n") == [[]]
+    assert [one.code for one in store.history("chosen").diagnostics] == ["torn"]
+    assert not store.change(["chosen"], JobChange(ChangeVerb.REVIVE), now).refused
+    [[claimed]] = store.claim([SENT], [Taker("ada", 1)], now, nonce="m")
+    assert claimed.payload == b"{}"

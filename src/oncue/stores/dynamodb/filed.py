@@ -30,6 +30,8 @@ PART_BYTES = 350 * 1024  # of an item that holds one part; the service takes 400
 
 UNREAD = b"(not read)"
 """Stands for a part that stands apart and was not read; compared by identity."""
+MISSING = b'{"oncue":"this part of the job is missing from the table"}'
+"""The same for one that was to be read and is not there."""
 
 
 class Line(NamedTuple):
@@ -81,6 +83,11 @@ class Filed:
     @property
     def id(self) -> str:
         return self.record.id
+
+    @property
+    def is_torn(self) -> bool:
+        """Whether a part of it is missing: it cannot be handed over."""
+        return any(self.contents.get(name) is MISSING for name in self.sides)
 
     @property
     def is_plain(self) -> bool:
@@ -163,7 +170,7 @@ def as_items(job: Filed, ver: int, *, all_anew: bool = False) -> Written:
     contents = {"payload": payload, "result": record.result}
     for one in record.operations.values():
         result = one.result
-        if result is not None and (result is UNREAD or len(result) > SMALL_RESULT_BYTES):
+        if result is not None and (_is_elsewhere(result) or len(result) > SMALL_RESULT_BYTES):
             contents[f"o.{one.name}"] = result
     past = codec.encode_past(record, [name[2:] for name in contents if name.startswith("o.")])
     contents |= _cut(past)
@@ -208,7 +215,9 @@ def _sort_out(
     for name, content in contents.items():
         if content is None:
             continue
-        if content is UNREAD or (name in there and job.contents.get(name) == content):
+        if _is_elsewhere(content):
+            sides[name] = job.sides[name]
+        elif name in there and job.contents.get(name) == content:
             sides[name] = there[name]
         elif not name.startswith(("o.", "past.")) and len(content) <= room:
             inline[name] = content
@@ -216,6 +225,11 @@ def _sort_out(
         else:
             sides[name], apart[name] = number, content
     return sides, apart, inline
+
+
+def _is_elsewhere(content: bytes) -> bool:
+    """Whether it only stands for a part."""
+    return content is UNREAD or content is MISSING
 
 
 def _room(shown: Mapping[str, Any]) -> int:
@@ -267,6 +281,8 @@ def read_filed(job_id: str, item: Item, shown: dict[str, Any], parts: dict[str, 
     contents: dict[str, bytes] = {name: parts.get(name, UNREAD) for name in sides}
     pieces = [contents[name] for name in sides if is_past(name)]
     past = b"".join(pieces).decode() if pieces else item.get("past")
+    if any(piece is MISSING for piece in pieces):
+        past = None
     payload: bytes = contents.get("payload") or item.get("payload", b"")
     result = contents.get("result", item.get("result"))
     record = codec.decode(job_id, shown, payload, result, past)

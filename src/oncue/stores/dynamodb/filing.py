@@ -19,6 +19,7 @@ from oncue.core.record import Record
 from oncue.ports.clock import Clock
 from oncue.stores.dynamodb import codec, keys
 from oncue.stores.dynamodb.filed import (
+    MISSING,
     Filed,
     as_items,
     forgotten_at,
@@ -202,8 +203,10 @@ class Filing:
         for key, side in found.items():
             job_id, part = sides[key]
             parts[job_id][part] = side["part"]
-        left = {job_id: items[job_id] for key, (job_id, _) in sides.items() if key not in found}
-        changed = self._outdated(left)
+        missing = [one for key, one in sides.items() if key not in found]
+        for job_id, part in missing:
+            parts[job_id][part] = MISSING
+        changed = self._outdated({job_id: items[job_id] for job_id, _ in missing})
         filed = {
             job_id: read_filed(job_id, item, shown[job_id], parts[job_id])
             for job_id, item in items.items()

@@ -7,11 +7,16 @@ of each rank.
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 
-from oncue.core.lifecycle import State
+from oncue.core.fencing import Settlement
+from oncue.core.lifecycle import State, Verb
 from oncue.core.moment import Moment
 from oncue.core.putoff import back_in_line_until
+from oncue.core.queue import Queue
+from oncue.core.record import Record
+from oncue.core.sharing import Taker
 from oncue.stores.dynamodb import keys
 from oncue.stores.dynamodb.filed import Filed
 from oncue.stores.dynamodb.filing import Saving, Wanted, everything
@@ -19,6 +24,10 @@ from oncue.stores.dynamodb.keys import LAST, PUT_OFF, Key, WaitingPlace
 from oncue.stores.dynamodb.leasing import ShardLease
 from oncue.stores.dynamodb.limits import DynamoLimits
 from oncue.stores.dynamodb.writes import Item
+
+log = logging.getLogger("oncue.store")
+
+TORN = "a part of it is missing from the table"
 
 AHEAD, OTHERS, ALL = ("0", "0" + LAST), ("1", "1" + LAST), ("0", "1" + LAST)
 """Ranks of reclaimed work, of everything else, and of both."""
@@ -62,7 +71,7 @@ class DynamoLines(DynamoLimits):
 
     def _good(self, items: Sequence[Item], now: Moment, wanted: Wanted = everything) -> list[Filed]:
         """The jobs behind waiting items. An item whose job has a record is good only if the record
-        says that the job waits just there; others are removed."""
+        says that the job waits just there; others are removed. A job that is torn fails."""
         ids = [keys.read_place(item["sk"]).id for item in items]
         records = self.table.read(keys.job(job_id) for job_id in ids)
         chosen: dict[str, Item] = {}
@@ -82,7 +91,18 @@ class DynamoLines(DynamoLimits):
             elif job is not None:
                 stale.append(Key(item["pk"], item["sk"]))
         self.table.write(removed=stale)
-        return good
+        whole = [job for job in good if not job.is_torn]
+        self._give_up([job for job in good if job.is_torn], now)
+        return whole
+
+    def _give_up(self, torn: Sequence[Filed], now: Moment) -> None:
+        """End jobs that cannot be handed over. Whoever holds a range that covers one does the
+        same."""
+        known = self._known({job.record.queue for job in torn})
+        for job in torn:
+            log.error("job %s of queue %s fails: %s", job.id, job.record.queue, TORN)
+            give_up(job.record, known[job.record.queue].queue, now)
+        self.save([Saving(job, is_unrivalled=True) for job in torn], now)
 
     def _ready(
         self, pk: str, limit: int, now: Moment, next_place: Callable[[], str | None]
@@ -158,3 +178,13 @@ def _waits_at(job: Filed, item: Item) -> bool:
     if job.record.state is not State.SCHEDULED or job.line is None:
         return False
     return job.line.pk == item["pk"] and item["sk"] in (job.line.sk, job.line.twin)
+
+
+def give_up(record: Record, queue: Queue, now: Moment) -> None:
+    """A job of which a part is missing fails, as by the claim that it has or by one of its own."""
+    if record.state is State.SCHEDULED:
+        record.take(queue, Taker("oncue", 1), now, ("", 0), alone=True)
+    failure = Settlement(record.id, record.epoch, Verb.FAIL, error=TORN, code="torn", detail=TORN)
+    record.settle(failure, queue, now)
+    if not queue.keeps_history:
+        record.hide()

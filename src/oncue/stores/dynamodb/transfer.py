@@ -12,6 +12,7 @@ from oncue.stores.dynamodb.filed import Filed
 from oncue.stores.dynamodb.filing import Saving
 from oncue.stores.dynamodb.jobs import MOST_RACES, names_of, rounds, too_many_races
 from oncue.stores.dynamodb.keys import Key
+from oncue.stores.dynamodb.lines import give_up
 from oncue.stores.dynamodb.queues import DynamoQueues
 from oncue.stores.dynamodb.writes import Item
 
@@ -51,7 +52,12 @@ class DynamoTransfer(DynamoQueues):
         return Page(self._dumped_jobs(jobs), cursor_at(goes_on))
 
     def _dumped_jobs(self, items: Mapping[str, Item]) -> list[DumpedJob]:
-        jobs, now = self.parse(items).values(), self.clock.now()
+        """One of which a part is missing has failed: what is left of it is not handed over."""
+        now = self.clock.now()
+        jobs = [job for job in self.parse(items).values() if _is_dumped(job, now)]
+        for job in jobs:
+            if job.is_torn and job.record.state not in FINAL:
+                give_up(job.record, self._known([job.record.queue])[job.record.queue].queue, now)
         return [DumpedJob.of(job.record) for job in jobs if _is_dumped(job, now)]
 
     def admit(self, jobs: Sequence[DumpedJob]) -> int:

@@ -162,6 +162,45 @@ def test_a_large_payload_stands_apart_and_follows_the_settings(desk: Desk) -> No
     assert len([item for item in desk.left() if "payload" in item]) == 1
 
 
+def test_of_two_changes_at_the_same_moment_none_writes_over_the_payload_of_the_other(
+    desk: Desk,
+) -> None:
+    """The second one dies between its payload and its head."""
+    mine, other = (b'"%s"' % (letter * 1000) for letter in (b"x", b"y"))
+    first = desk.put()
+    dying = OverheardClient()
+    node = DynamoStore(Table(desk.store.table.name, lambda: dying), desk.clock)
+
+    def die(method: str, asked: Any) -> None:
+        if method == "put_item":
+            raise KeyboardInterrupt
+
+    def meet(method: str, asked: Any) -> None:
+        if method == "put_item":
+            desk.client.before = lambda *_: None
+            with pytest.raises(KeyboardInterrupt):
+                put_schedule(node, first, replace(first, payload_json=other), desk.now)
+
+    dying.before, desk.client.before = die, meet
+    then = put_schedule(desk.store, first, replace(first, payload_json=mine), desk.now)
+    assert then is not None
+    assert then.payload_json == mine
+
+
+def test_a_change_that_is_refused_leaves_no_payload(desk: Desk) -> None:
+    first = desk.put()
+    changed = replace(first, payload_json=b'"%s"' % (b"x" * 1000))
+
+    def meet(method: str, asked: Any) -> None:
+        if method == "put_item":
+            desk.client.before = lambda *_: None
+            assert put_schedule(desk.store, first, replace(first, owner="ada"), desk.now)
+
+    desk.client.before = meet
+    assert put_schedule(desk.store, first, changed, desk.now) is None
+    assert [item["sk"] for item in desk.left() if item["pk"] == "c#s"] == [keys.HEAD]
+
+
 def test_one_change_can_make_and_withdraw_as_many_jobs_as_the_store_says(desk: Desk) -> None:
     schedule = desk.put(every_seconds=1)
     first = [desk.now + n * SECOND for n in range(1, FITS + 1)]

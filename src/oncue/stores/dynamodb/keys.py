@@ -230,9 +230,9 @@ def outcomes(name: str, page: int) -> Key:
     return Key(f"c#{name}", f"o#{page % OUTCOME_PAGES:02d}")
 
 
-def schedule_payload(name: str, ver: int) -> Key:
+def schedule_payload(name: str, number: int) -> Key:
     """The payload of a schedule, if it is large. It is written once and never changed."""
-    return Key(f"c#{name}", f"payload#{ver}")
+    return Key(f"c#{name}", f"payload#{number}")
 
 
 def schedule_name(name: str) -> Key:

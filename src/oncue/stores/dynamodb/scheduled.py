@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from itertools import chain
+from secrets import randbits
 from typing import Any, NamedTuple
 
 import msgspec
@@ -46,8 +47,9 @@ class Scheduled:
     """0: nothing."""
     schedule: Schedule | None = None
     """None: there is none. Its payload is missing if it stands apart."""
-    payload_ver: int | None = None
-    """Of the payload that stands apart."""
+    payload_number: int | None = None
+    """Of the payload that stands apart. It is random: of two who change the schedule at the same
+    moment, none writes over the payload of the other."""
     recent: tuple[Row, ...] = ()
     pages: int = 0
     """How many pages were written so far."""
@@ -91,20 +93,20 @@ def read_head(item: Item | None) -> Scheduled:
 def change(was: Scheduled, one: Advance, now: Moment) -> HeadChange:
     """What this change writes, jobs aside. The head is the condition of all the rest."""
     ver = max(now, was.ver + 1)
-    old = [] if was.payload_ver is None else [keys.schedule_payload(one.name, was.payload_ver)]
+    number = was.payload_number
+    old = [] if number is None else [keys.schedule_payload(one.name, number)]
     if one.then is None:
         return HeadChange([], _deletion(was, one.name, ver, now), old)
     then = replace(one.then, progress=one.progress or one.then.progress)
     before: list[Item] = []
-    payload_ver = was.payload_ver
     if one.seen is not None and one.is_progress:
         then = replace(then, revision=one.seen.revision)
         old = []
     else:
         then = replace(then, revision=ver)
-        payload_ver = ver if len(then.payload_json) > INLINE_BYTES else None
-        if payload_ver is not None:
-            key = keys.schedule_payload(one.name, ver)
+        number = randbits(40) if len(then.payload_json) > INLINE_BYTES else None
+        if number is not None:
+            key = keys.schedule_payload(one.name, number)
             before.append({**key._asdict(), "payload": then.payload_json})
     recent = (*was.recent, *_rows(one))
     pages, spilled = was.pages, len(recent) > RECENT
@@ -114,7 +116,7 @@ def change(was: Scheduled, one: Advance, now: Moment) -> HeadChange:
         recent, pages = (), pages + 1
     if was.schedule is None:
         together.append(Put({**keys.schedule_name(one.name)._asdict(), "ver": ver}))
-    head = Scheduled(ver, then, payload_ver, recent, pages)
+    head = Scheduled(ver, then, number, recent, pages)
     return HeadChange(before, [Put(_head(head, then), unchanged(was.ver)), *together], old)
 
 
@@ -141,10 +143,10 @@ def _head(head: Scheduled, schedule: Schedule) -> Item:
         "revision": schedule.revision,
         "progress": schedule.progress,
     }
-    more = {"recent": head.recent, "pages": head.pages, "payload": head.payload_ver}
+    more = {"recent": head.recent, "pages": head.pages, "payload": head.payload_number}
     rec = to_text(shown | {name: value for name, value in more.items() if value})
     item: Item = {**keys.schedule(schedule.name)._asdict(), "ver": head.ver, "rec": rec}
-    if head.payload_ver is None:
+    if head.payload_number is None:
         item["payload"] = schedule.payload_json
     wake_at = schedule.progress.wake_at
     if wake_at is not None and not schedule.paused:

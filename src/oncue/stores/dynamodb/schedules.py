@@ -22,7 +22,7 @@ from oncue.stores.dynamodb import keys, scheduled
 from oncue.stores.dynamodb.filed import Filed, as_items
 from oncue.stores.dynamodb.filing import SavePlan, Saving, what_was
 from oncue.stores.dynamodb.jobs import MOST_RACES, DynamoJobs, rounds, too_many_races
-from oncue.stores.dynamodb.keys import LAST
+from oncue.stores.dynamodb.keys import LAST, Key
 from oncue.stores.dynamodb.known import KnownQueue
 from oncue.stores.dynamodb.scheduled import CHANGED_ITEMS, DELETED_ITEMS, HeadChange, Scheduled
 from oncue.stores.dynamodb.writes import (
@@ -163,7 +163,13 @@ class DynamoSchedules(DynamoJobs):
         self.table.write(item for change in changes.values() for item in change.before)
         applied = self.table.apply([change.group for change in changes.values()])
         done = {at: changes[at] for at, was in zip(changes, applied, strict=True) if was}
-        self.table.write(removed=[key for change in done.values() for key in change.own.removed])
+        vain = [change.own for at, change in changes.items() if at not in done]
+        self.table.write(
+            removed=[
+                *(key for change in done.values() for key in change.own.removed),
+                *(Key(item["pk"], item["sk"]) for own in vain for item in own.before),
+            ]
+        )
         self._follow_up((plan for change in done.values() for plan in change.withdrawn), known)
         return set(done)
 
@@ -235,9 +241,9 @@ class DynamoSchedules(DynamoJobs):
         for _ in range(MOST_RACES):
             heads = self._heads(left)
             apart = {
-                name: keys.schedule_payload(name, head.payload_ver)
+                name: keys.schedule_payload(name, head.payload_number)
                 for name, head in heads.items()
-                if head.payload_ver is not None
+                if head.payload_number is not None
             }
             payloads = self.table.read(apart.values())
             # A payload that is missing belonged to settings that were changed just now.

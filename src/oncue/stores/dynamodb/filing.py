@@ -230,10 +230,12 @@ class Filing:
 
     def save(self, savings: Sequence[Saving], now: Moment) -> list[bool]:
         """Write jobs that were changed, each with what goes with it. Whether each was: False means
-        that it is no longer as it was read."""
+        that it is no longer as it was read. A deleted queue in which one waits is there again."""
         if not savings:
             return []
-        known = self._known({one.job.record.queue for one in savings})
+        records = [one.job.record for one in savings]
+        known = self._known({one.queue for one in records})
+        known |= self._register({one.queue for one in records if one.state is State.SCHEDULED}, now)
         plans = [self._plan(one, known[one.job.record.queue], now) for one in savings]
         self.table.write(item for plan in plans for item in plan.before)
         done = self._apply(plans, known, now)

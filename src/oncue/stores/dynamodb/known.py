@@ -22,6 +22,8 @@ CHANGING_HANDS_MS = 30_000
 """For so long after its first dispatcher came, there may be claims of workers on their way that do
 not know of it: a request is tried again for ten seconds, and clocks differ."""
 REMEMBERED_SECONDS = 10.0
+LONG_AGO: Moment = 0
+"""When a queue was deleted in which no job can arrive any more that was stored before."""
 _read = reader(Queue)
 
 

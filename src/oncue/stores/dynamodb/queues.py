@@ -3,8 +3,10 @@ enough."""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
+from heapq import merge
+from itertools import islice
 
 from oncue.core.lacks import uncounted
 from oncue.core.lifecycle import FINAL
@@ -18,7 +20,7 @@ from oncue.stores.dynamodb.event_pruning import DynamoEventPruning
 from oncue.stores.dynamodb.filed import Filed
 from oncue.stores.dynamodb.filing import Saving, what_was
 from oncue.stores.dynamodb.keys import LAST, NEVER, PUT_OFF
-from oncue.stores.dynamodb.known import KnownQueue
+from oncue.stores.dynamodb.known import LONG_AGO, KnownQueue
 from oncue.stores.dynamodb.leasing import LOOK_AHEAD_MS, MARGIN_MS, ShardLease
 from oncue.stores.dynamodb.lines import Head
 from oncue.stores.dynamodb.listing import DynamoListing
@@ -26,7 +28,8 @@ from oncue.stores.dynamodb.schedules import DynamoSchedules
 from oncue.stores.dynamodb.writes import unchanged
 
 REVIVED_WITHIN_MS = 3_600_000
-"""For so long after its deletion, a queue is looked at for a job that arrived just then."""
+"""For so long after its deletion, and once more after that, a queue is looked at for a job that
+arrived just then."""
 
 
 class DynamoQueues(DynamoListing, DynamoSchedules, DynamoEventPruning):
@@ -39,14 +42,26 @@ class DynamoQueues(DynamoListing, DynamoSchedules, DynamoEventPruning):
 
     def _revived(self, known: KnownQueue, now: Moment) -> KnownQueue:
         """A deleted queue is there again if a job arrived while it was deleted."""
-        if known.deleted_at is None or now > known.deleted_at + REVIVED_WITHIN_MS:
+        if not known.deleted_at:
             return known
-        if not self._has_waiting(known):
-            return known
-        return self._register([known.name], now)[known.name]
+        if self._has_waiting(known):
+            return self._register([known.name], now)[known.name]
+        if now > known.deleted_at + REVIVED_WITHIN_MS:
+            item = replace(known, deleted_at=LONG_AGO).as_item(max(now, known.ver + 1))
+            self.table.put(item, unchanged(known.ver))
+        return known
 
     def _has_waiting(self, known: KnownQueue) -> bool:
-        return any(any(self.table.query(pk, limit=1)) for pk in known.lines())
+        """An item that a crash left behind, or that came late, is no job."""
+        return any(map(self._is_in_use, known.lines()))
+
+    def _is_in_use(self, pk: str) -> bool:
+        above, now = "", self.clock.now()
+        while items := list(self.table.query(pk, above, limit=10)):
+            if self._good(items, now, what_was):
+                return True
+            above = items[-1]["sk"]
+        return False
 
     def put_queue(self, seen: Queue | None, queue: Queue) -> bool:
         now = self.clock.now()
@@ -209,20 +224,29 @@ class DynamoQueues(DynamoListing, DynamoSchedules, DynamoEventPruning):
         looks = [
             keys.finished(known.name, state, shard) for state in FINAL for shard in known.shards
         ]
+        entries = self._in_order(looks, limit)
         over: list[Filed] = []
-        above = ""
-        while len(over) < limit:
-            entries = self.table.first_entries(looks, above, LAST, limit)
-            ids = (keys.read_by_due(at)[1] for at in entries)
-            jobs = self.read_records(ids, what_was).values()
+        while len(over) < limit and (some := list(islice(entries, limit))):
+            jobs = self.read_records((keys.read_by_due(at)[1] for at in some), what_was).values()
             over += [job for job in jobs if job.is_visible(now) and _ended_before(job, before)]
-            if len(entries) < limit:
-                break
-            above = entries[-1]
         for job in over[:limit]:
             job.record.hide()
         self.save([Saving(job) for job in over[:limit]], now)
         return len(over[:limit])
+
+    def _in_order(self, looks: Sequence[str], at_once: int) -> Iterator[str]:
+        """All entries of some parts of the index, merged in their order. Of the parts together,
+        about so many are read at a time."""
+        most = at_once // len(looks) + 1
+
+        def rest(look: str, part: list[str]) -> Iterator[str]:
+            yield from part
+            while len(part) == most:
+                part = list(self.table.look(look, part[-1], limit=most))
+                yield from part
+
+        firsts = self.table.each(lambda look: list(self.table.look(look, limit=most)), looks)
+        return merge(*map(rest, looks, firsts))
 
 
 def _ended_before(job: Filed, before: Moment) -> bool:

@@ -247,17 +247,6 @@ def test_a_key_that_is_taken_is_told_with_the_lines(house: Desk, clock: FakeCloc
     assert len(exported(store)) > 1  # the jobs before it
 
 
-def test_a_dry_run_foresees_that_two_jobs_of_the_dump_have_one_key(
-    house: Desk, clock: FakeClock
-) -> None:
-    text = dumped(house)
-    [waiting] = [line for line in jobs_in(text) if b'"id":"waiting"' in line]
-    text = text.replace(waiting, waiting + waiting.replace(b'"id":"waiting"', b'"id":"twin"'))
-    for dry_run in (False, True):
-        with pytest.raises(KeyTaken, match="job twin"):
-            Restore(MemoryStore(clock), dry_run=dry_run).read(io.BytesIO(text))
-
-
 def test_a_store_that_is_not_there_is_made_when_the_first_page_has_been_understood(
     house: Desk, clock: FakeClock
 ) -> None:

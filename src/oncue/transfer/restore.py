@@ -6,14 +6,13 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cached_property, partial
+from functools import cached_property
 
 from oncue.core import ids
 from oncue.core.cursor import every_item
 from oncue.core.dumped import DumpedEvent, DumpedJob, key_taken
 from oncue.core.errors import EventIdTaken, InvalidInput, KeyTaken, StoreError
 from oncue.core.event import made_id
-from oncue.core.job import JobFilter
 from oncue.core.lifecycle import FINAL, LIVE, State
 from oncue.core.queue import Queue, check_queue_name
 from oncue.core.recurrence import Outcome
@@ -23,6 +22,7 @@ from oncue.core.standing import Sightings
 from oncue.ports.schedules import Advance
 from oncue.ports.store import Store
 from oncue.transfer.dump import PAGE, PAGE_BYTES, Notify
+from oncue.transfer.passing import PassedKeys, holders, supersede
 from oncue.usecases import intake
 from oncue.usecases.queues import put_queue, set_paused
 from oncue.usecases.rules import rule_of
@@ -64,6 +64,8 @@ class _Page:
     events: list[DumpedEvent] = field(default_factory=list)
     jobs: list[DumpedJob] = field(default_factory=list)
     job_bytes: int = 0
+    formers: dict[str, int] = field(default_factory=dict)
+    """By the id of a job: the job of the dump that had its key before, see `PassedKeys.take`."""
 
     @property
     def is_full(self) -> bool:
@@ -91,7 +93,7 @@ class Restore:
         self._dry_run = dry_run
         self._known = {queue.name: queue for queue in store.queues()}
         self._seen: dict[str, bool] = {}  # the queues of the dump, and whether they were paused
-        self._keys: set[tuple[str, str]] = set()  # of unfinished jobs that were only looked at
+        self._keys = PassedKeys()
         self._counts = DumpCounts(0, 0)
         self._schedules: list[tuple[Schedule, Sequence[Outcome]]] = []
         self._same_rules: set[str] = set()  # those that are here as the dump has them
@@ -151,6 +153,9 @@ class Restore:
                 self._page.events.append(part.dumped())
             case JobLine():
                 dumped = checked(part.dumped())
+                former = self._keys.take(dumped.job)
+                if former is not None:
+                    self._page.formers[dumped.job.id] = former
                 self._page.jobs.append(dumped)
                 self._page.job_bytes += dumped.size
 
@@ -179,7 +184,7 @@ class Restore:
         try:
             rules = [one for one in page.rules if self._is_new(one.rule)]
             if self._dry_run or self._create is not None:
-                stored, events = self._foresee(page.jobs), self._foresee_events(page.events)
+                stored, events = self._foresee(page), self._foresee_events(page.events)
             if not self._dry_run:
                 stored, events = self._admit(page, rules)
         except (KeyTaken, EventIdTaken, StoreError) as problem:
@@ -206,7 +211,17 @@ class Restore:
         for name in page.to_pause:
             set_paused(self._store, name, True)
         events = [self._of_same_rules(one) for one in page.events]
-        return self._store.admit(page.jobs), self._store.admit_rules(rules, events)
+        return self._admit_jobs(page), self._store.admit_rules(rules, events)
+
+    def _admit_jobs(self, page: _Page) -> int:
+        """Jobs whose key another job of the dump had before come last, one after the other."""
+        formers = page.formers
+        stored = self._store.admit([one for one in page.jobs if one.job.id not in formers])
+        for one in page.jobs:
+            if one.job.id in formers:
+                supersede(self._store, one.job, formers[one.job.id])
+                stored += self._store.admit([one])
+        return stored
 
     def _is_new(self, rule: Rule) -> bool:
         """Whether there is no rule of that name; else whether it is the same one is noted."""
@@ -236,22 +251,16 @@ class Restore:
         elif known.settings != schedule.settings:
             self.result.kept_schedules.append(schedule.name)
 
-    def _foresee(self, jobs: Sequence[DumpedJob]) -> int:
+    def _foresee(self, page: _Page) -> int:
         """How many jobs are new; `KeyTaken` if one would be refused."""
-        new = [one.job for one in jobs if self._store.get(one.job.id) is None]
+        new = [one.job for one in page.jobs if self._store.get(one.job.id) is None]
         for job in new:
             if job.key is None or job.state in FINAL:
                 continue
-            if (job.queue, job.key) in self._keys or self._is_held(job.queue, job.key):
+            former = page.formers.get(job.id)
+            if any(hash(one.id) != former for one in holders(self._store, job)):
                 raise key_taken(job)
-            self._keys.add((job.queue, job.key))
         return len(new)
-
-    def _is_held(self, queue: str, key: str) -> bool:
-        """Whether an unfinished job of the store has the key."""
-        wanted = JobFilter(queue=queue, key=key)
-        jobs = every_item(partial(self._store.page, wanted))
-        return any(job.state not in FINAL for job in jobs)
 
     def _foresee_events(self, events: Sequence[DumpedEvent]) -> int:
         """How many events are new."""

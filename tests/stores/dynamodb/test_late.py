@@ -15,6 +15,7 @@ from oncue.core.queue import Queue
 from oncue.stores.dynamodb import keys
 from oncue.stores.dynamodb.known import REMEMBERED_SECONDS
 from oncue_bench.dynamodb import statements
+from tests.contract.board import RULE, Board, cron, cron_at
 from tests.contract.changing import CANCEL, Amendment, amend
 from tests.proof.plan import Fault
 from tests.stores.dynamodb.rig import Node, Rig
@@ -142,6 +143,19 @@ def test_a_cancel_whose_answer_was_lost_is_a_cancel(rig: Rig, name: str | None) 
     node = rig.node({Fault.TIMEOUT: 1.0}, only=["transact_write_items"], first_n=1)
     assert not node.store.change([job_id], CANCEL, node.desk.now).refused
     assert node.client.plan.fired == {Fault.TIMEOUT: 1}
+
+
+def test_a_rule_that_was_deleted_is_not_brought_back_by_a_late_request(rig: Rig) -> None:
+    node = rig.node({Fault.LATE: 1.0}, only=["transact_write_items"], late_calls=None)
+    with pytest.raises(StoreUnavailable):
+        Board(node.store, rig.clock).rule(cron())
+    board = Board(rig.calm.store, rig.clock)
+    board.rule(cron())
+    assert board.store.delete_rule(RULE)
+    rig.world.arrive()
+    assert board.store.rules(None, 10) == []
+    board.rule(cron())
+    assert len(board.post(cron_at(1)).jobs) == 1
 
 
 def look(node: Node, job_id: str, seen: list[object], _: object) -> None:

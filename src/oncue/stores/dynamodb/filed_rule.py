@@ -10,6 +10,7 @@ from hashlib import blake2b
 from typing import Any, NamedTuple
 
 from oncue.core.event import EventType
+from oncue.core.ids import REMEMBERED_MS
 from oncue.core.moment import Moment, from_datetime, maybe_datetime
 from oncue.core.rule import Dependency, Rule
 from oncue.core.stamp import Stamp
@@ -17,7 +18,7 @@ from oncue.core.standing import Sightings
 from oncue.stores.dynamodb import keys
 from oncue.stores.dynamodb.codec import from_text, to_text
 from oncue.stores.dynamodb.keys import Key
-from oncue.stores.dynamodb.writes import Item
+from oncue.stores.dynamodb.writes import Item, as_ttl
 
 
 class FiledWait(NamedTuple):
@@ -135,6 +136,11 @@ class FiledRule(NamedTuple):
             item |= {"look": look, "at": self.name}
         return item
 
+    def as_deleted_head(self, now: Moment) -> Item:
+        """The version stays for a day, so that a late request does not bring the rule back."""
+        ttl = as_ttl(now + REMEMBERED_MS)
+        return {**keys.rule(self.name)._asdict(), "ver": self.next_ver(now), "ttl": ttl}
+
     def as_settings(self) -> Item:
         rule = self.rule
         shown = {
@@ -171,7 +177,7 @@ def restored(seen: Sightings) -> FiledRule:
 
 def read_rule(name: str, head: Item | None, settings: Item | None) -> FiledRule | None:
     """None: there is no such rule. Raises `Torn` if the two do not belong together."""
-    if head is None:
+    if head is None or is_deleted(head):
         return None
     state = from_text(head["rec"])
     if settings is None or settings["ver"] != state["settings"]:
@@ -195,6 +201,10 @@ def read_rule(name: str, head: Item | None, settings: Item | None) -> FiledRule 
     )
     touched = "look" in head
     return FiledRule(rule, state["identity"], waits, head["ver"], settings["ver"], touched)
+
+
+def is_deleted(head: Item) -> bool:
+    return "rec" not in head
 
 
 class Torn(Exception):

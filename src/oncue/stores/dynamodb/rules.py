@@ -13,7 +13,14 @@ from oncue.core.stamp import Stamp
 from oncue.core.standing import Sighting, Sightings
 from oncue.stores.dynamodb import keys
 from oncue.stores.dynamodb.codec import to_text
-from oncue.stores.dynamodb.filed_rule import FiledRule, FiledWait, Torn, new_rule, read_rule
+from oncue.stores.dynamodb.filed_rule import (
+    FiledRule,
+    FiledWait,
+    Torn,
+    is_deleted,
+    new_rule,
+    read_rule,
+)
 from oncue.stores.dynamodb.jobs import MOST_RACES, DynamoJobs, too_many_races
 from oncue.stores.dynamodb.looks import Looks
 from oncue.stores.dynamodb.writes import Item, Put, Remove, Write, unchanged
@@ -66,10 +73,11 @@ class DynamoRules(DynamoJobs):
         added = [wait for wait in then.waits if wait.token not in tokens]
         tokens = {wait.token for wait in then.waits}
         gone = [wait for wait in known if wait.token not in tokens]
-        ver = then.next_ver(now)
+        seen = self._deleted_ver(then.name) if was is None else was.ver
+        ver = max(now, seen + 1)
         then = then._replace(ver=ver, settings_ver=ver, touched=then.touched or bool(gone))
         writes: list[Write] = [
-            Put(then.as_head(), unchanged(0 if was is None else was.ver)),
+            Put(then.as_head(), unchanged(seen)),
             Put(then.as_settings()),
             *(Put(dropped(then, wait, now)) for wait in gone),
         ]
@@ -81,6 +89,11 @@ class DynamoRules(DynamoJobs):
             self.table.write(removed=matches)
             return False
         return True
+
+    def _deleted_ver(self, name: str) -> int:
+        """The version that a deleted rule has left; 0: none."""
+        head = self.table.get(keys.rule(name))
+        return head["ver"] if head is not None and is_deleted(head) else 0
 
     def rules(self, after: str | None, limit: int) -> Sequence[Rule]:
         return list(islice(self._every_rule(after or "", limit), limit))
@@ -96,12 +109,13 @@ class DynamoRules(DynamoJobs):
             after = names[-1]
 
     def delete_rule(self, name: str) -> bool:
+        now = self.clock.now()
         for _ in range(MOST_RACES):
             known = self._read_rules([name]).get(name)
             if known is None:
                 return False
             writes: list[Write] = [
-                Remove(keys.rule(name), unchanged(known.ver)),
+                Put(known.as_deleted_head(now), unchanged(known.ver)),
                 Remove(keys.settings(name)),
                 Remove(keys.Key(keys.RULES, name)),
                 Put(_deleted(known)),

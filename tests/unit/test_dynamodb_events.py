@@ -319,6 +319,18 @@ def test_pruning_removes_a_bounded_number_of_items_and_goes_on_the_next_time(
     assert left(store) == []
 
 
+def test_pruning_goes_on_until_it_has_looked_at_every_rule(
+    board: Board, store: DynamoStore
+) -> None:
+    """Those that are looked at first may be busy whenever somebody prunes."""
+    names = [f"rule {n}" for n in range(400) if keys.look_shard(f"rule {n}") == 0][:20]
+    for name in names:
+        board.rule(cron(), name=name)
+    board.post(cron_at(1))
+    board.prune()
+    assert list(store.table.look(keys.touched(0))) == []
+
+
 def test_names_and_resources_may_contain_anything(board: Board) -> None:
     hostile = "a#b'\"; é 你 \U0001f600"
     board.rule(table(hostile, 60), cron(), name=hostile)

@@ -43,20 +43,20 @@ class DynamoEventPruning(DynamoEventLog):
         for item in deleted:
             if room.left > 0:
                 self._sweep_rule(item["rule"], item["sk"], from_text(item["rec"]), room)
-        names = self._touched()
+        names, more = self._touched()
         rules = self._read_rules(names)
         for rule in rules.values():
             if room.left > 0:
                 self._prune_rule(rule, bounds, room)
-        return room.left <= 0 or max(len(deleted), len(names)) >= RULES_AT_ONCE
+        return room.left <= 0 or len(deleted) >= RULES_AT_ONCE or more
 
-    def _touched(self) -> list[str]:
-        """Names of rules to which something happened; one that is late is pruned the next time."""
-        each = RULES_AT_ONCE // keys.LOOK_SHARDS + 1
+    def _touched(self) -> tuple[list[str], bool]:
+        """Names of rules to which something happened, and whether there may be more. One that is
+        late is pruned the next time."""
+        most = RULES_AT_ONCE // keys.LOOK_SHARDS + 1
         shards = map(keys.touched, range(keys.LOOK_SHARDS))
-        return list(
-            chain(*self.table.each(lambda one: list(self.table.look(one, limit=each)), shards))
-        )
+        parts = self.table.each(lambda one: list(self.table.look(one, limit=most)), shards)
+        return list(chain(*parts)), any(len(part) == most for part in parts)
 
     def _sweep_rule(
         self, name: str, identity: str, waits: list[tuple[str, str, str]], room: Removal

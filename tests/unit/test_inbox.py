@@ -101,6 +101,18 @@ def test_why_an_item_was_set_aside_can_be_read(desk: InboxDesk) -> None:
     assert "NUL" in desk.store.history("bad").diagnostics[0].detail
 
 
+def test_a_producer_cannot_write_lines_into_the_log(
+    desk: InboxDesk, caplog: pytest.LogCaptureFixture
+) -> None:
+    bad = desk.put("bad", START - 2000)
+    for sk in ("0\nline", "0\nline#id", "0#\nline"):
+        desk.put_item({**bad, "sk": sk})
+    desk.remove_item(bad)
+    desk.work_off()
+    assert len(caplog.messages) == 3
+    assert not [text for text in caplog.messages if "\n" in text]
+
+
 def test_what_the_sink_refuses_becomes_a_job_that_failed_or_waits(desk: InboxDesk) -> None:
     desk.refusals = {"never": Refusal("too large", True), "later": Refusal("busy", False)}
     for name in ("never", "later", "now"):

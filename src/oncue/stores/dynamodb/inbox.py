@@ -19,7 +19,6 @@ from typing import NamedTuple
 
 from oncue.core.errors import NotFound
 from oncue.core.moment import Moment, render
-from oncue.core.text import legible
 from oncue.forking import now_and_after_fork
 from oncue.ports.inbox import Accept, InboxSettings
 from oncue.ports.nodes import NodeStore
@@ -220,8 +219,8 @@ class TableInbox:
         """Make jobs of items: those with a problem are failed ones. How many were dealt with."""
         for one in found:
             if one.problem is not None:
-                text = "inbox: %s %s is set aside as failed job %s: %s"
-                logger.error(text, one.key.pk, legible(one.key.sk), one.id, one.problem)
+                text = "inbox: %s %r is set aside as failed job %s: %s"
+                logger.error(text, *one.key, one.id, one.problem)
         shaped = [
             (one, waits if one.problem is None else failed(holder, one.problem, now))
             for one in found

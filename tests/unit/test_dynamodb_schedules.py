@@ -187,6 +187,23 @@ def test_of_two_changes_at_the_same_moment_none_writes_over_the_payload_of_the_o
     assert then.payload_json == mine
 
 
+def test_a_schedule_without_its_payload_waits_and_the_others_go_on(desk: Desk) -> None:
+    """Somebody deleted it."""
+    large = b'"%s"' % (b"x" * 1000)
+    desk.put(payload_json=large)
+    other = desk.put("other", payload_json=large)
+    [payload] = [item for item in desk.left() if item["sk"].startswith("payload")]
+    desk.store.table.write(removed=[keys.Key(payload["pk"], payload["sk"])])
+    assert desk.store.waking(LATEST, 9) == [other]
+    assert desk.seen().paused
+    again = put_schedule(
+        desk.store, desk.seen(), replace(desk.seen(), payload_json=b"1", paused=False), desk.now
+    )
+    assert again is not None
+    assert again.payload == 1
+    assert len(desk.store.waking(LATEST, 9)) == 2
+
+
 def test_a_change_that_is_refused_leaves_no_payload(desk: Desk) -> None:
     first = desk.put()
     changed = replace(first, payload_json=b'"%s"' % (b"x" * 1000))

@@ -7,6 +7,7 @@ heads are the truth, and who looks again finds what was missing.
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import islice
@@ -19,7 +20,7 @@ from oncue.core.recurrence import Outcome, is_as_made
 from oncue.core.schedule import Schedule
 from oncue.ports.schedules import Advance
 from oncue.stores.dynamodb import keys, scheduled
-from oncue.stores.dynamodb.filed import Filed, as_items
+from oncue.stores.dynamodb.filed import MISSING, Filed, as_items
 from oncue.stores.dynamodb.filing import SavePlan, Saving, what_was
 from oncue.stores.dynamodb.jobs import MOST_RACES, DynamoJobs, rounds, too_many_races
 from oncue.stores.dynamodb.keys import LAST, Key
@@ -34,6 +35,8 @@ from oncue.stores.dynamodb.writes import (
     merged,
     unchanged,
 )
+
+log = logging.getLogger("oncue.store")
 
 NAMES_AT_ONCE = 100
 MADE_ITEMS, WITHDRAWN_ITEMS = 2, 2
@@ -235,9 +238,10 @@ class DynamoSchedules(DynamoJobs):
         return {name: scheduled.read_head(found.get(keys.schedule(name))) for name in wanted}
 
     def _schedules(self, names: Iterable[str]) -> dict[str, Schedule]:
-        """Those of these schedules that there are, whole."""
+        """Those of these schedules that there are, whole. One whose payload is missing from the
+        table is shown as paused: it makes no jobs."""
         found: dict[str, Schedule] = {}
-        left = list(names)
+        left, seen = list(names), dict[str, int]()
         for _ in range(MOST_RACES):
             heads = self._heads(left)
             apart = {
@@ -247,12 +251,17 @@ class DynamoSchedules(DynamoJobs):
             }
             payloads = self.table.read(apart.values())
             # A payload that is missing belonged to settings that were changed just now.
-            left = [name for name, key in apart.items() if key not in payloads]
+            absent = {name: heads[name].ver for name, key in apart.items() if key not in payloads}
+            left = [name for name, ver in absent.items() if seen.get(name) != ver]
+            seen = absent
             for name, head in heads.items():
                 if head.schedule is None or name in left:
                     continue
                 found[name] = head.schedule
-                if name in apart:
+                if name in absent:
+                    log.error("schedule %s waits: its payload is missing from the table", name)
+                    found[name] = replace(head.schedule, payload_json=MISSING, paused=True)
+                elif name in apart:
                     payload = payloads[apart[name]]["payload"]
                     found[name] = replace(head.schedule, payload_json=payload)
             if not left:

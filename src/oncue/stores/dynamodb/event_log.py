@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from itertools import compress
 from typing import NamedTuple
 
 from oncue.core import event as core
@@ -24,7 +23,7 @@ from oncue.stores.dynamodb.filed_rule import FiledRule
 from oncue.stores.dynamodb.jobs import MOST_RACES, too_many_races
 from oncue.stores.dynamodb.keys import Key
 from oncue.stores.dynamodb.rules import DynamoRules
-from oncue.stores.dynamodb.writes import Item, Put, Remove, as_ttl, has, mark
+from oncue.stores.dynamodb.writes import If, Item, Put, Remove, as_ttl, has, mark
 
 RESERVED_MS = 60_000
 """For so long an id is kept for an event that has yet to be stored."""
@@ -158,14 +157,41 @@ class DynamoEventLog(DynamoRules):
     def _keep(self, events: Sequence[FiledEvent], ttls: Sequence[int | None]) -> list[Fact]:
         """Let the table forget events at other times, or never (None). Those that changed since
         they were read."""
-        pairs = zip(events, ttls, strict=True)
-        rows = [one._replace(token=mark(), ttl=ttl).as_items() for one, ttl in pairs]
-        done = self.table.write_each(
-            [Put(row[0], has("token", one.token)) for one, row in zip(events, rows, strict=True)]
-        )
-        kept = [row for row, was in zip(rows, done, strict=True) if was]
-        self.table.write(item for row in kept for item in row[1:])
+        then = [one._replace(ttl=ttl) for one, ttl in zip(events, ttls, strict=True)]
+        done = self._rewrite(then, [has("token", one.token) for one in events])
         return [one.fact for one, was in zip(events, done, strict=True) if not was]
+
+    def _hold(self, events: Sequence[FiledEvent]) -> None:
+        """Keep events, known for long, on which a rule has decided just now. Whoever looked before
+        the decision may be about to let the table forget them, or has done so: they are put back,
+        unless they came again meanwhile."""
+        left = [one._replace(ttl=None) for one in events]
+        seen = [has("token", one.token) for one in left]
+        for _ in range(MOST_RACES):
+            done = self._rewrite(left, seen)
+            left = [one for one, was in zip(left, done, strict=True) if not was]
+            if not left:
+                return
+            items = self.table.read(keys.event(one.fact) for one in left)
+            left = [one for one in left if _is_free_for(one, items.get(keys.event(one.fact)))]
+            seen = [as_read(items.get(keys.event(one.fact))) for one in left]
+        raise too_many_races()
+
+    def _rewrite(self, events: Sequence[FiledEvent], seen: Sequence[If]) -> list[bool]:
+        """Write events that are as they were seen; whether each was. Their other items come first.
+        Where the event has changed, these are made as it is now, by whoever comes too late."""
+        rows = [one._replace(token=mark()).as_items() for one in events]
+        self.table.write(item for row in rows for item in row[1:])
+        done = self.table.write_each(
+            [Put(row[0], only_if) for row, only_if in zip(rows, seen, strict=True)]
+        )
+        self._mend([one.fact for one, was in zip(events, done, strict=True) if not was])
+        return done
+
+    def _mend(self, facts: Iterable[Fact]) -> None:
+        """Let the other items of events be as the events say, if these are there."""
+        found = self.table.read(map(keys.event, facts)).values()
+        self.table.write(item for one in found for item in read_event(one).as_items()[1:])
 
     def _release(
         self,
@@ -201,17 +227,18 @@ class DynamoEventLog(DynamoRules):
         return rules, {fact: sorted(names & rules.keys()) for fact, names in matching.items()}
 
     def _forget(self, events: Sequence[FiledEvent]) -> None:
-        done = self.table.write_each(
-            [Remove(keys.event(one.fact), has("token", one.token)) for one in events]
-        )
-        gone = list(compress(events, done))
+        """The event itself goes last: until then, the next who prunes does all of it again."""
         self.table.write_each(
             [
                 Remove(keys.event_id(one.event.id), has("fact", keys.fact_text(one.fact)))
-                for one in gone
+                for one in events
             ]
         )
-        self.table.write(removed=(keys.arrived(one.arrival) for one in gone))
+        self.table.write(removed=(keys.arrived(one.arrival) for one in events))
+        done = self.table.write_each(
+            [Remove(keys.event(one.fact), has("token", one.token)) for one in events]
+        )
+        self._mend([one.fact for one, was in zip(events, done, strict=True) if not was])
 
 
 def _kinds(fact: Fact) -> list[tuple[EventType, str]]:
@@ -222,6 +249,11 @@ def _kinds(fact: Fact) -> list[tuple[EventType, str]]:
 
 def _is_other(item: Mapping[str, str] | None, event: Event) -> bool:
     return item is not None and item["fact"] != keys.fact_text(event.fact)
+
+
+def _is_free_for(one: FiledEvent, item: Item | None) -> bool:
+    """Whether the place of an event is empty, or it is there itself."""
+    return item is None or item["arrival"] == one.arrival
 
 
 def _is_same(known: FiledEvent | None, one: FiledEvent) -> bool:

@@ -87,6 +87,8 @@ class DynamoEvents(DynamoChains):
         chains = self._chains(by_rule, rules, judge)
         self._skip_decided(chains, (one.arrival for one in events if one.fact in fresh))
         self._run(chains, now)
+        decided = {arrival for chain in chains for arrival in chain.answers}
+        self._hold([one for one in events if one.fact not in fresh and one.arrival in decided])
         repeated = self._repeat((one for chain in chains for one in chain.decided.values()), now)
         answers: dict[str, list[RuleAnswer]] = {one.arrival: [] for one in events}
         for chain in chains:

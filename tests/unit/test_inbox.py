@@ -98,7 +98,8 @@ def test_why_an_item_was_set_aside_can_be_read(desk: InboxDesk) -> None:
     assert job is not None
     assert (job.state, job.queue) == (State.FAILED, "mail")
     assert "NUL" in (job.error or "")
-    assert "NUL" in desk.store.history("bad").diagnostics[0].detail
+    [told] = desk.store.history("bad").diagnostics
+    assert (told.code, told.detail) == ("malformed", job.error)
 
 
 def test_a_producer_cannot_write_lines_into_the_log(

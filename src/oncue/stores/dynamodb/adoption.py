@@ -18,6 +18,7 @@ from oncue.stores.dynamodb.foreign import Foreign
 from oncue.stores.dynamodb.jobs import MOST_RACES, DynamoJobs, rounds, too_many_races
 from oncue.stores.dynamodb.keys import Key
 from oncue.stores.dynamodb.known import KnownQueue
+from oncue.stores.dynamodb.lines import give_up
 from oncue.stores.dynamodb.writes import Item, Remove, Write
 
 Shape = Callable[[Record, Queue], None]
@@ -39,8 +40,13 @@ def waits(record: Record, queue: Queue) -> None:
     """It waits in its queue, like any other job."""
 
 
+def malformed(problem: str, now: Moment) -> Shape:
+    """It cannot be a job, and is one that failed."""
+    return lambda record, queue: give_up(record, queue, now, problem, "malformed")
+
+
 def failed(holder: str, error: str, now: Moment) -> Shape:
-    """It was refused for good."""
+    """Its sink refused it for good."""
 
     def shape(record: Record, queue: Queue) -> None:
         record.deliver(holder, now, error, queue, now)

@@ -22,7 +22,7 @@ from oncue.core.moment import Moment, render
 from oncue.forking import now_and_after_fork
 from oncue.ports.inbox import Accept, InboxSettings
 from oncue.ports.nodes import NodeStore
-from oncue.stores.dynamodb.adoption import DynamoAdoption, failed, waits
+from oncue.stores.dynamodb.adoption import DynamoAdoption, malformed, waits
 from oncue.stores.dynamodb.buckets import PARTS, Buckets, check_buckets
 from oncue.stores.dynamodb.foreign import Foreign, read
 from oncue.stores.dynamodb.inbox_batch import FoundBatch, InFlight
@@ -125,7 +125,7 @@ class TableInbox:
     def replay(self, first: Moment, last: Moment, now: Moment) -> int:
         found, moved = self.items(first, last), 0
         while part := list(islice(found, ITEMS_AT_ONCE)):
-            moved += self.adopt(part, "oncue inbox replay", now)
+            moved += self.adopt(part, now)
         return moved
 
     # One part.
@@ -161,7 +161,7 @@ class TableInbox:
         wanted = buckets.between(lease.sweep, lease.checkpoint - 1)[:BUCKETS_AT_ONCE]
         found = self._look(part.number, buckets, wanted, now)
         late = [read(item) for one in found for item in one.items]
-        haul.dealt += self.adopt(self._in_flight.without(late), lease.holder, now)
+        haul.dealt += self.adopt(self._in_flight.without(late), now)
         if late:
             return lease
         following = wanted[-1] + buckets.length_ms if wanted else lease.checkpoint
@@ -213,17 +213,16 @@ class TableInbox:
                 moved += jobs
             else:
                 haul.left += len(jobs)
-        haul.dealt += self.adopt(moved, part.lease.holder, now)
+        haul.dealt += self.adopt(moved, now)
 
-    def adopt(self, found: Sequence[Foreign], holder: str, now: Moment) -> int:
+    def adopt(self, found: Sequence[Foreign], now: Moment) -> int:
         """Make jobs of items: those with a problem are failed ones. How many were dealt with."""
         for one in found:
             if one.problem is not None:
                 text = "inbox: %s %r is set aside as failed job %s: %s"
                 logger.error(text, *one.key, one.id, one.problem)
         shaped = [
-            (one, waits if one.problem is None else failed(holder, one.problem, now))
-            for one in found
+            (one, waits if one.problem is None else malformed(one.problem, now)) for one in found
         ]
         return self._store.adopt(shaped, now)
 

@@ -180,11 +180,13 @@ def _waits_at(job: Filed, item: Item) -> bool:
     return job.line.pk == item["pk"] and item["sk"] in (job.line.sk, job.line.twin)
 
 
-def give_up(record: Record, queue: Queue, now: Moment) -> None:
-    """A job of which a part is missing fails, as by the claim that it has or by one of its own."""
+def give_up(
+    record: Record, queue: Queue, now: Moment, error: str = TORN, code: str = "torn"
+) -> None:
+    """A job that cannot be handed over fails, by the claim that it has or by one of its own."""
     if record.state is State.SCHEDULED:
         record.take(queue, Taker("oncue", 1), now, ("", 0), alone=True)
-    failure = Settlement(record.id, record.epoch, Verb.FAIL, error=TORN, code="torn", detail=TORN)
+    failure = Settlement(record.id, record.epoch, Verb.FAIL, error=error, code=code, detail=error)
     record.settle(failure, queue, now)
     if not queue.keeps_history:
         record.hide()

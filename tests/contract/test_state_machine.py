@@ -226,8 +226,9 @@ class Waiting(RuleBasedStateMachine):
         nonce = f"call {self.calls}"
         claims = self.take(lambda store: store.claim(queues, takers, self.now, nonce=nonce))
         if lost and any(claims):
-            again = {"nonce": nonce, "again": True}
-            repeated = self.take(lambda store: store.claim(queues, takers, self.now, **again))
+            repeated = self.take(
+                lambda store: store.claim(queues, takers, self.now, nonce=nonce, again=True)
+            )
             assert repeated == claims
         self.claims += [claimed for share in claims for claimed in share]
 

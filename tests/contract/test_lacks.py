@@ -52,7 +52,7 @@ def test_a_store_that_counts_counts(desk: Desk) -> None:
 def test_without_counts_a_queue_has_no_numbers_and_due_counts_are_refused(poor: Store) -> None:
     assert poor.stats("q") == QueueStats({}, None)
     assert poor.live_count() is None
-    with pytest.raises(NotSupported, match=r"\(due_counts: ") as caught:
+    with pytest.raises(NotSupported, match="it lacks 'counts'") as caught:
         poor.due_counts("q", 0, 10, 1)
     assert lack_of(caught) == "counts"
 
@@ -60,10 +60,10 @@ def test_without_counts_a_queue_has_no_numbers_and_due_counts_are_refused(poor: 
 def test_without_all_jobs_a_list_of_all_queues_is_refused(desk: Desk, poor: Store) -> None:
     job_id = desk.add(owner="o", key="k")
     cancel = BulkChange(BulkVerb.CANCEL, desk.now)
-    with pytest.raises(NotSupported, match=r"\(page: ") as caught:
+    with pytest.raises(NotSupported, match="it lacks 'all-jobs'") as caught:
         poor.page(JobFilter(due_after=0), None, 10)
     assert lack_of(caught) == "all-jobs"
-    with pytest.raises(NotSupported, match=r"\(find_all: ") as caught:
+    with pytest.raises(NotSupported, match="it lacks 'all-jobs'") as caught:
         poor.find_all(cancel, JobFilter(), None, 10)
     assert lack_of(caught) == "all-jobs"
     for wanted in (JobFilter("q"), JobFilter(owner="o"), JobFilter("q", key="k")):
@@ -73,7 +73,7 @@ def test_without_all_jobs_a_list_of_all_queues_is_refused(desk: Desk, poor: Stor
 
 
 def test_without_all_events_a_list_of_all_rules_is_refused(poor: Store) -> None:
-    with pytest.raises(NotSupported, match=r"\(events: ") as caught:
+    with pytest.raises(NotSupported, match="it lacks 'all-events'") as caught:
         poor.events(EventFilter(), None, 10)
     assert lack_of(caught) == "all-events"
     assert every(partial(poor.events, EventFilter("r"))) == []

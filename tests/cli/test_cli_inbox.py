@@ -71,6 +71,9 @@ def test_a_time_that_ends_before_it_begins_is_refused(desk: InboxDesk) -> None:
     ended = run("list", "--from", "2122-01-14T00:00:00Z", "--to", "2122-01-13T00:00:00Z")
     assert ended.exit_code == 2
     assert "--from is later than --to" in ended.stderr
+    ended = run("list", "--from", "2122-01-14T00:00:00Z", "--to", "2122-02-15T00:00:00Z")
+    assert ended.exit_code == 2
+    assert "more than 31 days apart" in ended.stderr
 
 
 def test_a_table_is_given_an_inbox(desk: InboxDesk) -> None:

@@ -21,6 +21,7 @@ from oncue.wire.inbox import InboxItem as Shown
 from oncue.wire.inbox import InboxItems
 
 HOUR_MS = 3_600_000
+MOST_DAYS = 31
 DEFAULTS = InboxSettings()
 
 
@@ -146,4 +147,9 @@ def _range(app: App, first: datetime | None, last: datetime | None) -> tuple[Mom
     since = until - HOUR_MS if first is None else from_datetime(first)
     if since > until:
         raise click.UsageError("--from is later than --to.")
+    if until - since > MOST_DAYS * 24 * HOUR_MS:
+        raise click.UsageError(
+            f"--from and --to are more than {MOST_DAYS} days apart. Every bucket between them is "
+            "read, so choose shorter times."
+        )
     return since, until

@@ -21,6 +21,7 @@ from oncue.core.schedule import Progress, Schedule, occurrence_id
 from oncue.ports.schedules import Advance
 from oncue.stores.dynamodb import keys
 from oncue.stores.dynamodb.codec import from_text, reader, to_text
+from oncue.stores.dynamodb.filed import MISSING
 from oncue.stores.dynamodb.keys import Key
 from oncue.stores.dynamodb.writes import Item, Put, Remove, Write, as_ttl, unchanged
 
@@ -102,6 +103,8 @@ def change(was: Scheduled, one: Advance, now: Moment) -> HeadChange:
     if one.seen is not None and one.is_progress:
         then = replace(then, revision=one.seen.revision)
         old = []
+    elif then.payload_json is MISSING:  # it stays so until another one is set
+        then, old = replace(then, revision=ver), []
     else:
         then = replace(then, revision=ver)
         number = randbits(40) if len(then.payload_json) > INLINE_BYTES else None

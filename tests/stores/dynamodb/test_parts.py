@@ -215,6 +215,20 @@ def test_a_job_without_its_payload_fails_and_those_behind_it_go_on(
     assert [one.code for one in store.history(job_id).diagnostics] == ["torn"]
 
 
+def test_a_claim_that_is_repeated_has_no_job_without_its_payload(store: DynamoStore) -> None:
+    put_queue(store, SENT)
+    for name in ("chosen", "whole"):
+        insert(store, name, LARGE)
+    now = store.clock.now()
+    store.claim([SENT], [Taker("ada", 2)], now, nonce="n")
+    lose(store, "chosen", "payload")
+    [claims] = store.claim([SENT], [Taker("ada", 2)], now, nonce="n", again=True)
+    assert [(one.id, one.payload) for one in claims] == [("whole", LARGE)]
+    job = store.get("chosen")
+    assert job is not None
+    assert (job.state, job.error) == (State.FAILED, TORN)
+
+
 def test_a_revived_job_without_its_payload_fails_again(store: DynamoStore) -> None:
     job_id, now = torn(store, "chosen"), store.clock.now()
     for _ in range(2):

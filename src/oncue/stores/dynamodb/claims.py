@@ -263,12 +263,12 @@ class DynamoClaims(DynamoLive):
         """What a call took, by taker, as far as the claims hold. Their leases begin anew."""
         held: list[list[Claimed]] = [[] for _ in range(takers)]
         found = [job.id for job in self._live_jobs() if _is_taken_by(nonce, job.record)]
+        jobs = self.read_records(found).values()  # with all that a worker is given
         savings: list[Saving] = []
-        for job in self.read_records(found).values():  # with all that a worker is given
+        for job in self._whole([job for job in jobs if _is_taken_by(nonce, job.record)], now):
             record = job.record
-            if _is_taken_by(nonce, record):
-                record.lease, record.updated_at = record.lease.heard_of(now), now
-                savings.append(Saving(job))
+            record.lease, record.updated_at = record.lease.heard_of(now), now
+            savings.append(Saving(job))
         for one, was in zip(savings, self.save(savings, now), strict=True):
             if was and one.job.record.nonce is not None:
                 held[one.job.record.nonce[1]].append(one.job.record.as_claimed())
@@ -356,5 +356,6 @@ class DynamoClaims(DynamoLive):
 
 def _is_taken_by(nonce: str, record: Record) -> bool:
     """Whether a job is held by the call with this nonce."""
-    held = record.state in LIVE and record.lease.until
-    return bool(held) and record.nonce is not None and record.nonce[0] == nonce
+    if record.state not in LIVE or not record.lease.until:
+        return False
+    return record.nonce is not None and record.nonce[0] == nonce

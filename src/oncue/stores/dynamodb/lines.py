@@ -91,18 +91,19 @@ class DynamoLines(DynamoLimits):
             elif job is not None:
                 stale.append(Key(item["pk"], item["sk"]))
         self.table.write(removed=stale)
-        whole = [job for job in good if not job.is_torn]
-        self._give_up([job for job in good if job.is_torn], now)
-        return whole
+        return self._whole(good, now)
 
-    def _give_up(self, torn: Sequence[Filed], now: Moment) -> None:
-        """End jobs that cannot be handed over. Whoever holds a range that covers one does the
-        same."""
+    def _whole(self, jobs: Sequence[Filed], now: Moment) -> list[Filed]:
+        """Those of which no part is missing. The others cannot be handed over, and fail; whoever
+        holds a range that covers one does the same."""
+        whole = [job for job in jobs if not job.is_torn]
+        torn = [job for job in jobs if job.is_torn]
         known = self._known({job.record.queue for job in torn})
         for job in torn:
             log.error("job %s of queue %s fails: %s", job.id, job.record.queue, TORN)
             give_up(job.record, known[job.record.queue].queue, now)
         self.save([Saving(job, is_unrivalled=True) for job in torn], now)
+        return whole
 
     def _ready(
         self, pk: str, limit: int, now: Moment, next_place: Callable[[], str | None]

@@ -77,6 +77,10 @@ def test_the_units_of_each_decision(board: Board, counted: Counted) -> None:
     assert counted.post(cron_at(20)).writes == EVENT + 10, "it fires"
     assert counted.post(cron_at(20)).writes == 1, "it is a duplicate"
     assert counted.post(cron_at(15)).writes == EVENT + 4, "it is stale"
+    board.rule(table("nobody", 3600), cron(), name="late")
+    board.post(table_at(1, "nobody"))  # this rule is to be pruned as well
+    bill = counted.post(table_at(0, "nobody"))
+    assert bill.writes == EVENT + 6 + EVENT, "it is kept before and after the decision"
 
 
 def test_a_decision_costs_the_same_however_many_events_were_accepted(

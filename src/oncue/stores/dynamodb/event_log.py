@@ -128,10 +128,8 @@ class DynamoEventLog(DynamoRules):
             self._reserve(absent, ids, now)
             stored = self._store(absent, items)
             fresh |= stored.keys()
-            loose = [there[one.fact] for one in left if _must_be_held(one, there)]
-            for fact in self._keep(loose, [None] * len(loose)):
-                del there[fact]
-            known |= there | stored
+            loose = [there.pop(one.fact) for one in left if _must_be_held(one, there)]
+            known |= there | stored | self._keep(loose, [None] * len(loose))
             left = [one for one in left if one.fact not in known]
         raise too_many_races()
 
@@ -154,22 +152,23 @@ class DynamoEventLog(DynamoRules):
         self.table.write(removed=(keys.arrived(one.arrival) for one, was in results if not was))
         return {one.fact: one for one, was in results if was}
 
-    def _keep(self, events: Sequence[FiledEvent], ttls: Sequence[int | None]) -> list[Fact]:
-        """Let the table forget events at other times, or never (None). Those that changed since
-        they were read."""
+    def _keep(
+        self, events: Sequence[FiledEvent], ttls: Sequence[int | None]
+    ) -> dict[Fact, FiledEvent]:
+        """Let the table forget events at other times, or never (None). As they are then, without
+        those that changed since they were read."""
         then = [one._replace(ttl=ttl) for one, ttl in zip(events, ttls, strict=True)]
-        done = self._rewrite(then, [has("token", one.token) for one in events])
-        return [one.fact for one, was in zip(events, done, strict=True) if not was]
+        return self._rewrite(then, [has("token", one.token) for one in events])
 
     def _hold(self, events: Sequence[FiledEvent]) -> None:
-        """Keep events, known for long, on which a rule has decided just now. Whoever looked before
-        the decision may be about to let the table forget them, or has done so: they are put back,
-        unless they came again meanwhile."""
+        """Keep events that were known before, and on which a rule has decided just now. Whoever
+        looked before the decision may be about to let the table forget them, or has done so: they
+        are put back, unless they came again meanwhile."""
         left = [one._replace(ttl=None) for one in events]
         seen = [has("token", one.token) for one in left]
         for _ in range(MOST_RACES):
             done = self._rewrite(left, seen)
-            left = [one for one, was in zip(left, done, strict=True) if not was]
+            left = [one for one in left if one.fact not in done]
             if not left:
                 return
             items = self.table.read(keys.event(one.fact) for one in left)
@@ -177,16 +176,18 @@ class DynamoEventLog(DynamoRules):
             seen = [as_read(items.get(keys.event(one.fact))) for one in left]
         raise too_many_races()
 
-    def _rewrite(self, events: Sequence[FiledEvent], seen: Sequence[If]) -> list[bool]:
-        """Write events that are as they were seen; whether each was. Their other items come first.
-        Where the event has changed, these are made as it is now, by whoever comes too late."""
-        rows = [one._replace(token=mark()).as_items() for one in events]
+    def _rewrite(self, events: Sequence[FiledEvent], seen: Sequence[If]) -> dict[Fact, FiledEvent]:
+        """Write those of these events that are as they were seen, with their other items: as they
+        are then. The other items come first. Where the event has changed, these are written again
+        as it says now."""
+        then = [one._replace(token=mark()) for one in events]
+        rows = [one.as_items() for one in then]
         self.table.write(item for row in rows for item in row[1:])
         done = self.table.write_each(
             [Put(row[0], only_if) for row, only_if in zip(rows, seen, strict=True)]
         )
-        self._mend([one.fact for one, was in zip(events, done, strict=True) if not was])
-        return done
+        self._mend([one.fact for one, was in zip(then, done, strict=True) if not was])
+        return {one.fact: one for one, was in zip(then, done, strict=True) if was}
 
     def _mend(self, facts: Iterable[Fact]) -> None:
         """Let the other items of events be as the events say, if these are there."""

@@ -74,6 +74,17 @@ def test_a_dispatcher_passes_a_job_that_came_into_its_range_and_has_expired(
     assert desk.state(late) is State.CANCELLED
 
 
+def test_jobs_that_have_expired_are_cancelled_together(rig: Rig) -> None:
+    desk, node = rig.calm.desk, rig.node()
+    late = desk.add_many(64, queue="sent", expires_at=desk.now + 1000)
+    last = desk.add(queue="sent")
+    rig.clock.advance(2)
+    requests = counted(node)
+    assert [job.id for job in node.desk.claim_range(SENT).jobs] == [last]
+    assert {desk.state(job_id) for job_id in late} == {State.CANCELLED}
+    assert requests.total() < len(late)
+
+
 @pytest.mark.parametrize("how", ["a clock is slow", "it takes long"])
 @pytest.mark.parametrize("settles", [True, False])
 def test_a_worker_that_did_not_know_of_the_first_dispatcher_comes_too_late(

@@ -129,25 +129,33 @@ class DynamoRanges(DynamoEndings):
     def _next_place(
         self, known: KnownQueue, lease: ShardLease, in_flight: set[str] | None, asked: Asked
     ) -> str | None:
-        """The place of the next job of a shard; None: there is none to take. What has expired is
-        cancelled on the way. A plain job never expires. `in_flight` None: the shard is free."""
-        pk, now = keys.line(known.name, lease.shard), asked.now
+        """The place of the next job of a shard; None: there is none to take. `in_flight` None: the
+        shard is free."""
+        pk = keys.line(known.name, lease.shard)
         held = None if in_flight is None else lease
 
-        def first_due() -> str | None:
-            items = self._takeable(pk, 1, now, now, in_flight or set(), held)
-            return items[0]["sk"] if items else None
+        def first(cutoff: Moment) -> str | None:
+            return self._first_place(pk, asked._replace(cutoff=cutoff), in_flight or set(), held)
 
-        self._ready(pk, asked.limit, now, first_due)
-        last = ""
-        while items := self._next_items(pk, 1, asked.cutoff, in_flight or set()):
+        self._ready(pk, asked.limit, asked.now, lambda: first(asked.now))
+        return first(asked.cutoff)
+
+    def _first_place(
+        self, pk: str, asked: Asked, in_flight: set[str], held: ShardLease | None
+    ) -> str | None:
+        """The place of the first due job of a line. What has expired is cancelled on the way, each
+        time twice as many jobs. A plain job never expires."""
+        limit, last = 1, ""
+        while items := self._next_items(pk, limit, asked.cutoff, in_flight):
             place: str = items[0]["sk"]
             # What is still there after a try is for the one who takes it, or took it meanwhile.
             if "rec" in items[0] or place == last:
                 return place
-            if self._unexpired(self._good(items, now), now, held):
-                return place
-            last = place
+            jobs = self._unexpired(self._good(items, asked.now), asked.now, held)
+            first = next((job.line for job in jobs), None)
+            if first is not None:
+                return first.sk
+            limit, last = min(2 * limit, asked.limit), place
         return None
 
     def _claim_shard(

@@ -83,6 +83,18 @@ def test_a_job_that_the_store_had_keeps_its_key(
     assert there.state("mine") is State.SCHEDULED
 
 
+def test_a_repeated_restore_does_not_end_a_job_that_has_got_its_key_again(
+    desk: Desk, open_store: OpenStore, clock: FakeClock
+) -> None:
+    jobs = passed(desk, is_live=False)
+    there = Desk(open_store(clock), clock)
+    restored(there.store, jobs)
+    assert there.cancel("last").refused is None
+    assert there.revive("first").refused is None
+    assert restored(there.store, jobs).stored == 0
+    assert there.state("first") is State.SCHEDULED
+
+
 def test_a_job_that_is_in_a_dump_twice_does_not_end_itself(
     desk: Desk, open_store: OpenStore, clock: FakeClock
 ) -> None:

@@ -214,11 +214,12 @@ class Restore:
         return self._admit_jobs(page), self._store.admit_rules(rules, events)
 
     def _admit_jobs(self, page: _Page) -> int:
-        """Jobs whose key another job of the dump had before come last, one after the other."""
+        """Jobs whose key another job of the dump had before come last, one after the other. Where
+        such a job is stored already, the key may have passed on since."""
         formers = page.formers
         stored = self._store.admit([one for one in page.jobs if one.job.id not in formers])
         for one in page.jobs:
-            if one.job.id in formers:
+            if one.job.id in formers and self._store.get(one.job.id) is None:
                 supersede(self._store, one.job, formers[one.job.id])
                 stored += self._store.admit([one])
         return stored

@@ -238,8 +238,9 @@ class DynamoClaims(DynamoLive):
     def _free_jobs(
         self, offer: Offer, lines: Sequence[str], limit: int, now: Moment, ranks: tuple[str, str]
     ) -> Iterator[list[Filed]]:
-        """The due jobs of some lines that are in no range, a few at a time; first of `limit` of
-        all, then of twice as many. What has expired is cancelled."""
+        """The due jobs of some lines that are in no range, part by part. The first part is what is
+        free among `limit` items; each next one looks at twice as many. What has expired is
+        cancelled."""
         above, upto = ranks
         while True:
             items = self._first_items(lines, limit, now, (above, upto))

@@ -23,7 +23,7 @@ CHANGING_HANDS_MS = 30_000
 not know of it: a request is tried again for ten seconds, and clocks differ."""
 REMEMBERED_SECONDS = 10.0
 LONG_AGO: Moment = 0
-"""When a queue was deleted in which no job can arrive any more that was stored before."""
+"""Stands for the moment of a deletion after which the queue was looked at for the last time."""
 _read = reader(Queue)
 
 

@@ -2,9 +2,10 @@
 
 An item is a plain dictionary here; texts, whole numbers and bytes are the only values. Whatever the
 service answers that may pass (throttling, conflicts, errors of its own, a lost connection) is tried
-again with a growing, random pause, and ends as `StoreUnavailable` after `PATIENCE_SECONDS`. A
-request that was repeated may find its own effect: every item that is written under a condition has
-a mark of the call (`by`), and a condition that failed because the item has it has not failed.
+again with a growing, random pause, and ends as `StoreUnavailable` after `PATIENCE_SECONDS`, or
+sooner if there never was a connection. A request that was repeated may find its own effect: every
+item that is written under a condition has a mark of the call (`by`), and a condition that failed
+because the item has it has not failed.
 """
 
 from __future__ import annotations

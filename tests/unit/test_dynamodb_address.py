@@ -24,6 +24,7 @@ from oncue.stores.dynamodb.address import TableAddress
 from oncue.stores.dynamodb.keys import Key
 from oncue.stores.dynamodb.store import DynamoStore
 from oncue.stores.dynamodb.trouble import explain
+from oncue.stores.dynamodb.writes import ABSENT
 from tests.stores.dynamo import new_table
 
 
@@ -188,6 +189,21 @@ def test_an_address_with_which_there_was_no_connection_is_given_up_sooner(
     jobs.get(Key("a", "b"))
     jobs.get(Key("a", "b"))
     assert client.get_item.call_count == 6
+    jobs.close()
+
+
+def test_an_address_that_refused_a_request_is_not_given_up_sooner(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(table, "FIRST_PATIENCE_SECONDS", -1)
+    monkeypatch.setattr(table, "FIRST_PAUSE_SECONDS", 0)
+    client = Mock()
+    jobs = table.Table("jobs", lambda: client)
+    client.put_item.side_effect = refused("ConditionalCheckFailedException")
+    assert not jobs.put({"pk": "a", "sk": "b"}, ABSENT)
+    unreached = EndpointConnectionError(endpoint_url="http://localhost:8000/")
+    client.get_item.side_effect = [unreached, {}]
+    assert jobs.get(Key("a", "b")) is None
     jobs.close()
 
 

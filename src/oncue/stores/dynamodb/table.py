@@ -360,16 +360,16 @@ class Table:
             began = _clock.monotonic()
             try:
                 if ask():
-                    self._patience = PATIENCE_SECONDS
                     return
             except Exception as problem:
+                error = problem
                 raise_failed_condition(problem)
                 if not passes(problem):
                     raise explain(self.name, problem) from problem
                 self.throttles.note(is_throttle(problem))
-                error = problem
-            if not is_unreached(error):
-                self._patience = PATIENCE_SECONDS
+            finally:
+                if not is_unreached(error):
+                    self._patience = PATIENCE_SECONDS
             if _clock.monotonic() - began >= SLOW_SECONDS:  # it was not refused: nobody answered
                 waited += _clock.monotonic() - began
             rest = uniform(pause / 2, pause)

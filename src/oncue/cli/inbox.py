@@ -39,7 +39,7 @@ def between(command: Command) -> Command:
     """The options that say which due times."""
     until = click.option("--to", "last", type=TIME, help="Due up to then. [default: now]")
     since = click.option(
-        "--from", "first", type=TIME, help="Due from then on. [default: an hour before]"
+        "--from", "first", type=TIME, help="Due from then on. [default: an hour before --to]"
     )
     return since(until(command))
 

@@ -221,3 +221,9 @@ def test_a_table_that_is_none_of_oncue_may_be_the_reason_of_a_refusal() -> None:
         error
     )
     assert str(explain("jobs", refused("Other"))).endswith("refused a request: Other")
+
+
+def test_an_answer_with_a_bare_status_is_not_one_of_dynamodb() -> None:
+    error = explain("jobs", refused("404"))
+    assert isinstance(error, StoreUnusable)
+    assert "request: 404. What answers there is not DynamoDB: check the endpoint" in str(error)

@@ -140,6 +140,8 @@ def explain(table: str, problem: Any) -> StoreError:
     todo = ""
     if code == "ValidationException":  # a table with other keys refuses the first request so
         todo = ". If it is not a table of oncue, 'oncue migrate --dry-run' says what it lacks."
+    elif code.isdigit():  # an answer that is not one of DynamoDB has its status as its code
+        todo = ". What answers there is not DynamoDB: check the endpoint in the URL of the store."
     return StoreUnusable(f"DynamoDB table {table} refused a request: {code or problem}{todo}")
 
 

@@ -88,8 +88,9 @@ def test_a_table_is_given_an_inbox(desk: InboxDesk) -> None:
 
 def test_without_options_an_inbox_stays_as_it_is_and_is_shown(desk: InboxDesk) -> None:
     desk.store.table.remove(keys.INBOX)
-    assert json.loads(run("set", "--json").stdout) == {"minutes": 5, "shards": 50}
-    desk.store.table.remove(keys.INBOX)
+    refused = run("set", "--minutes", "1")
+    assert (refused.exit_code, desk.store.inbox.settings()) == (2, None)
+    assert "this table has no inbox yet. Say how many shards it gets" in refused.stderr
     assert run("set", "--shards", "0", "--minutes", "1").stdout == (
         "Buckets of 1 minute, 0 shards; partitions are j#BUCKET.\n"
     )

@@ -95,7 +95,7 @@ def replay(app: App, first: datetime | None, last: datetime | None) -> None:
 @click.option(
     "--shards",
     type=int,
-    help=f"Partitions of a bucket. [default: as they are; {DEFAULTS.shards} in a new inbox]",
+    help="Partitions of a bucket. A new inbox needs them; later the default is as they are.",
 )
 @click.option(
     "--minutes",
@@ -104,17 +104,23 @@ def replay(app: App, first: datetime | None, last: datetime | None) -> None:
 )
 @store_only
 def set_(app: App, shards: int | None, minutes: int | None) -> None:
-    """Give a table an inbox, or more shards, and show what it has then. Without an inbox, the
-    processes on a table do not look for items. Shards can only be added, and the length of the
-    buckets stays as it was first set, because items may be anywhere. Reading an inbox costs about
-    a read unit for each shard and second, also while it is empty.
+    """Give a table an inbox, or more shards, and show what it has then; without options only show
+    it. Without an inbox, the processes on a table do not look for items. Shards can only be added,
+    and the length of the buckets stays as it was first set, because items may be anywhere. Reading
+    an inbox costs about a read unit for each shard and second, also while it is empty.
 
+    $ oncue inbox set --shards 50 --minutes 10
     $ oncue inbox set
-    $ oncue inbox set --shards 0
-    $ oncue inbox set --shards 200 --minutes 10
+    $ oncue inbox set --shards 200
     """
     found = _inbox(app)
-    known = found.settings() or DEFAULTS
+    known = found.settings()
+    if known is None and shards is None:
+        raise click.UsageError(
+            "this table has no inbox yet. Say how many shards it gets with --shards: one for every "
+            "500 items per second, or 0. They cannot be taken away."
+        )
+    known = known or DEFAULTS
     wanted = InboxSettings(
         known.minutes if minutes is None else minutes, known.shards if shards is None else shards
     )

@@ -51,15 +51,16 @@ def as_markdown(report: Report) -> str:
     return "\n\n".join(parts) + "\n"
 
 
+_MISSED = "## Missed\n"
 _SECTION = re.compile(r"^## (W\d+):.*?(?=^## )", re.DOTALL | re.MULTILINE)
 
 
 def with_others(page: str, old: str) -> str:
     """The page, with those sections of the old one that were not measured now."""
     sections = {found[1]: found[0] for text in (old, page) for found in _SECTION.finditer(text)}
-    own = list(_SECTION.finditer(page))
     every = "".join(sections[work] for work in sorted(sections, key=lambda work: int(work[1:])))
-    return page[: own[0].start()] + every + page[own[-1].end() :]
+    before, _, after = _SECTION.sub("", page).partition(_MISSED)
+    return before + every + _MISSED + after
 
 
 def _markdown_table(rows: list[Row]) -> str:
@@ -89,9 +90,9 @@ def _verdict(report: Report) -> str:
 
 def _misses(report: Report) -> str:
     if not report.missed:
-        return "## Missed\n\nNothing in this run."
+        return f"{_MISSED}\nNothing in this run."
     lines = [f"- {' · '.join(filter(None, cells(row)[:7]))}" for row in report.missed]
-    return "## Missed\n\n" + "\n".join(lines)
+    return f"{_MISSED}\n" + "\n".join(lines)
 
 
 _INTRODUCTION = """# Benchmarks

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from typing import Any
 from unittest.mock import Mock
 
@@ -26,6 +27,8 @@ from oncue.stores.dynamodb.store import DynamoStore
 from oncue.stores.dynamodb.trouble import explain
 from oncue.stores.dynamodb.writes import ABSENT
 from tests.stores.dynamo import new_table
+
+UNREACHED = EndpointConnectionError(endpoint_url="http://localhost:8000/")
 
 
 @pytest.fixture
@@ -165,46 +168,42 @@ def test_missing_credentials_last(problem: Exception) -> None:
 
 
 def test_an_endpoint_that_does_not_answer_is_named() -> None:
-    problem = EndpointConnectionError(endpoint_url="http://localhost:8000/")
-    error = explain("jobs", problem)
+    error = explain("jobs", UNREACHED)
     assert isinstance(error, StoreUnavailable)
     assert "no answer from http://localhost:8000/ (EndpointConnectionError)" in str(error)
     assert "Check the region and the endpoint" in str(error)
 
 
-def test_an_address_with_which_there_was_no_connection_is_given_up_sooner(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+@pytest.fixture
+def jobs(monkeypatch: pytest.MonkeyPatch) -> Iterator[table.Table]:
+    """A table that gives up at once as long as there was no connection."""
     monkeypatch.setattr(table, "FIRST_PATIENCE_SECONDS", -1)
     monkeypatch.setattr(table, "FIRST_PAUSE_SECONDS", 0)
-    client = Mock()
-    jobs = table.Table("jobs", lambda: client)
-    unreached = EndpointConnectionError(endpoint_url="http://localhost:8000/")
-    client.get_item.side_effect = [unreached, unreached]
+    jobs = table.Table("jobs", Mock)
+    yield jobs
+    jobs.close()
+
+
+def test_an_address_with_which_there_was_no_connection_is_given_up_sooner(
+    jobs: table.Table,
+) -> None:
+    client = jobs.client
+    client.get_item.side_effect = [UNREACHED, UNREACHED]
     with pytest.raises(StoreUnavailable, match="no answer from http://localhost:8000/"):
         jobs.get(Key("a", "b"))
     assert client.get_item.call_count == 1
     slow = ReadTimeoutError(endpoint_url="http://localhost:8000/")
-    client.get_item.side_effect = [slow, {}, unreached, unreached, {}]
+    client.get_item.side_effect = [slow, {}, UNREACHED, UNREACHED, {}]
     jobs.get(Key("a", "b"))
     jobs.get(Key("a", "b"))
     assert client.get_item.call_count == 6
-    jobs.close()
 
 
-def test_an_address_that_refused_a_request_is_not_given_up_sooner(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setattr(table, "FIRST_PATIENCE_SECONDS", -1)
-    monkeypatch.setattr(table, "FIRST_PAUSE_SECONDS", 0)
-    client = Mock()
-    jobs = table.Table("jobs", lambda: client)
-    client.put_item.side_effect = refused("ConditionalCheckFailedException")
+def test_an_address_that_refused_a_request_is_not_given_up_sooner(jobs: table.Table) -> None:
+    jobs.client.put_item.side_effect = refused("ConditionalCheckFailedException")
     assert not jobs.put({"pk": "a", "sk": "b"}, ABSENT)
-    unreached = EndpointConnectionError(endpoint_url="http://localhost:8000/")
-    client.get_item.side_effect = [unreached, {}]
+    jobs.client.get_item.side_effect = [UNREACHED, {}]
     assert jobs.get(Key("a", "b")) is None
-    jobs.close()
 
 
 @pytest.mark.parametrize("code", ["UnrecognizedClientException", "ExpiredTokenException"])

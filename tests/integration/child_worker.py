@@ -20,10 +20,19 @@ from oncue.core.fencing import Settlement
 from oncue.core.lifecycle import Verb
 from oncue.stores import open_store
 from oncue.stores.sqlite import SqliteStore
+from oncue.worker.worker import Worker
 from tests.proof.entries import Received
 from tests.proof.logs import RunLog
 from tests.proof.points import KillingStore
 from tests.proof.witness import Witness
+
+
+class TellingWorker(Worker):
+    """Says when it has begun to stop: from then on it begins no job."""
+
+    def stop(self) -> None:
+        super().stop()
+        print("stopping", flush=True)
 
 
 def stop(connection: object) -> bool:
@@ -59,7 +68,8 @@ def main(url: str, log: str, name: str) -> None:
                 store.settle([late], store.clock.now())
         return name
 
-    cue.work(name=name)
+    cue.run_loops()
+    TellingWorker(cue, name=name).run()
     cue.close()
 
 

@@ -125,6 +125,7 @@ def test_sigterm_lets_the_running_job_finish_and_gives_the_others_back(
     wait_until(lambda: begun(crew, slow.id), "the slow one is begun")
     child.signal(signal.SIGTERM)
     child.signal(signal.SIGTERM)  # some send it twice
+    wait_until(lambda: "stopping" in child.said, "it has noticed")
     crew.file("go").touch()
     assert child.wait() == 0, child.said
     assert (cue.job(slow.id).state, cue.job(slow.id).attempt) == (State.SUCCEEDED, 1)

@@ -106,6 +106,17 @@ def test_it_does_not_wait_for_a_job_that_another_delivers(desk: Desk, stuck: str
     assert ids(desk.claim(WORKED)) == [stuck]
 
 
+@pytest.mark.one_shard
+def test_it_waits_for_one_that_arrived_among_jobs_in_flight(desk: Desk, stuck: str) -> None:
+    desk.add(queue="d")
+    flying = [desk.claim_range()]
+    arrived = desk.add(queue="d", due_in=-1)
+    wait_for(desk, stuck)
+    for expected in (arrived, stuck):
+        flying.append(desk.claim_range(limit=1, in_flight=flying))
+        assert ids(flying[-1].jobs) == [expected]
+
+
 @both_ways
 def test_every_refusal_in_a_row_is_counted_and_makes_it_wait_longer(
     desk: Desk, deliver: Deliver

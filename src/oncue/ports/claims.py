@@ -23,8 +23,9 @@ their shards, and those that come later go by the new number.
 **Put off.** A job that its sink refused for now waits until a moment of its own, `not_before`
 (`core/putoff.py`). Until then it is scheduled like any other and can be cancelled, changed and
 listed, but it is not handed over and no range claim covers it. When the moment has come, `claim`
-and `claim_range` give it its place in the order back. A new due time, another queue or a revival
-ends it as well. `refusals` counts on until the job is taken.
+and `claim_range` give it its place in the order back, unless the job that the call would hand over
+next has been due for longer and has no worse rank. A new due time, another queue or a revival ends
+it as well. `refusals` counts on until the job is taken.
 """
 
 from __future__ import annotations

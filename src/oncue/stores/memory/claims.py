@@ -4,6 +4,7 @@ follow."""
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from heapq import merge
 from itertools import islice
 
 from oncue.core import rate
@@ -15,6 +16,7 @@ from oncue.core.putoff import back_in_line_until
 from oncue.core.queue import Queue
 from oncue.core.rate import Limits
 from oncue.core.record import Record
+from oncue.core.shard import Turn
 from oncue.core.sharing import Taker, in_order, share_out
 from oncue.stores.memory.state import MemoryState, exceptions
 
@@ -88,13 +90,13 @@ class MemoryClaims(MemoryState):
                 self._take_away(place)
 
     def _make_ready(
-        self, queue: str, limit: int, until: Moment, now: Moment, *, more: bool = False
+        self, queue: str, limit: int, until: Moment, now: Moment, *, arrived: Sequence[Turn] = ()
     ) -> int:
         """Before jobs of a queue are taken that are due by `until`: how many may be, at most
-        `limit`. If there is room and something waits (`more`: also outside the lines), what has
+        `limit`. If there is room and something waits (`arrived`: also outside the lines), what has
         expired is cancelled, and put-off jobs are in line again. Else nothing is changed, as if the
         claim had only looked."""
-        due = more or any(turn.due_at <= until for turn in self._lines[queue])
+        due = arrived or any(turn.due_at <= until for turn in self._lines[queue])
         if not due and all(record.is_put_off(now) for record in self._put_off_of(queue)):
             return 0
         room = self._limits(queue).room(self._under_way(queue), limit, now)
@@ -105,12 +107,13 @@ class MemoryClaims(MemoryState):
                 takable = record.due_at <= until and not record.is_put_off(now)
                 if record.queue == queue and takable and record.has_lapsed(now):
                     self._expire(record, now)
-            self._bring_back(queue, now)
+            self._bring_back(queue, arrived, now)
         return room.most
 
-    def _bring_back(self, queue: str, now: Moment) -> None:
+    def _bring_back(self, queue: str, arrived: Sequence[Turn], now: Moment) -> None:
         """Give put-off jobs whose moment has come their place in line again."""
-        first = next((turn for turn in self._lines[queue] if turn.due_at <= now), None)
+        waiting = merge(arrived, self._lines[queue])
+        first = next((turn for turn in waiting if turn.due_at <= now), None)
         for record in self._put_off_of(queue):
             # Reclaimed before others, then priority: the due time counts last.
             behind = first is not None and record.next_turn[:2] >= first[:2]

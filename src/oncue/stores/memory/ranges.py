@@ -85,8 +85,12 @@ class MemoryRanges(MemoryEndings):
         """The first jobs of each of these shards of a queue, where there are any to take."""
         if not free:
             return {}
-        more = any(self._arrived(place, continued[place], cutoff, now) for place in continued)
-        room = self._make_ready(free[0][0], limit, cutoff, now, more=more)
+        turns = sorted(
+            record.next_turn
+            for place, known in continued.items()
+            for record in self._arrived(place, known, cutoff, now)
+        )
+        room = self._make_ready(free[0][0], limit, cutoff, now, arrived=turns)
         firsts = {}
         for place in free:
             # Only now: what was put off may have come back into a range.

@@ -3,7 +3,7 @@ rank whose jobs are put off (`jobs.line`)."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from oncue.core.moment import Moment
@@ -105,10 +105,12 @@ def first_jobs(
     return found, last
 
 
-def bring_back(tx: rows.Tx, queue: str, limit: int, now: Moment) -> None:
+def bring_back(
+    tx: rows.Tx, queue: str, limit: int, now: Moment, in_flight: Collection[str] | None
+) -> None:
     """Give put-off jobs whose moment has come their place in line again, as many as may be needed
-    to find the first `limit` of them."""
-    line, first_due = _first_waiting(tx, queue, now)
+    to find the first `limit` of them. `in_flight` as in `readying.py: make_ready`."""
+    line, first_due = _first_waiting(tx, queue, now, in_flight)
     most = max(limit, BACK_TOGETHER)
     params = {"queue": queue, "limit": most, "until": back_in_line_until(now, first_due)}
     found = rows.fetch(tx, RANGES["returning"], params)
@@ -124,11 +126,17 @@ def bring_back(tx: rows.Tx, queue: str, limit: int, now: Moment) -> None:
         tx.execute(RANGES["back_in_line"], {"ns": rows.numbers([row[0] for row in found])})
 
 
-def _first_waiting(tx: rows.Tx, queue: str, now: Moment) -> tuple[int, Moment | None]:
+def _first_waiting(
+    tx: rows.Tx, queue: str, now: Moment, in_flight: Collection[str] | None
+) -> tuple[int, Moment | None]:
     """The line and due time of the job to be handed over next, if one is due."""
     held = open_range(tx, queue)
-    for line in hand_over_lines(tx, queue):
-        for due in waiting_dues(tx, queue, [line], held):
-            if due <= now:
-                return line[0], due
+    for line in due_lines(tx, queue, now):
+        if in_flight is None:
+            dues = waiting_dues(tx, queue, [line], held)
+        else:
+            params = {"queue": queue, "line": line[0], "ids": rows.texts(in_flight), "now": now}
+            dues = [due for [due] in rows.fetch(tx, RANGES["first_not_in_flight"], params)]
+        if dues and dues[0] <= now:
+            return line[0], dues[0]
     return AFTER_EVERY_LINE, None

@@ -132,7 +132,7 @@ def make_ready(
         return Ready(room, bounds.held)
     if expired or returning:
         expire_due(tx, queue, until, now)
-        lines.bring_back(tx, queue, limit, now)
+        lines.bring_back(tx, queue, limit, now, in_flight)
         due = lines.due_lines(tx, queue, until)
     return Ready(room, bounds.held, [line for line, _ in due])
 

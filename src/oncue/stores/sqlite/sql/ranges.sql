@@ -29,6 +29,12 @@ WHERE state = 'scheduled' AND queue = :queue AND line = :line AND due_at <= :unt
   AND (expires_at IS NULL OR expires_at > :now) AND id NOT IN carray(:ids)
 ORDER BY due_at, id LIMIT :limit;
 
+-- name: first_not_in_flight
+SELECT due_at FROM jobs
+WHERE state = 'scheduled' AND queue = :queue AND line = :line AND id NOT IN carray(:ids)
+  AND (expires_at IS NULL OR expires_at > :now)
+ORDER BY due_at, id LIMIT 1;
+
 -- name: open
 INSERT INTO ranges (queue, fence, dispatcher, lease_until, opened_at, cutoff, through_rank,
                     through_due, through_id, lease_ms, in_flight)
